@@ -1,0 +1,1 @@
+//! A variable-width garbage-collected heap.

@@ -1,0 +1,1 @@
+//! Ruby on the Ashlar heap.
