@@ -44,8 +44,11 @@ module Subject
     began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     pid = Process.spawn(environment, *command, options)
     waiter = Process.detach(pid)
-    timed_out = waiter.join(limit).nil?
-    end_group(pid)
+    begin
+      timed_out = waiter.join(limit).nil?
+    ensure
+      end_group(pid)
+    end
     status = waiter.value
     Finished.new(read(out), read(err), status, Process.clock_gettime(Process::CLOCK_MONOTONIC) - began, timed_out)
   end

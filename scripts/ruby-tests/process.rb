@@ -38,13 +38,12 @@ module TestProcess
     unless waiter.join(limit_seconds)
       end_group(pid, "TERM")
       waiter.join(5)
-      end_group(pid, "KILL")
-      waiter.join
       return "stopped at its time limit of #{limit_seconds} s"
     end
-    end_group(pid, "KILL") # whatever a test left running
     status = waiter.value
     status.signaled? ? "killed by SIG#{Signal.signame(status.termsig)}" : nil
+  ensure
+    end_group(pid, "KILL") # what a test left running, or the test when this run is interrupted
   end
 
   def end_group(pid, signal)
