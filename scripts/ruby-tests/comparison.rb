@@ -33,7 +33,10 @@ class Comparison
 
   # Tests of the baseline that were never reached here, because a file crashed or hung.
   def never_ran
-    results.sum { |result| (baseline_of(result).outcomes.keys - result.outcomes.keys).size }
+    results.flat_map do |result|
+      ran = baseline_of(result).outcomes.reject { |_, outcome| outcome.status == "excluded" }.keys
+      (ran - result.outcomes.keys).map { Finding.new("#{result.job.path}  #{_1}", "", result.log) }
+    end
   end
 
   private

@@ -43,19 +43,22 @@ class Summary
     list("skipped here, passed on the default collector", @comparison.skipped_only_here)
     list("fail on the default collector too (not counted)", @comparison.failed_in_baseline_too)
     list("flaky: failed, then passed when run alone (not counted as failed)", @comparison.flaky)
+    list("ran on the default collector, not reached here", @comparison.never_ran)
     list("FAILED", @comparison.failed)
-    puts "", "#{@comparison.never_ran} tests that ran on the default collector never ran here" if @comparison.never_ran.positive?
     @comparison.failed.size
   end
+
+  MOST_PER_FILE = 40
 
   def list(title, findings)
     return if findings.empty?
     puts "", "#{title}: #{findings.size}"
     findings.group_by(&:log).each do |log, group|
-      group.each do |finding|
+      group.first(MOST_PER_FILE).each do |finding|
         puts "  #{finding.id}"
         puts "      #{finding.message[0, 160]}" unless finding.message.empty?
       end
+      puts "  and #{group.size - MOST_PER_FILE} more" if group.size > MOST_PER_FILE
       puts "      log: #{log}"
     end
   end
