@@ -5,3 +5,10 @@ SHELL := /bin/bash
 .PHONY: help
 help: ## list the verbs
 	@awk -F':.*## ' '/^[a-z][a-zA-Z_-]*:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- The lab ---
+.PHONY: lab test-lab
+lab: ## set up the measuring lab (cached) and say how to run it
+	@scripts/lab/setup.sh >/dev/null && echo "The lab is ready: scripts/lab/ashlar --help"
+test-lab: ## run the lab's tests
+	@python="$$(dirname "$$(scripts/lab/setup.sh --test)")/python" && cd lab && "$$python" -m pytest
