@@ -115,6 +115,58 @@ def report(
     report_files(stores, output or stores[0].with_suffix(""), _forms(form), quiet)
 
 
+@app.command(no_args_is_help=True)
+def diff(
+    first: Annotated[Path, typer.Argument(help="The store to compare with: the older one.")],
+    second: Annotated[Path, typer.Argument(help="The store that is judged: the newer one.")],
+    threshold: Annotated[float, typer.Option(help="How much worse is still allowed, as a fraction.")] = 0.05,
+    metric: Annotated[Optional[list[str]], typer.Option(help="Metrics to judge; the experiment's time and space unless named.")] = None,
+    relative: Annotated[bool, typer.Option("--relative", help="Compare ratios to the baseline variant, not absolute values.")] = False,
+):
+    """Compare two stores of one machine, for CI.
+
+    Exit status 1 when some interval lies wholly beyond the threshold on the worse side, 0 otherwise, 2 for bad input.
+
+    \b
+    ashlar diff main.ashlar branch.ashlar --threshold 0.05
+    """
+    from ashlar_lab.fit.difference import WORSE, differences
+    from ashlar_lab.report import difference
+    from ashlar_lab.store.database import read_all, refuse_unlike
+
+    if threshold < 0:
+        raise BadInput(f"--threshold {threshold} is negative; give a fraction such as 0.05")
+    experiment, machine, runs = read_all([first])
+    _, machine_second, runs_second = read_all([second])
+    refuse_unlike(machine, machine_second, f"cannot compare {second} with {first}")
+    found = differences(experiment, runs, runs_second, metric, threshold, relative)
+    if not found:
+        raise BadInput(f"{first} and {second} have no arm and metric in common; measure the same programs and variants")
+    print(difference.text(found, threshold, str(first), str(second)))
+    raise typer.Exit(1 if any(d.judged == WORSE for d in found) else 0)
+
+
+@app.command(no_args_is_help=True)
+def mem(
+    command: Annotated[list[str], typer.Argument(help="After --: the command to look at.")],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON to standard output instead of a table to standard error.")] = False,
+):
+    """Memory of a command's process tree at its exit and at its peak, from smaps. Ends with the command's exit status.
+
+    \b
+    ashlar mem -- python3 -c 'x = list(range(1000000))'
+    """
+    from ashlar_lab.measure.memory import measure as measure_memory
+    from ashlar_lab.report import memory
+
+    found = measure_memory(command)
+    if json:
+        print(memory.as_json(found))
+    else:
+        print(memory.text(found), file=sys.stderr)
+    raise typer.Exit(found.status)
+
+
 @app.command()
 def variants():
     """List the built-in variants, their settings, and whether they are installed."""

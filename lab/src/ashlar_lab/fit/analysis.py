@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit import ratios
+from ashlar_lab.fit import curves as curve_fits
 from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.lowerbound import LowerBound, lower_bounds
 from ashlar_lab.store.run import OK, Run
 
 
@@ -27,6 +29,9 @@ class Analysis:
     summaries: tuple[ratios.Summary, ...]
     noise: tuple[ratios.Ratio, ...]
     overheads: tuple[ratios.Overhead, ...]
+    lower_bounds: tuple[LowerBound, ...]
+    curves: tuple[curve_fits.Curve, ...]
+    comparisons: tuple[curve_fits.Comparison, ...]
 
     def to_dict(self) -> dict:
         return _plain(dataclasses.asdict(self))
@@ -43,6 +48,11 @@ def analyse(experiment: Experiment, runs: Sequence[Run]) -> Analysis:
     cells = Cells(runs)
     metrics = ratios.metrics_of(experiment, runs)
     measured = [r for r in runs if r.block >= 0]
+    curves, comparisons = [], []
+    for program in experiment.programs if experiment.sweeps() else ():
+        own, compared = curve_fits.curves_of(experiment, cells, program.name)
+        curves += curve_fits.plain(own)
+        comparisons += compared
     return Analysis(
         blocks=len({r.block for r in measured}),
         runs=len(measured),
@@ -53,6 +63,9 @@ def analyse(experiment: Experiment, runs: Sequence[Run]) -> Analysis:
         summaries=tuple(ratios.summaries(experiment, cells, metrics)),
         noise=tuple(ratios.noise(experiment, cells, metrics)),
         overheads=tuple(ratios.overheads(experiment, cells, [experiment.space_metric, experiment.time_metric])),
+        lower_bounds=tuple(lower_bounds(experiment, cells, experiment.seed)),
+        curves=tuple(curves),
+        comparisons=tuple(comparisons),
     )
 
 

@@ -33,7 +33,7 @@ enum { TREE_MAX = 4096, LAUNCHER_FAILED = 125 };
 static struct {
     const char *result, *output, *errors, *directory, *cgroup, *library, *preload;
     long period_us, duty_permille, timeout_ms, grace_ms, memory_limit_kb;
-    int trace, counters;
+    int trace, snapshots, counters, foreground;
 } option = {.period_us = 50000, .duty_permille = 10, .grace_ms = 500};
 
 static FILE *result;
@@ -267,6 +267,7 @@ static void sample_pss(void)
 static void snapshot(const char *heading)
 {
     long rss = 0;
+    long long at_us = (long long)now_ns() / 1000;
     for (int i = 0; i < tree.count; i++) {
         struct memory m = {0};
         char name[64];
@@ -275,7 +276,7 @@ static void snapshot(const char *heading)
         m.hwm_kb = read_hwm_kb(tree.pid[i]);
         read_name(tree.pid[i], name, sizeof name);
         fprintf(result, "%s %lld %d %s %ld %ld %ld %ld %ld %ld\n", heading,
-                (long long)now_ns() / 1000, tree.pid[i], name, m.size_kb, m.rss_kb, m.pss_kb,
+                at_us, tree.pid[i], name, m.size_kb, m.rss_kb, m.pss_kb,
                 m.private_kb, m.swap_kb, m.hwm_kb);
         rss += m.rss_kb;
     }
@@ -309,7 +310,7 @@ static void sample(void)
     }
     if (after < next_pss_ns || !processes || option.duty_permille <= 0)
         return;
-    if (!option.trace)
+    if (!option.snapshots)
         sample_pss();
     else if (rss_kb > snapshot_rss_kb + snapshot_rss_kb / 50) {
         snapshot("peak");
@@ -377,7 +378,8 @@ static void become_command(char **command, int go, int failed)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    setsid();
+    if (!option.foreground)
+        setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
@@ -385,7 +387,8 @@ static void become_command(char **command, int go, int failed)
         struct rlimit space = {(rlim_t)option.memory_limit_kb * 1024, (rlim_t)option.memory_limit_kb * 1024};
         setrlimit(RLIMIT_AS, &space);
     }
-    redirect("/dev/null", O_RDONLY, 0);
+    if (!option.foreground)
+        redirect("/dev/null", O_RDONLY, 0);
     if (option.output)
         redirect(option.output, O_WRONLY | O_CREAT | O_TRUNC, 1);
     if (option.errors)
@@ -627,7 +630,11 @@ static char **parse(int argc, char **argv)
     int i = 1;
     for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--trace") == 0) {
-            option.trace = 1;
+            option.trace = option.snapshots = 1;
+            continue;
+        }
+        if (strcmp(argv[i], "--foreground") == 0) {
+            option.foreground = 1;
             continue;
         }
         if (strcmp(argv[i], "--counters") == 0) {

@@ -108,7 +108,7 @@ def read_observed(path: Path) -> Observed:
 def start(command: tuple[str, ...], *, result: Path, environment: dict[str, str], output: Path | None = None,
           errors: Path | None = None, directory: str | None = None, preload: str | None = None, library: str | None = None,
           cgroup: str | None = None, period_us: int = 50000, duty_permille: int = 10, timeout_s: float = 0, grace_s: float = 0.5,
-          trace: bool = False, counters: bool = True) -> subprocess.Popen:
+          trace: bool = False, counters: bool = True, foreground: bool = False) -> subprocess.Popen:
     """Start the launcher around `command`; the caller waits for it and reads `result`."""
     options: list[str] = ["--result", str(result), "--period-us", str(period_us), "--duty-permille", str(duty_permille),
                           "--timeout-ms", str(int(timeout_s * 1000)), "--grace-ms", str(int(grace_s * 1000))]
@@ -118,5 +118,6 @@ def start(command: tuple[str, ...], *, result: Path, environment: dict[str, str]
             options += [name, str(value)]
     options += ["--trace"] if trace else []
     options += ["--counters"] if counters else []
+    options += ["--foreground"] if foreground else []
     return subprocess.Popen([str(launcher_path()), *options, "--", *command], env=environment,
-                            stdin=subprocess.DEVNULL, start_new_session=True)
+                            stdin=None if foreground else subprocess.DEVNULL, start_new_session=not foreground)

@@ -32,6 +32,8 @@ def tables(experiment: Experiment, analysis: Analysis) -> list[Table]:
         found += _program_tables(experiment, analysis, program.name)
     if len(experiment.variants) > 1:
         found += [t for m in (experiment.space_metric, experiment.time_metric) if (t := _overheads(experiment, analysis, m))]
+        bounds = lower_bound_table(experiment, analysis)
+        found += [bounds] if bounds else []
     noise = _noise(experiment, analysis)
     return found + ([noise] if noise else [])
 
@@ -64,7 +66,7 @@ def _ratios_by_program(experiment: Experiment, analysis: Analysis, metric: str) 
 
 def _program_tables(experiment: Experiment, analysis: Analysis, program: str) -> list[Table]:
     if experiment.sweeps():
-        return [_sweep_table(experiment, analysis, program)]
+        return [_sweep_table(experiment, analysis, program), *_curve_tables(experiment, analysis, program)]
     found = []
     base = experiment.variant(experiment.baseline)
     others = [v for v in experiment.variants if v.name != base.name]
@@ -114,6 +116,69 @@ def _sweep_table(experiment: Experiment, analysis: Analysis, program: str) -> Ta
     heading = f"{units.title(experiment.time_metric)} / {units.title(experiment.space_metric)}"
     return Table(f"sweep-{program}", f"{program}: {heading} at each {knobs}", (knobs, *(v.name for v in experiment.variants)), tuple(rows),
                  "20 % trimmed means over blocks. Equal knob values are not equal costs: compare the curves.")
+
+
+def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> list[Table]:
+    """Parameters of the curves, then every comparison with the baseline."""
+    found = []
+    rows = []
+    for c in (c for c in analysis.curves if c.program == program):
+        fit = "model" if c.form == "model" else f"envelope: {c.reason}"
+        p = "–" if c.p_value is None else (f"{c.p_value:.2g}" if c.p_value >= 1e-4 else "<0.0001")
+        rows.append((c.variant, *(_value(getattr(c, k)) for k in "abc"), p, fit))
+    if rows:
+        found.append(Table(f"parameters-{program}", f"{program}: the curves (time − a)(space − c) = b",
+                           ("", "a: time without collection (s)", "b: cost of collecting (s·MiB)", "c: least space (MiB)", "lack-of-fit p", "form"), tuple(rows),
+                           "95 % block-bootstrap intervals. Parameters are given only where the model stands."))
+    for c in (c for c in analysis.comparisons if c.program == program):
+        rows = [(f"time at {a.place:.0f} MiB", units.interval(a.ratio)) for a in c.time_ratios]
+        rows += [(f"space at {units.number(a.place)} s", units.interval(a.ratio)) for a in c.space_ratios]
+        if c.area:
+            rows.append(("mean time ratio over the common space", units.interval(c.area)))
+        if c.delta_a:
+            rows.append(("Δa (s)", _value(c.delta_a)))
+        if c.delta_c:
+            rows.append(("Δc (MiB)", _value(c.delta_c)))
+        if c.overlap:
+            rows += [("probability of being faster at every common space", probability(c.better)),
+                     ("the same by at least 2 %", probability(c.better_by_margin)),
+                     ("probability of being slower at every common space", probability(c.worse)),
+                     ("probability that the curves cross", probability(c.cross))]
+        if c.crossing:
+            rows.append(("they cross between (MiB)", f"{c.crossing[0]:.0f} and {c.crossing[1]:.0f}"))
+        if rows:
+            found.append(Table(f"comparison-{program}-{c.first}", f"{program}: {c.first} relative to {c.second}", ("", "ratio or value"), tuple(rows),
+                               (c.note + ". " if c.note else "") + "Only where both were measured; below 1 favours " + c.first + "."))
+    return found
+
+
+def probability(share: float) -> str:
+    """A share of bootstrap replicates; never a certainty."""
+    return ">0.99" if share > 0.99 else "<0.01" if share < 0.01 else f"{share:.2f}"
+
+
+def _value(e: Estimate | None) -> str:
+    if e is None:
+        return "–"
+    return f"{units.number(e.value)} [{units.number(e.low)}, {units.number(e.high)}]"
+
+
+def lower_bound_table(experiment: Experiment, analysis: Analysis) -> Table | None:
+    """Rows are programs, or knob values of a program; columns variants."""
+    if not analysis.lower_bounds:
+        return None
+    rows = []
+    for program in experiment.programs:
+        own = {(b.variant, b.value): b for b in analysis.lower_bounds if b.program == program.name}
+        values = list(dict.fromkeys(b.value for b in own.values() if b.value is not None)) or [None]
+        for value in values:
+            label = program.name if value is None else f"{program.name} at {value}"
+            cells = [own.get((v.name, value if v.values else None)) for v in experiment.variants]
+            rows.append((label, *(units.interval(b.ratio) if b else "–" for b in cells)))
+    how = ("totals minus the collector time that programs reported" if all(b.attributed for b in analysis.lower_bounds)
+           else "the fastest total, as programs did not all report gc_time_ms: a weaker bound")
+    return Table("lower-bound", f"{units.title(experiment.time_metric, False)} over the lower bound", ("", *(v.name for v in experiment.variants)), tuple(rows),
+                 f"At least this many times the cost of the program without memory management. Baseline per program: the least of {how}.")
 
 
 def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table | None:

@@ -19,7 +19,88 @@ def verdict(experiment: Experiment, analysis: Analysis) -> list[str]:
         return ["Nothing was measured yet."]
     if len(experiment.variants) == 1:
         return _single(experiment, analysis)
+    if analysis.curves:
+        return _curve_sentences(experiment, analysis) + _misled_sentences(experiment, analysis)
     return _ratio_sentences(experiment, analysis)
+
+
+def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
+    """Which curve wins, by how much, and which models fell."""
+    found = []
+    for c in analysis.comparisons:
+        head = f"{c.program}: " if len(experiment.programs) > 1 else ""
+        found.append(head + _winner(experiment, c))
+        if c.delta_c and c.delta_c.excludes(0.0):
+            word = "less" if c.delta_c.value < 0 else "more"
+            found.append(f"{head}{c.first}'s least space is {abs(c.delta_c.value):.0f} MiB {word} ({abs(_near(c.delta_c)):.0f} to {abs(_far(c.delta_c)):.0f}): live data is the same, so this is fragmentation.")
+        if c.delta_a:
+            if c.delta_a.excludes(0.0):
+                word = "less" if c.delta_a.value < 0 else "more"
+                found.append(f"{head}Without collection {c.first} would take {units.number(abs(c.delta_a.value))} s {word} ({units.number(abs(_near(c.delta_a)))} to {units.number(abs(_far(c.delta_a)))}).")
+            else:
+                found.append(f"{head}No difference in the time without collection is shown (Δa {units.number(c.delta_a.value)} s, {units.number(c.delta_a.low)} to {units.number(c.delta_a.high)}).")
+    for curve in analysis.curves:
+        if curve.form != "model":
+            found.append(f"The space-time model is rejected for {curve.variant} on {curve.program}: {curve.reason}. Its curve is the monotone envelope of the points, and no parameters are given.")
+    return found
+
+
+def _winner(experiment: Experiment, c) -> str:
+    from ashlar_lab.report.tables import probability
+
+    time = units.in_sentence(experiment.time_metric)
+    if not c.overlap:
+        return f"{c.note}; at equal space they cannot be compared." + _space_sentence(c)
+    where = f"between {c.overlap[0]:.0f} and {c.overlap[1]:.0f} MiB"
+    mean = f"On average over that range it takes {_short(c.area)} of {c.second}'s {time}." if c.area else ""
+    if c.better >= 0.95:
+        judged = f"{c.first} beats {c.second} at every space {where} (probability {probability(c.better)}; by 2 % or more everywhere: {probability(c.better_by_margin)})."
+    elif c.worse >= 0.95:
+        judged = f"{c.first} loses to {c.second} at every space {where} (probability {probability(c.worse)}; by 2 % or more everywhere: {probability(c.worse_by_margin)})."
+    elif c.cross >= 0.5 and c.crossing:
+        judged = (f"The curves of {c.first} and {c.second} cross, probably between {c.crossing[0]:.0f} and {c.crossing[1]:.0f} MiB (probability {probability(c.cross)}): "
+                  "which is better depends on the memory there is.")
+    else:
+        judged = (f"No winner is shown between {c.first} and {c.second} {where}: {c.first} faster everywhere has probability {probability(c.better)}, "
+                  f"slower everywhere {probability(c.worse)}, crossing {probability(c.cross)}.")
+    return " ".join(p for p in (judged, mean) if p) + _space_sentence(c)
+
+
+def _space_sentence(c) -> str:
+    if not c.space_ratios:
+        return ""
+    middle = c.space_ratios[len(c.space_ratios) // 2]
+    return f" For the same {middle.place:.3g} s it needs {_short(middle.ratio)} of {c.second}'s space."
+
+
+def _short(e: Estimate) -> str:
+    if not math.isfinite(e.high):
+        return units.ratio(e.value)
+    return f"{units.ratio(e.value)} ({units.ratio(e.low)} to {units.ratio(e.high)})"
+
+
+def _near(e: Estimate) -> float:
+    return e.low if e.value > 0 else e.high
+
+
+def _far(e: Estimate) -> float:
+    return e.high if e.value > 0 else e.low
+
+
+def _misled_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
+    """Where a single knob value says the opposite of the curves: the trap the curves are for."""
+    found = []
+    for c in analysis.comparisons:
+        if c.better < 0.95 and c.worse < 0.95:
+            continue
+        wins = c.better >= 0.95
+        against = [r for r in analysis.ratios if (r.program, r.variant, r.metric) == (c.program, c.first, experiment.time_metric)
+                   and r.ratio.excludes(1.0) and (r.ratio.value > 1) == wins]
+        if against:
+            knob = experiment.variant(c.first).knob
+            values = ", ".join(f"{knob}={r.at_value} {units.interval(r.ratio)}" for r in against)
+            found.append(f"At equal {knob} alone {c.first} looks {'slower' if wins else 'faster'} than {c.second} ({values}), because equal settings buy different amounts of space. The curves settle it.")
+    return found
 
 
 def _single(experiment: Experiment, analysis: Analysis) -> list[str]:
@@ -97,6 +178,12 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
     if len(shared) > 0.1 * max(1, len(good)):
         found.append(f"In {len(shared)} of {len(good)} runs the program waited for the CPU or for input (wall time more than 1.3 times CPU time). "
                      "On a shared machine read CPU time, or measure when it is quiet.")
+    if analysis.curves:
+        fewest = min(len(c.points) for c in analysis.curves)
+        if fewest < 7:
+            found.append(f"A curve rests on {fewest} knob values; 7 or more, spaced geometrically, make a, b and c worth reading.")
+        if analysis.blocks < 8:
+            found.append(f"Probabilities of dominance from {analysis.blocks} blocks are optimistic: fewer than 8 blocks hold too little of the machine's noise.")
     floor = noise_floor(analysis.noise, experiment.time_metric)
     if floor > 0.03:
         found.append(f"The baseline differs from itself by {units.percent(floor, signed=False)} in {units.in_sentence(experiment.time_metric)} (the A/A arm). "
