@@ -10,10 +10,11 @@
 //! * [`collect`]: a collection as Ruby sees it: locks, events, clocks.
 //! * [`object_model`]: what the collector knows about Ruby's objects.
 //! * [`finalizers`], [`object_ids`], [`walk`], [`statistics`], [`fork`].
-//! * [`interpose`]: what becomes of memory that somebody frees with libc.
+//! * [`interpose`], [`elf`]: what becomes of memory that somebody frees with libc.
 
 mod barriers;
 mod collect;
+mod elf;
 mod finalizers;
 mod fork;
 mod interpose;
