@@ -232,6 +232,10 @@ pub struct WordStack {
     reservation: Reservation,
     len: usize,
     committed_words: usize,
+    /// More words than this are refused.
+    words_max: usize,
+    /// The smaller of the two: pushing goes on without a question below it.
+    room_words: usize,
 }
 
 const STACK_COMMIT_WORDS: usize = 32 * 1024;
@@ -244,16 +248,25 @@ impl WordStack {
             reservation: Reservation::new(words * 8, PAGE_BYTES)?,
             len: 0,
             committed_words: 0,
+            words_max: words,
+            room_words: 0,
         })
+    }
+
+    /// Refuses more than `words` from now on: stress runs see rare paths that
+    /// way.
+    pub fn limit(&mut self, words: usize) {
+        self.words_max = words;
+        self.room_words = self.committed_words.min(words);
     }
 
     /// Puts a word on top.
     #[inline(always)]
     pub fn push(&mut self, word: usize) -> Result<(), Refused> {
-        if self.len == self.committed_words {
+        if self.len >= self.room_words {
             self.grow()?;
         }
-        // SAFETY: `len < committed_words`, and those words are writable.
+        // SAFETY: `len < room_words`, and those words are writable.
         unsafe { self.word_at(self.len).write(word) };
         self.len += 1;
         Ok(())
@@ -311,12 +324,14 @@ impl WordStack {
 
     #[cold]
     fn grow(&mut self) -> Result<(), Refused> {
-        if (self.committed_words + STACK_COMMIT_WORDS) * 8 > self.reservation.bytes() {
+        let words = self.committed_words + STACK_COMMIT_WORDS;
+        if self.len >= self.words_max || words * 8 > self.reservation.bytes() {
             return Err(Refused);
         }
         self.reservation
             .commit(self.committed_words * 8, STACK_COMMIT_WORDS * 8)?;
-        self.committed_words += STACK_COMMIT_WORDS;
+        self.committed_words = words;
+        self.room_words = words.min(self.words_max);
         Ok(())
     }
 
@@ -375,5 +390,22 @@ mod tests {
             assert_eq!(stack.pop(), Some(word));
         }
         assert_eq!(stack.pop(), None);
+    }
+
+    #[test]
+    fn a_limited_word_stack_refuses_beyond_its_limit_and_keeps_what_it_has() {
+        let mut stack = WordStack::new(10).unwrap();
+        for word in 0..5 {
+            stack.push(word).unwrap();
+        }
+        stack.limit(3);
+        assert_eq!(stack.push(5), Err(Refused));
+        assert_eq!(stack.as_slice(), [0, 1, 2, 3, 4]);
+        stack.truncate(2);
+        stack.push(6).unwrap();
+        assert_eq!(stack.push(7), Err(Refused));
+        stack.limit(usize::MAX);
+        stack.push(8).unwrap();
+        assert_eq!(stack.as_slice(), [0, 1, 6, 8]);
     }
 }

@@ -13,4 +13,7 @@ pub struct Stress {
     pub verify: bool,
     /// Fill freed cells with [`POISON`].
     pub poison: bool,
+    /// Cells that fit on the mark stack, and into the remembered set, so that
+    /// running out of memory for them can be tested; 0 is no limit.
+    pub mark_stack_cells_max: usize,
 }

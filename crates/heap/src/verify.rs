@@ -72,6 +72,10 @@ impl<V: Vm> Heap<'_, V> {
                 ));
             }
         }
+        if self.with_marker(|marker| marker.remembered_overflowed()) {
+            // The next collection is full and needs no remembered set.
+            return Ok(());
+        }
         self.for_each_block(|block, width| {
             self.for_each_start(block, width, |cell| {
                 let state = self.region().state(cell);

@@ -43,6 +43,12 @@ impl Marker {
         })
     }
 
+    /// Lets the mark stack and the remembered set grow to `cells` at most.
+    pub(crate) fn limit(&mut self, cells: usize) {
+        self.grey.limit(cells);
+        self.remembered.limit(cells);
+    }
+
     #[inline(always)]
     pub(crate) fn push(&mut self, cell: Cell) {
         if self.grey.push(cell.address()).is_err() {
