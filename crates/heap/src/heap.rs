@@ -332,10 +332,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             self.clear_marks();
         }
         self.with_marker(|marker| {
-            marker.marked_cells = match scope {
-                Scope::Full => 0,
-                Scope::Minor => marker.old_cells,
-            };
+            if scope == Scope::Full {
+                marker.old_cells = 0;
+            }
+            // Old cells are marked already.
+            marker.marked_cells = marker.old_cells;
         });
         self.vm.trace_roots(self, &self.tracer(false));
         if scope == Scope::Minor {
@@ -416,7 +417,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.with_marker(|marker| {
             marker.parent_is_old = is_old;
             marker.parent = cell.address();
-            marker.marked_cells += 1;
         });
         self.vm.trace_cell(self, cell, &self.tracer(is_old));
     }

@@ -16,7 +16,10 @@ pub(crate) struct Marker {
     remembered_overflowed: bool,
     /// Pairs of words: a cell, and the address of a weak reference it holds.
     weak: WordStack,
+    /// Cells marked now, those that stayed so since earlier collections
+    /// included.
     pub(crate) marked_cells: usize,
+    /// Of those, old ones.
     pub(crate) old_cells: usize,
     pub(crate) collecting: bool,
     /// Whether the cell being traced is old, for marks that arrive through the
