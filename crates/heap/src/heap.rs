@@ -221,6 +221,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         }
         .write(self.region());
         self.region().block(block).set_free(start);
+        if self.stress().poison {
+            self.poison_free_cells(block, width);
+        }
         Some(block)
     }
 
@@ -687,6 +690,18 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         });
         self.collector.borrow_mut().stress_countdown = stress.collect_every;
         self.retire_caches();
+        if stress.poison {
+            self.poison_everything_free();
+        }
+    }
+
+    fn poison_everything_free(&self) {
+        for index in 0..self.shared.blocks.used_limit() {
+            let block = BlockIndex(index as u32);
+            if let Some(width) = self.region().kind_byte(block).width() {
+                self.poison_free_cells(block, width);
+            }
+        }
     }
 
     fn stress_is_due(&self) -> bool {
