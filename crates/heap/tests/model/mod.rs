@@ -184,7 +184,9 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             }
             Op::RenewCache { cache } => self.renew_cache(cache),
             Op::ReleaseEmptyBlocks => self.heap.release_empty_blocks(),
-            Op::AdjustExternal { bytes } => self.heap.adjust_external_bytes(bytes as isize),
+            Op::AdjustExternal { bytes } => {
+                self.heap.shared().payloads.note_elsewhere(bytes as isize);
+            }
             Op::Pace { nursery_kib } => self.set_nursery((nursery_kib as usize + 1) << 10),
         }
         self.sync();
