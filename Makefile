@@ -1,7 +1,48 @@
 # Every verb of the project. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+# Where rustup puts cargo, for shells that have not been told.
+export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: help
 help: ## list the verbs
 	@awk -F':.*## ' '/^[a-z][a-zA-Z_-]*:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- Ruby and the collector library ---
+.PHONY: ruby lib env
+ruby: ## get and build the modular and the stock Ruby (cached)
+	@scripts/ruby/build-rubies.sh
+lib: ## build the collector library and install it for the modular Ruby
+	@scripts/ruby/build-library.sh
+env: ## print shell exports: eval "$(make -s env)"
+	@scripts/ruby/env.sh
+
+# The parts that need the Rubies' headers or the Rubies; with_library also builds the library.
+with_rubies = exports=$$(scripts/ruby/env.sh --no-library) && eval "$$exports" &&
+with_library = exports=$$(scripts/ruby/env.sh) && eval "$$exports" &&
+
+# --- Tests ---
+.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-ruby-quick test-ruby
+test: ## run every test below but the full Ruby suite, and end with a table
+	@scripts/test/parts.sh
+check-format: ## cargo fmt --check
+	@cargo fmt --all --check
+check-lints: ## cargo clippy, warnings denied
+	@$(with_rubies) cargo clippy --quiet --workspace --all-targets -- -D warnings
+check-scripts: ## shellcheck over the shell scripts
+	@shellcheck .ci/run $$(git ls-files '*.sh')
+test-rust: ## cargo test
+	@$(with_rubies) cargo test --workspace
+test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test)
+	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb
+test-ruby-quick: ## the memory-related part of Ruby's own tests, against the default collector
+	@scripts/ruby-tests/run.sh quick
+test-ruby: ## all of Ruby's own tests, against the default collector (long)
+	@scripts/ruby-tests/run.sh full
+
+# --- The lab ---
+.PHONY: lab test-lab
+lab: ## set up the measuring lab (cached) and say how to run it
+	@scripts/lab/setup.sh >/dev/null && echo "The lab is ready: scripts/lab/ashlar --help"
+test-lab: ## run the lab's tests
+	@python="$$(dirname "$$(scripts/lab/setup.sh --test)")/python" && cd lab && "$$python" -m pytest

@@ -2,8 +2,9 @@
 
 use std::cell::{Cell as StdCell, RefCell, UnsafeCell};
 use std::ptr::NonNull;
+use std::sync::MutexGuard;
 
-use crate::allocate::blocks::Blocks;
+use crate::allocate::blocks::{Blocks, Stock};
 use crate::allocate::cursor::AllocationCache;
 use crate::allocate::lists::BlockLists;
 use crate::allocate::run::Run;
@@ -17,6 +18,7 @@ use crate::mark::marker::Marker;
 use crate::mark::tracer::Tracer;
 use crate::os::Refused;
 use crate::pace::{Measure, Pace, PaceOptions, Scope};
+use crate::payload::pool::Pool;
 use crate::payload::Payloads;
 use crate::stats::{Stats, Usage, WidthUsage};
 use crate::stress::Stress;
@@ -44,6 +46,24 @@ impl Shared {
     }
 }
 
+/// Holds the locks of a [`Shared`]: nothing is in the middle of a change.
+#[derive(Debug)]
+pub struct Frozen<'a> {
+    _pool: MutexGuard<'a, Pool>,
+    _stock: MutexGuard<'a, Stock>,
+}
+
+impl Shared {
+    /// Waits until no thread is changing anything, and keeps it so: what a fork
+    /// needs.
+    pub fn freeze(&self) -> Frozen<'_> {
+        Frozen {
+            _pool: self.payloads.lock(),
+            _stock: self.blocks.lock(),
+        }
+    }
+}
+
 /// A heap of cells and payloads for one VM.
 ///
 /// Except for [`Shared`], a heap is used by one thread at a time: whoever holds
@@ -68,9 +88,6 @@ struct Collector {
     /// Cells freed, by width.
     freed: [u64; WIDTH_COUNT],
     fresh_cell_bytes: usize,
-    /// Memory that cells own elsewhere, as the VM reports it.
-    external_bytes: usize,
-    fresh_external_bytes: usize,
     /// Blocks to sweep ahead whenever a block is needed.
     sweep_ahead_blocks: usize,
     stress_countdown: usize,
@@ -311,7 +328,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         let measure = Measure {
             used_bytes: live_cell_bytes
                 + self.shared.payloads.in_use_bytes()
-                + collector.external_bytes,
+                + self.shared.payloads.elsewhere_bytes(),
             fresh_bytes: collector.fresh_bytes(self.shared),
         };
         let asked = if overflowed {
@@ -321,7 +338,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         };
         let scope = collector.pace.start(measure, asked);
         collector.fresh_cell_bytes = 0;
-        collector.fresh_external_bytes = 0;
         self.shared.payloads.take_fresh_bytes();
         match scope {
             Scope::Minor => collector.stats.minor_collections += 1,
@@ -526,6 +542,23 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.collector.borrow_mut().stats.blocks_released += released;
     }
 
+    /// Makes every live cell old, after sweeping what is unswept: for a program
+    /// that says it has finished starting up.
+    pub fn promote_everything(&self) {
+        self.for_each_cell(|cell, _| {
+            let state = self.region().state(cell);
+            if state.is_old() {
+                return;
+            }
+            self.with_marker(|marker| marker.old_cells += 1);
+            let old = state.with(CellState::OLD | CellState::MARKED);
+            self.region().set_state(cell, old);
+            if old.is_unprotected() {
+                self.remember_if_old(cell);
+            }
+        });
+    }
+
     // ── Looking at the heap ─────────────────────────────────────────────────
 
     /// Whether `cell` is dead although it has not been freed yet, or free.
@@ -558,15 +591,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 }
             }
         }
-    }
-
-    /// Changes the count of memory that cells own outside the heap.
-    pub fn adjust_external_bytes(&self, difference: isize) {
-        let mut collector = self.collector.borrow_mut();
-        collector.external_bytes = collector.external_bytes.saturating_add_signed(difference);
-        collector.fresh_external_bytes = collector
-            .fresh_external_bytes
-            .saturating_add_signed(difference);
     }
 
     /// Totals so far.
@@ -649,11 +673,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         WidthIndex::all()
             .map(|w| (allocated[w.index()] - freed[w.index()]) as usize * w.bytes())
             .sum()
-    }
-
-    /// Memory owned by cells outside the heap, as reported.
-    pub fn external_bytes(&self) -> usize {
-        self.collector.borrow().external_bytes
     }
 
     /// Bytes allocated since the latest collection.
@@ -758,8 +777,6 @@ impl Collector {
             allocated_by_retired: [0; WIDTH_COUNT],
             freed: [0; WIDTH_COUNT],
             fresh_cell_bytes: 0,
-            external_bytes: 0,
-            fresh_external_bytes: 0,
             sweep_ahead_blocks: 0,
             stress_countdown: 0,
             release_after_sweep: false,
@@ -768,6 +785,6 @@ impl Collector {
 
     #[inline(always)]
     fn fresh_bytes(&self, shared: &Shared) -> usize {
-        self.fresh_cell_bytes + self.fresh_external_bytes + shared.payloads.fresh_bytes()
+        self.fresh_cell_bytes + shared.payloads.fresh_bytes()
     }
 }

@@ -79,6 +79,11 @@ impl CellState {
         self.0 & Self::PINNED != 0
     }
 
+    /// The byte itself.
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
     #[inline(always)]
     pub(crate) fn with(self, bits: u8) -> Self {
         Self(self.0 | bits)

@@ -10,12 +10,19 @@ impl<V: Vm> Heap<'_, V> {
     /// refers to a young one is remembered.
     #[inline(always)]
     pub fn write_barrier(&self, parent: Cell, child: Cell) {
+        if self.needs_barrier(parent, child) {
+            self.write_barrier_all(parent);
+        }
+    }
+
+    /// Whether [`Heap::write_barrier`] would do anything. This part may be
+    /// called without the VM's lock.
+    #[inline(always)]
+    pub fn needs_barrier(&self, parent: Cell, child: Cell) -> bool {
         let state = self.region().state(parent);
         let old_and_forgotten =
             state.0 & (CellState::OLD | CellState::REMEMBERED) == CellState::OLD;
-        if old_and_forgotten && !self.region().state(child).is_old() {
-            self.remember(parent, state);
-        }
+        old_and_forgotten && !self.region().state(child).is_old()
     }
 
     /// Any number of references may have been stored into `parent`.

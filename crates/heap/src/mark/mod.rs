@@ -9,3 +9,5 @@ mod barrier;
 pub(crate) mod marker;
 pub mod tracer;
 mod weak;
+
+pub use weak::WeakCounts;

@@ -36,6 +36,8 @@ pub struct Payloads {
     /// Bytes handed out since the collector last looked, never credited for
     /// frees by the sweeper: that would hide fresh allocation behind garbage.
     fresh_bytes: AtomicUsize,
+    /// Bytes that cells own outside the heap, as the VM reports them.
+    elsewhere_bytes: AtomicUsize,
     /// The sweeper is freeing what dead cells owned.
     sweeping: AtomicBool,
 }
@@ -50,6 +52,7 @@ impl Payloads {
             pool: Mutex::new(Pool::default()),
             in_use_bytes: AtomicUsize::new(0),
             fresh_bytes: AtomicUsize::new(0),
+            elsewhere_bytes: AtomicUsize::new(0),
             sweeping: AtomicBool::new(false),
         }
     }
@@ -70,6 +73,18 @@ impl Payloads {
             },
             None => self.allocate_span(region, blocks, size),
         }
+    }
+
+    /// Takes a piece of at least `size` bytes from the thread's cache, if there
+    /// is one: the part of [`Payloads::allocate`] that never waits.
+    #[inline(always)]
+    pub fn allocate_from_cache(
+        &self,
+        region: &Region,
+        cache: &mut ThreadCache,
+        size: usize,
+    ) -> Option<NonNull<u8>> {
+        cache.pop(region, ClassIndex::for_size(size.max(1))?)
     }
 
     /// Allocates at least `size` zeroed bytes.
@@ -200,6 +215,31 @@ impl Payloads {
     #[inline(always)]
     pub fn fresh_bytes(&self) -> usize {
         self.fresh_bytes.load(Relaxed)
+    }
+
+    /// Bytes that cells own outside the heap.
+    pub fn elsewhere_bytes(&self) -> usize {
+        self.elsewhere_bytes.load(Relaxed)
+    }
+
+    /// Counts memory that cells own outside the heap: `difference` bytes more,
+    /// or fewer when it is negative. It paces collections like payloads do.
+    pub fn note_elsewhere(&self, difference: isize) {
+        let bytes = difference.unsigned_abs();
+        if difference >= 0 {
+            self.elsewhere_bytes.fetch_add(bytes, Relaxed);
+            self.fresh_bytes.fetch_add(bytes, Relaxed);
+            return;
+        }
+        // What is freed may never have been reported.
+        let less = |all: usize| Some(all.saturating_sub(bytes));
+        let _ = self.elsewhere_bytes.fetch_update(Relaxed, Relaxed, less);
+        self.credit_fresh(bytes);
+    }
+
+    /// Whether the sweeper is freeing what dead cells owned.
+    pub fn is_sweeping(&self) -> bool {
+        self.sweeping.load(Relaxed)
     }
 
     /// Reads and resets the bytes handed out.

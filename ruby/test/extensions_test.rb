@@ -1,0 +1,198 @@
+claim "json writes and reads back a large document" do
+  ruby_ok <<~'RUBY'
+    require "json"
+    data = Array.new(3_000) { |i| { "id" => i, "name" => "name #{i}", "tags" => ["a", "é#{i}"], "nested" => { "x" => i / 3.0, "y" => nil } } }
+    5.times { abort "differs" unless JSON.parse(JSON.generate(data)) == data }
+    abort "pretty" unless JSON.parse(JSON.pretty_generate(data), symbolize_names: true)[7][:name] == "name 7"
+    puts "ok"
+  RUBY
+end
+
+claim "psych writes and reads back a document with anchors and its own classes" do
+  ruby_ok <<~'RUBY'
+    require "yaml"
+    Point = Struct.new(:x, :y)
+    shared = ["shared"] * 3
+    data = Array.new(800) { |i| { "id" => i, "point" => Point.new(i, "y#{i}"), "shared" => shared, "text" => "line\nline #{i}\n" } }
+    text = YAML.dump(data)
+    back = YAML.load(text, permitted_classes: [Point, Symbol], aliases: true)
+    abort "differs" unless back == data
+    abort "identity" unless back[0]["shared"].equal?(back[1]["shared"])
+    puts "ok"
+  RUBY
+end
+
+claim "openssl digests, encrypts, signs and speaks TLS to itself" do
+  ruby_ok <<~'RUBY'
+    require "openssl"
+    require "socket"
+    abort "digest" unless OpenSSL::Digest.hexdigest("SHA256", "abc").start_with?("ba7816bf")
+    200.times do |i|
+      cipher = OpenSSL::Cipher.new("aes-256-gcm").encrypt
+      key, iv = cipher.random_key, cipher.random_iv
+      text = "secret #{i} " * 50
+      sealed = cipher.update(text) + cipher.final
+      open = OpenSSL::Cipher.new("aes-256-gcm").decrypt
+      open.key, open.iv, open.auth_tag = key, iv, cipher.auth_tag
+      abort "cipher" unless open.update(sealed) + open.final == text
+    end
+    key = OpenSSL::PKey::EC.generate("prime256v1")
+    certificate = OpenSSL::X509::Certificate.new
+    certificate.version = 2
+    certificate.serial = 1
+    certificate.subject = certificate.issuer = OpenSSL::X509::Name.parse("/CN=localhost")
+    certificate.public_key = key
+    certificate.not_before = Time.now - 60
+    certificate.not_after = Time.now + 600
+    certificate.sign(key, "SHA256")
+    context = OpenSSL::SSL::SSLContext.new
+    context.cert, context.key = certificate, key
+    tcp = TCPServer.new("127.0.0.1", 0)
+    server = Thread.new do
+      ssl = OpenSSL::SSL::SSLServer.new(tcp, context)
+      5.times { client = ssl.accept; client.puts(client.gets.upcase); client.close }
+    end
+    5.times do |i|
+      client = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", tcp.addr[1]))
+      client.connect
+      client.puts("hello #{i}")
+      GC.start
+      abort "tls" unless client.gets == "HELLO #{i}\n"
+      client.close
+    end
+    server.join
+    puts "ok"
+  RUBY
+end
+
+claim "zlib deflates and inflates streams of many sizes" do
+  ruby_ok <<~'RUBY'
+    require "zlib"
+    require "stringio"
+    60.times do |i|
+      text = Array.new(i * 150) { |k| "line #{k * i}" }.join("\n")
+      abort "deflate" unless Zlib::Inflate.inflate(Zlib::Deflate.deflate(text)) == text
+      io = StringIO.new
+      writer = Zlib::GzipWriter.new(io)
+      text.each_line { |line| writer.write(line) }
+      writer.close
+      abort "gzip" unless Zlib::GzipReader.new(StringIO.new(io.string)).read == text
+    end
+    # Streams that are dropped half way are freed by the collector.
+    2_000.times { Zlib::Deflate.new << "dropped" }
+    GC.start
+    puts "ok"
+  RUBY
+end
+
+claim "stringio, strscan and ripper work over a large source text" do
+  ruby_ok <<~'RUBY'
+    require "stringio"
+    require "strscan"
+    require "ripper"
+    text = File.read($LOADED_FEATURES.grep(/rbconfig/).first)
+    io = StringIO.new(text * 20)
+    abort "lines" unless io.each_line.count == text.lines.size * 20
+    scanner = StringScanner.new(text)
+    words = 0
+    words += 1 while scanner.scan_until(/\w+/)
+    abort "words" unless words == text.scan(/\w+/).size
+    10.times { abort "sexp" unless Ripper.sexp(text).first == :program }
+    abort "lex" unless Ripper.lex(text).map { |token| token[2] }.join == text
+    puts "ok"
+  RUBY
+end
+
+claim "sockets carry large messages between threads" do
+  ruby_ok <<~'RUBY'
+    require "socket"
+    left, right = UNIXSocket.pair
+    message = Array.new(20_000) { |i| "chunk #{i}" }.join(",")
+    writer = Thread.new { 5.times { left.write([message.bytesize].pack("N"), message) }; left.close }
+    5.times { abort "torn" unless right.read(right.read(4).unpack1("N")) == message }
+    writer.join
+    udp = UDPSocket.new.tap { |s| s.bind("127.0.0.1", 0) }
+    200.times { |i| UDPSocket.new.send("datagram #{i}", 0, "127.0.0.1", udp.addr[1]); abort "udp" unless udp.recvfrom(100).first == "datagram #{i}" }
+    puts "ok"
+  RUBY
+end
+
+claim "objspace counts, traces and dumps every object as JSON" do
+  ruby_ok <<~'RUBY'
+    require "objspace"
+    require "json"
+    ObjectSpace.trace_object_allocations_start
+    traced = Array.new(100) { |i| "traced #{i}" }
+    abort "line" unless ObjectSpace.allocation_sourceline(traced[3]) == __LINE__ - 1
+    GC.start
+    abort "file" unless ObjectSpace.allocation_sourcefile(traced[99]) == __FILE__
+    abort "memsize" unless ObjectSpace.memsize_of("x" * 5_000) >= 5_000
+    abort "types" unless ObjectSpace.count_objects_size[:TOTAL] > 100_000
+    File.open("dump", "w") { |file| ObjectSpace.dump_all(output: file, full: true) }
+    seen = 0
+    addresses = {}
+    File.foreach("dump") do |line|
+      object = JSON.parse(line)
+      next if object["type"] == "ROOT"
+      seen += 1
+      abort "address twice: #{line}" if object["address"] && addresses[object["address"]]
+      addresses[object["address"]] = true
+    end
+    abort "few objects: #{seen}" unless seen > 5_000
+    found = JSON.parse(ObjectSpace.dump(traced[5]))
+    abort "dump" unless found["value"] == "traced 5" && found["slot_size"] >= 40
+    abort "reachable" unless ObjectSpace.reachable_objects_from(traced).size >= 100
+    puts "ok"
+  RUBY
+end
+
+claim "each_object sees each live object once and no dead or foreign memory" do
+  ruby_ok <<~'RUBY'
+    class Marked; def initialize(n) = @n = n; attr_reader :n; end
+    kept = Array.new(10_000) { |i| Marked.new(i) }
+    30_000.times { Marked.new(-1); "x" * 300 }
+    GC.start
+    seen = ObjectSpace.each_object(Marked).map(&:n).reject(&:negative?).sort
+    abort "seen #{seen.size}" unless seen == (0...10_000).to_a
+    total = 0
+    ObjectSpace.each_object { |object| total += 1; object.class }
+    abort "total" unless total > 10_000
+    puts "ok"
+  RUBY
+end
+
+claim "fiddle calls into C with memory it owns" do
+  ruby_ok <<~'RUBY'
+    require "fiddle"
+    strlen = Fiddle::Function.new(Fiddle.dlopen(nil)["strlen"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_SIZE_T)
+    1_000.times { |i| abort "strlen" unless strlen.call("x" * i) == i }
+    compare = Fiddle::Closure::BlockCaller.new(Fiddle::TYPE_INT, [Fiddle::TYPE_VOIDP, Fiddle::TYPE_VOIDP]) do |a, b|
+      "garbage " * 3
+      a[0, 4].unpack1("l") <=> b[0, 4].unpack1("l")
+    end
+    qsort = Fiddle::Function.new(Fiddle.dlopen(nil)["qsort"], [Fiddle::TYPE_VOIDP, Fiddle::TYPE_SIZE_T, Fiddle::TYPE_SIZE_T, Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOID)
+    numbers = Array.new(2_000) { |i| (i * 7919) % 2_000 }
+    memory = Fiddle::Pointer.malloc(8_000, Fiddle::RUBY_FREE)
+    memory[0, 8_000] = numbers.pack("l*")
+    qsort.call(memory, 2_000, 4, compare)
+    abort "sorted" unless memory[0, 8_000].unpack("l*") == numbers.sort
+    1_000.times { Fiddle::Pointer.malloc(100, Fiddle::RUBY_FREE) }
+    GC.start
+    puts "ok"
+  RUBY
+end
+
+claim "date, digest, bigdecimal-free arithmetic and etc load and answer" do
+  ruby_ok <<~'RUBY'
+    require "date"
+    require "digest"
+    require "etc"
+    require "io/console"
+    days = (Date.new(2000, 1, 1)..Date.new(2005, 1, 1)).map(&:to_s)
+    abort "days" unless days.size == 1_828 && days.last == "2005-01-01"
+    abort "digest" unless 500.times.map { |i| Digest::SHA1.hexdigest("v#{i}") }.uniq.size == 500
+    abort "etc" unless Etc.getpwuid.uid == Process.uid
+    abort "bignum" unless (1..300).inject(:*).to_s.size == 615
+    puts "ok"
+  RUBY
+end

@@ -1,0 +1,78 @@
+claim "a finalizer runs once, after its object died, with the object's id" do
+  ruby_ok <<~'RUBY'
+    $seen = []
+    SEE = ->(id) { $seen << id } # made here: a closure made beside the object would keep it
+    ids = Array.new(500) do
+      object = Object.new
+      ObjectSpace.define_finalizer(object, SEE)
+      object.object_id
+    end
+    10.times { GC.start; Array.new(1_000) { Object.new } }
+    abort "ran for others" unless ($seen - ids).empty?
+    abort "ran twice" unless $seen.uniq.size == $seen.size
+    abort "only #{$seen.size} ran" if $seen.size < 450
+    puts "ok"
+  RUBY
+end
+
+claim "several finalizers of one object run in the order they were defined" do
+  ruby_prints("first\nsecond\nthird\n", <<~'RUBY')
+    object = Object.new
+    %w[first second third].each { |name| ObjectSpace.define_finalizer(object, proc { puts name }) }
+  RUBY
+end
+
+claim "an undefined finalizer does not run" do
+  ruby_prints("", <<~'RUBY')
+    object = Object.new
+    ObjectSpace.define_finalizer(object, proc { puts "ran" })
+    ObjectSpace.undefine_finalizer(object)
+  RUBY
+end
+
+claim "a finalizer that raises does not keep the others from running" do
+  ruby_prints("ran\n" * 200, <<~'RUBY', "-W0")
+    def raising(i) = proc { $stdout.syswrite("ran\n"); raise "finalizer #{i}" if i % 3 == 0 }
+    200.times { |i| ObjectSpace.define_finalizer(Object.new, raising(i)) }
+    # Some run here, the rest at exit.
+    5.times { GC.start; Array.new(1_000) { Object.new } }
+  RUBY
+end
+
+claim "a finalizer may allocate, collect, and define further finalizers" do
+  ruby_ok <<~'RUBY'
+    $chain = 0
+    def next_link(n) = proc { $chain += 1; Array.new(2_000) { |i| i.to_s }; GC.start; link(n - 1) if n > 1 }
+    def link(n) = ObjectSpace.define_finalizer(Object.new, next_link(n))
+    20.times { link(5) }
+    60.times { GC.start; Array.new(500) { Object.new }; break if $chain >= 90 }
+    abort "only #{$chain}" if $chain < 90
+    puts "ok"
+  RUBY
+end
+
+claim "clone and dup copy a finalizer" do
+  ruby_prints("ran\nran\nran\n", <<~'RUBY')
+    original = Object.new
+    ObjectSpace.define_finalizer(original, proc { $stdout.syswrite("ran\n") })
+    KEPT = [original, original.clone, original.dup]
+  RUBY
+end
+
+claim "what a finalizer keeps outlives the object it belonged to" do
+  ruby_ok <<~'RUBY'
+    $saved = []
+    def save(payload) = proc { $saved << payload }
+    200.times { |i| ObjectSpace.define_finalizer(Object.new, save("payload #{i}")) }
+    20.times { GC.start; Array.new(500) { Object.new } }
+    abort "few" if $saved.size < 150
+    $saved.each { |text| abort "torn" unless text.match?(/\Apayload \d+\z/) }
+    puts "ok"
+  RUBY
+end
+
+claim "a frozen object and an immediate are refused as finalizer targets" do
+  ruby_prints("[FrozenError, ArgumentError, ArgumentError]\n", <<~'RUBY')
+    p [Object.new.freeze, 1, :symbol].map { |object| ObjectSpace.define_finalizer(object, proc { }) rescue $!.class }
+  RUBY
+end

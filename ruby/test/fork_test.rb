@@ -1,0 +1,124 @@
+claim "a forked child and its parent both go on allocating and collecting" do
+  ruby_ok <<~'RUBY'
+    kept = Array.new(20_000) { |i| "kept #{i}" }
+    pids = Array.new(4) do
+      fork do
+        50_000.times { |i| [i.to_s, { i => i }] }
+        GC.start
+        exit!(kept.each_with_index.all? { |text, i| text == "kept #{i}" } ? 0 : 1)
+      end
+    end
+    50_000.times { |i| [i.to_s, { i => i }] }
+    GC.start
+    abort "parent lost" unless kept.each_with_index.all? { |text, i| text == "kept #{i}" }
+    pids.each { |pid| Process.wait(pid); abort "child #{$?}" unless $?.success? }
+    puts "ok"
+  RUBY
+end
+
+claim "a fork while a collection is due finishes the collection on both sides" do
+  ruby_ok <<~'RUBY', limit: 90
+    60.times do |round|
+      # Up to the edge of the next collection, from a different distance each round.
+      count = GC.count
+      junk = []
+      junk << "j" * (round + 1) until GC.count > count
+      (round * 37).times { "edge" + round.to_s }
+      pid = fork do
+        local = Array.new(3_000) { |i| "c#{i}" }
+        exit!(local.each_with_index.all? { |text, i| text == "c#{i}" } ? 0 : 1)
+      end
+      local = Array.new(3_000) { |i| "p#{i}" }
+      abort "parent" unless local.each_with_index.all? { |text, i| text == "p#{i}" }
+      Process.wait(pid)
+      abort "child #{$?}" unless $?.success?
+    end
+    puts "ok"
+  RUBY
+end
+
+claim "a fork in the middle of lazy sweeping leaves parent and child whole" do
+  ruby_ok <<~'RUBY'
+    30.times do |round|
+      kept = Array.new(2_000) { |i| "k#{round}-#{i}" }
+      60_000.times { |i| "dead #{i}" }
+      GC.start(immediate_sweep: false)
+      pid = fork do
+        60_000.times { |i| "dead #{i}" }
+        GC.start
+        exit!(kept.each_with_index.all? { |text, i| text == "k#{round}-#{i}" } ? 0 : 1)
+      end
+      Process.wait(pid)
+      abort "child #{$?}" unless $?.success?
+      abort "parent" unless kept.each_with_index.all? { |text, i| text == "k#{round}-#{i}" }
+    end
+    puts "ok"
+  RUBY
+end
+
+claim "a fork while other threads allocate gives a child that works" do
+  ruby_ok <<~'RUBY', limit: 90
+    stop = false
+    noise = Array.new(3) { Thread.new { until stop; Array.new(100) { |i| "noise #{i}" }; end } }
+    30.times do
+      pid = fork { a = Array.new(20_000) { |i| i.to_s }; GC.start; exit!(a[19_999] == "19999" ? 0 : 1) }
+      Process.wait(pid)
+      abort "child #{$?}" unless $?.success?
+    end
+    stop = true
+    noise.each(&:join)
+    puts "ok"
+  RUBY
+end
+
+claim "generations of children each fork again" do
+  ruby_ok <<~'RUBY'
+    def descend(depth, kept)
+      return kept.each_with_index.all? { |text, i| text == "g#{i}" } if depth == 0
+      pid = fork { GC.start; kept.each { |text| text.dup }; exit!(descend(depth - 1, kept)) }
+      Process.wait(pid)
+      $?.success?
+    end
+    puts descend(8, Array.new(5_000) { |i| "g#{i}" }) ? "ok" : "lost"
+  RUBY
+end
+
+claim "a fork inside at_exit and one inside a finalizer work" do
+  ruby_prints("exit child\nfinalizer child\n", <<~'RUBY')
+    $stdout.sync = true
+    def child(text)
+      pid = fork { GC.start; $stdout.syswrite("#{text} child\n"); exit!(0) }
+      Process.wait(pid)
+    end
+    at_exit { child("exit") }
+    HELD = Object.new
+    ObjectSpace.define_finalizer(HELD, proc { child("finalizer") })
+  RUBY
+end
+
+claim "exec, system, backticks and spawn start other programs" do
+  ruby_ok <<~'RUBY'
+    big = Array.new(50_000) { |i| "big #{i}" }
+    abort "backticks" unless `echo from shell` == "from shell\n"
+    abort "system" unless system("exit 0")
+    pid = spawn("exit 3")
+    Process.wait(pid)
+    abort "spawn" unless $?.exitstatus == 3
+    abort "lost" unless big.last == "big 49999"
+    $stdout.flush
+    exec("echo", "ok")
+  RUBY
+end
+
+claim "Process.daemon's child collects and writes" do
+  out = File.join(folder, "daemon")
+  ruby(<<~RUBY)
+    Process.daemon(true, true)
+    20_000.times { |i| i.to_s }
+    GC.start
+    File.write(#{"#{out}.new".inspect}, "collected")
+    File.rename(#{"#{out}.new".inspect}, #{out.inspect})
+  RUBY
+  100.times { File.exist?(out) ? break : sleep(0.1) }
+  check_equal("collected", File.exist?(out) ? File.read(out) : "nothing")
+end

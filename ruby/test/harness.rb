@@ -1,0 +1,137 @@
+require "fileutils"
+require "tmpdir"
+require_relative "subject"
+
+# What a program came to. `out` and `err` are what it wrote.
+Finished = Struct.new(:out, :err, :status, :seconds, :timed_out) do
+  def ok? = !timed_out && status.success?
+
+  def describe
+    ending =
+      if timed_out then "was stopped at its time limit"
+      elsif status.signaled? then "was killed by SIG#{Signal.signame(status.termsig)}"
+      else "exited with #{status.exitstatus}"
+      end
+    "the program #{ending}\n--- out\n#{tail(out)}\n--- err\n#{tail(err)}"
+  end
+
+  private
+
+  def tail(text) = text.lines.last(25).join
+end
+
+# A claim that does not hold.
+class Untrue < StandardError; end
+
+# The collection of claims, and the trying of them.
+module Claims
+  Claim = Struct.new(:file, :text, :only, :block)
+  @all = []
+
+  module_function
+
+  def in_file(name)
+    @file = name
+    yield
+  end
+
+  def add(text, only, block) = @all << Claim.new(@file, text, only, block)
+
+  # True when none failed. Prints each failure and, alone on a line, the count.
+  def try_all(part, workers)
+    chosen = @all.select { part.nil? || _1.text.include?(part) }
+    skipped, chosen = chosen.partition { _1.only && _1.only != Subject.collector }
+    waiting = Queue.new
+    chosen.each { waiting << _1 }
+    waiting.close
+    failures = Queue.new
+    done = Queue.new
+    threads = Array.new(workers) { Thread.new { work(waiting, failures, done, chosen.size) } }
+    threads.each(&:join)
+    $stderr.print "\r\e[K" if $stderr.tty?
+    report(failures, skipped)
+    puts "#{chosen.size - failures.size} passed, #{failures.size} failed, #{skipped.size} skipped"
+    failures.empty?
+  end
+
+  def work(waiting, failures, done, total)
+    while (claim = waiting.pop)
+      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      begin
+        Dir.mktmpdir("ashlar-claim-") { |folder| Scene.new(folder).instance_eval(&claim.block) }
+      rescue StandardError => error
+        failures << [claim, error]
+      end
+      done << claim
+      seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
+      progress(claim, done.size, total, failures.size, seconds)
+    end
+  end
+
+  def progress(claim, done, total, failed, seconds)
+    text = format("%3d/%d  %s: %s", done, total, claim.file.delete_suffix("_test.rb"), claim.text)
+    text += "  (#{failed} failed)" if failed.positive?
+    if $stderr.tty?
+      $stderr.print "\r\e[K#{text[0, 110]}"
+    else
+      $stderr.puts format("%s  %.1f s", text, seconds)
+    end
+  end
+
+  def report(failures, skipped)
+    Array.new(failures.size) { failures.pop }.each do |claim, error|
+      failures << [claim, error]
+      puts "", "FAILED #{claim.file}: #{claim.text}", error.message.gsub(/^/, "    ")
+      puts "    #{error.backtrace.grep(/_test\.rb/).first}" unless error.is_a?(Untrue) && error.backtrace.nil?
+    end
+    puts "skipped, as they are about Ashlar only: #{skipped.size}" unless skipped.empty?
+  end
+end
+
+# claim "what is true" do ... end; `only: "ashlar"` for what no other collector does.
+def claim(text, only: nil, &block) = Claims.add(text, only, block)
+
+# What a claim can do: start programs in a folder of its own and check what came of them.
+class Scene
+  attr_reader :folder
+
+  def initialize(folder)
+    @folder = folder
+  end
+
+  # Runs Ruby source on the collector under test. `limit` in seconds; `input` goes to its
+  # standard input; `address_space` in bytes is what `ulimit -v` sets.
+  def ruby(source, *options, limit: 60, input: nil, env: {}, address_space: nil)
+    path = File.join(folder, "program-#{object_id}-#{@programs = @programs.to_i + 1}.rb")
+    File.write(path, source)
+    ruby_command([*options, path], limit:, input:, env:, address_space:)
+  end
+
+  def ruby_command(arguments, limit: 60, input: nil, env: {}, address_space: nil, chdir: folder)
+    Subject.start(arguments, folder:, limit:, input:, env:, address_space:, chdir:)
+  end
+
+  # Runs the source and checks that it succeeded and wrote exactly `expected`.
+  def ruby_prints(expected, source, *options, **rest)
+    finished = ruby(source, *options, **rest)
+    check(finished.ok?) { finished.describe }
+    check_equal(expected, finished.out) { finished.describe }
+    finished
+  end
+
+  # Most programs check themselves and end with `puts "ok"`.
+  def ruby_ok(source, *options, **rest) = ruby_prints("ok\n", source, *options, **rest)
+
+  def check(condition)
+    raise Untrue, yield unless condition
+  end
+
+  def check_equal(expected, actual)
+    return if expected == actual
+    raise Untrue, "expected #{expected.inspect}\n     got #{actual.inspect}\n#{yield if block_given?}"
+  end
+
+  def check_match(pattern, text)
+    raise Untrue, "#{text.inspect}\ndoes not match #{pattern.inspect}" unless pattern.match?(text)
+  end
+end

@@ -1,0 +1,385 @@
+# Memory that goes by xmalloc and xfree in Ruby's core and in C extensions.
+
+claim "a long loop of evals neither aborts nor leaks" do
+  ruby_ok <<~'RUBY', limit: 120
+    rss = -> { File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i }
+    evals = ->(n) { n.times { |i| local = i; abort "eval" unless eval("local + #{i}; [local, '#{i}'].size") == 2 } }
+    evals.call(3_000)
+    GC.start
+    before = rss.call
+    evals.call(20_000)
+    GC.start
+    abort "grew by #{rss.call - before} kB" if rss.call - before > 20_000
+    puts "ok"
+  RUBY
+end
+
+claim "instance_eval, binding, ERB and required files compile by the thousand" do
+  ruby_ok <<~'RUBY', limit: 120
+    require "erb"
+    300.times do |i|
+      File.write("r#{i}.rb", "module R#{i}; def self.answer = #{i}; X = #{("a".."z").map { |c| "[:#{c}, '#{c}' * #{i}]" }.join(", ")}; end")
+      require "./r#{i}"
+      abort "required" unless Object.const_get("R#{i}").answer == i
+      abort "erb" unless ERB.new("<%= 1 + #{i} %>").result(binding) == (i + 1).to_s
+      abort "instance_eval" unless "text".instance_eval("size + #{i}") == i + 4
+    end
+    100.times do
+      RubyVM::InstructionSequence.compile("def broken(")
+    rescue SyntaxError
+    end
+    puts "ok"
+  RUBY
+end
+
+claim "strings and arrays that grow and shrink keep their contents" do
+  ruby_ok <<~'RUBY'
+    random = Random.new(7)
+    strings = Array.new(300) { +"" }
+    model = Array.new(300) { [] }
+    30_000.times do |step|
+      i = random.rand(300)
+      case random.rand(10)
+      when 0..6
+        piece = "<#{step}>"
+        strings[i] << piece
+        model[i] << piece
+      when 7
+        strings[i] = strings[i].dup
+      when 8
+        strings[i].slice!(0, model[i].shift&.size.to_i)
+      else
+        strings[i].replace("")
+        model[i] = []
+      end
+    end
+    strings.each_with_index { |text, i| abort "torn" unless text == model[i].join }
+    array = []
+    50_000.times { |i| array.push(i); array.shift if i % 3 == 0 }
+    abort "array" unless array.each_cons(2).all? { |a, b| b == a + 1 }
+    puts "ok"
+  RUBY
+end
+
+claim "ten megabytes taken and dropped again and again do not add up" do
+  ruby_ok <<~'RUBY'
+    rss = -> { File.read("/proc/self/status")[/VmHWM:\s+(\d+)/, 1].to_i }
+    300.times { "x" * 10_000_000 }
+    abort "peak #{rss.call} kB" if rss.call > 400_000
+    puts "ok"
+  RUBY
+end
+
+EXTENSION = <<~'C'
+  #include <ruby.h>
+  #include <ruby/thread.h>
+  #include <pthread.h>
+  #include <stdlib.h>
+  #include <string.h>
+
+  static void fill(char *p, size_t n, int c) { memset(p, c, n); }
+  static void check(const char *p, size_t n, int c) {
+      for (size_t i = 0; i < n; i++) if (p[i] != (char)c) rb_raise(rb_eRuntimeError, "byte %zu of %zu is %d", i, n, p[i]);
+  }
+
+  /* Memory of Ruby's, given to libc's free. Wrong, and done by extensions and by Ruby itself. */
+  static VALUE xmalloc_then_free(VALUE self, VALUE times) {
+      for (long i = 0; i < NUM2LONG(times); i++) {
+          size_t n = 1 + (i * 37) % 3000;
+          char *p = ruby_xmalloc(n);
+          fill(p, n, 1); check(p, n, 1);
+          free(p);
+          p = ruby_xcalloc(1, n);
+          check(p, n, 0);
+          free(p);
+      }
+      return Qtrue;
+  }
+
+  static VALUE xmalloc_then_libc_realloc(VALUE self, VALUE times) {
+      for (long i = 0; i < NUM2LONG(times); i++) {
+          size_t n = 1 + (i * 37) % 3000;
+          char *p = ruby_xmalloc(n);
+          fill(p, n, 3);
+          p = realloc(p, n * 2);
+          check(p, n, 3);
+          free(p);
+      }
+      return Qtrue;
+  }
+
+  static VALUE malloc_then_xfree(VALUE self, VALUE times) {
+      for (long i = 0; i < NUM2LONG(times); i++) {
+          size_t n = 1 + (i * 53) % 5000;
+          char *p = malloc(n), *q;
+          fill(p, n, 5);
+          p = ruby_xrealloc(p, n * 2);
+          check(p, n, 5);
+          ruby_xfree(p);
+          q = strdup("from strdup");
+          ruby_xfree(q);
+          q = NULL;
+          if (posix_memalign((void **)&q, 64, n) == 0) ruby_xfree(q);
+      }
+      return Qtrue;
+  }
+
+  static VALUE realloc_to_zero(VALUE self, VALUE times) {
+      for (long i = 0; i < NUM2LONG(times); i++) {
+          char *p = ruby_xmalloc(100 + i % 2000);
+          p = ruby_xrealloc(p, 0);
+          if (!p) rb_raise(rb_eRuntimeError, "xrealloc(p, 0) gave NULL");
+          p = ruby_xrealloc(p, 50);
+          fill(p, 50, 7); check(p, 50, 7);
+          ruby_xfree(p);
+          p = ruby_xrealloc(NULL, 30);
+          fill(p, 30, 8);
+          ruby_xfree(p);
+          p = ruby_xmalloc(0);
+          if (!p) rb_raise(rb_eRuntimeError, "xmalloc(0) gave NULL");
+          ruby_xfree(p);
+          p = ruby_xcalloc(0, 8);
+          ruby_xfree(p);
+      }
+      ruby_xfree(NULL);
+      return Qtrue;
+  }
+
+  static VALUE sizes(VALUE self) {
+      for (size_t n = 1; n < 70000; n += 1 + n / 7) {
+          char *p = ruby_xmalloc(n);
+          if ((uintptr_t)p % 16) rb_raise(rb_eRuntimeError, "%zu bytes at %p: not 16-byte aligned", n, (void *)p);
+          fill(p, n, 9);
+          for (size_t m = n; m < n * 6; m += m / 3 + 1) {
+              p = ruby_xrealloc(p, m);
+              check(p, n, 9);
+          }
+          p = ruby_xrealloc(p, n);
+          check(p, n, 9);
+          ruby_xfree(p);
+      }
+      return Qtrue;
+  }
+
+  static VALUE overflow(VALUE self) {
+      ruby_xmalloc2((size_t)1 << 60, 64);
+      return Qnil;
+  }
+
+  struct work { int seed; long rounds; int bad; };
+
+  static void *churn(void *argument) {
+      struct work *work = argument;
+      char *kept[64] = {0};
+      size_t size[64] = {0};
+      unsigned random = work->seed;
+      for (long i = 0; i < work->rounds; i++) {
+          random = random * 1664525u + 1013904223u;
+          int k = (random >> 8) % 64;
+          if (kept[k]) {
+              for (size_t b = 0; b < size[k]; b += 61) if (kept[k][b] != (char)(work->seed + k)) work->bad++;
+              ruby_xfree(kept[k]);
+          }
+          size[k] = 1 + (random >> 16) % 900;
+          kept[k] = ruby_xmalloc(size[k]);
+          memset(kept[k], work->seed + k, size[k]);
+      }
+      for (int k = 0; k < 64; k++) ruby_xfree(kept[k]);
+      return NULL;
+  }
+
+  /* xmalloc on a Ruby thread that does not hold the lock. */
+  static VALUE without_lock(VALUE self, VALUE seed, VALUE rounds) {
+      struct work work = {NUM2INT(seed), NUM2LONG(rounds), 0};
+      rb_thread_call_without_gvl(churn, &work, RUBY_UBF_IO, NULL);
+      return INT2NUM(work.bad);
+  }
+
+  static void *wait_for_threads(void *argument) {
+      pthread_t *threads = argument;
+      for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+      return NULL;
+  }
+
+  /* xmalloc on threads Ruby knows nothing of, while Ruby's own go on. */
+  static VALUE foreign_threads(VALUE self, VALUE rounds) {
+      struct work works[4];
+      pthread_t threads[4];
+      int bad = 0;
+      for (int i = 0; i < 4; i++) {
+          works[i] = (struct work){i + 1, NUM2LONG(rounds), 0};
+          pthread_create(&threads[i], NULL, churn, &works[i]);
+      }
+      rb_thread_call_without_gvl(wait_for_threads, threads, RUBY_UBF_IO, NULL);
+      for (int i = 0; i < 4; i++) bad += works[i].bad;
+      return INT2NUM(bad);
+  }
+
+  static void *take_one(void *argument) { *(char **)argument = ruby_xmalloc(300); memset(*(char **)argument, 11, 300); return NULL; }
+  static void *give_one(void *argument) { ruby_xfree(*(char **)argument); return NULL; }
+
+  /* Taken on one thread, given back on another. */
+  static VALUE across_threads(VALUE self, VALUE times) {
+      for (long i = 0; i < NUM2LONG(times); i++) {
+          pthread_t thread;
+          char *p = NULL;
+          pthread_create(&thread, NULL, take_one, &p);
+          pthread_join(thread, NULL);
+          check(p, 300, 11);
+          if (i % 2) { ruby_xfree(p); continue; }
+          pthread_create(&thread, NULL, give_one, &p);
+          pthread_join(thread, NULL);
+      }
+      return Qtrue;
+  }
+
+  /* A wrapped struct whose mark function keeps one object, whose free function gives back memory. */
+  struct box { VALUE object; char *buffer; };
+  static void box_mark(void *p) { rb_gc_mark(((struct box *)p)->object); }
+  static void box_free(void *p) { ruby_xfree(((struct box *)p)->buffer); ruby_xfree(p); }
+  static size_t box_size(const void *p) { return sizeof(struct box) + 200; }
+  static const rb_data_type_t box_type = {"box", {box_mark, box_free, box_size}, NULL, NULL, 0};
+  static VALUE box_new(VALUE class, VALUE object) {
+      struct box *box;
+      VALUE self = TypedData_Make_Struct(class, struct box, &box_type, box);
+      box->object = object;
+      box->buffer = ruby_xmalloc(200);
+      memset(box->buffer, 13, 200);
+      return self;
+  }
+  static VALUE box_object(VALUE self) {
+      struct box *box;
+      TypedData_Get_Struct(self, struct box, &box_type, box);
+      check(box->buffer, 200, 13);
+      return box->object;
+  }
+
+  static VALUE external(VALUE self, VALUE bytes) { rb_gc_adjust_memory_usage(NUM2LL(bytes)); return Qnil; }
+
+  void Init_payload(void) {
+      VALUE m = rb_define_module("Payload");
+      rb_define_singleton_method(m, "xmalloc_then_free", xmalloc_then_free, 1);
+      rb_define_singleton_method(m, "xmalloc_then_libc_realloc", xmalloc_then_libc_realloc, 1);
+      rb_define_singleton_method(m, "malloc_then_xfree", malloc_then_xfree, 1);
+      rb_define_singleton_method(m, "realloc_to_zero", realloc_to_zero, 1);
+      rb_define_singleton_method(m, "sizes", sizes, 0);
+      rb_define_singleton_method(m, "overflow", overflow, 0);
+      rb_define_singleton_method(m, "without_lock", without_lock, 2);
+      rb_define_singleton_method(m, "foreign_threads", foreign_threads, 1);
+      rb_define_singleton_method(m, "across_threads", across_threads, 1);
+      rb_define_singleton_method(m, "external", external, 1);
+      VALUE box = rb_define_class_under(m, "Box", rb_cObject);
+      rb_undef_alloc_func(box);
+      rb_define_singleton_method(box, "new", box_new, 1);
+      rb_define_method(box, "object", box_object, 0);
+  }
+C
+
+# The folder with the compiled extension, made once for all claims.
+EXTENSION_LOCK = Mutex.new
+def extension_folder
+  EXTENSION_LOCK.synchronize do
+    $extension_folder ||= begin
+      made = Dir.mktmpdir("ashlar-extension-")
+      at_exit { FileUtils.rm_rf(made) }
+      File.write("#{made}/payload.c", EXTENSION)
+      config = Subject.config
+      flags = %W[-shared -fPIC -O2 -Wall -I#{config["rubyhdrdir"]} -I#{config["rubyarchhdrdir"]} -pthread]
+      finished = Subject.command({}, [ENV["CC"] || "cc", *flags, "-o", "#{made}/payload.so", "#{made}/payload.c"], folder: made, limit: 120)
+      raise Untrue, finished.describe unless finished.ok?
+      made
+    end
+  end
+end
+
+def with_extension(source, *options, **rest)
+  ruby_ok("require 'payload'\n#{source}\nputs 'ok'\n", "-I#{extension_folder}", *options, **rest)
+end
+
+claim "an extension that gives xmalloc memory to libc's free does no harm" do
+  with_extension("5.times { Payload.xmalloc_then_free(20_000); GC.start }")
+end
+
+claim "an extension that gives xmalloc memory to libc's realloc does no harm" do
+  with_extension("5.times { Payload.xmalloc_then_libc_realloc(5_000); GC.start }")
+end
+
+claim "an extension that gives malloc memory to xfree and xrealloc does no harm" do
+  with_extension("5.times { Payload.malloc_then_xfree(5_000); GC.start }")
+end
+
+claim "xrealloc to zero bytes, of NULL, and zero sizes give pointers that can be freed" do
+  with_extension("Payload.realloc_to_zero(20_000)")
+end
+
+claim "payloads of every size are aligned to 16 bytes and keep their bytes when they grow and shrink" do
+  with_extension("3.times { Payload.sizes; GC.start }")
+end
+
+claim "an xmalloc2 whose product overflows raises" do
+  with_extension("begin; Payload.overflow; rescue ArgumentError, NoMemoryError; end")
+end
+
+claim "xmalloc and xfree work on threads that do not hold Ruby's lock, beside collections" do
+  with_extension(<<~'RUBY', limit: 120)
+    threads = Array.new(3) { |i| Thread.new { Payload.without_lock(i + 1, 100_000) } }
+    20.times { Array.new(5_000) { |i| i.to_s * 20 }; GC.start }
+    abort "torn" unless threads.map(&:value) == [0, 0, 0]
+  RUBY
+end
+
+claim "xmalloc and xfree work on threads that are not Ruby's, beside collections" do
+  with_extension(<<~'RUBY', limit: 120)
+    busy = Thread.new { 20.times { Array.new(5_000) { |i| i.to_s * 20 }; GC.start } }
+    abort "torn" unless Payload.foreign_threads(5_000) == 0
+    busy.join
+  RUBY
+end
+
+claim "memory taken on one thread can be given back on another" do
+  with_extension("Payload.across_threads(2_000); GC.start")
+end
+
+claim "a wrapped struct is marked, and freed with the memory it took" do
+  with_extension(<<~'RUBY')
+    boxes = Array.new(5_000) { |i| Payload::Box.new("boxed #{i}") }
+    100_000.times { |i| Payload::Box.new(i.to_s) }
+    GC.start
+    boxes.each_with_index { |box, i| abort "lost" unless box.object == "boxed #{i}" }
+  RUBY
+end
+
+claim "memory that an extension reports brings collections forward" do
+  with_extension(<<~'RUBY')
+    count = GC.count
+    400.times { Payload.external(1_000_000) }
+    400.times { |i| "small #{i}" * 3 }
+    Array.new(2_000) { Object.new }
+    abort "no collection after 400 MB reported" unless GC.count > count
+    Payload.external(-400_000_000)
+  RUBY
+end
+
+claim "the same misuse does no harm with payloads in libc", only: "ashlar" do
+  with_extension(<<~'RUBY', env: { "ASHLAR_MALLOC" => "libc" })
+    Payload.xmalloc_then_free(20_000)
+    Payload.xmalloc_then_libc_realloc(5_000)
+    Payload.malloc_then_xfree(5_000)
+    GC.start
+  RUBY
+end
+
+claim "everything works with the library preloaded, where it serves every allocation", only: "ashlar" do
+  with_extension(<<~'RUBY', env: { "LD_PRELOAD" => Subject.library_path }, limit: 120)
+    Payload.xmalloc_then_free(20_000)
+    Payload.xmalloc_then_libc_realloc(5_000)
+    Payload.malloc_then_xfree(5_000)
+    abort "torn" unless Payload.foreign_threads(20_000) == 0
+    abort "child" unless `echo child` == "child\n"
+    require "openssl"
+    require "yaml"
+    abort "yaml" unless YAML.load(YAML.dump("a" => [1, 2])) == { "a" => [1, 2] }
+    Process.wait(fork { GC.start; exit!(0) })
+    abort "fork" unless $?.success?
+  RUBY
+end

@@ -1,0 +1,47 @@
+claim "GC::Profiler records each collection while it is on" do
+  ruby_ok <<~'RUBY'
+    abort "on at start" if GC::Profiler.enabled?
+    GC.start
+    abort "recorded while off" unless GC::Profiler.raw_data.to_a.empty?
+    GC::Profiler.enable
+    abort "not on" unless GC::Profiler.enabled?
+    3.times { GC.start }
+    abort "records #{GC::Profiler.raw_data.size}" unless GC::Profiler.raw_data.size == 3
+    abort "time" unless Float === GC::Profiler.total_time && GC::Profiler.total_time > 0
+    GC::Profiler.clear
+    abort "cleared" unless GC::Profiler.raw_data.empty? && GC::Profiler.total_time == 0.0
+    GC::Profiler.disable
+    GC.start
+    abort "recorded after off" unless GC::Profiler.raw_data.to_a.empty?
+    puts "ok"
+  RUBY
+end
+
+claim "its records have the default collector's fields with plausible values" do
+  ruby_ok <<~'RUBY'
+    GC::Profiler.enable
+    KEPT = Array.new(100_000) { |i| [i] }
+    GC.start
+    record = GC::Profiler.raw_data.last
+    wanted = %i[GC_FLAGS GC_TIME GC_INVOKE_TIME HEAP_USE_SIZE HEAP_TOTAL_SIZE HEAP_TOTAL_OBJECTS MOVED_OBJECTS GC_IS_MARKED]
+    abort "lacks #{wanted - record.keys}" unless (wanted - record.keys).empty?
+    abort "sizes" unless record[:HEAP_TOTAL_SIZE] >= record[:HEAP_USE_SIZE] && record[:HEAP_USE_SIZE] > 100_000 * 40
+    abort "objects" unless record[:HEAP_TOTAL_OBJECTS] >= 100_000
+    abort "time" unless record[:GC_TIME].between?(0, 10) && record[:GC_INVOKE_TIME] >= 0
+    puts "ok"
+  RUBY
+end
+
+claim "result and report write a table" do
+  ruby_ok <<~'RUBY'
+    GC::Profiler.enable
+    2.times { GC.start }
+    result = GC::Profiler.result
+    abort result unless result.match?(/\AGC \d+ invokes\./) && result.lines.size >= 4
+    require "stringio"
+    out = StringIO.new
+    GC::Profiler.report(out)
+    abort "report" unless out.string.include?("invokes")
+    puts "ok"
+  RUBY
+end

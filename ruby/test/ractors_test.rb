@@ -1,0 +1,69 @@
+claim "four Ractors that allocate at once each get their own answer" do
+  ruby_ok <<~'RUBY', "-W:no-experimental", limit: 90
+    ractors = Array.new(4) do |n|
+      Ractor.new(n) do |n|
+        total = 0
+        30_000.times { |i| total += "item #{n} #{i}".size + [i, i].size; { i => n.to_s } }
+        total
+      end
+    end
+    expected = Array.new(4) { |n| (0...30_000).sum { |i| "item #{n} #{i}".size + 2 } }
+    abort "sums differ" unless ractors.map(&:take) == expected
+    puts "ok"
+  RUBY
+end
+
+claim "Ractors that allocate survive collections forced from the main one" do
+  ruby_ok <<~'RUBY', "-W:no-experimental", limit: 90
+    ractors = Array.new(3) do |n|
+      Ractor.new(n) do |n|
+        kept = Array.new(3_000) { |i| "kept #{n} #{i}" }
+        200.times { Array.new(200) { |i| "dropped #{i}" } }
+        kept.each_with_index.all? { |text, i| text == "kept #{n} #{i}" }
+      end
+    end
+    40.times { GC.start }
+    abort "lost" unless ractors.map(&:take).all?
+    puts "ok"
+  RUBY
+end
+
+claim "messages between Ractors arrive whole, copied or moved" do
+  ruby_ok <<~'RUBY', "-W:no-experimental"
+    echo = Ractor.new { loop { message = Ractor.receive; break if message == :stop; Ractor.yield(message) } }
+    500.times do |i|
+      data = { "key #{i}" => Array.new(20) { |k| "value #{k}" } }
+      echo.send(data)
+      abort "torn copy" unless echo.take == data
+      # Ruby 3.4 moves three words of an object, so only what is not embedded can move.
+      text = "moved #{i} " * (i + 1_000)
+      echo.send(text, move: true)
+      abort "torn move" unless echo.take == "moved #{i} " * (i + 1_000)
+      GC.start if i % 50 == 0
+    end
+    echo.send(:stop)
+    puts "ok"
+  RUBY
+end
+
+claim "a hundred short Ractors leave nothing behind that breaks a later collection" do
+  ruby_ok <<~'RUBY', "-W:no-experimental", limit: 90
+    20.times do
+      sums = Array.new(5) { |n| Ractor.new(n) { |n| Array.new(1_000) { |i| (n + i).to_s }.sum(&:size) } }.map(&:take)
+      abort "sum" if sums.any?(0)
+      GC.start
+    end
+    puts "ok"
+  RUBY
+end
+
+claim "a Ractor that calls GC.start and raises reports the error to its taker" do
+  ruby_ok <<~'RUBY', "-W:no-experimental"
+    r = Ractor.new { Thread.current.report_on_exception = false; GC.start; raise "inside" }
+    begin
+      r.take
+    rescue Ractor::RemoteError => error
+      puts "ok" if error.cause.message == "inside"
+    end
+  RUBY
+end

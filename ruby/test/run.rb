@@ -1,0 +1,35 @@
+# Runs the behaviour tests: programs started in the modular Ruby on a chosen collector.
+#   $RUBY_STOCK ruby/test/run.rb                        all of them, on Ashlar
+#   $RUBY_STOCK ruby/test/run.rb --collector default    on Ruby's own collector
+#   $RUBY_STOCK ruby/test/run.rb fork_test.rb --name "collection is due"
+# The environment is what `make env` prints. This process itself should not depend on the
+# collector under test, so the stock Ruby runs it.
+
+require "optparse"
+require_relative "harness"
+
+options = { collector: "ashlar", name: nil, workers: 2, ruby_options: [] }
+parser = OptionParser.new do |o|
+  o.banner = "usage: run.rb [options] [files]"
+  o.on("--collector NAME", "ashlar (the default here) or default") { options[:collector] = _1 }
+  o.on("--name PART", "claims whose text contains PART") { options[:name] = _1 }
+  o.on("--workers N", Integer, "claims tried at once (2)") { options[:workers] = _1 }
+  o.on("--ruby-option OPTION", "for every Ruby started, such as --yjit; may be repeated") { options[:ruby_options] << _1 }
+end
+begin
+  files = parser.parse(ARGV)
+rescue OptionParser::ParseError => error
+  abort "run.rb: #{error.message}; see --help"
+end
+files = Dir.glob("*_test.rb", base: __dir__).sort if files.empty?
+%w[RUBY RUBY_SOURCE].each do |name|
+  abort %(run.rb: #{name} is not set; run: eval "$(make -s env)") unless ENV[name]
+end
+
+Subject.set(options[:collector], options[:ruby_options])
+files.each do |file|
+  path = File.expand_path(File.basename(file), __dir__)
+  abort "run.rb: there is no #{path}" unless File.exist?(path)
+  Claims.in_file(File.basename(path)) { load path }
+end
+exit Claims.try_all(options[:name], options[:workers]) ? 0 : 1

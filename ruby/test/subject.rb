@@ -1,0 +1,63 @@
+require "etc"
+
+# The Ruby and the collector under test, and the starting of programs in it.
+module Subject
+  class << self
+    attr_reader :collector, :ruby, :source
+  end
+
+  module_function
+
+  # collector: "ashlar", "default", or the name of another library Ruby can load.
+  def set(collector, ruby_options)
+    @collector = collector
+    @library = collector == "ashlar" ? ENV.fetch("ASHLAR_GC_LIBRARY", "ashlar") : collector
+    @ruby = ENV.fetch("RUBY")
+    @source = ENV.fetch("RUBY_SOURCE")
+    @ruby_options = ruby_options
+  end
+
+  # The path of the collector's library, for tests about the file itself.
+  def library_path = File.expand_path("../lib/ruby-gc/librubygc.#{@library}.so", File.dirname(@ruby))
+
+  # RbConfig of the Ruby under test.
+  def config
+    @config ||= Marshal.load(IO.popen([{ "RUBY_GC_LIBRARY" => nil }, @ruby, "--disable-gems", "-rrbconfig", "-e",
+                                       "$stdout.binmode; print Marshal.dump(RbConfig::CONFIG.to_h)"], "rb", &:read))
+  end
+
+  def environment(extra)
+    { "RUBY_GC_LIBRARY" => @library, "RUBYOPT" => nil, "RUBYLIB" => nil, "GEM_HOME" => nil, "GEM_PATH" => nil,
+      "LANG" => "C.UTF-8", "MALLOC_ARENA_MAX" => nil }.merge(extra)
+  end
+
+  def start(arguments, folder:, limit:, input:, env:, address_space:, chdir:)
+    command(environment(env), [@ruby, *@ruby_options, *arguments], folder:, limit:, input:, address_space:, chdir:)
+  end
+
+  # Any command; its process group is ended at the time limit.
+  def command(environment, command, folder:, limit:, input: nil, address_space: nil, chdir: folder)
+    out, err, inn = %w[out err in].map { File.join(folder, "#{_1}-#{Thread.current.object_id}-#{rand(1 << 30)}") }
+    File.write(inn, input.to_s)
+    options = { in: inn, out:, err:, chdir:, pgroup: true, rlimit_core: 0 }
+    options[:rlimit_as] = address_space if address_space
+    began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    pid = Process.spawn(environment, *command, options)
+    waiter = Process.detach(pid)
+    begin
+      timed_out = waiter.join(limit).nil?
+    ensure
+      end_group(pid)
+    end
+    status = waiter.value
+    Finished.new(read(out), read(err), status, Process.clock_gettime(Process::CLOCK_MONOTONIC) - began, timed_out)
+  end
+
+  def read(path) = File.read(path, encoding: "UTF-8").scrub
+
+  def end_group(pid)
+    Process.kill("KILL", -pid)
+  rescue Errno::ESRCH, Errno::EPERM
+    nil
+  end
+end

@@ -1,0 +1,42 @@
+claim "Process.warmup returns true, makes survivors old and loses nothing" do
+  ruby_ok <<~'RUBY'
+    kept = Array.new(30_000) { |i| "kept #{i}" }
+    majors = GC.stat(:major_gc_count)
+    abort "result" unless Process.warmup == true
+    abort "no major collection" unless GC.stat(:major_gc_count) > majors
+    abort "not old" unless GC.stat(:old_objects) >= 30_000
+    abort "lost" unless kept.each_with_index.all? { |text, i| text == "kept #{i}" }
+    200_000.times { |i| i.to_s }
+    GC.start
+    abort "lost later" unless kept.each_with_index.all? { |text, i| text == "kept #{i}" }
+    puts "ok"
+  RUBY
+end
+
+claim "Process.warmup gives memory back to the system" do
+  ruby_ok <<~'RUBY'
+    rss = -> { File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i }
+    junk = Array.new(300_000) { |i| "junk #{i}" * 10 }
+    full = rss.call
+    junk = nil
+    Process.warmup
+    left = rss.call
+    abort "#{full} kB before, #{left} kB after" unless left < full * 0.85
+    puts "ok"
+  RUBY
+end
+
+claim "children forked after a warmup share the parent's objects" do
+  ruby_ok <<~'RUBY'
+    private_kilobytes = -> { File.read("/proc/self/smaps_rollup").scan(/^Private_(?:Clean|Dirty):\s+(\d+)/).sum { _1[0].to_i } }
+    KEPT = Array.new(400_000) { |i| [i, i.to_s] }
+    Process.warmup
+    total = File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i
+    reader, writer = IO.pipe
+    pid = fork { GC.start; writer.puts(private_kilobytes.call); exit!(0) }
+    Process.wait(pid)
+    own = reader.gets.to_i
+    abort "#{own} kB of #{total} kB private after a collection in the child" unless own < total * 0.6
+    puts "ok"
+  RUBY
+end

@@ -1,0 +1,39 @@
+require "fileutils"
+require "json"
+require_relative "job"
+
+# What the default collector did with each job on this machine, kept in the cache beside
+# the Ruby it was run with.
+class Baseline
+  def initialize(toolchain)
+    place = toolchain.build_tree? ? File.dirname(toolchain.build) : File.join(toolchain.logs, "installed")
+    @folder = File.join(place, "baseline")
+    FileUtils.mkdir_p(@folder)
+  end
+
+  def include?(job) = File.exist?(file(job))
+
+  def record(result)
+    text = JSON.pretty_generate(
+      "outcomes" => result.outcomes.values.map { [_1.id, _1.status, _1.message] },
+      "trouble" => result.trouble, "seconds" => result.seconds, "log" => result.log, "flaky" => result.flaky
+    )
+    File.write("#{file(result.job)}.new", text)
+    File.rename("#{file(result.job)}.new", file(result.job))
+  end
+
+  def results(jobs) = jobs.map { read(_1) }
+
+  # Long jobs first, so that no worker is left with one at the end.
+  def longest_first(jobs) = jobs.sort_by { |job| -read(job).seconds }
+
+  private
+
+  def file(job) = File.join(@folder, "#{job.log_name.delete_suffix(".log")}.json")
+
+  def read(job)
+    data = JSON.parse(File.read(file(job)))
+    outcomes = data["outcomes"].to_h { |fields| [fields.first, Outcome.new(*fields)] }
+    Result.new(job:, outcomes:, trouble: data["trouble"], seconds: data["seconds"], log: data["log"], flaky: data["flaky"])
+  end
+end

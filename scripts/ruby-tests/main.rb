@@ -1,0 +1,63 @@
+# Ruby's own tests on a chosen collector: select, run, compare with the baseline, print.
+# The baseline is the same selection on the default collector loaded as a module; it is
+# recorded once per machine and Ruby build.
+
+require "optparse"
+require_relative "selection"
+require_relative "pool"
+require_relative "baseline"
+require_relative "comparison"
+require_relative "summary"
+
+Settings = Struct.new(:selection, :collector, :only, :workers, :fresh_baseline, :environment)
+
+def parse_settings(arguments)
+  settings = Settings.new("quick", "ashlar", [], 2, false, {})
+  parser = OptionParser.new do |options|
+    options.banner = "usage: run.sh quick|full [options]"
+    options.on("--collector NAME", %w[ashlar default], "ashlar (the default here) or default") { settings.collector = _1 }
+    options.on("--only PATTERN", "jobs whose name contains PATTERN; may be repeated") { settings.only << _1 }
+    options.on("--workers N", Integer, "test files that run at once (2)") { settings.workers = _1 }
+    options.on("--environment NAME=VALUE", "set for every test process; may be repeated") do |pair|
+      name, value = pair.split("=", 2)
+      settings.environment[name] = value
+    end
+    options.on("--fresh-baseline", "run the default collector again, also where it has run before") { settings.fresh_baseline = true }
+    options.separator <<~TEXT
+
+      Rules: a test that fails is run twice more, alone. Failing every time, it failed;
+      passing once, it is listed as flaky and does not fail the run. A file that crashes or
+      runs into its time limit has failed, whatever a second run says. What fails on the
+      default collector too is listed and not counted. Logs are in build/ruby-tests.
+    TEXT
+  end
+  rest = parser.parse(arguments)
+  settings.selection = rest.shift || "quick"
+  abort "ruby-tests: unknown argument '#{rest.first}'; see --help" unless rest.empty?
+  abort "ruby-tests: --workers #{settings.workers}: at least 1" if settings.workers < 1
+  settings
+rescue OptionParser::ParseError => error
+  warn "ruby-tests: #{error.message}; see --help"
+  exit 2
+end
+
+def main
+  settings = parse_settings(ARGV)
+  toolchain = Toolchain.from_environment
+  jobs = Selection.jobs(settings.selection, toolchain, settings.only)
+  baseline = Baseline.new(toolchain)
+  missing = settings.fresh_baseline ? jobs : jobs.reject { baseline.include?(_1) }
+  unless missing.empty?
+    default = Collector.new("default", "default", [], {})
+    Pool.new(toolchain, default, settings.workers).run(missing) { baseline.record(_1) }
+  end
+  if settings.collector == "default"
+    exit Summary.of_baseline(baseline.results(jobs)).print ? 0 : 1
+  end
+  ashlar = Collector.new("ashlar", ENV.fetch("ASHLAR_GC_LIBRARY"), [toolchain.excludes], settings.environment)
+  results = Pool.new(toolchain, ashlar, settings.workers).run(baseline.longest_first(jobs))
+  comparison = Comparison.new(results, baseline.results(jobs))
+  exit Summary.of_comparison(comparison).print ? 0 : 1
+end
+
+main

@@ -1,0 +1,27 @@
+require "etc"
+
+# The Ruby under test and where its sources, its build and our files are.
+Toolchain = Struct.new(:ruby, :source, :build, :clone) do
+  def self.from_environment
+    new(ENV.fetch("RUBY"), ENV.fetch("RUBY_SOURCE"), ENV.fetch("RUBY_BUILD"), File.expand_path("../..", __dir__))
+  end
+
+  # An installed Ruby has no build tree: the tests of C extensions made for tests need one.
+  def build_tree? = !build.empty?
+
+  def excludes = File.join(clone, "ruby/excludes")
+
+  def logs = File.join(clone, "build/ruby-tests")
+
+  # The command that runs this Ruby, as Ruby's own `make test-all` does: from the build
+  # tree, so that the extensions made for tests are found.
+  def test_ruby
+    return [ruby, "--disable-gems"] unless build_tree?
+    ["#{build}/miniruby", "-I#{source}/lib", "-I#{build}", "-I#{build}/.ext/common",
+     "#{source}/tool/runruby.rb", "--archdir=#{build}", "--extout=#{build}/.ext", "--", "--disable-gems"]
+  end
+end
+
+# A collector to test: what to call it, the name Ruby loads it by, folders with excludes,
+# and environment variables for every test process.
+Collector = Struct.new(:name, :library, :excludes, :environment)

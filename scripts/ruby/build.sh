@@ -1,0 +1,68 @@
+# shellcheck shell=bash
+# Builds and installs one Ruby from SOURCE into the cache. A build is finished when its
+# folder has the file `finished`, written last; anything else is removed and built again.
+
+# Raise when the recipe below changes what it makes.
+RECIPE=1
+
+# Lines that each step prints, for the progress bar.
+CONFIGURE_LINES=620
+MAKE_LINES=1150
+
+ruby_folder() { echo "$RUBIES/$SOURCE_ID-$1-r$RECIPE"; }
+
+configure_flags() {
+  local folder
+  folder=$(ruby_folder "$1")
+  echo "--prefix=$folder/prefix --disable-install-doc --enable-yjit"
+  [[ $1 == modular ]] && echo "--with-modular-gc=$folder/prefix/lib/ruby-gc"
+  return 0
+}
+
+ruby_is_built() { [[ -e $(ruby_folder "$1")/finished ]]; }
+
+# build_ruby modular|stock
+build_ruby() {
+  local kind=$1 folder
+  folder=$(ruby_folder "$kind")
+  ruby_is_built "$kind" && return
+  ensure_build_packages
+  ensure_rust
+  (
+    hold_lock "$(basename "$folder")"
+    ruby_is_built "$kind" && exit 0
+    rm -rf "$folder"
+    mkdir -p "$folder/build"
+    cd "$folder/build" || exit
+    local log=$folder/log label="Ruby $SOURCE_VERSION $kind"
+    : >"$log"
+    # shellcheck disable=SC2046
+    run_logged "$label: configure" $CONFIGURE_LINES "$log" "$SOURCE/configure" $(configure_flags "$kind")
+    run_logged "$label: compile" $MAKE_LINES "$log" make "-j$(nproc)"
+    install_ruby "$label" "$log"
+    [[ $kind != modular ]] || run_logged "$label: default collector" 30 "$log" \
+      make install-modular-gc MODULAR_GC=default
+    check_ruby "$folder/prefix/bin/ruby"
+    # Ruby's tests run from the modular build tree; the stock one has served.
+    [[ $kind == modular ]] || rm -rf "$folder/build"
+    touch "$folder/finished"
+  ) || exit
+}
+
+# Everything but the bundled gems, which a source package may lack and whose
+# installation would go to the network; the common headers too.
+install_ruby() {
+  run_logged "$1: install" 60 "$2" make install-bin \
+    INSTRUBY_OPTS='--install=lib --install=ext --install=arch --install=hdr'
+}
+
+# A Ruby built without these would run, and fail later.
+check_ruby() {
+  local library
+  for library in openssl psych zlib fiddle; do
+    "$1" -e "require '$library'" ||
+      fail "the Ruby just built has no $library: its development files were missing." \
+        'Install the headers of OpenSSL, libyaml, zlib and libffi, then try again.'
+  done
+  "$1" --yjit -e 'exit RubyVM::YJIT.enabled?' || fail 'the Ruby just built has no YJIT: rustc was not usable.'
+}

@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# Ruby's source from Debian's source packages. Uses a private sources list made from the
+# mirror the system already uses, and private state folders: the system's apt
+# configuration and lists stay as they are. apt checks the signature and the checksums.
+
+DEBIAN_PACKAGE=ruby$RUBY_SERIES
+DEBIAN_SUITES=(experimental unstable)
+
+# The archive the system itself installs from (not its security or third-party ones).
+debian_mirror() {
+  apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(COMPONENT)' 'Created-By: Packages' |
+    awk '$2 == "Debian" && $3 == "main" && $1 !~ /security/ {print $1; exit}'
+}
+
+# private_apt SUITE COMMAND...
+private_apt() {
+  local suite=$1 state=$APT_STATE/$1
+  shift
+  "$1" -q \
+    -o Dir::Etc::sourcelist="$state/source.list" -o Dir::Etc::sourceparts=- \
+    -o Dir::State="$state" -o Dir::State::lists="$state/lists" \
+    -o Dir::Cache="$state/cache" -o APT::Sandbox::User=root \
+    -o Dir::State::status=/var/lib/dpkg/status "${@:2}"
+}
+
+prepare_suite() {
+  local suite=$1 mirror=$2 state=$APT_STATE/$1 signed=''
+  local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+  mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+  [[ -e $keyring ]] && signed="[signed-by=$keyring] "
+  printf 'deb-src %s%s %s main\n' "$signed" "$mirror" "$suite" >"$state/source.list"
+  private_apt "$suite" apt-get update
+}
+
+listed_versions() {
+  private_apt "$1" apt-cache showsrc "$DEBIAN_PACKAGE" 2>/dev/null |
+    awk '/^Version:/{print $2}' | sort -rVu
+}
+
+# download_tarball FOLDER: leaves ruby*.orig.tar.* of the newest version that the mirror
+# really has; a version can be listed and gone.
+download_tarball() {
+  local folder=$1 mirror suite version
+  mirror=$(debian_mirror)
+  [[ $mirror ]] || mirror=$(system_list_mirror)
+  [[ $mirror ]] || fail 'no Debian mirror is configured for apt on this system;' \
+    'set RUBY_SRC to a folder or tarball with the source of Ruby '"$RUBY_SERIES"'.'
+  cd "$folder" || return
+  for suite in "${DEBIAN_SUITES[@]}"; do
+    say "reading the source list of Debian $suite"
+    prepare_suite "$suite" "$mirror" >>"$SOURCE_LOG" 2>&1 || continue
+    for version in $(listed_versions "$suite"); do
+      say "downloading $DEBIAN_PACKAGE $version"
+      if private_apt "$suite" apt-get source --download-only --only-source \
+        "$DEBIAN_PACKAGE=$version" >>"$SOURCE_LOG" 2>&1; then
+        return 0
+      fi
+      say "the mirror does not have $version; trying the next one"
+    done
+  done
+  return 1
+}
+
+# Without downloaded lists apt names no targets; then its configuration is read.
+system_list_mirror() {
+  cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
+    awk '/^deb /{for (i = 2; i <= NF; i++) if ($i ~ /^[a-z+]+:\//) {print $i; break}} /^URIs:/{print $2}' |
+    grep -v security | grep -m 1 '/debian/*$'
+}

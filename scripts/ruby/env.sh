@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Prints shell exports for the Rubies and the collector library, building what is missing:
+#   eval "$(make -s env)"
+#   eval "$(scripts/ruby/env.sh --no-library)"    the Rubies only
+# RUBY                the modular Ruby; RUBY_GC_LIBRARY=ashlar makes it run on Ashlar
+# RUBY_STOCK          the same version built without modular collectors
+# ASHLAR_LIB          this clone's collector library
+# ASHLAR_GC_LIBRARY   the name under which RUBY loads this very clone's library; `ashlar`
+#                     is the one made last by any clone that shares the cache
+# RUBY_SOURCE, RUBY_BUILD, ASHLAR_RUBY_CFLAGS   the trees RUBY was built from and in, and
+#                     the include flags for code that needs its internal headers
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/ruby/rubies.sh
+. "$here/rubies.sh"
+# shellcheck source=scripts/ruby/library.sh
+. "$here/library.sh"
+
+case ${1-} in
+  '' | --no-library) ;;
+  *) fail "unknown argument '$1'; env.sh takes --no-library or nothing." ;;
+esac
+ensure_rubies
+ASHLAR_RUBY_CFLAGS=$(ruby_include_flags)
+ASHLAR_GC_LIBRARY=$CLONE_LIBRARY
+names=(RUBY RUBY_STOCK RUBY_SOURCE RUBY_BUILD ASHLAR_RUBY_CFLAGS)
+if [[ ${1-} != --no-library ]]; then
+  ensure_library
+  names+=(ASHLAR_LIB ASHLAR_GC_LIBRARY)
+fi
+for name in "${names[@]}"; do printf 'export %s=%q\n' "$name" "${!name}"; done

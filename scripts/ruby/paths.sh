@@ -1,0 +1,17 @@
+# shellcheck shell=bash disable=SC2034
+# Where things are. Sourced by the other scripts; sets variables, touches nothing.
+
+CLONE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+CACHE=${ASHLAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ashlar}
+SOURCES=$CACHE/sources
+RUBIES=$CACHE/rubies
+LOCKS=$CACHE/locks
+
+# The Ruby series the collector is written against, and the oldest Rust that builds it.
+RUBY_SERIES=3.4
+RUST_MINIMUM=1.85
+
+# Every clone installs its library under a name of its own beside the shared
+# `ashlar`, so that two clones can use one cached Ruby without meeting.
+# Ruby allows letters, digits, dash and underscore in the name.
+CLONE_LIBRARY=ashlar_$(printf %s "$CLONE" | sha256sum | cut -c1-8)

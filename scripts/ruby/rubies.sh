@@ -1,0 +1,36 @@
+# shellcheck shell=bash
+# The door to both Rubies: sourcing it gives `ensure_rubies`, which sets RUBY, RUBY_STOCK,
+# RUBY_SOURCE, RUBY_BUILD (empty for an installed Ruby), RUBY_ARCH_HEADERS (the folder with
+# ruby/config.h) and COLLECTORS (the folder Ruby loads collectors from).
+
+here_rubies=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/ruby/paths.sh
+. "$here_rubies/paths.sh"
+# shellcheck source=scripts/ruby/messages.sh
+. "$here_rubies/messages.sh"
+# shellcheck source=scripts/ruby/packages.sh
+. "$here_rubies/packages.sh"
+# shellcheck source=scripts/ruby/debian-source.sh
+. "$here_rubies/debian-source.sh"
+# shellcheck source=scripts/ruby/source.sh
+. "$here_rubies/source.sh"
+# shellcheck source=scripts/ruby/installed.sh
+. "$here_rubies/installed.sh"
+# shellcheck source=scripts/ruby/build.sh
+. "$here_rubies/build.sh"
+
+# The order: the source the user named, an installed Ruby, Debian's source package.
+# shellcheck disable=SC2034
+ensure_rubies() {
+  if [[ ${RUBY_SRC-} ]] || ! find_installed; then
+    find_source
+    build_ruby modular
+    RUBY=$(ruby_folder modular)/prefix/bin/ruby
+    RUBY_BUILD=$(ruby_folder modular)/build
+    RUBY_ARCH_HEADERS=$(dirname "$(dirname "$(find "$RUBY_BUILD/.ext/include" -path '*/ruby/config.h')")")
+    COLLECTORS=$(ruby_folder modular)/prefix/lib/ruby-gc
+  fi
+  build_ruby stock
+  RUBY_STOCK=$(ruby_folder stock)/prefix/bin/ruby
+  RUBY_SOURCE=$SOURCE
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Runs every part of the tests, goes on after one that fails, and ends with a table.
+#   scripts/test/parts.sh                      all parts
+#   scripts/test/parts.sh test-rust test-lab   these
+# Each part is a verb of the Makefile and can be run alone. The exit status is 0 when no
+# part failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
+
+all=(ruby check-format check-lints check-scripts test-rust lib test-behaviour test-ruby-quick)
+[[ ! -d lab ]] || all+=(test-lab)
+
+# why_not PART: says why a part cannot be run here, or nothing. Rust's own tools for
+# format and lints, and shellcheck, are the developer's choice to install.
+why_not() {
+  case $1 in
+    check-format) cargo fmt --version >/dev/null 2>&1 || echo 'cargo fmt is not installed' ;;
+    check-lints) cargo clippy --version >/dev/null 2>&1 || echo 'cargo clippy is not installed' ;;
+    check-scripts) command -v shellcheck >/dev/null || echo 'shellcheck is not installed' ;;
+  esac
+}
+
+(($#)) && parts=("$@") || parts=("${all[@]}")
+rows=()
+failed=0
+for part in "${parts[@]}"; do
+  start=$SECONDS
+  reason=$(why_not "$part")
+  if [[ $reason ]]; then
+    outcome="not run: $reason"
+  else
+    printf '\n=== make %s\n' "$part"
+    if make --no-print-directory "$part"; then
+      outcome=passed
+    else
+      outcome=FAILED
+      failed=1
+    fi
+  fi
+  rows+=("$(printf '%-18s %5d s  %s' "$part" $((SECONDS - start)) "$outcome")")
+done
+printf '\n=== parts\n'
+printf '%s\n' "${rows[@]}"
+exit $failed
