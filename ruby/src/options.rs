@@ -67,6 +67,7 @@ impl Options {
                 collect_every: reader.number("ASHLAR_COLLECT_EVERY", 0..=usize::MAX, 0)?,
                 verify: reader.switch("ASHLAR_VERIFY")?,
                 poison: reader.switch("ASHLAR_POISON")?,
+                ..Stress::default()
             },
             malloc: reader.malloc()?,
         })

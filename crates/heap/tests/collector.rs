@@ -772,12 +772,15 @@ fn sizes_beyond_the_widest_cell_are_too_large() {
 fn memory_owned_elsewhere_makes_collections_due() {
     with_program(16 * MIB, |p| {
         assert!(!p.heap.collection_is_due());
-        p.heap.adjust_external_bytes(64 * MIB as isize);
+        p.heap.shared().payloads.note_elsewhere(64 * MIB as isize);
         assert!(p.heap.collection_is_due());
         p.minor();
         assert!(!p.heap.collection_is_due());
-        assert_eq!(p.heap.external_bytes(), 64 * MIB);
-        p.heap.adjust_external_bytes(-(65 * MIB as isize));
-        assert_eq!(p.heap.external_bytes(), 0);
+        assert_eq!(p.heap.shared().payloads.elsewhere_bytes(), 64 * MIB);
+        p.heap
+            .shared()
+            .payloads
+            .note_elsewhere(-(65 * MIB as isize));
+        assert_eq!(p.heap.shared().payloads.elsewhere_bytes(), 0);
     });
 }
