@@ -313,6 +313,7 @@ fn a_weak_reference_noted_twice_in_one_collection_is_cleared_once() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
 fn weak_references_beyond_what_can_be_noted_are_strong_for_that_collection() {
     // A region of 16 MiB notes 262,144 of them; each holder has 124.
     const HOLDERS: usize = 3000;
@@ -345,7 +346,8 @@ fn weak_references_beyond_what_can_be_noted_are_strong_for_that_collection() {
 #[test]
 fn a_dead_cell_is_released_once_and_only_when_its_block_is_swept() {
     with_program(16 * MIB, |p| {
-        let dead: Vec<_> = (0..5000).map(|_| p.object(plain(0)).address()).collect();
+        let cells = if cfg!(miri) { 100 } else { 5_000 };
+        let dead: Vec<_> = (0..cells).map(|_| p.object(plain(0)).address()).collect();
         p.heap.collect(Request {
             scope: Some(Scope::Minor),
             sweep_now: false,
@@ -365,6 +367,7 @@ fn a_dead_cell_is_released_once_and_only_when_its_block_is_swept() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
 fn sweeping_is_over_long_before_the_next_collection_is_due() {
     with_program(64 * MIB, |p| {
         for _ in 0..200_000 {
@@ -381,6 +384,7 @@ fn sweeping_is_over_long_before_the_next_collection_is_due() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
 fn a_block_without_live_cells_serves_other_widths_and_payloads() {
     with_program(16 * MIB, |p| {
         let mut kinds = std::collections::BTreeSet::new();
@@ -520,6 +524,7 @@ fn collecting_at_every_nth_allocation_asks_for_exactly_that() {
 
 #[test]
 fn stress_that_is_turned_off_leaves_a_heap_that_allocates_in_runs_again() {
+    let cells: usize = if cfg!(miri) { 3_000 } else { 10_000 };
     with_program(16 * MIB, |p| {
         p.heap.set_stress(Stress {
             collect_every: 1,
@@ -528,12 +533,12 @@ fn stress_that_is_turned_off_leaves_a_heap_that_allocates_in_runs_again() {
         let outcome = p.try_object(plain(0), Urgency::MayCollect);
         assert_eq!(outcome, Allocation::NeedsCollection);
         p.heap.set_stress(Stress::default());
-        for _ in 0..10_000 {
+        for _ in 0..cells {
             let outcome = p.try_object(plain(0), Urgency::MayCollect);
             assert!(matches!(outcome, Allocation::Allocated(_)));
         }
         p.heap.verify().unwrap();
-        assert_eq!(p.heap.usage().cell_blocks, 10_000usize.div_ceil(2048));
+        assert_eq!(p.heap.usage().cell_blocks, cells.div_ceil(2048));
     });
 }
 
@@ -631,6 +636,7 @@ fn a_forgotten_root_is_found_by_the_verifier() {
 // ── Faults ──────────────────────────────────────────────────────────────────
 
 #[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
 fn a_full_region_is_a_value_loses_nothing_and_goes_on_after_frees() {
     with_program(16 * MIB, |p| {
         let shape = plain(4);
@@ -663,6 +669,7 @@ fn a_full_region_is_a_value_loses_nothing_and_goes_on_after_frees() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
 fn a_mark_stack_without_room_still_marks_everything() {
     for cells_max in [1, 2, 50] {
         with_program(16 * MIB, |p| {
