@@ -429,7 +429,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             );
         }
         self.check(&survivors);
-        self.comparisons += self.objects.len() + 100;
+        self.comparisons += self.objects.len() + 500;
         if self.comparisons > COMPARISONS_MAX {
             self.heap.set_stress(Stress {
                 collect_every: 0,
