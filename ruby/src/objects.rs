@@ -97,7 +97,7 @@ unsafe extern "C" fn ashlar_new_object(
     let Some(width) = WidthIndex::for_size(size) else {
         return 0;
     };
-    if let Some(cell) = cache.bump(objspace.heap.region(), width, state) {
+    if let Some(cell) = cache.bump(objspace.heap.states(), width, state) {
         return contents.write(cell, width);
     }
     match allocate_slowly(objspace, cache, size, state) {
