@@ -53,7 +53,7 @@ impl WidthIndex {
     /// The narrowest width that holds `size_bytes`, or `None` above
     /// [`WIDTH_MAX_BYTES`].
     #[inline(always)]
-    pub fn for_size(size_bytes: usize) -> Option<Self> {
+    pub const fn for_size(size_bytes: usize) -> Option<Self> {
         if size_bytes > WIDTH_MAX_BYTES {
             return None;
         }
