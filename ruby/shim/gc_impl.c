@@ -386,11 +386,15 @@ visit_object(void *start, void *end, size_t stride, void *data)
     return 0;
 }
 
+/* Free cells count too (ObjectSpace.count_objects). What they hold is the
+   collector's own, so each is shown as one empty object. */
 void
 rb_gc_impl_each_object(void *objspace, void (*func)(VALUE obj, void *data), void *data)
 {
+    static const struct RBasic empty = { 0 };
     struct object_visit each = { .visit = func, .data = data };
     rb_gc_impl_each_objects(objspace, visit_object, &each);
+    for (size_t count = ashlar_free_cells(objspace); count > 0; count--) func((VALUE)&empty, data);
 }
 
 /* ── Finalizers ──────────────────────────────────────────────────────────── */
@@ -550,17 +554,13 @@ rb_gc_impl_get_measure_total_time(void *objspace)
 unsigned long long
 rb_gc_impl_get_total_time(void *objspace)
 {
-    struct ashlar_statistics statistics;
-    ashlar_statistics(objspace, &statistics);
-    return statistics.time_ns;
+    return ashlar_total_time_ns(objspace);
 }
 
 size_t
 rb_gc_impl_gc_count(void *objspace)
 {
-    struct ashlar_statistics statistics;
-    ashlar_statistics(objspace, &statistics);
-    return statistics.count;
+    return ashlar_collection_count(objspace);
 }
 
 VALUE

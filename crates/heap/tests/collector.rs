@@ -200,7 +200,7 @@ fn an_old_unprotected_cell_is_traced_at_every_minor_collection() {
             p.minor();
             assert!(p.lives(child));
         }
-        assert_eq!(p.heap.stats().remembered_unprotected_cells, 1);
+        assert_eq!(p.heap.remembered_unprotected_cells(), 1);
     });
 }
 
