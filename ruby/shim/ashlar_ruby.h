@@ -120,7 +120,7 @@ bool ashlar_is_live(void *objspace, ashlar_value word);
 ashlar_value ashlar_finalizers(void *objspace, ashlar_value object);
 void ashlar_set_finalizers(void *objspace, ashlar_value object, ashlar_value array);
 void ashlar_forget_finalizers(void *objspace, ashlar_value object);
-ashlar_value ashlar_any_finalized(void *objspace);
+ashlar_value ashlar_first_finalized(void *objspace);
 
 /* Work that waits for the end of a collection. */
 struct ashlar_job {
@@ -131,6 +131,7 @@ struct ashlar_job {
 };
 void ashlar_queue_free(void *objspace, void (*free)(void *), void *data);
 void ashlar_queue_finalizers(void *objspace, ashlar_value object);
+bool ashlar_jobs_wait(void *objspace);
 bool ashlar_next_job(void *objspace, struct ashlar_job *job);
 void ashlar_job_done(void *objspace);
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "ruby/ruby.h"
+#include "ruby/atomic.h"
 #include "ruby/debug.h"
 #include "ruby/thread.h"
 #include "gc/gc.h"
@@ -439,7 +440,7 @@ run_job(const struct ashlar_job *job)
 }
 
 static void
-run_jobs(void *objspace)
+run_all_jobs(void *objspace)
 {
     struct ashlar_job job;
     if (!ashlar_next_job(objspace, &job)) return;
@@ -449,6 +450,19 @@ run_jobs(void *objspace)
         ashlar_job_done(objspace);
     } while (ashlar_next_job(objspace, &job));
     rb_gc_unset_pending_interrupt();
+}
+
+/* Whoever runs jobs runs them all: a finalizer that collects does not start
+   the next one inside itself. */
+static void
+run_jobs(void *objspace)
+{
+    static rb_atomic_t running;
+    if (RUBY_ATOMIC_EXCHANGE(running, 1)) return;
+    run_all_jobs(objspace);
+    RUBY_ATOMIC_SET(running, 0);
+    /* Another Ractor may have seen `running` after the last job was taken. */
+    if (ashlar_jobs_wait(objspace)) trigger_finalizers();
 }
 
 void
@@ -498,13 +512,13 @@ void
 rb_gc_impl_shutdown_call_finalizer(void *objspace)
 {
     VALUE object;
-    while ((object = ashlar_any_finalized(objspace)) != 0) {
+    while ((object = ashlar_first_finalized(objspace)) != 0) {
         FL_UNSET(object, FL_FINALIZE);
         ashlar_queue_finalizers(objspace, object);
-        run_jobs(objspace);
+        run_all_jobs(objspace);
         RB_GC_GUARD(object);
     }
-    run_jobs(objspace);
+    run_all_jobs(objspace);
 
     /* Freeing what objects own breaks the object graph: no more collections. */
     size_t count;
@@ -514,7 +528,7 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
         if (rb_gc_shutdown_call_finalizer_p(objects[i])) free_at_exit(objspace, objects[i]);
     }
     ashlar_snapshot_free(objects, count);
-    run_jobs(objspace);
+    run_all_jobs(objspace);
 }
 
 /* ── Object id ───────────────────────────────────────────────────────────── */
