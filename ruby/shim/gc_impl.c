@@ -42,12 +42,13 @@ extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
 extern const char ruby_version[];
 
 static rb_postponed_job_handle_t finalizers_job;
+static bool vm_is_going; /* and its queue of postponed jobs with it */
 static void run_jobs(void *objspace);
 
 static void
 trigger_finalizers(void)
 {
-    rb_postponed_job_trigger(finalizers_job);
+    if (!vm_is_going) rb_postponed_job_trigger(finalizers_job);
 }
 
 static const struct ashlar_ruby_calls calls = {
@@ -151,6 +152,7 @@ void
 rb_gc_impl_shutdown_free_objects(void *objspace)
 {
     size_t count;
+    vm_is_going = true;
     VALUE *objects = ashlar_snapshot(objspace, &count);
     ashlar_set_disabled(objspace, true);
     for (size_t i = 0; i < count; i++) {
@@ -498,13 +500,14 @@ rb_gc_impl_undefine_finalizer(void *objspace, VALUE obj)
     FL_UNSET(obj, FL_FINALIZE);
 }
 
+/* Original and copy share the array, and with it what is defined later. */
 void
 rb_gc_impl_copy_finalizer(void *objspace, VALUE dest, VALUE obj)
 {
     if (!FL_TEST(obj, FL_FINALIZE)) return;
     VALUE finalizers = ashlar_finalizers(objspace, obj);
     if (!finalizers) return;
-    ashlar_set_finalizers(objspace, dest, rb_obj_hide(rb_ary_dup(finalizers)));
+    ashlar_set_finalizers(objspace, dest, finalizers);
     FL_SET(dest, FL_FINALIZE);
 }
 
