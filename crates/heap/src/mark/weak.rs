@@ -25,8 +25,8 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Goes through the weak references noted in this collection and calls
-    /// `clear` with those whose cell has died. Returns how many there were and
-    /// how many of them live on.
+    /// `clear` with those whose cell has died; it must write a word that is no
+    /// cell. Returns how many there were and how many of them live on.
     pub fn clear_weak_references(&self, clear: impl Fn(*mut usize)) -> WeakCounts {
         let mut counts = WeakCounts {
             noted: self.with_marker(|marker| marker.weak_references()),
@@ -34,9 +34,12 @@ impl<V: Vm> Heap<'_, V> {
         };
         while let Some((parent, reference)) = self.with_marker(|marker| marker.pop_weak()) {
             let reference = reference as *mut usize;
-            // SAFETY: the holder lives, so its reference can be read, and it
-            // was a cell when it was noted.
-            let target = unsafe { Cell::from_address(reference.read()) };
+            // A holder that was traced twice, once as a young cell and once
+            // more when it became old, noted its references twice.
+            // SAFETY: the holder lives, so its reference can be read.
+            let Some(target) = self.region().cell_at(unsafe { reference.read() }) else {
+                continue;
+            };
             let state = self.region().state(target);
             if !state.is_marked() {
                 clear(reference);
