@@ -93,6 +93,7 @@ void *ashlar_realloc_payload(void *cache, void *payload, size_t size);
 void ashlar_free_payload(void *cache, void *payload);
 void *ashlar_aligned_payload(void *cache, size_t size, size_t align);
 size_t ashlar_usable_payload(void *payload);
+bool ashlar_is_payload(const void *memory);
 void ashlar_flush_payload_cache(void *cache);
 void ashlar_adjust_memory(void *objspace, ssize_t difference);
 

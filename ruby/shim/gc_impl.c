@@ -16,27 +16,6 @@
 #include "ashlar_ruby.h"
 #include "shim.h"
 
-/* The library also lives in processes without Ruby; there, these are NULL. */
-#pragma weak rb_gc_mark_roots
-#pragma weak rb_gc_mark_children
-#pragma weak rb_ractor_finish_marking
-#pragma weak rb_gc_save_machine_context
-#pragma weak rb_shape_get_shape_by_id
-#pragma weak rb_gc_obj_free_vm_weak_references
-#pragma weak rb_gc_obj_free
-#pragma weak rb_gc_event_hook
-#pragma weak rb_gc_vm_lock
-#pragma weak rb_gc_vm_unlock
-#pragma weak rb_gc_vm_barrier
-#pragma weak rb_gc_multi_ractor_p
-#pragma weak ruby_thread_has_gvl_p
-#pragma weak rb_thread_call_with_gvl
-#pragma weak rb_gc_prepare_heap_process_object
-#pragma weak rb_objspace_reachable_objects_from_root
-#pragma weak rb_objspace_reachable_objects_from
-#pragma weak ruby_version
-#pragma weak rb_mGC
-
 extern int ruby_thread_has_gvl_p(void);
 extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
 extern const char ruby_version[];

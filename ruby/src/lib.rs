@@ -11,11 +11,12 @@
 //! * [`object_model`]: what the collector knows about Ruby's objects.
 //! * [`finalizers`], [`object_ids`], [`walk`], [`fork`].
 //! * [`statistics`], [`profile`], [`config`]: what Ruby shows of all this.
-//! * [`interpose`]: what becomes of memory that somebody frees with libc.
+//! * [`interpose`], [`elf`]: what becomes of memory that somebody frees with libc.
 
 mod barriers;
 mod collect;
 mod config;
+mod elf;
 mod finalizers;
 mod fork;
 mod interpose;

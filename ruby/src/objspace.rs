@@ -118,7 +118,7 @@ fn new_objspace(
     let shared = shared().ok_or(refused)?;
     let heap = Heap::new(Ruby::new(calls), shared, options.pace).map_err(|_| refused)?;
     libc_malloc::find();
-    let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe()?;
+    let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe();
     crate::payloads::serve_from_heap(payloads_here);
     heap.set_stress(options.stress);
     Ok(Box::new(Objspace {

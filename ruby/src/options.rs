@@ -97,6 +97,7 @@ impl Options {
                 )?,
                 verify: reader.switch("verify", stress.verify)?,
                 poison: reader.switch("poison", stress.poison)?,
+                ..Stress::default()
             },
             malloc: reader.malloc(self.malloc)?,
         })

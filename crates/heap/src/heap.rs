@@ -241,6 +241,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         }
         .write(self.region());
         self.region().block(block).set_free(start);
+        if self.stress().poison {
+            self.poison_free_cells(block, width);
+        }
         Some(block)
     }
 
@@ -363,10 +366,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             self.clear_marks();
         }
         self.with_marker(|marker| {
-            marker.marked_cells = match scope {
-                Scope::Full => 0,
-                Scope::Minor => marker.old_cells,
-            };
+            if scope == Scope::Full {
+                marker.old_cells = 0;
+            }
+            // Old cells are marked already.
+            marker.marked_cells = marker.old_cells;
         });
         self.vm.trace_roots(self, &self.tracer(false));
         if scope == Scope::Minor {
@@ -447,7 +451,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.with_marker(|marker| {
             marker.parent_is_old = is_old;
             marker.parent = cell.address();
-            marker.marked_cells += 1;
         });
         self.vm.trace_cell(self, cell, &self.tracer(is_old));
     }
@@ -716,8 +719,26 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// allocation notices.
     pub fn set_stress(&self, stress: Stress) {
         self.stress.set(stress);
+        self.with_marker(|marker| {
+            marker.limit(match stress.mark_stack_cells_max {
+                0 => usize::MAX,
+                cells => cells,
+            });
+        });
         self.collector.borrow_mut().stress_countdown = stress.collect_every;
         self.retire_caches();
+        if stress.poison {
+            self.poison_everything_free();
+        }
+    }
+
+    fn poison_everything_free(&self) {
+        for index in 0..self.shared.blocks.used_limit() {
+            let block = BlockIndex(index as u32);
+            if let Some(width) = self.region().kind_byte(block).width() {
+                self.poison_free_cells(block, width);
+            }
+        }
     }
 
     fn stress_is_due(&self) -> bool {
