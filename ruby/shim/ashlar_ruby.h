@@ -30,6 +30,8 @@ struct ashlar_ruby_calls {
     void (*event_hook)(ashlar_value object, uint32_t event);
     unsigned int (*vm_lock)(void);
     void (*vm_unlock)(unsigned int level);
+    unsigned int (*vm_lock_no_barrier)(void);
+    void (*vm_unlock_no_barrier)(unsigned int level);
     void (*vm_barrier)(void);
     bool (*multi_ractor)(void);
     int (*thread_has_gvl)(void);
