@@ -52,12 +52,12 @@ debian_rust_packages() {
   local candidate
   candidate=$(apt-cache policy rustc | awk '/Candidate:/{print $2}')
   if version_at_least "$candidate" "$RUST_MINIMUM"; then
-    echo rustc cargo rustfmt rust-clippy
+    echo rustc cargo rustfmt rust-clippy ca-certificates
     return
   fi
   candidate=$(apt-cache policy rustc-web | awk '/Candidate:/{print $2}')
   [[ $candidate ]] && version_at_least "$candidate" "$RUST_MINIMUM" &&
-    echo rustc-web cargo-web rustfmt-web rust-web-clippy
+    echo rustc-web cargo-web rustfmt-web rust-web-clippy ca-certificates
 }
 
 ensure_rust() {
