@@ -1,1 +1,30 @@
-//! Ruby on the Ashlar heap.
+//! Ruby on the Ashlar heap: `librubygc.ashlar.so`.
+//!
+//! The shim (`shim/*.c`) implements Ruby's `gc_impl.h` and forwards here; the
+//! functions it calls are the `extern "C"` ones, named `ashlar_*` and declared
+//! in `shim/ashlar_ruby.h`.
+//!
+//! * [`objspace`]: everything there is one of, and the start of a process.
+//! * [`options`]: the environment variables.
+//! * [`objects`], [`barriers`], [`payloads`]: what Ruby calls all the time.
+//! * [`collect`]: a collection as Ruby sees it: locks, events, clocks.
+//! * [`object_model`]: what the collector knows about Ruby's objects.
+//! * [`finalizers`], [`object_ids`], [`walk`], [`statistics`], [`fork`].
+//! * [`interpose`]: what becomes of memory that somebody frees with libc.
+
+mod barriers;
+mod collect;
+mod finalizers;
+mod fork;
+mod interpose;
+mod layout;
+mod libc_malloc;
+mod object_ids;
+mod object_model;
+mod objects;
+mod objspace;
+mod options;
+mod payloads;
+mod ruby_calls;
+mod statistics;
+mod walk;

@@ -8,8 +8,9 @@ ruby_include_flags() {
 }
 
 SHIM_FLAGS=(-DBUILDING_MODULAR_GC -fPIC -O3 -g1 -fno-strict-aliasing
-  -fno-semantic-interposition -fvisibility=hidden -Wall)
-LINK_FLAGS=(-shared -Wl,-Bsymbolic -Wl,-z,lazy -Wl,--gc-sections)
+  -fno-semantic-interposition -Wall)
+# Not -Bsymbolic: it would make the library find its own malloc when it looks for the process's.
+LINK_FLAGS=(-shared -Wl,-Bsymbolic-functions -Wl,-z,lazy -Wl,--gc-sections)
 RUST_NEEDS=(-lgcc_s -lpthread -ldl -lm)
 
 compile_library() {
@@ -25,6 +26,7 @@ compile_library() {
   rm -rf "$objects"
   mkdir -p "$objects"
   for source in "$shim"/*.c; do
+    [[ $source == */layout.c ]] && continue # a program of its own, run by ruby/build.rs
     # shellcheck disable=SC2086
     ${CC:-cc} "${SHIM_FLAGS[@]}" $ASHLAR_RUBY_CFLAGS -c "$source" \
       -o "$objects/$(basename "$source" .c).o" >&2 || exit 1

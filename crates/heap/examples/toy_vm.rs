@@ -1,0 +1,265 @@
+//! The smallest VM: objects that are a list of references and own one payload
+//! each. The tests drive the heap with it, and it is what to copy when giving
+//! another VM this heap.
+//!
+//! Run it with `cargo run --example toy_vm`.
+
+use std::cell::RefCell;
+use std::ptr::NonNull;
+
+use ashlar_heap::allocate::cursor::AllocationCache;
+use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
+use ashlar_heap::layout::cell_state::CellState;
+use ashlar_heap::layout::region::Cell;
+use ashlar_heap::layout::width::WidthIndex;
+use ashlar_heap::mark::tracer::Tracer;
+use ashlar_heap::pace::PaceOptions;
+use ashlar_heap::payload::thread_cache::ThreadCache;
+use ashlar_heap::vm::Vm;
+
+/// Words of a toy object before its references.
+///
+/// ```text
+/// [ header: 1 │ reference count │ payload │ reference 0 │ reference 1 │ … ]
+/// ```
+const HEADER_WORDS: usize = 3;
+
+/// The VM: its roots, and what its threads allocate with.
+pub struct ToyVm {
+    /// Cells the program refers to directly; 0 for none.
+    pub roots: RefCell<Vec<usize>>,
+    /// Free payload pieces of the only thread.
+    pub payload_cache: RefCell<ThreadCache>,
+    /// Cells the sweeper released, in order.
+    pub released: RefCell<Vec<usize>>,
+}
+
+impl ToyVm {
+    /// A VM without roots.
+    pub fn new() -> Self {
+        Self {
+            roots: RefCell::new(Vec::new()),
+            payload_cache: RefCell::new(ThreadCache::new()),
+            released: RefCell::new(Vec::new()),
+        }
+    }
+}
+
+impl Default for ToyVm {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn word(heap: &Heap<'_, ToyVm>, cell: Cell, index: usize) -> *mut usize {
+    heap.region()
+        .pointer(cell.address())
+        .cast::<usize>()
+        .wrapping_add(index)
+}
+
+/// Calls `visit` with every reference of `cell`.
+fn each_reference(heap: &Heap<'_, ToyVm>, cell: Cell, mut visit: impl FnMut(Cell)) {
+    // SAFETY: every toy object has a header, and as many references as it says.
+    unsafe {
+        let count = word(heap, cell, 1).read();
+        for index in 0..count {
+            let address = word(heap, cell, HEADER_WORDS + index).read();
+            if address != 0 {
+                visit(Cell::from_address(address));
+            }
+        }
+    }
+}
+
+impl Vm for ToyVm {
+    fn trace_roots(&self, _heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
+        for &root in self.roots.borrow().iter().filter(|&&root| root != 0) {
+            // SAFETY: roots are cells of this heap.
+            tracer.mark(unsafe { Cell::from_address(root) });
+        }
+    }
+
+    fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &Tracer<'_>) {
+        each_reference(heap, cell, |child| tracer.mark(child));
+    }
+
+    fn visit_roots(&self, _heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell)) {
+        for &root in self.roots.borrow().iter().filter(|&&root| root != 0) {
+            // SAFETY: roots are cells of this heap.
+            visit(unsafe { Cell::from_address(root) });
+        }
+    }
+
+    fn visit_cell(&self, heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell)) {
+        each_reference(heap, cell, visit);
+    }
+
+    fn release(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
+        self.released.borrow_mut().push(cell.address());
+        // SAFETY: the cell is dead but its header is intact; it owned its
+        // payload alone.
+        unsafe {
+            if let Some(payload) = NonNull::new(word(heap, cell, 2).read() as *mut u8) {
+                free_payload(heap, payload);
+            }
+        }
+    }
+}
+
+/// Allocates an object with `references` empty references, collecting first
+/// when that is due. `None` when memory is out.
+pub fn new_object(
+    heap: &Heap<'_, ToyVm>,
+    cache: &mut AllocationCache,
+    references: usize,
+    protected: bool,
+) -> Option<Cell> {
+    let size = (HEADER_WORDS + references) * 8;
+    let state = if protected {
+        CellState::NEW
+    } else {
+        CellState::NEW_UNPROTECTED
+    };
+    let mut outcome = heap.allocate(cache, size, state, Urgency::MayCollect);
+    if outcome == Allocation::NeedsCollection {
+        heap.collect(Request::default());
+        outcome = heap.allocate(cache, size, state, Urgency::MustAllocate);
+    }
+    let Allocation::Allocated(cell) = outcome else {
+        return None;
+    };
+    // SAFETY: the cell is fresh and wide enough.
+    unsafe {
+        word(heap, cell, 0).write(1);
+        word(heap, cell, 1).write(references);
+        for index in 2..HEADER_WORDS + references {
+            word(heap, cell, index).write(0);
+        }
+    }
+    Some(cell)
+}
+
+/// Stores a reference and runs the write barrier, which comes after the store.
+///
+/// # Safety
+/// Both are live toy objects, and `parent` has more than `index` references.
+pub unsafe fn store(
+    heap: &Heap<'_, ToyVm>,
+    parent: Cell,
+    index: usize,
+    child: Option<Cell>,
+    barrier: bool,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { word(heap, parent, HEADER_WORDS + index).write(child.map_or(0, Cell::address)) };
+    if let (true, Some(child)) = (barrier, child) {
+        heap.write_barrier(parent, child);
+    }
+}
+
+/// Gives an object a payload of `bytes`, in place of the one it has. False when
+/// memory is out.
+///
+/// # Safety
+/// `cell` is a live toy object.
+pub unsafe fn set_payload(heap: &Heap<'_, ToyVm>, cell: Cell, bytes: usize) -> bool {
+    let shared = heap.shared();
+    // SAFETY: the object's payload word holds a payload of this heap or 0.
+    unsafe {
+        let slot = word(heap, cell, 2);
+        let mut cache = heap.vm.payload_cache.borrow_mut();
+        let fresh = match NonNull::new(slot.read() as *mut u8) {
+            Some(old) => {
+                shared
+                    .payloads
+                    .reallocate(&shared.region, &shared.blocks, &mut cache, old, bytes)
+            }
+            None => shared
+                .payloads
+                .allocate(&shared.region, &shared.blocks, &mut cache, bytes),
+        };
+        let Ok(fresh) = fresh else { return false };
+        slot.write(fresh.as_ptr() as usize);
+    }
+    true
+}
+
+/// # Safety
+/// Nobody uses the payload any more.
+unsafe fn free_payload(heap: &Heap<'_, ToyVm>, payload: NonNull<u8>) {
+    let shared = heap.shared();
+    let mut cache = heap.vm.payload_cache.borrow_mut();
+    // SAFETY: the caller owns the payload.
+    unsafe {
+        shared
+            .payloads
+            .free(&shared.region, &shared.blocks, &mut cache, payload);
+    }
+}
+
+/// Reads a reference back.
+///
+/// # Safety
+/// `cell` is a live toy object with more than `index` references.
+#[allow(dead_code)]
+pub unsafe fn load(heap: &Heap<'_, ToyVm>, cell: Cell, index: usize) -> Option<Cell> {
+    // SAFETY: the caller's contract; what is stored is 0 or a cell.
+    unsafe {
+        match word(heap, cell, HEADER_WORDS + index).read() {
+            0 => None,
+            address => Some(Cell::from_address(address)),
+        }
+    }
+}
+
+/// The payload of an object, 0 for none.
+///
+/// # Safety
+/// `cell` is a live toy object.
+#[allow(dead_code)]
+pub unsafe fn payload(heap: &Heap<'_, ToyVm>, cell: Cell) -> usize {
+    // SAFETY: the caller's contract.
+    unsafe { word(heap, cell, 2).read() }
+}
+
+#[allow(dead_code)]
+fn main() {
+    let shared = Shared::reserve(64 << 20).expect("64 MiB of address space");
+    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).expect("a heap");
+    let mut cache = heap.new_cache();
+    // SAFETY: the cache is this thread's until the heap goes.
+    let cache = unsafe { cache.as_mut() };
+
+    // A list of 100,000 objects, and ten times as many that nobody keeps.
+    for number in 0..100_000 {
+        let object = new_object(&heap, cache, 1, true).expect("memory");
+        // SAFETY: the object and the root are live.
+        unsafe {
+            let mut roots = heap.vm.roots.borrow_mut();
+            let head = roots.first().map(|&head| Cell::from_address(head));
+            store(&heap, object, 0, head, true);
+            set_payload(&heap, object, number % 500 + 1);
+            roots.clear();
+            roots.push(object.address());
+        }
+        for _ in 0..10 {
+            new_object(&heap, cache, 2, true).expect("memory");
+        }
+    }
+    heap.collect(Request {
+        scope: None,
+        sweep_now: true,
+    });
+    let (stats, usage) = (heap.stats(), heap.usage());
+    println!(
+        "{} cells live in {} blocks, {} payload bytes; {} minor and {} full collections freed {} cells",
+        usage.live_cells,
+        usage.cell_blocks,
+        usage.payload_bytes,
+        stats.minor_collections,
+        stats.full_collections,
+        stats.freed_cells
+    );
+    heap.verify().expect("every invariant holds");
+}

@@ -1,0 +1,136 @@
+//! Cursors: where a thread of the program allocates its next cells.
+
+use crate::layout::block::{BlockIndex, HAS_YOUNG, OWNED};
+use crate::layout::cell_state::CellState;
+use crate::layout::region::{Cell, Region};
+use crate::layout::width::{WidthIndex, WIDTH_COUNT};
+
+use super::run::Run;
+
+/// The free run being allocated from, for one width.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    /// Address of the next cell to hand out.
+    next: usize,
+    /// Address just past the run.
+    end: usize,
+    /// The block's next run, 0 for none.
+    next_run: usize,
+    /// The block the runs belong to.
+    block: Option<BlockIndex>,
+}
+
+/// One allocating thread's cursors (a Ractor's, say). Cells come from its runs
+/// without any lock; a block belongs to at most one cache.
+#[derive(Debug)]
+pub struct AllocationCache {
+    cursors: [Cursor; WIDTH_COUNT],
+    /// Cells in the runs handed to this cache so far, by width.
+    cells_in_runs: [u64; WIDTH_COUNT],
+}
+
+impl Default for AllocationCache {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl AllocationCache {
+    /// A cache without any block.
+    pub fn new() -> Self {
+        Self {
+            cursors: [Cursor::default(); WIDTH_COUNT],
+            cells_in_runs: [0; WIDTH_COUNT],
+        }
+    }
+
+    /// The next cell of the current run, in state `state`; `None` when the run
+    /// is used up.
+    #[inline(always)]
+    pub fn bump(&mut self, region: &Region, width: WidthIndex, state: CellState) -> Option<Cell> {
+        let cursor = &mut self.cursors[width.index()];
+        let address = cursor.next;
+        if address >= cursor.end {
+            return None;
+        }
+        cursor.next = address + width.bytes();
+        // SAFETY: a run consists of cells of the cursor's width.
+        let cell = unsafe { Cell::from_address(address) };
+        region.set_state(cell, state);
+        Some(cell)
+    }
+
+    /// Goes on to the next run of the current block; its bytes, or `None` when
+    /// the block is used up. `cells_at_most` shortens the run (stress runs
+    /// allocate one cell at a time).
+    pub(crate) fn next_run(
+        &mut self,
+        region: &Region,
+        width: WidthIndex,
+        cells_at_most: usize,
+    ) -> Option<usize> {
+        let cursor = &mut self.cursors[width.index()];
+        if cursor.next_run == 0 {
+            return None;
+        }
+        let mut run = Run::read(region, cursor.next_run);
+        let bytes_at_most = cells_at_most.saturating_mul(width.bytes());
+        if run.end - run.start > bytes_at_most {
+            let rest = Run {
+                start: run.start + bytes_at_most,
+                end: run.end,
+                next: run.next,
+            };
+            rest.write(region);
+            run.end = rest.start;
+            run.next = rest.start;
+        }
+        cursor.next = run.start;
+        cursor.end = run.end;
+        cursor.next_run = run.next;
+        let bytes = run.end - run.start;
+        self.cells_in_runs[width.index()] += (bytes / width.bytes()) as u64;
+        Some(bytes)
+    }
+
+    /// Starts on a block of free runs.
+    pub(crate) fn adopt(&mut self, region: &Region, width: WidthIndex, index: BlockIndex) {
+        let block = region.block(index);
+        block.add(OWNED | HAS_YOUNG);
+        self.cursors[width.index()] = Cursor {
+            next: 0,
+            end: 0,
+            next_run: block.free(),
+            block: Some(index),
+        };
+        block.set_free(0);
+    }
+
+    /// Gives up the block of one width, with what is left of its runs.
+    pub(crate) fn retire(&mut self, region: &Region, width: WidthIndex) -> Option<BlockIndex> {
+        let cursor = std::mem::take(&mut self.cursors[width.index()]);
+        let index = cursor.block?;
+        let mut first = cursor.next_run;
+        if cursor.next < cursor.end {
+            Run {
+                start: cursor.next,
+                end: cursor.end,
+                next: cursor.next_run,
+            }
+            .write(region);
+            first = cursor.next;
+            self.cells_in_runs[width.index()] -=
+                ((cursor.end - cursor.next) / width.bytes()) as u64;
+        }
+        let block = region.block(index);
+        block.set_free(first);
+        block.remove(OWNED);
+        Some(index)
+    }
+
+    /// Cells of one width handed out so far.
+    pub fn allocated_cells(&self, width: WidthIndex) -> u64 {
+        let cursor = &self.cursors[width.index()];
+        self.cells_in_runs[width.index()] - ((cursor.end - cursor.next) / width.bytes()) as u64
+    }
+}

@@ -1,0 +1,50 @@
+//! Free runs: neighbouring free cells of one block, threaded through the free
+//! memory itself.
+//!
+//! ```text
+//! first cell of a run:  [ 0 │ next run │ end of this run │ ... ]
+//! ```
+//! The first word stays zero: a VM whose cells begin with a type and that looks
+//! at a dangling reference reads "nothing" there.
+
+use crate::layout::region::Region;
+
+/// One free run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Address of its first cell.
+    pub(crate) start: usize,
+    /// Address just past its last cell.
+    pub(crate) end: usize,
+    /// Address of the next run of the block, 0 for none.
+    pub(crate) next: usize,
+}
+
+impl Run {
+    /// Writes the run into its first cell.
+    #[inline(always)]
+    pub(crate) fn write(self, region: &Region) {
+        let words = region.pointer(self.start).cast::<usize>();
+        // SAFETY: the run consists of free cells of at least 32 bytes.
+        unsafe {
+            words.write(0);
+            words.add(1).write(self.next);
+            words.add(2).write(self.end);
+        }
+    }
+
+    /// Reads the run that starts at `start`.
+    #[inline(always)]
+    pub(crate) fn read(region: &Region, start: usize) -> Self {
+        let words = region.pointer(start).cast::<usize>();
+        // SAFETY: `start` comes from a block's list of free runs, and `write`
+        // filled these words.
+        unsafe {
+            Self {
+                start,
+                next: words.add(1).read(),
+                end: words.add(2).read(),
+            }
+        }
+    }
+}

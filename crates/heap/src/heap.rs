@@ -1,0 +1,769 @@
+//! The heap: owns everything, and is the one place that orders the phases.
+
+use std::cell::{Cell as StdCell, RefCell, UnsafeCell};
+use std::ptr::NonNull;
+use std::sync::MutexGuard;
+
+use crate::allocate::blocks::{Blocks, Stock};
+use crate::allocate::cursor::AllocationCache;
+use crate::allocate::lists::BlockLists;
+use crate::allocate::run::Run;
+use crate::layout::block::BlockIndex;
+use crate::layout::cell_state::CellState;
+use crate::layout::kind::Kind;
+use crate::layout::region::{Cell, Region};
+use crate::layout::width::{WidthIndex, WIDTH_COUNT};
+use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
+use crate::mark::marker::Marker;
+use crate::mark::tracer::Tracer;
+use crate::os::Refused;
+use crate::pace::{Measure, Pace, PaceOptions, Scope};
+use crate::payload::pool::Pool;
+use crate::payload::Payloads;
+use crate::stats::{Stats, Usage, WidthUsage};
+use crate::stress::Stress;
+use crate::vm::Vm;
+
+/// The parts of a heap that every thread may use at any time.
+#[derive(Debug)]
+pub struct Shared {
+    /// The address range and its tables.
+    pub region: Region,
+    /// The stock of empty blocks.
+    pub blocks: Blocks,
+    /// The payload side.
+    pub payloads: Payloads,
+}
+
+impl Shared {
+    /// Reserves a heap of at most `bytes`.
+    pub fn reserve(bytes: usize) -> Result<Self, Refused> {
+        Ok(Self {
+            region: Region::reserve(bytes)?,
+            blocks: Blocks::new(),
+            payloads: Payloads::new(),
+        })
+    }
+}
+
+/// Holds the locks of a [`Shared`]: nothing is in the middle of a change.
+#[derive(Debug)]
+pub struct Frozen<'a> {
+    _pool: MutexGuard<'a, Pool>,
+    _stock: MutexGuard<'a, Stock>,
+}
+
+impl Shared {
+    /// Waits until no thread is changing anything, and keeps it so: what a fork
+    /// needs.
+    pub fn freeze(&self) -> Frozen<'_> {
+        Frozen {
+            _pool: self.payloads.lock(),
+            _stock: self.blocks.lock(),
+        }
+    }
+}
+
+/// A heap of cells and payloads for one VM.
+///
+/// Except for [`Shared`], a heap is used by one thread at a time: whoever holds
+/// the VM's lock.
+pub struct Heap<'shared, V> {
+    /// The virtual machine whose objects live here.
+    pub vm: V,
+    shared: &'shared Shared,
+    marker: UnsafeCell<Marker>,
+    collector: RefCell<Collector>,
+    stress: StdCell<Stress>,
+}
+
+/// What the collector remembers between its phases.
+struct Collector {
+    lists: BlockLists,
+    pace: Pace,
+    stats: Stats,
+    caches: Vec<NonNull<AllocationCache>>,
+    /// Cells allocated by caches that are gone, by width.
+    allocated_by_retired: [u64; WIDTH_COUNT],
+    /// Cells freed, by width.
+    freed: [u64; WIDTH_COUNT],
+    fresh_cell_bytes: usize,
+    /// Blocks to sweep ahead whenever a block is needed.
+    sweep_ahead_blocks: usize,
+    stress_countdown: usize,
+    /// The latest collection was full and its sweeping is not over.
+    release_after_sweep: bool,
+}
+
+/// How an allocation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// Here is the cell.
+    Allocated(Cell),
+    /// A collection is due first.
+    NeedsCollection,
+    /// The system refuses memory, or the region is full.
+    OutOfMemory,
+    /// No width holds this size.
+    TooLarge,
+}
+
+/// Whether an allocation may be put off for a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Collect first when a collection is due.
+    MayCollect,
+    /// The VM cannot collect now.
+    MustAllocate,
+}
+
+/// What kind of collection is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// All of the heap or its young part; pacing decides when nothing is asked.
+    pub scope: Option<Scope>,
+    /// Sweep everything before returning.
+    pub sweep_now: bool,
+}
+
+impl<'shared, V: Vm> Heap<'shared, V> {
+    /// A heap for `vm` over shared parts that no other heap uses.
+    pub fn new(vm: V, shared: &'shared Shared, pace: PaceOptions) -> Result<Self, Refused> {
+        let cells_max = shared.region.reserved_blocks() * (BLOCK_BYTES / STATE_GRANULE_BYTES);
+        Ok(Self {
+            vm,
+            shared,
+            marker: UnsafeCell::new(Marker::new(cells_max)?),
+            collector: RefCell::new(Collector::new(pace)),
+            stress: StdCell::new(Stress::default()),
+        })
+    }
+
+    /// The parts that every thread may use.
+    #[inline(always)]
+    pub fn shared(&self) -> &'shared Shared {
+        self.shared
+    }
+
+    /// The address range and its tables.
+    #[inline(always)]
+    pub fn region(&self) -> &'shared Region {
+        &self.shared.region
+    }
+
+    // ── Allocation ──────────────────────────────────────────────────────────
+
+    /// Allocates a cell of at least `size_bytes` in state `state`
+    /// ([`CellState::NEW`] or [`CellState::NEW_UNPROTECTED`]). Its contents are
+    /// unspecified.
+    #[inline(always)]
+    pub fn allocate(
+        &self,
+        cache: &mut AllocationCache,
+        size_bytes: usize,
+        state: CellState,
+        urgency: Urgency,
+    ) -> Allocation {
+        let Some(width) = WidthIndex::for_size(size_bytes) else {
+            return Allocation::TooLarge;
+        };
+        match cache.bump(self.region(), width, state) {
+            Some(cell) => Allocation::Allocated(cell),
+            None => self.allocate_slowly(cache, width, state, urgency),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_slowly(
+        &self,
+        cache: &mut AllocationCache,
+        width: WidthIndex,
+        state: CellState,
+        urgency: Urgency,
+    ) -> Allocation {
+        if urgency == Urgency::MayCollect && (self.collection_is_due() || self.stress_is_due()) {
+            return Allocation::NeedsCollection;
+        }
+        let cells_at_most = match self.stress.get().collect_every {
+            0 => usize::MAX,
+            _ => 1,
+        };
+        loop {
+            if let Some(bytes) = cache.next_run(self.region(), width, cells_at_most) {
+                self.collector.borrow_mut().fresh_cell_bytes += bytes;
+                if let Some(cell) = cache.bump(self.region(), width, state) {
+                    return Allocation::Allocated(cell);
+                }
+            }
+            cache.retire(self.region(), width);
+            match self.find_block(width) {
+                Some(block) => cache.adopt(self.region(), width, block),
+                None => return Allocation::OutOfMemory,
+            }
+        }
+    }
+
+    /// A block of this width with free runs: one that has some already, one
+    /// that has some once it is swept, or an empty one.
+    fn find_block(&self, width: WidthIndex) -> Option<BlockIndex> {
+        self.sweep_ahead();
+        let available = self
+            .collector
+            .borrow_mut()
+            .lists
+            .pop_available(self.region(), width);
+        if available.is_some() {
+            return available;
+        }
+        loop {
+            let unswept = self
+                .collector
+                .borrow_mut()
+                .lists
+                .pop_unswept(self.region(), width);
+            let Some(block) = unswept else { break };
+            self.sweep_and_count(block, width);
+            if self.region().block(block).free() != 0 {
+                return Some(block);
+            }
+        }
+        let block = self.shared.blocks.take(self.region(), Kind::Cells(width))?;
+        self.collector.borrow_mut().stats.blocks_taken += 1;
+        let start = self.region().address_of(block);
+        Run {
+            start,
+            end: start + width.cells_per_block() * width.bytes(),
+            next: 0,
+        }
+        .write(self.region());
+        self.region().block(block).set_free(start);
+        Some(block)
+    }
+
+    /// Makes an allocation cache. It is the caller's until
+    /// [`Heap::drop_cache`]; the heap retires it at every collection.
+    pub fn new_cache(&self) -> NonNull<AllocationCache> {
+        let cache = NonNull::from(Box::leak(Box::new(AllocationCache::new())));
+        self.collector.borrow_mut().caches.push(cache);
+        cache
+    }
+
+    /// Ends a cache.
+    ///
+    /// # Safety
+    /// The cache must come from [`Heap::new_cache`] of this heap and must not
+    /// be used any more.
+    pub unsafe fn drop_cache(&self, cache: NonNull<AllocationCache>) {
+        self.collector.borrow_mut().caches.retain(|c| *c != cache);
+        // SAFETY: the cache was leaked from a box, and nobody else has it.
+        let mut cache = unsafe { Box::from_raw(cache.as_ptr()) };
+        self.retire_cache(&mut cache);
+        let mut collector = self.collector.borrow_mut();
+        for width in WidthIndex::all() {
+            collector.allocated_by_retired[width.index()] += cache.allocated_cells(width);
+        }
+    }
+
+    fn retire_cache(&self, cache: &mut AllocationCache) {
+        for width in WidthIndex::all() {
+            let Some(block) = cache.retire(self.region(), width) else {
+                continue;
+            };
+            if self.region().block(block).free() != 0 {
+                let lists = &mut self.collector.borrow_mut().lists;
+                lists.push_available(self.region(), width, block);
+            }
+        }
+    }
+
+    // ── Collection ──────────────────────────────────────────────────────────
+
+    /// Collects: allocate → mark → sweep, in this order. The VM must be
+    /// stopped. Says which scope it had.
+    pub fn collect(&self, request: Request) -> Scope {
+        self.finish_sweep();
+        self.retire_caches();
+        let scope = self.start(request);
+        self.mark_everything(scope);
+        self.start_sweep(scope);
+        self.verify_if_wanted();
+        if request.sweep_now {
+            self.finish_sweep();
+        }
+        scope
+    }
+
+    /// Whether pacing wants a collection.
+    #[inline]
+    pub fn collection_is_due(&self) -> bool {
+        let collector = self.collector.borrow();
+        collector.pace.is_due(collector.fresh_bytes(self.shared))
+    }
+
+    /// Whether a collection is running.
+    pub fn is_collecting(&self) -> bool {
+        self.with_marker(|marker| marker.collecting)
+    }
+
+    fn retire_caches(&self) {
+        let caches = self.collector.borrow().caches.clone();
+        for mut cache in caches {
+            // SAFETY: caches live until `drop_cache`, and the VM is stopped, so
+            // nobody allocates from them now.
+            self.retire_cache(unsafe { cache.as_mut() });
+        }
+    }
+
+    fn start(&self, request: Request) -> Scope {
+        let live_cell_bytes = self.live_cell_bytes();
+        let overflowed = self.with_marker(|marker| {
+            marker.collecting = true;
+            marker.remembered_overflowed()
+        });
+        let mut collector = self.collector.borrow_mut();
+        let measure = Measure {
+            used_bytes: live_cell_bytes
+                + self.shared.payloads.in_use_bytes()
+                + self.shared.payloads.elsewhere_bytes(),
+            fresh_bytes: collector.fresh_bytes(self.shared),
+        };
+        let asked = if overflowed {
+            Some(Scope::Full)
+        } else {
+            request.scope
+        };
+        let scope = collector.pace.start(measure, asked);
+        collector.fresh_cell_bytes = 0;
+        self.shared.payloads.take_fresh_bytes();
+        match scope {
+            Scope::Minor => collector.stats.minor_collections += 1,
+            Scope::Full => collector.stats.full_collections += 1,
+        }
+        scope
+    }
+
+    fn mark_everything(&self, scope: Scope) {
+        if scope == Scope::Full {
+            self.clear_marks();
+        }
+        self.with_marker(|marker| {
+            marker.marked_cells = match scope {
+                Scope::Full => 0,
+                Scope::Minor => marker.old_cells,
+            };
+        });
+        self.vm.trace_roots(self, &self.tracer(false));
+        if scope == Scope::Minor {
+            self.trace_remembered();
+        }
+        self.trace_grey();
+        while self.vm.marking_done(self, &self.tracer(false)) {
+            self.trace_grey();
+        }
+        self.with_marker(Marker::finish);
+    }
+
+    /// Makes every cell white. Old cells stay old: they are marked again when
+    /// they are found, or freed.
+    fn clear_marks(&self) {
+        const KEPT: u64 = u64::from_ne_bytes(
+            [!(CellState::MARKED | CellState::REMEMBERED | CellState::PINNED); 8],
+        );
+        for index in 0..self.shared.blocks.used_limit() {
+            let block = BlockIndex(index as u32);
+            if self.region().kind_byte(block).width().is_none() {
+                continue;
+            }
+            for word in self.region().state_words_of(block) {
+                let states = word.load(std::sync::atomic::Ordering::Relaxed);
+                word.store(states & KEPT, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        self.with_marker(Marker::forget_remembered);
+    }
+
+    /// Traces the remembered set. What its cells refer to becomes old, so they
+    /// need not be remembered any longer, but for unprotected ones.
+    fn trace_remembered(&self) {
+        let count = self.with_marker(|marker| marker.remembered_cells().len());
+        for index in 0..count {
+            let word = self.with_marker(|marker| marker.remembered_cells()[index]);
+            // SAFETY: only cells are remembered, and old cells are not freed
+            // between full collections.
+            self.trace(unsafe { Cell::from_address(word) });
+        }
+        self.trace_grey();
+        let mut visited = 0;
+        self.with_marker(|marker| {
+            marker.retain_remembered(|cell| {
+                visited += 1;
+                let state = self.region().state(cell);
+                if visited > count || state.is_unprotected() {
+                    return true;
+                }
+                let forgotten = state.without(CellState::REMEMBERED);
+                self.region().set_state(cell, forgotten);
+                false
+            });
+        });
+    }
+
+    fn trace_grey(&self) {
+        loop {
+            while let Some(cell) = self.with_marker(Marker::pop) {
+                self.trace(cell);
+            }
+            if !self.with_marker(Marker::take_overflowed) {
+                return;
+            }
+            // Some grey cells are on no stack: trace every marked cell again.
+            self.for_each_cell_unswept(|cell, _| {
+                if self.region().state(cell).is_marked() {
+                    self.trace(cell);
+                }
+            });
+        }
+    }
+
+    #[inline(always)]
+    fn trace(&self, cell: Cell) {
+        let is_old = self.region().state(cell).is_old();
+        self.with_marker(|marker| {
+            marker.parent_is_old = is_old;
+            marker.parent = cell.address();
+            marker.marked_cells += 1;
+        });
+        self.vm.trace_cell(self, cell, &self.tracer(is_old));
+    }
+
+    #[inline(always)]
+    fn tracer(&self, parent_is_old: bool) -> Tracer<'_> {
+        // SAFETY: the marker lives as long as the heap, and only the collecting
+        // thread traces.
+        unsafe { Tracer::new(self.region(), self.marker.get(), parent_is_old) }
+    }
+
+    /// Marks `cell` as a reference of the cell that is being traced: for VMs
+    /// whose own tracing functions call back.
+    #[inline(always)]
+    pub fn mark(&self, cell: Cell) {
+        let parent_is_old = self.with_marker(|marker| marker.parent_is_old);
+        self.tracer(parent_is_old).mark(cell);
+    }
+
+    /// Marks what `word` refers to if it is the address of a live cell; any
+    /// word may be passed.
+    #[inline(always)]
+    pub fn mark_conservatively(&self, word: usize) {
+        if let Some(cell) = self.region().cell_at(word) {
+            self.mark(cell);
+        }
+    }
+
+    fn start_sweep(&self, scope: Scope) {
+        let used_limit = self.shared.blocks.used_limit();
+        let (marked_cells, old_cells) =
+            self.with_marker(|marker| (marker.marked_cells, marker.old_cells));
+        let mut collector = self.collector.borrow_mut();
+        collector
+            .lists
+            .rebuild(self.region(), used_limit, scope == Scope::Full);
+        collector.stats.marked_cells = marked_cells;
+        collector.stats.old_cells = old_cells;
+        // Sweeping is over when half the budget has been allocated.
+        let refills = collector.pace.budget_bytes() / BLOCK_BYTES / 2;
+        collector.sweep_ahead_blocks = collector.lists.unswept_blocks().div_ceil(refills.max(1));
+        collector.release_after_sweep = scope == Scope::Full;
+    }
+
+    fn sweep_ahead(&self) {
+        let blocks = self.collector.borrow().sweep_ahead_blocks;
+        for _ in 0..blocks {
+            if !self.sweep_any() {
+                break;
+            }
+        }
+    }
+
+    /// Sweeps everything that is unswept.
+    pub fn finish_sweep(&self) {
+        while self.sweep_any() {}
+    }
+
+    /// Whether dead cells may still be around.
+    pub fn is_sweeping(&self) -> bool {
+        self.collector.borrow().lists.unswept_blocks() > 0
+    }
+
+    fn sweep_any(&self) -> bool {
+        let next = self
+            .collector
+            .borrow_mut()
+            .lists
+            .pop_any_unswept(self.region());
+        let Some((width, block)) = next else {
+            self.release_idle_blocks();
+            return false;
+        };
+        if self.sweep_and_count(block, width) == 0 {
+            self.shared.blocks.give(self.region(), block, 1);
+            self.collector.borrow_mut().stats.blocks_given += 1;
+        } else if self.region().block(block).free() != 0 {
+            let lists = &mut self.collector.borrow_mut().lists;
+            lists.push_available(self.region(), width, block);
+        }
+        true
+    }
+
+    fn sweep_and_count(&self, block: BlockIndex, width: WidthIndex) -> usize {
+        let swept = self.sweep_block(block, width);
+        let mut collector = self.collector.borrow_mut();
+        collector.freed[width.index()] += swept.freed_cells as u64;
+        collector.stats.freed_cells += swept.freed_cells as u64;
+        swept.live_cells
+    }
+
+    /// Gives pages back, slowly, once a full collection has been swept.
+    fn release_idle_blocks(&self) {
+        if !std::mem::take(&mut self.collector.borrow_mut().release_after_sweep) {
+            return;
+        }
+        let released = self.shared.blocks.release_idle(self.region(), false);
+        self.collector.borrow_mut().stats.blocks_released += released;
+    }
+
+    /// Gives the pages of all empty blocks back to the system now.
+    pub fn release_empty_blocks(&self) {
+        let released = self.shared.blocks.release_idle(self.region(), true);
+        self.collector.borrow_mut().stats.blocks_released += released;
+    }
+
+    /// Makes every live cell old, after sweeping what is unswept: for a program
+    /// that says it has finished starting up.
+    pub fn promote_everything(&self) {
+        self.for_each_cell(|cell, _| {
+            let state = self.region().state(cell);
+            if state.is_old() {
+                return;
+            }
+            self.with_marker(|marker| marker.old_cells += 1);
+            let old = state.with(CellState::OLD | CellState::MARKED);
+            self.region().set_state(cell, old);
+            if old.is_unprotected() {
+                self.remember_if_old(cell);
+            }
+        });
+    }
+
+    // ── Looking at the heap ─────────────────────────────────────────────────
+
+    /// Whether `cell` is dead although it has not been freed yet, or free.
+    #[inline]
+    pub fn is_garbage(&self, cell: Cell) -> bool {
+        let state = self.region().state(cell);
+        let block = self.region().block(self.region().block_of(cell));
+        !state.is_live() || (block.has(crate::layout::block::NEEDS_SWEEP) && !state.is_marked())
+    }
+
+    /// Calls `visit` with every live cell, in address order, after sweeping
+    /// what is unswept. `visit` must not allocate or collect.
+    pub fn for_each_cell(&self, visit: impl FnMut(Cell, WidthIndex)) {
+        self.finish_sweep();
+        self.for_each_cell_unswept(visit);
+    }
+
+    pub(crate) fn for_each_cell_unswept(&self, mut visit: impl FnMut(Cell, WidthIndex)) {
+        for index in 0..self.shared.blocks.used_limit() {
+            let block = BlockIndex(index as u32);
+            let Some(width) = self.region().kind_byte(block).width() else {
+                continue;
+            };
+            let start = self.region().address_of(block);
+            for cell in 0..width.cells_per_block() {
+                // SAFETY: the loop visits the cells of a cell block.
+                let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
+                if self.region().state(cell).is_live() {
+                    visit(cell, width);
+                }
+            }
+        }
+    }
+
+    /// Totals so far.
+    pub fn stats(&self) -> Stats {
+        let remembered_unprotected_cells = self.with_marker(|marker| {
+            let is_unprotected = |&&word: &&usize| {
+                // SAFETY: only cells are remembered.
+                self.region()
+                    .state(unsafe { Cell::from_address(word) })
+                    .is_unprotected()
+            };
+            marker
+                .remembered_cells()
+                .iter()
+                .filter(is_unprotected)
+                .count()
+        });
+        Stats {
+            remembered_unprotected_cells,
+            ..self.collector.borrow().stats
+        }
+    }
+
+    /// Cells allocated so far, by width.
+    pub fn allocated_cells(&self) -> [u64; WIDTH_COUNT] {
+        let collector = self.collector.borrow();
+        let mut allocated = collector.allocated_by_retired;
+        for cache in &collector.caches {
+            // SAFETY: caches live until `drop_cache`; the VM's lock is held.
+            let cache = unsafe { cache.as_ref() };
+            for width in WidthIndex::all() {
+                allocated[width.index()] += cache.allocated_cells(width);
+            }
+        }
+        allocated
+    }
+
+    /// Cells freed so far, by width.
+    pub fn freed_cells(&self) -> [u64; WIDTH_COUNT] {
+        self.collector.borrow().freed
+    }
+
+    /// What is in the heap, width by width.
+    pub fn width_usage(&self) -> [WidthUsage; WIDTH_COUNT] {
+        let (allocated, freed) = (self.allocated_cells(), self.freed_cells());
+        let mut usage = [WidthUsage::default(); WIDTH_COUNT];
+        for width in WidthIndex::all() {
+            let index = width.index();
+            usage[index].width_bytes = width.bytes();
+            usage[index].live_cells = (allocated[index] - freed[index]) as usize;
+        }
+        for index in 0..self.shared.blocks.used_limit() {
+            let byte = self.region().kind_byte(BlockIndex(index as u32));
+            if let Some(width) = byte.width() {
+                usage[width.index()].blocks += 1;
+                usage[width.index()].cells += width.cells_per_block();
+            }
+        }
+        usage
+    }
+
+    /// What is in the heap now.
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage {
+            payload_bytes: self.shared.payloads.in_use_bytes(),
+            empty_blocks: self.shared.blocks.counts().empty,
+            ..Usage::default()
+        };
+        for width in self.width_usage() {
+            usage.live_cells += width.live_cells;
+            usage.free_cells += width.cells - width.live_cells;
+            usage.cell_blocks += width.blocks;
+            usage.cell_bytes += width.live_cells * width.width_bytes;
+        }
+        usage
+    }
+
+    fn live_cell_bytes(&self) -> usize {
+        let (allocated, freed) = (self.allocated_cells(), self.freed_cells());
+        WidthIndex::all()
+            .map(|w| (allocated[w.index()] - freed[w.index()]) as usize * w.bytes())
+            .sum()
+    }
+
+    /// Bytes allocated since the latest collection.
+    pub fn fresh_bytes(&self) -> usize {
+        self.collector.borrow().fresh_bytes(self.shared)
+    }
+
+    /// The pacing in force.
+    pub fn pace(&self) -> Pace {
+        self.collector.borrow().pace
+    }
+
+    /// Changes the options of pacing.
+    pub fn set_pace_options(&self, options: PaceOptions) {
+        self.collector.borrow_mut().pace.set_options(options);
+    }
+
+    // ── Stress ──────────────────────────────────────────────────────────────
+
+    /// The stress switches that are on.
+    pub fn stress(&self) -> Stress {
+        self.stress.get()
+    }
+
+    /// Turns stress switches on or off. Caches are retired, so that the next
+    /// allocation notices.
+    pub fn set_stress(&self, stress: Stress) {
+        self.stress.set(stress);
+        self.collector.borrow_mut().stress_countdown = stress.collect_every;
+        self.retire_caches();
+    }
+
+    fn stress_is_due(&self) -> bool {
+        let every = self.stress.get().collect_every;
+        if every == 0 {
+            return false;
+        }
+        let mut collector = self.collector.borrow_mut();
+        collector.stress_countdown = collector.stress_countdown.saturating_sub(1);
+        if collector.stress_countdown > 0 {
+            return false;
+        }
+        collector.stress_countdown = every;
+        true
+    }
+
+    fn verify_if_wanted(&self) {
+        if self.stress.get().verify {
+            if let Err(broken) = self.verify() {
+                panic!("heap verification failed: {broken}");
+            }
+        }
+    }
+
+    // ── Inside ──────────────────────────────────────────────────────────────
+
+    pub(crate) fn payloads_sweeping(&self, sweeping: bool) {
+        self.shared.payloads.set_sweeping(sweeping);
+    }
+
+    /// Uses the marker for a moment. `with` must not call back into the VM.
+    #[inline(always)]
+    pub(crate) fn with_marker<R>(&self, with: impl FnOnce(&mut Marker) -> R) -> R {
+        // SAFETY: one thread at a time uses the heap, and no reference to the
+        // marker outlives `with`, which does not come here again.
+        with(unsafe { &mut *self.marker.get() })
+    }
+
+    pub(crate) fn check_lists(&self) -> Result<(), String> {
+        self.collector
+            .borrow()
+            .lists
+            .verify(self.region(), self.shared.blocks.used_limit())
+    }
+}
+
+impl Collector {
+    fn new(pace: PaceOptions) -> Self {
+        Self {
+            lists: BlockLists::default(),
+            pace: Pace::new(pace),
+            stats: Stats::default(),
+            caches: Vec::new(),
+            allocated_by_retired: [0; WIDTH_COUNT],
+            freed: [0; WIDTH_COUNT],
+            fresh_cell_bytes: 0,
+            sweep_ahead_blocks: 0,
+            stress_countdown: 0,
+            release_after_sweep: false,
+        }
+    }
+
+    #[inline(always)]
+    fn fresh_bytes(&self, shared: &Shared) -> usize {
+        self.fresh_cell_bytes + shared.payloads.fresh_bytes()
+    }
+}

@@ -1,0 +1,146 @@
+//! The descriptor of a block.
+
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU8, AtomicUsize, Ordering::Relaxed};
+
+/// Number of a block: its distance from the region's start in blocks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BlockIndex(pub(crate) u32);
+
+impl BlockIndex {
+    /// The number itself.
+    #[inline(always)]
+    pub fn get(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The `count`-th block after this one.
+    pub fn after(self, count: usize) -> Self {
+        Self(self.0 + count as u32)
+    }
+}
+
+/// What the heap knows about one block, one cache line in a side table.
+///
+/// Fields are atomic because payload blocks are used by every thread; cell
+/// blocks belong to whoever holds the VM's lock, payload fields to whoever
+/// holds the payload lock, so relaxed accesses are enough.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Block {
+    /// Next block of the list this one is in, plus one; 0 ends the list.
+    next: AtomicU32,
+    /// Payload blocks: previous block of the list, plus one.
+    previous: AtomicU32,
+    /// Cell blocks: address of the first free run (see `allocate::run`), 0 none.
+    /// Payload blocks: address of the first free piece, 0 none.
+    free: AtomicUsize,
+    /// Cell blocks: live cells when last swept.
+    /// Payload blocks: pieces in use (also those in a thread's cache).
+    used: AtomicU32,
+    /// Payload blocks: pieces from here on were never handed out.
+    untouched: AtomicU32,
+    /// Spans: blocks in the span.
+    span_blocks: AtomicU32,
+    /// Minor and full collections an empty block has seen.
+    idle_collections: AtomicU16,
+    flags: AtomicU8,
+}
+
+/// Cell block: dead cells have not been freed since the latest collection.
+pub(crate) const NEEDS_SWEEP: u8 = 1;
+/// Cell block: may hold cells that are not old.
+pub(crate) const HAS_YOUNG: u8 = 1 << 1;
+/// Cell block: a cursor allocates from it.
+pub(crate) const OWNED: u8 = 1 << 2;
+/// Payload block: in its class's list of blocks with free pieces.
+pub(crate) const LISTED: u8 = 1 << 3;
+/// Any block: its pages have been written since the system last provided them.
+pub(crate) const DIRTY: u8 = 1 << 4;
+
+const _: () = assert!(size_of::<Block>() == 64);
+
+impl Block {
+    pub(crate) fn next(&self) -> Option<BlockIndex> {
+        self.next.load(Relaxed).checked_sub(1).map(BlockIndex)
+    }
+
+    pub(crate) fn set_next(&self, next: Option<BlockIndex>) {
+        self.next.store(next.map_or(0, |b| b.0 + 1), Relaxed);
+    }
+
+    pub(crate) fn previous(&self) -> Option<BlockIndex> {
+        self.previous.load(Relaxed).checked_sub(1).map(BlockIndex)
+    }
+
+    pub(crate) fn set_previous(&self, previous: Option<BlockIndex>) {
+        self.previous
+            .store(previous.map_or(0, |b| b.0 + 1), Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn free(&self) -> usize {
+        self.free.load(Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_free(&self, address: usize) {
+        self.free.store(address, Relaxed);
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Relaxed) as usize
+    }
+
+    pub(crate) fn set_used(&self, used: usize) {
+        self.used.store(used as u32, Relaxed);
+    }
+
+    pub(crate) fn untouched(&self) -> usize {
+        self.untouched.load(Relaxed) as usize
+    }
+
+    pub(crate) fn set_untouched(&self, piece: usize) {
+        self.untouched.store(piece as u32, Relaxed);
+    }
+
+    pub(crate) fn span_blocks(&self) -> usize {
+        self.span_blocks.load(Relaxed) as usize
+    }
+
+    pub(crate) fn set_span_blocks(&self, blocks: usize) {
+        self.span_blocks.store(blocks as u32, Relaxed);
+    }
+
+    pub(crate) fn idle_collections(&self) -> u16 {
+        self.idle_collections.load(Relaxed)
+    }
+
+    pub(crate) fn set_idle_collections(&self, collections: u16) {
+        self.idle_collections.store(collections, Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(&self, flags: u8) -> bool {
+        self.flags.load(Relaxed) & flags != 0
+    }
+
+    pub(crate) fn add(&self, flags: u8) {
+        self.flags.store(self.flags.load(Relaxed) | flags, Relaxed);
+    }
+
+    pub(crate) fn remove(&self, flags: u8) {
+        self.flags.store(self.flags.load(Relaxed) & !flags, Relaxed);
+    }
+
+    /// Forgets everything but whether the pages are dirty.
+    pub(crate) fn reset(&self) {
+        self.set_next(None);
+        self.set_previous(None);
+        self.set_free(0);
+        self.set_used(0);
+        self.set_untouched(0);
+        self.set_span_blocks(0);
+        self.set_idle_collections(0);
+        self.flags.store(self.flags.load(Relaxed) & DIRTY, Relaxed);
+    }
+}

@@ -1,0 +1,115 @@
+//! The state of a cell: one byte in a side table.
+
+use std::fmt;
+
+/// What the collector knows about one cell.
+///
+/// Invariants (the verifier asserts the same numbers):
+/// 1. A free cell has no bit set.
+/// 2. `OLD` implies `LIVE`; outside a full collection it implies `MARKED`.
+/// 3. `REMEMBERED` implies `OLD`, and the cell is in the remembered set once.
+/// 4. A cell that is `OLD` and `UNPROTECTED` is `REMEMBERED`.
+/// 5. An `OLD` cell that is not `REMEMBERED` refers to `OLD` cells only.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CellState(pub(crate) u8);
+
+impl CellState {
+    /// Nothing lives here.
+    pub const FREE: Self = Self(0);
+    /// Freshly allocated, young, with a write barrier.
+    pub const NEW: Self = Self(Self::LIVE);
+    /// Freshly allocated, young, without a write barrier.
+    pub const NEW_UNPROTECTED: Self = Self(Self::LIVE | Self::UNPROTECTED);
+
+    /// Handed out to the program and not yet swept.
+    pub(crate) const LIVE: u8 = 1;
+    /// Reached in the current or latest collection.
+    pub(crate) const MARKED: u8 = 1 << 1;
+    /// Survived often enough: kept by minor collections without being traced.
+    pub(crate) const OLD: u8 = 1 << 2;
+    /// Survived one collection.
+    pub(crate) const AGED: u8 = 1 << 3;
+    /// The program writes to it without telling: traced anew in every
+    /// collection.
+    pub(crate) const UNPROTECTED: u8 = 1 << 4;
+    /// In the remembered set.
+    pub(crate) const REMEMBERED: u8 = 1 << 5;
+    /// Something refers to it that cannot be rewritten: it must not move.
+    pub(crate) const PINNED: u8 = 1 << 6;
+
+    /// Whether the program has the cell, or had it when it was last swept.
+    #[inline(always)]
+    pub fn is_live(self) -> bool {
+        self.0 & Self::LIVE != 0
+    }
+
+    /// Whether the latest collection reached it.
+    #[inline(always)]
+    pub fn is_marked(self) -> bool {
+        self.0 & Self::MARKED != 0
+    }
+
+    /// Whether minor collections keep it untraced.
+    #[inline(always)]
+    pub fn is_old(self) -> bool {
+        self.0 & Self::OLD != 0
+    }
+
+    /// Whether it survived a collection without being old yet.
+    #[inline(always)]
+    pub fn is_aged(self) -> bool {
+        self.0 & Self::AGED != 0
+    }
+
+    /// Whether the program writes to it without a barrier.
+    #[inline(always)]
+    pub fn is_unprotected(self) -> bool {
+        self.0 & Self::UNPROTECTED != 0
+    }
+
+    /// Whether it is in the remembered set.
+    #[inline(always)]
+    pub fn is_remembered(self) -> bool {
+        self.0 & Self::REMEMBERED != 0
+    }
+
+    /// Whether it must not move.
+    #[inline(always)]
+    pub fn is_pinned(self) -> bool {
+        self.0 & Self::PINNED != 0
+    }
+
+    /// The byte itself.
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(crate) fn with(self, bits: u8) -> Self {
+        Self(self.0 | bits)
+    }
+
+    #[inline(always)]
+    pub(crate) fn without(self, bits: u8) -> Self {
+        Self(self.0 & !bits)
+    }
+}
+
+impl fmt::Debug for CellState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::FREE {
+            return f.write_str("free");
+        }
+        let names = [
+            (self.is_live(), "live"),
+            (self.is_marked(), "marked"),
+            (self.is_old(), "old"),
+            (self.is_aged(), "aged"),
+            (self.is_unprotected(), "unprotected"),
+            (self.is_remembered(), "remembered"),
+            (self.is_pinned(), "pinned"),
+        ];
+        let set: Vec<_> = names.iter().filter(|(on, _)| *on).map(|n| n.1).collect();
+        f.write_str(&set.join("+"))
+    }
+}

@@ -1,0 +1,91 @@
+//! What a block holds: one byte in a side table.
+
+use super::width::{WidthIndex, WIDTH_COUNT};
+use crate::payload::class::{ClassIndex, CLASS_COUNT};
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing; the block can be taken for any use.
+    Empty,
+    /// Object cells of one width.
+    Cells(WidthIndex),
+    /// Payloads of one size class.
+    Payloads(ClassIndex),
+    /// The first block of a payload that is larger than the size classes.
+    Span,
+    /// A further block of such a payload.
+    SpanRest,
+}
+
+/// [`Kind`] in one byte: 0 empty, then widths, then payload classes, then
+/// spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KindByte(pub(crate) u8);
+
+const FIRST_CELLS: u8 = 1;
+const FIRST_PAYLOADS: u8 = 64;
+const SPAN: u8 = 254;
+const SPAN_REST: u8 = 255;
+
+const _: () = assert!(FIRST_CELLS as usize + WIDTH_COUNT <= FIRST_PAYLOADS as usize);
+const _: () = assert!(FIRST_PAYLOADS as usize + CLASS_COUNT <= SPAN as usize);
+
+impl KindByte {
+    pub(crate) const EMPTY: Self = Self(0);
+
+    /// The width when the block holds cells.
+    #[inline(always)]
+    pub(crate) fn width(self) -> Option<WidthIndex> {
+        let index = self.0.wrapping_sub(FIRST_CELLS);
+        ((index as usize) < WIDTH_COUNT).then(|| WidthIndex::new(index as usize))
+    }
+
+    /// The size class when the block holds payloads.
+    #[inline(always)]
+    pub(crate) fn class(self) -> Option<ClassIndex> {
+        let index = self.0.wrapping_sub(FIRST_PAYLOADS);
+        ((index as usize) < CLASS_COUNT).then(|| ClassIndex::new(index as usize))
+    }
+
+    pub(crate) fn kind(self) -> Kind {
+        match self.0 {
+            0 => Kind::Empty,
+            SPAN => Kind::Span,
+            SPAN_REST => Kind::SpanRest,
+            _ => match (self.width(), self.class()) {
+                (Some(width), _) => Kind::Cells(width),
+                (_, Some(class)) => Kind::Payloads(class),
+                _ => unreachable!("kind byte {}", self.0),
+            },
+        }
+    }
+}
+
+impl From<Kind> for KindByte {
+    fn from(kind: Kind) -> Self {
+        Self(match kind {
+            Kind::Empty => 0,
+            Kind::Cells(width) => FIRST_CELLS + width.index() as u8,
+            Kind::Payloads(class) => FIRST_PAYLOADS + class.index() as u8,
+            Kind::Span => SPAN,
+            Kind::SpanRest => SPAN_REST,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_survives_its_byte() {
+        let kinds = WidthIndex::all()
+            .map(Kind::Cells)
+            .chain(ClassIndex::all().map(Kind::Payloads))
+            .chain([Kind::Empty, Kind::Span, Kind::SpanRest]);
+        for kind in kinds {
+            assert_eq!(KindByte::from(kind).kind(), kind);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The reserved region and its side tables: address arithmetic.
+
+use std::sync::atomic::{AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
+
+use super::block::{Block, BlockIndex};
+use super::cell_state::CellState;
+use super::kind::{Kind, KindByte};
+use super::width::WidthIndex;
+use super::{BLOCK_BYTES, BLOCK_SHIFT, STATE_GRANULE_BYTES, STATE_SHIFT};
+use crate::os::{self, Refused, Reservation, PAGE_BYTES};
+
+/// Blocks are committed in steps of this many, so that the system is asked
+/// once per 16 MiB.
+const COMMIT_STEP_BLOCKS: usize = 256;
+
+/// A cell that the program may have: the address of its first byte.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cell(usize);
+
+impl std::fmt::Debug for Cell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl Cell {
+    /// Takes a word for a cell.
+    ///
+    /// # Safety
+    /// `address` must be the start of a cell of the heap it is used with.
+    #[inline(always)]
+    pub unsafe fn from_address(address: usize) -> Self {
+        Self(address)
+    }
+
+    /// The address of its first byte.
+    #[inline(always)]
+    pub fn address(self) -> usize {
+        self.0
+    }
+}
+
+/// The reserved address range, and the tables beside it.
+///
+/// Block `i` covers `[start + i * 64 KiB, start + (i + 1) * 64 KiB)`. Blocks
+/// below `committed_blocks` are readable and writable, and so are their table
+/// entries; committing only ever grows.
+#[derive(Debug)]
+pub struct Region {
+    start: usize,
+    committed_bytes: AtomicUsize,
+    states: *mut AtomicU8,
+    kinds: *mut AtomicU8,
+    blocks: *mut Block,
+    cells: Reservation,
+    state_table: Reservation,
+    block_table: Reservation,
+}
+
+// SAFETY: the tables are accessed through atomics only; cells are accessed by
+// their owners.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Reserves a region of `bytes` (rounded down to whole commit steps; at
+    /// least one) and its tables.
+    pub fn reserve(bytes: usize) -> Result<Self, Refused> {
+        let steps = (bytes / (BLOCK_BYTES * COMMIT_STEP_BLOCKS)).max(1);
+        let blocks = steps * COMMIT_STEP_BLOCKS;
+        let cells = Reservation::new(blocks * BLOCK_BYTES, BLOCK_BYTES)?;
+        let state_table = Reservation::new((blocks * BLOCK_BYTES) >> STATE_SHIFT, PAGE_BYTES)?;
+        let kind_table = Reservation::new(blocks.next_multiple_of(PAGE_BYTES), PAGE_BYTES)?;
+        let block_table = Reservation::new(blocks * size_of::<Block>(), PAGE_BYTES)?;
+        kind_table.commit(0, kind_table.bytes())?;
+        Ok(Self {
+            start: cells.start() as usize,
+            committed_bytes: AtomicUsize::new(0),
+            states: state_table.start().cast(),
+            kinds: kind_table.start().cast(),
+            blocks: block_table.start().cast(),
+            cells,
+            state_table,
+            block_table,
+        })
+    }
+
+    /// First address of the region.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Blocks that are readable and writable.
+    pub fn committed_blocks(&self) -> usize {
+        self.committed_bytes.load(Relaxed) >> BLOCK_SHIFT
+    }
+
+    /// Blocks reserved in all.
+    pub fn reserved_blocks(&self) -> usize {
+        self.cells.bytes() >> BLOCK_SHIFT
+    }
+
+    /// Makes at least the first `blocks` blocks readable and writable. Only one
+    /// thread may call this at a time.
+    pub(crate) fn commit(&self, blocks: usize) -> Result<(), Refused> {
+        let committed = self.committed_blocks();
+        if blocks <= committed {
+            return Ok(());
+        }
+        let target = blocks.next_multiple_of(COMMIT_STEP_BLOCKS);
+        if target > self.reserved_blocks() {
+            return Err(Refused);
+        }
+        let added = target - committed;
+        let state_bytes_per_block = BLOCK_BYTES >> STATE_SHIFT;
+        self.state_table.commit(
+            committed * state_bytes_per_block,
+            added * state_bytes_per_block,
+        )?;
+        self.block_table
+            .commit(committed * size_of::<Block>(), added * size_of::<Block>())?;
+        self.cells
+            .commit(committed * BLOCK_BYTES, added * BLOCK_BYTES)?;
+        self.committed_bytes.store(target * BLOCK_BYTES, Relaxed);
+        Ok(())
+    }
+
+    /// The block that `address` lies in, when it is committed.
+    #[inline(always)]
+    pub fn block_at(&self, address: usize) -> Option<BlockIndex> {
+        let offset = address.wrapping_sub(self.start);
+        (offset < self.committed_bytes.load(Relaxed))
+            .then_some(BlockIndex((offset >> BLOCK_SHIFT) as u32))
+    }
+
+    /// The block of a cell.
+    #[inline(always)]
+    pub fn block_of(&self, cell: Cell) -> BlockIndex {
+        BlockIndex(((cell.0 - self.start) >> BLOCK_SHIFT) as u32)
+    }
+
+    /// First address of a block.
+    #[inline(always)]
+    pub fn address_of(&self, block: BlockIndex) -> usize {
+        self.start + (block.get() << BLOCK_SHIFT)
+    }
+
+    /// A pointer to `address`, which lies in the region.
+    #[inline(always)]
+    pub fn pointer(&self, address: usize) -> *mut u8 {
+        debug_assert!(address.wrapping_sub(self.start) <= self.cells.bytes());
+        self.cells.start().wrapping_add(address - self.start)
+    }
+
+    /// The descriptor of a committed block.
+    #[inline(always)]
+    pub fn block(&self, block: BlockIndex) -> &Block {
+        debug_assert!(block.get() < self.committed_blocks());
+        // SAFETY: a `BlockIndex` comes from `block_at` or a committed range, so
+        // its entry is readable; zeroed bytes are a valid `Block`.
+        unsafe { &*self.blocks.add(block.get()) }
+    }
+
+    /// What a block holds.
+    pub fn kind(&self, block: BlockIndex) -> Kind {
+        self.kind_byte(block).kind()
+    }
+
+    #[inline(always)]
+    pub(crate) fn kind_byte(&self, block: BlockIndex) -> KindByte {
+        // SAFETY: the kind table is committed whole.
+        KindByte(unsafe { &*self.kinds.add(block.get()) }.load(Relaxed))
+    }
+
+    pub(crate) fn set_kind(&self, block: BlockIndex, kind: Kind) {
+        // SAFETY: the kind table is committed whole.
+        unsafe { &*self.kinds.add(block.get()) }.store(KindByte::from(kind).0, Relaxed);
+    }
+
+    /// The width of a cell.
+    #[inline(always)]
+    pub fn width_of(&self, cell: Cell) -> WidthIndex {
+        self.kind_byte(self.block_of(cell))
+            .width()
+            .unwrap_or_else(|| not_a_cell(cell))
+    }
+
+    /// The state of a cell.
+    #[inline(always)]
+    pub fn state(&self, cell: Cell) -> CellState {
+        CellState(self.state_entry(cell.0).load(Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_state(&self, cell: Cell, state: CellState) {
+        self.state_entry(cell.0).store(state.0, Relaxed);
+    }
+
+    /// The state entries of a block, one per [`STATE_GRANULE_BYTES`].
+    #[inline(always)]
+    pub(crate) fn states_of(&self, block: BlockIndex) -> &[AtomicU8] {
+        debug_assert!(block.get() < self.committed_blocks());
+        const ENTRIES: usize = BLOCK_BYTES / STATE_GRANULE_BYTES;
+        // SAFETY: the block is committed, and so are its entries.
+        unsafe { std::slice::from_raw_parts(self.states.add(block.get() * ENTRIES), ENTRIES) }
+    }
+
+    /// The same entries, eight at a time.
+    #[inline(always)]
+    pub(crate) fn state_words_of(&self, block: BlockIndex) -> &[AtomicU64] {
+        let entries = self.states_of(block);
+        // SAFETY: the table is page-aligned and a block has a multiple of eight
+        // entries; an atomic word has no invalid values.
+        unsafe { std::slice::from_raw_parts(entries.as_ptr().cast(), entries.len() / 8) }
+    }
+
+    /// Where the state table begins.
+    #[inline(always)]
+    pub(crate) fn state_table(&self) -> *const AtomicU8 {
+        self.states
+    }
+
+    /// The cell that starts exactly at `word`, when there is one and it is
+    /// live. Any word may be passed: this is the test for conservative roots.
+    #[inline(always)]
+    pub fn cell_at(&self, word: usize) -> Option<Cell> {
+        let block = self.block_at(word)?;
+        let width = self.kind_byte(block).width()?;
+        let cell = Cell(word);
+        (width.is_cell_start(word & (BLOCK_BYTES - 1)) && self.state(cell).is_live())
+            .then_some(cell)
+    }
+
+    /// Gives the pages of empty blocks back to the system.
+    pub(crate) fn release(&self, first: BlockIndex, count: usize) {
+        // SAFETY: the blocks are empty, so nothing in them is in use.
+        unsafe { os::release(self.pointer(self.address_of(first)), count * BLOCK_BYTES) };
+    }
+
+    #[inline(always)]
+    fn state_entry(&self, address: usize) -> &AtomicU8 {
+        debug_assert!(address.wrapping_sub(self.start) < self.committed_bytes.load(Relaxed));
+        // SAFETY: a cell lies in a committed block, whose entries are committed.
+        unsafe { &*self.states.add((address - self.start) >> STATE_SHIFT) }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn not_a_cell(cell: Cell) -> ! {
+    panic!("{cell:?} is not the address of a cell")
+}

@@ -1,0 +1,133 @@
+//! Cell widths: which widths exist and which one serves a size.
+
+use super::BLOCK_BYTES;
+
+/// Widths of object cells in bytes. By 8 up to 96, where most objects are and
+/// a word more or less counts; then four steps per doubling, so that at most a
+/// fifth of a cell is left over.
+pub const WIDTHS: [u16; 24] = [
+    32, 40, 48, 56, 64, 72, 80, 88, 96, 112, 128, 144, 160, 192, 224, 256, 320, 384, 448, 512, 640,
+    768, 896, 1024,
+];
+
+/// Number of widths.
+pub const WIDTH_COUNT: usize = WIDTHS.len();
+
+/// The widest cell in bytes.
+pub const WIDTH_MAX_BYTES: usize = WIDTHS[WIDTH_COUNT - 1] as usize;
+
+/// Which of [`WIDTHS`] a cell has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WidthIndex(u8);
+
+const SIZE_TO_WIDTH: [u8; WIDTH_MAX_BYTES / 8 + 1] = {
+    let mut table = [0; WIDTH_MAX_BYTES / 8 + 1];
+    let mut size_words = 0;
+    let mut width = 0;
+    while size_words < table.len() {
+        while (WIDTHS[width] as usize) < size_words * 8 {
+            width += 1;
+        }
+        table[size_words] = width as u8;
+        size_words += 1;
+    }
+    table
+};
+
+/// `ceil(2^32 / width)`: multiplying an offset below 2^16 by it and shifting
+/// by 32 divides exactly, since `2^16 * width < 2^32` bounds the error below 1.
+const RECIPROCALS: [u64; WIDTH_COUNT] = {
+    let mut table = [0; WIDTH_COUNT];
+    let mut index = 0;
+    while index < WIDTH_COUNT {
+        table[index] = (1u64 << 32).div_ceil(WIDTHS[index] as u64);
+        index += 1;
+    }
+    table
+};
+
+impl WidthIndex {
+    /// The narrowest width.
+    pub const NARROWEST: Self = Self(0);
+
+    /// The narrowest width that holds `size_bytes`, or `None` above
+    /// [`WIDTH_MAX_BYTES`].
+    #[inline(always)]
+    pub fn for_size(size_bytes: usize) -> Option<Self> {
+        SIZE_TO_WIDTH
+            .get(size_bytes.div_ceil(8))
+            .map(|&index| Self(index))
+    }
+
+    /// The `index`-th width.
+    #[inline(always)]
+    pub fn new(index: usize) -> Self {
+        debug_assert!(index < WIDTH_COUNT);
+        Self(index as u8)
+    }
+
+    /// Position in [`WIDTHS`].
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Bytes of a cell.
+    #[inline(always)]
+    pub fn bytes(self) -> usize {
+        WIDTHS[self.0 as usize] as usize
+    }
+
+    /// Cells that fit in a block.
+    #[inline(always)]
+    pub fn cells_per_block(self) -> usize {
+        BLOCK_BYTES / self.bytes()
+    }
+
+    /// Whether a cell of this width starts `offset` bytes into its block.
+    #[inline(always)]
+    pub fn is_cell_start(self, offset: usize) -> bool {
+        debug_assert!(offset < BLOCK_BYTES);
+        let cell = (offset as u64 * RECIPROCALS[self.0 as usize]) >> 32;
+        let start = cell as usize * self.bytes();
+        start == offset && offset + self.bytes() <= BLOCK_BYTES
+    }
+
+    /// All widths, narrowest first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..WIDTH_COUNT as u8).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_gets_the_narrowest_width_that_holds_it() {
+        for size in 0..=WIDTH_MAX_BYTES {
+            let chosen = WidthIndex::for_size(size).unwrap();
+            assert!(chosen.bytes() >= size);
+            if chosen.index() > 0 {
+                assert!(WidthIndex::new(chosen.index() - 1).bytes() < size);
+            }
+        }
+        assert_eq!(WidthIndex::for_size(WIDTH_MAX_BYTES + 1), None);
+    }
+
+    #[test]
+    fn cell_starts_are_exactly_the_multiples_that_fit() {
+        for width in WidthIndex::all() {
+            for offset in 0..BLOCK_BYTES {
+                let expected = offset % width.bytes() == 0 && offset + width.bytes() <= BLOCK_BYTES;
+                assert_eq!(width.is_cell_start(offset), expected, "{width:?} {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn widths_are_whole_words_and_ascend() {
+        assert!(WIDTHS.iter().all(|width| width % 8 == 0));
+        assert!(WIDTHS.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+}

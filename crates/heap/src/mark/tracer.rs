@@ -1,0 +1,101 @@
+//! Marking one cell: the innermost step of a collection.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use super::marker::Marker;
+use crate::layout::cell_state::CellState;
+use crate::layout::region::{Cell, Region};
+use crate::layout::STATE_SHIFT;
+
+/// Marks cells on behalf of one tracing step. It keeps the addresses it needs
+/// in registers, where a store to the state table cannot force them to be read
+/// again.
+#[derive(Debug)]
+pub struct Tracer<'heap> {
+    region_start: usize,
+    states: *const AtomicU8,
+    marker: *mut Marker,
+    /// Whether the cell whose references are being marked is old.
+    parent_is_old: bool,
+    heap: PhantomData<&'heap Region>,
+}
+
+impl<'heap> Tracer<'heap> {
+    /// A tracer for the references of one cell (or of the roots).
+    ///
+    /// # Safety
+    /// `marker` must stay valid for `'heap`, and only tracers of the collecting
+    /// thread may use it.
+    #[inline(always)]
+    pub(crate) unsafe fn new(
+        region: &'heap Region,
+        marker: *mut Marker,
+        parent_is_old: bool,
+    ) -> Self {
+        Self {
+            region_start: region.start(),
+            states: region.state_table(),
+            marker,
+            parent_is_old,
+            heap: PhantomData,
+        }
+    }
+
+    /// Whether the cell being traced is old.
+    pub fn parent_is_old(&self) -> bool {
+        self.parent_is_old
+    }
+
+    /// Marks `cell` and, when it was white, makes it grey.
+    #[inline(always)]
+    pub fn mark(&self, cell: Cell) {
+        // SAFETY: a cell lies in a committed block, so its entry exists.
+        let entry = unsafe {
+            &*self
+                .states
+                .add((cell.address() - self.region_start) >> STATE_SHIFT)
+        };
+        let state = CellState(entry.load(Relaxed));
+        debug_assert!(state.is_live(), "marking a free cell at {cell:?}");
+        if state.is_marked() {
+            if self.parent_is_old && !state.is_old() {
+                self.promote(cell, entry, state);
+            }
+            return;
+        }
+        let ages = state.0 & (CellState::AGED | CellState::UNPROTECTED) == CellState::AGED;
+        if self.parent_is_old || ages || state.is_old() {
+            return self.promote(cell, entry, state);
+        }
+        entry.store(state.with(CellState::MARKED).0, Relaxed);
+        self.push(cell);
+    }
+
+    /// Makes `cell` old and grey. What an old cell refers to becomes old with
+    /// it (invariant 5); a cell that was black already is traced once more for
+    /// that. An unprotected cell is remembered as long as it is old
+    /// (invariant 4).
+    #[inline]
+    fn promote(&self, cell: Cell, entry: &AtomicU8, state: CellState) {
+        let mut bits = CellState::MARKED | CellState::OLD;
+        if state.is_unprotected() && !state.is_remembered() {
+            bits |= CellState::REMEMBERED;
+            // SAFETY: only this thread uses the marker, and no reference into
+            // it is held across this call.
+            unsafe { (*self.marker).remember(cell) };
+        }
+        if !state.is_old() {
+            // SAFETY: as above.
+            unsafe { (*self.marker).old_cells += 1 };
+        }
+        entry.store(state.with(bits).0, Relaxed);
+        self.push(cell);
+    }
+
+    #[inline(always)]
+    fn push(&self, cell: Cell) {
+        // SAFETY: as in `promote`.
+        unsafe { (*self.marker).push(cell) };
+    }
+}

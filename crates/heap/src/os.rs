@@ -1,0 +1,341 @@
+//! The only place that talks to the operating system about memory.
+//!
+//! Address space is reserved once and inaccessible; parts of it are committed
+//! (made readable and writable) before first use and may be released: their
+//! pages go back to the system and read as zero afterwards.
+
+use std::ptr::NonNull;
+
+/// The page size everything here is rounded to. Pages of 4 KiB are what x86-64
+/// has and what 64-bit ARM systems are usually configured with; a larger page
+/// size only makes [`release`] give back less.
+pub const PAGE_BYTES: usize = 4096;
+
+/// The system refused memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused;
+
+/// A range of reserved address space that stays reserved while the process
+/// lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Reservation {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Reservation {
+    /// Reserves `bytes` of inaccessible address space, aligned to `align`
+    /// (a power of two of at least a page).
+    pub fn new(bytes: usize, align: usize) -> Result<Self, Refused> {
+        debug_assert!(align.is_power_of_two() && align >= PAGE_BYTES);
+        reserve(bytes, align).map(|start| Self { start, bytes })
+    }
+
+    /// First address.
+    pub fn start(self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Bytes reserved.
+    pub fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    /// Makes `bytes` from `offset` on readable and writable. Pages that were
+    /// never touched read as zero.
+    pub fn commit(self, offset: usize, bytes: usize) -> Result<(), Refused> {
+        assert!(offset + bytes <= self.bytes);
+        // SAFETY: the range lies inside this reservation, which nobody unmaps.
+        unsafe { make_writable(self.start.as_ptr().add(offset), bytes) }
+    }
+}
+
+/// Bytes of physical memory of the machine, or `None` where it cannot be told.
+pub fn physical_memory_bytes() -> Option<usize> {
+    // SAFETY: sysconf reads a number and has no other effect.
+    let (pages, page) = unsafe {
+        (
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_PAGESIZE),
+        )
+    };
+    (pages > 0 && page > 0).then(|| pages as usize * page as usize)
+}
+
+/// Bytes of address space this process may use in all (`ulimit -v`), or `None`
+/// when it is unlimited.
+pub fn address_space_limit_bytes() -> Option<usize> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: getrlimit fills the structure it is given.
+    let failed = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } != 0;
+    (!failed && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as usize)
+}
+
+#[cfg(not(miri))]
+mod system {
+    use super::{NonNull, Refused, PAGE_BYTES};
+
+    pub(super) fn reserve(bytes: usize, align: usize) -> Result<NonNull<u8>, Refused> {
+        let padded = bytes.checked_add(align - PAGE_BYTES).ok_or(Refused)?;
+        // SAFETY: a fresh anonymous mapping at an address of the system's
+        // choice cannot overlap anything.
+        let raw = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                padded,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if raw == libc::MAP_FAILED {
+            return Err(Refused);
+        }
+        let skip = raw.cast::<u8>().align_offset(align);
+        // SAFETY: `skip` is below `align`, so `start` lies inside the padded
+        // mapping; head and tail were mapped just now and are unused.
+        unsafe {
+            let start = raw.cast::<u8>().add(skip);
+            if skip > 0 {
+                libc::munmap(raw, skip);
+            }
+            let tail = padded - skip - bytes;
+            if tail > 0 {
+                libc::munmap(start.add(bytes).cast(), tail);
+            }
+            // A core dump needs what is used, not what is reserved; ranges
+            // that are committed ask for it again.
+            libc::madvise(start.cast(), bytes, libc::MADV_DONTDUMP);
+            NonNull::new(start).ok_or(Refused)
+        }
+    }
+
+    /// # Safety
+    /// The range must lie inside a reservation.
+    pub(super) unsafe fn make_writable(start: *mut u8, bytes: usize) -> Result<(), Refused> {
+        // SAFETY: the caller passes a range of its own reservation; more
+        // access rights never invalidate anybody's pages.
+        unsafe {
+            if libc::mprotect(start.cast(), bytes, libc::PROT_READ | libc::PROT_WRITE) != 0 {
+                return Err(Refused);
+            }
+            libc::madvise(start.cast(), bytes, libc::MADV_DODUMP);
+        }
+        Ok(())
+    }
+
+    /// Gives the whole pages inside the range back to the system; they read as
+    /// zero afterwards.
+    ///
+    /// # Safety
+    /// The range must be committed and nothing in it may be in use.
+    pub unsafe fn release(start: *mut u8, bytes: usize) {
+        // SAFETY: nobody uses the contents (caller's contract).
+        unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED) };
+    }
+
+    /// Moves the pages of `[from, from + bytes)` to `to` without copying them;
+    /// the old range stays mapped and reads as zero. False when the kernel
+    /// cannot do it, and then nothing has changed.
+    ///
+    /// # Safety
+    /// Both ranges must be committed parts of a reservation and must not
+    /// overlap; nothing at `to` may be in use.
+    pub unsafe fn move_pages(from: *mut u8, to: *mut u8, bytes: usize) -> bool {
+        // SAFETY: `to` is ours and unused; DONTUNMAP keeps the old range mapped,
+        // so that no other mapping can slip into the reservation.
+        let moved = unsafe {
+            libc::mremap(
+                from.cast(),
+                bytes,
+                bytes,
+                libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP,
+                to,
+            )
+        };
+        moved == to.cast()
+    }
+}
+
+#[cfg(miri)]
+mod system {
+    //! Under the interpreter a reservation is one zeroed allocation: enough to
+    //! check every access of the heap to its own memory.
+    use super::{NonNull, Refused};
+
+    pub(super) fn reserve(bytes: usize, align: usize) -> Result<NonNull<u8>, Refused> {
+        let layout = std::alloc::Layout::from_size_align(bytes, align).map_err(|_| Refused)?;
+        // SAFETY: the size is not zero.
+        NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or(Refused)
+    }
+
+    /// # Safety
+    /// None: everything is writable already.
+    pub(super) unsafe fn make_writable(_start: *mut u8, _bytes: usize) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    /// # Safety
+    /// The range must be committed and unused.
+    pub unsafe fn release(start: *mut u8, bytes: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { std::ptr::write_bytes(start, 0, bytes) };
+    }
+
+    /// # Safety
+    /// As on a real system.
+    pub unsafe fn move_pages(_from: *mut u8, _to: *mut u8, _bytes: usize) -> bool {
+        false
+    }
+}
+
+use system::{make_writable, reserve};
+pub use system::{move_pages, release};
+
+/// A stack of words in address space of its own, so that growing it neither
+/// copies nor calls anybody's `malloc`.
+#[derive(Debug)]
+pub struct WordStack {
+    reservation: Reservation,
+    len: usize,
+    committed_words: usize,
+}
+
+const STACK_COMMIT_WORDS: usize = 32 * 1024;
+
+impl WordStack {
+    /// An empty stack that can hold `capacity_words`.
+    pub fn new(capacity_words: usize) -> Result<Self, Refused> {
+        let words = capacity_words.next_multiple_of(STACK_COMMIT_WORDS);
+        Ok(Self {
+            reservation: Reservation::new(words * 8, PAGE_BYTES)?,
+            len: 0,
+            committed_words: 0,
+        })
+    }
+
+    /// Puts a word on top.
+    #[inline(always)]
+    pub fn push(&mut self, word: usize) -> Result<(), Refused> {
+        if self.len == self.committed_words {
+            self.grow()?;
+        }
+        // SAFETY: `len < committed_words`, and those words are writable.
+        unsafe { self.word_at(self.len).write(word) };
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Takes the top word.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<usize> {
+        self.len = self.len.checked_sub(1)?;
+        // SAFETY: the word was written by `push` and is below `committed_words`.
+        Some(unsafe { self.word_at(self.len).read() })
+    }
+
+    /// Words on the stack.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is on the stack.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The words, oldest first.
+    pub fn as_slice(&self) -> &[usize] {
+        // SAFETY: the first `len` words have been written and stay put.
+        unsafe { std::slice::from_raw_parts(self.word_at(0), self.len) }
+    }
+
+    /// Keeps the first `len` words.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Replaces the word at `index`.
+    pub fn set(&mut self, index: usize, word: usize) {
+        assert!(index < self.len);
+        // SAFETY: `index < len`.
+        unsafe { self.word_at(index).write(word) };
+    }
+
+    /// Forgets all words and gives their pages back beyond a small rest.
+    pub fn clear_and_release(&mut self) {
+        self.len = 0;
+        if self.committed_words > STACK_COMMIT_WORDS {
+            // SAFETY: the range is committed and holds no word of the stack.
+            unsafe {
+                release(
+                    self.word_at(STACK_COMMIT_WORDS).cast(),
+                    (self.committed_words - STACK_COMMIT_WORDS) * 8,
+                );
+            }
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) -> Result<(), Refused> {
+        if (self.committed_words + STACK_COMMIT_WORDS) * 8 > self.reservation.bytes() {
+            return Err(Refused);
+        }
+        self.reservation
+            .commit(self.committed_words * 8, STACK_COMMIT_WORDS * 8)?;
+        self.committed_words += STACK_COMMIT_WORDS;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn word_at(&self, index: usize) -> *mut usize {
+        self.reservation.start().cast::<usize>().wrapping_add(index)
+    }
+}
+
+// SAFETY: the stack owns its reservation; nothing else points into it.
+unsafe impl Send for WordStack {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reservation_is_aligned_and_reads_as_zero_once_committed() {
+        let reservation = Reservation::new(1 << 20, 1 << 16).unwrap();
+        assert_eq!(reservation.start() as usize % (1 << 16), 0);
+        reservation.commit(1 << 16, 1 << 16).unwrap();
+        // SAFETY: just committed.
+        let byte = unsafe { reservation.start().add(1 << 16).read() };
+        assert_eq!(byte, 0);
+    }
+
+    #[test]
+    fn released_pages_read_as_zero() {
+        let reservation = Reservation::new(1 << 16, 1 << 16).unwrap();
+        reservation.commit(0, 1 << 16).unwrap();
+        // SAFETY: committed, and used by this test alone.
+        unsafe {
+            reservation.start().write(7);
+            release(reservation.start(), 1 << 16);
+            assert_eq!(reservation.start().read(), 0);
+        }
+    }
+
+    #[test]
+    fn a_word_stack_returns_words_in_reverse_and_refuses_when_full() {
+        let mut stack = WordStack::new(10).unwrap();
+        for word in 0..STACK_COMMIT_WORDS {
+            stack.push(word).unwrap();
+        }
+        assert_eq!(stack.push(1), Err(Refused));
+        for word in (0..STACK_COMMIT_WORDS).rev() {
+            assert_eq!(stack.pop(), Some(word));
+        }
+        assert_eq!(stack.pop(), None);
+    }
+}

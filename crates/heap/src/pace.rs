@@ -1,0 +1,233 @@
+//! When to collect, and whether all of it: pure arithmetic over byte counts.
+//!
+//! Two thresholds. A collection is due when the program has been handed a
+//! nursery's worth of bytes since the last one. It is a full one when what the
+//! latest minor collection kept has outgrown what the latest full one kept by
+//! `space_overhead`, which means what it means in OCaml's collector: the
+//! memory that garbage may take, in percent of the live data, payloads
+//! included.
+
+/// What the user chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PaceOptions {
+    /// Memory that garbage may take before a full collection, in percent of
+    /// live bytes.
+    pub space_overhead_percent: usize,
+    /// Below this many live bytes a heap is treated as if it had this many.
+    pub heap_min_bytes: usize,
+    /// A minor collection comes after at least this many fresh bytes.
+    pub nursery_min_bytes: usize,
+    /// And after at most this many.
+    pub nursery_max_bytes: usize,
+    /// Collect harder so that the heap stays below this.
+    pub memory_limit_bytes: Option<usize>,
+}
+
+impl Default for PaceOptions {
+    fn default() -> Self {
+        Self {
+            space_overhead_percent: 100,
+            heap_min_bytes: 8 << 20,
+            nursery_min_bytes: 2 << 20,
+            nursery_max_bytes: 32 << 20,
+            memory_limit_bytes: None,
+        }
+    }
+}
+
+/// Bytes as counted at the start of a collection, when everything the previous
+/// one found dead has been swept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measure {
+    /// Cells, payloads and external memory in use.
+    pub used_bytes: usize,
+    /// Of those, handed out since the previous collection.
+    pub fresh_bytes: usize,
+}
+
+/// How much of the heap a collection looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Young cells only.
+    Minor,
+    /// Everything.
+    Full,
+}
+
+/// The state of pacing.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    options: PaceOptions,
+    /// Bytes that the latest full collection left, once known.
+    live_after_full_bytes: usize,
+    /// The previous collection was full, so the next measure tells what it left.
+    full_just_done: bool,
+    /// Fresh bytes at which the next collection is due.
+    budget_bytes: usize,
+}
+
+/// A nursery is this part of the garbage that may exist: enough minor
+/// collections between two full ones to sort the long-lived from the rest.
+const NURSERIES_PER_FULL: usize = 4;
+
+impl Pace {
+    /// Pacing for an empty heap.
+    pub fn new(options: PaceOptions) -> Self {
+        Self {
+            options,
+            live_after_full_bytes: 0,
+            full_just_done: false,
+            budget_bytes: options.nursery_min_bytes,
+        }
+    }
+
+    /// The options in force.
+    pub fn options(&self) -> &PaceOptions {
+        &self.options
+    }
+
+    /// Changes the options; the next collection follows them.
+    pub fn set_options(&mut self, options: PaceOptions) {
+        self.options = options;
+        self.budget_bytes = self
+            .budget_bytes
+            .clamp(options.nursery_min_bytes, options.nursery_max_bytes);
+    }
+
+    /// Whether a collection is due.
+    #[inline(always)]
+    pub fn is_due(&self, fresh_bytes: usize) -> bool {
+        fresh_bytes >= self.budget_bytes
+    }
+
+    /// Fresh bytes at which a collection is due.
+    pub fn budget_bytes(&self) -> usize {
+        self.budget_bytes
+    }
+
+    /// Kept bytes at which a collection is full.
+    pub fn full_threshold_bytes(&self) -> usize {
+        let live = self.live_after_full_bytes.max(self.options.heap_min_bytes);
+        live.saturating_add(self.garbage_bytes(live))
+    }
+
+    /// Decides the scope of the collection that starts now, and when the next
+    /// one is due.
+    pub fn start(&mut self, measure: Measure, asked: Option<Scope>) -> Scope {
+        let kept_bytes = measure.used_bytes.saturating_sub(measure.fresh_bytes);
+        if std::mem::take(&mut self.full_just_done) {
+            self.live_after_full_bytes = kept_bytes;
+        }
+        let outgrown = kept_bytes >= self.full_threshold_bytes();
+        let scope = asked.unwrap_or(if outgrown || self.is_near_limit(kept_bytes) {
+            Scope::Full
+        } else {
+            Scope::Minor
+        });
+        self.full_just_done = scope == Scope::Full;
+        self.budget_bytes = self.nursery_bytes(kept_bytes, measure.used_bytes);
+        scope
+    }
+
+    fn garbage_bytes(&self, live_bytes: usize) -> usize {
+        (live_bytes / 100).saturating_mul(self.options.space_overhead_percent)
+    }
+
+    fn nursery_bytes(&self, kept_bytes: usize, used_bytes: usize) -> usize {
+        let wanted = self.garbage_bytes(kept_bytes) / NURSERIES_PER_FULL;
+        let nursery = wanted.clamp(
+            self.options.nursery_min_bytes,
+            self.options.nursery_max_bytes,
+        );
+        match self.options.memory_limit_bytes {
+            Some(limit) => {
+                let room = limit.saturating_sub(used_bytes) / 2;
+                nursery.min(room).max(self.options.nursery_min_bytes / 4)
+            }
+            None => nursery,
+        }
+    }
+
+    fn is_near_limit(&self, kept_bytes: usize) -> bool {
+        self.options.memory_limit_bytes.is_some_and(|limit| {
+            let live = self.live_after_full_bytes;
+            // Half of the room between the live data and the limit is used up
+            // by what may be garbage.
+            kept_bytes > live + limit.saturating_sub(live) / 2
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn measure(kept: usize, fresh: usize) -> Measure {
+        Measure {
+            used_bytes: kept + fresh,
+            fresh_bytes: fresh,
+        }
+    }
+
+    fn pace_after_full(options: PaceOptions, live: usize) -> Pace {
+        let mut pace = Pace::new(options);
+        pace.start(measure(0, live), Some(Scope::Full));
+        pace.start(measure(live, MIB), None);
+        pace
+    }
+
+    #[test]
+    fn a_full_collection_comes_when_the_kept_bytes_outgrow_the_overhead() {
+        let mut pace = pace_after_full(PaceOptions::default(), 100 * MIB);
+        assert_eq!(pace.start(measure(199 * MIB, MIB), None), Scope::Minor);
+        assert_eq!(pace.start(measure(200 * MIB, MIB), None), Scope::Full);
+    }
+
+    #[test]
+    fn less_overhead_means_earlier_full_collections() {
+        let options = PaceOptions {
+            space_overhead_percent: 20,
+            ..PaceOptions::default()
+        };
+        let mut pace = pace_after_full(options, 100 * MIB);
+        assert_eq!(pace.start(measure(119 * MIB, MIB), None), Scope::Minor);
+        assert_eq!(pace.start(measure(121 * MIB, MIB), None), Scope::Full);
+    }
+
+    #[test]
+    fn a_small_heap_is_paced_as_the_minimum_heap() {
+        let pace = pace_after_full(PaceOptions::default(), MIB);
+        assert_eq!(pace.full_threshold_bytes() / MIB, 15);
+    }
+
+    #[test]
+    fn the_nursery_grows_with_the_heap_between_its_bounds() {
+        let options = PaceOptions::default();
+        let budget = |live| pace_after_full(options, live).budget_bytes();
+        assert_eq!(budget(MIB), options.nursery_min_bytes);
+        assert_eq!(budget(40 * MIB) / MIB, 9);
+        assert_eq!(budget(4000 * MIB), options.nursery_max_bytes);
+    }
+
+    #[test]
+    fn near_the_memory_limit_collections_come_sooner_and_are_full() {
+        let options = PaceOptions {
+            memory_limit_bytes: Some(150 * MIB),
+            ..PaceOptions::default()
+        };
+        let mut pace = pace_after_full(options, 100 * MIB);
+        assert_eq!(pace.start(measure(120 * MIB, MIB), None), Scope::Minor);
+        assert!(pace.budget_bytes() <= 15 * MIB);
+        assert_eq!(pace.start(measure(130 * MIB, MIB), None), Scope::Full);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_what_happens() {
+        let mut pace = pace_after_full(PaceOptions::default(), MIB);
+        assert_eq!(pace.start(measure(MIB, 0), Some(Scope::Full)), Scope::Full);
+        let asked = Some(Scope::Minor);
+        assert_eq!(pace.start(measure(900 * MIB, 0), asked), Scope::Minor);
+    }
+}

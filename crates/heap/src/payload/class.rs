@@ -1,0 +1,133 @@
+//! Size classes of payloads.
+
+use crate::layout::BLOCK_BYTES;
+
+/// Sizes in bytes. By 16 up to 256; above that a block is cut into a whole
+/// number of pieces (eight sizes per doubling up to 1 KiB, four above), so that
+/// nothing is left over at its end. Every power of two is among them, which is
+/// what aligned requests need.
+pub const CLASSES: [u16; CLASS_COUNT] = {
+    let mut table = [0; CLASS_COUNT];
+    let mut index = 0;
+    while index < 16 {
+        table[index] = 16 * (index as u16 + 1);
+        index += 1;
+    }
+    let mut pieces = BLOCK_BYTES / 256;
+    while pieces > 2 {
+        let octave = 1usize << (usize::BITS - 1 - (pieces - 1).leading_zeros());
+        let steps = if octave >= 64 { 8 } else { 4 };
+        let step = if octave >= steps { octave / steps } else { 1 };
+        pieces -= step;
+        table[index] = ((BLOCK_BYTES / pieces) & !15) as u16;
+        index += 1;
+    }
+    assert!(index == CLASS_COUNT);
+    table
+};
+
+/// Number of classes.
+pub const CLASS_COUNT: usize = 50;
+
+/// The largest size a class serves; larger payloads get blocks of their own.
+pub const CLASS_MAX_BYTES: usize = CLASSES[CLASS_COUNT - 1] as usize;
+
+/// Alignment of every payload.
+pub const PAYLOAD_ALIGN: usize = 16;
+
+/// Which of [`CLASSES`] a payload has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClassIndex(u8);
+
+const SIZE_TO_CLASS: [u8; CLASS_MAX_BYTES / 16 + 1] = {
+    let mut table = [0; CLASS_MAX_BYTES / 16 + 1];
+    let mut size_units = 0;
+    let mut class = 0;
+    while size_units < table.len() {
+        while (CLASSES[class] as usize) < size_units * 16 {
+            class += 1;
+        }
+        table[size_units] = class as u8;
+        size_units += 1;
+    }
+    table
+};
+
+impl ClassIndex {
+    /// The smallest class that holds `size_bytes`, or `None` above
+    /// [`CLASS_MAX_BYTES`].
+    #[inline(always)]
+    pub fn for_size(size_bytes: usize) -> Option<Self> {
+        SIZE_TO_CLASS
+            .get(size_bytes.div_ceil(16))
+            .map(|&index| Self(index))
+    }
+
+    /// The `index`-th class.
+    #[inline(always)]
+    pub fn new(index: usize) -> Self {
+        debug_assert!(index < CLASS_COUNT);
+        Self(index as u8)
+    }
+
+    /// Position in [`CLASSES`].
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Bytes of a piece.
+    #[inline(always)]
+    pub fn bytes(self) -> usize {
+        CLASSES[self.0 as usize] as usize
+    }
+
+    /// Pieces in a block.
+    #[inline(always)]
+    pub fn pieces_per_block(self) -> usize {
+        BLOCK_BYTES / self.bytes()
+    }
+
+    /// All classes, smallest first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..CLASS_COUNT as u8).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_gets_the_smallest_class_that_holds_it() {
+        for size in 0..=CLASS_MAX_BYTES {
+            let class = ClassIndex::for_size(size).unwrap();
+            assert!(class.bytes() >= size);
+            if class.index() > 0 {
+                assert!(ClassIndex::new(class.index() - 1).bytes() < size);
+            }
+        }
+        assert_eq!(ClassIndex::for_size(CLASS_MAX_BYTES + 1), None);
+    }
+
+    #[test]
+    fn classes_ascend_keep_alignment_and_contain_the_powers_of_two() {
+        assert!(
+            CLASSES.windows(2).all(|pair| pair[0] < pair[1]),
+            "{CLASSES:?}"
+        );
+        assert!(CLASSES.iter().all(|size| size % 16 == 0));
+        for shift in 4..=15 {
+            assert!(CLASSES.contains(&(1 << shift)), "{}", 1 << shift);
+        }
+        assert_eq!(CLASS_MAX_BYTES, 32768);
+    }
+
+    #[test]
+    fn up_to_16_kib_a_piece_is_at_most_a_third_larger_than_asked_for() {
+        for size in 64..=16 * 1024 {
+            let class = ClassIndex::for_size(size).unwrap();
+            assert!(class.bytes() * 3 <= size * 4, "{size} -> {}", class.bytes());
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Counters that every phase reports and everybody may read.
+
+/// Totals since the heap was made, and the outcome of the latest collection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Stats {
+    /// Minor collections.
+    pub minor_collections: usize,
+    /// Full collections.
+    pub full_collections: usize,
+    /// Cells freed by the sweeper.
+    pub freed_cells: u64,
+    /// Cells allocated by caches that are gone.
+    pub allocated_cells_retired: u64,
+    /// Cells that the latest collection found live.
+    pub marked_cells: usize,
+    /// Cells that are old.
+    pub old_cells: usize,
+    /// Old cells that are traced in every collection.
+    pub remembered_unprotected_cells: usize,
+    /// Cell blocks taken from the stock.
+    pub blocks_taken: usize,
+    /// Cell blocks given back to the stock.
+    pub blocks_given: usize,
+    /// Blocks whose pages went back to the system.
+    pub blocks_released: usize,
+}
+
+/// What is in the heap now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Usage {
+    /// Cells the program has, garbage not yet swept included.
+    pub live_cells: usize,
+    /// Cells that could be handed out without taking another block.
+    pub free_cells: usize,
+    /// Blocks that hold cells.
+    pub cell_blocks: usize,
+    /// Bytes of live cells.
+    pub cell_bytes: usize,
+    /// Bytes of payloads in use.
+    pub payload_bytes: usize,
+    /// Blocks that are empty.
+    pub empty_blocks: usize,
+}
+
+/// One width's share of [`Usage`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct WidthUsage {
+    /// Bytes of a cell.
+    pub width_bytes: usize,
+    /// Blocks of this width.
+    pub blocks: usize,
+    /// Cells in those blocks.
+    pub cells: usize,
+    /// Of those, live.
+    pub live_cells: usize,
+}

@@ -1,0 +1,130 @@
+//! Unmarked → free runs, block by block; whole blocks → the shared stock.
+
+use crate::allocate::run::Run;
+use crate::heap::Heap;
+use crate::layout::block::{BlockIndex, HAS_YOUNG, NEEDS_SWEEP};
+use crate::layout::cell_state::CellState;
+use crate::layout::region::Cell;
+use crate::layout::width::WidthIndex;
+use crate::vm::Vm;
+
+/// What sweeping one block found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Swept {
+    /// Cells that live on.
+    pub(crate) live_cells: usize,
+    /// Cells that were freed.
+    pub(crate) freed_cells: usize,
+}
+
+/// Strings the free runs of one block together, in address order.
+struct RunBuilder {
+    first: usize,
+    previous: usize,
+    current: usize,
+}
+
+impl<V: Vm> Heap<'_, V> {
+    /// Frees the dead cells of a block and makes its free runs anew. A young
+    /// survivor loses its mark, so that the next collection has to find it
+    /// again, and ages; an old one keeps it.
+    pub(crate) fn sweep_block(&self, index: BlockIndex, width: WidthIndex) -> Swept {
+        let block = self.region().block(index);
+        let mut swept = Swept::default();
+        let mut has_young = false;
+        let mut runs = RunBuilder::new();
+        let start = self.region().address_of(index);
+        self.payloads_sweeping(true);
+        for cell in 0..width.cells_per_block() {
+            let address = start + cell * width.bytes();
+            // SAFETY: the loop visits the cells of a cell block.
+            let cell = unsafe { Cell::from_address(address) };
+            let state = self.region().state(cell);
+            if state.is_marked() {
+                swept.live_cells += 1;
+                if !state.is_old() {
+                    has_young = true;
+                    let aged = state
+                        .with(CellState::AGED)
+                        .without(CellState::MARKED | CellState::PINNED);
+                    self.region().set_state(cell, aged);
+                }
+                runs.end_at(self, address);
+                continue;
+            }
+            if state.is_live() {
+                self.vm.release(self, cell, width);
+                self.free_cell(cell, width);
+                swept.freed_cells += 1;
+            }
+            runs.continue_at(address);
+        }
+        self.payloads_sweeping(false);
+        runs.end_at(self, start + width.cells_per_block() * width.bytes());
+        block.set_free(runs.first);
+        block.set_used(swept.live_cells);
+        block.remove(NEEDS_SWEEP | HAS_YOUNG);
+        if has_young {
+            block.add(HAS_YOUNG);
+        }
+        swept
+    }
+
+    fn free_cell(&self, cell: Cell, width: WidthIndex) {
+        self.region().set_state(cell, CellState::FREE);
+        let words = self.region().pointer(cell.address()).cast::<usize>();
+        // SAFETY: the cell is free now.
+        unsafe {
+            words.write(0);
+            if self.stress().poison {
+                for word in 1..width.bytes() / 8 {
+                    words.add(word).write(crate::stress::POISON);
+                }
+            }
+        }
+    }
+}
+
+impl RunBuilder {
+    fn new() -> Self {
+        Self {
+            first: 0,
+            previous: 0,
+            current: 0,
+        }
+    }
+
+    /// The cell at `address` is free.
+    #[inline(always)]
+    fn continue_at(&mut self, address: usize) {
+        if self.current == 0 {
+            self.current = address;
+        }
+    }
+
+    /// The run, when there is one, ends before `address`.
+    #[inline(always)]
+    fn end_at<V: Vm>(&mut self, heap: &Heap<'_, V>, address: usize) {
+        if self.current == 0 {
+            return;
+        }
+        let run = Run {
+            start: self.current,
+            end: address,
+            next: 0,
+        };
+        run.write(heap.region());
+        if self.previous == 0 {
+            self.first = run.start;
+        } else {
+            let previous = Run::read(heap.region(), self.previous);
+            Run {
+                next: run.start,
+                ..previous
+            }
+            .write(heap.region());
+        }
+        self.previous = run.start;
+        self.current = 0;
+    }
+}

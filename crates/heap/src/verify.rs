@@ -1,0 +1,217 @@
+//! Walks the whole heap and asserts the numbered invariants.
+//!
+//! The walk finds reachable cells with the VM's visitors and a set of its own,
+//! so that a mistake in marking cannot hide itself. Nothing else in the heap
+//! depends on this file.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::allocate::run::Run;
+use crate::heap::Heap;
+use crate::layout::block::{BlockIndex, NEEDS_SWEEP, OWNED};
+use crate::layout::cell_state::CellState;
+use crate::layout::region::Cell;
+use crate::layout::width::WidthIndex;
+use crate::stress::POISON;
+use crate::vm::Vm;
+
+impl<V: Vm> Heap<'_, V> {
+    /// Checks every invariant, outside a collection; the first one broken is
+    /// named.
+    pub fn verify(&self) -> Result<(), String> {
+        self.verify_states()?;
+        self.verify_remembered()?;
+        self.verify_generations()?;
+        self.verify_reachable()?;
+        self.verify_runs()?;
+        self.shared().blocks.verify(self.region())?;
+        self.check_lists()
+    }
+
+    /// Invariants 1, 2 and 4.
+    fn verify_states(&self) -> Result<(), String> {
+        self.for_each_block(|block, width| {
+            self.for_each_start(block, width, |cell| {
+                let state = self.region().state(cell);
+                if state != CellState::FREE && !state.is_live() {
+                    return Err(format!("invariant 1: {cell:?} is {state:?}"));
+                }
+                if state.is_old()
+                    && !(state.is_live() && state.is_marked())
+                    && !self.is_garbage(cell)
+                {
+                    return Err(format!("invariant 2: {cell:?} is {state:?}"));
+                }
+                if state.is_old()
+                    && state.is_unprotected()
+                    && !state.is_remembered()
+                    && !self.is_garbage(cell)
+                {
+                    return Err(format!("invariant 4: {cell:?} is {state:?}"));
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Invariant 3.
+    fn verify_remembered(&self) -> Result<(), String> {
+        let mut times: HashMap<usize, usize> = HashMap::new();
+        self.with_marker(|marker| {
+            for &word in marker.remembered_cells() {
+                *times.entry(word).or_default() += 1;
+            }
+        });
+        for (&word, &count) in &times {
+            // SAFETY: only cells are remembered.
+            let cell = unsafe { Cell::from_address(word) };
+            let state = self.region().state(cell);
+            if count != 1 || !state.is_remembered() || !state.is_old() {
+                return Err(format!(
+                    "invariant 3: {cell:?} is {state:?} and {count} times in the remembered set"
+                ));
+            }
+        }
+        self.for_each_block(|block, width| {
+            self.for_each_start(block, width, |cell| {
+                let state = self.region().state(cell);
+                if state.is_remembered() && !times.contains_key(&cell.address()) {
+                    return Err(format!(
+                        "invariant 3: {cell:?} is not in the remembered set"
+                    ));
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Invariant 5.
+    fn verify_generations(&self) -> Result<(), String> {
+        self.for_each_block(|block, width| {
+            self.for_each_start(block, width, |cell| {
+                let state = self.region().state(cell);
+                if !state.is_old() || state.is_remembered() || self.is_garbage(cell) {
+                    return Ok(());
+                }
+                let mut young = None;
+                self.vm.visit_cell(self, cell, &mut |child| {
+                    if !self.region().state(child).is_old() {
+                        young = Some(child);
+                    }
+                });
+                match young {
+                    None => Ok(()),
+                    Some(child) => Err(format!(
+                        "invariant 5: {cell:?} ({state:?}) refers to {child:?} ({:?})",
+                        self.region().state(child)
+                    )),
+                }
+            })
+        })
+    }
+
+    /// Everything reachable is live and no garbage.
+    fn verify_reachable(&self) -> Result<(), String> {
+        let mut seen: HashSet<Cell> = HashSet::new();
+        let mut grey: Vec<(Cell, Option<Cell>)> = Vec::new();
+        self.vm
+            .visit_roots(self, &mut |cell| grey.push((cell, None)));
+        while let Some((cell, parent)) = grey.pop() {
+            if self.region().cell_at(cell.address()).is_none() || self.is_garbage(cell) {
+                return Err(format!(
+                    "{cell:?} ({:?}) is reachable from {parent:?} and dead",
+                    self.region().state(cell)
+                ));
+            }
+            if seen.insert(cell) {
+                self.vm
+                    .visit_cell(self, cell, &mut |child| grey.push((child, Some(cell))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Free runs consist of free cells of their block, each in one run; freed
+    /// cells still hold their poison when poisoning is on.
+    fn verify_runs(&self) -> Result<(), String> {
+        self.for_each_block(|index, width| {
+            let block = self.region().block(index);
+            if block.has(NEEDS_SWEEP | OWNED) {
+                return Ok(());
+            }
+            let mut next = block.free();
+            let mut seen = HashSet::new();
+            while next != 0 {
+                let run = Run::read(self.region(), next);
+                let mut address = run.start;
+                while address < run.end {
+                    let inside = self.region().block_at(address) == Some(index);
+                    // SAFETY: only looked at when it is inside the block.
+                    let cell = unsafe { Cell::from_address(address) };
+                    if !inside
+                        || self.region().state(cell) != CellState::FREE
+                        || !seen.insert(address)
+                    {
+                        return Err(format!("run {run:?}: {cell:?} is not free"));
+                    }
+                    address += width.bytes();
+                }
+                next = run.next;
+            }
+            Ok(())
+        })
+    }
+
+    /// Counts freed cells that somebody wrote to although they are poisoned.
+    /// Cells that were never allocated since poisoning came on are passed over.
+    pub fn disturbed_free_cells(&self) -> usize {
+        let mut disturbed = 0;
+        let _ = self.for_each_block(|block, width| {
+            self.for_each_start(block, width, |cell| {
+                if self.region().state(cell) == CellState::FREE {
+                    let words = self.region().pointer(cell.address()).cast::<usize>();
+                    // Words 0 to 2 may hold a run, word 3 is poison throughout.
+                    // SAFETY: every cell has at least four words.
+                    let (sentinel, rest) = unsafe {
+                        (
+                            words.add(3).read(),
+                            (4..width.bytes() / 8).all(|word| words.add(word).read() == POISON),
+                        )
+                    };
+                    if sentinel == POISON && !rest {
+                        disturbed += 1;
+                    }
+                }
+                Ok(())
+            })
+        });
+        disturbed
+    }
+
+    fn for_each_block(
+        &self,
+        mut visit: impl FnMut(BlockIndex, WidthIndex) -> Result<(), String>,
+    ) -> Result<(), String> {
+        for index in 0..self.shared().blocks.used_limit() {
+            let block = BlockIndex(index as u32);
+            if let Some(width) = self.region().kind_byte(block).width() {
+                visit(block, width)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn for_each_start(
+        &self,
+        block: BlockIndex,
+        width: WidthIndex,
+        mut visit: impl FnMut(Cell) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let start = self.region().address_of(block);
+        for index in 0..width.cells_per_block() {
+            // SAFETY: the loop visits the cells of a cell block.
+            visit(unsafe { Cell::from_address(start + index * width.bytes()) })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+//! Asks the Ruby that the library is built for where its objects keep what.
+//!
+//! `ASHLAR_RUBY_CFLAGS` names Ruby's include folders; there is no default,
+//! because the numbers must be those of the Ruby that loads the library.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    println!("cargo:rerun-if-changed=shim/layout.c");
+    println!("cargo:rerun-if-env-changed=ASHLAR_RUBY_CFLAGS");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let flags = env::var("ASHLAR_RUBY_CFLAGS").unwrap_or_else(|_| {
+        fail("ASHLAR_RUBY_CFLAGS is not set: build with `make lib`, which knows Ruby's headers")
+    });
+    let probe = out.join("layout");
+    let compiler = env::var("CC").unwrap_or_else(|_| "cc".into());
+    let compiled = Command::new(&compiler)
+        .args(["-DBUILDING_MODULAR_GC", "-O1", "-w"])
+        .args(flags.split_whitespace())
+        .arg("shim/layout.c")
+        .arg("-o")
+        .arg(&probe)
+        // Headers mention functions of Ruby that the probe never calls.
+        .arg("-Wl,--unresolved-symbols=ignore-all")
+        .status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        fail(&format!(
+            "{compiler} cannot compile shim/layout.c with {flags}"
+        ));
+    }
+    match Command::new(&probe).output() {
+        Ok(output) if output.status.success() => {
+            fs::write(out.join("layout.rs"), output.stdout).expect("OUT_DIR is writable");
+        }
+        result => fail(&format!("the layout probe did not run: {result:?}")),
+    }
+}
+
+fn fail(message: &str) -> ! {
+    eprintln!("ashlar-ruby: {message}");
+    std::process::exit(1)
+}

@@ -1,0 +1,207 @@
+#ifndef ASHLAR_RUBY_H
+#define ASHLAR_RUBY_H
+/*
+ * The border between Ruby and the collector.
+ *
+ * `ashlar_*` functions are written in Rust (ruby/src) and called from the
+ * shim; `struct ashlar_ruby_calls` holds Ruby's functions that Rust calls. It
+ * is a table because the same library also serves processes without a Ruby in
+ * them (LD_PRELOAD), where those functions do not exist.
+ *
+ * Threads: functions named `*_payload` may be called by any thread at any
+ * time. All others are called with Ruby's lock held (the GVL, or the VM lock
+ * when several Ractors run).
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <stdint.h>
+
+typedef uintptr_t ashlar_value; /* VALUE */
+
+struct ashlar_ruby_calls {
+    void (*mark_roots)(void *objspace, const char **category);
+    void (*mark_children)(void *objspace, ashlar_value object);
+    void (*finish_marking)(void);
+    void (*save_machine_context)(void);
+    void *(*shape_by_id)(uint32_t shape);
+    void (*free_weak_references)(ashlar_value object);
+    bool (*free_object)(void *objspace, ashlar_value object);
+    void (*event_hook)(ashlar_value object, uint32_t event);
+    unsigned int (*vm_lock)(void);
+    void (*vm_unlock)(unsigned int level);
+    void (*vm_barrier)(void);
+    bool (*multi_ractor)(void);
+    int (*thread_has_gvl)(void);
+    void *(*with_gvl)(void *(*function)(void *), void *argument);
+    void (*prepare_object)(ashlar_value object);
+    void (*trigger_finalizers)(void);
+    void (*reachable_from_roots)(void (*visit)(const char *, ashlar_value, void *), void *data);
+    void (*reachable_from)(ashlar_value object, void (*visit)(ashlar_value, void *), void *data);
+};
+
+/* Events of the collector, by Ruby's numbers, set at start-up. */
+struct ashlar_ruby_events {
+    uint32_t gc_start, gc_end_mark, gc_end_sweep, gc_enter, gc_exit, free_object;
+};
+
+/* Why a collection happened; GC.latest_gc_info tells. */
+enum ashlar_reason {
+    ASHLAR_REASON_NEWOBJ, /* cells used up */
+    ASHLAR_REASON_MALLOC, /* payloads */
+    ASHLAR_REASON_METHOD, /* GC.start */
+    ASHLAR_REASON_CAPI,   /* rb_gc() and the like */
+    ASHLAR_REASON_STRESS,
+};
+
+/* Bootup. `failure` gets a static message when NULL comes back. */
+void *ashlar_objspace_new(const struct ashlar_ruby_calls *, const struct ashlar_ruby_events *,
+                          const char *ruby_version, const char **failure);
+void *ashlar_cache_new(void *objspace);
+void ashlar_cache_free(void *objspace, void *cache);
+const size_t *ashlar_widths(void);
+
+/* Collection. */
+void ashlar_start(void *objspace, bool full, bool sweep_now, enum ashlar_reason);
+bool ashlar_during_gc(void *objspace);
+void ashlar_finish_sweep(void *objspace);
+void ashlar_prepare_heap(void *objspace);
+void ashlar_set_disabled(void *objspace, bool disabled);
+bool ashlar_is_disabled(void *objspace);
+void ashlar_set_stress(void *objspace, ashlar_value flag, bool on);
+ashlar_value ashlar_stress(void *objspace);
+
+/* Objects. NULL from ashlar_new_object means out of memory. */
+ashlar_value ashlar_new_object(void *objspace, void *cache, ashlar_value klass, ashlar_value flags,
+                               ashlar_value v1, ashlar_value v2, ashlar_value v3,
+                               bool wb_protected, size_t size);
+size_t ashlar_object_width(ashlar_value object);
+size_t ashlar_width_index(size_t size);
+
+/* Payloads. `cache` is the calling thread's, NULL until it has one.
+   `ashlar_x*` are Ruby's: they count towards the next collection and may
+   collect when the calling thread holds the GVL. `ashlar_*_payload` are the
+   process's, under LD_PRELOAD: they never collect. */
+void *ashlar_xmalloc(void *cache, size_t size);
+void *ashlar_xcalloc(void *cache, size_t size);
+void *ashlar_xrealloc(void *cache, void *payload, size_t size);
+void ashlar_xfree(void *cache, void *payload);
+void *ashlar_malloc_payload(void *cache, size_t size);
+void *ashlar_calloc_payload(void *cache, size_t size);
+void *ashlar_realloc_payload(void *cache, void *payload, size_t size);
+void ashlar_free_payload(void *cache, void *payload);
+void *ashlar_aligned_payload(void *cache, size_t size, size_t align);
+size_t ashlar_usable_payload(void *payload);
+void ashlar_flush_payload_cache(void *cache);
+void ashlar_adjust_memory(void *objspace, ssize_t difference);
+
+/* The calling thread's cache (shim/payload.c). */
+void *ashlar_thread_cache(void);
+void ashlar_thread_cache_set(void *cache);
+
+/* Marking. */
+void ashlar_mark(void *objspace, ashlar_value object);
+void ashlar_mark_maybe(void *objspace, ashlar_value word);
+void ashlar_mark_weak(void *objspace, ashlar_value *reference);
+void ashlar_remove_weak(void *objspace, ashlar_value *reference);
+
+/* Barriers. */
+void ashlar_write_barrier(void *objspace, ashlar_value parent, ashlar_value child);
+void ashlar_unprotect(void *objspace, ashlar_value object);
+void ashlar_remember(void *objspace, ashlar_value object);
+
+/* Walking: a snapshot of all live cells, to be freed by the caller. */
+ashlar_value *ashlar_snapshot(void *objspace, size_t *count);
+void ashlar_snapshot_free(ashlar_value *snapshot, size_t count);
+bool ashlar_is_live(void *objspace, ashlar_value word);
+
+/* Finalizers: an array of procs per object; 0 means none. */
+ashlar_value ashlar_finalizers(void *objspace, ashlar_value object);
+void ashlar_set_finalizers(void *objspace, ashlar_value object, ashlar_value array);
+void ashlar_forget_finalizers(void *objspace, ashlar_value object);
+ashlar_value ashlar_any_finalized(void *objspace);
+
+/* Work that waits for the end of a collection. */
+struct ashlar_job {
+    void (*free)(void *data); /* NULL for a job that runs finalizers */
+    void *data;
+    ashlar_value finalizers; /* array of procs */
+    uint64_t object_id;
+};
+void ashlar_queue_free(void *objspace, void (*free)(void *), void *data);
+void ashlar_queue_finalizers(void *objspace, ashlar_value object);
+bool ashlar_next_job(void *objspace, struct ashlar_job *job);
+void ashlar_job_done(void *objspace);
+
+/* Object ids; 0 means none. */
+uint64_t ashlar_object_id(void *objspace, ashlar_value object, bool *fresh);
+ashlar_value ashlar_object_by_id(void *objspace, uint64_t id);
+uint64_t ashlar_next_object_id(void *objspace);
+
+/* Hooks of Ruby's tracing. */
+void ashlar_set_event_hooks(void *objspace, bool newobj, bool freeobj);
+
+/* State bits of a cell, as shown by ObjectSpace.dump and GC.stat. */
+enum ashlar_cell_bit {
+    ASHLAR_CELL_LIVE = 1,
+    ASHLAR_CELL_MARKED = 2,
+    ASHLAR_CELL_OLD = 4,
+    ASHLAR_CELL_AGED = 8,
+    ASHLAR_CELL_UNPROTECTED = 16,
+    ASHLAR_CELL_REMEMBERED = 32,
+    ASHLAR_CELL_PINNED = 64,
+};
+unsigned int ashlar_cell_state(void *objspace, ashlar_value object);
+bool ashlar_is_garbage(void *objspace, ashlar_value object);
+
+/* Statistics. */
+struct ashlar_statistics {
+    size_t count, minor_count, major_count;
+    uint64_t time_ns, mark_time_ns, sweep_time_ns;
+    uint64_t allocated_objects, freed_objects;
+    size_t live_cells, free_cells, final_cells, marked_cells;
+    size_t cell_blocks, empty_blocks, blocks_allocated, blocks_freed;
+    size_t cell_bytes, payload_bytes, external_bytes;
+    size_t fresh_payload_bytes, budget_bytes, full_threshold_bytes;
+    size_t old_cells, remembered_unprotected_cells;
+    size_t weak_references, retained_weak_references;
+    size_t memory_limit_bytes; /* 0 for none */
+};
+void ashlar_statistics(void *objspace, struct ashlar_statistics *);
+
+struct ashlar_width_statistics {
+    size_t width_bytes, blocks, cells, live_cells;
+    uint64_t allocated_objects, freed_objects;
+};
+size_t ashlar_width_count(void);
+void ashlar_width_statistics(void *objspace, size_t index, struct ashlar_width_statistics *);
+
+/* The latest collection. */
+struct ashlar_latest {
+    enum ashlar_reason reason;
+    bool full;           /* its scope */
+    bool forced_full;    /* asked for, not paced */
+    bool sweep_now;
+    bool sweeping;       /* lazy sweeping is not over */
+    bool marking;
+};
+void ashlar_latest(void *objspace, struct ashlar_latest *);
+
+void ashlar_measure_time(void *objspace, bool on);
+bool ashlar_measures_time(void *objspace);
+
+/* Options that may change while running; false when the value is impossible. */
+size_t ashlar_space_overhead(void *objspace);
+bool ashlar_set_space_overhead(void *objspace, size_t percent);
+bool ashlar_full_marking_allowed(void *objspace);
+void ashlar_allow_full_marking(void *objspace, bool allowed);
+
+/* Checks every invariant; a message (valid until the next call) when one is
+   broken, NULL when all hold. */
+const char *ashlar_verify(void *objspace);
+
+/* Fork. */
+void ashlar_before_fork(void);
+void ashlar_after_fork(bool in_child);
+
+#endif

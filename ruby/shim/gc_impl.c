@@ -1,0 +1,652 @@
+/*
+ * Ruby's modular collector interface, in the order of gc_impl.h: convert,
+ * forward, return. Decisions about collection are made in ruby/src.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <errno.h>
+
+#include "ruby/ruby.h"
+#include "ruby/debug.h"
+#include "ruby/thread.h"
+#include "gc/gc.h"
+#include "gc/gc_impl.h"
+
+#include "ashlar_ruby.h"
+#include "shim.h"
+
+/* The library also lives in processes without Ruby; there, these are NULL. */
+#pragma weak rb_gc_mark_roots
+#pragma weak rb_gc_mark_children
+#pragma weak rb_ractor_finish_marking
+#pragma weak rb_gc_save_machine_context
+#pragma weak rb_shape_get_shape_by_id
+#pragma weak rb_gc_obj_free_vm_weak_references
+#pragma weak rb_gc_obj_free
+#pragma weak rb_gc_event_hook
+#pragma weak rb_gc_vm_lock
+#pragma weak rb_gc_vm_unlock
+#pragma weak rb_gc_vm_barrier
+#pragma weak rb_gc_multi_ractor_p
+#pragma weak ruby_thread_has_gvl_p
+#pragma weak rb_thread_call_with_gvl
+#pragma weak rb_gc_prepare_heap_process_object
+#pragma weak rb_objspace_reachable_objects_from_root
+#pragma weak rb_objspace_reachable_objects_from
+#pragma weak ruby_version
+#pragma weak rb_mGC
+
+extern int ruby_thread_has_gvl_p(void);
+extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
+extern const char ruby_version[];
+
+static rb_postponed_job_handle_t finalizers_job;
+static void run_jobs(void *objspace);
+
+static void
+trigger_finalizers(void)
+{
+    rb_postponed_job_trigger(finalizers_job);
+}
+
+static const struct ashlar_ruby_calls calls = {
+    .mark_roots = rb_gc_mark_roots,
+    .mark_children = rb_gc_mark_children,
+    .finish_marking = rb_ractor_finish_marking,
+    .save_machine_context = rb_gc_save_machine_context,
+    .shape_by_id = rb_shape_get_shape_by_id,
+    .free_weak_references = rb_gc_obj_free_vm_weak_references,
+    .free_object = rb_gc_obj_free,
+    .event_hook = rb_gc_event_hook,
+    .vm_lock = rb_gc_vm_lock,
+    .vm_unlock = rb_gc_vm_unlock,
+    .vm_barrier = rb_gc_vm_barrier,
+    .multi_ractor = rb_gc_multi_ractor_p,
+    .thread_has_gvl = ruby_thread_has_gvl_p,
+    .with_gvl = rb_thread_call_with_gvl,
+    .prepare_object = rb_gc_prepare_heap_process_object,
+    .trigger_finalizers = trigger_finalizers,
+    .reachable_from_roots = rb_objspace_reachable_objects_from_root,
+    .reachable_from = rb_objspace_reachable_objects_from,
+};
+
+static const struct ashlar_ruby_events events = {
+    .gc_start = RUBY_INTERNAL_EVENT_GC_START,
+    .gc_end_mark = RUBY_INTERNAL_EVENT_GC_END_MARK,
+    .gc_end_sweep = RUBY_INTERNAL_EVENT_GC_END_SWEEP,
+    .gc_enter = RUBY_INTERNAL_EVENT_GC_ENTER,
+    .gc_exit = RUBY_INTERNAL_EVENT_GC_EXIT,
+    .free_object = RUBY_INTERNAL_EVENT_FREEOBJ,
+};
+
+/* ── Bootup ──────────────────────────────────────────────────────────────── */
+
+void *
+rb_gc_impl_objspace_alloc(void)
+{
+    const char *failure = NULL;
+    void *objspace = ashlar_objspace_new(&calls, &events, ruby_version, &failure);
+    if (!objspace) {
+        fprintf(stderr, "ashlar: %s\n", failure);
+        exit(EXIT_FAILURE);
+    }
+    return objspace;
+}
+
+void
+rb_gc_impl_objspace_init(void *objspace)
+{
+    finalizers_job = rb_postponed_job_preregister(0, run_jobs, objspace);
+}
+
+/* Ruby frees payloads after this, and other threads may still run: the heap
+   stays until the process ends. */
+void
+rb_gc_impl_objspace_free(void *objspace)
+{
+}
+
+void *
+rb_gc_impl_ractor_cache_alloc(void *objspace, void *ractor)
+{
+    return ashlar_cache_new(objspace);
+}
+
+void
+rb_gc_impl_ractor_cache_free(void *objspace, void *cache)
+{
+    ashlar_cache_free(objspace, cache);
+}
+
+/* The RUBY_GC_* variables tune a heap of another shape; ashlar's own options
+   are read before the first allocation. */
+void
+rb_gc_impl_set_params(void *objspace)
+{
+}
+
+void
+rb_gc_impl_init(void)
+{
+    ashlar_define_gc_methods();
+}
+
+size_t *
+rb_gc_impl_heap_sizes(void *objspace)
+{
+    return (size_t *)ashlar_widths();
+}
+
+/* ── Shutdown ────────────────────────────────────────────────────────────── */
+
+static void
+free_at_exit(void *objspace, VALUE object)
+{
+    rb_gc_obj_free_vm_weak_references(object);
+    if (rb_gc_obj_free(objspace, object)) RBASIC(object)->flags = 0;
+}
+
+void
+rb_gc_impl_shutdown_free_objects(void *objspace)
+{
+    size_t count;
+    VALUE *objects = ashlar_snapshot(objspace, &count);
+    ashlar_set_disabled(objspace, true);
+    for (size_t i = 0; i < count; i++) {
+        if (RB_BUILTIN_TYPE(objects[i]) != T_NONE) free_at_exit(objspace, objects[i]);
+    }
+    ashlar_snapshot_free(objects, count);
+}
+
+/* ── GC ──────────────────────────────────────────────────────────────────── */
+
+void
+rb_gc_impl_start(void *objspace, bool full_mark, bool immediate_mark, bool immediate_sweep, bool compact)
+{
+    ashlar_start(objspace, full_mark, immediate_sweep, ASHLAR_REASON_METHOD);
+    if (immediate_sweep) run_jobs(objspace);
+}
+
+bool
+rb_gc_impl_during_gc_p(void *objspace)
+{
+    return ashlar_during_gc(objspace);
+}
+
+void
+rb_gc_impl_prepare_heap(void *objspace)
+{
+    ashlar_prepare_heap(objspace);
+}
+
+void
+rb_gc_impl_gc_enable(void *objspace)
+{
+    ashlar_set_disabled(objspace, false);
+}
+
+void
+rb_gc_impl_gc_disable(void *objspace, bool finish_current_gc)
+{
+    if (finish_current_gc) ashlar_finish_sweep(objspace);
+    ashlar_set_disabled(objspace, true);
+}
+
+bool
+rb_gc_impl_gc_enabled_p(void *objspace)
+{
+    return !ashlar_is_disabled(objspace);
+}
+
+void
+rb_gc_impl_stress_set(void *objspace, VALUE flag)
+{
+    ashlar_set_stress(objspace, flag, RTEST(flag));
+}
+
+VALUE
+rb_gc_impl_stress_get(void *objspace)
+{
+    return ashlar_stress(objspace);
+}
+
+VALUE
+rb_gc_impl_config_get(void *objspace)
+{
+    return ashlar_config(objspace);
+}
+
+void
+rb_gc_impl_config_set(void *objspace, VALUE hash)
+{
+    ashlar_config_update(objspace, hash);
+}
+
+/* ── Object allocation ───────────────────────────────────────────────────── */
+
+VALUE
+rb_gc_impl_new_obj(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
+                   bool wb_protected, size_t alloc_size)
+{
+    VALUE object = ashlar_new_object(objspace, cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
+    if (RB_UNLIKELY(!object)) rb_memerror();
+    return object;
+}
+
+size_t
+rb_gc_impl_obj_slot_size(VALUE obj)
+{
+    return ashlar_object_width(obj);
+}
+
+size_t
+rb_gc_impl_heap_id_for_size(void *objspace, size_t size)
+{
+    return ashlar_width_index(size);
+}
+
+bool
+rb_gc_impl_size_allocatable_p(size_t size)
+{
+    return size <= ASHLAR_OBJECT_BYTES_MAX;
+}
+
+/* ── Malloc ──────────────────────────────────────────────────────────────── */
+
+void *
+rb_gc_impl_malloc(void *objspace, size_t size)
+{
+    return ashlar_xmalloc(ashlar_thread_cache(), size);
+}
+
+void *
+rb_gc_impl_calloc(void *objspace, size_t size)
+{
+    return ashlar_xcalloc(ashlar_thread_cache(), size);
+}
+
+void *
+rb_gc_impl_realloc(void *objspace, void *ptr, size_t new_size, size_t old_size)
+{
+    return ashlar_xrealloc(ashlar_thread_cache(), ptr, new_size);
+}
+
+void
+rb_gc_impl_free(void *objspace, void *ptr, size_t old_size)
+{
+    if (ptr) ashlar_xfree(ashlar_thread_cache(), ptr);
+}
+
+void
+rb_gc_impl_adjust_memory_usage(void *objspace, ssize_t diff)
+{
+    ashlar_adjust_memory(objspace, diff);
+}
+
+/* ── Marking ─────────────────────────────────────────────────────────────── */
+
+void
+rb_gc_impl_mark(void *objspace, VALUE obj)
+{
+    ashlar_mark(objspace, obj);
+}
+
+void
+rb_gc_impl_mark_and_move(void *objspace, VALUE *ptr)
+{
+    ashlar_mark(objspace, *ptr);
+}
+
+void
+rb_gc_impl_mark_and_pin(void *objspace, VALUE obj)
+{
+    ashlar_mark(objspace, obj);
+}
+
+void
+rb_gc_impl_mark_maybe(void *objspace, VALUE obj)
+{
+    ashlar_mark_maybe(objspace, obj);
+}
+
+void
+rb_gc_impl_mark_weak(void *objspace, VALUE *ptr)
+{
+    ashlar_mark_weak(objspace, ptr);
+}
+
+void
+rb_gc_impl_remove_weak(void *objspace, VALUE parent_obj, VALUE *ptr)
+{
+    ashlar_remove_weak(objspace, ptr);
+}
+
+/* ── Compaction: objects stay where they are ─────────────────────────────── */
+
+bool
+rb_gc_impl_object_moved_p(void *objspace, VALUE obj)
+{
+    return false;
+}
+
+VALUE
+rb_gc_impl_location(void *objspace, VALUE value)
+{
+    return value;
+}
+
+/* ── Write barriers ──────────────────────────────────────────────────────── */
+
+void
+rb_gc_impl_writebarrier(void *objspace, VALUE a, VALUE b)
+{
+    ashlar_write_barrier(objspace, a, b);
+}
+
+void
+rb_gc_impl_writebarrier_unprotect(void *objspace, VALUE obj)
+{
+    ashlar_unprotect(objspace, obj);
+}
+
+void
+rb_gc_impl_writebarrier_remember(void *objspace, VALUE obj)
+{
+    ashlar_remember(objspace, obj);
+}
+
+/* ── Heap walking ────────────────────────────────────────────────────────── */
+
+struct walk {
+    void *objspace;
+    VALUE *objects;
+    size_t count;
+    int (*visit)(void *start, void *end, size_t stride, void *data);
+    void *data;
+};
+
+static VALUE
+walk_objects(VALUE argument)
+{
+    struct walk *walk = (struct walk *)argument;
+    for (size_t i = 0; i < walk->count; i++) {
+        VALUE object = walk->objects[i];
+        if (!ashlar_is_live(walk->objspace, object)) continue;
+        size_t width = ashlar_object_width(object);
+        if (walk->visit((void *)object, (void *)(object + width), width, walk->data)) break;
+    }
+    return Qnil;
+}
+
+static VALUE
+end_walk(VALUE argument)
+{
+    struct walk *walk = (struct walk *)argument;
+    ashlar_snapshot_free(walk->objects, walk->count);
+    return Qnil;
+}
+
+void
+rb_gc_impl_each_objects(void *objspace, int (*callback)(void *, void *, size_t, void *), void *data)
+{
+    struct walk walk = { .objspace = objspace, .visit = callback, .data = data };
+    walk.objects = ashlar_snapshot(objspace, &walk.count);
+    rb_ensure(walk_objects, (VALUE)&walk, end_walk, (VALUE)&walk);
+}
+
+struct object_visit {
+    void (*visit)(VALUE object, void *data);
+    void *data;
+};
+
+static int
+visit_object(void *start, void *end, size_t stride, void *data)
+{
+    struct object_visit *each = data;
+    each->visit((VALUE)start, each->data);
+    return 0;
+}
+
+void
+rb_gc_impl_each_object(void *objspace, void (*func)(VALUE obj, void *data), void *data)
+{
+    struct object_visit each = { .visit = func, .data = data };
+    rb_gc_impl_each_objects(objspace, visit_object, &each);
+}
+
+/* ── Finalizers ──────────────────────────────────────────────────────────── */
+
+static VALUE
+finalizer_at(long index, void *finalizers)
+{
+    return RARRAY_AREF((VALUE)finalizers, index);
+}
+
+static void
+run_job(const struct ashlar_job *job)
+{
+    if (job->free) {
+        job->free(job->data);
+        return;
+    }
+    VALUE finalizers = job->finalizers;
+    rb_gc_run_obj_finalizer(ULL2NUM(job->object_id), RARRAY_LEN(finalizers), finalizer_at, (void *)finalizers);
+    RB_GC_GUARD(finalizers);
+}
+
+static void
+run_jobs(void *objspace)
+{
+    struct ashlar_job job;
+    if (!ashlar_next_job(objspace, &job)) return;
+    rb_gc_set_pending_interrupt();
+    do {
+        run_job(&job);
+        ashlar_job_done(objspace);
+    } while (ashlar_next_job(objspace, &job));
+    rb_gc_unset_pending_interrupt();
+}
+
+void
+rb_gc_impl_make_zombie(void *objspace, VALUE obj, void (*dfree)(void *), void *data)
+{
+    if (dfree) ashlar_queue_free(objspace, dfree, data);
+}
+
+VALUE
+rb_gc_impl_define_finalizer(void *objspace, VALUE obj, VALUE block)
+{
+    VALUE finalizers = ashlar_finalizers(objspace, obj);
+    RBASIC(obj)->flags |= FL_FINALIZE;
+    if (finalizers) {
+        for (long i = 0; i < RARRAY_LEN(finalizers); i++) {
+            VALUE known = RARRAY_AREF(finalizers, i);
+            if (rb_equal(known, block)) return known;
+        }
+        rb_ary_push(finalizers, block);
+    }
+    else {
+        finalizers = rb_ary_new_from_args(1, block);
+        rb_obj_hide(finalizers);
+        ashlar_set_finalizers(objspace, obj, finalizers);
+    }
+    return block;
+}
+
+void
+rb_gc_impl_undefine_finalizer(void *objspace, VALUE obj)
+{
+    ashlar_forget_finalizers(objspace, obj);
+    FL_UNSET(obj, FL_FINALIZE);
+}
+
+void
+rb_gc_impl_copy_finalizer(void *objspace, VALUE dest, VALUE obj)
+{
+    if (!FL_TEST(obj, FL_FINALIZE)) return;
+    VALUE finalizers = ashlar_finalizers(objspace, obj);
+    if (!finalizers) return;
+    ashlar_set_finalizers(objspace, dest, rb_obj_hide(rb_ary_dup(finalizers)));
+    FL_SET(dest, FL_FINALIZE);
+}
+
+void
+rb_gc_impl_shutdown_call_finalizer(void *objspace)
+{
+    VALUE object;
+    while ((object = ashlar_any_finalized(objspace)) != 0) {
+        FL_UNSET(object, FL_FINALIZE);
+        ashlar_queue_finalizers(objspace, object);
+        run_jobs(objspace);
+        RB_GC_GUARD(object);
+    }
+    run_jobs(objspace);
+
+    /* Freeing what objects own breaks the object graph: no more collections. */
+    size_t count;
+    VALUE *objects = ashlar_snapshot(objspace, &count);
+    ashlar_set_disabled(objspace, true);
+    for (size_t i = 0; i < count; i++) {
+        if (rb_gc_shutdown_call_finalizer_p(objects[i])) free_at_exit(objspace, objects[i]);
+    }
+    ashlar_snapshot_free(objects, count);
+    run_jobs(objspace);
+}
+
+/* ── Object id ───────────────────────────────────────────────────────────── */
+
+VALUE
+rb_gc_impl_object_id(void *objspace, VALUE obj)
+{
+    bool fresh;
+    unsigned int level = rb_gc_vm_lock();
+    uint64_t id = ashlar_object_id(objspace, obj, &fresh);
+    if (fresh) FL_SET(obj, FL_SEEN_OBJ_ID);
+    rb_gc_vm_unlock(level);
+    return ULL2NUM(id);
+}
+
+VALUE
+rb_gc_impl_object_id_to_ref(void *objspace, VALUE object_id)
+{
+    VALUE known = Qfalse;
+    if (!(RB_TYPE_P(object_id, T_BIGNUM) && rb_absint_size(object_id, NULL) > 8) &&
+        !RTEST(rb_funcall(object_id, rb_intern("<"), 1, INT2FIX(0)))) {
+        known = ashlar_object_by_id(objspace, NUM2ULL(object_id));
+    }
+    if (known) return known;
+    VALUE shown = rb_funcall(object_id, rb_intern("to_s"), 1, INT2FIX(10));
+    if (RTEST(rb_funcall(object_id, rb_intern(">="), 1, ULL2NUM(ashlar_next_object_id(objspace))))) {
+        rb_raise(rb_eRangeError, "%+"PRIsVALUE" is not id value", shown);
+    }
+    rb_raise(rb_eRangeError, "%+"PRIsVALUE" is recycled object", shown);
+}
+
+/* ── Forking: pthread_atfork does the work (shim/payload.c) ──────────────── */
+
+void
+rb_gc_impl_before_fork(void *objspace)
+{
+}
+
+void
+rb_gc_impl_after_fork(void *objspace, rb_pid_t pid)
+{
+}
+
+/* ── Statistics ──────────────────────────────────────────────────────────── */
+
+void
+rb_gc_impl_set_measure_total_time(void *objspace, VALUE flag)
+{
+    ashlar_measure_time(objspace, RTEST(flag));
+}
+
+bool
+rb_gc_impl_get_measure_total_time(void *objspace)
+{
+    return ashlar_measures_time(objspace);
+}
+
+unsigned long long
+rb_gc_impl_get_total_time(void *objspace)
+{
+    struct ashlar_statistics statistics;
+    ashlar_statistics(objspace, &statistics);
+    return statistics.time_ns;
+}
+
+size_t
+rb_gc_impl_gc_count(void *objspace)
+{
+    struct ashlar_statistics statistics;
+    ashlar_statistics(objspace, &statistics);
+    return statistics.count;
+}
+
+VALUE
+rb_gc_impl_latest_gc_info(void *objspace, VALUE key)
+{
+    return ashlar_latest_gc_info(objspace, key);
+}
+
+VALUE
+rb_gc_impl_stat(void *objspace, VALUE hash_or_sym)
+{
+    return ashlar_gc_stat(objspace, hash_or_sym);
+}
+
+VALUE
+rb_gc_impl_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_sym)
+{
+    return ashlar_gc_stat_heap(objspace, heap_name, hash_or_sym);
+}
+
+const char *
+rb_gc_impl_active_gc_name(void)
+{
+    return "ashlar";
+}
+
+/* ── Miscellaneous ───────────────────────────────────────────────────────── */
+
+size_t
+rb_gc_impl_obj_flags(void *objspace, VALUE obj, ID *flags, size_t max)
+{
+    unsigned int state = ashlar_cell_state(objspace, obj);
+    size_t count = 0;
+#define SHOW(name, on) if (count < max && (on)) flags[count++] = rb_intern_const(name)
+    SHOW("wb_protected", !(state & ASHLAR_CELL_UNPROTECTED));
+    SHOW("old", state & ASHLAR_CELL_OLD);
+    SHOW("uncollectible", state & ASHLAR_CELL_OLD);
+    SHOW("marking", ashlar_during_gc(objspace) && (state & ASHLAR_CELL_MARKED));
+    SHOW("marked", state & (ASHLAR_CELL_MARKED | ASHLAR_CELL_AGED));
+    SHOW("pinned", state & ASHLAR_CELL_PINNED);
+#undef SHOW
+    return count;
+}
+
+bool
+rb_gc_impl_pointer_to_heap_p(void *objspace, const void *ptr)
+{
+    return ashlar_cell_state(objspace, (VALUE)ptr) & ASHLAR_CELL_LIVE;
+}
+
+bool
+rb_gc_impl_garbage_object_p(void *objspace, VALUE obj)
+{
+    return ashlar_is_garbage(objspace, obj);
+}
+
+void
+rb_gc_impl_set_event_hook(void *objspace, const rb_event_flag_t event)
+{
+    ashlar_set_event_hooks(objspace, event & RUBY_INTERNAL_EVENT_NEWOBJ, event & RUBY_INTERNAL_EVENT_FREEOBJ);
+}
+
+void
+rb_gc_impl_copy_attributes(void *objspace, VALUE dest, VALUE obj)
+{
+    if (ashlar_cell_state(objspace, obj) & ASHLAR_CELL_UNPROTECTED) ashlar_unprotect(objspace, dest);
+    rb_gc_impl_copy_finalizer(objspace, dest, obj);
+}

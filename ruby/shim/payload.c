@@ -1,0 +1,168 @@
+/*
+ * Each thread's payload cache, and the process's malloc when the library is
+ * preloaded.
+ *
+ * The cache pointer is thread-local with the initial-exec model: one load, where
+ * the general model calls a function. Rust on its own has no stable way to ask
+ * for it.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "ashlar_ruby.h"
+
+static __thread void *thread_cache __attribute__((tls_model("initial-exec")));
+static pthread_key_t thread_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+void *
+ashlar_thread_cache(void)
+{
+    return thread_cache;
+}
+
+static void
+thread_ends(void *cache)
+{
+    thread_cache = NULL;
+    ashlar_flush_payload_cache(cache);
+}
+
+static void before_fork(void) { ashlar_before_fork(); }
+static void after_fork_in_parent(void) { ashlar_after_fork(false); }
+static void after_fork_in_child(void) { ashlar_after_fork(true); }
+
+static void
+first_thread(void)
+{
+    pthread_key_create(&thread_end, thread_ends);
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* The variable is set first: what follows may call malloc. */
+void
+ashlar_thread_cache_set(void *cache)
+{
+    thread_cache = cache;
+    pthread_once(&once, first_thread);
+    pthread_setspecific(thread_end, cache);
+}
+
+/*
+ * Under LD_PRELOAD these serve every allocation of the process, so there is
+ * only one allocator and nothing can be freed by the wrong one. When Ruby has
+ * loaded the library by itself, libc comes first in the search order and
+ * nobody calls these.
+ */
+
+void *
+malloc(size_t size)
+{
+    void *payload = ashlar_malloc_payload(thread_cache, size);
+    if (!payload) errno = ENOMEM;
+    return payload;
+}
+
+void
+free(void *payload)
+{
+    int saved = errno; /* free keeps errno (POSIX.1-2024) */
+    if (payload) ashlar_free_payload(thread_cache, payload);
+    errno = saved;
+}
+
+void *
+calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    void *payload = NULL;
+    if (!__builtin_mul_overflow(count, size, &bytes)) payload = ashlar_calloc_payload(thread_cache, bytes);
+    if (!payload) errno = ENOMEM;
+    return payload;
+}
+
+void *
+realloc(void *payload, size_t size)
+{
+    if (payload && size == 0) {
+        free(payload);
+        return NULL;
+    }
+    void *fresh = ashlar_realloc_payload(thread_cache, payload, size);
+    if (!fresh) errno = ENOMEM;
+    return fresh;
+}
+
+void *
+reallocarray(void *payload, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return realloc(payload, bytes);
+}
+
+static int
+is_power_of_two(size_t number)
+{
+    return number && !(number & (number - 1));
+}
+
+void *
+memalign(size_t align, size_t size)
+{
+    if (!is_power_of_two(align)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    void *payload = ashlar_aligned_payload(thread_cache, size, align);
+    if (!payload) errno = ENOMEM;
+    return payload;
+}
+
+void *
+aligned_alloc(size_t align, size_t size)
+{
+    return memalign(align, size);
+}
+
+int
+posix_memalign(void **result, size_t align, size_t size)
+{
+    if (!is_power_of_two(align) || align % sizeof(void *)) return EINVAL;
+    void *payload = ashlar_aligned_payload(thread_cache, size, align);
+    if (!payload) return ENOMEM;
+    *result = payload;
+    return 0;
+}
+
+#define PAGE_BYTES 4096
+
+void *
+valloc(size_t size)
+{
+    return memalign(PAGE_BYTES, size);
+}
+
+void *
+pvalloc(size_t size)
+{
+    return memalign(PAGE_BYTES, (size + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1));
+}
+
+size_t
+malloc_usable_size(void *payload)
+{
+    return payload ? ashlar_usable_payload(payload) : 0;
+}
+
+/* This library's own free, to compare with the one the process uses. */
+void *
+ashlar_own_free(void)
+{
+    return (void *)free;
+}

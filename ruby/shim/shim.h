@@ -1,0 +1,22 @@
+#ifndef ASHLAR_SHIM_H
+#define ASHLAR_SHIM_H
+/* What the files of the shim share. */
+#include "ruby/ruby.h"
+
+/* The widest object Ruby 3.4 can handle: an embedded array's length has 7 bits,
+   and 16 bytes of header + 126 values make 1024. */
+#define ASHLAR_OBJECT_BYTES_MAX 1024
+
+/* methods.c: constants and methods of the module GC. */
+void ashlar_define_gc_methods(void);
+
+/* statistics.c */
+VALUE ashlar_gc_stat(void *objspace, VALUE hash_or_symbol);
+VALUE ashlar_gc_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_symbol);
+VALUE ashlar_latest_gc_info(void *objspace, VALUE hash_or_symbol);
+
+/* config.c */
+VALUE ashlar_config(void *objspace);
+void ashlar_config_update(void *objspace, VALUE hash);
+
+#endif

@@ -1,0 +1,99 @@
+//! Marking on behalf of Ruby's own tracing functions, and write barriers.
+
+use std::ffi::c_void;
+
+use ashlar_heap::layout::region::Cell;
+
+use crate::collect;
+use crate::objspace::from_ruby;
+use crate::ruby_calls::{is_object, Value};
+
+/// # Safety
+/// `value` must be an object of this heap.
+#[inline(always)]
+pub(crate) unsafe fn cell(value: Value) -> Cell {
+    // SAFETY: the caller's contract.
+    unsafe { Cell::from_address(value) }
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_mark(objspace: *mut c_void, value: Value) {
+    if is_object(value) {
+        // SAFETY: Ruby marks objects of its object space.
+        unsafe { from_ruby(objspace).heap.mark(cell(value)) };
+    }
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_mark_maybe(objspace: *mut c_void, word: Value) {
+    // SAFETY: Ruby passes its object space.
+    unsafe { from_ruby(objspace) }
+        .heap
+        .mark_conservatively(word);
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_mark_weak(objspace: *mut c_void, reference: *mut Value) {
+    // SAFETY: Ruby passes its object space and a valid reference.
+    unsafe {
+        if is_object(reference.read()) {
+            from_ruby(objspace).heap.mark_weak(reference);
+        }
+    }
+}
+
+/// Weak references are noted and cleared within one collection, so there is
+/// none to take back.
+#[no_mangle]
+extern "C" fn ashlar_remove_weak(_objspace: *mut c_void, _reference: *mut Value) {}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, child: Value) {
+    // SAFETY: Ruby passes its object space and two objects; immediates are
+    // filtered before.
+    unsafe {
+        let heap = &from_ruby(objspace).heap;
+        if heap.needs_barrier(cell(parent), cell(child)) {
+            remember(objspace, parent);
+        }
+    }
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[cold]
+#[inline(never)]
+unsafe fn remember(objspace: *mut c_void, parent: Value) {
+    // SAFETY: Ruby passes its object space and an object of it.
+    unsafe {
+        let objspace = from_ruby(objspace);
+        collect::with_vm_lock(objspace, || objspace.heap.write_barrier_all(cell(parent)));
+    }
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_unprotect(objspace: *mut c_void, object: Value) {
+    // SAFETY: Ruby passes its object space and an object of it.
+    unsafe {
+        let objspace = from_ruby(objspace);
+        collect::with_vm_lock(objspace, || objspace.heap.unprotect(cell(object)));
+    }
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_remember(objspace: *mut c_void, object: Value) {
+    // SAFETY: as for `remember`.
+    unsafe { remember(objspace, object) };
+}

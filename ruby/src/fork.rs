@@ -1,0 +1,112 @@
+//! Fork: locks are held across it, and the child takes over what the threads
+//! that it does not have had in stock.
+
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ashlar_heap::heap::Frozen;
+use ashlar_heap::payload::thread_cache::ThreadCache;
+
+use crate::objspace::shared;
+
+/// Most threads a process has at once; caches beyond are merely not taken over.
+const CACHES_MAX: usize = 4096;
+
+struct Caches {
+    all: [Option<NonNull<ThreadCache>>; CACHES_MAX],
+    count: usize,
+}
+
+// SAFETY: the caches are only looked at in a forked child, where their threads
+// do not exist.
+unsafe impl Send for Caches {}
+
+static CACHES: Mutex<Caches> = Mutex::new(Caches {
+    all: [None; CACHES_MAX],
+    count: 0,
+});
+
+fn caches() -> MutexGuard<'static, Caches> {
+    CACHES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A thread got its cache.
+pub(crate) fn register_cache(cache: NonNull<ThreadCache>) {
+    let mut caches = caches();
+    let count = caches.count;
+    if count < CACHES_MAX {
+        caches.all[count] = Some(cache);
+        caches.count += 1;
+    }
+}
+
+/// A thread gives up its cache.
+pub(crate) fn forget_cache(cache: NonNull<ThreadCache>) {
+    let mut caches = caches();
+    let count = caches.count;
+    if let Some(index) = caches.all[..count].iter().position(|c| *c == Some(cache)) {
+        caches.all[index] = caches.all[count - 1];
+        caches.count -= 1;
+    }
+}
+
+/// What is locked while a fork is under way.
+struct Held {
+    _caches: MutexGuard<'static, Caches>,
+    _heap: Option<Frozen<'static>>,
+}
+
+/// The locks of the thread that forks; it alone comes here, before and after.
+struct HeldByForker(RefCell<Option<Held>>);
+
+// SAFETY: pthread_atfork handlers of one process run one fork at a time.
+unsafe impl Sync for HeldByForker {}
+
+static HELD: HeldByForker = HeldByForker(RefCell::new(None));
+
+/// Before a fork: nothing may be in the middle of a change.
+#[no_mangle]
+extern "C" fn ashlar_before_fork() {
+    let held = Held {
+        _caches: caches(),
+        _heap: shared().map(|shared| shared.freeze()),
+    };
+    *HELD.0.borrow_mut() = Some(held);
+}
+
+extern "C" {
+    fn ashlar_thread_cache() -> *mut ThreadCache;
+}
+
+/// After a fork, in the parent and in the child.
+#[no_mangle]
+extern "C" fn ashlar_after_fork(in_child: bool) {
+    HELD.0.borrow_mut().take();
+    if in_child {
+        take_over_caches();
+    }
+}
+
+/// Gives what the parent's other threads had in stock back to everybody.
+fn take_over_caches() {
+    let Some(shared) = shared() else { return };
+    // SAFETY: asks for this thread's own cache.
+    let mine = NonNull::new(unsafe { ashlar_thread_cache() });
+    let mut caches = caches();
+    for index in 0..caches.count {
+        let Some(mut cache) = caches.all[index].filter(|cache| Some(*cache) != mine) else {
+            continue;
+        };
+        // SAFETY: its thread does not exist in this process. It may have been
+        // stopped in the middle of a push or pop: its lists are whole at every
+        // step, at worst a count is off by one and one piece is lost.
+        unsafe {
+            let cache = cache.as_mut();
+            let payloads = &shared.payloads;
+            payloads.flush(&shared.region, &shared.blocks, cache);
+        }
+    }
+    caches.all[0] = mine;
+    caches.count = usize::from(mine.is_some());
+}

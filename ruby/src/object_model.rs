@@ -1,0 +1,384 @@
+//! What the collector knows about Ruby's objects.
+//!
+//! Common types are traced and freed here, from their layout; all others by
+//! Ruby. Either way is right for every type: what stands here saves the calls.
+
+use std::cell::Cell as StdCell;
+use std::ffi::{c_char, c_void};
+use std::ptr::{null_mut, NonNull};
+
+use ashlar_heap::heap::Heap;
+use ashlar_heap::layout::region::Cell;
+use ashlar_heap::layout::width::WidthIndex;
+use ashlar_heap::mark::tracer::Tracer;
+use ashlar_heap::vm::Vm;
+
+use crate::barriers::cell;
+use crate::collect;
+use crate::layout::*;
+use crate::objspace::objspace;
+use crate::payloads;
+use crate::ruby_calls::{is_object, RubyCalls, Value};
+
+/// `Qundef`: what a dead weak reference becomes.
+const UNDEFINED: Value = 0x24;
+
+/// A Ruby as the collector sees it.
+pub(crate) struct Ruby {
+    pub(crate) calls: RubyCalls,
+    /// Whether somebody wants to hear of every freed object.
+    pub(crate) traces_frees: StdCell<bool>,
+    pub(crate) weak: StdCell<ashlar_heap::mark::WeakCounts>,
+}
+
+impl Ruby {
+    pub(crate) fn new(calls: RubyCalls) -> Self {
+        Self {
+            calls,
+            traces_frees: StdCell::new(false),
+            weak: StdCell::default(),
+        }
+    }
+}
+
+/// The words of one object.
+#[derive(Clone, Copy)]
+struct Object {
+    address: usize,
+    flags: usize,
+}
+
+impl Object {
+    #[inline(always)]
+    fn new(cell: Cell) -> Self {
+        let address = cell.address();
+        // SAFETY: every cell that Ruby has begins with its flags.
+        let flags = unsafe { (address as *const usize).read() };
+        Self { address, flags }
+    }
+
+    #[inline(always)]
+    fn kind(self) -> usize {
+        self.flags & T_MASK
+    }
+
+    #[inline(always)]
+    fn has(self, flags: usize) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// The word at `offset` bytes.
+    #[inline(always)]
+    fn word(self, offset: usize) -> usize {
+        // SAFETY: offsets come from the layout of this object's type.
+        unsafe { ((self.address + offset) as *const usize).read() }
+    }
+
+    #[inline(always)]
+    fn internal_kind(self) -> usize {
+        (self.flags >> IMEMO_SHIFT) & IMEMO_KIND_MASK
+    }
+
+    fn shape(self) -> usize {
+        self.flags >> SHAPE_SHIFT
+    }
+}
+
+#[inline(always)]
+fn mark_value(tracer: &Tracer<'_>, value: Value) {
+    if is_object(value) {
+        // SAFETY: what an object refers to is an object of this heap.
+        tracer.mark(unsafe { cell(value) });
+    }
+}
+
+#[inline(always)]
+fn mark_values(tracer: &Tracer<'_>, first: usize, count: usize) {
+    for index in 0..count {
+        // SAFETY: the caller passes an array of values.
+        mark_value(tracer, unsafe { (first as *const Value).add(index).read() });
+    }
+}
+
+impl Ruby {
+    /// Marks what an object of a common type refers to; false when Ruby has to.
+    #[inline(always)]
+    fn trace_here(&self, object: Object, tracer: &Tracer<'_>) -> bool {
+        if object.has(FL_EXIVAR) {
+            return false;
+        }
+        match object.kind() {
+            T_STRING => {
+                if object.flags & (STR_NOEMBED | ELTS_SHARED) == STR_NOEMBED | ELTS_SHARED {
+                    mark_value(tracer, object.word(STR_SHARED_ROOT));
+                }
+            }
+            T_ARRAY => trace_array(object, tracer),
+            T_OBJECT if object.shape() == TOO_COMPLEX_SHAPE => return false,
+            T_OBJECT => self.trace_object(object, tracer),
+            T_HASH => trace_hash(object, tracer),
+            T_STRUCT => trace_struct(object, tracer),
+            T_RATIONAL | T_COMPLEX => mark_values(tracer, object.address + KLASS + 8, 2),
+            T_FLOAT | T_BIGNUM | T_SYMBOL => return true,
+            _ => return false,
+        }
+        mark_value(tracer, object.word(KLASS));
+        true
+    }
+
+    #[inline(always)]
+    fn trace_object(&self, object: Object, tracer: &Tracer<'_>) {
+        // SAFETY: the object's shape exists; its count of variables is an u32
+        // at this offset (asserted below).
+        let count = unsafe {
+            (self.calls.shape_by_id)(object.shape() as u32)
+                .add(SHAPE_IV_COUNT)
+                .cast::<u32>()
+                .read()
+        };
+        let variables = if object.has(ROBJECT_EMBED) {
+            object.address + OBJECT_EMBEDDED
+        } else {
+            object.word(OBJECT_PTR)
+        };
+        mark_values(tracer, variables, count as usize);
+        raise_max_iv_count(object.word(KLASS), count);
+    }
+}
+
+const _: () = assert!(SHAPE_IV_COUNT_BYTES == 4 && CLASS_MAX_IV_COUNT_BYTES == 4);
+
+/// Ruby sizes new objects by the largest number of variables that marking has
+/// seen in their class.
+#[inline(always)]
+fn raise_max_iv_count(klass: Value, count: u32) {
+    let max = (klass + CLASS_MAX_IV_COUNT) as *mut u32;
+    // SAFETY: the class of a live object is live and has this field.
+    unsafe {
+        if max.read() < count {
+            max.write(count);
+        }
+    }
+}
+
+#[inline(always)]
+fn trace_array(object: Object, tracer: &Tracer<'_>) {
+    if object.has(RARRAY_EMBED_FLAG) {
+        let len = (object.flags & RARRAY_EMBED_LEN_MASK) >> RARRAY_EMBED_LEN_SHIFT;
+        mark_values(tracer, object.address + ARRAY_EMBEDDED, len);
+    } else if object.has(ELTS_SHARED) {
+        mark_value(tracer, object.word(ARRAY_SHARED_ROOT));
+    } else {
+        mark_values(tracer, object.word(ARRAY_PTR), object.word(ARRAY_LEN));
+    }
+}
+
+#[inline(always)]
+fn trace_struct(object: Object, tracer: &Tracer<'_>) {
+    let embedded = (object.flags & RSTRUCT_EMBED_LEN_MASK) >> RSTRUCT_EMBED_LEN_SHIFT;
+    if embedded > 0 {
+        mark_values(tracer, object.address + STRUCT_EMBEDDED, embedded);
+    } else {
+        mark_values(tracer, object.word(STRUCT_PTR), object.word(STRUCT_LEN));
+    }
+}
+
+#[inline(always)]
+fn trace_hash(object: Object, tracer: &Tracer<'_>) {
+    mark_value(tracer, object.word(HASH_DEFAULT));
+    if !object.has(RHASH_ST_TABLE_FLAG) {
+        let bound = (object.flags >> HASH_AR_BOUND_SHIFT) & HASH_AR_BOUND_MASK;
+        return mark_values(tracer, object.address + HASH_AR_PAIRS, 2 * bound);
+    }
+    /// `struct st_table_entry` of st.c: hash, key, record.
+    type Entry = [usize; 3];
+    /// The hash of a deleted entry.
+    const DELETED: usize = usize::MAX;
+    let entries = object.word(HASH_ST_ENTRIES) as *const Entry;
+    for index in object.word(HASH_ST_START)..object.word(HASH_ST_BOUND) {
+        // SAFETY: entries below the bound exist.
+        let [hash, key, record] = unsafe { entries.add(index).read() };
+        if hash != DELETED {
+            mark_value(tracer, key);
+            mark_value(tracer, record);
+        }
+    }
+}
+
+/// What freeing an object takes.
+enum Freeing {
+    /// Nothing is attached to it.
+    Nothing,
+    /// One payload.
+    Payload(usize),
+    /// Ruby knows.
+    ByRuby,
+}
+
+/// What a dead object's header says about what it owns.
+#[inline(always)]
+fn freeing(object: Object) -> Freeing {
+    if object.has(FL_EXIVAR | FL_FINALIZE | FL_SEEN_OBJ_ID) {
+        return Freeing::ByRuby;
+    }
+    match object.kind() {
+        T_STRING if object.has(STR_FSTR) => Freeing::ByRuby,
+        T_STRING if !object.has(STR_NOEMBED) || object.has(ELTS_SHARED | STR_NOFREE) => {
+            Freeing::Nothing
+        }
+        T_STRING => Freeing::Payload(object.word(STR_PTR)),
+        T_ARRAY if object.has(RARRAY_EMBED_FLAG | ELTS_SHARED) => Freeing::Nothing,
+        T_ARRAY => Freeing::Payload(object.word(ARRAY_PTR)),
+        T_OBJECT if object.shape() == TOO_COMPLEX_SHAPE => Freeing::ByRuby,
+        T_OBJECT if object.has(ROBJECT_EMBED) => Freeing::Nothing,
+        T_OBJECT => Freeing::Payload(object.word(OBJECT_PTR)),
+        T_HASH if !object.has(RHASH_ST_TABLE_FLAG) => Freeing::Nothing,
+        T_STRUCT if object.has(RSTRUCT_EMBED_LEN_MASK) => Freeing::Nothing,
+        T_STRUCT => Freeing::Payload(object.word(STRUCT_PTR)),
+        T_FLOAT | T_RATIONAL | T_COMPLEX => Freeing::Nothing,
+        T_BIGNUM if object.has(BIGNUM_EMBED) => Freeing::Nothing,
+        T_IMEMO => match object.internal_kind() {
+            imemo_cref | imemo_svar | imemo_throw_data | imemo_ifunc | imemo_memo
+            | imemo_callcache | imemo_constcache => Freeing::Nothing,
+            _ => Freeing::ByRuby,
+        },
+        _ => Freeing::ByRuby,
+    }
+}
+
+impl Ruby {
+    #[cold]
+    #[inline(never)]
+    fn free_by_ruby(&self, object: Object) {
+        let Some(objspace) = objspace() else { return };
+        let address = object.address;
+        let raw = (objspace as *const crate::objspace::Objspace)
+            .cast_mut()
+            .cast::<c_void>();
+        // SAFETY: the object is dead and has not been freed; Ruby's functions
+        // free what it owns. Flags are taken off first where the collector
+        // does itself what they stand for.
+        unsafe {
+            if self.traces_frees.get() {
+                (self.calls.event_hook)(address, objspace.events.free_object);
+            }
+            (self.calls.free_weak_references)(address);
+            let flags = address as *mut usize;
+            let had = flags.read();
+            flags.write(had & !(FL_FINALIZE | FL_SEEN_OBJ_ID));
+            (self.calls.free_object)(raw, address);
+            if had & FL_FINALIZE != 0 {
+                objspace.queue_finalizers(address);
+            }
+            if had & FL_SEEN_OBJ_ID != 0 {
+                objspace.object_ids.borrow_mut().forget(address);
+            }
+        }
+    }
+}
+
+impl Vm for Ruby {
+    fn trace_roots(&self, _heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
+        let Some(objspace) = objspace() else { return };
+        // SAFETY: the collecting thread holds Ruby's lock and has saved its
+        // registers; marks come back through `ashlar_mark`.
+        unsafe { (self.calls.mark_roots)(objspace.as_ruby(), null_mut()) };
+        objspace
+            .finalizers
+            .borrow()
+            .each_value(|value| mark_value(tracer, value));
+    }
+
+    #[inline(always)]
+    fn trace_cell(&self, _heap: &Heap<'_, Self>, cell: Cell, tracer: &Tracer<'_>) {
+        if !self.trace_here(Object::new(cell), tracer) {
+            self.trace_by_ruby(cell);
+        }
+    }
+
+    fn marking_done(&self, heap: &Heap<'_, Self>, _tracer: &Tracer<'_>) -> bool {
+        // SAFETY: a dead weak reference is overwritten in place, as Ruby wants.
+        let counts = heap.clear_weak_references(|reference| unsafe { reference.write(UNDEFINED) });
+        self.weak.set(counts);
+        // SAFETY: marking is over.
+        unsafe { (self.calls.finish_marking)() };
+        false
+    }
+
+    fn visit_roots(&self, _heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell)) {
+        unsafe extern "C" fn each(_category: *const c_char, value: Value, data: *mut c_void) {
+            // SAFETY: `data` is the visitor below, which outlives the call.
+            unsafe { visit_value(value, data) };
+        }
+        let mut visitor = Visitor { visit };
+        // SAFETY: the lock is held and no collection runs.
+        unsafe { (self.calls.reachable_from_roots)(each, (&raw mut visitor).cast()) };
+    }
+
+    fn visit_cell(&self, _heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell)) {
+        unsafe extern "C" fn each(value: Value, data: *mut c_void) {
+            // SAFETY: as in `visit_roots`.
+            unsafe { visit_value(value, data) };
+        }
+        let mut visitor = Visitor { visit };
+        // SAFETY: the lock is held and no collection runs.
+        unsafe { (self.calls.reachable_from)(cell.address(), each, (&raw mut visitor).cast()) };
+    }
+
+    #[inline(always)]
+    fn release(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
+        let object = Object::new(cell);
+        if self.traces_frees.get() {
+            return self.free_by_ruby(object);
+        }
+        match freeing(object) {
+            Freeing::Nothing => {}
+            Freeing::Payload(address) => {
+                if let Some(payload) = NonNull::new(address as *mut u8) {
+                    // SAFETY: the dead object owned the payload alone.
+                    unsafe { payloads::free_swept(heap.shared(), payload) };
+                }
+            }
+            Freeing::ByRuby => self.free_by_ruby(object),
+        }
+    }
+}
+
+impl Ruby {
+    #[inline(never)]
+    fn trace_by_ruby(&self, cell: Cell) {
+        if let Some(objspace) = objspace() {
+            // SAFETY: the cell is a live object; marks come back through
+            // `ashlar_mark`.
+            unsafe { (self.calls.mark_children)(objspace.as_ruby(), cell.address()) };
+        }
+    }
+}
+
+struct Visitor<'a> {
+    visit: &'a mut dyn FnMut(Cell),
+}
+
+/// # Safety
+/// `data` is a live [`Visitor`]; `value` is a value of this heap.
+unsafe fn visit_value(value: Value, data: *mut c_void) {
+    if is_object(value) {
+        // SAFETY: the caller's contract.
+        unsafe { ((*data.cast::<Visitor<'_>>()).visit)(cell(value)) };
+    }
+}
+
+impl crate::objspace::Objspace {
+    /// The pointer by which Ruby knows the object space.
+    pub(crate) fn as_ruby(&self) -> *mut c_void {
+        (&raw const *self).cast_mut().cast()
+    }
+
+    /// Queues the finalizers of a dead object, to run outside the collection.
+    pub(crate) fn queue_finalizers(&self, object: Value) {
+        let id = self.object_ids.borrow_mut().id_of(object).0;
+        if self.finalizers.borrow_mut().queue(object, id) {
+            collect::trigger_finalizers(self);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Everything there is one of, and the start of a process.
+
+use std::cell::{Cell as StdCell, RefCell};
+use std::ffi::{c_char, c_void, CStr, CString};
+use std::ptr::{null_mut, NonNull};
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::OnceLock;
+
+use ashlar_heap::allocate::cursor::AllocationCache;
+use ashlar_heap::heap::{Heap, Shared};
+use ashlar_heap::layout::width::{WIDTHS, WIDTH_COUNT};
+use ashlar_heap::os::{self, Refused};
+
+use crate::collect::Timing;
+use crate::finalizers::Finalizers;
+use crate::object_ids::ObjectIds;
+use crate::object_model::Ruby;
+use crate::options::{MallocSource, Options};
+use crate::ruby_calls::{RubyCalls, RubyEvents, Value};
+use crate::{interpose, layout, libc_malloc};
+
+/// What Ruby calls an object space: the heap and all that belongs to it.
+///
+/// All of it is used with Ruby's lock held; payloads alone are for every
+/// thread, through [`shared`].
+pub(crate) struct Objspace {
+    pub(crate) heap: Heap<'static, Ruby>,
+    pub(crate) events: RubyEvents,
+    pub(crate) finalizers: RefCell<Finalizers>,
+    pub(crate) object_ids: RefCell<ObjectIds>,
+    pub(crate) timing: Timing,
+    /// `GC.disable`.
+    pub(crate) disabled: StdCell<bool>,
+    /// What `GC.stress=` was given.
+    pub(crate) stress_flag: StdCell<Value>,
+    /// The stress that the environment asked for.
+    pub(crate) stress_from_environment: ashlar_heap::stress::Stress,
+    /// `GC.config(rgengc_allow_full_mark:)`.
+    pub(crate) full_marking_allowed: StdCell<bool>,
+    /// A full collection was wanted while it was not allowed.
+    pub(crate) needs_full: StdCell<bool>,
+    /// Objects are at least this wide while allocations are traced: Ruby clears
+    /// what follows an object's first 40 bytes then.
+    pub(crate) object_bytes_min: StdCell<usize>,
+    /// Latest message of the verifier.
+    pub(crate) verify_message: RefCell<CString>,
+}
+
+// SAFETY: whoever holds Ruby's lock uses the object space, nobody else.
+unsafe impl Sync for Objspace {}
+// SAFETY: as above.
+unsafe impl Send for Objspace {}
+
+static SHARED: OnceLock<Result<Shared, Refused>> = OnceLock::new();
+static OBJSPACE: AtomicPtr<Objspace> = AtomicPtr::new(null_mut());
+
+/// Address space to reserve: enough for any program on this machine, and of a
+/// limited address space the part that leaves room for stacks and libraries.
+fn reserve_bytes() -> usize {
+    const GIB: usize = 1 << 30;
+    let wanted = (4 * os::physical_memory_bytes().unwrap_or(16 * GIB)).clamp(64 * GIB, 4096 * GIB);
+    match os::address_space_limit_bytes() {
+        Some(limit) => wanted.min(limit / 2),
+        None => wanted,
+    }
+}
+
+fn reserve() -> Result<Shared, Refused> {
+    let mut bytes = reserve_bytes();
+    loop {
+        match Shared::reserve(bytes) {
+            Err(Refused) if bytes > 64 << 20 => bytes /= 2,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// The parts of the heap that every thread may use; made at the first call.
+/// `None` when the system refuses the address space.
+#[inline(always)]
+pub(crate) fn shared() -> Option<&'static Shared> {
+    SHARED.get_or_init(reserve).as_ref().ok()
+}
+
+/// The object space, once Ruby has started.
+#[inline(always)]
+pub(crate) fn objspace() -> Option<&'static Objspace> {
+    // SAFETY: the object space is never freed.
+    unsafe { OBJSPACE.load(Relaxed).as_ref() }
+}
+
+/// The object space that a call of Ruby names.
+///
+/// # Safety
+/// `objspace` must come from [`ashlar_objspace_new`].
+#[inline(always)]
+pub(crate) unsafe fn from_ruby(objspace: *mut c_void) -> &'static Objspace {
+    // SAFETY: the caller's contract; the object space is never freed.
+    unsafe { &*objspace.cast() }
+}
+
+fn new_objspace(
+    calls: RubyCalls,
+    events: RubyEvents,
+    ruby_version: &str,
+) -> Result<Box<Objspace>, String> {
+    if ruby_version != layout::RUBY_VERSION {
+        return Err(format!(
+            "this library was built for Ruby {} and cannot run in Ruby {ruby_version}; \
+             build it for this Ruby, or unset RUBY_GC_LIBRARY",
+            layout::RUBY_VERSION
+        ));
+    }
+    let options = Options::read(|name| std::env::var(name).ok())?;
+    let refused = "the system refuses the address space of the heap; raise `ulimit -v`";
+    let shared = shared().ok_or(refused)?;
+    let heap = Heap::new(Ruby::new(calls), shared, options.pace).map_err(|_| refused)?;
+    libc_malloc::find();
+    let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe()?;
+    crate::payloads::serve_from_heap(payloads_here);
+    heap.set_stress(options.stress);
+    Ok(Box::new(Objspace {
+        heap,
+        events,
+        finalizers: RefCell::default(),
+        object_ids: RefCell::default(),
+        timing: Timing::default(),
+        disabled: StdCell::new(false),
+        stress_flag: StdCell::new(0),
+        stress_from_environment: options.stress,
+        full_marking_allowed: StdCell::new(true),
+        needs_full: StdCell::new(false),
+        object_bytes_min: StdCell::new(0),
+        verify_message: RefCell::default(),
+    }))
+}
+
+/// Makes the object space, before Ruby allocates anything.
+///
+/// # Safety
+/// The arguments are as `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_objspace_new(
+    calls: *const RubyCalls,
+    events: *const RubyEvents,
+    ruby_version: *const c_char,
+    failure: *mut *const c_char,
+) -> *mut Objspace {
+    // SAFETY: the shim passes valid pointers.
+    let (calls, events, version) = unsafe {
+        (
+            *calls,
+            *events,
+            CStr::from_ptr(ruby_version).to_string_lossy(),
+        )
+    };
+    match new_objspace(calls, events, &version) {
+        Ok(objspace) => {
+            let objspace = Box::leak(objspace);
+            OBJSPACE.store(objspace, Relaxed);
+            objspace
+        }
+        Err(message) => {
+            let message = CString::new(message).unwrap_or_default();
+            // SAFETY: the shim passes a place for the message, which is leaked
+            // because the process ends now.
+            unsafe { failure.write(message.into_raw()) };
+            null_mut()
+        }
+    }
+}
+
+/// A Ractor's allocation cache.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationCache {
+    // SAFETY: Ruby passes its object space.
+    unsafe { from_ruby(objspace) }.heap.new_cache().as_ptr()
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_cache_free(objspace: *mut c_void, cache: *mut AllocationCache) {
+    // SAFETY: Ruby passes its object space and a cache it has no more use for.
+    unsafe {
+        let objspace = from_ruby(objspace);
+        if let Some(cache) = NonNull::new(cache) {
+            objspace.heap.drop_cache(cache);
+        }
+    }
+}
+
+static RUBY_WIDTHS: [usize; WIDTH_COUNT + 1] = {
+    let mut widths = [0; WIDTH_COUNT + 1];
+    let mut index = 0;
+    while index < WIDTH_COUNT {
+        widths[index] = WIDTHS[index] as usize;
+        index += 1;
+    }
+    widths
+};
+
+/// All widths, ended by 0.
+#[no_mangle]
+extern "C" fn ashlar_widths() -> *const usize {
+    RUBY_WIDTHS.as_ptr()
+}

@@ -1,0 +1,387 @@
+//! `xmalloc` and friends, and the process's `malloc` under `LD_PRELOAD`.
+
+use std::ffi::c_void;
+use std::ptr::{null_mut, NonNull};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+
+use ashlar_heap::heap::Shared;
+use ashlar_heap::layout::BLOCK_BYTES;
+use ashlar_heap::payload::thread_cache::ThreadCache;
+
+use crate::collect::{self, Reason};
+use crate::libc_malloc;
+use crate::objspace::{objspace, shared};
+
+/// How `xmalloc` proceeds; anything but 0 leaves the fast path.
+static XMALLOC_MODE: AtomicU8 = AtomicU8::new(FROM_LIBC);
+/// Payloads come from the C library.
+const FROM_LIBC: u8 = 1;
+/// Every allocation collects.
+const STRESS: u8 = 2;
+
+/// Fresh payload bytes at which a collection is due. The pacing itself belongs
+/// to whoever holds the GVL; this copy is for everybody.
+static BUDGET_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Says whether `xmalloc` is served from the heap from now on.
+pub(crate) fn serve_from_heap(from_heap: bool) {
+    set_mode(FROM_LIBC, !from_heap);
+}
+
+/// Says whether every `xmalloc` collects from now on.
+pub(crate) fn stress(on: bool) {
+    set_mode(STRESS, on);
+}
+
+fn set_mode(bit: u8, on: bool) {
+    let mode = XMALLOC_MODE.load(Relaxed);
+    XMALLOC_MODE.store(if on { mode | bit } else { mode & !bit }, Relaxed);
+}
+
+/// Sets the fresh payload bytes at which a collection is due.
+pub(crate) fn set_budget_bytes(bytes: usize) {
+    BUDGET_BYTES.store(bytes, Relaxed);
+}
+
+extern "C" {
+    fn ashlar_thread_cache() -> *mut ThreadCache;
+    fn ashlar_thread_cache_set(cache: *mut ThreadCache);
+}
+
+/// The calling thread's cache, made at its first use. Its memory comes from
+/// the payload side itself, so that no `malloc` is needed.
+#[cold]
+#[inline(never)]
+fn new_cache(shared: &Shared) -> Option<&'static mut ThreadCache> {
+    let mut first = ThreadCache::new();
+    let place = shared.payloads.allocate_aligned(
+        &shared.region,
+        &shared.blocks,
+        &mut first,
+        size_of::<ThreadCache>(),
+        align_of::<ThreadCache>(),
+    );
+    let place = place.ok()?.cast::<ThreadCache>();
+    // SAFETY: the place is wide enough, aligned, and this thread's alone; what
+    // `first` has in stock moves with it.
+    unsafe {
+        place.write(first);
+        ashlar_thread_cache_set(place.as_ptr());
+        crate::fork::register_cache(place);
+        Some(&mut *place.as_ptr())
+    }
+}
+
+/// # Safety
+/// `cache` is the calling thread's, or null.
+#[inline(always)]
+unsafe fn cache_or_new(
+    shared: &Shared,
+    cache: *mut ThreadCache,
+) -> Option<&'static mut ThreadCache> {
+    // SAFETY: a thread's cache is used by that thread alone.
+    match unsafe { cache.as_mut() } {
+        Some(cache) => Some(cache),
+        None => new_cache(shared),
+    }
+}
+
+// ── Payloads of the process ─────────────────────────────────────────────────
+
+fn raw(outcome: Option<NonNull<u8>>) -> *mut c_void {
+    outcome.map_or(null_mut(), |payload| payload.as_ptr().cast())
+}
+
+/// # Safety
+/// `cache` is the calling thread's, or null.
+#[no_mangle]
+unsafe extern "C" fn ashlar_malloc_payload(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+    let Some(shared) = shared() else {
+        return null_mut();
+    };
+    // SAFETY: the caller's contract.
+    let Some(cache) = (unsafe { cache_or_new(shared, cache) }) else {
+        return null_mut();
+    };
+    let payloads = &shared.payloads;
+    raw(payloads
+        .allocate(&shared.region, &shared.blocks, cache, size)
+        .ok())
+}
+
+/// # Safety
+/// `cache` is the calling thread's, or null.
+#[no_mangle]
+unsafe extern "C" fn ashlar_calloc_payload(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+    let Some(shared) = shared() else {
+        return null_mut();
+    };
+    // SAFETY: the caller's contract.
+    let Some(cache) = (unsafe { cache_or_new(shared, cache) }) else {
+        return null_mut();
+    };
+    let payloads = &shared.payloads;
+    raw(payloads
+        .allocate_zeroed(&shared.region, &shared.blocks, cache, size)
+        .ok())
+}
+
+/// # Safety
+/// `cache` is the calling thread's, or null.
+#[no_mangle]
+unsafe extern "C" fn ashlar_aligned_payload(
+    cache: *mut ThreadCache,
+    size: usize,
+    align: usize,
+) -> *mut c_void {
+    let Some(shared) = shared() else {
+        return null_mut();
+    };
+    // SAFETY: the caller's contract.
+    let Some(cache) = (unsafe { cache_or_new(shared, cache) }) else {
+        return null_mut();
+    };
+    let payloads = &shared.payloads;
+    if align <= BLOCK_BYTES {
+        let outcome = payloads.allocate_aligned(&shared.region, &shared.blocks, cache, size, align);
+        return raw(outcome.ok());
+    }
+    null_mut()
+}
+
+/// # Safety
+/// `payload` is null, or memory that the process allocated and does not use
+/// any more unless null comes back.
+#[no_mangle]
+unsafe extern "C" fn ashlar_realloc_payload(
+    cache: *mut ThreadCache,
+    payload: *mut u8,
+    size: usize,
+) -> *mut c_void {
+    // SAFETY: the caller's contract, here and below.
+    unsafe {
+        let Some(old) = NonNull::new(payload) else {
+            return ashlar_malloc_payload(cache, size);
+        };
+        let Some(shared) = shared() else {
+            return null_mut();
+        };
+        if shared.region.block_at(payload as usize).is_none() {
+            return libc_malloc::realloc(payload.cast(), size);
+        }
+        let Some(cache) = cache_or_new(shared, cache) else {
+            return null_mut();
+        };
+        let payloads = &shared.payloads;
+        raw(payloads
+            .reallocate(&shared.region, &shared.blocks, cache, old, size)
+            .ok())
+    }
+}
+
+/// # Safety
+/// `payload` is memory that the process allocated and does not use any more.
+#[no_mangle]
+unsafe extern "C" fn ashlar_free_payload(cache: *mut ThreadCache, payload: NonNull<u8>) {
+    let Some(shared) = shared() else { return };
+    // SAFETY: the caller's contract.
+    unsafe {
+        if shared.region.block_at(payload.as_ptr() as usize).is_none() {
+            return libc_malloc::free(payload.as_ptr().cast());
+        }
+        if let Some(cache) = cache_or_new(shared, cache) {
+            let payloads = &shared.payloads;
+            payloads.free(&shared.region, &shared.blocks, cache, payload);
+        }
+    }
+}
+
+/// # Safety
+/// `payload` is memory that the process allocated.
+#[no_mangle]
+unsafe extern "C" fn ashlar_usable_payload(payload: *mut c_void) -> usize {
+    let ours = shared().and_then(|shared| {
+        shared
+            .payloads
+            .usable_bytes(&shared.region, payload as usize)
+    });
+    // SAFETY: memory that is not ours is libc's.
+    ours.unwrap_or_else(|| unsafe { libc_malloc::usable_size(payload) })
+}
+
+/// A thread ends: its free pieces go back to everybody.
+///
+/// # Safety
+/// The cache is the ending thread's.
+#[no_mangle]
+unsafe extern "C" fn ashlar_flush_payload_cache(cache: NonNull<ThreadCache>) {
+    let Some(shared) = shared() else { return };
+    crate::fork::forget_cache(cache);
+    // SAFETY: the thread does not use its cache any more, which is a payload.
+    unsafe {
+        let mut rest = cache.read();
+        let payloads = &shared.payloads;
+        payloads.free(&shared.region, &shared.blocks, &mut rest, cache.cast());
+        payloads.flush(&shared.region, &shared.blocks, &mut rest);
+    }
+}
+
+/// Frees what a dead object owned.
+///
+/// # Safety
+/// Nobody else has the payload.
+#[inline(always)]
+pub(crate) unsafe fn free_swept(_shared: &Shared, payload: NonNull<u8>) {
+    // SAFETY: the caller's contract.
+    unsafe { ashlar_xfree(ashlar_thread_cache(), payload) };
+}
+
+// ── Ruby's payloads ─────────────────────────────────────────────────────────
+
+/// Collects when payloads have used up the budget and the calling thread may.
+#[inline]
+pub(crate) fn collect_if_due() {
+    let Some(shared) = shared() else { return };
+    let stressed = XMALLOC_MODE.load(Relaxed) & STRESS != 0;
+    if stressed || shared.payloads.fresh_bytes() >= BUDGET_BYTES.load(Relaxed) {
+        collect_here(if stressed {
+            Reason::Stress
+        } else {
+            Reason::Malloc
+        });
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn collect_here(reason: Reason) -> bool {
+    let Some(objspace) = objspace() else {
+        return false;
+    };
+    // SAFETY: may be asked by any thread.
+    let has_lock = unsafe { (objspace.heap.vm.calls.thread_has_gvl)() } != 0;
+    if !has_lock || objspace.disabled.get() || is_busy(objspace) {
+        return false;
+    }
+    collect::paced(objspace, reason);
+    true
+}
+
+fn is_busy(objspace: &crate::objspace::Objspace) -> bool {
+    objspace.heap.is_collecting() || objspace.heap.shared().payloads.is_sweeping()
+}
+
+/// When memory is out: everything dead goes, if the calling thread may collect.
+fn collect_as_last_resort() -> bool {
+    let Some(objspace) = objspace() else {
+        return false;
+    };
+    // SAFETY: may be asked by any thread.
+    let has_lock = unsafe { (objspace.heap.vm.calls.thread_has_gvl)() } != 0;
+    has_lock && !is_busy(objspace) && collect::last_resort(objspace)
+}
+
+/// Runs `allocate`, and once more after a collection if it fails.
+#[inline]
+fn allocate_or_collect(allocate: impl Fn() -> *mut c_void) -> *mut c_void {
+    let payload = allocate();
+    if !payload.is_null() {
+        return payload;
+    }
+    if collect_as_last_resort() {
+        return allocate();
+    }
+    null_mut()
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_xmalloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+    // SAFETY: the cache is the calling thread's.
+    if let (Some(cache), 0) = (unsafe { cache.as_mut() }, XMALLOC_MODE.load(Relaxed)) {
+        if let Some(shared) = shared() {
+            let payloads = &shared.payloads;
+            if let Some(piece) = payloads.allocate_from_cache(&shared.region, cache, size) {
+                return piece.as_ptr().cast();
+            }
+        }
+    }
+    // SAFETY: as above.
+    unsafe { xmalloc_slowly(cache, size) }
+}
+
+/// # Safety
+/// As for [`ashlar_xmalloc`].
+#[cold]
+#[inline(never)]
+unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+    collect_if_due();
+    // SAFETY: the caller's contract.
+    allocate_or_collect(|| unsafe {
+        if XMALLOC_MODE.load(Relaxed) & FROM_LIBC != 0 {
+            libc_malloc::counted_malloc(size.max(1))
+        } else {
+            ashlar_malloc_payload(cache, size)
+        }
+    })
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_xcalloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+    collect_if_due();
+    // SAFETY: the caller's contract.
+    allocate_or_collect(|| unsafe {
+        if XMALLOC_MODE.load(Relaxed) & FROM_LIBC != 0 {
+            libc_malloc::counted_calloc(size.max(1))
+        } else {
+            ashlar_calloc_payload(cache, size)
+        }
+    })
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says. A size of 0 gives a payload that can be freed.
+#[no_mangle]
+unsafe extern "C" fn ashlar_xrealloc(
+    cache: *mut ThreadCache,
+    payload: *mut u8,
+    size: usize,
+) -> *mut c_void {
+    // SAFETY: the caller's contract, here and below.
+    unsafe {
+        if payload.is_null() {
+            return ashlar_xmalloc(cache, size);
+        }
+        collect_if_due();
+        let is_ours = shared().is_some_and(|s| s.region.block_at(payload as usize).is_some());
+        allocate_or_collect(|| {
+            if is_ours {
+                ashlar_realloc_payload(cache, payload, size.max(1))
+            } else {
+                libc_malloc::counted_realloc(payload.cast(), size.max(1))
+            }
+        })
+    }
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if XMALLOC_MODE.load(Relaxed) & FROM_LIBC == 0 {
+            return ashlar_free_payload(cache, payload);
+        }
+        let is_ours =
+            shared().is_some_and(|s| s.region.block_at(payload.as_ptr() as usize).is_some());
+        if is_ours {
+            ashlar_free_payload(cache, payload);
+        } else {
+            libc_malloc::counted_free(payload.as_ptr().cast());
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Ruby's functions that the collector calls: `struct ashlar_ruby_calls` of
+//! `shim/ashlar_ruby.h`.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+/// A Ruby value: an object's address, or an immediate.
+pub(crate) type Value = usize;
+
+/// Whether `value` is an object in the heap. Immediates have one of the low
+/// three bits set, but for `false`, which is 0.
+#[inline(always)]
+pub(crate) fn is_object(value: Value) -> bool {
+    value & 7 == 0 && value != 0
+}
+
+/// Ruby's functions.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct RubyCalls {
+    pub(crate) mark_roots: unsafe extern "C" fn(*mut c_void, *mut *const c_char),
+    pub(crate) mark_children: unsafe extern "C" fn(*mut c_void, Value),
+    pub(crate) finish_marking: unsafe extern "C" fn(),
+    pub(crate) save_machine_context: unsafe extern "C" fn(),
+    pub(crate) shape_by_id: unsafe extern "C" fn(u32) -> *const u8,
+    pub(crate) free_weak_references: unsafe extern "C" fn(Value),
+    pub(crate) free_object: unsafe extern "C" fn(*mut c_void, Value) -> bool,
+    pub(crate) event_hook: unsafe extern "C" fn(Value, u32),
+    pub(crate) vm_lock: unsafe extern "C" fn() -> c_uint,
+    pub(crate) vm_unlock: unsafe extern "C" fn(c_uint),
+    pub(crate) vm_barrier: unsafe extern "C" fn(),
+    pub(crate) multi_ractor: unsafe extern "C" fn() -> bool,
+    pub(crate) thread_has_gvl: unsafe extern "C" fn() -> c_int,
+    pub(crate) with_gvl: unsafe extern "C" fn(
+        unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+        *mut c_void,
+    ) -> *mut c_void,
+    pub(crate) prepare_object: unsafe extern "C" fn(Value),
+    pub(crate) trigger_finalizers: unsafe extern "C" fn(),
+    pub(crate) reachable_from_roots:
+        unsafe extern "C" fn(unsafe extern "C" fn(*const c_char, Value, *mut c_void), *mut c_void),
+    pub(crate) reachable_from:
+        unsafe extern "C" fn(Value, unsafe extern "C" fn(Value, *mut c_void), *mut c_void),
+}
+
+/// Ruby's numbers of the collector's events.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RubyEvents {
+    pub(crate) gc_start: u32,
+    pub(crate) gc_end_mark: u32,
+    pub(crate) gc_end_sweep: u32,
+    pub(crate) gc_enter: u32,
+    pub(crate) gc_exit: u32,
+    pub(crate) free_object: u32,
+}
