@@ -39,3 +39,10 @@ test-ruby-quick: ## the memory-related part of Ruby's own tests, against the def
 	@scripts/ruby-tests/run.sh quick
 test-ruby: ## all of Ruby's own tests, against the default collector (long)
 	@scripts/ruby-tests/run.sh full
+
+# --- The lab ---
+.PHONY: lab test-lab
+lab: ## set up the measuring lab (cached) and say how to run it
+	@scripts/lab/setup.sh >/dev/null && echo "The lab is ready: scripts/lab/ashlar --help"
+test-lab: ## run the lab's tests
+	@python="$$(dirname "$$(scripts/lab/setup.sh --test)")/python" && cd lab && "$$python" -m pytest

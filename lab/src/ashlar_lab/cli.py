@@ -1,0 +1,224 @@
+"""The command line. What it does is four lines: measure, store, fit, report; the rest is reading options."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ashlar_lab.errors import BadInput
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
+                  help="Compare allocators and collectors so that the answer can be trusted.")
+
+
+@app.command(no_args_is_help=True)
+def compare(
+    command: Annotated[Optional[list[str]], typer.Argument(help="After --: the command to measure, {placeholders} allowed.")] = None,
+    experiment: Annotated[Optional[Path], typer.Option("--experiment", "-e", help="A TOML experiment instead of a command.")] = None,
+    variant: Annotated[Optional[list[str]], typer.Option("--variant", "-v", help="BASE, BASE:setting=value,..., LABEL=BASE:..., LABEL=command:COMMAND.")] = None,
+    knob: Annotated[Optional[list[str]], typer.Option("--knob", "-k", help="NAME=VALUE,VALUE,...; goes to every variant that understands it.")] = None,
+    baseline: Annotated[Optional[str], typer.Option(help="The variant that is 1.00; the first one unless named.")] = None,
+    blocks: Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision.")] = None,
+    precision: Annotated[Optional[float], typer.Option(help="Stop when every interval is ± this fraction.")] = None,
+    budget: Annotated[Optional[float], typer.Option(help="Stop after this many seconds, at least one block done.")] = None,
+    seed: Annotated[Optional[int], typer.Option(help="Shuffles the order of runs.")] = None,
+    time: Annotated[str, typer.Option(help="Time that counts: cpu_s, wall_s or user_s.")] = "cpu_s",
+    space: Annotated[str, typer.Option(help="Space that counts: peak_mib, mean_mib, final_mib, peak_rss_mib or cgroup_peak_mib.")] = "peak_mib",
+    timeout: Annotated[float, typer.Option(help="Seconds after which a run is killed.")] = 600.0,
+    ignore_output: Annotated[bool, typer.Option("--ignore-output", help="Do not require equal output.")] = False,
+    ignore_lines: Annotated[Optional[list[str]], typer.Option(help="Leave output lines matching this pattern out of the comparison.")] = None,
+    name: Annotated[Optional[str], typer.Option(help="What to call the experiment.")] = None,
+    store: Annotated[Optional[Path], typer.Option(help="The result file; NAME.ashlar in the current folder unless named.")] = None,
+    resume: Annotated[Optional[Path], typer.Option(help="Go on with this store; give --blocks for more blocks.")] = None,
+    output: Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the store unless named.")] = None,
+    form: Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png.")] = "html,md,json",
+    install: Annotated[bool, typer.Option("--install", help="As root: install missing allocators from Debian.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+):
+    """Measure variants against each other and write a report.
+
+    \b
+    ashlar compare --variant glibc --variant jemalloc -- python3 -c 'print(len([str(i) for i in range(300000)]))'
+    ashlar compare -v next-fit=ocaml:a=0 -v best-fit=ocaml:a=2 -k o=20,40,80,120,160,240,320 -- ./churn
+    ashlar compare --experiment examples/three-allocators.toml
+    ashlar compare --resume three-allocators.ashlar --blocks 20
+    """
+    from ashlar_lab import experiment as experiments
+    from ashlar_lab.experiment import command_line, toml
+    from ashlar_lab.measure import install as installer
+
+    forms = _forms(form)
+    if install:
+        installer.install([v.partition("=")[2].partition(":")[0] or v.partition(":")[0] for v in variant or []])
+    if resume:
+        if experiment or variant or command:
+            raise BadInput("--resume takes the experiment from the store; leave out --experiment, --variant and the command")
+        from ashlar_lab.store import Store
+
+        with Store.open(resume) as opened:
+            chosen = extended(opened.experiment(), blocks, precision, budget)
+    elif experiment:
+        if variant or command:
+            raise BadInput("--experiment describes variants and commands itself; leave out --variant and the command")
+        chosen = toml.load(str(experiment), blocks=blocks, precision=precision, budget_s=budget, seed=seed)
+    else:
+        stop = experiments.Stop(blocks or 10, blocks or 30, 0.02 if precision is None else precision, budget)
+        chosen = command_line.build(variant or [], knob or [], command or [], name=name, baseline=baseline, stop=stop, seed=1 if seed is None else seed,
+                                    time_metric=time, space_metric=space, timeout_s=timeout, compare_output=not ignore_output,
+                                    ignore_lines=ignore_lines or [])
+    path = resume or store or Path(f"{_file_name(chosen.name)}.ashlar")
+    raise typer.Exit(run(chosen, path, output or path.with_suffix(""), forms, resume=bool(resume), quiet=quiet))
+
+
+def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool) -> int:
+    """Measure, store, fit, report. The exit status is 0, or 130 when the measurement was interrupted."""
+    from ashlar_lab.measure.session import measure
+
+    finished = measure(experiment, store_path, resume=resume, quiet=quiet)
+    report_files([store_path], output, forms, quiet)
+    if not finished:
+        print(f"interrupted; what was measured is kept. Go on with: ashlar compare --resume {store_path}", file=sys.stderr)
+    return 0 if finished else 130
+
+
+def report_files(stores: list[Path], output: Path, forms: list[str], quiet: bool) -> None:
+    """The other three steps: read the store, fit, report."""
+    from ashlar_lab.fit.analysis import analyse
+    from ashlar_lab.report import page, terminal
+    from ashlar_lab.report.write import write
+    from ashlar_lab.store.database import read_all
+
+    experiment, machine, runs = read_all(stores)
+    analysis = analyse(experiment, runs)
+    content = page.build(experiment, machine, runs, analysis)
+    written = write(content, output, forms)
+    if not quiet:
+        terminal.show(content)
+        print("\n" + "\n".join(f"wrote {path}" for path in written if path.suffix in (".html", ".md", ".json", ".csv")))
+
+
+@app.command(no_args_is_help=True)
+def report(
+    stores: Annotated[list[Path], typer.Argument(help="One store, or several of one experiment and machine.")],
+    output: Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the first store unless named.")] = None,
+    form: Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png.")] = "html,md,json",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write only; print nothing.")] = False,
+):
+    """Rebuild the report from a store.
+
+    \b
+    ashlar report three-allocators.ashlar --form html,md,csv,json,svg,png
+    """
+    report_files(stores, output or stores[0].with_suffix(""), _forms(form), quiet)
+
+
+@app.command(no_args_is_help=True)
+def diff(
+    first: Annotated[Path, typer.Argument(help="The store to compare with: the older one.")],
+    second: Annotated[Path, typer.Argument(help="The store that is judged: the newer one.")],
+    threshold: Annotated[float, typer.Option(help="How much worse is still allowed, as a fraction.")] = 0.05,
+    metric: Annotated[Optional[list[str]], typer.Option(help="Metrics to judge; the experiment's time and space unless named.")] = None,
+    relative: Annotated[bool, typer.Option("--relative", help="Compare ratios to the baseline variant, not absolute values.")] = False,
+):
+    """Compare two stores of one machine, for CI.
+
+    Exit status 1 when some interval lies wholly beyond the threshold on the worse side, 0 otherwise, 2 for bad input.
+
+    \b
+    ashlar diff main.ashlar branch.ashlar --threshold 0.05
+    """
+    from ashlar_lab.fit.difference import WORSE, differences
+    from ashlar_lab.report import difference
+    from ashlar_lab.store.database import read_all, refuse_unlike
+
+    if threshold < 0:
+        raise BadInput(f"--threshold {threshold} is negative; give a fraction such as 0.05")
+    experiment, machine, runs = read_all([first])
+    _, machine_second, runs_second = read_all([second])
+    refuse_unlike(machine, machine_second, f"cannot compare {second} with {first}")
+    found = differences(experiment, runs, runs_second, metric, threshold, relative)
+    if not found:
+        raise BadInput(f"{first} and {second} have no arm and metric in common; measure the same programs and variants")
+    print(difference.text(found, threshold, str(first), str(second)))
+    raise typer.Exit(1 if any(d.judged == WORSE for d in found) else 0)
+
+
+@app.command(no_args_is_help=True)
+def mem(
+    command: Annotated[list[str], typer.Argument(help="After --: the command to look at.")],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON to standard output instead of a table to standard error.")] = False,
+):
+    """Memory of a command's process tree at its exit and at its peak, from smaps. Ends with the command's exit status.
+
+    \b
+    ashlar mem -- python3 -c 'x = list(range(1000000))'
+    """
+    from ashlar_lab.measure.memory import measure as measure_memory
+    from ashlar_lab.report import memory
+
+    found = measure_memory(command)
+    if json:
+        print(memory.as_json(found))
+    else:
+        print(memory.text(found), file=sys.stderr)
+    raise typer.Exit(found.status)
+
+
+@app.command()
+def variants():
+    """List the built-in variants, their settings, and whether they are installed."""
+    from ashlar_lab import variants as known
+
+    for base in known.BASES.values():
+        where = ""
+        if base.files:
+            found = known.library_file(base)
+            where = f"  [{found}]" if found else f"  [not installed: apt-get install {base.package}]"
+        print(f"{base.name}: {base.summary}{where}")
+        for setting, meaning in base.settings.items():
+            print(f"    {setting:28} {meaning}")
+
+
+def extended(experiment, blocks: int | None, precision: float | None, budget: float | None):
+    """The same experiment with another stopping rule."""
+    import dataclasses
+
+    from ashlar_lab.experiment.check import checked
+
+    stop = experiment.stop
+    stop = dataclasses.replace(stop, blocks_min=blocks or stop.blocks_min, blocks_max=blocks or stop.blocks_max,
+                               precision=stop.precision if precision is None else precision, budget_s=budget if budget is not None else stop.budget_s)
+    return checked(dataclasses.replace(experiment, stop=stop), "--resume")
+
+
+def _forms(text: str) -> list[str]:
+    from ashlar_lab.report.write import FORMS
+
+    forms = [f.strip() for f in text.split(",") if f.strip()]
+    for form in forms:
+        if form not in FORMS:
+            raise BadInput(f"--form has {form!r}; give some of {','.join(FORMS)}")
+    return forms
+
+
+def _file_name(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-.") or "experiment"
+
+
+def main() -> None:
+    """Run the command line; BadInput becomes one line and exit status 2."""
+    try:
+        app()
+    except BadInput as error:
+        print(f"ashlar: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("ashlar: interrupted; nothing was written", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

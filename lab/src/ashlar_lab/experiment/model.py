@@ -1,0 +1,162 @@
+"""The frozen description of an experiment; everything in it is part of its identity.
+
+Vocabulary: a *variant* is one contender (an allocator, a collector, a build). A *knob* is one of its settings
+that takes several values. An *arm* is one cell of the experiment: a program under a variant at a knob value.
+A *block* runs every arm once, in shuffled order; runs are paired within a block only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import random
+from dataclasses import dataclass, field
+
+MAIN, TWIN, CHECK = "main", "twin", "check"
+
+
+@dataclass(frozen=True)
+class Server:
+    """How a server is driven: constant-rate open loop over HTTP/1.1 on loopback."""
+
+    port: int
+    rate_per_s: float
+    duration_s: float = 10.0
+    warm_up_s: float = 1.0
+    paths: tuple[str, ...] = ("/",)
+    connections: int = 32
+    ready_timeout_s: float = 30.0
+    stop_timeout_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """One measured program. Strings may hold `{placeholders}` that a variant's settings fill."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    directory: str | None = None
+    timeout_s: float = 600.0
+    compare_output: bool = True
+    ignore_lines: tuple[str, ...] = ()
+    server: Server | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One contender: a built-in base, settings for it, and at most one knob that takes several values."""
+
+    name: str
+    base: str
+    settings: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    library: str | None = None
+    preload: str | None = None
+    knob: str | None = None
+    values: tuple[str, ...] = ()
+
+    def middle_value(self) -> str | None:
+        """The knob value that stands for this variant when one is enough."""
+        return self.values[len(self.values) // 2] if self.values else None
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Blocks go on until every interval is narrow enough, or the blocks or the budget are spent."""
+
+    blocks_min: int = 10
+    blocks_max: int = 30
+    precision: float = 0.02
+    budget_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One cell of the experiment. The twin is the baseline run a second time: the A/A arm."""
+
+    program: str
+    variant: str
+    value: str | None
+    role: str = MAIN
+
+    def label(self) -> str:
+        knob = f" {self.value}" if self.value is not None else ""
+        return f"{self.program} · {self.variant}{knob}" + (" · A/A twin" if self.role == TWIN else "")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Programs × variants × knob values, with the rules of measuring them."""
+
+    name: str
+    programs: tuple[Program, ...]
+    variants: tuple[Variant, ...]
+    baseline: str
+    stop: Stop = Stop()
+    title: str = ""
+    note: str = ""
+    seed: int = 1
+    time_metric: str = "cpu_s"
+    space_metric: str = "peak_mib"
+    sample_hz: float = 50.0
+    check: bool = True
+    figures: tuple[str, ...] = ()
+
+    def program(self, name: str) -> Program:
+        return next(p for p in self.programs if p.name == name)
+
+    def variant(self, name: str) -> Variant:
+        return next(v for v in self.variants if v.name == name)
+
+    def sweeps(self) -> bool:
+        """Whether any variant has a knob, so that curves can be drawn."""
+        return any(v.values for v in self.variants)
+
+    def arms(self) -> list[Arm]:
+        """Every arm of one block, the A/A twins included, in a fixed order."""
+        arms = [
+            Arm(program.name, variant.name, value)
+            for program in self.programs
+            for variant in self.variants
+            for value in variant.values or (None,)
+        ]
+        twins = [Arm(p.name, self.baseline, self.variant(self.baseline).middle_value(), TWIN) for p in self.programs]
+        return arms + twins
+
+    def order(self, block: int) -> list[Arm]:
+        """The arms of one block in the order they run: a pure function of seed and block."""
+        arms = self.arms()
+        random.Random(f"{self.seed}:{block}").shuffle(arms)
+        return arms
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    def identity(self) -> str:
+        """A hash of what is measured and how; two stores with the same identity hold the same experiment.
+        When to stop is not part of it, so a run can be extended."""
+        described = json.loads(self.to_json())
+        for free in ("stop", "seed", "title", "note", "figures"):
+            described.pop(free)
+        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
+
+    @staticmethod
+    def from_json(text: str) -> "Experiment":
+        raw = json.loads(text)
+        programs = tuple(
+            Program(**{**p, **_tuples(p, "command", "ignore_lines"),
+                       "server": Server(**{**p["server"], **_tuples(p["server"], "paths")}) if p["server"] else None})
+            for p in raw.pop("programs")
+        )
+        variants = tuple(Variant(**{**v, **_tuples(v, "command", "prefix", "values")}) for v in raw.pop("variants"))
+        stop = Stop(**raw.pop("stop"))
+        figures = tuple(raw.pop("figures"))
+        return Experiment(programs=programs, variants=variants, stop=stop, figures=figures, **raw)
+
+
+def _tuples(raw: dict, *names: str) -> dict:
+    return {name: tuple(raw[name]) for name in names}

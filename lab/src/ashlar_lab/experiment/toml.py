@@ -1,0 +1,231 @@
+"""Read an experiment from TOML. Every complaint names the key, the value and what would do."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+from ashlar_lab import variants
+from ashlar_lab.errors import BadInput
+from ashlar_lab.experiment.check import checked
+from ashlar_lab.experiment.model import Experiment, Program, Server, Stop, Variant
+
+_TOP = {"experiment", "program", "variant", "knob"}
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def load(path: str, **overrides) -> Experiment:
+    """Read `path`. `overrides` (blocks, seed, budget_s, precision) replace what the file says."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read the experiment file {path}: {error}; give the path of a TOML file") from None
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path} is not TOML: {error}; see the examples in lab/README.md") from None
+    return parse(_expanded(raw, path), Path(path).resolve().parent, path, **overrides)
+
+
+def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:
+    """Turn parsed TOML into an experiment; relative directories are relative to `directory`."""
+    _only(raw, _TOP, source)
+    head = _Table(raw.get("experiment", {}), f"{source}: [experiment]")
+    programs = tuple(_program(p, directory, source, n) for n, p in enumerate(_tables(raw, "program", source)))
+    shared_knob = _Table(raw["knob"], f"{source}: [knob]") if "knob" in raw else None
+    knob = (shared_knob.text("name"), _values(shared_knob)) if shared_knob else None
+    if shared_knob:
+        shared_knob.finished()
+    contenders = tuple(_variant(v, knob, source, n) for n, v in enumerate(_tables(raw, "variant", source)))
+    stop = _stop(head, overrides)
+    name = head.text("name", Path(source).stem)
+    experiment = Experiment(
+        name=name,
+        title=head.text("title", name),
+        note=head.text("note", ""),
+        programs=programs,
+        variants=contenders,
+        baseline=head.text("baseline", contenders[0].name if contenders else ""),
+        stop=stop,
+        seed=int(_given(overrides, "seed", head.number("seed", 1))),
+        time_metric=head.text("time", "cpu_s"),
+        space_metric=head.text("space", "peak_mib"),
+        sample_hz=head.number("sample_hz", 50.0),
+        check=head.flag("check", True),
+        figures=head.texts("figures", ()),
+    )
+    head.finished()
+    return checked(experiment, source)
+
+
+def _stop(head: "_Table", overrides: dict) -> Stop:
+    """`blocks` is short for blocks_min and blocks_max being equal."""
+    exact = head.number("blocks", None)
+    least, most = head.number("blocks_min", exact or 10), head.number("blocks_max", exact or 30)
+    blocks = overrides.get("blocks")
+    return Stop(
+        blocks_min=int(blocks or least),
+        blocks_max=int(blocks or most),
+        precision=_given(overrides, "precision", head.number("precision", 0.02)),
+        budget_s=_given(overrides, "budget_s", head.number("budget_s", None)),
+    )
+
+
+def _given(overrides: dict, name: str, otherwise):
+    return otherwise if overrides.get(name) is None else overrides[name]
+
+
+def _program(raw: dict, directory: Path, source: str, number: int) -> Program:
+    table = _Table(raw, f"{source}: [[program]] {raw.get('name', number + 1)}")
+    where = table.text("directory", None)
+    program = Program(
+        name=table.text("name"),
+        command=table.texts("command", ()),
+        environment=table.text_map("environment"),
+        directory=str((directory / where).resolve()) if where else str(directory),
+        timeout_s=table.number("timeout_s", 600.0),
+        compare_output=table.choice("output", ("same", "ignore"), "same") == "same",
+        ignore_lines=table.texts("ignore_lines", ()),
+        server=_server(raw["server"], table.where) if "server" in raw else None,
+    )
+    table.drop("server")
+    table.finished()
+    return program
+
+
+def _server(raw: dict, where: str) -> Server:
+    table = _Table(raw, f"{where} server")
+    server = Server(
+        port=int(table.number("port")),
+        rate_per_s=table.number("rate_per_s"),
+        duration_s=table.number("duration_s", 10.0),
+        warm_up_s=table.number("warm_up_s", 1.0),
+        paths=table.texts("paths", ("/",)),
+        connections=int(table.number("connections", 32)),
+        ready_timeout_s=table.number("ready_timeout_s", 30.0),
+        stop_timeout_s=table.number("stop_timeout_s", 10.0),
+    )
+    table.finished()
+    return server
+
+
+def _variant(raw: dict, shared_knob: tuple | None, source: str, number: int) -> Variant:
+    table = _Table(raw, f"{source}: [[variant]] {raw.get('name', number + 1)}")
+    knob, values = shared_knob or (None, ())
+    if "knob" in raw or "values" in raw:
+        knob, values = table.text("knob"), _values(table)
+    variant = Variant(
+        name=table.text("name"),
+        base=table.text("uses", "env"),
+        settings=table.text_map("settings"),
+        environment=table.text_map("environment"),
+        command=table.texts("command", ()),
+        prefix=table.texts("prefix", ()),
+        library=table.text("library", None),
+        preload=table.text("preload", None),
+        knob=knob,
+        values=values,
+    )
+    table.finished()
+    return variants.completed(variant)
+
+
+def _values(table: "_Table") -> tuple[str, ...]:
+    values = table.raw.pop("values", None)
+    if not isinstance(values, list) or not all(isinstance(v, (str, int, float)) for v in values):
+        raise BadInput(f"{table.where}: values is {values!r}; give a list such as values = [20, 40, 80, 160, 320]")
+    return tuple(str(v) for v in values)
+
+
+def _tables(raw: dict, name: str, source: str) -> list[dict]:
+    tables = raw.get(name, [])
+    if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
+        raise BadInput(f"{source}: no [[{name}]] table; an experiment needs at least one")
+    return tables
+
+
+def _only(raw: dict, allowed: set[str], where: str) -> None:
+    for key in raw:
+        if key not in allowed:
+            raise BadInput(f"{where}: unknown key {key!r}; known keys: {', '.join(sorted(allowed))}")
+
+
+def _expanded(value, source: str):
+    """Replace `${NAME}` and `${NAME:-default}` by the environment in every string."""
+    if isinstance(value, dict):
+        return {k: _expanded(v, source) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_expanded(v, source) for v in value]
+    if not isinstance(value, str):
+        return value
+
+    def lookup(match: re.Match) -> str:
+        found = os.environ.get(match[1]) or match[2]
+        if found is None:
+            raise BadInput(f"{source}: {match[0]} is not set in the environment; set {match[1]} or write ${{{match[1]}:-default}}")
+        return found
+
+    return _REFERENCE.sub(lookup, value)
+
+
+class _Table:
+    """One TOML table, read key by key; a key nobody asked for is a mistake."""
+
+    def __init__(self, raw: dict, where: str):
+        if not isinstance(raw, dict):
+            raise BadInput(f"{where} is {raw!r}; it must be a table")
+        self.raw, self.where = dict(raw), where
+        self.asked: set[str] = set()
+
+    def _take(self, key: str, default, kinds: tuple, meant: str):
+        self.asked.add(key)
+        if key not in self.raw:
+            if default is _REQUIRED:
+                raise BadInput(f"{self.where}: {key} is missing; give {meant}")
+            return default
+        value = self.raw.pop(key)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise BadInput(f"{self.where}: {key} = {value!r}; give {meant}")
+        return value
+
+    def text(self, key: str, default=...):
+        return self._take(key, _REQUIRED if default is ... else default, (str,), "a string")
+
+    def number(self, key: str, default=...):
+        return self._take(key, _REQUIRED if default is ... else default, (int, float), "a number")
+
+    def flag(self, key: str, default: bool) -> bool:
+        return self._take(key, default, (bool,), "true or false")
+
+    def choice(self, key: str, allowed: tuple[str, ...], default: str) -> str:
+        value = self.text(key, default)
+        if value not in allowed:
+            raise BadInput(f"{self.where}: {key} = {value!r}; give one of {', '.join(allowed)}")
+        return value
+
+    def texts(self, key: str, default) -> tuple[str, ...]:
+        value = self._take(key, list(default), (list,), 'a list of strings such as ["ruby", "program.rb"]')
+        if not all(isinstance(v, (str, int, float)) for v in value):
+            raise BadInput(f"{self.where}: {key} = {value!r}; give a list of strings")
+        return tuple(str(v) for v in value)
+
+    def text_map(self, key: str) -> dict[str, str]:
+        value = self._take(key, {}, (dict,), "a table of strings")
+        if not all(isinstance(v, (str, int, float)) for v in value.values()):
+            raise BadInput(f"{self.where}: {key} = {value!r}; every value must be a string or a number")
+        return {k: str(v) for k, v in value.items()}
+
+    def drop(self, *keys: str) -> None:
+        self.asked.update(keys)
+        for key in keys:
+            self.raw.pop(key, None)
+
+    def finished(self) -> None:
+        if self.raw:
+            key = next(iter(self.raw))
+            raise BadInput(f"{self.where}: unknown key {key!r}; known keys: {', '.join(sorted(self.asked | {'knob', 'values'}))}")
+
+
+_REQUIRED = object()

@@ -1,0 +1,80 @@
+"""Everything that can be said about an experiment, in one value."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ashlar_lab.experiment.model import Experiment
+from ashlar_lab.fit import ratios
+from ashlar_lab.fit import curves as curve_fits
+from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.lowerbound import LowerBound, lower_bounds
+from ashlar_lab.store.run import OK, Run
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Estimates only; the sentences and pictures made of them belong to `report`."""
+
+    blocks: int
+    runs: int
+    failures: dict[str, int]
+    metrics: tuple[str, ...]
+    levels: tuple[ratios.Level, ...]
+    ratios: tuple[ratios.Ratio, ...]
+    summaries: tuple[ratios.Summary, ...]
+    noise: tuple[ratios.Ratio, ...]
+    overheads: tuple[ratios.Overhead, ...]
+    lower_bounds: tuple[LowerBound, ...]
+    curves: tuple[curve_fits.Curve, ...]
+    comparisons: tuple[curve_fits.Comparison, ...]
+
+    def to_dict(self) -> dict:
+        return _plain(dataclasses.asdict(self))
+
+    def ratio(self, program: str, variant: str, metric: str, at_value: str | None = None):
+        return next((r.ratio for r in self.ratios if (r.program, r.variant, r.metric, r.at_value) == (program, variant, metric, at_value)), None)
+
+    def level(self, program: str, variant: str, metric: str, value: str | None = None):
+        return next((r for r in self.levels if (r.program, r.variant, r.metric, r.value) == (program, variant, metric, value)), None)
+
+
+def analyse(experiment: Experiment, runs: Sequence[Run]) -> Analysis:
+    """The analysis of all runs of one experiment on one machine."""
+    cells = Cells(runs)
+    metrics = ratios.metrics_of(experiment, runs)
+    measured = [r for r in runs if r.block >= 0]
+    curves, comparisons = [], []
+    for program in experiment.programs if experiment.sweeps() else ():
+        own, compared = curve_fits.curves_of(experiment, cells, program.name)
+        curves += curve_fits.plain(own)
+        comparisons += compared
+    return Analysis(
+        blocks=len({r.block for r in measured}),
+        runs=len(measured),
+        failures=dict(Counter(r.state for r in runs if r.state != OK)),
+        metrics=tuple(metrics),
+        levels=tuple(ratios.levels(experiment, cells, metrics)),
+        ratios=tuple(ratios.ratios(experiment, cells, metrics)),
+        summaries=tuple(ratios.summaries(experiment, cells, metrics)),
+        noise=tuple(ratios.noise(experiment, cells, metrics)),
+        overheads=tuple(ratios.overheads(experiment, cells, [experiment.space_metric, experiment.time_metric])),
+        lower_bounds=tuple(lower_bounds(experiment, cells, experiment.seed)),
+        curves=tuple(curves),
+        comparisons=tuple(comparisons),
+    )
+
+
+def _plain(value):
+    """JSON has no infinity; an unbounded interval end becomes null."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

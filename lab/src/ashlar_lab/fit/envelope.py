@@ -1,0 +1,54 @@
+"""The monotone envelope: what is said of a curve when no model holds.
+
+More space never has to cost more time, because the smaller setting stays available. So times, ordered by space,
+are pooled into the nearest falling sequence (isotonic regression) and joined by straight lines in the logarithms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """Falling sequences of (log space, log time), shaped (replicates, points), spaces ascending."""
+
+    log_space: np.ndarray
+    log_time: np.ndarray
+
+    def time(self, space: np.ndarray) -> np.ndarray:
+        wanted = np.log(np.atleast_1d(space))
+        return np.exp(np.array([np.interp(wanted, s, t) for s, t in zip(self.log_space, self.log_time)]))
+
+    def space(self, time: np.ndarray) -> np.ndarray:
+        """The least space that reaches each time; infinite where no measured point is that fast."""
+        wanted = np.log(np.atleast_1d(time))
+        found = np.empty((len(self.log_space), len(wanted)))
+        for row, (s, t) in enumerate(zip(self.log_space, self.log_time)):
+            # interp wants ascending times; of equal times the smaller space counts
+            order = np.lexsort((-s, t))
+            found[row] = np.interp(wanted, t[order], s[order], left=np.inf)
+        return np.exp(found)
+
+
+def envelope(space: np.ndarray, time: np.ndarray) -> Envelope:
+    order = np.argsort(space, axis=1)
+    s = np.log(np.take_along_axis(space, order, axis=1))
+    t = np.log(np.take_along_axis(time, order, axis=1))
+    return Envelope(s, np.array([falling(row) for row in t]))
+
+
+def falling(values: np.ndarray) -> np.ndarray:
+    """The non-increasing sequence nearest to `values` in squares, by pooling adjacent violators."""
+    means: list[float] = []
+    counts: list[int] = []
+    for value in values:
+        means.append(float(value))
+        counts.append(1)
+        while len(means) > 1 and means[-2] < means[-1]:
+            total = counts[-2] + counts[-1]
+            means[-2:] = [(means[-2] * counts[-2] + means[-1] * counts[-1]) / total]
+            counts[-2:] = [total]
+    return np.repeat(means, counts)

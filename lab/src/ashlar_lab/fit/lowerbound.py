@@ -1,0 +1,67 @@
+"""Lower-bound overhead: each arm's total against the cheapest conceivable run of the program.
+
+Baseline = the smallest (total time − attributable collector time) over all variants and knob values; an arm's
+overhead is its total over that. It is a lower bound of the true overhead, because the baseline still contains
+whatever collection cost cannot be attributed. Source: Cai, Blackburn, Bond and Maas, "Distilling the Real Cost of
+Production Garbage Collectors", ISPASS 2022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.curves import interval_of
+from ashlar_lab.fit.sweep import REPLICATES, trimmed_mean
+from ashlar_lab.fit.trimmed import Estimate
+
+_COLLECTOR_TIME = "gc_time_ms"
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """One arm's overhead over the lower bound, as a ratio (1.20: at least 20 % goes to memory management)."""
+
+    program: str
+    variant: str
+    value: str | None
+    ratio: Estimate
+    baseline_s: float
+    baseline_arm: str
+    attributed: bool
+
+
+def lower_bounds(experiment: Experiment, cells: Cells, seed: int) -> list[LowerBound]:
+    found: list[LowerBound] = []
+    for program in experiment.programs:
+        found += _of_program(experiment, cells, program.name, seed)
+    return found
+
+
+def _of_program(experiment: Experiment, cells: Cells, program: str, seed: int) -> Sequence[LowerBound]:
+    arms = [(v.name, value) for v in experiment.variants for value in v.values or (None,)]
+    time = {arm: cells.values(experiment.time_metric, program, *arm) for arm in arms}
+    time = {arm: values for arm, values in time.items() if values}
+    if len(time) < 2:
+        return []
+    blocks = sorted(set.intersection(*(set(v) for v in time.values())))
+    if not blocks:
+        return []
+    arms = list(time)
+    collector = {arm: cells.values(_COLLECTOR_TIME, program, *arm, MAIN) for arm in arms}
+    attributed = all(set(blocks) <= set(collector[arm]) for arm in arms)
+    totals = np.array([[time[arm][b] for b in blocks] for arm in arms])
+    gc = np.array([[collector[arm][b] / 1000 if attributed else 0.0 for b in blocks] for arm in arms])
+    n = len(blocks)
+    chosen = np.concatenate([np.arange(n)[None, :], np.random.default_rng(seed).integers(0, n, (REPLICATES, n))])
+    total = trimmed_mean(totals[:, chosen])
+    rest = trimmed_mean(np.maximum(totals - gc, 0)[:, chosen])
+    baseline = rest.min(axis=0)
+    best = arms[int(rest[:, 0].argmin())]
+    ratios = total / np.where(baseline > 0, baseline, np.nan)
+    name = best[0] + (f" {best[1]}" if best[1] is not None else "")
+    return [LowerBound(program, arm[0], arm[1], interval_of(ratios[i], n), float(baseline[0]), name, attributed) for i, arm in enumerate(arms)]

@@ -1,0 +1,164 @@
+"""Paired ratios of every variant to the baseline, the A/A arm's noise floor, and overheads over the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from ashlar_lab.experiment.model import MAIN, TWIN, Experiment
+from ashlar_lab.fit.cells import Cells, common_values
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, geometric_mean, mean_estimate
+from ashlar_lab.store.run import Run
+
+
+@dataclass(frozen=True)
+class Level:
+    """The plain value of a metric in one arm."""
+
+    program: str
+    variant: str
+    value: str | None
+    metric: str
+    mean: Estimate
+    median: float
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One variant against the baseline: below 1 means less of the metric. `at_value` is the shared knob value."""
+
+    program: str
+    variant: str
+    at_value: str | None
+    metric: str
+    ratio: Estimate
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Geometric mean of a variant's ratios over the programs that have one."""
+
+    variant: str
+    metric: str
+    ratio: Estimate
+    programs: int
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """How much more than the best variant of its program, as a fraction: 0.05 is 5 % over the best."""
+
+    program: str
+    variant: str
+    metric: str
+    best: str
+    over: Estimate
+
+
+def metrics_of(experiment: Experiment, runs: Sequence[Run]) -> list[str]:
+    """The metrics worth a column: the measured ones in a fixed order, then the programs' own figures."""
+    present = {m for r in runs if r.block >= 0 for m in r.metrics}
+    told = sorted({m for r in runs for m in r.told})
+    fixed = [experiment.time_metric, "wall_s", "cpu_s", "user_s", "sys_s", "requests_per_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms",
+             "p100_ms", experiment.space_metric, "peak_mib", "peak_rss_mib", "mean_mib", "final_mib", "cgroup_peak_mib",
+             "minor_faults", "major_faults", "instructions", "cycles", "cache_misses", "branch_misses", "dtlb_misses",
+             "involuntary_switches"]
+    ordered = [m for m in dict.fromkeys(fixed) if m in present and m not in told]
+    return ordered + told
+
+
+def levels(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Level]:
+    """Every metric of every arm."""
+    found = []
+    for arm in experiment.arms():
+        if arm.role != MAIN:
+            continue
+        for metric in metrics:
+            values = list(cells.values(metric, arm.program, arm.variant, arm.value).values())
+            if values:
+                found.append(Level(arm.program, arm.variant, arm.value, metric, mean_estimate(values), median(values)))
+    return found
+
+
+def _log_ratios(experiment: Experiment, cells: Cells, metric: str):
+    """(program, variant, knob value, trimmed log-ratio) of every comparison with the baseline that has data."""
+    baseline = experiment.variant(experiment.baseline)
+    for program in experiment.programs:
+        for variant in experiment.variants:
+            if variant.name == baseline.name:
+                continue
+            for value in common_values(variant.values, baseline.values):
+                first = (program.name, variant.name, value if variant.values else None, MAIN)
+                second = (program.name, baseline.name, value if baseline.values else None, MAIN)
+                ratio = cells.log_ratio(metric, first, second)
+                if ratio is not None:
+                    yield program.name, variant.name, value, ratio
+
+
+def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
+    return [Ratio(p, v, k, metric, exp_estimate(t)) for metric in metrics for p, v, k, t in _log_ratios(experiment, cells, metric)]
+
+
+def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Summary]:
+    """Over programs; experiments with a knob are summed up by their curves instead."""
+    if experiment.sweeps() or len(experiment.programs) < 2:
+        return []
+    found = []
+    for metric in metrics:
+        by_variant: dict[str, list[Trimmed]] = {}
+        for _, variant, _, ratio in _log_ratios(experiment, cells, metric):
+            by_variant.setdefault(variant, []).append(ratio)
+        for variant, parts in by_variant.items():
+            mean = geometric_mean(parts)
+            if mean is not None:
+                found.append(Summary(variant, metric, mean, len(parts)))
+    return found
+
+
+def noise(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
+    """The baseline against itself. Whatever differs here is noise, and its size is the noise floor."""
+    baseline = experiment.variant(experiment.baseline)
+    value = baseline.middle_value()
+    found = []
+    for metric in metrics:
+        for program in experiment.programs:
+            ratio = cells.log_ratio(metric, (program.name, baseline.name, value, TWIN), (program.name, baseline.name, value, MAIN))
+            if ratio is not None:
+                found.append(Ratio(program.name, baseline.name, value, metric, exp_estimate(ratio)))
+    return found
+
+
+def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Overhead]:
+    """Each variant over the best of its program; with a knob, each variant at its own best value.
+
+    The best is chosen by trimmed mean and compared by paired ratios, so a variant that ties with the best has an
+    interval around zero. Choosing the minimum favours the lucky one a little; the interval does not correct that.
+    """
+    found = []
+    for metric in metrics:
+        for program in experiment.programs:
+            best_of: dict[str, tuple[float, str | None]] = {}
+            for variant in experiment.variants:
+                means = []
+                for value in variant.values or (None,):
+                    values = list(cells.values(metric, program.name, variant.name, value).values())
+                    if values and min(values) > 0:
+                        means.append((mean_estimate(values).value, value))
+                if means:
+                    best_of[variant.name] = min(means)
+            if len(best_of) < 2:
+                continue
+            best = min(best_of, key=lambda name: best_of[name][0])
+            for name, (_, value) in best_of.items():
+                ratio = cells.log_ratio(metric, (program.name, name, value, MAIN), (program.name, best, best_of[best][1], MAIN))
+                if ratio is not None:
+                    e = exp_estimate(ratio)
+                    found.append(Overhead(program.name, name, metric, best, Estimate(e.value - 1, e.low - 1, e.high - 1, e.n)))
+    return found
+
+
+def noise_floor(found: Sequence[Ratio], metric: str) -> float:
+    """The largest relative difference that the A/A arm alone shows for this metric, as a fraction."""
+    return max((math.exp(abs(math.log(r.ratio.value))) - 1 for r in found if r.metric == metric), default=0.0)

@@ -1,0 +1,1 @@
+"""Start programs and watch them. Nothing else in the lab starts a process."""

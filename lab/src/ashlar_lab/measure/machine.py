@@ -1,0 +1,82 @@
+"""What machine this is: the facts without which a figure means nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+# Two results may be compared only when these agree.
+IDENTITY = ("architecture", "cpu", "cpus", "memory_gib", "kernel", "libc")
+_VERSION_FLAGS = {"ruby": "-v", "python3": "-V", "python": "-V", "node": "-v", "java": "-version", "go": "version"}
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(errors="replace").strip()
+    except OSError:
+        return None
+
+
+def _chosen(text: str | None) -> str | None:
+    found = re.search(r"\[(\w+)\]", text or "")
+    return found[1] if found else text
+
+
+def describe() -> dict[str, object]:
+    """The machine as it is now. Values are None where the machine does not tell."""
+    cpuinfo = _read("/proc/cpuinfo") or ""
+    model = re.search(r"model name\s*:\s*(.+)", cpuinfo)
+    meminfo = re.search(r"MemTotal:\s*(\d+)", _read("/proc/meminfo") or "")
+    return {
+        "architecture": platform.machine(),
+        "cpu": model[1].strip() if model else platform.processor() or None,
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_gib": round(int(meminfo[1]) / 2**20) if meminfo else None,
+        "kernel": platform.release(),
+        "libc": " ".join(platform.libc_ver()),
+        "system": (re.search(r'PRETTY_NAME="?([^"\n]+)', _read("/etc/os-release") or "") or [None, None])[1],
+        "hypervisor": "yes" if re.search(r"^flags.*\bhypervisor\b", cpuinfo, re.M) else "no",
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "unknown: no cpufreq",
+        "transparent_huge_pages": _chosen(_read("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "aslr": _read("/proc/sys/kernel/randomize_va_space"),
+        "swap_kib": int((re.search(r"SwapTotal:\s*(\d+)", _read("/proc/meminfo") or "") or [0, 0])[1]),
+        "load": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def identity(machine: dict[str, object]) -> dict[str, object]:
+    return {key: machine.get(key) for key in IDENTITY}
+
+
+def version_of(executable: str, directory: str | None) -> dict[str, str | None]:
+    """The resolved path of an executable and, for runtimes the lab knows, what it says its version is."""
+    path = shutil.which(executable if "/" not in executable or not directory else str(Path(directory, executable)))
+    flag = _VERSION_FLAGS.get(Path(path or executable).name)
+    said = None
+    if path and flag:
+        try:
+            ran = subprocess.run([path, flag], capture_output=True, text=True, timeout=10)
+            said = (ran.stdout or ran.stderr).strip().splitlines()[0]
+        except (OSError, subprocess.SubprocessError, IndexError):
+            said = None
+    return {"path": os.path.realpath(path) if path else None, "version": said}
+
+
+def package_of(library: str) -> str | None:
+    """The Debian package and version a file belongs to, where dpkg knows."""
+    try:
+        owner = subprocess.run(["dpkg-query", "-S", library], capture_output=True, text=True, timeout=20)
+        name = owner.stdout.partition(":")[0]
+        if owner.returncode or not name:
+            return None
+        version = subprocess.run(["dpkg-query", "-W", "-f=${Version}", name], capture_output=True, text=True, timeout=20)
+        return f"{name} {version.stdout.strip()}"
+    except (OSError, subprocess.SubprocessError):
+        return None

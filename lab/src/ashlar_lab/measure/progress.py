@@ -1,0 +1,78 @@
+"""The progress line: what runs now, how far, how long still."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from statistics import fmean
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn
+
+from ashlar_lab.experiment.model import Arm, Experiment
+from ashlar_lab.store.run import OK, Run
+
+
+class Progress:
+    """Shown on standard error when that is a terminal; in a pipe only failures are printed."""
+
+    def __init__(self, experiment: Experiment, quiet: bool = False):
+        self._experiment = experiment
+        self._console = Console(stderr=True)
+        self._quiet = quiet
+        self._seconds: dict[tuple, list[float]] = defaultdict(list)
+        self._blocks_done: dict[tuple, int] = defaultdict(int)
+        self._bar = Bar(TextColumn("{task.fields[stage]}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
+                        TimeElapsedColumn(), TextColumn("{task.fields[left]}"), TextColumn("[dim]{task.fields[arm]}"),
+                        console=self._console, disable=quiet or not sys.stderr.isatty(), transient=True)
+        self._task = self._bar.add_task("", total=None, stage="starting", left="", arm="")
+
+    def __enter__(self) -> "Progress":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._bar.stop()
+
+    def resumed(self, runs: list[Run]) -> None:
+        for run in runs:
+            self._note(run)
+        self._refresh()
+
+    def starts(self, arm: Arm, stage: str) -> None:
+        self._bar.update(self._task, stage=stage, arm=arm.label())
+
+    def ended(self, arm: Arm, run: Run) -> None:
+        self._note(run)
+        if run.state != OK and not self._quiet:
+            self._console.print(f"[yellow]{run.state}[/]: {arm.label()}: {run.reason}", highlight=False)
+        self._refresh()
+
+    def _note(self, run: Run) -> None:
+        if run.block >= 0:
+            self._blocks_done[run.arm] = max(self._blocks_done[run.arm], run.block + 1)
+        self._seconds[run.arm[:3]].append(run.metrics.get("wall_s", 0.0) + 0.02)
+
+    def _refresh(self) -> None:
+        """Time left: per arm, its mean so far times the blocks it still has to go, at most."""
+        arms = self._experiment.arms()
+        known = [fmean(s) for s in self._seconds.values()]
+        if not known:
+            return
+        total = left = 0.0
+        for arm in arms:
+            seconds = self._seconds.get((arm.program, arm.variant, arm.value))
+            each = fmean(seconds) if seconds else fmean(known)
+            total += each * self._experiment.stop.blocks_max
+            left += each * (self._experiment.stop.blocks_max - self._blocks_done[(arm.program, arm.variant, arm.value, arm.role)])
+        budget = self._experiment.stop.budget_s
+        if budget:
+            left = min(left, max(0.0, budget - (total - left)))
+            total = min(total, budget)
+        self._bar.update(self._task, total=total, completed=total - left, left=f"at most {_clock(left)} left")
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

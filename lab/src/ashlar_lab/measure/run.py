@@ -1,0 +1,182 @@
+"""Carry out one run: a fresh process tree under the launcher, made into a `Run`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from ashlar_lab import variants
+from ashlar_lab.errors import BadInput
+from ashlar_lab.experiment.model import CHECK, Arm, Experiment, Program
+from ashlar_lab.measure import cgroup, figures, launcher, serve
+from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, WRONG_LIBRARY, WRONG_OUTPUT, Run
+
+_PADDING_MAX = 4096
+_TAIL_BYTES = 2000
+
+
+def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expected: str | None) -> Run:
+    """Run `arm` once. `expected` is the checksum its output must have, if that is known."""
+    program, variant = experiment.program(arm.program), experiment.variant(arm.variant)
+    start = variants.start_of(experiment, program, variant, arm.value)
+    padding = random.Random(f"{experiment.seed}:{block}:{position}:padding").randrange(_PADDING_MAX)
+    traced = arm.role == CHECK and not program.server
+    group = cgroup.MemoryGroup()
+    load, started = os.getloadavg()[0], time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    with tempfile.TemporaryDirectory(prefix="ashlar-lab-") as scratch:
+        folder = Path(scratch)
+        # Environment size shifts the stack and with it the speed of a program; drawn anew for every run.
+        environment = {**os.environ, **start.environment, figures.VARIABLE: str(folder / "figures"), "ASHLAR_PADDING": "x" * padding}
+        process = launcher.start(
+            start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
+            directory=program.directory, preload=start.preload, library=start.library, cgroup=group.entry,
+            period_us=int(1e6 / experiment.sample_hz), timeout_s=program.timeout_s, trace=traced,
+            grace_s=program.server.stop_timeout_s if program.server else 0.5,
+        )
+        try:
+            served = serve.drive(process, program.server, folder) if program.server else None
+            process.wait()
+        except BaseException:
+            stop(process)
+            group.close()
+            raise
+        cgroup_peak = group.close()
+        if process.returncode or not (folder / "observed").exists():
+            raise BadInput(f"the launcher could not start {start.command[0]!r}: {_tail(folder / 'errors') or f'exit {process.returncode}'}")
+        seen = launcher.read_observed(folder / "observed")
+        if seen.exec_failed:
+            raise BadInput(f"cannot run {start.command[0]!r} ({arm.label()}): {seen.exec_failed}; check the path, or PATH")
+        if seen.numbers.get("exit") == launcher_failed and "ashlar-launcher:" in _tail(folder / "errors"):
+            raise BadInput(f"cannot run {arm.label()}: {_tail(folder / 'errors')}")
+        told, complaints = figures.read_figures(folder / "figures")
+        checksum = None if program.server or not program.compare_output else output_checksum(folder / "output", program.ignore_lines)
+        errors_tail = _tail(folder / "errors")
+    state, reason = _judge(seen, start.library, checksum, expected, served, traced)
+    metrics = _metrics(seen, cgroup_peak)
+    series = tuple((t / 1e6, kib / 1024, n) for t, kib, n in seen.samples)
+    if served:
+        metrics.update(served.metrics)
+    metrics.update(told)
+    return Run(
+        block=block, position=position, program=arm.program, variant=arm.variant, value=arm.value, role=arm.role, state=state,
+        reason=reason, metrics=metrics, told=tuple(sorted(told)), series=series,
+        pss=tuple((t / 1e6, pss / 1024, private / 1024) for t, pss, private, _, _ in seen.pss),
+        latency_s=tuple(served.latency_s) if served else (), checksum=checksum, mapped=seen.mapped, command=start.command,
+        environment={**start.environment, **({"LD_PRELOAD": start.preload} if start.preload else {})}, padding=padding,
+        errors_tail=errors_tail if state != OK else "", complaints=tuple(complaints), missing=_missing(seen, group.reason),
+        started=started, load=load,
+    )
+
+
+launcher_failed = 125
+
+
+def stop(process: subprocess.Popen) -> None:
+    """End the launcher and, through it, everything it started."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _judge(seen: launcher.Observed, library: str | None, checksum: str | None, expected: str | None, served,
+           traced: bool) -> tuple[str, str]:
+    """The state of a run and one sentence for anything but success."""
+    if seen.timed_out:
+        return TIMED_OUT, "it did not end within its time limit and was killed"
+    if served and served.failure:
+        return CRASHED, served.failure
+    if "signal" in seen.numbers and not (served and seen.numbers["signal"] in (signal.SIGTERM, signal.SIGKILL)):
+        number = int(seen.numbers["signal"])
+        return CRASHED, f"it was ended by signal {number} ({signal.Signals(number).name})"
+    if seen.numbers.get("exit", 0) and not served:
+        return CRASHED, f"it ended with exit status {int(seen.numbers['exit'])}"
+    # Only a traced run is looked at in the moment it ends. In a timed run the maps are read now and then, so
+    # a short one may have ended unseen.
+    watched = seen.numbers.get("wall_ns", 0) > 1e9
+    if library and not seen.mapped and ((traced and seen.traced) or watched):
+        return WRONG_LIBRARY, f"{library} was in no process's maps: the preload did nothing (static binary, or a file that cannot load)"
+    if expected and checksum and checksum != expected:
+        return WRONG_OUTPUT, "its output differs from the baseline's"
+    return OK, ""
+
+
+def _metrics(seen: launcher.Observed, cgroup_peak: float | None) -> dict[str, float]:
+    n = seen.numbers
+    metrics = {
+        "wall_s": n.get("wall_ns", 0) / 1e9,
+        "user_s": n.get("user_us", 0) / 1e6,
+        "sys_s": n.get("sys_us", 0) / 1e6,
+        "cpu_s": (n.get("user_us", 0) + n.get("sys_us", 0)) / 1e6,
+        "peak_rss_mib": n.get("max_rss_kb", 0) / 1024,
+        "minor_faults": n.get("minor_faults", 0),
+        "major_faults": n.get("major_faults", 0),
+        "voluntary_switches": n.get("voluntary_switches", 0),
+        "involuntary_switches": n.get("involuntary_switches", 0),
+        "processes": max(1.0, n.get("processes_max", 1)),
+        "left_behind": n.get("left_behind", 0),
+        "sampling_s": n.get("launcher_us", 0) / 1e6,
+    }
+    metrics.update(seen.counters)
+    if cgroup_peak is not None:
+        metrics["cgroup_peak_mib"] = cgroup_peak
+    pss_peak = max((pss for _, pss, _, _, _ in seen.pss), default=0) / 1024
+    # Of one process the kernel's high-water mark is exact. Of a tree it sees only the largest process,
+    # and a sum of RSS counts shared pages several times; there the sampled sum of PSS stands.
+    metrics["peak_mib"] = metrics["peak_rss_mib"] if metrics["processes"] <= 1 else max(metrics["peak_rss_mib"], pss_peak)
+    if len(seen.samples) >= 2:
+        metrics["mean_mib"] = _time_weighted_mean(seen.samples) / 1024
+        metrics["final_mib"] = seen.samples[-1][1] / 1024
+    return metrics
+
+
+def _time_weighted_mean(samples: list[tuple[int, int, int]]) -> float:
+    area = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in zip(samples, samples[1:]))
+    return area / (samples[-1][0] - samples[0][0])
+
+
+def _missing(seen: launcher.Observed, cgroup_reason: str) -> dict[str, str]:
+    reasons = {"No such file or directory": "this CPU (or virtual machine) offers no such counter",
+               "Permission denied": "perf_event_paranoid forbids it", "Operation not permitted": "the sandbox forbids perf_event_open",
+               "Function not implemented": "the kernel has no perf events", "Operation not supported": "this CPU offers no such counter"}
+    missing = {name: reasons.get(why, why) for name, why in seen.missing_counters.items()}
+    if cgroup_reason:
+        missing["cgroup_peak_mib"] = cgroup_reason
+    return missing
+
+
+def output_checksum(path: Path, ignore_lines: tuple[str, ...]) -> str:
+    """SHA-256 of what the program wrote to standard output, lines matching a pattern left out."""
+    digest = hashlib.sha256()
+    if not path.exists():
+        return digest.hexdigest()
+    patterns = [re.compile(p.encode()) for p in ignore_lines]
+    with path.open("rb") as file:
+        if not patterns:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+        else:
+            for line in file:
+                if not any(p.search(line) for p in patterns):
+                    digest.update(line)
+    return digest.hexdigest()
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            return file.read().decode(errors="replace").strip()
+    except OSError:
+        return ""

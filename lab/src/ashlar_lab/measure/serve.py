@@ -1,0 +1,3 @@
+"""placeholder"""
+def drive(process, server, folder):
+    raise NotImplementedError

@@ -1,0 +1,175 @@
+"""Which pictures an experiment gets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.fit.analysis import Analysis
+from ashlar_lab.report import units
+from ashlar_lab.report.svg import Chart
+from ashlar_lab.store.run import OK, Run
+
+_FAINT_RUNS, _POINTS = 8, 160
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with the file name it is exported under and the sentence that goes with it."""
+
+    name: str
+    chart: Chart
+    caption: str
+    wide: bool = True
+
+
+def figures(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) -> list[Figure]:
+    """All charts, the most telling first."""
+    found: list[Figure] = []
+    if not experiment.sweeps():
+        for metric in dict.fromkeys((experiment.time_metric, experiment.space_metric)):
+            found += _ratio_chart(experiment, analysis, metric)
+    for program in experiment.programs if experiment.sweeps() else ():
+        found += _curve_chart(experiment, analysis, program.name)
+        found += _advantage_chart(experiment, analysis, program.name)
+    for program in experiment.programs:
+        found += _memory_over_time(experiment, runs, program.name)
+    return found
+
+
+def _ratio_chart(experiment: Experiment, analysis: Analysis, metric: str) -> list[Figure]:
+    contenders = [(i, v.name) for i, v in enumerate(experiment.variants) if v.name != experiment.baseline]
+    rows: list[tuple[str, list]] = []
+    for program in experiment.programs:
+        row = [(i, name, analysis.ratio(program.name, name, metric)) for i, name in contenders]
+        rows.append((program.name, [r for r in row if r[2] is not None]))
+    summary = {s.variant: s.ratio for s in analysis.summaries if s.metric == metric}
+    if summary:
+        rows.append(("geometric mean", [(i, n, summary[n]) for i, n in contenders if n in summary]))
+    marks = [e for _, row in rows for _, _, e in row]
+    if not marks:
+        return []
+    ends = [v for e in marks for v in (e.low, e.high) if 0.05 < v < 20] + [e.value for e in marks] + [1.0]
+    low, high = min(ends) / 1.04, max(ends) * 1.04
+    each = 16 * max(1, len(contenders)) + 10
+    label = max(len(name) for name, _ in rows)
+    chart = Chart((low, high), (len(rows), 0), title=f"{units.title(metric, False)} relative to {experiment.baseline}",
+                  x_title="ratio; left of 1 is less", height=96 + each * len(rows), left=min(240, 24 + 7 * label), log_x=True)
+    chart.vertical(1.0)
+    for index, name in contenders:
+        chart.legend(name, index)
+    for r, (name, row) in enumerate(rows):
+        chart.row(name, r + 0.5)
+        for k, (index, variant, e) in enumerate(row):
+            y = r + (k + 1) / (len(row) + 1)
+            chart.whisker(e.low, e.high, y, index)
+            chart.point(e.value, y, index, f"{name}: {variant} {units.interval(e)} of {experiment.baseline}, {e.n} blocks")
+    caption = (f"{units.title(metric, False)} of each variant divided by {experiment.baseline}'s in the same block: "
+               "20 % trimmed mean with its 95 % interval.")
+    return [Figure(f"ratio-{metric}", chart, caption)]
+
+
+def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> list[Figure]:
+    """Space across, time up: the nearer to the lower left, the better."""
+    curves = {c.variant: c for c in analysis.curves if c.program == program}
+    fixed = [(i, v.name, analysis.level(program, v.name, experiment.space_metric), analysis.level(program, v.name, experiment.time_metric))
+             for i, v in enumerate(experiment.variants) if not v.values]
+    fixed = [f for f in fixed if f[2] and f[3]]
+    if not curves:
+        return []
+    points = [p for c in curves.values() for p in c.points]
+    spaces = [p.space.value for p in points] + [s.mean.value for _, _, s, _ in fixed]
+    times = [p.time.value for p in points] + [t.mean.value for *_, t in fixed]
+    times += [p.time.high for p in points if math.isfinite(p.time.high) and p.time.high < 2 * max(times)]
+    chart = Chart((min(spaces) * 0.94, max(spaces) * 1.05), (min(0.9 * min(times), 0.0 if min(times) < 0.25 * max(times) else math.inf), max(times) * 1.05),
+                  title=f"{program}: time against space", x_title=units.title(experiment.space_metric), y_title=units.title(experiment.time_metric), height=460)
+    for index, variant in enumerate(experiment.variants):
+        curve = curves.get(variant.name)
+        if not curve:
+            continue
+        chart.legend(f"{variant.name}" + ("" if curve.form == "model" else " (envelope)"), index)
+        top = chart.y.bounds[1]
+        chart.band(curve.grid_space, [min(v, top) for v in curve.grid_low], [min(v, top) for v in curve.grid_high], index)
+        chart.line(list(zip(curve.grid_space, (min(v, top) for v in curve.grid_time))), index, dashed=curve.form != "model")
+        for p in curve.points:
+            if math.isfinite(p.time.high):
+                chart.cross((p.space.low, p.space.high), (p.time.low, min(p.time.high, top)), (p.space.value, p.time.value), index)
+            chart.point(p.space.value, p.time.value, index, f"{variant.name} {variant.knob}={p.value}: {units.number(p.space.value)} "
+                        f"{units.unit(experiment.space_metric)}, {units.number(p.time.value)} {units.unit(experiment.time_metric)}")
+        for p in (curve.points[0], curve.points[-1]):
+            chart.note(p.space.value, p.time.value, f"{variant.knob}={p.value}", index)
+    for index, name, space, time in fixed:
+        chart.legend(name, index)
+        chart.point(space.mean.value, time.mean.value, index, f"{name}: no knob", size=6)
+    forms = "Lines are the fitted model" if all(c.form == "model" for c in curves.values()) else \
+        "Full lines are the fitted model, broken lines the monotone envelope where the model was rejected"
+    return [Figure(f"curves-{_file_name(program)}", chart, f"{forms}; bands and crosses are 95 % block-bootstrap intervals. Lower left is better.")]
+
+
+def _advantage_chart(experiment: Experiment, analysis: Analysis, program: str) -> list[Figure]:
+    """Time ratio at equal space, over the space that both curves cover."""
+    own = [c for c in analysis.comparisons if c.program == program and c.time_ratios]
+    ratios = [a.ratio for c in own for a in c.time_ratios]
+    ratios = [r for r in ratios if math.isfinite(r.value)]
+    if not ratios:
+        return []
+    ends = [1.0] + [v for r in ratios for v in (r.value, r.low, r.high) if 0.02 < v < 50]
+    spaces = [a.place for c in own for a in c.time_ratios]
+    chart = Chart((min(spaces) * 0.97, max(spaces) * 1.03), (min(ends) * 0.94, max(ends) * 1.06), title=f"{program}: time ratio to {experiment.baseline} at equal space",
+                  x_title=units.title(experiment.space_metric), y_title="time ratio", height=320)
+    chart.line([(min(spaces), 1.0), (max(spaces), 1.0)], [v.name for v in experiment.variants].index(experiment.baseline), dashed=True)
+    for c in own:
+        index = [v.name for v in experiment.variants].index(c.first)
+        chart.legend(c.first, index)
+        at = [a for a in c.time_ratios if math.isfinite(a.ratio.value)]
+        bounded = [a for a in at if math.isfinite(a.ratio.high)]
+        chart.band([a.place for a in bounded], [max(a.ratio.low, chart.y.bounds[0]) for a in bounded], [min(a.ratio.high, chart.y.bounds[1]) for a in bounded], index)
+        chart.line([(a.place, a.ratio.value) for a in at], index)
+        for a in at:
+            chart.point(a.place, a.ratio.value, index, f"at {a.place:.0f} MiB: {units.interval(a.ratio)}")
+    return [Figure(f"advantage-{_file_name(program)}", chart, "Below 1 the variant is faster in the same memory. Drawn only where both were measured.")]
+
+
+def _memory_over_time(experiment: Experiment, runs: Sequence[Run], program: str) -> list[Figure]:
+    chosen: dict[str, list[Run]] = {}
+    for variant in experiment.variants:
+        value = variant.middle_value()
+        own = [r for r in runs if r.arm == (program, variant.name, value, MAIN) and r.block >= 0 and r.state == OK and len(r.series) > 1]
+        if own:
+            chosen[variant.name] = own
+    if not chosen:
+        return []
+    end = max(r.series[-1][0] for own in chosen.values() for r in own)
+    top = max(m for own in chosen.values() for r in own for _, m, _ in r.series)
+    many = len(experiment.programs) > 1
+    chart = Chart((0, end), (0, top * 1.05), title=f"{program}: memory over time", x_title="seconds since start", y_title="RSS (MiB)",
+                  width=480 if many else 720, height=300 if many else 380)
+    for index, variant in enumerate(experiment.variants):
+        own = chosen.get(variant.name)
+        if not own:
+            continue
+        value = variant.middle_value()
+        chart.legend(variant.name + (f" {variant.knob}={value}" if value else ""), index)
+        middle = median(r.metrics["wall_s"] for r in own)
+        typical = min(own, key=lambda r: abs(r.metrics["wall_s"] - middle))
+        for run in own[:_FAINT_RUNS]:
+            if run is not typical:
+                chart.line(_thinned(run.series), index, faint=True)
+        chart.line(_thinned(typical.series), index)
+    caption = "Resident memory of the whole process tree; the strong line is the run with the middle wall time, faint lines are other runs."
+    return [Figure(f"memory-{_file_name(program)}", chart, caption, wide=not many)]
+
+
+def _thinned(series: Sequence[tuple[float, float, int]]) -> list[tuple[float, float]]:
+    """At most `_POINTS` points, keeping the highest reading of each stretch so that peaks stay."""
+    if len(series) <= _POINTS:
+        return [(t, m) for t, m, _ in series]
+    step = math.ceil(len(series) / _POINTS)
+    return [max(((t, m) for t, m, _ in series[i:i + step]), key=lambda p: p[1]) for i in range(0, len(series), step)]
+
+
+def _file_name(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-") or "program"

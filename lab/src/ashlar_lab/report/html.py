@@ -1,0 +1,25 @@
+"""One self-contained page: no request leaves it, light and dark, narrow and wide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+
+from ashlar_lab.report import palette, units
+from ashlar_lab.report.page import Page
+
+_FOLDER = Path(__file__).parent
+
+
+def render(page: Page) -> str:
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["number"] = units.number
+    environment.filters["unit_title"] = units.title
+    chart_css = palette.css(palette.LIGHT) + "@media (prefers-color-scheme: dark){" + palette.css(palette.DARK) + "}"
+    e = page.experiment
+    run_metrics = list(dict.fromkeys([e.time_metric, "wall_s", "cpu_s", e.space_metric, "peak_rss_mib", "mean_mib"]))
+    return environment.get_template("page.html.j2").render(
+        page=page, style=(_FOLDER / "page.css").read_text(), chart_css=chart_css, run_metrics=run_metrics,
+        drawings=[(f, f.chart.render()) for f in page.figures],
+    )

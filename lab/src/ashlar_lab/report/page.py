@@ -1,0 +1,77 @@
+"""The report as content: what is said, shown and listed, before it takes a form."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ashlar_lab.experiment.model import Experiment
+from ashlar_lab.fit.analysis import Analysis
+from ashlar_lab.report import charts, words
+from ashlar_lab.report.charts import Figure
+from ashlar_lab.report.tables import Table, tables
+from ashlar_lab.store.run import Run
+
+
+@dataclass(frozen=True)
+class Page:
+    """All parts of a report in reading order."""
+
+    title: str
+    note: str
+    facts: str
+    verdict: tuple[str, ...]
+    warnings: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    tables: tuple[Table, ...]
+    runs: tuple[Run, ...]
+    machine: tuple[tuple[str, str], ...]
+    commands: tuple[tuple[str, str], ...]
+    experiment: Experiment
+    analysis: Analysis
+
+
+def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: Analysis) -> Page:
+    blocks = f"{analysis.blocks} block{'s' if analysis.blocks != 1 else ''}"
+    facts = (f"{len(experiment.programs)} program{'s' if len(experiment.programs) != 1 else ''}, {len(experiment.variants)} variants, "
+             f"{blocks}, {analysis.runs} runs, seed {experiment.seed}, {machine.get('time', 'time unknown')}")
+    return Page(
+        title=experiment.title or experiment.name,
+        note=experiment.note,
+        facts=facts,
+        verdict=tuple(words.verdict(experiment, analysis)),
+        warnings=tuple(words.warnings(experiment, runs, analysis)),
+        figures=tuple(charts.figures(experiment, runs, analysis)),
+        tables=tuple(tables(experiment, analysis)),
+        runs=tuple(runs),
+        machine=tuple(_machine_rows(machine)) + tuple(("not measured", m.removeprefix("Not measured: ")) for m in words.missing(runs)),
+        commands=tuple(_commands(experiment, runs)),
+        experiment=experiment,
+        analysis=analysis,
+    )
+
+
+def _machine_rows(machine: dict):
+    for key, value in machine.items():
+        if key != "contenders" and value is not None:
+            yield key.replace("_", " "), str(value)
+    for name, found in machine.get("contenders", {}).items():
+        told = []
+        for executable in found["executables"].values():
+            told.append(executable["version"] or (executable["path"] or "").rpartition("/")[2])
+        if found.get("package") or found.get("library"):
+            told.append(found.get("package") or found["library"].rpartition("/")[2])
+        yield f"variant {name}", "; ".join(dict.fromkeys(t for t in told if t)) or "–"
+
+
+def _commands(experiment: Experiment, runs: Sequence[Run]):
+    """The command line of each arm, environment included, as one could type it."""
+    seen = set()
+    for run in runs:
+        if run.arm[:3] in seen:
+            continue
+        seen.add(run.arm[:3])
+        environment = " ".join(f"{k}={shlex.quote(v)}" for k, v in run.environment.items())
+        label = f"{run.program} · {run.variant}" + (f" · {experiment.variant(run.variant).knob}={run.value}" if run.value is not None else "")
+        yield label, f"{environment} {shlex.join(run.command)}".strip()

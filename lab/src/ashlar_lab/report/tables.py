@@ -1,0 +1,217 @@
+"""The tables, as plain rows of text, ready for any form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ashlar_lab.experiment.model import Experiment
+from ashlar_lab.fit.analysis import Analysis
+from ashlar_lab.fit.trimmed import Estimate
+from ashlar_lab.report import units
+
+_SUMMARY = ("requests_per_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A heading row and body rows; the first column is a label, the others are right-aligned."""
+
+    name: str
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def tables(experiment: Experiment, analysis: Analysis) -> list[Table]:
+    found = []
+    if len(experiment.variants) > 1 and not experiment.sweeps() and len(experiment.programs) > 1:
+        found += [t for m in _headline_metrics(experiment, analysis) if (t := _ratios_by_program(experiment, analysis, m))]
+    for program in experiment.programs:
+        found += _program_tables(experiment, analysis, program.name)
+    if len(experiment.variants) > 1:
+        found += [t for m in (experiment.space_metric, experiment.time_metric) if (t := _overheads(experiment, analysis, m))]
+        bounds = lower_bound_table(experiment, analysis)
+        found += [bounds] if bounds else []
+    noise = _noise(experiment, analysis)
+    return found + ([noise] if noise else [])
+
+
+def _headline_metrics(experiment: Experiment, analysis: Analysis) -> list[str]:
+    chosen = experiment.figures or ("gc_count", "gc_time_ms", "pause_ms_max", "live_bytes")
+    told = [m for m in chosen if m in analysis.metrics]
+    served = [m for m in ("requests_per_s", "p99_ms") if m in analysis.metrics]
+    return list(dict.fromkeys([experiment.time_metric, "wall_s", experiment.space_metric, *served, *told]))
+
+
+def _ratios_by_program(experiment: Experiment, analysis: Analysis, metric: str) -> Table | None:
+    """Rows are programs, columns variants: the baseline's value, then ratios to it."""
+    others = [v.name for v in experiment.variants if v.name != experiment.baseline]
+    rows = []
+    for program in experiment.programs:
+        base = analysis.level(program.name, experiment.baseline, metric)
+        ratios = [analysis.ratio(program.name, name, metric) for name in others]
+        if base or any(ratios):
+            rows.append((program.name, units.number(base.mean.value) if base else "–", *(units.interval(r) for r in ratios)))
+    if not rows:
+        return None
+    sums = {s.variant: s.ratio for s in analysis.summaries if s.metric == metric}
+    if sums:
+        rows.append(("geometric mean", "", *(units.interval(sums.get(name)) for name in others)))
+    less = "more is better" if units.more_is_better(metric) else "less is better"
+    return Table(f"ratios-{metric}", f"{units.title(metric)}: ratio to {experiment.baseline}",
+                 ("", experiment.baseline, *others), tuple(rows), f"20 % trimmed means of paired ratios with 95 % intervals; {less}.")
+
+
+def _program_tables(experiment: Experiment, analysis: Analysis, program: str) -> list[Table]:
+    if experiment.sweeps():
+        return [_sweep_table(experiment, analysis, program), *_curve_tables(experiment, analysis, program)]
+    found = []
+    base = experiment.variant(experiment.baseline)
+    others = [v for v in experiment.variants if v.name != base.name]
+    metrics = [m for m in analysis.metrics if analysis.level(program, base.name, m)]
+    if len(others) > 1 or not others:
+        rows = []
+        for metric in metrics:
+            row = [units.title(metric)]
+            for variant in experiment.variants:
+                level = analysis.level(program, variant.name, metric)
+                row.append(units.number(level.mean.value) if level else "–")
+            rows.append(tuple(row))
+        return [Table(f"values-{program}", program, ("", *(v.name for v in experiment.variants)), tuple(rows), "20 % trimmed means over blocks.")]
+    for variant in others:
+        rows = []
+        for metric in metrics:
+            ratio = analysis.ratio(program, variant.name, metric)
+            level, reference = analysis.level(program, variant.name, metric), analysis.level(program, base.name, metric)
+            rows.append((units.title(metric), units.number(level.mean.value) if level else "–",
+                         units.number(reference.mean.value), improvement(ratio, metric)))
+        found.append(Table(f"values-{program}-{variant.name}", program, ("", variant.name, base.name, "Improvement"), tuple(rows),
+                           "Improvement above 1.00x favours " + variant.name + "; 95 % interval in parentheses."))
+    return found
+
+
+def improvement(e: Estimate | None, metric: str) -> str:
+    """`1.09x (1.05–1.13)`: above 1 favours the variant, whichever direction of the metric is the good one."""
+    if e is None:
+        return "–"
+    better = (e.value, e.low, e.high) if units.more_is_better(metric) else (1 / e.value, 1 / e.high, 1 / e.low if e.low > 0 else float("inf"))
+    value, low, high = (f"{v:.2f}" if v < 1000 else "∞" for v in better)
+    return f"{value}x" if high == "∞" else f"{value}x ({low}–{high})"
+
+
+def _sweep_table(experiment: Experiment, analysis: Analysis, program: str) -> Table:
+    """Time and space of every variant at every knob value, as the points of the curves."""
+    values = list(dict.fromkeys(v for variant in experiment.variants for v in variant.values))
+    knobs = " / ".join(dict.fromkeys(v.knob for v in experiment.variants if v.knob))
+    rows = []
+    for value in values:
+        row = [value]
+        for variant in experiment.variants:
+            own = value if variant.values else None
+            time, space = (analysis.level(program, variant.name, m, own) for m in (experiment.time_metric, experiment.space_metric))
+            row.append(f"{units.number(time.mean.value)} / {units.number(space.mean.value)}" if time and space else "–")
+        rows.append(tuple(row))
+    heading = f"{units.title(experiment.time_metric)} / {units.title(experiment.space_metric)}"
+    return Table(f"sweep-{program}", f"{program}: {heading} at each {knobs}", (knobs, *(v.name for v in experiment.variants)), tuple(rows),
+                 "20 % trimmed means over blocks. Equal knob values are not equal costs: compare the curves.")
+
+
+def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> list[Table]:
+    """Parameters of the curves, then every comparison with the baseline."""
+    found = []
+    rows = []
+    for c in (c for c in analysis.curves if c.program == program):
+        fit = "model" if c.form == "model" else f"envelope: {c.reason}"
+        p = "–" if c.p_value is None else (f"{c.p_value:.2g}" if c.p_value >= 1e-4 else "<0.0001")
+        rows.append((c.variant, *(_value(getattr(c, k)) for k in "abc"), p, fit))
+    if rows:
+        found.append(Table(f"parameters-{program}", f"{program}: the curves (time − a)(space − c) = b",
+                           ("", "a: time without collection (s)", "b: cost of collecting (s·MiB)", "c: least space (MiB)", "lack-of-fit p", "form"), tuple(rows),
+                           "95 % block-bootstrap intervals. Parameters are given only where the model stands."))
+    for c in (c for c in analysis.comparisons if c.program == program):
+        rows = [(f"time at {a.place:.0f} MiB", units.interval(a.ratio)) for a in c.time_ratios]
+        rows += [(f"space at {units.number(a.place)} s", units.interval(a.ratio)) for a in c.space_ratios]
+        if c.area:
+            rows.append(("mean time ratio over the common space", units.interval(c.area)))
+        if c.delta_a:
+            rows.append(("Δa (s)", _value(c.delta_a)))
+        if c.delta_c:
+            rows.append(("Δc (MiB)", _value(c.delta_c)))
+        if c.overlap:
+            rows += [("probability of being faster at every common space", probability(c.better)),
+                     ("the same by at least 2 %", probability(c.better_by_margin)),
+                     ("probability of being slower at every common space", probability(c.worse)),
+                     ("probability that the curves cross", probability(c.cross))]
+        if c.crossing:
+            rows.append(("they cross between (MiB)", f"{c.crossing[0]:.0f} and {c.crossing[1]:.0f}"))
+        if rows:
+            found.append(Table(f"comparison-{program}-{c.first}", f"{program}: {c.first} relative to {c.second}", ("", "ratio or value"), tuple(rows),
+                               (c.note + ". " if c.note else "") + "Only where both were measured; below 1 favours " + c.first + "."))
+    return found
+
+
+def probability(share: float) -> str:
+    """A share of bootstrap replicates; never a certainty."""
+    return ">0.99" if share > 0.99 else "<0.01" if share < 0.01 else f"{share:.2f}"
+
+
+def _value(e: Estimate | None) -> str:
+    if e is None:
+        return "–"
+    return f"{units.number(e.value)} [{units.number(e.low)}, {units.number(e.high)}]"
+
+
+def lower_bound_table(experiment: Experiment, analysis: Analysis) -> Table | None:
+    """Rows are programs, or knob values of a program; columns variants."""
+    if not analysis.lower_bounds:
+        return None
+    rows = []
+    for program in experiment.programs:
+        own = {(b.variant, b.value): b for b in analysis.lower_bounds if b.program == program.name}
+        values = list(dict.fromkeys(b.value for b in own.values() if b.value is not None)) or [None]
+        for value in values:
+            label = program.name if value is None else f"{program.name} at {value}"
+            cells = [own.get((v.name, value if v.values else None)) for v in experiment.variants]
+            rows.append((label, *(units.interval(b.ratio) if b else "–" for b in cells)))
+    how = ("totals minus the collector time that programs reported" if all(b.attributed for b in analysis.lower_bounds)
+           else "the fastest total, as programs did not all report gc_time_ms: a weaker bound")
+    return Table("lower-bound", f"{units.title(experiment.time_metric, False)} over the lower bound", ("", *(v.name for v in experiment.variants)), tuple(rows),
+                 f"At least this many times the cost of the program without memory management. Baseline per program: the least of {how}.")
+
+
+def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table | None:
+    rows = []
+    for program in experiment.programs:
+        own = {o.variant: o for o in analysis.overheads if o.program == program.name and o.metric == metric}
+        if own:
+            rows.append((program.name, *(_over(own.get(v.name)) for v in experiment.variants)))
+    if not rows:
+        return None
+    at = ", each at its own best knob value" if experiment.sweeps() else ""
+    return Table(f"overhead-{metric}", f"{units.title(metric, False)}: overhead over the best variant{at}",
+                 ("", *(v.name for v in experiment.variants)), tuple(rows), "Per program; +0 % is the best. 95 % interval in brackets.")
+
+
+def _over(o) -> str:
+    if o is None:
+        return "–"
+    if o.variant == o.best:
+        return "+0 %"
+    if o.over.n < 2:
+        return units.percent(o.over.value)
+    return f"{units.percent(o.over.value)} [{units.percent(o.over.low)}, {units.percent(o.over.high)}]"
+
+
+def _noise(experiment: Experiment, analysis: Analysis) -> Table | None:
+    metrics = [m for m in (experiment.time_metric, "wall_s", experiment.space_metric, "mean_mib") if any(r.metric == m for r in analysis.noise)]
+    metrics = list(dict.fromkeys(metrics))
+    if not metrics:
+        return None
+    rows = []
+    for program in experiment.programs:
+        own = {r.metric: r.ratio for r in analysis.noise if r.program == program.name}
+        rows.append((program.name, *(units.interval(own.get(m)) for m in metrics)))
+    return Table("noise", f"A/A arm: {experiment.baseline} against itself", ("", *(units.title(m, False) for m in metrics)), tuple(rows),
+                 "Whatever differs from 1 here is noise.")

@@ -1,0 +1,96 @@
+"""How a metric is called and how its values are written. The unit is the end of the metric's name."""
+
+from __future__ import annotations
+
+import math
+
+from ashlar_lab.fit.trimmed import Estimate
+
+TITLES = {
+    "cpu_s": "CPU time", "wall_s": "Wall time", "user_s": "User time", "sys_s": "System time", "peak_mib": "Peak memory",
+    "peak_rss_mib": "Peak RSS", "mean_mib": "Mean memory", "final_mib": "Final memory", "cgroup_peak_mib": "Cgroup peak",
+    "minor_faults": "Minor faults", "major_faults": "Major faults", "instructions": "Instructions", "cycles": "Cycles",
+    "cache_misses": "Cache misses", "branch_misses": "Branch misses", "dtlb_misses": "TLB misses",
+    "involuntary_switches": "Preemptions", "requests_per_s": "Requests", "p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99",
+    "p999_ms": "p99.9", "p100_ms": "p100", "gc_count": "Collections", "gc_time_ms": "Collector time",
+    "pause_ms_max": "Longest pause", "live_bytes": "Live bytes",
+}
+_UNITS = {"s": "s", "ms": "ms", "us": "µs", "ns": "ns", "mib": "MiB", "kib": "KiB", "bytes": "bytes"}
+
+
+def unit(metric: str) -> str:
+    if metric.endswith("_per_s"):
+        return "1/s"
+    for part in reversed(metric.split("_")):
+        if part in _UNITS:
+            return _UNITS[part]
+        if part not in ("max", "min", "mean", "total"):
+            break
+    return ""
+
+
+def title(metric: str, with_unit: bool = True) -> str:
+    """A heading such as `Peak memory (MiB)`."""
+    name = TITLES.get(metric)
+    if name is None:
+        words = [w for w in metric.split("_") if w not in _UNITS]
+        name = " ".join(words).capitalize() or metric
+    return f"{name} ({unit(metric)})" if with_unit and unit(metric) else name
+
+
+def in_sentence(metric: str) -> str:
+    """The name inside a sentence: `peak memory`, but `CPU time`."""
+    name = title(metric, False)
+    return name if name[:2].isupper() else name[:1].lower() + name[1:]
+
+
+def more_is_better(metric: str) -> bool:
+    return metric.endswith("_per_s")
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, thousands as k, M, G; never scientific notation."""
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    size = abs(value)
+    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if size >= limit:
+            return f"{value / (1e3 if letter == 'k' else limit):.4g}{letter}"
+    if size >= 100:
+        return f"{value:.0f}" if value == int(value) else f"{value:.1f}"
+    if size >= 10:
+        return f"{value:.2f}".rstrip("0").rstrip(".") if value == int(value) else f"{value:.2f}"
+    if size == 0:
+        return "0"
+    return f"{value:.0f}" if value == int(value) else (f"{value:.3f}" if size >= 0.01 else f"{value:.2g}")
+
+
+def ratio(value: float | None, digits: int = 2) -> str:
+    if value is None or math.isnan(value):
+        return "–"
+    return "∞" if math.isinf(value) else f"{value:.{digits}f}"
+
+
+def digits(e: Estimate) -> int:
+    """Decimals that an interval of this width deserves."""
+    return 3 if e.high - e.low < 0.05 else 2
+
+
+def interval(e: Estimate | None) -> str:
+    """`0.82 [0.79, 0.85]`; one run has no interval and says so."""
+    if e is None:
+        return "–"
+    if not math.isfinite(e.high):
+        return f"{ratio(e.value)} [one run]"
+    d = digits(e)
+    return f"{ratio(e.value, d)} [{ratio(e.low, d)}, {ratio(e.high, d)}]"
+
+
+def percent(fraction: float, signed: bool = True) -> str:
+    if not math.isfinite(fraction):
+        return "∞ %"
+    size = abs(fraction) * 100
+    text = f"{fraction * 100:{'+' if signed else ''}.{0 if size >= 9.5 else 1}f} %"
+    return text.replace("-0.0", "0.0")

@@ -1,0 +1,234 @@
+"""The verdict and the warnings, in plain sentences that carry their uncertainty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ashlar_lab.experiment.model import Experiment
+from ashlar_lab.fit.analysis import Analysis
+from ashlar_lab.fit.ratios import noise_floor
+from ashlar_lab.fit.trimmed import Estimate
+from ashlar_lab.report import units
+from ashlar_lab.store.run import OK, Run
+
+
+def verdict(experiment: Experiment, analysis: Analysis) -> list[str]:
+    """One sentence per variant and question, the baseline being the measure."""
+    if not analysis.runs:
+        return ["Nothing was measured yet."]
+    if len(experiment.variants) == 1:
+        return _single(experiment, analysis)
+    if analysis.curves:
+        return _curve_sentences(experiment, analysis) + _misled_sentences(experiment, analysis)
+    return _ratio_sentences(experiment, analysis)
+
+
+def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
+    """Which curve wins, by how much, and which models fell."""
+    found = []
+    for c in analysis.comparisons:
+        head = f"{c.program}: " if len(experiment.programs) > 1 else ""
+        found.append(head + _winner(experiment, c))
+        if c.delta_c and c.delta_c.excludes(0.0):
+            word = "less" if c.delta_c.value < 0 else "more"
+            found.append(f"{head}{c.first}'s least space is {abs(c.delta_c.value):.0f} MiB {word} ({abs(_near(c.delta_c)):.0f} to {abs(_far(c.delta_c)):.0f}): live data is the same, so this is fragmentation.")
+        if c.delta_a:
+            if c.delta_a.excludes(0.0):
+                word = "less" if c.delta_a.value < 0 else "more"
+                found.append(f"{head}Without collection {c.first} would take {units.number(abs(c.delta_a.value))} s {word} ({units.number(abs(_near(c.delta_a)))} to {units.number(abs(_far(c.delta_a)))}).")
+            else:
+                found.append(f"{head}No difference in the time without collection is shown (Δa {units.number(c.delta_a.value)} s, {units.number(c.delta_a.low)} to {units.number(c.delta_a.high)}).")
+    for curve in analysis.curves:
+        if curve.form != "model":
+            found.append(f"The space-time model is rejected for {curve.variant} on {curve.program}: {curve.reason}. Its curve is the monotone envelope of the points, and no parameters are given.")
+    return found
+
+
+def _winner(experiment: Experiment, c) -> str:
+    from ashlar_lab.report.tables import probability
+
+    time = units.in_sentence(experiment.time_metric)
+    if not c.overlap:
+        return f"{c.note}; at equal space they cannot be compared." + _space_sentence(c)
+    where = f"between {c.overlap[0]:.0f} and {c.overlap[1]:.0f} MiB"
+    mean = f"On average over that range it takes {_short(c.area)} of {c.second}'s {time}." if c.area else ""
+    if c.better >= 0.95:
+        judged = f"{c.first} beats {c.second} at every space {where} (probability {probability(c.better)}; by 2 % or more everywhere: {probability(c.better_by_margin)})."
+    elif c.worse >= 0.95:
+        judged = f"{c.first} loses to {c.second} at every space {where} (probability {probability(c.worse)}; by 2 % or more everywhere: {probability(c.worse_by_margin)})."
+    elif c.cross >= 0.5 and c.crossing:
+        judged = (f"The curves of {c.first} and {c.second} cross, probably between {c.crossing[0]:.0f} and {c.crossing[1]:.0f} MiB (probability {probability(c.cross)}): "
+                  "which is better depends on the memory there is.")
+    else:
+        judged = (f"No winner is shown between {c.first} and {c.second} {where}: {c.first} faster everywhere has probability {probability(c.better)}, "
+                  f"slower everywhere {probability(c.worse)}, crossing {probability(c.cross)}.")
+    return " ".join(p for p in (judged, mean) if p) + _space_sentence(c)
+
+
+def _space_sentence(c) -> str:
+    if not c.space_ratios:
+        return ""
+    middle = c.space_ratios[len(c.space_ratios) // 2]
+    return f" For the same {middle.place:.3g} s it needs {_short(middle.ratio)} of {c.second}'s space."
+
+
+def _short(e: Estimate) -> str:
+    if not math.isfinite(e.high):
+        return units.ratio(e.value)
+    return f"{units.ratio(e.value)} ({units.ratio(e.low)} to {units.ratio(e.high)})"
+
+
+def _near(e: Estimate) -> float:
+    return e.low if e.value > 0 else e.high
+
+
+def _far(e: Estimate) -> float:
+    return e.high if e.value > 0 else e.low
+
+
+def _misled_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
+    """Where a single knob value says the opposite of the curves: the trap the curves are for."""
+    found = []
+    for c in analysis.comparisons:
+        if c.better < 0.95 and c.worse < 0.95:
+            continue
+        wins = c.better >= 0.95
+        against = [r for r in analysis.ratios if (r.program, r.variant, r.metric) == (c.program, c.first, experiment.time_metric)
+                   and r.ratio.excludes(1.0) and (r.ratio.value > 1) == wins]
+        if against:
+            knob = experiment.variant(c.first).knob
+            values = ", ".join(f"{knob}={r.at_value} {units.interval(r.ratio)}" for r in against)
+            found.append(f"At equal {knob} alone {c.first} looks {'slower' if wins else 'faster'} than {c.second} ({values}), because equal settings buy different amounts of space. The curves settle it.")
+    return found
+
+
+def _single(experiment: Experiment, analysis: Analysis) -> list[str]:
+    found = []
+    for program in experiment.programs:
+        for metric in (experiment.time_metric, experiment.space_metric):
+            level = analysis.level(program.name, experiment.baseline, metric)
+            if level:
+                found.append(f"{program.name} takes {units.number(level.mean.value)} {units.unit(metric)} of {units.in_sentence(metric)}.")
+    return found
+
+
+def _metrics_of_interest(experiment: Experiment, analysis: Analysis) -> list[str]:
+    served = [m for m in ("requests_per_s", "p99_ms") if m in analysis.metrics]
+    return list(dict.fromkeys([*served, experiment.time_metric, experiment.space_metric]))
+
+
+def _ratio_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
+    found = []
+    for variant in experiment.variants:
+        if variant.name == experiment.baseline:
+            continue
+        for metric in _metrics_of_interest(experiment, analysis):
+            floor = noise_floor(analysis.noise, metric)
+            summary = next((s for s in analysis.summaries if s.variant == variant.name and s.metric == metric), None)
+            of_variant = [r for r in analysis.ratios if r.variant == variant.name and r.metric == metric]
+            if summary:
+                found.append(f"{variant.name}, {units.in_sentence(metric)}: {_judged(summary.ratio, experiment.baseline, floor, metric)} "
+                             f"(geometric mean over {summary.programs} programs).{_exceptions(of_variant, metric)}")
+            else:
+                for r in of_variant:
+                    at = f" at {variant.knob}={r.at_value}" if r.at_value else ""
+                    found.append(f"{variant.name}{at}, {units.in_sentence(metric)}: {_judged(r.ratio, experiment.baseline, floor, metric)}.")
+    return found
+
+
+def _judged(e: Estimate, baseline: str, floor: float, metric: str) -> str:
+    """Value, interval and what may be concluded."""
+    d = units.digits(e)
+    told = f"{units.ratio(e.value, d)} of {baseline}'s"
+    if not math.isfinite(e.high):
+        return f"{told} in a single block; one block says nothing about the uncertainty"
+    told += f", 95 % interval {units.ratio(e.low, d)} to {units.ratio(e.high, d)}"
+    if not e.excludes(1.0):
+        if e.low > 0.95 and e.high < 1.05:
+            return f"{told}: no difference shown, and one above {units.percent(max(e.high - 1, 1 - e.low), signed=False)} is ruled out"
+        return f"{told}: no difference shown"
+    direction = "less" if e.value < 1 else "more"
+    better = (e.value > 1) == units.more_is_better(metric)
+    if abs(e.value - 1) <= floor:
+        return f"{told}: {direction}, but the baseline differs from itself by {units.percent(floor, signed=False)}, so this is within the noise"
+    return f"{told}: {direction}, which is {'better' if better else 'worse'}"
+
+
+def _exceptions(ratios, metric: str) -> str:
+    worse = [r for r in ratios if r.ratio.excludes(1.0) and (r.ratio.value > 1) != units.more_is_better(metric)]
+    if not worse:
+        return ""
+    names = ", ".join(f"{r.program} {units.ratio(r.ratio.value)}" for r in worse)
+    return f" Worse for {names}."
+
+
+def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) -> list[str]:
+    """What makes the result weaker than it looks, and what to do about it."""
+    found = []
+    measured = [r for r in runs if r.block >= 0]
+    good = [r for r in measured if r.state == OK]
+    bad = [r for r in runs if r.state != OK]
+    if bad:
+        kinds = ", ".join(f"{n} {state}" for state, n in analysis.failures.items())
+        found.append(f"{len(bad)} of {len(runs)} runs did not succeed ({kinds}). They are listed below and are in no figure; find out why before believing the rest.")
+    if analysis.blocks < 10:
+        found.append(f"Only {analysis.blocks} block{'s' if analysis.blocks != 1 else ''}: intervals are wide, and 10 is the least for a firm statement. Add blocks with --resume and --blocks.")
+    shared = [r for r in good if r.metrics.get("cpu_s", 0) > 0.05 and r.metrics["wall_s"] > 1.3 * r.metrics["cpu_s"] + 0.05 and not r.latency_s]
+    if len(shared) > 0.1 * max(1, len(good)):
+        found.append(f"In {len(shared)} of {len(good)} runs the program waited for the CPU or for input (wall time more than 1.3 times CPU time). "
+                     "On a shared machine read CPU time, or measure when it is quiet.")
+    if analysis.curves:
+        fewest = min(len(c.points) for c in analysis.curves)
+        if fewest < 7:
+            found.append(f"A curve rests on {fewest} knob values; 7 or more, spaced geometrically, make a, b and c worth reading.")
+        if analysis.blocks < 8:
+            found.append(f"Probabilities of dominance from {analysis.blocks} blocks are optimistic: fewer than 8 blocks hold too little of the machine's noise.")
+    floor = noise_floor(analysis.noise, experiment.time_metric)
+    if floor > 0.03:
+        found.append(f"The baseline differs from itself by {units.percent(floor, signed=False)} in {units.in_sentence(experiment.time_metric)} (the A/A arm). "
+                     "Smaller differences than that mean nothing here; add blocks or quiet the machine.")
+    clear = [r for r in analysis.noise if r.metric == experiment.time_metric and r.ratio.excludes(1.0) and r.ratio.n >= 5]
+    if clear:
+        found.append("The A/A arm's interval excludes 1 for " + ", ".join(r.program for r in clear) + ". One in twenty does so by chance; more means the order or the machine biases the result.")
+    found += _drift(experiment, good)
+    short = sorted({r.program for r in good if r.metrics["wall_s"] < 0.1})
+    if short:
+        found.append(f"{', '.join(short)} runs under 0.1 s: start-up dominates and memory has few samples. Give it more work.")
+    for complaint in list(dict.fromkeys(f"{r.program}: {c}" for r in runs for c in r.complaints))[:3]:
+        found.append(f"{complaint}. Such a figure is left out.")
+    left = sorted({r.program for r in good if r.metrics.get("left_behind", 0)})
+    if left:
+        found.append(f"{', '.join(left)} left processes behind when it ended; they were killed. Time after the main process's end is not counted.")
+    return found
+
+
+def _drift(experiment: Experiment, good: Sequence[Run]) -> list[str]:
+    """The whole machine getting slower or faster during the measurement: medians of the first and last third."""
+    from statistics import median
+
+    blocks = sorted({r.block for r in good})
+    if len(blocks) < 6:
+        return []
+    third = len(blocks) // 3
+    first, last = set(blocks[:third]), set(blocks[-third:])
+    arms: dict = {}
+    for run in good:
+        if run.block in first or run.block in last:
+            arms.setdefault(run.arm, ([], []))[run.block in last].append(run.metrics[experiment.time_metric])
+    moved = [math.log(median(b) / median(a)) for a, b in arms.values() if a and b and min(a + b) > 0]
+    if moved and abs(median(moved)) > math.log(1.05):
+        return [f"The machine {'slowed down' if median(moved) > 0 else 'sped up'} by {units.percent(abs(math.expm1(median(moved))), signed=False)} from the first to the last third "
+                "of the measurement. Pairing within blocks removes most of that; a repeat on a quiet machine removes all."]
+    return []
+
+
+def missing(runs: Sequence[Run]) -> list[str]:
+    """What this machine could not measure, and why."""
+    found: dict[str, str] = {}
+    for run in runs:
+        found.update(run.missing)
+    by_reason: dict[str, list[str]] = {}
+    for name, why in found.items():
+        by_reason.setdefault(why, []).append(name)
+    return [f"Not measured: {', '.join(sorted(names))}: {why}." for why, names in by_reason.items()]

@@ -1,0 +1,55 @@
+"""Put finished files in place: written whole beside their name, then renamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ashlar_lab.errors import BadInput
+from ashlar_lab.report import exports, html, markdown, palette
+from ashlar_lab.report.page import Page
+
+FORMS = ("html", "md", "csv", "json", "svg", "png")
+
+
+def write(page: Page, base: Path, forms: Sequence[str]) -> list[Path]:
+    """Write `base`.html, `base`.md and so on; charts go to `base`-NAME.svg and .png. Returns what was written."""
+    written = []
+    for form in forms:
+        if form == "svg":
+            written += [_put(_beside(base, f"-{f.name}.svg"), svg_file(f.chart)) for f in page.figures]
+        elif form == "png":
+            written += [_put(_beside(base, f"-{f.name}.png"), png_file(f.chart)) for f in page.figures]
+        else:
+            text = {"html": html.render, "md": markdown.render, "csv": exports.runs_csv, "json": exports.analysis_json}[form](page)
+            written.append(_put(_beside(base, f".{form}"), text))
+    return written
+
+
+def svg_file(chart) -> str:
+    """A stand-alone SVG that follows the reader's light or dark setting."""
+    return chart.render(palette.css(palette.LIGHT) + "@media (prefers-color-scheme: dark){" + palette.css(palette.DARK) + "}")
+
+
+def png_file(chart) -> bytes:
+    try:
+        import resvg_py
+    except ImportError:
+        raise BadInput("PNG needs the package resvg-py; pip install 'ashlar-lab[png]', or leave png out of --form") from None
+    return bytes(resvg_py.svg_to_bytes(svg_string=chart.render(palette.css(palette.LIGHT)), width=chart.width * 2))
+
+
+def _beside(base: Path, suffix: str) -> Path:
+    return base.with_name(base.name + suffix)
+
+
+def _put(path: Path, content: str | bytes) -> Path:
+    partial = path.with_name(f".{path.name}.new")
+    try:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise BadInput(f"cannot write {path}: {error.strerror}; name a writable place with --output") from None
+    return path

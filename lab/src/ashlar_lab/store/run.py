@@ -1,0 +1,45 @@
+"""One run: what was started, what came out, what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+OK, CRASHED, TIMED_OUT, WRONG_OUTPUT, WRONG_LIBRARY = "ok", "crashed", "timed out", "wrong output", "wrong library"
+STATES = (OK, CRASHED, TIMED_OUT, WRONG_OUTPUT, WRONG_LIBRARY)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Immutable record of one process tree from start to end. Block -1 holds the check runs.
+
+    `metrics` carries its units in its names; `series` is (seconds, RSS MiB of the tree, processes) and `pss` is
+    (seconds, PSS MiB, private MiB), both from the start of the command.
+    """
+
+    block: int
+    position: int
+    program: str
+    variant: str
+    value: str | None
+    role: str
+    state: str
+    reason: str = ""
+    metrics: dict[str, float] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
+    series: tuple[tuple[float, float, int], ...] = ()
+    pss: tuple[tuple[float, float, float], ...] = ()
+    latency_s: tuple[float, ...] = ()
+    checksum: str | None = None
+    mapped: str | None = None
+    command: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    padding: int = 0
+    errors_tail: str = ""
+    complaints: tuple[str, ...] = ()
+    missing: dict[str, str] = field(default_factory=dict)
+    started: str = ""
+    load: float = 0.0
+
+    @property
+    def arm(self) -> tuple[str, str, str | None, str]:
+        return (self.program, self.variant, self.value, self.role)

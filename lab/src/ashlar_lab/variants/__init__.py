@@ -1,0 +1,95 @@
+"""The contenders the lab knows by name, and how a variant becomes a command and an environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import glob
+import os
+import platform
+import re
+from dataclasses import dataclass
+
+from ashlar_lab.errors import BadInput
+from ashlar_lab.experiment.model import Experiment, Program, Variant
+from ashlar_lab.variants import go, jvm, node, ocaml, preload, ruby
+from ashlar_lab.variants.base import Base
+
+ENV = Base("env", "anything else: every setting is an environment variable or a {placeholder}", any_setting=True)
+BASES: dict[str, Base] = {b.name: b for b in (*preload.ALL, ocaml.OCAML, ruby.RUBY, go.GO, jvm.JVM, node.NODE, ENV)}
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True)
+class Start:
+    """Everything needed to start one run of one arm."""
+
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    preload: str | None
+    library: str | None
+
+
+def base(name: str) -> Base:
+    """The built-in contender of that name."""
+    if name in BASES:
+        return BASES[name]
+    near = difflib.get_close_matches(name, BASES, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(BASES)}"
+    raise BadInput(f"unknown variant {name!r}; {hint} (for anything else: --variant 'NAME=command:...' or a TOML file)")
+
+
+def understands(variant: Variant, setting: str) -> bool:
+    """Whether `setting` means something to this variant."""
+    known = base(variant.base)
+    return known.any_setting or setting in known.settings or setting.isupper()
+
+
+def library_file(known: Base) -> str | None:
+    """The shared library of a preloaded allocator on this machine, or None when it is not installed."""
+    machine = platform.machine()
+    for pattern in known.files:
+        found = sorted(glob.glob(pattern.format(multiarch=f"{machine}-linux-gnu", machine=machine)))
+        if found:
+            return found[-1]
+    return None
+
+
+def completed(variant: Variant) -> Variant:
+    """The variant with its library found and its settings checked."""
+    known = base(variant.base)
+    for setting in (*variant.settings, *((variant.knob,) if variant.knob else ())):
+        if not understands(variant, setting):
+            raise BadInput(f"variant {variant.name}: {known.name} has no setting {setting!r}; it has {', '.join(known.settings) or 'none'}")
+    if variant.preload:
+        if not os.path.exists(variant.preload):
+            raise BadInput(f"variant {variant.name}: the library {variant.preload} does not exist; give the path of a shared library")
+        library = variant.library or os.path.basename(variant.preload)
+        return dataclasses.replace(variant, preload=os.path.abspath(variant.preload), library=library)
+    if known.files:
+        found = library_file(known)
+        if not found:
+            raise BadInput(f"variant {variant.name}: {known.name} is not installed; apt-get install {known.package} (or add --install as root)")
+        return dataclasses.replace(variant, preload=found, library=variant.library or known.library)
+    return variant
+
+
+def start_of(experiment: Experiment, program: Program, variant: Variant, value: str | None) -> Start:
+    """How to start `program` under `variant` with its knob at `value`."""
+    settings = dict(variant.settings)
+    if variant.knob is not None and value is not None:
+        settings[variant.knob] = value
+    known = base(variant.base)
+    environment = {**program.environment, **known.environment(settings)}
+    placed = set(_PLACEHOLDER.findall("\0".join((*program.command, *variant.command, *variant.prefix, *variant.environment.values()))))
+    for name, setting in settings.items():
+        if name.isupper() or (known.any_setting and name not in placed):
+            environment[name] = setting
+    fill = {**settings, "value": value or "", "variant": variant.name, "program": program.name}
+    environment.update({k: _filled(v, fill) for k, v in variant.environment.items()})
+    command = tuple(_filled(word, fill) for word in (*variant.prefix, *(variant.command or program.command)))
+    return Start(command, {k: _filled(v, fill) for k, v in environment.items()}, variant.preload, variant.library)
+
+
+def _filled(text: str, fill: dict[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda m: fill.get(m[1], m[0]), text)

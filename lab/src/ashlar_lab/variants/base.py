@@ -1,0 +1,31 @@
+"""What a built-in contender has to say about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Base:
+    """A runtime or allocator the lab knows by name.
+
+    `settings` maps each knob to one line of help; `environment` turns chosen settings into environment
+    variables. A setting written in capitals is an environment variable under every base, and every setting
+    also fills its `{placeholder}` in commands and environments.
+    """
+
+    name: str
+    summary: str
+    settings: dict[str, str] = field(default_factory=dict)
+    environment: Callable[[dict[str, str]], dict[str, str]] = lambda settings: {}
+    any_setting: bool = False
+    package: str | None = None
+    files: tuple[str, ...] = ()
+    library: str | None = None
+    version_command: tuple[str, ...] = ()
+
+
+def as_variables(names: dict[str, str]) -> Callable[[dict[str, str]], dict[str, str]]:
+    """An environment function that renames settings to variables."""
+    return lambda settings: {names[k]: v for k, v in settings.items() if k in names}

@@ -1,0 +1,68 @@
+"""malloc replacements that Debian ships, put in front of libc with LD_PRELOAD."""
+
+from __future__ import annotations
+
+from ashlar_lab.variants.base import Base, as_variables
+
+_LIB = "/usr/lib/{multiarch}/"
+
+
+def _joined(variable: str, separator: str = ","):
+    """All settings joined into one variable, as MALLOC_CONF wants them."""
+    def environment(settings: dict[str, str]) -> dict[str, str]:
+        chosen = [f"{k}:{v}" for k, v in settings.items() if k.islower()]
+        return {variable: separator.join(chosen)} if chosen else {}
+    return environment
+
+
+GLIBC = Base(
+    "glibc",
+    "the C library's own malloc",
+    {"arena_max": "MALLOC_ARENA_MAX: arenas at most", "trim_threshold": "MALLOC_TRIM_THRESHOLD_: bytes kept at the top",
+     "mmap_threshold": "MALLOC_MMAP_THRESHOLD_: bytes from which blocks are mapped singly"},
+    as_variables({"arena_max": "MALLOC_ARENA_MAX", "trim_threshold": "MALLOC_TRIM_THRESHOLD_", "mmap_threshold": "MALLOC_MMAP_THRESHOLD_"}),
+)
+JEMALLOC = Base(
+    "jemalloc",
+    "jemalloc",
+    {"dirty_decay_ms": "milliseconds until unused dirty pages go back", "muzzy_decay_ms": "the same for muzzy pages", "narenas": "number of arenas"},
+    _joined("MALLOC_CONF"),
+    package="libjemalloc2",
+    files=(_LIB + "libjemalloc.so.2",),
+    library="libjemalloc",
+)
+MIMALLOC = Base(
+    "mimalloc",
+    "mimalloc",
+    {"reset_delay": "MIMALLOC_RESET_DELAY: milliseconds until unused pages go back", "purge_delay": "MIMALLOC_PURGE_DELAY: the same from version 2.1"},
+    as_variables({"reset_delay": "MIMALLOC_RESET_DELAY", "purge_delay": "MIMALLOC_PURGE_DELAY"}),
+    package="libmimalloc2.0",
+    files=(_LIB + "libmimalloc.so.2.0", _LIB + "libmimalloc.so.2", _LIB + "libmimalloc.so.2.*", _LIB + "libmimalloc.so.3"),
+    library="libmimalloc",
+)
+TCMALLOC = Base(
+    "tcmalloc",
+    "tcmalloc of gperftools, without profilers",
+    {"release_rate": "TCMALLOC_RELEASE_RATE: 0 never gives memory back, 10 eagerly"},
+    as_variables({"release_rate": "TCMALLOC_RELEASE_RATE"}),
+    package="libtcmalloc-minimal4",
+    files=(_LIB + "libtcmalloc_minimal.so.4",),
+    library="libtcmalloc",
+)
+SCUDO = Base(
+    "scudo",
+    "LLVM's hardened allocator",
+    {"release_to_os_interval_ms": "milliseconds between giving pages back"},
+    lambda settings: {"SCUDO_OPTIONS": ":".join(f"{k}={v}" for k, v in settings.items() if k.islower())} if settings else {},
+    package="libclang-rt-14-dev",
+    files=("/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.scudo_standalone-{machine}.so",),
+    library="libclang_rt.scudo",
+)
+TBBMALLOC = Base(
+    "tbbmalloc",
+    "oneTBB's scalable allocator",
+    package="libtbbmalloc2",
+    files=(_LIB + "libtbbmalloc_proxy.so.2",),
+    library="libtbbmalloc.so",
+)
+ALL = (GLIBC, JEMALLOC, MIMALLOC, TCMALLOC, SCUDO, TBBMALLOC)
