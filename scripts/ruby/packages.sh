@@ -39,7 +39,11 @@ ensure_build_packages() {
 # version_at_least HAVE WANT
 version_at_least() { [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]; }
 
-rust_version() { rustc --version 2>/dev/null | awk '{print $2}'; }
+rust_version() {
+  local words
+  read -ra words < <(rustc --version 2>/dev/null) && echo "${words[1]}"
+  return 0
+}
 
 rust_is_new_enough() {
   local have
