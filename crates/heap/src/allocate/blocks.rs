@@ -202,15 +202,19 @@ impl Stock {
         None
     }
 
-    /// `count` blocks beyond everything used so far.
+    /// `count` blocks, as many as necessary of them beyond everything used so
+    /// far.
     fn extend(&mut self, region: &Region, count: usize) -> Option<BlockIndex> {
-        let first = self.used_limit;
+        let mut first = self.used_limit;
+        while first > self.lowest_empty && is_empty(region, first - 1) {
+            first -= 1;
+        }
         let end = first.checked_add(count)?;
         if end > region.reserved_blocks() {
             return None;
         }
         region.commit(end).ok()?;
-        self.used_limit = end;
+        self.used_limit = self.used_limit.max(end);
         Some(BlockIndex(first as u32))
     }
 
