@@ -159,7 +159,11 @@ impl Object {
             while (*entry).tag != DT_NULL {
                 let value = (*entry).value as usize;
                 // The loader has relocated addresses here, or not, by system.
-                let address = if value < self.base { value + self.base } else { value };
+                let address = if value < self.base {
+                    value + self.base
+                } else {
+                    value
+                };
                 match (*entry).tag {
                     DT_SYMTAB => self.symbols = address as *const _,
                     DT_STRTAB => self.strings = address as *const _,
