@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
@@ -168,6 +169,23 @@ def mem(
 
 
 @app.command()
+def overhead(pairs: Annotated[int, typer.Option(help="How many pairs of runs; each takes about three seconds.")] = 20):
+    """Measure what the lab costs the program it measures: the same command under the lab and bare.
+
+    \b
+    ashlar overhead --pairs 30
+    """
+    from ashlar_lab.measure.overhead import measure as measure_overhead
+    from ashlar_lab.report import units
+
+    if pairs < 2:
+        raise BadInput(f"--pairs {pairs} gives no interval; 10 or more do")
+    found = measure_overhead(pairs, on_pair=lambda done: print(f"\rpair {done} of {pairs}", end="", file=sys.stderr) if sys.stderr.isatty() else None)
+    print(f"\nmeasured / bare over {pairs} pairs: CPU time {units.interval(found.cpu)}, wall time {units.interval(found.wall)}\n"
+          f"the launcher itself used {100 * found.launcher_share:.2g} % of one core")
+
+
+@app.command()
 def variants():
     """List the built-in variants, their settings, and whether they are installed."""
     from ashlar_lab import variants as known
@@ -211,6 +229,7 @@ def _file_name(name: str) -> str:
 def main() -> None:
     """Run the command line; BadInput becomes one line and exit status 2."""
     try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end keeps what was measured, as Ctrl-C does
         app()
     except BadInput as error:
         print(f"ashlar: {error}", file=sys.stderr)

@@ -9,9 +9,10 @@ import numpy as np
 from ashlar_lab.fit.hyperbola import Hyperbola
 from ashlar_lab.fit.sweep import trimmed_mean
 
-# A rejection needs both: a misfit that chance would give once in a hundred times, and one large enough to matter.
+# A rejection needs both: a misfit that chance would give once in a hundred times, and one large enough to matter
+# beside the few per cent by which parameters are known at all. The misfit is printed either way.
 REJECT_BELOW_P = 0.01
-TOLERATED_MISFIT = 0.03
+TOLERATED_MISFIT = 0.06
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _reason(points, freedom, p_value, worst, space, log_mean, time_error, model)
         return "the knob hardly changes space (less than 5 %)"
     order = np.argsort(space)
     rise = np.diff(log_mean[order])
-    if (rise > max(TOLERATED_MISFIT, 3 * time_error)).any():
+    if (rise > max(0.03, 3 * time_error)).any():
         where = space[order][int(rise.argmax())]
         return f"time rises with space by {100 * np.expm1(rise.max()):.0f} % above {where:.0f} MiB, which the model forbids"
     if p_value is not None and p_value < REJECT_BELOW_P and worst > TOLERATED_MISFIT:

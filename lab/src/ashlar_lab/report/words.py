@@ -196,7 +196,7 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
     if short:
         found.append(f"{', '.join(short)} runs under 0.1 s: start-up dominates and memory has few samples. Give it more work.")
     for complaint in list(dict.fromkeys(f"{r.program}: {c}" for r in runs for c in r.complaints))[:3]:
-        found.append(f"{complaint}. Such a figure is left out.")
+        found.append(f"{complaint}.")
     left = sorted({r.program for r in good if r.metrics.get("left_behind", 0)})
     if left:
         found.append(f"{', '.join(left)} left processes behind when it ended; they were killed. Time after the main process's end is not counted.")
@@ -221,6 +221,14 @@ def _drift(experiment: Experiment, good: Sequence[Run]) -> list[str]:
         return [f"The machine {'slowed down' if median(moved) > 0 else 'sped up'} by {units.percent(abs(math.expm1(median(moved))), signed=False)} from the first to the last third "
                 "of the measurement. Pairing within blocks removes most of that; a repeat on a quiet machine removes all."]
     return []
+
+
+def sampling_cost(runs: Sequence[Run]) -> str | None:
+    """What the launcher's own work took of one core while the programs ran."""
+    from statistics import median
+
+    shares = [r.metrics["sampling_s"] / r.metrics["wall_s"] for r in runs if r.block >= 0 and r.metrics.get("wall_s", 0) > 0.2 and "sampling_s" in r.metrics]
+    return f"{100 * median(shares):.2g} % of one core (median over runs)" if shares else None
 
 
 def missing(runs: Sequence[Run]) -> list[str]:
