@@ -66,7 +66,7 @@ def compare(
             raise BadInput("--experiment describes variants and commands itself; leave out --variant and the command")
         chosen = toml.load(str(experiment), blocks=blocks, precision=precision, budget_s=budget, seed=seed)
     else:
-        stop = experiments.Stop(blocks or 10, blocks or 30, 0.02 if precision is None else precision, budget)
+        stop = experiments.Stop(10 if blocks is None else blocks, 30 if blocks is None else blocks, 0.02 if precision is None else precision, budget)
         chosen = command_line.build(variant or [], knob or [], command or [], name=name, baseline=baseline, stop=stop, seed=1 if seed is None else seed,
                                     time_metric=time, space_metric=space, timeout_s=timeout, compare_output=not ignore_output,
                                     ignore_lines=ignore_lines or [])
@@ -207,7 +207,7 @@ def extended(experiment, blocks: int | None, precision: float | None, budget: fl
     from ashlar_lab.experiment.check import checked
 
     stop = experiment.stop
-    stop = dataclasses.replace(stop, blocks_min=blocks or stop.blocks_min, blocks_max=blocks or stop.blocks_max,
+    stop = dataclasses.replace(stop, blocks_min=stop.blocks_min if blocks is None else blocks, blocks_max=stop.blocks_max if blocks is None else blocks,
                                precision=stop.precision if precision is None else precision, budget_s=budget if budget is not None else stop.budget_s)
     return checked(dataclasses.replace(experiment, stop=stop), "--resume")
 
