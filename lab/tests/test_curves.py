@@ -145,3 +145,9 @@ def test_the_analysis_of_a_sweep_holds_no_replicates():
     experiment, runs = simulated_sweep(np.random.default_rng(20), {"old": TRUTH, "new": TRUTH}, blocks=3)
     assert "replicates" in analyse(experiment, runs).to_dict()["curves"][0]
     assert analyse(experiment, runs).to_dict()["curves"][0]["replicates"] is None
+
+
+def test_a_dominated_setting_does_not_drag_the_envelope_up():
+    space, time = np.array([100.0, 100.5, 120.0, 150.0]), np.array([3.0, 4.0, 2.0, 1.99])
+    assert envelope.sensible(space, time, 0.05).tolist() == [True, False, True, True]
+    assert envelope.sensible(space, time, 0.50).all(), "within the tolerance it is noise"

@@ -36,6 +36,7 @@ class Curve:
     program: str
     variant: str
     form: str
+    rejected: bool
     reason: str
     p_value: float | None
     worst_misfit: float | None
@@ -111,24 +112,27 @@ def _curve(sweep: Sweep, name: str, points) -> Curve:
     effect = sweep.block_effect()
     space_error, time_error, _ = gate.errors_of_means(sweep.space[name], sweep.time[name], effect)
     noise = (space_error, time_error) if time_error > 0 else (0.0, 1.0)
-    reason, p_value, misfit, chosen, form = "", None, None, None, ENVELOPE
+    reason, rejected, p_value, misfit, chosen, form = "", False, None, None, None, ENVELOPE
     if len(sweep.values[name]) >= 3:
         model = hyperbola.fit(points.space, points.time, *noise)
         verdict = gate.judge(sweep.space[name], sweep.time[name], effect, model)
-        reason, p_value, misfit = verdict.reason, verdict.p_value, verdict.worst_misfit
+        reason, rejected, p_value, misfit = verdict.reason, verdict.rejected, verdict.p_value, verdict.worst_misfit
         if verdict.passed:
             chosen, form = model, MODEL
     else:
         reason = "two knob values make a line, not a model; use 7 or more"
+    used = np.ones(len(sweep.values[name]), dtype=bool)
     if chosen is None:
-        chosen = envelope.envelope(points.space, points.time)
-    grid = np.geomspace(points.space[0].min(), points.space[0].max(), GRID)
+        used = envelope.sensible(points.space[0], points.time[0], max(0.03, 3 * time_error))
+        chosen = envelope.envelope(points.space[:, used], points.time[:, used])
+    space = points.space[0][used]
+    grid = np.geomspace(space.min(), space.max(), GRID)
     times = chosen.time(grid)
     low, high = np.percentile(times[1:], [2.5, 97.5], axis=0) if n > 1 else (times[0], times[0])
     parameters = {k: interval_of(getattr(chosen, k), n) if form == MODEL else None for k in "abc"}
     own = tuple(Point(value, interval_of(points.space[:, i], n), interval_of(points.time[:, i], n))
                 for i, value in enumerate(sweep.values[name]))
-    return Curve(sweep.program, name, form, reason, p_value, misfit, own, **parameters, grid_space=tuple(grid), grid_time=tuple(times[0]),
+    return Curve(sweep.program, name, form, rejected, reason, p_value, misfit, own, **parameters, grid_space=tuple(grid), grid_time=tuple(times[0]),
                  grid_low=tuple(low), grid_high=tuple(np.where(np.isfinite(high), high, times[0])), replicates=chosen)
 
 
