@@ -238,8 +238,8 @@ fn freeing(object: Object) -> Freeing {
         T_FLOAT | T_RATIONAL | T_COMPLEX => Freeing::Nothing,
         T_BIGNUM if object.has(BIGNUM_EMBED) => Freeing::Nothing,
         T_IMEMO => match object.internal_kind() {
-            imemo_cref | imemo_svar | imemo_throw_data | imemo_ifunc | imemo_memo
-            | imemo_callcache | imemo_constcache => Freeing::Nothing,
+            IMEMO_CREF | IMEMO_SVAR | IMEMO_THROW_DATA | IMEMO_IFUNC | IMEMO_MEMO
+            | IMEMO_CALLCACHE | IMEMO_CONSTCACHE => Freeing::Nothing,
             _ => Freeing::ByRuby,
         },
         _ => Freeing::ByRuby,

@@ -249,7 +249,7 @@ unsafe extern "C" fn ashlar_geometry(geometry: *mut Geometry) {
         block_bytes: BLOCK_BYTES,
         block_state_bytes: BLOCK_BYTES / STATE_GRANULE_BYTES,
         // One makes it aged, the next one old.
-        collections_to_old: 2,
+        collections_to_old: 3,
     };
     // SAFETY: the shim passes a place for the answer.
     unsafe { geometry.write(filled) };

@@ -1,9 +1,9 @@
 //! When to collect, and whether all of it: pure arithmetic over byte counts.
 //!
 //! Two thresholds. A collection is due when the program has been handed a
-//! nursery's worth of bytes since the last one. It is a full one when what the
-//! latest minor collection kept has outgrown what the latest full one kept by
-//! `space_overhead`, which means what it means in OCaml's collector: the
+//! nursery's worth of bytes since the last one. It is a full one when the
+//! old part of what the latest minor collection kept has outgrown what the
+//! latest full one kept by `space_overhead`, which means what it means in OCaml's collector: the
 //! memory that garbage may take, in percent of the live data, payloads
 //! included.
 //!
@@ -49,6 +49,24 @@ pub struct Measure {
     pub fresh_bytes: usize,
     /// Of the bytes in use, those of cells.
     pub cell_bytes: usize,
+    /// Cells that the previous collection kept.
+    pub kept_cells: usize,
+    /// Of those, old: only a full collection can free them.
+    pub old_cells: usize,
+}
+
+impl Measure {
+    /// Bytes that the previous collection kept.
+    fn kept_bytes(&self) -> usize {
+        self.used_bytes.saturating_sub(self.fresh_bytes)
+    }
+
+    /// The part of the kept bytes that only a full collection can free, taking
+    /// payloads to belong to young and old cells alike.
+    fn old_bytes(&self) -> usize {
+        let share = self.old_cells as f64 / self.kept_cells.max(1) as f64;
+        (self.kept_bytes() as f64 * share.min(1.0)) as usize
+    }
 }
 
 /// How much of the heap a collection looks at.
@@ -146,12 +164,12 @@ impl Pace {
     /// Decides the scope of the collection that starts now, and when the next
     /// one is due.
     pub fn start(&mut self, measure: Measure, asked: Option<Scope>) -> Scope {
-        let kept_bytes = measure.used_bytes.saturating_sub(measure.fresh_bytes);
+        let kept_bytes = measure.kept_bytes();
         if std::mem::take(&mut self.full_just_done) {
             self.live_after_full_bytes = kept_bytes;
             self.cells_after_full_bytes = measure.cell_bytes;
         }
-        let outgrown = kept_bytes >= self.full_threshold_bytes();
+        let outgrown = measure.old_bytes() >= self.full_threshold_bytes();
         let scope = asked.unwrap_or(if outgrown || self.is_near_limit(kept_bytes) {
             Scope::Full
         } else {
@@ -215,6 +233,8 @@ mod tests {
             used_bytes: kept + fresh,
             fresh_bytes: fresh,
             cell_bytes: kept,
+            kept_cells: 100,
+            old_cells: 100,
         }
     }
 
@@ -230,6 +250,17 @@ mod tests {
         let mut pace = pace_after_full(OPTIONS, 100 * MIB);
         assert_eq!(pace.start(measure(199 * MIB, MIB), None), Scope::Minor);
         assert_eq!(pace.start(measure(200 * MIB, MIB), None), Scope::Full);
+    }
+
+    #[test]
+    fn young_survivors_do_not_bring_a_full_collection() {
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        let half_young = |kept| Measure {
+            old_cells: 50,
+            ..measure(kept, MIB)
+        };
+        assert_eq!(pace.start(half_young(300 * MIB), None), Scope::Minor);
+        assert_eq!(pace.start(half_young(400 * MIB), None), Scope::Full);
     }
 
     #[test]
