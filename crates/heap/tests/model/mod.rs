@@ -184,9 +184,11 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             }
             Op::RenewCache { cache } => self.renew_cache(cache),
             Op::ReleaseEmptyBlocks => self.heap.release_empty_blocks(),
-            Op::AdjustExternal { bytes } => {
-                self.heap.shared().payloads.note_elsewhere(bytes as isize);
+            Op::NoteElsewhere { bytes } => {
+                let payloads = &self.heap.shared().payloads;
+                payloads.note_elsewhere(bytes as isize);
             }
+            Op::PromoteEverything => self.heap.promote_everything(),
             Op::Pace { nursery_kib } => self.set_nursery((nursery_kib as usize + 1) << 10),
         }
         self.sync();
@@ -404,11 +406,14 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
 
     fn collect(&mut self, request: Request) {
         let old = self.old_objects();
+        let (known, full) = (!self.heap.is_sweeping(), self.heap.next_is_full());
         let scope = self.heap.collect(request);
         self.collections += 1;
         if let Some(asked) = request.scope {
             // After an overflow of the remembered set only a full one is right.
             assert!(scope == asked || (self.may_overflow && scope == Scope::Full));
+        } else if known && !self.may_overflow {
+            assert_eq!(full, scope == Scope::Full, "pacing foretells the scope");
         }
         self.may_overflow = self.heap.stress().mark_stack_cells_max != 0;
         let mut survivors = self.reachable_from_roots();
@@ -427,7 +432,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             );
         }
         self.check(&survivors);
-        self.comparisons += self.objects.len() + 100;
+        self.comparisons += self.objects.len() + 500;
         if self.comparisons > COMPARISONS_MAX {
             self.heap.set_stress(Stress {
                 collect_every: 0,

@@ -45,11 +45,16 @@ def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: 
         figures=tuple(charts.figures(experiment, runs, analysis)),
         tables=tuple(tables(experiment, analysis)),
         runs=tuple(runs),
-        machine=tuple(_machine_rows(machine)) + tuple(("not measured", m.removeprefix("Not measured: ")) for m in words.missing(runs)),
+        machine=tuple(_machine_rows(machine)) + _sampling(runs) + tuple(("not measured", m.removeprefix("Not measured: ")) for m in words.missing(runs)),
         commands=tuple(_commands(experiment, runs)),
         experiment=experiment,
         analysis=analysis,
     )
+
+
+def _sampling(runs: Sequence[Run]) -> tuple[tuple[str, str], ...]:
+    cost = words.sampling_cost(runs)
+    return (("the lab's own sampling", cost),) if cost else ()
 
 
 def _machine_rows(machine: dict):
