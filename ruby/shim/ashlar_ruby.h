@@ -188,9 +188,15 @@ struct ashlar_statistics {
     uint64_t memory_limit_bytes; /* 0 for none */
     uint64_t waiting_jobs;
 };
-/* `walk` fills in remembered_unprotected_cells, at the cost of a walk over the
-   remembered set; the rest is cheap. */
-void ashlar_statistics(void *objspace, bool walk, struct ashlar_statistics *);
+/* What is to be counted: fields of other groups are 0. */
+enum ashlar_count {
+    ASHLAR_COUNT_COLLECTIONS = 1, /* next to nothing */
+    ASHLAR_COUNT_CELLS = 2,       /* sums over the widths */
+    ASHLAR_COUNT_BYTES = 4,       /* likewise */
+    ASHLAR_COUNT_REMEMBERED = 8,  /* a walk over the remembered set */
+    ASHLAR_COUNT_ALL = 15,
+};
+void ashlar_statistics(void *objspace, unsigned int groups, struct ashlar_statistics *);
 size_t ashlar_collection_count(void *objspace);
 uint64_t ashlar_total_time_ns(void *objspace);
 size_t ashlar_free_cells(void *objspace);
@@ -201,7 +207,8 @@ struct ashlar_width_statistics {
     uint64_t forced_full_count, forced_finish_count;
 };
 size_t ashlar_width_count(void);
-void ashlar_width_statistics(void *objspace, size_t index, struct ashlar_width_statistics *);
+/* Fills in all widths. */
+void ashlar_width_statistics(void *objspace, struct ashlar_width_statistics *first);
 
 /* What never changes, for GC::INTERNAL_CONSTANTS. */
 struct ashlar_geometry {

@@ -241,7 +241,7 @@ pub(crate) fn collect(objspace: &Objspace, request: Request, reason: Reason) {
 fn run(objspace: &Objspace, request: Request, reason: Reason) {
     let timing = &objspace.timing;
     timing.sweeping(objspace, || objspace.heap.finish_sweep());
-    timing.profile.begin(cpu_time_ns());
+    timing.profile.begin(cpu_time_ns);
     let scope = timing.count(Phase::Mark, || {
         // SAFETY: this thread's registers and stack are roots.
         unsafe { (objspace.heap.vm.calls.save_machine_context)() };
