@@ -47,6 +47,7 @@ struct ashlar_ruby_events {
 
 /* Why a collection happened; GC.latest_gc_info tells. */
 enum ashlar_reason {
+    ASHLAR_REASON_NONE,   /* there has been none */
     ASHLAR_REASON_NEWOBJ, /* cells used up */
     ASHLAR_REASON_MALLOC, /* payloads */
     ASHLAR_REASON_METHOD, /* GC.start */
@@ -92,6 +93,7 @@ void *ashlar_realloc_payload(void *cache, void *payload, size_t size);
 void ashlar_free_payload(void *cache, void *payload);
 void *ashlar_aligned_payload(void *cache, size_t size, size_t align);
 size_t ashlar_usable_payload(void *payload);
+bool ashlar_is_payload(const void *memory);
 void ashlar_flush_payload_cache(void *cache);
 void ashlar_adjust_memory(void *objspace, ssize_t difference);
 
@@ -154,35 +156,68 @@ enum ashlar_cell_bit {
 unsigned int ashlar_cell_state(void *objspace, ashlar_value object);
 bool ashlar_is_garbage(void *objspace, ashlar_value object);
 
-/* Statistics. */
+/* Statistics. Every field is a uint64_t: the shim reads them by offset. */
 struct ashlar_statistics {
-    size_t count, minor_count, major_count;
-    uint64_t time_ns, mark_time_ns, sweep_time_ns;
+    uint64_t count, minor_count, major_count, compact_count;
+    uint64_t time_ms, mark_time_ms, sweep_time_ms;
     uint64_t allocated_objects, freed_objects;
-    size_t live_cells, free_cells, final_cells, marked_cells;
-    size_t cell_blocks, empty_blocks, blocks_allocated, blocks_freed;
-    size_t cell_bytes, payload_bytes, external_bytes;
-    size_t fresh_payload_bytes, budget_bytes, full_threshold_bytes;
-    size_t old_cells, remembered_unprotected_cells;
-    size_t weak_references, retained_weak_references;
-    size_t memory_limit_bytes; /* 0 for none */
+    uint64_t live_cells, free_cells, available_cells, allocatable_cells, final_cells;
+    uint64_t marked_cells, moved_objects, read_barrier_faults;
+    uint64_t cell_blocks, empty_blocks, blocks_taken, blocks_given, blocks_released;
+    uint64_t live_bytes, cell_bytes, payload_bytes, external_bytes;
+    uint64_t fresh_bytes, fresh_payload_bytes, budget_bytes;
+    uint64_t grown_bytes, growth_limit_bytes, full_threshold_bytes;
+    uint64_t old_cells, old_cells_limit;
+    uint64_t remembered_unprotected_cells, remembered_unprotected_cells_limit;
+    uint64_t memory_limit_bytes; /* 0 for none */
+    uint64_t waiting_jobs;
 };
-void ashlar_statistics(void *objspace, struct ashlar_statistics *);
+/* `walk` fills in remembered_unprotected_cells, at the cost of a walk over the
+   remembered set; the rest is cheap. */
+void ashlar_statistics(void *objspace, bool walk, struct ashlar_statistics *);
+size_t ashlar_collection_count(void *objspace);
+uint64_t ashlar_total_time_ns(void *objspace);
+size_t ashlar_free_cells(void *objspace);
 
 struct ashlar_width_statistics {
-    size_t width_bytes, blocks, cells, live_cells;
+    uint64_t width_bytes, blocks, cells, live_cells, free_cells, blocks_taken;
     uint64_t allocated_objects, freed_objects;
+    uint64_t forced_full_count, forced_finish_count;
 };
 size_t ashlar_width_count(void);
 void ashlar_width_statistics(void *objspace, size_t index, struct ashlar_width_statistics *);
 
-/* The latest collection. */
-struct ashlar_latest {
+/* What never changes, for GC::INTERNAL_CONSTANTS. */
+struct ashlar_geometry {
+    size_t base_bytes;         /* the width of an object that asks for no more */
+    size_t block_bytes;
+    size_t block_state_bytes;  /* of the side table, for one block */
+    size_t collections_to_old; /* collections an object survives before it is old */
+};
+void ashlar_geometry(struct ashlar_geometry *);
+
+/* Why a collection looked at the whole heap. */
+enum ashlar_full_reason {
+    ASHLAR_FULL_NONE,     /* it did not */
+    ASHLAR_FULL_FORCED,   /* asked for */
+    ASHLAR_FULL_OUTGROWN, /* the heap outgrew its space overhead */
+    ASHLAR_FULL_MEMORY,   /* memory was out */
+};
+
+/* One collection. */
+struct ashlar_collection {
     enum ashlar_reason reason;
-    bool full;           /* its scope */
-    bool forced_full;    /* asked for, not paced */
+    enum ashlar_full_reason full_reason;
     bool sweep_now;
-    bool sweeping;       /* lazy sweeping is not over */
+    bool have_finalizers; /* it left finalizers to run */
+    size_t weak_references, retained_weak_references;
+};
+
+/* The latest collection, and what comes. */
+struct ashlar_latest {
+    struct ashlar_collection collection;
+    enum ashlar_full_reason next_full_reason;
+    bool sweeping; /* lazy sweeping is not over */
     bool marking;
 };
 void ashlar_latest(void *objspace, struct ashlar_latest *);
@@ -190,9 +225,44 @@ void ashlar_latest(void *objspace, struct ashlar_latest *);
 void ashlar_measure_time(void *objspace, bool on);
 bool ashlar_measures_time(void *objspace);
 
-/* Options that may change while running; false when the value is impossible. */
-size_t ashlar_space_overhead(void *objspace);
-bool ashlar_set_space_overhead(void *objspace, size_t percent);
+/* The profile: one record for each collection while it is on. */
+struct ashlar_profile_record {
+    struct ashlar_collection collection;
+    uint64_t start_ns; /* CPU time of the process when it began */
+    uint64_t mark_ns, sweep_ns;
+    uint64_t used_bytes, total_bytes, live_cells, available_cells;
+};
+bool ashlar_profiles(void *objspace);
+void ashlar_set_profiling(void *objspace, bool on);
+void ashlar_clear_profile(void *objspace);
+size_t ashlar_profile_length(void *objspace);
+bool ashlar_profile_record(void *objspace, size_t index, struct ashlar_profile_record *);
+
+/* Options, by number; false when there are no more. Names and words stay. */
+enum ashlar_option_kind {
+    ASHLAR_OPTION_NUMBER,
+    ASHLAR_OPTION_BYTES_OR_NONE, /* 0 stands for none */
+    ASHLAR_OPTION_SWITCH,
+    ASHLAR_OPTION_WORD,
+};
+struct ashlar_option {
+    const char *name;
+    enum ashlar_option_kind kind;
+    size_t number;
+    const char *word;
+};
+bool ashlar_option(void *objspace, size_t index, struct ashlar_option *);
+
+/* Sets the options among `pairs`, all or none of them. A message (valid until
+   the next call) when a value is impossible, NULL otherwise. */
+struct ashlar_pair {
+    const char *name;
+    size_t name_bytes;
+    const char *value;
+    size_t value_bytes;
+};
+const char *ashlar_configure(void *objspace, const struct ashlar_pair *pairs, size_t count);
+
 bool ashlar_full_marking_allowed(void *objspace);
 void ashlar_allow_full_marking(void *objspace, bool allowed);
 

@@ -15,27 +15,6 @@
 #include "ashlar_ruby.h"
 #include "shim.h"
 
-/* The library also lives in processes without Ruby; there, these are NULL. */
-#pragma weak rb_gc_mark_roots
-#pragma weak rb_gc_mark_children
-#pragma weak rb_ractor_finish_marking
-#pragma weak rb_gc_save_machine_context
-#pragma weak rb_shape_get_shape_by_id
-#pragma weak rb_gc_obj_free_vm_weak_references
-#pragma weak rb_gc_obj_free
-#pragma weak rb_gc_event_hook
-#pragma weak rb_gc_vm_lock
-#pragma weak rb_gc_vm_unlock
-#pragma weak rb_gc_vm_barrier
-#pragma weak rb_gc_multi_ractor_p
-#pragma weak ruby_thread_has_gvl_p
-#pragma weak rb_thread_call_with_gvl
-#pragma weak rb_gc_prepare_heap_process_object
-#pragma weak rb_objspace_reachable_objects_from_root
-#pragma weak rb_objspace_reachable_objects_from
-#pragma weak ruby_version
-#pragma weak rb_mGC
-
 extern int ruby_thread_has_gvl_p(void);
 extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
 extern const char ruby_version[];
@@ -407,11 +386,15 @@ visit_object(void *start, void *end, size_t stride, void *data)
     return 0;
 }
 
+/* Free cells count too (ObjectSpace.count_objects). What they hold is the
+   collector's own, so each is shown as one empty object. */
 void
 rb_gc_impl_each_object(void *objspace, void (*func)(VALUE obj, void *data), void *data)
 {
+    static const struct RBasic empty = { 0 };
     struct object_visit each = { .visit = func, .data = data };
     rb_gc_impl_each_objects(objspace, visit_object, &each);
+    for (size_t count = ashlar_free_cells(objspace); count > 0; count--) func((VALUE)&empty, data);
 }
 
 /* ── Finalizers ──────────────────────────────────────────────────────────── */
@@ -571,17 +554,13 @@ rb_gc_impl_get_measure_total_time(void *objspace)
 unsigned long long
 rb_gc_impl_get_total_time(void *objspace)
 {
-    struct ashlar_statistics statistics;
-    ashlar_statistics(objspace, &statistics);
-    return statistics.time_ns;
+    return ashlar_total_time_ns(objspace);
 }
 
 size_t
 rb_gc_impl_gc_count(void *objspace)
 {
-    struct ashlar_statistics statistics;
-    ashlar_statistics(objspace, &statistics);
-    return statistics.count;
+    return ashlar_collection_count(objspace);
 }
 
 VALUE

@@ -3,6 +3,10 @@
 /* What the files of the shim share. */
 #include "ruby/ruby.h"
 
+#ifndef RBOOL
+#define RBOOL(condition) ((condition) ? Qtrue : Qfalse)
+#endif
+
 /* The widest object Ruby 3.4 can handle: an embedded array's length has 7 bits,
    and 16 bytes of header + 126 values make 1024. */
 #define ASHLAR_OBJECT_BYTES_MAX 1024
@@ -10,10 +14,16 @@
 /* methods.c: constants and methods of the module GC. */
 void ashlar_define_gc_methods(void);
 
+/* profiler.c: GC::Profiler. */
+void ashlar_define_profiler(void);
+
+struct ashlar_collection;
+
 /* statistics.c */
 VALUE ashlar_gc_stat(void *objspace, VALUE hash_or_symbol);
 VALUE ashlar_gc_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_symbol);
 VALUE ashlar_latest_gc_info(void *objspace, VALUE hash_or_symbol);
+VALUE ashlar_collection_flags(const struct ashlar_collection *);
 
 /* config.c */
 VALUE ashlar_config(void *objspace);

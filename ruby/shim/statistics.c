@@ -1,15 +1,245 @@
-#include "shim.h"
+/*
+ * GC.stat, GC.stat_heap and GC.latest_gc_info: counters of the collector under
+ * the names that Ruby's default collector gives them, then those that only
+ * ashlar has. ARCHITECTURE.md says what each name means here.
+ */
+#include "ruby/ruby.h"
+
 #include "ashlar_ruby.h"
-VALUE ashlar_gc_stat(void *objspace, VALUE hash_or_symbol)
+#include "shim.h"
+
+/* A name, and where its value stands in the structure that holds it. */
+struct key {
+    const char *name;
+    size_t offset;
+    VALUE symbol;
+};
+
+#define STATISTIC(name, field) { name, offsetof(struct ashlar_statistics, field), 0 }
+
+static struct key statistics[] = {
+    STATISTIC("count", count),
+    STATISTIC("time", time_ms),
+    STATISTIC("marking_time", mark_time_ms),
+    STATISTIC("sweeping_time", sweep_time_ms),
+    STATISTIC("heap_allocated_pages", cell_blocks),
+    STATISTIC("heap_empty_pages", empty_blocks),
+    STATISTIC("heap_allocatable_slots", allocatable_cells),
+    STATISTIC("heap_available_slots", available_cells),
+    STATISTIC("heap_live_slots", live_cells),
+    STATISTIC("heap_free_slots", free_cells),
+    STATISTIC("heap_final_slots", final_cells),
+    STATISTIC("heap_marked_slots", marked_cells),
+    STATISTIC("heap_eden_pages", cell_blocks),
+    STATISTIC("total_allocated_pages", blocks_taken),
+    STATISTIC("total_freed_pages", blocks_given),
+    STATISTIC("total_allocated_objects", allocated_objects),
+    STATISTIC("total_freed_objects", freed_objects),
+    STATISTIC("malloc_increase_bytes", fresh_payload_bytes),
+    STATISTIC("malloc_increase_bytes_limit", budget_bytes),
+    STATISTIC("minor_gc_count", minor_count),
+    STATISTIC("major_gc_count", major_count),
+    STATISTIC("compact_count", compact_count),
+    STATISTIC("read_barrier_faults", read_barrier_faults),
+    STATISTIC("total_moved_objects", moved_objects),
+    STATISTIC("remembered_wb_unprotected_objects", remembered_unprotected_cells),
+    STATISTIC("remembered_wb_unprotected_objects_limit", remembered_unprotected_cells_limit),
+    STATISTIC("old_objects", old_cells),
+    STATISTIC("old_objects_limit", old_cells_limit),
+    STATISTIC("oldmalloc_increase_bytes", grown_bytes),
+    STATISTIC("oldmalloc_increase_bytes_limit", growth_limit_bytes),
+    STATISTIC("live_bytes", live_bytes),
+    STATISTIC("cell_bytes", cell_bytes),
+    STATISTIC("payload_bytes", payload_bytes),
+    STATISTIC("external_bytes", external_bytes),
+    STATISTIC("fresh_bytes", fresh_bytes),
+    STATISTIC("budget_bytes", budget_bytes),
+    STATISTIC("full_threshold_bytes", full_threshold_bytes),
+    STATISTIC("memory_limit_bytes", memory_limit_bytes),
+    STATISTIC("released_pages", blocks_released),
+    STATISTIC("waiting_finalizers", waiting_jobs),
+};
+
+#define WIDTH_STATISTIC(name, field) { name, offsetof(struct ashlar_width_statistics, field), 0 }
+
+static struct key width_statistics[] = {
+    WIDTH_STATISTIC("slot_size", width_bytes),
+    WIDTH_STATISTIC("heap_eden_pages", blocks),
+    WIDTH_STATISTIC("heap_eden_slots", cells),
+    WIDTH_STATISTIC("total_allocated_pages", blocks_taken),
+    WIDTH_STATISTIC("force_major_gc_count", forced_full_count),
+    WIDTH_STATISTIC("force_incremental_marking_finish_count", forced_finish_count),
+    WIDTH_STATISTIC("total_allocated_objects", allocated_objects),
+    WIDTH_STATISTIC("total_freed_objects", freed_objects),
+    WIDTH_STATISTIC("heap_live_slots", live_cells),
+    WIDTH_STATISTIC("heap_free_slots", free_cells),
+};
+
+#define COUNT(keys) (sizeof(keys) / sizeof((keys)[0]))
+
+static void
+intern(struct key *keys, size_t count)
 {
-    struct ashlar_statistics s; ashlar_statistics(objspace, &s);
-    if (SYMBOL_P(hash_or_symbol)) return SIZET2NUM(s.count);
-    rb_hash_aset(hash_or_symbol, ID2SYM(rb_intern("count")), SIZET2NUM(s.count));
-    rb_hash_aset(hash_or_symbol, ID2SYM(rb_intern("minor_gc_count")), SIZET2NUM(s.minor_count));
-    rb_hash_aset(hash_or_symbol, ID2SYM(rb_intern("major_gc_count")), SIZET2NUM(s.major_count));
+    if (keys[count - 1].symbol) return;
+    for (size_t i = 0; i < count; i++) keys[i].symbol = ID2SYM(rb_intern(keys[i].name));
+}
+
+static VALUE
+value_of(const struct key *key, const void *values)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)values + key->offset, sizeof(value));
+    return ULL2NUM(value);
+}
+
+/* The value of one key, or Qundef when there is no such key. */
+static VALUE
+find(const struct key *keys, size_t count, const void *values, VALUE symbol)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (keys[i].symbol == symbol) return value_of(&keys[i], values);
+    }
+    return Qundef;
+}
+
+static VALUE
+find_or_fill(const struct key *keys, size_t count, const void *values, VALUE hash_or_symbol)
+{
+    if (SYMBOL_P(hash_or_symbol)) return find(keys, count, values, hash_or_symbol);
+    for (size_t i = 0; i < count; i++) rb_hash_aset(hash_or_symbol, keys[i].symbol, value_of(&keys[i], values));
     return hash_or_symbol;
 }
-VALUE ashlar_gc_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_symbol) { return hash_or_symbol; }
-VALUE ashlar_latest_gc_info(void *objspace, VALUE hash_or_symbol) { return SYMBOL_P(hash_or_symbol) ? Qundef : hash_or_symbol; }
-VALUE ashlar_config(void *objspace) { return rb_hash_new(); }
-void ashlar_config_update(void *objspace, VALUE hash) { }
+
+/* Only one key takes a walk, over the remembered set. */
+static bool
+needs_walk(VALUE hash_or_symbol)
+{
+    static VALUE walked;
+    if (!walked) walked = ID2SYM(rb_intern("remembered_wb_unprotected_objects"));
+    return !SYMBOL_P(hash_or_symbol) || hash_or_symbol == walked;
+}
+
+VALUE
+ashlar_gc_stat(void *objspace, VALUE hash_or_symbol)
+{
+    struct ashlar_statistics values;
+    intern(statistics, COUNT(statistics));
+    ashlar_statistics(objspace, needs_walk(hash_or_symbol), &values);
+    return find_or_fill(statistics, COUNT(statistics), &values, hash_or_symbol);
+}
+
+static VALUE
+stat_width(void *objspace, size_t index, VALUE hash_or_symbol)
+{
+    struct ashlar_width_statistics values;
+    ashlar_width_statistics(objspace, index, &values);
+    return find_or_fill(width_statistics, COUNT(width_statistics), &values, hash_or_symbol);
+}
+
+static VALUE
+hash_at(VALUE hash, VALUE key)
+{
+    VALUE found = rb_hash_aref(hash, key);
+    if (RB_TYPE_P(found, T_HASH)) return found;
+    found = rb_hash_new();
+    rb_hash_aset(hash, key, found);
+    return found;
+}
+
+VALUE
+ashlar_gc_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_symbol)
+{
+    size_t count = ashlar_width_count();
+    intern(width_statistics, COUNT(width_statistics));
+    if (NIL_P(heap_name)) {
+        for (size_t i = 0; i < count; i++) stat_width(objspace, i, hash_at(hash_or_symbol, SIZET2NUM(i)));
+        return hash_or_symbol;
+    }
+    long index = FIX2LONG(heap_name);
+    if (index < 0 || (size_t)index >= count) {
+        rb_raise(rb_eArgError, "heap %ld: a number from 0 to %"PRIuSIZE" is wanted", index, count - 1);
+    }
+    return stat_width(objspace, (size_t)index, hash_or_symbol);
+}
+
+/* ── The latest collection ───────────────────────────────────────────────── */
+
+static VALUE
+symbol(const char *name)
+{
+    return name ? ID2SYM(rb_intern(name)) : Qnil;
+}
+
+static const char *
+reason_name(enum ashlar_reason reason)
+{
+    switch (reason) {
+      case ASHLAR_REASON_NONE: return NULL;
+      case ASHLAR_REASON_NEWOBJ: return "newobj";
+      case ASHLAR_REASON_MALLOC: return "malloc";
+      case ASHLAR_REASON_METHOD: return "method";
+      case ASHLAR_REASON_CAPI: return "capi";
+      case ASHLAR_REASON_STRESS: return "stress";
+    }
+    return NULL;
+}
+
+static const char *
+full_reason_name(enum ashlar_full_reason reason)
+{
+    switch (reason) {
+      case ASHLAR_FULL_NONE: return NULL;
+      case ASHLAR_FULL_FORCED: return "force";
+      case ASHLAR_FULL_OUTGROWN: return "oldgen";
+      case ASHLAR_FULL_MEMORY: return "nofree";
+    }
+    return NULL;
+}
+
+/* Where the walk through the keys of a collection puts what it is asked for. */
+struct answer {
+    VALUE hash_or_symbol;
+    VALUE found;
+};
+
+static void
+show(struct answer *answer, const char *name, VALUE value)
+{
+    VALUE key = symbol(name);
+    if (!SYMBOL_P(answer->hash_or_symbol)) {
+        rb_hash_aset(answer->hash_or_symbol, key, value);
+    }
+    else if (answer->hash_or_symbol == key) {
+        answer->found = value;
+    }
+}
+
+/* What stays true of a collection after it, and what is true only now. */
+static VALUE
+collection_info(const struct ashlar_collection *collection, const struct ashlar_latest *now, VALUE hash_or_symbol)
+{
+    struct answer answer = { hash_or_symbol, Qundef };
+    show(&answer, "major_by", symbol(full_reason_name(collection->full_reason)));
+    if (now) show(&answer, "need_major_by", symbol(full_reason_name(now->next_full_reason)));
+    show(&answer, "gc_by", symbol(reason_name(collection->reason)));
+    show(&answer, "have_finalizer", RBOOL(collection->have_finalizers));
+    show(&answer, "immediate_sweep", RBOOL(collection->sweep_now));
+    if (now) show(&answer, "state", symbol(now->marking ? "marking" : now->sweeping ? "sweeping" : "none"));
+    show(&answer, "weak_references_count", SIZET2NUM(collection->weak_references));
+    show(&answer, "retained_weak_references_count", SIZET2NUM(collection->retained_weak_references));
+    return SYMBOL_P(hash_or_symbol) ? answer.found : hash_or_symbol;
+}
+
+VALUE
+ashlar_latest_gc_info(void *objspace, VALUE hash_or_symbol)
+{
+    struct ashlar_latest latest;
+    ashlar_latest(objspace, &latest);
+    return collection_info(&latest.collection, &latest, hash_or_symbol);
+}
+
+VALUE
+ashlar_collection_flags(const struct ashlar_collection *collection)
+{
+    return collection_info(collection, NULL, rb_hash_new());
+}

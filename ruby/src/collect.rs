@@ -5,10 +5,10 @@ use std::ffi::c_void;
 
 use ashlar_heap::heap::Request;
 use ashlar_heap::pace::Scope;
-use ashlar_heap::stress::Stress;
 
 use crate::objspace::{from_ruby, Objspace};
 use crate::payloads;
+use crate::profile::Profile;
 use crate::ruby_calls::Value;
 
 /// Why a collection happened: `enum ashlar_reason`.
@@ -16,6 +16,7 @@ use crate::ruby_calls::Value;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reason {
     #[default]
+    None,
     NewObject,
     Malloc,
     Method,
@@ -24,16 +25,55 @@ pub(crate) enum Reason {
     Stress,
 }
 
-/// The latest collection: `struct ashlar_latest`.
+/// Why a collection looked at the whole heap: `enum ashlar_full_reason`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum FullReason {
+    #[default]
+    None,
+    Forced,
+    Outgrown,
+    Memory,
+}
+
+impl FullReason {
+    fn of(scope: Scope, asked: Option<Scope>, reason: Reason) -> Self {
+        match (scope, asked, reason) {
+            (Scope::Minor, ..) => Self::None,
+            (Scope::Full, Some(Scope::Full), Reason::NewObject | Reason::Malloc) => Self::Memory,
+            (Scope::Full, Some(Scope::Full), _) => Self::Forced,
+            (Scope::Full, ..) => Self::Outgrown,
+        }
+    }
+}
+
+/// One collection: `struct ashlar_collection`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Collection {
+    reason: Reason,
+    full_reason: FullReason,
+    sweep_now: bool,
+    have_finalizers: bool,
+    weak_references: usize,
+    retained_weak_references: usize,
+}
+
+/// The latest collection, and what comes: `struct ashlar_latest`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Latest {
-    reason: Reason,
-    full: bool,
-    forced_full: bool,
-    sweep_now: bool,
+    collection: Collection,
+    next_full_reason: FullReason,
     sweeping: bool,
     marking: bool,
+}
+
+/// What the collector spends its time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Mark,
+    Sweep,
 }
 
 /// Clocks and the latest collection.
@@ -42,7 +82,8 @@ pub(crate) struct Timing {
     pub(crate) off: StdCell<bool>,
     pub(crate) mark_ns: StdCell<u64>,
     pub(crate) sweep_ns: StdCell<u64>,
-    pub(crate) latest: StdCell<Latest>,
+    pub(crate) profile: Profile,
+    latest: StdCell<Collection>,
 }
 
 impl Timing {
@@ -55,21 +96,43 @@ impl Timing {
         }
         // SAFETY: the lock is held; objects are freed with all Ractors stopped.
         unsafe { (objspace.heap.vm.calls.vm_barrier)() };
-        let result = self.count(&self.sweep_ns, work);
+        let result = self.count(Phase::Sweep, work);
         if !objspace.heap.is_sweeping() {
-            event(objspace, objspace.events.gc_end_sweep);
+            self.swept(objspace);
         }
         result
     }
 
-    fn count<R>(&self, total_ns: &StdCell<u64>, work: impl FnOnce() -> R) -> R {
-        if self.off.get() {
+    fn swept(&self, objspace: &Objspace) {
+        self.profile.describe(objspace, self.latest.get());
+        event(objspace, objspace.events.gc_end_sweep);
+    }
+
+    fn count<R>(&self, phase: Phase, work: impl FnOnce() -> R) -> R {
+        if self.off.get() && !self.profile.is_on() {
             return work();
         }
         let start_ns = cpu_time_ns();
         let result = work();
-        total_ns.set(total_ns.get() + (cpu_time_ns() - start_ns));
+        let spent_ns = cpu_time_ns() - start_ns;
+        self.profile.add(phase, spent_ns);
+        if !self.off.get() {
+            let total_ns = match phase {
+                Phase::Mark => &self.mark_ns,
+                Phase::Sweep => &self.sweep_ns,
+            };
+            total_ns.set(total_ns.get() + spent_ns);
+        }
         result
+    }
+
+    /// The latest collection leaves finalizers to run.
+    pub(crate) fn note_finalizers(&self) {
+        let latest = self.latest.get();
+        self.latest.set(Collection {
+            have_finalizers: true,
+            ..latest
+        });
     }
 }
 
@@ -108,7 +171,6 @@ pub(crate) fn paced(objspace: &Objspace, reason: Reason) {
     let scope = match (objspace.full_marking_allowed.get(), reason) {
         (false, _) => Some(Scope::Minor),
         (true, Reason::Stress) => stress_scope(objspace),
-        (true, _) if objspace.needs_full.get() => Some(Scope::Full),
         (true, _) => None,
     };
     // When payloads are what fills the heap, waiting for allocation to sweep
@@ -163,8 +225,9 @@ pub(crate) fn collect(objspace: &Objspace, request: Request, reason: Reason) {
 
 fn run(objspace: &Objspace, request: Request, reason: Reason) {
     let timing = &objspace.timing;
-    timing.count(&timing.sweep_ns, || objspace.heap.finish_sweep());
-    let scope = timing.count(&timing.mark_ns, || {
+    timing.sweeping(objspace, || objspace.heap.finish_sweep());
+    timing.profile.begin(cpu_time_ns());
+    let scope = timing.count(Phase::Mark, || {
         // SAFETY: this thread's registers and stack are roots.
         unsafe { (objspace.heap.vm.calls.save_machine_context)() };
         objspace.heap.collect(Request {
@@ -172,21 +235,21 @@ fn run(objspace: &Objspace, request: Request, reason: Reason) {
             ..request
         })
     });
-    if scope == Scope::Full {
-        objspace.needs_full.set(false);
-    }
     payloads::set_budget_bytes(objspace.heap.pace().budget_bytes());
-    timing.latest.set(Latest {
+    let weak = objspace.heap.vm.weak.get();
+    timing.latest.set(Collection {
         reason,
-        full: scope == Scope::Full,
-        forced_full: request.scope == Some(Scope::Full),
+        full_reason: FullReason::of(scope, request.scope, reason),
         sweep_now: request.sweep_now,
-        ..Latest::default()
+        have_finalizers: false,
+        weak_references: weak.noted,
+        retained_weak_references: weak.retained,
     });
+    timing.profile.describe(objspace, timing.latest.get());
     event(objspace, objspace.events.gc_end_mark);
     if request.sweep_now {
-        timing.count(&timing.sweep_ns, || objspace.heap.finish_sweep());
-        event(objspace, objspace.events.gc_end_sweep);
+        timing.count(Phase::Sweep, || objspace.heap.finish_sweep());
+        timing.swept(objspace);
     }
 }
 
@@ -205,13 +268,15 @@ unsafe extern "C" fn ashlar_start(
     sweep_now: bool,
     reason: Reason,
 ) {
-    let scope = if full { Scope::Full } else { Scope::Minor };
-    let request = Request {
-        scope: Some(scope),
-        sweep_now,
-    };
     // SAFETY: Ruby passes its object space.
-    collect(unsafe { from_ruby(objspace) }, request, reason);
+    let objspace = unsafe { from_ruby(objspace) };
+    let scope = match (full, objspace.full_marking_allowed.get()) {
+        (true, _) => Some(Scope::Full),
+        // A minor one is upgraded when a full one is due anyway.
+        (false, true) => None,
+        (false, false) => Some(Scope::Minor),
+    };
+    collect(objspace, Request { scope, sweep_now }, reason);
 }
 
 /// # Safety
@@ -282,24 +347,7 @@ unsafe extern "C" fn ashlar_set_stress(objspace: *mut c_void, flag: Value, on: b
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
     objspace.stress_flag.set(flag);
-    let from_environment = objspace.stress_from_environment;
-    let collect_every = if on {
-        1
-    } else {
-        from_environment.collect_every
-    };
-    let stress = Stress {
-        collect_every,
-        ..from_environment
-    };
-    // Ruby sets the initial value before it has a lock.
-    if stress != objspace.heap.stress() {
-        with_vm_lock(objspace, || {
-            // SAFETY: the lock is held; the other Ractors do not allocate now.
-            unsafe { (objspace.heap.vm.calls.vm_barrier)() };
-            objspace.heap.set_stress(stress);
-        });
-    }
+    objspace.apply_stress(on);
     payloads::stress(on);
 }
 
@@ -318,11 +366,40 @@ unsafe extern "C" fn ashlar_latest(objspace: *mut c_void, latest: *mut Latest) {
     // SAFETY: Ruby passes its object space and a place for the answer.
     unsafe {
         let objspace = from_ruby(objspace);
-        latest.write(Latest {
-            sweeping: objspace.heap.is_sweeping(),
-            marking: objspace.heap.is_collecting(),
-            ..objspace.timing.latest.get()
-        });
+        latest.write(with_vm_lock(objspace, || objspace.latest()));
+    }
+}
+
+impl Objspace {
+    /// Puts the stress options in force; `GC.stress` collects at every
+    /// allocation beside.
+    pub(crate) fn apply_stress(&self, every_allocation: bool) {
+        let mut stress = self.stress_option.get();
+        if every_allocation {
+            stress.collect_every = 1;
+        }
+        // Ruby sets the initial value before it has a lock.
+        if stress != self.heap.stress() {
+            with_vm_lock(self, || {
+                // SAFETY: the lock is held; the other Ractors do not allocate now.
+                unsafe { (self.heap.vm.calls.vm_barrier)() };
+                self.heap.set_stress(stress);
+            });
+        }
+    }
+
+    fn latest(&self) -> Latest {
+        let next_full_reason = if self.heap.next_is_full() {
+            FullReason::Outgrown
+        } else {
+            FullReason::None
+        };
+        Latest {
+            collection: self.timing.latest.get(),
+            next_full_reason,
+            sweeping: self.heap.is_sweeping(),
+            marking: self.heap.is_collecting(),
+        }
     }
 }
 

@@ -123,6 +123,7 @@ unsafe extern "C" fn ashlar_queue_free(
         finalizers: 0,
         object_id: 0,
     });
+    objspace.timing.note_finalizers();
     collect::trigger_finalizers(objspace);
 }
 

@@ -9,11 +9,14 @@
 //! * [`objects`], [`barriers`], [`payloads`]: what Ruby calls all the time.
 //! * [`collect`]: a collection as Ruby sees it: locks, events, clocks.
 //! * [`object_model`]: what the collector knows about Ruby's objects.
-//! * [`finalizers`], [`object_ids`], [`walk`], [`statistics`], [`fork`].
-//! * [`interpose`]: what becomes of memory that somebody frees with libc.
+//! * [`finalizers`], [`object_ids`], [`walk`], [`fork`].
+//! * [`statistics`], [`profile`], [`config`]: what Ruby shows of all this.
+//! * [`interpose`], [`elf`]: what becomes of memory that somebody frees with libc.
 
 mod barriers;
 mod collect;
+mod config;
+mod elf;
 mod finalizers;
 mod fork;
 mod interpose;
@@ -25,6 +28,7 @@ mod objects;
 mod objspace;
 mod options;
 mod payloads;
+mod profile;
 mod ruby_calls;
 mod statistics;
 mod walk;

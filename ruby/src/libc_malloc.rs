@@ -12,7 +12,7 @@ use crate::objspace::shared;
 pub(crate) struct Found(AtomicPtr<c_void>);
 
 impl Found {
-    const fn nothing() -> Self {
+    pub(crate) const fn nothing() -> Self {
         Self(AtomicPtr::new(null_mut()))
     }
 
@@ -20,7 +20,7 @@ impl Found {
         self.0.load(Relaxed)
     }
 
-    fn find(&self, name: &CStr) {
+    pub(crate) fn find(&self, name: &CStr) {
         // SAFETY: looking a symbol up has no effect.
         let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         self.0.store(address, Relaxed);

@@ -378,6 +378,7 @@ impl crate::objspace::Objspace {
     pub(crate) fn queue_finalizers(&self, object: Value) {
         let id = self.object_ids.borrow_mut().id_of(object).0;
         if self.finalizers.borrow_mut().queue(object, id) {
+            self.timing.note_finalizers();
             collect::trigger_finalizers(self);
         }
     }

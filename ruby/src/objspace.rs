@@ -33,17 +33,17 @@ pub(crate) struct Objspace {
     pub(crate) disabled: StdCell<bool>,
     /// What `GC.stress=` was given.
     pub(crate) stress_flag: StdCell<Value>,
-    /// The stress that the environment asked for.
-    pub(crate) stress_from_environment: ashlar_heap::stress::Stress,
+    /// The stress that the environment or `GC.config` asked for.
+    pub(crate) stress_option: StdCell<ashlar_heap::stress::Stress>,
     /// `GC.config(rgengc_allow_full_mark:)`.
     pub(crate) full_marking_allowed: StdCell<bool>,
-    /// A full collection was wanted while it was not allowed.
-    pub(crate) needs_full: StdCell<bool>,
     /// Objects are at least this wide while allocations are traced: Ruby clears
     /// what follows an object's first 40 bytes then.
     pub(crate) object_bytes_min: StdCell<usize>,
-    /// Latest message of the verifier.
-    pub(crate) verify_message: RefCell<CString>,
+    /// Latest message of the verifier or about an option.
+    pub(crate) message: RefCell<CString>,
+    /// Where `xmalloc` gets its memory.
+    pub(crate) malloc: MallocSource,
 }
 
 // SAFETY: whoever holds Ruby's lock uses the object space, nobody else.
@@ -111,12 +111,12 @@ fn new_objspace(
             layout::RUBY_VERSION
         ));
     }
-    let options = Options::read(|name| std::env::var(name).ok())?;
+    let options = Options::from_environment(|name| std::env::var(name).ok())?;
     let refused = "the system refuses the address space of the heap; raise `ulimit -v`";
     let shared = shared().ok_or(refused)?;
     let heap = Heap::new(Ruby::new(calls), shared, options.pace).map_err(|_| refused)?;
     libc_malloc::find();
-    let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe()?;
+    let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe();
     crate::payloads::serve_from_heap(payloads_here);
     heap.set_stress(options.stress);
     Ok(Box::new(Objspace {
@@ -127,11 +127,15 @@ fn new_objspace(
         timing: Timing::default(),
         disabled: StdCell::new(false),
         stress_flag: StdCell::new(0),
-        stress_from_environment: options.stress,
+        stress_option: StdCell::new(options.stress),
         full_marking_allowed: StdCell::new(true),
-        needs_full: StdCell::new(false),
         object_bytes_min: StdCell::new(0),
-        verify_message: RefCell::default(),
+        message: RefCell::default(),
+        malloc: if payloads_here {
+            MallocSource::Heap
+        } else {
+            MallocSource::Libc
+        },
     }))
 }
 

@@ -1,7 +1,12 @@
-//! Options from the environment, read once before the first allocation.
+//! Options: from the environment, read once before the first allocation, and
+//! from `GC.config` while Ruby runs.
 //!
-//! An impossible value ends the process with a line that names the variable,
-//! the value and what is allowed.
+//! An option has one name, `space_overhead`; its variable is
+//! `ASHLAR_SPACE_OVERHEAD`. An impossible value is answered by a line that names
+//! the option, the value and what is allowed; at the start it ends the process,
+//! and later nothing changes.
+
+use std::ops::RangeInclusive;
 
 use ashlar_heap::os;
 use ashlar_heap::pace::PaceOptions;
@@ -27,126 +32,173 @@ pub(crate) struct Options {
 const MIB: usize = 1 << 20;
 
 /// Percent of live bytes; the bounds of the space overhead.
-pub(crate) const SPACE_OVERHEAD_RANGE: std::ops::RangeInclusive<usize> = 10..=1000;
+const SPACE_OVERHEAD_RANGE: RangeInclusive<usize> = 10..=1000;
+const NURSERY_BYTES_MIN: usize = 64 << 10;
+const MEMORY_LIMIT_BYTES_MIN: usize = 16 * MIB;
 
 impl Options {
     /// Reads the environment through `lookup`.
-    pub(crate) fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let reader = Reader { lookup };
-        let default = PaceOptions::default();
-        let nursery_min_bytes = reader.bytes(
-            "ASHLAR_NURSERY_MIN",
-            64 << 10,
-            usize::MAX,
-            default.nursery_min_bytes,
-        )?;
+    pub(crate) fn from_environment(
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let default = Self {
+            pace: PaceOptions::default(),
+            stress: Stress::default(),
+            malloc: MallocSource::Heap,
+        };
+        default.read(&Reader {
+            // A variable that is set to nothing counts as unset.
+            value: &|name| lookup(&variable(name)).filter(|value| !value.is_empty()),
+            shown_name: variable,
+        })
+    }
+
+    /// These options with those that `lookup` knows changed, by their names.
+    pub(crate) fn changed(&self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let changed = self.read(&Reader {
+            value: &lookup,
+            shown_name: str::to_owned,
+        })?;
+        if changed.malloc != self.malloc {
+            return Err(format!(
+                "malloc={}: cannot change while Ruby runs; start it with ASHLAR_MALLOC={0}",
+                changed.malloc.name()
+            ));
+        }
+        Ok(changed)
+    }
+
+    fn read(&self, reader: &Reader<'_>) -> Result<Self, String> {
+        let (pace, stress) = (&self.pace, &self.stress);
+        let nursery_min_bytes =
+            reader.bytes("nursery_min", NURSERY_BYTES_MIN, pace.nursery_min_bytes)?;
         let nursery_max_bytes = reader.bytes(
-            "ASHLAR_NURSERY_MAX",
+            "nursery_max",
             nursery_min_bytes,
-            usize::MAX,
-            default.nursery_max_bytes.max(nursery_min_bytes),
+            pace.nursery_max_bytes.max(nursery_min_bytes),
         )?;
         Ok(Self {
             pace: PaceOptions {
                 space_overhead_percent: reader.number(
-                    "ASHLAR_SPACE_OVERHEAD",
+                    "space_overhead",
                     SPACE_OVERHEAD_RANGE,
-                    default.space_overhead_percent,
+                    pace.space_overhead_percent,
                 )?,
-                heap_min_bytes: reader.bytes(
-                    "ASHLAR_HEAP_MIN",
-                    0,
-                    usize::MAX,
-                    default.heap_min_bytes,
-                )?,
+                heap_min_bytes: reader.bytes("heap_min", 0, pace.heap_min_bytes)?,
                 nursery_min_bytes,
                 nursery_max_bytes,
-                memory_limit_bytes: reader.memory_limit()?,
+                memory_limit_bytes: reader.memory_limit(pace.memory_limit_bytes)?,
             },
             stress: Stress {
-                collect_every: reader.number("ASHLAR_COLLECT_EVERY", 0..=usize::MAX, 0)?,
-                verify: reader.switch("ASHLAR_VERIFY")?,
-                poison: reader.switch("ASHLAR_POISON")?,
+                collect_every: reader.number(
+                    "collect_every",
+                    0..=usize::MAX,
+                    stress.collect_every,
+                )?,
+                verify: reader.switch("verify", stress.verify)?,
+                poison: reader.switch("poison", stress.poison)?,
+                ..Stress::default()
             },
-            malloc: reader.malloc()?,
+            malloc: reader.malloc(self.malloc)?,
         })
     }
 }
 
-struct Reader<F> {
-    lookup: F,
+impl MallocSource {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Heap => "heap",
+            Self::Libc => "libc",
+        }
+    }
 }
 
-impl<F: Fn(&str) -> Option<String>> Reader<F> {
-    /// The value of a variable; empty counts as unset.
-    fn value(&self, name: &str) -> Option<String> {
-        (self.lookup)(name).filter(|value| !value.is_empty())
+/// Reads options; each comes as text by its name, or not at all, which leaves
+/// it as it is.
+struct Reader<'a> {
+    value: &'a dyn Fn(&str) -> Option<String>,
+    /// The name that a message calls an option by.
+    shown_name: fn(&str) -> String,
+}
+
+/// The environment variable of an option.
+fn variable(name: &str) -> String {
+    format!("ASHLAR_{}", name.to_ascii_uppercase())
+}
+
+impl Reader<'_> {
+    fn refuse<T>(&self, name: &str, value: &str, wanted: &str) -> Result<T, String> {
+        let name = (self.shown_name)(name);
+        Err(format!("{name}={value}: {wanted} is wanted"))
     }
 
     fn number(
         &self,
         name: &str,
-        allowed: std::ops::RangeInclusive<usize>,
-        default: usize,
+        allowed: RangeInclusive<usize>,
+        current: usize,
     ) -> Result<usize, String> {
-        let Some(value) = self.value(name) else {
-            return Ok(default);
+        let Some(value) = (self.value)(name) else {
+            return Ok(current);
         };
         match value.parse() {
             Ok(number) if allowed.contains(&number) => Ok(number),
-            _ if *allowed.end() == usize::MAX => Err(format!(
-                "{name}={value}: a whole number of at least {} is wanted",
-                allowed.start()
-            )),
-            _ => Err(format!(
-                "{name}={value}: a whole number from {} to {} is wanted",
-                allowed.start(),
-                allowed.end()
-            )),
+            _ if *allowed.end() == usize::MAX => {
+                let wanted = format!("a whole number of at least {}", allowed.start());
+                self.refuse(name, &value, &wanted)
+            }
+            _ => {
+                let wanted = format!(
+                    "a whole number from {} to {}",
+                    allowed.start(),
+                    allowed.end()
+                );
+                self.refuse(name, &value, &wanted)
+            }
         }
     }
 
-    fn bytes(&self, name: &str, min: usize, max: usize, default: usize) -> Result<usize, String> {
-        let Some(value) = self.value(name) else {
-            return Ok(default);
+    fn bytes(&self, name: &str, min: usize, current: usize) -> Result<usize, String> {
+        let Some(value) = (self.value)(name) else {
+            return Ok(current);
         };
-        parse_bytes(&value)
-            .filter(|bytes| (min..=max).contains(bytes))
-            .ok_or_else(|| {
-                format!(
-                    "{name}={value}: a size of at least {} KiB is wanted, such as 512MiB",
-                    min >> 10
-                )
-            })
+        match parse_bytes(&value).filter(|&bytes| bytes >= min) {
+            Some(bytes) => Ok(bytes),
+            None => {
+                let wanted = format!("a size of at least {} KiB, such as 512MiB,", min >> 10);
+                self.refuse(name, &value, &wanted)
+            }
+        }
     }
 
-    fn switch(&self, name: &str) -> Result<bool, String> {
-        match self.value(name).as_deref() {
-            None | Some("0") => Ok(false),
+    fn switch(&self, name: &str, current: bool) -> Result<bool, String> {
+        match (self.value)(name).as_deref() {
+            None => Ok(current),
+            Some("0") => Ok(false),
             Some("1") => Ok(true),
-            Some(value) => Err(format!("{name}={value}: 0 or 1 is wanted")),
+            Some(value) => self.refuse(name, value, "0 or 1"),
         }
     }
 
-    fn malloc(&self) -> Result<MallocSource, String> {
-        match self.value("ASHLAR_MALLOC").as_deref() {
-            None | Some("heap") => Ok(MallocSource::Heap),
+    fn malloc(&self, current: MallocSource) -> Result<MallocSource, String> {
+        match (self.value)("malloc").as_deref() {
+            None => Ok(current),
+            Some("heap") => Ok(MallocSource::Heap),
             Some("libc") => Ok(MallocSource::Libc),
-            Some(value) => Err(format!("ASHLAR_MALLOC={value}: heap or libc is wanted")),
+            Some(value) => self.refuse("malloc", value, "heap or libc"),
         }
     }
 
-    fn memory_limit(&self) -> Result<Option<usize>, String> {
-        let name = "ASHLAR_MEMORY_LIMIT";
-        match self.value(name).as_deref() {
-            None | Some("none") => Ok(None),
+    fn memory_limit(&self, current: Option<usize>) -> Result<Option<usize>, String> {
+        let name = "memory_limit";
+        match (self.value)(name).as_deref() {
+            None => Ok(current),
+            Some("none") => Ok(None),
             Some("auto") => Ok(cgroup_limit_bytes()),
-            Some(value) => parse_bytes(value)
-                .filter(|&bytes| bytes >= 16 * MIB)
-                .map(Some)
-                .ok_or_else(|| {
-                    format!("{name}={value}: a size of at least 16MiB, auto or none is wanted")
-                }),
+            Some(value) => match parse_bytes(value) {
+                Some(bytes) if bytes >= MEMORY_LIMIT_BYTES_MIN => Ok(Some(bytes)),
+                _ => self.refuse(name, value, "a size of at least 16MiB, auto or none"),
+            },
         }
     }
 }
@@ -186,7 +238,7 @@ mod tests {
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Options, String> {
-        Options::read(|name| {
+        Options::from_environment(|name| {
             let pair = pairs.iter().find(|(key, _)| *key == name);
             pair.map(|(_, value)| (*value).to_owned())
         })
@@ -225,6 +277,39 @@ mod tests {
                 "{message}"
             );
             assert!(message.contains(allowed), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_change_leaves_the_rest_as_it_is() {
+        let options = read(&[("ASHLAR_SPACE_OVERHEAD", "50"), ("ASHLAR_VERIFY", "1")]).unwrap();
+        let changed = options
+            .changed(|name| (name == "nursery_min").then(|| "64MiB".to_owned()))
+            .unwrap();
+        assert_eq!(changed.pace.nursery_min_bytes, 64 * MIB);
+        assert_eq!(changed.pace.nursery_max_bytes, 64 * MIB);
+        assert_eq!(changed.pace.space_overhead_percent, 50);
+        assert_eq!(changed.stress, options.stress);
+    }
+
+    #[test]
+    fn a_change_that_cannot_be_is_refused_by_the_name_it_was_given() {
+        let options = read(&[]).unwrap();
+        for (name, value, message) in [
+            (
+                "space_overhead",
+                "5",
+                "space_overhead=5: a whole number from 10 to 1000 is wanted",
+            ),
+            ("verify", "", "verify=: 0 or 1 is wanted"),
+            (
+                "malloc",
+                "libc",
+                "malloc=libc: cannot change while Ruby runs; start it with ASHLAR_MALLOC=libc",
+            ),
+        ] {
+            let changed = options.changed(|asked| (asked == name).then(|| value.to_owned()));
+            assert_eq!(changed.unwrap_err(), message);
         }
     }
 

@@ -9,6 +9,7 @@ use ashlar_heap::layout::BLOCK_BYTES;
 use ashlar_heap::payload::thread_cache::ThreadCache;
 
 use crate::collect::{self, Reason};
+use crate::interpose;
 use crate::libc_malloc;
 use crate::objspace::{objspace, shared};
 
@@ -23,6 +24,14 @@ const STRESS: u8 = 2;
 /// to whoever holds the GVL; this copy is for everybody.
 static BUDGET_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
 
+/// Objects may have been loaded whose calls of `free` are not redirected yet.
+const LOOK_AGAIN: u8 = 4;
+
+/// Has the next `xmalloc` look for newly loaded objects.
+pub(crate) fn look_again_soon() {
+    set_mode(LOOK_AGAIN, true);
+}
+
 /// Says whether `xmalloc` is served from the heap from now on.
 pub(crate) fn serve_from_heap(from_heap: bool) {
     set_mode(FROM_LIBC, !from_heap);
@@ -34,8 +43,11 @@ pub(crate) fn stress(on: bool) {
 }
 
 fn set_mode(bit: u8, on: bool) {
-    let mode = XMALLOC_MODE.load(Relaxed);
-    XMALLOC_MODE.store(if on { mode | bit } else { mode & !bit }, Relaxed);
+    if on {
+        XMALLOC_MODE.fetch_or(bit, Relaxed);
+    } else {
+        XMALLOC_MODE.fetch_and(!bit, Relaxed);
+    }
 }
 
 /// Sets the fresh payload bytes at which a collection is due.
@@ -209,6 +221,12 @@ unsafe extern "C" fn ashlar_usable_payload(payload: *mut c_void) -> usize {
     ours.unwrap_or_else(|| unsafe { libc_malloc::usable_size(payload) })
 }
 
+/// Whether `memory` is in the heap.
+#[no_mangle]
+extern "C" fn ashlar_is_payload(memory: *const c_void) -> bool {
+    shared().is_some_and(|shared| shared.region.block_at(memory as usize).is_some())
+}
+
 /// A thread ends: its free pieces go back to everybody.
 ///
 /// # Safety
@@ -316,6 +334,10 @@ unsafe extern "C" fn ashlar_xmalloc(cache: *mut ThreadCache, size: usize) -> *mu
 #[cold]
 #[inline(never)]
 unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+    if XMALLOC_MODE.load(Relaxed) & LOOK_AGAIN != 0 {
+        set_mode(LOOK_AGAIN, false);
+        interpose::look_again();
+    }
     collect_if_due();
     // SAFETY: the caller's contract.
     allocate_or_collect(|| unsafe {

@@ -1,104 +1,198 @@
-//! Counters for `GC.stat` and its relatives, and options that may change while
-//! running.
+//! Counters for `GC.stat` and its relatives.
 
-use std::ffi::{c_char, c_void, CString};
+use std::ffi::{c_char, c_void};
 use std::ptr::null;
 
-use ashlar_heap::layout::width::WIDTH_COUNT;
-use ashlar_heap::pace::PaceOptions;
+use ashlar_heap::layout::width::{WIDTHS, WIDTH_COUNT};
+use ashlar_heap::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 
 use crate::collect;
-use crate::objspace::from_ruby;
-use crate::options::SPACE_OVERHEAD_RANGE;
+use crate::objspace::{from_ruby, Objspace};
+
+/// The width of an object that asks for no more: a header and three words.
+const BASE_BYTES: usize = 40;
+
+const _: () = assert!(WIDTHS[1] as usize == BASE_BYTES);
 
 /// `struct ashlar_statistics`.
 #[repr(C)]
+#[derive(Default)]
 pub(crate) struct Statistics {
-    count: usize,
-    minor_count: usize,
-    major_count: usize,
-    time_ns: u64,
-    mark_time_ns: u64,
-    sweep_time_ns: u64,
+    count: u64,
+    minor_count: u64,
+    major_count: u64,
+    compact_count: u64,
+    time_ms: u64,
+    mark_time_ms: u64,
+    sweep_time_ms: u64,
     allocated_objects: u64,
     freed_objects: u64,
-    live_cells: usize,
-    free_cells: usize,
-    final_cells: usize,
-    marked_cells: usize,
-    cell_blocks: usize,
-    empty_blocks: usize,
-    blocks_allocated: usize,
-    blocks_freed: usize,
-    cell_bytes: usize,
-    payload_bytes: usize,
-    external_bytes: usize,
-    fresh_payload_bytes: usize,
-    budget_bytes: usize,
-    full_threshold_bytes: usize,
-    old_cells: usize,
-    remembered_unprotected_cells: usize,
-    weak_references: usize,
-    retained_weak_references: usize,
-    memory_limit_bytes: usize,
+    live_cells: u64,
+    free_cells: u64,
+    available_cells: u64,
+    /// Cells of the base width that fit in what is left of the budget.
+    allocatable_cells: u64,
+    /// Cells that wait for a finalizer: none does, they are reused at once.
+    final_cells: u64,
+    marked_cells: u64,
+    moved_objects: u64,
+    read_barrier_faults: u64,
+    cell_blocks: u64,
+    empty_blocks: u64,
+    blocks_taken: u64,
+    blocks_given: u64,
+    blocks_released: u64,
+    /// Cells, payloads and external memory.
+    live_bytes: u64,
+    cell_bytes: u64,
+    payload_bytes: u64,
+    external_bytes: u64,
+    fresh_bytes: u64,
+    fresh_payload_bytes: u64,
+    budget_bytes: u64,
+    grown_bytes: u64,
+    growth_limit_bytes: u64,
+    full_threshold_bytes: u64,
+    old_cells: u64,
+    old_cells_limit: u64,
+    remembered_unprotected_cells: u64,
+    /// None is set on them: 0.
+    remembered_unprotected_cells_limit: u64,
+    memory_limit_bytes: u64,
+    waiting_jobs: u64,
+}
+
+const NS_PER_MS: u64 = 1_000_000;
+
+impl Objspace {
+    fn total_time_ns(&self) -> u64 {
+        self.timing.mark_ns.get() + self.timing.sweep_ns.get()
+    }
+
+    fn statistics(&self) -> Statistics {
+        let mut filled = Statistics {
+            time_ms: self.total_time_ns() / NS_PER_MS,
+            mark_time_ms: self.timing.mark_ns.get() / NS_PER_MS,
+            sweep_time_ms: self.timing.sweep_ns.get() / NS_PER_MS,
+            waiting_jobs: self.finalizers.borrow().waiting_jobs() as u64,
+            ..Statistics::default()
+        };
+        self.count_collections(&mut filled);
+        self.count_cells(&mut filled);
+        self.count_bytes(&mut filled);
+        filled
+    }
+
+    fn count_collections(&self, filled: &mut Statistics) {
+        let stats = self.heap.stats();
+        filled.minor_count = stats.minor_collections as u64;
+        filled.major_count = stats.full_collections as u64;
+        filled.count = filled.minor_count + filled.major_count;
+        filled.marked_cells = stats.marked_cells as u64;
+        filled.old_cells = stats.old_cells as u64;
+        filled.blocks_taken = stats.blocks_taken as u64;
+        filled.blocks_given = stats.blocks_given as u64;
+        filled.blocks_released = stats.blocks_released as u64;
+    }
+
+    fn count_cells(&self, filled: &mut Statistics) {
+        let usage = self.heap.usage();
+        filled.allocated_objects = self.heap.allocated_cells().iter().sum();
+        filled.freed_objects = self.heap.freed_cells().iter().sum();
+        filled.live_cells = usage.live_cells as u64;
+        filled.free_cells = usage.free_cells as u64;
+        filled.available_cells = filled.live_cells + filled.free_cells;
+        filled.cell_blocks = usage.cell_blocks as u64;
+        filled.empty_blocks = usage.empty_blocks as u64;
+        filled.cell_bytes = usage.cell_bytes as u64;
+        filled.payload_bytes = usage.payload_bytes as u64;
+    }
+
+    fn count_bytes(&self, filled: &mut Statistics) {
+        let payloads = &self.heap.shared().payloads;
+        let (pace, measure) = (self.heap.pace(), self.heap.measure());
+        let kept_bytes = measure.used_bytes.saturating_sub(measure.fresh_bytes);
+        let left_bytes = pace.budget_bytes().saturating_sub(measure.fresh_bytes);
+        filled.external_bytes = payloads.elsewhere_bytes() as u64;
+        filled.live_bytes = measure.used_bytes as u64;
+        filled.fresh_bytes = measure.fresh_bytes as u64;
+        filled.fresh_payload_bytes = payloads.fresh_bytes() as u64;
+        filled.budget_bytes = pace.budget_bytes() as u64;
+        filled.allocatable_cells = (left_bytes / BASE_BYTES) as u64;
+        filled.grown_bytes = pace.grown_bytes(kept_bytes) as u64;
+        filled.growth_limit_bytes = pace.growth_limit_bytes() as u64;
+        filled.full_threshold_bytes = pace.full_threshold_bytes() as u64;
+        // The limit is one on bytes: in cells, if all grow alike.
+        let growth = filled.full_threshold_bytes as f64 / kept_bytes.max(1) as f64;
+        filled.old_cells_limit = (filled.old_cells as f64 * growth) as u64;
+        filled.memory_limit_bytes = pace.options().memory_limit_bytes.unwrap_or(0) as u64;
+    }
 }
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_statistics(objspace: *mut c_void, statistics: *mut Statistics) {
+unsafe extern "C" fn ashlar_statistics(
+    objspace: *mut c_void,
+    walk: bool,
+    statistics: *mut Statistics,
+) {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
-    let heap = &objspace.heap;
-    let (stats, usage, pace) = (heap.stats(), heap.usage(), heap.pace());
-    let payloads = &heap.shared().payloads;
-    let (mark_time_ns, sweep_time_ns) = (
-        objspace.timing.mark_ns.get(),
-        objspace.timing.sweep_ns.get(),
-    );
-    let weak = heap.vm.weak.get();
-    let filled = Statistics {
-        count: stats.minor_collections + stats.full_collections,
-        minor_count: stats.minor_collections,
-        major_count: stats.full_collections,
-        time_ns: mark_time_ns + sweep_time_ns,
-        mark_time_ns,
-        sweep_time_ns,
-        allocated_objects: heap.allocated_cells().iter().sum(),
-        freed_objects: heap.freed_cells().iter().sum(),
-        live_cells: usage.live_cells,
-        free_cells: usage.free_cells,
-        final_cells: objspace.finalizers.borrow().waiting_jobs(),
-        marked_cells: stats.marked_cells,
-        cell_blocks: usage.cell_blocks,
-        empty_blocks: usage.empty_blocks,
-        blocks_allocated: stats.blocks_taken,
-        blocks_freed: stats.blocks_given,
-        cell_bytes: usage.cell_bytes,
-        payload_bytes: usage.payload_bytes,
-        external_bytes: payloads.elsewhere_bytes(),
-        fresh_payload_bytes: payloads.fresh_bytes(),
-        budget_bytes: pace.budget_bytes(),
-        full_threshold_bytes: pace.full_threshold_bytes(),
-        old_cells: stats.old_cells,
-        remembered_unprotected_cells: stats.remembered_unprotected_cells,
-        weak_references: weak.noted,
-        retained_weak_references: weak.retained,
-        memory_limit_bytes: pace.options().memory_limit_bytes.unwrap_or(0),
-    };
+    let filled = collect::with_vm_lock(objspace, || {
+        let mut filled = objspace.statistics();
+        if walk {
+            filled.remembered_unprotected_cells =
+                objspace.heap.remembered_unprotected_cells() as u64;
+        }
+        filled
+    });
     // SAFETY: the shim passes a place for the answer.
     unsafe { statistics.write(filled) };
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_collection_count(objspace: *mut c_void) -> usize {
+    // SAFETY: Ruby passes its object space.
+    let objspace = unsafe { from_ruby(objspace) };
+    let stats = collect::with_vm_lock(objspace, || objspace.heap.stats());
+    stats.minor_collections + stats.full_collections
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_total_time_ns(objspace: *mut c_void) -> u64 {
+    // SAFETY: Ruby passes its object space.
+    unsafe { from_ruby(objspace) }.total_time_ns()
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_free_cells(objspace: *mut c_void) -> usize {
+    // SAFETY: Ruby passes its object space.
+    let objspace = unsafe { from_ruby(objspace) };
+    collect::with_vm_lock(objspace, || objspace.heap.usage()).free_cells
 }
 
 /// `struct ashlar_width_statistics`.
 #[repr(C)]
 pub(crate) struct WidthStatistics {
-    width_bytes: usize,
-    blocks: usize,
-    cells: usize,
-    live_cells: usize,
+    width_bytes: u64,
+    blocks: u64,
+    cells: u64,
+    live_cells: u64,
+    free_cells: u64,
+    blocks_taken: u64,
     allocated_objects: u64,
     freed_objects: u64,
+    /// Collections are due by bytes of all widths together, so no width forces
+    /// one: 0, and so is the next.
+    forced_full_count: u64,
+    forced_finish_count: u64,
 }
 
 /// Number of widths.
@@ -115,62 +209,50 @@ unsafe extern "C" fn ashlar_width_statistics(
     index: usize,
     statistics: *mut WidthStatistics,
 ) {
-    // SAFETY: Ruby passes its object space and a place for the answer.
-    unsafe {
-        let heap = &from_ruby(objspace).heap;
+    // SAFETY: Ruby passes its object space.
+    let objspace = unsafe { from_ruby(objspace) };
+    let heap = &objspace.heap;
+    let filled = collect::with_vm_lock(objspace, || {
         let usage = heap.width_usage()[index];
-        statistics.write(WidthStatistics {
-            width_bytes: usage.width_bytes,
-            blocks: usage.blocks,
-            cells: usage.cells,
-            live_cells: usage.live_cells,
+        WidthStatistics {
+            width_bytes: usage.width_bytes as u64,
+            blocks: usage.blocks as u64,
+            cells: usage.cells as u64,
+            live_cells: usage.live_cells as u64,
+            free_cells: (usage.cells - usage.live_cells) as u64,
+            blocks_taken: usage.blocks_taken as u64,
             allocated_objects: heap.allocated_cells()[index],
             freed_objects: heap.freed_cells()[index],
-        });
-    }
-}
-
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[no_mangle]
-unsafe extern "C" fn ashlar_space_overhead(objspace: *mut c_void) -> usize {
-    // SAFETY: Ruby passes its object space.
-    let pace = unsafe { from_ruby(objspace) }.heap.pace();
-    pace.options().space_overhead_percent
-}
-
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[no_mangle]
-unsafe extern "C" fn ashlar_set_space_overhead(objspace: *mut c_void, percent: usize) -> bool {
-    if !SPACE_OVERHEAD_RANGE.contains(&percent) {
-        return false;
-    }
-    // SAFETY: Ruby passes its object space.
-    let heap = &unsafe { from_ruby(objspace) }.heap;
-    heap.set_pace_options(PaceOptions {
-        space_overhead_percent: percent,
-        ..*heap.pace().options()
+            forced_full_count: 0,
+            forced_finish_count: 0,
+        }
     });
-    true
+    // SAFETY: the shim passes a place for the answer.
+    unsafe { statistics.write(filled) };
+}
+
+/// `struct ashlar_geometry`.
+#[repr(C)]
+pub(crate) struct Geometry {
+    base_bytes: usize,
+    block_bytes: usize,
+    block_state_bytes: usize,
+    collections_to_old: usize,
 }
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_full_marking_allowed(objspace: *mut c_void) -> bool {
-    // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }.full_marking_allowed.get()
-}
-
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[no_mangle]
-unsafe extern "C" fn ashlar_allow_full_marking(objspace: *mut c_void, allowed: bool) {
-    // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }
-        .full_marking_allowed
-        .set(allowed);
+unsafe extern "C" fn ashlar_geometry(geometry: *mut Geometry) {
+    let filled = Geometry {
+        base_bytes: BASE_BYTES,
+        block_bytes: BLOCK_BYTES,
+        block_state_bytes: BLOCK_BYTES / STATE_GRANULE_BYTES,
+        // One makes it aged, the next one old.
+        collections_to_old: 2,
+    };
+    // SAFETY: the shim passes a place for the answer.
+    unsafe { geometry.write(filled) };
 }
 
 /// # Safety
@@ -179,12 +261,13 @@ unsafe extern "C" fn ashlar_allow_full_marking(objspace: *mut c_void, allowed: b
 unsafe extern "C" fn ashlar_verify(objspace: *mut c_void) -> *const c_char {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
-    match collect::with_vm_lock(objspace, || objspace.heap.verify()) {
+    let outcome = collect::with_vm_lock(objspace, || {
+        // SAFETY: the lock is held; the other Ractors stop here.
+        unsafe { (objspace.heap.vm.calls.vm_barrier)() };
+        objspace.heap.verify()
+    });
+    match outcome {
         Ok(()) => null(),
-        Err(message) => {
-            let mut kept = objspace.verify_message.borrow_mut();
-            *kept = CString::new(message).unwrap_or_default();
-            kept.as_ptr()
-        }
+        Err(message) => objspace.keep_message(message),
     }
 }

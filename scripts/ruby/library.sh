@@ -31,6 +31,10 @@ compile_library() {
     ${CC:-cc} "${SHIM_FLAGS[@]}" $ASHLAR_RUBY_CFLAGS -c "$source" \
       -o "$objects/$(basename "$source" .c).o" >&2 || exit 1
   done
+  # Under LD_PRELOAD the library is also in processes without a Ruby: there, Ruby's symbols are 0.
+  for source in "$objects"/*.o; do
+    objcopy --wildcard --weaken-symbol='rb_*' --weaken-symbol='ruby_*' "$source" || exit 1
+  done
   ${CC:-cc} "${LINK_FLAGS[@]}" -Wl,--version-script="$shim/exports.map" \
     "$objects"/*.o "$static" "${RUST_NEEDS[@]}" -o "$made.new" >&2 || exit 1
   mv "$made.new" "$made"

@@ -20,14 +20,41 @@ use ashlar_heap::vm::Vm;
 /// Words of a toy object before its references.
 ///
 /// ```text
-/// [ header: 1 │ reference count │ payload │ reference 0 │ reference 1 │ … ]
+/// [ tag │ counts │ payload │ reference 0 │ reference 1 │ … │ data … ]
 /// ```
-const HEADER_WORDS: usize = 3;
+/// The tag is never 0 and belongs to the program. The counts are the number of
+/// references in the low half and how many of them, the first ones, are weak in
+/// the high half.
+pub const HEADER_WORDS: usize = 3;
+
+const WEAK_SHIFT: u32 = 32;
+
+/// What a toy object consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// References, weak ones included.
+    pub references: usize,
+    /// The first so many references are weak.
+    pub weak: usize,
+    /// Words of data after the references.
+    pub data_words: usize,
+    /// Whether every store into it is followed by the write barrier.
+    pub protected: bool,
+}
+
+impl Shape {
+    /// Bytes of such an object.
+    pub fn bytes(self) -> usize {
+        (HEADER_WORDS + self.references + self.data_words) * 8
+    }
+}
 
 /// The VM: its roots, and what its threads allocate with.
 pub struct ToyVm {
     /// Cells the program refers to directly; 0 for none.
     pub roots: RefCell<Vec<usize>>,
+    /// Words that may be cells, as a machine stack has them.
+    pub ambiguous_roots: RefCell<Vec<usize>>,
     /// Free payload pieces of the only thread.
     pub payload_cache: RefCell<ThreadCache>,
     /// Cells the sweeper released, in order.
@@ -39,8 +66,16 @@ impl ToyVm {
     pub fn new() -> Self {
         Self {
             roots: RefCell::new(Vec::new()),
+            ambiguous_roots: RefCell::new(Vec::new()),
             payload_cache: RefCell::new(ThreadCache::new()),
             released: RefCell::new(Vec::new()),
+        }
+    }
+
+    fn each_root(&self, mut visit: impl FnMut(Cell)) {
+        for &root in self.roots.borrow().iter().filter(|&&root| root != 0) {
+            // SAFETY: roots are cells of this VM's heap.
+            visit(unsafe { Cell::from_address(root) });
         }
     }
 }
@@ -58,41 +93,66 @@ fn word(heap: &Heap<'_, ToyVm>, cell: Cell, index: usize) -> *mut usize {
         .wrapping_add(index)
 }
 
-/// Calls `visit` with every reference of `cell`.
-fn each_reference(heap: &Heap<'_, ToyVm>, cell: Cell, mut visit: impl FnMut(Cell)) {
+/// Calls `visit` with every strong reference of `cell`, and `visit_weak` with
+/// the place of every weak one that refers to something.
+fn each_reference(
+    heap: &Heap<'_, ToyVm>,
+    cell: Cell,
+    mut visit: impl FnMut(Cell),
+    mut visit_weak: impl FnMut(*mut usize),
+) {
     // SAFETY: every toy object has a header, and as many references as it says.
     unsafe {
-        let count = word(heap, cell, 1).read();
-        for index in 0..count {
-            let address = word(heap, cell, HEADER_WORDS + index).read();
-            if address != 0 {
-                visit(Cell::from_address(address));
+        let counts = word(heap, cell, 1).read();
+        let (references, weak) = (counts & 0xFFFF_FFFF, counts >> WEAK_SHIFT);
+        for index in 0..references {
+            let place = word(heap, cell, HEADER_WORDS + index);
+            match place.read() {
+                0 => (),
+                _ if index < weak => visit_weak(place),
+                address => visit(Cell::from_address(address)),
             }
         }
     }
 }
 
 impl Vm for ToyVm {
-    fn trace_roots(&self, _heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
-        for &root in self.roots.borrow().iter().filter(|&&root| root != 0) {
-            // SAFETY: roots are cells of this heap.
-            tracer.mark(unsafe { Cell::from_address(root) });
+    fn trace_roots(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
+        self.each_root(|cell| tracer.mark(cell));
+        for &word in self.ambiguous_roots.borrow().iter() {
+            heap.mark_conservatively(word);
         }
     }
 
     fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &Tracer<'_>) {
-        each_reference(heap, cell, |child| tracer.mark(child));
+        each_reference(
+            heap,
+            cell,
+            |child| tracer.mark(child),
+            // SAFETY: the place belongs to a live object and holds a cell.
+            |place| unsafe { heap.mark_weak(place) },
+        );
     }
 
-    fn visit_roots(&self, _heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell)) {
-        for &root in self.roots.borrow().iter().filter(|&&root| root != 0) {
-            // SAFETY: roots are cells of this heap.
-            visit(unsafe { Cell::from_address(root) });
+    fn marking_done(&self, heap: &Heap<'_, Self>, _tracer: &Tracer<'_>) -> bool {
+        // SAFETY: the place belongs to a live object.
+        heap.clear_weak_references(|place| unsafe { place.write(0) });
+        false
+    }
+
+    fn visit_roots(&self, heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell)) {
+        self.each_root(&mut *visit);
+        for &word in self.ambiguous_roots.borrow().iter() {
+            // A word may also be a leftover that refers to what is dead by now.
+            match heap.region().cell_at(word) {
+                Some(cell) if !heap.is_garbage(cell) => visit(cell),
+                _ => (),
+            }
         }
     }
 
     fn visit_cell(&self, heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell)) {
-        each_reference(heap, cell, visit);
+        each_reference(heap, cell, visit, |_| ());
     }
 
     fn release(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
@@ -107,37 +167,58 @@ impl Vm for ToyVm {
     }
 }
 
+/// Allocates an object without any reference or payload; its data is
+/// unspecified.
+pub fn try_new_object(
+    heap: &Heap<'_, ToyVm>,
+    cache: &mut AllocationCache,
+    tag: usize,
+    shape: Shape,
+    urgency: Urgency,
+) -> Allocation {
+    let state = if shape.protected {
+        CellState::NEW
+    } else {
+        CellState::NEW_UNPROTECTED
+    };
+    let outcome = heap.allocate(cache, shape.bytes(), state, urgency);
+    if let Allocation::Allocated(cell) = outcome {
+        // SAFETY: the cell is fresh and wide enough.
+        unsafe {
+            word(heap, cell, 0).write(tag);
+            word(heap, cell, 1).write(shape.references | shape.weak << WEAK_SHIFT);
+            for index in 2..HEADER_WORDS + shape.references {
+                word(heap, cell, index).write(0);
+            }
+        }
+    }
+    outcome
+}
+
 /// Allocates an object with `references` empty references, collecting first
 /// when that is due. `None` when memory is out.
+#[allow(dead_code)]
 pub fn new_object(
     heap: &Heap<'_, ToyVm>,
     cache: &mut AllocationCache,
     references: usize,
     protected: bool,
 ) -> Option<Cell> {
-    let size = (HEADER_WORDS + references) * 8;
-    let state = if protected {
-        CellState::NEW
-    } else {
-        CellState::NEW_UNPROTECTED
+    let shape = Shape {
+        references,
+        weak: 0,
+        data_words: 0,
+        protected,
     };
-    let mut outcome = heap.allocate(cache, size, state, Urgency::MayCollect);
+    let mut outcome = try_new_object(heap, cache, 1, shape, Urgency::MayCollect);
     if outcome == Allocation::NeedsCollection {
         heap.collect(Request::default());
-        outcome = heap.allocate(cache, size, state, Urgency::MustAllocate);
+        outcome = try_new_object(heap, cache, 1, shape, Urgency::MustAllocate);
     }
-    let Allocation::Allocated(cell) = outcome else {
-        return None;
-    };
-    // SAFETY: the cell is fresh and wide enough.
-    unsafe {
-        word(heap, cell, 0).write(1);
-        word(heap, cell, 1).write(references);
-        for index in 2..HEADER_WORDS + references {
-            word(heap, cell, index).write(0);
-        }
+    match outcome {
+        Allocation::Allocated(cell) => Some(cell),
+        _ => None,
     }
-    Some(cell)
 }
 
 /// Stores a reference and runs the write barrier, which comes after the store.
@@ -185,6 +266,20 @@ pub unsafe fn set_payload(heap: &Heap<'_, ToyVm>, cell: Cell, bytes: usize) -> b
     true
 }
 
+/// Frees the payload of an object.
+///
+/// # Safety
+/// `cell` is a live toy object.
+#[allow(dead_code)]
+pub unsafe fn drop_payload(heap: &Heap<'_, ToyVm>, cell: Cell) {
+    // SAFETY: the object's payload word holds a payload of this heap or 0.
+    unsafe {
+        if let Some(payload) = NonNull::new(word(heap, cell, 2).replace(0) as *mut u8) {
+            free_payload(heap, payload);
+        }
+    }
+}
+
 /// # Safety
 /// Nobody uses the payload any more.
 unsafe fn free_payload(heap: &Heap<'_, ToyVm>, payload: NonNull<u8>) {
@@ -227,9 +322,9 @@ pub unsafe fn payload(heap: &Heap<'_, ToyVm>, cell: Cell) -> usize {
 fn main() {
     let shared = Shared::reserve(64 << 20).expect("64 MiB of address space");
     let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).expect("a heap");
-    let mut cache = heap.new_cache();
-    // SAFETY: the cache is this thread's until the heap goes.
-    let cache = unsafe { cache.as_mut() };
+    let mut cache_pointer = heap.new_cache();
+    // SAFETY: the cache is this thread's until it is dropped at the end.
+    let cache = unsafe { cache_pointer.as_mut() };
 
     // A list of 100,000 objects, and ten times as many that nobody keeps.
     for number in 0..100_000 {
@@ -262,4 +357,6 @@ fn main() {
         stats.freed_cells
     );
     heap.verify().expect("every invariant holds");
+    // SAFETY: nobody uses the cache any more.
+    unsafe { heap.drop_cache(cache_pointer) };
 }

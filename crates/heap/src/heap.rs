@@ -87,6 +87,9 @@ struct Collector {
     allocated_by_retired: [u64; WIDTH_COUNT],
     /// Cells freed, by width.
     freed: [u64; WIDTH_COUNT],
+    /// Blocks taken from the stock and given back to it, by width.
+    blocks_taken: [usize; WIDTH_COUNT],
+    blocks_given: [usize; WIDTH_COUNT],
     fresh_cell_bytes: usize,
     /// Blocks to sweep ahead whenever a block is needed.
     sweep_ahead_blocks: usize,
@@ -229,7 +232,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             }
         }
         let block = self.shared.blocks.take(self.region(), Kind::Cells(width))?;
-        self.collector.borrow_mut().stats.blocks_taken += 1;
+        self.collector.borrow_mut().blocks_taken[width.index()] += 1;
         let start = self.region().address_of(block);
         Run {
             start,
@@ -238,6 +241,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         }
         .write(self.region());
         self.region().block(block).set_free(start);
+        if self.stress().poison {
+            self.poison_free_cells(block, width);
+        }
         Some(block)
     }
 
@@ -301,6 +307,24 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         collector.pace.is_due(collector.fresh_bytes(self.shared))
     }
 
+    /// Whether the next collection is a full one if nobody asks for a scope.
+    /// Not known, and therefore false, while dead cells are unswept.
+    pub fn next_is_full(&self) -> bool {
+        let measure = self.measure();
+        let mut pace = self.pace();
+        !self.is_sweeping() && pace.start(measure, None) == Scope::Full
+    }
+
+    /// Bytes in use, and those of them that are fresh.
+    pub fn measure(&self) -> Measure {
+        Measure {
+            used_bytes: self.live_cell_bytes()
+                + self.shared.payloads.in_use_bytes()
+                + self.shared.payloads.elsewhere_bytes(),
+            fresh_bytes: self.fresh_bytes(),
+        }
+    }
+
     /// Whether a collection is running.
     pub fn is_collecting(&self) -> bool {
         self.with_marker(|marker| marker.collecting)
@@ -316,18 +340,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     fn start(&self, request: Request) -> Scope {
-        let live_cell_bytes = self.live_cell_bytes();
+        let measure = self.measure();
         let overflowed = self.with_marker(|marker| {
             marker.collecting = true;
             marker.remembered_overflowed()
         });
         let mut collector = self.collector.borrow_mut();
-        let measure = Measure {
-            used_bytes: live_cell_bytes
-                + self.shared.payloads.in_use_bytes()
-                + self.shared.payloads.elsewhere_bytes(),
-            fresh_bytes: collector.fresh_bytes(self.shared),
-        };
         let asked = if overflowed {
             Some(Scope::Full)
         } else {
@@ -348,10 +366,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             self.clear_marks();
         }
         self.with_marker(|marker| {
-            marker.marked_cells = match scope {
-                Scope::Full => 0,
-                Scope::Minor => marker.old_cells,
-            };
+            if scope == Scope::Full {
+                marker.old_cells = 0;
+            }
+            // Old cells are marked already.
+            marker.marked_cells = marker.old_cells;
         });
         self.vm.trace_roots(self, &self.tracer(false));
         if scope == Scope::Minor {
@@ -432,7 +451,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.with_marker(|marker| {
             marker.parent_is_old = is_old;
             marker.parent = cell.address();
-            marker.marked_cells += 1;
         });
         self.vm.trace_cell(self, cell, &self.tracer(is_old));
     }
@@ -508,7 +526,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         };
         if self.sweep_and_count(block, width) == 0 {
             self.shared.blocks.give(self.region(), block, 1);
-            self.collector.borrow_mut().stats.blocks_given += 1;
+            self.collector.borrow_mut().blocks_given[width.index()] += 1;
         } else if self.region().block(block).free() != 0 {
             let lists = &mut self.collector.borrow_mut().lists;
             lists.push_available(self.region(), width, block);
@@ -592,23 +610,26 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Totals so far.
     pub fn stats(&self) -> Stats {
-        let remembered_unprotected_cells = self.with_marker(|marker| {
-            let is_unprotected = |&&word: &&usize| {
-                // SAFETY: only cells are remembered.
-                self.region()
-                    .state(unsafe { Cell::from_address(word) })
-                    .is_unprotected()
-            };
-            marker
-                .remembered_cells()
-                .iter()
-                .filter(is_unprotected)
-                .count()
-        });
+        let collector = self.collector.borrow();
         Stats {
-            remembered_unprotected_cells,
-            ..self.collector.borrow().stats
+            blocks_taken: collector.blocks_taken.iter().sum(),
+            blocks_given: collector.blocks_given.iter().sum(),
+            ..collector.stats
         }
+    }
+
+    /// Old cells that are traced in every collection, counted by a walk over
+    /// the remembered set.
+    pub fn remembered_unprotected_cells(&self) -> usize {
+        let is_unprotected = |&&word: &&usize| {
+            // SAFETY: only cells are remembered.
+            let cell = unsafe { Cell::from_address(word) };
+            self.region().state(cell).is_unprotected()
+        };
+        self.with_marker(|marker| {
+            let remembered = marker.remembered_cells().iter();
+            remembered.filter(is_unprotected).count()
+        })
     }
 
     /// Cells allocated so far, by width.
@@ -633,18 +654,18 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// What is in the heap, width by width.
     pub fn width_usage(&self) -> [WidthUsage; WIDTH_COUNT] {
         let (allocated, freed) = (self.allocated_cells(), self.freed_cells());
+        let collector = self.collector.borrow();
         let mut usage = [WidthUsage::default(); WIDTH_COUNT];
         for width in WidthIndex::all() {
             let index = width.index();
-            usage[index].width_bytes = width.bytes();
-            usage[index].live_cells = (allocated[index] - freed[index]) as usize;
-        }
-        for index in 0..self.shared.blocks.used_limit() {
-            let byte = self.region().kind_byte(BlockIndex(index as u32));
-            if let Some(width) = byte.width() {
-                usage[width.index()].blocks += 1;
-                usage[width.index()].cells += width.cells_per_block();
-            }
+            let blocks = collector.blocks_taken[index] - collector.blocks_given[index];
+            usage[index] = WidthUsage {
+                width_bytes: width.bytes(),
+                blocks,
+                blocks_taken: collector.blocks_taken[index],
+                cells: blocks * width.cells_per_block(),
+                live_cells: (allocated[index] - freed[index]) as usize,
+            };
         }
         usage
     }
@@ -698,8 +719,26 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// allocation notices.
     pub fn set_stress(&self, stress: Stress) {
         self.stress.set(stress);
+        self.with_marker(|marker| {
+            marker.limit(match stress.mark_stack_cells_max {
+                0 => usize::MAX,
+                cells => cells,
+            });
+        });
         self.collector.borrow_mut().stress_countdown = stress.collect_every;
         self.retire_caches();
+        if stress.poison {
+            self.poison_everything_free();
+        }
+    }
+
+    fn poison_everything_free(&self) {
+        for index in 0..self.shared.blocks.used_limit() {
+            let block = BlockIndex(index as u32);
+            if let Some(width) = self.region().kind_byte(block).width() {
+                self.poison_free_cells(block, width);
+            }
+        }
     }
 
     fn stress_is_due(&self) -> bool {
@@ -755,6 +794,8 @@ impl Collector {
             caches: Vec::new(),
             allocated_by_retired: [0; WIDTH_COUNT],
             freed: [0; WIDTH_COUNT],
+            blocks_taken: [0; WIDTH_COUNT],
+            blocks_given: [0; WIDTH_COUNT],
             fresh_cell_bytes: 0,
             sweep_ahead_blocks: 0,
             stress_countdown: 0,

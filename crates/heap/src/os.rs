@@ -15,12 +15,20 @@ pub const PAGE_BYTES: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
-/// A range of reserved address space that stays reserved while the process
-/// lives.
-#[derive(Clone, Copy, Debug)]
+/// A range of reserved address space; dropping it gives the range back.
+#[derive(Debug)]
 pub struct Reservation {
     start: NonNull<u8>,
     bytes: usize,
+    align: usize,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: the range is this reservation's alone, and whoever could
+        // point into it borrows its owner.
+        unsafe { unreserve(self.start, self.bytes, self.align) };
+    }
 }
 
 impl Reservation {
@@ -28,22 +36,26 @@ impl Reservation {
     /// (a power of two of at least a page).
     pub fn new(bytes: usize, align: usize) -> Result<Self, Refused> {
         debug_assert!(align.is_power_of_two() && align >= PAGE_BYTES);
-        reserve(bytes, align).map(|start| Self { start, bytes })
+        reserve(bytes, align).map(|start| Self {
+            start,
+            bytes,
+            align,
+        })
     }
 
     /// First address.
-    pub fn start(self) -> *mut u8 {
+    pub fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
     /// Bytes reserved.
-    pub fn bytes(self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Makes `bytes` from `offset` on readable and writable. Pages that were
     /// never touched read as zero.
-    pub fn commit(self, offset: usize, bytes: usize) -> Result<(), Refused> {
+    pub fn commit(&self, offset: usize, bytes: usize) -> Result<(), Refused> {
         assert!(offset + bytes <= self.bytes);
         // SAFETY: the range lies inside this reservation, which nobody unmaps.
         unsafe { make_writable(self.start.as_ptr().add(offset), bytes) }
@@ -115,6 +127,13 @@ mod system {
     }
 
     /// # Safety
+    /// The range must be a whole reservation that nobody uses any more.
+    pub(super) unsafe fn unreserve(start: NonNull<u8>, bytes: usize, _align: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+    }
+
+    /// # Safety
     /// The range must lie inside a reservation.
     pub(super) unsafe fn make_writable(start: *mut u8, bytes: usize) -> Result<(), Refused> {
         // SAFETY: the caller passes a range of its own reservation; more
@@ -174,6 +193,16 @@ mod system {
     }
 
     /// # Safety
+    /// `start` must come from `reserve` with the same sizes.
+    pub(super) unsafe fn unreserve(start: NonNull<u8>, bytes: usize, align: usize) {
+        // SAFETY: `reserve` allocated it with this layout.
+        unsafe {
+            let layout = std::alloc::Layout::from_size_align_unchecked(bytes, align);
+            std::alloc::dealloc(start.as_ptr(), layout);
+        }
+    }
+
+    /// # Safety
     /// None: everything is writable already.
     pub(super) unsafe fn make_writable(_start: *mut u8, _bytes: usize) -> Result<(), Refused> {
         Ok(())
@@ -193,7 +222,7 @@ mod system {
     }
 }
 
-use system::{make_writable, reserve};
+use system::{make_writable, reserve, unreserve};
 pub use system::{move_pages, release};
 
 /// A stack of words in address space of its own, so that growing it neither
@@ -203,6 +232,10 @@ pub struct WordStack {
     reservation: Reservation,
     len: usize,
     committed_words: usize,
+    /// More words than this are refused.
+    words_max: usize,
+    /// The smaller of the two: pushing goes on without a question below it.
+    room_words: usize,
 }
 
 const STACK_COMMIT_WORDS: usize = 32 * 1024;
@@ -215,16 +248,25 @@ impl WordStack {
             reservation: Reservation::new(words * 8, PAGE_BYTES)?,
             len: 0,
             committed_words: 0,
+            words_max: words,
+            room_words: 0,
         })
+    }
+
+    /// Refuses more than `words` from now on: stress runs see rare paths that
+    /// way.
+    pub fn limit(&mut self, words: usize) {
+        self.words_max = words;
+        self.room_words = self.committed_words.min(words);
     }
 
     /// Puts a word on top.
     #[inline(always)]
     pub fn push(&mut self, word: usize) -> Result<(), Refused> {
-        if self.len == self.committed_words {
+        if self.len >= self.room_words {
             self.grow()?;
         }
-        // SAFETY: `len < committed_words`, and those words are writable.
+        // SAFETY: `len < room_words`, and those words are writable.
         unsafe { self.word_at(self.len).write(word) };
         self.len += 1;
         Ok(())
@@ -282,12 +324,14 @@ impl WordStack {
 
     #[cold]
     fn grow(&mut self) -> Result<(), Refused> {
-        if (self.committed_words + STACK_COMMIT_WORDS) * 8 > self.reservation.bytes() {
+        let words = self.committed_words + STACK_COMMIT_WORDS;
+        if self.len >= self.words_max || words * 8 > self.reservation.bytes() {
             return Err(Refused);
         }
         self.reservation
             .commit(self.committed_words * 8, STACK_COMMIT_WORDS * 8)?;
-        self.committed_words += STACK_COMMIT_WORDS;
+        self.committed_words = words;
+        self.room_words = words.min(self.words_max);
         Ok(())
     }
 
@@ -315,6 +359,15 @@ mod tests {
     }
 
     #[test]
+    #[cfg(not(miri))]
+    fn dropping_a_reservation_gives_its_address_space_back() {
+        // Together far more than an address space holds.
+        for _ in 0..1000 {
+            Reservation::new(1 << 40, 1 << 16).unwrap();
+        }
+    }
+
+    #[test]
     fn released_pages_read_as_zero() {
         let reservation = Reservation::new(1 << 16, 1 << 16).unwrap();
         reservation.commit(0, 1 << 16).unwrap();
@@ -337,5 +390,22 @@ mod tests {
             assert_eq!(stack.pop(), Some(word));
         }
         assert_eq!(stack.pop(), None);
+    }
+
+    #[test]
+    fn a_limited_word_stack_refuses_beyond_its_limit_and_keeps_what_it_has() {
+        let mut stack = WordStack::new(10).unwrap();
+        for word in 0..5 {
+            stack.push(word).unwrap();
+        }
+        stack.limit(3);
+        assert_eq!(stack.push(5), Err(Refused));
+        assert_eq!(stack.as_slice(), [0, 1, 2, 3, 4]);
+        stack.truncate(2);
+        stack.push(6).unwrap();
+        assert_eq!(stack.push(7), Err(Refused));
+        stack.limit(usize::MAX);
+        stack.push(8).unwrap();
+        assert_eq!(stack.as_slice(), [0, 1, 6, 8]);
     }
 }

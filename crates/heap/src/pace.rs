@@ -105,6 +105,21 @@ impl Pace {
         self.budget_bytes
     }
 
+    /// Bytes by which a heap of `kept_bytes` has outgrown what the latest full
+    /// collection left.
+    pub fn grown_bytes(&self, kept_bytes: usize) -> usize {
+        if self.full_just_done {
+            return 0;
+        }
+        kept_bytes.saturating_sub(self.live_after_full_bytes)
+    }
+
+    /// [`Pace::grown_bytes`] at which a collection is full.
+    pub fn growth_limit_bytes(&self) -> usize {
+        self.full_threshold_bytes()
+            .saturating_sub(self.live_after_full_bytes)
+    }
+
     /// Kept bytes at which a collection is full.
     pub fn full_threshold_bytes(&self) -> usize {
         let live = self.live_after_full_bytes.max(self.options.heap_min_bytes);

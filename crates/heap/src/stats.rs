@@ -16,8 +16,6 @@ pub struct Stats {
     pub marked_cells: usize,
     /// Cells that are old.
     pub old_cells: usize,
-    /// Old cells that are traced in every collection.
-    pub remembered_unprotected_cells: usize,
     /// Cell blocks taken from the stock.
     pub blocks_taken: usize,
     /// Cell blocks given back to the stock.
@@ -56,4 +54,6 @@ pub struct WidthUsage {
     pub cells: usize,
     /// Of those, live.
     pub live_cells: usize,
+    /// Blocks taken from the stock so far.
+    pub blocks_taken: usize,
 }

@@ -1,7 +1,7 @@
 //! Switches that make memory bugs show early, at run time.
 
-/// What a freed cell is filled with when poisoning is on (its first word stays
-/// zero).
+/// What free cells are filled with while poisoning is on; their first word is
+/// zero, and the next two may hold a free run.
 pub const POISON: usize = 0xDEAD_CE11_DEAD_CE11;
 
 /// Which stress is on.
@@ -11,6 +11,9 @@ pub struct Stress {
     pub collect_every: usize,
     /// Walk the heap and assert every invariant after each collection.
     pub verify: bool,
-    /// Fill freed cells with [`POISON`].
+    /// Keep free cells filled with [`POISON`].
     pub poison: bool,
+    /// Cells that fit on the mark stack, and into the remembered set, so that
+    /// running out of memory for them can be tested; 0 is no limit.
+    pub mark_stack_cells_max: usize,
 }

@@ -24,6 +24,7 @@ impl<V: Vm> Heap<'_, V> {
         self.verify_generations()?;
         self.verify_reachable()?;
         self.verify_runs()?;
+        self.verify_poison()?;
         self.shared().blocks.verify(self.region())?;
         self.check_lists()
     }
@@ -71,6 +72,10 @@ impl<V: Vm> Heap<'_, V> {
                     "invariant 3: {cell:?} is {state:?} and {count} times in the remembered set"
                 ));
             }
+        }
+        if self.with_marker(|marker| marker.remembered_overflowed()) {
+            // The next collection is full and needs no remembered set.
+            return Ok(());
         }
         self.for_each_block(|block, width| {
             self.for_each_start(block, width, |cell| {
@@ -131,8 +136,8 @@ impl<V: Vm> Heap<'_, V> {
         Ok(())
     }
 
-    /// Free runs consist of free cells of their block, each in one run; freed
-    /// cells still hold their poison when poisoning is on.
+    /// Free runs consist of free cells of their block, in address order, so
+    /// that each cell is in one run.
     fn verify_runs(&self) -> Result<(), String> {
         self.for_each_block(|index, width| {
             let block = self.region().block(index);
@@ -140,7 +145,7 @@ impl<V: Vm> Heap<'_, V> {
                 return Ok(());
             }
             let mut next = block.free();
-            let mut seen = HashSet::new();
+            let mut past = 0;
             while next != 0 {
                 let run = Run::read(self.region(), next);
                 let mut address = run.start;
@@ -148,13 +153,11 @@ impl<V: Vm> Heap<'_, V> {
                     let inside = self.region().block_at(address) == Some(index);
                     // SAFETY: only looked at when it is inside the block.
                     let cell = unsafe { Cell::from_address(address) };
-                    if !inside
-                        || self.region().state(cell) != CellState::FREE
-                        || !seen.insert(address)
-                    {
+                    if !inside || self.region().state(cell) != CellState::FREE || address < past {
                         return Err(format!("run {run:?}: {cell:?} is not free"));
                     }
                     address += width.bytes();
+                    past = address;
                 }
                 next = run.next;
             }
@@ -162,30 +165,44 @@ impl<V: Vm> Heap<'_, V> {
         })
     }
 
-    /// Counts freed cells that somebody wrote to although they are poisoned.
-    /// Cells that were never allocated since poisoning came on are passed over.
+    /// While poisoning is on, nobody has written to a free cell.
+    fn verify_poison(&self) -> Result<(), String> {
+        let mut disturbed = None;
+        self.for_each_disturbed_cell(|cell| disturbed = disturbed.or(Some(cell)));
+        match disturbed {
+            None => Ok(()),
+            Some(cell) => Err(format!("somebody wrote to {cell:?}, which is free")),
+        }
+    }
+
+    /// Counts free cells that somebody wrote to, while poisoning is on.
     pub fn disturbed_free_cells(&self) -> usize {
         let mut disturbed = 0;
+        self.for_each_disturbed_cell(|_| disturbed += 1);
+        disturbed
+    }
+
+    fn for_each_disturbed_cell(&self, mut visit: impl FnMut(Cell)) {
+        if !self.stress().poison {
+            return;
+        }
         let _ = self.for_each_block(|block, width| {
             self.for_each_start(block, width, |cell| {
-                if self.region().state(cell) == CellState::FREE {
-                    let words = self.region().pointer(cell.address()).cast::<usize>();
-                    // Words 0 to 2 may hold a run, word 3 is poison throughout.
-                    // SAFETY: every cell has at least four words.
-                    let (sentinel, rest) = unsafe {
-                        (
-                            words.add(3).read(),
-                            (4..width.bytes() / 8).all(|word| words.add(word).read() == POISON),
-                        )
-                    };
-                    if sentinel == POISON && !rest {
-                        disturbed += 1;
-                    }
+                if self.region().state(cell) == CellState::FREE && !self.is_poisoned(cell, width) {
+                    visit(cell);
                 }
                 Ok(())
             })
         });
-        disturbed
+    }
+
+    /// Words 1 and 2 may hold a run.
+    fn is_poisoned(&self, cell: Cell, width: WidthIndex) -> bool {
+        let words = self.region().pointer(cell.address()).cast::<usize>();
+        // SAFETY: the loop stays inside the cell.
+        unsafe {
+            words.read() == 0 && (3..width.bytes() / 8).all(|word| words.add(word).read() == POISON)
+        }
     }
 
     fn for_each_block(

@@ -13,15 +13,18 @@ const IDLE_COLLECTIONS_BEFORE_RELEASE: u16 = 2;
 ///
 /// Invariants:
 /// 8. Blocks from `used_limit` on are empty and were never handed out.
-/// 9. No block below `lowest_empty` is empty.
+/// 9. No run of `n` empty blocks begins below `floors[n]`.
 #[derive(Debug)]
 pub struct Blocks(Mutex<Stock>);
+
+/// Runs of up to this many blocks have a floor of their own; longer ones share
+/// the last.
+const FLOORS: usize = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct Stock {
     used_limit: usize,
-    lowest_empty: usize,
-    span_hint: usize,
+    floors: [usize; FLOORS + 1],
     in_use: usize,
 }
 
@@ -42,11 +45,10 @@ impl Blocks {
     /// Takes one block, the lowest empty one, for `kind`.
     pub(crate) fn take(&self, region: &Region, kind: Kind) -> Option<BlockIndex> {
         let mut stock = self.lock();
-        let first = match stock.first_empty(region) {
+        let first = match stock.find_run(region, 1) {
             Some(block) => block,
             None => stock.extend(region, 1)?,
         };
-        stock.lowest_empty = first.get() + 1;
         stock.in_use += 1;
         let block = region.block(first);
         block.reset();
@@ -63,7 +65,6 @@ impl Blocks {
             Some(first) => first,
             None => stock.extend(region, count)?,
         };
-        stock.span_hint = first.get() + count;
         stock.occupy(region, first, count);
         Some(first)
     }
@@ -98,7 +99,9 @@ impl Blocks {
             region.set_kind(block, Kind::Empty);
         }
         stock.in_use -= count;
-        stock.lowest_empty = stock.lowest_empty.min(first.get());
+        for (length, floor) in stock.floors.iter_mut().enumerate().skip(1) {
+            *floor = (*floor).min(first.get().saturating_sub(length - 1));
+        }
     }
 
     /// Called after a full collection: gives back the pages of blocks that have
@@ -107,7 +110,7 @@ impl Blocks {
     pub(crate) fn release_idle(&self, region: &Region, all_at_once: bool) -> usize {
         let stock = self.lock();
         let mut released = 0;
-        for index in stock.lowest_empty..stock.used_limit {
+        for index in stock.floors[1]..stock.used_limit {
             let index = BlockIndex(index as u32);
             let block = region.block(index);
             if region.kind_byte(index) != KindByte::EMPTY || !block.has(DIRTY) {
@@ -152,7 +155,7 @@ impl Blocks {
             if block >= stock.used_limit && !empty {
                 return Err(format!("invariant 8: block {block} is beyond the limit"));
             }
-            if block < stock.lowest_empty && empty {
+            if block < stock.floors[1] && empty {
                 return Err(format!("invariant 9: block {block} is empty"));
             }
         }
@@ -167,50 +170,40 @@ impl Blocks {
 }
 
 impl Stock {
-    fn first_empty(&self, region: &Region) -> Option<BlockIndex> {
-        (self.lowest_empty..self.used_limit)
-            .find(|&block| is_empty(region, block))
-            .map(|block| BlockIndex(block as u32))
-    }
-
-    fn find_run(&self, region: &Region, count: usize) -> Option<BlockIndex> {
-        let hint = self
-            .span_hint
-            .clamp(self.lowest_empty, self.used_limit.max(self.lowest_empty));
-        self.find_run_in(region, hint, self.used_limit, count)
-            .or_else(|| self.find_run_in(region, self.lowest_empty, self.used_limit, count))
-    }
-
-    fn find_run_in(
-        &self,
-        region: &Region,
-        from: usize,
-        to: usize,
-        count: usize,
-    ) -> Option<BlockIndex> {
-        let mut length = 0;
-        for block in from..to {
-            length = if is_empty(region, block) {
-                length + 1
-            } else {
-                0
-            };
-            if length == count {
+    /// The lowest run of `count` empty blocks: lowest first keeps the heap
+    /// dense, and pages that were used before are used again.
+    fn find_run(&mut self, region: &Region, count: usize) -> Option<BlockIndex> {
+        let length = count.min(FLOORS);
+        let from = self.floors[1..=length].iter().copied().max()?;
+        let mut run = 0;
+        let mut floor = None;
+        for block in from..self.used_limit {
+            run = if is_empty(region, block) { run + 1 } else { 0 };
+            if run == length && floor.is_none() {
+                floor = Some(block + 1 - length);
+            }
+            if run == count {
+                self.floors[length] = floor.unwrap_or(from);
                 return Some(BlockIndex((block + 1 - count) as u32));
             }
         }
+        self.floors[length] = floor.unwrap_or(self.used_limit - run.min(self.used_limit - from));
         None
     }
 
-    /// `count` blocks beyond everything used so far.
+    /// `count` blocks, as many as necessary of them beyond everything used so
+    /// far.
     fn extend(&mut self, region: &Region, count: usize) -> Option<BlockIndex> {
-        let first = self.used_limit;
+        let mut first = self.used_limit;
+        while first > self.floors[1] && is_empty(region, first - 1) {
+            first -= 1;
+        }
         let end = first.checked_add(count)?;
         if end > region.reserved_blocks() {
             return None;
         }
         region.commit(end).ok()?;
-        self.used_limit = end;
+        self.used_limit = self.used_limit.max(end);
         Some(BlockIndex(first as u32))
     }
 
@@ -221,9 +214,6 @@ impl Stock {
             region.set_kind(block, Kind::SpanRest);
         }
         self.in_use += count;
-        while self.lowest_empty < self.used_limit && !is_empty(region, self.lowest_empty) {
-            self.lowest_empty += 1;
-        }
     }
 }
 

@@ -55,6 +55,8 @@ pub struct Region {
     cells: Reservation,
     state_table: Reservation,
     block_table: Reservation,
+    /// Committed whole; held only so that it stays mapped.
+    _kind_table: Reservation,
 }
 
 // SAFETY: the tables are accessed through atomics only; cells are accessed by
@@ -83,6 +85,7 @@ impl Region {
             cells,
             state_table,
             block_table,
+            _kind_table: kind_table,
         })
     }
 

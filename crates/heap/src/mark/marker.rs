@@ -16,7 +16,10 @@ pub(crate) struct Marker {
     remembered_overflowed: bool,
     /// Pairs of words: a cell, and the address of a weak reference it holds.
     weak: WordStack,
+    /// Cells marked now, those that stayed so since earlier collections
+    /// included.
     pub(crate) marked_cells: usize,
+    /// Of those, old ones.
     pub(crate) old_cells: usize,
     pub(crate) collecting: bool,
     /// Whether the cell being traced is old, for marks that arrive through the
@@ -41,6 +44,12 @@ impl Marker {
             parent_is_old: false,
             parent: 0,
         })
+    }
+
+    /// Lets the mark stack and the remembered set grow to `cells` at most.
+    pub(crate) fn limit(&mut self, cells: usize) {
+        self.grey.limit(cells);
+        self.remembered.limit(cells);
     }
 
     #[inline(always)]

@@ -69,6 +69,8 @@ impl<'heap> Tracer<'heap> {
             return self.promote(cell, entry, state);
         }
         entry.store(state.with(CellState::MARKED).0, Relaxed);
+        // SAFETY: as in `promote`.
+        unsafe { (*self.marker).marked_cells += 1 };
         self.push(cell);
     }
 
@@ -85,9 +87,10 @@ impl<'heap> Tracer<'heap> {
             // it is held across this call.
             unsafe { (*self.marker).remember(cell) };
         }
-        if !state.is_old() {
-            // SAFETY: as above.
-            unsafe { (*self.marker).old_cells += 1 };
+        // SAFETY: as above. A cell that is old and marked does not come here.
+        unsafe {
+            (*self.marker).old_cells += 1;
+            (*self.marker).marked_cells += usize::from(!state.is_marked());
         }
         entry.store(state.with(bits).0, Relaxed);
         self.push(cell);

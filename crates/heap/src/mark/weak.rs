@@ -25,8 +25,9 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Goes through the weak references noted in this collection and calls
-    /// `clear` with those whose cell has died. Returns how many there were and
-    /// how many of them live on.
+    /// `clear` with those whose cell has died; it must put a word there that is
+    /// not the address of a cell. Returns how many there were and how many of
+    /// them live on.
     pub fn clear_weak_references(&self, clear: impl Fn(*mut usize)) -> WeakCounts {
         let mut counts = WeakCounts {
             noted: self.with_marker(|marker| marker.weak_references()),
@@ -34,9 +35,12 @@ impl<V: Vm> Heap<'_, V> {
         };
         while let Some((parent, reference)) = self.with_marker(|marker| marker.pop_weak()) {
             let reference = reference as *mut usize;
-            // SAFETY: the holder lives, so its reference can be read, and it
-            // was a cell when it was noted.
-            let target = unsafe { Cell::from_address(reference.read()) };
+            // A holder that became old after it was traced was traced, and its
+            // references noted, twice: this one may have been cleared already.
+            // SAFETY: the holder lives, so its reference can be read.
+            let Some(target) = self.region().cell_at(unsafe { reference.read() }) else {
+                continue;
+            };
             let state = self.region().state(target);
             if !state.is_marked() {
                 clear(reference);

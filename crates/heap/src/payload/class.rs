@@ -88,6 +88,17 @@ impl ClassIndex {
         BLOCK_BYTES / self.bytes()
     }
 
+    /// The smallest class from this one on whose size is a multiple of `align`,
+    /// a power of two of at most [`CLASS_MAX_BYTES`].
+    pub(crate) fn aligned_to(self, align: usize) -> Self {
+        let mut class = self;
+        // The largest class is a power of two, so this ends there at last.
+        while class.bytes() % align != 0 {
+            class.0 += 1;
+        }
+        class
+    }
+
     /// All classes, smallest first.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..CLASS_COUNT as u8).map(Self)
@@ -121,6 +132,18 @@ mod tests {
             assert!(CLASSES.contains(&(1 << shift)), "{}", 1 << shift);
         }
         assert_eq!(CLASS_MAX_BYTES, 32768);
+    }
+
+    #[test]
+    fn every_alignment_finds_a_class_at_most_twice_as_large_as_needed() {
+        for shift in 4..=15 {
+            let align = 1 << shift;
+            for size in (align..=CLASS_MAX_BYTES).step_by(16) {
+                let class = ClassIndex::for_size(size).unwrap().aligned_to(align);
+                assert!(class.bytes() % align == 0 && class.bytes() >= size);
+                assert!(class.bytes() <= size.next_power_of_two());
+            }
+        }
     }
 
     #[test]

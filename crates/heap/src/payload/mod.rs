@@ -120,9 +120,12 @@ impl Payloads {
         if align > BLOCK_BYTES {
             return Err(OutOfMemory);
         }
-        // Pieces of a power-of-two size start at multiples of it.
-        let size = size.max(align).checked_next_power_of_two();
-        self.allocate(region, blocks, cache, size.ok_or(OutOfMemory)?)
+        // Pieces start at multiples of their size, spans at blocks.
+        let size = match ClassIndex::for_size(size.max(align)) {
+            Some(class) => class.aligned_to(align).bytes(),
+            None => size.max(align),
+        };
+        self.allocate(region, blocks, cache, size)
     }
 
     /// Takes a payload back.

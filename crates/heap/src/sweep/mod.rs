@@ -6,6 +6,7 @@ use crate::layout::block::{BlockIndex, HAS_YOUNG, NEEDS_SWEEP};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
+use crate::stress::POISON;
 use crate::vm::Vm;
 
 /// What sweeping one block found.
@@ -72,14 +73,32 @@ impl<V: Vm> Heap<'_, V> {
 
     fn free_cell(&self, cell: Cell, width: WidthIndex) {
         self.region().set_state(cell, CellState::FREE);
+        self.fill_free_cell(cell, width, 1);
+    }
+
+    /// Zeroes the first word of a free cell; with poisoning on, fills it from
+    /// word `from` on.
+    fn fill_free_cell(&self, cell: Cell, width: WidthIndex, from: usize) {
         let words = self.region().pointer(cell.address()).cast::<usize>();
-        // SAFETY: the cell is free now.
+        // SAFETY: the cell is free, and the loop stays inside it.
         unsafe {
             words.write(0);
             if self.stress().poison {
-                for word in 1..width.bytes() / 8 {
-                    words.add(word).write(crate::stress::POISON);
+                for word in from..width.bytes() / 8 {
+                    words.add(word).write(POISON);
                 }
+            }
+        }
+    }
+
+    /// Poisons the free cells of a block, but for the words that runs need.
+    pub(crate) fn poison_free_cells(&self, block: BlockIndex, width: WidthIndex) {
+        let start = self.region().address_of(block);
+        for cell in 0..width.cells_per_block() {
+            // SAFETY: the loop visits the cells of a cell block.
+            let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
+            if self.region().state(cell) == CellState::FREE {
+                self.fill_free_cell(cell, width, 3);
             }
         }
     }

@@ -1,0 +1,69 @@
+//! Random programs on the toy VM, compared with a plain map at each step.
+//!
+//! A failure prints the shortest program found and keeps its seed in
+//! `tests/regressions/against_oracle.txt`; the next run begins with it.
+//! `ASHLAR_TEST_CASES` sets how many programs are run.
+
+#[allow(missing_docs, unreachable_pub)]
+mod model;
+#[allow(unreachable_pub)]
+#[path = "../examples/toy_vm.rs"]
+mod toy_vm;
+
+use model::op::Op;
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+
+fn config(cases: u32) -> ProptestConfig {
+    let asked = std::env::var("ASHLAR_TEST_CASES").ok().map(|cases| {
+        cases
+            .parse()
+            .unwrap_or_else(|_| panic!("ASHLAR_TEST_CASES={cases}: give a number of cases"))
+    });
+    ProptestConfig {
+        cases: if cfg!(miri) {
+            2
+        } else {
+            asked.unwrap_or(cases)
+        },
+        max_shrink_iters: 20_000,
+        failure_persistence: (!cfg!(miri)).then(|| {
+            let file = "tests/regressions/against_oracle.txt";
+            Box::new(FileFailurePersistence::Direct(file)) as _
+        }),
+        ..ProptestConfig::default()
+    }
+}
+
+/// A program that prints itself an operation a line.
+#[derive(Clone)]
+struct Program(Vec<Op>);
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for op in &self.0 {
+            write!(f, "\n    {op:?}")?;
+        }
+        Ok(())
+    }
+}
+
+fn program() -> impl Strategy<Value = Program> {
+    prop::collection::vec(op(), 1..LENGTH).prop_map(Program)
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    any::<(u8, u8, u16, u16)>().prop_map(|(code, a, b, c)| Op::decode(code, a, b, c))
+}
+
+const LENGTH: usize = if cfg!(miri) { 40 } else { 300 };
+
+proptest! {
+    #![proptest_config(config(100))]
+
+    /// Whatever a program does, the heap holds what the oracle says.
+    #[test]
+    fn a_heap_and_a_map_agree(program in program()) {
+        model::run(&program.0);
+    }
+}

@@ -1,0 +1,682 @@
+//! A heap and its oracle, driven by one language of operations.
+//!
+//! The oracle is a plain map from address to object. Before each collection it
+//! says which objects must live on: in a full collection what the roots reach,
+//! in a minor one also what was old and what that reaches. Afterwards the heap
+//! must agree, object by object and byte by byte. At every step:
+//!
+//! * no cell or payload that is handed out overlaps another one;
+//! * only objects that a collection found dead are released, each once;
+//! * a word is the start of a live cell exactly when the oracle has an object
+//!   there.
+
+pub mod op;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ptr::NonNull;
+
+use ashlar_heap::allocate::cursor::AllocationCache;
+use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
+use ashlar_heap::layout::region::Cell;
+use ashlar_heap::layout::width::{WidthIndex, WIDTH_MAX_BYTES};
+use ashlar_heap::pace::{PaceOptions, Scope};
+use ashlar_heap::stress::Stress;
+
+use crate::toy_vm::{self, Shape, ToyVm, HEADER_WORDS};
+use op::{Aim, Op};
+
+const ROOTS: usize = 12;
+const AMBIGUOUS_ROOTS: usize = 4;
+const CACHES: usize = 3;
+const REGION_BYTES: usize = 16 << 20;
+/// Objects that exist at a time, so that one case does not take for ever.
+const OBJECTS_MAX: usize = 8_000;
+/// Objects to compare in one case before collecting at every so many
+/// allocations is turned off, for the same reason.
+const COMPARISONS_MAX: usize = 100_000;
+
+type Address = usize;
+
+struct Payload {
+    address: Address,
+    bytes: usize,
+    seed: usize,
+}
+
+struct Object {
+    tag: usize,
+    shape: Shape,
+    slots: Vec<Option<Address>>,
+    payload: Option<Payload>,
+}
+
+impl Object {
+    fn strong(&self) -> impl Iterator<Item = Address> + '_ {
+        self.slots[self.shape.weak..].iter().copied().flatten()
+    }
+}
+
+/// A heap beside the map that says what must be in it.
+pub struct Model<'shared, 'heap> {
+    heap: &'heap Heap<'shared, ToyVm>,
+    objects: BTreeMap<Address, Object>,
+    /// Objects that a collection found dead and that are not released yet.
+    doomed: BTreeSet<Address>,
+    /// Start and end of every cell and payload in use.
+    extents: BTreeMap<Address, Address>,
+    roots: Vec<Option<Address>>,
+    caches: Vec<NonNull<AllocationCache>>,
+    next_tag: usize,
+    released: u64,
+    collections: usize,
+    comparisons: usize,
+    /// The remembered set was limited since the latest collection.
+    may_overflow: bool,
+}
+
+/// Runs a program on a fresh heap and panics when the heap and the oracle
+/// disagree.
+pub fn run(ops: &[Op]) {
+    let shared = Shared::reserve(REGION_BYTES).expect("address space");
+    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).expect("a heap");
+    let mut model = Model::new(&heap);
+    for op in ops {
+        model.step(*op);
+    }
+    model.finish();
+}
+
+impl<'shared, 'heap> Model<'shared, 'heap> {
+    /// An oracle for a heap that is empty.
+    pub fn new(heap: &'heap Heap<'shared, ToyVm>) -> Self {
+        *heap.vm.roots.borrow_mut() = vec![0; ROOTS];
+        *heap.vm.ambiguous_roots.borrow_mut() = vec![0; AMBIGUOUS_ROOTS];
+        Self {
+            heap,
+            objects: BTreeMap::new(),
+            doomed: BTreeSet::new(),
+            extents: BTreeMap::new(),
+            roots: vec![None; ROOTS],
+            caches: (0..CACHES).map(|_| heap.new_cache()).collect(),
+            next_tag: 1,
+            released: 0,
+            collections: 0,
+            comparisons: 0,
+            may_overflow: false,
+        }
+    }
+
+    /// Does one operation on both sides.
+    pub fn step(&mut self, op: Op) {
+        match op {
+            Op::Allocate {
+                bytes,
+                references,
+                weak,
+                protected,
+                cache,
+                root,
+            } => {
+                let shape = shape_for(bytes, references, weak, protected);
+                if let Some(object) = self.allocate(shape, cache) {
+                    self.set_root(root, Some(object));
+                }
+            }
+            Op::Burst {
+                bytes,
+                objects,
+                keep_every,
+                root,
+            } => self.burst(bytes, objects, keep_every, root),
+            Op::Store {
+                parent,
+                slot,
+                child,
+            } => self.store_into(parent, slot, child),
+            Op::StoreAll { parent, children } => self.store_all(parent, children),
+            Op::Clear { parent, slot } => {
+                if let Some((parent, slot)) = self.choose_slot(parent, slot) {
+                    self.store(parent, slot, None, false);
+                }
+            }
+            Op::Unprotect { object } => self.unprotect(object),
+            Op::Root { object, root } => {
+                if let Some(object) = self.choose(object) {
+                    self.set_root(root, Some(object));
+                }
+            }
+            Op::DropRoot { root } => self.set_root(root, None),
+            Op::AmbiguousRoot { word, aim } => {
+                let target = self.word(aim);
+                let mut words = self.heap.vm.ambiguous_roots.borrow_mut();
+                words[word as usize % AMBIGUOUS_ROOTS] = target;
+            }
+            Op::SetPayload { object, bytes } => self.set_payload(object, bytes as usize),
+            Op::DropPayload { object } => self.drop_payload(object),
+            Op::Lookup { aim } => self.look_up(self.word(aim)),
+            Op::Collect { scope, sweep_now } => self.collect(Request { scope, sweep_now }),
+            Op::Sweep => {
+                self.heap.finish_sweep();
+                self.sync();
+                assert!(
+                    self.doomed.is_empty(),
+                    "dead but unswept: {:x?}",
+                    self.doomed
+                );
+            }
+            Op::Stress {
+                collect_every,
+                verify,
+                poison,
+                mark_stack_cells_max,
+            } => {
+                self.may_overflow |= mark_stack_cells_max != 0;
+                self.heap.set_stress(Stress {
+                    collect_every: if self.comparisons > COMPARISONS_MAX {
+                        0
+                    } else {
+                        collect_every as usize
+                    },
+                    verify,
+                    poison,
+                    mark_stack_cells_max: mark_stack_cells_max as usize,
+                });
+            }
+            Op::RenewCache { cache } => self.renew_cache(cache),
+            Op::ReleaseEmptyBlocks => self.heap.release_empty_blocks(),
+            Op::AdjustExternal { bytes } => {
+                self.heap.shared().payloads.note_elsewhere(bytes as isize);
+            }
+            Op::Pace { nursery_kib } => self.set_nursery((nursery_kib as usize + 1) << 10),
+        }
+        self.sync();
+    }
+
+    /// Drops everything and asserts that the heap is empty then.
+    pub fn finish(mut self) {
+        self.heap.set_stress(Stress::default());
+        self.collect(Request::default());
+        for root in 0..ROOTS {
+            self.set_root(root as u8, None);
+        }
+        self.heap.vm.ambiguous_roots.borrow_mut().fill(0);
+        self.collect(Request {
+            scope: Some(Scope::Full),
+            sweep_now: true,
+        });
+        for cache in self.caches.drain(..) {
+            // SAFETY: nobody uses the cache any more.
+            unsafe { self.heap.drop_cache(cache) };
+        }
+        let shared = self.heap.shared();
+        let mut payload_cache = self.heap.vm.payload_cache.borrow_mut();
+        shared
+            .payloads
+            .flush(&shared.region, &shared.blocks, &mut payload_cache);
+        let usage = self.heap.usage();
+        assert_eq!((usage.live_cells, usage.payload_bytes), (0, 0));
+        assert_eq!(
+            usage.cell_blocks, 0,
+            "blocks without any cell are given back"
+        );
+        assert!(self.objects.is_empty() && self.extents.is_empty());
+    }
+
+    // ── What the program does ───────────────────────────────────────────────
+
+    fn allocate(&mut self, shape: Shape, cache: u8) -> Option<Address> {
+        if self.objects.len() >= OBJECTS_MAX {
+            return None;
+        }
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let mut outcome = self.try_new_object(cache, tag, shape, Urgency::MayCollect);
+        if outcome == Allocation::NeedsCollection {
+            self.collect(Request::default());
+            outcome = self.try_new_object(cache, tag, shape, Urgency::MustAllocate);
+        }
+        if outcome == Allocation::OutOfMemory {
+            self.collect(Request {
+                scope: Some(Scope::Full),
+                sweep_now: true,
+            });
+            outcome = self.try_new_object(cache, tag, shape, Urgency::MustAllocate);
+        }
+        self.sync();
+        let Some(width) = WidthIndex::for_size(shape.bytes()) else {
+            assert_eq!(outcome, Allocation::TooLarge);
+            assert!(shape.bytes() > WIDTH_MAX_BYTES);
+            return None;
+        };
+        let Allocation::Allocated(cell) = outcome else {
+            assert_eq!(outcome, Allocation::OutOfMemory);
+            return None;
+        };
+        let address = cell.address();
+        assert_eq!(self.heap.region().width_of(cell), width);
+        self.occupy(address, width.bytes());
+        let object = Object {
+            tag,
+            shape,
+            slots: vec![None; shape.references],
+            payload: None,
+        };
+        self.write_data(address, &object);
+        assert!(self.objects.insert(address, object).is_none());
+        Some(address)
+    }
+
+    fn try_new_object(&self, cache: u8, tag: usize, shape: Shape, urgency: Urgency) -> Allocation {
+        let mut cache = self.caches[cache as usize % CACHES];
+        // SAFETY: this thread alone uses the cache.
+        let cache = unsafe { cache.as_mut() };
+        toy_vm::try_new_object(self.heap, cache, tag, shape, urgency)
+    }
+
+    fn burst(&mut self, bytes: u16, objects: u16, keep_every: u8, root: u8) {
+        let shape = shape_for(bytes.max(32), 1, 0, true);
+        let keep_every = keep_every as usize;
+        self.set_root(root, None);
+        for number in 0..objects as usize {
+            let Some(object) = self.allocate(shape, 0) else {
+                return;
+            };
+            if keep_every != 0 && number % keep_every == 0 {
+                let head = self.roots[root as usize % ROOTS];
+                self.store(object, 0, head, true);
+                self.set_root(root, Some(object));
+            }
+        }
+    }
+
+    fn store_into(&mut self, parent: u16, slot: u8, child: u16) {
+        if let (Some((parent, slot)), Some(child)) =
+            (self.choose_slot(parent, slot), self.choose(child))
+        {
+            let barrier = self.objects[&parent].shape.protected;
+            self.store(parent, slot, Some(child), barrier);
+        }
+    }
+
+    fn store_all(&mut self, parent: u16, children: u16) {
+        let Some(parent) = self.choose(parent) else {
+            return;
+        };
+        for slot in 0..self.objects[&parent].slots.len() {
+            let child = self.choose(children.wrapping_mul(slot as u16 + 1));
+            self.store(parent, slot, child, false);
+        }
+        // SAFETY: the object is reachable, so it is a live cell.
+        self.heap
+            .write_barrier_all(unsafe { Cell::from_address(parent) });
+    }
+
+    fn store(&mut self, parent: Address, slot: usize, child: Option<Address>, barrier: bool) {
+        // SAFETY: both are reachable, so they are live cells.
+        unsafe {
+            let child = child.map(|child| Cell::from_address(child));
+            toy_vm::store(self.heap, Cell::from_address(parent), slot, child, barrier);
+        }
+        self.object_mut(parent).slots[slot] = child;
+    }
+
+    fn unprotect(&mut self, object: u16) {
+        if let Some(object) = self.choose(object) {
+            // SAFETY: the object is reachable, so it is a live cell.
+            self.heap.unprotect(unsafe { Cell::from_address(object) });
+            self.object_mut(object).shape.protected = false;
+        }
+    }
+
+    fn set_root(&mut self, root: u8, object: Option<Address>) {
+        let root = root as usize % ROOTS;
+        self.roots[root] = object;
+        self.heap.vm.roots.borrow_mut()[root] = object.unwrap_or(0);
+    }
+
+    fn set_payload(&mut self, object: u16, bytes: usize) {
+        let Some(address) = self.choose(object) else {
+            return;
+        };
+        // SAFETY: the object is reachable, so it is a live cell.
+        let cell = unsafe { Cell::from_address(address) };
+        // SAFETY: as above.
+        let done = unsafe { toy_vm::set_payload(self.heap, cell, bytes) };
+        let old = self.object_mut(address).payload.take();
+        if !done {
+            // Then the payload is as it was.
+            self.check_payload(old.as_ref(), usize::MAX);
+            self.object_mut(address).payload = old;
+            return;
+        }
+        if let Some(old) = &old {
+            self.extents.remove(&old.address);
+        }
+        // SAFETY: as above.
+        let fresh = unsafe { toy_vm::payload(self.heap, cell) };
+        let moved = old.map(|old| Payload {
+            address: fresh,
+            ..old
+        });
+        self.check_payload(moved.as_ref(), bytes);
+        let shared = self.heap.shared();
+        let usable = shared.payloads.usable_bytes(&shared.region, fresh).unwrap();
+        assert!(usable >= bytes.max(1) && fresh % 16 == 0);
+        self.occupy(fresh, usable);
+        let payload = Payload {
+            address: fresh,
+            bytes,
+            seed: self.next_tag,
+        };
+        self.next_tag += 1;
+        self.write_payload(&payload);
+        self.object_mut(address).payload = Some(payload);
+    }
+
+    fn drop_payload(&mut self, object: u16) {
+        let Some(address) = self.choose(object) else {
+            return;
+        };
+        // SAFETY: the object is reachable, so it is a live cell.
+        unsafe { toy_vm::drop_payload(self.heap, Cell::from_address(address)) };
+        if let Some(payload) = self.object_mut(address).payload.take() {
+            self.extents.remove(&payload.address);
+        }
+    }
+
+    fn renew_cache(&mut self, cache: u8) {
+        let cache = cache as usize % CACHES;
+        // SAFETY: nobody uses the cache any more.
+        unsafe { self.heap.drop_cache(self.caches[cache]) };
+        self.caches[cache] = self.heap.new_cache();
+    }
+
+    fn set_nursery(&mut self, nursery_bytes: usize) {
+        self.heap.set_pace_options(PaceOptions {
+            nursery_min_bytes: nursery_bytes,
+            nursery_max_bytes: nursery_bytes * 4,
+            heap_min_bytes: nursery_bytes,
+            ..PaceOptions::default()
+        });
+    }
+
+    // ── Collections ─────────────────────────────────────────────────────────
+
+    fn collect(&mut self, request: Request) {
+        let old = self.old_objects();
+        let scope = self.heap.collect(request);
+        self.collections += 1;
+        if let Some(asked) = request.scope {
+            // After an overflow of the remembered set only a full one is right.
+            assert!(scope == asked || (self.may_overflow && scope == Scope::Full));
+        }
+        self.may_overflow = self.heap.stress().mark_stack_cells_max != 0;
+        let mut survivors = self.reachable_from_roots();
+        if scope == Scope::Minor {
+            survivors.extend(self.reach(old));
+        }
+        self.clear_dead_weak_references(&survivors);
+        let dead = self.objects.keys().filter(|a| !survivors.contains(a));
+        self.doomed = dead.copied().collect();
+        self.sync();
+        if request.sweep_now {
+            assert!(
+                self.doomed.is_empty(),
+                "dead but unswept: {:x?}",
+                self.doomed
+            );
+        }
+        self.check(&survivors);
+        self.comparisons += self.objects.len() + 100;
+        if self.comparisons > COMPARISONS_MAX {
+            self.heap.set_stress(Stress {
+                collect_every: 0,
+                ..self.heap.stress()
+            });
+        }
+    }
+
+    /// Objects that a minor collection keeps whether anything refers to them
+    /// or not.
+    fn old_objects(&self) -> Vec<Address> {
+        let is_old = |address: &Address| {
+            // SAFETY: the oracle has only addresses of cells.
+            let cell = unsafe { Cell::from_address(*address) };
+            self.heap.region().state(cell).is_old() && !self.doomed.contains(address)
+        };
+        self.objects.keys().copied().filter(is_old).collect()
+    }
+
+    /// What the roots reach, ambiguous ones included. Objects found dead
+    /// earlier are swept before anything is marked, so no word finds them.
+    fn reachable_from_roots(&self) -> BTreeSet<Address> {
+        let words = self.heap.vm.ambiguous_roots.borrow();
+        let is_object =
+            |word: &&Address| self.objects.contains_key(word) && !self.doomed.contains(word);
+        let ambiguous = words.iter().filter(is_object).copied();
+        self.reach(self.roots.iter().copied().flatten().chain(ambiguous))
+    }
+
+    fn reach(&self, from: impl IntoIterator<Item = Address>) -> BTreeSet<Address> {
+        let mut seen = BTreeSet::new();
+        let mut grey: Vec<Address> = from.into_iter().collect();
+        while let Some(address) = grey.pop() {
+            if seen.insert(address) {
+                grey.extend(self.objects[&address].strong());
+            }
+        }
+        seen
+    }
+
+    fn clear_dead_weak_references(&mut self, survivors: &BTreeSet<Address>) {
+        for address in survivors {
+            let object = self.objects.get_mut(address).expect("a survivor");
+            for slot in &mut object.slots[..object.shape.weak] {
+                *slot = slot.filter(|target| survivors.contains(target));
+            }
+        }
+    }
+
+    /// Takes note of what the sweeper released since the last time.
+    fn sync(&mut self) {
+        for address in std::mem::take(&mut *self.heap.vm.released.borrow_mut()) {
+            assert!(self.doomed.remove(&address), "{address:#x} was alive");
+            let object = self.objects.remove(&address).expect("released once");
+            self.extents.remove(&address);
+            if let Some(payload) = object.payload {
+                self.extents.remove(&payload.address);
+            }
+            self.released += 1;
+        }
+    }
+
+    // ── Comparing ───────────────────────────────────────────────────────────
+
+    fn check(&self, survivors: &BTreeSet<Address>) {
+        self.heap.verify().expect("every invariant holds");
+        for address in survivors {
+            self.check_object(*address);
+        }
+        let (stats, usage) = (self.heap.stats(), self.heap.usage());
+        assert_eq!(usage.live_cells, self.objects.len());
+        assert_eq!(stats.freed_cells, self.released);
+        assert_eq!(stats.marked_cells, survivors.len(), "marked cells");
+        let old = survivors.iter().filter(|address| {
+            // SAFETY: the oracle has only addresses of cells.
+            let cell = unsafe { Cell::from_address(**address) };
+            self.heap.region().state(cell).is_old()
+        });
+        assert_eq!(stats.old_cells, old.count(), "old cells");
+        assert_eq!(
+            stats.minor_collections + stats.full_collections,
+            self.collections
+        );
+        assert_eq!(self.heap.disturbed_free_cells(), 0);
+        if self.doomed.is_empty() {
+            let mut cells = Vec::new();
+            self.heap
+                .for_each_cell(|cell, _| cells.push(cell.address()));
+            assert!(self.objects.keys().eq(&cells), "live cells differ");
+        }
+    }
+
+    fn check_object(&self, address: Address) {
+        let object = &self.objects[&address];
+        // SAFETY: the object survived, so its memory is its own.
+        unsafe {
+            let cell = Cell::from_address(address);
+            let word = |index| self.word_of(address, index).read();
+            assert!(!self.heap.is_garbage(cell), "{address:#x} is reachable");
+            assert_eq!(word(0), object.tag, "tag of {address:#x}");
+            for (index, expected) in object.slots.iter().enumerate() {
+                let found = toy_vm::load(self.heap, cell, index).map(Cell::address);
+                assert_eq!(found, *expected, "reference {index} of {address:#x}");
+            }
+            for index in data_words(&object.shape) {
+                let expected = pattern(object.tag, index);
+                assert_eq!(word(index), expected, "word {index} of {address:#x}");
+            }
+            let payload = object.payload.as_ref().map_or(0, |p| p.address);
+            assert_eq!(toy_vm::payload(self.heap, cell), payload);
+        }
+        self.check_payload(object.payload.as_ref(), usize::MAX);
+    }
+
+    /// The first `bytes_max` bytes of a payload are as they were written.
+    fn check_payload(&self, payload: Option<&Payload>, bytes_max: usize) {
+        let Some(payload) = payload else { return };
+        for word in sampled_words(payload.bytes) {
+            if (word + 1) * 8 > bytes_max {
+                continue;
+            }
+            // SAFETY: the payload is in use and at least this long.
+            let found = unsafe { self.word_of(payload.address, word).read() };
+            let expected = pattern(payload.seed, word);
+            assert_eq!(found, expected, "payload word {word}");
+        }
+    }
+
+    fn look_up(&self, word: Address) {
+        let found = self.heap.region().cell_at(word);
+        assert_eq!(found.is_some(), self.objects.contains_key(&word));
+        if let Some(cell) = found {
+            assert_eq!(cell.address(), word);
+            assert_eq!(self.heap.is_garbage(cell), self.doomed.contains(&word));
+        }
+    }
+
+    /// Notes that `[start, start + bytes)` is in use; nothing else may be.
+    fn occupy(&mut self, start: Address, bytes: usize) {
+        let end = start + bytes;
+        let before = self.extents.range(..end).next_back();
+        if let Some((other, other_end)) = before {
+            assert!(
+                *other_end <= start,
+                "{start:#x}..{end:#x} overlaps {other:#x}..{other_end:#x}"
+            );
+        }
+        self.extents.insert(start, end);
+    }
+
+    // ── Choosing ────────────────────────────────────────────────────────────
+
+    /// Some object the program can get at: from a root, a few references on.
+    fn choose(&self, choice: u16) -> Option<Address> {
+        let mut choice = choice as usize;
+        let first = choice % ROOTS;
+        choice /= ROOTS;
+        let mut at = (0..ROOTS).find_map(|n| self.roots[(first + n) % ROOTS])?;
+        while choice % 4 != 0 {
+            choice /= 4;
+            let slots = &self.objects[&at].slots;
+            match slots.iter().flatten().cycle().nth(choice % 16) {
+                Some(next) => at = *next,
+                None => break,
+            }
+        }
+        Some(at)
+    }
+
+    fn choose_slot(&self, parent: u16, slot: u8) -> Option<(Address, usize)> {
+        let parent = self.choose(parent)?;
+        let slots = self.objects[&parent].slots.len();
+        (slots > 0).then(|| (parent, slot as usize % slots))
+    }
+
+    fn word(&self, aim: Aim) -> Address {
+        match aim {
+            Aim::Object { n, offset } => {
+                let n = n as usize % self.objects.len().max(1);
+                let start = self.objects.keys().nth(n).copied().unwrap_or(0);
+                start + offset as usize
+            }
+            Aim::Region { offset } => self.heap.region().start() + offset as usize,
+            Aim::Anywhere { word } => word as usize,
+        }
+    }
+
+    // ── Memory ──────────────────────────────────────────────────────────────
+
+    fn object_mut(&mut self, address: Address) -> &mut Object {
+        self.objects.get_mut(&address).expect("an object")
+    }
+
+    fn word_of(&self, address: Address, index: usize) -> *mut usize {
+        let start = self.heap.region().pointer(address).cast::<usize>();
+        start.wrapping_add(index)
+    }
+
+    fn write_data(&self, address: Address, object: &Object) {
+        for index in data_words(&object.shape) {
+            // SAFETY: the cell is the object's and this wide.
+            unsafe {
+                self.word_of(address, index)
+                    .write(pattern(object.tag, index));
+            }
+        }
+    }
+
+    fn write_payload(&self, payload: &Payload) {
+        for word in sampled_words(payload.bytes) {
+            // SAFETY: the payload is the object's and at least this long.
+            unsafe {
+                self.word_of(payload.address, word)
+                    .write(pattern(payload.seed, word));
+            }
+        }
+    }
+}
+
+/// A shape of about `bytes`: its header, then references as far as there is
+/// room, then data.
+fn shape_for(bytes: u16, references: u8, weak: u8, protected: bool) -> Shape {
+    let words = (bytes as usize / 8).max(HEADER_WORDS);
+    let references = (references as usize).min(words - HEADER_WORDS);
+    Shape {
+        references,
+        weak: (weak as usize).min(references),
+        data_words: words - HEADER_WORDS - references,
+        protected,
+    }
+}
+
+fn data_words(shape: &Shape) -> std::ops::Range<usize> {
+    let first = HEADER_WORDS + shape.references;
+    first..first + shape.data_words
+}
+
+/// The words of a payload that are written and checked: all of a small one, a
+/// few of every page of a large one.
+fn sampled_words(bytes: usize) -> impl Iterator<Item = usize> {
+    const DENSE: usize = 64;
+    let words = bytes / 8;
+    let last = words.saturating_sub(DENSE).max(DENSE);
+    let middle = (DENSE..last.max(DENSE)).step_by(511);
+    (0..words.min(DENSE))
+        .chain(middle)
+        .chain(last..words.max(last))
+}
+
+fn pattern(seed: usize, index: usize) -> usize {
+    (seed << 20 ^ index).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}

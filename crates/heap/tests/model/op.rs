@@ -1,0 +1,195 @@
+//! The language in which tests and fuzzers talk to a heap: what a program may
+//! do to it, one operation at a time.
+
+use ashlar_heap::pace::Scope;
+
+/// One step of a program. Numbers called `object`, `parent` and so on choose
+/// something that exists, whatever their value, so that every sequence of
+/// operations means something and stays meaningful when a part is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Allocates an object and makes it a root.
+    Allocate {
+        bytes: u16,
+        references: u8,
+        weak: u8,
+        protected: bool,
+        cache: u8,
+        root: u8,
+    },
+    /// Allocates many objects of one size; every `keep_every`-th is put into a
+    /// list whose head becomes a root.
+    Burst {
+        bytes: u16,
+        objects: u16,
+        keep_every: u8,
+        root: u8,
+    },
+    /// Stores a reference, with the barrier where the parent needs one.
+    Store { parent: u16, slot: u8, child: u16 },
+    /// Stores into every slot and runs the barrier for all of them at once.
+    StoreAll { parent: u16, children: u16 },
+    /// Empties a slot.
+    Clear { parent: u16, slot: u8 },
+    /// Gives up the barrier of an object.
+    Unprotect { object: u16 },
+    /// Makes a reachable object a root as well.
+    Root { object: u16, root: u8 },
+    /// Forgets a root.
+    DropRoot { root: u8 },
+    /// Makes a word an ambiguous root.
+    AmbiguousRoot { word: u8, aim: Aim },
+    /// Sets or changes the size of an object's payload.
+    SetPayload { object: u16, bytes: u32 },
+    /// Frees an object's payload.
+    DropPayload { object: u16 },
+    /// Asks which cell a word refers to.
+    Lookup { aim: Aim },
+    /// Collects.
+    Collect {
+        scope: Option<Scope>,
+        sweep_now: bool,
+    },
+    /// Sweeps what is unswept.
+    Sweep,
+    /// Turns stress switches on and off.
+    Stress {
+        collect_every: u8,
+        verify: bool,
+        poison: bool,
+        mark_stack_cells_max: u8,
+    },
+    /// Ends an allocation cache and makes a new one in its place.
+    RenewCache { cache: u8 },
+    /// Gives the pages of empty blocks back.
+    ReleaseEmptyBlocks,
+    /// Reports memory owned elsewhere.
+    AdjustExternal { bytes: i32 },
+    /// Sets the nursery, and so how often collections are due.
+    Pace { nursery_kib: u8 },
+}
+
+/// A word that may or may not be the address of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// The start of the `n`-th cell that the program ever was given and that
+    /// has not been freed, reachable or not, plus `offset`.
+    Object { n: u16, offset: u8 },
+    /// Anywhere in the region.
+    Region { offset: u32 },
+    /// Anywhere.
+    Anywhere { word: u64 },
+}
+
+impl Op {
+    /// Every four numbers mean an operation.
+    pub fn decode(code: u8, a: u8, b: u16, c: u16) -> Self {
+        let (b_low, b_high) = (b as u8, (b >> 8) as u8);
+        match code {
+            0..=59 => Self::Allocate {
+                // Mostly small, as in life; a few too large for any width.
+                bytes: if a & 7 == 0 { b % 1100 } else { b % 200 },
+                references: c as u8 & 15,
+                weak: (c >> 4) as u8 & 3,
+                protected: a & 24 != 0,
+                cache: (c >> 6) as u8,
+                root: (c >> 8) as u8,
+            },
+            60..=75 => Self::Burst {
+                bytes: if a & 3 == 0 { c % 1025 } else { c % 129 },
+                objects: b % 2500,
+                keep_every: a >> 2,
+                root: b_high,
+            },
+            76..=119 => Self::Store {
+                parent: b,
+                slot: a,
+                child: c,
+            },
+            120..=125 => Self::StoreAll {
+                parent: b,
+                children: c,
+            },
+            126..=135 => Self::Clear { parent: b, slot: a },
+            136..=140 => Self::Unprotect { object: b },
+            141..=150 => Self::Root { object: b, root: a },
+            151..=158 => Self::DropRoot { root: a },
+            159..=164 => Self::AmbiguousRoot {
+                word: a,
+                aim: Aim::decode(a >> 2, b, c),
+            },
+            165..=190 => Self::SetPayload {
+                object: b,
+                bytes: payload_bytes(a, c),
+            },
+            191..=194 => Self::DropPayload { object: b },
+            195..=200 => Self::Lookup {
+                aim: Aim::decode(a, b, c),
+            },
+            201..=228 => Self::Collect {
+                scope: match a & 3 {
+                    0 | 1 => Some(Scope::Minor),
+                    2 => Some(Scope::Full),
+                    _ => None,
+                },
+                sweep_now: a & 12 == 0,
+            },
+            229..=231 => Self::Sweep,
+            232..=239 => Self::Stress {
+                collect_every: if b_low & 1 == 0 { 0 } else { b_high },
+                verify: a & 1 != 0,
+                poison: a & 2 != 0,
+                mark_stack_cells_max: if a & 12 == 4 { c as u8 } else { 0 },
+            },
+            240..=243 => Self::RenewCache { cache: a },
+            244..=245 => Self::ReleaseEmptyBlocks,
+            246..=249 => Self::AdjustExternal {
+                bytes: i32::from(b as i16) * i32::from(a),
+            },
+            250..=255 => Self::Pace { nursery_kib: a },
+        }
+    }
+
+    /// Reads operations, six bytes each; an incomplete one at the end is left
+    /// out.
+    #[allow(dead_code)]
+    pub fn decode_all(bytes: &[u8]) -> Vec<Self> {
+        bytes
+            .chunks_exact(6)
+            .map(|op| {
+                let (b, c) = ([op[2], op[3]], [op[4], op[5]]);
+                Self::decode(op[0], op[1], u16::from_le_bytes(b), u16::from_le_bytes(c))
+            })
+            .collect()
+    }
+}
+
+impl Aim {
+    fn decode(a: u8, b: u16, c: u16) -> Self {
+        match a % 8 {
+            0..=3 => Self::Object { n: b, offset: 0 },
+            4..=5 => Self::Object {
+                n: b,
+                offset: c as u8,
+            },
+            6 => Self::Region {
+                offset: u32::from(b) << 8 | u32::from(c & 0xFF),
+            },
+            _ => Self::Anywhere {
+                word: u64::from(a) << 56 | u64::from(b) << 24 | u64::from(c),
+            },
+        }
+    }
+}
+
+/// Sizes from one byte to several MiB, the small ones more often.
+fn payload_bytes(a: u8, c: u16) -> u32 {
+    let c = u32::from(c);
+    match a % 16 {
+        0..=4 => c % 256,
+        5..=8 => c % 4096,
+        9..=11 => c % 40_000,
+        12..=14 => c * 16,
+        _ => c * 100,
+    }
+}

@@ -1,0 +1,561 @@
+//! The payload side as `malloc` and its relatives see it: several threads, any
+//! sizes, frees by other threads than allocated.
+
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::mpsc;
+
+use ashlar_heap::heap::Shared;
+use ashlar_heap::layout::kind::Kind;
+use ashlar_heap::layout::BLOCK_BYTES;
+use ashlar_heap::payload::class::{CLASS_COUNT, CLASS_MAX_BYTES};
+use ashlar_heap::payload::thread_cache::ThreadCache;
+use ashlar_heap::payload::OutOfMemory;
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+
+const MIB: usize = 1 << 20;
+
+/// One thread's door to the payloads of a heap.
+struct Door<'shared> {
+    shared: &'shared Shared,
+    cache: ThreadCache,
+}
+
+impl<'shared> Door<'shared> {
+    fn new(shared: &'shared Shared) -> Self {
+        Self {
+            shared,
+            cache: ThreadCache::new(),
+        }
+    }
+
+    fn allocate(&mut self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let Shared { region, blocks, .. } = self.shared;
+        let payloads = &self.shared.payloads;
+        payloads.allocate(region, blocks, &mut self.cache, size)
+    }
+
+    fn allocate_zeroed(&mut self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let Shared { region, blocks, .. } = self.shared;
+        let payloads = &self.shared.payloads;
+        payloads.allocate_zeroed(region, blocks, &mut self.cache, size)
+    }
+
+    fn allocate_aligned(&mut self, size: usize, align: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let Shared { region, blocks, .. } = self.shared;
+        let payloads = &self.shared.payloads;
+        payloads.allocate_aligned(region, blocks, &mut self.cache, size, align)
+    }
+
+    /// # Safety
+    /// As for `Payloads::reallocate`.
+    unsafe fn reallocate(
+        &mut self,
+        payload: NonNull<u8>,
+        size: usize,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
+        let Shared { region, blocks, .. } = self.shared;
+        let payloads = &self.shared.payloads;
+        // SAFETY: the caller's contract.
+        unsafe { payloads.reallocate(region, blocks, &mut self.cache, payload, size) }
+    }
+
+    /// # Safety
+    /// As for `Payloads::free`.
+    unsafe fn free(&mut self, payload: NonNull<u8>) {
+        let Shared { region, blocks, .. } = self.shared;
+        // SAFETY: the caller's contract.
+        unsafe {
+            self.shared
+                .payloads
+                .free(region, blocks, &mut self.cache, payload);
+        }
+    }
+
+    fn usable_bytes(&self, payload: NonNull<u8>) -> usize {
+        let address = payload.as_ptr() as usize;
+        let usable = self
+            .shared
+            .payloads
+            .usable_bytes(&self.shared.region, address);
+        usable.expect("a payload of this heap")
+    }
+
+    fn flush(&mut self) {
+        let Shared { region, blocks, .. } = self.shared;
+        self.shared.payloads.flush(region, blocks, &mut self.cache);
+    }
+}
+
+impl Drop for Door<'_> {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+type Fresh = Result<NonNull<u8>, OutOfMemory>;
+
+/// A payload and what was written to it.
+#[derive(Debug)]
+struct Written {
+    payload: NonNull<u8>,
+    bytes: usize,
+    seed: u8,
+}
+
+// SAFETY: a payload may be used and freed by any thread.
+unsafe impl Send for Written {}
+
+impl Written {
+    fn new(payload: NonNull<u8>, bytes: usize, seed: u8) -> Self {
+        let written = Self {
+            payload,
+            bytes,
+            seed,
+        };
+        for index in written.sample() {
+            // SAFETY: the payload is ours and this long.
+            unsafe { payload.as_ptr().add(index).write(written.byte(index)) };
+        }
+        written
+    }
+
+    /// The first `bytes_max` bytes at `payload` are what was written.
+    fn check(&self, payload: NonNull<u8>, bytes_max: usize) {
+        for index in self.sample().filter(|index| *index < bytes_max) {
+            // SAFETY: the payload is ours and this long.
+            let found = unsafe { payload.as_ptr().add(index).read() };
+            assert_eq!(found, self.byte(index), "byte {index} of {self:?}");
+        }
+    }
+
+    fn byte(&self, index: usize) -> u8 {
+        self.seed ^ (index as u8) ^ (index >> 8) as u8 ^ (index >> 16) as u8
+    }
+
+    /// All of a small payload, the edges and some of the middle of a large one.
+    fn sample(&self) -> impl Iterator<Item = usize> {
+        const EDGE: usize = 128;
+        let (edge, bytes) = (self.bytes.min(EDGE), self.bytes);
+        let last = bytes.saturating_sub(EDGE).max(edge);
+        (0..edge)
+            .chain((edge..last).step_by(509))
+            .chain(last..bytes)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Allocate {
+        size: usize,
+    },
+    AllocateZeroed {
+        size: usize,
+    },
+    AllocateAligned {
+        size: usize,
+        align_shift: u8,
+    },
+    Reallocate {
+        which: u16,
+        size: usize,
+    },
+    Free {
+        which: u16,
+    },
+    /// Hands a payload to the next thread, which frees it.
+    HandOver {
+        which: u16,
+    },
+    Flush,
+}
+
+fn size() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        6 => 0..512usize,
+        4 => 0..8192usize,
+        3 => 0..=CLASS_MAX_BYTES,
+        2 => CLASS_MAX_BYTES - 64..4 * BLOCK_BYTES,
+        1 => 0..MIB,
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => size().prop_map(|size| Op::Allocate { size }),
+        2 => size().prop_map(|size| Op::AllocateZeroed { size }),
+        2 => (size(), 0..=16u8)
+            .prop_map(|(size, align_shift)| Op::AllocateAligned { size, align_shift }),
+        5 => (any::<u16>(), size()).prop_map(|(which, size)| Op::Reallocate { which, size }),
+        5 => any::<u16>().prop_map(|which| Op::Free { which }),
+        2 => any::<u16>().prop_map(|which| Op::HandOver { which }),
+        1 => Just(Op::Flush),
+    ]
+}
+
+/// What one thread does; it frees what it is sent and everything it still has
+/// at the end.
+fn work(
+    shared: &Shared,
+    ops: &[Op],
+    seed: u8,
+    to_next: mpsc::Sender<Written>,
+    from_previous: mpsc::Receiver<Written>,
+) {
+    let mut door = Door::new(shared);
+    let mut mine: Vec<Written> = Vec::new();
+    for (number, op) in ops.iter().enumerate() {
+        let seed = seed ^ number as u8;
+        step(&mut door, &mut mine, *op, seed, &to_next);
+        for sent in from_previous.try_iter() {
+            free(&mut door, sent);
+        }
+    }
+    drop(to_next);
+    for sent in from_previous.iter().chain(mine) {
+        free(&mut door, sent);
+    }
+}
+
+fn step(
+    door: &mut Door<'_>,
+    mine: &mut Vec<Written>,
+    op: Op,
+    seed: u8,
+    to_next: &mpsc::Sender<Written>,
+) {
+    let mut keep = |door: &Door<'_>, fresh: Fresh, size: usize, align: usize| {
+        let Ok(payload) = fresh else { return };
+        assert_eq!(payload.as_ptr() as usize % align, 0);
+        assert!(door.usable_bytes(payload) >= size.max(1));
+        mine.push(Written::new(payload, size, seed));
+    };
+    match op {
+        Op::Allocate { size } => {
+            let fresh = door.allocate(size);
+            keep(door, fresh, size, 16);
+        }
+        Op::AllocateZeroed { size } => {
+            let fresh = door.allocate_zeroed(size);
+            if let Ok(payload) = fresh {
+                assert!(is_zero(payload, size));
+            }
+            keep(door, fresh, size, 16);
+        }
+        Op::AllocateAligned { size, align_shift } => {
+            let fresh = door.allocate_aligned(size, 1 << align_shift);
+            keep(door, fresh, size, 1 << align_shift);
+        }
+        Op::Reallocate { which, size } => {
+            if let Some(old) = take(mine, which) {
+                mine.push(reallocate(door, old, size, seed));
+            }
+        }
+        Op::Free { which } => {
+            if let Some(old) = take(mine, which) {
+                free(door, old);
+            }
+        }
+        Op::HandOver { which } => {
+            if let Some(old) = take(mine, which) {
+                to_next.send(old).expect("the next thread listens");
+            }
+        }
+        Op::Flush => door.flush(),
+    }
+}
+
+fn take(mine: &mut Vec<Written>, which: u16) -> Option<Written> {
+    (!mine.is_empty()).then(|| mine.swap_remove(which as usize % mine.len()))
+}
+
+fn reallocate(door: &mut Door<'_>, old: Written, size: usize, seed: u8) -> Written {
+    // SAFETY: the old payload is not used any more, unless an error comes back.
+    match unsafe { door.reallocate(old.payload, size) } {
+        Ok(payload) => {
+            old.check(payload, size);
+            assert!(door.usable_bytes(payload) >= size.max(1));
+            Written::new(payload, size, seed)
+        }
+        Err(OutOfMemory) => old,
+    }
+}
+
+fn free(door: &mut Door<'_>, old: Written) {
+    old.check(old.payload, usize::MAX);
+    // SAFETY: nobody uses it any more.
+    unsafe { door.free(old.payload) };
+}
+
+fn is_zero(payload: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the payload is ours and this long.
+    let bytes = unsafe { std::slice::from_raw_parts(payload.as_ptr(), bytes) };
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// At most one block per class stays with the pool.
+fn assert_nothing_in_use(shared: &Shared) {
+    assert_eq!(shared.payloads.in_use_bytes(), 0);
+    let in_use = shared.blocks.counts().in_use;
+    assert!(in_use <= CLASS_COUNT, "{in_use} blocks are still in use");
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    let asked = std::env::var("ASHLAR_TEST_CASES").ok().map(|cases| {
+        cases
+            .parse()
+            .unwrap_or_else(|_| panic!("ASHLAR_TEST_CASES={cases}: give a number of cases"))
+    });
+    ProptestConfig {
+        cases: if cfg!(miri) {
+            2
+        } else {
+            asked.unwrap_or(cases)
+        },
+        failure_persistence: (!cfg!(miri)).then(|| {
+            let file = "tests/regressions/payloads.txt";
+            Box::new(FileFailurePersistence::Direct(file)) as _
+        }),
+        ..ProptestConfig::default()
+    }
+}
+
+const LENGTH: usize = if cfg!(miri) { 40 } else { 400 };
+
+proptest! {
+    #![proptest_config(config(60))]
+
+    /// What is written to a payload stays there until it is freed, whoever
+    /// frees it; everything can be given back.
+    #[test]
+    fn payloads_keep_their_contents_on_all_threads(
+        programs in prop::collection::vec(prop::collection::vec(op(), 1..LENGTH), 1..=3)
+    ) {
+        let shared = Shared::reserve(64 * MIB).unwrap();
+        let (senders, mut receivers): (Vec<_>, Vec<_>) =
+            programs.iter().map(|_| mpsc::channel()).unzip();
+        receivers.rotate_left(1);
+        std::thread::scope(|scope| {
+            let doors = senders.into_iter().zip(receivers);
+            for (number, (ops, (sender, receiver))) in programs.iter().zip(doors).enumerate() {
+                let shared = &shared;
+                let seed = 85 * number as u8;
+                scope.spawn(move || work(shared, ops, seed, sender, receiver));
+            }
+        });
+        assert_nothing_in_use(&shared);
+    }
+}
+
+#[test]
+fn payloads_in_use_never_overlap() {
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let mut extents: BTreeMap<usize, (usize, NonNull<u8>)> = BTreeMap::new();
+    let mut number = 1usize;
+    for round in 0..if cfg!(miri) { 300 } else { 20_000 } {
+        number = number.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(99);
+        let size = (number >> 40)
+            % if round % 16 == 0 {
+                3 * BLOCK_BYTES
+            } else {
+                700
+            };
+        let payload = door.allocate(size).unwrap();
+        let start = payload.as_ptr() as usize;
+        let end = start + door.usable_bytes(payload);
+        if let Some((other, (other_end, _))) = extents.range(..end).next_back() {
+            assert!(*other_end <= start, "{start:#x} overlaps {other:#x}");
+        }
+        extents.insert(start, (end, payload));
+        if extents.len() > 200 {
+            let (_, (_, victim)) = match number % 3 {
+                0 => extents.pop_first().unwrap(),
+                1 => extents.pop_last().unwrap(),
+                _ => {
+                    let key = *extents.range(start..).next().unwrap().0;
+                    (key, extents.remove(&key).unwrap())
+                }
+            };
+            // SAFETY: nobody uses it any more.
+            unsafe { door.free(victim) };
+        }
+    }
+}
+
+#[test]
+fn a_block_whose_pieces_are_all_free_serves_another_size_class() {
+    let shared = Shared::reserve(16 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let fill = |door: &mut Door<'_>, size: usize| -> Vec<NonNull<u8>> {
+        std::iter::from_fn(|| door.allocate(size).ok()).collect()
+    };
+    let mut counts = Vec::new();
+    // The region is filled three times over; it has 256 blocks.
+    for size in [1024, 4096, 1024] {
+        let pieces = fill(&mut door, size);
+        counts.push(pieces.len());
+        for piece in pieces {
+            // SAFETY: nobody uses it any more.
+            unsafe { door.free(piece) };
+        }
+        door.flush();
+    }
+    assert_eq!(counts[0], 256 * 64);
+    // One empty block stays with the pool of each class used before.
+    assert_eq!(counts[1], 255 * 16);
+    assert_eq!(counts[2], 255 * 64);
+    assert_nothing_in_use(&shared);
+}
+
+#[test]
+fn memory_of_a_large_payload_reads_as_zero_when_it_is_asked_for_zeroed_again() {
+    for blocks in [1, 3, 9, 70] {
+        let shared = Shared::reserve(16 * MIB).unwrap();
+        let mut door = Door::new(&shared);
+        let size = blocks * BLOCK_BYTES;
+        let dirty = door.allocate(size).unwrap();
+        // SAFETY: the payload is ours and this long.
+        unsafe {
+            dirty.as_ptr().write_bytes(0xA5, size);
+            door.free(dirty);
+        }
+        let zeroed = door.allocate_zeroed(size).unwrap();
+        assert_eq!(zeroed, dirty, "the same blocks are used again");
+        assert!(is_zero(zeroed, size), "{blocks} blocks");
+    }
+}
+
+#[test]
+fn what_a_span_leaves_behind_by_moving_or_shrinking_reads_as_zero_when_asked_for_zeroed() {
+    let shared = Shared::reserve(16 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let span = door.allocate(12 * BLOCK_BYTES).unwrap();
+    let wall = door.allocate(BLOCK_BYTES).unwrap();
+    // SAFETY: the payloads are ours and this long, and not used after.
+    unsafe {
+        span.as_ptr().write_bytes(0xA5, 12 * BLOCK_BYTES);
+        let moved = door.reallocate(span, 20 * BLOCK_BYTES).unwrap();
+        assert_ne!(moved, span);
+        let reused = door.allocate_zeroed(12 * BLOCK_BYTES).unwrap();
+        assert!(is_zero(reused, 12 * BLOCK_BYTES), "left behind by moving");
+        moved.as_ptr().write_bytes(0xA5, 20 * BLOCK_BYTES);
+        let shrunk = door.reallocate(moved, BLOCK_BYTES + 1).unwrap();
+        assert_eq!(shrunk, moved);
+        let rest = door.allocate_zeroed(18 * BLOCK_BYTES).unwrap();
+        assert!(is_zero(rest, 18 * BLOCK_BYTES), "left behind by shrinking");
+        for payload in [wall, reused, shrunk, rest] {
+            door.free(payload);
+        }
+    }
+    door.flush();
+    assert_nothing_in_use(&shared);
+}
+
+#[test]
+fn a_span_grows_where_it_is_when_the_blocks_behind_it_are_empty() {
+    let shared = Shared::reserve(16 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let span = door.allocate(2 * BLOCK_BYTES).unwrap();
+    let written = Written::new(span, 2 * BLOCK_BYTES, 7);
+    for blocks in 3..30 {
+        // SAFETY: the payload is ours.
+        let grown = unsafe { door.reallocate(span, blocks * BLOCK_BYTES) }.unwrap();
+        assert_eq!(grown, span);
+        assert_eq!(door.usable_bytes(grown), blocks * BLOCK_BYTES);
+    }
+    written.check(span, usize::MAX);
+    assert_eq!(shared.payloads.in_use_bytes(), 29 * BLOCK_BYTES);
+}
+
+#[test]
+fn a_span_that_cannot_grow_moves_with_its_contents_however_large_it_is() {
+    // Below and above the size from which pages are remapped.
+    for blocks in [2, 7, 8, 9, 40] {
+        let shared = Shared::reserve(16 * MIB).unwrap();
+        let mut door = Door::new(&shared);
+        let mut span = door.allocate(blocks * BLOCK_BYTES).unwrap();
+        let written = Written::new(span, blocks * BLOCK_BYTES, 9);
+        for step in 1..4 {
+            let wall = door.allocate(BLOCK_BYTES).unwrap();
+            // SAFETY: the payload is ours.
+            let moved = unsafe { door.reallocate(span, (blocks + step) * BLOCK_BYTES) }.unwrap();
+            written.check(moved, usize::MAX);
+            span = moved;
+            // SAFETY: nobody uses it any more.
+            unsafe { door.free(wall) };
+        }
+        let bytes = door.usable_bytes(span);
+        assert_eq!(shared.payloads.in_use_bytes(), bytes);
+        // The old place is whole again: the region can be filled to the brim.
+        // SAFETY: nobody uses it any more.
+        unsafe { door.free(span) };
+        let all = door.allocate(16 * MIB);
+        assert!(all.is_ok(), "{blocks} blocks");
+    }
+}
+
+#[test]
+fn a_span_finds_room_that_is_partly_used_already_at_the_end_of_the_heap() {
+    let shared = Shared::reserve(16 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let half = door.allocate(8 * MIB).unwrap();
+    // SAFETY: nobody uses it any more.
+    unsafe { door.free(half) };
+    let three_quarters = door.allocate(12 * MIB).expect("the whole region is free");
+    // SAFETY: nobody uses it any more.
+    unsafe { door.free(three_quarters) };
+    assert_nothing_in_use(&shared);
+}
+
+#[test]
+fn an_aligned_large_payload_takes_no_more_blocks_than_it_needs() {
+    let shared = Shared::reserve(16 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let payload = door.allocate_aligned(5 * BLOCK_BYTES, 4096).unwrap();
+    assert_eq!(payload.as_ptr() as usize % 4096, 0);
+    assert_eq!(door.usable_bytes(payload), 5 * BLOCK_BYTES);
+}
+
+#[test]
+fn impossible_requests_are_refused_and_change_nothing() {
+    let shared = Shared::reserve(16 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let kept = door.allocate(100_000).unwrap();
+    let written = Written::new(kept, 100_000, 3);
+    let before = shared.payloads.in_use_bytes();
+    for size in [
+        17 * MIB,
+        1 << 40,
+        usize::MAX / 2,
+        usize::MAX - 15,
+        usize::MAX,
+    ] {
+        assert_eq!(door.allocate(size), Err(OutOfMemory));
+        assert_eq!(door.allocate_zeroed(size), Err(OutOfMemory));
+        assert_eq!(door.allocate_aligned(size, 64), Err(OutOfMemory));
+        // SAFETY: the payload is ours and stays so.
+        assert_eq!(unsafe { door.reallocate(kept, size) }, Err(OutOfMemory));
+    }
+    assert_eq!(door.allocate_aligned(1, 2 * BLOCK_BYTES), Err(OutOfMemory));
+    written.check(kept, usize::MAX);
+    assert_eq!(shared.payloads.in_use_bytes(), before);
+}
+
+#[test]
+fn the_size_of_a_payload_is_known_from_its_address_and_other_memory_is_nobodys() {
+    let shared = Shared::reserve(16 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let (small, span) = (door.allocate(33).unwrap(), door.allocate(100_000).unwrap());
+    assert_eq!(door.usable_bytes(small), 48);
+    assert_eq!(door.usable_bytes(span), 2 * BLOCK_BYTES);
+    let on_the_stack = 0u64;
+    let foreign = [&raw const on_the_stack as usize, 0, usize::MAX];
+    for address in foreign {
+        let usable = shared.payloads.usable_bytes(&shared.region, address);
+        assert_eq!(usable, None);
+    }
+    let block = shared.region.block_at(span.as_ptr() as usize).unwrap();
+    assert_eq!(shared.region.kind(block), Kind::Span);
+}

@@ -1,0 +1,99 @@
+/*
+ * GC.config: the default collector's one option, then ashlar's own by the
+ * names their environment variables have without ASHLAR_. As Ruby documents,
+ * keys that are no option are passed over, so that a program can name those of
+ * several collectors; a value that cannot be is refused, and then nothing at
+ * all has changed.
+ */
+#include "ruby/ruby.h"
+
+#include "ashlar_ruby.h"
+#include "shim.h"
+
+static VALUE
+full_mark_key(void)
+{
+    return ID2SYM(rb_intern("rgengc_allow_full_mark"));
+}
+
+static VALUE
+option_value(const struct ashlar_option *option)
+{
+    switch (option->kind) {
+      case ASHLAR_OPTION_SWITCH: return RBOOL(option->number);
+      case ASHLAR_OPTION_WORD: return rb_str_new_cstr(option->word);
+      case ASHLAR_OPTION_BYTES_OR_NONE: if (option->number == 0) return Qnil; /* fall through */
+      case ASHLAR_OPTION_NUMBER: break;
+    }
+    return SIZET2NUM(option->number);
+}
+
+VALUE
+ashlar_config(void *objspace)
+{
+    VALUE hash = rb_hash_new();
+    struct ashlar_option option;
+    rb_hash_aset(hash, full_mark_key(), RBOOL(ashlar_full_marking_allowed(objspace)));
+    for (size_t i = 0; ashlar_option(objspace, i, &option); i++) {
+        rb_hash_aset(hash, ID2SYM(rb_intern(option.name)), option_value(&option));
+    }
+    return hash;
+}
+
+/* A value as the environment variable would have it. */
+static VALUE
+as_text(VALUE value)
+{
+    if (NIL_P(value)) return rb_str_new_cstr("none");
+    if (value == Qtrue) return rb_str_new_cstr("1");
+    if (value == Qfalse) return rb_str_new_cstr("0");
+    if (RB_INTEGER_TYPE_P(value) || RB_FLOAT_TYPE_P(value) || SYMBOL_P(value) || RB_TYPE_P(value, T_STRING)) {
+        return rb_obj_as_string(value);
+    }
+    return rb_inspect(value);
+}
+
+/* Appends the name and the text to the array that `data` is. */
+static int
+collect_pair(VALUE key, VALUE value, VALUE data)
+{
+    if (!SYMBOL_P(key)) {
+        rb_raise(rb_eArgError, "%+"PRIsVALUE": the name of an option is wanted, as a Symbol", key);
+    }
+    if (key == full_mark_key()) return ST_CONTINUE;
+    rb_ary_push(data, rb_sym2str(key));
+    rb_ary_push(data, as_text(value));
+    return ST_CONTINUE;
+}
+
+static void
+set_options(void *objspace, VALUE texts)
+{
+    long count = RARRAY_LEN(texts) / 2;
+    VALUE room;
+    struct ashlar_pair *pairs = ALLOCV_N(struct ashlar_pair, room, count + 1);
+    for (long i = 0; i < count; i++) {
+        VALUE name = RARRAY_AREF(texts, 2 * i), value = RARRAY_AREF(texts, 2 * i + 1);
+        pairs[i] = (struct ashlar_pair){
+            RSTRING_PTR(name), RSTRING_LEN(name), RSTRING_PTR(value), RSTRING_LEN(value)
+        };
+    }
+    const char *refusal = ashlar_configure(objspace, pairs, (size_t)count);
+    ALLOCV_END(room);
+    RB_GC_GUARD(texts);
+    if (refusal) rb_raise(rb_eArgError, "%s", refusal);
+}
+
+void
+ashlar_config_update(void *objspace, VALUE hash)
+{
+    if (!RB_TYPE_P(hash, T_HASH)) rb_raise(rb_eArgError, "GC.config: a Hash of options is wanted");
+    VALUE texts = rb_ary_new();
+    rb_hash_foreach(hash, collect_pair, texts);
+    set_options(objspace, texts);
+    VALUE allowed = rb_hash_lookup2(hash, full_mark_key(), Qundef);
+    if (allowed != Qundef) {
+        ashlar_finish_sweep(objspace);
+        ashlar_allow_full_marking(objspace, RTEST(allowed));
+    }
+}

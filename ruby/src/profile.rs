@@ -1,0 +1,140 @@
+//! `GC::Profiler`: a record of each collection while it is on.
+
+use std::cell::{Cell as StdCell, RefCell};
+use std::ffi::c_void;
+
+use ashlar_heap::layout::BLOCK_BYTES;
+
+use crate::collect::{with_vm_lock, Collection, Phase};
+use crate::objspace::{from_ruby, Objspace};
+
+/// One collection: `struct ashlar_profile_record`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Record {
+    collection: Collection,
+    start_ns: u64,
+    mark_ns: u64,
+    sweep_ns: u64,
+    used_bytes: u64,
+    total_bytes: u64,
+    live_cells: u64,
+    available_cells: u64,
+}
+
+/// The records so far. What is swept late still counts for the latest one.
+#[derive(Default)]
+pub(crate) struct Profile {
+    on: StdCell<bool>,
+    records: RefCell<Vec<Record>>,
+}
+
+impl Profile {
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.get()
+    }
+
+    /// A collection begins.
+    pub(crate) fn begin(&self, start_ns: u64) {
+        if self.is_on() {
+            self.records.borrow_mut().push(Record {
+                start_ns,
+                ..Record::default()
+            });
+        }
+    }
+
+    /// The latest collection took more time.
+    pub(crate) fn add(&self, phase: Phase, spent_ns: u64) {
+        self.change_latest(|record| match phase {
+            Phase::Mark => record.mark_ns += spent_ns,
+            Phase::Sweep => record.sweep_ns += spent_ns,
+        });
+    }
+
+    /// What there is to say about the latest collection, and about the heap
+    /// that it leaves: once after marking and once more when all is swept.
+    pub(crate) fn describe(&self, objspace: &Objspace, collection: Collection) {
+        if !self.is_on() {
+            return;
+        }
+        let usage = objspace.heap.usage();
+        let blocks = objspace.heap.shared().blocks.counts().in_use;
+        self.change_latest(|record| {
+            record.collection = collection;
+            record.used_bytes = (usage.cell_bytes + usage.payload_bytes) as u64;
+            record.total_bytes = (blocks * BLOCK_BYTES) as u64;
+            record.live_cells = usage.live_cells as u64;
+            record.available_cells = (usage.live_cells + usage.free_cells) as u64;
+        });
+    }
+
+    fn change_latest(&self, change: impl FnOnce(&mut Record)) {
+        if self.is_on() {
+            if let Some(record) = self.records.borrow_mut().last_mut() {
+                change(record);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_profiles(objspace: *mut c_void) -> bool {
+    // SAFETY: Ruby passes its object space.
+    unsafe { from_ruby(objspace) }.timing.profile.is_on()
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_set_profiling(objspace: *mut c_void, on: bool) {
+    // SAFETY: Ruby passes its object space.
+    unsafe { from_ruby(objspace) }.timing.profile.on.set(on);
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_clear_profile(objspace: *mut c_void) {
+    // SAFETY: Ruby passes its object space.
+    let objspace = unsafe { from_ruby(objspace) };
+    with_vm_lock(objspace, || objspace.timing.profile.records.take());
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_profile_length(objspace: *mut c_void) -> usize {
+    // SAFETY: Ruby passes its object space.
+    let objspace = unsafe { from_ruby(objspace) };
+    with_vm_lock(objspace, || objspace.timing.profile.records.borrow().len())
+}
+
+/// One record; false when there are not that many.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_profile_record(
+    objspace: *mut c_void,
+    index: usize,
+    record: *mut Record,
+) -> bool {
+    // SAFETY: Ruby passes its object space.
+    let objspace = unsafe { from_ruby(objspace) };
+    let found = with_vm_lock(objspace, || {
+        let records = objspace.timing.profile.records.borrow();
+        records.get(index).copied()
+    });
+    match found {
+        Some(found) => {
+            // SAFETY: the shim passes a place for the record.
+            unsafe { record.write(found) };
+            true
+        }
+        None => false,
+    }
+}
