@@ -47,6 +47,19 @@ test-ruby-quick: ## the memory-related part of Ruby's own tests, against the def
 test-ruby: ## all of Ruby's own tests, against the default collector (long)
 	@scripts/ruby-tests/run.sh full
 
+# --- Longer tests of the heap (docs/testing.md) ---
+.PHONY: stress-heap fuzz miri-heap thread-sanitizer-heap address-sanitizer-heap
+stress-heap: ## the heap's random tests with ASHLAR_TEST_CASES (2000) programs each
+	@ASHLAR_TEST_CASES=$${ASHLAR_TEST_CASES:-2000} cargo test -p ashlar-heap
+fuzz: ## fuzz the heap for FUZZ_SECONDS (900); needs nightly Rust and cargo-fuzz
+	@scripts/test/heap.sh fuzz
+miri-heap: ## the heap's tests under Miri; needs nightly Rust with miri
+	@scripts/test/heap.sh miri
+thread-sanitizer-heap: ## payloads and threads under ThreadSanitizer; needs nightly Rust with rust-src
+	@scripts/test/heap.sh thread-sanitizer
+address-sanitizer-heap: ## the heap's tests under AddressSanitizer; needs nightly Rust
+	@scripts/test/heap.sh address-sanitizer
+
 # --- The lab ---
 .PHONY: lab test-lab
 lab: ## set up the measuring lab (cached) and say how to run it

@@ -72,10 +72,19 @@ bool ashlar_is_disabled(void *objspace);
 void ashlar_set_stress(void *objspace, ashlar_value flag, bool on);
 ashlar_value ashlar_stress(void *objspace);
 
-/* Objects. NULL from ashlar_new_object means out of memory. */
+/* Objects. When the cursor's run is used up, `ashlar_new_object` goes on to the
+   shim's `ashlar_new_object_slowly` with the same arguments (a jump: nothing
+   has to be saved for it), which raises when 0, out of memory, comes back from
+   `ashlar_allocate`. */
 ashlar_value ashlar_new_object(void *objspace, void *cache, ashlar_value klass, ashlar_value flags,
                                ashlar_value v1, ashlar_value v2, ashlar_value v3,
                                bool wb_protected, size_t size);
+ashlar_value ashlar_new_object_slowly(void *objspace, void *cache, ashlar_value klass, ashlar_value flags,
+                                      ashlar_value v1, ashlar_value v2, ashlar_value v3,
+                                      bool wb_protected, size_t size);
+ashlar_value ashlar_allocate(void *objspace, void *cache, ashlar_value klass, ashlar_value flags,
+                             ashlar_value v1, ashlar_value v2, ashlar_value v3,
+                             bool wb_protected, size_t size);
 size_t ashlar_object_width(ashlar_value object);
 size_t ashlar_width_index(size_t size);
 
@@ -97,8 +106,12 @@ bool ashlar_is_payload(const void *memory);
 void ashlar_flush_payload_cache(void *cache);
 void ashlar_adjust_memory(void *objspace, ssize_t difference);
 
-/* The calling thread's cache (shim/payload.c). */
-void *ashlar_thread_cache(void);
+/* The calling thread's cache (shim/payload.c); NULL until it has one. Reading it
+   is one load: the initial-exec model saves the call that the general model of
+   thread-local variables makes. */
+extern __thread void *ashlar_thread_cache
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+void *ashlar_current_thread_cache(void); /* for Rust */
 void ashlar_thread_cache_set(void *cache);
 
 /* Marking. */

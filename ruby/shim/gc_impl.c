@@ -207,8 +207,15 @@ VALUE
 rb_gc_impl_new_obj(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
                    bool wb_protected, size_t alloc_size)
 {
-    VALUE object = ashlar_new_object(objspace, cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
-    if (RB_UNLIKELY(!object)) rb_memerror();
+    return ashlar_new_object(objspace, cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
+}
+
+VALUE
+ashlar_new_object_slowly(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
+                         bool wb_protected, size_t size)
+{
+    VALUE object = ashlar_allocate(objspace, cache, klass, flags, v1, v2, v3, wb_protected, size);
+    if (!object) rb_memerror();
     return object;
 }
 
@@ -235,25 +242,25 @@ rb_gc_impl_size_allocatable_p(size_t size)
 void *
 rb_gc_impl_malloc(void *objspace, size_t size)
 {
-    return ashlar_xmalloc(ashlar_thread_cache(), size);
+    return ashlar_xmalloc(ashlar_thread_cache, size);
 }
 
 void *
 rb_gc_impl_calloc(void *objspace, size_t size)
 {
-    return ashlar_xcalloc(ashlar_thread_cache(), size);
+    return ashlar_xcalloc(ashlar_thread_cache, size);
 }
 
 void *
 rb_gc_impl_realloc(void *objspace, void *ptr, size_t new_size, size_t old_size)
 {
-    return ashlar_xrealloc(ashlar_thread_cache(), ptr, new_size);
+    return ashlar_xrealloc(ashlar_thread_cache, ptr, new_size);
 }
 
 void
 rb_gc_impl_free(void *objspace, void *ptr, size_t old_size)
 {
-    if (ptr) ashlar_xfree(ashlar_thread_cache(), ptr);
+    if (ptr) ashlar_xfree(ashlar_thread_cache, ptr);
 }
 
 void

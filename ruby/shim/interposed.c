@@ -21,7 +21,7 @@ ashlar_interposed_free(void *memory)
 {
     if (!memory) return;
     int saved = errno; /* free keeps errno (POSIX.1-2024) */
-    ashlar_free_payload(ashlar_thread_cache(), memory);
+    ashlar_free_payload(ashlar_thread_cache, memory);
     errno = saved;
 }
 
@@ -36,7 +36,7 @@ ashlar_interposed_realloc(void *memory, size_t size)
         ashlar_interposed_free(memory);
         return NULL;
     }
-    void *fresh = ashlar_realloc_payload(ashlar_thread_cache(), memory, size);
+    void *fresh = ashlar_realloc_payload(ashlar_thread_cache, memory, size);
     if (!fresh) errno = ENOMEM;
     return fresh;
 }

@@ -1,10 +1,6 @@
 /*
  * Each thread's payload cache, and the process's malloc when the library is
  * preloaded.
- *
- * The cache pointer is thread-local with the initial-exec model: one load, where
- * the general model calls a function. Rust on its own has no stable way to ask
- * for it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,20 +9,20 @@
 
 #include "ashlar_ruby.h"
 
-static __thread void *thread_cache __attribute__((tls_model("initial-exec")));
+__thread void *ashlar_thread_cache;
 static pthread_key_t thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void *
-ashlar_thread_cache(void)
+ashlar_current_thread_cache(void)
 {
-    return thread_cache;
+    return ashlar_thread_cache;
 }
 
 static void
 thread_ends(void *cache)
 {
-    thread_cache = NULL;
+    ashlar_thread_cache = NULL;
     ashlar_flush_payload_cache(cache);
 }
 
@@ -45,7 +41,7 @@ first_thread(void)
 void
 ashlar_thread_cache_set(void *cache)
 {
-    thread_cache = cache;
+    ashlar_thread_cache = cache;
     pthread_once(&once, first_thread);
     pthread_setspecific(thread_end, cache);
 }
@@ -60,7 +56,7 @@ ashlar_thread_cache_set(void *cache)
 void *
 malloc(size_t size)
 {
-    void *payload = ashlar_malloc_payload(thread_cache, size);
+    void *payload = ashlar_malloc_payload(ashlar_thread_cache, size);
     if (!payload) errno = ENOMEM;
     return payload;
 }
@@ -69,7 +65,7 @@ void
 free(void *payload)
 {
     int saved = errno; /* free keeps errno (POSIX.1-2024) */
-    if (payload) ashlar_free_payload(thread_cache, payload);
+    if (payload) ashlar_free_payload(ashlar_thread_cache, payload);
     errno = saved;
 }
 
@@ -78,7 +74,7 @@ calloc(size_t count, size_t size)
 {
     size_t bytes;
     void *payload = NULL;
-    if (!__builtin_mul_overflow(count, size, &bytes)) payload = ashlar_calloc_payload(thread_cache, bytes);
+    if (!__builtin_mul_overflow(count, size, &bytes)) payload = ashlar_calloc_payload(ashlar_thread_cache, bytes);
     if (!payload) errno = ENOMEM;
     return payload;
 }
@@ -90,7 +86,7 @@ realloc(void *payload, size_t size)
         free(payload);
         return NULL;
     }
-    void *fresh = ashlar_realloc_payload(thread_cache, payload, size);
+    void *fresh = ashlar_realloc_payload(ashlar_thread_cache, payload, size);
     if (!fresh) errno = ENOMEM;
     return fresh;
 }
@@ -119,7 +115,7 @@ memalign(size_t align, size_t size)
         errno = EINVAL;
         return NULL;
     }
-    void *payload = ashlar_aligned_payload(thread_cache, size, align);
+    void *payload = ashlar_aligned_payload(ashlar_thread_cache, size, align);
     if (!payload) errno = ENOMEM;
     return payload;
 }
@@ -134,7 +130,7 @@ int
 posix_memalign(void **result, size_t align, size_t size)
 {
     if (!is_power_of_two(align) || align % sizeof(void *)) return EINVAL;
-    void *payload = ashlar_aligned_payload(thread_cache, size, align);
+    void *payload = ashlar_aligned_payload(ashlar_thread_cache, size, align);
     if (!payload) return ENOMEM;
     *result = payload;
     return 0;

@@ -10,7 +10,7 @@ use ashlar_heap::layout::width::WidthIndex;
 
 use crate::collect::{self, Reason};
 use crate::layout;
-use crate::objspace::{from_ruby, shared, Objspace};
+use crate::objspace::{from_ruby, objspace, Objspace};
 use crate::ruby_calls::Value;
 
 /// The five words Ruby hands over with a new object.
@@ -50,25 +50,64 @@ const FOUR_WORD_TYPES: u32 = 1 << layout::T_OBJECT
     | 1 << layout::T_RATIONAL
     | 1 << layout::T_COMPLEX;
 
-/// The bytes that an object needs whatever Ruby asks for.
-#[inline(always)]
-fn bytes_min(flags: Value) -> usize {
-    let four_words = FOUR_WORD_TYPES >> (flags & layout::T_MASK) & 1 == 1;
-    if four_words {
-        32
+/// The types that may have the narrowest cells: none while allocations are
+/// traced, because Ruby then clears what follows an object's first five words.
+pub(crate) const fn narrow_types(traced: bool) -> u32 {
+    if traced {
+        0
     } else {
-        40
+        FOUR_WORD_TYPES
     }
 }
 
-/// Allocates an object; 0 when memory is out.
+/// The width for an object of this type and size; `None` when no cell is that
+/// wide.
+#[inline(always)]
+fn width_for(objspace: &Objspace, flags: Value, size: usize) -> Option<WidthIndex> {
+    const FIVE_WORDS: WidthIndex = match WidthIndex::for_size(40) {
+        Some(width) => width,
+        None => WidthIndex::NARROWEST,
+    };
+    let width = WidthIndex::for_size(size)?;
+    let is_narrow_type = objspace.narrow_types.get() >> (flags & layout::T_MASK) & 1 == 1;
+    if width == WidthIndex::NARROWEST && !is_narrow_type {
+        return Some(FIVE_WORDS);
+    }
+    Some(width)
+}
+
+#[inline(always)]
+fn first_state(wb_protected: bool) -> CellState {
+    if wb_protected {
+        CellState::NEW
+    } else {
+        CellState::NEW_UNPROTECTED
+    }
+}
+
+extern "C" {
+    // shim/gc_impl.c
+    fn ashlar_new_object_slowly(
+        objspace: *mut c_void,
+        cache: *mut c_void,
+        klass: Value,
+        flags: Value,
+        v1: Value,
+        v2: Value,
+        v3: Value,
+        wb_protected: bool,
+        size: usize,
+    ) -> Value;
+}
+
+/// Allocates an object, or raises.
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_new_object(
     objspace: *mut c_void,
-    cache: *mut AllocationCache,
+    cache: *mut c_void,
     klass: Value,
     flags: Value,
     v1: Value,
@@ -77,41 +116,76 @@ unsafe extern "C" fn ashlar_new_object(
     wb_protected: bool,
     size: usize,
 ) -> Value {
-    // SAFETY: Ruby passes its object space and the calling Ractor's cache.
-    let (objspace, cache) = unsafe { (from_ruby(objspace), &mut *cache) };
-    let state = if wb_protected {
-        CellState::NEW
-    } else {
-        CellState::NEW_UNPROTECTED
-    };
-    let contents = Contents {
-        flags,
-        klass,
-        v1,
-        v2,
-        v3,
-    };
-    let size = size
-        .max(bytes_min(flags))
-        .max(objspace.object_bytes_min.get());
-    let Some(width) = WidthIndex::for_size(size) else {
+    // SAFETY: Ruby passes its object space and the calling Ractor's cache; the
+    // slow path gets the arguments as they came.
+    unsafe {
+        let this = from_ruby(objspace);
+        let cursors = &mut *cache.cast::<AllocationCache>();
+        if let Some(width) = width_for(this, flags, size) {
+            let state = first_state(wb_protected);
+            if let Some(cell) = cursors.bump(this.heap.states(), width, state) {
+                return Contents {
+                    flags,
+                    klass,
+                    v1,
+                    v2,
+                    v3,
+                }
+                .write(cell, width);
+            }
+        }
+        ashlar_new_object_slowly(
+            objspace,
+            cache,
+            klass,
+            flags,
+            v1,
+            v2,
+            v3,
+            wb_protected,
+            size,
+        )
+    }
+}
+
+/// Allocates an object when the cursor's run is used up; 0 when memory is out.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_allocate(
+    objspace: *mut c_void,
+    cache: *mut c_void,
+    klass: Value,
+    flags: Value,
+    v1: Value,
+    v2: Value,
+    v3: Value,
+    wb_protected: bool,
+    size: usize,
+) -> Value {
+    // SAFETY: as for `ashlar_new_object`.
+    let objspace = unsafe { from_ruby(objspace) };
+    let Some(width) = width_for(objspace, flags, size) else {
         return 0;
     };
-    if let Some(cell) = cache.bump(objspace.heap.region(), width, state) {
-        return contents.write(cell, width);
-    }
-    match allocate_slowly(objspace, cache, size, state) {
-        Some(cell) => contents.write(cell, width),
+    match allocate_slowly(objspace, cache.cast(), width, first_state(wb_protected)) {
+        Some(cell) => Contents {
+            flags,
+            klass,
+            v1,
+            v2,
+            v3,
+        }
+        .write(cell, width),
         None => 0,
     }
 }
 
-#[cold]
-#[inline(never)]
 fn allocate_slowly(
     objspace: &'static Objspace,
     cache: *mut AllocationCache,
-    size: usize,
+    width: WidthIndex,
     state: CellState,
 ) -> Option<Cell> {
     collect::with_vm_lock(objspace, || {
@@ -120,30 +194,36 @@ fn allocate_slowly(
         } else {
             Urgency::MayCollect
         };
+        let mut is_last_try = false;
         loop {
             let outcome = objspace.timing.sweeping(objspace, || {
                 // SAFETY: this thread holds the lock and owns the cache; the
                 // reference ends before a collection retires the cache.
                 let cache = unsafe { &mut *cache };
-                objspace.heap.allocate(cache, size, state, urgency)
+                objspace.heap.allocate(cache, width.bytes(), state, urgency)
             });
             match outcome {
                 Allocation::Allocated(cell) => return Some(cell),
                 Allocation::NeedsCollection => {
-                    let stressed = objspace.heap.stress().collect_every > 0;
-                    let reason = if stressed {
-                        Reason::Stress
-                    } else {
-                        Reason::NewObject
-                    };
-                    collect::paced(objspace, reason);
+                    collect_before_allocating(objspace);
                     urgency = Urgency::MustAllocate;
                 }
-                Allocation::OutOfMemory if collect::last_resort(objspace) => {}
+                Allocation::OutOfMemory if !is_last_try && collect::last_resort(objspace) => {
+                    is_last_try = true;
+                }
                 Allocation::OutOfMemory | Allocation::TooLarge => return None,
             }
         }
     })
+}
+
+fn collect_before_allocating(objspace: &Objspace) {
+    let reason = if objspace.heap.stress().collect_every > 0 {
+        Reason::Stress
+    } else {
+        Reason::NewObject
+    };
+    collect::paced(objspace, reason);
 }
 
 /// Bytes that an object's cell has.
@@ -152,10 +232,11 @@ fn allocate_slowly(
 /// `object` must be an object in the heap.
 #[no_mangle]
 unsafe extern "C" fn ashlar_object_width(object: Value) -> usize {
-    match shared() {
+    match objspace() {
         // SAFETY: the caller's contract.
-        Some(shared) => shared
-            .region
+        Some(objspace) => objspace
+            .heap
+            .region()
             .width_of(unsafe { Cell::from_address(object) })
             .bytes(),
         None => 0,
@@ -201,13 +282,8 @@ unsafe extern "C" fn ashlar_is_garbage(objspace: *mut c_void, word: Value) -> bo
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_set_event_hooks(objspace: *mut c_void, newobj: bool, freeobj: bool) {
-    /// Five words: what Ruby assumes every object to have while it traces
-    /// allocations.
-    const TRACED_OBJECT_BYTES_MIN: usize = 40;
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
-    objspace
-        .object_bytes_min
-        .set(if newobj { TRACED_OBJECT_BYTES_MIN } else { 0 });
+    objspace.narrow_types.set(narrow_types(newobj));
     objspace.heap.vm.traces_frees.set(freeobj);
 }

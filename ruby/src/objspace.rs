@@ -3,7 +3,8 @@
 use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::ptr::{null_mut, NonNull};
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::OnceLock;
 
 use ashlar_heap::allocate::cursor::AllocationCache;
@@ -37,9 +38,8 @@ pub(crate) struct Objspace {
     pub(crate) stress_option: StdCell<ashlar_heap::stress::Stress>,
     /// `GC.config(rgengc_allow_full_mark:)`.
     pub(crate) full_marking_allowed: StdCell<bool>,
-    /// Objects are at least this wide while allocations are traced: Ruby clears
-    /// what follows an object's first 40 bytes then.
-    pub(crate) object_bytes_min: StdCell<usize>,
+    /// Types, by number, whose objects may have the narrowest cells.
+    pub(crate) narrow_types: StdCell<u32>,
     /// Latest message of the verifier or about an option.
     pub(crate) message: RefCell<CString>,
     /// Where `xmalloc` gets its memory.
@@ -52,6 +52,8 @@ unsafe impl Sync for Objspace {}
 unsafe impl Send for Objspace {}
 
 static SHARED: OnceLock<Result<Shared, Refused>> = OnceLock::new();
+/// What [`SHARED`] holds once it is made: one load instead of three.
+static SHARED_ADDRESS: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
 static OBJSPACE: AtomicPtr<Objspace> = AtomicPtr::new(null_mut());
 
 /// Address space to reserve: enough for any program on this machine, and of a
@@ -79,7 +81,18 @@ fn reserve() -> Result<Shared, Refused> {
 /// `None` when the system refuses the address space.
 #[inline(always)]
 pub(crate) fn shared() -> Option<&'static Shared> {
-    SHARED.get_or_init(reserve).as_ref().ok()
+    // SAFETY: set once, to a static; the parts of the heap are made before.
+    match unsafe { SHARED_ADDRESS.load(Acquire).as_ref() } {
+        Some(shared) => Some(shared),
+        None => make_shared(),
+    }
+}
+
+#[cold]
+fn make_shared() -> Option<&'static Shared> {
+    let shared = SHARED.get_or_init(reserve).as_ref().ok()?;
+    SHARED_ADDRESS.store((&raw const *shared).cast_mut(), Release);
+    Some(shared)
 }
 
 /// The object space, once Ruby has started.
@@ -129,7 +142,7 @@ fn new_objspace(
         stress_flag: StdCell::new(0),
         stress_option: StdCell::new(options.stress),
         full_marking_allowed: StdCell::new(true),
-        object_bytes_min: StdCell::new(0),
+        narrow_types: StdCell::new(crate::objects::narrow_types(false)),
         message: RefCell::default(),
         malloc: if payloads_here {
             MallocSource::Heap

@@ -56,7 +56,7 @@ pub(crate) fn set_budget_bytes(bytes: usize) {
 }
 
 extern "C" {
-    fn ashlar_thread_cache() -> *mut ThreadCache;
+    fn ashlar_current_thread_cache() -> *mut ThreadCache;
     fn ashlar_thread_cache_set(cache: *mut ThreadCache);
 }
 
@@ -251,7 +251,7 @@ unsafe extern "C" fn ashlar_flush_payload_cache(cache: NonNull<ThreadCache>) {
 #[inline(always)]
 pub(crate) unsafe fn free_swept(_shared: &Shared, payload: NonNull<u8>) {
     // SAFETY: the caller's contract.
-    unsafe { ashlar_xfree(ashlar_thread_cache(), payload) };
+    unsafe { ashlar_xfree(ashlar_current_thread_cache(), payload) };
 }
 
 // ── Ruby's payloads ─────────────────────────────────────────────────────────

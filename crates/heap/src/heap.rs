@@ -11,7 +11,7 @@ use crate::allocate::run::Run;
 use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::CellState;
 use crate::layout::kind::Kind;
-use crate::layout::region::{Cell, Region};
+use crate::layout::region::{Cell, Region, States};
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 use crate::mark::marker::Marker;
@@ -72,6 +72,8 @@ pub struct Heap<'shared, V> {
     /// The virtual machine whose objects live here.
     pub vm: V,
     shared: &'shared Shared,
+    /// A copy of the region's, one load nearer.
+    states: States,
     marker: UnsafeCell<Marker>,
     collector: RefCell<Collector>,
     stress: StdCell<Stress>,
@@ -136,6 +138,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         Ok(Self {
             vm,
             shared,
+            states: shared.region.states(),
             marker: UnsafeCell::new(Marker::new(cells_max)?),
             collector: RefCell::new(Collector::new(pace)),
             stress: StdCell::new(Stress::default()),
@@ -154,6 +157,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         &self.shared.region
     }
 
+    /// The cell states.
+    #[inline(always)]
+    pub fn states(&self) -> States {
+        self.states
+    }
+
     // ── Allocation ──────────────────────────────────────────────────────────
 
     /// Allocates a cell of at least `size_bytes` in state `state`
@@ -170,7 +179,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         let Some(width) = WidthIndex::for_size(size_bytes) else {
             return Allocation::TooLarge;
         };
-        match cache.bump(self.region(), width, state) {
+        match cache.bump(self.states, width, state) {
             Some(cell) => Allocation::Allocated(cell),
             None => self.allocate_slowly(cache, width, state, urgency),
         }
@@ -195,7 +204,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         loop {
             if let Some(bytes) = cache.next_run(self.region(), width, cells_at_most) {
                 self.collector.borrow_mut().fresh_cell_bytes += bytes;
-                if let Some(cell) = cache.bump(self.region(), width, state) {
+                if let Some(cell) = cache.bump(self.states, width, state) {
                     return Allocation::Allocated(cell);
                 }
             }

@@ -136,8 +136,8 @@ impl<V: Vm> Heap<'_, V> {
         Ok(())
     }
 
-    /// Free runs consist of free cells of their block, in address order, so
-    /// that each cell is in one run.
+    /// Free runs consist of the free cells of their block, in address order, so
+    /// that each is in one run.
     fn verify_runs(&self) -> Result<(), String> {
         self.for_each_block(|index, width| {
             let block = self.region().block(index);
@@ -146,6 +146,7 @@ impl<V: Vm> Heap<'_, V> {
             }
             let mut next = block.free();
             let mut past = 0;
+            let mut in_runs = 0;
             while next != 0 {
                 let run = Run::read(self.region(), next);
                 let mut address = run.start;
@@ -158,8 +159,19 @@ impl<V: Vm> Heap<'_, V> {
                     }
                     address += width.bytes();
                     past = address;
+                    in_runs += 1;
                 }
                 next = run.next;
+            }
+            let mut free = 0;
+            self.for_each_start(index, width, |cell| {
+                free += usize::from(self.region().state(cell) == CellState::FREE);
+                Ok(())
+            })?;
+            if free != in_runs {
+                return Err(format!(
+                    "{index:?} has {free} free cells, {in_runs} in its runs"
+                ));
             }
             Ok(())
         })

@@ -2,7 +2,7 @@
 
 use crate::layout::block::{BlockIndex, HAS_YOUNG, OWNED};
 use crate::layout::cell_state::CellState;
-use crate::layout::region::{Cell, Region};
+use crate::layout::region::{Cell, Region, States};
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 
 use super::run::Run;
@@ -47,7 +47,7 @@ impl AllocationCache {
     /// The next cell of the current run, in state `state`; `None` when the run
     /// is used up.
     #[inline(always)]
-    pub fn bump(&mut self, region: &Region, width: WidthIndex, state: CellState) -> Option<Cell> {
+    pub fn bump(&mut self, states: States, width: WidthIndex, state: CellState) -> Option<Cell> {
         let cursor = &mut self.cursors[width.index()];
         let address = cursor.next;
         if address >= cursor.end {
@@ -56,7 +56,7 @@ impl AllocationCache {
         cursor.next = address + width.bytes();
         // SAFETY: a run consists of cells of the cursor's width.
         let cell = unsafe { Cell::from_address(address) };
-        region.set_state(cell, state);
+        states.set(cell, state);
         Some(cell)
     }
 

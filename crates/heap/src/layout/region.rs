@@ -40,6 +40,41 @@ impl Cell {
     }
 }
 
+/// The table of cell states, by address: a single word, to be kept in registers
+/// by whoever looks at many cells.
+#[derive(Clone, Copy, Debug)]
+pub struct States {
+    /// Where the entry of address 0 would be.
+    biased: *const AtomicU8,
+}
+
+impl States {
+    fn new(table: *const AtomicU8, region_start: usize) -> Self {
+        Self {
+            biased: table.wrapping_sub(region_start >> STATE_SHIFT),
+        }
+    }
+
+    #[inline(always)]
+    fn entry(self, address: usize) -> *const AtomicU8 {
+        self.biased.wrapping_add(address >> STATE_SHIFT)
+    }
+
+    /// The state of a cell.
+    #[inline(always)]
+    pub fn get(self, cell: Cell) -> CellState {
+        // SAFETY: a cell lies in a committed block, whose entries are committed
+        // and live as long as the region.
+        CellState(unsafe { &*self.entry(cell.0) }.load(Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(self, cell: Cell, state: CellState) {
+        // SAFETY: as in `get`.
+        unsafe { &*self.entry(cell.0) }.store(state.0, Relaxed);
+    }
+}
+
 /// The reserved address range, and the tables beside it.
 ///
 /// Block `i` covers `[start + i * 64 KiB, start + (i + 1) * 64 KiB)`. Blocks
@@ -49,7 +84,7 @@ impl Cell {
 pub struct Region {
     start: usize,
     committed_bytes: AtomicUsize,
-    states: *mut AtomicU8,
+    states: States,
     kinds: *mut AtomicU8,
     blocks: *mut Block,
     cells: Reservation,
@@ -77,9 +112,9 @@ impl Region {
         let block_table = Reservation::new(blocks * size_of::<Block>(), PAGE_BYTES)?;
         kind_table.commit(0, kind_table.bytes())?;
         Ok(Self {
-            start: cells.start() as usize,
+            start: cells.start().expose_provenance(),
             committed_bytes: AtomicUsize::new(0),
-            states: state_table.start().cast(),
+            states: States::new(state_table.start().cast(), cells.start().addr()),
             kinds: kind_table.start().cast(),
             blocks: block_table.start().cast(),
             cells,
@@ -153,7 +188,13 @@ impl Region {
     #[inline(always)]
     pub fn pointer(&self, address: usize) -> *mut u8 {
         debug_assert!(address.wrapping_sub(self.start) <= self.cells.bytes());
-        self.cells.start().wrapping_add(address - self.start)
+        std::ptr::with_exposed_provenance_mut(address)
+    }
+
+    /// The cell states, without the rest of the region.
+    #[inline(always)]
+    pub fn states(&self) -> States {
+        self.states
     }
 
     /// The descriptor of a committed block.
@@ -192,12 +233,12 @@ impl Region {
     /// The state of a cell.
     #[inline(always)]
     pub fn state(&self, cell: Cell) -> CellState {
-        CellState(self.state_entry(cell.0).load(Relaxed))
+        self.states.get(cell)
     }
 
     #[inline(always)]
     pub(crate) fn set_state(&self, cell: Cell, state: CellState) {
-        self.state_entry(cell.0).store(state.0, Relaxed);
+        self.states.set(cell, state);
     }
 
     /// The state entries of a block, one per [`STATE_GRANULE_BYTES`].
@@ -206,7 +247,7 @@ impl Region {
         debug_assert!(block.get() < self.committed_blocks());
         const ENTRIES: usize = BLOCK_BYTES / STATE_GRANULE_BYTES;
         // SAFETY: the block is committed, and so are its entries.
-        unsafe { std::slice::from_raw_parts(self.states.add(block.get() * ENTRIES), ENTRIES) }
+        unsafe { std::slice::from_raw_parts(self.states.entry(self.address_of(block)), ENTRIES) }
     }
 
     /// The same entries, eight at a time.
@@ -216,12 +257,6 @@ impl Region {
         // SAFETY: the table is page-aligned and a block has a multiple of eight
         // entries; an atomic word has no invalid values.
         unsafe { std::slice::from_raw_parts(entries.as_ptr().cast(), entries.len() / 8) }
-    }
-
-    /// Where the state table begins.
-    #[inline(always)]
-    pub(crate) fn state_table(&self) -> *const AtomicU8 {
-        self.states
     }
 
     /// The cell that starts exactly at `word`, when there is one and it is
@@ -239,13 +274,6 @@ impl Region {
     pub(crate) fn release(&self, first: BlockIndex, count: usize) {
         // SAFETY: the blocks are empty, so nothing in them is in use.
         unsafe { os::release(self.pointer(self.address_of(first)), count * BLOCK_BYTES) };
-    }
-
-    #[inline(always)]
-    fn state_entry(&self, address: usize) -> &AtomicU8 {
-        debug_assert!(address.wrapping_sub(self.start) < self.committed_bytes.load(Relaxed));
-        // SAFETY: a cell lies in a committed block, whose entries are committed.
-        unsafe { &*self.states.add((address - self.start) >> STATE_SHIFT) }
     }
 }
 

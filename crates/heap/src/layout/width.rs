@@ -53,10 +53,11 @@ impl WidthIndex {
     /// The narrowest width that holds `size_bytes`, or `None` above
     /// [`WIDTH_MAX_BYTES`].
     #[inline(always)]
-    pub fn for_size(size_bytes: usize) -> Option<Self> {
-        SIZE_TO_WIDTH
-            .get(size_bytes.div_ceil(8))
-            .map(|&index| Self(index))
+    pub const fn for_size(size_bytes: usize) -> Option<Self> {
+        if size_bytes > WIDTH_MAX_BYTES {
+            return None;
+        }
+        Some(Self(SIZE_TO_WIDTH[(size_bytes + 7) / 8]))
     }
 
     /// The `index`-th width.
@@ -118,7 +119,9 @@ mod tests {
     #[test]
     fn cell_starts_are_exactly_the_multiples_that_fit() {
         for width in WidthIndex::all() {
-            for offset in 0..BLOCK_BYTES {
+            // The interpreter is too slow for all of them.
+            let step = if cfg!(miri) { 199 } else { 1 };
+            for offset in (0..BLOCK_BYTES).step_by(step) {
                 let expected = offset % width.bytes() == 0 && offset + width.bytes() <= BLOCK_BYTES;
                 assert_eq!(width.is_cell_start(offset), expected, "{width:?} {offset}");
             }

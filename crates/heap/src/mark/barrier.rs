@@ -19,10 +19,10 @@ impl<V: Vm> Heap<'_, V> {
     /// called without the VM's lock.
     #[inline(always)]
     pub fn needs_barrier(&self, parent: Cell, child: Cell) -> bool {
-        let state = self.region().state(parent);
+        let state = self.states().get(parent);
         let old_and_forgotten =
             state.0 & (CellState::OLD | CellState::REMEMBERED) == CellState::OLD;
-        old_and_forgotten && !self.region().state(child).is_old()
+        old_and_forgotten && !self.states().get(child).is_old()
     }
 
     /// Any number of references may have been stored into `parent`.

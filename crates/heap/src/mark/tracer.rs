@@ -1,20 +1,17 @@
 //! Marking one cell: the innermost step of a collection.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use super::marker::Marker;
 use crate::layout::cell_state::CellState;
-use crate::layout::region::{Cell, Region};
-use crate::layout::STATE_SHIFT;
+use crate::layout::region::{Cell, Region, States};
 
 /// Marks cells on behalf of one tracing step. It keeps the addresses it needs
 /// in registers, where a store to the state table cannot force them to be read
 /// again.
 #[derive(Debug)]
 pub struct Tracer<'heap> {
-    region_start: usize,
-    states: *const AtomicU8,
+    states: States,
     marker: *mut Marker,
     /// Whether the cell whose references are being marked is old.
     parent_is_old: bool,
@@ -34,8 +31,7 @@ impl<'heap> Tracer<'heap> {
         parent_is_old: bool,
     ) -> Self {
         Self {
-            region_start: region.start(),
-            states: region.state_table(),
+            states: region.states(),
             marker,
             parent_is_old,
             heap: PhantomData,
@@ -50,25 +46,19 @@ impl<'heap> Tracer<'heap> {
     /// Marks `cell` and, when it was white, makes it grey.
     #[inline(always)]
     pub fn mark(&self, cell: Cell) {
-        // SAFETY: a cell lies in a committed block, so its entry exists.
-        let entry = unsafe {
-            &*self
-                .states
-                .add((cell.address() - self.region_start) >> STATE_SHIFT)
-        };
-        let state = CellState(entry.load(Relaxed));
+        let state = self.states.get(cell);
         debug_assert!(state.is_live(), "marking a free cell at {cell:?}");
         if state.is_marked() {
             if self.parent_is_old && !state.is_old() {
-                self.promote(cell, entry, state);
+                self.promote(cell, state);
             }
             return;
         }
         let ages = state.0 & (CellState::AGED | CellState::UNPROTECTED) == CellState::AGED;
         if self.parent_is_old || ages || state.is_old() {
-            return self.promote(cell, entry, state);
+            return self.promote(cell, state);
         }
-        entry.store(state.with(CellState::MARKED).0, Relaxed);
+        self.states.set(cell, state.with(CellState::MARKED));
         // SAFETY: as in `promote`.
         unsafe { (*self.marker).marked_cells += 1 };
         self.push(cell);
@@ -79,7 +69,7 @@ impl<'heap> Tracer<'heap> {
     /// that. An unprotected cell is remembered as long as it is old
     /// (invariant 4).
     #[inline]
-    fn promote(&self, cell: Cell, entry: &AtomicU8, state: CellState) {
+    fn promote(&self, cell: Cell, state: CellState) {
         let mut bits = CellState::MARKED | CellState::OLD;
         if state.is_unprotected() && !state.is_remembered() {
             bits |= CellState::REMEMBERED;
@@ -92,7 +82,7 @@ impl<'heap> Tracer<'heap> {
             (*self.marker).old_cells += 1;
             (*self.marker).marked_cells += usize::from(!state.is_marked());
         }
-        entry.store(state.with(bits).0, Relaxed);
+        self.states.set(cell, state.with(bits));
         self.push(cell);
     }
 

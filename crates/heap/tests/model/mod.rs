@@ -184,9 +184,11 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             }
             Op::RenewCache { cache } => self.renew_cache(cache),
             Op::ReleaseEmptyBlocks => self.heap.release_empty_blocks(),
-            Op::AdjustExternal { bytes } => {
-                self.heap.shared().payloads.note_elsewhere(bytes as isize);
+            Op::NoteElsewhere { bytes } => {
+                let payloads = &self.heap.shared().payloads;
+                payloads.note_elsewhere(bytes as isize);
             }
+            Op::PromoteEverything => self.heap.promote_everything(),
             Op::Pace { nursery_kib } => self.set_nursery((nursery_kib as usize + 1) << 10),
         }
         self.sync();
@@ -427,7 +429,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             );
         }
         self.check(&survivors);
-        self.comparisons += self.objects.len() + 100;
+        self.comparisons += self.objects.len() + 500;
         if self.comparisons > COMPARISONS_MAX {
             self.heap.set_stress(Stress {
                 collect_every: 0,

@@ -64,7 +64,9 @@ pub enum Op {
     /// Gives the pages of empty blocks back.
     ReleaseEmptyBlocks,
     /// Reports memory owned elsewhere.
-    AdjustExternal { bytes: i32 },
+    NoteElsewhere { bytes: i32 },
+    /// Makes everything old.
+    PromoteEverything,
     /// Sets the nursery, and so how often collections are due.
     Pace { nursery_kib: u8 },
 }
@@ -97,7 +99,7 @@ impl Op {
             },
             60..=75 => Self::Burst {
                 bytes: if a & 3 == 0 { c % 1025 } else { c % 129 },
-                objects: b % 2500,
+                objects: b % if cfg!(miri) { 25 } else { 2500 },
                 keep_every: a >> 2,
                 root: b_high,
             },
@@ -143,10 +145,11 @@ impl Op {
             },
             240..=243 => Self::RenewCache { cache: a },
             244..=245 => Self::ReleaseEmptyBlocks,
-            246..=249 => Self::AdjustExternal {
+            246..=249 => Self::NoteElsewhere {
                 bytes: i32::from(b as i16) * i32::from(a),
             },
-            250..=255 => Self::Pace { nursery_kib: a },
+            250 => Self::PromoteEverything,
+            251..=255 => Self::Pace { nursery_kib: a },
         }
     }
 

@@ -1,0 +1,793 @@
+//! What the collector promises, one claim a test, through the public door.
+
+#[allow(unreachable_pub)]
+#[path = "../examples/toy_vm.rs"]
+mod toy_vm;
+
+use std::ptr::NonNull;
+
+use ashlar_heap::allocate::cursor::AllocationCache;
+use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
+use ashlar_heap::layout::kind::Kind;
+use ashlar_heap::layout::region::Cell;
+use ashlar_heap::layout::width::WidthIndex;
+use ashlar_heap::layout::BLOCK_BYTES;
+use ashlar_heap::pace::{PaceOptions, Scope};
+use ashlar_heap::stress::Stress;
+use toy_vm::{Shape, ToyVm};
+
+const MIB: usize = 1 << 20;
+
+/// A program on a heap of its own: it allocates, stores and keeps roots.
+struct Program<'heap> {
+    heap: &'heap Heap<'heap, ToyVm>,
+    cache: NonNull<AllocationCache>,
+}
+
+fn with_program(region_bytes: usize, run: impl FnOnce(&mut Program<'_>)) {
+    let shared = Shared::reserve(region_bytes).unwrap();
+    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).unwrap();
+    let cache = heap.new_cache();
+    run(&mut Program { heap: &heap, cache });
+    // SAFETY: nobody uses the cache any more.
+    unsafe { heap.drop_cache(cache) };
+}
+
+impl Program<'_> {
+    fn try_object(&mut self, shape: Shape, urgency: Urgency) -> Allocation {
+        // SAFETY: this program alone uses the cache.
+        let cache = unsafe { self.cache.as_mut() };
+        toy_vm::try_new_object(self.heap, cache, 7, shape, urgency)
+    }
+
+    fn object(&mut self, shape: Shape) -> Cell {
+        match self.try_object(shape, Urgency::MustAllocate) {
+            Allocation::Allocated(cell) => cell,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn root(&self, cell: Cell) {
+        self.heap.vm.roots.borrow_mut().push(cell.address());
+    }
+
+    /// A protected object with `references` references that is a root and old.
+    fn old_root(&mut self, references: usize) -> Cell {
+        let cell = self.object(plain(references));
+        self.root(cell);
+        self.minor();
+        self.minor();
+        assert!(self.heap.region().state(cell).is_old());
+        cell
+    }
+
+    fn store(&self, parent: Cell, index: usize, child: Cell) {
+        // SAFETY: the tests store into live objects only.
+        unsafe { toy_vm::store(self.heap, parent, index, Some(child), true) };
+    }
+
+    fn store_without_barrier(&self, parent: Cell, index: usize, child: Cell) {
+        // SAFETY: as above.
+        unsafe { toy_vm::store(self.heap, parent, index, Some(child), false) };
+    }
+
+    fn minor(&self) {
+        self.collect(Scope::Minor);
+    }
+
+    fn full(&self) {
+        self.collect(Scope::Full);
+    }
+
+    fn collect(&self, scope: Scope) {
+        let request = Request {
+            scope: Some(scope),
+            sweep_now: true,
+        };
+        assert_eq!(self.heap.collect(request), scope);
+        self.heap.verify().unwrap();
+    }
+
+    fn lives(&self, cell: Cell) -> bool {
+        self.heap.region().cell_at(cell.address()).is_some()
+    }
+
+    fn live_cells(&self) -> usize {
+        self.heap.usage().live_cells
+    }
+}
+
+fn plain(references: usize) -> Shape {
+    Shape {
+        references,
+        weak: 0,
+        data_words: 0,
+        protected: true,
+    }
+}
+
+fn unprotected(references: usize) -> Shape {
+    Shape {
+        protected: false,
+        ..plain(references)
+    }
+}
+
+fn weak(references: usize) -> Shape {
+    Shape {
+        weak: references,
+        ..plain(references)
+    }
+}
+
+// ── Generations ─────────────────────────────────────────────────────────────
+
+#[test]
+fn a_cell_is_old_after_two_collections_and_an_unprotected_one_stays_young() {
+    with_program(16 * MIB, |p| {
+        let (protected, unprotected) = (p.object(plain(1)), p.object(unprotected(1)));
+        p.root(protected);
+        p.root(unprotected);
+        p.minor();
+        assert!(!p.heap.region().state(protected).is_old());
+        p.minor();
+        assert!(p.heap.region().state(protected).is_old());
+        for _ in 0..5 {
+            p.full();
+            p.minor();
+        }
+        assert!(!p.heap.region().state(unprotected).is_old());
+    });
+}
+
+#[test]
+fn a_minor_collection_keeps_old_garbage_and_a_full_one_frees_it() {
+    with_program(16 * MIB, |p| {
+        let cell = p.old_root(0);
+        p.heap.vm.roots.borrow_mut().clear();
+        p.minor();
+        assert!(p.lives(cell));
+        p.full();
+        assert!(!p.lives(cell));
+    });
+}
+
+#[test]
+fn what_an_old_cell_refers_to_becomes_old_with_all_it_refers_to() {
+    with_program(16 * MIB, |p| {
+        let parent = p.old_root(1);
+        let (child, grandchild) = (p.object(plain(1)), p.object(plain(0)));
+        p.store(child, 0, grandchild);
+        p.store(parent, 0, child);
+        p.minor();
+        for cell in [child, grandchild] {
+            assert!(p.heap.region().state(cell).is_old());
+        }
+        assert!(!p.heap.region().state(parent).is_remembered());
+    });
+}
+
+#[test]
+fn a_young_cell_reached_first_from_a_root_and_then_from_an_old_cell_takes_its_children_along() {
+    // The roots are traced before the remembered set, so the child is black
+    // and young when the old parent makes it old.
+    with_program(16 * MIB, |p| {
+        let parent = p.old_root(1);
+        let (child, grandchild) = (p.object(plain(1)), p.object(plain(0)));
+        p.root(child);
+        p.store(child, 0, grandchild);
+        p.store(parent, 0, child);
+        p.minor();
+        p.heap.vm.roots.borrow_mut().truncate(1);
+        p.minor();
+        p.minor();
+        assert!(p.lives(child) && p.lives(grandchild));
+        assert!(p.heap.region().state(grandchild).is_old());
+    });
+}
+
+#[test]
+fn an_old_unprotected_cell_is_traced_at_every_minor_collection() {
+    with_program(16 * MIB, |p| {
+        let parent = p.old_root(1);
+        let holder = p.object(unprotected(1));
+        p.store(parent, 0, holder);
+        p.minor();
+        assert!(p.heap.region().state(holder).is_old());
+        for _ in 0..4 {
+            let child = p.object(plain(0));
+            p.store_without_barrier(holder, 0, child);
+            p.minor();
+            assert!(p.lives(child));
+        }
+        assert_eq!(p.heap.remembered_unprotected_cells(), 1);
+    });
+}
+
+#[test]
+fn a_cell_that_gives_up_its_barrier_needs_none_from_then_on() {
+    with_program(16 * MIB, |p| {
+        let parent = p.old_root(1);
+        p.heap.unprotect(parent);
+        for _ in 0..3 {
+            let child = p.object(plain(0));
+            p.store_without_barrier(parent, 0, child);
+            p.minor();
+            assert!(p.lives(child));
+            p.full();
+        }
+    });
+}
+
+#[test]
+fn one_barrier_covers_any_number_of_stores() {
+    with_program(16 * MIB, |p| {
+        let parent = p.old_root(10);
+        let children: Vec<_> = (0..10).map(|_| p.object(plain(0))).collect();
+        for (index, child) in children.iter().enumerate() {
+            p.store_without_barrier(parent, index, *child);
+        }
+        p.heap.write_barrier_all(parent);
+        p.minor();
+        assert!(children.iter().all(|child| p.lives(*child)));
+    });
+}
+
+#[test]
+fn marked_and_old_cells_are_counted_once_however_often_they_are_traced() {
+    with_program(16 * MIB, |p| {
+        let parent = p.old_root(2);
+        let child = p.object(plain(1));
+        p.root(child);
+        p.store(parent, 0, child);
+        p.store(child, 0, child);
+        p.minor();
+        let stats = p.heap.stats();
+        assert_eq!((stats.marked_cells, stats.old_cells), (2, 2));
+        p.heap.vm.roots.borrow_mut().pop();
+        p.heap.vm.roots.borrow_mut().pop();
+        p.full();
+        let stats = p.heap.stats();
+        assert_eq!((stats.marked_cells, stats.old_cells), (0, 0));
+    });
+}
+
+// ── Weak references ─────────────────────────────────────────────────────────
+
+#[test]
+fn a_weak_reference_is_cleared_when_its_cell_dies_and_kept_while_it_lives() {
+    with_program(16 * MIB, |p| {
+        let holder = p.old_root(0);
+        let watcher = p.object(weak(2));
+        p.root(watcher);
+        let (dies, lives) = (p.object(plain(0)), p.object(plain(0)));
+        p.root(lives);
+        p.store(watcher, 0, dies);
+        p.store(watcher, 1, lives);
+        p.minor();
+        // SAFETY: the watcher is a root.
+        unsafe {
+            assert_eq!(toy_vm::load(p.heap, watcher, 0), None);
+            assert_eq!(toy_vm::load(p.heap, watcher, 1), Some(lives));
+        }
+        assert!(p.lives(holder));
+    });
+}
+
+#[test]
+fn an_old_holder_goes_on_watching_a_young_cell() {
+    with_program(16 * MIB, |p| {
+        let holder = p.object(weak(1));
+        p.root(holder);
+        p.minor();
+        p.minor();
+        assert!(p.heap.region().state(holder).is_old());
+        let watched = p.object(plain(0));
+        p.root(watched);
+        p.store(holder, 0, watched);
+        p.minor();
+        assert!(p.lives(watched));
+        p.heap.vm.roots.borrow_mut().pop();
+        p.minor();
+        assert!(!p.lives(watched));
+        // SAFETY: the holder is a root.
+        assert_eq!(unsafe { toy_vm::load(p.heap, holder, 0) }, None);
+    });
+}
+
+#[test]
+fn a_weak_reference_noted_twice_in_one_collection_is_cleared_once() {
+    with_program(16 * MIB, |p| {
+        let parent = p.old_root(1);
+        let holder = p.object(weak(1));
+        p.root(holder);
+        let dies = p.object(plain(0));
+        p.store(holder, 0, dies);
+        // From the root the holder is traced as a young cell, from the parent
+        // once more as an old one.
+        p.store(parent, 0, holder);
+        p.minor();
+        // SAFETY: the holder is a root.
+        assert_eq!(unsafe { toy_vm::load(p.heap, holder, 0) }, None);
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
+fn weak_references_beyond_what_can_be_noted_are_strong_for_that_collection() {
+    // A region of 16 MiB notes 262,144 of them; each holder has 124.
+    const HOLDERS: usize = 3000;
+    with_program(16 * MIB, |p| {
+        let mut previous = None;
+        for _ in 0..HOLDERS {
+            let holder = p.object(Shape {
+                references: 125,
+                weak: 124,
+                data_words: 0,
+                protected: true,
+            });
+            let watched = p.object(plain(0));
+            for index in 0..124 {
+                p.store(holder, index, watched);
+            }
+            p.store(holder, 124, previous.unwrap_or(holder));
+            previous = Some(holder);
+        }
+        p.root(previous.unwrap());
+        p.full();
+        let survivors = p.live_cells() - HOLDERS;
+        assert!(survivors > 0 && survivors < HOLDERS, "{survivors}");
+        p.heap.verify().unwrap();
+    });
+}
+
+// ── Sweeping and blocks ─────────────────────────────────────────────────────
+
+#[test]
+fn a_dead_cell_is_released_once_and_only_when_its_block_is_swept() {
+    with_program(16 * MIB, |p| {
+        let cells = if cfg!(miri) { 100 } else { 5_000 };
+        let dead: Vec<_> = (0..cells).map(|_| p.object(plain(0)).address()).collect();
+        p.heap.collect(Request {
+            scope: Some(Scope::Minor),
+            sweep_now: false,
+        });
+        assert!(p.heap.is_sweeping());
+        assert_eq!(p.heap.vm.released.borrow().len(), 0);
+        // SAFETY: the test keeps the addresses of cells.
+        let first = unsafe { Cell::from_address(dead[0]) };
+        assert!(p.lives(first) && p.heap.is_garbage(first));
+        p.heap.finish_sweep();
+        let mut released = p.heap.vm.released.take();
+        released.sort_unstable();
+        assert_eq!(released, dead);
+        p.full();
+        assert_eq!(p.heap.vm.released.borrow().len(), 0);
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
+fn sweeping_is_over_long_before_the_next_collection_is_due() {
+    with_program(64 * MIB, |p| {
+        for _ in 0..200_000 {
+            p.object(plain(1));
+        }
+        p.heap.collect(Request::default());
+        let mut allocated = 0;
+        while p.heap.is_sweeping() {
+            p.object(plain(125));
+            allocated += 1024;
+        }
+        assert!(allocated <= p.heap.pace().budget_bytes() / 2 + BLOCK_BYTES);
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
+fn a_block_without_live_cells_serves_other_widths_and_payloads() {
+    with_program(16 * MIB, |p| {
+        let mut kinds = std::collections::BTreeSet::new();
+        for references in [0, 5, 20, 125] {
+            let shape = plain(references);
+            while let Allocation::Allocated(cell) = p.try_object(shape, Urgency::MustAllocate) {
+                let block = p.heap.region().block_of(cell);
+                kinds.insert((block.get(), shape.bytes()));
+            }
+            assert_eq!(
+                p.heap.width_usage().iter().map(|w| w.blocks).sum::<usize>(),
+                256
+            );
+            p.full();
+            assert_eq!(p.live_cells(), 0);
+            assert_eq!(p.heap.usage().empty_blocks, 256);
+        }
+        assert_eq!(kinds.len(), 4 * 256, "every block served every width");
+        let holder = p.old_root(0);
+        // SAFETY: the holder is a root.
+        assert!(unsafe { toy_vm::set_payload(p.heap, holder, 15 * MIB) });
+        p.heap.vm.roots.borrow_mut().clear();
+        p.full();
+        assert_eq!(p.heap.usage().payload_bytes, 0);
+    });
+}
+
+#[test]
+fn pages_of_empty_blocks_go_back_when_asked_for_and_read_as_zero() {
+    with_program(16 * MIB, |p| {
+        let cell = p.object(Shape {
+            data_words: 100,
+            ..plain(0)
+        });
+        let block = p.heap.region().block_of(cell);
+        let word = p
+            .heap
+            .region()
+            .pointer(cell.address() + 800)
+            .cast::<usize>();
+        // SAFETY: the object is live, then its block is committed and unused.
+        unsafe {
+            word.write(99);
+            p.full();
+            p.heap.release_empty_blocks();
+            assert_eq!(word.read(), 0);
+        }
+        assert_eq!(p.heap.region().kind(block), Kind::Empty);
+        assert_eq!(p.heap.stats().blocks_released, 1);
+    });
+}
+
+#[test]
+fn idle_blocks_go_back_after_three_full_collections_and_not_before() {
+    with_program(16 * MIB, |p| {
+        p.object(plain(0));
+        for _ in 0..3 {
+            assert_eq!(p.heap.stats().blocks_released, 0);
+            p.full();
+        }
+        assert_eq!(p.heap.stats().blocks_released, 1);
+    });
+}
+
+#[test]
+fn cells_from_several_caches_never_share_a_block_and_outlive_their_cache() {
+    with_program(16 * MIB, |p| {
+        let mut other = p.heap.new_cache();
+        let mine = p.object(plain(0));
+        // SAFETY: this thread alone uses the cache.
+        let theirs = toy_vm::new_object(p.heap, unsafe { other.as_mut() }, 0, true).unwrap();
+        let region = p.heap.region();
+        assert_ne!(region.block_of(mine), region.block_of(theirs));
+        p.root(theirs);
+        // SAFETY: nobody uses the cache any more.
+        unsafe { p.heap.drop_cache(other) };
+        p.heap.verify().unwrap();
+        p.minor();
+        assert!(p.lives(theirs) && !p.lives(mine));
+        let allocated: u64 = p.heap.allocated_cells().iter().sum();
+        assert_eq!(allocated, 2);
+    });
+}
+
+// ── Conservative references ─────────────────────────────────────────────────
+
+#[test]
+fn of_all_words_of_a_region_only_the_starts_of_live_cells_are_cells() {
+    with_program(16 * MIB, |p| {
+        let mut live = std::collections::BTreeSet::new();
+        for references in [0, 2, 9, 17, 60, 125] {
+            for _ in 0..5 {
+                live.insert(p.object(plain(references)).address());
+            }
+        }
+        let holder = p.object(plain(0));
+        live.insert(holder.address());
+        // SAFETY: the holder is live.
+        assert!(unsafe { toy_vm::set_payload(p.heap, holder, 300) });
+        let region = p.heap.region();
+        let end = region.start() + region.committed_blocks() * BLOCK_BYTES;
+        let step = if cfg!(miri) { 1009 } else { 1 };
+        for word in (region.start() - 64..region.start() + 12 * BLOCK_BYTES).step_by(step) {
+            assert_eq!(region.cell_at(word).is_some(), live.contains(&word));
+        }
+        for word in [0, 1, end - 1, end, end + 1, usize::MAX, 1 << 63] {
+            assert_eq!(region.cell_at(word), None);
+        }
+    });
+}
+
+// ── Stress ──────────────────────────────────────────────────────────────────
+
+#[test]
+fn collecting_at_every_nth_allocation_asks_for_exactly_that() {
+    for every in [1, 2, 7] {
+        with_program(16 * MIB, |p| {
+            p.heap.set_stress(Stress {
+                collect_every: every,
+                verify: true,
+                ..Stress::default()
+            });
+            let mut asked = Vec::new();
+            for number in 1..=40 {
+                let shape = plain(number % 5);
+                if p.try_object(shape, Urgency::MayCollect) == Allocation::NeedsCollection {
+                    asked.push(number);
+                    p.heap.collect(Request::default());
+                    p.object(shape);
+                }
+            }
+            let expected: Vec<_> = (1..=40).filter(|n| n % every == 0).collect();
+            assert_eq!(asked, expected, "every {every}");
+        });
+    }
+}
+
+#[test]
+fn stress_that_is_turned_off_leaves_a_heap_that_allocates_in_runs_again() {
+    let cells: usize = if cfg!(miri) { 3_000 } else { 10_000 };
+    with_program(16 * MIB, |p| {
+        p.heap.set_stress(Stress {
+            collect_every: 1,
+            ..Stress::default()
+        });
+        let outcome = p.try_object(plain(0), Urgency::MayCollect);
+        assert_eq!(outcome, Allocation::NeedsCollection);
+        p.heap.set_stress(Stress::default());
+        for _ in 0..cells {
+            let outcome = p.try_object(plain(0), Urgency::MayCollect);
+            assert!(matches!(outcome, Allocation::Allocated(_)));
+        }
+        p.heap.verify().unwrap();
+        assert_eq!(p.heap.usage().cell_blocks, cells.div_ceil(2048));
+    });
+}
+
+#[test]
+fn a_write_to_a_freed_cell_is_found_while_poisoning_is_on() {
+    for words in [4, 5, 128] {
+        with_program(16 * MIB, |p| {
+            p.heap.set_stress(Stress {
+                poison: true,
+                ..Stress::default()
+            });
+            let shape = Shape {
+                data_words: words - 3,
+                ..plain(0)
+            };
+            let cells: Vec<_> = (0..3).map(|_| p.object(shape)).collect();
+            p.full();
+            assert_eq!(p.heap.disturbed_free_cells(), 0);
+            let word = |cell: Cell, index: usize| {
+                let start = p.heap.region().pointer(cell.address());
+                start.cast::<usize>().wrapping_add(index)
+            };
+            // SAFETY: the cells are in committed blocks that nobody uses.
+            unsafe {
+                for index in [0, 3, words - 1] {
+                    let intact = word(cells[1], index).replace(1);
+                    assert_eq!(p.heap.disturbed_free_cells(), 0, "the block is empty");
+                    word(cells[1], index).write(intact);
+                }
+            }
+            // With a live neighbour the block stays a block of cells.
+            let neighbour = p.object(shape);
+            p.root(neighbour);
+            let victim = p.object(shape);
+            p.full();
+            // SAFETY: as above.
+            unsafe {
+                for index in [0, 3, words - 1] {
+                    let intact = word(victim, index).replace(1);
+                    assert_eq!(p.heap.disturbed_free_cells(), 1, "word {index}");
+                    assert!(p.heap.verify().unwrap_err().contains("is free"));
+                    word(victim, index).write(intact);
+                    p.heap.verify().unwrap();
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn poison_of_one_width_is_no_disturbance_in_another() {
+    with_program(16 * MIB, |p| {
+        let poison = Stress {
+            poison: true,
+            ..Stress::default()
+        };
+        p.heap.set_stress(poison);
+        p.object(plain(14));
+        p.full();
+        p.object(plain(7));
+        assert_eq!(p.heap.disturbed_free_cells(), 0);
+        p.heap.set_stress(Stress::default());
+        p.full();
+        p.object(plain(1));
+        p.heap.set_stress(poison);
+        assert_eq!(p.heap.disturbed_free_cells(), 0);
+    });
+}
+
+#[test]
+fn a_forgotten_barrier_is_found_by_the_verifier() {
+    with_program(16 * MIB, |p| {
+        let parent = p.old_root(1);
+        let child = p.object(plain(0));
+        p.store_without_barrier(parent, 0, child);
+        let broken = p.heap.verify().unwrap_err();
+        assert!(broken.starts_with("invariant 5"), "{broken}");
+    });
+}
+
+#[test]
+fn a_forgotten_root_is_found_by_the_verifier() {
+    with_program(16 * MIB, |p| {
+        let cell = p.object(plain(0));
+        p.full();
+        p.root(cell);
+        let broken = p.heap.verify().unwrap_err();
+        assert!(
+            broken.contains("is reachable from None and dead"),
+            "{broken}"
+        );
+    });
+}
+
+// ── Faults ──────────────────────────────────────────────────────────────────
+
+#[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
+fn a_full_region_is_a_value_loses_nothing_and_goes_on_after_frees() {
+    with_program(16 * MIB, |p| {
+        let shape = plain(4);
+        let mut head = None;
+        let mut objects = 0;
+        while let Allocation::Allocated(cell) = p.try_object(shape, Urgency::MustAllocate) {
+            if let Some(head) = head {
+                p.store(cell, 0, head);
+            }
+            head = Some(cell);
+            objects += 1;
+        }
+        let width = WidthIndex::for_size(shape.bytes()).unwrap();
+        assert_eq!(objects, 256 * width.cells_per_block());
+        p.root(head.unwrap());
+        let outcome = p.try_object(shape, Urgency::MustAllocate);
+        assert_eq!(outcome, Allocation::OutOfMemory);
+        p.full();
+        assert_eq!(p.live_cells(), objects);
+        let outcome = p.try_object(shape, Urgency::MustAllocate);
+        assert_eq!(outcome, Allocation::OutOfMemory);
+        // SAFETY: the head is a root.
+        assert!(!unsafe { toy_vm::set_payload(p.heap, head.unwrap(), 1) });
+        p.heap.verify().unwrap();
+        p.heap.vm.roots.borrow_mut().clear();
+        p.full();
+        assert_eq!(p.live_cells(), 0);
+        p.object(plain(100));
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
+fn a_mark_stack_without_room_still_marks_everything() {
+    for cells_max in [1, 2, 50] {
+        with_program(16 * MIB, |p| {
+            // A tree of 16-fold branching: breadth that no such stack holds.
+            let root = p.object(plain(16));
+            p.root(root);
+            let mut level = vec![root];
+            for _ in 0..3 {
+                let parents = std::mem::take(&mut level);
+                for parent in parents {
+                    for index in 0..16 {
+                        let child = p.object(plain(16));
+                        p.store(parent, index, child);
+                        level.push(child);
+                    }
+                }
+            }
+            let objects = 1 + 16 + 256 + 4096;
+            p.heap.set_stress(Stress {
+                mark_stack_cells_max: cells_max,
+                ..Stress::default()
+            });
+            for scope in [Scope::Full, Scope::Minor, Scope::Minor, Scope::Full] {
+                p.collect(scope);
+                assert_eq!(p.live_cells(), objects);
+                assert_eq!(p.heap.stats().marked_cells, objects);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_remembered_set_without_room_makes_the_next_collection_full() {
+    with_program(16 * MIB, |p| {
+        let parents: Vec<_> = (0..20).map(|_| p.object(plain(1))).collect();
+        for parent in &parents {
+            p.root(*parent);
+        }
+        p.minor();
+        p.minor();
+        p.heap.set_stress(Stress {
+            mark_stack_cells_max: 5,
+            ..Stress::default()
+        });
+        for parent in &parents {
+            let child = p.object(plain(0));
+            p.store(*parent, 0, child);
+        }
+        p.heap.verify().unwrap();
+        let scope = p.heap.collect(Request {
+            scope: Some(Scope::Minor),
+            sweep_now: true,
+        });
+        assert_eq!(scope, Scope::Full);
+        p.heap.verify().unwrap();
+        assert_eq!(p.live_cells(), 40);
+        p.minor();
+    });
+}
+
+#[test]
+fn a_list_of_ten_million_cells_is_marked_without_recursion() {
+    let cells = if cfg!(miri) { 2_000 } else { 10_000_000 };
+    let marked = std::thread::Builder::new()
+        .stack_size(128 << 10)
+        .spawn(move || {
+            let mut marked = 0;
+            with_program(1 << 30, |p| {
+                let mut head = p.object(plain(1));
+                for _ in 1..cells {
+                    let cell = p.object(plain(1));
+                    p.store(cell, 0, head);
+                    head = cell;
+                }
+                p.root(head);
+                for scope in [Scope::Full, Scope::Minor] {
+                    p.heap.collect(Request {
+                        scope: Some(scope),
+                        sweep_now: true,
+                    });
+                }
+                marked = p.heap.stats().marked_cells;
+                assert_eq!(p.live_cells(), cells);
+            });
+            marked
+        })
+        .unwrap()
+        .join()
+        .unwrap();
+    assert_eq!(marked, cells);
+}
+
+#[test]
+fn sizes_beyond_the_widest_cell_are_too_large() {
+    with_program(16 * MIB, |p| {
+        let widest = plain(125);
+        assert_eq!(widest.bytes(), 1024);
+        p.object(widest);
+        for references in [126, 1000, usize::MAX / 16] {
+            let outcome = p.try_object(plain(references), Urgency::MustAllocate);
+            assert_eq!(outcome, Allocation::TooLarge);
+        }
+    });
+}
+
+#[test]
+fn memory_owned_elsewhere_makes_collections_due() {
+    with_program(16 * MIB, |p| {
+        assert!(!p.heap.collection_is_due());
+        p.heap.shared().payloads.note_elsewhere(64 * MIB as isize);
+        assert!(p.heap.collection_is_due());
+        p.minor();
+        assert!(!p.heap.collection_is_due());
+        assert_eq!(p.heap.shared().payloads.elsewhere_bytes(), 64 * MIB);
+        p.heap
+            .shared()
+            .payloads
+            .note_elsewhere(-(65 * MIB as isize));
+        assert_eq!(p.heap.shared().payloads.elsewhere_bytes(), 0);
+    });
+}

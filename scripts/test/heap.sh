@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Runs the heap's tests under a tool of the nightly Rust toolchain.
+#   scripts/test/heap.sh fuzz              random programs, coverage-guided, for FUZZ_SECONDS (900)
+#   scripts/test/heap.sh miri              the interpreter that finds undefined behaviour
+#   scripts/test/heap.sh thread-sanitizer  data races between threads that use payloads
+#   scripts/test/heap.sh address-sanitizer accesses outside mappings and allocations
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+# need WHAT COMMAND...: stops when COMMAND fails, saying WHAT would help.
+need() {
+  local what=$1
+  shift
+  "$@" >/dev/null 2>&1 && return
+  printf 'heap.sh: needs %s\n' "$what" >&2
+  exit 2
+}
+
+need 'a nightly Rust toolchain: rustup toolchain install nightly' cargo +nightly --version
+host=$(rustc +nightly --version --verbose | sed -n 's/^host: //p')
+has_std_source() { [[ -e $(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock ]]; }
+
+case ${1-} in
+  fuzz)
+    need 'cargo-fuzz: cargo install cargo-fuzz' cargo fuzz --version
+    # Programs of 250 operations; the largest heap has 16 MiB, the rest is the sanitizer's.
+    cargo +nightly fuzz run heap_ops -- -max_total_time="${FUZZ_SECONDS:-900}" \
+      -max_len=1500 -len_control=0 -rss_limit_mb=3000 -timeout=60
+    ;;
+  miri)
+    need 'Miri: rustup component add --toolchain nightly miri' cargo +nightly miri --version
+    # Words of the heap are addresses: pointers made of them have no provenance of their own.
+    MIRIFLAGS='-Zmiri-permissive-provenance -Zmiri-disable-isolation' \
+      cargo +nightly miri test -p ashlar-heap --target-dir target/miri
+    ;;
+  thread-sanitizer)
+    need "Rust's own source: rustup component add --toolchain nightly rust-src" has_std_source
+    # The standard library is built anew, or its locks would be invisible.
+    RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target "$host" \
+      -p ashlar-heap --test payloads --target-dir target/thread-sanitizer
+    ;;
+  address-sanitizer)
+    RUSTFLAGS=-Zsanitizer=address cargo +nightly test --target "$host" \
+      -p ashlar-heap --tests --target-dir target/address-sanitizer
+    ;;
+  *)
+    sed -n '2,6s/^# //p' "${BASH_SOURCE[0]}" >&2
+    exit 2
+    ;;
+esac
