@@ -61,8 +61,10 @@ address-sanitizer-heap: ## the heap's tests under AddressSanitizer; needs nightl
 	@scripts/test/heap.sh address-sanitizer
 
 # --- The lab ---
-.PHONY: lab test-lab
+.PHONY: lab test-lab ocaml-curves
 lab: ## set up the measuring lab (cached) and say how to run it
 	@scripts/lab/setup.sh >/dev/null && echo "The lab is ready: scripts/lab/ashlar --help"
 test-lab: ## run the lab's tests
 	@python="$$(dirname "$$(scripts/lab/setup.sh --test)")/python" && cd lab && "$$python" -m pytest
+ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (about 12 minutes)
+	@scripts/lab/ocaml-curves.sh

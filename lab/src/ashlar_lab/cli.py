@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
@@ -70,7 +71,7 @@ def compare(
             raise BadInput("--experiment describes variants and commands itself; leave out --variant and the command")
         chosen = toml.load(str(experiment), blocks=blocks, precision=precision, budget_s=budget, seed=seed, programs=_names(programs), variants=_names(variants))
     else:
-        stop = experiments.Stop(blocks or 10, blocks or 30, 0.02 if precision is None else precision, budget)
+        stop = experiments.Stop(10 if blocks is None else blocks, 30 if blocks is None else blocks, 0.02 if precision is None else precision, budget)
         chosen = command_line.build(variant or [], knob or [], command or [], name=name, baseline=baseline, stop=stop, seed=1 if seed is None else seed,
                                     time_metric=time, space_metric=space, timeout_s=timeout, compare_output=not ignore_output,
                                     ignore_lines=ignore_lines or [])
@@ -173,6 +174,23 @@ def mem(
 
 
 @app.command()
+def overhead(pairs: Annotated[int, typer.Option(help="How many pairs of runs; each takes about three seconds.")] = 20):
+    """Measure what the lab costs the program it measures: the same command under the lab and bare.
+
+    \b
+    ashlar overhead --pairs 30
+    """
+    from ashlar_lab.measure.overhead import measure as measure_overhead
+    from ashlar_lab.report import units
+
+    if pairs < 2:
+        raise BadInput(f"--pairs {pairs} gives no interval; 10 or more do")
+    found = measure_overhead(pairs, on_pair=lambda done: print(f"\rpair {done} of {pairs}", end="", file=sys.stderr) if sys.stderr.isatty() else None)
+    print(f"\nmeasured / bare over {pairs} pairs: CPU time {units.interval(found.cpu)}, wall time {units.interval(found.wall)}\n"
+          f"the launcher itself used {100 * found.launcher_share:.2g} % of one core")
+
+
+@app.command()
 def variants():
     """List the built-in variants, their settings, and whether they are installed."""
     from ashlar_lab import variants as known
@@ -194,7 +212,7 @@ def extended(experiment, blocks: int | None, precision: float | None, budget: fl
     from ashlar_lab.experiment.check import checked
 
     stop = experiment.stop
-    stop = dataclasses.replace(stop, blocks_min=blocks or stop.blocks_min, blocks_max=blocks or stop.blocks_max,
+    stop = dataclasses.replace(stop, blocks_min=stop.blocks_min if blocks is None else blocks, blocks_max=stop.blocks_max if blocks is None else blocks,
                                precision=stop.precision if precision is None else precision, budget_s=budget if budget is not None else stop.budget_s)
     return checked(dataclasses.replace(experiment, stop=stop), "--resume")
 
@@ -220,6 +238,7 @@ def _file_name(name: str) -> str:
 def main() -> None:
     """Run the command line; BadInput becomes one line and exit status 2."""
     try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end keeps what was measured, as Ctrl-C does
         app()
     except BadInput as error:
         print(f"ashlar: {error}", file=sys.stderr)

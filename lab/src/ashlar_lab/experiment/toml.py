@@ -89,11 +89,10 @@ def _chosen(raw: dict, kind: str, source: str, names: list[str] | None) -> list[
 def _stop(head: "_Table", overrides: dict) -> Stop:
     """`blocks` is short for blocks_min and blocks_max being equal."""
     exact = head.number("blocks", None)
-    least, most = head.number("blocks_min", exact or 10), head.number("blocks_max", exact or 30)
-    blocks = overrides.get("blocks")
+    least, most = head.number("blocks_min", 10 if exact is None else exact), head.number("blocks_max", 30 if exact is None else exact)
     return Stop(
-        blocks_min=int(blocks or least),
-        blocks_max=int(blocks or most),
+        blocks_min=int(_given(overrides, "blocks", least)),
+        blocks_max=int(_given(overrides, "blocks", most)),
         precision=_given(overrides, "precision", head.number("precision", 0.02)),
         budget_s=_given(overrides, "budget_s", head.number("budget_s", None)),
     )

@@ -45,7 +45,7 @@ def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: 
         figures=tuple(charts.figures(experiment, runs, analysis)),
         tables=tuple(_headline_tables(experiment, analysis)) + tuple(tables(experiment, analysis)),
         runs=tuple(runs),
-        machine=tuple(_machine_rows(machine)) + tuple(("not measured", m.removeprefix("Not measured: ")) for m in words.missing(runs)),
+        machine=tuple(_machine_rows(machine)) + _sampling(runs) + tuple(("not measured", m.removeprefix("Not measured: ")) for m in words.missing(runs)),
         commands=tuple(_commands(experiment, runs)),
         experiment=experiment,
         analysis=analysis,
@@ -55,6 +55,11 @@ def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: 
 def _headline_tables(experiment: Experiment, analysis: Analysis):
     made = (contrasts.table(experiment, analysis), side_by_side.table(experiment, analysis))
     return [table for table in made if table]
+
+
+def _sampling(runs: Sequence[Run]) -> tuple[tuple[str, str], ...]:
+    cost = words.sampling_cost(runs)
+    return (("the lab's own sampling", cost),) if cost else ()
 
 
 def _machine_rows(machine: dict):

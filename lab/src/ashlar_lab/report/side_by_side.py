@@ -11,9 +11,9 @@ _METRICS = ("wall_s", "cpu_s", "peak_mib", "gc_count", "gc_time_ms")
 
 
 def table(experiment: Experiment, analysis: Analysis) -> Table | None:
-    """For experiments of several variants without knobs."""
+    """For experiments without knobs that ask for it as a headline; otherwise the tables of ratios say the same."""
     metrics = [m for m in _METRICS if m in analysis.metrics]
-    if experiment.sweeps() or len(experiment.variants) < 2 or not metrics:
+    if "side-by-side" not in experiment.headline or experiment.sweeps() or len(experiment.variants) < 2 or not metrics:
         return None
     rows = []
     for program in experiment.programs:
