@@ -63,8 +63,19 @@ def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:
         headline=head.texts("headline", ()),
     )
     head.finished()
+    _check_goals(experiment, source)
     left_out = {v.get("name") for v in _tables(raw, "variant", source)} - {v.name for v in contenders}
     return checked(_without(experiment, left_out), source)
+
+
+def _check_goals(experiment: Experiment, source: str) -> None:
+    """Before contrasts are left out, so that a goal of one of those is no mistake."""
+    asked = [c.name for c in experiment.contrasts]
+    for program in experiment.programs:
+        for name in program.goals:
+            if name not in asked:
+                raise BadInput(f"{source}: {program.name} has a goal for {name!r}, which is no contrast; "
+                               f"{'choose among ' + ', '.join(asked) if asked else 'add a [[contrast]] of that name'}")
 
 
 def _without(experiment: Experiment, left_out: set) -> Experiment:
