@@ -38,8 +38,10 @@ measure() {
 }
 
 measure bench "${programs[@]}" "${chosen[@]}" "${blocks[@]}"
-# Start-up is asked about collectors only, and only when everything is measured.
+# The other experiments are parts of a whole run only.
 if [[ -n $whole ]]; then
-  echo
-  measure startup
+  for name in server startup; do
+    echo
+    measure "$name"
+  done
 fi
