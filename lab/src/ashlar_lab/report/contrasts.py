@@ -33,7 +33,7 @@ def table(experiment: Experiment, analysis: Analysis) -> Table | None:
             row += [estimate(answer, contrast)] + ([goal(answer, contrast)] if contrast.name in with_goals else [])
         rows.append(tuple(row))
     marks = " Goal: the most it may be; ✓ the whole interval is at or below it, ✗ wholly above, ? on both sides." if with_goals else ""
-    return Table("contrasts", "The questions asked", tuple(head), tuple(rows),
+    return Table("contrasts", "Answers and goals" if with_goals else "Answers", tuple(head), tuple(rows),
                  f"20 % trimmed means over {analysis.blocks} blocks of interleaved pairs, ± half of the 95 % interval.{marks}")
 
 
