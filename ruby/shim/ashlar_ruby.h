@@ -30,6 +30,8 @@ struct ashlar_ruby_calls {
     void (*event_hook)(ashlar_value object, uint32_t event);
     unsigned int (*vm_lock)(void);
     void (*vm_unlock)(unsigned int level);
+    unsigned int (*vm_lock_no_barrier)(void);
+    void (*vm_unlock_no_barrier)(unsigned int level);
     void (*vm_barrier)(void);
     bool (*multi_ractor)(void);
     int (*thread_has_gvl)(void);
@@ -134,7 +136,7 @@ bool ashlar_is_live(void *objspace, ashlar_value word);
 ashlar_value ashlar_finalizers(void *objspace, ashlar_value object);
 void ashlar_set_finalizers(void *objspace, ashlar_value object, ashlar_value array);
 void ashlar_forget_finalizers(void *objspace, ashlar_value object);
-ashlar_value ashlar_any_finalized(void *objspace);
+ashlar_value ashlar_first_finalized(void *objspace);
 
 /* Work that waits for the end of a collection. */
 struct ashlar_job {
@@ -145,6 +147,7 @@ struct ashlar_job {
 };
 void ashlar_queue_free(void *objspace, void (*free)(void *), void *data);
 void ashlar_queue_finalizers(void *objspace, ashlar_value object);
+bool ashlar_jobs_wait(void *objspace);
 bool ashlar_next_job(void *objspace, struct ashlar_job *job);
 void ashlar_job_done(void *objspace);
 

@@ -270,7 +270,8 @@ impl Ruby {
             if had & FL_FINALIZE != 0 {
                 objspace.queue_finalizers(address);
             }
-            if had & FL_SEEN_OBJ_ID != 0 {
+            // Its finalizers are told an id even if nobody had asked for one.
+            if had & (FL_SEEN_OBJ_ID | FL_FINALIZE) != 0 {
                 objspace.object_ids.borrow_mut().forget(address);
             }
         }

@@ -4,7 +4,7 @@ IMPOSSIBLE = {
   "ASHLAR_SPACE_OVERHEAD" => %w[banana -5 0 1e999 12x],
   "ASHLAR_MALLOC" => %w[jemalloc 1 LIBC],
   "ASHLAR_MEMORY_LIMIT" => %w[lots -1 12QiB 0],
-  "ASHLAR_MINIMUM_HEAP" => %w[small -1 3furlongs]
+  "ASHLAR_HEAP_MIN" => %w[small -1 3furlongs]
 }.freeze
 
 IMPOSSIBLE.each do |name, values|
@@ -22,7 +22,7 @@ end
 
 claim "every option at a usual value is accepted", only: "ashlar" do
   [{ "ASHLAR_SPACE_OVERHEAD" => "80" }, { "ASHLAR_SPACE_OVERHEAD" => "400" }, { "ASHLAR_MALLOC" => "libc" }, { "ASHLAR_MEMORY_LIMIT" => "512MiB" },
-   { "ASHLAR_MINIMUM_HEAP" => "16MiB" }].each do |env|
+   { "ASHLAR_HEAP_MIN" => "16MiB" }].each do |env|
     ruby_prints("ok\n", "Array.new(100_000) { |i| i.to_s }; GC.start; puts 'ok'", env:)
   end
 end

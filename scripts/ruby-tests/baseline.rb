@@ -5,9 +5,12 @@ require_relative "job"
 # What the default collector did with each job on this machine, kept in the cache beside
 # the Ruby it was run with.
 class Baseline
+  # Raise when a harness runs other tests, or names them otherwise.
+  FORM = 1
+
   def initialize(toolchain)
     place = toolchain.build_tree? ? File.dirname(toolchain.build) : File.join(toolchain.logs, "installed")
-    @folder = File.join(place, "baseline")
+    @folder = File.join(place, "baseline-#{FORM}")
     FileUtils.mkdir_p(@folder)
   end
 
@@ -18,8 +21,9 @@ class Baseline
       "outcomes" => result.outcomes.values.map { [_1.id, _1.status, _1.message] },
       "trouble" => result.trouble, "seconds" => result.seconds, "log" => result.log, "flaky" => result.flaky
     )
-    File.write("#{file(result.job)}.new", text)
-    File.rename("#{file(result.job)}.new", file(result.job))
+    unfinished = "#{file(result.job)}.#{Process.pid}"
+    File.write(unfinished, text)
+    File.rename(unfinished, file(result.job))
   end
 
   def results(jobs) = jobs.map { read(_1) }

@@ -54,7 +54,7 @@ class Comparison
   def findings(results)
     results.flat_map do |result|
       result.outcomes.values.select { |outcome| yield result, outcome }.map do |outcome|
-        Finding.new("#{result.job.path}  #{outcome.id}", outcome.message.to_s.lines.first.to_s.strip, result.log)
+        Finding.new("#{result.job.path}  #{outcome.id}", outcome.message.to_s.lines.map(&:strip).reject(&:empty?).first(3).join(" | "), result.log)
       end
     end
   end

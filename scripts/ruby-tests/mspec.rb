@@ -13,7 +13,7 @@ class MspecHarness
   # Examples cannot be told apart by a name alone, so `only` runs the folder.
   def command(job, collector, only: nil)
     excludes = collector.excludes.map { "#{_1}/mspec.rb" }.select { File.exist?(_1) }
-    [@toolchain.ruby, "--disable-gems", "#{@toolchain.source}/spec/mspec/bin/mspec-run",
+    [@toolchain.ruby, "--disable-gems", "-rrbconfig", "#{@toolchain.source}/spec/mspec/bin/mspec-run",
      "-B", "#{@toolchain.source}/spec/ruby/default.mspec", "-B", "#{__dir__}/record_mspec.rb",
      *excludes.flat_map { ["-B", _1] }, "-f", "s", "#{@toolchain.source}/spec/ruby/#{job.path}"]
   end

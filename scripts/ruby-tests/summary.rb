@@ -56,7 +56,7 @@ class Summary
     findings.group_by(&:log).each do |log, group|
       group.first(MOST_PER_FILE).each do |finding|
         puts "  #{finding.id}"
-        puts "      #{finding.message[0, 160]}" unless finding.message.empty?
+        puts "      #{finding.message[0, 200]}" unless finding.message.empty?
       end
       puts "  and #{group.size - MOST_PER_FILE} more" if group.size > MOST_PER_FILE
       puts "      log: #{log}"

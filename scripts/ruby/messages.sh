@@ -12,7 +12,8 @@ fail() {
 
 # A script that stops for a reason nobody foresaw says where.
 set -E
-trap 'say "unexpected failure (status $?) at ${BASH_SOURCE[0]##*/}:$LINENO: $BASH_COMMAND"' ERR
+trap 'unforeseen $? "${BASH_SOURCE[0]##*/}:$LINENO" "$BASH_COMMAND"' ERR
+unforeseen() { say "unexpected failure (status $1) at $2: ${3%%$'\n'*}"; }
 
 # elapsed SECONDS -> m:ss
 elapsed() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
@@ -60,14 +61,16 @@ run_logged() {
   say "$label: done in $(elapsed $((SECONDS - start)))"
 }
 
-# hold_lock NAME: waits for the lock and keeps it until this shell and everything it
-# started has ended, so an orphaned build still keeps others out.
+# hold_lock NAME: waits for the lock and keeps it until release_lock, or until this shell
+# and everything it started has ended, so an orphaned build still keeps others out.
 hold_lock() {
   mkdir -p "$LOCKS"
-  local descriptor
-  exec {descriptor}>"$LOCKS/$1.lock"
-  if ! flock -n "$descriptor"; then
+  exec {LOCK_DESCRIPTOR}>"$LOCKS/$1.lock"
+  if ! flock -n "$LOCK_DESCRIPTOR"; then
     say "waiting for another process that works on $1"
-    flock "$descriptor"
+    flock "$LOCK_DESCRIPTOR"
   fi
 }
+
+# release_lock: the one taken last.
+release_lock() { exec {LOCK_DESCRIPTOR}>&-; }

@@ -39,7 +39,11 @@ ensure_build_packages() {
 # version_at_least HAVE WANT
 version_at_least() { [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]; }
 
-rust_version() { rustc --version 2>/dev/null | awk '{print $2}'; }
+rust_version() {
+  local words
+  read -ra words < <(rustc --version 2>/dev/null) && echo "${words[1]}"
+  return 0
+}
 
 rust_is_new_enough() {
   local have
@@ -52,12 +56,12 @@ debian_rust_packages() {
   local candidate
   candidate=$(apt-cache policy rustc | awk '/Candidate:/{print $2}')
   if version_at_least "$candidate" "$RUST_MINIMUM"; then
-    echo rustc cargo rustfmt rust-clippy
+    echo rustc cargo rustfmt rust-clippy ca-certificates
     return
   fi
   candidate=$(apt-cache policy rustc-web | awk '/Candidate:/{print $2}')
   [[ $candidate ]] && version_at_least "$candidate" "$RUST_MINIMUM" &&
-    echo rustc-web cargo-web rustfmt-web rust-web-clippy
+    echo rustc-web cargo-web rustfmt-web rust-web-clippy ca-certificates
 }
 
 ensure_rust() {

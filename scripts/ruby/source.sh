@@ -5,12 +5,13 @@
 # ruby_version_of TREE -> 3.4.5
 ruby_version_of() {
   local teeny
-  teeny=$(awk '/define RUBY_VERSION_TEENY/{print $3}' "$1/version.h" 2>/dev/null)
+  [[ -e $1/version.h && -e $1/include/ruby/version.h ]] || return 0
+  teeny=$(awk '/define RUBY_VERSION_TEENY/{print $3}' "$1/version.h")
   awk -v teeny="$teeny" '
     /define RUBY_API_VERSION_MAJOR/{major = $3}
     /define RUBY_API_VERSION_MINOR/{minor = $3}
     END {if (major != "" && teeny != "") print major "." minor "." teeny}
-  ' "$1/include/ruby/version.h" 2>/dev/null
+  ' "$1/include/ruby/version.h"
 }
 
 # accept_source TREE ID
@@ -32,7 +33,10 @@ unpack() {
   local partial=$2.partial.$$
   rm -rf "$2" "$partial"
   mkdir -p "$partial"
-  tar -xf "$1" -C "$partial" --strip-components=1 || fail "$1 cannot be unpacked."
+  if ! tar -xf "$1" -C "$partial" --strip-components=1; then
+    rm -rf "$partial"
+    fail "$1 cannot be unpacked."
+  fi
   mv "$partial" "$2"
 }
 
@@ -43,6 +47,7 @@ source_from_tarball() {
   hold_lock "tarball-$digest"
   mkdir -p "$SOURCES"
   [[ -d $folder ]] || unpack "$1" "$folder"
+  release_lock
   accept_source "$folder" "$digest"
 }
 
@@ -68,6 +73,7 @@ source_from_debian() {
     unpack "$tarball" "$found"
     rm -rf "$download"
   fi
+  release_lock
   digest=$(basename "$found" | digest8)
   accept_source "$found" "$digest"
 }

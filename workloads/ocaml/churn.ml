@@ -14,7 +14,7 @@ type content =
   | Chain of int list
 
 let slots = ref 60_000
-let steps = ref 700_000
+let steps = ref 800_000
 let seed = ref 42
 let phases = 6
 
@@ -32,7 +32,7 @@ let next_random bound =
 (* Words of a block: mostly near the phase's middle, sometimes far above; a Pareto tail by repeated doubling. *)
 let block_words phase =
   let middle = 4 + (phase * 7 mod 23) in
-  let rec tail words = if words < 512 && next_random 100 < 47 then tail (words * 2) else words in
+  let rec tail words = if words < 512 && next_random 100 < 38 then tail (words * 2) else words in
   let words = tail (middle + next_random middle) in
   2 + min 1021 (words + next_random (1 + (words / 4)))
 
