@@ -21,6 +21,13 @@ env: ## print shell exports: eval "$(make -s env)"
 with_rubies = exports=$$(scripts/ruby/env.sh --no-library) && eval "$$exports" &&
 with_library = exports=$$(scripts/ruby/env.sh) && eval "$$exports" &&
 
+# --- Measurements ---
+.PHONY: demo bench
+demo: ## four Ruby programs on stock Ruby, its collector as a module, and Ashlar, side by side
+	@scripts/bench/demo.sh
+bench: ## measure the Ruby workloads against the goals; PROGRAMS="splay strings" BLOCKS=20 VARIANTS="stock ashlar"
+	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" scripts/bench/bench.sh
+
 # --- Tests ---
 .PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-ruby-quick test-ruby
 test: ## run every test below but the full Ruby suite, and end with a table

@@ -81,12 +81,52 @@ def test_overrides_win_over_the_file(tmp_path):
     (('name = "p"', 'name = "p"\nignore_lines = ["("]'), "no regular expression"),
     (('name = "p"', 'name = "p"\nserver = { port = 99999, rate_per_s = 5 }'), "the server needs a port"),
     (('name = "p"', 'name = "p"\nserver = { rate_per_s = 5 }'), "port is missing"),
+    (('name = "p"', 'name = "p"\ngoals = { "speed" = 1 }'), "a goal for 'speed', which is no contrast"),
+    (('name = "p"', 'name = "p"\ngoals = { "speed" = "1" }'), "every value must be a number"),
+    (('[[program]]', '[[contrast]]\nname = "q"\nmetric = "cpu_s"\nvariant = "a"\nagainst = "c"\n[[program]]'), "the contrast 'q' has 'c'"),
+    (('[[program]]', '[[contrast]]\nname = "q"\nmetric = "cpu_s"\nvariant = "a"\n[[program]]'), "against is missing"),
+    (('name = "e"', 'name = "e"\nheadline = ["charts"]'), "headline has 'charts'"),
     (('word = "x"', 'word = "${NOT_SET_ANYWHERE}"'), "set NOT_SET_ANYWHERE"),
 ])
 def test_each_mistake_is_named_with_its_value(tmp_path, change, complaint):
     with pytest.raises(BadInput) as raised:
         load(tmp_path, GOOD.replace(*change, 1))
     assert complaint in str(raised.value) and "\n" not in str(raised.value).replace("\n(", "")
+
+
+CHOICE = GOOD + """chosen = false
+settings = { word = "y" }
+[[program]]
+name = "q"
+command = ["echo", "q"]
+[[contrast]]
+name = "b over a"
+metric = "cpu_s"
+variant = "b"
+against = "a"
+"""
+
+
+def test_variants_that_are_not_chosen_are_left_out_with_their_contrasts(tmp_path):
+    text = CHOICE.replace('settings = { word = "y" }\n', "", 1)
+    every, named = load(tmp_path, text), load(tmp_path, text, variants=["a", "b"], programs=["q"])
+    assert ([v.name for v in every.variants], [p.name for p in every.programs], every.contrasts) == (["a"], ["p", "q"], ())
+    assert ([v.name for v in named.variants], [p.name for p in named.programs]) == (["a", "b"], ["q"])
+    assert [c.name for c in named.contrasts] == ["b over a"]
+
+
+def test_a_name_that_is_not_in_the_file_cannot_be_chosen(tmp_path):
+    with pytest.raises(BadInput, match="no program 'r'; it has p"):
+        load(tmp_path, GOOD, programs=["r"])
+
+
+def test_an_experiment_survives_its_store(tmp_path):
+    experiment = load(tmp_path, CHOICE.replace('settings = { word = "y" }\n', "", 1), variants=["a", "b"])
+    assert type(experiment).from_json(experiment.to_json()) == experiment
+
+
+def test_without_twins_no_arm_is_run_twice():
+    assert not [a for a in two_variants(twin=False).arms() if a.role == TWIN]
 
 
 def test_a_missing_file_is_named(tmp_path):

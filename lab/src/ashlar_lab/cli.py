@@ -25,6 +25,8 @@ def compare(
     blocks: Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision.")] = None,
     precision: Annotated[Optional[float], typer.Option(help="Stop when every interval is ± this fraction.")] = None,
     budget: Annotated[Optional[float], typer.Option(help="Stop after this many seconds, at least one block done.")] = None,
+    programs: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its programs, as NAME,NAME,....")] = None,
+    variants: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its variants, as NAME,NAME,....")] = None,
     seed: Annotated[Optional[int], typer.Option(help="Shuffles the order of runs.")] = None,
     time: Annotated[str, typer.Option(help="Time that counts: cpu_s, wall_s or user_s.")] = "cpu_s",
     space: Annotated[str, typer.Option(help="Space that counts: peak_mib, mean_mib, final_mib, peak_rss_mib or cgroup_peak_mib.")] = "peak_mib",
@@ -35,7 +37,7 @@ def compare(
     store: Annotated[Optional[Path], typer.Option(help="The result file; NAME.ashlar in the current folder unless named.")] = None,
     resume: Annotated[Optional[Path], typer.Option(help="Go on with this store; give --blocks for more blocks.")] = None,
     output: Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the store unless named.")] = None,
-    form: Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png.")] = "html,md,json",
+    form: Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png,record.")] = "html,md,json",
     install: Annotated[bool, typer.Option("--install", help="As root: install missing allocators from Debian.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
 ):
@@ -45,6 +47,7 @@ def compare(
     ashlar compare --variant glibc --variant jemalloc -- python3 -c 'print(len([str(i) for i in range(300000)]))'
     ashlar compare -v next-fit=ocaml:a=0 -v best-fit=ocaml:a=2 -k o=20,40,80,120,160,240,320 -- ./churn
     ashlar compare --experiment examples/three-allocators.toml
+    ashlar compare --experiment examples/three-allocators.toml --programs strings --blocks 20
     ashlar compare --resume three-allocators.ashlar --blocks 20
     """
     from ashlar_lab import experiment as experiments
@@ -52,6 +55,8 @@ def compare(
     from ashlar_lab.measure import install as installer
 
     forms = _forms(form)
+    if (programs or variants) and not experiment:
+        raise BadInput("--programs and --variants choose from an experiment file; add --experiment FILE, or use --variant for a command")
     if install:
         installer.install([v.partition("=")[2].partition(":")[0] or v.partition(":")[0] for v in variant or []])
     if resume:
@@ -64,7 +69,7 @@ def compare(
     elif experiment:
         if variant or command:
             raise BadInput("--experiment describes variants and commands itself; leave out --variant and the command")
-        chosen = toml.load(str(experiment), blocks=blocks, precision=precision, budget_s=budget, seed=seed)
+        chosen = toml.load(str(experiment), blocks=blocks, precision=precision, budget_s=budget, seed=seed, programs=_names(programs), variants=_names(variants))
     else:
         stop = experiments.Stop(10 if blocks is None else blocks, 30 if blocks is None else blocks, 0.02 if precision is None else precision, budget)
         chosen = command_line.build(variant or [], knob or [], command or [], name=name, baseline=baseline, stop=stop, seed=1 if seed is None else seed,
@@ -105,7 +110,7 @@ def report_files(stores: list[Path], output: Path, forms: list[str], quiet: bool
 def report(
     stores: Annotated[list[Path], typer.Argument(help="One store, or several of one experiment and machine.")],
     output: Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the first store unless named.")] = None,
-    form: Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png.")] = "html,md,json",
+    form: Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png,record.")] = "html,md,json",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write only; print nothing.")] = False,
 ):
     """Rebuild the report from a store.
@@ -220,6 +225,10 @@ def _forms(text: str) -> list[str]:
         if form not in FORMS:
             raise BadInput(f"--form has {form!r}; give some of {','.join(FORMS)}")
     return forms
+
+
+def _names(text: str | None) -> list[str] | None:
+    return [name.strip() for name in text.split(",") if name.strip()] if text else None
 
 
 def _file_name(name: str) -> str:

@@ -8,6 +8,7 @@ from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
 
 TIME_METRICS = ("cpu_s", "wall_s", "user_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms")
+HEADLINES = ("contrasts", "side-by-side")
 SPACE_METRICS = ("peak_mib", "mean_mib", "final_mib", "peak_rss_mib", "cgroup_peak_mib")
 _NAME = re.compile(r"[^\s/,:=][^/,:=\n]{0,59}")
 
@@ -38,6 +39,14 @@ def checked(experiment: Experiment, source: str) -> Experiment:
         raise BadInput(f"{source}: time = {experiment.time_metric!r}; give one of {', '.join(TIME_METRICS)}")
     if experiment.space_metric not in SPACE_METRICS:
         raise BadInput(f"{source}: space = {experiment.space_metric!r}; give one of {', '.join(SPACE_METRICS)}")
+    for contrast in experiment.contrasts:
+        for name in (contrast.variant, contrast.against):
+            if name not in {v.name for v in experiment.variants}:
+                raise BadInput(f"{source}: the contrast {contrast.name!r} has {name!r}, which is no variant; "
+                               f"choose among {', '.join(v.name for v in experiment.variants)}")
+    for name in experiment.headline:
+        if name not in HEADLINES:
+            raise BadInput(f"{source}: headline has {name!r}; give some of {', '.join(HEADLINES)}")
     if experiment.time_metric.endswith("_ms") and not all(p.server for p in experiment.programs):
         raise BadInput(f"{source}: time = {experiment.time_metric!r} is a latency; only servers have one")
     for pattern in (p for program in experiment.programs for p in program.ignore_lines):

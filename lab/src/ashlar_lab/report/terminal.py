@@ -40,24 +40,28 @@ def bars(page: Page) -> list[str]:
 
 def show(page: Page, tables: int = 4) -> None:
     """Print to standard output; colours and boxes only on a terminal."""
+    chosen = [t for t in page.tables if t.name in page.experiment.headline]
+    shown, picture = (chosen, []) if chosen else (page.tables[:tables], bars(page))
     if not sys.stdout.isatty():
         print("\n".join(f"- {s}" for s in page.verdict))
-        for table in page.tables[:tables]:
-            print(f"\n{table.title}\n\n{table_text(table)}")
-        print("\n" + "\n".join(bars(page)))
+        for table in shown:
+            print(f"\n{table.title}\n\n{table_text(table)}" + (f"\n\n{table.note}" if table.note else ""))
+        if picture:
+            print("\n" + "\n".join(picture))
         for warning in page.warnings:
             print(f"\nwarning: {warning}")
         return
     console = Console()
     for sentence in page.verdict:
         console.print(f"[bold green]•[/] {sentence}", highlight=False)
-    for table in page.tables[:tables]:
-        shown = RichTable(title=table.title, title_justify="left", caption=table.note, caption_justify="left")
+    for table in shown:
+        drawn = RichTable(title=table.title, title_justify="left", caption=table.note, caption_justify="left")
         for i, head in enumerate(table.head):
-            shown.add_column(head, justify="left" if i == 0 else "right", overflow="fold")
+            drawn.add_column(head, justify="left" if i == 0 else "right", overflow="fold")
         for row in table.rows:
-            shown.add_row(*row)
-        console.print(shown)
-    console.print("\n".join(bars(page)), highlight=False, markup=False)
+            drawn.add_row(*row)
+        console.print(drawn)
+    if picture:
+        console.print("\n".join(picture), highlight=False, markup=False)
     for warning in page.warnings:
         console.print(f"[yellow]warning:[/] {warning}", highlight=False)
