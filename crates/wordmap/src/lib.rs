@@ -12,7 +12,7 @@
 //!     │  branch   │   bytes that all keys below have in common
 //!     └┬────┬────┬┘
 //!      ▼    ▼    ▼
-//!     leaf leaf leaf  sorted, up to 128 entries (256 where keys are dense),
+//!     leaf leaf leaf  sorted, up to 192 entries (256 where keys are dense),
 //!                     each key stored only as far as it differs
 //! ```
 //!

@@ -226,7 +226,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Inserts into a copy of the leaf with more room.
+    /// Gives the leaf more room, where it is or elsewhere, and inserts.
     #[inline(always)]
     fn grow(
         &mut self,
@@ -238,22 +238,25 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     ) -> Result<Inserted, OutOfMemory> {
         let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
         let old_bytes = leaf.shape().block_bytes::<V>();
+        let new_bytes = shape.block_bytes::<V>();
         let n = leaf.len();
         let mut edge = Edge::NULL;
         // SAFETY: the old block is this leaf's, of the size that follows from its
         // shape; the new one has the room of `shape`.
-        let new = unsafe {
-            self.source
-                .replace(old, old_bytes, shape.block_bytes::<V>(), |block| {
-                    edge = leaf.copy_to(block.as_ptr(), shape);
-                })
-        };
-        new.ok_or(OutOfMemory)?;
-        let copy = crate::path::leaf::<V>(edge);
-        copy.insert_in_copy(i, key, n);
+        unsafe {
+            if self.source.extend(old, old_bytes, new_bytes) {
+                edge = leaf.move_to(old.as_ptr(), shape);
+            } else {
+                let fill = |block: NonNull<u8>| edge = leaf.move_to(block.as_ptr(), shape);
+                let new = self.source.replace(old, old_bytes, new_bytes, fill);
+                new.ok_or(OutOfMemory)?;
+            }
+        }
+        let moved = crate::path::leaf::<V>(edge);
+        moved.insert_in_moved(i, key, n);
         self.store(path, edge);
         Self::add_counts(path, 1);
-        Ok(new_value(copy.value(i)))
+        Ok(new_value(moved.value(i)))
     }
 
     /// Inserts by writing the leaf anew, in the shape that suits it now.

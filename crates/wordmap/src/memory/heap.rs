@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 const SHARDS: usize = 8;
 
 /// Empty chunks a shard keeps for its next need before it gives them back.
-const SPARE_CHUNKS_MAX: usize = 4;
+const SPARE_CHUNKS_MAX: usize = 1;
 
 struct Shelf {
     slabs: Slabs,
@@ -48,7 +48,7 @@ pub struct HeapUse {
 /// A heap for nodes over a source of pages. It can be a `static`.
 ///
 /// Chunks are 128 KiB. A chunk that has become empty is kept for the next
-/// need (four a shard) or given back to the page source.
+/// need (one a shard) or given back to the page source.
 ///
 /// # Examples
 /// ```
@@ -233,7 +233,7 @@ impl<P: PageSource> Heap<P> {
         // SAFETY: the chunk is fresh or empty, and nothing else lists it.
         let block = unsafe {
             if bytes <= SLOT_BYTES_MAX {
-                shelf.slabs.adopt(chunk, bytes, index);
+                shelf.slabs.adopt(chunk, index);
                 shelf.slabs.allocate(bytes)
             } else {
                 shelf.runs.adopt(chunk, index);
@@ -251,7 +251,7 @@ impl<P: PageSource> Heap<P> {
         // SAFETY: the caller's duty; the chunk's header tells its sort, because
         // a block shrunk in place may be smaller than its slot or run was.
         let empty = unsafe {
-            if (*chunk).slot_bytes != 0 {
+            if (*chunk).has_pages {
                 locked.shelf().slabs.release(chunk, block.as_ptr())
             } else {
                 locked.shelf().runs.release(block.as_ptr(), bytes)
@@ -309,12 +309,28 @@ unsafe impl<P: PageSource> NodeSource for Heap<P> {
         let mut locked = self.owner(block);
         // SAFETY: the caller's duty. A slot keeps its size: its chunk knows it.
         unsafe {
-            if (*Chunk::of(block.as_ptr())).slot_bytes == 0 {
+            if !(*Chunk::of(block.as_ptr())).has_pages {
                 locked
                     .shelf()
                     .runs
                     .shrink(block.as_ptr(), old_bytes, new_bytes);
             }
+        }
+    }
+
+    unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
+        if old_bytes <= SLOT_BYTES_MAX {
+            return false;
+        }
+        let mut locked = self.owner(block);
+        // SAFETY: the caller's duty. Slots do not grow, and a run once shrunk
+        // in place to the size of a slot is not asked for.
+        unsafe {
+            !(*Chunk::of(block.as_ptr())).has_pages
+                && locked
+                    .shelf()
+                    .runs
+                    .extend(block.as_ptr(), old_bytes, new_bytes)
         }
     }
 
@@ -352,6 +368,12 @@ unsafe impl<P: PageSource> NodeSource for &Heap<P> {
     unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
         // SAFETY: handed on.
         unsafe { (**self).shrink(block, old_bytes, new_bytes) };
+    }
+
+    #[inline]
+    unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
+        // SAFETY: handed on.
+        unsafe { (**self).extend(block, old_bytes, new_bytes) }
     }
 
     #[inline]
@@ -397,6 +419,12 @@ unsafe impl NodeSource for SharedHeap {
     unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
         // SAFETY: handed on.
         unsafe { SHARED.shrink(block, old_bytes, new_bytes) };
+    }
+
+    #[inline]
+    unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
+        // SAFETY: handed on.
+        unsafe { SHARED.extend(block, old_bytes, new_bytes) }
     }
 
     #[inline]

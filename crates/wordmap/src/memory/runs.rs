@@ -2,10 +2,10 @@
 //! neighbours when they come back. No node carries a header: its size is
 //! known from the node (N4), and only free runs hold links.
 //!
-//! * **M3** In a chunk's bit map the first and the last unit of a live run
+//! * **M4** In a chunk's bit map the first and the last unit of a live run
 //!   are set, those of a free run are clear. Other bits mean nothing.
-//! * **M4** No two free runs touch.
-//! * **M5** A free run of `u` units is in bin `min(u, BINS - 1)`; its first
+//! * **M5** No two free runs touch.
+//! * **M6** A free run of `u` units is in bin `min(u, BINS - 1)`; its first
 //!   three words are next, previous, `u`; its last word is `u`.
 
 use super::slab::{Chunk, CHUNK_BYTES, HEADER_BYTES};
@@ -80,7 +80,7 @@ impl Runs {
             return ptr::null_mut();
         };
         let run = self.bins[bin];
-        // SAFETY: M5: a listed run is live and ours under the lock, and every run
+        // SAFETY: M6: a listed run is live and ours under the lock, and every run
         // of bins from `units` on has at least `units`.
         unsafe {
             let found = (*run).units;
@@ -130,8 +130,8 @@ impl Runs {
         let chunk = Chunk::of(block);
         let mut first = (block.addr() - chunk.addr()) / UNIT_BYTES;
         let mut units = units_of(bytes);
-        // SAFETY: the caller's run and chunk; neighbours that M3 calls free hold
-        // their size where M5 says.
+        // SAFETY: the caller's run and chunk; neighbours that M4 calls free hold
+        // their size where M6 says.
         unsafe {
             (*chunk).live -= units as u32;
             if is_free(chunk, first + units) {
@@ -151,6 +151,42 @@ impl Runs {
         }
         self.insert(chunk, first, units);
         false
+    }
+
+    /// Makes a run longer where it is, when the units behind it are free.
+    ///
+    /// # Safety
+    /// As [`Runs::release`], with `new_bytes >= old_bytes`.
+    pub(super) unsafe fn extend(
+        &mut self,
+        block: *mut u8,
+        old_bytes: usize,
+        new_bytes: usize,
+    ) -> bool {
+        let (old, new) = (units_of(old_bytes), units_of(new_bytes));
+        if old == new {
+            return true;
+        }
+        let chunk = Chunk::of(block);
+        let first = (block.addr() - chunk.addr()) / UNIT_BYTES;
+        if !is_free(chunk, first + old) {
+            return false;
+        }
+        // SAFETY: M4 calls the neighbour free, so M6 says where its size is.
+        unsafe {
+            let after: *mut FreeRun = unit_at(chunk, first + old).cast();
+            let found = (*after).units;
+            if found < new - old {
+                return false;
+            }
+            self.unlink(after);
+            if found > new - old {
+                self.insert(chunk, first + new, found - (new - old));
+            }
+            set_bit(chunk, first + new - 1, true);
+            (*chunk).live += (new - old) as u32;
+        }
+        true
     }
 
     /// Gives back the tail of a run.
@@ -199,7 +235,7 @@ impl Runs {
     /// # Safety
     /// `run` must be listed.
     unsafe fn unlink(&mut self, run: *mut FreeRun) {
-        // SAFETY: M5: a listed run and its list neighbours are live free runs.
+        // SAFETY: M6: a listed run and its list neighbours are live free runs.
         unsafe {
             let (next, previous, units) = ((*run).next, (*run).previous, (*run).units);
             let bin = units.min(BINS - 1);

@@ -28,6 +28,17 @@ pub unsafe trait NodeSource {
     /// As [`NodeSource::release`], with `new_bytes <= old_bytes`.
     unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize);
 
+    /// Makes a block longer where it is; returns whether that could be done.
+    /// Where it is done, maps grow without copying and memory stays whole.
+    ///
+    /// # Safety
+    /// As [`NodeSource::release`], with `new_bytes >= old_bytes`.
+    #[inline]
+    unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
+        let _ = (block, old_bytes, new_bytes);
+        false
+    }
+
     /// Allocates `new_bytes`, lets `fill` write the new block (the old one is
     /// still whole), then releases the old block.
     ///

@@ -20,7 +20,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 /// The most entries of a leaf that is not a bitmap.
-pub(crate) const ENTRIES_MAX: usize = 128;
+pub(crate) const ENTRIES_MAX: usize = 192;
 /// The most entries a leaf of level 1 lists one by one: 32 bytes, as many as a bitmap takes.
 const LISTED_MAX: usize = 32;
 const GROUPS_MAX: usize = 32;
@@ -852,56 +852,62 @@ impl<const V: usize> Leaf<V> {
         }
     }
 
-    /// Copies the leaf to `block`, laid out with the room of `shape`, which
-    /// must be one from [`Leaf::roomier`].
+    /// Moves the leaf to `block`, laid out with the room of `shape`, which
+    /// must be one from [`Leaf::roomier`]. `block` may be the leaf's own, made
+    /// longer: everything moves up, the highest bytes first.
     ///
     /// # Safety
-    /// `block` must be writable for `shape.block_bytes()`, aligned to 8, and not this leaf's.
+    /// `block` must be writable for `shape.block_bytes()`, aligned to 8, and
+    /// begin where the leaf's own block does or not overlap it.
     #[inline(always)]
-    pub(crate) unsafe fn copy_to(self, block: *mut u8, shape: &Shape) -> Edge {
+    pub(crate) unsafe fn move_to(self, block: *mut u8, shape: &Shape) -> Edge {
         let header = block.wrapping_add(shape.before::<V>());
-        let copy = Leaf::<V> {
+        let moved = Leaf::<V> {
             edge: Edge::new(shape.kind, shape.level, header),
             header,
         };
-        let n = self.len();
+        let (n, word) = (self.len(), self.word());
         let level = shape.level;
-        copy.set_word(self.word());
-        // SAFETY: both blocks have room for these `n` entries in each plane, and
-        // they do not overlap.
+        // SAFETY: the new block has room for these `n` entries in each plane. In
+        // one block, each plane's new place ends before that of the one above it.
         unsafe {
-            if V == 1 {
-                ptr::copy_nonoverlapping(self.value(n - 1), copy.value(n - 1), n);
-            }
             match shape.kind {
                 Kind::FLAT if level <= 2 => {
-                    ptr::copy_nonoverlapping(self.plane(), copy.plane(), n * level);
+                    ptr::copy(self.plane(), moved.plane(), n * level);
                 }
                 Kind::FLAT => {
-                    ptr::copy_nonoverlapping(self.plane(), copy.plane(), n);
-                    let to = copy.rests(shape.entries);
-                    ptr::copy_nonoverlapping(self.rests(n), to, n * (level - 1));
+                    let to = moved.rests(shape.entries);
+                    ptr::copy(self.rests(n), to, n * (level - 1));
+                    ptr::copy(self.plane(), moved.plane(), n);
                 }
                 Kind::GROUPED => {
                     let (groups, bytes) = self.groups();
                     let (ends, lowers) = self.group_planes(groups, bytes);
-                    let (ends_to, lowers_to) = copy.group_planes(shape.groups, bytes);
-                    ptr::copy_nonoverlapping(self.plane(), copy.plane(), groups * bytes);
-                    ptr::copy_nonoverlapping(ends, ends_to, groups);
-                    ptr::copy_nonoverlapping(lowers, lowers_to, n * (level - bytes));
+                    let (ends_to, lowers_to) = moved.group_planes(shape.groups, bytes);
+                    ptr::copy(lowers, lowers_to, n * (level - bytes));
+                    ptr::copy(ends, ends_to, groups);
+                    ptr::copy(self.plane(), moved.plane(), groups * bytes);
                 }
-                _ => ptr::copy_nonoverlapping(self.bits(0), copy.bits(0), 4),
+                _ => ptr::copy(self.bits(0), moved.bits(0), 4),
+            }
+            moved.set_word(word);
+            if V == 1 {
+                ptr::copy(
+                    self.header.cast::<u64>().sub(n),
+                    header.cast::<u64>().sub(n),
+                    n,
+                );
             }
         }
-        copy.edge
+        moved.edge
     }
 
-    /// Inserts into a copy just made by [`Leaf::copy_to`] with room for one more.
+    /// Inserts into a leaf just moved by [`Leaf::move_to`] to where there is room for one more.
     #[inline(always)]
-    pub(crate) fn insert_in_copy(self, i: usize, key: u64, old_n: usize) {
+    pub(crate) fn insert_in_moved(self, i: usize, key: u64, old_n: usize) {
         let level = self.level();
         let n = old_n;
-        // SAFETY: the copy was laid out with room for `n + 1` entries (and for one
+        // SAFETY: the leaf was laid out with room for `n + 1` entries (and for one
         // more group where the key needs one).
         unsafe {
             match self.edge.kind() {
@@ -917,7 +923,7 @@ impl<const V: usize> Leaf<V> {
                     plane::open(rests, level - 1, n, i);
                     plane::set(rests, level - 1, i, rest);
                 }
-                Kind::GROUPED => self.insert_grouped_in_copy(i, key, n),
+                Kind::GROUPED => self.insert_grouped_in_moved(i, key, n),
                 _ => {
                     let b = (key & 0xff) as usize;
                     *self.bits(b / 64) |= 1 << (b % 64);
@@ -933,8 +939,8 @@ impl<const V: usize> Leaf<V> {
     }
 
     /// # Safety
-    /// As [`Leaf::insert_in_copy`], for a grouped leaf.
-    unsafe fn insert_grouped_in_copy(self, i: usize, key: u64, n: usize) {
+    /// As [`Leaf::insert_in_moved`], for a grouped leaf.
+    unsafe fn insert_grouped_in_moved(self, i: usize, key: u64, n: usize) {
         let (groups, group_bytes) = self.groups();
         let level = self.level();
         let (upper, lower) = split(key, level, group_bytes);
