@@ -18,6 +18,11 @@ use core::ops::{Bound, Index, RangeBounds};
 /// are those of the standard library's ordered map, with keys and values
 /// passed as words.
 ///
+/// # Layout
+/// With a source of memory that takes no room, a map has the layout of one
+/// pointer, null when it is empty and with its lowest bit 0 always; a C
+/// interface may keep it as such.
+///
 /// # Examples
 /// ```
 /// use ashlar_wordmap::WordMap;

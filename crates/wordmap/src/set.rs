@@ -10,7 +10,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::RangeBounds;
 
-/// An ordered set of 64-bit words.
+/// An ordered set of 64-bit words, laid out as [`WordMap`](crate::WordMap) is.
 ///
 /// # Examples
 /// ```
