@@ -42,6 +42,11 @@ uint64_t *ashlar_cursor_seek_nth(ashlar_cursor *cursor, uint64_t *index);
 uint64_t *ashlar_cursor_next(ashlar_cursor *cursor, uint64_t *index);
 uint64_t *ashlar_cursor_previous(ashlar_cursor *cursor, uint64_t *index);
 
+/* Calls `visit` with each index in order and the address of its value, which it
+ * may write. The array must not change meanwhile. Takes no memory. */
+typedef void (*ashlar_visit)(uint64_t index, uint64_t *value, void *argument);
+void ashlar_wordmap_each(const void *array, ashlar_visit visit, void *argument);
+
 /* The bytes that all arrays of the process have taken from the system. */
 uint64_t ashlar_wordmap_heap_bytes(void);
 

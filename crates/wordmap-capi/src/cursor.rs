@@ -93,3 +93,21 @@ moves!(
     /// Goes to the entry before.
     ashlar_cursor_previous, cursor, at => cursor.move_previous()
 );
+
+/// Calls `visit` with each index in order and the address of its value.
+///
+/// # Safety
+/// `root` must be a JudyL array or null; `visit` may write the value and nothing else of it.
+#[no_mangle]
+pub unsafe extern "C" fn ashlar_wordmap_each(
+    root: *const c_void,
+    visit: unsafe extern "C" fn(index: u64, value: *mut u64, argument: *mut c_void),
+    argument: *mut c_void,
+) {
+    // SAFETY: the caller's duty.
+    unsafe {
+        for (index, value) in map_of(&root) {
+            visit(index, from_ref(value).cast_mut(), argument);
+        }
+    }
+}
