@@ -93,7 +93,9 @@ pub fn tiny<M: Map>(n: usize, maps: usize) -> Metrics {
     metrics.insert("resident_bytes_per_map".into(), bytes + handle);
 
     let rounds = 2_000_000;
-    let picks: Vec<u64> = (0..4096).map(|_| sets[7][random.below(n as u64) as usize]).collect();
+    let picks: Vec<u64> = (0..4096)
+        .map(|_| sets[7][random.below(n as u64) as usize])
+        .collect();
     let map = &all[7];
     let (ns, hits) = timed(rounds, || {
         let mut hits = 0;
@@ -141,12 +143,22 @@ pub fn tiny<M: Map>(n: usize, maps: usize) -> Metrics {
         }
         total
     });
-    let expected: u64 = (0..maps).fold(0, |sum: u64, i| sum.wrapping_add(sets[i & 4095].iter().sum()));
-    assert_eq!((seen.entries, seen.key_sum), ((maps * n) as u64, expected), "a walk went wrong");
+    let expected: u64 = (0..maps).fold(0, |sum: u64, i| {
+        sum.wrapping_add(sets[i & 4095].iter().sum())
+    });
+    assert_eq!(
+        (seen.entries, seen.key_sum),
+        ((maps * n) as u64, expected),
+        "a walk went wrong"
+    );
     metrics.insert("walk_ns".into(), ns);
     // Walking one map again and again, as the hot hits do.
     let rounds = 2_000_000 / n;
-    let (ns, entries) = timed(rounds * n, || (0..rounds).map(|_| black_box(map).walk().entries).sum::<u64>());
+    let (ns, entries) = timed(rounds * n, || {
+        (0..rounds)
+            .map(|_| black_box(map).walk().entries)
+            .sum::<u64>()
+    });
     assert_eq!(entries, (rounds * n) as u64);
     metrics.insert("hot_walk_ns".into(), ns);
     let (ns, ()) = timed(maps, || drop(all));
@@ -176,7 +188,9 @@ pub fn large<M: Map>(workload: &str, n: usize) -> Metrics {
     let mut random = Random::new(7);
     let mut metrics = Metrics::new();
     let rounds = 2_000_000;
-    let picks: Vec<u64> = (0..rounds).map(|_| keys[random.below(n as u64) as usize]).collect();
+    let picks: Vec<u64> = (0..rounds)
+        .map(|_| keys[random.below(n as u64) as usize])
+        .collect();
     let mut map = M::new();
     let (before, resident) = (M::system_bytes(), resident_bytes());
     let (ns, ()) = timed(n, || {
@@ -185,8 +199,14 @@ pub fn large<M: Map>(workload: &str, n: usize) -> Metrics {
         }
     });
     metrics.insert("insert_ns".into(), ns);
-    metrics.insert("bytes_per_entry".into(), (M::system_bytes() - before) as f64 / n as f64);
-    metrics.insert("resident_bytes_per_entry".into(), (resident_bytes() - resident) / n as f64);
+    metrics.insert(
+        "bytes_per_entry".into(),
+        (M::system_bytes() - before) as f64 / n as f64,
+    );
+    metrics.insert(
+        "resident_bytes_per_entry".into(),
+        (resident_bytes() - resident) / n as f64,
+    );
 
     let (ns, sum) = timed(rounds, || {
         let mut sum = 0u64;
@@ -211,11 +231,12 @@ pub fn large<M: Map>(workload: &str, n: usize) -> Metrics {
 
     // The address of the next lookup depends on the value of the last.
     let rounds = 500_000;
+    let nothing = black_box(0u64);
     let (ns, last) = timed(rounds, || {
         let mut last = 0u64;
-        for i in 0..rounds {
-            let key = picks[i] ^ (last & 1 & (last >> 63) & (last << 63 >> 63) & 0);
-            last = map.get(black_box(key ^ (last ^ last.rotate_left(0)))).unwrap_or(0);
+        for key in &picks[..rounds] {
+            // The compiler cannot know that nothing of `last` is left.
+            last = map.get(key ^ (last & nothing)).unwrap_or(0);
         }
         last
     });
@@ -227,14 +248,21 @@ pub fn large<M: Map>(workload: &str, n: usize) -> Metrics {
     let (key_sum, value_sum) = keys.iter().fold((0u64, 0u64), |(k, v), key| {
         (k.wrapping_add(*key), v.wrapping_add(!*key))
     });
-    assert_eq!((seen.key_sum, seen.value_sum), (key_sum, value_sum), "a walk went wrong");
+    assert_eq!(
+        (seen.key_sum, seen.value_sum),
+        (key_sum, value_sum),
+        "a walk went wrong"
+    );
     metrics.insert("walk_ns".into(), ns);
 
     let mut doomed = keys;
     random.shuffle(&mut doomed);
     doomed.truncate(1_000_000);
     let (ns, removed) = timed(doomed.len(), || {
-        doomed.iter().map(|key| u64::from(map.remove(*key))).sum::<u64>()
+        doomed
+            .iter()
+            .map(|key| u64::from(map.remove(*key)))
+            .sum::<u64>()
     });
     assert_eq!(removed, doomed.len() as u64, "a removal went wrong");
     metrics.insert("remove_ns".into(), ns);
@@ -247,7 +275,9 @@ pub fn large_set<S: Set>(workload: &str, n: usize) -> Metrics {
     let mut random = Random::new(7);
     let mut metrics = Metrics::new();
     let rounds = 2_000_000;
-    let picks: Vec<u64> = (0..rounds).map(|_| keys[random.below(n as u64) as usize]).collect();
+    let picks: Vec<u64> = (0..rounds)
+        .map(|_| keys[random.below(n as u64) as usize])
+        .collect();
     let mut set = S::new();
     let (before, resident) = (S::system_bytes(), resident_bytes());
     let (ns, ()) = timed(n, || {
@@ -256,16 +286,29 @@ pub fn large_set<S: Set>(workload: &str, n: usize) -> Metrics {
         }
     });
     metrics.insert("insert_ns".into(), ns);
-    metrics.insert("bytes_per_entry".into(), (S::system_bytes() - before) as f64 / n as f64);
-    metrics.insert("resident_bytes_per_entry".into(), (resident_bytes() - resident) / n as f64);
+    metrics.insert(
+        "bytes_per_entry".into(),
+        (S::system_bytes() - before) as f64 / n as f64,
+    );
+    metrics.insert(
+        "resident_bytes_per_entry".into(),
+        (resident_bytes() - resident) / n as f64,
+    );
     let (ns, hits) = timed(rounds, || {
-        picks.iter().map(|key| u64::from(set.contains(*key))).sum::<u64>()
+        picks
+            .iter()
+            .map(|key| u64::from(set.contains(*key)))
+            .sum::<u64>()
     });
     assert_eq!(hits, rounds as u64, "a hit went wrong");
     metrics.insert("hit_ns".into(), ns);
     let (ns, seen) = timed(n, || set.walk());
     let key_sum = keys.iter().fold(0u64, |sum, key| sum.wrapping_add(*key));
-    assert_eq!((seen.entries, seen.key_sum), (n as u64, key_sum), "a walk went wrong");
+    assert_eq!(
+        (seen.entries, seen.key_sum),
+        (n as u64, key_sum),
+        "a walk went wrong"
+    );
     metrics.insert("walk_ns".into(), ns);
     metrics
 }

@@ -352,7 +352,10 @@ pub fn load_judy(path: &str) {
     unsafe {
         let name = CString::new(path).expect("a path without NUL");
         let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-        assert!(!library.is_null(), "cannot load {path}: is it built or installed?");
+        assert!(
+            !library.is_null(),
+            "cannot load {path}: is it built or installed?"
+        );
         let find = |symbol: &std::ffi::CStr| {
             let at = libc::dlsym(library, symbol.as_ptr().cast::<c_char>());
             assert!(!at.is_null(), "{path} has no symbol {symbol:?}");
