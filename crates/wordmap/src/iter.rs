@@ -13,7 +13,7 @@ use core::marker::PhantomData;
 use core::ops::{Bound, RangeBounds};
 
 /// Keys read from a leaf at a time.
-const BATCH: usize = 32;
+const BATCH: usize = 16;
 
 /// Entries left of a walk over a range: nobody has counted them.
 pub(crate) const UNKNOWN: usize = usize::MAX;

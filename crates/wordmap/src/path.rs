@@ -3,6 +3,7 @@
 use crate::node::branch::Branch;
 use crate::node::edge::{byte, Edge, Kind};
 use crate::node::leaf::{Leaf, Place};
+use core::mem::MaybeUninit;
 
 /// A branch and the slot taken in it.
 #[derive(Clone, Copy)]
@@ -12,9 +13,12 @@ pub(crate) struct Step {
 }
 
 /// Steps from the root down. Levels fall (N7), so there are at most eight.
+///
+/// * **P1** The first `depth_max` steps have been written, where `depth_max`
+///   is the largest `depth` there has been.
 #[derive(Clone, Copy)]
 pub(crate) struct Path {
-    pub(crate) steps: [Step; 8],
+    steps: [MaybeUninit<Step>; 8],
     pub(crate) depth: usize,
 }
 
@@ -22,26 +26,37 @@ impl Path {
     #[inline(always)]
     pub(crate) fn new() -> Path {
         Path {
-            steps: [Step {
-                edge: Edge::NULL,
-                slot: 0,
-            }; 8],
+            steps: [const { MaybeUninit::uninit() }; 8],
             depth: 0,
         }
     }
 
+    /// The step taken at `depth`, which must be below [`Path::depth`].
+    #[inline(always)]
+    pub(crate) fn step(&self, depth: usize) -> Step {
+        debug_assert!(depth < self.depth);
+        // SAFETY: P1.
+        unsafe { self.steps[depth & 7].assume_init() }
+    }
+
+    /// Puts another step in the place of the last.
+    pub(crate) fn replace_top(&mut self, edge: Edge, slot: usize) {
+        self.depth -= 1;
+        self.push(edge, slot);
+    }
+
     #[inline(always)]
     pub(crate) fn push(&mut self, edge: Edge, slot: usize) {
-        self.steps[self.depth & 7] = Step {
+        self.steps[self.depth & 7].write(Step {
             edge,
             slot: slot as u16,
-        };
+        });
         self.depth += 1;
     }
 
     #[inline(always)]
     pub(crate) fn top(&self) -> Option<Step> {
-        self.depth.checked_sub(1).map(|d| self.steps[d & 7])
+        self.depth.checked_sub(1).map(|d| self.step(d))
     }
 }
 
@@ -284,7 +299,7 @@ pub(crate) fn rank<const V: usize>(root: Edge, key: u64) -> u64 {
         return count::<V>(root);
     };
     let mut rank = position.index as u64;
-    for step in &path.steps[..path.depth] {
+    for step in (0..path.depth).map(|d| path.step(d)) {
         let b = branch(step.edge);
         let here = b.child(usize::from(step.slot));
         let mut slot = Some(0);

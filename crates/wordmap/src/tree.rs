@@ -149,8 +149,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 
     #[inline(always)]
     fn add_counts(path: &Path, change: i64) {
-        for step in &path.steps[..path.depth] {
-            branch(step.edge).add_count(change);
+        for depth in 0..path.depth {
+            branch(path.step(depth).edge).add_count(change);
         }
     }
 
@@ -381,10 +381,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 
     /// Puts `edge` in the place of the branch at the top of `path`.
     fn replace_top(&mut self, path: &mut Path, edge: Edge) {
+        let Some(step) = path.top() else { return };
         path.depth -= 1;
         self.store(path, edge);
-        path.steps[path.depth].edge = edge;
-        path.depth += 1;
+        path.push(edge, usize::from(step.slot));
     }
 
     /// Inserts into a leaf that is as full as leaves get: two leaves take its
@@ -587,7 +587,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     /// small, or merges the leaf with a neighbour when both have run low.
     fn tidy(&mut self, path: &mut Path, edge: Option<Edge>) {
         for depth in 0..path.depth {
-            let top = path.steps[depth].edge;
+            let top = path.step(depth).edge;
             if branch(top).count() <= COLLAPSED_MAX {
                 path.depth = depth;
                 self.collapse(path, top);
@@ -646,7 +646,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             parent.replace_child(slot.min(other), new);
             self.release_leaf(low);
             self.release_leaf(high);
-            path.steps[path.depth - 1].slot = slot.max(other) as u16;
+            path.replace_top(step.edge, slot.max(other));
             self.unlink(path);
             return;
         }

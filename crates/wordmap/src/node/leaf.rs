@@ -224,6 +224,17 @@ impl Entries {
         self.n += 1;
     }
 
+    /// Room for `n` more keys; the caller writes them and their values.
+    fn extend_keys(&mut self, n: usize) -> &mut [u64] {
+        let new = &mut self.keys[self.n..self.n + n];
+        for key in new.iter_mut() {
+            key.write(0);
+        }
+        self.n += n;
+        // SAFETY: all of them have just been written.
+        unsafe { &mut *(ptr::from_mut(new) as *mut [u64]) }
+    }
+
     /// Inserts an entry where its key belongs; returns the index.
     pub(crate) fn insert(&mut self, key: u64, value: u64) -> usize {
         let mut i = self.n;
@@ -662,16 +673,16 @@ impl<const V: usize> Leaf<V> {
     /// Appends all entries.
     pub(crate) fn read(self, entries: &mut Entries) {
         let n = self.len();
-        let mut keys = [0; 256];
-        self.keys(0, &mut keys);
-        for (i, key) in keys.iter().enumerate().take(n) {
+        let from = entries.n;
+        self.keys(0, entries.extend_keys(n));
+        for i in 0..n {
             let value = if V == 1 {
                 // SAFETY: N1: the leaf has `n` values.
                 unsafe { *self.value(i) }
             } else {
                 0
             };
-            entries.push(*key, value);
+            entries.values[from + i].write(value);
         }
     }
 
