@@ -68,3 +68,12 @@ test-lab: ## run the lab's tests
 	@python="$$(dirname "$$(scripts/lab/setup.sh --test)")/python" && cd lab && "$$python" -m pytest
 ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (about 12 minutes)
 	@scripts/lab/ocaml-curves.sh
+
+# --- The word map (docs/word-map.md) ---
+.PHONY: test-wordmap judy-conformance bench-wordmap
+test-wordmap: ## the word map's tests, and those of its Ruby class
+	@scripts/wordmap/test.sh
+judy-conformance: ## libJudy's own checks, a differential fuzz and real programs, on our library
+	@scripts/wordmap/judy-conformance.sh
+bench-wordmap: ## measure the word map beside its peers (BENCH_OPTIONS="--quick"); recorded in bench/results
+	@scripts/wordmap/bench.sh $(BENCH_OPTIONS)
