@@ -60,6 +60,13 @@ thread-sanitizer-heap: ## payloads and threads under ThreadSanitizer; needs nigh
 address-sanitizer-heap: ## the heap's tests under AddressSanitizer; needs nightly Rust
 	@scripts/test/heap.sh address-sanitizer
 
+# --- Stress ---
+.PHONY: stress
+stress: stress-heap ## random heap programs, then Ruby programs verified after each of many collections
+	@$(with_library) ASHLAR_VERIFY=1 ASHLAR_POISON=1 ASHLAR_COLLECT_EVERY=3000 "$$RUBY_STOCK" ruby/test/run.rb \
+		threads_test.rb fibers_test.rb ractors_test.rb weak_references_test.rb finalizers_test.rb \
+		object_ids_test.rb payload_test.rb extensions_test.rb yjit_test.rb exit_test.rb
+
 # --- The lab ---
 .PHONY: lab test-lab ocaml-curves
 lab: ## set up the measuring lab (cached) and say how to run it
