@@ -54,8 +54,8 @@ pub(crate) fn forget_cache(cache: NonNull<ThreadCache>) {
 
 /// What is locked while a fork is under way.
 struct Held {
-    _caches: MutexGuard<'static, Caches>,
     _heap: Option<Frozen<'static>>,
+    _caches: MutexGuard<'static, Caches>,
 }
 
 /// The locks of the thread that forks; it alone comes here, before and after.
@@ -69,9 +69,10 @@ static HELD: HeldByForker = HeldByForker(RefCell::new(None));
 /// Before a fork: nothing may be in the middle of a change.
 #[no_mangle]
 extern "C" fn ashlar_before_fork() {
+    let caches = caches();
     let held = Held {
-        _caches: caches(),
         _heap: shared().map(|shared| shared.freeze()),
+        _caches: caches,
     };
     *HELD.0.borrow_mut() = Some(held);
 }
@@ -83,7 +84,9 @@ extern "C" {
 /// After a fork, in the parent and in the child.
 #[no_mangle]
 extern "C" fn ashlar_after_fork(in_child: bool) {
-    HELD.0.borrow_mut().take();
+    // Taken out first: another thread may fork as soon as the locks are free.
+    let held = HELD.0.borrow_mut().take();
+    drop(held);
     if in_child {
         take_over_caches();
     }
