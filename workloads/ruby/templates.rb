@@ -120,7 +120,7 @@ products = (1..60).map do |n|
 end
 
 checksum = 0
-Integer(ARGV[0] || 1800).times do |page|
+Integer(ARGV[0] || 2100).times do |page|
   template = Template.parse(SOURCE) if (page % 10).zero? || !template
   scope = { "shop" => shop, "products" => products }
   own = +""
