@@ -115,7 +115,7 @@ def _curve(sweep: Sweep, name: str, points) -> Curve:
     reason, rejected, p_value, misfit, chosen, form = "", False, None, None, None, ENVELOPE
     if len(sweep.values[name]) >= 3:
         model = hyperbola.fit(points.space, points.time, *noise)
-        verdict = gate.judge(sweep.space[name], sweep.time[name], effect, model)
+        verdict = gate.judge(sweep.space[name], sweep.time[name], effect, model, points.space.min(axis=1))
         reason, rejected, p_value, misfit = verdict.reason, verdict.rejected, verdict.p_value, verdict.worst_misfit
         if verdict.passed:
             chosen, form = model, MODEL
