@@ -5,7 +5,7 @@
    Sizes are heavy-tailed from 2 to 1023 words and their middle shifts from phase to phase, so that the holes
    one phase leaves seldom fit the next.  Deterministic: prints one checksum.
 
-   usage: churn [SLOTS [STEPS [SEED]]] *)
+   usage: churn [SLOTS [STEPS [SEED [TAIL_PERCENT]]]]: a higher tail makes more of the blocks large *)
 
 type content =
   | Text of Bytes.t
@@ -16,6 +16,7 @@ type content =
 let slots = ref 60_000
 let steps = ref 800_000
 let seed = ref 42
+let tail_percent = ref 38
 let phases = 6
 
 (* xorshift: the same sequence under every OCaml *)
@@ -32,7 +33,7 @@ let next_random bound =
 (* Words of a block: mostly near the phase's middle, sometimes far above; a Pareto tail by repeated doubling. *)
 let block_words phase =
   let middle = 4 + (phase * 7 mod 23) in
-  let rec tail words = if words < 512 && next_random 100 < 38 then tail (words * 2) else words in
+  let rec tail words = if words < 512 && next_random 100 < !tail_percent then tail (words * 2) else words in
   let words = tail (middle + next_random middle) in
   2 + min 1021 (words + next_random (1 + (words / 4)))
 
@@ -59,6 +60,7 @@ let () =
   argument 1 slots;
   argument 2 steps;
   argument 3 seed;
+  argument 4 tail_percent;
   state := (!seed * 2654435761) lor 1;
   let live = Array.init !slots (fun i -> make 0 i) in
   let index : (int, content) Hashtbl.t = Hashtbl.create 1024 in

@@ -115,7 +115,7 @@ def _curve(sweep: Sweep, name: str, points) -> Curve:
     reason, rejected, p_value, misfit, chosen, form = "", False, None, None, None, ENVELOPE
     if len(sweep.values[name]) >= 3:
         model = hyperbola.fit(points.space, points.time, *noise)
-        verdict = gate.judge(sweep.space[name], sweep.time[name], effect, model)
+        verdict = gate.judge(sweep.space[name], sweep.time[name], effect, model, points.space.min(axis=1))
         reason, rejected, p_value, misfit = verdict.reason, verdict.rejected, verdict.p_value, verdict.worst_misfit
         if verdict.passed:
             chosen, form = model, MODEL
@@ -193,8 +193,9 @@ def _space_ratios(first: Curve, second: Curve, n: int) -> tuple[At, ...]:
     times = np.geomspace(low, high, _TABLE_POINTS)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = first.replicates.space(times) / second.replicates.space(times)
-    found = [At(float(t), interval_of(ratios[:, i], n)) for i, t in enumerate(times) if np.isfinite(ratios[0, i])]
-    return tuple(a for a in found if np.isfinite(a.ratio.high) or n < 2)
+    # A time that some resample of either curve never reaches has no ratio there; a few such resamples refuse it.
+    reached = np.isfinite(ratios) & (ratios > 0)
+    return tuple(At(float(t), interval_of(ratios[:, i], n)) for i, t in enumerate(times) if reached[0, i] and reached[:, i].mean() > 0.99)
 
 
 def plain(curves: Sequence[Curve]) -> list[Curve]:

@@ -47,7 +47,7 @@ def errors_of_means(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndar
     return error(log_space), error(log_time - effect), log_time.shape[0] * (kept - 1)
 
 
-def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model: Hyperbola) -> Gate:
+def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model: Hyperbola, smallest_of_resamples: np.ndarray) -> Gate:
     """Lack-of-fit F test against the pure error of repeats, then monotonicity, then bounds."""
     space_error, time_error, freedom = errors_of_means(log_space, log_time, effect)
     space = np.exp(trimmed_mean(log_space))
@@ -65,12 +65,12 @@ def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model
         variance = time_error**2 + (slope * space_error) ** 2
         f_statistic = float((misfit**2 / variance).sum() / (points - 3))
         p_value = float(fdtrc(points - 3, freedom, f_statistic))
-    reason = _reason(points, freedom, p_value, worst, space, log_mean, time_error, model)
+    reason = _reason(points, freedom, p_value, worst, space, log_mean, time_error, model, smallest_of_resamples)
     untestable = points < 4 or freedom < 1
     return Gate(not reason, bool(reason) and not untestable, reason, f_statistic, p_value, worst, space_error, time_error)
 
 
-def _reason(points, freedom, p_value, worst, space, log_mean, time_error, model) -> str:
+def _reason(points, freedom, p_value, worst, space, log_mean, time_error, model, smallest_of_resamples) -> str:
     if points < 4:
         return f"{points} knob values cannot test a model of three parameters; use 7 or more"
     if freedom < 1:
@@ -85,4 +85,4 @@ def _reason(points, freedom, p_value, worst, space, log_mean, time_error, model)
     if p_value is not None and p_value < REJECT_BELOW_P and worst > TOLERATED_MISFIT:
         p = f"{p_value:.2g}" if p_value >= 1e-4 else "below 0.0001"
         return f"the lack-of-fit test rejects it (p {p}, points miss it by up to {100 * np.expm1(worst):.0f} %)"
-    return model.at_bound(float(space.min()))
+    return model.at_bound(float(space.min())) or model.undetermined(smallest_of_resamples)

@@ -48,6 +48,16 @@ class Hyperbola:
             return "the least space comes out as zero (c)"
         return ""
 
+    def undetermined(self, smallest_space: np.ndarray) -> str:
+        """Which parameter the data do not determine, as words: it reaches a bound in more than one resample in
+        forty, so that an end of its 95 % interval would be the bound and not an estimate. Empty when all are."""
+        u = 1 - self.c / smallest_space
+        for name, reached in (("a", self.a <= 0), ("c", (u >= _U_HIGH * 0.999) | (u <= _U_LOW * 1.02)), ("b", self.b <= 0)):
+            share = reached[1:].mean() if len(reached) > 1 else 0.0
+            if share > 0.025:
+                return f"{name} is not determined: it reaches a bound in {100 * share:.0f} % of the resamples"
+        return ""
+
 
 def fit(space: np.ndarray, time: np.ndarray, space_noise: float = 0.0, time_noise: float = 1.0) -> Hyperbola:
     """Least squares of relative errors, for many replicates at once; arrays are shaped (replicates, points).
