@@ -98,6 +98,7 @@ else
     say "stress-ng --judy" "SKIPPED: not installed (apt-get install stress-ng)"
 fi
 if command -v validns >/dev/null; then
+    # shellcheck disable=SC2016
     printf '$ORIGIN example.\n$TTL 60\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 127.0.0.1\n' >"$work/zone"
     run "validns (JudySL, JudyHS)" validns -z example. "$work/zone"
 else

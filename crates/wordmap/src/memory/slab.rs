@@ -1,6 +1,6 @@
 //! Small nodes: pages cut into slots of one size.
 //!
-//! A page is 8 KiB, sixteen to a chunk, so that a class of which little is
+//! A page is 16 KiB, eight to a chunk, so that a class of which little is
 //! needed costs little.
 //!
 //! * **M1** A page of slot size `s` is in the list of its class exactly when
@@ -14,7 +14,7 @@ use core::ptr;
 
 /// Bytes of a chunk, and its alignment: the chunk of a node is found by masking.
 pub(super) const CHUNK_BYTES: usize = 128 << 10;
-const PAGE_BYTES: usize = 8 << 10;
+const PAGE_BYTES: usize = 16 << 10;
 const PAGES: usize = CHUNK_BYTES / PAGE_BYTES;
 const ALL_FREE: u32 = (1 << PAGES) - 1;
 

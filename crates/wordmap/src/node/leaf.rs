@@ -553,6 +553,9 @@ impl<const V: usize> Leaf<V> {
             let mut word = unsafe { *self.bits(w) };
             let ones = word.count_ones() as usize;
             if i < ones {
+                if ones == 64 {
+                    return (w * 64 + i) as u64;
+                }
                 for _ in 0..i {
                     word &= word - 1;
                 }

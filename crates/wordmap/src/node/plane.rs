@@ -213,11 +213,40 @@ mod lanes {
         (done + hit.trailing_zeros() as usize) / WIDTH
     }
 
+    /// As [`first`] for a plane of 17 to 64 bytes in which at most one item is
+    /// equal: four loads that may overlap, and no branch to guess wrong.
+    #[inline(always)]
+    unsafe fn only<const WIDTH: usize>(
+        plane: *const u8,
+        n: usize,
+        item: __m128i,
+        equal: impl Fn(__m128i, __m128i) -> u32,
+    ) -> usize {
+        let last = n * WIDTH - 16;
+        let mut hits = 0u64;
+        for k in 0..4 {
+            let at = last.min(16 * k);
+            // SAFETY: `at + 16` bytes are within the plane.
+            hits |= u64::from(equal(unsafe { load(plane.add(at)) }, item)) << at;
+        }
+        if hits == 0 {
+            n
+        } else {
+            hits.trailing_zeros() as usize / WIDTH
+        }
+    }
+
     #[inline(always)]
     pub(super) unsafe fn find(plane: *const u8, width: usize, n: usize, item: u64) -> usize {
         // SAFETY: the caller's duty is that of `first`; SSE2 is always there.
         unsafe {
-            if width == 1 {
+            if (17..=64).contains(&(n * width)) {
+                if width == 1 {
+                    only::<1>(plane, n, _mm_set1_epi8(item as i8), equal1)
+                } else {
+                    only::<2>(plane, n, _mm_set1_epi16(item as i16), equal2)
+                }
+            } else if width == 1 {
                 first::<1>(plane, n, _mm_set1_epi8(item as i8), equal1)
             } else {
                 first::<2>(plane, n, _mm_set1_epi16(item as i16), equal2)
