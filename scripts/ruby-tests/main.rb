@@ -9,6 +9,8 @@ require_relative "baseline"
 require_relative "comparison"
 require_relative "summary"
 
+Encoding.default_external = Encoding::UTF_8 # also where the locale says nothing
+
 Settings = Struct.new(:selection, :collector, :only, :workers, :fresh_baseline, :environment)
 
 def parse_settings(arguments)
