@@ -21,6 +21,13 @@ env: ## print shell exports: eval "$(make -s env)"
 with_rubies = exports=$$(scripts/ruby/env.sh --no-library) && eval "$$exports" &&
 with_library = exports=$$(scripts/ruby/env.sh) && eval "$$exports" &&
 
+# --- Measurements ---
+.PHONY: demo bench
+demo: ## four Ruby programs on stock Ruby, its collector as a module, and Ashlar, side by side
+	@scripts/bench/demo.sh
+bench: ## measure the Ruby workloads against the goals; PROGRAMS="splay strings" BLOCKS=20 VARIANTS="stock ashlar"
+	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" scripts/bench/bench.sh
+
 # --- Tests ---
 .PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-ruby-quick test-ruby
 test: ## run every test below but the full Ruby suite, and end with a table
@@ -54,8 +61,19 @@ address-sanitizer-heap: ## the heap's tests under AddressSanitizer; needs nightl
 	@scripts/test/heap.sh address-sanitizer
 
 # --- The lab ---
-.PHONY: lab test-lab
+.PHONY: lab test-lab ocaml-curves
 lab: ## set up the measuring lab (cached) and say how to run it
 	@scripts/lab/setup.sh >/dev/null && echo "The lab is ready: scripts/lab/ashlar --help"
 test-lab: ## run the lab's tests
 	@python="$$(dirname "$$(scripts/lab/setup.sh --test)")/python" && cd lab && "$$python" -m pytest
+ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (about 12 minutes)
+	@scripts/lab/ocaml-curves.sh
+
+# --- The word map (docs/word-map.md) ---
+.PHONY: test-wordmap judy-conformance bench-wordmap
+test-wordmap: ## the word map's tests, and those of its Ruby class
+	@scripts/wordmap/test.sh
+judy-conformance: ## libJudy's own checks, a differential fuzz and real programs, on our library
+	@scripts/wordmap/judy-conformance.sh
+bench-wordmap: ## measure the word map beside its peers (BENCH_OPTIONS="--quick"); recorded in bench/results
+	@scripts/wordmap/bench.sh $(BENCH_OPTIONS)

@@ -30,6 +30,8 @@ struct ashlar_ruby_calls {
     void (*event_hook)(ashlar_value object, uint32_t event);
     unsigned int (*vm_lock)(void);
     void (*vm_unlock)(unsigned int level);
+    unsigned int (*vm_lock_no_barrier)(void);
+    void (*vm_unlock_no_barrier)(unsigned int level);
     void (*vm_barrier)(void);
     bool (*multi_ractor)(void);
     int (*thread_has_gvl)(void);
@@ -134,7 +136,7 @@ bool ashlar_is_live(void *objspace, ashlar_value word);
 ashlar_value ashlar_finalizers(void *objspace, ashlar_value object);
 void ashlar_set_finalizers(void *objspace, ashlar_value object, ashlar_value array);
 void ashlar_forget_finalizers(void *objspace, ashlar_value object);
-ashlar_value ashlar_any_finalized(void *objspace);
+ashlar_value ashlar_first_finalized(void *objspace);
 
 /* Work that waits for the end of a collection. */
 struct ashlar_job {
@@ -145,6 +147,7 @@ struct ashlar_job {
 };
 void ashlar_queue_free(void *objspace, void (*free)(void *), void *data);
 void ashlar_queue_finalizers(void *objspace, ashlar_value object);
+bool ashlar_jobs_wait(void *objspace);
 bool ashlar_next_job(void *objspace, struct ashlar_job *job);
 void ashlar_job_done(void *objspace);
 
@@ -185,9 +188,15 @@ struct ashlar_statistics {
     uint64_t memory_limit_bytes; /* 0 for none */
     uint64_t waiting_jobs;
 };
-/* `walk` fills in remembered_unprotected_cells, at the cost of a walk over the
-   remembered set; the rest is cheap. */
-void ashlar_statistics(void *objspace, bool walk, struct ashlar_statistics *);
+/* What is to be counted: fields of other groups are 0. */
+enum ashlar_count {
+    ASHLAR_COUNT_COLLECTIONS = 1, /* next to nothing */
+    ASHLAR_COUNT_CELLS = 2,       /* sums over the widths */
+    ASHLAR_COUNT_BYTES = 4,       /* likewise */
+    ASHLAR_COUNT_REMEMBERED = 8,  /* a walk over the remembered set */
+    ASHLAR_COUNT_ALL = 15,
+};
+void ashlar_statistics(void *objspace, unsigned int groups, struct ashlar_statistics *);
 size_t ashlar_collection_count(void *objspace);
 uint64_t ashlar_total_time_ns(void *objspace);
 size_t ashlar_free_cells(void *objspace);
@@ -198,7 +207,8 @@ struct ashlar_width_statistics {
     uint64_t forced_full_count, forced_finish_count;
 };
 size_t ashlar_width_count(void);
-void ashlar_width_statistics(void *objspace, size_t index, struct ashlar_width_statistics *);
+/* Fills in all widths. */
+void ashlar_width_statistics(void *objspace, struct ashlar_width_statistics *first);
 
 /* What never changes, for GC::INTERNAL_CONSTANTS. */
 struct ashlar_geometry {

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "ruby/ruby.h"
+#include "ruby/atomic.h"
 #include "ruby/debug.h"
 #include "ruby/thread.h"
 #include "gc/gc.h"
@@ -20,12 +21,13 @@ extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
 extern const char ruby_version[];
 
 static rb_postponed_job_handle_t finalizers_job;
+static bool vm_is_going; /* and its queue of postponed jobs with it */
 static void run_jobs(void *objspace);
 
 static void
 trigger_finalizers(void)
 {
-    rb_postponed_job_trigger(finalizers_job);
+    if (!vm_is_going) rb_postponed_job_trigger(finalizers_job);
 }
 
 static const struct ashlar_ruby_calls calls = {
@@ -39,6 +41,8 @@ static const struct ashlar_ruby_calls calls = {
     .event_hook = rb_gc_event_hook,
     .vm_lock = rb_gc_vm_lock,
     .vm_unlock = rb_gc_vm_unlock,
+    .vm_lock_no_barrier = rb_gc_vm_lock_no_barrier,
+    .vm_unlock_no_barrier = rb_gc_vm_unlock_no_barrier,
     .vm_barrier = rb_gc_vm_barrier,
     .multi_ractor = rb_gc_multi_ractor_p,
     .thread_has_gvl = ruby_thread_has_gvl_p,
@@ -129,6 +133,7 @@ void
 rb_gc_impl_shutdown_free_objects(void *objspace)
 {
     size_t count;
+    vm_is_going = true;
     VALUE *objects = ashlar_snapshot(objspace, &count);
     ashlar_set_disabled(objspace, true);
     for (size_t i = 0; i < count; i++) {
@@ -425,7 +430,7 @@ run_job(const struct ashlar_job *job)
 }
 
 static void
-run_jobs(void *objspace)
+run_all_jobs(void *objspace)
 {
     struct ashlar_job job;
     if (!ashlar_next_job(objspace, &job)) return;
@@ -435,6 +440,19 @@ run_jobs(void *objspace)
         ashlar_job_done(objspace);
     } while (ashlar_next_job(objspace, &job));
     rb_gc_unset_pending_interrupt();
+}
+
+/* Whoever runs jobs runs them all: a finalizer that collects does not start
+   the next one inside itself. */
+static void
+run_jobs(void *objspace)
+{
+    static rb_atomic_t running;
+    if (RUBY_ATOMIC_EXCHANGE(running, 1)) return;
+    run_all_jobs(objspace);
+    RUBY_ATOMIC_SET(running, 0);
+    /* Another Ractor may have seen `running` after the last job was taken. */
+    if (ashlar_jobs_wait(objspace)) trigger_finalizers();
 }
 
 void
@@ -470,13 +488,14 @@ rb_gc_impl_undefine_finalizer(void *objspace, VALUE obj)
     FL_UNSET(obj, FL_FINALIZE);
 }
 
+/* Original and copy share the array, and with it what is defined later. */
 void
 rb_gc_impl_copy_finalizer(void *objspace, VALUE dest, VALUE obj)
 {
     if (!FL_TEST(obj, FL_FINALIZE)) return;
     VALUE finalizers = ashlar_finalizers(objspace, obj);
     if (!finalizers) return;
-    ashlar_set_finalizers(objspace, dest, rb_obj_hide(rb_ary_dup(finalizers)));
+    ashlar_set_finalizers(objspace, dest, finalizers);
     FL_SET(dest, FL_FINALIZE);
 }
 
@@ -484,13 +503,13 @@ void
 rb_gc_impl_shutdown_call_finalizer(void *objspace)
 {
     VALUE object;
-    while ((object = ashlar_any_finalized(objspace)) != 0) {
+    while ((object = ashlar_first_finalized(objspace)) != 0) {
         FL_UNSET(object, FL_FINALIZE);
         ashlar_queue_finalizers(objspace, object);
-        run_jobs(objspace);
+        run_all_jobs(objspace);
         RB_GC_GUARD(object);
     }
-    run_jobs(objspace);
+    run_all_jobs(objspace);
 
     /* Freeing what objects own breaks the object graph: no more collections. */
     size_t count;
@@ -500,7 +519,7 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
         if (rb_gc_shutdown_call_finalizer_p(objects[i])) free_at_exit(objspace, objects[i]);
     }
     ashlar_snapshot_free(objects, count);
-    run_jobs(objspace);
+    run_all_jobs(objspace);
 }
 
 /* ── Object id ───────────────────────────────────────────────────────────── */

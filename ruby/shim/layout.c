@@ -25,6 +25,7 @@
            (unsigned long)(value))
 #define FLAG(flag) CONSTANT(#flag, "Ruby's flag of this name.", flag)
 #define TYPE(type) CONSTANT(#type, "Ruby's type of this name.", type)
+#define KIND(name, kind) CONSTANT("IMEMO_" #name, "Ruby's kind of this name.", kind)
 #define OFFSET(name, type, member)                                                  \
     CONSTANT(name, "Offset of `" #member "` in `struct " #type "`, in bytes.",      \
              offsetof(struct type, member))
@@ -91,8 +92,8 @@ main(void)
 
     CONSTANT("IMEMO_SHIFT", "Where an internal object's flags hold its kind.", FL_USHIFT);
     CONSTANT("IMEMO_KIND_MASK", "Bits of an internal object's kind.", IMEMO_MASK);
-    TYPE(imemo_cref); TYPE(imemo_svar); TYPE(imemo_throw_data); TYPE(imemo_ifunc);
-    TYPE(imemo_memo); TYPE(imemo_callinfo); TYPE(imemo_callcache); TYPE(imemo_constcache);
+    KIND(CREF, imemo_cref); KIND(SVAR, imemo_svar); KIND(THROW_DATA, imemo_throw_data); KIND(IFUNC, imemo_ifunc);
+    KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
 
     printf("/// The Ruby that the library is built for.\n"
            "pub(crate) const RUBY_VERSION: &str = \"%d.%d.%d\";\n",

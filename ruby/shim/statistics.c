@@ -1,66 +1,68 @@
 /*
  * GC.stat, GC.stat_heap and GC.latest_gc_info: counters of the collector under
  * the names that Ruby's default collector gives them, then those that only
- * ashlar has. ARCHITECTURE.md says what each name means here.
+ * ashlar has. docs/statistics.md says what each name means here.
  */
 #include "ruby/ruby.h"
 
 #include "ashlar_ruby.h"
 #include "shim.h"
 
-/* A name, and where its value stands in the structure that holds it. */
+/* A name, and where its value stands in the structure that holds it; the group
+   is what has to be counted for it. */
 struct key {
     const char *name;
     size_t offset;
+    unsigned int group;
     VALUE symbol;
 };
 
-#define STATISTIC(name, field) { name, offsetof(struct ashlar_statistics, field), 0 }
+#define STATISTIC(name, field, group) { name, offsetof(struct ashlar_statistics, field), ASHLAR_COUNT_##group, 0 }
 
 static struct key statistics[] = {
-    STATISTIC("count", count),
-    STATISTIC("time", time_ms),
-    STATISTIC("marking_time", mark_time_ms),
-    STATISTIC("sweeping_time", sweep_time_ms),
-    STATISTIC("heap_allocated_pages", cell_blocks),
-    STATISTIC("heap_empty_pages", empty_blocks),
-    STATISTIC("heap_allocatable_slots", allocatable_cells),
-    STATISTIC("heap_available_slots", available_cells),
-    STATISTIC("heap_live_slots", live_cells),
-    STATISTIC("heap_free_slots", free_cells),
-    STATISTIC("heap_final_slots", final_cells),
-    STATISTIC("heap_marked_slots", marked_cells),
-    STATISTIC("heap_eden_pages", cell_blocks),
-    STATISTIC("total_allocated_pages", blocks_taken),
-    STATISTIC("total_freed_pages", blocks_given),
-    STATISTIC("total_allocated_objects", allocated_objects),
-    STATISTIC("total_freed_objects", freed_objects),
-    STATISTIC("malloc_increase_bytes", fresh_payload_bytes),
-    STATISTIC("malloc_increase_bytes_limit", budget_bytes),
-    STATISTIC("minor_gc_count", minor_count),
-    STATISTIC("major_gc_count", major_count),
-    STATISTIC("compact_count", compact_count),
-    STATISTIC("read_barrier_faults", read_barrier_faults),
-    STATISTIC("total_moved_objects", moved_objects),
-    STATISTIC("remembered_wb_unprotected_objects", remembered_unprotected_cells),
-    STATISTIC("remembered_wb_unprotected_objects_limit", remembered_unprotected_cells_limit),
-    STATISTIC("old_objects", old_cells),
-    STATISTIC("old_objects_limit", old_cells_limit),
-    STATISTIC("oldmalloc_increase_bytes", grown_bytes),
-    STATISTIC("oldmalloc_increase_bytes_limit", growth_limit_bytes),
-    STATISTIC("live_bytes", live_bytes),
-    STATISTIC("cell_bytes", cell_bytes),
-    STATISTIC("payload_bytes", payload_bytes),
-    STATISTIC("external_bytes", external_bytes),
-    STATISTIC("fresh_bytes", fresh_bytes),
-    STATISTIC("budget_bytes", budget_bytes),
-    STATISTIC("full_threshold_bytes", full_threshold_bytes),
-    STATISTIC("memory_limit_bytes", memory_limit_bytes),
-    STATISTIC("released_pages", blocks_released),
-    STATISTIC("waiting_finalizers", waiting_jobs),
+    STATISTIC("count", count, COLLECTIONS),
+    STATISTIC("time", time_ms, COLLECTIONS),
+    STATISTIC("marking_time", mark_time_ms, COLLECTIONS),
+    STATISTIC("sweeping_time", sweep_time_ms, COLLECTIONS),
+    STATISTIC("heap_allocated_pages", cell_blocks, CELLS),
+    STATISTIC("heap_empty_pages", empty_blocks, CELLS),
+    STATISTIC("heap_allocatable_slots", allocatable_cells, BYTES),
+    STATISTIC("heap_available_slots", available_cells, CELLS),
+    STATISTIC("heap_live_slots", live_cells, CELLS),
+    STATISTIC("heap_free_slots", free_cells, CELLS),
+    STATISTIC("heap_final_slots", final_cells, COLLECTIONS),
+    STATISTIC("heap_marked_slots", marked_cells, COLLECTIONS),
+    STATISTIC("heap_eden_pages", cell_blocks, CELLS),
+    STATISTIC("total_allocated_pages", blocks_taken, COLLECTIONS),
+    STATISTIC("total_freed_pages", blocks_given, COLLECTIONS),
+    STATISTIC("total_allocated_objects", allocated_objects, CELLS),
+    STATISTIC("total_freed_objects", freed_objects, CELLS),
+    STATISTIC("malloc_increase_bytes", fresh_payload_bytes, BYTES),
+    STATISTIC("malloc_increase_bytes_limit", budget_bytes, BYTES),
+    STATISTIC("minor_gc_count", minor_count, COLLECTIONS),
+    STATISTIC("major_gc_count", major_count, COLLECTIONS),
+    STATISTIC("compact_count", compact_count, COLLECTIONS),
+    STATISTIC("read_barrier_faults", read_barrier_faults, COLLECTIONS),
+    STATISTIC("total_moved_objects", moved_objects, COLLECTIONS),
+    STATISTIC("remembered_wb_unprotected_objects", remembered_unprotected_cells, REMEMBERED),
+    STATISTIC("remembered_wb_unprotected_objects_limit", remembered_unprotected_cells_limit, COLLECTIONS),
+    STATISTIC("old_objects", old_cells, COLLECTIONS),
+    STATISTIC("old_objects_limit", old_cells_limit, BYTES),
+    STATISTIC("oldmalloc_increase_bytes", grown_bytes, BYTES),
+    STATISTIC("oldmalloc_increase_bytes_limit", growth_limit_bytes, BYTES),
+    STATISTIC("live_bytes", live_bytes, BYTES),
+    STATISTIC("cell_bytes", cell_bytes, CELLS),
+    STATISTIC("payload_bytes", payload_bytes, CELLS),
+    STATISTIC("external_bytes", external_bytes, BYTES),
+    STATISTIC("fresh_bytes", fresh_bytes, BYTES),
+    STATISTIC("budget_bytes", budget_bytes, BYTES),
+    STATISTIC("full_threshold_bytes", full_threshold_bytes, BYTES),
+    STATISTIC("memory_limit_bytes", memory_limit_bytes, BYTES),
+    STATISTIC("released_pages", blocks_released, COLLECTIONS),
+    STATISTIC("waiting_finalizers", waiting_jobs, COLLECTIONS),
 };
 
-#define WIDTH_STATISTIC(name, field) { name, offsetof(struct ashlar_width_statistics, field), 0 }
+#define WIDTH_STATISTIC(name, field) { name, offsetof(struct ashlar_width_statistics, field), 0, 0 }
 
 static struct key width_statistics[] = {
     WIDTH_STATISTIC("slot_size", width_bytes),
@@ -84,6 +86,16 @@ intern(struct key *keys, size_t count)
     for (size_t i = 0; i < count; i++) keys[i].symbol = ID2SYM(rb_intern(keys[i].name));
 }
 
+/* The key with this symbol, NULL when there is none. */
+static const struct key *
+find(const struct key *keys, size_t count, VALUE symbol)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (keys[i].symbol == symbol) return &keys[i];
+    }
+    return NULL;
+}
+
 static VALUE
 value_of(const struct key *key, const void *values)
 {
@@ -92,31 +104,11 @@ value_of(const struct key *key, const void *values)
     return ULL2NUM(value);
 }
 
-/* The value of one key, or Qundef when there is no such key. */
 static VALUE
-find(const struct key *keys, size_t count, const void *values, VALUE symbol)
+fill(VALUE hash, const struct key *keys, size_t count, const void *values)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (keys[i].symbol == symbol) return value_of(&keys[i], values);
-    }
-    return Qundef;
-}
-
-static VALUE
-find_or_fill(const struct key *keys, size_t count, const void *values, VALUE hash_or_symbol)
-{
-    if (SYMBOL_P(hash_or_symbol)) return find(keys, count, values, hash_or_symbol);
-    for (size_t i = 0; i < count; i++) rb_hash_aset(hash_or_symbol, keys[i].symbol, value_of(&keys[i], values));
-    return hash_or_symbol;
-}
-
-/* Only one key takes a walk, over the remembered set. */
-static bool
-needs_walk(VALUE hash_or_symbol)
-{
-    static VALUE walked;
-    if (!walked) walked = ID2SYM(rb_intern("remembered_wb_unprotected_objects"));
-    return !SYMBOL_P(hash_or_symbol) || hash_or_symbol == walked;
+    for (size_t i = 0; i < count; i++) rb_hash_aset(hash, keys[i].symbol, value_of(&keys[i], values));
+    return hash;
 }
 
 VALUE
@@ -124,16 +116,14 @@ ashlar_gc_stat(void *objspace, VALUE hash_or_symbol)
 {
     struct ashlar_statistics values;
     intern(statistics, COUNT(statistics));
-    ashlar_statistics(objspace, needs_walk(hash_or_symbol), &values);
-    return find_or_fill(statistics, COUNT(statistics), &values, hash_or_symbol);
-}
-
-static VALUE
-stat_width(void *objspace, size_t index, VALUE hash_or_symbol)
-{
-    struct ashlar_width_statistics values;
-    ashlar_width_statistics(objspace, index, &values);
-    return find_or_fill(width_statistics, COUNT(width_statistics), &values, hash_or_symbol);
+    if (SYMBOL_P(hash_or_symbol)) {
+        const struct key *key = find(statistics, COUNT(statistics), hash_or_symbol);
+        if (!key) return Qundef;
+        ashlar_statistics(objspace, key->group, &values);
+        return value_of(key, &values);
+    }
+    ashlar_statistics(objspace, ASHLAR_COUNT_ALL, &values);
+    return fill(hash_or_symbol, statistics, COUNT(statistics), &values);
 }
 
 static VALUE
@@ -150,16 +140,24 @@ VALUE
 ashlar_gc_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_symbol)
 {
     size_t count = ashlar_width_count();
+    struct ashlar_width_statistics *widths = ALLOCA_N(struct ashlar_width_statistics, count);
     intern(width_statistics, COUNT(width_statistics));
+    ashlar_width_statistics(objspace, widths);
     if (NIL_P(heap_name)) {
-        for (size_t i = 0; i < count; i++) stat_width(objspace, i, hash_at(hash_or_symbol, SIZET2NUM(i)));
+        for (size_t i = 0; i < count; i++) {
+            fill(hash_at(hash_or_symbol, SIZET2NUM(i)), width_statistics, COUNT(width_statistics), &widths[i]);
+        }
         return hash_or_symbol;
     }
     long index = FIX2LONG(heap_name);
     if (index < 0 || (size_t)index >= count) {
         rb_raise(rb_eArgError, "heap %ld: a number from 0 to %"PRIuSIZE" is wanted", index, count - 1);
     }
-    return stat_width(objspace, (size_t)index, hash_or_symbol);
+    if (SYMBOL_P(hash_or_symbol)) {
+        const struct key *key = find(width_statistics, COUNT(width_statistics), hash_or_symbol);
+        return key ? value_of(key, &widths[index]) : Qundef;
+    }
+    return fill(hash_or_symbol, width_statistics, COUNT(width_statistics), &widths[index]);
 }
 
 /* ── The latest collection ───────────────────────────────────────────────── */

@@ -75,7 +75,9 @@ unsafe fn remember(objspace: *mut c_void, parent: Value) {
     // SAFETY: Ruby passes its object space and an object of it.
     unsafe {
         let objspace = from_ruby(objspace);
-        collect::with_vm_lock(objspace, || objspace.heap.write_barrier_all(cell(parent)));
+        collect::with_vm_lock_no_collection(objspace, || {
+            objspace.heap.write_barrier_all(cell(parent));
+        });
     }
 }
 
@@ -86,7 +88,7 @@ unsafe extern "C" fn ashlar_unprotect(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby passes its object space and an object of it.
     unsafe {
         let objspace = from_ruby(objspace);
-        collect::with_vm_lock(objspace, || objspace.heap.unprotect(cell(object)));
+        collect::with_vm_lock_no_collection(objspace, || objspace.heap.unprotect(cell(object)));
     }
 }
 

@@ -166,6 +166,21 @@ pub(crate) fn with_vm_lock<R>(objspace: &Objspace, work: impl FnOnce() -> R) -> 
     }
 }
 
+/// Runs `work` with Ruby's lock, without letting another Ractor collect while
+/// this one waits for it: for write barriers, which come after the store. A
+/// collection between the two would miss what has been stored.
+#[inline]
+pub(crate) fn with_vm_lock_no_collection<R>(objspace: &Objspace, work: impl FnOnce() -> R) -> R {
+    let calls = &objspace.heap.vm.calls;
+    // SAFETY: as for `with_vm_lock`.
+    unsafe {
+        let level = (calls.vm_lock_no_barrier)();
+        let result = work();
+        (calls.vm_unlock_no_barrier)(level);
+        result
+    }
+}
+
 /// A collection that pacing asked for.
 pub(crate) fn paced(objspace: &Objspace, reason: Reason) {
     let scope = match (objspace.full_marking_allowed.get(), reason) {
@@ -226,7 +241,7 @@ pub(crate) fn collect(objspace: &Objspace, request: Request, reason: Reason) {
 fn run(objspace: &Objspace, request: Request, reason: Reason) {
     let timing = &objspace.timing;
     timing.sweeping(objspace, || objspace.heap.finish_sweep());
-    timing.profile.begin(cpu_time_ns());
+    timing.profile.begin(cpu_time_ns);
     let scope = timing.count(Phase::Mark, || {
         // SAFETY: this thread's registers and stack are roots.
         unsafe { (objspace.heap.vm.calls.save_machine_context)() };

@@ -1,6 +1,6 @@
 //! Finalizers, and work that waits for the end of a collection.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
@@ -21,8 +21,12 @@ pub(crate) struct Job {
 /// Which object has which finalizers, and the jobs that wait.
 #[derive(Default)]
 pub(crate) struct Finalizers {
-    /// Object → array of procs.
-    by_object: HashMap<Value, Value>,
+    /// Object → place in `in_order`.
+    by_object: HashMap<Value, u64>,
+    /// Objects with their arrays of procs, in the order in which they got
+    /// them: the one in which finalizers run when the program ends.
+    in_order: BTreeMap<u64, (Value, Value)>,
+    places: u64,
     waiting: VecDeque<Job>,
     /// The job being run: its array is a root as long.
     running: Vec<Job>,
@@ -32,9 +36,8 @@ impl Finalizers {
     /// Calls `visit` with every array that must be kept.
     pub(crate) fn each_value(&self, visit: impl FnMut(Value)) {
         let jobs = self.waiting.iter().chain(&self.running);
-        self.by_object
-            .values()
-            .copied()
+        let defined = self.in_order.values().map(|(_, finalizers)| *finalizers);
+        defined
             .chain(jobs.map(|job| job.finalizers))
             .for_each(visit);
     }
@@ -44,9 +47,34 @@ impl Finalizers {
         self.waiting.len()
     }
 
+    /// The array of an object.
+    fn get(&self, object: Value) -> Option<Value> {
+        let place = self.by_object.get(&object)?;
+        self.in_order.get(place).map(|(_, finalizers)| *finalizers)
+    }
+
+    fn insert(&mut self, object: Value, finalizers: Value) {
+        self.remove(object);
+        self.places += 1;
+        self.by_object.insert(object, self.places);
+        self.in_order.insert(self.places, (object, finalizers));
+    }
+
+    fn remove(&mut self, object: Value) -> Option<Value> {
+        let place = self.by_object.remove(&object)?;
+        self.in_order
+            .remove(&place)
+            .map(|(_, finalizers)| finalizers)
+    }
+
+    /// Whose finalizers are the oldest.
+    fn first(&self) -> Option<Value> {
+        self.in_order.values().next().map(|(object, _)| *object)
+    }
+
     /// Turns the finalizers of a dead object into a job; false when it has none.
     pub(crate) fn queue(&mut self, object: Value, object_id: u64) -> bool {
-        let Some(finalizers) = self.by_object.remove(&object) else {
+        let Some(finalizers) = self.remove(object) else {
             return false;
         };
         self.waiting.push_back(Job {
@@ -59,13 +87,22 @@ impl Finalizers {
     }
 }
 
+/// Uses the finalizers with Ruby's lock held.
+///
+/// # Safety
+/// `objspace` is Ruby's object space; `with` must not call into Ruby.
+unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&mut Finalizers) -> R) -> R {
+    // SAFETY: the caller's contract.
+    let objspace = unsafe { from_ruby(objspace) };
+    collect::with_vm_lock(objspace, || with(&mut objspace.finalizers.borrow_mut()))
+}
+
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_finalizers(objspace: *mut c_void, object: Value) -> Value {
     // SAFETY: Ruby passes its object space.
-    let finalizers = unsafe { from_ruby(objspace) }.finalizers.borrow();
-    finalizers.by_object.get(&object).copied().unwrap_or(0)
+    unsafe { locked(objspace, |finalizers| finalizers.get(object)) }.unwrap_or(0)
 }
 
 /// # Safety
@@ -73,8 +110,7 @@ unsafe extern "C" fn ashlar_finalizers(objspace: *mut c_void, object: Value) -> 
 #[no_mangle]
 unsafe extern "C" fn ashlar_set_finalizers(objspace: *mut c_void, object: Value, array: Value) {
     // SAFETY: Ruby passes its object space.
-    let mut finalizers = unsafe { from_ruby(objspace) }.finalizers.borrow_mut();
-    finalizers.by_object.insert(object, array);
+    unsafe { locked(objspace, |finalizers| finalizers.insert(object, array)) };
 }
 
 /// # Safety
@@ -82,19 +118,17 @@ unsafe extern "C" fn ashlar_set_finalizers(objspace: *mut c_void, object: Value,
 #[no_mangle]
 unsafe extern "C" fn ashlar_forget_finalizers(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby passes its object space.
-    let mut finalizers = unsafe { from_ruby(objspace) }.finalizers.borrow_mut();
-    finalizers.by_object.remove(&object);
+    unsafe { locked(objspace, |finalizers| finalizers.remove(object)) };
 }
 
-/// Any object with finalizers, 0 when there is none.
+/// The object whose finalizers are the oldest, 0 when there is none.
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_any_finalized(objspace: *mut c_void) -> Value {
+unsafe extern "C" fn ashlar_first_finalized(objspace: *mut c_void) -> Value {
     // SAFETY: Ruby passes its object space.
-    let finalizers = unsafe { from_ruby(objspace) }.finalizers.borrow();
-    finalizers.by_object.keys().next().copied().unwrap_or(0)
+    unsafe { locked(objspace, |finalizers| finalizers.first()) }.unwrap_or(0)
 }
 
 /// # Safety
@@ -102,7 +136,8 @@ unsafe extern "C" fn ashlar_any_finalized(objspace: *mut c_void) -> Value {
 #[no_mangle]
 unsafe extern "C" fn ashlar_queue_finalizers(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }.queue_finalizers(object);
+    let objspace = unsafe { from_ruby(objspace) };
+    collect::with_vm_lock(objspace, || objspace.queue_finalizers(object));
 }
 
 /// Queues `free(data)`.
@@ -127,6 +162,16 @@ unsafe extern "C" fn ashlar_queue_free(
     collect::trigger_finalizers(objspace);
 }
 
+/// Whether there is a job to take.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_jobs_wait(objspace: *mut c_void) -> bool {
+    // SAFETY: Ruby passes its object space.
+    unsafe { locked(objspace, |finalizers| !finalizers.waiting.is_empty()) }
+}
+
 /// Takes the next job; false when there is none. It is rooted until
 /// [`ashlar_job_done`]; jobs may nest.
 ///
@@ -135,14 +180,21 @@ unsafe extern "C" fn ashlar_queue_free(
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_job(objspace: *mut c_void, job: *mut Job) -> bool {
     // SAFETY: Ruby passes its object space.
-    let mut finalizers = unsafe { from_ruby(objspace) }.finalizers.borrow_mut();
-    let Some(next) = finalizers.waiting.pop_front() else {
-        return false;
+    let next = unsafe {
+        locked(objspace, |finalizers| {
+            let next = finalizers.waiting.pop_front()?;
+            finalizers.running.push(next);
+            Some(next)
+        })
     };
-    finalizers.running.push(next);
-    // SAFETY: the shim passes a place for the job.
-    unsafe { job.write(next) };
-    true
+    match next {
+        Some(next) => {
+            // SAFETY: the shim passes a place for the job.
+            unsafe { job.write(next) };
+            true
+        }
+        None => false,
+    }
 }
 
 /// # Safety
@@ -150,9 +202,27 @@ unsafe extern "C" fn ashlar_next_job(objspace: *mut c_void, job: *mut Job) -> bo
 #[no_mangle]
 unsafe extern "C" fn ashlar_job_done(objspace: *mut c_void) {
     // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }
-        .finalizers
-        .borrow_mut()
-        .running
-        .pop();
+    unsafe { locked(objspace, |finalizers| finalizers.running.pop()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finalizers_come_first_that_were_defined_first() {
+        let mut finalizers = Finalizers::default();
+        for object in [400, 80, 240, 160] {
+            finalizers.insert(object, object + 8);
+        }
+        finalizers.remove(80);
+        finalizers.insert(80, 88);
+        let mut order = Vec::new();
+        while let Some(object) = finalizers.first() {
+            assert_eq!(finalizers.remove(object), Some(object + 8));
+            order.push(object);
+        }
+        assert_eq!(order, [400, 240, 160, 80]);
+        assert!(finalizers.by_object.is_empty() && finalizers.in_order.is_empty());
+    }
 }

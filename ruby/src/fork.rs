@@ -2,6 +2,7 @@
 //! that it does not have had in stock.
 
 use std::cell::RefCell;
+use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -76,7 +77,7 @@ extern "C" fn ashlar_before_fork() {
 }
 
 extern "C" {
-    fn ashlar_current_thread_cache() -> *mut ThreadCache;
+    fn ashlar_current_thread_cache() -> *mut c_void;
 }
 
 /// After a fork, in the parent and in the child.
@@ -92,7 +93,7 @@ extern "C" fn ashlar_after_fork(in_child: bool) {
 fn take_over_caches() {
     let Some(shared) = shared() else { return };
     // SAFETY: asks for this thread's own cache.
-    let mine = NonNull::new(unsafe { ashlar_current_thread_cache() });
+    let mine = NonNull::new(unsafe { ashlar_current_thread_cache() }.cast());
     let mut caches = caches();
     for index in 0..caches.count {
         let Some(mut cache) = caches.all[index].filter(|cache| Some(*cache) != mine) else {

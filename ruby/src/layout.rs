@@ -1,5 +1,5 @@
 //! Where Ruby's objects keep what: printed by `shim/layout.c` for the Ruby that
 //! the library is built for.
-#![allow(non_upper_case_globals, dead_code)]
+#![allow(dead_code)]
 
 include!(concat!(env!("OUT_DIR"), "/layout.rs"));

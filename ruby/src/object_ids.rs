@@ -5,6 +5,7 @@ use std::ffi::c_void;
 
 use ashlar_heap::layout::region::Cell;
 
+use crate::collect::with_vm_lock;
 use crate::objspace::from_ruby;
 use crate::ruby_calls::Value;
 
@@ -57,7 +58,8 @@ unsafe extern "C" fn ashlar_object_id(
     object: Value,
     fresh: *mut bool,
 ) -> u64 {
-    // SAFETY: Ruby passes its object space and a place for the answer.
+    // SAFETY: Ruby passes its object space and a place for the answer; the
+    // shim holds the lock.
     unsafe {
         let (id, is_fresh) = from_ruby(objspace).object_ids.borrow_mut().id_of(object);
         fresh.write(is_fresh);
@@ -73,17 +75,13 @@ unsafe extern "C" fn ashlar_object_id(
 unsafe extern "C" fn ashlar_object_by_id(objspace: *mut c_void, id: u64) -> Value {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
-    match objspace.object_ids.borrow().by_id.get(&id) {
+    with_vm_lock(objspace, || {
+        let ids = objspace.object_ids.borrow();
+        let object = ids.by_id.get(&id).copied();
         // SAFETY: objects leave the table when they are freed.
-        Some(&object)
-            if !objspace
-                .heap
-                .is_garbage(unsafe { Cell::from_address(object) }) =>
-        {
-            object
-        }
-        _ => 0,
-    }
+        let is_garbage = |object| unsafe { objspace.heap.is_garbage(Cell::from_address(object)) };
+        object.filter(|&object| !is_garbage(object)).unwrap_or(0)
+    })
 }
 
 /// # Safety
@@ -91,7 +89,8 @@ unsafe extern "C" fn ashlar_object_by_id(objspace: *mut c_void, id: u64) -> Valu
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_object_id(objspace: *mut c_void) -> u64 {
     // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }.object_ids.borrow().next
+    let objspace = unsafe { from_ruby(objspace) };
+    with_vm_lock(objspace, || objspace.object_ids.borrow().next)
 }
 
 #[cfg(test)]

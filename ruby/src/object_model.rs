@@ -238,8 +238,8 @@ fn freeing(object: Object) -> Freeing {
         T_FLOAT | T_RATIONAL | T_COMPLEX => Freeing::Nothing,
         T_BIGNUM if object.has(BIGNUM_EMBED) => Freeing::Nothing,
         T_IMEMO => match object.internal_kind() {
-            imemo_cref | imemo_svar | imemo_throw_data | imemo_ifunc | imemo_memo
-            | imemo_callcache | imemo_constcache => Freeing::Nothing,
+            IMEMO_CREF | IMEMO_SVAR | IMEMO_THROW_DATA | IMEMO_IFUNC | IMEMO_MEMO
+            | IMEMO_CALLCACHE | IMEMO_CONSTCACHE => Freeing::Nothing,
             _ => Freeing::ByRuby,
         },
         _ => Freeing::ByRuby,
@@ -270,7 +270,8 @@ impl Ruby {
             if had & FL_FINALIZE != 0 {
                 objspace.queue_finalizers(address);
             }
-            if had & FL_SEEN_OBJ_ID != 0 {
+            // Its finalizers are told an id even if nobody had asked for one.
+            if had & (FL_SEEN_OBJ_ID | FL_FINALIZE) != 0 {
                 objspace.object_ids.borrow_mut().forget(address);
             }
         }

@@ -12,7 +12,7 @@ use ashlar_heap::heap::{Heap, Shared};
 use ashlar_heap::layout::width::{WIDTHS, WIDTH_COUNT};
 use ashlar_heap::os::{self, Refused};
 
-use crate::collect::Timing;
+use crate::collect::{with_vm_lock, Timing};
 use crate::finalizers::Finalizers;
 use crate::object_ids::ObjectIds;
 use crate::object_model::Ruby;
@@ -30,6 +30,8 @@ pub(crate) struct Objspace {
     pub(crate) finalizers: RefCell<Finalizers>,
     pub(crate) object_ids: RefCell<ObjectIds>,
     pub(crate) timing: Timing,
+    /// The main Ractor has its cache.
+    started: StdCell<bool>,
     /// `GC.disable`.
     pub(crate) disabled: StdCell<bool>,
     /// What `GC.stress=` was given.
@@ -138,6 +140,7 @@ fn new_objspace(
         finalizers: RefCell::default(),
         object_ids: RefCell::default(),
         timing: Timing::default(),
+        started: StdCell::new(false),
         disabled: StdCell::new(false),
         stress_flag: StdCell::new(0),
         stress_option: StdCell::new(options.stress),
@@ -187,26 +190,31 @@ unsafe extern "C" fn ashlar_objspace_new(
     }
 }
 
-/// A Ractor's allocation cache.
+/// A Ractor's allocation cache. The first one is made before Ruby has a lock.
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationCache {
     // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }.heap.new_cache().as_ptr()
+    let objspace = unsafe { from_ruby(objspace) };
+    let cache = if objspace.started.replace(true) {
+        with_vm_lock(objspace, || objspace.heap.new_cache())
+    } else {
+        objspace.heap.new_cache()
+    };
+    cache.as_ptr()
 }
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_cache_free(objspace: *mut c_void, cache: *mut AllocationCache) {
-    // SAFETY: Ruby passes its object space and a cache it has no more use for.
-    unsafe {
-        let objspace = from_ruby(objspace);
-        if let Some(cache) = NonNull::new(cache) {
-            objspace.heap.drop_cache(cache);
-        }
+    // SAFETY: Ruby passes its object space.
+    let objspace = unsafe { from_ruby(objspace) };
+    if let Some(cache) = NonNull::new(cache) {
+        // SAFETY: Ruby has no more use for the cache.
+        with_vm_lock(objspace, || unsafe { objspace.heap.drop_cache(cache) });
     }
 }
 

@@ -261,12 +261,14 @@ mod tests {
 
     #[test]
     fn an_impossible_value_is_named_with_what_is_allowed() {
+        let nursery_min_bytes = PaceOptions::default().nursery_min_bytes;
+        let nursery_min = format!("at least {} KiB", nursery_min_bytes >> 10);
         for (name, value, allowed) in [
             ("ASHLAR_SPACE_OVERHEAD", "banana", "from 10 to 1000"),
             ("ASHLAR_SPACE_OVERHEAD", "5", "from 10 to 1000"),
             ("ASHLAR_MEMORY_LIMIT", "3XB", "auto or none"),
             ("ASHLAR_NURSERY_MIN", "1", "at least 64 KiB"),
-            ("ASHLAR_NURSERY_MAX", "64KiB", "at least 2048 KiB"),
+            ("ASHLAR_NURSERY_MAX", "64KiB", &nursery_min),
             ("ASHLAR_MALLOC", "mine", "heap or libc"),
             ("ASHLAR_VERIFY", "yes", "0 or 1"),
             ("ASHLAR_COLLECT_EVERY", "-1", "at least 0"),

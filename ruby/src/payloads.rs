@@ -56,8 +56,8 @@ pub(crate) fn set_budget_bytes(bytes: usize) {
 }
 
 extern "C" {
-    fn ashlar_current_thread_cache() -> *mut ThreadCache;
-    fn ashlar_thread_cache_set(cache: *mut ThreadCache);
+    fn ashlar_current_thread_cache() -> *mut c_void;
+    fn ashlar_thread_cache_set(cache: *mut c_void);
 }
 
 /// The calling thread's cache, made at its first use. Its memory comes from
@@ -78,7 +78,7 @@ fn new_cache(shared: &Shared) -> Option<&'static mut ThreadCache> {
     // `first` has in stock moves with it.
     unsafe {
         place.write(first);
-        ashlar_thread_cache_set(place.as_ptr());
+        ashlar_thread_cache_set(place.as_ptr().cast());
         crate::fork::register_cache(place);
         Some(&mut *place.as_ptr())
     }
@@ -251,7 +251,7 @@ unsafe extern "C" fn ashlar_flush_payload_cache(cache: NonNull<ThreadCache>) {
 #[inline(always)]
 pub(crate) unsafe fn free_swept(_shared: &Shared, payload: NonNull<u8>) {
     // SAFETY: the caller's contract.
-    unsafe { ashlar_xfree(ashlar_current_thread_cache(), payload) };
+    unsafe { ashlar_xfree(ashlar_current_thread_cache().cast(), payload) };
 }
 
 // ── Ruby's payloads ─────────────────────────────────────────────────────────

@@ -36,10 +36,10 @@ impl Profile {
     }
 
     /// A collection begins.
-    pub(crate) fn begin(&self, start_ns: u64) {
+    pub(crate) fn begin(&self, now_ns: impl FnOnce() -> u64) {
         if self.is_on() {
             self.records.borrow_mut().push(Record {
-                start_ns,
+                start_ns: now_ns(),
                 ..Record::default()
             });
         }

@@ -27,6 +27,8 @@ pub(crate) struct RubyCalls {
     pub(crate) event_hook: unsafe extern "C" fn(Value, u32),
     pub(crate) vm_lock: unsafe extern "C" fn() -> c_uint,
     pub(crate) vm_unlock: unsafe extern "C" fn(c_uint),
+    pub(crate) vm_lock_no_barrier: unsafe extern "C" fn() -> c_uint,
+    pub(crate) vm_unlock_no_barrier: unsafe extern "C" fn(c_uint),
     pub(crate) vm_barrier: unsafe extern "C" fn(),
     pub(crate) multi_ractor: unsafe extern "C" fn() -> bool,
     pub(crate) thread_has_gvl: unsafe extern "C" fn() -> c_int,

@@ -64,27 +64,40 @@ pub(crate) struct Statistics {
 
 const NS_PER_MS: u64 = 1_000_000;
 
+// `enum ashlar_count`.
+const COLLECTIONS: u32 = 1;
+const CELLS: u32 = 2;
+const BYTES: u32 = 4;
+const REMEMBERED: u32 = 8;
+
 impl Objspace {
     fn total_time_ns(&self) -> u64 {
         self.timing.mark_ns.get() + self.timing.sweep_ns.get()
     }
 
-    fn statistics(&self) -> Statistics {
-        let mut filled = Statistics {
-            time_ms: self.total_time_ns() / NS_PER_MS,
-            mark_time_ms: self.timing.mark_ns.get() / NS_PER_MS,
-            sweep_time_ms: self.timing.sweep_ns.get() / NS_PER_MS,
-            waiting_jobs: self.finalizers.borrow().waiting_jobs() as u64,
-            ..Statistics::default()
-        };
-        self.count_collections(&mut filled);
-        self.count_cells(&mut filled);
-        self.count_bytes(&mut filled);
+    fn statistics(&self, groups: u32) -> Statistics {
+        let mut filled = Statistics::default();
+        if groups & (COLLECTIONS | BYTES) != 0 {
+            self.count_collections(&mut filled);
+        }
+        if groups & CELLS != 0 {
+            self.count_cells(&mut filled);
+        }
+        if groups & BYTES != 0 {
+            self.count_bytes(&mut filled);
+        }
+        if groups & REMEMBERED != 0 {
+            filled.remembered_unprotected_cells = self.heap.remembered_unprotected_cells() as u64;
+        }
         filled
     }
 
     fn count_collections(&self, filled: &mut Statistics) {
         let stats = self.heap.stats();
+        filled.time_ms = self.total_time_ns() / NS_PER_MS;
+        filled.mark_time_ms = self.timing.mark_ns.get() / NS_PER_MS;
+        filled.sweep_time_ms = self.timing.sweep_ns.get() / NS_PER_MS;
+        filled.waiting_jobs = self.finalizers.borrow().waiting_jobs() as u64;
         filled.minor_count = stats.minor_collections as u64;
         filled.major_count = stats.full_collections as u64;
         filled.count = filled.minor_count + filled.major_count;
@@ -134,19 +147,12 @@ impl Objspace {
 #[no_mangle]
 unsafe extern "C" fn ashlar_statistics(
     objspace: *mut c_void,
-    walk: bool,
+    groups: u32,
     statistics: *mut Statistics,
 ) {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
-    let filled = collect::with_vm_lock(objspace, || {
-        let mut filled = objspace.statistics();
-        if walk {
-            filled.remembered_unprotected_cells =
-                objspace.heap.remembered_unprotected_cells() as u64;
-        }
-        filled
-    });
+    let filled = collect::with_vm_lock(objspace, || objspace.statistics(groups));
     // SAFETY: the shim passes a place for the answer.
     unsafe { statistics.write(filled) };
 }
@@ -201,34 +207,45 @@ extern "C" fn ashlar_width_count() -> usize {
     WIDTH_COUNT
 }
 
+/// Fills in all widths.
+///
 /// # Safety
-/// As `shim/ashlar_ruby.h` says; `index` is below the number of widths.
+/// As `shim/ashlar_ruby.h` says; there are places for all widths.
 #[no_mangle]
 unsafe extern "C" fn ashlar_width_statistics(
     objspace: *mut c_void,
-    index: usize,
-    statistics: *mut WidthStatistics,
+    first: *mut [WidthStatistics; WIDTH_COUNT],
 ) {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
-    let heap = &objspace.heap;
-    let filled = collect::with_vm_lock(objspace, || {
-        let usage = heap.width_usage()[index];
-        WidthStatistics {
-            width_bytes: usage.width_bytes as u64,
-            blocks: usage.blocks as u64,
-            cells: usage.cells as u64,
-            live_cells: usage.live_cells as u64,
-            free_cells: (usage.cells - usage.live_cells) as u64,
-            blocks_taken: usage.blocks_taken as u64,
-            allocated_objects: heap.allocated_cells()[index],
-            freed_objects: heap.freed_cells()[index],
-            forced_full_count: 0,
-            forced_finish_count: 0,
-        }
-    });
-    // SAFETY: the shim passes a place for the answer.
-    unsafe { statistics.write(filled) };
+    let filled = collect::with_vm_lock(objspace, || objspace.width_statistics());
+    // SAFETY: the shim passes places for the answer.
+    unsafe { first.write(filled) };
+}
+
+impl Objspace {
+    fn width_statistics(&self) -> [WidthStatistics; WIDTH_COUNT] {
+        let (usage, allocated, freed) = (
+            self.heap.width_usage(),
+            self.heap.allocated_cells(),
+            self.heap.freed_cells(),
+        );
+        std::array::from_fn(|index| {
+            let usage = usage[index];
+            WidthStatistics {
+                width_bytes: usage.width_bytes as u64,
+                blocks: usage.blocks as u64,
+                cells: usage.cells as u64,
+                live_cells: usage.live_cells as u64,
+                free_cells: (usage.cells - usage.live_cells) as u64,
+                blocks_taken: usage.blocks_taken as u64,
+                allocated_objects: allocated[index],
+                freed_objects: freed[index],
+                forced_full_count: 0,
+                forced_finish_count: 0,
+            }
+        })
+    }
 }
 
 /// `struct ashlar_geometry`.
@@ -249,7 +266,7 @@ unsafe extern "C" fn ashlar_geometry(geometry: *mut Geometry) {
         block_bytes: BLOCK_BYTES,
         block_state_bytes: BLOCK_BYTES / STATE_GRANULE_BYTES,
         // One makes it aged, the next one old.
-        collections_to_old: 2,
+        collections_to_old: 3,
     };
     // SAFETY: the shim passes a place for the answer.
     unsafe { geometry.write(filled) };

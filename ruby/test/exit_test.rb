@@ -65,6 +65,12 @@ claim "RUBY_FREE_AT_EXIT frees everything without a crash" do
   check_equal("ok\n", finished.out)
 end
 
+claim "RUBY_FREE_AT_EXIT writes out what is still in the buffer of standard output" do
+  finished = ruby(%(require "set"\n$stdout.write "buffered"), env: { "RUBY_FREE_AT_EXIT" => "1" })
+  check(finished.ok?) { finished.describe }
+  check_equal("buffered", finished.out)
+end
+
 claim "threads still running at exit are stopped without a crash" do
   20.times do
     ruby_ok <<~'RUBY'

@@ -76,3 +76,51 @@ claim "a frozen object and an immediate are refused as finalizer targets" do
     p [Object.new.freeze, 1, :symbol].map { |object| ObjectSpace.define_finalizer(object, proc { }) rescue $!.class }
   RUBY
 end
+
+claim "finalizers that wait for the end of the program run in the order they were defined" do
+  ruby_prints((0...50).to_a.join(" "), <<~'RUBY')
+    KEPT = Array.new(50) { |i| Object.new.tap { |o| ObjectSpace.define_finalizer(o, proc { print i.zero? ? "" : " ", i }) } }
+  RUBY
+end
+
+claim "an original and its copy share their finalizers, also later ones" do
+  ruby_ok <<~'RUBY'
+    ran = []
+    a = Object.new
+    ObjectSpace.define_finalizer(a, proc { ran << :first })
+    b = a.dup
+    ObjectSpace.define_finalizer(a, proc { ran << :later })
+    LAST = Object.new
+    ObjectSpace.define_finalizer(LAST, proc { puts ran.tally == { first: 2, later: 2 } ? "ok" : ran.inspect })
+  RUBY
+end
+
+claim "an id that only a finalizer was told is never another object's" do
+  ruby_ok <<~'RUBY'
+    ids = []
+    finalizer = proc { |id| ids << id }
+    5.times do
+      1_000.times { ObjectSpace.define_finalizer(Object.new, finalizer) }
+      GC.start
+    end
+    objects = Array.new(20_000) { Object.new }
+    abort "none ran" if ids.size < 4_000
+    abort "given again" if objects.map(&:object_id).intersect?(ids) || ids.uniq.size != ids.size
+    puts "ok"
+  RUBY
+end
+
+claim "a finalizer that collects does not start another one inside itself" do
+  ruby_ok <<~'RUBY'
+    inside = deepest = runs = 0
+    finalizer = proc do
+      deepest = [deepest, inside += 1].max
+      GC.start if (runs += 1) % 100 == 0
+      inside -= 1
+    end
+    2_000.times { ObjectSpace.define_finalizer(Object.new, finalizer) }
+    3.times { GC.start }
+    abort "#{runs} ran, #{deepest} deep" unless runs > 1_900 && deepest == 1
+    puts "ok"
+  RUBY
+end

@@ -67,3 +67,25 @@ claim "a Ractor that calls GC.start and raises reports the error to its taker" d
     end
   RUBY
 end
+
+claim "what a Ractor stores into an old object lives, though another Ractor collects in the same moment", only: "ashlar" do
+  finished = ruby(<<~'RUBY', "-W0", env: { "ASHLAR_COLLECT_EVERY" => "500", "ASHLAR_POISON" => "1" }, limit: 120)
+    5.times do
+      ractors = Array.new(4) do |number|
+        Ractor.new(number) do |n|
+          200.times do |i|
+            strings = Array.new(50) { |k| "#{n}#{i}#{k}" * 5 }
+            object = Object.new
+            ObjectSpace.define_finalizer(object, Ractor.make_shareable(proc { })) rescue nil
+            GC.latest_gc_info
+          end
+          :done
+        end
+      end
+      abort "lost" unless ractors.map(&:take) == [:done] * 4
+    end
+    puts "ok"
+  RUBY
+  check(finished.ok?) { finished.describe }
+  check_equal("ok\n", finished.out)
+end

@@ -225,3 +225,29 @@ claim "GC events reach a TracePoint of Ruby's own tracer" do
     puts "ok"
   RUBY
 end
+
+claim "Ractors may read the statistics while others collect" do
+  ruby_ok <<~'RUBY', "-W0"
+    busy = Array.new(2) { Ractor.new { 30.times { Array.new(5_000) { |i| i.to_s * 3 } }; :done } }
+    readers = Array.new(2) { Ractor.new { 300.times { GC.stat; GC.count; GC.stat_heap(0); GC.latest_gc_info; Object.new.object_id }; :done } }
+    abort "lost" unless (busy + readers).map(&:take) == [:done] * 4
+    puts "ok"
+  RUBY
+end
+
+claim "GC.stat(:count) makes no object and looks at no object", only: "ashlar" do
+  ruby_ok <<~'RUBY'
+    KEPT = Array.new(1_000_000) { |i| [i] }
+    GC.start
+    GC.disable
+    allocated = Array.new(3) { GC.stat(:count); GC.stat(:total_allocated_objects) }
+    abort "allocates: #{allocated}" unless allocated[1] == allocated[2]
+    clock = -> { Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) }
+    started = clock.call
+    10_000.times { GC.stat(:count) }
+    spent = clock.call - started
+    # A walk over a million objects takes more than a millisecond; 10,000 of them more than 10 seconds.
+    abort "walks: #{spent} s" if spent > 2
+    puts "ok"
+  RUBY
+end

@@ -73,3 +73,21 @@ claim "interned strings, symbols and method caches drop what died and find what 
     puts "ok"
   RUBY
 end
+
+claim "a weak map that is reached twice in one collection, young and from an old object, loses its dead entries" do
+  ruby_ok <<~'RUBY'
+    old = [nil]
+    3.times { GC.start }
+    GC.disable
+    $map = ObjectSpace::WeakMap.new
+    200.times { |i| $map[Object.new] = i }
+    kept = Object.new
+    $map[kept] = :kept
+    old[0] = $map
+    GC.start(full_mark: false)
+    GC.start
+    abort "size #{$map.size}" unless $map.size < 20 && $map[kept] == :kept
+    GC.verify_internal_consistency
+    puts "ok"
+  RUBY
+end

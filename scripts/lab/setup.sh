@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cache="${ASHLAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ashlar}"
-venv="$cache/lab/venv"
+# One per clone: the lab is installed in editable form, and clones share the cache.
+venv="$cache/lab/venv-$(printf %s "$PWD" | sha256sum | cut -c1-8)"
 extra="png"
 [ "${1:-}" = "--test" ] && extra="test"
 wanted="$PWD $extra $(cksum < lab/pyproject.toml)"

@@ -14,7 +14,7 @@ type content =
   | Chain of int list
 
 let slots = ref 60_000
-let steps = ref 1_000_000
+let steps = ref 800_000
 let seed = ref 42
 let phases = 6
 
@@ -43,8 +43,8 @@ let make phase step =
   match next_random 10 with
   | 0 | 1 | 2 -> Text (Bytes.make (words * 8) (Char.chr (step land 127)))
   | 3 | 4 -> Numbers (Array.make words step)
-  | 5 | 6 | 7 -> Pairs (Array.init (1 + (words / 3)) (fun i -> (step, i)))
-  | _ -> Chain (chain (1 + (words / 3)) step)
+  | 5 | 6 | 7 -> Pairs (Array.init (1 + (words / 12)) (fun i -> (step, i)))
+  | _ -> Chain (chain (1 + (words / 12)) step)
 
 let weight = function
   | Text text -> Bytes.length text + Char.code (Bytes.get text (Bytes.length text / 2))

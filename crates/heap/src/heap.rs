@@ -326,11 +326,16 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Bytes in use, and those of them that are fresh.
     pub fn measure(&self) -> Measure {
+        let cell_bytes = self.live_cell_bytes();
+        let stats = self.collector.borrow().stats;
         Measure {
-            used_bytes: self.live_cell_bytes()
+            used_bytes: cell_bytes
                 + self.shared.payloads.in_use_bytes()
                 + self.shared.payloads.elsewhere_bytes(),
             fresh_bytes: self.fresh_bytes(),
+            cell_bytes,
+            kept_cells: stats.marked_cells,
+            old_cells: stats.old_cells,
         }
     }
 

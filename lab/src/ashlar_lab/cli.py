@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
@@ -24,6 +25,8 @@ def compare(
     blocks: Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision.")] = None,
     precision: Annotated[Optional[float], typer.Option(help="Stop when every interval is ± this fraction.")] = None,
     budget: Annotated[Optional[float], typer.Option(help="Stop after this many seconds, at least one block done.")] = None,
+    programs: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its programs, as NAME,NAME,....")] = None,
+    variants: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its variants, as NAME,NAME,....")] = None,
     seed: Annotated[Optional[int], typer.Option(help="Shuffles the order of runs.")] = None,
     time: Annotated[str, typer.Option(help="Time that counts: cpu_s, wall_s or user_s.")] = "cpu_s",
     space: Annotated[str, typer.Option(help="Space that counts: peak_mib, mean_mib, final_mib, peak_rss_mib or cgroup_peak_mib.")] = "peak_mib",
@@ -34,7 +37,7 @@ def compare(
     store: Annotated[Optional[Path], typer.Option(help="The result file; NAME.ashlar in the current folder unless named.")] = None,
     resume: Annotated[Optional[Path], typer.Option(help="Go on with this store; give --blocks for more blocks.")] = None,
     output: Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the store unless named.")] = None,
-    form: Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png.")] = "html,md,json",
+    form: Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png,record.")] = "html,md,json",
     install: Annotated[bool, typer.Option("--install", help="As root: install missing allocators from Debian.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
 ):
@@ -44,6 +47,7 @@ def compare(
     ashlar compare --variant glibc --variant jemalloc -- python3 -c 'print(len([str(i) for i in range(300000)]))'
     ashlar compare -v next-fit=ocaml:a=0 -v best-fit=ocaml:a=2 -k o=20,40,80,120,160,240,320 -- ./churn
     ashlar compare --experiment examples/three-allocators.toml
+    ashlar compare --experiment examples/three-allocators.toml --programs strings --blocks 20
     ashlar compare --resume three-allocators.ashlar --blocks 20
     """
     from ashlar_lab import experiment as experiments
@@ -51,6 +55,8 @@ def compare(
     from ashlar_lab.measure import install as installer
 
     forms = _forms(form)
+    if (programs or variants) and not experiment:
+        raise BadInput("--programs and --variants choose from an experiment file; add --experiment FILE, or use --variant for a command")
     if install:
         installer.install([v.partition("=")[2].partition(":")[0] or v.partition(":")[0] for v in variant or []])
     if resume:
@@ -63,9 +69,9 @@ def compare(
     elif experiment:
         if variant or command:
             raise BadInput("--experiment describes variants and commands itself; leave out --variant and the command")
-        chosen = toml.load(str(experiment), blocks=blocks, precision=precision, budget_s=budget, seed=seed)
+        chosen = toml.load(str(experiment), blocks=blocks, precision=precision, budget_s=budget, seed=seed, programs=_names(programs), variants=_names(variants))
     else:
-        stop = experiments.Stop(blocks or 10, blocks or 30, 0.02 if precision is None else precision, budget)
+        stop = experiments.Stop(10 if blocks is None else blocks, 30 if blocks is None else blocks, 0.02 if precision is None else precision, budget)
         chosen = command_line.build(variant or [], knob or [], command or [], name=name, baseline=baseline, stop=stop, seed=1 if seed is None else seed,
                                     time_metric=time, space_metric=space, timeout_s=timeout, compare_output=not ignore_output,
                                     ignore_lines=ignore_lines or [])
@@ -104,7 +110,7 @@ def report_files(stores: list[Path], output: Path, forms: list[str], quiet: bool
 def report(
     stores: Annotated[list[Path], typer.Argument(help="One store, or several of one experiment and machine.")],
     output: Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the first store unless named.")] = None,
-    form: Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png.")] = "html,md,json",
+    form: Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png,record.")] = "html,md,json",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write only; print nothing.")] = False,
 ):
     """Rebuild the report from a store.
@@ -168,6 +174,23 @@ def mem(
 
 
 @app.command()
+def overhead(pairs: Annotated[int, typer.Option(help="How many pairs of runs; each takes about three seconds.")] = 20):
+    """Measure what the lab costs the program it measures: the same command under the lab and bare.
+
+    \b
+    ashlar overhead --pairs 30
+    """
+    from ashlar_lab.measure.overhead import measure as measure_overhead
+    from ashlar_lab.report import units
+
+    if pairs < 2:
+        raise BadInput(f"--pairs {pairs} gives no interval; 10 or more do")
+    found = measure_overhead(pairs, on_pair=lambda done: print(f"\rpair {done} of {pairs}", end="", file=sys.stderr) if sys.stderr.isatty() else None)
+    print(f"\nmeasured / bare over {pairs} pairs: CPU time {units.interval(found.cpu)}, wall time {units.interval(found.wall)}\n"
+          f"the launcher itself used {100 * found.launcher_share:.2g} % of one core")
+
+
+@app.command()
 def variants():
     """List the built-in variants, their settings, and whether they are installed."""
     from ashlar_lab import variants as known
@@ -189,7 +212,7 @@ def extended(experiment, blocks: int | None, precision: float | None, budget: fl
     from ashlar_lab.experiment.check import checked
 
     stop = experiment.stop
-    stop = dataclasses.replace(stop, blocks_min=blocks or stop.blocks_min, blocks_max=blocks or stop.blocks_max,
+    stop = dataclasses.replace(stop, blocks_min=stop.blocks_min if blocks is None else blocks, blocks_max=stop.blocks_max if blocks is None else blocks,
                                precision=stop.precision if precision is None else precision, budget_s=budget if budget is not None else stop.budget_s)
     return checked(dataclasses.replace(experiment, stop=stop), "--resume")
 
@@ -204,6 +227,10 @@ def _forms(text: str) -> list[str]:
     return forms
 
 
+def _names(text: str | None) -> list[str] | None:
+    return [name.strip() for name in text.split(",") if name.strip()] if text else None
+
+
 def _file_name(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-.") or "experiment"
 
@@ -211,6 +238,7 @@ def _file_name(name: str) -> str:
 def main() -> None:
     """Run the command line; BadInput becomes one line and exit status 2."""
     try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end keeps what was measured, as Ctrl-C does
         app()
     except BadInput as error:
         print(f"ashlar: {error}", file=sys.stderr)

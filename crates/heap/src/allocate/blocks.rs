@@ -149,14 +149,21 @@ impl Blocks {
     pub(crate) fn verify(&self, region: &Region) -> Result<(), String> {
         let stock = self.lock();
         let mut in_use = 0;
+        let mut run = 0;
         for block in 0..region.committed_blocks() {
             let empty = is_empty(region, block);
             in_use += usize::from(!empty);
             if block >= stock.used_limit && !empty {
                 return Err(format!("invariant 8: block {block} is beyond the limit"));
             }
-            if block < stock.floors[1] && empty {
-                return Err(format!("invariant 9: block {block} is empty"));
+            run = if empty { run + 1 } else { 0 };
+            for length in 1..=run.min(FLOORS) {
+                let first = block + 1 - length;
+                if block < stock.used_limit && first < stock.floors[length] {
+                    return Err(format!(
+                        "invariant 9: blocks {first} to {block} are empty, below the floor"
+                    ));
+                }
             }
         }
         if in_use != stock.in_use {

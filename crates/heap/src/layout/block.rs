@@ -41,6 +41,9 @@ pub struct Block {
     untouched: AtomicU32,
     /// Spans: blocks in the span.
     span_blocks: AtomicU32,
+    /// Spans: pages that were asked for; the rest of the last block is address
+    /// space that nobody touches.
+    span_pages: AtomicU32,
     /// Minor and full collections an empty block has seen.
     idle_collections: AtomicU16,
     flags: AtomicU8,
@@ -111,6 +114,14 @@ impl Block {
         self.span_blocks.store(blocks as u32, Relaxed);
     }
 
+    pub(crate) fn span_pages(&self) -> usize {
+        self.span_pages.load(Relaxed) as usize
+    }
+
+    pub(crate) fn set_span_pages(&self, pages: usize) {
+        self.span_pages.store(pages as u32, Relaxed);
+    }
+
     pub(crate) fn idle_collections(&self) -> u16 {
         self.idle_collections.load(Relaxed)
     }
@@ -140,6 +151,7 @@ impl Block {
         self.set_used(0);
         self.set_untouched(0);
         self.set_span_blocks(0);
+        self.set_span_pages(0);
         self.set_idle_collections(0);
         self.flags.store(self.flags.load(Relaxed) & DIRTY, Relaxed);
     }

@@ -29,6 +29,8 @@ impl CellState {
     pub(crate) const OLD: u8 = 1 << 2;
     /// Survived one collection.
     pub(crate) const AGED: u8 = 1 << 3;
+    /// Survived two.
+    pub(crate) const AGED_TWICE: u8 = 1 << 7;
     /// The program writes to it without telling: traced anew in every
     /// collection.
     pub(crate) const UNPROTECTED: u8 = 1 << 4;
@@ -71,6 +73,23 @@ impl CellState {
     #[inline(always)]
     pub fn is_remembered(self) -> bool {
         self.0 & Self::REMEMBERED != 0
+    }
+
+    /// The state of a young cell that has survived one more collection.
+    #[inline(always)]
+    pub(crate) fn aged_once_more(self) -> Self {
+        self.with(if self.is_aged() {
+            Self::AGED_TWICE
+        } else {
+            Self::AGED
+        })
+    }
+
+    /// Whether being found once more makes it old. Unprotected cells grow old
+    /// only with what refers to them: old, they would be traced every time.
+    #[inline(always)]
+    pub(crate) fn grows_old(self) -> bool {
+        self.0 & (Self::AGED_TWICE | Self::UNPROTECTED) == Self::AGED_TWICE
     }
 
     /// Whether it must not move.

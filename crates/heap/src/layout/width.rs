@@ -57,7 +57,8 @@ impl WidthIndex {
         if size_bytes > WIDTH_MAX_BYTES {
             return None;
         }
-        Some(Self(SIZE_TO_WIDTH[(size_bytes + 7) / 8]))
+        // Cheaper than `div_ceil`, which must not overflow.
+        Some(Self(SIZE_TO_WIDTH[(size_bytes + 7) >> 3]))
     }
 
     /// The `index`-th width.

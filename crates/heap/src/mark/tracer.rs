@@ -54,8 +54,7 @@ impl<'heap> Tracer<'heap> {
             }
             return;
         }
-        let ages = state.0 & (CellState::AGED | CellState::UNPROTECTED) == CellState::AGED;
-        if self.parent_is_old || ages || state.is_old() {
+        if self.parent_is_old || state.grows_old() || state.is_old() {
             return self.promote(cell, state);
         }
         self.states.set(cell, state.with(CellState::MARKED));

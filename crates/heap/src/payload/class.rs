@@ -61,7 +61,8 @@ impl ClassIndex {
         if size_bytes > CLASS_MAX_BYTES {
             return None;
         }
-        Some(Self(SIZE_TO_CLASS[(size_bytes + 15) / 16]))
+        // Cheaper than `div_ceil`, which must not overflow.
+        Some(Self(SIZE_TO_CLASS[(size_bytes + 15) >> 4]))
     }
 
     /// The `index`-th class.

@@ -8,7 +8,7 @@ use crate::layout::block::{BlockIndex, DIRTY};
 use crate::layout::kind::Kind;
 use crate::layout::region::Region;
 use crate::layout::BLOCK_BYTES;
-use crate::os;
+use crate::os::{self, PAGE_BYTES};
 
 /// A span of at least this many blocks (4 MiB) goes back to the system as soon
 /// as it is freed. Below that the pages are worth more kept: fetching them
@@ -36,8 +36,7 @@ impl Payloads {
     ) -> Result<NonNull<u8>, OutOfMemory> {
         let count = blocks_for(size)?;
         let first = blocks.take_span(region, count).ok_or(OutOfMemory)?;
-        self.charge(count * BLOCK_BYTES);
-        self.mark_span(region, first, count, true);
+        self.begin_span(region, first, count, size);
         NonNull::new(region.pointer(region.address_of(first))).ok_or(OutOfMemory)
     }
 
@@ -50,7 +49,6 @@ impl Payloads {
     ) -> Result<NonNull<u8>, OutOfMemory> {
         let count = blocks_for(size)?;
         let first = blocks.take_span(region, count).ok_or(OutOfMemory)?;
-        self.charge(count * BLOCK_BYTES);
         for index in 0..count {
             let block = first.after(index);
             if region.block(block).has(DIRTY) {
@@ -62,7 +60,7 @@ impl Payloads {
                 }
             }
         }
-        self.mark_span(region, first, count, true);
+        self.begin_span(region, first, count, size);
         NonNull::new(region.pointer(region.address_of(first))).ok_or(OutOfMemory)
     }
 
@@ -73,8 +71,7 @@ impl Payloads {
             return super::not_a_payload(address);
         };
         let count = region.block(first).span_blocks();
-        self.credit(count * BLOCK_BYTES);
-        self.credit_fresh(count * BLOCK_BYTES);
+        self.set_span_size(region, first, 0);
         give_blocks(region, blocks, first, count);
     }
 
@@ -90,18 +87,16 @@ impl Payloads {
         };
         let old = region.block(first).span_blocks();
         let new = blocks_for(size)?;
-        if new <= old {
-            self.credit((old - new) * BLOCK_BYTES);
-            self.credit_fresh((old - new) * BLOCK_BYTES);
-            region.block(first).set_span_blocks(new);
-            if new < old {
-                give_blocks(region, blocks, first.after(new), old - new);
-            }
-        } else if blocks.extend_span(region, first.after(old), new - old) {
-            self.charge((new - old) * BLOCK_BYTES);
-            self.mark_span(region, first, new, false);
-        } else {
-            return self.move_span(region, blocks, first, old, new);
+        if new > old && !blocks.extend_span(region, first.after(old), new - old) {
+            return self.move_span(region, blocks, first, size);
+        }
+        for index in old..new {
+            region.block(first.after(index)).add(DIRTY);
+        }
+        region.block(first).set_span_blocks(new);
+        self.set_span_size(region, first, size);
+        if new < old {
+            give_blocks(region, blocks, first.after(new), old - new);
         }
         NonNull::new(region.pointer(address)).ok_or(OutOfMemory)
     }
@@ -111,11 +106,10 @@ impl Payloads {
         region: &Region,
         blocks: &Blocks,
         from: BlockIndex,
-        old: usize,
-        new: usize,
+        size: usize,
     ) -> Result<NonNull<u8>, OutOfMemory> {
+        let (old, new) = (region.block(from).span_blocks(), blocks_for(size)?);
         let to = blocks.take_span(region, new).ok_or(OutOfMemory)?;
-        self.charge(new * BLOCK_BYTES);
         let source = region.pointer(region.address_of(from));
         let target = region.pointer(region.address_of(to));
         // SAFETY: the target span is ours and unused, the source is the
@@ -130,20 +124,32 @@ impl Payloads {
             // SAFETY: as above.
             unsafe { std::ptr::copy_nonoverlapping(source, target, old * BLOCK_BYTES) };
         }
-        self.mark_span(region, to, new, true);
+        self.begin_span(region, to, new, size);
         self.free_span(region, blocks, region.address_of(from));
         NonNull::new(target).ok_or(OutOfMemory)
     }
 
     /// Writes down that `count` blocks from `first` on are one span. Its first
     /// block says so last, so that no other thread sees half a span.
-    fn mark_span(&self, region: &Region, first: BlockIndex, count: usize, fresh: bool) {
+    fn begin_span(&self, region: &Region, first: BlockIndex, count: usize, size: usize) {
         for index in 0..count {
             region.block(first.after(index)).add(DIRTY);
         }
         region.block(first).set_span_blocks(count);
-        if fresh {
-            region.set_kind(first, Kind::Span);
+        self.set_span_size(region, first, size);
+        region.set_kind(first, Kind::Span);
+    }
+
+    /// Counts a span by the pages that were asked for.
+    fn set_span_size(&self, region: &Region, first: BlockIndex, size: usize) {
+        let block = region.block(first);
+        let (old, new) = (block.span_pages(), size.div_ceil(PAGE_BYTES));
+        block.set_span_pages(new);
+        if new >= old {
+            self.charge((new - old) * PAGE_BYTES);
+        } else {
+            self.credit((old - new) * PAGE_BYTES);
+            self.credit_fresh((old - new) * PAGE_BYTES);
         }
     }
 }

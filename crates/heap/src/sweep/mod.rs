@@ -46,7 +46,7 @@ impl<V: Vm> Heap<'_, V> {
                 if !state.is_old() {
                     has_young = true;
                     let aged = state
-                        .with(CellState::AGED)
+                        .aged_once_more()
                         .without(CellState::MARKED | CellState::PINNED);
                     self.region().set_state(cell, aged);
                 }

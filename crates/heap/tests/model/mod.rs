@@ -406,11 +406,14 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
 
     fn collect(&mut self, request: Request) {
         let old = self.old_objects();
+        let (known, full) = (!self.heap.is_sweeping(), self.heap.next_is_full());
         let scope = self.heap.collect(request);
         self.collections += 1;
         if let Some(asked) = request.scope {
             // After an overflow of the remembered set only a full one is right.
             assert!(scope == asked || (self.may_overflow && scope == Scope::Full));
+        } else if known && !self.may_overflow {
+            assert_eq!(full, scope == Scope::Full, "pacing foretells the scope");
         }
         self.may_overflow = self.heap.stress().mark_stack_cells_max != 0;
         let mut survivors = self.reachable_from_roots();

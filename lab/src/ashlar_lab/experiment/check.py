@@ -7,7 +7,8 @@ import re
 from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
 
-TIME_METRICS = ("cpu_s", "wall_s", "user_s")
+TIME_METRICS = ("cpu_s", "wall_s", "user_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms")
+HEADLINES = ("contrasts", "side-by-side")
 SPACE_METRICS = ("peak_mib", "mean_mib", "final_mib", "peak_rss_mib", "cgroup_peak_mib")
 _NAME = re.compile(r"[^\s/,:=][^/,:=\n]{0,59}")
 
@@ -38,6 +39,16 @@ def checked(experiment: Experiment, source: str) -> Experiment:
         raise BadInput(f"{source}: time = {experiment.time_metric!r}; give one of {', '.join(TIME_METRICS)}")
     if experiment.space_metric not in SPACE_METRICS:
         raise BadInput(f"{source}: space = {experiment.space_metric!r}; give one of {', '.join(SPACE_METRICS)}")
+    for contrast in experiment.contrasts:
+        for name in (contrast.variant, contrast.against):
+            if name not in {v.name for v in experiment.variants}:
+                raise BadInput(f"{source}: the contrast {contrast.name!r} has {name!r}, which is no variant; "
+                               f"choose among {', '.join(v.name for v in experiment.variants)}")
+    for name in experiment.headline:
+        if name not in HEADLINES:
+            raise BadInput(f"{source}: headline has {name!r}; give some of {', '.join(HEADLINES)}")
+    if experiment.time_metric.endswith("_ms") and not all(p.server for p in experiment.programs):
+        raise BadInput(f"{source}: time = {experiment.time_metric!r} is a latency; only servers have one")
     for pattern in (p for program in experiment.programs for p in program.ignore_lines):
         try:
             re.compile(pattern)
@@ -61,7 +72,7 @@ def _check_numbers(experiment: Experiment, source: str) -> None:
         if program.timeout_s <= 0:
             raise BadInput(f"{source}: {program.name}: timeout_s = {program.timeout_s}; give a positive number of seconds")
         server = program.server
-        if server and not (0 < server.port < 65536 and server.rate_per_s > 0 and server.duration_s > 0 and server.connections > 0):
-            raise BadInput(f"{source}: {program.name}: the server needs a port, rate_per_s, duration_s and connections above zero")
+        if server and not (0 <= server.port < 65536 and server.rate_per_s > 0 and server.duration_s > 0 and server.connections > 0):
+            raise BadInput(f"{source}: {program.name}: the server needs a port (0 for any free one), rate_per_s, duration_s and connections above zero")
         if server and not all(p.startswith("/") for p in server.paths):
             raise BadInput(f"{source}: {program.name}: server paths are {list(server.paths)}; each must start with '/'")

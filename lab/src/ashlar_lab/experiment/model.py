@@ -42,6 +42,7 @@ class Program:
     compare_output: bool = True
     ignore_lines: tuple[str, ...] = ()
     server: Server | None = None
+    goals: dict[str, float] = field(default_factory=dict)  # contrast name → the most it may be
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,17 @@ class Variant:
     def middle_value(self) -> str | None:
         """The knob value that stands for this variant when one is enough."""
         return self.values[len(self.values) // 2] if self.values else None
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A question with a name: one metric of one variant against another, as a ratio or as a difference."""
+
+    name: str
+    metric: str
+    variant: str
+    against: str
+    difference: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,7 +116,10 @@ class Experiment:
     space_metric: str = "peak_mib"
     sample_hz: float = 50.0
     check: bool = True
+    twin: bool = True
     figures: tuple[str, ...] = ()
+    contrasts: tuple[Contrast, ...] = ()
+    headline: tuple[str, ...] = ()
 
     def program(self, name: str) -> Program:
         return next(p for p in self.programs if p.name == name)
@@ -124,8 +139,9 @@ class Experiment:
             for variant in self.variants
             for value in variant.values or (None,)
         ]
-        twins = [Arm(p.name, self.baseline, self.variant(self.baseline).middle_value(), TWIN) for p in self.programs]
-        return arms + twins
+        if self.twin:
+            arms += [Arm(p.name, self.baseline, self.variant(self.baseline).middle_value(), TWIN) for p in self.programs]
+        return arms
 
     def order(self, block: int) -> list[Arm]:
         """The arms of one block in the order they run: a pure function of seed and block."""
@@ -140,8 +156,10 @@ class Experiment:
         """A hash of what is measured and how; two stores with the same identity hold the same experiment.
         When to stop is not part of it, so a run can be extended."""
         described = json.loads(self.to_json())
-        for free in ("stop", "seed", "title", "note", "figures"):
+        for free in ("stop", "seed", "title", "note", "figures", "contrasts", "headline"):
             described.pop(free)
+        for program in described["programs"]:
+            program.pop("goals")
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
 
     @staticmethod
@@ -154,8 +172,9 @@ class Experiment:
         )
         variants = tuple(Variant(**{**v, **_tuples(v, "command", "prefix", "values")}) for v in raw.pop("variants"))
         stop = Stop(**raw.pop("stop"))
-        figures = tuple(raw.pop("figures"))
-        return Experiment(programs=programs, variants=variants, stop=stop, figures=figures, **raw)
+        contrasts = tuple(Contrast(**c) for c in raw.pop("contrasts", ()))
+        free = {name: tuple(raw.pop(name, ())) for name in ("figures", "headline")}
+        return Experiment(programs=programs, variants=variants, stop=stop, contrasts=contrasts, **free, **raw)
 
 
 def _tuples(raw: dict, *names: str) -> dict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import tomllib
@@ -10,14 +11,15 @@ from pathlib import Path
 from ashlar_lab import variants
 from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.check import checked
-from ashlar_lab.experiment.model import Experiment, Program, Server, Stop, Variant
+from ashlar_lab.experiment.model import Contrast, Experiment, Program, Server, Stop, Variant
 
-_TOP = {"experiment", "program", "variant", "knob"}
+_TOP = {"experiment", "program", "variant", "knob", "contrast"}
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def load(path: str, **overrides) -> Experiment:
-    """Read `path`. `overrides` (blocks, seed, budget_s, precision) replace what the file says."""
+    """Read `path`. `overrides` (blocks, seed, budget_s, precision) replace what the file says; `programs` and
+    `variants`, lists of names, choose among what it describes."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -33,12 +35,13 @@ def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:
     """Turn parsed TOML into an experiment; relative directories are relative to `directory`."""
     _only(raw, _TOP, source)
     head = _Table(raw.get("experiment", {}), f"{source}: [experiment]")
-    programs = tuple(_program(p, directory, source, n) for n, p in enumerate(_tables(raw, "program", source)))
+    programs = tuple(_program(p, directory, source, n) for n, p in enumerate(_chosen(raw, "program", source, overrides.get("programs"))))
     shared_knob = _Table(raw["knob"], f"{source}: [knob]") if "knob" in raw else None
     knob = (shared_knob.text("name"), _values(shared_knob)) if shared_knob else None
     if shared_knob:
         shared_knob.finished()
-    contenders = tuple(_variant(v, knob, source, n) for n, v in enumerate(_tables(raw, "variant", source)))
+    contenders = tuple(_variant(v, knob, source, n) for n, v in enumerate(_chosen(raw, "variant", source, overrides.get("variants"))))
+    contrasts = tuple(_contrast(c, source, n) for n, c in enumerate(raw.get("contrast", ())))
     stop = _stop(head, overrides)
     name = head.text("name", Path(source).stem)
     experiment = Experiment(
@@ -54,20 +57,53 @@ def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:
         space_metric=head.text("space", "peak_mib"),
         sample_hz=head.number("sample_hz", 50.0),
         check=head.flag("check", True),
+        twin=head.flag("twin", True),
         figures=head.texts("figures", ()),
+        contrasts=contrasts,
+        headline=head.texts("headline", ()),
     )
     head.finished()
-    return checked(experiment, source)
+    _check_goals(experiment, source)
+    left_out = {v.get("name") for v in _tables(raw, "variant", source)} - {v.name for v in contenders}
+    return checked(_without(experiment, left_out), source)
+
+
+def _check_goals(experiment: Experiment, source: str) -> None:
+    """Before contrasts are left out, so that a goal of one of those is no mistake."""
+    asked = [c.name for c in experiment.contrasts]
+    for program in experiment.programs:
+        for name in program.goals:
+            if name not in asked:
+                raise BadInput(f"{source}: {program.name} has a goal for {name!r}, which is no contrast; "
+                               f"{'choose among ' + ', '.join(asked) if asked else 'add a [[contrast]] of that name'}")
+
+
+def _without(experiment: Experiment, left_out: set) -> Experiment:
+    """Contrasts with a variant that was not chosen are not asked."""
+    asked = tuple(c for c in experiment.contrasts if not {c.variant, c.against} & left_out)
+    return dataclasses.replace(experiment, contrasts=asked)
+
+
+def _chosen(raw: dict, kind: str, source: str, names: list[str] | None) -> list[dict]:
+    """The tables of one kind that are measured: those named, else all but those with `chosen = false`."""
+    tables = [{k: v for k, v in table.items() if k != "chosen"} for table in _tables(raw, kind, source)
+              if names is not None or table.get("chosen", True)]
+    if names is None:
+        return tables
+    known = [table.get("name") for table in tables]
+    for name in names:
+        if name not in known:
+            raise BadInput(f"{source}: there is no {kind} {name!r}; it has {', '.join(map(str, known))}")
+    return [table for table in tables if table.get("name") in names]
 
 
 def _stop(head: "_Table", overrides: dict) -> Stop:
     """`blocks` is short for blocks_min and blocks_max being equal."""
     exact = head.number("blocks", None)
-    least, most = head.number("blocks_min", exact or 10), head.number("blocks_max", exact or 30)
-    blocks = overrides.get("blocks")
+    least, most = head.number("blocks_min", 10 if exact is None else exact), head.number("blocks_max", 30 if exact is None else exact)
     return Stop(
-        blocks_min=int(blocks or least),
-        blocks_max=int(blocks or most),
+        blocks_min=int(_given(overrides, "blocks", least)),
+        blocks_max=int(_given(overrides, "blocks", most)),
         precision=_given(overrides, "precision", head.number("precision", 0.02)),
         budget_s=_given(overrides, "budget_s", head.number("budget_s", None)),
     )
@@ -89,10 +125,24 @@ def _program(raw: dict, directory: Path, source: str, number: int) -> Program:
         compare_output=table.choice("output", ("same", "ignore"), "same") == "same",
         ignore_lines=table.texts("ignore_lines", ()),
         server=_server(raw["server"], table.where) if "server" in raw else None,
+        goals=table.number_map("goals"),
     )
     table.drop("server")
     table.finished()
     return program
+
+
+def _contrast(raw: dict, source: str, number: int) -> Contrast:
+    table = _Table(raw, f"{source}: [[contrast]] {raw.get('name', number + 1)}")
+    contrast = Contrast(
+        name=table.text("name"),
+        metric=table.text("metric"),
+        variant=table.text("variant"),
+        against=table.text("against"),
+        difference=table.choice("kind", ("ratio", "difference"), "ratio") == "difference",
+    )
+    table.finished()
+    return contrast
 
 
 def _server(raw: dict, where: str) -> Server:
@@ -216,6 +266,12 @@ class _Table:
         if not all(isinstance(v, (str, int, float)) for v in value.values()):
             raise BadInput(f"{self.where}: {key} = {value!r}; every value must be a string or a number")
         return {k: str(v) for k, v in value.items()}
+
+    def number_map(self, key: str) -> dict[str, float]:
+        value = self._take(key, {}, (dict,), "a table of numbers")
+        if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in value.values()):
+            raise BadInput(f"{self.where}: {key} = {value!r}; every value must be a number")
+        return {k: float(v) for k, v in value.items()}
 
     def drop(self, *keys: str) -> None:
         self.asked.update(keys)

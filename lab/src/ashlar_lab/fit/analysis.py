@@ -12,6 +12,7 @@ from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit import ratios
 from ashlar_lab.fit import curves as curve_fits
 from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.contrasts import Answer, answers
 from ashlar_lab.fit.lowerbound import LowerBound, lower_bounds
 from ashlar_lab.store.run import OK, Run
 
@@ -32,6 +33,7 @@ class Analysis:
     lower_bounds: tuple[LowerBound, ...]
     curves: tuple[curve_fits.Curve, ...]
     comparisons: tuple[curve_fits.Comparison, ...]
+    answers: tuple[Answer, ...] = ()
 
     def to_dict(self) -> dict:
         return _plain(dataclasses.asdict(self))
@@ -66,6 +68,7 @@ def analyse(experiment: Experiment, runs: Sequence[Run]) -> Analysis:
         lower_bounds=tuple(lower_bounds(experiment, cells, experiment.seed)),
         curves=tuple(curves),
         comparisons=tuple(comparisons),
+        answers=tuple(answers(experiment, cells)),
     )
 
 

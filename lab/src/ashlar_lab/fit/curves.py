@@ -11,7 +11,7 @@ import numpy as np
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit import envelope, gate, hyperbola
 from ashlar_lab.fit.cells import Cells
-from ashlar_lab.fit.sweep import Sweep, resampled, sweep_of
+from ashlar_lab.fit.sweep import REPLICATES, Sweep, resampled, sweep_of
 from ashlar_lab.fit.trimmed import Estimate
 
 GRID = 41
@@ -36,8 +36,10 @@ class Curve:
     program: str
     variant: str
     form: str
+    rejected: bool
     reason: str
     p_value: float | None
+    worst_misfit: float | None
     points: tuple[Point, ...]
     a: Estimate | None
     b: Estimate | None
@@ -93,12 +95,12 @@ def interval_of(replicates: np.ndarray, n: int) -> Estimate:
     return Estimate(float(replicates[0]), float(low), float(high), n)
 
 
-def curves_of(experiment: Experiment, cells: Cells, program: str) -> tuple[list[Curve], list[Comparison]]:
+def curves_of(experiment: Experiment, cells: Cells, program: str, replicates: int = REPLICATES) -> tuple[list[Curve], list[Comparison]]:
     """All curves of one program and every comparison with the baseline."""
     sweep = sweep_of(experiment, cells, program)
     if sweep is None:
         return [], []
-    points = resampled(sweep, experiment.seed)
+    points = resampled(sweep, experiment.seed, replicates)
     curves = {name: _curve(sweep, name, points[name]) for name in sweep.values}
     baseline = curves.get(experiment.baseline)
     comparisons = [compare(c, baseline, len(sweep.blocks)) for c in curves.values() if baseline is not None and c is not baseline]
@@ -110,24 +112,27 @@ def _curve(sweep: Sweep, name: str, points) -> Curve:
     effect = sweep.block_effect()
     space_error, time_error, _ = gate.errors_of_means(sweep.space[name], sweep.time[name], effect)
     noise = (space_error, time_error) if time_error > 0 else (0.0, 1.0)
-    reason, p_value, chosen, form = "", None, None, ENVELOPE
+    reason, rejected, p_value, misfit, chosen, form = "", False, None, None, None, ENVELOPE
     if len(sweep.values[name]) >= 3:
         model = hyperbola.fit(points.space, points.time, *noise)
         verdict = gate.judge(sweep.space[name], sweep.time[name], effect, model)
-        reason, p_value = verdict.reason, verdict.p_value
+        reason, rejected, p_value, misfit = verdict.reason, verdict.rejected, verdict.p_value, verdict.worst_misfit
         if verdict.passed:
             chosen, form = model, MODEL
     else:
         reason = "two knob values make a line, not a model; use 7 or more"
+    used = np.ones(len(sweep.values[name]), dtype=bool)
     if chosen is None:
-        chosen = envelope.envelope(points.space, points.time)
-    grid = np.geomspace(points.space[0].min(), points.space[0].max(), GRID)
+        used = envelope.sensible(points.space[0], points.time[0], max(0.03, 3 * time_error))
+        chosen = envelope.envelope(points.space[:, used], points.time[:, used])
+    space = points.space[0][used]
+    grid = np.geomspace(space.min(), space.max(), GRID)
     times = chosen.time(grid)
     low, high = np.percentile(times[1:], [2.5, 97.5], axis=0) if n > 1 else (times[0], times[0])
     parameters = {k: interval_of(getattr(chosen, k), n) if form == MODEL else None for k in "abc"}
     own = tuple(Point(value, interval_of(points.space[:, i], n), interval_of(points.time[:, i], n))
                 for i, value in enumerate(sweep.values[name]))
-    return Curve(sweep.program, name, form, reason, p_value, own, **parameters, grid_space=tuple(grid), grid_time=tuple(times[0]),
+    return Curve(sweep.program, name, form, rejected, reason, p_value, misfit, own, **parameters, grid_space=tuple(grid), grid_time=tuple(times[0]),
                  grid_low=tuple(low), grid_high=tuple(np.where(np.isfinite(high), high, times[0])), replicates=chosen)
 
 

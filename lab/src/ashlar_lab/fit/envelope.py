@@ -1,7 +1,8 @@
 """The monotone envelope: what is said of a curve when no model holds.
 
-More space never has to cost more time, because the smaller setting stays available. So times, ordered by space,
-are pooled into the nearest falling sequence (isotonic regression) and joined by straight lines in the logarithms.
+More space never has to cost more time, because the smaller setting stays available. So settings that are clearly
+dominated are left out, and the other times, ordered by space, are pooled into the nearest falling sequence (isotonic
+regression), which evens out noise, and joined by straight lines in the logarithms.
 """
 
 from __future__ import annotations
@@ -38,6 +39,14 @@ def envelope(space: np.ndarray, time: np.ndarray) -> Envelope:
     s = np.log(np.take_along_axis(space, order, axis=1))
     t = np.log(np.take_along_axis(time, order, axis=1))
     return Envelope(s, np.array([falling(row) for row in t]))
+
+
+def sensible(space: np.ndarray, time: np.ndarray, tolerance: float) -> np.ndarray:
+    """Which of the points (one-dimensional) somebody might choose: not those that another beats by more than
+    `tolerance` in time without needing more than one per cent more space."""
+    faster = time[None, :] < time[:, None] * (1 - tolerance)
+    no_larger = space[None, :] <= space[:, None] * 1.01
+    return ~(faster & no_larger).any(axis=1)
 
 
 def falling(values: np.ndarray) -> np.ndarray:

@@ -61,8 +61,8 @@ def metrics_of(experiment: Experiment, runs: Sequence[Run]) -> list[str]:
     """The metrics worth a column: the measured ones in a fixed order, then the programs' own figures."""
     present = {m for r in runs if r.block >= 0 for m in r.metrics}
     told = sorted({m for r in runs for m in r.told})
-    fixed = [experiment.time_metric, "wall_s", "cpu_s", "user_s", "sys_s", "requests_per_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms",
-             "p100_ms", experiment.space_metric, "peak_mib", "peak_rss_mib", "mean_mib", "final_mib", "cgroup_peak_mib",
+    served = ["requests_per_s", "failed_requests"] if any(r.metrics.get("failed_requests") for r in runs) else ["requests_per_s"]
+    fixed = [*served, "p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms", experiment.time_metric, "wall_s", "cpu_s", "user_s", "sys_s", experiment.space_metric, "peak_mib", "peak_rss_mib", "mean_mib", "final_mib", "cgroup_peak_mib",
              "minor_faults", "major_faults", "instructions", "cycles", "cache_misses", "branch_misses", "dtlb_misses",
              "involuntary_switches"]
     ordered = [m for m in dict.fromkeys(fixed) if m in present and m not in told]

@@ -30,14 +30,14 @@ def read_figures(path: Path) -> tuple[dict[str, float], list[str]]:
         try:
             told = json.loads(line)
         except json.JSONDecodeError:
-            complaints.append(f"line {number} of the program's figures is not JSON: {line[:60]!r}")
+            complaints.append(f"line {number} of the program's figures is not JSON: {line[:60]!r}; it is left out")
             continue
         if not isinstance(told, dict):
-            complaints.append(f"line {number} of the program's figures is not a JSON object: {line[:60]!r}")
+            complaints.append(f"line {number} of the program's figures is not a JSON object: {line[:60]!r}; it is left out")
             continue
         for name, value in told.items():
             if not _NAME.fullmatch(name) or isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-                complaints.append(f"figure {name!r}: {value!r} is not a number with a lower_case name")
+                complaints.append(f"figure {name!r}: {value!r} is not a number with a lower_case name; it is left out")
             else:
                 figures[name] = float(value)
     return figures, complaints

@@ -34,7 +34,7 @@ static struct {
     const char *result, *output, *errors, *directory, *cgroup, *library, *preload;
     long period_us, duty_permille, timeout_ms, grace_ms, memory_limit_kb;
     int trace, snapshots, counters, foreground;
-} option = {.period_us = 50000, .duty_permille = 10, .grace_ms = 500};
+} option = {.period_us = 50000, .duty_permille = 5, .grace_ms = 500};
 
 static FILE *result;
 static pid_t child;
@@ -233,8 +233,9 @@ static int64_t next_sample_ns, next_pss_ns, next_library_ns;
 static int processes_max;
 static long snapshot_rss_kb;
 
-/* The cost of sampling stays under the duty cycle: a slow walk is repeated
- * less often, never more often than asked. */
+/* Each kind of sampling (RSS by statm, PSS by smaps_rollup) keeps its cost under
+ * the duty cycle, half a per cent of a core unless told otherwise: a slow walk is
+ * repeated less often, never more often than asked. */
 static int64_t pause_after(int64_t cost_ns, int64_t period_ns)
 {
     int64_t paid = option.duty_permille > 0 ? cost_ns * 1000 / option.duty_permille : INT64_MAX / 4;

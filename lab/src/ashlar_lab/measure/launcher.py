@@ -1,53 +1,12 @@
-"""Find or build the native launcher, start it, and read what it wrote."""
+"""Start the native launcher and read what it wrote."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput
-
-SOURCE = Path(__file__).with_name("launcher.c")
-
-
-def cache_directory() -> Path:
-    """Where built things live: ASHLAR_CACHE, else the user's cache."""
-    chosen = os.environ.get("ASHLAR_CACHE")
-    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ashlar"
-
-
-def launcher_path() -> Path:
-    """The compiled launcher, built on first use and kept under the hash of its source."""
-    source = SOURCE.read_bytes()
-    path = cache_directory() / "lab" / f"launcher-{hashlib.sha256(source).hexdigest()[:16]}"
-    if not path.exists():
-        _build(path)
-    return path
-
-
-def _build(path: Path) -> None:
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if not compiler:
-        raise BadInput("no C compiler found for the launcher; apt-get install gcc libc6-dev, or set CC")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-            built = Path(scratch) / "launcher"
-            # A static image has the lowest memory floor; where no static libc is installed a dynamic one does.
-            for extra in (["-static"], []):
-                tried = subprocess.run([*compiler.split(), "-O2", *extra, "-o", str(built), str(SOURCE)], capture_output=True, text=True)
-                if tried.returncode == 0:
-                    built.replace(path)
-                    return
-    except OSError as error:
-        raise BadInput(f"cannot build the launcher in {path.parent}: {error}; set ASHLAR_CACHE to a writable folder") from None
-    raise BadInput(f"the launcher does not compile with {compiler}: {(tried.stderr.strip().splitlines() or ['no message'])[-1]}")
-
+from ashlar_lab.measure import native
 
 @dataclass
 class Observed:
@@ -107,7 +66,7 @@ def read_observed(path: Path) -> Observed:
 
 def start(command: tuple[str, ...], *, result: Path, environment: dict[str, str], output: Path | None = None,
           errors: Path | None = None, directory: str | None = None, preload: str | None = None, library: str | None = None,
-          cgroup: str | None = None, period_us: int = 50000, duty_permille: int = 10, timeout_s: float = 0, grace_s: float = 0.5,
+          cgroup: str | None = None, period_us: int = 50000, duty_permille: int = 5, timeout_s: float = 0, grace_s: float = 0.5,
           trace: bool = False, counters: bool = True, foreground: bool = False) -> subprocess.Popen:
     """Start the launcher around `command`; the caller waits for it and reads `result`."""
     options: list[str] = ["--result", str(result), "--period-us", str(period_us), "--duty-permille", str(duty_permille),
@@ -119,5 +78,5 @@ def start(command: tuple[str, ...], *, result: Path, environment: dict[str, str]
     options += ["--trace"] if trace else []
     options += ["--counters"] if counters else []
     options += ["--foreground"] if foreground else []
-    return subprocess.Popen([str(launcher_path()), *options, "--", *command], env=environment,
+    return subprocess.Popen([str(native.program("launcher")), *options, "--", *command], env=environment,
                             stdin=None if foreground else subprocess.DEVNULL, start_new_session=not foreground)

@@ -25,7 +25,8 @@ _TAIL_BYTES = 2000
 def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expected: str | None) -> Run:
     """Run `arm` once. `expected` is the checksum its output must have, if that is known."""
     program, variant = experiment.program(arm.program), experiment.variant(arm.variant)
-    start = variants.start_of(experiment, program, variant, arm.value)
+    port = serve.choose_port(program.server) if program.server else None
+    start = variants.start_of(experiment, program, variant, arm.value, port)
     padding = random.Random(f"{experiment.seed}:{block}:{position}:padding").randrange(_PADDING_MAX)
     traced = arm.role == CHECK and not program.server
     group = cgroup.MemoryGroup()
@@ -41,7 +42,7 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
             grace_s=program.server.stop_timeout_s if program.server else 0.5,
         )
         try:
-            served = serve.drive(process, program.server, folder) if program.server else None
+            served = serve.drive(process, program.server, port, folder) if program.server else None
             process.wait()
         except BaseException:
             stop(process)
@@ -56,13 +57,17 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         if seen.numbers.get("exit") == launcher_failed and "ashlar-launcher:" in _tail(folder / "errors"):
             raise BadInput(f"cannot run {arm.label()}: {_tail(folder / 'errors')}")
         told, complaints = figures.read_figures(folder / "figures")
-        checksum = None if program.server or not program.compare_output else output_checksum(folder / "output", program.ignore_lines)
+        checksum = served.checksum if served else output_checksum(folder / "output", program.ignore_lines)
+        if not program.compare_output:
+            checksum = None
         errors_tail = _tail(folder / "errors")
     state, reason = _judge(seen, start.library, checksum, expected, served, traced)
     metrics = _metrics(seen, cgroup_peak)
     series = tuple((t / 1e6, kib / 1024, n) for t, kib, n in seen.samples)
     if served:
         metrics.update(served.metrics)
+        metrics.update(_final_memory(seen))
+        complaints += [served.complaint] if served.complaint else []
     metrics.update(told)
     return Run(
         block=block, position=position, program=arm.program, variant=arm.variant, value=arm.value, role=arm.role, state=state,
@@ -138,6 +143,12 @@ def _metrics(seen: launcher.Observed, cgroup_peak: float | None) -> dict[str, fl
         metrics["mean_mib"] = _time_weighted_mean(seen.samples) / 1024
         metrics["final_mib"] = seen.samples[-1][1] / 1024
     return metrics
+
+
+def _final_memory(seen: launcher.Observed) -> dict[str, float]:
+    """PSS of the tree when the load had ended and the server still ran."""
+    marked = [m["pss_kib"] for m in seen.memory if m["moment"] == "mark"]
+    return {"final_mib": sum(marked) / 1024} if marked else {}
 
 
 def _time_weighted_mean(samples: list[tuple[int, int, int]]) -> float:

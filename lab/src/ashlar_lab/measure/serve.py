@@ -1,3 +1,123 @@
-"""placeholder"""
-def drive(process, server, folder):
-    raise NotImplementedError
+"""Drive one server: wait for its port on loopback, load it at a constant rate, note its memory, stop it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ashlar_lab.errors import BadInput
+from ashlar_lab.experiment.model import Server
+from ashlar_lab.measure import native
+
+PERCENTILES = {"p50_ms": 0.50, "p90_ms": 0.90, "p99_ms": 0.99, "p999_ms": 0.999, "p100_ms": 1.0}
+_FAILURES_TOLERATED = 0.01
+
+
+@dataclass
+class Served:
+    """What the client saw. `latency_s` is one value per answered request after the warm-up."""
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    latency_s: list[float] = field(default_factory=list)
+    checksum: str | None = None
+    failure: str = ""
+    complaint: str = ""
+
+
+def choose_port(server: Server) -> int:
+    """The port of the next run: a free one when the experiment says 0, else the given one, which must be free."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", server.port))
+        except OSError as error:
+            raise BadInput(f"port {server.port} on loopback cannot be used: {error.strerror}; stop what listens there, or give port 0 "
+                           "and {port} in the command") from None
+        return probe.getsockname()[1]
+
+
+def drive(launcher: subprocess.Popen, server: Server, port: int, folder: Path) -> Served:
+    """Measure the server that `launcher` started, and stop it."""
+    failure = _wait_for_port(launcher, server, port)
+    if failure:
+        _ask(launcher, signal.SIGTERM)
+        return Served(failure=failure)
+    result = folder / "load"
+    seconds = server.warm_up_s + server.duration_s
+    client = subprocess.Popen([str(native.program("load")), str(port), str(server.rate_per_s), str(seconds), str(server.connections), str(result), *server.paths],
+                              stdin=subprocess.DEVNULL)
+    try:
+        client.wait(timeout=seconds + 30)
+    except BaseException:
+        client.kill()
+        client.wait()
+        raise
+    _ask(launcher, signal.SIGUSR1)  # final memory of the tree, before it is told to stop
+    time.sleep(0.1)
+    died = launcher.poll() is not None
+    _ask(launcher, signal.SIGTERM)
+    served = read_load(result, server)
+    if died:
+        served.failure = "the server ended while it was being measured"
+    return served
+
+
+def _ask(launcher: subprocess.Popen, number: int) -> None:
+    if launcher.poll() is None:
+        launcher.send_signal(number)
+
+
+def _wait_for_port(launcher: subprocess.Popen, server: Server, port: int) -> str:
+    end = time.monotonic() + server.ready_timeout_s
+    while time.monotonic() < end:
+        if launcher.poll() is not None:
+            return "the server ended before it listened"
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return ""
+        time.sleep(0.02)
+    return f"the server did not listen on port {port} within {server.ready_timeout_s:g} s"
+
+
+def read_load(path: Path, server: Server) -> Served:
+    """Percentiles and rate from the client's lines; the warm-up is left out."""
+    latencies, failed, last_end = [], 0, 0.0
+    bodies: list[str] = []
+    varies = False
+    for line in path.read_text().splitlines():
+        if line.startswith("body "):
+            _, _, digest, kind = line.split()
+            bodies.append(digest)
+            varies = varies or kind == "varies"
+            continue
+        intended_us, latency_us = map(int, line.split())
+        if intended_us < server.warm_up_s * 1e6:
+            continue
+        if latency_us < 0:
+            failed += 1
+            continue
+        latencies.append(latency_us / 1e6)
+        last_end = max(last_end, (intended_us + latency_us) / 1e6)
+    served = Served(latency_s=latencies)
+    if not latencies:
+        served.failure = f"none of {failed} requests was answered with success"
+        return served
+    latencies.sort()
+    for name, share in PERCENTILES.items():
+        served.metrics[name] = 1000 * latencies[max(0, math.ceil(share * len(latencies)) - 1)]
+    served.metrics["requests_per_s"] = len(latencies) / max(server.duration_s, last_end - server.warm_up_s)
+    served.metrics["failed_requests"] = float(failed)
+    if failed > _FAILURES_TOLERATED * (failed + len(latencies)):
+        served.failure = f"{failed} of {failed + len(latencies)} requests failed"
+    if not varies:
+        served.checksum = hashlib.sha256(" ".join(bodies).encode()).hexdigest()
+    if len(latencies) < 10000:
+        served.complaint = f"p99.9 rests on {len(latencies)} requests a block; 10000 or more make it firm"
+    return served

@@ -15,7 +15,9 @@ from ashlar_lab.store import Run, Store
 from ashlar_lab.store.database import refuse_unlike
 from ashlar_lab.store.run import OK, WRONG_LIBRARY
 
-_SHORTEST_S = 0.010
+# Under both of these a run is mostly the start of a process. Two numbers, because on a busy machine even `true`
+# takes a while, and because a command may do its work by waiting.
+_SHORTEST_CPU_S, _SHORTEST_WALL_S = 0.010, 0.050
 
 
 def measure(experiment: Experiment, store_path: Path, resume: bool = False, quiet: bool = False) -> bool:
@@ -57,7 +59,7 @@ def _check_runs(experiment: Experiment, progress: Progress) -> list[Run]:
         if run.state != OK and arm.variant == experiment.baseline:
             told = f" It wrote: {run.errors_tail.splitlines()[-1]}" if run.errors_tail else ""
             raise BadInput(f"{arm.label()}: the baseline fails, {run.reason}.{told}")
-        if run.state == OK and run.metrics["wall_s"] < _SHORTEST_S and not experiment.program(arm.program).server:
+        if run.state == OK and run.metrics["wall_s"] < _SHORTEST_WALL_S and run.metrics["cpu_s"] < _SHORTEST_CPU_S:
             raise BadInput(f"{arm.label()} ends after {run.metrics['wall_s'] * 1000:.1f} ms, too soon to compare anything; "
                            "give it more work, half a second or more")
         runs.append(run)

@@ -36,6 +36,7 @@ def figures(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) -> 
         found += _curve_chart(experiment, analysis, program.name)
         found += _advantage_chart(experiment, analysis, program.name)
     for program in experiment.programs:
+        found += _latency_chart(experiment, analysis, program.name)
         found += _memory_over_time(experiment, runs, program.name)
     return found
 
@@ -99,8 +100,8 @@ def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> li
                 chart.cross((p.space.low, p.space.high), (p.time.low, min(p.time.high, top)), (p.space.value, p.time.value), index)
             chart.point(p.space.value, p.time.value, index, f"{variant.name} {variant.knob}={p.value}: {units.number(p.space.value)} "
                         f"{units.unit(experiment.space_metric)}, {units.number(p.time.value)} {units.unit(experiment.time_metric)}")
-        for p in (curve.points[0], curve.points[-1]):
-            chart.note(p.space.value, p.time.value, f"{variant.knob}={p.value}", index)
+        chart.note(curve.points[0].space.value, curve.points[0].time.value, f"{variant.knob}={curve.points[0].value}", index)
+        chart.note(curve.points[-1].space.value, curve.points[-1].time.value, f"{variant.knob}={curve.points[-1].value}", index, dx=-22, dy=18)
     for index, name, space, time in fixed:
         chart.legend(name, index)
         chart.point(space.mean.value, time.mean.value, index, f"{name}: no knob", size=6)
@@ -131,6 +132,29 @@ def _advantage_chart(experiment: Experiment, analysis: Analysis, program: str) -
         for a in at:
             chart.point(a.place, a.ratio.value, index, f"at {a.place:.0f} MiB: {units.interval(a.ratio)}")
     return [Figure(f"advantage-{_file_name(program)}", chart, "Below 1 the variant is faster in the same memory. Drawn only where both were measured.")]
+
+
+def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> list[Figure]:
+    """Latency by percentile, on a logarithmic axis; at the middle knob value where there is one."""
+    names = [m for m in ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms") if m in analysis.metrics]
+    lines = []
+    for index, variant in enumerate(experiment.variants):
+        found = [analysis.level(program, variant.name, m, variant.middle_value()) for m in names]
+        if found and all(found):
+            lines.append((index, variant.name, [f.median for f in found]))
+    if not lines:
+        return []
+    values = [v for *_, own in lines for v in own]
+    chart = Chart((-0.3, len(names) - 0.7), (min(values) / 1.3, max(values) * 1.3), title=f"{program}: latency by percentile",
+                  x_title="percentile of requests, from their intended time", y_title="ms", height=340, log_y=True)
+    for k, name in enumerate(names):
+        chart.column(units.title(name, False), k)
+    for index, name, own in lines:
+        chart.legend(name, index)
+        chart.line(list(enumerate(own)), index)
+        for k, value in enumerate(own):
+            chart.point(k, value, index, f"{name} {units.title(names[k], False)}: {units.number(value)} ms")
+    return [Figure(f"latency-{_file_name(program)}", chart, "Medians over blocks of each block's percentile; percentiles of different blocks are never pooled.")]
 
 
 def _memory_over_time(experiment: Experiment, runs: Sequence[Run], program: str) -> list[Figure]:

@@ -22,11 +22,15 @@ def runs_csv(page: Page) -> str:
 
 
 def analysis_json(page: Page) -> str:
+    """Verdict, machine, experiment and estimates. Folders of this machine stay out, so that it can be published."""
+    experiment = json.loads(page.experiment.to_json())
+    for program in experiment["programs"]:
+        program.pop("directory")
     return json.dumps({
         "title": page.title,
         "verdict": page.verdict,
         "warnings": page.warnings,
         "machine": dict(page.machine),
-        "experiment": json.loads(page.experiment.to_json()),
+        "experiment": experiment,
         "analysis": page.analysis.to_dict(),
     }, indent=1, ensure_ascii=False) + "\n"

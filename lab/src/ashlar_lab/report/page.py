@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
-from ashlar_lab.report import charts, words
+from ashlar_lab.report import charts, contrasts, side_by_side, words
 from ashlar_lab.report.charts import Figure
 from ashlar_lab.report.tables import Table, tables
 from ashlar_lab.store.run import Run
@@ -43,13 +43,23 @@ def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: 
         verdict=tuple(words.verdict(experiment, analysis)),
         warnings=tuple(words.warnings(experiment, runs, analysis)),
         figures=tuple(charts.figures(experiment, runs, analysis)),
-        tables=tuple(tables(experiment, analysis)),
+        tables=tuple(_headline_tables(experiment, analysis)) + tuple(tables(experiment, analysis)),
         runs=tuple(runs),
-        machine=tuple(_machine_rows(machine)) + tuple(("not measured", m.removeprefix("Not measured: ")) for m in words.missing(runs)),
+        machine=tuple(_machine_rows(machine)) + _sampling(runs) + tuple(("not measured", m.removeprefix("Not measured: ")) for m in words.missing(runs)),
         commands=tuple(_commands(experiment, runs)),
         experiment=experiment,
         analysis=analysis,
     )
+
+
+def _headline_tables(experiment: Experiment, analysis: Analysis):
+    made = (contrasts.table(experiment, analysis), side_by_side.table(experiment, analysis))
+    return [table for table in made if table]
+
+
+def _sampling(runs: Sequence[Run]) -> tuple[tuple[str, str], ...]:
+    cost = words.sampling_cost(runs)
+    return (("the lab's own sampling", cost),) if cost else ()
 
 
 def _machine_rows(machine: dict):

@@ -50,15 +50,16 @@ class Chart:
     """Accumulates marks between two axes. Sizes are in SVG user units, one per CSS pixel at full width."""
 
     def __init__(self, x: tuple[float, float], y: tuple[float, float], *, title: str, x_title: str, y_title: str = "",
-                 width: int = 720, height: int = 400, left: int = 62, log_x: bool = False, right: int = 18):
+                 width: int = 720, height: int = 400, left: int = 62, log_x: bool = False, log_y: bool = False, right: int = 18):
         self.width, self.height, self.title = width, height, title
         self._left, self._right, self._top, self._bottom = left, right, 40, 46
         self.x = Scale(*x, left, width - self._right, log_x)
-        self.y = Scale(*y, height - self._bottom, self._top)
+        self.y = Scale(*y, height - self._bottom, self._top, log_y)
         self._marks: list[str] = []
         self._legend: list[tuple[str, int]] = []
         self._x_title, self._y_title = x_title, y_title
         self._rows: list[tuple[str, float]] = []
+        self._columns: list[tuple[str, float]] = []
 
     def legend(self, name: str, series: int) -> None:
         self._legend.append((name, series))
@@ -66,6 +67,10 @@ class Chart:
     def row(self, label: str, y: float) -> None:
         """A text at the left of the plot instead of a tick; for charts whose rows are names."""
         self._rows.append((label, y))
+
+    def column(self, label: str, x: float) -> None:
+        """A text below the plot instead of a tick; for charts whose columns are names."""
+        self._columns.append((label, x))
 
     def line(self, points: Sequence[Point], series: int, faint: bool = False, dashed: bool = False) -> None:
         if len(points) < 2:
@@ -117,10 +122,10 @@ class Chart:
         bottom, right = self.height - self._bottom, self.width - self._right
         parts = [f'<text class="ink" font-size="14" font-weight="600" x="{8 if self._rows else self._left}" y="16">{escape(self.title)}</text>']
         wanted = max(3, (self.width - self._left) // 110)
-        for tick in self.x.ticks(wanted):
+        for text, tick in self._columns or [(tick_text(t), t) for t in self.x.ticks(wanted)]:
             at = self.x(tick)
             parts.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{self._top}" y2="{bottom}"/>'
-                         f'<text class="soft" font-size="11" text-anchor="middle" x="{at:.1f}" y="{bottom + 16}">{tick_text(tick)}</text>')
+                         f'<text class="soft" font-size="11" text-anchor="middle" x="{at:.1f}" y="{bottom + 16}">{escape(text)}</text>')
         if self._rows:
             for label, y in self._rows:
                 parts.append(f'<text class="ink" font-size="12" text-anchor="end" x="{self._left - 10}" y="{self.y(y) + 4:.1f}">{escape(label)}</text>')

@@ -123,7 +123,7 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
     found = []
     rows = []
     for c in (c for c in analysis.curves if c.program == program):
-        fit = "model" if c.form == "model" else f"envelope: {c.reason}"
+        fit = f"model, points within {units.percent(c.worst_misfit, signed=False)}" if c.form == "model" else f"envelope: {c.reason}"
         p = "–" if c.p_value is None else (f"{c.p_value:.2g}" if c.p_value >= 1e-4 else "<0.0001")
         rows.append((c.variant, *(_value(getattr(c, k)) for k in "abc"), p, fit))
     if rows:

@@ -7,28 +7,61 @@ import sys
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from ashlar_lab.report import units
 from ashlar_lab.report.markdown import table_text
 from ashlar_lab.report.page import Page
 
 
+_BAR_WIDTH = 36
+
+
+def bars(page: Page) -> list[str]:
+    """A small picture of the ratios to the baseline: one bar per program and variant, the mark stands at 1.00."""
+    experiment, analysis = page.experiment, page.analysis
+    if experiment.sweeps() or len(experiment.variants) < 2:
+        return []
+    lines = []
+    for metric in dict.fromkeys((experiment.time_metric, experiment.space_metric)):
+        shown = [(r.program, r.variant, r.ratio.value) for r in analysis.ratios if r.metric == metric]
+        shown += [("geometric mean", s.variant, s.ratio.value) for s in analysis.summaries if s.metric == metric]
+        if not shown:
+            continue
+        top = max(1.0, *(v for *_, v in shown))
+        programs, variants = max(len(p) for p, *_ in shown), max(len(v) for _, v, _ in shown)
+        lines.append(f"{units.title(metric, False)}, {experiment.baseline} = 1.00 (│)")
+        mark = round(_BAR_WIDTH / top)
+        for program, variant, value in shown:
+            full = "█" * round(_BAR_WIDTH * value / top)
+            bar = full.ljust(_BAR_WIDTH)
+            bar = bar[:mark - 1] + ("│" if len(full) < mark else "▌") + bar[mark:]
+            lines.append(f"  {program.ljust(programs)}  {variant.ljust(variants)}  {bar} {value:.2f}")
+    return lines
+
+
 def show(page: Page, tables: int = 4) -> None:
     """Print to standard output; colours and boxes only on a terminal."""
+    chosen = [t for t in page.tables if t.name in page.experiment.headline]
+    shown, picture = (chosen, []) if chosen else (page.tables[:tables], bars(page))
     if not sys.stdout.isatty():
         print("\n".join(f"- {s}" for s in page.verdict))
-        for table in page.tables[:tables]:
-            print(f"\n{table.title}\n\n{table_text(table)}")
+        for table in shown:
+            print(f"\n{table.title}\n\n{table_text(table)}" + (f"\n\n{table.note}" if table.note else ""))
+        if picture:
+            print("\n" + "\n".join(picture))
         for warning in page.warnings:
             print(f"\nwarning: {warning}")
         return
     console = Console()
     for sentence in page.verdict:
         console.print(f"[bold green]•[/] {sentence}", highlight=False)
-    for table in page.tables[:tables]:
-        shown = RichTable(title=table.title, title_justify="left", caption=table.note, caption_justify="left")
+    for table in shown:
+        drawn = RichTable(title=table.title, title_justify="left", caption=table.note, caption_justify="left")
         for i, head in enumerate(table.head):
-            shown.add_column(head, justify="left" if i == 0 else "right", overflow="fold")
+            drawn.add_column(head, justify="left" if i == 0 else "right", overflow="fold")
         for row in table.rows:
-            shown.add_row(*row)
-        console.print(shown)
+            drawn.add_row(*row)
+        console.print(drawn)
+    if picture:
+        console.print("\n".join(picture), highlight=False, markup=False)
     for warning in page.warnings:
         console.print(f"[yellow]warning:[/] {warning}", highlight=False)

@@ -17,16 +17,27 @@ def verdict(experiment: Experiment, analysis: Analysis) -> list[str]:
     """One sentence per variant and question, the baseline being the measure."""
     if not analysis.runs:
         return ["Nothing was measured yet."]
-    if len(experiment.variants) == 1:
-        return _single(experiment, analysis)
     if analysis.curves:
         return _curve_sentences(experiment, analysis) + _misled_sentences(experiment, analysis)
+    if len(experiment.variants) == 1:
+        return _single(experiment, analysis)
     return _ratio_sentences(experiment, analysis)
+
+
+def _range(experiment: Experiment, curve) -> str:
+    """What one variant's knob buys, from its first value to its last."""
+    first, last = curve.points[0], curve.points[-1]
+    knob = experiment.variant(curve.variant).knob
+    time, space = units.unit(experiment.time_metric), units.unit(experiment.space_metric)
+    return (f"{curve.program}: from {knob}={first.value} to {knob}={last.value}, {units.in_sentence(experiment.time_metric)} goes from {units.number(first.time.value)} to "
+            f"{units.number(last.time.value)} {time} and {units.in_sentence(experiment.space_metric)} from {units.number(first.space.value)} to {units.number(last.space.value)} {space}.")
 
 
 def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
     """Which curve wins, by how much, and which models fell."""
     found = []
+    if len(experiment.variants) == 1:
+        found += [_range(experiment, curve) for curve in analysis.curves]
     for c in analysis.comparisons:
         head = f"{c.program}: " if len(experiment.programs) > 1 else ""
         found.append(head + _winner(experiment, c))
@@ -41,7 +52,8 @@ def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
                 found.append(f"{head}No difference in the time without collection is shown (Δa {units.number(c.delta_a.value)} s, {units.number(c.delta_a.low)} to {units.number(c.delta_a.high)}).")
     for curve in analysis.curves:
         if curve.form != "model":
-            found.append(f"The space-time model is rejected for {curve.variant} on {curve.program}: {curve.reason}. Its curve is the monotone envelope of the points, and no parameters are given.")
+            head = f"The space-time model is rejected for {curve.variant} on {curve.program}" if curve.rejected else f"No model is fitted to {curve.variant} on {curve.program}"
+            found.append(f"{head}: {curve.reason}. Its curve is the monotone envelope of the points, and no parameters are given.")
     return found
 
 
@@ -196,7 +208,7 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
     if short:
         found.append(f"{', '.join(short)} runs under 0.1 s: start-up dominates and memory has few samples. Give it more work.")
     for complaint in list(dict.fromkeys(f"{r.program}: {c}" for r in runs for c in r.complaints))[:3]:
-        found.append(f"{complaint}. Such a figure is left out.")
+        found.append(f"{complaint}.")
     left = sorted({r.program for r in good if r.metrics.get("left_behind", 0)})
     if left:
         found.append(f"{', '.join(left)} left processes behind when it ended; they were killed. Time after the main process's end is not counted.")
@@ -221,6 +233,14 @@ def _drift(experiment: Experiment, good: Sequence[Run]) -> list[str]:
         return [f"The machine {'slowed down' if median(moved) > 0 else 'sped up'} by {units.percent(abs(math.expm1(median(moved))), signed=False)} from the first to the last third "
                 "of the measurement. Pairing within blocks removes most of that; a repeat on a quiet machine removes all."]
     return []
+
+
+def sampling_cost(runs: Sequence[Run]) -> str | None:
+    """What the launcher's own work took of one core while the programs ran."""
+    from statistics import median
+
+    shares = [r.metrics["sampling_s"] / r.metrics["wall_s"] for r in runs if r.block >= 0 and r.metrics.get("wall_s", 0) > 0.2 and "sampling_s" in r.metrics]
+    return f"{100 * median(shares):.2g} % of one core (median over runs)" if shares else None
 
 
 def missing(runs: Sequence[Run]) -> list[str]:

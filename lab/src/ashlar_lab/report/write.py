@@ -7,20 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ashlar_lab.errors import BadInput
-from ashlar_lab.report import exports, html, markdown, palette
+from ashlar_lab.report import exports, html, markdown, palette, record
 from ashlar_lab.report.page import Page
 
-FORMS = ("html", "md", "csv", "json", "svg", "png")
+FORMS = ("html", "md", "csv", "json", "svg", "png", "record")
 
 
 def write(page: Page, base: Path, forms: Sequence[str]) -> list[Path]:
-    """Write `base`.html, `base`.md and so on; charts go to `base`-NAME.svg and .png. Returns what was written."""
+    """Write `base`.html, `base`.md and so on; charts go to `base`-NAME.svg and .png. A record is three small files,
+    `base`.md, .json and .csv, in place of the full ones. Returns what was written."""
     written = []
     for form in forms:
         if form == "svg":
             written += [_put(_beside(base, f"-{f.name}.svg"), svg_file(f.chart)) for f in page.figures]
         elif form == "png":
             written += [_put(_beside(base, f"-{f.name}.png"), png_file(f.chart)) for f in page.figures]
+        elif form == "record":
+            for suffix, make in ((".md", record.as_markdown), (".json", record.as_json), (".csv", record.as_csv)):
+                written.append(_put(_beside(base, suffix), make(page)))
         else:
             text = {"html": html.render, "md": markdown.render, "csv": exports.runs_csv, "json": exports.analysis_json}[form](page)
             written.append(_put(_beside(base, f".{form}"), text))

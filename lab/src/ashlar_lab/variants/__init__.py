@@ -74,7 +74,7 @@ def completed(variant: Variant) -> Variant:
     return variant
 
 
-def start_of(experiment: Experiment, program: Program, variant: Variant, value: str | None) -> Start:
+def start_of(experiment: Experiment, program: Program, variant: Variant, value: str | None, port: int | None = None) -> Start:
     """How to start `program` under `variant` with its knob at `value`."""
     settings = dict(variant.settings)
     if variant.knob is not None and value is not None:
@@ -86,6 +86,8 @@ def start_of(experiment: Experiment, program: Program, variant: Variant, value: 
         if name.isupper() or (known.any_setting and name not in placed):
             environment[name] = setting
     fill = {**settings, "value": value or "", "variant": variant.name, "program": program.name}
+    if port is not None:
+        fill["port"] = str(port)
     environment.update({k: _filled(v, fill) for k, v in variant.environment.items()})
     command = tuple(_filled(word, fill) for word in (*variant.prefix, *(variant.command or program.command)))
     return Start(command, {k: _filled(v, fill) for k, v in environment.items()}, variant.preload, variant.library)

@@ -1,0 +1,230 @@
+//! Results → tables and a drawing.
+
+use crate::Cell;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::process::exit;
+
+type Key = (String, usize, String);
+
+/// (workload, n, metric) → peer → median over the rounds.
+fn medians(cells: &[Cell]) -> BTreeMap<Key, BTreeMap<String, f64>> {
+    let mut all: BTreeMap<Key, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+    for cell in cells {
+        for (metric, value) in &cell.metrics {
+            let key = (cell.workload.clone(), cell.n, metric.clone());
+            let peers = all.entry(key).or_default();
+            peers.entry(cell.peer.clone()).or_default().push(*value);
+        }
+    }
+    let median = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        let n = values.len();
+        (values[(n - 1) / 2] + values[n / 2]) / 2.0
+    };
+    all.into_iter()
+        .map(|(key, peers)| {
+            let peers = peers.into_iter().map(|(p, v)| (p, median(v))).collect();
+            (key, peers)
+        })
+        .collect()
+}
+
+const ORDER: [&str; 9] = [
+    "ashlar",
+    "ashlar.so",
+    "judy",
+    "fx",
+    "btree",
+    "expanse",
+    "congee",
+    "blart",
+    "vec",
+];
+
+pub fn print(file: &str, svg: Option<&str>) {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(e) => {
+            eprintln!("cannot read {file}: {e}");
+            exit(2);
+        }
+    };
+    let mut cells = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        match serde_json::from_str::<Cell>(line) {
+            Ok(cell) => cells.push(cell),
+            Err(e) => {
+                eprintln!("{file}, line {}: not a result: {e}", i + 1);
+                exit(2);
+            }
+        }
+    }
+    let table = medians(&cells);
+    println!("{}", markdown(&table));
+    if let Some(path) = svg {
+        if let Err(e) = std::fs::write(path, draw(&table)) {
+            eprintln!("cannot write {path}: {e}");
+            exit(2);
+        }
+    }
+}
+
+/// One table a workload: a row a metric, a column a peer; each cell is the
+/// median and, in brackets, how much it is over the best of the row.
+fn markdown(table: &BTreeMap<Key, BTreeMap<String, f64>>) -> String {
+    let mut out = String::new();
+    let mut last = None;
+    for ((workload, n, metric), peers) in table {
+        if last != Some((workload, n)) {
+            let _ = write!(out, "\n### {workload}, {n} entries\n\n| |");
+            for peer in ORDER {
+                let _ = write!(out, " {peer} |");
+            }
+            out.push_str("\n|---|");
+            out.push_str(&"---:|".repeat(ORDER.len()));
+            out.push('\n');
+            last = Some((workload, n));
+        }
+        let best = peers.values().copied().fold(f64::INFINITY, f64::min);
+        let _ = write!(out, "| {metric} |");
+        for peer in ORDER {
+            match peers.get(peer) {
+                None => out.push_str(" |"),
+                Some(v) if *v <= best => {
+                    let _ = write!(out, " **{}** |", short(*v));
+                }
+                Some(v) if best > 0.0 => {
+                    let _ = write!(out, " {} (+{:.0} %) |", short(*v), (v / best - 1.0) * 100.0);
+                }
+                Some(v) => {
+                    let _ = write!(out, " {} |", short(*v));
+                }
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn short(v: f64) -> String {
+    if v >= 100.0 {
+        format!("{v:.0}")
+    } else if v >= 10.0 {
+        format!("{v:.1}")
+    } else {
+        format!("{v:.2}")
+    }
+}
+
+/// What is drawn, a panel each: (workload, n, metric, title).
+const PANELS: [(&str, usize, &str, &str); 12] = [
+    ("tiny", 2, "bytes_per_map", "2 entries: bytes a map"),
+    ("tiny", 32, "bytes_per_map", "32 entries: bytes a map"),
+    ("tiny", 4, "hot_hit_ns", "4 entries: hit, ns"),
+    ("tiny", 32, "hot_hit_ns", "32 entries: hit, ns"),
+    (
+        "dense",
+        1_000_000,
+        "bytes_per_entry",
+        "dense 1 M: bytes an entry",
+    ),
+    (
+        "clustered",
+        1_000_000,
+        "bytes_per_entry",
+        "clustered 1 M: bytes an entry",
+    ),
+    (
+        "random",
+        1_000_000,
+        "bytes_per_entry",
+        "random 1 M: bytes an entry",
+    ),
+    (
+        "dense",
+        1_000_000,
+        "dependent_hit_ns",
+        "dense 1 M: dependent hit, ns",
+    ),
+    (
+        "clustered",
+        1_000_000,
+        "dependent_hit_ns",
+        "clustered 1 M: dependent hit, ns",
+    ),
+    (
+        "random",
+        1_000_000,
+        "dependent_hit_ns",
+        "random 1 M: dependent hit, ns",
+    ),
+    (
+        "clustered",
+        1_000_000,
+        "insert_ns",
+        "clustered 1 M: insert, ns",
+    ),
+    (
+        "clustered",
+        1_000_000,
+        "walk_ns",
+        "clustered 1 M: ordered walk, ns",
+    ),
+];
+
+/// Bars, shortest first in each panel; ours in another colour. Linear from 0,
+/// cut (and marked so) at eight times the best.
+fn draw(table: &BTreeMap<Key, BTreeMap<String, f64>>) -> String {
+    const WIDTH: f64 = 300.0;
+    const HEIGHT: f64 = 190.0;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+        WIDTH * 3.0,
+        HEIGHT * 4.0
+    );
+    for (i, (workload, n, metric, title)) in PANELS.iter().enumerate() {
+        let (x, y) = (
+            (i % 3) as f64 * WIDTH + 10.0,
+            (i / 3) as f64 * HEIGHT + 20.0,
+        );
+        let _ = writeln!(
+            out,
+            "<text x=\"{x}\" y=\"{y}\" font-weight=\"bold\">{title}</text>"
+        );
+        let key = ((*workload).to_string(), *n, (*metric).to_string());
+        let Some(peers) = table.get(&key) else {
+            continue;
+        };
+        let mut rows: Vec<_> = peers.iter().collect();
+        rows.sort_by(|a, b| a.1.total_cmp(b.1));
+        let best = rows[0].1.max(f64::MIN_POSITIVE);
+        let scale = 150.0
+            / rows
+                .iter()
+                .map(|r| (r.1 / best).min(8.0))
+                .fold(0.0, f64::max);
+        for (row, (peer, value)) in rows.into_iter().enumerate() {
+            let top = y + 8.0 + row as f64 * 16.0;
+            let ratio = (value / best).min(8.0);
+            let colour = if peer.starts_with("ashlar") {
+                "#b5482f"
+            } else {
+                "#9aa5b1"
+            };
+            let cut = if value / best > 8.0 { " …" } else { "" };
+            let _ = writeln!(
+                out,
+                "<text x=\"{x}\" y=\"{}\">{peer}</text><rect x=\"{}\" y=\"{top}\" width=\"{:.1}\" height=\"12\" fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{}\">{}{cut}</text>",
+                top + 10.0,
+                x + 60.0,
+                ratio * scale,
+                x + 64.0 + ratio * scale,
+                top + 10.0,
+                short(*value)
+            );
+        }
+    }
+    out.push_str("</svg>\n");
+    out
+}

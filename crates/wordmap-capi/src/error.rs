@@ -1,0 +1,44 @@
+//! How failures are told, as libJudy's manual pages have it.
+
+use std::ffi::{c_int, c_void};
+
+/// The returned pointer that stands for an error (`PPJERR`).
+pub(crate) const POINTER_ERROR: *mut *mut c_void = usize::MAX as *mut *mut c_void;
+/// The returned number that stands for an error (`JERR`).
+pub(crate) const JERR: c_int = -1;
+
+/// What went wrong (`JU_ERRNO_*`).
+#[derive(Clone, Copy)]
+#[repr(i32)]
+pub(crate) enum Errno {
+    NoMemory = 2,
+    NullPointerToArray = 3,
+    NullPointerToIndex = 4,
+    ArrayNotEmpty = 10,
+    NullPointerToValues = 11,
+    Unsorted = 12,
+}
+
+/// The caller's error record (`JError_t`).
+#[repr(C)]
+pub struct JudyError {
+    errno: c_int,
+    id: c_int,
+    reserved: [usize; 4],
+}
+
+/// Tells the caller, if it wants to know, and returns `result`.
+///
+/// # Safety
+/// `error` must be null or a caller's error record.
+pub(crate) unsafe fn fail<R>(error: *mut JudyError, errno: Errno, result: R) -> R {
+    if !error.is_null() {
+        // SAFETY: the caller's duty. The id is for those who report to us: it names
+        // nothing that a program may rely on.
+        unsafe {
+            (*error).errno = errno as c_int;
+            (*error).id = 0;
+        }
+    }
+    result
+}

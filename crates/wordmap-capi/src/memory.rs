@@ -1,0 +1,182 @@
+//! Where nodes come from: one heap for all arrays of the process, over pages
+//! from malloc or from whatever the program has named.
+
+use ashlar_wordmap::memory::{Heap, NodeSource, PageSource};
+use std::ffi::{c_char, c_void};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+type TakePages = unsafe extern "C" fn(bytes: usize, alignment: usize) -> *mut c_void;
+type GivePages = unsafe extern "C" fn(pages: *mut c_void, bytes: usize);
+
+static TAKE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static GIVE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Chunks from `posix_memalign`, or from the functions that the program set.
+pub(crate) struct Pages;
+
+// SAFETY: malloc keeps its own promises; a program that sets functions makes the same ones.
+unsafe impl PageSource for Pages {
+    fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let take = TAKE.load(Ordering::Acquire);
+        let chunk = if take.is_null() {
+            let mut chunk = std::ptr::null_mut();
+            // SAFETY: `chunk` is ours to write.
+            match unsafe { libc::posix_memalign(&mut chunk, bytes, bytes) } {
+                0 => chunk,
+                _ => std::ptr::null_mut(),
+            }
+        } else {
+            // SAFETY: only `ashlar_wordmap_set_pages` stores here, functions of this type.
+            unsafe { std::mem::transmute::<*mut c_void, TakePages>(take)(bytes, bytes) }
+        };
+        NonNull::new(chunk.cast())
+    }
+
+    unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize) {
+        let give = GIVE.load(Ordering::Acquire);
+        if give.is_null() {
+            // SAFETY: the chunk came from `posix_memalign`.
+            unsafe { libc::free(chunk.as_ptr().cast()) };
+        } else {
+            // SAFETY: as in `allocate_chunk`; the program's own chunk goes back to it.
+            unsafe {
+                std::mem::transmute::<*mut c_void, GivePages>(give)(chunk.as_ptr().cast(), bytes);
+            }
+        }
+    }
+}
+
+static HEAP: Heap<Pages> = Heap::new(Pages);
+
+/// The heap of this library; takes no room in an array.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Shared;
+
+// SAFETY: hands everything on to the heap.
+unsafe impl NodeSource for Shared {
+    #[inline]
+    fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
+        HEAP.allocate(bytes)
+    }
+    #[inline]
+    unsafe fn release(&self, block: NonNull<u8>, bytes: usize) {
+        // SAFETY: handed on.
+        unsafe { HEAP.release(block, bytes) };
+    }
+    unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
+        // SAFETY: handed on.
+        unsafe { HEAP.shrink(block, old_bytes, new_bytes) };
+    }
+    #[inline]
+    unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
+        // SAFETY: handed on.
+        unsafe { HEAP.extend(block, old_bytes, new_bytes) }
+    }
+    #[inline]
+    unsafe fn replace(
+        &self,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
+        // SAFETY: handed on.
+        unsafe { HEAP.replace(old, old_bytes, new_bytes, fill) }
+    }
+}
+
+/// Sets where chunks of pages come from and go to. See `ashlar_wordmap.h`.
+///
+/// # Safety
+/// Both must be functions of the declared types, or both null; no array may exist yet.
+#[no_mangle]
+pub unsafe extern "C" fn ashlar_wordmap_set_pages(
+    take: Option<TakePages>,
+    give: Option<GivePages>,
+) {
+    HEAP.trim();
+    let address = |f: Option<*mut c_void>| f.unwrap_or(std::ptr::null_mut());
+    TAKE.store(address(take.map(|f| f as *mut c_void)), Ordering::Release);
+    GIVE.store(address(give.map(|f| f as *mut c_void)), Ordering::Release);
+}
+
+/// The bytes that all arrays of the process have taken from the system.
+#[no_mangle]
+pub extern "C" fn ashlar_wordmap_heap_bytes() -> u64 {
+    HEAP.usage().reserved_bytes as u64
+}
+
+extern "C" fn before_fork() {
+    HEAP.lock_for_fork();
+}
+
+extern "C" fn after_fork() {
+    // SAFETY: `before_fork` ran in this thread, or in the one this is a copy of.
+    unsafe { HEAP.unlock_after_fork() };
+}
+
+extern "C" fn at_load() {
+    // SAFETY: handlers of the right type. Failure leaves forking as it would be
+    // without them: good while no other thread is inside the heap.
+    unsafe {
+        libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork));
+    }
+}
+
+#[used]
+#[cfg_attr(target_os = "linux", link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+/// `words` words, or 0.
+#[no_mangle]
+pub extern "C" fn JudyMalloc(words: usize) -> usize {
+    match words.checked_mul(8) {
+        // SAFETY: plain malloc.
+        Some(bytes) => unsafe { libc::malloc(bytes) as usize },
+        None => 0,
+    }
+}
+
+/// Gives back memory of [`JudyMalloc`].
+///
+/// # Safety
+/// `memory` must come from [`JudyMalloc`] or be null.
+#[no_mangle]
+pub unsafe extern "C" fn JudyFree(memory: *mut c_void, _words: usize) {
+    // SAFETY: the caller's duty.
+    unsafe { libc::free(memory) };
+}
+
+/// As [`JudyMalloc`]: there is no other kind of memory here.
+#[no_mangle]
+pub extern "C" fn JudyMallocVirtual(words: usize) -> usize {
+    JudyMalloc(words)
+}
+
+/// As [`JudyFree`].
+///
+/// # Safety
+/// As [`JudyFree`].
+#[no_mangle]
+pub unsafe extern "C" fn JudyFreeVirtual(memory: *mut c_void, words: usize) {
+    // SAFETY: handed on.
+    unsafe { JudyFree(memory, words) };
+}
+
+/// A C string that never changes.
+#[repr(transparent)]
+pub struct Text(*const c_char);
+
+// SAFETY: the string is a constant.
+unsafe impl Sync for Text {}
+
+/// The sizes of nodes, for programs that print them.
+#[no_mangle]
+pub static Judy1MallocSizes: Text =
+    Text(c"Judy1MallocSizes = 1..64 words in steps of 1, then in steps of 4".as_ptr());
+
+/// As [`Judy1MallocSizes`].
+#[no_mangle]
+pub static JudyLMallocSizes: Text =
+    Text(c"JudyLMallocSizes = 1..64 words in steps of 1, then in steps of 4".as_ptr());

@@ -1,0 +1,127 @@
+//! A place for one key in a map, taken or free.
+
+use crate::memory::NodeSource;
+use crate::{OutOfMemory, WordMap};
+
+/// The place of a key in a map; see [`WordMap::entry`].
+#[derive(Debug)]
+pub enum Entry<'a, A: NodeSource> {
+    /// The key is in the map.
+    Occupied(OccupiedEntry<'a, A>),
+    /// The key is not in the map.
+    Vacant(VacantEntry<'a, A>),
+}
+
+/// A key that is in the map.
+#[derive(Debug)]
+pub struct OccupiedEntry<'a, A: NodeSource> {
+    pub(crate) map: &'a mut WordMap<A>,
+    pub(crate) key: u64,
+    pub(crate) value: *mut u64,
+}
+
+/// A key that is not in the map.
+#[derive(Debug)]
+pub struct VacantEntry<'a, A: NodeSource> {
+    pub(crate) map: &'a mut WordMap<A>,
+    pub(crate) key: u64,
+}
+
+impl<'a, A: NodeSource> Entry<'a, A> {
+    /// The key the entry is for.
+    pub fn key(&self) -> u64 {
+        match self {
+            Entry::Occupied(entry) => entry.key,
+            Entry::Vacant(entry) => entry.key,
+        }
+    }
+
+    /// The value, inserted first if there is none.
+    pub fn or_insert(self, value: u64) -> &'a mut u64 {
+        self.or_insert_with(|| value)
+    }
+
+    /// The value; if there is none, what `make` returns is inserted first.
+    pub fn or_insert_with(self, make: impl FnOnce() -> u64) -> &'a mut u64 {
+        match self {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(make()),
+        }
+    }
+
+    /// The value, 0 if there was none.
+    pub fn or_default(self) -> &'a mut u64 {
+        self.or_insert(0)
+    }
+
+    /// Changes the value if there is one.
+    #[must_use]
+    pub fn and_modify(mut self, change: impl FnOnce(&mut u64)) -> Self {
+        if let Entry::Occupied(entry) = &mut self {
+            change(entry.get_mut());
+        }
+        self
+    }
+}
+
+impl<'a, A: NodeSource> OccupiedEntry<'a, A> {
+    /// The key.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// The value.
+    pub fn get(&self) -> &u64 {
+        // SAFETY: the entry borrows the map exclusively since the value was found in it.
+        unsafe { &*self.value }
+    }
+
+    /// The value, changeable.
+    pub fn get_mut(&mut self) -> &mut u64 {
+        // SAFETY: as `get`.
+        unsafe { &mut *self.value }
+    }
+
+    /// The value, changeable for as long as the map is borrowed.
+    pub fn into_mut(self) -> &'a mut u64 {
+        // SAFETY: as `get`; the borrow of the map lasts for `'a`.
+        unsafe { &mut *self.value }
+    }
+
+    /// Puts in another value; returns the old one.
+    pub fn insert(&mut self, value: u64) -> u64 {
+        core::mem::replace(self.get_mut(), value)
+    }
+
+    /// Takes the entry out of the map; returns its value.
+    pub fn remove(self) -> u64 {
+        let value = *self.get();
+        self.map.remove(self.key);
+        value
+    }
+}
+
+impl<'a, A: NodeSource> VacantEntry<'a, A> {
+    /// The key.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Inserts a value. Calls the global handler of allocation errors when
+    /// there is no memory; see [`VacantEntry::try_insert`].
+    pub fn insert(self, value: u64) -> &'a mut u64 {
+        let place = self.map.place(self.key);
+        *place = value;
+        place
+    }
+
+    /// Inserts a value.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]: the map is unchanged.
+    pub fn try_insert(self, value: u64) -> Result<&'a mut u64, OutOfMemory> {
+        let place = self.map.try_place(self.key)?;
+        *place = value;
+        Ok(place)
+    }
+}

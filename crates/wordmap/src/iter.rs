@@ -1,0 +1,461 @@
+//! Iterators: ordered, from both ends.
+
+use crate::memory::NodeSource;
+use crate::node::edge::Edge;
+use crate::path::{
+    leaf, leaf_keys, leaf_len, next_leaf, previous_leaf, seek_backward, seek_forward, Path,
+    Position,
+};
+use crate::{WordMap, WordSet};
+use core::fmt;
+use core::iter::FusedIterator;
+use core::marker::PhantomData;
+use core::ops::{Bound, RangeBounds};
+
+/// Keys read from a leaf at a time.
+const BATCH: usize = 16;
+
+/// Entries left of a walk over a range: nobody has counted them.
+pub(crate) const UNKNOWN: usize = usize::MAX;
+
+/// One end of a walk: a leaf, and a batch of its keys.
+struct End {
+    path: Path,
+    leaf: Edge,
+    /// Index in the leaf of the first key of the batch.
+    from: usize,
+    batch: [u64; BATCH],
+    /// The keys of the batch not yet walked over: `start..end`.
+    start: usize,
+    end: usize,
+}
+
+impl End {
+    fn read<const V: usize>(&mut self, from: usize, count: usize) {
+        self.from = from;
+        self.start = 0;
+        self.end = leaf_keys::<V>(self.leaf, from, &mut self.batch[..count]);
+    }
+}
+
+/// A walk over the keys between two bounds, both inclusive, from both ends.
+pub(crate) struct Walk<const V: usize> {
+    root: Edge,
+    low: u64,
+    high: u64,
+    finished: bool,
+    front: Option<End>,
+    back: Option<End>,
+}
+
+/// An entry a walk came by.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) key: u64,
+    leaf: Edge,
+    index: usize,
+}
+
+impl Found {
+    #[inline(always)]
+    fn value(self) -> *mut u64 {
+        leaf::<1>(self.leaf).value(self.index)
+    }
+}
+
+impl<const V: usize> Walk<V> {
+    /// A walk over everything.
+    #[inline]
+    pub(crate) fn all(root: Edge) -> Self {
+        Walk::new(root, 0, u64::MAX)
+    }
+
+    #[inline]
+    pub(crate) fn new(root: Edge, low: u64, high: u64) -> Self {
+        Walk {
+            root,
+            low,
+            high,
+            finished: root.is_null() || low > high,
+            front: None,
+            back: None,
+        }
+    }
+
+    pub(crate) fn over(root: Edge, range: &impl RangeBounds<u64>) -> Self {
+        let low = match range.start_bound() {
+            Bound::Included(&k) => Some(k),
+            Bound::Excluded(&k) => k.checked_add(1),
+            Bound::Unbounded => Some(0),
+        };
+        let high = match range.end_bound() {
+            Bound::Included(&k) => Some(k),
+            Bound::Excluded(&k) => k.checked_sub(1),
+            Bound::Unbounded => Some(u64::MAX),
+        };
+        match (low, high) {
+            (Some(low), Some(high)) => Walk::new(root, low, high),
+            _ => Walk::new(Edge::NULL, 1, 0),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<Found> {
+        if self.finished {
+            return None;
+        }
+        if self.front.as_ref().is_none_or(|end| end.start == end.end) && !self.refill_front() {
+            return None;
+        }
+        let high = self.high;
+        let end = self.front.as_mut()?;
+        let at = end.start;
+        let key = end.batch[at % BATCH];
+        if key >= high {
+            self.finished = true;
+            if key > high {
+                return None;
+            }
+        }
+        end.start = at + 1;
+        self.low = key.wrapping_add(1);
+        Some(Found {
+            key,
+            leaf: end.leaf,
+            index: end.from + at,
+        })
+    }
+
+    #[inline(never)]
+    fn refill_front(&mut self) -> bool {
+        let position = match &mut self.front {
+            Some(end) => {
+                let index = end.from + end.end;
+                if index < leaf_len::<V>(end.leaf) {
+                    Some(Position {
+                        leaf: end.leaf,
+                        index,
+                    })
+                } else {
+                    next_leaf(&mut end.path)
+                }
+            }
+            empty => {
+                let end = empty.insert(End {
+                    path: Path::new(),
+                    leaf: self.root,
+                    from: 0,
+                    batch: [0; BATCH],
+                    start: 0,
+                    end: 0,
+                });
+                seek_forward::<V>(self.root, self.low, &mut end.path)
+            }
+        };
+        match (position, &mut self.front) {
+            (Some(p), Some(end)) => {
+                end.leaf = p.leaf;
+                end.read::<V>(p.index, BATCH);
+                true
+            }
+            _ => {
+                self.finished = true;
+                false
+            }
+        }
+    }
+
+    pub(crate) fn next_back(&mut self) -> Option<Found> {
+        if self.finished {
+            return None;
+        }
+        if self.back.as_ref().is_none_or(|end| end.start == end.end) && !self.refill_back() {
+            return None;
+        }
+        let low = self.low;
+        let end = self.back.as_mut()?;
+        let at = end.end - 1;
+        let key = end.batch[at];
+        if key <= low {
+            self.finished = true;
+            if key < low {
+                return None;
+            }
+        }
+        end.end = at;
+        self.high = key.wrapping_sub(1);
+        Some(Found {
+            key,
+            leaf: end.leaf,
+            index: end.from + at,
+        })
+    }
+
+    fn refill_back(&mut self) -> bool {
+        let position = match &mut self.back {
+            Some(end) => match end.from.checked_sub(1) {
+                Some(index) => Some(Position {
+                    leaf: end.leaf,
+                    index,
+                }),
+                None => previous_leaf::<V>(&mut end.path),
+            },
+            empty => {
+                let end = empty.insert(End {
+                    path: Path::new(),
+                    leaf: self.root,
+                    from: 0,
+                    batch: [0; BATCH],
+                    start: 0,
+                    end: 0,
+                });
+                seek_backward::<V>(self.root, self.high, &mut end.path)
+            }
+        };
+        match (position, &mut self.back) {
+            (Some(p), Some(end)) => {
+                end.leaf = p.leaf;
+                let from = (p.index + 1).saturating_sub(BATCH);
+                end.read::<V>(from, p.index + 1 - from);
+                true
+            }
+            _ => {
+                self.finished = true;
+                false
+            }
+        }
+    }
+}
+
+/// An iterator type over a walk. `exact` ones know how many entries are left.
+macro_rules! iterator {
+    ($(#[$doc:meta])* $name:ident, $values:literal, $item:ty, $found:ident => $make:expr) => {
+        $(#[$doc])*
+        pub struct $name<'a> {
+            walk: Walk<$values>,
+            left: usize,
+            borrow: PhantomData<$item>,
+            lifetime: PhantomData<&'a ()>,
+        }
+
+        impl $name<'_> {
+            #[inline]
+            pub(crate) fn new(walk: Walk<$values>, left: usize) -> Self {
+                $name { walk, left, borrow: PhantomData, lifetime: PhantomData }
+            }
+        }
+
+        impl<'a> Iterator for $name<'a> {
+            type Item = $item;
+
+            #[inline(always)]
+            fn next(&mut self) -> Option<$item> {
+                let $found = self.walk.next()?;
+                self.left = self.left.wrapping_sub(1);
+                Some($make)
+            }
+
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                hint(self.left)
+            }
+        }
+
+        impl DoubleEndedIterator for $name<'_> {
+            #[inline]
+            fn next_back(&mut self) -> Option<Self::Item> {
+                let $found = self.walk.next_back()?;
+                self.left = self.left.wrapping_sub(1);
+                Some($make)
+            }
+        }
+
+        impl FusedIterator for $name<'_> {}
+
+        impl fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name))
+                    .field("low", &self.walk.low)
+                    .field("high", &self.walk.high)
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+/// Walks over everything start with the number of entries; walks over a
+/// range start with [`UNKNOWN`] and are known by having most of it left.
+const UNKNOWN_MIN: usize = UNKNOWN / 2;
+
+fn hint(left: usize) -> (usize, Option<usize>) {
+    if left > UNKNOWN_MIN {
+        (0, None)
+    } else {
+        (left, Some(left))
+    }
+}
+
+/// # Safety
+/// The walk must borrow the map it found the entry in for `'a`.
+#[inline(always)]
+unsafe fn value<'a>(found: Found) -> &'a u64 {
+    // SAFETY: a found entry is one of a live leaf, and the map is borrowed.
+    unsafe { &*found.value() }
+}
+
+/// # Safety
+/// As [`value`], with the map borrowed exclusively; a walk finds an entry once.
+#[inline(always)]
+unsafe fn value_mut<'a>(found: Found) -> &'a mut u64 {
+    // SAFETY: as `value`.
+    unsafe { &mut *found.value() }
+}
+
+iterator!(
+    /// Entries of a map in key order; see [`WordMap::iter`].
+    Iter, 1, (u64, &'a u64), found => {
+        // SAFETY: the iterator borrows the map for `'a`.
+        (found.key, unsafe { value(found) })
+    }
+);
+iterator!(
+    /// Entries of a map in key order, values changeable; see [`WordMap::iter_mut`].
+    IterMut, 1, (u64, &'a mut u64), found => {
+        // SAFETY: the iterator borrows the map exclusively for `'a`.
+        (found.key, unsafe { value_mut(found) })
+    }
+);
+iterator!(
+    /// Entries of a map between two keys; see [`WordMap::range`].
+    Range, 1, (u64, &'a u64), found => {
+        // SAFETY: the iterator borrows the map for `'a`.
+        (found.key, unsafe { value(found) })
+    }
+);
+iterator!(
+    /// Entries of a map between two keys, values changeable; see [`WordMap::range_mut`].
+    RangeMut, 1, (u64, &'a mut u64), found => {
+        // SAFETY: the iterator borrows the map exclusively for `'a`.
+        (found.key, unsafe { value_mut(found) })
+    }
+);
+iterator!(
+    /// Keys of a map in order; see [`WordMap::keys`].
+    Keys, 1, u64, found => found.key
+);
+iterator!(
+    /// Values of a map in key order; see [`WordMap::values`].
+    Values, 1, &'a u64, found => {
+        // SAFETY: the iterator borrows the map for `'a`.
+        unsafe { value(found) }
+    }
+);
+iterator!(
+    /// Values of a map in key order, changeable; see [`WordMap::values_mut`].
+    ValuesMut, 1, &'a mut u64, found => {
+        // SAFETY: the iterator borrows the map exclusively for `'a`.
+        unsafe { value_mut(found) }
+    }
+);
+iterator!(
+    /// Keys of a set in order; see [`WordSet::iter`].
+    SetIter, 0, u64, found => found.key
+);
+iterator!(
+    /// Keys of a set between two bounds; see [`WordSet::range`].
+    SetRange, 0, u64, found => found.key
+);
+
+macro_rules! exact {
+    ($($name:ident)*) => { $(
+        impl ExactSizeIterator for $name<'_> {}
+    )* };
+}
+exact!(Iter IterMut Keys Values ValuesMut SetIter);
+
+/// The entries of a map that is used up; see [`WordMap::into_iter`].
+pub struct IntoIter<A: NodeSource = crate::memory::SharedHeap> {
+    walk: Walk<1>,
+    left: usize,
+    /// Owns the nodes the walk goes over; freed as a whole.
+    map: WordMap<A>,
+}
+
+impl<A: NodeSource> fmt::Debug for IntoIter<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntoIter")
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<A: NodeSource> Iterator for IntoIter<A> {
+    type Item = (u64, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(u64, u64)> {
+        let found = self.walk.next()?;
+        self.left -= 1;
+        // SAFETY: the iterator owns the map.
+        Some((found.key, unsafe { *value(found) }))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<A: NodeSource> DoubleEndedIterator for IntoIter<A> {
+    fn next_back(&mut self) -> Option<(u64, u64)> {
+        let found = self.walk.next_back()?;
+        self.left -= 1;
+        // SAFETY: the iterator owns the map.
+        Some((found.key, unsafe { *value(found) }))
+    }
+}
+
+impl<A: NodeSource> ExactSizeIterator for IntoIter<A> {}
+impl<A: NodeSource> FusedIterator for IntoIter<A> {}
+
+impl<A: NodeSource> IntoIterator for WordMap<A> {
+    type Item = (u64, u64);
+    type IntoIter = IntoIter<A>;
+
+    fn into_iter(self) -> IntoIter<A> {
+        IntoIter {
+            walk: Walk::new(self.tree.root, 0, u64::MAX),
+            left: self.len(),
+            map: self,
+        }
+    }
+}
+
+impl<A: NodeSource> IntoIter<A> {
+    /// The map's own figure, for those who account for memory while walking.
+    pub fn memory_used(&self) -> usize {
+        self.map.memory_used()
+    }
+}
+
+impl<'a, A: NodeSource> IntoIterator for &'a WordMap<A> {
+    type Item = (u64, &'a u64);
+    type IntoIter = Iter<'a>;
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+impl<'a, A: NodeSource> IntoIterator for &'a mut WordMap<A> {
+    type Item = (u64, &'a mut u64);
+    type IntoIter = IterMut<'a>;
+    fn into_iter(self) -> IterMut<'a> {
+        self.iter_mut()
+    }
+}
+
+impl<'a, A: NodeSource> IntoIterator for &'a WordSet<A> {
+    type Item = u64;
+    type IntoIter = SetIter<'a>;
+    fn into_iter(self) -> SetIter<'a> {
+        self.iter()
+    }
+}

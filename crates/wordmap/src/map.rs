@@ -1,0 +1,393 @@
+//! The ordered map.
+
+use crate::cursor::Cursor;
+use crate::entry::{Entry, OccupiedEntry, VacantEntry};
+use crate::iter::{Iter, IterMut, Keys, Range, RangeMut, Values, ValuesMut, Walk, UNKNOWN};
+use crate::memory::{NodeSource, SharedHeap};
+use crate::node::edge::Edge;
+use crate::path::{leaf, leaf_key, nth, rank, Path, Position};
+use crate::tree::{OutOfMemory, Tree};
+use alloc::alloc::{handle_alloc_error, Layout};
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::ops::{Bound, Index, RangeBounds};
+
+/// An ordered map from 64-bit word to 64-bit word.
+///
+/// One word wide with the default source of memory. Interface and meaning
+/// are those of the standard library's ordered map, with keys and values
+/// passed as words.
+///
+/// # Layout
+/// With a source of memory that takes no room, a map has the layout of one
+/// pointer, null when it is empty and with its lowest bit 0 always; a C
+/// interface may keep it as such.
+///
+/// # Examples
+/// ```
+/// use ashlar_wordmap::WordMap;
+///
+/// let mut fields = WordMap::new();
+/// fields.insert(26314, 1);
+/// fields.insert(26322, 2);
+/// assert_eq!(fields.get(26322), Some(&2));
+/// assert_eq!(fields.range(..26320).count(), 1);
+/// assert_eq!(fields.iter().map(|(k, _)| k).collect::<Vec<_>>(), [26314, 26322]);
+/// ```
+#[repr(transparent)]
+pub struct WordMap<A: NodeSource = SharedHeap> {
+    pub(crate) tree: Tree<1, A>,
+}
+
+// SAFETY: a map owns its nodes and shares them with nobody; its source decides the rest.
+unsafe impl<A: NodeSource + Send> Send for WordMap<A> {}
+// SAFETY: a shared map is only read.
+unsafe impl<A: NodeSource + Sync> Sync for WordMap<A> {}
+
+impl WordMap {
+    /// An empty map on the process's shared heap. Allocates nothing.
+    pub const fn new() -> WordMap {
+        WordMap::new_in(SharedHeap)
+    }
+}
+
+impl<A: NodeSource> WordMap<A> {
+    /// An empty map that takes its nodes from `source`. Allocates nothing.
+    pub const fn new_in(source: A) -> WordMap<A> {
+        WordMap {
+            tree: Tree {
+                root: Edge::NULL,
+                source,
+            },
+        }
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.tree.len() as usize
+    }
+
+    /// Whether there are no entries.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.tree.root.is_null()
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn get(&self, key: u64) -> Option<&u64> {
+        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        self.tree.value_of(key).map(|value| unsafe { &*value })
+    }
+
+    /// The value of `key`, changeable.
+    #[inline]
+    pub fn get_mut(&mut self, key: u64) -> Option<&mut u64> {
+        // SAFETY: as `get`, borrowed exclusively.
+        self.tree.value_of(key).map(|value| unsafe { &mut *value })
+    }
+
+    /// Whether `key` is in the map.
+    #[inline]
+    pub fn contains_key(&self, key: u64) -> bool {
+        self.tree.contains(key)
+    }
+
+    /// Inserts an entry; returns the value that `key` had before. Calls the
+    /// global handler of allocation errors when there is no memory.
+    #[inline]
+    pub fn insert(&mut self, key: u64, value: u64) -> Option<u64> {
+        match self.try_insert(key, value) {
+            Ok(old) => old,
+            Err(OutOfMemory) => out_of_memory(),
+        }
+    }
+
+    /// Inserts an entry; returns the value that `key` had before.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]: the map is unchanged.
+    #[inline]
+    pub fn try_insert(&mut self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory> {
+        let inserted = self.tree.insert(key)?;
+        // SAFETY: the place of a value of a live leaf of this map.
+        let old = unsafe { core::ptr::replace(inserted.value, value) };
+        Ok((!inserted.is_new).then_some(old))
+    }
+
+    /// The value of `key`, inserted as 0 if there was none.
+    #[inline]
+    pub(crate) fn place(&mut self, key: u64) -> &mut u64 {
+        match self.try_place(key) {
+            Ok(place) => place,
+            Err(OutOfMemory) => out_of_memory(),
+        }
+    }
+
+    /// The value of `key`, inserted as 0 if there was none: one descent for
+    /// "find or make".
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]: the map is unchanged.
+    #[inline]
+    pub fn try_place(&mut self, key: u64) -> Result<&mut u64, OutOfMemory> {
+        let inserted = self.tree.insert(key)?;
+        // SAFETY: the place of a value of a live leaf of this map, borrowed exclusively.
+        Ok(unsafe { &mut *inserted.value })
+    }
+
+    /// Removes `key`; returns its value. Needs no memory.
+    pub fn remove(&mut self, key: u64) -> Option<u64> {
+        self.tree.remove(key)
+    }
+
+    /// The place of `key`, for reading, changing, inserting or removing.
+    pub fn entry(&mut self, key: u64) -> Entry<'_, A> {
+        match self.tree.value_of(key) {
+            Some(value) => Entry::Occupied(OccupiedEntry {
+                map: self,
+                key,
+                value,
+            }),
+            None => Entry::Vacant(VacantEntry { map: self, key }),
+        }
+    }
+
+    /// All entries in key order.
+    #[inline]
+    pub fn iter(&self) -> Iter<'_> {
+        Iter::new(Walk::all(self.tree.root), self.len())
+    }
+
+    /// All entries in key order, values changeable.
+    pub fn iter_mut(&mut self) -> IterMut<'_> {
+        IterMut::new(Walk::all(self.tree.root), self.len())
+    }
+
+    /// All keys in order.
+    pub fn keys(&self) -> Keys<'_> {
+        Keys::new(Walk::all(self.tree.root), self.len())
+    }
+
+    /// All values in key order.
+    pub fn values(&self) -> Values<'_> {
+        Values::new(Walk::all(self.tree.root), self.len())
+    }
+
+    /// All values in key order, changeable.
+    pub fn values_mut(&mut self) -> ValuesMut<'_> {
+        ValuesMut::new(Walk::all(self.tree.root), self.len())
+    }
+
+    /// The entries whose keys lie in `range`, in order. A range whose end
+    /// lies before its start is empty.
+    pub fn range(&self, range: impl RangeBounds<u64>) -> Range<'_> {
+        Range::new(Walk::over(self.tree.root, &range), UNKNOWN)
+    }
+
+    /// The entries whose keys lie in `range`, values changeable.
+    pub fn range_mut(&mut self, range: impl RangeBounds<u64>) -> RangeMut<'_> {
+        RangeMut::new(Walk::over(self.tree.root, &range), UNKNOWN)
+    }
+
+    /// The entry with the lowest key.
+    pub fn first_key_value(&self) -> Option<(u64, &u64)> {
+        self.iter().next()
+    }
+
+    /// The entry with the highest key.
+    pub fn last_key_value(&self) -> Option<(u64, &u64)> {
+        self.iter().next_back()
+    }
+
+    /// Removes the entry with the lowest key.
+    pub fn pop_first(&mut self) -> Option<(u64, u64)> {
+        let (key, &value) = self.first_key_value()?;
+        self.remove(key);
+        Some((key, value))
+    }
+
+    /// Removes the entry with the highest key.
+    pub fn pop_last(&mut self) -> Option<(u64, u64)> {
+        let (key, &value) = self.last_key_value()?;
+        self.remove(key);
+        Some((key, value))
+    }
+
+    /// The first entry at or after `key`, in one descent and without the
+    /// set-up of an iterator.
+    pub fn at_or_after(&self, key: u64) -> Option<(u64, &u64)> {
+        let mut path = Path::new();
+        let position = crate::path::seek_forward::<1>(self.tree.root, key, &mut path);
+        position.map(|p| self.entry_at(p))
+    }
+
+    /// The last entry at or before `key`.
+    pub fn at_or_before(&self, key: u64) -> Option<(u64, &u64)> {
+        let mut path = Path::new();
+        let position = crate::path::seek_backward::<1>(self.tree.root, key, &mut path);
+        position.map(|p| self.entry_at(p))
+    }
+
+    /// The entry with `nth_entry` entries before it.
+    pub fn nth(&self, nth_entry: u64) -> Option<(u64, &u64)> {
+        let mut path = Path::new();
+        nth::<1>(self.tree.root, nth_entry, &mut path).map(|p| self.entry_at(p))
+    }
+
+    /// The number of entries with keys below `key`.
+    pub fn rank(&self, key: u64) -> u64 {
+        rank::<1>(self.tree.root, key)
+    }
+
+    /// The number of entries whose keys lie in `range`, without walking over them.
+    pub fn count_range(&self, range: impl RangeBounds<u64>) -> u64 {
+        count_between(&range, self.tree.len(), |key| self.rank(key))
+    }
+
+    fn entry_at(&self, position: Position) -> (u64, &u64) {
+        let key = leaf_key::<1>(position.leaf, position.index);
+        // SAFETY: positions are entries of live leaves of this map, which is borrowed.
+        let value = unsafe { &*leaf::<1>(position.leaf).value(position.index) };
+        (key, value)
+    }
+
+    /// A cursor, at no entry yet.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(self.tree.root)
+    }
+
+    /// Keeps only the entries that `keep` says yes to.
+    pub fn retain(&mut self, mut keep: impl FnMut(u64, &mut u64) -> bool) {
+        let mut from = Some(0);
+        while let Some(low) = from {
+            let Some((key, value)) = self.range_mut(low..).next() else {
+                return;
+            };
+            if !keep(key, value) {
+                self.remove(key);
+            }
+            from = key.checked_add(1);
+        }
+    }
+
+    /// Moves all entries of `other` into this map; they win over entries
+    /// with the same key.
+    pub fn append(&mut self, other: &mut WordMap<A>) {
+        self.extend(other.iter().map(|(k, &v)| (k, v)));
+        other.clear();
+    }
+
+    /// Removes all entries and frees their memory.
+    pub fn clear(&mut self) {
+        self.tree.clear();
+    }
+
+    /// Bytes of all nodes, without the map's own word. Looks at every node.
+    pub fn memory_used(&self) -> usize {
+        self.tree.node_bytes()
+    }
+}
+
+/// The number of keys in a range, from the number below a key.
+pub(crate) fn count_between(
+    range: &impl RangeBounds<u64>,
+    len: u64,
+    rank: impl Fn(u64) -> u64,
+) -> u64 {
+    let below_or_at = |key: u64| key.checked_add(1).map_or(len, &rank);
+    let before = match range.start_bound() {
+        Bound::Included(&key) => rank(key),
+        Bound::Excluded(&key) => below_or_at(key),
+        Bound::Unbounded => 0,
+    };
+    let upto = match range.end_bound() {
+        Bound::Included(&key) => below_or_at(key),
+        Bound::Excluded(&key) => rank(key),
+        Bound::Unbounded => len,
+    };
+    upto.saturating_sub(before)
+}
+
+#[cold]
+pub(crate) fn out_of_memory() -> ! {
+    handle_alloc_error(Layout::new::<[u64; 2]>())
+}
+
+impl<A: NodeSource + Default> Default for WordMap<A> {
+    fn default() -> Self {
+        WordMap::new_in(A::default())
+    }
+}
+
+impl<A: NodeSource + Clone> Clone for WordMap<A> {
+    fn clone(&self) -> Self {
+        let mut copy = WordMap::new_in(self.tree.source.clone());
+        copy.extend(self.iter().map(|(k, &v)| (k, v)));
+        copy
+    }
+}
+
+impl<A: NodeSource> fmt::Debug for WordMap<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<A: NodeSource, B: NodeSource> PartialEq<WordMap<B>> for WordMap<A> {
+    fn eq(&self, other: &WordMap<B>) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl<A: NodeSource> Eq for WordMap<A> {}
+
+impl<A: NodeSource> Hash for WordMap<A> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.len().hash(state);
+        for entry in self {
+            entry.hash(state);
+        }
+    }
+}
+
+impl<A: NodeSource> Extend<(u64, u64)> for WordMap<A> {
+    fn extend<I: IntoIterator<Item = (u64, u64)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl<'a, A: NodeSource> Extend<(u64, &'a u64)> for WordMap<A> {
+    fn extend<I: IntoIterator<Item = (u64, &'a u64)>>(&mut self, entries: I) {
+        self.extend(entries.into_iter().map(|(k, &v)| (k, v)));
+    }
+}
+
+impl<A: NodeSource + Default> FromIterator<(u64, u64)> for WordMap<A> {
+    fn from_iter<I: IntoIterator<Item = (u64, u64)>>(entries: I) -> Self {
+        let mut map = WordMap::default();
+        map.extend(entries);
+        map
+    }
+}
+
+impl<const N: usize> From<[(u64, u64); N]> for WordMap {
+    fn from(entries: [(u64, u64); N]) -> Self {
+        entries.into_iter().collect()
+    }
+}
+
+impl<A: NodeSource> Index<u64> for WordMap<A> {
+    type Output = u64;
+
+    /// # Panics
+    /// When `key` is not in the map.
+    fn index(&self, key: u64) -> &u64 {
+        match self.get(key) {
+            Some(value) => value,
+            None => panic!("key {key} is not in the map; use get to ask whether it is"),
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! A heap for nodes, shared by any number of maps and threads.
+//!
+//! The heap is cut into shards, each with its own lock, chunks and lists. A
+//! thread allocates from the shard that its stack's address picks, without
+//! thread-local storage; a node goes back to the shard whose chunk it is in,
+//! whichever thread frees it.
+
+use super::runs::{Runs, RUN_BYTES_MAX};
+use super::slab::{Chunk, Slabs, CHUNK_BYTES, HEADER_BYTES, SLOT_BYTES_MAX};
+use super::source::{GlobalPages, NodeSource, PageSource};
+use core::cell::UnsafeCell;
+use core::hint;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+const SHARDS: usize = 8;
+
+/// Empty chunks a shard keeps for its next need before it gives them back.
+const SPARE_CHUNKS_MAX: usize = 1;
+
+struct Shelf {
+    slabs: Slabs,
+    runs: Runs,
+    /// Empty chunks, linked through their headers.
+    spare: *mut Chunk,
+    spare_chunks: usize,
+    chunks: usize,
+    chunks_max: usize,
+}
+
+#[repr(align(64))]
+struct Shard {
+    locked: AtomicBool,
+    shelf: UnsafeCell<Shelf>,
+}
+
+/// What a heap holds, in bytes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct HeapUse {
+    /// Chunks in use, whole, and empty ones kept for later.
+    pub reserved_bytes: usize,
+    /// The largest `reserved_bytes` there has been (summed over shards).
+    pub reserved_bytes_max: usize,
+    /// Of those, the chunks kept empty.
+    pub spare_bytes: usize,
+}
+
+/// A heap for nodes over a source of pages. It can be a `static`.
+///
+/// Chunks are 128 KiB. A chunk that has become empty is kept for the next
+/// need (one a shard) or given back to the page source.
+///
+/// # Examples
+/// ```
+/// use ashlar_wordmap::memory::{GlobalPages, Heap};
+/// use ashlar_wordmap::WordMap;
+///
+/// static HEAP: Heap<GlobalPages> = Heap::new(GlobalPages);
+/// let mut map = WordMap::new_in(&HEAP);
+/// map.insert(26314, 1);
+/// assert_eq!(map.get(26314), Some(&1));
+/// ```
+pub struct Heap<P: PageSource> {
+    pages: P,
+    shards: [Shard; SHARDS],
+}
+
+// SAFETY: a shelf is only touched by the holder of its shard's lock, and the
+// pointers in it lead to memory that only shelves use.
+unsafe impl<P: PageSource + Sync> Sync for Heap<P> {}
+// SAFETY: nothing in a heap is tied to a thread.
+unsafe impl<P: PageSource + Send> Send for Heap<P> {}
+
+struct Locked<'a> {
+    shard: &'a Shard,
+    index: usize,
+}
+
+impl Locked<'_> {
+    #[inline(always)]
+    fn shelf(&mut self) -> &mut Shelf {
+        // SAFETY: this value exists only while its shard is locked, and the
+        // borrow ends before the lock does.
+        unsafe { &mut *self.shard.shelf.get() }
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.shard.locked.store(false, Ordering::Release);
+    }
+}
+
+impl Shard {
+    #[inline(always)]
+    fn lock(&self, index: usize) -> Locked<'_> {
+        while self.locked.swap(true, Ordering::Acquire) {
+            self.wait();
+        }
+        Locked { shard: self, index }
+    }
+
+    #[cold]
+    fn wait(&self) {
+        while self.locked.load(Ordering::Relaxed) {
+            hint::spin_loop();
+        }
+    }
+}
+
+/// The shard of this thread: stacks are far apart, so the upper bits of a
+/// local's address tell threads apart well enough to keep them off each other.
+#[inline(always)]
+fn home_shard() -> usize {
+    let local = 0u8;
+    let address = ptr::addr_of!(local).addr() as u64;
+    ((address >> 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61) as usize % SHARDS
+}
+
+impl<P: PageSource> Heap<P> {
+    /// An empty heap; it asks `pages` for nothing until a node is needed.
+    pub const fn new(pages: P) -> Heap<P> {
+        Heap {
+            pages,
+            shards: [const {
+                Shard {
+                    locked: AtomicBool::new(false),
+                    shelf: UnsafeCell::new(Shelf {
+                        slabs: Slabs::new(),
+                        runs: Runs::new(),
+                        spare: ptr::null_mut(),
+                        spare_chunks: 0,
+                        chunks: 0,
+                        chunks_max: 0,
+                    }),
+                }
+            }; SHARDS],
+        }
+    }
+
+    /// What the heap holds now. Shards are read one after another, so the
+    /// figures are exact only while no other thread allocates.
+    pub fn usage(&self) -> HeapUse {
+        let mut usage = HeapUse::default();
+        for (i, shard) in self.shards.iter().enumerate() {
+            let mut locked = shard.lock(i);
+            let shelf = locked.shelf();
+            usage.reserved_bytes += shelf.chunks * CHUNK_BYTES;
+            usage.reserved_bytes_max += shelf.chunks_max * CHUNK_BYTES;
+            usage.spare_bytes += shelf.spare_chunks * CHUNK_BYTES;
+        }
+        usage
+    }
+
+    /// Gives the chunks kept empty back to the page source.
+    pub fn trim(&self) {
+        for (i, shard) in self.shards.iter().enumerate() {
+            let mut locked = shard.lock(i);
+            let shelf = locked.shelf();
+            while let Some(chunk) = shelf.take_spare() {
+                shelf.chunks -= 1;
+                // SAFETY: an empty chunk that nothing lists any more.
+                unsafe { self.pages.release_chunk(chunk, CHUNK_BYTES) };
+            }
+        }
+    }
+
+    /// Locks every shard, so that a `fork` finds the heap whole. For the
+    /// *prepare* handler of `pthread_atfork`.
+    pub fn lock_for_fork(&self) {
+        for (i, shard) in self.shards.iter().enumerate() {
+            core::mem::forget(shard.lock(i));
+        }
+    }
+
+    /// Undoes [`Heap::lock_for_fork`]: for the *parent* and *child* handlers.
+    ///
+    /// # Safety
+    /// The calling thread must be the one (or its copy in the child) that
+    /// called [`Heap::lock_for_fork`] last.
+    pub unsafe fn unlock_after_fork(&self) {
+        for shard in &self.shards {
+            shard.locked.store(false, Ordering::Release);
+        }
+    }
+
+    #[inline(always)]
+    fn home(&self) -> Locked<'_> {
+        let index = home_shard();
+        self.shards[index].lock(index)
+    }
+
+    #[inline(always)]
+    fn owner(&self, block: NonNull<u8>) -> Locked<'_> {
+        // SAFETY: a live node lies in a chunk, whose header is not written to
+        // while nodes of it live except for counters of other fields.
+        let index = unsafe { (*ptr::addr_of!((*Chunk::of(block.as_ptr())).shard)) as usize };
+        self.shards[index].lock(index)
+    }
+
+    #[inline(always)]
+    fn allocate_in(&self, locked: &mut Locked<'_>, bytes: usize) -> Option<NonNull<u8>> {
+        let found = if bytes <= SLOT_BYTES_MAX {
+            locked.shelf().slabs.allocate(bytes)
+        } else {
+            locked.shelf().runs.allocate(bytes)
+        };
+        match NonNull::new(found) {
+            Some(block) => Some(block),
+            None => self.allocate_fresh(locked, bytes),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_fresh(&self, locked: &mut Locked<'_>, bytes: usize) -> Option<NonNull<u8>> {
+        if bytes > RUN_BYTES_MAX {
+            return None;
+        }
+        let index = locked.index as u32;
+        let shelf = locked.shelf();
+        let chunk = match shelf.take_spare() {
+            Some(chunk) => chunk,
+            None => {
+                let chunk = self.pages.allocate_chunk(CHUNK_BYTES)?;
+                shelf.chunks += 1;
+                shelf.chunks_max = shelf.chunks_max.max(shelf.chunks);
+                chunk
+            }
+        };
+        let chunk = chunk.as_ptr().cast();
+        // SAFETY: the chunk is fresh or empty, and nothing else lists it.
+        let block = unsafe {
+            if bytes <= SLOT_BYTES_MAX {
+                shelf.slabs.adopt(chunk, index);
+                shelf.slabs.allocate(bytes)
+            } else {
+                shelf.runs.adopt(chunk, index);
+                shelf.runs.allocate(bytes)
+            }
+        };
+        NonNull::new(block)
+    }
+
+    /// # Safety
+    /// `block` must be a live node of `bytes` of the locked shard.
+    #[inline(always)]
+    unsafe fn release_in(&self, locked: &mut Locked<'_>, block: NonNull<u8>, bytes: usize) {
+        let chunk = Chunk::of(block.as_ptr());
+        // SAFETY: the caller's duty; the chunk's header tells its sort, because
+        // a block shrunk in place may be smaller than its slot or run was.
+        let empty = unsafe {
+            if (*chunk).has_pages {
+                locked.shelf().slabs.release(chunk, block.as_ptr())
+            } else {
+                locked.shelf().runs.release(block.as_ptr(), bytes)
+            }
+        };
+        if empty {
+            self.retire(locked, chunk);
+        }
+    }
+
+    #[cold]
+    fn retire(&self, locked: &mut Locked<'_>, chunk: *mut Chunk) {
+        let shelf = locked.shelf();
+        if shelf.spare_chunks < SPARE_CHUNKS_MAX {
+            // SAFETY: the chunk is empty and listed nowhere.
+            unsafe { (*chunk).next = shelf.spare };
+            shelf.spare = chunk;
+            shelf.spare_chunks += 1;
+        } else if let Some(chunk) = NonNull::new(chunk.cast()) {
+            shelf.chunks -= 1;
+            // SAFETY: as above.
+            unsafe { self.pages.release_chunk(chunk, CHUNK_BYTES) };
+        }
+    }
+}
+
+impl Shelf {
+    fn take_spare(&mut self) -> Option<NonNull<u8>> {
+        let chunk = NonNull::new(self.spare)?;
+        // SAFETY: spare chunks are live and linked through `next`.
+        self.spare = unsafe { (*chunk.as_ptr()).next };
+        self.spare_chunks -= 1;
+        Some(chunk.cast())
+    }
+}
+
+const _: () = assert!(HEADER_BYTES % 16 == 0);
+
+// SAFETY: blocks are slots or runs, at multiples of 8 bytes in chunks that the
+// page source vouches for, handed out under the owning shard's lock.
+unsafe impl<P: PageSource> NodeSource for Heap<P> {
+    #[inline]
+    fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
+        self.allocate_in(&mut self.home(), bytes)
+    }
+
+    #[inline]
+    unsafe fn release(&self, block: NonNull<u8>, bytes: usize) {
+        let mut locked = self.owner(block);
+        // SAFETY: the caller's duty; the shard is the block's own.
+        unsafe { self.release_in(&mut locked, block, bytes) };
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
+        let mut locked = self.owner(block);
+        // SAFETY: the caller's duty. A slot keeps its size: its chunk knows it.
+        unsafe {
+            if !(*Chunk::of(block.as_ptr())).has_pages {
+                locked
+                    .shelf()
+                    .runs
+                    .shrink(block.as_ptr(), old_bytes, new_bytes);
+            }
+        }
+    }
+
+    unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
+        if old_bytes <= SLOT_BYTES_MAX {
+            return false;
+        }
+        let mut locked = self.owner(block);
+        // SAFETY: the caller's duty. Slots do not grow, and a run once shrunk
+        // in place to the size of a slot is not asked for.
+        unsafe {
+            !(*Chunk::of(block.as_ptr())).has_pages
+                && locked
+                    .shelf()
+                    .runs
+                    .extend(block.as_ptr(), old_bytes, new_bytes)
+        }
+    }
+
+    #[inline]
+    unsafe fn replace(
+        &self,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
+        // The old block's shard serves both, so that one lock does.
+        let mut locked = self.owner(old);
+        let new = self.allocate_in(&mut locked, new_bytes)?;
+        fill(new);
+        // SAFETY: the caller's duty; the shard is the old block's own.
+        unsafe { self.release_in(&mut locked, old, old_bytes) };
+        Some(new)
+    }
+}
+
+// SAFETY: hands everything on to the heap.
+unsafe impl<P: PageSource> NodeSource for &Heap<P> {
+    #[inline]
+    fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
+        (**self).allocate(bytes)
+    }
+
+    #[inline]
+    unsafe fn release(&self, block: NonNull<u8>, bytes: usize) {
+        // SAFETY: handed on.
+        unsafe { (**self).release(block, bytes) };
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
+        // SAFETY: handed on.
+        unsafe { (**self).shrink(block, old_bytes, new_bytes) };
+    }
+
+    #[inline]
+    unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
+        // SAFETY: handed on.
+        unsafe { (**self).extend(block, old_bytes, new_bytes) }
+    }
+
+    #[inline]
+    unsafe fn replace(
+        &self,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
+        // SAFETY: handed on.
+        unsafe { (**self).replace(old, old_bytes, new_bytes, fill) }
+    }
+}
+
+static SHARED: Heap<GlobalPages> = Heap::new(GlobalPages);
+
+/// The heap that all maps of the process share unless told otherwise; its
+/// chunks come from the global allocator. Takes no room in the map.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct SharedHeap;
+
+impl SharedHeap {
+    /// The heap itself, for its figures.
+    pub fn heap(self) -> &'static Heap<GlobalPages> {
+        &SHARED
+    }
+}
+
+// SAFETY: hands everything on to the shared heap.
+unsafe impl NodeSource for SharedHeap {
+    #[inline]
+    fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
+        SHARED.allocate(bytes)
+    }
+
+    #[inline]
+    unsafe fn release(&self, block: NonNull<u8>, bytes: usize) {
+        // SAFETY: handed on.
+        unsafe { SHARED.release(block, bytes) };
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
+        // SAFETY: handed on.
+        unsafe { SHARED.shrink(block, old_bytes, new_bytes) };
+    }
+
+    #[inline]
+    unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
+        // SAFETY: handed on.
+        unsafe { SHARED.extend(block, old_bytes, new_bytes) }
+    }
+
+    #[inline]
+    unsafe fn replace(
+        &self,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
+        // SAFETY: handed on.
+        unsafe { SHARED.replace(old, old_bytes, new_bytes, fill) }
+    }
+}

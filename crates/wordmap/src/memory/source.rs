@@ -1,0 +1,100 @@
+//! The two seams: pages for a heap, nodes for a map.
+
+use alloc::alloc::{alloc, dealloc, Layout};
+use core::ptr::NonNull;
+
+/// Gives a map the memory of its nodes.
+///
+/// Failure is a value: a source never panics and never aborts.
+///
+/// # Safety
+/// A block handed out must be aligned to 8 bytes, be at least as long as asked
+/// for, belong to nobody else until released, and have an address below 2^56.
+pub unsafe trait NodeSource {
+    /// A block of `bytes` (a multiple of 8, at most 4000), or `None` when there is no memory.
+    fn allocate(&self, bytes: usize) -> Option<NonNull<u8>>;
+
+    /// Takes back a block.
+    ///
+    /// # Safety
+    /// `block` must come from this source; `bytes` must be the size it was
+    /// allocated with, or the last one given to [`NodeSource::shrink`].
+    unsafe fn release(&self, block: NonNull<u8>, bytes: usize);
+
+    /// Says that only the first `new_bytes` of a block are still needed. The
+    /// block stays where it is. Called only when a smaller block could not be had.
+    ///
+    /// # Safety
+    /// As [`NodeSource::release`], with `new_bytes <= old_bytes`.
+    unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize);
+
+    /// Makes a block longer where it is; returns whether that could be done.
+    /// Where it is done, maps grow without copying and memory stays whole.
+    ///
+    /// # Safety
+    /// As [`NodeSource::release`], with `new_bytes >= old_bytes`.
+    #[inline]
+    unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
+        let _ = (block, old_bytes, new_bytes);
+        false
+    }
+
+    /// Allocates `new_bytes`, lets `fill` write the new block (the old one is
+    /// still whole), then releases the old block.
+    ///
+    /// # Safety
+    /// As [`NodeSource::release`] for the old block.
+    #[inline]
+    unsafe fn replace(
+        &self,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<NonNull<u8>>
+    where
+        Self: Sized,
+    {
+        let new = self.allocate(new_bytes)?;
+        fill(new);
+        // SAFETY: the caller's duty.
+        unsafe { self.release(old, old_bytes) };
+        Some(new)
+    }
+}
+
+/// Gives a [`Heap`](super::Heap) its chunks of pages.
+///
+/// # Safety
+/// A chunk must be aligned as asked, `bytes` long, and belong to nobody else
+/// until released. Its address must be below 2^56.
+pub unsafe trait PageSource {
+    /// A chunk of `bytes`, aligned to `bytes` (a power of two), or `None`.
+    fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>>;
+
+    /// Takes back a chunk.
+    ///
+    /// # Safety
+    /// `chunk` must come from this source with this size.
+    unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize);
+}
+
+/// Chunks from the program's global allocator.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct GlobalPages;
+
+// SAFETY: the global allocator keeps its own promise of alignment, size and ownership.
+unsafe impl PageSource for GlobalPages {
+    fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let layout = Layout::from_size_align(bytes, bytes).ok()?;
+        // SAFETY: chunks are never empty.
+        NonNull::new(unsafe { alloc(layout) })
+    }
+
+    unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize) {
+        if let Ok(layout) = Layout::from_size_align(bytes, bytes) {
+            // SAFETY: the caller got the chunk from `allocate_chunk` with this size.
+            unsafe { dealloc(chunk.as_ptr(), layout) };
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The way from a tree's root to one of its leaves, and walks along it.
+
+use crate::node::branch::Branch;
+use crate::node::edge::{byte, Edge, Kind};
+use crate::node::leaf::{Leaf, Place};
+use core::mem::MaybeUninit;
+
+/// A branch and the slot taken in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) edge: Edge,
+    pub(crate) slot: u16,
+}
+
+/// Steps from the root down. Levels fall (N7), so there are at most eight.
+///
+/// * **P1** The first `depth_max` steps have been written, where `depth_max`
+///   is the largest `depth` there has been.
+#[derive(Clone, Copy)]
+pub(crate) struct Path {
+    steps: [MaybeUninit<Step>; 8],
+    pub(crate) depth: usize,
+}
+
+impl Path {
+    #[inline(always)]
+    pub(crate) fn new() -> Path {
+        Path {
+            steps: [const { MaybeUninit::uninit() }; 8],
+            depth: 0,
+        }
+    }
+
+    /// The step taken at `depth`, which must be below [`Path::depth`].
+    #[inline(always)]
+    pub(crate) fn step(&self, depth: usize) -> Step {
+        debug_assert!(depth < self.depth);
+        // SAFETY: P1.
+        unsafe { self.steps[depth & 7].assume_init() }
+    }
+
+    /// Puts another step in the place of the last.
+    pub(crate) fn replace_top(&mut self, edge: Edge, slot: usize) {
+        self.depth -= 1;
+        self.push(edge, slot);
+    }
+
+    #[inline(always)]
+    pub(crate) fn push(&mut self, edge: Edge, slot: usize) {
+        self.steps[self.depth & 7].write(Step {
+            edge,
+            slot: slot as u16,
+        });
+        self.depth += 1;
+    }
+
+    #[inline(always)]
+    pub(crate) fn top(&self) -> Option<Step> {
+        self.depth.checked_sub(1).map(|d| self.step(d))
+    }
+}
+
+/// A view of the branch of an edge.
+#[inline(always)]
+pub(crate) fn branch(edge: Edge) -> Branch {
+    debug_assert!(edge.is_branch());
+    // SAFETY: N1: trees hold edges to live nodes only, and views do not outlive
+    // the borrow of the tree they were reached through.
+    unsafe { Branch::of(edge) }
+}
+
+/// A view of the leaf of an edge that is neither null nor full.
+#[inline(always)]
+pub(crate) fn leaf<const V: usize>(edge: Edge) -> Leaf<V> {
+    debug_assert!(!edge.is_branch() && !edge.is_null() && edge.kind() != Kind::FULL);
+    // SAFETY: as `branch`.
+    unsafe { Leaf::of(edge) }
+}
+
+/// The number of entries below an edge.
+pub(crate) fn count<const V: usize>(edge: Edge) -> u64 {
+    if edge.is_null() {
+        0
+    } else if edge.is_branch() {
+        branch(edge).count()
+    } else {
+        leaf_len::<V>(edge) as u64
+    }
+}
+
+#[inline(always)]
+pub(crate) fn leaf_len<const V: usize>(edge: Edge) -> usize {
+    if V == 0 && edge.kind() == Kind::FULL {
+        256
+    } else {
+        leaf::<V>(edge).len()
+    }
+}
+
+#[inline(always)]
+pub(crate) fn leaf_key<const V: usize>(edge: Edge, i: usize) -> u64 {
+    if V == 0 && edge.kind() == Kind::FULL {
+        edge.full_base() | i as u64
+    } else {
+        leaf::<V>(edge).key(i)
+    }
+}
+
+/// As [`Leaf::keys`], for full leaves too.
+#[inline(always)]
+pub(crate) fn leaf_keys<const V: usize>(edge: Edge, from: usize, keys: &mut [u64]) -> usize {
+    if V == 0 && edge.kind() == Kind::FULL {
+        let n = (256 - from).min(keys.len());
+        for (k, key) in keys.iter_mut().enumerate().take(n) {
+            *key = edge.full_base() | (from + k) as u64;
+        }
+        n
+    } else {
+        leaf::<V>(edge).keys(from, keys)
+    }
+}
+
+/// The first entry at or after a key: the leaf it is in and its index there.
+#[derive(Clone, Copy)]
+pub(crate) struct Position {
+    pub(crate) leaf: Edge,
+    pub(crate) index: usize,
+}
+
+/// How `key` lies to the keys of a leaf.
+enum Side {
+    Below,
+    Above,
+    Inside(Place),
+}
+
+fn side_of_leaf<const V: usize>(edge: Edge, key: u64) -> Side {
+    if V == 0 && edge.kind() == Kind::FULL {
+        let base = edge.full_base();
+        return match key & !0xff {
+            k if k < base => Side::Below,
+            k if k > base => Side::Above,
+            _ => Side::Inside(Place::At((key & 0xff) as usize)),
+        };
+    }
+    let leaf = leaf::<V>(edge);
+    if leaf.covers(key) {
+        Side::Inside(leaf.place(key))
+    } else if key < leaf.lowest() {
+        Side::Below
+    } else {
+        Side::Above
+    }
+}
+
+/// Goes to the first entry below `edge`.
+pub(crate) fn descend_first(mut edge: Edge, path: &mut Path) -> Position {
+    while edge.is_branch() {
+        path.push(edge, 0);
+        edge = branch(edge).child(0);
+    }
+    Position {
+        leaf: edge,
+        index: 0,
+    }
+}
+
+/// Goes to the last entry below `edge`.
+pub(crate) fn descend_last<const V: usize>(mut edge: Edge, path: &mut Path) -> Position {
+    while edge.is_branch() {
+        let slot = branch(edge).last_slot();
+        path.push(edge, slot);
+        edge = branch(edge).child(slot);
+    }
+    Position {
+        leaf: edge,
+        index: leaf_len::<V>(edge) - 1,
+    }
+}
+
+/// The first entry of the leaf after the one at the end of `path`.
+pub(crate) fn next_leaf(path: &mut Path) -> Option<Position> {
+    while let Some(step) = path.top() {
+        path.depth -= 1;
+        if let Some(slot) = branch(step.edge).next_slot(usize::from(step.slot)) {
+            path.push(step.edge, slot);
+            return Some(descend_first(branch(step.edge).child(slot), path));
+        }
+    }
+    None
+}
+
+/// The last entry of the leaf before the one at the end of `path`.
+pub(crate) fn previous_leaf<const V: usize>(path: &mut Path) -> Option<Position> {
+    while let Some(step) = path.top() {
+        path.depth -= 1;
+        if let Some(slot) = branch(step.edge).previous_slot(usize::from(step.slot)) {
+            path.push(step.edge, slot);
+            return Some(descend_last::<V>(branch(step.edge).child(slot), path));
+        }
+    }
+    None
+}
+
+enum Reached {
+    Leaf(Edge),
+    /// A branch all of whose keys are above the key looked for.
+    AllAbove(Edge),
+    /// A branch all of whose keys are below it.
+    AllBelow,
+}
+
+/// Goes down towards `key` as far as branches cover it.
+#[inline(always)]
+fn descend(mut edge: Edge, key: u64, path: &mut Path) -> Reached {
+    while edge.is_branch() {
+        let b = branch(edge);
+        let level = b.level();
+        if !b.covers(key) {
+            return if key < b.lowest() {
+                Reached::AllAbove(edge)
+            } else {
+                Reached::AllBelow
+            };
+        }
+        let slot = b.slot(byte(key, level));
+        path.push(edge, slot);
+        edge = b.child(slot);
+    }
+    Reached::Leaf(edge)
+}
+
+/// The first entry at or after `key`; `path` is left at its leaf.
+pub(crate) fn seek_forward<const V: usize>(
+    root: Edge,
+    key: u64,
+    path: &mut Path,
+) -> Option<Position> {
+    path.depth = 0;
+    if root.is_null() {
+        return None;
+    }
+    match descend(root, key, path) {
+        Reached::AllAbove(edge) => Some(descend_first(edge, path)),
+        Reached::AllBelow => next_leaf(path),
+        Reached::Leaf(edge) => {
+            let index = match side_of_leaf::<V>(edge, key) {
+                Side::Below => 0,
+                Side::Inside(Place::At(i) | Place::Before(i)) => i,
+                Side::Above => return next_leaf(path),
+            };
+            if index < leaf_len::<V>(edge) {
+                Some(Position { leaf: edge, index })
+            } else {
+                next_leaf(path)
+            }
+        }
+    }
+}
+
+/// The last entry at or before `key`; `path` is left at its leaf.
+pub(crate) fn seek_backward<const V: usize>(
+    root: Edge,
+    key: u64,
+    path: &mut Path,
+) -> Option<Position> {
+    path.depth = 0;
+    if root.is_null() {
+        return None;
+    }
+    match descend(root, key, path) {
+        Reached::AllAbove(_) => previous_leaf::<V>(path),
+        Reached::AllBelow => {
+            // The branch not entered is the child of the top step, or the root.
+            let edge = path
+                .top()
+                .map_or(root, |s| branch(s.edge).child(usize::from(s.slot)));
+            Some(descend_last::<V>(edge, path))
+        }
+        Reached::Leaf(edge) => {
+            let end = match side_of_leaf::<V>(edge, key) {
+                Side::Below => 0,
+                Side::Inside(Place::At(i)) => i + 1,
+                Side::Inside(Place::Before(i)) => i,
+                Side::Above => leaf_len::<V>(edge),
+            };
+            match end.checked_sub(1) {
+                Some(index) => Some(Position { leaf: edge, index }),
+                None => previous_leaf::<V>(path),
+            }
+        }
+    }
+}
+
+/// The number of entries below `key`.
+pub(crate) fn rank<const V: usize>(root: Edge, key: u64) -> u64 {
+    let mut path = Path::new();
+    let Some(position) = seek_forward::<V>(root, key, &mut path) else {
+        return count::<V>(root);
+    };
+    let mut rank = position.index as u64;
+    for step in (0..path.depth).map(|d| path.step(d)) {
+        let b = branch(step.edge);
+        let here = b.child(usize::from(step.slot));
+        let mut slot = Some(0);
+        while let Some(s) = slot {
+            let child = b.child(s);
+            if child == here {
+                break;
+            }
+            rank += count::<V>(child);
+            slot = b.next_slot(s);
+        }
+    }
+    rank
+}
+
+/// The entry with `nth` entries before it.
+pub(crate) fn nth<const V: usize>(root: Edge, mut nth: u64, path: &mut Path) -> Option<Position> {
+    path.depth = 0;
+    if nth >= count::<V>(root) {
+        return None;
+    }
+    let mut edge = root;
+    while edge.is_branch() {
+        let b = branch(edge);
+        let mut slot = 0;
+        loop {
+            let below = count::<V>(b.child(slot));
+            if nth < below {
+                break;
+            }
+            nth -= below;
+            slot = b.next_slot(slot)?;
+        }
+        path.push(edge, slot);
+        edge = b.child(slot);
+    }
+    Some(Position {
+        leaf: edge,
+        index: nth as usize,
+    })
+}

@@ -1,0 +1,240 @@
+//! The ordered set.
+
+use crate::iter::{SetIter, SetRange, Walk, UNKNOWN};
+use crate::map::{count_between, out_of_memory};
+use crate::memory::{NodeSource, SharedHeap};
+use crate::node::edge::Edge;
+use crate::path::{leaf_key, nth, rank, seek_backward, seek_forward, Path};
+use crate::tree::{OutOfMemory, Tree};
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::ops::RangeBounds;
+
+/// An ordered set of 64-bit words, laid out as [`WordMap`](crate::WordMap) is.
+///
+/// # Examples
+/// ```
+/// use ashlar_wordmap::WordSet;
+///
+/// let mut live = WordSet::new();
+/// live.insert(40);
+/// live.insert(2);
+/// assert!(live.contains(40));
+/// assert_eq!(live.iter().collect::<Vec<_>>(), [2, 40]);
+/// ```
+#[repr(transparent)]
+pub struct WordSet<A: NodeSource = SharedHeap> {
+    pub(crate) tree: Tree<0, A>,
+}
+
+// SAFETY: a set owns its nodes and shares them with nobody; its source decides the rest.
+unsafe impl<A: NodeSource + Send> Send for WordSet<A> {}
+// SAFETY: a shared set is only read.
+unsafe impl<A: NodeSource + Sync> Sync for WordSet<A> {}
+
+impl WordSet {
+    /// An empty set on the process's shared heap. Allocates nothing.
+    pub const fn new() -> WordSet {
+        WordSet::new_in(SharedHeap)
+    }
+}
+
+impl<A: NodeSource> WordSet<A> {
+    /// An empty set that takes its nodes from `source`. Allocates nothing.
+    pub const fn new_in(source: A) -> WordSet<A> {
+        WordSet {
+            tree: Tree {
+                root: Edge::NULL,
+                source,
+            },
+        }
+    }
+
+    /// The number of keys.
+    pub fn len(&self) -> usize {
+        self.tree.len() as usize
+    }
+
+    /// Whether there are no keys.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.tree.root.is_null()
+    }
+
+    /// Whether `key` is in the set.
+    #[inline]
+    pub fn contains(&self, key: u64) -> bool {
+        self.tree.contains(key)
+    }
+
+    /// Inserts `key`; returns whether it is new. Calls the global handler of
+    /// allocation errors when there is no memory.
+    #[inline]
+    pub fn insert(&mut self, key: u64) -> bool {
+        match self.try_insert(key) {
+            Ok(is_new) => is_new,
+            Err(OutOfMemory) => out_of_memory(),
+        }
+    }
+
+    /// Inserts `key`; returns whether it is new.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]: the set is unchanged.
+    #[inline]
+    pub fn try_insert(&mut self, key: u64) -> Result<bool, OutOfMemory> {
+        self.tree.insert(key).map(|inserted| inserted.is_new)
+    }
+
+    /// Removes `key`; returns whether it was there. Calls the global handler
+    /// of allocation errors when there is no memory; see [`WordSet::try_remove`].
+    pub fn remove(&mut self, key: u64) -> bool {
+        match self.try_remove(key) {
+            Ok(was_there) => was_there,
+            Err(OutOfMemory) => out_of_memory(),
+        }
+    }
+
+    /// Removes `key`; returns whether it was there.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`], with the set unchanged: 256 neighbouring keys that
+    /// are all in the set take no memory, and need some when one leaves.
+    pub fn try_remove(&mut self, key: u64) -> Result<bool, OutOfMemory> {
+        match self.tree.remove(key) {
+            Some(_) => Ok(true),
+            None if self.tree.remove_may_fail(key) => Err(OutOfMemory),
+            None => Ok(false),
+        }
+    }
+
+    /// All keys in order.
+    #[inline]
+    pub fn iter(&self) -> SetIter<'_> {
+        SetIter::new(Walk::all(self.tree.root), self.len())
+    }
+
+    /// The keys that lie in `range`, in order. A range whose end lies before
+    /// its start is empty.
+    pub fn range(&self, range: impl RangeBounds<u64>) -> SetRange<'_> {
+        SetRange::new(Walk::over(self.tree.root, &range), UNKNOWN)
+    }
+
+    /// The lowest key.
+    pub fn first(&self) -> Option<u64> {
+        self.at_or_after(0)
+    }
+
+    /// The highest key.
+    pub fn last(&self) -> Option<u64> {
+        self.at_or_before(u64::MAX)
+    }
+
+    /// The first key at or after `key`.
+    pub fn at_or_after(&self, key: u64) -> Option<u64> {
+        let mut path = Path::new();
+        seek_forward::<0>(self.tree.root, key, &mut path).map(|p| leaf_key::<0>(p.leaf, p.index))
+    }
+
+    /// The last key at or before `key`.
+    pub fn at_or_before(&self, key: u64) -> Option<u64> {
+        let mut path = Path::new();
+        seek_backward::<0>(self.tree.root, key, &mut path).map(|p| leaf_key::<0>(p.leaf, p.index))
+    }
+
+    /// The key with `nth_key` keys before it.
+    pub fn nth(&self, nth_key: u64) -> Option<u64> {
+        let mut path = Path::new();
+        nth::<0>(self.tree.root, nth_key, &mut path).map(|p| leaf_key::<0>(p.leaf, p.index))
+    }
+
+    /// The number of keys below `key`.
+    pub fn rank(&self, key: u64) -> u64 {
+        rank::<0>(self.tree.root, key)
+    }
+
+    /// The number of keys that lie in `range`, without walking over them.
+    pub fn count_range(&self, range: impl RangeBounds<u64>) -> u64 {
+        count_between(&range, self.tree.len(), |key| self.rank(key))
+    }
+
+    /// Keeps only the keys that `keep` says yes to.
+    pub fn retain(&mut self, mut keep: impl FnMut(u64) -> bool) {
+        let mut from = Some(0);
+        while let Some(key) = from.and_then(|low| self.at_or_after(low)) {
+            if !keep(key) {
+                self.remove(key);
+            }
+            from = key.checked_add(1);
+        }
+    }
+
+    /// Removes all keys and frees their memory.
+    pub fn clear(&mut self) {
+        self.tree.clear();
+    }
+
+    /// Bytes of all nodes, without the set's own word. Looks at every node.
+    pub fn memory_used(&self) -> usize {
+        self.tree.node_bytes()
+    }
+}
+
+impl<A: NodeSource + Default> Default for WordSet<A> {
+    fn default() -> Self {
+        WordSet::new_in(A::default())
+    }
+}
+
+impl<A: NodeSource + Clone> Clone for WordSet<A> {
+    fn clone(&self) -> Self {
+        let mut copy = WordSet::new_in(self.tree.source.clone());
+        copy.extend(self);
+        copy
+    }
+}
+
+impl<A: NodeSource> fmt::Debug for WordSet<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl<A: NodeSource, B: NodeSource> PartialEq<WordSet<B>> for WordSet<A> {
+    fn eq(&self, other: &WordSet<B>) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl<A: NodeSource> Eq for WordSet<A> {}
+
+impl<A: NodeSource> Hash for WordSet<A> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.len().hash(state);
+        for key in self {
+            key.hash(state);
+        }
+    }
+}
+
+impl<A: NodeSource> Extend<u64> for WordSet<A> {
+    fn extend<I: IntoIterator<Item = u64>>(&mut self, keys: I) {
+        for key in keys {
+            self.insert(key);
+        }
+    }
+}
+
+impl<A: NodeSource + Default> FromIterator<u64> for WordSet<A> {
+    fn from_iter<I: IntoIterator<Item = u64>>(keys: I) -> Self {
+        let mut set = WordSet::default();
+        set.extend(keys);
+        set
+    }
+}
+
+impl<const N: usize> From<[u64; N]> for WordSet {
+    fn from(keys: [u64; N]) -> Self {
+        keys.into_iter().collect()
+    }
+}

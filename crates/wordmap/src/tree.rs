@@ -1,0 +1,745 @@
+//! The tree under maps and sets: descending, growing, splitting, shrinking.
+//!
+//! `V` is the number of value words of an entry, 1 or 0. Every operation
+//! that needs memory takes it before it changes anything, so that a failed
+//! one leaves the tree as it was.
+
+use crate::memory::NodeSource;
+use crate::node::branch::{block_bytes_for, Branch, Children};
+use crate::node::edge::{above, byte, highest_difference, Edge, Kind};
+use crate::node::leaf::{Entries, Leaf, Place, Shape, ENTRIES_MAX};
+use crate::path::{branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, Path};
+use core::fmt;
+use core::ptr::{self, NonNull};
+
+/// A subtree with at most this many entries becomes one leaf.
+const COLLAPSED_MAX: u64 = 48;
+
+/// Leaves are merged up to this many entries when one of them has run low.
+const MERGED_MAX: usize = 64;
+
+/// There was no memory for a node; the map is as it was before the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no memory for a node of a word map")
+    }
+}
+
+impl core::error::Error for OutOfMemory {}
+
+/// A tree of nodes and where they come from.
+#[repr(C)]
+pub(crate) struct Tree<const V: usize, A: NodeSource> {
+    pub(crate) root: Edge,
+    pub(crate) source: A,
+}
+
+/// The outcome of an insertion.
+pub(crate) struct Inserted {
+    /// Where the entry's value is (without meaning in a set).
+    pub(crate) value: *mut u64,
+    pub(crate) is_new: bool,
+}
+
+impl<const V: usize, A: NodeSource> Tree<V, A> {
+    /// The leaf and index of `key`.
+    #[inline(always)]
+    fn find(&self, key: u64) -> Option<(Leaf<V>, usize)> {
+        let mut edge = self.root;
+        while edge.is_branch() {
+            let b = branch(edge);
+            edge = b.child(b.slot(byte(key, b.level())));
+        }
+        if edge.is_null() {
+            return None;
+        }
+        let leaf = leaf::<V>(edge);
+        leaf.find(key).map(|i| (leaf, i))
+    }
+
+    /// Where the value of `key` is.
+    #[inline(always)]
+    pub(crate) fn value_of(&self, key: u64) -> Option<*mut u64> {
+        self.find(key).map(|(leaf, i)| leaf.value(i))
+    }
+
+    /// Whether `key` is in the tree.
+    #[inline(always)]
+    pub(crate) fn contains(&self, key: u64) -> bool {
+        let mut edge = self.root;
+        while edge.is_branch() {
+            let b = branch(edge);
+            edge = b.child(b.slot(byte(key, b.level())));
+        }
+        if edge.is_null() {
+            return false;
+        }
+        if V == 0 && edge.kind() == Kind::FULL {
+            return edge.full_base() == key & !0xff;
+        }
+        leaf::<V>(edge).find(key).is_some()
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        count::<V>(self.root)
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        self.source.allocate(bytes).ok_or(OutOfMemory)
+    }
+
+    fn release(&self, block: *mut u8, bytes: usize) {
+        if let Some(block) = NonNull::new(block) {
+            // SAFETY: only called with blocks of this tree's nodes and their sizes (N4),
+            // once no edge leads to them.
+            unsafe { self.source.release(block, bytes) };
+        }
+    }
+
+    fn release_leaf(&self, edge: Edge) {
+        if edge.kind() != Kind::FULL {
+            let leaf = leaf::<V>(edge);
+            self.release(leaf.block(), leaf.shape().block_bytes::<V>());
+        }
+    }
+
+    fn release_branch(&self, branch: Branch) {
+        self.release(branch.block(), branch.block_bytes());
+    }
+
+    fn new_leaf(&self, entries: &Entries) -> Result<Edge, OutOfMemory> {
+        if V == 0 && entries.len() == 256 {
+            return Ok(Edge::full(entries.key(0)));
+        }
+        let shape = Shape::choose(entries);
+        let block = self.allocate(shape.block_bytes::<V>())?;
+        // SAFETY: a fresh block of the shape's size.
+        Ok(unsafe { Leaf::<V>::write(block.as_ptr(), &shape, entries) })
+    }
+
+    fn new_one(&self, key: u64) -> Result<Edge, OutOfMemory> {
+        let mut entries = Entries::new();
+        entries.push(key, 0);
+        self.new_leaf(&entries)
+    }
+
+    fn new_branch(
+        &self,
+        level: usize,
+        key: u64,
+        count: u64,
+        children: &Children,
+    ) -> Result<Edge, OutOfMemory> {
+        let block = self.allocate(block_bytes_for(children.len()))?;
+        // SAFETY: a fresh block of the right size.
+        Ok(unsafe { Branch::write(block.as_ptr(), level, key, count, children) })
+    }
+
+    /// Puts `edge` where the node at the end of `path` was.
+    #[inline(always)]
+    fn store(&mut self, path: &Path, edge: Edge) {
+        match path.top() {
+            None => self.root = edge,
+            Some(step) => branch(step.edge).replace_child(usize::from(step.slot), edge),
+        }
+    }
+
+    #[inline(always)]
+    fn add_counts(path: &Path, change: i64) {
+        for depth in 0..path.depth {
+            branch(path.step(depth).edge).add_count(change);
+        }
+    }
+
+    /// Finds or inserts `key`; a new value is 0.
+    #[inline]
+    pub(crate) fn insert(&mut self, key: u64) -> Result<Inserted, OutOfMemory> {
+        let mut path = Path::new();
+        let mut edge = self.root;
+        while edge.is_branch() {
+            let b = branch(edge);
+            let level = b.level();
+            if !b.covers(key) {
+                let low = b.lowest();
+                let kept = above(key, level + 1) << (8 * (level + 1));
+                let apart = highest_difference(low, kept);
+                return self.insert_beside(&mut path, edge, low, apart, key);
+            }
+            let slot = b.slot(byte(key, level));
+            path.push(edge, slot);
+            edge = b.child(slot);
+        }
+        if edge.is_null() {
+            self.root = self.new_one(key)?;
+            return Ok(new_value(leaf::<V>(self.root).value(0)));
+        }
+        self.insert_in_leaf(&mut path, edge, key)
+    }
+
+    #[inline(always)]
+    fn insert_in_leaf(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
+        if V == 0 && edge.kind() == Kind::FULL {
+            let base = edge.full_base();
+            if base == key & !0xff {
+                return Ok(Inserted {
+                    value: ptr::null_mut(),
+                    is_new: false,
+                });
+            }
+            let apart = highest_difference(base, key & !0xff);
+            return self.insert_beside(path, edge, base, apart, key);
+        }
+        let leaf = leaf::<V>(edge);
+        if !leaf.covers(key) {
+            return self.insert_outside(path, edge, key);
+        }
+        match leaf.place(key) {
+            Place::At(i) => Ok(Inserted {
+                value: leaf.value(i),
+                is_new: false,
+            }),
+            Place::Before(i) => {
+                if leaf.insert_in_place(i, key) {
+                    if V == 0 && leaf.len() == 256 {
+                        self.release_leaf(edge);
+                        self.store(path, Edge::full(key));
+                    }
+                    Self::add_counts(path, 1);
+                    return Ok(new_value(leaf.value(i)));
+                }
+                if leaf.len() >= ENTRIES_MAX && edge.kind() != Kind::BITMAP {
+                    return self.split(path, edge, key);
+                }
+                match leaf.roomier(key) {
+                    Some(shape) => self.grow(path, leaf, &shape, i, key),
+                    None => self.rewrite(path, edge, key),
+                }
+            }
+        }
+    }
+
+    /// Gives the leaf more room, where it is or elsewhere, and inserts.
+    #[inline(always)]
+    fn grow(
+        &mut self,
+        path: &mut Path,
+        leaf: Leaf<V>,
+        shape: &Shape,
+        i: usize,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
+        let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
+        let old_bytes = leaf.shape().block_bytes::<V>();
+        let new_bytes = shape.block_bytes::<V>();
+        let n = leaf.len();
+        let mut edge = Edge::NULL;
+        // SAFETY: the old block is this leaf's, of the size that follows from its
+        // shape; the new one has the room of `shape`.
+        unsafe {
+            if self.source.extend(old, old_bytes, new_bytes) {
+                edge = leaf.move_to(old.as_ptr(), shape);
+            } else {
+                let fill = |block: NonNull<u8>| edge = leaf.move_to(block.as_ptr(), shape);
+                let new = self.source.replace(old, old_bytes, new_bytes, fill);
+                new.ok_or(OutOfMemory)?;
+            }
+        }
+        let moved = crate::path::leaf::<V>(edge);
+        moved.insert_in_moved(i, key, n);
+        self.store(path, edge);
+        Self::add_counts(path, 1);
+        Ok(new_value(moved.value(i)))
+    }
+
+    /// Inserts by writing the leaf anew, in the shape that suits it now.
+    #[inline(never)]
+    fn rewrite(&mut self, path: &mut Path, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
+        let mut entries = Entries::new();
+        leaf::<V>(edge).read(&mut entries);
+        let i = entries.insert(key, 0);
+        let new = self.new_leaf(&entries)?;
+        self.release_leaf(edge);
+        self.store(path, new);
+        Self::add_counts(path, 1);
+        Ok(new_value(leaf::<V>(new).value(i)))
+    }
+
+    /// Inserts a key that the leaf at the end of `path` does not cover:
+    /// into a wider leaf where that takes less memory, else beside it.
+    #[inline(never)]
+    fn insert_outside(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
+        let old = leaf::<V>(edge);
+        let level = if edge.kind() == Kind::ONE {
+            0
+        } else {
+            old.level()
+        };
+        let low = old.lowest();
+        let kept = above(key, level) << (8 * level);
+        let apart = highest_difference(low, if level == 0 { key } else { kept });
+        if old.len() < ENTRIES_MAX {
+            let mut entries = Entries::new();
+            old.read(&mut entries);
+            let i = entries.insert(key, 0);
+            let shape = Shape::choose(&entries);
+            let same_branch = path.top().is_some_and(|s| s.edge.level() == apart);
+            let beside =
+                old.shape().block_bytes::<V>() + (8 + 8 * V) + 9 + if same_branch { 0 } else { 40 };
+            if shape.block_bytes::<V>() <= beside {
+                let new = self.new_leaf(&entries)?;
+                self.release_leaf(edge);
+                self.store(path, new);
+                Self::add_counts(path, 1);
+                return Ok(new_value(leaf::<V>(new).value(i)));
+            }
+        }
+        self.insert_beside(path, edge, low, apart, key)
+    }
+
+    /// Gives `key` a leaf of its own beside the node at the end of `path`,
+    /// whose keys have the upper bytes of `low` and differ from `key` in
+    /// byte `apart` first.
+    #[inline(never)]
+    fn insert_beside(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        low: u64,
+        apart: usize,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
+        let one = self.new_one(key)?;
+        let value = leaf::<V>(one).value(0);
+        let (ours, theirs) = (byte(key, apart), byte(low, apart));
+        let (first, separator, second) = if ours < theirs {
+            (one, theirs, edge)
+        } else {
+            (edge, ours, one)
+        };
+        let done = self.put_pair(
+            path,
+            apart,
+            key,
+            [first, second],
+            separator,
+            count::<V>(edge) + 1,
+        );
+        if let Err(e) = done {
+            self.release_leaf(one);
+            return Err(e);
+        }
+        Self::add_counts(path, 1);
+        Ok(new_value(value))
+    }
+
+    /// Replaces the node at the end of `path` by two that byte `level` of
+    /// their keys tells apart: in the branch above if that is its byte, else
+    /// in a new branch, with `total` entries.
+    fn put_pair(
+        &mut self,
+        path: &mut Path,
+        level: usize,
+        key: u64,
+        pair: [Edge; 2],
+        separator: u8,
+        total: u64,
+    ) -> Result<(), OutOfMemory> {
+        let [low, high] = pair;
+        let Some(step) = path.top().filter(|s| s.edge.level() == level) else {
+            let children = Children::pair(low, separator, high);
+            let new = self.new_branch(level, key, total, &children)?;
+            self.store(path, new);
+            return Ok(());
+        };
+        let parent = branch(step.edge);
+        let slot = usize::from(step.slot);
+        if parent.split_in_place(slot, low, separator, high) {
+            return Ok(());
+        }
+        let mut children = Children::new();
+        let ordinal = parent.read(&mut children, slot);
+        children.set_edge(ordinal, low);
+        children.insert(ordinal + 1, separator, high);
+        let new = self.new_branch(level, key, parent.count(), &children)?;
+        self.release_branch(parent);
+        self.replace_top(path, new);
+        Ok(())
+    }
+
+    /// Puts `edge` in the place of the branch at the top of `path`.
+    fn replace_top(&mut self, path: &mut Path, edge: Edge) {
+        let Some(step) = path.top() else { return };
+        path.depth -= 1;
+        self.store(path, edge);
+        path.push(edge, usize::from(step.slot));
+    }
+
+    /// Inserts into a leaf that is as full as leaves get: two leaves take its
+    /// place, cut where their highest differing byte changes nearest the middle.
+    #[inline(never)]
+    fn split(&mut self, path: &mut Path, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
+        let mut low = Entries::new();
+        leaf::<V>(edge).read(&mut low);
+        let i = low.insert(key, 0);
+        let n = low.len();
+        let level = highest_difference(low.key(0), low.key(n - 1));
+        let cut = middle_cut(&low, level);
+        let mut high = Entries::new();
+        low.split_off(cut, &mut high);
+        let separator = byte(high.key(0), level);
+        let first = self.new_leaf(&low)?;
+        let second = match self.new_leaf(&high) {
+            Ok(second) => second,
+            Err(e) => {
+                self.release_leaf(first);
+                return Err(e);
+            }
+        };
+        let total = n as u64;
+        if let Err(e) = self.put_pair(path, level, key, [first, second], separator, total) {
+            self.release_leaf(first);
+            self.release_leaf(second);
+            return Err(e);
+        }
+        self.release_leaf(edge);
+        Self::add_counts(path, 1);
+        Ok(new_value(if i < cut {
+            leaf::<V>(first).value(i)
+        } else {
+            leaf::<V>(second).value(i - cut)
+        }))
+    }
+
+    /// Removes `key`; returns its value (0 in a set). Never fails: where a
+    /// smaller node cannot be had, the old block is used on.
+    pub(crate) fn remove(&mut self, key: u64) -> Option<u64> {
+        let mut path = Path::new();
+        let mut edge = self.root;
+        while edge.is_branch() {
+            let b = branch(edge);
+            let slot = b.slot(byte(key, b.level()));
+            path.push(edge, slot);
+            edge = b.child(slot);
+        }
+        if edge.is_null() {
+            return None;
+        }
+        if V == 0 && edge.kind() == Kind::FULL {
+            return self.remove_from_full(&mut path, edge, key);
+        }
+        let leaf = leaf::<V>(edge);
+        let i = leaf.find(key)?;
+        let value = if V == 1 {
+            // SAFETY: N1: entry `i` of a live leaf.
+            unsafe { *leaf.value(i) }
+        } else {
+            0
+        };
+        Self::add_counts(&path, -1);
+        if leaf.len() == 1 {
+            self.release_leaf(edge);
+            self.unlink(&mut path);
+            self.tidy(&mut path, None);
+        } else {
+            let edge = if leaf.remove_in_place(i) {
+                edge
+            } else {
+                self.shrink_leaf(&path, edge, i)
+            };
+            self.tidy(&mut path, Some(edge));
+        }
+        Some(value)
+    }
+
+    /// A full leaf has no block to go on in; should there be no memory for a
+    /// bit map, the leaf's entries less one are what cannot be kept, so the
+    /// removal is refused by saying the key is still there.
+    fn remove_from_full(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
+        if edge.full_base() != key & !0xff {
+            return None;
+        }
+        let new = self.full_without(edge, key).ok()?;
+        self.store(path, new);
+        Self::add_counts(path, -1);
+        Some(0)
+    }
+
+    fn full_without(&self, edge: Edge, key: u64) -> Result<Edge, OutOfMemory> {
+        let mut entries = Entries::new();
+        for i in 0..256 {
+            let k = edge.full_base() | i;
+            if k != key {
+                entries.push(k, 0);
+            }
+        }
+        self.new_leaf(&entries)
+    }
+
+    /// Whether removing `key` needs memory that may not be had: only where a
+    /// full leaf of a set must become a bit map.
+    pub(crate) fn remove_may_fail(&self, key: u64) -> bool {
+        V == 0 && {
+            let mut edge = self.root;
+            while edge.is_branch() {
+                let b = branch(edge);
+                edge = b.child(b.slot(byte(key, b.level())));
+            }
+            !edge.is_null() && edge.kind() == Kind::FULL && edge.full_base() == key & !0xff
+        }
+    }
+
+    /// Writes the leaf at the end of `path` anew without entry `i`.
+    fn shrink_leaf(&mut self, path: &Path, edge: Edge, i: usize) -> Edge {
+        let mut entries = Entries::new();
+        let old = leaf::<V>(edge);
+        old.read(&mut entries);
+        entries.remove(i);
+        let old_bytes = old.shape().block_bytes::<V>();
+        let mut shape = Shape::choose(&entries);
+        let new = match self.source.allocate(shape.block_bytes::<V>()) {
+            Some(block) => {
+                // SAFETY: a fresh block of the shape's size.
+                let new = unsafe { Leaf::<V>::write(block.as_ptr(), &shape, &entries) };
+                self.release_leaf(edge);
+                new
+            }
+            None => {
+                if shape.block_bytes::<V>() > old_bytes {
+                    shape = Shape::smallest(&entries);
+                }
+                let block = old.block();
+                // SAFETY: the smallest shape of fewer entries fits the old block, of
+                // which nothing is needed any more: the entries are copies.
+                unsafe {
+                    let new = Leaf::<V>::write(block, &shape, &entries);
+                    self.source.shrink(
+                        NonNull::new_unchecked(block),
+                        old_bytes,
+                        shape.block_bytes::<V>(),
+                    );
+                    new
+                }
+            }
+        };
+        self.store(path, new);
+        new
+    }
+
+    /// Takes the node at the end of `path`, already released, out of the tree.
+    fn unlink(&mut self, path: &mut Path) {
+        let Some(step) = path.top() else {
+            self.root = Edge::NULL;
+            return;
+        };
+        let parent = branch(step.edge);
+        let slot = usize::from(step.slot);
+        if parent.remove_in_place(slot) {
+            path.depth -= 1;
+            return;
+        }
+        let mut children = Children::new();
+        let ordinal = parent.read(&mut children, slot);
+        children.remove(ordinal);
+        path.depth -= 1;
+        let new = if children.len() == 1 {
+            self.release_branch(parent);
+            children.edge(0)
+        } else {
+            self.shrink_branch(parent, &children)
+        };
+        self.store(path, new);
+    }
+
+    fn shrink_branch(&mut self, old: Branch, children: &Children) -> Edge {
+        let (level, key, count) = (old.level(), old.lowest(), old.count());
+        let (block, bytes) = (old.block(), old.block_bytes());
+        if let Ok(new) = self.new_branch(level, key, count, children) {
+            self.release_branch(old);
+            return new;
+        }
+        // SAFETY: fewer children never need a larger block, and the old branch has
+        // been read; what is left of its block goes back.
+        unsafe {
+            let new = Branch::write(block, level, key, count, children);
+            self.source.shrink(
+                NonNull::new_unchecked(block),
+                bytes,
+                block_bytes_for(children.len()),
+            );
+            new
+        }
+    }
+
+    /// After a removal: makes one leaf of the highest subtree that has become
+    /// small, or merges the leaf with a neighbour when both have run low.
+    fn tidy(&mut self, path: &mut Path, edge: Option<Edge>) {
+        for depth in 0..path.depth {
+            let top = path.step(depth).edge;
+            if branch(top).count() <= COLLAPSED_MAX {
+                path.depth = depth;
+                self.collapse(path, top);
+                return;
+            }
+        }
+        let Some(edge) = edge else { return };
+        let n = leaf_len::<V>(edge);
+        if n <= MERGED_MAX / 2 && n % 8 == 0 {
+            self.merge(path, edge, n);
+        }
+    }
+
+    /// Makes the branch `edge`, the node at the end of `path`, a leaf.
+    fn collapse(&mut self, path: &Path, edge: Edge) {
+        let mut entries = Entries::new();
+        read_subtree::<V>(edge, &mut entries);
+        if let Ok(new) = self.new_leaf(&entries) {
+            self.release_subtree(edge);
+            self.store(path, new);
+        }
+    }
+
+    /// Merges the leaf at the end of `path` with a neighbour under the same
+    /// branch, if that saves memory.
+    fn merge(&mut self, path: &mut Path, edge: Edge, n: usize) {
+        let Some(step) = path.top() else { return };
+        let parent = branch(step.edge);
+        let slot = usize::from(step.slot);
+        for other in [parent.next_slot(slot), parent.previous_slot(slot)] {
+            let Some(other) = other else { continue };
+            let neighbour = parent.child(other);
+            if neighbour.is_branch()
+                || neighbour.kind() == Kind::FULL
+                || n + leaf_len::<V>(neighbour) > MERGED_MAX
+            {
+                continue;
+            }
+            let (low, high) = if other > slot {
+                (edge, neighbour)
+            } else {
+                (neighbour, edge)
+            };
+            let mut entries = Entries::new();
+            leaf::<V>(low).read(&mut entries);
+            leaf::<V>(high).read(&mut entries);
+            let apart_bytes = leaf::<V>(low).shape().block_bytes::<V>()
+                + leaf::<V>(high).shape().block_bytes::<V>();
+            if Shape::choose(&entries).block_bytes::<V>() > apart_bytes {
+                continue;
+            }
+            let Ok(new) = self.new_leaf(&entries) else {
+                return;
+            };
+            // The lower slot stays: its range is the one that grows when the upper goes.
+            parent.replace_child(slot.min(other), new);
+            self.release_leaf(low);
+            self.release_leaf(high);
+            path.replace_top(step.edge, slot.max(other));
+            self.unlink(path);
+            return;
+        }
+    }
+
+    fn release_subtree(&self, edge: Edge) {
+        if edge.is_branch() {
+            let b = branch(edge);
+            let mut slot = Some(0);
+            while let Some(s) = slot {
+                // The neighbour is found before the child is gone.
+                slot = b.next_slot(s);
+                self.release_subtree(b.child(s));
+            }
+            self.release_branch(b);
+        } else if !edge.is_null() {
+            self.release_leaf(edge);
+        }
+    }
+
+    /// Removes everything.
+    pub(crate) fn clear(&mut self) {
+        let root = core::mem::replace(&mut self.root, Edge::NULL);
+        self.release_subtree(root);
+    }
+
+    /// Bytes of all nodes, as asked of the source.
+    pub(crate) fn node_bytes(&self) -> usize {
+        subtree_bytes::<V>(self.root)
+    }
+}
+
+impl<const V: usize, A: NodeSource> Drop for Tree<V, A> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.root.is_null() {
+            self.clear();
+        }
+    }
+}
+
+fn new_value(value: *mut u64) -> Inserted {
+    Inserted {
+        value,
+        is_new: true,
+    }
+}
+
+/// Where to cut: between two entries that differ in byte `level`, as near the
+/// middle as there is such a place.
+fn middle_cut(entries: &Entries, level: usize) -> usize {
+    let n = entries.len();
+    let changes = |i: usize| byte(entries.key(i - 1), level) != byte(entries.key(i), level);
+    let middle = n / 2;
+    for away in 0..=middle {
+        if middle > away && changes(middle - away) {
+            return middle - away;
+        }
+        if middle + away < n && changes(middle + away) {
+            return middle + away;
+        }
+    }
+    unreachable!("the first and the last key differ in this byte")
+}
+
+fn read_subtree<const V: usize>(edge: Edge, entries: &mut Entries) {
+    let mut path = Path::new();
+    let mut position = Some(descend_first(edge, &mut path));
+    while let Some(p) = position {
+        if p.leaf.kind() == Kind::FULL {
+            for i in 0..256 {
+                entries.push(leaf_key::<V>(p.leaf, i), 0);
+            }
+        } else {
+            leaf::<V>(p.leaf).read(entries);
+        }
+        position = next_leaf(&mut path);
+    }
+}
+
+fn subtree_bytes<const V: usize>(edge: Edge) -> usize {
+    if edge.is_null() || edge.kind() == Kind::FULL {
+        return 0;
+    }
+    if !edge.is_branch() {
+        return leaf::<V>(edge).shape().block_bytes::<V>();
+    }
+    let b = branch(edge);
+    let mut bytes = b.block_bytes();
+    let mut slot = Some(0);
+    while let Some(s) = slot {
+        bytes += subtree_bytes::<V>(b.child(s));
+        slot = b.next_slot(s);
+    }
+    bytes
+}

@@ -1,0 +1,236 @@
+//! Nodes come from the source they should, go back to it, and their absence
+//! is a value that leaves the map as it was.
+
+use ashlar_wordmap::memory::{GlobalPages, Heap, NodeSource};
+use ashlar_wordmap::{OutOfMemory, WordMap, WordSet};
+use std::alloc::{alloc, dealloc, Layout};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ptr::NonNull;
+
+/// Hands out each block by itself, checks what comes back, and fails on demand.
+#[derive(Default)]
+struct Strict {
+    live: RefCell<HashMap<usize, (usize, usize)>>,
+    /// Allocations until the next one fails; negative: none does.
+    fuse: Cell<i64>,
+    failures: Cell<u64>,
+}
+
+// SAFETY: blocks come from the global allocator, one each.
+unsafe impl NodeSource for &Strict {
+    fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
+        assert!(bytes % 8 == 0 && bytes > 0 && bytes <= 4000);
+        self.fuse.set(self.fuse.get() - 1);
+        if self.fuse.get() == 0 {
+            self.failures.set(self.failures.get() + 1);
+            return None;
+        }
+        // SAFETY: the layout is not empty.
+        let block = unsafe { alloc(Layout::from_size_align(bytes, 8).unwrap()) };
+        self.live
+            .borrow_mut()
+            .insert(block as usize, (bytes, bytes));
+        NonNull::new(block)
+    }
+
+    unsafe fn release(&self, block: NonNull<u8>, bytes: usize) {
+        let (allocated, told) = self
+            .live
+            .borrow_mut()
+            .remove(&(block.as_ptr() as usize))
+            .unwrap();
+        assert_eq!(told, bytes, "a block goes back with another size");
+        // SAFETY: the block was allocated with this layout.
+        unsafe {
+            dealloc(
+                block.as_ptr(),
+                Layout::from_size_align(allocated, 8).unwrap(),
+            )
+        };
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
+        let mut live = self.live.borrow_mut();
+        let entry = live.get_mut(&(block.as_ptr() as usize)).unwrap();
+        assert_eq!(entry.1, old_bytes);
+        assert!(new_bytes <= old_bytes);
+        entry.1 = new_bytes;
+    }
+}
+
+fn scrambled(i: u64) -> u64 {
+    let x = i
+        .wrapping_add(0x9e37_79b9_7f4a_7c15)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (x ^ (x >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) ^ x >> 7
+}
+
+type Family = (&'static str, fn(u64) -> u64);
+
+fn families() -> [Family; 4] {
+    [
+        ("dense", |i| i),
+        ("clustered", |i| {
+            (scrambled(i / 16) & 0x1fff_ffff_fff0) + i % 16
+        }),
+        ("random", scrambled),
+        ("crowded", |i| scrambled(i) % 4096),
+    ]
+}
+
+#[test]
+fn every_block_goes_back_with_the_size_it_had() {
+    for (name, key) in families() {
+        let source = Strict::default();
+        let mut map = WordMap::new_in(&source);
+        for i in 0..6000 {
+            map.insert(key(i), i);
+        }
+        let asked: usize = source.live.borrow().values().map(|b| b.1).sum();
+        assert_eq!(map.memory_used(), asked, "{name}");
+        for i in (0..6000).step_by(3) {
+            map.remove(key(i));
+        }
+        map.verify().unwrap();
+        drop(map);
+        assert!(
+            source.live.borrow().is_empty(),
+            "{name}: blocks left behind"
+        );
+    }
+}
+
+#[test]
+fn a_failed_insertion_changes_nothing() {
+    for (name, key) in families() {
+        let source = Strict::default();
+        let mut map = WordMap::new_in(&source);
+        let mut model = BTreeMap::new();
+        for i in 0..5000 {
+            // Fails at the first, second or third allocation of the insertion, if it makes any.
+            source.fuse.set((scrambled(i) >> 33) as i64 % 4);
+            match map.try_insert(key(i), i) {
+                Ok(old) => assert_eq!(old, model.insert(key(i), i)),
+                Err(OutOfMemory) => assert!(!map.contains_key(key(i))),
+            }
+            if i % 64 == 0 {
+                map.verify().unwrap();
+                assert!(
+                    map.iter()
+                        .map(|(k, &v)| (k, v))
+                        .eq(model.iter().map(|(&k, &v)| (k, v))),
+                    "{name}"
+                );
+            }
+        }
+        assert!(
+            source.failures.get() > 100,
+            "{name}: the test must fail allocations"
+        );
+        drop(map);
+        assert!(
+            source.live.borrow().is_empty(),
+            "{name}: blocks left behind"
+        );
+    }
+}
+
+#[test]
+fn removal_from_a_map_needs_no_memory() {
+    for (name, key) in families() {
+        let source = Strict::default();
+        let mut map = WordMap::new_in(&source);
+        let mut model = BTreeMap::new();
+        for i in 0..5000 {
+            map.insert(key(i), i);
+            model.insert(key(i), i);
+        }
+        for i in 0..5000 {
+            let k = key(scrambled(i) % 5000);
+            source.fuse.set(1 + (i % 2) as i64);
+            assert_eq!(map.remove(k), model.remove(&k), "{name}");
+            if i % 64 == 0 {
+                map.verify().unwrap();
+                assert!(
+                    map.iter()
+                        .map(|(k, &v)| (k, v))
+                        .eq(model.iter().map(|(&k, &v)| (k, v))),
+                    "{name}"
+                );
+            }
+        }
+        assert!(
+            source.failures.get() > 100,
+            "{name}: the test must fail allocations"
+        );
+        drop(map);
+        assert!(
+            source.live.borrow().is_empty(),
+            "{name}: blocks left behind"
+        );
+    }
+}
+
+#[test]
+fn a_set_survives_failing_memory() {
+    let source = Strict::default();
+    let mut set = WordSet::new_in(&source);
+    let mut model = BTreeSet::new();
+    for i in 0..40_000u64 {
+        let k = scrambled(i) % 3000;
+        source.fuse.set((scrambled(i) >> 40) as i64 % 3);
+        if i % 3 < 2 {
+            if let Ok(is_new) = set.try_insert(k) {
+                assert_eq!(is_new, model.insert(k));
+            }
+        } else if let Ok(was_there) = set.try_remove(k) {
+            assert_eq!(was_there, model.remove(&k));
+        }
+    }
+    set.verify().unwrap();
+    assert!(set.iter().eq(model.iter().copied()));
+    assert!(source.failures.get() > 100);
+}
+
+#[test]
+fn threads_share_a_heap_and_free_each_others_nodes() {
+    static HEAP: Heap<GlobalPages> = Heap::new(GlobalPages);
+    let made: Vec<_> = (0..4u64)
+        .map(|t| {
+            std::thread::spawn(move || {
+                let maps: Vec<_> = (0..300)
+                    .map(|m| {
+                        let mut map = WordMap::new_in(&HEAP);
+                        for i in 0..m % 90 {
+                            map.insert(scrambled(t * 1_000_000 + m * 1000 + i), i);
+                        }
+                        map
+                    })
+                    .collect();
+                maps
+            })
+        })
+        .map(|thread| thread.join().unwrap())
+        .collect();
+    std::thread::scope(|scope| {
+        for (t, maps) in made.into_iter().enumerate() {
+            scope.spawn(move || {
+                for (m, mut map) in maps.into_iter().enumerate() {
+                    assert_eq!(map.len(), m % 90);
+                    for i in 0..(m % 90) as u64 {
+                        let key = scrambled(t as u64 * 1_000_000 + m as u64 * 1000 + i);
+                        assert_eq!(map.remove(key), Some(i));
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(
+        HEAP.usage().reserved_bytes,
+        HEAP.usage().spare_bytes,
+        "nodes left behind"
+    );
+    HEAP.trim();
+    assert_eq!(HEAP.usage().reserved_bytes, 0);
+}

@@ -1,0 +1,243 @@
+//! The map and the set behave as the standard library's ordered ones do,
+//! and keep their own invariants, under any sequence of operations.
+
+use ashlar_wordmap::{WordMap, WordSet};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Keys from families that lead to different shapes: dense, clustered,
+/// spread over every byte, and the ends of the range.
+fn key() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 0u64..700,
+        4 => (0u64..40, 0u64..16).prop_map(|(c, k)| c.wrapping_mul(0x1_3579_bdf1) & 0xff_ffff_fff0 | k),
+        2 => any::<u64>(),
+        2 => (0u32..8, 0u64..256).prop_map(|(b, v)| v << (8 * b)),
+        1 => prop_oneof![Just(0), Just(1), Just(u64::MAX), Just(u64::MAX - 1), Just(1 << 63)],
+        3 => (0u64..3, 0u64..4000).prop_map(|(p, k)| (p << 40) + 20_000 + k),
+    ]
+}
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Insert(u64, u64),
+    InsertRun(u64, u64, u64),
+    Remove(u64),
+    RemoveRange(u64, u64),
+    Get(u64),
+    Entry(u64),
+    PopFirst,
+    PopLast,
+    Range(u64, u64),
+    Nth(u64),
+    Clear,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        20 => (key(), any::<u64>()).prop_map(|(k, v)| Operation::Insert(k, v)),
+        6 => (key(), 1u64..400, 1u64..20).prop_map(|(k, n, s)| Operation::InsertRun(k, n, s)),
+        12 => key().prop_map(Operation::Remove),
+        2 => (key(), 0u64..5000).prop_map(|(k, n)| Operation::RemoveRange(k, n)),
+        5 => key().prop_map(Operation::Get),
+        4 => key().prop_map(Operation::Entry),
+        1 => Just(Operation::PopFirst),
+        1 => Just(Operation::PopLast),
+        4 => (key(), key()).prop_map(|(a, b)| Operation::Range(a, b)),
+        2 => (0u64..2000).prop_map(Operation::Nth),
+        1 => Just(Operation::Clear),
+    ]
+}
+
+fn apply(map: &mut WordMap, model: &mut BTreeMap<u64, u64>, operation: Operation) {
+    match operation {
+        Operation::Insert(k, v) => assert_eq!(map.insert(k, v), model.insert(k, v)),
+        Operation::InsertRun(k, n, stride) => {
+            for i in 0..n {
+                let k = k.wrapping_add(i * stride);
+                assert_eq!(map.insert(k, i), model.insert(k, i));
+            }
+        }
+        Operation::Remove(k) => {
+            // A key that is there more often than not.
+            let k = model.range(k..).next().map_or(k, |(&k, _)| k);
+            assert_eq!(map.remove(k), model.remove(&k));
+            assert_eq!(map.remove(k), None);
+        }
+        Operation::RemoveRange(k, n) => {
+            let high = k.saturating_add(n);
+            map.retain(|key, _| key < k || key > high);
+            model.retain(|&key, _| key < k || key > high);
+        }
+        Operation::Get(k) => {
+            assert_eq!(map.get(k), model.get(&k));
+            assert_eq!(map.get_mut(k), model.get_mut(&k));
+            assert_eq!(map.contains_key(k), model.contains_key(&k));
+            assert_eq!(
+                map.at_or_after(k),
+                model.range(k..).next().map(|(&k, v)| (k, v))
+            );
+            assert_eq!(
+                map.at_or_before(k),
+                model.range(..=k).next_back().map(|(&k, v)| (k, v))
+            );
+            assert_eq!(map.rank(k), model.range(..k).count() as u64);
+        }
+        Operation::Entry(k) => {
+            *map.entry(k).or_insert(7) += 1;
+            *model.entry(k).or_insert(7) += 1;
+        }
+        Operation::PopFirst => assert_eq!(map.pop_first(), model.pop_first()),
+        Operation::PopLast => assert_eq!(map.pop_last(), model.pop_last()),
+        Operation::Range(a, b) => {
+            let (low, high) = (a.min(b), a.max(b));
+            let ours = map.range(low..=high).map(|(k, &v)| (k, v));
+            assert!(ours.eq(model.range(low..=high).map(|(&k, &v)| (k, v))));
+            let ours = map.range(low..high).rev().map(|(k, &v)| (k, v));
+            assert!(ours.eq(model.range(low..high).rev().map(|(&k, &v)| (k, v))));
+            let counted = model.range(low..=high).count() as u64;
+            assert_eq!(map.count_range(low..=high), counted);
+        }
+        Operation::Nth(n) => {
+            let expected = model.iter().nth(n as usize).map(|(&k, v)| (k, v));
+            assert_eq!(map.nth(n), expected);
+        }
+        Operation::Clear => {
+            map.clear();
+            model.clear();
+        }
+    }
+}
+
+fn assert_same(map: &WordMap, model: &BTreeMap<u64, u64>) {
+    map.verify().unwrap();
+    assert_eq!(map.len(), model.len());
+    assert_eq!(map.is_empty(), model.is_empty());
+    assert!(map
+        .iter()
+        .map(|(k, &v)| (k, v))
+        .eq(model.iter().map(|(&k, &v)| (k, v))));
+    assert!(map
+        .iter()
+        .rev()
+        .map(|(k, &v)| (k, v))
+        .eq(model.iter().rev().map(|(&k, &v)| (k, v))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_map_does_what_the_model_does(operations in prop::collection::vec(operation(), 1..120)) {
+        let mut map = WordMap::new();
+        let mut model = BTreeMap::new();
+        for operation in operations {
+            apply(&mut map, &mut model, operation);
+            map.verify().unwrap();
+        }
+        assert_same(&map, &model);
+    }
+
+    #[test]
+    fn both_ends_of_a_walk_meet_once(keys in prop::collection::btree_set(key(), 0..300), turns in prop::collection::vec(any::<bool>(), 0..400)) {
+        let map: WordMap = keys.iter().map(|&k| (k, !k)).collect();
+        let (mut ours, mut theirs) = (map.iter(), keys.iter());
+        for front in turns {
+            let (a, b) = if front { (ours.next(), theirs.next()) } else { (ours.next_back(), theirs.next_back()) };
+            prop_assert_eq!(a.map(|(k, &v)| (k, v)), b.map(|&k| (k, !k)));
+            prop_assert_eq!(ours.len(), theirs.len());
+        }
+    }
+
+    #[test]
+    fn a_set_does_what_the_model_does(runs in prop::collection::vec((key(), 1u64..300, any::<bool>()), 1..60)) {
+        let mut set = WordSet::new();
+        let mut model = BTreeSet::new();
+        for (start, n, adding) in runs {
+            for k in (0..n).map(|i| start.wrapping_add(i)) {
+                if adding {
+                    prop_assert_eq!(set.insert(k), model.insert(k));
+                } else {
+                    prop_assert_eq!(set.remove(k), model.remove(&k));
+                }
+                prop_assert_eq!(set.contains(k), adding);
+            }
+            set.verify().unwrap();
+            prop_assert_eq!(set.at_or_after(start), model.range(start..).next().copied());
+            prop_assert_eq!(set.at_or_before(start), model.range(..=start).next_back().copied());
+            prop_assert_eq!(set.rank(start), model.range(..start).count() as u64);
+        }
+        prop_assert!(set.iter().eq(model.iter().copied()));
+        prop_assert!(set.iter().rev().eq(model.iter().rev().copied()));
+        for (n, &k) in model.iter().enumerate().step_by(7) {
+            prop_assert_eq!(set.nth(n as u64), Some(k));
+        }
+    }
+}
+
+/// A full-period generator: the same keys each run.
+fn scrambled(i: u64) -> u64 {
+    let x = i
+        .wrapping_add(0x9e37_79b9_7f4a_7c15)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (x ^ (x >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) ^ x >> 7
+}
+
+fn grow_and_shrink(name: &str, n: u64, key: impl Fn(u64) -> u64) {
+    let mut map = WordMap::new();
+    let mut model = BTreeMap::new();
+    for i in 0..n {
+        let k = key(i);
+        assert_eq!(map.insert(k, i), model.insert(k, i), "{name}: {k:#x}");
+        if i % (n / 8) == 0 {
+            assert_same(&map, &model);
+        }
+    }
+    assert_same(&map, &model);
+    for i in 0..n {
+        let k = key(scrambled(i) % n);
+        assert_eq!(map.remove(k), model.remove(&k), "{name}: {k:#x}");
+        if i % (n / 8) == 0 {
+            assert_same(&map, &model);
+        }
+    }
+    for i in 0..n {
+        let k = key(i);
+        assert_eq!(map.remove(k), model.remove(&k), "{name}: {k:#x}");
+        if i % (n / 8) == 0 {
+            assert_same(&map, &model);
+        }
+    }
+    assert!(map.is_empty());
+    assert_eq!(map.memory_used(), 0);
+}
+
+#[test]
+fn large_maps_grow_and_shrink_like_the_model() {
+    grow_and_shrink("dense", 60_000, |i| i);
+    grow_and_shrink("dense backwards", 30_000, |i| u64::MAX - i);
+    grow_and_shrink("shuffled dense", 1 << 15, |i| {
+        i.wrapping_mul(40_503) & 0x7fff
+    });
+    grow_and_shrink("clustered", 60_000, |i| {
+        (scrambled(i / 16) & 0x1fff_ffff_fff0) + i % 16
+    });
+    grow_and_shrink("random", 60_000, scrambled);
+    grow_and_shrink("top bytes", 40_000, |i| {
+        scrambled(i) & 0xffff_ff00_0000_0000
+    });
+    grow_and_shrink("stride 256", 20_000, |i| i << 8);
+}
+
+#[test]
+fn small_maps_take_one_exact_block() {
+    for (n, bytes) in [(1, 16), (2, 32), (4, 48), (8, 88), (16, 168), (32, 328)] {
+        let map: WordMap = (0..n).map(|i| (26_314 + 8 * i + (i & 1) * 8, i)).collect();
+        assert!(
+            map.memory_used() <= bytes,
+            "{n}: {} bytes",
+            map.memory_used()
+        );
+        assert_eq!(std::mem::size_of_val(&map), 8);
+    }
+}

@@ -1,0 +1,61 @@
+"""The experiment's named questions: one variant against another in one metric, program by program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ashlar_lab.experiment.model import MAIN, Contrast, Experiment
+from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.trimmed import Estimate, exp_estimate, geometric_mean, mean_estimate
+
+MET, MISSED, OPEN = "met", "missed", "open"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one contrast. `program` is None for the geometric mean over programs. `goal` is the most the
+    estimate may be; `judged` says where the interval lies: wholly at or below it, wholly above it, or on both sides."""
+
+    contrast: str
+    program: str | None
+    estimate: Estimate
+    goal: float | None
+    judged: str | None
+
+
+def answers(experiment: Experiment, cells: Cells) -> list[Answer]:
+    """Variants with a knob have curves instead, so they are left out."""
+    found = []
+    for contrast in experiment.contrasts:
+        if experiment.variant(contrast.variant).values or experiment.variant(contrast.against).values:
+            continue
+        found += _answers(experiment, cells, contrast)
+    return found
+
+
+def _answers(experiment: Experiment, cells: Cells, contrast: Contrast) -> list[Answer]:
+    found, ratios = [], []
+    for program in experiment.programs:
+        first, second = ((program.name, name, None, MAIN) for name in (contrast.variant, contrast.against))
+        if contrast.difference:
+            pairs = cells.pairs(contrast.metric, first, second)
+            estimate = mean_estimate([a - b for a, b in pairs]) if pairs else None
+        else:
+            ratio = cells.log_ratio(contrast.metric, first, second)
+            ratios += [ratio] if ratio else []
+            estimate = exp_estimate(ratio) if ratio else None
+        if estimate:
+            goal = program.goals.get(contrast.name)
+            found.append(Answer(contrast.name, program.name, estimate, goal, judged(estimate, goal)))
+    if len(ratios) > 1:
+        found.append(Answer(contrast.name, None, geometric_mean(ratios), None, None))
+    return found
+
+
+def judged(estimate: Estimate, goal: float | None) -> str | None:
+    """Where the whole interval lies relative to the goal."""
+    if goal is None:
+        return None
+    if estimate.high <= goal:
+        return MET
+    return MISSED if estimate.low > goal else OPEN

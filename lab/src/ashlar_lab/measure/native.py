@@ -1,0 +1,48 @@
+"""The lab's two small C programs, built at first use and kept under the hash of their source."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ashlar_lab.errors import BadInput
+
+_FOLDER = Path(__file__).parent
+
+
+def cache_directory() -> Path:
+    """Where built things live: ASHLAR_CACHE, else the user's cache."""
+    chosen = os.environ.get("ASHLAR_CACHE")
+    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ashlar"
+
+
+def program(name: str) -> Path:
+    """The executable of `name`.c beside this file."""
+    source = _FOLDER / f"{name}.c"
+    path = cache_directory() / "lab" / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    if not path.exists():
+        _build(source, path)
+    return path
+
+
+def _build(source: Path, path: Path) -> None:
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if not compiler:
+        raise BadInput(f"no C compiler found for {source.name}; apt-get install gcc libc6-dev, or set CC")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            built = Path(scratch) / source.stem
+            # A static image has the lowest memory floor; where no static libc is installed a dynamic one does.
+            for extra in (["-static"], []):
+                tried = subprocess.run([*compiler.split(), "-O2", *extra, "-o", str(built), str(source)], capture_output=True, text=True)
+                if tried.returncode == 0:
+                    built.replace(path)
+                    return
+    except OSError as error:
+        raise BadInput(f"cannot build {source.name} in {path.parent}: {error}; set ASHLAR_CACHE to a writable folder") from None
+    raise BadInput(f"{source.name} does not compile with {compiler}: {(tried.stderr.strip().splitlines() or ['no message'])[-1]}")

@@ -1,0 +1,70 @@
+"""The table of the experiment's named questions, with the goals beside the answers."""
+
+from __future__ import annotations
+
+import math
+
+from ashlar_lab.experiment.model import Contrast, Experiment
+from ashlar_lab.fit.analysis import Analysis
+from ashlar_lab.fit.contrasts import MET, MISSED, OPEN, Answer
+from ashlar_lab.report import units
+from ashlar_lab.report.tables import Table
+
+_MARKS = {MET: "✓", MISSED: "✗", OPEN: "?"}
+
+
+def table(experiment: Experiment, analysis: Analysis) -> Table | None:
+    """Rows are programs; each contrast is a column, followed by its goals if any program has one."""
+    told = {(a.contrast, a.program): a for a in analysis.answers}
+    columns = [c for c in experiment.contrasts if any(a.contrast == c.name for a in analysis.answers)]
+    if not columns:
+        return None
+    with_goals = {a.contrast for a in analysis.answers if a.goal is not None}
+    head = [""]
+    for contrast in columns:
+        head += [_heading(contrast)] + (["goal"] if contrast.name in with_goals else [])
+    rows = []
+    for program in [p.name for p in experiment.programs] + [None]:
+        own = [told.get((c.name, program)) for c in columns]
+        if not any(own):
+            continue
+        row = [program or "geometric mean"]
+        for contrast, answer in zip(columns, own):
+            row += [estimate(answer, contrast)] + ([goal(answer, contrast)] if contrast.name in with_goals else [])
+        rows.append(tuple(row))
+    marks = " Goal: the most it may be; ✓ the whole interval is at or below it, ✗ wholly above, ? on both sides." if with_goals else ""
+    return Table("contrasts", "Answers and goals" if with_goals else "Answers", tuple(head), tuple(rows),
+                 f"20 % trimmed means over {analysis.blocks} blocks of interleaved pairs, ± half of the 95 % interval.{marks}")
+
+
+def _heading(contrast: Contrast) -> str:
+    return f"{contrast.name} ({_unit(contrast)})" if contrast.difference and _unit(contrast) else contrast.name
+
+
+def estimate(answer: Answer | None, contrast: Contrast) -> str:
+    """`0.68 ±0.02`; the wider side of the interval counts. One run has no interval."""
+    if answer is None:
+        return "–"
+    e, scale = answer.estimate, _scale(contrast)
+    half = max(e.high - e.value, e.value - e.low) * scale
+    if not math.isfinite(half):
+        return f"{e.value * scale:.2f} ±∞"
+    digits = 3 if half < 0.01 else 2
+    sign = "+" if contrast.difference else ""
+    return f"{e.value * scale:{sign}.{digits}f} ±{half:.{digits}f}"
+
+
+def goal(answer: Answer | None, contrast: Contrast) -> str:
+    if answer is None or answer.goal is None:
+        return ""
+    return f"{answer.goal * _scale(contrast):.2f} {_MARKS[answer.judged]}"
+
+
+def _unit(contrast: Contrast) -> str:
+    unit = units.unit(contrast.metric)
+    return "ms" if unit == "s" else unit
+
+
+def _scale(contrast: Contrast) -> float:
+    """Differences of seconds are small and shown in milliseconds."""
+    return 1000.0 if contrast.difference and units.unit(contrast.metric) == "s" else 1.0

@@ -1,0 +1,54 @@
+"""A result that is kept with the project: small, and free of the paths of the machine it was made on."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+from ashlar_lab.report import markdown, units
+from ashlar_lab.report.page import Page
+
+_RUN_METRICS = ("wall_s", "user_s", "sys_s", "peak_mib", "mean_mib", "gc_count", "gc_time_ms", "allocated_objects", "live_bytes",
+                "requests_per_s", "p50_ms", "p99_ms", "p999_ms")
+
+
+def as_markdown(page: Page) -> str:
+    """The tables the experiment calls its headline, the warnings, and the machine."""
+    shown = [t for t in page.tables if t.name in page.experiment.headline] or page.tables[:3]
+    parts = [f"# {page.title}", "", page.facts]
+    parts += ["", page.note] if page.note else []
+    for table in shown:
+        parts += ["", markdown.table_text(table), "", table.note]
+    parts += ["", "## Read with it", ""] + [f"- {w}" for w in page.warnings] if page.warnings else []
+    parts += ["", "## Machine", ""] + [f"- {key}: {value}" for key, value in page.machine]
+    return "\n".join(parts) + "\n"
+
+
+def as_json(page: Page) -> str:
+    """The answers with their intervals, and the plain value of every metric in every arm."""
+    analysis = page.analysis
+    return json.dumps({
+        "title": page.title, "facts": page.facts, "warnings": page.warnings, "machine": dict(page.machine),
+        "answers": [{"contrast": a.contrast, "program": a.program, "value": _finite(a.estimate.value), "low": _finite(a.estimate.low),
+                     "high": _finite(a.estimate.high), "pairs": a.estimate.n, "goal": a.goal, "judged": a.judged} for a in analysis.answers],
+        "values": [{"program": v.program, "variant": v.variant, "metric": v.metric, "unit": units.unit(v.metric), "mean": _finite(v.mean.value),
+                    "median": _finite(v.median)} for v in analysis.levels if v.metric in (*_RUN_METRICS, "cpu_s")],
+    }, ensure_ascii=False, indent=None).replace('}, {"', '},\n {"') + "\n"
+
+
+def as_csv(page: Page) -> str:
+    """One line per run, failed ones included."""
+    metrics = [m for m in _RUN_METRICS if any(m in r.metrics for r in page.runs)]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["block", "position", "program", "variant", "role", "state", "load", *metrics])
+    for r in page.runs:
+        writer.writerow([r.block, r.position, r.program, r.variant, r.role, r.state, f"{r.load:.2f}",
+                         *(f"{r.metrics[m]:.6g}" if m in r.metrics else "" for m in metrics)])
+    return out.getvalue()
+
+
+def _finite(value: float) -> float | None:
+    return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -1,0 +1,62 @@
+"""Shared means: a quick way to run the command, and experiments made of simulated runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ashlar_lab.experiment.model import MAIN, TWIN, Experiment, Program, Stop, Variant
+from ashlar_lab.store.run import Run
+
+# The bare interpreter: a version manager's shim would add processes of its own.
+PYTHON = os.path.realpath(sys.executable)
+
+
+@pytest.fixture
+def ashlar(tmp_path):
+    """Run the command in an empty folder; returns the completed process."""
+    def run(*arguments, timeout=120, **environment):
+        return subprocess.run([sys.executable, "-m", "ashlar_lab", *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True,
+                              timeout=timeout, env={**os.environ, **environment})
+    return run
+
+
+def two_variants(programs=("p",), values=(), names=("old", "new"), **rest) -> Experiment:
+    """An experiment of two variants, the first being the baseline."""
+    return Experiment(
+        name="simulated", title="Simulated runs", programs=tuple(Program(p, ("true",)) for p in programs),
+        variants=tuple(Variant(n, "env", knob="k" if values else None, values=tuple(map(str, values))) for n in names),
+        baseline=names[0], stop=Stop(10, 10), **rest)
+
+
+def make_run(block: int, program: str, variant: str, value: str | None, time_s: float, space_mib: float, role: str = MAIN, **more) -> Run:
+    metrics = {"cpu_s": time_s, "wall_s": time_s, "peak_mib": space_mib, **more.pop("metrics", {})}
+    return Run(block, 0, program, variant, value, role, more.pop("state", "ok"), metrics=metrics, command=("true",), **more)
+
+
+def noisy(rng: np.random.Generator, n: int, sigma: float = 0.03, spikes: float = 0.1) -> np.ndarray:
+    """Multiplicative noise as timing has it: small and symmetric, with one-sided spikes of up to half."""
+    hit = rng.random(n) < spikes
+    return np.exp(rng.normal(0, sigma, n)) * np.where(hit, 1 + 0.5 * rng.random(n), 1)
+
+
+def simulated_sweep(rng, truths: dict, gaps=(10, 16, 25, 40, 63, 100, 160), blocks: int = 10, sigma: float = 0.03, spikes: float = 0.05,
+                    space_sigma: float = 0.0005) -> tuple[Experiment, list[Run]]:
+    """Runs whose true curve is a + b/(space − c); the knob sets the gap above c."""
+    experiment = two_variants(values=range(len(gaps)), names=tuple(truths))
+    runs = []
+    for block in range(blocks):
+        slow = np.exp(rng.normal(0, 0.05))
+        for name, (a, b, c) in truths.items():
+            noise, wobble = noisy(rng, len(gaps), sigma, spikes), np.exp(rng.normal(0, space_sigma, len(gaps)))
+            for k, gap in enumerate(gaps):
+                runs.append(make_run(block, "p", name, str(k), (a + b / gap) * slow * noise[k], (c + gap) * wobble[k]))
+    return experiment, runs
+
+
+__all__ = ["PYTHON", "TWIN", "make_run", "noisy", "simulated_sweep", "two_variants"]

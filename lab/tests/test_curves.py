@@ -1,0 +1,153 @@
+"""Curves against simulated truth: parameters are covered, equal curves are not told apart, wrong models are refused."""
+
+import numpy as np
+import pytest
+from conftest import make_run, simulated_sweep, two_variants
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ashlar_lab.fit import envelope, hyperbola
+from ashlar_lab.fit.analysis import analyse
+from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.curves import ENVELOPE, MODEL, curves_of
+
+TRUTH = (1.3, 40.0, 60.0)
+REPLICATES = 300
+
+
+def fitted(experiment, runs):
+    curves, comparisons = curves_of(experiment, Cells(runs), "p", REPLICATES)
+    return {c.variant: c for c in curves}, comparisons
+
+
+def test_noiseless_points_give_the_parameters_back():
+    space = np.array([[70, 76, 85, 100, 123, 160, 220]], dtype=float)
+    found = hyperbola.fit(space, TRUTH[0] + TRUTH[1] / (space - TRUTH[2]))
+    assert (found.a[0], found.b[0], found.c[0]) == pytest.approx(TRUTH, rel=1e-3)
+
+
+@given(st.floats(0.1, 50), st.floats(1, 500), st.floats(5, 500))
+def test_the_fit_is_right_for_any_hyperbola(a, b, c):
+    space = c + np.array([[0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2]]) * c
+    time = a + b / (space - c)
+    found = hyperbola.fit(space, time)
+    assert found.time(space[0])[0] == pytest.approx(time[0], rel=2e-3)
+
+
+def test_intervals_cover_the_true_parameters():
+    """Nominal 95 %; block bootstrap from ten blocks covers a little less, about nine times in ten."""
+    rng = np.random.default_rng(11)
+    hits, models, trials = {"a": 0, "b": 0, "c": 0}, 0, 80
+    for _ in range(trials):
+        curves, _ = fitted(*simulated_sweep(rng, {"old": TRUTH, "new": TRUTH}))
+        curve = curves["old"]
+        if curve.form != MODEL:
+            continue
+        models += 1
+        for name, truth in zip("abc", TRUTH):
+            e = getattr(curve, name)
+            hits[name] += e.low <= truth <= e.high
+    assert models >= 0.95 * trials, "the gate refuses a true model"
+    for name, count in hits.items():
+        assert count / models >= 0.85, f"{name} is covered {count} times in {models}"
+
+
+def test_equal_curves_are_declared_a_win_at_most_one_time_in_ten():
+    rng = np.random.default_rng(12)
+    wins = 0
+    for _ in range(60):
+        _, (c,) = fitted(*simulated_sweep(rng, {"old": TRUTH, "new": TRUTH}))
+        wins += c.better >= 0.95 or c.worse >= 0.95
+    assert wins <= 6
+
+
+def test_a_better_curve_is_found_and_its_gain_measured():
+    rng = np.random.default_rng(13)
+    found = 0
+    for _ in range(15):
+        curves, (c,) = fitted(*simulated_sweep(rng, {"old": TRUTH, "new": (1.15, 40.0, 45.0)}))
+        found += c.better >= 0.95
+        assert c.delta_c.low - 1.5 <= -15.0 <= c.delta_c.high + 1.5
+        assert all(a.ratio.value < 1 for a in c.space_ratios)
+    assert found >= 14
+
+
+def test_crossing_curves_are_said_to_cross():
+    rng = np.random.default_rng(14)
+    # faster without collection but needing more space: the truth crosses where 1.0 + 60/(s − 62) = 1.5 + 30/(s − 60)
+    _, (c,) = fitted(*simulated_sweep(rng, {"old": (1.5, 30.0, 60.0), "new": (1.0, 60.0, 62.0)}, sigma=0.01, spikes=0))
+    assert c.cross > 0.9
+    spaces = np.linspace(70, 220, 5000)
+    truth = spaces[np.argmin(abs((1.0 + 60 / (spaces - 62)) - (1.5 + 30 / (spaces - 60))))]
+    assert c.crossing[0] * 0.95 <= truth <= c.crossing[1] * 1.05
+
+
+def test_a_curve_of_another_shape_is_refused_by_the_lack_of_fit_test():
+    """Steps: time jumps where the model wants a smooth fall. The report must fall back on the envelope and say why."""
+    rng = np.random.default_rng(15)
+    experiment = two_variants(values=range(7))
+    times, spaces = (5.0, 4.9, 4.8, 2.0, 1.95, 1.9, 1.0), (70, 80, 95, 115, 140, 170, 220)
+    runs = [make_run(b, "p", v, str(k), t * np.exp(rng.normal(0, 0.02)), s)
+            for b in range(10) for v in ("old", "new") for k, (t, s) in enumerate(zip(times, spaces))]
+    curves, _ = fitted(experiment, runs)
+    assert curves["old"].form == ENVELOPE and "lack-of-fit" in curves["old"].reason
+    assert curves["old"].a is None and curves["old"].c is None
+
+
+def test_time_that_rises_with_space_is_refused():
+    experiment = two_variants(values=range(7))
+    rng = np.random.default_rng(16)
+    runs = [make_run(b, "p", v, str(k), 2 + (0.8 if k == 5 else 0) + 3 / (k + 1) * np.exp(rng.normal(0, 0.01)), 70 + 20 * k)
+            for b in range(10) for v in ("old", "new") for k in range(7)]
+    curves, _ = fitted(experiment, runs)
+    assert "rises" in curves["new"].reason
+
+
+def test_a_flat_curve_has_no_parameters():
+    experiment = two_variants(values=range(7))
+    rng = np.random.default_rng(17)
+    runs = [make_run(b, "p", v, str(k), 5.0 * np.exp(rng.normal(0, 0.01)), 100 + 20 * k) for b in range(10) for v in ("old", "new") for k in range(7)]
+    curves, _ = fitted(experiment, runs)
+    assert curves["old"].form == ENVELOPE and curves["old"].reason
+
+
+def test_curves_without_common_space_are_not_compared_at_equal_space():
+    rng = np.random.default_rng(18)
+    _, (c,) = fitted(*simulated_sweep(rng, {"old": (1.3, 40.0, 600.0), "new": TRUTH}))
+    assert c.overlap is None and "no space in common" in c.note and c.better == 0
+    assert c.space_ratios, "equal times are still comparable"
+
+
+def test_a_variant_that_mostly_fails_is_left_out_and_the_other_is_fitted():
+    rng = np.random.default_rng(19)
+    experiment, runs = simulated_sweep(rng, {"old": TRUTH, "new": TRUTH})
+    from dataclasses import replace
+    runs = [replace(r, state="crashed") if r.variant == "new" and r.value in ("0", "1") else r for r in runs]
+    curves, _ = fitted(experiment, runs)
+    assert len(curves["old"].points) == 7 and len(curves["new"].points) == 5
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12))
+def test_the_falling_sequence_falls_and_keeps_the_mean(values):
+    fell = envelope.falling(np.array(values))
+    assert (np.diff(fell) <= 1e-9).all()
+    assert fell.mean() == pytest.approx(np.mean(values), abs=1e-9)
+    assert len(fell) == len(values)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12))
+def test_a_sequence_that_falls_already_is_left_alone(values):
+    ordered = np.sort(np.array(values))[::-1]
+    assert envelope.falling(ordered) == pytest.approx(ordered)
+
+
+def test_the_analysis_of_a_sweep_holds_no_replicates():
+    experiment, runs = simulated_sweep(np.random.default_rng(20), {"old": TRUTH, "new": TRUTH}, blocks=3)
+    assert "replicates" in analyse(experiment, runs).to_dict()["curves"][0]
+    assert analyse(experiment, runs).to_dict()["curves"][0]["replicates"] is None
+
+
+def test_a_dominated_setting_does_not_drag_the_envelope_up():
+    space, time = np.array([100.0, 100.5, 120.0, 150.0]), np.array([3.0, 4.0, 2.0, 1.99])
+    assert envelope.sensible(space, time, 0.05).tolist() == [True, False, True, True]
+    assert envelope.sensible(space, time, 0.50).all(), "within the tolerance it is noise"

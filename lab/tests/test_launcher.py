@@ -1,0 +1,123 @@
+"""What the launcher reports is the command's own, whatever the lab's process is like."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import PYTHON
+
+from ashlar_lab.measure import launcher
+
+
+def observe(tmp_path: Path, *command, **options) -> launcher.Observed:
+    process = launcher.start(tuple(map(str, command)), result=tmp_path / "observed", environment=dict(os.environ),
+                             output=tmp_path / "output", errors=tmp_path / "errors", period_us=10000, **options)
+    process.wait(timeout=60)
+    return launcher.read_observed(tmp_path / "observed")
+
+
+def test_the_floor_of_peak_rss_is_below_2_mb_even_under_a_fat_parent(tmp_path):
+    ballast = bytearray(200_000_000)
+    ballast[::4096] = b"x" * len(ballast[::4096])
+    seen = observe(tmp_path, "/bin/true")
+    assert seen.numbers["max_rss_kb"] < 2048
+    assert seen.numbers["launcher_max_rss_kb"] < 2048
+    assert seen.numbers["exit"] == 0 and seen.complete
+
+
+def test_peak_rss_counts_what_the_command_touched(tmp_path):
+    small = observe(tmp_path, PYTHON, "-S", "-c", "pass").numbers["max_rss_kb"]
+    large = observe(tmp_path, PYTHON, "-S", "-c", "x = b'x' * 50_000_000").numbers["max_rss_kb"]
+    assert 50_000_000 / 1024 * 0.98 < large - small < 50_000_000 / 1024 * 1.05
+
+
+def test_samples_cover_the_whole_tree(tmp_path):
+    code = "import os, time; x = b'x' * 40_000_000; pid = os.fork(); time.sleep(0.4); pid and os.wait()"
+    seen = observe(tmp_path, PYTHON, "-S", "-c", code)
+    assert seen.numbers["processes_max"] == 2
+    assert max(rss for _, rss, _ in seen.samples) > 1.6 * seen.numbers["max_rss_kb"]  # RSS counts the shared pages twice
+    assert max(pss for _, pss, *_ in seen.pss) < 1.2 * seen.numbers["max_rss_kb"]  # PSS counts them once
+
+
+def test_cpu_time_of_children_is_included(tmp_path):
+    busy = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    seen = observe(tmp_path, PYTHON, "-S", "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {busy!r}])")
+    assert seen.numbers["user_us"] + seen.numbers["sys_us"] >= 290_000
+
+
+def test_a_hanging_tree_is_killed_at_its_time_limit_even_when_it_ignores_requests(tmp_path):
+    began = time.monotonic()
+    seen = observe(tmp_path, "sh", "-c", "trap '' TERM; sleep 60 & echo $!; sleep 60", timeout_s=0.3, grace_s=0.2)
+    assert time.monotonic() - began < 10
+    assert seen.timed_out
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "output").read_text()), 0)
+
+
+def test_processes_left_behind_are_counted_and_ended(tmp_path):
+    seen = observe(tmp_path, "sh", "-c", "setsid sleep 60 & echo $!; exit 3")
+    assert seen.numbers["exit"] == 3
+    assert seen.numbers["left_behind"] == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "output").read_text()), 0)
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_a_missing_program_is_told_from_one_that_fails(tmp_path, trace):
+    assert observe(tmp_path, "/no/such/program", trace=trace).exec_failed == "No such file or directory"
+    failed = observe(tmp_path, "sh", "-c", "exit 127", trace=trace)
+    assert failed.exec_failed is None and failed.numbers["exit"] == 127
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_a_signal_is_reported_as_such(tmp_path, trace):
+    assert observe(tmp_path, "sh", "-c", "kill -SEGV $$", trace=trace).numbers["signal"] == signal.SIGSEGV
+
+
+def test_memory_at_exit_is_read_while_it_is_still_mapped(tmp_path):
+    seen = observe(tmp_path, PYTHON, "-S", "-c", "import os; x = b'x' * 30_000_000; os._exit(0)", trace=True)
+    (at_exit,) = [m for m in seen.memory if m["moment"] == "at_exit"]
+    assert at_exit["private_kib"] > 30_000_000 / 1024
+    assert abs(at_exit["hwm_kib"] - seen.numbers["max_rss_kb"]) < 1024
+
+
+def test_threads_and_their_end_do_not_confuse_a_trace(tmp_path):
+    code = "import threading; [t.start() for t in [threading.Thread(target=lambda: None) for _ in range(20)]]"
+    seen = observe(tmp_path, PYTHON, "-c", code, trace=True)
+    assert seen.numbers["exit"] == 0 and [m["moment"] for m in seen.memory].count("at_exit") == 1
+
+
+def test_the_preloaded_library_loads_into_the_command_and_not_into_the_launcher(tmp_path):
+    library = next((m.split()[-1] for m in Path("/proc/self/maps").read_text().splitlines() if "libm.so" in m or "libm-" in m), None)
+    if library is None:
+        pytest.skip("this interpreter has no libm mapped to borrow as a harmless library")
+    seen = observe(tmp_path, "/bin/sleep", "0.05", trace=True, preload=library, library=os.path.basename(library))
+    assert seen.mapped == library
+    assert seen.numbers["launcher_max_rss_kb"] < 2048
+
+
+def test_missing_counters_have_a_reason(tmp_path):
+    seen = observe(tmp_path, "/bin/true")
+    for name in ("instructions", "cycles"):
+        assert name in seen.counters or seen.missing_counters[name]
+
+
+def test_nothing_runs_on_when_the_lab_dies(tmp_path):
+    process = launcher.start(("sh", "-c", "echo $$; exec sleep 60"), result=tmp_path / "observed", environment=dict(os.environ), output=tmp_path / "output")
+    for _ in range(200):
+        if (tmp_path / "output").exists() and (tmp_path / "output").read_text().strip():
+            break
+        time.sleep(0.02)
+    pid = int((tmp_path / "output").read_text())
+    process.kill()
+    process.wait()
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.02)
+    pytest.fail("the command outlived its launcher")

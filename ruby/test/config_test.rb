@@ -1,0 +1,85 @@
+# GC.config: the default collector's option and Ashlar's own, while the program runs.
+claim "GC.config shows every option with the value that the environment gave it", only: "ashlar" do
+  env = { "ASHLAR_SPACE_OVERHEAD" => "77", "ASHLAR_MEMORY_LIMIT" => "512MiB", "ASHLAR_HEAP_MIN" => "3MiB", "ASHLAR_NURSERY_MIN" => "1MiB",
+          "ASHLAR_NURSERY_MAX" => "9MiB", "ASHLAR_MALLOC" => "libc" }
+  ruby_ok(<<~'RUBY', env:)
+    mib = 1 << 20
+    expected = { rgengc_allow_full_mark: true, space_overhead: 77, memory_limit: 512 * mib, heap_min: 3 * mib, nursery_min: mib,
+                 nursery_max: 9 * mib, collect_every: 0, verify: false, poison: false, malloc: "libc", implementation: "ashlar" }
+    abort GC.config.inspect unless GC.config == expected
+    puts "ok"
+  RUBY
+end
+
+claim "options change while the program runs, by number, size or nil", only: "ashlar" do
+  ruby_ok <<~'RUBY'
+    changed = GC.config(space_overhead: 50, memory_limit: "1GiB", nursery_min: 256 << 10, nursery_max: "4MiB", heap_min: 0)
+    abort changed.inspect unless changed.values_at(:space_overhead, :memory_limit, :nursery_min, :nursery_max, :heap_min) ==
+                                 [50, 1 << 30, 256 << 10, 4 << 20, 0]
+    abort GC.config.inspect unless GC.config(memory_limit: nil)[:memory_limit].nil? && GC.config[:space_overhead] == 50
+    abort GC.stat(:memory_limit_bytes).to_s unless GC.stat(:memory_limit_bytes) == 0
+    puts "ok"
+  RUBY
+end
+
+claim "a value that cannot be is refused with option, value and range, and nothing changes", only: "ashlar" do
+  ruby_ok <<~'RUBY'
+    before = GC.config
+    { { space_overhead: 5, verify: true } => "space_overhead=5: a whole number from 10 to 1000 is wanted",
+      { rgengc_allow_full_mark: false, memory_limit: 3 } => "memory_limit=3: a size of at least 16MiB, auto or none is wanted",
+      { heap_min: 0, nursery_min: "lots" } => "nursery_min=lots: a size of at least 64 KiB, such as 512MiB, is wanted",
+      { space_overhead: nil } => "space_overhead=none: a whole number from 10 to 1000 is wanted",
+      { poison: :often } => "poison=often: 0 or 1 is wanted",
+      { space_overhead: 40, malloc: GC.config[:malloc] == "libc" ? "heap" : "libc" } => /\Amalloc=\w+: cannot change while Ruby runs/,
+      { "space_overhead" => 40 } => /the name of an option is wanted, as a Symbol/
+    }.each do |options, message|
+      GC.config(options)
+      abort "accepted #{options}"
+    rescue ArgumentError => error
+      abort "#{options}: #{error.message}" unless message === error.message
+      abort "#{options} changed something" unless GC.config == before
+    end
+    puts "ok"
+  RUBY
+end
+
+claim "keys that are no option are passed over, as Ruby documents" do
+  ruby_ok <<~'RUBY'
+    before = GC.config
+    after = GC.config(no_such_key: true)
+    abort after.inspect unless after[:no_such_key].nil? && GC.config == before
+    puts "ok"
+  RUBY
+end
+
+claim "a smaller nursery set while running collects more often", only: "ashlar" do
+  ruby_ok <<~'RUBY'
+    count = lambda do |nursery|
+      GC.config(nursery_min: nursery, nursery_max: nursery)
+      GC.start
+      before = GC.count
+      300_000.times { |i| i.to_s }
+      GC.count - before
+    end
+    large = count.call(16 << 20)
+    small = count.call(256 << 10)
+    abort "small #{small} large #{large}" unless small > 4 * large
+    puts "ok"
+  RUBY
+end
+
+claim "stress switches go on and off while the program runs", only: "ashlar" do
+  ruby_ok <<~'RUBY'
+    collections = lambda do
+      before = GC.count
+      1_000.times { Object.new }
+      GC.count - before
+    end
+    abort "before" unless collections.call < 5
+    GC.config(collect_every: 50, verify: true, poison: true)
+    abort "on" unless collections.call >= 15
+    GC.config(collect_every: 0, verify: false, poison: false)
+    abort "off" unless collections.call < 5
+    puts "ok"
+  RUBY
+end
