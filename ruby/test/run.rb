@@ -8,6 +8,8 @@
 require "optparse"
 require_relative "harness"
 
+Encoding.default_external = Encoding::UTF_8 # also where the locale says nothing
+
 options = { collector: "ashlar", name: nil, workers: 2, ruby_options: [] }
 parser = OptionParser.new do |o|
   o.banner = "usage: run.rb [options] [files]"

@@ -9,7 +9,7 @@ class BootstraptestHarness
   end
 
   def name = "bootstraptest"
-  def time_limit_seconds = 1200
+  def time_limit_seconds = 600
   def folder = Dir.tmpdir
 
   # Assertions cannot be chosen by name, so `only` runs the file.

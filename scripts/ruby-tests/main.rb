@@ -9,6 +9,8 @@ require_relative "baseline"
 require_relative "comparison"
 require_relative "summary"
 
+Encoding.default_external = Encoding::UTF_8 # also where the locale says nothing
+
 Settings = Struct.new(:selection, :collector, :only, :workers, :fresh_baseline, :environment)
 
 def parse_settings(arguments)
@@ -27,8 +29,8 @@ def parse_settings(arguments)
 
       Rules: a test that fails is run twice more, alone. Failing every time, it failed;
       passing once, it is listed as flaky and does not fail the run. A file that crashes or
-      runs into its time limit has failed, whatever a second run says. What fails on the
-      default collector too is listed and not counted. Logs are in build/ruby-tests.
+      runs into its time limit has failed and is not run again. What fails on the default
+      collector too is listed and not counted. Logs are in build/ruby-tests.
     TEXT
   end
   rest = parser.parse(arguments)

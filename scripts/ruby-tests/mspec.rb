@@ -7,7 +7,7 @@ class MspecHarness
   end
 
   def name = "mspec"
-  def time_limit_seconds = 900
+  def time_limit_seconds = 600
   def folder = Dir.tmpdir
 
   # Examples cannot be told apart by a name alone, so `only` runs the folder.

@@ -45,9 +45,10 @@ class Pool
     Array.new(results.size) { results.pop }
   end
 
-  # A test that passes in any further run is flaky; a crash or a time limit is not
-  # forgiven by a further run.
+  # A test that passes in any further run is flaky. A file that crashed or ran into its
+  # time limit has failed as it is, and is not run again.
   def run_again(result)
+    return if result.trouble
     failed = result.failed.map(&:id)
     1.upto(RETRIES) do |attempt|
       break if failed.empty?

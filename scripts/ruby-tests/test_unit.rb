@@ -7,7 +7,7 @@ class TestUnitHarness
   end
 
   def name = "test-all"
-  def time_limit_seconds = 900
+  def time_limit_seconds = 600
   def folder = @toolchain.build_tree? ? @toolchain.build : Dir.tmpdir
 
   def command(job, collector, only: nil)
