@@ -127,7 +127,10 @@ void ashlar_write_barrier(void *objspace, ashlar_value parent, ashlar_value chil
 void ashlar_unprotect(void *objspace, ashlar_value object);
 void ashlar_remember(void *objspace, ashlar_value object);
 
-/* Walking: a snapshot of all live cells, to be freed by the caller. */
+/* Walking: a snapshot of all live objects, to be freed by the caller, NULL when
+   memory is out; or one after the other (0: the first, or none), while nothing
+   is collected. */
+ashlar_value ashlar_next_object(void *objspace, ashlar_value object);
 ashlar_value *ashlar_snapshot(void *objspace, size_t *count);
 void ashlar_snapshot_free(ashlar_value *snapshot, size_t count);
 bool ashlar_is_live(void *objspace, ashlar_value word);

@@ -132,14 +132,13 @@ free_at_exit(void *objspace, VALUE object)
 void
 rb_gc_impl_shutdown_free_objects(void *objspace)
 {
-    size_t count;
     vm_is_going = true;
-    VALUE *objects = ashlar_snapshot(objspace, &count);
+    ashlar_finish_sweep(objspace);
     ashlar_set_disabled(objspace, true);
-    for (size_t i = 0; i < count; i++) {
-        if (RB_BUILTIN_TYPE(objects[i]) != T_NONE) free_at_exit(objspace, objects[i]);
+    VALUE object = 0;
+    while ((object = ashlar_next_object(objspace, object)) != 0) {
+        if (RB_BUILTIN_TYPE(object) != T_NONE) free_at_exit(objspace, object);
     }
-    ashlar_snapshot_free(objects, count);
 }
 
 /* ── GC ──────────────────────────────────────────────────────────────────── */
@@ -382,6 +381,7 @@ rb_gc_impl_each_objects(void *objspace, int (*callback)(void *, void *, size_t, 
 {
     struct walk walk = { .objspace = objspace, .visit = callback, .data = data };
     walk.objects = ashlar_snapshot(objspace, &walk.count);
+    if (!walk.objects) rb_memerror();
     rb_ensure(walk_objects, (VALUE)&walk, end_walk, (VALUE)&walk);
 }
 
@@ -512,13 +512,11 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
     run_all_jobs(objspace);
 
     /* Freeing what objects own breaks the object graph: no more collections. */
-    size_t count;
-    VALUE *objects = ashlar_snapshot(objspace, &count);
+    ashlar_finish_sweep(objspace);
     ashlar_set_disabled(objspace, true);
-    for (size_t i = 0; i < count; i++) {
-        if (rb_gc_shutdown_call_finalizer_p(objects[i])) free_at_exit(objspace, objects[i]);
+    while ((object = ashlar_next_object(objspace, object)) != 0) {
+        if (rb_gc_shutdown_call_finalizer_p(object)) free_at_exit(objspace, object);
     }
-    ashlar_snapshot_free(objects, count);
     run_all_jobs(objspace);
 }
 

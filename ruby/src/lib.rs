@@ -27,6 +27,7 @@ mod object_model;
 mod objects;
 mod objspace;
 mod options;
+mod own_memory;
 mod payloads;
 mod profile;
 mod ruby_calls;

@@ -211,7 +211,10 @@ fn allocate_slowly(
                 Allocation::OutOfMemory if !is_last_try && collect::last_resort(objspace) => {
                     is_last_try = true;
                 }
-                Allocation::OutOfMemory | Allocation::TooLarge => return None,
+                Allocation::OutOfMemory | Allocation::TooLarge => {
+                    objspace.heap.open_reserve();
+                    return None;
+                }
             }
         }
     })

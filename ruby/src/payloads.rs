@@ -306,10 +306,16 @@ fn allocate_or_collect(allocate: impl Fn() -> *mut c_void) -> *mut c_void {
     if !payload.is_null() {
         return payload;
     }
-    if collect_as_last_resort() {
-        return allocate();
+    if !collect_as_last_resort() {
+        return null_mut();
     }
-    null_mut()
+    let payload = allocate();
+    if payload.is_null() {
+        if let Some(objspace) = objspace() {
+            objspace.heap.open_reserve();
+        }
+    }
+    payload
 }
 
 /// # Safety

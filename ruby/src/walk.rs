@@ -2,13 +2,14 @@
 //! they get a snapshot.
 
 use std::ffi::c_void;
-use std::ptr::slice_from_raw_parts_mut;
+use std::ptr::{null_mut, slice_from_raw_parts_mut};
 
 use crate::collect;
 use crate::objspace::from_ruby;
 use crate::ruby_calls::Value;
 
-/// All live objects. To be freed with [`ashlar_snapshot_free`].
+/// All live objects; null when there is no memory for the snapshot. To be freed
+/// with [`ashlar_snapshot_free`].
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
@@ -17,15 +18,36 @@ unsafe extern "C" fn ashlar_snapshot(objspace: *mut c_void, count: *mut usize) -
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
     let mut objects = Vec::new();
-    collect::with_vm_lock(objspace, || {
+    let has_memory = collect::with_vm_lock(objspace, || {
+        let mut live_cells = 0;
+        objspace.heap.for_each_cell(|_, _| live_cells += 1);
+        if objects.try_reserve_exact(live_cells).is_err() {
+            return false;
+        }
         objspace
             .heap
             .for_each_cell(|cell, _| objects.push(cell.address()));
+        true
     });
+    if !has_memory {
+        return null_mut();
+    }
     let objects = Box::leak(objects.into_boxed_slice());
     // SAFETY: the shim passes a place for the count.
     unsafe { count.write(objects.len()) };
     objects.as_mut_ptr()
+}
+
+/// The live object after `object` in address order, 0 after the last; 0 asks
+/// for the first. For walks during which nothing is collected.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value) -> Value {
+    // SAFETY: Ruby passes its object space.
+    let heap = &unsafe { from_ruby(objspace) }.heap;
+    heap.next_cell(object).map_or(0, |cell| cell.address())
 }
 
 /// # Safety

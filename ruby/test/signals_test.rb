@@ -30,6 +30,7 @@ end
 
 claim "an interrupt in a loop of allocations can be rescued and ensure runs" do
   ruby_prints("ensured\nrescued\n", <<~'RUBY')
+    trap("INT", "DEFAULT") # a job in the background is started with interrupts ignored
     me = Process.pid
     fork { sleep 0.2; Process.kill("INT", me); exit!(0) }
     begin

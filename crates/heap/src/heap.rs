@@ -216,6 +216,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         }
     }
 
+    /// The program is about to be told that memory is out: it may have the last
+    /// of it for that. A full collection that finds room takes this back.
+    pub fn open_reserve(&self) {
+        self.shared.blocks.open_reserve();
+    }
+
     /// A block of this width with free runs: one that has some already, one
     /// that has some once it is swept, or an empty one.
     fn find_block(&self, width: WidthIndex) -> Option<BlockIndex> {
@@ -561,6 +567,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         if !std::mem::take(&mut self.collector.borrow_mut().release_after_sweep) {
             return;
         }
+        self.shared.blocks.close_reserve(self.region());
         let released = self.shared.blocks.release_idle(self.region(), false);
         self.collector.borrow_mut().stats.blocks_released += released;
     }
@@ -620,6 +627,32 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 }
             }
         }
+    }
+
+    /// The first live cell behind `address`, in address order; garbage that is
+    /// not swept yet counts as live.
+    pub fn next_cell(&self, address: usize) -> Option<Cell> {
+        let region = self.region();
+        let first = region.block_at(address).map_or(0, BlockIndex::get);
+        for index in first..self.shared.blocks.used_limit() {
+            let block = BlockIndex(index as u32);
+            let Some(width) = region.kind_byte(block).width() else {
+                continue;
+            };
+            let start = region.address_of(block);
+            let passed = match address.checked_sub(start) {
+                Some(offset) => offset / width.bytes() + 1,
+                None => 0,
+            };
+            for cell in passed..width.cells_per_block() {
+                // SAFETY: the loop visits the cells of a cell block.
+                let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
+                if region.state(cell).is_live() {
+                    return Some(cell);
+                }
+            }
+        }
+        None
     }
 
     /// Totals so far.

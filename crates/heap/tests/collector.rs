@@ -400,7 +400,7 @@ fn a_block_without_live_cells_serves_other_widths_and_payloads() {
             }
             assert_eq!(
                 p.heap.width_usage().iter().map(|w| w.blocks).sum::<usize>(),
-                256
+                256 - RESERVE_BLOCKS
             );
             p.full();
             assert_eq!(p.live_cells(), 0);
@@ -639,6 +639,31 @@ fn a_forgotten_root_is_found_by_the_verifier() {
 
 // ── Faults ──────────────────────────────────────────────────────────────────
 
+/// Blocks that are handed out only once memory has run out.
+const RESERVE_BLOCKS: usize = 16;
+
+#[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
+fn the_last_blocks_are_for_telling_that_memory_is_out_and_are_kept_back_again() {
+    with_program(16 * MIB, |p| {
+        let shape = plain(125);
+        let fill = |p: &mut Program<'_>| {
+            let mut objects = 0;
+            while let Allocation::Allocated(_) = p.try_object(shape, Urgency::MustAllocate) {
+                objects += 1;
+            }
+            objects
+        };
+        let cells_per_block = 64;
+        assert_eq!(fill(p), (256 - RESERVE_BLOCKS) * cells_per_block);
+        p.heap.open_reserve();
+        assert_eq!(fill(p), RESERVE_BLOCKS * cells_per_block);
+        p.full();
+        assert_eq!(p.live_cells(), 0);
+        assert_eq!(fill(p), (256 - RESERVE_BLOCKS) * cells_per_block);
+    });
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "too many cells for the interpreter")]
 fn a_full_region_is_a_value_loses_nothing_and_goes_on_after_frees() {
@@ -654,7 +679,7 @@ fn a_full_region_is_a_value_loses_nothing_and_goes_on_after_frees() {
             objects += 1;
         }
         let width = WidthIndex::for_size(shape.bytes()).unwrap();
-        assert_eq!(objects, 256 * width.cells_per_block());
+        assert_eq!(objects, (256 - RESERVE_BLOCKS) * width.cells_per_block());
         p.root(head.unwrap());
         let outcome = p.try_object(shape, Urgency::MustAllocate);
         assert_eq!(outcome, Allocation::OutOfMemory);

@@ -26,7 +26,13 @@ pub(crate) struct Stock {
     used_limit: usize,
     floors: [usize; FLOORS + 1],
     in_use: usize,
+    /// Memory has run out: the blocks kept for that case may be taken.
+    reserve_is_open: bool,
 }
+
+/// Blocks kept back until memory has run out, so that a program can be told of
+/// it: what tells it allocates, too.
+const RESERVE_BLOCKS: usize = 16;
 
 /// How many blocks are in which condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,7 +79,7 @@ impl Blocks {
     pub(crate) fn extend_span(&self, region: &Region, first: BlockIndex, count: usize) -> bool {
         let mut stock = self.lock();
         let end = first.get() + count;
-        if end > region.reserved_blocks() {
+        if end > stock.blocks_max(region) {
             return false;
         }
         let known = end.min(stock.used_limit);
@@ -88,6 +94,20 @@ impl Blocks {
         }
         stock.occupy(region, first, count);
         true
+    }
+
+    /// Memory has run out: lets the last blocks be taken.
+    pub(crate) fn open_reserve(&self) {
+        self.lock().reserve_is_open = true;
+    }
+
+    /// Keeps the last blocks back again if there is room besides.
+    pub(crate) fn close_reserve(&self, region: &Region) {
+        let mut stock = self.lock();
+        let free_blocks = region.reserved_blocks() - stock.in_use;
+        if free_blocks > 2 * RESERVE_BLOCKS {
+            stock.reserve_is_open = false;
+        }
     }
 
     /// Takes back `count` blocks from `first` on.
@@ -177,6 +197,15 @@ impl Blocks {
 }
 
 impl Stock {
+    /// Blocks that may be in use now.
+    fn blocks_max(&self, region: &Region) -> usize {
+        if self.reserve_is_open {
+            region.reserved_blocks()
+        } else {
+            region.reserved_blocks().saturating_sub(RESERVE_BLOCKS)
+        }
+    }
+
     /// The lowest run of `count` empty blocks: lowest first keeps the heap
     /// dense, and pages that were used before are used again.
     fn find_run(&mut self, region: &Region, count: usize) -> Option<BlockIndex> {
@@ -206,7 +235,7 @@ impl Stock {
             first -= 1;
         }
         let end = first.checked_add(count)?;
-        if end > region.reserved_blocks() {
+        if end > self.blocks_max(region) {
             return None;
         }
         region.commit(end).ok()?;
