@@ -51,6 +51,9 @@ impl Blocks {
     /// Takes one block, the lowest empty one, for `kind`.
     pub(crate) fn take(&self, region: &Region, kind: Kind) -> Option<BlockIndex> {
         let mut stock = self.lock();
+        if !stock.has_room(region, 1) {
+            return None;
+        }
         let first = match stock.find_run(region, 1) {
             Some(block) => block,
             None => stock.extend(region, 1)?,
@@ -67,6 +70,9 @@ impl Blocks {
     /// span; the caller names the first one.
     pub(crate) fn take_span(&self, region: &Region, count: usize) -> Option<BlockIndex> {
         let mut stock = self.lock();
+        if !stock.has_room(region, count) {
+            return None;
+        }
         let first = match stock.find_run(region, count) {
             Some(first) => first,
             None => stock.extend(region, count)?,
@@ -79,7 +85,7 @@ impl Blocks {
     pub(crate) fn extend_span(&self, region: &Region, first: BlockIndex, count: usize) -> bool {
         let mut stock = self.lock();
         let end = first.get() + count;
-        if end > stock.blocks_max(region) {
+        if end > region.reserved_blocks() || !stock.has_room(region, count) {
             return false;
         }
         let known = end.min(stock.used_limit);
@@ -197,13 +203,14 @@ impl Blocks {
 }
 
 impl Stock {
-    /// Blocks that may be in use now.
-    fn blocks_max(&self, region: &Region) -> usize {
-        if self.reserve_is_open {
-            region.reserved_blocks()
+    /// Whether `count` more blocks may be in use.
+    fn has_room(&self, region: &Region, count: usize) -> bool {
+        let kept_back = if self.reserve_is_open {
+            0
         } else {
-            region.reserved_blocks().saturating_sub(RESERVE_BLOCKS)
-        }
+            RESERVE_BLOCKS
+        };
+        self.in_use + count + kept_back <= region.reserved_blocks()
     }
 
     /// The lowest run of `count` empty blocks: lowest first keeps the heap
@@ -235,7 +242,7 @@ impl Stock {
             first -= 1;
         }
         let end = first.checked_add(count)?;
-        if end > self.blocks_max(region) {
+        if end > region.reserved_blocks() {
             return None;
         }
         region.commit(end).ok()?;
