@@ -1,0 +1,170 @@
+//! Looking at the heap: its cells, its counters, its pacing. Nothing here changes
+//! a cell, but for sweeping what is unswept where a walk needs it.
+
+use super::Heap;
+use crate::layout::block::BlockIndex;
+use crate::layout::region::Cell;
+use crate::layout::width::{WidthIndex, WIDTH_COUNT};
+use crate::pace::{Pace, PaceOptions};
+use crate::stats::{Stats, Usage, WidthUsage};
+use crate::vm::Vm;
+
+impl<V: Vm> Heap<'_, V> {
+    /// Whether `cell` is dead although it has not been freed yet, or free.
+    #[inline]
+    pub fn is_garbage(&self, cell: Cell) -> bool {
+        let state = self.region().state(cell);
+        let block = self.region().block(self.region().block_of(cell));
+        !state.is_live() || (block.has(crate::layout::block::NEEDS_SWEEP) && !state.is_marked())
+    }
+
+    /// Calls `visit` with every live cell, in address order, after sweeping
+    /// what is unswept. `visit` must not allocate or collect.
+    pub fn for_each_cell(&self, visit: impl FnMut(Cell, WidthIndex)) {
+        self.finish_sweep();
+        self.for_each_cell_unswept(visit);
+    }
+
+    pub(crate) fn for_each_cell_unswept(&self, mut visit: impl FnMut(Cell, WidthIndex)) {
+        for index in 0..self.shared.blocks.used_limit() {
+            let block = BlockIndex(index as u32);
+            let Some(width) = self.region().kind_byte(block).width() else {
+                continue;
+            };
+            let start = self.region().address_of(block);
+            for cell in 0..width.cells_per_block() {
+                // SAFETY: the loop visits the cells of a cell block.
+                let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
+                if self.region().state(cell).is_live() {
+                    visit(cell, width);
+                }
+            }
+        }
+    }
+
+    /// The first live cell behind `address`, in address order; garbage that is
+    /// not swept yet counts as live.
+    pub fn next_cell(&self, address: usize) -> Option<Cell> {
+        let region = self.region();
+        let first = region.block_at(address).map_or(0, BlockIndex::get);
+        for index in first..self.shared.blocks.used_limit() {
+            let block = BlockIndex(index as u32);
+            let Some(width) = region.kind_byte(block).width() else {
+                continue;
+            };
+            let start = region.address_of(block);
+            let passed = match address.checked_sub(start) {
+                Some(offset) => offset / width.bytes() + 1,
+                None => 0,
+            };
+            for cell in passed..width.cells_per_block() {
+                // SAFETY: the loop visits the cells of a cell block.
+                let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
+                if region.state(cell).is_live() {
+                    return Some(cell);
+                }
+            }
+        }
+        None
+    }
+
+    /// Totals so far.
+    pub fn stats(&self) -> Stats {
+        let collector = self.collector.borrow();
+        Stats {
+            blocks_taken: collector.blocks_taken.iter().sum(),
+            blocks_given: collector.blocks_given.iter().sum(),
+            ..collector.stats
+        }
+    }
+
+    /// Old cells that are traced in every collection, counted by a walk over
+    /// the remembered set.
+    pub fn remembered_unprotected_cells(&self) -> usize {
+        let is_unprotected = |&&word: &&usize| {
+            // SAFETY: only cells are remembered.
+            let cell = unsafe { Cell::from_address(word) };
+            self.region().state(cell).is_unprotected()
+        };
+        self.with_marker(|marker| {
+            let remembered = marker.remembered_cells().iter();
+            remembered.filter(is_unprotected).count()
+        })
+    }
+
+    /// Cells allocated so far, by width.
+    pub fn allocated_cells(&self) -> [u64; WIDTH_COUNT] {
+        let collector = self.collector.borrow();
+        let mut allocated = collector.allocated_by_retired;
+        for cache in &collector.caches {
+            // SAFETY: caches live until `drop_cache`; the VM's lock is held.
+            let cache = unsafe { cache.as_ref() };
+            for width in WidthIndex::all() {
+                allocated[width.index()] += cache.allocated_cells(width);
+            }
+        }
+        allocated
+    }
+
+    /// Cells freed so far, by width.
+    pub fn freed_cells(&self) -> [u64; WIDTH_COUNT] {
+        self.collector.borrow().freed
+    }
+
+    /// What is in the heap, width by width.
+    pub fn width_usage(&self) -> [WidthUsage; WIDTH_COUNT] {
+        let (allocated, freed) = (self.allocated_cells(), self.freed_cells());
+        let collector = self.collector.borrow();
+        let mut usage = [WidthUsage::default(); WIDTH_COUNT];
+        for width in WidthIndex::all() {
+            let index = width.index();
+            let blocks = collector.blocks_taken[index] - collector.blocks_given[index];
+            usage[index] = WidthUsage {
+                width_bytes: width.bytes(),
+                blocks,
+                blocks_taken: collector.blocks_taken[index],
+                cells: blocks * width.cells_per_block(),
+                live_cells: (allocated[index] - freed[index]) as usize,
+            };
+        }
+        usage
+    }
+
+    /// What is in the heap now.
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage {
+            payload_bytes: self.shared.payloads.in_use_bytes(),
+            empty_blocks: self.shared.blocks.counts().empty,
+            ..Usage::default()
+        };
+        for width in self.width_usage() {
+            usage.live_cells += width.live_cells;
+            usage.free_cells += width.cells - width.live_cells;
+            usage.cell_blocks += width.blocks;
+            usage.cell_bytes += width.live_cells * width.width_bytes;
+        }
+        usage
+    }
+
+    pub(super) fn live_cell_bytes(&self) -> usize {
+        let (allocated, freed) = (self.allocated_cells(), self.freed_cells());
+        WidthIndex::all()
+            .map(|w| (allocated[w.index()] - freed[w.index()]) as usize * w.bytes())
+            .sum()
+    }
+
+    /// Bytes allocated since the latest collection.
+    pub fn fresh_bytes(&self) -> usize {
+        self.collector.borrow().fresh_bytes(self.shared)
+    }
+
+    /// The pacing in force.
+    pub fn pace(&self) -> Pace {
+        self.collector.borrow().pace
+    }
+
+    /// Changes the options of pacing.
+    pub fn set_pace_options(&self, options: PaceOptions) {
+        self.collector.borrow_mut().pace.set_options(options);
+    }
+}
