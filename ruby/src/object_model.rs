@@ -327,7 +327,7 @@ impl Vm for Ruby {
     }
 
     #[inline(always)]
-    fn release(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
+    fn release(&self, _heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
         let object = Object::new(cell);
         if self.traces_frees.get() {
             return self.free_by_ruby(object);
@@ -337,7 +337,7 @@ impl Vm for Ruby {
             Freeing::Payload(address) => {
                 if let Some(payload) = NonNull::new(address as *mut u8) {
                     // SAFETY: the dead object owned the payload alone.
-                    unsafe { payloads::free_swept(heap.shared(), payload) };
+                    unsafe { payloads::free_swept(payload) };
                 }
             }
             Freeing::ByRuby => self.free_by_ruby(object),

@@ -249,7 +249,7 @@ unsafe extern "C" fn ashlar_flush_payload_cache(cache: NonNull<ThreadCache>) {
 /// # Safety
 /// Nobody else has the payload.
 #[inline(always)]
-pub(crate) unsafe fn free_swept(_shared: &Shared, payload: NonNull<u8>) {
+pub(crate) unsafe fn free_swept(payload: NonNull<u8>) {
     // SAFETY: the caller's contract.
     unsafe { ashlar_xfree(ashlar_current_thread_cache().cast(), payload) };
 }

@@ -10,8 +10,6 @@ pub struct Stats {
     pub full_collections: usize,
     /// Cells freed by the sweeper.
     pub freed_cells: u64,
-    /// Cells allocated by caches that are gone.
-    pub allocated_cells_retired: u64,
     /// Cells that the latest collection found live.
     pub marked_cells: usize,
     /// Cells that are old.
