@@ -1,6 +1,6 @@
 //! Object ids: numbers that are never given twice.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, TryReserveError};
 use std::ffi::c_void;
 
 use ashlar_heap::layout::region::Cell;
@@ -31,15 +31,30 @@ impl Default for ObjectIds {
 
 impl ObjectIds {
     /// The id of an object, and whether it has just been given.
-    pub(crate) fn id_of(&mut self, object: Value) -> (u64, bool) {
+    pub(crate) fn id_of(&mut self, object: Value) -> Result<(u64, bool), TryReserveError> {
         if let Some(&id) = self.by_object.get(&object) {
-            return (id, false);
+            return Ok((id, false));
         }
-        let id = self.next;
-        self.next += STEP;
+        self.by_object.try_reserve(1)?;
+        self.by_id.try_reserve(1)?;
+        let id = self.fresh();
         self.by_object.insert(object, id);
         self.by_id.insert(id, object);
-        (id, true)
+        Ok((id, true))
+    }
+
+    /// The id that a dying object is remembered by: its own, or a fresh one.
+    pub(crate) fn last_id_of(&mut self, object: Value) -> u64 {
+        match self.by_object.get(&object) {
+            Some(&id) => id,
+            None => self.fresh(),
+        }
+    }
+
+    fn fresh(&mut self) -> u64 {
+        let id = self.next;
+        self.next += STEP;
+        id
     }
 
     /// The object is dead.
@@ -50,6 +65,8 @@ impl ObjectIds {
     }
 }
 
+/// The id of an object, 0 when memory is out.
+///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
@@ -58,13 +75,12 @@ unsafe extern "C" fn ashlar_object_id(
     object: Value,
     fresh: *mut bool,
 ) -> u64 {
-    // SAFETY: Ruby passes its object space and a place for the answer; the
-    // shim holds the lock.
-    unsafe {
-        let (id, is_fresh) = from_ruby(objspace).object_ids.borrow_mut().id_of(object);
-        fresh.write(is_fresh);
-        id
-    }
+    // SAFETY: Ruby passes its object space; the shim holds the lock.
+    let ids = unsafe { &from_ruby(objspace).object_ids };
+    let (id, is_fresh) = ids.borrow_mut().id_of(object).unwrap_or((0, false));
+    // SAFETY: the shim passes a place for the answer.
+    unsafe { fresh.write(is_fresh) };
+    id
 }
 
 /// The live object with this id, or 0.
@@ -100,11 +116,11 @@ mod tests {
     #[test]
     fn an_id_stays_and_is_never_given_again() {
         let mut ids = ObjectIds::default();
-        let (first, fresh) = ids.id_of(40);
+        let (first, fresh) = ids.id_of(40).unwrap();
         assert!(fresh);
-        assert_eq!(ids.id_of(40), (first, false));
+        assert_eq!(ids.id_of(40), Ok((first, false)));
         ids.forget(40);
-        let (second, fresh) = ids.id_of(40);
+        let (second, fresh) = ids.id_of(40).unwrap();
         assert!(fresh && second != first);
     }
 }
