@@ -1,8 +1,10 @@
 //! Finalizers, and work that waits for the end of a collection.
 
-use std::collections::{HashMap, TryReserveError, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ptr::null_mut;
+
+use ashlar_wordmap::{OutOfMemory, WordMap};
 
 use crate::collect;
 use crate::objspace::from_ruby;
@@ -20,18 +22,22 @@ pub(crate) struct Job {
 
 /// Which object has which finalizers, and the jobs that wait.
 ///
-/// Invariant: `waiting` has room for a job of every object in `in_order`, so
-/// that a collection, which may run because memory is out, needs no more.
+/// An object gets a place when it gets its finalizers; places rise, and are
+/// the order in which finalizers run when the program ends.
+///
+/// * **F1** The objects in `places` are those in `objects`, and the places in
+///   `objects` are those in `arrays`.
+/// * **F2** `waiting` has room for a job of every object in `places`, so that a
+///   collection, which may run because memory is out, needs no more.
 #[derive(Default)]
 pub(crate) struct Finalizers {
-    /// Object → index in `in_order`.
-    by_object: HashMap<Value, usize>,
-    /// Objects with their arrays of procs, in the order in which they got
-    /// them: the one in which finalizers run when the program ends. `None`
-    /// where an object has lost its own.
-    in_order: Vec<Option<(Value, Value)>>,
-    /// Nothing is left in `in_order` before this index.
-    first: usize,
+    /// Object → place.
+    places: WordMap,
+    /// Place → object.
+    objects: WordMap,
+    /// Place → array of procs.
+    arrays: WordMap,
+    last_place: u64,
     waiting: VecDeque<Job>,
     /// The job being run: its array is a root as long.
     running: Vec<Job>,
@@ -41,9 +47,8 @@ impl Finalizers {
     /// Calls `visit` with every array that must be kept.
     pub(crate) fn each_value(&self, visit: impl FnMut(Value)) {
         let jobs = self.waiting.iter().chain(&self.running);
-        let defined = self.in_order.iter().flatten();
+        let defined = self.arrays.values().map(|&array| array as Value);
         defined
-            .map(|(_, finalizers)| *finalizers)
             .chain(jobs.map(|job| job.finalizers))
             .for_each(visit);
     }
@@ -55,48 +60,46 @@ impl Finalizers {
 
     /// The array of an object.
     fn get(&self, object: Value) -> Option<Value> {
-        let index = *self.by_object.get(&object)?;
-        self.in_order[index].map(|(_, finalizers)| finalizers)
+        let place = *self.places.get(object as u64)?;
+        self.arrays.get(place).map(|&array| array as Value)
     }
 
-    fn insert(&mut self, object: Value, finalizers: Value) -> Result<(), TryReserveError> {
-        self.by_object.try_reserve(1)?;
-        self.waiting.try_reserve(self.by_object.len() + 1)?;
-        self.in_order.try_reserve(1)?;
-        self.remove(object);
-        self.by_object.insert(object, self.in_order.len());
-        self.in_order.push(Some((object, finalizers)));
+    /// When there is no memory, nothing changes.
+    fn insert(&mut self, object: Value, finalizers: Value) -> Result<(), OutOfMemory> {
+        self.reserve_jobs(1)?;
+        let place = self.last_place + 1;
+        self.arrays.try_insert(place, finalizers as u64)?;
+        let rest = self.objects.try_insert(place, object as u64);
+        let rest = rest.and_then(|_| self.places.try_insert(object as u64, place));
+        let Ok(old_place) = rest else {
+            self.arrays.remove(place);
+            self.objects.remove(place);
+            return Err(OutOfMemory);
+        };
+        self.last_place = place;
+        if let Some(old_place) = old_place {
+            self.arrays.remove(old_place);
+            self.objects.remove(old_place);
+        }
         Ok(())
     }
 
-    fn remove(&mut self, object: Value) -> Option<Value> {
-        let index = self.by_object.remove(&object)?;
-        let removed = self.in_order[index].take();
-        if self.in_order.len() > 2 * self.by_object.len() {
-            self.close_gaps();
-        }
-        removed.map(|(_, finalizers)| finalizers)
+    /// Makes room for `count` jobs beside those of all objects.
+    fn reserve_jobs(&mut self, count: usize) -> Result<(), OutOfMemory> {
+        let jobs = self.places.len() + count;
+        self.waiting.try_reserve(jobs).map_err(|_| OutOfMemory)
     }
 
-    /// Takes the gaps out of `in_order`, in place.
-    fn close_gaps(&mut self) {
-        self.in_order.retain(Option::is_some);
-        self.first = 0;
-        for (index, (object, _)) in self.in_order.iter().flatten().enumerate() {
-            if let Some(known) = self.by_object.get_mut(object) {
-                *known = index;
-            }
-        }
+    fn remove(&mut self, object: Value) -> Option<Value> {
+        let place = self.places.remove(object as u64)?;
+        self.objects.remove(place);
+        self.arrays.remove(place).map(|array| array as Value)
     }
 
     /// Whose finalizers are the oldest.
-    fn first(&mut self) -> Option<Value> {
-        let gaps = self.in_order[self.first..]
-            .iter()
-            .take_while(|entry| entry.is_none());
-        self.first += gaps.count();
-        let (object, _) = (*self.in_order.get(self.first)?)?;
-        Some(object)
+    fn first(&self) -> Option<Value> {
+        let (_, &object) = self.objects.first_key_value()?;
+        Some(object as Value)
     }
 
     /// Turns the finalizers of a dead object into a job; false when it has none.
@@ -116,7 +119,7 @@ impl Finalizers {
     /// Queues a job beside those that there is room for already; false when
     /// memory is out.
     fn queue_free(&mut self, job: Job) -> bool {
-        let has_room = self.waiting.try_reserve(self.by_object.len() + 1).is_ok();
+        let has_room = self.reserve_jobs(1).is_ok();
         if has_room {
             self.waiting.push_back(job);
         }
@@ -184,7 +187,7 @@ unsafe extern "C" fn ashlar_queue_finalizers(objspace: *mut c_void, object: Valu
     let objspace = unsafe { from_ruby(objspace) };
     collect::with_vm_lock(objspace, || {
         // What its finalizers are told stays its id, if there is memory for that.
-        drop(objspace.object_ids.borrow_mut().id_of(object));
+        let _ = objspace.object_ids.borrow_mut().id_of(object);
         objspace.queue_finalizers(object);
     });
 }
@@ -277,25 +280,20 @@ mod tests {
             order.push(object);
         }
         assert_eq!(order, [400, 240, 160, 80]);
-        assert!(finalizers.by_object.is_empty() && finalizers.in_order.is_empty());
+        assert!(finalizers.places.is_empty() && finalizers.arrays.is_empty());
     }
 
     #[test]
-    fn every_object_keeps_its_own_finalizers_while_gaps_are_closed() {
+    fn finalizers_that_are_set_again_take_the_last_place() {
         let mut finalizers = Finalizers::default();
-        for object in 0..1000 {
-            finalizers.insert(object, object + 8).unwrap();
+        for (object, array) in [(80, 1), (160, 2), (80, 3)] {
+            finalizers.insert(object, array).unwrap();
         }
-        let is_kept = |object| object % 7 == 3;
-        for object in (0..1000).filter(|&object| !is_kept(object)) {
-            assert_eq!(finalizers.remove(object), Some(object + 8));
-        }
-        assert!(finalizers.in_order.len() <= 2 * finalizers.by_object.len());
-        for object in 0..1000 {
-            let expected = is_kept(object).then_some(object + 8);
-            assert_eq!(finalizers.get(object), expected);
-        }
-        assert_eq!(finalizers.first(), Some(3));
+        assert_eq!(finalizers.first(), Some(160));
+        assert_eq!(finalizers.get(80), Some(3));
+        let mut kept = Vec::new();
+        finalizers.each_value(|value| kept.push(value));
+        assert_eq!(kept, [2, 3]);
     }
 
     #[test]
@@ -306,7 +304,7 @@ mod tests {
             if object % 3 == 0 {
                 finalizers.queue(object, 0);
             }
-            let needed = finalizers.waiting.len() + finalizers.by_object.len();
+            let needed = finalizers.waiting.len() + finalizers.places.len();
             assert!(finalizers.waiting.capacity() >= needed);
         }
     }

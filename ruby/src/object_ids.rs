@@ -1,9 +1,9 @@
 //! Object ids: numbers that are never given twice.
 
-use std::collections::{HashMap, TryReserveError};
 use std::ffi::c_void;
 
 use ashlar_heap::layout::region::Cell;
+use ashlar_wordmap::{OutOfMemory, WordMap};
 
 use crate::collect::with_vm_lock;
 use crate::objspace::from_ruby;
@@ -13,17 +13,21 @@ use crate::ruby_calls::Value;
 const STEP: u64 = 8;
 
 /// Both directions of the table.
+///
+/// * **I1** When `by_number` is there, it holds the reverse of `by_object`.
 pub(crate) struct ObjectIds {
-    by_object: HashMap<Value, u64>,
-    by_id: HashMap<u64, Value>,
+    by_object: WordMap,
+    /// Object by id divided by [`STEP`]. Few programs ask for an object by its
+    /// id: it is made when one does for the first time.
+    by_number: Option<WordMap>,
     next: u64,
 }
 
 impl Default for ObjectIds {
     fn default() -> Self {
         Self {
-            by_object: HashMap::new(),
-            by_id: HashMap::new(),
+            by_object: WordMap::new(),
+            by_number: None,
             next: STEP,
         }
     }
@@ -31,37 +35,64 @@ impl Default for ObjectIds {
 
 impl ObjectIds {
     /// The id of an object, and whether it has just been given.
-    pub(crate) fn id_of(&mut self, object: Value) -> Result<(u64, bool), TryReserveError> {
-        if let Some(&id) = self.by_object.get(&object) {
-            return Ok((id, false));
+    pub(crate) fn id_of(&mut self, object: Value) -> Result<(u64, bool), OutOfMemory> {
+        let known = self.by_object.try_place(object as u64)?;
+        if *known != 0 {
+            return Ok((*known, false));
         }
-        self.by_object.try_reserve(1)?;
-        self.by_id.try_reserve(1)?;
-        let id = self.fresh();
-        self.by_object.insert(object, id);
-        self.by_id.insert(id, object);
+        let id = self.next;
+        *known = id;
+        if let Some(by_number) = &mut self.by_number {
+            if by_number.try_insert(id / STEP, object as u64).is_err() {
+                // It can be made again.
+                self.by_number = None;
+            }
+        }
+        self.next += STEP;
         Ok((id, true))
     }
 
     /// The id that a dying object is remembered by: its own, or a fresh one.
     pub(crate) fn last_id_of(&mut self, object: Value) -> u64 {
-        match self.by_object.get(&object) {
-            Some(&id) => id,
-            None => self.fresh(),
+        if let Some(&id) = self.by_object.get(object as u64) {
+            return id;
         }
-    }
-
-    fn fresh(&mut self) -> u64 {
-        let id = self.next;
         self.next += STEP;
-        id
+        self.next - STEP
     }
 
     /// The object is dead.
     pub(crate) fn forget(&mut self, object: Value) {
-        if let Some(id) = self.by_object.remove(&object) {
-            self.by_id.remove(&id);
+        let Some(id) = self.by_object.remove(object as u64) else {
+            return;
+        };
+        if let Some(by_number) = &mut self.by_number {
+            by_number.remove(id / STEP);
         }
+    }
+
+    /// The object with this id.
+    fn object(&mut self, id: u64) -> Option<Value> {
+        if id % STEP != 0 {
+            return None;
+        }
+        if self.by_number.is_none() {
+            self.by_number = self.reversed().ok();
+        }
+        let object = match &self.by_number {
+            Some(by_number) => by_number.get(id / STEP).copied(),
+            // No memory: a slow answer is better than a wrong one.
+            None => self.by_object.iter().find(|(_, &i)| i == id).map(|e| e.0),
+        };
+        object.map(|object| object as Value)
+    }
+
+    fn reversed(&self) -> Result<WordMap, OutOfMemory> {
+        let mut by_number = WordMap::new();
+        for (object, &id) in self.by_object.iter() {
+            by_number.try_insert(id / STEP, object)?;
+        }
+        Ok(by_number)
     }
 }
 
@@ -92,8 +123,7 @@ unsafe extern "C" fn ashlar_object_by_id(objspace: *mut c_void, id: u64) -> Valu
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
     with_vm_lock(objspace, || {
-        let ids = objspace.object_ids.borrow();
-        let object = ids.by_id.get(&id).copied();
+        let object = objspace.object_ids.borrow_mut().object(id);
         // SAFETY: objects leave the table when they are freed.
         let is_garbage = |object| unsafe { objspace.heap.is_garbage(Cell::from_address(object)) };
         object.filter(|&object| !is_garbage(object)).unwrap_or(0)
@@ -122,5 +152,19 @@ mod tests {
         ids.forget(40);
         let (second, fresh) = ids.id_of(40).unwrap();
         assert!(fresh && second != first);
+    }
+
+    #[test]
+    fn objects_are_found_by_ids_given_before_and_after_the_first_search() {
+        let mut ids = ObjectIds::default();
+        let early: Vec<u64> = (1..=1000).map(|n| ids.id_of(40 * n).unwrap().0).collect();
+        ids.forget(80);
+        assert_eq!(ids.object(early[2]), Some(120));
+        let (late, _) = ids.id_of(80).unwrap();
+        assert_eq!(ids.object(late), Some(80));
+        ids.forget(120);
+        for absent in [early[1], early[2], early[3] + 1, late + STEP, 0] {
+            assert_eq!(ids.object(absent), None, "id {absent}");
+        }
     }
 }
