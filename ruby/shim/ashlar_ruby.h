@@ -135,9 +135,10 @@ ashlar_value *ashlar_snapshot(void *objspace, size_t *count);
 void ashlar_snapshot_free(ashlar_value *snapshot, size_t count);
 bool ashlar_is_live(void *objspace, ashlar_value word);
 
-/* Finalizers: an array of procs per object; 0 means none. */
+/* Finalizers: an array of procs per object; 0 means none. Setting them gives
+   false when memory is out. */
 ashlar_value ashlar_finalizers(void *objspace, ashlar_value object);
-void ashlar_set_finalizers(void *objspace, ashlar_value object, ashlar_value array);
+bool ashlar_set_finalizers(void *objspace, ashlar_value object, ashlar_value array);
 void ashlar_forget_finalizers(void *objspace, ashlar_value object);
 ashlar_value ashlar_first_finalized(void *objspace);
 
@@ -154,7 +155,7 @@ bool ashlar_jobs_wait(void *objspace);
 bool ashlar_next_job(void *objspace, struct ashlar_job *job);
 void ashlar_job_done(void *objspace);
 
-/* Object ids; 0 means none. */
+/* Object ids; 0 means none, of ashlar_object_id that memory is out. */
 uint64_t ashlar_object_id(void *objspace, ashlar_value object, bool *fresh);
 ashlar_value ashlar_object_by_id(void *objspace, uint64_t id);
 uint64_t ashlar_next_object_id(void *objspace);

@@ -461,11 +461,18 @@ rb_gc_impl_make_zombie(void *objspace, VALUE obj, void (*dfree)(void *), void *d
     if (dfree) ashlar_queue_free(objspace, dfree, data);
 }
 
+static void
+set_finalizers(void *objspace, VALUE object, VALUE finalizers)
+{
+    if (!ashlar_set_finalizers(objspace, object, finalizers)) rb_memerror();
+    FL_SET_RAW(object, FL_FINALIZE);
+    RB_GC_GUARD(finalizers);
+}
+
 VALUE
 rb_gc_impl_define_finalizer(void *objspace, VALUE obj, VALUE block)
 {
     VALUE finalizers = ashlar_finalizers(objspace, obj);
-    RBASIC(obj)->flags |= FL_FINALIZE;
     if (finalizers) {
         for (long i = 0; i < RARRAY_LEN(finalizers); i++) {
             VALUE known = RARRAY_AREF(finalizers, i);
@@ -476,7 +483,7 @@ rb_gc_impl_define_finalizer(void *objspace, VALUE obj, VALUE block)
     else {
         finalizers = rb_ary_new_from_args(1, block);
         rb_obj_hide(finalizers);
-        ashlar_set_finalizers(objspace, obj, finalizers);
+        set_finalizers(objspace, obj, finalizers);
     }
     return block;
 }
@@ -494,9 +501,7 @@ rb_gc_impl_copy_finalizer(void *objspace, VALUE dest, VALUE obj)
 {
     if (!FL_TEST(obj, FL_FINALIZE)) return;
     VALUE finalizers = ashlar_finalizers(objspace, obj);
-    if (!finalizers) return;
-    ashlar_set_finalizers(objspace, dest, finalizers);
-    FL_SET(dest, FL_FINALIZE);
+    if (finalizers) set_finalizers(objspace, dest, finalizers);
 }
 
 void
@@ -530,6 +535,7 @@ rb_gc_impl_object_id(void *objspace, VALUE obj)
     uint64_t id = ashlar_object_id(objspace, obj, &fresh);
     if (fresh) FL_SET(obj, FL_SEEN_OBJ_ID);
     rb_gc_vm_unlock(level);
+    if (!id) rb_memerror();
     return ULL2NUM(id);
 }
 

@@ -212,7 +212,7 @@ fn stress_scope(objspace: &Objspace) -> Option<Scope> {
 /// When memory is out: a full collection, everything swept. False when that
 /// cannot be done now.
 pub(crate) fn last_resort(objspace: &Objspace) -> bool {
-    if objspace.heap.is_collecting() {
+    if objspace.heap.is_collecting() || !objspace.has_objects() {
         return false;
     }
     let request = Request {
@@ -401,6 +401,12 @@ impl Objspace {
                 self.heap.set_stress(stress);
             });
         }
+    }
+
+    /// Whether there is anything to collect. Before the first object Ruby has
+    /// no roots to show either.
+    fn has_objects(&self) -> bool {
+        self.heap.stats().blocks_taken > 0
     }
 
     fn latest(&self) -> Latest {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use ashlar_wordmap::WordMap;
+use ashlar_wordmap::{OutOfMemory, WordMap};
 
 use crate::collect;
 use crate::objspace::from_ruby;
@@ -27,6 +27,8 @@ pub(crate) struct Job {
 ///
 /// * **F1** The objects in `places` are those in `objects`, and the places in
 ///   `objects` are those in `arrays`.
+/// * **F2** `waiting` has room for a job of every object in `places`, so that a
+///   collection, which may run because memory is out, needs no more.
 #[derive(Default)]
 pub(crate) struct Finalizers {
     /// Object → place.
@@ -62,12 +64,30 @@ impl Finalizers {
         self.arrays.get(place).map(|&array| array as Value)
     }
 
-    fn insert(&mut self, object: Value, finalizers: Value) {
-        self.remove(object);
-        self.last_place += 1;
-        self.places.insert(object as u64, self.last_place);
-        self.objects.insert(self.last_place, object as u64);
-        self.arrays.insert(self.last_place, finalizers as u64);
+    /// When there is no memory, nothing changes.
+    fn insert(&mut self, object: Value, finalizers: Value) -> Result<(), OutOfMemory> {
+        self.reserve_jobs(1)?;
+        let place = self.last_place + 1;
+        self.arrays.try_insert(place, finalizers as u64)?;
+        let rest = self.objects.try_insert(place, object as u64);
+        let rest = rest.and_then(|_| self.places.try_insert(object as u64, place));
+        let Ok(old_place) = rest else {
+            self.arrays.remove(place);
+            self.objects.remove(place);
+            return Err(OutOfMemory);
+        };
+        self.last_place = place;
+        if let Some(old_place) = old_place {
+            self.arrays.remove(old_place);
+            self.objects.remove(old_place);
+        }
+        Ok(())
+    }
+
+    /// Makes room for `count` jobs beside those of all objects.
+    fn reserve_jobs(&mut self, count: usize) -> Result<(), OutOfMemory> {
+        let jobs = self.places.len() + count;
+        self.waiting.try_reserve(jobs).map_err(|_| OutOfMemory)
     }
 
     fn remove(&mut self, object: Value) -> Option<Value> {
@@ -95,6 +115,16 @@ impl Finalizers {
         });
         true
     }
+
+    /// Queues a job beside those that there is room for already; false when
+    /// memory is out.
+    fn queue_free(&mut self, job: Job) -> bool {
+        let has_room = self.reserve_jobs(1).is_ok();
+        if has_room {
+            self.waiting.push_back(job);
+        }
+        has_room
+    }
 }
 
 /// Uses the finalizers with Ruby's lock held.
@@ -115,12 +145,18 @@ unsafe extern "C" fn ashlar_finalizers(objspace: *mut c_void, object: Value) -> 
     unsafe { locked(objspace, |finalizers| finalizers.get(object)) }.unwrap_or(0)
 }
 
+/// False when memory is out.
+///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_set_finalizers(objspace: *mut c_void, object: Value, array: Value) {
+unsafe extern "C" fn ashlar_set_finalizers(
+    objspace: *mut c_void,
+    object: Value,
+    array: Value,
+) -> bool {
     // SAFETY: Ruby passes its object space.
-    unsafe { locked(objspace, |finalizers| finalizers.insert(object, array)) };
+    unsafe { locked(objspace, |finalizers| finalizers.insert(object, array)) }.is_ok()
 }
 
 /// # Safety
@@ -141,33 +177,44 @@ unsafe extern "C" fn ashlar_first_finalized(objspace: *mut c_void) -> Value {
     unsafe { locked(objspace, |finalizers| finalizers.first()) }.unwrap_or(0)
 }
 
+/// Queues the finalizers of an object that lives on for a while.
+///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_queue_finalizers(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
-    collect::with_vm_lock(objspace, || objspace.queue_finalizers(object));
+    collect::with_vm_lock(objspace, || {
+        // What its finalizers are told stays its id, if there is memory for that.
+        let _ = objspace.object_ids.borrow_mut().id_of(object);
+        objspace.queue_finalizers(object);
+    });
 }
 
-/// Queues `free(data)`.
+/// Queues `free(data)`; without memory for the queue it is called at once,
+/// which is what happens to most objects.
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_queue_free(
     objspace: *mut c_void,
-    free: Option<unsafe extern "C" fn(*mut c_void)>,
+    free: unsafe extern "C" fn(*mut c_void),
     data: *mut c_void,
 ) {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
-    objspace.finalizers.borrow_mut().waiting.push_back(Job {
-        free,
+    let queued = objspace.finalizers.borrow_mut().queue_free(Job {
+        free: Some(free),
         data,
         finalizers: 0,
         object_id: 0,
     });
+    if !queued {
+        // SAFETY: Ruby passes the function with its argument.
+        return unsafe { free(data) };
+    }
     objspace.timing.note_finalizers();
     collect::trigger_finalizers(objspace);
 }
@@ -223,10 +270,10 @@ mod tests {
     fn finalizers_come_first_that_were_defined_first() {
         let mut finalizers = Finalizers::default();
         for object in [400, 80, 240, 160] {
-            finalizers.insert(object, object + 8);
+            finalizers.insert(object, object + 8).unwrap();
         }
         finalizers.remove(80);
-        finalizers.insert(80, 88);
+        finalizers.insert(80, 88).unwrap();
         let mut order = Vec::new();
         while let Some(object) = finalizers.first() {
             assert_eq!(finalizers.remove(object), Some(object + 8));
@@ -234,5 +281,31 @@ mod tests {
         }
         assert_eq!(order, [400, 240, 160, 80]);
         assert!(finalizers.places.is_empty() && finalizers.arrays.is_empty());
+    }
+
+    #[test]
+    fn finalizers_that_are_set_again_take_the_last_place() {
+        let mut finalizers = Finalizers::default();
+        for (object, array) in [(80, 1), (160, 2), (80, 3)] {
+            finalizers.insert(object, array).unwrap();
+        }
+        assert_eq!(finalizers.first(), Some(160));
+        assert_eq!(finalizers.get(80), Some(3));
+        let mut kept = Vec::new();
+        finalizers.each_value(|value| kept.push(value));
+        assert_eq!(kept, [2, 3]);
+    }
+
+    #[test]
+    fn there_is_room_for_the_jobs_of_all_objects_before_they_die() {
+        let mut finalizers = Finalizers::default();
+        for object in 0..1000 {
+            finalizers.insert(object, object).unwrap();
+            if object % 3 == 0 {
+                finalizers.queue(object, 0);
+            }
+            let needed = finalizers.waiting.len() + finalizers.places.len();
+            assert!(finalizers.waiting.capacity() >= needed);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use ashlar_heap::layout::region::Cell;
-use ashlar_wordmap::WordMap;
+use ashlar_wordmap::{OutOfMemory, WordMap};
 
 use crate::collect::with_vm_lock;
 use crate::objspace::from_ruby;
@@ -35,17 +35,30 @@ impl Default for ObjectIds {
 
 impl ObjectIds {
     /// The id of an object, and whether it has just been given.
-    pub(crate) fn id_of(&mut self, object: Value) -> (u64, bool) {
-        let id = self.by_object.entry(object as u64).or_default();
-        if *id != 0 {
-            return (*id, false);
+    pub(crate) fn id_of(&mut self, object: Value) -> Result<(u64, bool), OutOfMemory> {
+        let known = self.by_object.try_place(object as u64)?;
+        if *known != 0 {
+            return Ok((*known, false));
         }
-        *id = self.next;
+        let id = self.next;
+        *known = id;
         if let Some(by_number) = &mut self.by_number {
-            by_number.insert(self.next / STEP, object as u64);
+            if by_number.try_insert(id / STEP, object as u64).is_err() {
+                // It can be made again.
+                self.by_number = None;
+            }
         }
         self.next += STEP;
-        (self.next - STEP, true)
+        Ok((id, true))
+    }
+
+    /// The id that a dying object is remembered by: its own, or a fresh one.
+    pub(crate) fn last_id_of(&mut self, object: Value) -> u64 {
+        if let Some(&id) = self.by_object.get(object as u64) {
+            return id;
+        }
+        self.next += STEP;
+        self.next - STEP
     }
 
     /// The object is dead.
@@ -63,14 +76,28 @@ impl ObjectIds {
         if id % STEP != 0 {
             return None;
         }
-        let by_number = self.by_number.get_or_insert_with(|| {
-            let reversed = |(object, &id): (u64, &u64)| (id / STEP, object);
-            self.by_object.iter().map(reversed).collect()
-        });
-        by_number.get(id / STEP).map(|&object| object as Value)
+        if self.by_number.is_none() {
+            self.by_number = self.reversed().ok();
+        }
+        let object = match &self.by_number {
+            Some(by_number) => by_number.get(id / STEP).copied(),
+            // No memory: a slow answer is better than a wrong one.
+            None => self.by_object.iter().find(|(_, &i)| i == id).map(|e| e.0),
+        };
+        object.map(|object| object as Value)
+    }
+
+    fn reversed(&self) -> Result<WordMap, OutOfMemory> {
+        let mut by_number = WordMap::new();
+        for (object, &id) in self.by_object.iter() {
+            by_number.try_insert(id / STEP, object)?;
+        }
+        Ok(by_number)
     }
 }
 
+/// The id of an object, 0 when memory is out.
+///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
@@ -79,13 +106,12 @@ unsafe extern "C" fn ashlar_object_id(
     object: Value,
     fresh: *mut bool,
 ) -> u64 {
-    // SAFETY: Ruby passes its object space and a place for the answer; the
-    // shim holds the lock.
-    unsafe {
-        let (id, is_fresh) = from_ruby(objspace).object_ids.borrow_mut().id_of(object);
-        fresh.write(is_fresh);
-        id
-    }
+    // SAFETY: Ruby passes its object space; the shim holds the lock.
+    let ids = unsafe { &from_ruby(objspace).object_ids };
+    let (id, is_fresh) = ids.borrow_mut().id_of(object).unwrap_or((0, false));
+    // SAFETY: the shim passes a place for the answer.
+    unsafe { fresh.write(is_fresh) };
+    id
 }
 
 /// The live object with this id, or 0.
@@ -120,21 +146,21 @@ mod tests {
     #[test]
     fn an_id_stays_and_is_never_given_again() {
         let mut ids = ObjectIds::default();
-        let (first, fresh) = ids.id_of(40);
+        let (first, fresh) = ids.id_of(40).unwrap();
         assert!(fresh);
-        assert_eq!(ids.id_of(40), (first, false));
+        assert_eq!(ids.id_of(40), Ok((first, false)));
         ids.forget(40);
-        let (second, fresh) = ids.id_of(40);
+        let (second, fresh) = ids.id_of(40).unwrap();
         assert!(fresh && second != first);
     }
 
     #[test]
     fn objects_are_found_by_ids_given_before_and_after_the_first_search() {
         let mut ids = ObjectIds::default();
-        let early: Vec<u64> = (1..=1000).map(|n| ids.id_of(40 * n).0).collect();
+        let early: Vec<u64> = (1..=1000).map(|n| ids.id_of(40 * n).unwrap().0).collect();
         ids.forget(80);
         assert_eq!(ids.object(early[2]), Some(120));
-        let (late, _) = ids.id_of(80);
+        let (late, _) = ids.id_of(80).unwrap();
         assert_eq!(ids.object(late), Some(80));
         ids.forget(120);
         for absent in [early[1], early[2], early[3] + 1, late + STEP, 0] {

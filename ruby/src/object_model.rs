@@ -377,7 +377,7 @@ impl crate::objspace::Objspace {
 
     /// Queues the finalizers of a dead object, to run outside the collection.
     pub(crate) fn queue_finalizers(&self, object: Value) {
-        let id = self.object_ids.borrow_mut().id_of(object).0;
+        let id = self.object_ids.borrow_mut().last_id_of(object);
         if self.finalizers.borrow_mut().queue(object, id) {
             self.timing.note_finalizers();
             collect::trigger_finalizers(self);

@@ -59,24 +59,36 @@ static SHARED_ADDRESS: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
 static OBJSPACE: AtomicPtr<Objspace> = AtomicPtr::new(null_mut());
 
 /// Address space to reserve: enough for any program on this machine, and of a
-/// limited address space the part that leaves room for stacks and libraries.
+/// limited address space a part that leaves room for stacks and libraries.
 fn reserve_bytes() -> usize {
     const GIB: usize = 1 << 30;
     let wanted = (4 * os::physical_memory_bytes().unwrap_or(16 * GIB)).clamp(64 * GIB, 4096 * GIB);
     match os::address_space_limit_bytes() {
-        Some(limit) => wanted.min(limit / 2),
+        Some(limit) => wanted.min(reserve_bytes_below(limit)),
         None => wanted,
     }
 }
 
+/// What a limit on the address space leaves for the heap. Its tables and stacks
+/// take four fifths as much again.
+fn reserve_bytes_below(limit: usize) -> usize {
+    /// Ruby, its libraries, the main thread's stack and a few small ones.
+    const ELSE_BYTES: usize = 96 << 20;
+    (limit.saturating_sub(ELSE_BYTES) / 9 * 5).min(limit / 2)
+}
+
+/// With less than this Ruby does not get as far as its first line.
+const RESERVE_BYTES_MIN: usize = 16 << 20;
+
 fn reserve() -> Result<Shared, Refused> {
     let mut bytes = reserve_bytes();
-    loop {
-        match Shared::reserve(bytes) {
-            Err(Refused) if bytes > 64 << 20 => bytes /= 2,
-            outcome => return outcome,
+    while bytes >= RESERVE_BYTES_MIN {
+        if let Ok(shared) = Shared::reserve(bytes) {
+            return Ok(shared);
         }
+        bytes /= 2;
     }
+    Err(Refused)
 }
 
 /// The parts of the heap that every thread may use; made at the first call.
@@ -127,7 +139,7 @@ fn new_objspace(
         ));
     }
     let options = Options::from_environment(|name| std::env::var(name).ok())?;
-    let refused = "the system refuses the address space of the heap; raise `ulimit -v`";
+    let refused = "the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`";
     let shared = shared().ok_or(refused)?;
     let heap = Heap::new(Ruby::new(calls), shared, options.pace).map_err(|_| refused)?;
     libc_malloc::find();

@@ -125,3 +125,57 @@ claim "a finalizer that collects does not start another one inside itself" do
     puts "ok"
   RUBY
 end
+
+claim "a finalizer cannot bring its object back, by id, weak reference or a walk over the heap" do
+  ruby_ok <<~'RUBY', "-W0"
+    require "weakref"
+    class Mortal; def initialize(n) = @n = n; end
+    MAP = ObjectSpace::WeakMap.new
+    REFS = {}
+    $revived = []
+    $ran = 0
+    IDS = []
+    LOOK = proc do |id|
+      $ran += 1
+      IDS << id
+      begin
+        $revived << ObjectSpace._id2ref(id)
+      rescue RangeError
+      end
+      $revived << MAP[id] if MAP.key?(id)
+      $revived << REFS[id].__getobj__ if REFS[id]&.weakref_alive?
+      $revived.concat(ObjectSpace.each_object(Mortal).select { |m| m.object_id == id }) if $ran % 50 == 0
+    end
+    def make = 500.times { |i| m = Mortal.new(i); MAP[m.object_id] = m; REFS[m.object_id] = WeakRef.new(m); ObjectSpace.define_finalizer(m, LOOK) }
+    make
+    5.times { GC.start; Array.new(2_000) { |i| [i.to_s] } }
+    abort "only #{$ran} ran" if $ran < 450
+    abort "revived #{$revived.first(3).inspect}" unless $revived.empty?
+    others = Array.new(5_000) { |i| Mortal.new(i) } # in the cells of the dead
+    found = IDS.filter_map { |id| ObjectSpace._id2ref(id) rescue nil }
+    abort "#{found.size} ids lead to others" unless found.empty? && others.size == 5_000
+    puts "ok"
+  RUBY
+end
+
+claim "an object to which its finalizer refers lives until the end, and is whole when the finalizer runs" do
+  ruby_prints("whole\n" * 3, <<~'RUBY', "-W0")
+    class Kept; attr_reader :text; def initialize(n) = @text = "kept #{n} " * 30; end
+    3.times do |n|
+      kept = Kept.new(n)
+      ObjectSpace.define_finalizer(kept, proc { $stdout.syswrite(kept.text == "kept #{n} " * 30 ? "whole\n" : "torn\n") })
+    end
+    5.times { GC.start; Array.new(5_000) { |i| i.to_s * 20 } }
+  RUBY
+end
+
+claim "a finalizer that ends by any exception stops no other" do
+  ruby_ok <<~'RUBY', "-W0"
+    ran = 0
+    ways = [-> { raise Exception, "any" }, -> { throw :nowhere }, -> { Integer("x") }, -> { [].fetch(9) }, -> { raise "frozen".freeze }]
+    600.times { |i| ObjectSpace.define_finalizer(Object.new, proc { ran += 1; ways[i % ways.size].call }) }
+    5.times { GC.start; Array.new(1_000) { Object.new } }
+    LAST = Object.new
+    ObjectSpace.define_finalizer(LAST, proc { puts ran == 600 ? "ok" : "#{ran} ran" })
+  RUBY
+end

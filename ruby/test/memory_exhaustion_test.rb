@@ -76,3 +76,130 @@ claim "a program collects instead of failing when its garbage would not fit" do
   RUBY
   check_equal("ok\n", finished.out) { finished.describe }
 end
+
+# Prepended to programs: from `refuse_more` on the system gives this process no more memory.
+REFUSING = <<~'RUBY'
+  def data_bytes = File.read("/proc/self/status")[/VmData:\s+(\d+)/, 1].to_i * 1024
+  def refuse_more(bytes = 0) = Process.setrlimit(:DATA, data_bytes + bytes, Process::RLIM_INFINITY)
+  def refuse_nothing = Process.setrlimit(:DATA, Process::RLIM_INFINITY)
+RUBY
+
+REFUSED = "ashlar: the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`"
+
+claim "under any limit of the address space Ruby runs, or ends with one line that says what to do", only: "ashlar" do
+  (20..400).step(20) do |mib|
+    finished = ruby("puts Array.new(10_000) { |i| i.to_s }.size", "--disable-gems", address_space: mib << 20)
+    next if finished.ok? && finished.out == "10000\n"
+    check(mib <= 140) { "#{mib} MiB should be enough: #{finished.describe}" }
+    check_equal(1, finished.status.exitstatus) { "#{mib} MiB: #{finished.describe}" }
+    check_equal("#{REFUSED}\n", finished.err) { "#{mib} MiB" }
+  end
+end
+
+claim "memory refused before the first object exists ends Ruby with one line", only: "ashlar" do
+  (1..12).each do |step|
+    finished = Subject.command(Subject.environment({}), ["sh", "-c", "ulimit -d #{step * 400}; exec #{Subject.ruby} -e 1"], folder:, limit: 30)
+    check_equal(1, finished.status.exitstatus) { "#{step * 400} KiB: #{finished.describe}" }
+    check_match(/\A(\[FATAL\] failed to allocate memory|#{REFUSED})\n\z/, finished.err)
+  end
+end
+
+claim "a collection to which the system refuses all memory finds everything", only: "ashlar" do
+  ruby_ok REFUSING + <<~'RUBY', limit: 180
+    GC.disable
+    kept = Array.new(1_000_000) { |i| [i.to_s] }
+    weak = ObjectSpace::WeakMap.new
+    50_000.times { |i| weak[i] = i.even? ? kept[i] : ["dies #{i}"] }
+    refuse_more
+    GC.enable
+    3.times { GC.start; GC.start(full_mark: false) }
+    refuse_nothing
+    kept.each_with_index { |(text), i| abort "lost #{i}" unless text == i.to_s }
+    Array.new(100_000) { |i| ["other #{i}"] } # in the cells of the dead
+    50_000.times do |i|
+      value = weak[i]
+      abort "weak #{i}" unless i.even? ? value.equal?(kept[i]) : value.nil? || value == ["dies #{i}"]
+    end
+    GC.verify_internal_consistency
+    puts "ok"
+  RUBY
+end
+
+claim "object ids without end raise NoMemoryError, and those given before stay", only: "ashlar" do
+  ruby_ok REFUSING + <<~'RUBY', limit: 180
+    kept = Array.new(2_000_000) { Object.new }
+    ids = Array.new(kept.size)
+    given = 0
+    refuse_more(4 << 20)
+    begin
+      kept.each { |object| ids[given] = object.object_id; given += 1 }
+      abort "memory did not run out"
+    rescue NoMemoryError
+    end
+    refuse_nothing
+    abort "only #{given}" if given < 1_000
+    given.times { |i| abort "changed" unless kept[i].object_id == ids[i] && ObjectSpace._id2ref(ids[i]).equal?(kept[i]) }
+    abort "twice" unless kept.last(1_000_000).map(&:object_id).uniq.size == 1_000_000
+    puts "ok"
+  RUBY
+end
+
+claim "finalizers without end raise NoMemoryError, and each that was defined runs once", only: "ashlar" do
+  ruby_ok REFUSING + <<~'RUBY', limit: 180
+    ran = 0
+    finalizer = proc { ran += 1 }
+    objects = Array.new(2_000_000) { Object.new }
+    defined = 0
+    refuse_more(16 << 20)
+    begin
+      objects.each { |object| ObjectSpace.define_finalizer(object, finalizer); defined += 1 }
+      abort "memory did not run out"
+    rescue NoMemoryError
+    end
+    objects = nil
+    # Memory is refused while the dead are found and their jobs are run.
+    3.times { GC.start }
+    refuse_nothing
+    LAST = Object.new
+    ObjectSpace.define_finalizer(LAST, proc { puts defined > 1_000 && ran == defined ? "ok" : "#{ran} of #{defined}" })
+  RUBY
+end
+
+claim "files dropped while memory is refused are written out and closed", only: "ashlar" do
+  ruby_ok REFUSING + <<~'RUBY', limit: 120
+    most = Process.getrlimit(:NOFILE).last.clamp(..50_000)
+    Process.setrlimit(:NOFILE, most)
+    GC.disable
+    def open_files(count)
+      count.times { |i| i < 500 ? File.open("f#{i}", "w").write("text #{i}") : File.open("f0", "r") }
+    end
+    open_files(most - 50)
+    refuse_more
+    GC.enable
+    3.times { GC.start }
+    refuse_nothing
+    left = Dir.children("/proc/self/fd").size
+    abort "#{left} files open" if left > 100
+    500.times { |i| abort "f#{i}" unless File.read("f#{i}") == "text #{i}" }
+    puts "ok"
+  RUBY
+end
+
+claim "NoMemoryError in one thread leaves the others running" do
+  ruby_ok <<~'RUBY', limit: 120, address_space: 2 * GIB
+    stop = false
+    workers = Array.new(3) { |t| Thread.new { n = 0; n += Array.new(50) { |i| "#{t} #{i}" }.size until stop; n } }
+    3.times do
+      hungry = Thread.new { text = +"0123456789abcdef"; loop { text << text } }
+      hungry.report_on_exception = false
+      begin
+        hungry.join
+        abort "memory did not run out"
+      rescue NoMemoryError
+      end
+    end
+    stop = true
+    abort "stood still" unless workers.map(&:value).all?(&:positive?)
+    puts "ok"
+  RUBY
+end

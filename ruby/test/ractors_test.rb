@@ -89,3 +89,28 @@ claim "what a Ractor stores into an old object lives, though another Ractor coll
   check(finished.ok?) { finished.describe }
   check_equal("ok\n", finished.out)
 end
+
+claim "Ractors that allocate lose nothing while another one collects without end", only: "ashlar" do
+  ruby_ok <<~'RUBY', "-W:no-experimental", env: { "ASHLAR_VERIFY" => "1", "ASHLAR_POISON" => "1" }, limit: 240
+    collector = Ractor.new do
+      count = 0
+      GC.start(full_mark: count.odd?, immediate_sweep: (count += 1) % 3 == 0) until Ractor.receive == :stop
+    end
+    workers = Array.new(4) do |n|
+      Ractor.new(n) do |n|
+        kept = {}
+        6_000.times do |i|
+          kept["key #{n} #{i}"] = [i, "value #{i}" * (i % 9), { i => i.to_s }]
+          kept.delete("key #{n} #{i / 2}") if i.even?
+        end
+        kept.all? { |key, (i, text, hash)| key == "key #{n} #{i}" && text == "value #{i}" * (i % 9) && hash == { i => i.to_s } }
+      end
+    end
+    asking = Thread.new { loop { collector.send(:collect); sleep 0.001 } }
+    whole = workers.map(&:take)
+    asking.kill
+    collector.send(:stop)
+    collector.take
+    puts whole.all? ? "ok" : whole.inspect
+  RUBY
+end

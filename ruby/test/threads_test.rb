@@ -97,3 +97,20 @@ claim "mutexes, condition variables and queues pass objects intact" do
     puts "ok"
   RUBY
 end
+
+claim "ten thousand threads at once keep what only their stacks hold" do
+  ruby_ok <<~'RUBY', limit: 240
+    queue = Queue.new
+    threads = []
+    begin
+      10_000.times { |i| threads << Thread.new { held = "held #{i}"; queue.pop; held } }
+    rescue ThreadError
+      # The system's limit; ten thousand stacks that are fibers' are in fibers_test.rb.
+      abort "only #{threads.size} threads" if threads.size < 1_000
+    end
+    3.times { GC.start }
+    threads.size.times { queue << true }
+    threads.each_with_index { |thread, i| abort "lost #{i}" unless thread.value == "held #{i}" }
+    puts "ok"
+  RUBY
+end

@@ -353,8 +353,10 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     fn retire_caches(&self) {
-        let caches = self.collector.borrow().caches.clone();
-        for mut cache in caches {
+        // No copy of the list: there may be no memory for one.
+        for index in 0.. {
+            let cache = self.collector.borrow().caches.get(index).copied();
+            let Some(mut cache) = cache else { return };
             // SAFETY: caches live until `drop_cache`, and the VM is stopped, so
             // nobody allocates from them now.
             self.retire_cache(unsafe { cache.as_mut() });

@@ -241,16 +241,20 @@ pub struct WordStack {
 const STACK_COMMIT_WORDS: usize = 32 * 1024;
 
 impl WordStack {
-    /// An empty stack that can hold `capacity_words`.
+    /// An empty stack that can hold `capacity_words`. Its first words are
+    /// committed now: marking a long list needs few, but would take forever
+    /// with none.
     pub fn new(capacity_words: usize) -> Result<Self, Refused> {
         let words = capacity_words.next_multiple_of(STACK_COMMIT_WORDS);
-        Ok(Self {
+        let mut stack = Self {
             reservation: Reservation::new(words * 8, PAGE_BYTES)?,
             len: 0,
             committed_words: 0,
             words_max: words,
             room_words: 0,
-        })
+        };
+        stack.grow()?;
+        Ok(stack)
     }
 
     /// Refuses more than `words` from now on: stress runs see rare paths that

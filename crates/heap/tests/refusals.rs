@@ -1,0 +1,115 @@
+//! What the heap does when the system itself refuses memory.
+//!
+//! The limit is one of the whole process, so this file has a single test: the
+//! tests of one file share a process.
+#![cfg(all(target_os = "linux", not(miri)))]
+
+#[allow(unreachable_pub)]
+#[path = "../examples/toy_vm.rs"]
+mod toy_vm;
+
+use ashlar_heap::allocate::cursor::AllocationCache;
+use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
+use ashlar_heap::layout::region::Cell;
+use ashlar_heap::pace::{PaceOptions, Scope};
+use toy_vm::{new_object, set_payload, store, try_new_object, Shape, ToyVm};
+
+/// Bytes of data the process has, as the system counts them for the limit.
+fn data_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmData:"));
+    let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+    kib.parse::<u64>().unwrap() << 10
+}
+
+fn limit_data(bytes: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: bytes,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: reads the structure it is given.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
+}
+
+const BRANCHES: usize = 40_000;
+const LEAVES: usize = 5;
+
+/// Makes roots of objects that refer to `LEAVES` others each, without
+/// collecting.
+fn make_branches(heap: &Heap<'_, ToyVm>, cache: &mut AllocationCache) {
+    let new = |cache: &mut _, references| {
+        let shape = Shape {
+            references,
+            weak: 0,
+            data_words: 0,
+            protected: true,
+        };
+        match try_new_object(heap, cache, 1, shape, Urgency::MustAllocate) {
+            Allocation::Allocated(cell) => cell,
+            outcome => panic!("{outcome:?}"),
+        }
+    };
+    for _ in 0..BRANCHES {
+        let branch = new(cache, LEAVES);
+        heap.vm.roots.borrow_mut().push(branch.address());
+        for index in 0..LEAVES {
+            let leaf = new(cache, 0);
+            // SAFETY: both are live.
+            unsafe { store(heap, branch, index, Some(leaf), true) };
+        }
+    }
+}
+
+#[test]
+fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_nothing() {
+    let shared = Shared::reserve(1 << 30).unwrap();
+    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).unwrap();
+    heap.vm.roots.borrow_mut().reserve(2 * BRANCHES);
+    heap.vm.released.borrow_mut().reserve(1 << 20);
+    let mut cache_pointer = heap.new_cache();
+    // SAFETY: the cache is this thread's until it is dropped at the end.
+    let cache = unsafe { cache_pointer.as_mut() };
+    make_branches(&heap, cache);
+    let kept = BRANCHES * (LEAVES + 1);
+
+    limit_data(data_bytes());
+    // More roots than the mark stack has room for before it grows.
+    let full = Request {
+        scope: Some(Scope::Full),
+        sweep_now: true,
+    };
+    heap.collect(full);
+    let marked = heap.stats().marked_cells;
+    let mut made = 0;
+    let list = heap.vm.roots.borrow().len();
+    heap.vm.roots.borrow_mut().push(0);
+    while let Some(cell) = new_object(&heap, cache, 20, true) {
+        let rest = std::mem::replace(&mut heap.vm.roots.borrow_mut()[list], cell.address());
+        if rest != 0 {
+            // SAFETY: the rest of the list is live.
+            unsafe { store(&heap, cell, 0, Some(Cell::from_address(rest)), true) };
+        }
+        made += 1;
+    }
+    // SAFETY: roots are cells of this heap.
+    let holder = unsafe { Cell::from_address(heap.vm.roots.borrow()[0]) };
+    // SAFETY: roots are live.
+    let payload = unsafe { set_payload(&heap, holder, 64 << 20) };
+    heap.collect(full);
+    let again = heap.stats().marked_cells;
+    limit_data(libc::RLIM_INFINITY);
+
+    assert_eq!(marked, kept);
+    assert_eq!(again, kept + made);
+    assert!(!payload, "the payload was not refused");
+    heap.verify().unwrap();
+    assert!(new_object(&heap, cache, 20, true).is_some());
+    // SAFETY: roots are live.
+    assert!(unsafe { set_payload(&heap, holder, 64 << 20) });
+    heap.vm.roots.borrow_mut().clear();
+    heap.collect(full);
+    assert_eq!(heap.stats().marked_cells, 0);
+    heap.verify().unwrap();
+    // SAFETY: nobody uses the cache any more.
+    unsafe { heap.drop_cache(cache_pointer) };
+}
