@@ -41,6 +41,12 @@ def test_what_a_child_did_before_is_not_charged_when_it_ends():
     assert found.biggest == {"make": 1.0}
 
 
+def test_nor_is_what_a_whole_chain_did_before():
+    before = look(0, sh=(20, 1, 0, 0), timeout=(21, 20, 0, 0), ruby=(22, 21, 30, 5))
+    found = neighbours.between(before, look(1, sh=(20, 1, 0, 36)), LAB)
+    assert found.biggest == {"sh": 1.0}
+
+
 def test_a_process_that_reuses_a_number_is_another_process():
     before = Look(0, 0, 0, {(20, 1): Process(1, "old", 30, 0)})
     after = Look(1, 0, 0, {(20, 2): Process(1, "new", 0.5, 0)})

@@ -80,13 +80,19 @@ def between(before: Look | None, after: Look | None, lab: int | None = None) -> 
 
 
 def _biggest(before: Look, after: Look, lab: int) -> dict[str, float]:
-    """CPU seconds by name. What a process did that came and went shows in the time its parent has of its children; of
-    children that were there before, only the part since counts."""
+    """CPU seconds by name. What a process did that came and went shows in the time a surviving ancestor has of its
+    children; of what was there before, only the part since counts."""
     used: dict[str, float] = defaultdict(float)
     inherited: dict[int, float] = defaultdict(float)
-    for key, process in before.processes.items():
-        if key not in after.processes:
-            inherited[process.parent] += process.cpu_s + process.children_s
+    alive = {pid for pid, _ in before.processes.keys() & after.processes.keys()}
+    parents = {pid: process.parent for (pid, _), process in before.processes.items()}
+    for (pid, _), process in before.processes.items():
+        if pid in alive:
+            continue
+        heir = process.parent
+        while heir in parents and heir not in alive:
+            heir = parents[heir]
+        inherited[heir] += process.cpu_s + process.children_s
     for (pid, started), process in after.processes.items():
         if pid == lab:
             continue

@@ -63,7 +63,7 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         if not program.compare_output:
             checksum = None
         errors_tail = _tail(folder / "errors")
-    state, reason = _judge(seen, start.library, checksum, expected, served, traced)
+    state, reason = _judge(seen, start.library, bool(start.preload), checksum, expected, served, traced)
     metrics = _metrics(seen, cgroup_peak)
     if others:
         metrics |= {"others_cpu_s": others.cpu_s, "stolen_s": others.stolen_s}
@@ -98,7 +98,7 @@ def stop(process: subprocess.Popen) -> None:
             process.wait()
 
 
-def _judge(seen: launcher.Observed, library: str | None, checksum: str | None, expected: str | None, served,
+def _judge(seen: launcher.Observed, library: str | None, preloaded: bool, checksum: str | None, expected: str | None, served,
            traced: bool) -> tuple[str, str]:
     """The state of a run and one sentence for anything but success."""
     if seen.timed_out:
@@ -114,7 +114,8 @@ def _judge(seen: launcher.Observed, library: str | None, checksum: str | None, e
     # a short one may have ended unseen.
     watched = seen.numbers.get("wall_ns", 0) > 1e9
     if library and not seen.mapped and ((traced and seen.traced) or watched):
-        return WRONG_LIBRARY, f"{library} was in no process's maps: the preload did nothing (static binary, or a file that cannot load)"
+        why = "the preload did nothing (static binary, or a file that cannot load)" if preloaded else "the program did not load it (one that cannot ignores the setting)"
+        return WRONG_LIBRARY, f"{library} was in no process's maps: {why}"
     if expected and checksum and checksum != expected:
         return WRONG_OUTPUT, "its output differs from the baseline's"
     return OK, ""
