@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import simulate_gate
 from conftest import make_run, simulated_sweep, two_variants
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,6 +95,20 @@ def test_a_curve_of_another_shape_is_refused_by_the_lack_of_fit_test():
     assert curves["old"].a is None and curves["old"].c is None
 
 
+@pytest.mark.parametrize("noise", simulate_gate.NOISES)
+@pytest.mark.parametrize("truth", ["a hyperbola", "a nearly flat hyperbola", "a hyperbola, every point 2 % off"])
+def test_a_model_within_the_margin_is_seldom_rejected_however_many_blocks(truth, noise):
+    """Nominal 1 % at most; 4 of 100 has a probability below 2 % under that."""
+    for blocks in (10, 100):
+        assert simulate_gate.rate(simulate_gate.TRUTHS[truth], simulate_gate.NOISES[noise], blocks, 100) < 0.04
+
+
+def test_next_fit_scanning_its_free_list_is_rejected():
+    scanning = simulate_gate.SCANNING
+    assert simulate_gate.rate(scanning, simulate_gate.NOISES["1 %"], 10, 50) == 1
+    assert simulate_gate.rate(scanning, simulate_gate.NOISES["3 % and spikes"], 10, 100) > 0.85
+
+
 def test_time_that_rises_with_space_is_refused():
     experiment = two_variants(values=range(7))
     rng = np.random.default_rng(16)
@@ -108,7 +123,7 @@ def test_a_flat_curve_has_no_parameters():
     rng = np.random.default_rng(17)
     runs = [make_run(b, "p", v, str(k), 5.0 * np.exp(rng.normal(0, 0.01)), 100 + 20 * k) for b in range(10) for v in ("old", "new") for k in range(7)]
     curves, _ = fitted(experiment, runs)
-    assert curves["old"].form == ENVELOPE and curves["old"].reason
+    assert curves["old"].form == ENVELOPE and curves["old"].reason and not curves["old"].rejected, "flat is undetermined, not contradicted"
 
 
 def test_curves_without_common_space_are_not_compared_at_equal_space():

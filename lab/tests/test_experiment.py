@@ -125,10 +125,6 @@ def test_an_experiment_survives_its_store(tmp_path):
     assert type(experiment).from_json(experiment.to_json()) == experiment
 
 
-def test_without_twins_no_arm_is_run_twice():
-    assert not [a for a in two_variants(twin=False).arms() if a.role == TWIN]
-
-
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(BadInput, match="nowhere.toml"):
         toml.load(str(tmp_path / "nowhere.toml"))

@@ -5,7 +5,8 @@
    Sizes are heavy-tailed from 2 to 1023 words and their middle shifts from phase to phase, so that the holes
    one phase leaves seldom fit the next.  Deterministic: prints one checksum.
 
-   usage: churn [SLOTS [STEPS [SEED [TAIL_PERCENT]]]]: a higher tail makes more of the blocks large *)
+   usage: churn [SLOTS [STEPS [SEED [TAIL_PERCENT [TEXT_PERCENT]]]]]: a higher tail makes more of the blocks large;
+   texts hold no pointers, so that the collector does not read them *)
 
 type content =
   | Text of Bytes.t
@@ -17,6 +18,7 @@ let slots = ref 60_000
 let steps = ref 800_000
 let seed = ref 42
 let tail_percent = ref 38
+let text_percent = ref 30
 let phases = 6
 
 (* xorshift: the same sequence under every OCaml *)
@@ -41,10 +43,11 @@ let rec chain n value = if n = 0 then [] else value :: chain (n - 1) (value + 1)
 
 let make phase step =
   let words = block_words phase in
-  match next_random 10 with
-  | 0 | 1 | 2 -> Text (Bytes.make (words * 8) (Char.chr (step land 127)))
-  | 3 | 4 -> Numbers (Array.make words step)
-  | 5 | 6 | 7 -> Pairs (Array.init (1 + (words / 12)) (fun i -> (step, i)))
+  if next_random 100 < !text_percent then Text (Bytes.make (words * 8) (Char.chr (step land 127)))
+  else
+  match next_random 7 with
+  | 0 | 1 -> Numbers (Array.make words step)
+  | 2 | 3 | 4 -> Pairs (Array.init (1 + (words / 12)) (fun i -> (step, i)))
   | _ -> Chain (chain (1 + (words / 12)) step)
 
 let weight = function
@@ -61,6 +64,7 @@ let () =
   argument 2 steps;
   argument 3 seed;
   argument 4 tail_percent;
+  argument 5 text_percent;
   state := (!seed * 2654435761) lor 1;
   let live = Array.init !slots (fun i -> make 0 i) in
   let index : (int, content) Hashtbl.t = Hashtbl.create 1024 in

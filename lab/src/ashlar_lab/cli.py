@@ -174,20 +174,19 @@ def mem(
 
 
 @app.command()
-def overhead(pairs: Annotated[int, typer.Option(help="How many pairs of runs; each takes about three seconds.")] = 20):
+def overhead(pairs: Annotated[int, typer.Option(help="How many pairs of runs; each takes two or three seconds.")] = 40):
     """Measure what the lab costs the program it measures: the same command under the lab and bare.
 
     \b
-    ashlar overhead --pairs 30
+    ashlar overhead --pairs 60
     """
     from ashlar_lab.measure.overhead import measure as measure_overhead
-    from ashlar_lab.report import units
+    from ashlar_lab.report import overhead as overhead_report
 
     if pairs < 2:
         raise BadInput(f"--pairs {pairs} gives no interval; 10 or more do")
     found = measure_overhead(pairs, on_pair=lambda done: print(f"\rpair {done} of {pairs}", end="", file=sys.stderr) if sys.stderr.isatty() else None)
-    print(f"\nmeasured / bare over {pairs} pairs: CPU time {units.interval(found.cpu)}, wall time {units.interval(found.wall)}\n"
-          f"the launcher itself used {100 * found.launcher_share:.2g} % of one core")
+    print("\r" * sys.stderr.isatty() + overhead_report.text(found))
 
 
 @app.command()

@@ -116,7 +116,6 @@ class Experiment:
     space_metric: str = "peak_mib"
     sample_hz: float = 50.0
     check: bool = True
-    twin: bool = True
     figures: tuple[str, ...] = ()
     contrasts: tuple[Contrast, ...] = ()
     headline: tuple[str, ...] = ()
@@ -139,9 +138,7 @@ class Experiment:
             for variant in self.variants
             for value in variant.values or (None,)
         ]
-        if self.twin:
-            arms += [Arm(p.name, self.baseline, self.variant(self.baseline).middle_value(), TWIN) for p in self.programs]
-        return arms
+        return arms + [Arm(p.name, self.baseline, self.variant(self.baseline).middle_value(), TWIN) for p in self.programs]
 
     def order(self, block: int) -> list[Arm]:
         """The arms of one block in the order they run: a pure function of seed and block."""

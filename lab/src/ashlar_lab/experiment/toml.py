@@ -57,7 +57,6 @@ def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:
         space_metric=head.text("space", "peak_mib"),
         sample_hz=head.number("sample_hz", 50.0),
         check=head.flag("check", True),
-        twin=head.flag("twin", True),
         figures=head.texts("figures", ()),
         contrasts=contrasts,
         headline=head.texts("headline", ()),

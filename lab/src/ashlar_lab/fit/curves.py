@@ -11,11 +11,11 @@ import numpy as np
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit import envelope, gate, hyperbola
 from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.gate import MARGIN
 from ashlar_lab.fit.sweep import REPLICATES, Sweep, resampled, sweep_of
 from ashlar_lab.fit.trimmed import Estimate
 
 GRID = 41
-MARGIN = 0.02
 _TABLE_POINTS = 5
 MODEL, ENVELOPE = "model", "envelope"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ashlar_lab.fit.trimmed import Estimate, ratio_estimate
-from ashlar_lab.measure import cgroup, launcher
+from ashlar_lab.measure import cgroup, launcher, neighbours
 
 # Allocates, touches and drops memory all the time: what page-table walks of a sampler would disturb most.
 PROGRAM = (sys.executable, "-c", "\n".join((
@@ -22,11 +22,13 @@ PROGRAM = (sys.executable, "-c", "\n".join((
 
 @dataclass(frozen=True)
 class Overhead:
-    """Ratios measured / bare over pairs, and the share of one core that the launcher itself used beside it."""
+    """Ratios measured / bare over pairs, the share of one core that the launcher itself used beside the program, and the
+    cores that other processes kept busy during the whole measurement (None where /proc does not tell)."""
 
     cpu: Estimate
     wall: Estimate
     launcher_share: float
+    others_cores: float | None
     pairs: int
 
 
@@ -34,6 +36,7 @@ def measure(pairs: int, command: tuple[str, ...] = PROGRAM, seed: int = 1, on_pa
     """Run `pairs` pairs; which of a pair goes first is drawn."""
     order = random.Random(seed)
     cpu, wall, share = [], [], []
+    before, started = neighbours.look(), time.perf_counter()
     for done in range(pairs):
         ways = [_watched, _bare]
         order.shuffle(ways)
@@ -43,7 +46,9 @@ def measure(pairs: int, command: tuple[str, ...] = PROGRAM, seed: int = 1, on_pa
         wall.append((wall_watched, wall_bare))
         share.append(own / wall_watched)
         on_pair(done + 1)
-    return Overhead(ratio_estimate(cpu), ratio_estimate(wall), sorted(share)[len(share) // 2], pairs)
+    others = neighbours.between(before, neighbours.look())
+    cores = (others.cpu_s + others.stolen_s) / (time.perf_counter() - started) if others else None
+    return Overhead(ratio_estimate(cpu), ratio_estimate(wall), sorted(share)[len(share) // 2], cores, pairs)
 
 
 def _bare(command: tuple[str, ...]) -> tuple[float, float, float]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ashlar_lab import variants
 from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import CHECK, Arm, Experiment, Program
-from ashlar_lab.measure import cgroup, figures, launcher, serve
+from ashlar_lab.measure import cgroup, figures, launcher, neighbours, serve
 from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, WRONG_LIBRARY, WRONG_OUTPUT, Run
 
 _PADDING_MAX = 4096
@@ -35,6 +35,7 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         folder = Path(scratch)
         # Environment size shifts the stack and with it the speed of a program; drawn anew for every run.
         environment = {**os.environ, **start.environment, figures.VARIABLE: str(folder / "figures"), "ASHLAR_PADDING": "x" * padding}
+        before = neighbours.look()
         process = launcher.start(
             start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
             directory=program.directory, preload=start.preload, library=start.library, cgroup=group.entry,
@@ -44,6 +45,7 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         try:
             served = serve.drive(process, program.server, port, folder) if program.server else None
             process.wait()
+            others = neighbours.between(before, neighbours.look())
         except BaseException:
             stop(process)
             group.close()
@@ -61,8 +63,10 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         if not program.compare_output:
             checksum = None
         errors_tail = _tail(folder / "errors")
-    state, reason = _judge(seen, start.library, checksum, expected, served, traced)
+    state, reason = _judge(seen, start.library, bool(start.preload), checksum, expected, served, traced)
     metrics = _metrics(seen, cgroup_peak)
+    if others:
+        metrics |= {"others_cpu_s": others.cpu_s, "stolen_s": others.stolen_s}
     series = tuple((t / 1e6, kib / 1024, n) for t, kib, n in seen.samples)
     if served:
         metrics.update(served.metrics)
@@ -76,7 +80,7 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         latency_s=tuple(served.latency_s) if served else (), checksum=checksum, mapped=seen.mapped, command=start.command,
         environment={**start.environment, **({"LD_PRELOAD": start.preload} if start.preload else {})}, padding=padding,
         errors_tail=errors_tail if state != OK else "", complaints=tuple(complaints), missing=_missing(seen, group.reason),
-        started=started, load=load,
+        others=others.biggest if others else {}, started=started, load=load,
     )
 
 
@@ -94,7 +98,7 @@ def stop(process: subprocess.Popen) -> None:
             process.wait()
 
 
-def _judge(seen: launcher.Observed, library: str | None, checksum: str | None, expected: str | None, served,
+def _judge(seen: launcher.Observed, library: str | None, preloaded: bool, checksum: str | None, expected: str | None, served,
            traced: bool) -> tuple[str, str]:
     """The state of a run and one sentence for anything but success."""
     if seen.timed_out:
@@ -110,7 +114,8 @@ def _judge(seen: launcher.Observed, library: str | None, checksum: str | None, e
     # a short one may have ended unseen.
     watched = seen.numbers.get("wall_ns", 0) > 1e9
     if library and not seen.mapped and ((traced and seen.traced) or watched):
-        return WRONG_LIBRARY, f"{library} was in no process's maps: the preload did nothing (static binary, or a file that cannot load)"
+        why = "the preload did nothing (static binary, or a file that cannot load)" if preloaded else "the program did not load it (one that cannot ignores the setting)"
+        return WRONG_LIBRARY, f"{library} was in no process's maps: {why}"
     if expected and checksum and checksum != expected:
         return WRONG_OUTPUT, "its output differs from the baseline's"
     return OK, ""

@@ -19,6 +19,7 @@ def render(page: Page) -> str:
     chart_css = palette.css(palette.LIGHT) + "@media (prefers-color-scheme: dark){" + palette.css(palette.DARK) + "}"
     e = page.experiment
     run_metrics = list(dict.fromkeys([e.time_metric, "wall_s", "cpu_s", e.space_metric, "peak_rss_mib", "mean_mib"]))
+    run_metrics += [m for m in ("others_cpu_s",) if any(m in r.metrics for r in page.runs)]
     return environment.get_template("page.html.j2").render(
         page=page, style=(_FOLDER / "page.css").read_text(), chart_css=chart_css, run_metrics=run_metrics,
         drawings=[(f, f.chart.render()) for f in page.figures],

@@ -58,8 +58,8 @@ def _headline_tables(experiment: Experiment, analysis: Analysis):
 
 
 def _sampling(runs: Sequence[Run]) -> tuple[tuple[str, str], ...]:
-    cost = words.sampling_cost(runs)
-    return (("the lab's own sampling", cost),) if cost else ()
+    told = (("the lab's own sampling", words.sampling_cost(runs)), ("other processes", words.other_processes(runs)))
+    return tuple((name, text) for name, text in told if text)
 
 
 def _machine_rows(machine: dict):

@@ -11,7 +11,7 @@ from ashlar_lab.report import markdown, units
 from ashlar_lab.report.page import Page
 
 _RUN_METRICS = ("wall_s", "user_s", "sys_s", "peak_mib", "mean_mib", "gc_count", "gc_time_ms", "allocated_objects", "live_bytes",
-                "requests_per_s", "p50_ms", "p99_ms", "p999_ms")
+                "requests_per_s", "p50_ms", "p99_ms", "p999_ms", "others_cpu_s")
 
 
 def as_markdown(page: Page) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
+from ashlar_lab.fit.gate import MARGIN
 from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.report import units
 
@@ -124,12 +125,13 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
     rows = []
     for c in (c for c in analysis.curves if c.program == program):
         fit = f"model, points within {units.percent(c.worst_misfit, signed=False)}" if c.form == "model" else f"envelope: {c.reason}"
-        p = "–" if c.p_value is None else (f"{c.p_value:.2g}" if c.p_value >= 1e-4 else "<0.0001")
+        p = "–" if c.p_value is None else "<0.0001" if c.p_value < 1e-4 else ">0.99" if c.p_value > 0.99 else f"{c.p_value:.2g}"
         rows.append((c.variant, *(_value(getattr(c, k)) for k in "abc"), p, fit))
     if rows:
         found.append(Table(f"parameters-{program}", f"{program}: the curves (time − a)(space − c) = b",
                            ("", "a: time without collection (s)", "b: cost of collecting (s·MiB)", "c: least space (MiB)", "lack-of-fit p", "form"), tuple(rows),
-                           "95 % block-bootstrap intervals. Parameters are given only where the model stands."))
+                           "95 % block-bootstrap intervals. Parameters are given only where the model stands. Lack-of-fit p: the chance of so large "
+                           f"a misfit if the model were right to {100 * MARGIN:.0f} %."))
     for c in (c for c in analysis.comparisons if c.program == program):
         rows = [(f"time at {a.place:.0f} MiB", units.interval(a.ratio)) for a in c.time_ratios]
         rows += [(f"space at {units.number(a.place)} s", units.interval(a.ratio)) for a in c.space_ratios]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from statistics import median
 
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
@@ -11,6 +13,9 @@ from ashlar_lab.fit.ratios import noise_floor
 from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.report import units
 from ashlar_lab.store.run import OK, Run
+
+# Other processes matter from here on. /proc counts in hundredths of a second, so that a shorter run cannot be judged.
+_DISTURBED_CORES, _SHORTEST_JUDGED_S = 0.1, 0.3
 
 
 def verdict(experiment: Experiment, analysis: Analysis) -> list[str]:
@@ -190,6 +195,7 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
     if len(shared) > 0.1 * max(1, len(good)):
         found.append(f"In {len(shared)} of {len(good)} runs the program waited for the CPU or for input (wall time more than 1.3 times CPU time). "
                      "On a shared machine read CPU time, or measure when it is quiet.")
+    found += _disturbed(good)
     if analysis.curves:
         fewest = min(len(c.points) for c in analysis.curves)
         if fewest < 7:
@@ -215,10 +221,32 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
     return found
 
 
+def others_cores(run: Run) -> float | None:
+    """Cores that other processes (and, on a virtual machine, other guests) kept busy during a run."""
+    if "others_cpu_s" not in run.metrics or run.metrics["wall_s"] < _SHORTEST_JUDGED_S:
+        return None
+    return (run.metrics["others_cpu_s"] + run.metrics["stolen_s"]) / run.metrics["wall_s"]
+
+
+def _disturbed(good: Sequence[Run]) -> list[str]:
+    """Runs that others took CPU from, and who they were."""
+    judged = [(run, cores) for run in good if (cores := others_cores(run)) is not None]
+    hit = [(run, cores) for run, cores in judged if cores > _DISTURBED_CORES]
+    if len(hit) <= 0.05 * len(judged):
+        return []
+    named = Counter()
+    for run, _ in hit:
+        named.update(run.others)
+    stolen = sum(run.metrics["stolen_s"] for run, _ in hit) / sum(run.metrics["wall_s"] for run, _ in hit)
+    most = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in named.most_common(3))
+    return [f"In {len(hit)} of {len(judged)} runs other processes kept more than a tenth of a core busy; in the median of these runs {median(c for _, c in hit):.1f} cores"
+            + (f", most of it {most}" if most else ", and the lab cannot see which they are") + "."
+            + (f" The hypervisor gave {stolen:.1f} cores to other guests." if stolen > 0.05 else "")
+            + " They share caches and memory with the program, so CPU time suffers too: stop them and measure again, or add blocks."]
+
+
 def _drift(experiment: Experiment, good: Sequence[Run]) -> list[str]:
     """The whole machine getting slower or faster during the measurement: medians of the first and last third."""
-    from statistics import median
-
     blocks = sorted({r.block for r in good})
     if len(blocks) < 6:
         return []
@@ -237,10 +265,14 @@ def _drift(experiment: Experiment, good: Sequence[Run]) -> list[str]:
 
 def sampling_cost(runs: Sequence[Run]) -> str | None:
     """What the launcher's own work took of one core while the programs ran."""
-    from statistics import median
-
     shares = [r.metrics["sampling_s"] / r.metrics["wall_s"] for r in runs if r.block >= 0 and r.metrics.get("wall_s", 0) > 0.2 and "sampling_s" in r.metrics]
     return f"{100 * median(shares):.2g} % of one core (median over runs)" if shares else None
+
+
+def other_processes(runs: Sequence[Run]) -> str | None:
+    """What else the machine did while the programs ran."""
+    cores = [c for r in runs if r.block >= 0 and (c := others_cores(r)) is not None]
+    return f"kept {median(cores):.2f} cores busy in the median run, {max(cores):.2f} at most" if cores else None
 
 
 def missing(runs: Sequence[Run]) -> list[str]:

@@ -13,13 +13,13 @@ from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.store.run import Run
 
-# Raised when the meaning of a column changes. 1: the first format.
-FORMAT_VERSION = 1
+# Raised when a column comes or changes its meaning. 1: the first format. 2: `others`.
+FORMAT_VERSION = 2
 _APPLICATION_ID = 0x41534C52  # "ASLR" in the file header tells a store from any other SQLite file
 _IDENTITY = ("architecture", "cpu", "cpus", "memory_gib", "kernel", "libc")
 _PLAIN = ("block", "position", "program", "variant", "value", "role", "state", "reason", "checksum", "mapped", "padding",
           "errors_tail", "started", "load")
-_JSON = ("metrics", "told", "command", "environment", "complaints", "missing")
+_JSON = ("metrics", "told", "command", "environment", "complaints", "missing", "others")
 _PACKED = ("series", "pss", "latency_s")
 _SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;

@@ -13,7 +13,8 @@ class Run:
     """Immutable record of one process tree from start to end. Block -1 holds the check runs.
 
     `metrics` carries its units in its names; `series` is (seconds, RSS MiB of the tree, processes) and `pss` is
-    (seconds, PSS MiB, private MiB), both from the start of the command.
+    (seconds, PSS MiB, private MiB), both from the start of the command. `others` has the CPU seconds of the busiest
+    other programs of the machine during the run, by name.
     """
 
     block: int
@@ -37,6 +38,7 @@ class Run:
     errors_tail: str = ""
     complaints: tuple[str, ...] = ()
     missing: dict[str, str] = field(default_factory=dict)
+    others: dict[str, float] = field(default_factory=dict)
     started: str = ""
     load: float = 0.0
 

@@ -90,7 +90,7 @@ def start_of(experiment: Experiment, program: Program, variant: Variant, value: 
         fill["port"] = str(port)
     environment.update({k: _filled(v, fill) for k, v in variant.environment.items()})
     command = tuple(_filled(word, fill) for word in (*variant.prefix, *(variant.command or program.command)))
-    return Start(command, {k: _filled(v, fill) for k, v in environment.items()}, variant.preload, variant.library)
+    return Start(command, {k: _filled(v, fill) for k, v in environment.items()}, variant.preload, variant.library or known.mapped(settings))
 
 
 def _filled(text: str, fill: dict[str, str]) -> str:

@@ -12,13 +12,15 @@ class Base:
 
     `settings` maps each knob to one line of help; `environment` turns chosen settings into environment
     variables. A setting written in capitals is an environment variable under every base, and every setting
-    also fills its `{placeholder}` in commands and environments.
+    also fills its `{placeholder}` in commands and environments. `mapped` says which library the chosen settings make
+    the runtime itself load, as text of its path; `library` the same of a preloaded allocator.
     """
 
     name: str
     summary: str
     settings: dict[str, str] = field(default_factory=dict)
     environment: Callable[[dict[str, str]], dict[str, str]] = lambda settings: {}
+    mapped: Callable[[dict[str, str]], str | None] = lambda settings: None
     any_setting: bool = False
     package: str | None = None
     files: tuple[str, ...] = ()

@@ -18,9 +18,15 @@ _VARIABLES = {
     "oldmalloc_limit": "RUBY_GC_OLDMALLOC_LIMIT",
     "oldmalloc_limit_max": "RUBY_GC_OLDMALLOC_LIMIT_MAX",
 }
-_MEANING = {name: f"{variable}" for name, variable in _VARIABLES.items()}
+_MEANING = {name: variable for name, variable in _VARIABLES.items()}
 _MEANING["library"] = "RUBY_GC_LIBRARY: the modular collector to load, such as default or ashlar"
 _MEANING["space_overhead"] = "ASHLAR_SPACE_OVERHEAD: per cent of memory that may be garbage"
 _MEANING["ruby"] = "the interpreter to put where the command says {ruby}"
 
-RUBY = Base("ruby", "a program run by Ruby", _MEANING, as_variables(_VARIABLES))
+
+
+def _mapped(settings: dict[str, str]) -> str | None:
+    return f"librubygc.{settings['library']}" if settings.get("library") else None
+
+
+RUBY = Base("ruby", "a program run by Ruby", _MEANING, as_variables(_VARIABLES), _mapped)

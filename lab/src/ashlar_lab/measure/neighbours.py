@@ -1,0 +1,103 @@
+"""What else used the CPUs during a run: the difference of two looks at /proc, the lab's own tree left out."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_NAMED = 3
+_WORTH_NAMING_S = 0.05
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process as /proc has it: CPU seconds of its own, and of the children it has waited for."""
+
+    parent: int
+    name: str
+    cpu_s: float
+    children_s: float
+
+
+@dataclass(frozen=True)
+class Look:
+    """One moment. `busy_s` and `stolen_s` are summed over all CPUs since boot, `own_s` is this process and the children
+    it has waited for. `processes` is keyed by (pid, start time), which no two processes share."""
+
+    busy_s: float
+    stolen_s: float
+    own_s: float
+    processes: dict[tuple[int, int], Process]
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Between two looks: CPU seconds of everything else, seconds the hypervisor gave away, and who used most."""
+
+    cpu_s: float
+    stolen_s: float
+    biggest: dict[str, float]
+
+
+def look(root: Path = Path("/proc")) -> Look | None:
+    """The moment as it is; None where /proc does not tell."""
+    try:
+        first = (root / "stat").read_text().split("\n", 1)[0].split()
+        ticks = [int(n) for n in first[1:]] + [0] * 8
+    except (OSError, ValueError, IndexError):
+        return None
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    processes = {}
+    for entry in os.scandir(root):
+        if entry.name.isdigit() and (found := _process(root / entry.name / "stat")):
+            started, process = found
+            processes[(int(entry.name), started)] = process
+    user, nice, system, steal = ticks[0], ticks[1], ticks[2], ticks[7]
+    return Look((user + nice + system) / _TICKS_PER_S, steal / _TICKS_PER_S, sum(u.ru_utime + u.ru_stime for u in used), processes)
+
+
+def _process(stat: Path) -> tuple[int, Process] | None:
+    try:
+        text = stat.read_bytes().decode(errors="replace")
+    except OSError:
+        return None  # it has ended since the folder was listed
+    name = text[text.index("(") + 1:text.rindex(")")]
+    fields = text[text.rindex(")") + 2:].split()  # from the third field of proc(5) on
+    user, system, children_user, children_system = (int(n) for n in fields[11:15])
+    return int(fields[19]), Process(int(fields[1]), name, (user + system) / _TICKS_PER_S, (children_user + children_system) / _TICKS_PER_S)
+
+
+def between(before: Look | None, after: Look | None, lab: int | None = None) -> Neighbours | None:
+    """What others used between two looks of the process `lab` (this one unless given). None when a look is missing."""
+    if before is None or after is None:
+        return None
+    others = after.busy_s - before.busy_s - (after.own_s - before.own_s)
+    return Neighbours(max(0.0, others), max(0.0, after.stolen_s - before.stolen_s), _biggest(before, after, os.getpid() if lab is None else lab))
+
+
+def _biggest(before: Look, after: Look, lab: int) -> dict[str, float]:
+    """CPU seconds by name. What a process did that came and went shows in the time a surviving ancestor has of its
+    children; of what was there before, only the part since counts."""
+    used: dict[str, float] = defaultdict(float)
+    inherited: dict[int, float] = defaultdict(float)
+    alive = {pid for pid, _ in before.processes.keys() & after.processes.keys()}
+    parents = {pid: process.parent for (pid, _), process in before.processes.items()}
+    for (pid, _), process in before.processes.items():
+        if pid in alive:
+            continue
+        heir = process.parent
+        while heir in parents and heir not in alive:
+            heir = parents[heir]
+        inherited[heir] += process.cpu_s + process.children_s
+    for (pid, started), process in after.processes.items():
+        if pid == lab:
+            continue
+        was = before.processes.get((pid, started))
+        children = process.children_s - (was.children_s if was else 0.0)
+        used[process.name] += process.cpu_s - (was.cpu_s if was else 0.0) + max(0.0, children - inherited[pid])
+    ordered = sorted(used.items(), key=lambda item: -item[1])
+    return {name: round(seconds, 2) for name, seconds in ordered[:_NAMED] if seconds >= _WORTH_NAMING_S}

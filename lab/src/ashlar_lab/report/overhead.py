@@ -1,0 +1,28 @@
+"""What the lab costs the measured program, in words."""
+
+from __future__ import annotations
+
+from ashlar_lab.fit.trimmed import Estimate
+from ashlar_lab.measure.overhead import Overhead
+
+GOAL = 0.01
+
+
+def text(found: Overhead) -> str:
+    """The ratios, and whether the interval of CPU time keeps the overhead below the goal of 1 %."""
+    lines = [f"measured / bare over {found.pairs} pairs: CPU time {_fine(found.cpu)}, wall time {_fine(found.wall)}",
+             f"the launcher itself used {100 * found.launcher_share:.2g} % of one core"]
+    if found.others_cores is not None:
+        lines.append(f"other processes kept {found.others_cores:.2f} cores busy meanwhile")
+    if found.cpu.high < 1 + GOAL:
+        lines.append("the lab's overhead in CPU time is below 1 %: the whole interval is")
+    elif found.cpu.low > 1 + GOAL:
+        lines.append("the lab's overhead in CPU time is above 1 %: the whole interval is")
+    else:
+        lines.append("whether the lab's overhead is below 1 % is not decided: give more pairs, on a quieter machine")
+    return "\n".join(lines)
+
+
+def _fine(e: Estimate) -> str:
+    """More digits than elsewhere: the question is about one per cent."""
+    return f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]"
