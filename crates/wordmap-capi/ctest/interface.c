@@ -39,7 +39,7 @@ static void memory_runs_out(void) {
     JError_t error;
     Pvoid_t map = NULL, set = NULL;
     Word_t n = 0;
-    chunks_left = 20;
+    chunks_left = 40;
     for (;; n++) {
         PPvoid_t value = JudyLIns(&map, n * 0x9e3779b97f4a7c15ull, &error);
         if (value == PPJERR) break;

@@ -213,7 +213,7 @@ neighbour!(
 );
 neighbour!(
     /// The first index above `index`.
-    Judy1Next, set, at => at.checked_add(1).and_then(|k| set.at_or_after(k))
+    Judy1Next, set, at => set.after(at)
 );
 neighbour!(
     /// The last index at or below `index`.

@@ -216,7 +216,7 @@ neighbour!(
 );
 neighbour!(
     /// The first index above `index`.
-    JudyLNext, map, at => at.checked_add(1).and_then(|k| map.at_or_after(k))
+    JudyLNext, map, at => map.after(at)
 );
 neighbour!(
     /// The last index at or below `index`.

@@ -257,7 +257,7 @@ unsafe fn near(map: &Map, text: *mut u8, way: Way, same_counts: bool) -> Option<
             }
         }
         let beside = match way {
-            Way::Up => map.at_or_after(here.checked_add(1)?),
+            Way::Up => map.after(here),
             Way::Down => map.at_or_before(here.checked_sub(1)?),
         };
         let (chunk, value) = beside?;

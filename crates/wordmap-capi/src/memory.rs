@@ -12,38 +12,64 @@ type GivePages = unsafe extern "C" fn(pages: *mut c_void, bytes: usize);
 static TAKE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static GIVE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Chunks from `posix_memalign`, or from the functions that the program set.
+/// Chunks mapped from the system, or from the functions that the program set.
 pub(crate) struct Pages;
 
-// SAFETY: malloc keeps its own promises; a program that sets functions makes the same ones.
+// SAFETY: fresh mappings are nobody else's; a program that sets functions promises the same.
 unsafe impl PageSource for Pages {
     fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>> {
         let take = TAKE.load(Ordering::Acquire);
-        let chunk = if take.is_null() {
-            let mut chunk = std::ptr::null_mut();
-            // SAFETY: `chunk` is ours to write.
-            match unsafe { libc::posix_memalign(&mut chunk, bytes, bytes) } {
-                0 => chunk,
-                _ => std::ptr::null_mut(),
-            }
-        } else {
-            // SAFETY: only `ashlar_wordmap_set_pages` stores here, functions of this type.
-            unsafe { std::mem::transmute::<*mut c_void, TakePages>(take)(bytes, bytes) }
-        };
+        if take.is_null() {
+            return map_aligned(bytes);
+        }
+        // SAFETY: only `ashlar_wordmap_set_pages` stores here, functions of this type.
+        let chunk = unsafe { std::mem::transmute::<*mut c_void, TakePages>(take)(bytes, bytes) };
         NonNull::new(chunk.cast())
     }
 
     unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize) {
         let give = GIVE.load(Ordering::Acquire);
-        if give.is_null() {
-            // SAFETY: the chunk came from `posix_memalign`.
-            unsafe { libc::free(chunk.as_ptr().cast()) };
-        } else {
-            // SAFETY: as in `allocate_chunk`; the program's own chunk goes back to it.
-            unsafe {
+        // SAFETY: the chunk came from `map_aligned`, or from the program's own function.
+        unsafe {
+            if give.is_null() {
+                libc::munmap(chunk.as_ptr().cast(), bytes);
+            } else {
                 std::mem::transmute::<*mut c_void, GivePages>(give)(chunk.as_ptr().cast(), bytes);
             }
         }
+    }
+}
+
+/// `bytes` of fresh memory, aligned to `bytes`. malloc's aligned memory costs a
+/// page of headers each time; a mapping that lies right already, as one does that
+/// the system puts beside the one before, costs nothing.
+fn map_aligned(bytes: usize) -> Option<NonNull<u8>> {
+    let start = map(bytes)?;
+    if start.addr() % bytes == 0 {
+        return NonNull::new(start);
+    }
+    unmap(start, bytes);
+    let start = map(2 * bytes)?;
+    let before = start.addr().next_multiple_of(bytes) - start.addr();
+    let chunk = start.wrapping_add(before);
+    unmap(start, before);
+    unmap(chunk.wrapping_add(bytes), bytes - before);
+    NonNull::new(chunk)
+}
+
+fn map(bytes: usize) -> Option<*mut u8> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a fresh mapping, wherever the system likes.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+    (start != libc::MAP_FAILED).then_some(start.cast())
+}
+
+/// Gives back memory of [`map`] that nobody has used.
+fn unmap(start: *mut u8, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: whole pages of a mapping just made.
+        unsafe { libc::munmap(start.cast(), bytes) };
     }
 }
 

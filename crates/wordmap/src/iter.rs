@@ -3,8 +3,8 @@
 use crate::memory::NodeSource;
 use crate::node::edge::Edge;
 use crate::path::{
-    leaf, leaf_keys, leaf_len, next_leaf, previous_leaf, seek_backward, seek_forward, Path,
-    Position,
+    descend_first, leaf, leaf_keys, leaf_len, next_leaf, previous_leaf, seek_backward,
+    seek_forward, Path, Position,
 };
 use crate::{WordMap, WordSet};
 use core::fmt;
@@ -149,7 +149,11 @@ impl<const V: usize> Walk<V> {
                     start: 0,
                     end: 0,
                 });
-                seek_forward::<V>(self.root, self.low, &mut end.path)
+                if self.low == 0 {
+                    Some(descend_first(self.root, &mut end.path))
+                } else {
+                    seek_forward::<V>(self.root, self.low, &mut end.path)
+                }
             }
         };
         match (position, &mut self.front) {

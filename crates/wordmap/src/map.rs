@@ -222,6 +222,15 @@ impl<A: NodeSource> WordMap<A> {
         position.map(|p| self.entry_at(p))
     }
 
+    /// The first entry after `key`: how to walk over a map that changes meanwhile.
+    #[inline]
+    pub fn after(&self, key: u64) -> Option<(u64, &u64)> {
+        let (position, next) = crate::path::after::<1>(self.tree.root, key)?;
+        // SAFETY: positions are entries of live leaves of this map, which is borrowed.
+        let value = unsafe { &*leaf::<1>(position.leaf).value(position.index) };
+        Some((next, value))
+    }
+
     /// The last entry at or before `key`.
     pub fn at_or_before(&self, key: u64) -> Option<(u64, &u64)> {
         let mut path = Path::new();
@@ -259,15 +268,14 @@ impl<A: NodeSource> WordMap<A> {
 
     /// Keeps only the entries that `keep` says yes to.
     pub fn retain(&mut self, mut keep: impl FnMut(u64, &mut u64) -> bool) {
-        let mut from = Some(0);
-        while let Some(low) = from {
-            let Some((key, value)) = self.range_mut(low..).next() else {
-                return;
-            };
-            if !keep(key, value) {
-                self.remove(key);
+        let mut found = self.first_key_value().map(|(key, _)| key);
+        while let Some(key) = found {
+            if let Some(value) = self.get_mut(key) {
+                if !keep(key, value) {
+                    self.remove(key);
+                }
             }
-            from = key.checked_add(1);
+            found = self.after(key).map(|(next, _)| next);
         }
     }
 

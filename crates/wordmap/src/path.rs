@@ -292,6 +292,39 @@ pub(crate) fn seek_backward<const V: usize>(
     }
 }
 
+/// The first entry above `key` and its key. Looks in the leaf that `key` leads
+/// to without noting the way; only from a leaf's end is the way needed.
+#[inline(always)]
+pub(crate) fn after<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
+    let mut edge = root;
+    while edge.is_branch() {
+        let b = branch(edge);
+        edge = b.child(b.slot(byte(key, b.level())));
+    }
+    if edge.is_null() {
+        return None;
+    }
+    if V == 1 || edge.kind() != Kind::FULL {
+        let leaf = leaf::<V>(edge);
+        if leaf.covers(key) {
+            match leaf.after(key) {
+                Some((index, next)) => return Some((Position { leaf: edge, index }, next)),
+                None if edge == root => return None,
+                None => {}
+            }
+        }
+    }
+    after_by_path::<V>(root, key)
+}
+
+#[cold]
+#[inline(never)]
+fn after_by_path<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
+    let mut path = Path::new();
+    let position = seek_forward::<V>(root, key.checked_add(1)?, &mut path)?;
+    Some((position, leaf_key::<V>(position.leaf, position.index)))
+}
+
 /// The number of entries below `key`.
 pub(crate) fn rank<const V: usize>(root: Edge, key: u64) -> u64 {
     let mut path = Path::new();

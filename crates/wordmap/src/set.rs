@@ -136,6 +136,12 @@ impl<A: NodeSource> WordSet<A> {
         seek_forward::<0>(self.tree.root, key, &mut path).map(|p| leaf_key::<0>(p.leaf, p.index))
     }
 
+    /// The first key after `key`: how to walk over a set that changes meanwhile.
+    #[inline]
+    pub fn after(&self, key: u64) -> Option<u64> {
+        crate::path::after::<0>(self.tree.root, key).map(|(_, next)| next)
+    }
+
     /// The last key at or before `key`.
     pub fn at_or_before(&self, key: u64) -> Option<u64> {
         let mut path = Path::new();
@@ -160,12 +166,12 @@ impl<A: NodeSource> WordSet<A> {
 
     /// Keeps only the keys that `keep` says yes to.
     pub fn retain(&mut self, mut keep: impl FnMut(u64) -> bool) {
-        let mut from = Some(0);
-        while let Some(key) = from.and_then(|low| self.at_or_after(low)) {
+        let mut found = self.first();
+        while let Some(key) = found {
             if !keep(key) {
                 self.remove(key);
             }
-            from = key.checked_add(1);
+            found = self.after(key);
         }
     }
 

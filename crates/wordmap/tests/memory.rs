@@ -126,7 +126,8 @@ fn a_failed_insertion_changes_nothing() {
         }
         assert!(
             source.failures.get() > 100,
-            "{name}: the test must fail allocations"
+            "{name}: the test must fail allocations: {}",
+            source.failures.get()
         );
         drop(map);
         assert!(
@@ -142,12 +143,12 @@ fn removal_from_a_map_needs_no_memory() {
         let source = Strict::default();
         let mut map = WordMap::new_in(&source);
         let mut model = BTreeMap::new();
-        for i in 0..5000 {
+        for i in 0..20_000 {
             map.insert(key(i), i);
             model.insert(key(i), i);
         }
-        for i in 0..5000 {
-            let k = key(scrambled(i) % 5000);
+        for i in 0..20_000 {
+            let k = key(scrambled(i) % 20_000);
             source.fuse.set(1 + (i % 2) as i64);
             assert_eq!(map.remove(k), model.remove(&k), "{name}");
             if i % 64 == 0 {
@@ -162,7 +163,8 @@ fn removal_from_a_map_needs_no_memory() {
         }
         assert!(
             source.failures.get() > 100,
-            "{name}: the test must fail allocations"
+            "{name}: the test must fail allocations: {}",
+            source.failures.get()
         );
         drop(map);
         assert!(

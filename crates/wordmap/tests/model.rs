@@ -4,6 +4,7 @@
 use ashlar_wordmap::{WordMap, WordSet};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// Keys from families that lead to different shapes: dense, clustered,
 /// spread over every byte, and the ends of the range.
@@ -76,6 +77,11 @@ fn apply(map: &mut WordMap, model: &mut BTreeMap<u64, u64>, operation: Operation
             assert_eq!(
                 map.at_or_after(k),
                 model.range(k..).next().map(|(&k, v)| (k, v))
+            );
+            let above = (Bound::Excluded(k), Bound::Unbounded);
+            assert_eq!(
+                map.after(k),
+                model.range(above).next().map(|(&k, v)| (k, v))
             );
             assert_eq!(
                 map.at_or_before(k),
@@ -164,10 +170,18 @@ proptest! {
             }
             set.verify().unwrap();
             prop_assert_eq!(set.at_or_after(start), model.range(start..).next().copied());
+            let above = (Bound::Excluded(start), Bound::Unbounded);
+            prop_assert_eq!(set.after(start), model.range(above).next().copied());
             prop_assert_eq!(set.at_or_before(start), model.range(..=start).next_back().copied());
             prop_assert_eq!(set.rank(start), model.range(..start).count() as u64);
         }
         prop_assert!(set.iter().eq(model.iter().copied()));
+        let mut at = set.first();
+        for &k in &model {
+            prop_assert_eq!(at, Some(k));
+            at = set.after(k);
+        }
+        prop_assert_eq!(at, None);
         prop_assert!(set.iter().rev().eq(model.iter().rev().copied()));
         for (n, &k) in model.iter().enumerate().step_by(7) {
             prop_assert_eq!(set.nth(n as u64), Some(k));

@@ -6,7 +6,7 @@
 //! whichever thread frees it.
 
 use super::runs::{Runs, RUN_BYTES_MAX};
-use super::slab::{Chunk, Slabs, CHUNK_BYTES, HEADER_BYTES, SLOT_BYTES_MAX};
+use super::slab::{Chunk, Slabs, CHUNK_BYTES, CLASSES, HEADER_BYTES, SLOT_BYTES_MAX};
 use super::source::{GlobalPages, NodeSource, PageSource};
 use core::cell::UnsafeCell;
 use core::hint;
@@ -15,12 +15,20 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 const SHARDS: usize = 8;
 
+/// Small nodes of a class that may lie among the larger ones before the class
+/// gets a page: a page for each class that a large map needs a few of would be
+/// most of what a small set takes.
+const STRAYS_MAX: u16 = 24;
+
 /// Empty chunks a shard keeps for its next need before it gives them back.
 const SPARE_CHUNKS_MAX: usize = 1;
 
 struct Shelf {
     slabs: Slabs,
     runs: Runs,
+    /// Runs handed out for small nodes, by class; fewer where a run was shrunk
+    /// in place to such a size and released.
+    strays: [u16; CLASSES],
     /// Empty chunks, linked through their headers.
     spare: *mut Chunk,
     spare_chunks: usize,
@@ -47,7 +55,7 @@ pub struct HeapUse {
 
 /// A heap for nodes over a source of pages. It can be a `static`.
 ///
-/// Chunks are 128 KiB. A chunk that has become empty is kept for the next
+/// Chunks are 64 KiB. A chunk that has become empty is kept for the next
 /// need (one a shard) or given back to the page source.
 ///
 /// # Examples
@@ -129,6 +137,7 @@ impl<P: PageSource> Heap<P> {
                     shelf: UnsafeCell::new(Shelf {
                         slabs: Slabs::new(),
                         runs: Runs::new(),
+                        strays: [0; CLASSES],
                         spare: ptr::null_mut(),
                         spare_chunks: 0,
                         chunks: 0,
@@ -220,6 +229,11 @@ impl<P: PageSource> Heap<P> {
         }
         let index = locked.index as u32;
         let shelf = locked.shelf();
+        if bytes <= SLOT_BYTES_MAX {
+            if let Some(block) = shelf.allocate_first(bytes) {
+                return Some(block);
+            }
+        }
         let chunk = match shelf.take_spare() {
             Some(chunk) => chunk,
             None => {
@@ -231,16 +245,18 @@ impl<P: PageSource> Heap<P> {
         };
         let chunk = chunk.as_ptr().cast();
         // SAFETY: the chunk is fresh or empty, and nothing else lists it.
-        let block = unsafe {
-            if bytes <= SLOT_BYTES_MAX {
+        unsafe {
+            if bytes <= SLOT_BYTES_MAX && shelf.strays[bytes / 8] == STRAYS_MAX {
                 shelf.slabs.adopt(chunk, index);
-                shelf.slabs.allocate(bytes)
             } else {
                 shelf.runs.adopt(chunk, index);
-                shelf.runs.allocate(bytes)
             }
-        };
-        NonNull::new(block)
+        }
+        if bytes <= SLOT_BYTES_MAX {
+            shelf.allocate_first(bytes)
+        } else {
+            NonNull::new(shelf.runs.allocate(bytes))
+        }
     }
 
     /// # Safety
@@ -254,7 +270,12 @@ impl<P: PageSource> Heap<P> {
             if (*chunk).has_pages {
                 locked.shelf().slabs.release(chunk, block.as_ptr())
             } else {
-                locked.shelf().runs.release(block.as_ptr(), bytes)
+                let shelf = locked.shelf();
+                if bytes <= SLOT_BYTES_MAX {
+                    let strays = &mut shelf.strays[bytes / 8];
+                    *strays = strays.saturating_sub(1);
+                }
+                shelf.runs.release(block.as_ptr(), bytes)
             }
         };
         if empty {
@@ -279,6 +300,19 @@ impl<P: PageSource> Heap<P> {
 }
 
 impl Shelf {
+    /// A small node when no page of its class is open: a stray, or from a fresh page.
+    fn allocate_first(&mut self, bytes: usize) -> Option<NonNull<u8>> {
+        let strays = &mut self.strays[bytes / 8];
+        if *strays < STRAYS_MAX {
+            if let Some(run) = NonNull::new(self.runs.allocate(bytes)) {
+                *strays += 1;
+                return Some(run);
+            }
+        }
+        self.slabs.open_page(bytes);
+        NonNull::new(self.slabs.allocate(bytes))
+    }
+
     fn take_spare(&mut self) -> Option<NonNull<u8>> {
         let chunk = NonNull::new(self.spare)?;
         // SAFETY: spare chunks are live and linked through `next`.

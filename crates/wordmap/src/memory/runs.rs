@@ -1,4 +1,4 @@
-//! Larger nodes: runs of 32-byte units, best fit, merged with their
+//! Larger nodes: runs of 24-byte units, best fit, merged with their
 //! neighbours when they come back. No node carries a header: its size is
 //! known from the node (N4), and only free runs hold links.
 //!
@@ -6,19 +6,23 @@
 //!   are set, those of a free run are clear. Other bits mean nothing.
 //! * **M5** No two free runs touch.
 //! * **M6** A free run of `u` units is in bin `min(u, BINS - 1)`; its first
-//!   three words are next, previous, `u`; its last word is `u`.
+//!   three words are next, previous, `u`; its last word is `u` (the third word
+//!   itself in a run of one unit, which is why a unit is three words).
 
 use super::slab::{Chunk, CHUNK_BYTES, HEADER_BYTES};
 use core::ptr;
 
-pub(super) const UNIT_BYTES: usize = 32;
+const UNIT_BYTES: usize = 24;
 const UNITS: usize = CHUNK_BYTES / UNIT_BYTES;
+const MAP_BYTES: usize = UNITS.div_ceil(64) * 8;
 /// The bit map follows the chunk's header; the first run follows the bit map.
-const FIRST_UNIT: usize = (HEADER_BYTES + UNITS / 8) / UNIT_BYTES;
-const BINS: usize = 128;
+const FIRST_UNIT: usize = (HEADER_BYTES + MAP_BYTES).div_ceil(UNIT_BYTES);
+const BINS: usize = 192;
 
 /// The largest node a heap serves.
 pub(super) const RUN_BYTES_MAX: usize = (BINS - 2) * UNIT_BYTES;
+
+const _: () = assert!(RUN_BYTES_MAX >= 4000 && UNIT_BYTES == core::mem::size_of::<FreeRun>());
 
 #[repr(C)]
 struct FreeRun {
@@ -115,7 +119,7 @@ impl Runs {
     pub(super) unsafe fn adopt(&mut self, chunk: *mut Chunk, shard: u32) {
         // SAFETY: the caller hands over the chunk; header and bit map lie at its start.
         unsafe {
-            ptr::write_bytes(chunk.cast::<u8>(), 0, HEADER_BYTES + UNITS / 8);
+            ptr::write_bytes(chunk.cast::<u8>(), 0, HEADER_BYTES + MAP_BYTES);
             (*chunk).shard = shard;
         }
         self.insert(chunk, FIRST_UNIT, UNITS - FIRST_UNIT);
@@ -211,7 +215,7 @@ impl Runs {
         let bin = units.min(BINS - 1);
         let run: *mut FreeRun = unit_at(chunk, first).cast();
         let head = self.bins[bin];
-        // SAFETY: the run is free memory of a chunk of ours, at least one unit (32 bytes) long.
+        // SAFETY: the run is free memory of a chunk of ours, at least one unit long.
         unsafe {
             run.write(FreeRun {
                 next: head,

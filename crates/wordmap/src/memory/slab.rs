@@ -1,6 +1,6 @@
 //! Small nodes: pages cut into slots of one size.
 //!
-//! A page is 16 KiB, eight to a chunk, so that a class of which little is
+//! A page is 16 KiB, four to a chunk, so that a class of which little is
 //! needed costs little.
 //!
 //! * **M1** A page of slot size `s` is in the list of its class exactly when
@@ -13,7 +13,7 @@
 use core::ptr;
 
 /// Bytes of a chunk, and its alignment: the chunk of a node is found by masking.
-pub(super) const CHUNK_BYTES: usize = 128 << 10;
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
 const PAGE_BYTES: usize = 16 << 10;
 const PAGES: usize = CHUNK_BYTES / PAGE_BYTES;
 const ALL_FREE: u32 = (1 << PAGES) - 1;
@@ -93,15 +93,12 @@ impl Slabs {
         }
     }
 
-    /// A slot, when a page of the class has one or a chunk has a page for it.
+    /// A slot, when an open page of the class has one.
     #[inline(always)]
     pub(super) fn allocate(&mut self, bytes: usize) -> *mut u8 {
-        let mut page = self.open[bytes / 8];
+        let page = self.open[bytes / 8];
         if page.is_null() {
-            page = self.open_page(bytes);
-            if page.is_null() {
-                return ptr::null_mut();
-            }
+            return ptr::null_mut();
         }
         // SAFETY: M1: an open page is live and has a slot, on its free list or
         // behind its bump offset; the heap's lock makes us its only user.
@@ -121,12 +118,11 @@ impl Slabs {
         }
     }
 
-    /// Makes a free page serve the class of `bytes`; null when there is none.
-    #[cold]
-    fn open_page(&mut self, bytes: usize) -> *mut Page {
+    /// Makes a free page serve the class of `bytes`; false when there is none.
+    pub(super) fn open_page(&mut self, bytes: usize) -> bool {
         let chunk = self.chunks;
         if chunk.is_null() {
-            return ptr::null_mut();
+            return false;
         }
         // SAFETY: M3: a listed chunk is live and has a free page; the page is ours.
         unsafe {
@@ -147,8 +143,8 @@ impl Slabs {
                 previous: ptr::null_mut(),
             });
             self.link(page);
-            page
         }
+        true
     }
 
     /// Takes a fresh chunk to cut pages from.

@@ -28,6 +28,11 @@ pub(crate) mod Kind {
     pub(crate) const DIRECT: u8 = 10;
 }
 
+/// The tag of an edge to a leaf of this kind and level.
+pub(crate) const fn leaf_tag(kind: u8, level: u8) -> u8 {
+    (kind << 4) | level
+}
+
 /// A tagged pointer to a node, or null.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]

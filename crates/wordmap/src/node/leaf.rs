@@ -14,7 +14,7 @@
 //! `room` is [`room`] of the number of entries; a group's end is the index
 //! behind its last entry.
 
-use super::edge::{above, below, highest_difference, Edge, Kind};
+use super::edge::{above, below, highest_difference, leaf_tag, Edge, Kind};
 use super::plane;
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -25,19 +25,28 @@ pub(crate) const ENTRIES_MAX: usize = 192;
 const LISTED_MAX: usize = 32;
 const GROUPS_MAX: usize = 32;
 
-/// Entries a leaf of `n` has room for: exact while small, then in steps of 4.
+/// Entries a leaf of `n` has room for: exact while tiny, then in steps that
+/// leave an eighth at most.
 #[inline(always)]
 fn room(n: usize) -> usize {
-    if n <= 16 {
+    if n <= 6 {
         n
+    } else if n <= 16 {
+        (n + 1) & !1
     } else {
         (n + 3) & !3
     }
 }
 
+/// As [`room`] for a bitmap, whose entries come one by one up to 256.
 #[inline(always)]
 fn bitmap_room(n: usize) -> usize {
-    (n + 7) & !7
+    let step = match n {
+        0..=64 => 8,
+        65..=128 => 16,
+        _ => 32,
+    };
+    (n + step - 1) & !(step - 1)
 }
 
 #[inline(always)]
@@ -395,26 +404,133 @@ impl<const V: usize> Leaf<V> {
     /// The index of `key`.
     #[inline(always)]
     pub(crate) fn find(self, key: u64) -> Option<usize> {
-        if !self.covers(key) {
-            return None;
-        }
-        let level = self.level();
-        match self.edge.kind() {
-            Kind::ONE => Some(0),
-            Kind::FLAT if level <= 2 => {
-                let n = self.len();
-                // SAFETY: N1: the plane holds `n` suffixes behind the 8-byte header.
-                let i = unsafe { plane::find_small(self.plane(), level, n, below(key, level)) };
-                (i < n).then_some(i)
-            }
-            Kind::BITMAP => {
+        const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
+        const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
+        const BITMAP: u8 = leaf_tag(Kind::BITMAP, 1);
+        match self.edge.tag() {
+            FLAT1 => self.find_flat::<1>(key),
+            FLAT2 => self.find_flat::<2>(key),
+            BITMAP => {
+                if !self.covers(key) {
+                    return None;
+                }
                 let (rank, hit) = self.bitmap_rank((key & 0xff) as usize);
                 hit.then_some(rank)
             }
-            _ => match self.place(key) {
-                Place::At(i) => Some(i),
-                Place::Before(_) => None,
+            _ => match self.covers(key).then(|| self.place(key)) {
+                Some(Place::At(i)) => Some(i),
+                _ => None,
             },
+        }
+    }
+
+    /// As [`Leaf::find`] for a flat leaf of level `LEVEL`, 1 or 2.
+    #[inline(always)]
+    fn find_flat<const LEVEL: usize>(self, key: u64) -> Option<usize> {
+        let word = self.word();
+        if above(word ^ key, LEVEL) != 0 {
+            return None;
+        }
+        let n = usize::from(word as u8) + 1;
+        let suffix = below(key, LEVEL);
+        // SAFETY: N1: the plane holds `n` suffixes; the header lies before it, and
+        // a value where there are values.
+        let i = unsafe {
+            if V == 1 {
+                plane::find_small::<LEVEL, 16>(self.plane(), n, suffix)
+            } else {
+                plane::find_small::<LEVEL, 8>(self.plane(), n, suffix)
+            }
+        };
+        (i < n).then_some(i)
+    }
+
+    /// The first entry above `key`, which the leaf covers: its index and key.
+    #[inline(always)]
+    pub(crate) fn after(self, key: u64) -> Option<(usize, u64)> {
+        const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
+        const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
+        match self.edge.tag() {
+            FLAT1 => self.after_flat::<1>(key),
+            FLAT2 => self.after_flat::<2>(key),
+            tag => match tag >> 4 {
+                Kind::ONE => None,
+                Kind::BITMAP => self.after_bitmap(key),
+                Kind::GROUPED => self.after_grouped(key),
+                _ => {
+                    let i = match self.place(key) {
+                        Place::At(i) => i + 1,
+                        Place::Before(i) => i,
+                    };
+                    (i < self.len()).then(|| (i, self.key(i)))
+                }
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn after_flat<const LEVEL: usize>(self, key: u64) -> Option<(usize, u64)> {
+        let word = self.word();
+        let n = usize::from(word as u8) + 1;
+        let suffix = below(key, LEVEL);
+        // SAFETY: as in `find_flat`; entry `i` is there when `i < n`.
+        unsafe {
+            let i = if V == 1 {
+                plane::count_at_most_small::<LEVEL, 16>(self.plane(), n, suffix)
+            } else {
+                plane::count_at_most_small::<LEVEL, 8>(self.plane(), n, suffix)
+            };
+            let next = |i| prefix(word, LEVEL) | plane::get(self.plane(), LEVEL, i);
+            (i < n).then(|| (i, next(i)))
+        }
+    }
+
+    #[inline(always)]
+    fn after_bitmap(self, key: u64) -> Option<(usize, u64)> {
+        let b = (key & 0xff) as usize;
+        let (rank, hit) = self.bitmap_rank(b);
+        let i = rank + usize::from(hit);
+        let mut w = b / 64;
+        // SAFETY: N1: a bitmap has four words.
+        let mut word = unsafe { *self.bits(w) } & (u64::MAX << (b % 64) << 1);
+        while word == 0 {
+            w += 1;
+            if w == 4 {
+                return None;
+            }
+            // SAFETY: as above.
+            word = unsafe { *self.bits(w) };
+        }
+        let next = (w * 64) as u64 + u64::from(word.trailing_zeros());
+        Some((i, (self.word() & !0xff) | next))
+    }
+
+    #[inline(always)]
+    fn after_grouped(self, key: u64) -> Option<(usize, u64)> {
+        let level = self.level();
+        let (groups, group_bytes) = self.groups();
+        let width = level - group_bytes;
+        let (upper, lower) = split(key, level, group_bytes);
+        let (ends, lowers) = self.group_planes(groups, group_bytes);
+        // SAFETY: N1: the three planes of a grouped leaf, each with the bytes before
+        // it; no group is empty.
+        unsafe {
+            let (mut g, found) = self.group(groups, group_bytes, upper);
+            let mut i = group_start(ends, g);
+            if found {
+                let end = usize::from(*ends.add(g));
+                i = match self.place_between(lowers, width, i, end, lower) {
+                    Place::At(i) => i + 1,
+                    Place::Before(i) => i,
+                };
+                g += usize::from(i == end);
+            }
+            if g == groups {
+                return None;
+            }
+            let upper = plane::get(self.plane(), group_bytes, g);
+            let suffix = (upper << (8 * width)) | plane::get(lowers, width, i);
+            Some((i, prefix(self.word(), level) | suffix))
         }
     }
 
@@ -718,17 +834,12 @@ impl<const V: usize> Leaf<V> {
         unsafe {
             match shape.kind {
                 Kind::FLAT if level <= 2 => {
-                    for i in 0..n {
-                        plane::set(leaf.plane(), level, i, entries.key(i));
-                    }
+                    plane::fill(leaf.plane(), level, n, |i| entries.key(i));
                 }
                 Kind::FLAT => {
-                    let rests = leaf.rests(n);
-                    for i in 0..n {
-                        let (top, rest) = split(entries.key(i), level, 1);
-                        plane::set(leaf.plane(), 1, i, top);
-                        plane::set(rests, level - 1, i, rest);
-                    }
+                    let keys = |i| entries.key(i);
+                    plane::fill(leaf.plane(), 1, n, |i| split(keys(i), level, 1).0);
+                    plane::fill(leaf.rests(n), level - 1, n, keys);
                 }
                 Kind::GROUPED => leaf.write_groups(shape, entries),
                 _ => {
@@ -752,17 +863,19 @@ impl<const V: usize> Leaf<V> {
         self.set_word((self.word() & !0xff00) | (packed << 8));
         let (ends, lowers) = self.group_planes(groups, group_bytes);
         let width = level - group_bytes;
-        let mut g = 0;
-        for i in 0..entries.len() {
-            let (upper, lower) = split(entries.key(i), level, group_bytes);
-            if i > 0 && split(entries.key(i - 1), level, group_bytes).0 != upper {
-                g += 1;
-            }
-            // SAFETY: the shape counted as many groups as the entries have.
-            unsafe {
-                plane::set(self.plane(), group_bytes, g, upper);
-                *ends.add(g) = (i + 1) as u8;
-                plane::set(lowers, width, i, lower);
+        let upper = |i: usize| split(entries.key(i), level, group_bytes).0;
+        // SAFETY: the shape counted as many groups as the entries have.
+        unsafe {
+            plane::fill(lowers, width, entries.len(), |i| entries.key(i));
+            let mut g = 0;
+            for i in 0..entries.len() {
+                if i > 0 && upper(i - 1) == upper(i) {
+                    *ends.add(g - 1) += 1;
+                } else {
+                    plane::set(self.plane(), group_bytes, g, upper(i));
+                    *ends.add(g) = (i + 1) as u8;
+                    g += 1;
+                }
             }
         }
     }
@@ -985,7 +1098,7 @@ impl<const V: usize> Leaf<V> {
         // SAFETY: each arm first checks that the planes stay where they are.
         unsafe {
             match self.edge.kind() {
-                Kind::FLAT if n > 16 && room(n - 1) == room(n) => {
+                Kind::FLAT if n > 2 && room(n - 1) == room(n) => {
                     if level <= 2 {
                         plane::close(self.plane(), level, n, i);
                     } else {
@@ -993,7 +1106,7 @@ impl<const V: usize> Leaf<V> {
                         plane::close(self.rests(n), level - 1, n, i);
                     }
                 }
-                Kind::GROUPED if n > 16 && room(n - 1) == room(n) => {
+                Kind::GROUPED if n > 2 && room(n - 1) == room(n) => {
                     if !self.remove_grouped(i, n) {
                         return false;
                     }

@@ -170,19 +170,44 @@ mod lanes {
         unsafe { _mm_movemask_epi8(_mm_cmpeq_epi16(x, t)) as u32 }
     }
 
-    /// The first item of `n` for which `test` sets its lane, or `n`.
+    #[inline(always)]
+    fn above1(x: __m128i, t: __m128i) -> u32 {
+        // SAFETY: SSE2 is always there.
+        unsafe { !(_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(x, t), x)) as u32) & 0xffff }
+    }
+
+    #[inline(always)]
+    fn above2(x: __m128i, t: __m128i) -> u32 {
+        // SAFETY: SSE2 is always there.
+        unsafe {
+            let flip = _mm_set1_epi16(i16::MIN);
+            _mm_movemask_epi8(_mm_cmpgt_epi16(
+                _mm_xor_si128(x, flip),
+                _mm_xor_si128(t, flip),
+            )) as u32
+        }
+    }
+
+    /// The first item of `n` for which `test` sets its lane, or `n`. Loads
+    /// overlap rather than branch: lengths are hard to guess.
     ///
     /// # Safety
-    /// `plane` must hold `n >= 1` items of `WIDTH` bytes and have 8 readable
-    /// bytes before it.
+    /// `plane` must hold `n >= 1` items of `WIDTH` bytes and have `BEFORE`
+    /// (8 or 14 and more) readable bytes before it.
     #[inline(always)]
-    pub(super) unsafe fn first<const WIDTH: usize>(
+    unsafe fn first<const WIDTH: usize, const BEFORE: usize>(
         plane: *const u8,
         n: usize,
         item: __m128i,
         test: impl Fn(__m128i, __m128i) -> u32,
     ) -> usize {
         let bytes = n * WIDTH;
+        if bytes <= 16 && (BEFORE >= 14 || bytes > 8) {
+            // SAFETY: the 16 bytes that end with the last item. A plane of one
+            // item is not asked for where only 14 bytes lie before it.
+            let hit = test(unsafe { load(plane.add(bytes).sub(16)) }, item) >> (16 - bytes);
+            return (hit | (1 << bytes)).trailing_zeros() as usize / WIDTH;
+        }
         if bytes <= 8 {
             // SAFETY: the 8 bytes that end with the plane's last item are readable;
             // SSE2 is always there.
@@ -190,80 +215,83 @@ mod lanes {
                 let word = read8(plane.add(bytes).sub(8)) >> (64 - 8 * bytes as u32);
                 _mm_cvtsi64_si128(word as i64)
             };
-            let hit = test(x, item) | (1 << bytes);
-            return hit.trailing_zeros() as usize / WIDTH;
+            return (test(x, item) | (1 << bytes)).trailing_zeros() as usize / WIDTH;
         }
         let mut done = 0;
-        while done + 16 <= bytes {
-            // SAFETY: 16 bytes of the plane.
-            let hit = test(unsafe { load(plane.add(done)) }, item);
-            if hit != 0 {
-                return (done + hit.trailing_zeros() as usize) / WIDTH;
+        while bytes - done > 64 {
+            let mut hits = 0u64;
+            for k in 0..4 {
+                // SAFETY: more than 64 bytes are left.
+                hits |=
+                    u64::from(test(unsafe { load(plane.add(done + 16 * k)) }, item)) << (16 * k);
             }
-            done += 16;
+            if hits != 0 {
+                return (done + hits.trailing_zeros() as usize) / WIDTH;
+            }
+            done += 64;
         }
-        let rest = bytes - done;
-        if rest == 0 {
-            return n;
+        let left = bytes - done;
+        let mut hits = 0u64;
+        for k in 0..if left <= 32 { 2 } else { 4 } {
+            // The last 16 bytes stand for every load that would go beyond them;
+            // of a short tail behind 64 bytes they begin before it.
+            let at = bytes.wrapping_sub(16).min(done + 16 * k);
+            // SAFETY: `at + 16` bytes are within the plane, which has more than 16.
+            let hit = u64::from(test(unsafe { load(plane.add(at)) }, item));
+            hits |= if at >= done {
+                hit << (at - done)
+            } else {
+                hit >> (done - at)
+            };
         }
-        // SAFETY: the 16 bytes that end with the last item; the plane has more than 8
-        // bytes, so at most 8 of them lie before it.
-        let hit = test(unsafe { load(plane.add(bytes).sub(16)) }, item) >> (16 - rest);
-        let hit = hit | (1 << rest);
-        (done + hit.trailing_zeros() as usize) / WIDTH
+        match hits {
+            0 => n,
+            _ => (done + hits.trailing_zeros() as usize) / WIDTH,
+        }
     }
 
-    /// As [`first`] for a plane of 17 to 64 bytes in which at most one item is
-    /// equal: four loads that may overlap, and no branch to guess wrong.
     #[inline(always)]
-    unsafe fn only<const WIDTH: usize>(
+    fn splat<const WIDTH: usize>(item: u64) -> __m128i {
+        // SAFETY: SSE2 is always there.
+        unsafe {
+            match WIDTH {
+                1 => _mm_set1_epi8(item as i8),
+                _ => _mm_set1_epi16(item as i16),
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn find<const WIDTH: usize, const BEFORE: usize>(
         plane: *const u8,
         n: usize,
-        item: __m128i,
-        equal: impl Fn(__m128i, __m128i) -> u32,
+        item: u64,
     ) -> usize {
-        let last = n * WIDTH - 16;
-        let mut hits = 0u64;
-        for k in 0..4 {
-            let at = last.min(16 * k);
-            // SAFETY: `at + 16` bytes are within the plane.
-            hits |= u64::from(equal(unsafe { load(plane.add(at)) }, item)) << at;
-        }
-        if hits == 0 {
-            n
-        } else {
-            hits.trailing_zeros() as usize / WIDTH
-        }
+        let test = if WIDTH == 1 { equal1 } else { equal2 };
+        // SAFETY: the caller's duty is that of `first`.
+        unsafe { first::<WIDTH, BEFORE>(plane, n, splat::<WIDTH>(item), test) }
     }
 
     #[inline(always)]
-    pub(super) unsafe fn find(plane: *const u8, width: usize, n: usize, item: u64) -> usize {
-        // SAFETY: the caller's duty is that of `first`; SSE2 is always there.
-        unsafe {
-            if (17..=64).contains(&(n * width)) {
-                if width == 1 {
-                    only::<1>(plane, n, _mm_set1_epi8(item as i8), equal1)
-                } else {
-                    only::<2>(plane, n, _mm_set1_epi16(item as i16), equal2)
-                }
-            } else if width == 1 {
-                first::<1>(plane, n, _mm_set1_epi8(item as i8), equal1)
-            } else {
-                first::<2>(plane, n, _mm_set1_epi16(item as i16), equal2)
-            }
-        }
+    pub(super) unsafe fn count_below<const WIDTH: usize>(
+        plane: *const u8,
+        n: usize,
+        item: u64,
+    ) -> usize {
+        let test = if WIDTH == 1 { at_least1 } else { at_least2 };
+        // SAFETY: the caller's duty is that of `first`.
+        unsafe { first::<WIDTH, 8>(plane, n, splat::<WIDTH>(item), test) }
     }
 
     #[inline(always)]
-    pub(super) unsafe fn count_below(plane: *const u8, width: usize, n: usize, item: u64) -> usize {
-        // SAFETY: the caller's duty is that of `first`; SSE2 is always there.
-        unsafe {
-            if width == 1 {
-                first::<1>(plane, n, _mm_set1_epi8(item as i8), at_least1)
-            } else {
-                first::<2>(plane, n, _mm_set1_epi16(item as i16), at_least2)
-            }
-        }
+    pub(super) unsafe fn count_at_most<const WIDTH: usize, const BEFORE: usize>(
+        plane: *const u8,
+        n: usize,
+        item: u64,
+    ) -> usize {
+        let test = if WIDTH == 1 { above1 } else { above2 };
+        // SAFETY: the caller's duty is that of `first`.
+        unsafe { first::<WIDTH, BEFORE>(plane, n, splat::<WIDTH>(item), test) }
     }
 
     /// How many of 16 bytes at `at`, the first `n` of which rise, are at most `b`.
@@ -294,20 +322,37 @@ mod lanes {
     //! Plain binary search where there is no SSE2.
     use super::{get, lower_bound};
 
-    pub(super) unsafe fn find(plane: *const u8, width: usize, n: usize, item: u64) -> usize {
+    pub(super) unsafe fn find<const WIDTH: usize, const BEFORE: usize>(
+        plane: *const u8,
+        n: usize,
+        item: u64,
+    ) -> usize {
         // SAFETY: the caller's duty is that of `lower_bound`.
-        let i = unsafe { lower_bound(plane, width, 0, n, item) };
+        let i = unsafe { lower_bound(plane, WIDTH, 0, n, item) };
         // SAFETY: `i < n` where it is read.
-        if i < n && unsafe { get(plane, width, i) } == item {
+        if i < n && unsafe { get(plane, WIDTH, i) } == item {
             i
         } else {
             n
         }
     }
 
-    pub(super) unsafe fn count_below(plane: *const u8, width: usize, n: usize, item: u64) -> usize {
+    pub(super) unsafe fn count_below<const WIDTH: usize>(
+        plane: *const u8,
+        n: usize,
+        item: u64,
+    ) -> usize {
         // SAFETY: the caller's duty is that of `lower_bound`.
-        unsafe { lower_bound(plane, width, 0, n, item) }
+        unsafe { lower_bound(plane, WIDTH, 0, n, item) }
+    }
+
+    pub(super) unsafe fn count_at_most<const WIDTH: usize, const BEFORE: usize>(
+        plane: *const u8,
+        n: usize,
+        item: u64,
+    ) -> usize {
+        // SAFETY: the caller's duty is that of `lower_bound`.
+        unsafe { lower_bound(plane, WIDTH, 0, n, item + 1) }
     }
 
     pub(super) unsafe fn at_most_16(at: *const u8, n: usize, b: u8) -> usize {
@@ -325,20 +370,39 @@ mod lanes {
     }
 }
 
-/// Where `item` is among the `n >= 1` items of a plane of 1- or 2-byte items; `n` if nowhere.
+/// Where `item` is among the `n` items of a plane of items of `WIDTH` (1 or 2) bytes; `n` if nowhere.
 ///
 /// # Safety
-/// The plane must hold `n` items and have 8 readable bytes before it.
+/// The plane must hold `n >= 1` items and have `BEFORE` readable bytes before it: 8,
+/// or 16, which is quicker.
 #[inline(always)]
-pub(crate) unsafe fn find_small(plane: *const u8, width: usize, n: usize, item: u64) -> usize {
+pub(crate) unsafe fn find_small<const WIDTH: usize, const BEFORE: usize>(
+    plane: *const u8,
+    n: usize,
+    item: u64,
+) -> usize {
     // SAFETY: handed on.
-    unsafe { lanes::find(plane, width, n, item) }
+    unsafe { lanes::find::<WIDTH, BEFORE>(plane, n, item) }
 }
 
-/// How many of the `n >= 1` items of a plane of 1- or 2-byte items are below `item`.
+/// How many of the rising items of a plane of items of `WIDTH` bytes are at most `item`.
 ///
 /// # Safety
 /// As [`find_small`].
+#[inline(always)]
+pub(crate) unsafe fn count_at_most_small<const WIDTH: usize, const BEFORE: usize>(
+    plane: *const u8,
+    n: usize,
+    item: u64,
+) -> usize {
+    // SAFETY: handed on.
+    unsafe { lanes::count_at_most::<WIDTH, BEFORE>(plane, n, item) }
+}
+
+/// How many of the `n >= 1` rising items of a plane of 1- or 2-byte items are below `item`.
+///
+/// # Safety
+/// As [`find_small`], with 8 bytes before the plane.
 #[inline(always)]
 pub(crate) unsafe fn count_below_small(
     plane: *const u8,
@@ -347,7 +411,31 @@ pub(crate) unsafe fn count_below_small(
     item: u64,
 ) -> usize {
     // SAFETY: handed on.
-    unsafe { lanes::count_below(plane, width, n, item) }
+    unsafe {
+        if width == 1 {
+            lanes::count_below::<1>(plane, n, item)
+        } else {
+            lanes::count_below::<2>(plane, n, item)
+        }
+    }
+}
+
+/// Writes `n` items, one after the other.
+///
+/// # Safety
+/// The plane must have room for `n` items of `width` bytes.
+#[inline(always)]
+pub(crate) unsafe fn fill(plane: *mut u8, width: usize, n: usize, item: impl Fn(usize) -> u64) {
+    // Eight bytes at a time where what is too much is overwritten by the next items.
+    let whole = (n * width).saturating_sub(8) / width;
+    for i in 0..whole {
+        // SAFETY: `i * width + 8 <= n * width`.
+        unsafe { ptr::write_unaligned(plane.add(i * width).cast(), item(i).to_le()) };
+    }
+    for i in whole..n {
+        // SAFETY: `i < n`.
+        unsafe { set(plane, width, i, item(i)) };
+    }
 }
 
 /// How many of the first `n <= 16` separators at `at`, which rise, are at most `b`.
