@@ -1,4 +1,3 @@
-exclude(:test_gc_config_implementation, "expects RUBY_GC_LIBRARY to be the name the collector gives itself; the tests load this clone's library under a name of its own")
 exclude(:test_gc_parameter, "wants RUBY_GC_HEAP_* and RUBY_GC_*MALLOC_LIMIT* to be obeyed and echoed; they describe the default collector's heap, Ashlar has options of its own")
 exclude(:test_gc_parameter_init_slots, "allocates until a width has 10000 slots, expecting RUBY_GC_HEAP_%d_INIT_SLOTS to hold collections off so long; Ashlar reuses what is dead, so the loop has no end")
 exclude(:test_stat_heap, "expects each slot size to be twice the one before; Ashlar's widths are graded more finely")

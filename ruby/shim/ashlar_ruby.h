@@ -127,9 +127,11 @@ void ashlar_write_barrier(void *objspace, ashlar_value parent, ashlar_value chil
 void ashlar_unprotect(void *objspace, ashlar_value object);
 void ashlar_remember(void *objspace, ashlar_value object);
 
-/* Walking: a snapshot of all live objects, to be freed by the caller, NULL when
-   memory is out; or one after the other (0: the first, or none), while nothing
-   is collected. */
+/* Walking: a snapshot of all cells, to be freed by the caller, NULL when memory
+   is out; or the live ones one after the other (0: the first, or none), while
+   nothing is collected. In the snapshot a live object is its address, and a run
+   of free cells two words: its start with the lowest bit set, and its end. The
+   first word of each free cell is 0 then. */
 ashlar_value ashlar_next_object(void *objspace, ashlar_value object);
 ashlar_value *ashlar_snapshot(void *objspace, size_t *count);
 void ashlar_snapshot_free(ashlar_value *snapshot, size_t count);
@@ -203,7 +205,6 @@ enum ashlar_count {
 void ashlar_statistics(void *objspace, unsigned int groups, struct ashlar_statistics *);
 size_t ashlar_collection_count(void *objspace);
 uint64_t ashlar_total_time_ns(void *objspace);
-size_t ashlar_free_cells(void *objspace);
 
 struct ashlar_width_statistics {
     uint64_t width_bytes, blocks, cells, live_cells, free_cells, blocks_taken;

@@ -2,11 +2,13 @@
  * Ruby's modular collector interface, in the order of gc_impl.h: convert,
  * forward, return. Decisions about collection are made in ruby/src.
  */
+#include "ruby/ruby.h"
+
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <errno.h>
 
-#include "ruby/ruby.h"
 #include "ruby/atomic.h"
 #include "ruby/debug.h"
 #include "ruby/thread.h"
@@ -349,21 +351,35 @@ rb_gc_impl_writebarrier_remember(void *objspace, VALUE obj)
 
 struct walk {
     void *objspace;
-    VALUE *objects;
+    VALUE *words;
     size_t count;
+    size_t collections; /* when the snapshot was made */
     int (*visit)(void *start, void *end, size_t stride, void *data);
     void *data;
 };
 
+/* Shows the live object, or the free cells, at `at`; a free run is two words,
+   as ashlar_snapshot says. */
+static int
+show(struct walk *walk, const VALUE *at)
+{
+    VALUE start = at[0] & ~(VALUE)1;
+    size_t width = ashlar_object_width(start);
+    if (start == at[0]) {
+        if (!ashlar_is_live(walk->objspace, start)) return 0;
+        return walk->visit((void *)start, (void *)(start + width), width, walk->data);
+    }
+    /* After a collection the run may be a payload, or hold what has died since. */
+    if (ashlar_collection_count(walk->objspace) != walk->collections) return 0;
+    return walk->visit((void *)start, (void *)at[1], width, walk->data);
+}
+
 static VALUE
-walk_objects(VALUE argument)
+walk_words(VALUE argument)
 {
     struct walk *walk = (struct walk *)argument;
-    for (size_t i = 0; i < walk->count; i++) {
-        VALUE object = walk->objects[i];
-        if (!ashlar_is_live(walk->objspace, object)) continue;
-        size_t width = ashlar_object_width(object);
-        if (walk->visit((void *)object, (void *)(object + width), width, walk->data)) break;
+    for (size_t i = 0; i < walk->count; i += 1 + (walk->words[i] & 1)) {
+        if (show(walk, &walk->words[i])) break;
     }
     return Qnil;
 }
@@ -372,7 +388,7 @@ static VALUE
 end_walk(VALUE argument)
 {
     struct walk *walk = (struct walk *)argument;
-    ashlar_snapshot_free(walk->objects, walk->count);
+    ashlar_snapshot_free(walk->words, walk->count);
     return Qnil;
 }
 
@@ -380,9 +396,10 @@ void
 rb_gc_impl_each_objects(void *objspace, int (*callback)(void *, void *, size_t, void *), void *data)
 {
     struct walk walk = { .objspace = objspace, .visit = callback, .data = data };
-    walk.objects = ashlar_snapshot(objspace, &walk.count);
-    if (!walk.objects) rb_memerror();
-    rb_ensure(walk_objects, (VALUE)&walk, end_walk, (VALUE)&walk);
+    walk.words = ashlar_snapshot(objspace, &walk.count);
+    if (!walk.words) rb_memerror();
+    walk.collections = ashlar_collection_count(objspace);
+    rb_ensure(walk_words, (VALUE)&walk, end_walk, (VALUE)&walk);
 }
 
 struct object_visit {
@@ -391,22 +408,18 @@ struct object_visit {
 };
 
 static int
-visit_object(void *start, void *end, size_t stride, void *data)
+visit_objects(void *start, void *end, size_t stride, void *data)
 {
     struct object_visit *each = data;
-    each->visit((VALUE)start, each->data);
+    for (VALUE object = (VALUE)start; object != (VALUE)end; object += stride) each->visit(object, each->data);
     return 0;
 }
 
-/* Free cells count too (ObjectSpace.count_objects). What they hold is the
-   collector's own, so each is shown as one empty object. */
 void
 rb_gc_impl_each_object(void *objspace, void (*func)(VALUE obj, void *data), void *data)
 {
-    static const struct RBasic empty = { 0 };
     struct object_visit each = { .visit = func, .data = data };
-    rb_gc_impl_each_objects(objspace, visit_object, &each);
-    for (size_t count = ashlar_free_cells(objspace); count > 0; count--) func((VALUE)&empty, data);
+    rb_gc_impl_each_objects(objspace, visit_objects, &each);
 }
 
 /* ── Finalizers ──────────────────────────────────────────────────────────── */
@@ -611,10 +624,26 @@ rb_gc_impl_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_sym)
     return ashlar_gc_stat_heap(objspace, heap_name, hash_or_sym);
 }
 
+#define NAME_LENGTH_MAX 20 /* Ruby stops at longer ones */
+
+/* The NAME of librubygc.NAME.so: what RUBY_GC_LIBRARY asked for, also where
+   several builds of this library are installed side by side. */
 const char *
 rb_gc_impl_active_gc_name(void)
 {
-    return "ashlar";
+    static char name[NAME_LENGTH_MAX + 1];
+    static const char prefix[] = "librubygc.";
+    Dl_info self;
+    if (name[0]) return name;
+    const char *file = dladdr((void *)rb_gc_impl_active_gc_name, &self) ? strrchr(self.dli_fname, '/') : NULL;
+    size_t length = 0;
+    if (file && strncmp(++file, prefix, sizeof(prefix) - 1) == 0) {
+        file += sizeof(prefix) - 1;
+        length = strcspn(file, ".");
+    }
+    if (length == 0 || length > NAME_LENGTH_MAX) return "ashlar";
+    memcpy(name, file, length);
+    return name;
 }
 
 /* ── Miscellaneous ───────────────────────────────────────────────────────── */

@@ -386,6 +386,13 @@ unsafe extern "C" fn ashlar_latest(objspace: *mut c_void, latest: *mut Latest) {
 }
 
 impl Objspace {
+    /// Whether `GC.stress` asks for a collection at every allocation.
+    pub(crate) fn gc_stress_is_on(&self) -> bool {
+        /// `nil`, the only bit that a value without truth has.
+        const QNIL: Value = 4;
+        self.stress_flag.get() & !QNIL != 0
+    }
+
     /// Puts the stress options in force; `GC.stress` collects at every
     /// allocation beside.
     pub(crate) fn apply_stress(&self, every_allocation: bool) {

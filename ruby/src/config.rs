@@ -70,8 +70,7 @@ impl Objspace {
         payloads::set_budget_bytes(self.heap.pace().budget_bytes());
         if options.stress != self.stress_option.get() {
             self.stress_option.set(options.stress);
-            let every_allocation = self.stress_flag.get() & !QNIL != 0;
-            self.apply_stress(every_allocation);
+            self.apply_stress(self.gc_stress_is_on());
         }
         Ok(())
     }
@@ -117,9 +116,6 @@ impl Objspace {
         kept.as_ptr()
     }
 }
-
-/// `nil`, the only bit that a value without truth has.
-const QNIL: usize = 4;
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.

@@ -175,15 +175,6 @@ unsafe extern "C" fn ashlar_total_time_ns(objspace: *mut c_void) -> u64 {
     unsafe { from_ruby(objspace) }.total_time_ns()
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[no_mangle]
-unsafe extern "C" fn ashlar_free_cells(objspace: *mut c_void) -> usize {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    collect::with_vm_lock(objspace, || objspace.heap.usage()).free_cells
-}
-
 /// `struct ashlar_width_statistics`.
 #[repr(C)]
 pub(crate) struct WidthStatistics {

@@ -4,12 +4,15 @@
 use std::ffi::c_void;
 use std::ptr::{null_mut, slice_from_raw_parts_mut};
 
+use ashlar_heap::heap::CellRange;
+use ashlar_heap::layout::width::WidthIndex;
+
 use crate::collect;
-use crate::objspace::from_ruby;
+use crate::objspace::{from_ruby, Objspace};
 use crate::ruby_calls::Value;
 
-/// All live objects; null when there is no memory for the snapshot. To be freed
-/// with [`ashlar_snapshot_free`].
+/// All cells, in the form that `shim/ashlar_ruby.h` describes; null when there
+/// is no memory for the snapshot. To be freed with [`ashlar_snapshot_free`].
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
@@ -17,25 +20,51 @@ use crate::ruby_calls::Value;
 unsafe extern "C" fn ashlar_snapshot(objspace: *mut c_void, count: *mut usize) -> *mut Value {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
-    let mut objects = Vec::new();
+    let mut words = Vec::new();
     let has_memory = collect::with_vm_lock(objspace, || {
-        let mut live_cells = 0;
-        objspace.heap.for_each_cell(|_, _| live_cells += 1);
-        if objects.try_reserve_exact(live_cells).is_err() {
+        // SAFETY: the lock is held; the other Ractors do not allocate now.
+        unsafe { (objspace.heap.vm.calls.vm_barrier)() };
+        let mut needed = 0;
+        objspace.heap.for_each_range(|range| {
+            needed += match range {
+                CellRange::Live(_) => 1,
+                CellRange::Free { .. } => 2,
+            }
+        });
+        if words.try_reserve_exact(needed).is_err() {
             return false;
         }
-        objspace
-            .heap
-            .for_each_cell(|cell, _| objects.push(cell.address()));
+        objspace.heap.for_each_range(|range| match range {
+            CellRange::Live(cell) => words.push(cell.address()),
+            CellRange::Free { start, end, width } => {
+                show_as_free(objspace, start, end, width);
+                words.extend([start | 1, end]);
+            }
+        });
         true
     });
     if !has_memory {
         return null_mut();
     }
-    let objects = Box::leak(objects.into_boxed_slice());
+    let words = Box::leak(words.into_boxed_slice());
     // SAFETY: the shim passes a place for the count.
-    unsafe { count.write(objects.len()) };
-    objects.as_mut_ptr()
+    unsafe { count.write(words.len()) };
+    words.as_mut_ptr()
+}
+
+/// Makes Ruby see an object of no type in each of these free cells. Only what
+/// has to change is written, for the sake of pages that a child shares.
+fn show_as_free(objspace: &Objspace, start: usize, end: usize, width: WidthIndex) {
+    for cell in (start..end).step_by(width.bytes()) {
+        let flags = objspace.heap.region().pointer(cell).cast::<usize>();
+        // SAFETY: the cell is free, and nobody allocates now; what a free run
+        // keeps in its first cell stands behind the first word, which is 0.
+        unsafe {
+            if flags.read() != 0 {
+                flags.write(0);
+            }
+        }
+    }
 }
 
 /// The live object after `object` in address order, 0 after the last; 0 asks

@@ -146,6 +146,23 @@ claim "objspace counts, traces and dumps every object as JSON" do
   RUBY
 end
 
+claim "a full dump shows each cell once, free ones as such" do
+  ruby_ok <<~'RUBY'
+    require "objspace"
+    require "json"
+    kept = Array.new(5_000) { |i| ["kept", "dropped #{i}" * 5].first }
+    GC.start
+    ObjectSpace.dump_all(output: File.open("dump", "w"), full: true).close
+    cells = File.foreach("dump").map { |line| JSON.parse(line) }.select { |cell| cell["slot_size"] || cell["type"] == "NONE" }
+    addresses = cells.map { |cell| cell["address"] }
+    abort "twice" unless addresses.uniq.size == addresses.size
+    free = cells.count { |cell| cell["type"] == "NONE" }
+    abort "#{free} free" if free < 1_000
+    abort "#{kept.size} kept" unless cells.size - free > 5_000
+    puts "ok"
+  RUBY
+end
+
 claim "each_object sees each live object once and no dead or foreign memory" do
   ruby_ok <<~'RUBY'
     class Marked; def initialize(n) = @n = n; attr_reader :n; end

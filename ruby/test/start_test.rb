@@ -12,11 +12,11 @@ end
 
 claim "RUBY_DESCRIPTION names the collector" do
   finished = ruby_command(["-v"])
-  check_match(/\+GC\[#{Subject.collector}\]/, finished.out)
+  check_match(/\+GC\[#{Subject.library}\]/, finished.out)
 end
 
 claim "GC.config names the collector" do
-  ruby_prints("#{Subject.collector}\n", "puts GC.config[:implementation]")
+  ruby_prints("#{Subject.library}\n", "puts GC.config[:implementation]")
 end
 
 claim "an irb session through a pipe evaluates line after line and keeps its variables" do

@@ -3,7 +3,7 @@ require "etc"
 # The Ruby and the collector under test, and the starting of programs in it.
 module Subject
   class << self
-    attr_reader :collector, :ruby, :source
+    attr_reader :collector, :library, :ruby, :source
   end
 
   module_function

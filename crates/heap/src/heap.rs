@@ -2,6 +2,8 @@
 
 mod reading;
 
+pub use reading::CellRange;
+
 use std::cell::{Cell as StdCell, RefCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::MutexGuard;

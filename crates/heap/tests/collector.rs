@@ -7,7 +7,7 @@ mod toy_vm;
 use std::ptr::NonNull;
 
 use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
+use ashlar_heap::heap::{Allocation, CellRange, Heap, Request, Shared, Urgency};
 use ashlar_heap::layout::kind::Kind;
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::WidthIndex;
@@ -505,6 +505,39 @@ fn of_all_words_of_a_region_only_the_starts_of_live_cells_are_cells() {
 }
 
 // ── Stress ──────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_walk_over_ranges_meets_every_cell_of_every_block_once() {
+    with_program(16 * MIB, |p| {
+        let mut live = Vec::new();
+        for number in 0..3000 {
+            let cell = p.object(plain(number % 20));
+            if number % 7 < 3 {
+                p.root(cell);
+                live.push(cell);
+            }
+        }
+        p.full();
+        let mut free_cells = 0;
+        let (mut next, mut seen) = (0, Vec::new());
+        p.heap.for_each_range(|range| match range {
+            CellRange::Live(cell) => {
+                assert!(cell.address() >= next);
+                next = cell.address() + 1;
+                seen.push(cell);
+            }
+            CellRange::Free { start, end, width } => {
+                assert!(start >= next && end > start);
+                assert_eq!((end - start) % width.bytes(), 0);
+                next = end;
+                free_cells += (end - start) / width.bytes();
+            }
+        });
+        live.sort();
+        assert_eq!(seen, live);
+        assert_eq!(free_cells, p.heap.usage().free_cells);
+    });
+}
 
 #[test]
 fn collecting_at_every_nth_allocation_asks_for_exactly_that() {

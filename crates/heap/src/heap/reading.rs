@@ -9,6 +9,28 @@ use crate::pace::{Pace, PaceOptions};
 use crate::stats::{Stats, Usage, WidthUsage};
 use crate::vm::Vm;
 
+/// Neighbouring cells of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellRange {
+    /// One that the program has.
+    Live(Cell),
+    /// As many as there are until the next live one.
+    Free {
+        /// Address of the first.
+        start: usize,
+        /// Address just past the last.
+        end: usize,
+        /// How wide they are.
+        width: WidthIndex,
+    },
+}
+
+impl CellRange {
+    fn free(start: usize, end: usize, width: WidthIndex) -> Self {
+        Self::Free { start, end, width }
+    }
+}
+
 impl<V: Vm> Heap<'_, V> {
     /// Whether `cell` is dead although it has not been freed yet, or free.
     #[inline]
@@ -39,6 +61,46 @@ impl<V: Vm> Heap<'_, V> {
                     visit(cell, width);
                 }
             }
+        }
+    }
+
+    /// Calls `visit` with every live cell and every run of free ones, in
+    /// address order, after sweeping what is unswept. `visit` must not allocate
+    /// or collect.
+    pub fn for_each_range(&self, mut visit: impl FnMut(CellRange)) {
+        self.finish_sweep();
+        for index in 0..self.shared.blocks.used_limit() {
+            let block = BlockIndex(index as u32);
+            if let Some(width) = self.region().kind_byte(block).width() {
+                self.for_each_range_of(block, width, &mut visit);
+            }
+        }
+    }
+
+    fn for_each_range_of(
+        &self,
+        block: BlockIndex,
+        width: WidthIndex,
+        visit: &mut impl FnMut(CellRange),
+    ) {
+        let bytes = width.bytes();
+        let start = self.region().address_of(block);
+        let end = start + width.cells_per_block() * bytes;
+        let mut free_start = start;
+        for address in (start..end).step_by(bytes) {
+            // SAFETY: the loop visits the cells of a cell block.
+            let cell = unsafe { Cell::from_address(address) };
+            if !self.region().state(cell).is_live() {
+                continue;
+            }
+            if free_start < address {
+                visit(CellRange::free(free_start, address, width));
+            }
+            visit(CellRange::Live(cell));
+            free_start = address + bytes;
+        }
+        if free_start < end {
+            visit(CellRange::free(free_start, end, width));
         }
     }
 
