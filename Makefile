@@ -81,7 +81,7 @@ lab: ## set up the measuring lab (cached) and say how to run it
 	@scripts/lab/setup.sh >/dev/null && echo "The lab is ready: scripts/lab/ashlar --help"
 test-lab: ## run the lab's tests
 	@python="$$(dirname "$$(scripts/lab/setup.sh --test)")/python" && cd lab && "$$python" -m pytest
-ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (about 12 minutes)
+ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (6 minutes on a quiet machine)
 	@scripts/lab/ocaml-curves.sh
 
 # --- The word map (docs/word-map.md) ---

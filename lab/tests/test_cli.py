@@ -13,6 +13,7 @@ from conftest import PYTHON, make_run, two_variants
 from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.measure import machine
 from ashlar_lab.measure.overhead import Overhead
+from ashlar_lab.measure.overhead import measure as measure_overhead
 from ashlar_lab.report import overhead
 from ashlar_lab.store import Store
 from ashlar_lab.store.database import read_all
@@ -67,6 +68,14 @@ def test_the_labs_own_overhead_is_judged_by_its_interval(low, high, said):
 def test_the_labs_own_overhead_is_measured(ashlar):
     done = ashlar("overhead", "--pairs", 2)
     assert done.returncode == 0 and "measured / bare over 2 pairs: CPU time" in done.stdout and "launcher itself used" in done.stdout
+
+
+def test_an_interrupt_keeps_the_pairs_there_are():
+    def stop(done):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    assert measure_overhead(9, (PYTHON, "-c", "pass"), on_pair=stop).pairs == 3
 
 
 def test_the_built_in_variants_are_listed(ashlar):

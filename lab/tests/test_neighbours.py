@@ -47,6 +47,11 @@ def test_nor_is_what_a_whole_chain_did_before():
     assert found.biggest == {"sh": 1.0}
 
 
+def test_orphans_are_not_called_by_the_name_of_the_first_process():
+    found = neighbours.between(look(0, init=(1, 0, 1, 100)), look(5, init=(1, 0, 1, 105)), LAB)
+    assert (found.cpu_s, found.biggest) == (5, {})
+
+
 def test_a_process_that_reuses_a_number_is_another_process():
     before = Look(0, 0, 0, {(20, 1): Process(1, "old", 30, 0)})
     after = Look(1, 0, 0, {(20, 2): Process(1, "new", 0.5, 0)})

@@ -1,7 +1,7 @@
 //! Where nodes come from: one heap for all arrays of the process, over pages
 //! from malloc or from whatever the program has named.
 
-use ashlar_wordmap::memory::{Heap, NodeSource, PageSource};
+use ashlar_wordmap::memory::{HasHeap, Heap, PageSource};
 use std::ffi::{c_char, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -79,36 +79,12 @@ static HEAP: Heap<Pages> = Heap::new(Pages);
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Shared;
 
-// SAFETY: hands everything on to the heap.
-unsafe impl NodeSource for Shared {
-    #[inline]
-    fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
-        HEAP.allocate(bytes)
-    }
-    #[inline]
-    unsafe fn release(&self, block: NonNull<u8>, bytes: usize) {
-        // SAFETY: handed on.
-        unsafe { HEAP.release(block, bytes) };
-    }
-    unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
-        // SAFETY: handed on.
-        unsafe { HEAP.shrink(block, old_bytes, new_bytes) };
-    }
-    #[inline]
-    unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
-        // SAFETY: handed on.
-        unsafe { HEAP.extend(block, old_bytes, new_bytes) }
-    }
-    #[inline]
-    unsafe fn replace(
-        &self,
-        old: NonNull<u8>,
-        old_bytes: usize,
-        new_bytes: usize,
-        fill: impl FnOnce(NonNull<u8>),
-    ) -> Option<NonNull<u8>> {
-        // SAFETY: handed on.
-        unsafe { HEAP.replace(old, old_bytes, new_bytes, fill) }
+impl HasHeap for Shared {
+    type Pages = Pages;
+
+    #[inline(always)]
+    fn heap(&self) -> &Heap<Pages> {
+        &HEAP
     }
 }
 

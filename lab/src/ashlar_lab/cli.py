@@ -174,7 +174,7 @@ def mem(
 
 
 @app.command()
-def overhead(pairs: Annotated[int, typer.Option(help="How many pairs of runs; each takes two or three seconds.")] = 40):
+def overhead(pairs: Annotated[int, typer.Option(help="How many pairs of runs; each takes one or two seconds.")] = 40):
     """Measure what the lab costs the program it measures: the same command under the lab and bare.
 
     \b

@@ -386,31 +386,71 @@ unsafe impl<P: PageSource> NodeSource for Heap<P> {
     }
 }
 
+/// A type that leads to a heap, always the same one. Such a type is a [`NodeSource`];
+/// a map with one that takes no room is one word wide.
+///
+/// # Examples
+/// ```
+/// use ashlar_wordmap::memory::{GlobalPages, Heap, HasHeap};
+/// use ashlar_wordmap::WordMap;
+///
+/// #[derive(Default)]
+/// struct Tables;
+///
+/// impl HasHeap for Tables {
+///     type Pages = GlobalPages;
+///     fn heap(&self) -> &Heap<GlobalPages> {
+///         static HEAP: Heap<GlobalPages> = Heap::new(GlobalPages);
+///         &HEAP
+///     }
+/// }
+///
+/// let mut map = WordMap::new_in(Tables);
+/// map.insert(26314, 1);
+/// assert_eq!(size_of_val(&map), 8);
+/// ```
+pub trait HasHeap {
+    /// Where the heap's chunks come from.
+    type Pages: PageSource;
+
+    /// The heap.
+    fn heap(&self) -> &Heap<Self::Pages>;
+}
+
+impl<P: PageSource> HasHeap for &Heap<P> {
+    type Pages = P;
+
+    #[inline(always)]
+    fn heap(&self) -> &Heap<P> {
+        self
+    }
+}
+
 // SAFETY: hands everything on to the heap.
-unsafe impl<P: PageSource> NodeSource for &Heap<P> {
-    #[inline]
+unsafe impl<H: HasHeap> NodeSource for H {
+    #[inline(always)]
     fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
-        (**self).allocate(bytes)
+        self.heap().allocate(bytes)
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn release(&self, block: NonNull<u8>, bytes: usize) {
         // SAFETY: handed on.
-        unsafe { (**self).release(block, bytes) };
+        unsafe { self.heap().release(block, bytes) };
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
         // SAFETY: handed on.
-        unsafe { (**self).shrink(block, old_bytes, new_bytes) };
+        unsafe { self.heap().shrink(block, old_bytes, new_bytes) };
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
         // SAFETY: handed on.
-        unsafe { (**self).extend(block, old_bytes, new_bytes) }
+        unsafe { self.heap().extend(block, old_bytes, new_bytes) }
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn replace(
         &self,
         old: NonNull<u8>,
@@ -419,16 +459,16 @@ unsafe impl<P: PageSource> NodeSource for &Heap<P> {
         fill: impl FnOnce(NonNull<u8>),
     ) -> Option<NonNull<u8>> {
         // SAFETY: handed on.
-        unsafe { (**self).replace(old, old_bytes, new_bytes, fill) }
+        unsafe { self.heap().replace(old, old_bytes, new_bytes, fill) }
     }
 }
-
-static SHARED: Heap<GlobalPages> = Heap::new(GlobalPages);
 
 /// The heap that all maps of the process share unless told otherwise; its
 /// chunks come from the global allocator. Takes no room in the map.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SharedHeap;
+
+static SHARED: Heap<GlobalPages> = Heap::new(GlobalPages);
 
 impl SharedHeap {
     /// The heap itself, for its figures.
@@ -437,39 +477,11 @@ impl SharedHeap {
     }
 }
 
-// SAFETY: hands everything on to the shared heap.
-unsafe impl NodeSource for SharedHeap {
-    #[inline]
-    fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
-        SHARED.allocate(bytes)
-    }
+impl HasHeap for SharedHeap {
+    type Pages = GlobalPages;
 
-    #[inline]
-    unsafe fn release(&self, block: NonNull<u8>, bytes: usize) {
-        // SAFETY: handed on.
-        unsafe { SHARED.release(block, bytes) };
-    }
-
-    unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
-        // SAFETY: handed on.
-        unsafe { SHARED.shrink(block, old_bytes, new_bytes) };
-    }
-
-    #[inline]
-    unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
-        // SAFETY: handed on.
-        unsafe { SHARED.extend(block, old_bytes, new_bytes) }
-    }
-
-    #[inline]
-    unsafe fn replace(
-        &self,
-        old: NonNull<u8>,
-        old_bytes: usize,
-        new_bytes: usize,
-        fill: impl FnOnce(NonNull<u8>),
-    ) -> Option<NonNull<u8>> {
-        // SAFETY: handed on.
-        unsafe { SHARED.replace(old, old_bytes, new_bytes, fill) }
+    #[inline(always)]
+    fn heap(&self) -> &Heap<GlobalPages> {
+        &SHARED
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`NodeSource`] is what a map asks of its memory; [`Heap`] is the source
 //! made for it: small nodes in size classes of 8 bytes, larger ones as runs
-//! of 32-byte units that merge again when freed. [`SharedHeap`] is the one
+//! of 24-byte units that merge again when freed. [`SharedHeap`] is the one
 //! heap of the process that maps use unless told otherwise.
 
 mod heap;
@@ -10,5 +10,5 @@ mod runs;
 mod slab;
 mod source;
 
-pub use heap::{Heap, HeapUse, SharedHeap};
+pub use heap::{HasHeap, Heap, HeapUse, SharedHeap};
 pub use source::{GlobalPages, NodeSource, PageSource};

@@ -407,7 +407,9 @@ impl<const V: usize> Leaf<V> {
         const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
         const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
         const BITMAP: u8 = leaf_tag(Kind::BITMAP, 1);
+        const ONE: u8 = leaf_tag(Kind::ONE, 8);
         match self.edge.tag() {
+            ONE => (self.word() == key).then_some(0),
             FLAT1 => self.find_flat::<1>(key),
             FLAT2 => self.find_flat::<2>(key),
             BITMAP => {

@@ -219,35 +219,44 @@ mod lanes {
         }
         let mut done = 0;
         while bytes - done > 64 {
-            let mut hits = 0u64;
-            for k in 0..4 {
-                // SAFETY: more than 64 bytes are left.
-                hits |=
-                    u64::from(test(unsafe { load(plane.add(done + 16 * k)) }, item)) << (16 * k);
-            }
+            // SAFETY: 64 bytes of the plane.
+            let hits = unsafe { quad(plane.add(done), 48, item, &test) };
             if hits != 0 {
                 return (done + hits.trailing_zeros() as usize) / WIDTH;
             }
             done += 64;
         }
-        let left = bytes - done;
-        let mut hits = 0u64;
-        for k in 0..if left <= 32 { 2 } else { 4 } {
-            // The last 16 bytes stand for every load that would go beyond them;
-            // of a short tail behind 64 bytes they begin before it.
-            let at = bytes.wrapping_sub(16).min(done + 16 * k);
-            // SAFETY: `at + 16` bytes are within the plane, which has more than 16.
-            let hit = u64::from(test(unsafe { load(plane.add(at)) }, item));
-            hits |= if at >= done {
-                hit << (at - done)
-            } else {
-                hit >> (done - at)
-            };
+        if done > 0 {
+            // The last 64 bytes, of which the first ones have been looked at.
+            done = bytes - 64;
         }
+        // SAFETY: the plane has more than 16 bytes from `done` on, and at most 64.
+        let hits = unsafe { quad(plane.add(done), bytes - done - 16, item, &test) };
         match hits {
             0 => n,
             _ => (done + hits.trailing_zeros() as usize) / WIDTH,
         }
+    }
+
+    /// `test` of the bytes up to 16 behind `last`, which is at most 48: four
+    /// loads, none of which goes further.
+    ///
+    /// # Safety
+    /// `last + 16` bytes must be readable at `at`.
+    #[inline(always)]
+    unsafe fn quad(
+        at: *const u8,
+        last: usize,
+        item: __m128i,
+        test: &impl Fn(__m128i, __m128i) -> u32,
+    ) -> u64 {
+        let mut hits = 0;
+        for k in 0..4 {
+            let offset = last.min(16 * k);
+            // SAFETY: `offset + 16` bytes are readable.
+            hits |= u64::from(test(unsafe { load(at.add(offset)) }, item)) << offset;
+        }
+        hits
     }
 
     #[inline(always)]

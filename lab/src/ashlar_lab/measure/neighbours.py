@@ -97,7 +97,8 @@ def _biggest(before: Look, after: Look, lab: int) -> dict[str, float]:
         if pid == lab:
             continue
         was = before.processes.get((pid, started))
-        children = process.children_s - (was.children_s if was else 0.0)
-        used[process.name] += process.cpu_s - (was.cpu_s if was else 0.0) + max(0.0, children - inherited[pid])
+        children = max(0.0, process.children_s - (was.children_s if was else 0.0) - inherited[pid])
+        # The first process takes in every orphan: naming it would tell nobody whom to stop.
+        used[process.name] += process.cpu_s - (was.cpu_s if was else 0.0) + (children if pid != 1 else 0.0)
     ordered = sorted(used.items(), key=lambda item: -item[1])
     return {name: round(seconds, 2) for name, seconds in ordered[:_NAMED] if seconds >= _WORTH_NAMING_S}

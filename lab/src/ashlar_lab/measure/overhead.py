@@ -16,7 +16,7 @@ from ashlar_lab.measure import cgroup, launcher, neighbours
 # Allocates, touches and drops memory all the time: what page-table walks of a sampler would disturb most.
 PROGRAM = (sys.executable, "-c", "\n".join((
     "keep = [bytes(100 + i % 900) for i in range(100000)]",
-    "for i in range(3000000): keep[i * 7919 % 100000] = bytes(100 + i % 900)",
+    "for i in range(1500000): keep[i * 7919 % 100000] = bytes(100 + i % 900)",
 )))
 
 
@@ -33,22 +33,26 @@ class Overhead:
 
 
 def measure(pairs: int, command: tuple[str, ...] = PROGRAM, seed: int = 1, on_pair=lambda done: None) -> Overhead:
-    """Run `pairs` pairs; which of a pair goes first is drawn."""
+    """Run `pairs` pairs; which of a pair goes first is drawn. An interrupt ends it with the pairs there are, two at least."""
     order = random.Random(seed)
     cpu, wall, share = [], [], []
     before, started = neighbours.look(), time.perf_counter()
-    for done in range(pairs):
-        ways = [_watched, _bare]
-        order.shuffle(ways)
-        found = {way: way(command) for way in ways}
-        (cpu_watched, wall_watched, own), (cpu_bare, wall_bare, _) = found[_watched], found[_bare]
-        cpu.append((cpu_watched, cpu_bare))
-        wall.append((wall_watched, wall_bare))
-        share.append(own / wall_watched)
-        on_pair(done + 1)
+    try:
+        for done in range(pairs):
+            ways = [_watched, _bare]
+            order.shuffle(ways)
+            found = {way: way(command) for way in ways}
+            (cpu_watched, wall_watched, own), (cpu_bare, wall_bare, _) = found[_watched], found[_bare]
+            cpu.append((cpu_watched, cpu_bare))
+            wall.append((wall_watched, wall_bare))
+            share.append(own / wall_watched)
+            on_pair(done + 1)
+    except KeyboardInterrupt:
+        if len(share) < 2:
+            raise
     others = neighbours.between(before, neighbours.look())
     cores = (others.cpu_s + others.stolen_s) / (time.perf_counter() - started) if others else None
-    return Overhead(ratio_estimate(cpu), ratio_estimate(wall), sorted(share)[len(share) // 2], cores, pairs)
+    return Overhead(ratio_estimate(cpu), ratio_estimate(wall), sorted(share)[len(share) // 2], cores, len(share))
 
 
 def _bare(command: tuple[str, ...]) -> tuple[float, float, float]:
