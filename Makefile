@@ -63,11 +63,17 @@ address-sanitizer-heap: ## the heap's tests under AddressSanitizer; needs nightl
 	@scripts/test/heap.sh address-sanitizer
 
 # --- Stress ---
-.PHONY: stress
+.PHONY: stress test-ruby-stress memcheck
 stress: stress-heap ## random heap programs, then Ruby programs verified after each of many collections
 	@$(with_library) ASHLAR_VERIFY=1 ASHLAR_POISON=1 ASHLAR_COLLECT_EVERY=3000 "$$RUBY_STOCK" ruby/test/run.rb \
 		threads_test.rb fibers_test.rb ractors_test.rb weak_references_test.rb finalizers_test.rb \
 		object_ids_test.rb payload_test.rb extensions_test.rb yjit_test.rb exit_test.rb
+test-ruby-stress: ## test-ruby-quick with many more collections, each verified, and free cells poisoned (long)
+	@scripts/ruby-tests/run.sh quick --environment ASHLAR_COLLECT_EVERY=20000 \
+		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1
+memcheck: ## Ruby programs on Ashlar under valgrind (about 5 minutes); needs valgrind
+	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb --valgrind \
+		object_ids_test.rb weak_references_test.rb finalizers_test.rb
 
 # --- The lab ---
 .PHONY: lab test-lab ocaml-curves

@@ -10,13 +10,14 @@ require_relative "harness"
 
 Encoding.default_external = Encoding::UTF_8 # also where the locale says nothing
 
-options = { collector: "ashlar", name: nil, workers: 2, ruby_options: [] }
+options = { collector: "ashlar", name: nil, workers: 2, ruby_options: [], valgrind: false }
 parser = OptionParser.new do |o|
   o.banner = "usage: run.rb [options] [files]"
   o.on("--collector NAME", "ashlar (the default here) or default") { options[:collector] = _1 }
   o.on("--name PART", "claims whose text contains PART") { options[:name] = _1 }
   o.on("--workers N", Integer, "claims tried at once (2)") { options[:workers] = _1 }
   o.on("--ruby-option OPTION", "for every Ruby started, such as --yjit; may be repeated") { options[:ruby_options] << _1 }
+  o.on("--valgrind", "start every Ruby under valgrind; an invalid access ends it with status 99") { options[:valgrind] = true }
 end
 begin
   files = parser.parse(ARGV)
@@ -28,7 +29,10 @@ files = Dir.glob("*_test.rb", base: __dir__).sort if files.empty?
   abort %(run.rb: #{name} is not set; run: eval "$(make -s env)") unless ENV[name]
 end
 
-Subject.set(options[:collector], options[:ruby_options])
+if options[:valgrind] && !system("valgrind", "--version", out: File::NULL, err: File::NULL)
+  abort "run.rb: --valgrind needs valgrind: apt-get install valgrind"
+end
+Subject.set(options[:collector], options[:ruby_options], valgrind: options[:valgrind])
 files.each do |file|
   path = File.expand_path(File.basename(file), __dir__)
   abort "run.rb: there is no #{path}" unless File.exist?(path)

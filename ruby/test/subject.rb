@@ -8,13 +8,18 @@ module Subject
 
   module_function
 
+  # Stacks are scanned word by word, so words that nobody initialized are no errors.
+  VALGRIND = %w[valgrind --quiet --undef-value-errors=no --error-limit=no --error-exitcode=99 --max-stackframe=200000000000].freeze
+  VALGRIND_SLOWDOWN = 30
+
   # collector: "ashlar", "default", or the name of another library Ruby can load.
-  def set(collector, ruby_options)
+  def set(collector, ruby_options, valgrind: false)
     @collector = collector
     @library = collector == "ashlar" ? ENV.fetch("ASHLAR_GC_LIBRARY", "ashlar") : collector
     @ruby = ENV.fetch("RUBY")
     @source = ENV.fetch("RUBY_SOURCE")
     @ruby_options = ruby_options
+    @before_ruby = valgrind ? VALGRIND : []
   end
 
   # The path of the collector's library, for tests about the file itself.
@@ -32,7 +37,8 @@ module Subject
   end
 
   def start(arguments, folder:, limit:, input:, env:, address_space:, chdir:)
-    command(environment(env), [@ruby, *@ruby_options, *arguments], folder:, limit:, input:, address_space:, chdir:)
+    limit *= VALGRIND_SLOWDOWN unless @before_ruby.empty?
+    command(environment(env), [*@before_ruby, @ruby, *@ruby_options, *arguments], folder:, limit:, input:, address_space:, chdir:)
   end
 
   # Any command; its process group is ended at the time limit.
