@@ -134,12 +134,14 @@ fn new_objspace(
     let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe();
     crate::payloads::serve_from_heap(payloads_here);
     heap.set_stress(options.stress);
+    let timing = Timing::default();
+    timing.pauses.set_options(options.pauses);
     Ok(Box::new(Objspace {
         heap,
         events,
         finalizers: RefCell::default(),
         object_ids: RefCell::default(),
-        timing: Timing::default(),
+        timing,
         started: StdCell::new(false),
         disabled: StdCell::new(false),
         stress_flag: StdCell::new(0),
