@@ -66,7 +66,6 @@ live_mib = Integer(ARGV[0] || 1024)
 duration = ARGV[1] || "10"
 numbers = Numbers.new(71)
 cache = Cache.new(live_mib, Integer(ARGV[2] || 4096), numbers)
-GC.start
 warm = GC.stat
 deadline_ns = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
 limit = duration.end_with?("r") ? Integer(duration.chomp("r")) : nil
