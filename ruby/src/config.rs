@@ -69,6 +69,8 @@ impl Objspace {
         })?;
         self.heap.set_pace_options(options.pace);
         self.timing.pauses.set_options(options.pauses);
+        let sweep_time_max = options.pauses.sweep_time_max();
+        self.heap.set_sweep_time_max(sweep_time_max);
         payloads::set_budget_bytes(self.payload_budget_bytes());
         if options.stress != self.stress_option.get() {
             self.stress_option.set(options.stress);

@@ -134,6 +134,7 @@ fn new_objspace(
     let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe();
     crate::payloads::serve_from_heap(payloads_here);
     heap.set_stress(options.stress);
+    heap.set_sweep_time_max(options.pauses.sweep_time_max());
     let timing = Timing::default();
     timing.pauses.set_options(options.pauses);
     Ok(Box::new(Objspace {

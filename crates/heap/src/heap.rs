@@ -7,6 +7,7 @@ use std::cell::{Cell as StdCell, RefCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU8;
 use std::sync::MutexGuard;
+use std::time::Duration;
 
 use crate::allocate::blocks::{Blocks, Stock};
 use crate::allocate::cursor::AllocationCache;
@@ -86,6 +87,7 @@ pub struct Heap<'shared, V> {
     marker: UnsafeCell<Marker>,
     collector: RefCell<Collector>,
     stress: StdCell<Stress>,
+    sweep_time_max: StdCell<Option<Duration>>,
 }
 
 /// What the collector remembers between its phases.
@@ -141,6 +143,10 @@ pub struct Request {
     pub sweep_now: bool,
 }
 
+/// A block takes about as long to be swept as so many cells to be marked: enough
+/// to look at the clock after each.
+const CELLS_PER_SWEPT_BLOCK: usize = 256;
+
 impl<'shared, V: Vm> Heap<'shared, V> {
     /// A heap for `vm` over shared parts that no other heap uses.
     pub fn new(vm: V, shared: &'shared Shared, pace: PaceOptions) -> Result<Self, Refused> {
@@ -153,6 +159,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             marker: UnsafeCell::new(Marker::new(cells_max)?),
             collector: RefCell::new(Collector::new(pace)),
             stress: StdCell::new(Stress::default()),
+            sweep_time_max: StdCell::new(None),
         })
     }
 
@@ -238,7 +245,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// A block of this width with free runs: one that has some already, one
     /// that has some once it is swept, or an empty one.
     fn find_block(&self, width: WidthIndex) -> Option<BlockIndex> {
-        self.sweep_ahead();
+        let mut allowance = self.sweep_allowance();
+        self.sweep_ahead(&mut allowance);
         let available = self
             .collector
             .borrow_mut()
@@ -247,19 +255,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         if available.is_some() {
             return available;
         }
-        loop {
-            let unswept = self
-                .collector
-                .borrow_mut()
-                .lists
-                .pop_unswept(self.region(), width);
-            let Some(block) = unswept else { break };
-            self.sweep_and_count(block, width);
-            if self.region().block(block).free() != 0 {
-                return Some(block);
-            }
+        if let Some(block) = self.sweep_for(width, &mut allowance) {
+            return Some(block);
         }
-        let block = self.shared.blocks.take(self.region(), Kind::Cells(width))?;
+        let Some(block) = self.shared.blocks.take(self.region(), Kind::Cells(width)) else {
+            return self.sweep_for(width, &mut Allowance::unlimited());
+        };
         self.collector.borrow_mut().blocks_taken[width.index()] += 1;
         let start = self.region().address_of(block);
         Run {
@@ -273,6 +274,23 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             self.poison_free_cells(block, width);
         }
         Some(block)
+    }
+
+    /// Sweeps blocks of this width until one has free runs.
+    fn sweep_for(&self, width: WidthIndex, allowance: &mut Allowance) -> Option<BlockIndex> {
+        while allowance.spend(CELLS_PER_SWEPT_BLOCK) {
+            let unswept = self
+                .collector
+                .borrow_mut()
+                .lists
+                .pop_unswept(self.region(), width);
+            let block = unswept?;
+            self.sweep_and_count(block, width);
+            if self.region().block(block).free() != 0 {
+                return Some(block);
+            }
+        }
+        None
     }
 
     /// Makes an allocation cache. It is the caller's until
@@ -364,20 +382,31 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Sweeps as much as `allowance` allows; whether everything is swept.
     pub fn sweep_within(&self, allowance: &mut Allowance) -> bool {
-        /// A block takes about as long as so many cells take to be marked.
-        const CELLS_PER_BLOCK: usize = 256;
         while self.sweep_any() {
-            if !allowance.spend(CELLS_PER_BLOCK) {
+            if !allowance.spend(CELLS_PER_SWEPT_BLOCK) {
                 break;
             }
         }
         !self.is_sweeping()
     }
 
-    fn sweep_ahead(&self) {
+    /// Limits the time that one allocation may sweep for. It takes an empty block
+    /// then, although there may be room in one that is not swept yet.
+    pub fn set_sweep_time_max(&self, time: Option<Duration>) {
+        self.sweep_time_max.set(time);
+    }
+
+    fn sweep_allowance(&self) -> Allowance {
+        match self.sweep_time_max.get() {
+            Some(time) if self.is_sweeping() => Allowance::time(time),
+            _ => Allowance::unlimited(),
+        }
+    }
+
+    fn sweep_ahead(&self, allowance: &mut Allowance) {
         let blocks = self.collector.borrow().sweep_ahead_blocks;
         for _ in 0..blocks {
-            if !self.sweep_any() {
+            if !self.sweep_any() || !allowance.spend(CELLS_PER_SWEPT_BLOCK) {
                 break;
             }
         }
