@@ -189,6 +189,7 @@ struct ashlar_statistics {
     uint64_t old_cells, old_cells_limit;
     uint64_t remembered_unprotected_cells, remembered_unprotected_cells_limit;
     uint64_t memory_limit_bytes; /* 0 for none */
+    uint64_t limit_collections, over_limit, resident_bytes;
     uint64_t waiting_jobs;
     uint64_t pause_count, pause_total_us, pause_us_p50, pause_us_p99, pause_us_max;
 };
@@ -199,7 +200,8 @@ enum ashlar_count {
     ASHLAR_COUNT_BYTES = 4,       /* likewise */
     ASHLAR_COUNT_REMEMBERED = 8,  /* a walk over the remembered set */
     ASHLAR_COUNT_PAUSES = 16,     /* a walk over a histogram */
-    ASHLAR_COUNT_ALL = 31,
+    ASHLAR_COUNT_RESIDENCE = 32,  /* asks the system */
+    ASHLAR_COUNT_ALL = 63,
 };
 void ashlar_statistics(void *objspace, unsigned int groups, struct ashlar_statistics *);
 size_t ashlar_collection_count(void *objspace);

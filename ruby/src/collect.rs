@@ -109,6 +109,7 @@ impl Timing {
     }
 
     fn swept(&self, objspace: &Objspace) {
+        objspace.warn_when_over_limit();
         self.profile.describe(objspace, self.latest.get());
         event(objspace, objspace.events.gc_end_sweep);
     }
@@ -200,9 +201,26 @@ pub(crate) fn paced(objspace: &Objspace, reason: Reason) {
     // would let the dead ones float.
     let request = Request {
         scope,
-        sweep_now: reason == Reason::Malloc,
+        sweep_now: reason == Reason::Malloc || objspace.heap.pace().is_short_of_room(),
     };
     collect(objspace, request, reason);
+}
+
+/// A collection before a payload of `size` that would not fit below the memory
+/// limit.
+pub(crate) fn make_room(objspace: &Objspace, size: usize) {
+    let request = Request {
+        scope: Some(Scope::Full),
+        sweep_now: true,
+    };
+    collect(objspace, request, Reason::Malloc);
+    let room_bytes = objspace.heap.room_below_limit_bytes();
+    if room_bytes.is_some_and(|room_bytes| room_bytes < size) {
+        with_vm_lock(objspace, || {
+            objspace.heap.release_empty_blocks();
+            objspace.set_payload_budget();
+        });
+    }
 }
 
 /// `GC.stress=` takes a number, whose lowest bit asks for minor collections.
@@ -252,7 +270,7 @@ fn stopped(objspace: &Objspace, work: impl FnOnce()) {
         objspace.timing.pauses.during(|| {
             event(objspace, objspace.events.gc_enter);
             work();
-            payloads::set_budget_bytes(objspace.payload_budget_bytes());
+            objspace.set_payload_budget();
             event(objspace, objspace.events.gc_exit);
         });
     });
@@ -478,14 +496,33 @@ impl Objspace {
             return Some(Allowance::cells(cells));
         }
         let options = self.timing.pauses.options();
-        (options.incremental && reason != Reason::Stress)
-            .then(|| Allowance::time(options.slice_time))
+        let at_once = reason == Reason::Stress || self.heap.pace().is_short_of_room();
+        (options.incremental && !at_once).then(|| Allowance::time(options.slice_time))
     }
 
-    /// Fresh payload bytes at which the collector has something to do.
-    pub(crate) fn payload_budget_bytes(&self) -> usize {
+    /// Says once that live data does not fit into the memory limit.
+    fn warn_when_over_limit(&self) {
+        let pace = self.heap.pace();
+        let Some(limit_bytes) = pace.options().memory_limit_bytes else {
+            return;
+        };
+        if pace.is_over_limit() && !self.warned_of_limit.replace(true) {
+            let resident_bytes = ashlar_heap::os::resident_bytes().unwrap_or(0);
+            eprintln!(
+                "ashlar: memory_limit={} MiB: live data does not fit, {} MiB are in use after a full \
+                 collection; the program goes on beyond the limit",
+                limit_bytes >> 20,
+                resident_bytes >> 20
+            );
+        }
+    }
+
+    /// Tells payloads when the collector has something to do.
+    pub(crate) fn set_payload_budget(&self) {
         let fresh_bytes = self.heap.shared().payloads.fresh_bytes();
-        fresh_bytes.saturating_add(self.heap.bytes_until_due())
+        let room_bytes = self.heap.room_below_limit_bytes().unwrap_or(usize::MAX);
+        payloads::set_budget_bytes(fresh_bytes.saturating_add(self.heap.bytes_until_due()));
+        payloads::set_room_bytes(fresh_bytes.saturating_add(room_bytes));
     }
 
     fn latest(&self) -> Latest {

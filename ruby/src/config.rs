@@ -6,7 +6,6 @@ use std::ptr::null;
 use crate::collect::with_vm_lock;
 use crate::objspace::{from_ruby, Objspace};
 use crate::options::{MallocSource, Options};
-use crate::payloads;
 
 /// What an option's value is: `enum ashlar_option_kind`.
 #[repr(C)]
@@ -71,7 +70,7 @@ impl Objspace {
         self.timing.pauses.set_options(options.pauses);
         let sweep_time_max = options.pauses.sweep_time_max();
         self.heap.set_sweep_time_max(sweep_time_max);
-        payloads::set_budget_bytes(self.payload_budget_bytes());
+        self.set_payload_budget();
         if options.stress != self.stress_option.get() {
             self.stress_option.set(options.stress);
             let every_allocation = self.stress_flag.get() & !QNIL != 0;

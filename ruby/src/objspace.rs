@@ -44,6 +44,8 @@ pub(crate) struct Objspace {
     pub(crate) narrow_types: StdCell<u32>,
     /// Latest message of the verifier or about an option.
     pub(crate) message: RefCell<CString>,
+    /// Somebody has been told that live data does not fit into the limit.
+    pub(crate) warned_of_limit: StdCell<bool>,
     /// Where `xmalloc` gets its memory.
     pub(crate) malloc: MallocSource,
 }
@@ -150,6 +152,7 @@ fn new_objspace(
         full_marking_allowed: StdCell::new(true),
         narrow_types: StdCell::new(crate::objects::narrow_types(false)),
         message: RefCell::default(),
+        warned_of_limit: StdCell::new(false),
         malloc: if payloads_here {
             MallocSource::Heap
         } else {

@@ -3,13 +3,13 @@
 # Keeps a heap that takes many slices to mark, and allocates until one is going on.
 LARGE = <<~'RUBY'
   def marking? = GC.latest_gc_info(:state) == :marking
+  MORE = []
   def until_marking
-    100_000.times { Array.new(20) { |i| "garbage #{i}" } and (return if marking?) }
+    100_000.times { |n| MORE << Array.new(20) { |i| "more #{n} #{i}" } and (return if marking?) }
     abort "no collection in slices began"
   end
   GC.config(nursery_max: "1MiB", slice_us: 100) rescue abort $!.message
   KEPT = Array.new(200) { |i| Array.new(2000) { |k| "#{i} #{k}" } }
-  before = GC.config(rgengc_allow_full_mark: true)
   until_marking
 RUBY
 

@@ -21,8 +21,8 @@ use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 use crate::mark::allowance::Allowance;
 use crate::mark::marker::Marker;
-use crate::os::Refused;
-use crate::pace::{Measure, Pace, PaceOptions, Scope};
+use crate::os::{self, Refused};
+use crate::pace::{Measure, Pace, PaceOptions, Residence, Scope};
 use crate::payload::pool::Pool;
 use crate::payload::Payloads;
 use crate::stats::Stats;
@@ -352,6 +352,25 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             cell_bytes,
             kept_cells: stats.marked_cells,
             old_cells: stats.old_cells,
+            residence: None,
+        }
+    }
+
+    /// [`Heap::measure`], and what the system has given when there is a limit.
+    fn measure_residence(&self) -> Measure {
+        let measure = self.measure();
+        let is_limited = self.pace().options().memory_limit_bytes.is_some();
+        let resident_bytes = is_limited.then(os::resident_bytes).flatten();
+        Measure {
+            residence: resident_bytes.map(|resident_bytes| {
+                let block_bytes = self.shared.blocks.counts().in_use * BLOCK_BYTES;
+                let here_bytes = measure.used_bytes - self.shared.payloads.elsewhere_bytes();
+                Residence {
+                    resident_bytes,
+                    free_bytes: block_bytes.saturating_sub(here_bytes),
+                }
+            }),
+            ..measure
         }
     }
 
@@ -398,7 +417,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     fn sweep_allowance(&self) -> Allowance {
         match self.sweep_time_max.get() {
-            Some(time) if self.is_sweeping() => Allowance::time(time),
+            Some(time) if self.is_sweeping() && !self.pace().is_short_of_room() => {
+                Allowance::time(time)
+            }
             _ => Allowance::unlimited(),
         }
     }
@@ -456,8 +477,33 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             return;
         }
         self.shared.blocks.close_reserve(self.region());
-        let released = self.shared.blocks.release_idle(self.region(), false);
-        self.collector.borrow_mut().stats.blocks_released += released;
+        let all_at_once = self.is_out_of_limit();
+        let released = self.shared.blocks.release_idle(self.region(), all_at_once);
+        let mut collector = self.collector.borrow_mut();
+        collector.stats.blocks_released += released;
+        if collector.pace.options().memory_limit_bytes.is_some() {
+            let resident_bytes = os::resident_bytes().unwrap_or(0);
+            let exact = !collector.cycle.was_in_slices();
+            collector.pace.note_after_full(resident_bytes, exact);
+        }
+    }
+
+    /// Bytes that the process may take from the system before it outgrows its
+    /// memory limit; `None` without a limit, or when live data does not fit.
+    pub fn room_below_limit_bytes(&self) -> Option<usize> {
+        let pace = self.pace();
+        let limit_bytes = pace.options().memory_limit_bytes?;
+        let resident_bytes = os::resident_bytes()?;
+        (!pace.is_over_limit()).then(|| limit_bytes.saturating_sub(resident_bytes))
+    }
+
+    /// Whether free memory has to go back at once to stay below the limit.
+    fn is_out_of_limit(&self) -> bool {
+        let pace = self.pace();
+        pace.options().memory_limit_bytes.is_some_and(|limit| {
+            let resident_bytes = os::resident_bytes().unwrap_or(0);
+            resident_bytes + 2 * pace.budget_bytes() + limit / 8 > limit
+        })
     }
 
     /// Gives the pages of all empty blocks back to the system now.

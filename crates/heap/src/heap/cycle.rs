@@ -73,6 +73,15 @@ pub(super) struct Cycle {
     /// Dead cells are freed in slices, too, and not only as far as new ones need
     /// their place.
     sweeps_in_slices: bool,
+    /// The program ran between the beginning and the end of marking.
+    was_in_slices: bool,
+}
+
+impl Cycle {
+    /// Whether the latest marking kept what may have died while it went on.
+    pub(super) fn was_in_slices(&self) -> bool {
+        self.was_in_slices
+    }
 }
 
 impl<V: Vm> Heap<'_, V> {
@@ -104,6 +113,8 @@ impl<V: Vm> Heap<'_, V> {
                 return Progress::Sweeping;
             }
             self.begin(scope, allowance);
+        } else {
+            allowance.double(self.lateness());
         }
         match self.mark_within(allowance) {
             Some(scope) => Progress::Marked(scope),
@@ -125,6 +136,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Frees dead cells, as many as `allowance` allows; whether none is left.
     pub fn sweep_slice(&self, allowance: &mut Allowance) -> bool {
+        allowance.double(self.lateness());
         if self.sweep_within(allowance) {
             let cycle = &mut self.collector.borrow_mut().cycle;
             cycle.sweeps_in_slices = false;
@@ -133,6 +145,14 @@ impl<V: Vm> Heap<'_, V> {
         }
         self.rest_after_slice();
         false
+    }
+
+    /// How many times over the program has been handed what a collection was to
+    /// take: slices that cannot keep up grow.
+    fn lateness(&self) -> u32 {
+        let collector = self.collector.borrow();
+        let planned_bytes = 3 * collector.pace.budget_bytes();
+        (collector.fresh_bytes(self.shared) / planned_bytes.max(1)).min(8) as u32
     }
 
     /// Finishes the marking that is going on, if one is. Afterwards the heap is
@@ -193,12 +213,13 @@ impl<V: Vm> Heap<'_, V> {
         let fresh_bytes = collector.fresh_bytes(self.shared);
         let cycle = &mut collector.cycle;
         cycle.next_slice_bytes = fresh_bytes + cycle.slice_interval_bytes;
+        cycle.was_in_slices |= cycle.scope.is_some();
     }
 
     // ── Beginning ───────────────────────────────────────────────────────────
 
     fn begin(&self, asked: Option<Scope>, allowance: &Allowance) -> Scope {
-        let measure = self.measure();
+        let measure = self.measure_residence();
         let overflowed = self.with_marker(|marker| {
             marker.in_slices = allowance.is_limited();
             marker.remembered_overflowed()

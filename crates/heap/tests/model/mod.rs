@@ -355,6 +355,9 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             toy_vm::store(self.heap, Cell::from_address(parent), slot, child, barrier);
         }
         self.object_mut(parent).slots[slot] = child;
+        if let Some(child) = child {
+            self.note_revival(child);
+        }
     }
 
     fn unprotect(&mut self, object: u16) {
@@ -367,6 +370,9 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
 
     fn set_root(&mut self, root: u8, object: Option<Address>) {
         let root = root as usize % ROOTS;
+        if let Some(object) = object {
+            self.note_revival(object);
+        }
         self.roots[root] = object;
         self.heap.vm.roots.borrow_mut()[root] = object.unwrap_or(0);
     }
@@ -558,8 +564,8 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
     }
 
-    /// While a collection is going on, a word may bring back what was
-    /// unreachable when it began.
+    /// While a collection is going on, a word or a weak reference may bring back
+    /// what was unreachable when it began.
     fn note_revival(&mut self, word: Address) {
         let is_object = self.objects.contains_key(&word) && !self.doomed.contains(&word);
         if self.may_live.is_some() && is_object {
