@@ -3,7 +3,7 @@
 # A cache of a given size that lives on while requests come and go: each request makes
 # short-lived objects, reads some entries and replaces a few. A clock around every request
 # tells how long the slowest ones took; what the collector says of its pauses is beside it.
-#   pauses.rb [LIVE_MIB] [SECONDS|REQUESTSr] [LEAF]
+#   pauses.rb [LIVE_MIB] [SECONDS | REQUESTSr] [LEAF]
 # LIVE_MIB (1024) is what the cache holds. It runs for SECONDS (10), or for a fixed number of
 # REQUESTS ("400000r") when throughput is to be compared. LEAF is the number of entries of
 # one table (4096); a table is traced in one piece.
@@ -13,11 +13,14 @@ require_relative "numbers"
 Entry = Struct.new(:id, :name, :tags, :body, :links)
 
 class Cache
+  # What an entry takes, about.
+  ENTRY_BYTES = 430
+
   attr_reader :entries
 
   def initialize(live_mib, leaf, numbers)
     @numbers, @leaf, @tables, @entries = numbers, leaf, [], 0
-    add_table until live_bytes >= live_mib << 20
+    add_table while @entries * ENTRY_BYTES < live_mib << 20
   end
 
   def read
@@ -42,12 +45,6 @@ class Cache
   def entry(id, link)
     tags = ["t#{id % 12}", "k#{id % 7}"]
     Entry.new(id, "entry #{id}", tags, "text of entry #{id} " * (1 + @numbers.below(6)), [link&.name, id * 1.5])
-  end
-
-  def live_bytes
-    return @entries * 500 unless File.readable?("/proc/self/statm")
-
-    File.read("/proc/self/statm").split[1].to_i * 4096
   end
 end
 
@@ -90,6 +87,7 @@ stat = GC.stat
 warn "#{sorted.size} requests in #{seconds.round(3)} s (#{(sorted.size / seconds).round} /s, #{(cpu / sorted.size * 1e6).round(2)} us of CPU each), " \
      "#{cache.entries} entries"
 warn "request ms: p50 #{quantile[0.5]}, p99 #{quantile[0.99]}, p99.9 #{quantile[0.999]}, p99.99 #{quantile[0.9999]}, max #{quantile[1]}"
+warn "CPU since the process began: #{Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID).round(3)} s"
 warn "collections: #{stat[:minor_gc_count] - warm[:minor_gc_count]} minor, #{stat[:major_gc_count] - warm[:major_gc_count]} full"
 if stat[:pause_count]
   warn "pauses since the start, ms: #{stat[:pause_count]} of them, p50 #{stat[:pause_us_p50] / 1e3}, p99 #{stat[:pause_us_p99] / 1e3}, max #{stat[:pause_us_max] / 1e3}"
