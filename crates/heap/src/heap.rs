@@ -10,6 +10,7 @@ use crate::allocate::blocks::{Blocks, Stock};
 use crate::allocate::cursor::AllocationCache;
 use crate::allocate::lists::BlockLists;
 use crate::allocate::run::Run;
+use crate::compact::{Evacuation, Moves};
 use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::CellState;
 use crate::layout::kind::Kind;
@@ -79,6 +80,8 @@ pub struct Heap<'shared, V> {
     marker: UnsafeCell<Marker>,
     collector: RefCell<Collector>,
     stress: StdCell<Stress>,
+    /// Cells are moving: references may be to where they were.
+    moving: StdCell<bool>,
 }
 
 /// What the collector remembers between its phases.
@@ -91,6 +94,8 @@ struct Collector {
     allocated_by_retired: [u64; WIDTH_COUNT],
     /// Cells freed, by width.
     freed: [u64; WIDTH_COUNT],
+    /// Cells that compactions moved.
+    moves: Moves,
     /// Blocks taken from the stock and given back to it, by width.
     blocks_taken: [usize; WIDTH_COUNT],
     blocks_given: [usize; WIDTH_COUNT],
@@ -131,6 +136,8 @@ pub struct Request {
     pub scope: Option<Scope>,
     /// Sweep everything before returning.
     pub sweep_now: bool,
+    /// Sweep and compact before returning if the collection is a full one.
+    pub compact: Option<Evacuation>,
 }
 
 impl<'shared, V: Vm> Heap<'shared, V> {
@@ -144,6 +151,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             marker: UnsafeCell::new(Marker::new(cells_max)?),
             collector: RefCell::new(Collector::new(pace)),
             stress: StdCell::new(Stress::default()),
+            moving: StdCell::new(false),
         })
     }
 
@@ -248,6 +256,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 return Some(block);
             }
         }
+        self.take_block(width)
+    }
+
+    /// An empty block from the stock, one free run.
+    pub(crate) fn take_block(&self, width: WidthIndex) -> Option<BlockIndex> {
         let block = self.shared.blocks.take(self.region(), Kind::Cells(width))?;
         self.collector.borrow_mut().blocks_taken[width.index()] += 1;
         let start = self.region().address_of(block);
@@ -302,17 +315,24 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     // ── Collection ──────────────────────────────────────────────────────────
 
-    /// Collects: allocate → mark → sweep, in this order. The VM must be
-    /// stopped. Says which scope it had.
+    /// Collects: allocate → mark → sweep → compact, in this order. The VM must
+    /// be stopped. Says which scope it had.
     pub fn collect(&self, request: Request) -> Scope {
+        let request = self.stressed(request);
         self.finish_sweep();
         self.retire_caches();
         let scope = self.start(request);
+        let compact = request.compact.filter(|_| scope == Scope::Full);
+        self.with_marker(|marker| marker.finding_pins = compact.is_some());
         self.mark_everything(scope);
         self.start_sweep(scope);
         self.verify_if_wanted();
-        if request.sweep_now {
+        if request.sweep_now || compact.is_some() {
             self.finish_sweep();
+        }
+        if let Some(evacuation) = compact {
+            self.compact(evacuation);
+            self.verify_if_wanted();
         }
         scope
     }
@@ -492,12 +512,29 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.tracer(parent_is_old).mark(cell);
     }
 
-    /// Marks what `word` refers to if it is the address of a live cell; any
-    /// word may be passed.
+    /// Marks `cell`, which must not move in this collection: the reference
+    /// cannot be rewritten.
+    #[inline(always)]
+    pub fn pin(&self, cell: Cell) {
+        self.mark(cell);
+        if self.finds_pins() {
+            let pinned = self.region().state(cell).with(CellState::PINNED);
+            self.region().set_state(cell, pinned);
+        }
+    }
+
+    /// Whether this collection moves cells, so that it matters what is pinned.
+    #[inline(always)]
+    pub fn finds_pins(&self) -> bool {
+        self.with_marker(|marker| marker.finding_pins)
+    }
+
+    /// Marks what `word` refers to if it is the address of a live cell, which
+    /// does not move; any word may be passed.
     #[inline(always)]
     pub fn mark_conservatively(&self, word: usize) {
         if let Some(cell) = self.region().cell_at(word) {
-            self.mark(cell);
+            self.pin(cell);
         }
     }
 
@@ -547,13 +584,17 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             return false;
         };
         if self.sweep_and_count(block, width) == 0 {
-            self.shared.blocks.give(self.region(), block, 1);
-            self.collector.borrow_mut().blocks_given[width.index()] += 1;
+            self.give_block(block, width);
         } else if self.region().block(block).free() != 0 {
             let lists = &mut self.collector.borrow_mut().lists;
             lists.push_available(self.region(), width, block);
         }
         true
+    }
+
+    pub(crate) fn give_block(&self, block: BlockIndex, width: WidthIndex) {
+        self.shared.blocks.give(self.region(), block, 1);
+        self.collector.borrow_mut().blocks_given[width.index()] += 1;
     }
 
     fn sweep_and_count(&self, block: BlockIndex, width: WidthIndex) -> usize {
@@ -595,6 +636,41 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 self.remember_if_old(cell);
             }
         });
+    }
+
+    // ── Compaction ──────────────────────────────────────────────────────────
+
+    /// Whether cells are moving: [`Heap::location`] says where they are now.
+    pub fn is_moving(&self) -> bool {
+        self.moving.get()
+    }
+
+    /// Runs `work`, which moves cells; payloads it frees count as swept.
+    pub(crate) fn while_moving(&self, work: impl FnOnce()) {
+        self.with_marker(|marker| marker.collecting = true);
+        self.moving.set(true);
+        self.payloads_sweeping(true);
+        work();
+        self.payloads_sweeping(false);
+        self.moving.set(false);
+        self.with_marker(|marker| marker.collecting = false);
+    }
+
+    pub(crate) fn count_compaction(&self) {
+        self.collector.borrow_mut().stats.compactions += 1;
+    }
+
+    pub(crate) fn count_moves(&self, moves: &Moves) {
+        let mut collector = self.collector.borrow_mut();
+        collector.moves.add(moves);
+        collector.stats.moved_cells += moves.cells();
+    }
+
+    /// Makes the lists of blocks anew when none needs sweeping.
+    pub(crate) fn list_swept_blocks(&self) {
+        let used_limit = self.shared.blocks.used_limit();
+        let mut collector = self.collector.borrow_mut();
+        collector.lists.rebuild_swept(self.region(), used_limit);
     }
 
     // ── Stress ──────────────────────────────────────────────────────────────
@@ -644,6 +720,18 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         true
     }
 
+    /// The request, as moving everything makes it.
+    fn stressed(&self, request: Request) -> Request {
+        if !self.stress.get().move_everything {
+            return request;
+        }
+        Request {
+            scope: Some(Scope::Full),
+            compact: Some(Evacuation::Everything),
+            ..request
+        }
+    }
+
     fn verify_if_wanted(&self) {
         if self.stress.get().verify {
             if let Err(broken) = self.verify() {
@@ -683,6 +771,7 @@ impl Collector {
             caches: Vec::new(),
             allocated_by_retired: [0; WIDTH_COUNT],
             freed: [0; WIDTH_COUNT],
+            moves: Moves::default(),
             blocks_taken: [0; WIDTH_COUNT],
             blocks_given: [0; WIDTH_COUNT],
             fresh_cell_bytes: 0,

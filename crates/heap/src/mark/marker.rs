@@ -22,6 +22,8 @@ pub(crate) struct Marker {
     /// Of those, old ones.
     pub(crate) old_cells: usize,
     pub(crate) collecting: bool,
+    /// Cells that must not move are being told apart from those that may.
+    pub(crate) finding_pins: bool,
     /// Whether the cell being traced is old, for marks that arrive through the
     /// VM instead of a tracer.
     pub(crate) parent_is_old: bool,
@@ -41,6 +43,7 @@ impl Marker {
             marked_cells: 0,
             old_cells: 0,
             collecting: false,
+            finding_pins: false,
             parent_is_old: false,
             parent: 0,
         })
@@ -100,6 +103,14 @@ impl Marker {
         self.remembered.truncate(kept);
     }
 
+    /// Rewrites the addresses of remembered cells.
+    pub(crate) fn update_remembered(&mut self, location: impl Fn(usize) -> usize) {
+        for index in 0..self.remembered.len() {
+            let word = self.remembered.as_slice()[index];
+            self.remembered.set(index, location(word));
+        }
+    }
+
     pub(crate) fn forget_remembered(&mut self) {
         self.remembered.clear_and_release();
         self.remembered_overflowed = false;
@@ -128,5 +139,6 @@ impl Marker {
         self.parent = 0;
         self.parent_is_old = false;
         self.collecting = false;
+        self.finding_pins = false;
     }
 }
