@@ -3,6 +3,7 @@
 use std::cell::Cell as StdCell;
 use std::ffi::c_void;
 
+use ashlar_heap::compact::Evacuation;
 use ashlar_heap::heap::Request;
 use ashlar_heap::pace::Scope;
 
@@ -193,6 +194,7 @@ pub(crate) fn paced(objspace: &Objspace, reason: Reason) {
     let request = Request {
         scope,
         sweep_now: reason == Reason::Malloc,
+        compact: objspace.auto_compaction(),
     };
     collect(objspace, request, reason);
 }
@@ -218,6 +220,7 @@ pub(crate) fn last_resort(objspace: &Objspace) -> bool {
     let request = Request {
         scope: Some(Scope::Full),
         sweep_now: true,
+        compact: None,
     };
     collect(objspace, request, Reason::Malloc);
     true
@@ -242,6 +245,7 @@ fn run(objspace: &Objspace, request: Request, reason: Reason) {
     let timing = &objspace.timing;
     timing.sweeping(objspace, || objspace.heap.finish_sweep());
     timing.profile.begin(cpu_time_ns);
+    let waiting_jobs = objspace.finalizers.borrow().waiting_jobs();
     let scope = timing.count(Phase::Mark, || {
         // SAFETY: this thread's registers and stack are roots.
         unsafe { (objspace.heap.vm.calls.save_machine_context)() };
@@ -256,13 +260,14 @@ fn run(objspace: &Objspace, request: Request, reason: Reason) {
         reason,
         full_reason: FullReason::of(scope, request.scope, reason),
         sweep_now: request.sweep_now,
-        have_finalizers: false,
+        // A compaction has swept already.
+        have_finalizers: objspace.finalizers.borrow().waiting_jobs() > waiting_jobs,
         weak_references: weak.noted,
         retained_weak_references: weak.retained,
     });
     timing.profile.describe(objspace, timing.latest.get());
     event(objspace, objspace.events.gc_end_mark);
-    if request.sweep_now {
+    if request.sweep_now || !objspace.heap.is_sweeping() {
         timing.count(Phase::Sweep, || objspace.heap.finish_sweep());
         timing.swept(objspace);
     }
@@ -291,7 +296,12 @@ unsafe extern "C" fn ashlar_start(
         (false, true) => None,
         (false, false) => Some(Scope::Minor),
     };
-    collect(objspace, Request { scope, sweep_now }, reason);
+    let request = Request {
+        scope,
+        sweep_now,
+        compact: objspace.auto_compaction(),
+    };
+    collect(objspace, request, reason);
 }
 
 /// # Safety
@@ -327,6 +337,7 @@ unsafe extern "C" fn ashlar_prepare_heap(objspace: *mut c_void) {
     let request = Request {
         scope: Some(Scope::Full),
         sweep_now: true,
+        compact: Some(Evacuation::Sparse),
     };
     collect(objspace, request, Reason::Method);
     with_vm_lock(objspace, || {

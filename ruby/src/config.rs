@@ -102,7 +102,11 @@ impl Objspace {
             5 => number(c"collect_every", Kind::Number, stress.collect_every),
             6 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
             7 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
-            8 => ShownOption {
+            8 => {
+                let on = usize::from(stress.move_everything);
+                number(c"move_everything", Kind::Switch, on)
+            }
+            9 => ShownOption {
                 word: malloc.as_ptr(),
                 ..number(c"malloc", Kind::Word, 0)
             },

@@ -67,6 +67,26 @@ impl Finalizers {
             .map(|(_, finalizers)| finalizers)
     }
 
+    /// The object has moved; it keeps its place in the order.
+    pub(crate) fn moved(&mut self, from: Value, to: Value) {
+        if let Some(place) = self.by_object.remove(&from) {
+            self.by_object.insert(to, place);
+            if let Some((object, _)) = self.in_order.get_mut(&place) {
+                *object = to;
+            }
+        }
+    }
+
+    /// Rewrites the arrays of procs.
+    pub(crate) fn update(&mut self, location: impl Fn(Value) -> Value) {
+        for (_, finalizers) in self.in_order.values_mut() {
+            *finalizers = location(*finalizers);
+        }
+        for job in self.waiting.iter_mut().chain(&mut self.running) {
+            job.finalizers = location(job.finalizers);
+        }
+    }
+
     /// Whose finalizers are the oldest.
     fn first(&self) -> Option<Value> {
         self.in_order.values().next().map(|(object, _)| *object)
@@ -217,12 +237,14 @@ mod tests {
         }
         finalizers.remove(80);
         finalizers.insert(80, 88);
+        finalizers.moved(240, 320);
+        finalizers.update(|array| if array == 248 { 328 } else { array });
         let mut order = Vec::new();
         while let Some(object) = finalizers.first() {
             assert_eq!(finalizers.remove(object), Some(object + 8));
             order.push(object);
         }
-        assert_eq!(order, [400, 240, 160, 80]);
+        assert_eq!(order, [400, 320, 160, 80]);
         assert!(finalizers.by_object.is_empty() && finalizers.in_order.is_empty());
     }
 }

@@ -9,12 +9,14 @@
 //! * [`objects`], [`barriers`], [`payloads`]: what Ruby calls all the time.
 //! * [`collect`]: a collection as Ruby sees it: locks, events, clocks.
 //! * [`object_model`]: what the collector knows about Ruby's objects.
+//! * [`compaction`]: how they move.
 //! * [`finalizers`], [`object_ids`], [`walk`], [`fork`].
 //! * [`statistics`], [`profile`], [`config`]: what Ruby shows of all this.
 //! * [`interpose`], [`elf`]: what becomes of memory that somebody frees with libc.
 
 mod barriers;
 mod collect;
+mod compaction;
 mod config;
 mod elf;
 mod finalizers;

@@ -42,6 +42,14 @@ impl ObjectIds {
         (id, true)
     }
 
+    /// The object has moved.
+    pub(crate) fn moved(&mut self, from: Value, to: Value) {
+        if let Some(id) = self.by_object.remove(&from) {
+            self.by_object.insert(to, id);
+            self.by_id.insert(id, to);
+        }
+    }
+
     /// The object is dead.
     pub(crate) fn forget(&mut self, object: Value) {
         if let Some(id) = self.by_object.remove(&object) {
@@ -103,7 +111,10 @@ mod tests {
         let (first, fresh) = ids.id_of(40);
         assert!(fresh);
         assert_eq!(ids.id_of(40), (first, false));
-        ids.forget(40);
+        ids.moved(40, 80);
+        assert_eq!(ids.id_of(80), (first, false));
+        assert_eq!(ids.by_id[&first], 80);
+        ids.forget(80);
         let (second, fresh) = ids.id_of(40);
         assert!(fresh && second != first);
     }

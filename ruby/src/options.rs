@@ -97,6 +97,7 @@ impl Options {
                 )?,
                 verify: reader.switch("verify", stress.verify)?,
                 poison: reader.switch("poison", stress.poison)?,
+                move_everything: reader.switch("move_everything", stress.move_everything)?,
                 ..Stress::default()
             },
             malloc: reader.malloc(self.malloc)?,

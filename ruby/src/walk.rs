@@ -8,8 +8,8 @@ use crate::collect;
 use crate::objspace::from_ruby;
 use crate::ruby_calls::Value;
 
-/// All live objects; null when there is no memory for the snapshot. To be freed
-/// with [`ashlar_snapshot_free`].
+/// All live objects; null when there is no memory for the snapshot. None moves
+/// until it is freed, with [`ashlar_snapshot_free`].
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
@@ -19,6 +19,7 @@ unsafe extern "C" fn ashlar_snapshot(objspace: *mut c_void, count: *mut usize) -
     let objspace = unsafe { from_ruby(objspace) };
     let mut objects = Vec::new();
     let has_memory = collect::with_vm_lock(objspace, || {
+        objspace.heap.begin_walk();
         let mut live_cells = 0;
         objspace.heap.for_each_cell(|_, _| live_cells += 1);
         if objects.try_reserve_exact(live_cells).is_err() {
@@ -30,6 +31,7 @@ unsafe extern "C" fn ashlar_snapshot(objspace: *mut c_void, count: *mut usize) -
         true
     });
     if !has_memory {
+        collect::with_vm_lock(objspace, || objspace.heap.end_walk());
         return null_mut();
     }
     let objects = Box::leak(objects.into_boxed_slice());
@@ -51,9 +53,17 @@ unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value) ->
 }
 
 /// # Safety
-/// Both come from [`ashlar_snapshot`].
+/// As `shim/ashlar_ruby.h` says; snapshot and count come from
+/// [`ashlar_snapshot`].
 #[no_mangle]
-unsafe extern "C" fn ashlar_snapshot_free(snapshot: *mut Value, count: usize) {
+unsafe extern "C" fn ashlar_snapshot_free(
+    objspace: *mut c_void,
+    snapshot: *mut Value,
+    count: usize,
+) {
+    // SAFETY: Ruby passes its object space.
+    let objspace = unsafe { from_ruby(objspace) };
+    collect::with_vm_lock(objspace, || objspace.heap.end_walk());
     // SAFETY: the caller's contract.
     drop(unsafe { Box::from_raw(slice_from_raw_parts_mut(snapshot, count)) });
 }

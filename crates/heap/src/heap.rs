@@ -82,6 +82,8 @@ pub struct Heap<'shared, V> {
     stress: StdCell<Stress>,
     /// Cells are moving: references may be to where they were.
     moving: StdCell<bool>,
+    /// Walks that hold addresses of cells: nothing moves meanwhile.
+    walks: StdCell<usize>,
 }
 
 /// What the collector remembers between its phases.
@@ -152,6 +154,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             collector: RefCell::new(Collector::new(pace)),
             stress: StdCell::new(Stress::default()),
             moving: StdCell::new(false),
+            walks: StdCell::new(0),
         })
     }
 
@@ -322,7 +325,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.finish_sweep();
         self.retire_caches();
         let scope = self.start(request);
-        let compact = request.compact.filter(|_| scope == Scope::Full);
+        let may_move = scope == Scope::Full && self.walks.get() == 0;
+        let compact = request.compact.filter(|_| may_move);
         self.with_marker(|marker| marker.finding_pins = compact.is_some());
         self.mark_everything(scope);
         self.start_sweep(scope);
@@ -643,6 +647,17 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// Whether cells are moving: [`Heap::location`] says where they are now.
     pub fn is_moving(&self) -> bool {
         self.moving.get()
+    }
+
+    /// Somebody begins to hold addresses of cells, in places that nobody
+    /// rewrites or scans: nothing moves until [`Heap::end_walk`].
+    pub fn begin_walk(&self) {
+        self.walks.set(self.walks.get() + 1);
+    }
+
+    /// Ends what [`Heap::begin_walk`] began.
+    pub fn end_walk(&self) {
+        self.walks.set(self.walks.get() - 1);
     }
 
     /// Runs `work`, which moves cells; payloads it frees count as swept.

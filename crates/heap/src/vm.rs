@@ -38,6 +38,11 @@ pub trait Vm: Sized {
     /// first word of a stale reference.
     const FORWARDED_HEADER: usize = 0;
 
+    /// Called before a compaction asks what the cells want.
+    fn compaction_begins(&self, heap: &Heap<'_, Self>) {
+        let _ = heap;
+    }
+
     /// The width that suits `cell`, which has `width`, its own included; `None`
     /// when it must not move. Its contents must fit in the width returned. A VM
     /// that supplies this also supplies the three methods below, and pins with

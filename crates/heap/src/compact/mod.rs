@@ -42,6 +42,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Compacts, right after a full collection that found the pins and swept.
     pub(crate) fn compact(&self, evacuation: Evacuation) {
         self.count_compaction();
+        self.vm.compaction_begins(self);
         let plan = Plan::make(self, evacuation);
         if plan.moves_nothing() {
             return;
