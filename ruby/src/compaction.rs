@@ -62,25 +62,37 @@ impl Ruby {
         let Some(objspace) = objspace() else {
             return Some(width);
         };
-        let wanted = match self.suitable_bytes(object) {
-            Some(bytes) => width_for(objspace, object.flags(), bytes),
-            None => Some(width),
+        let wanted = match object.kind() {
+            T_OBJECT => return Some(self.width_of_variables(objspace, object, width)),
+            _ => self.suitable_bytes(object),
         };
-        Some(match (wanted, object.kind()) {
-            (Some(wanted), T_OBJECT) if wanted != width => {
-                let shape = self.shape_in(object, wanted);
-                if shape == 0 {
-                    width
-                } else {
-                    wanted
-                }
-            }
-            (Some(wanted), _) => wanted,
-            // What is too large for any cell needs a header only; variables are
-            // where their shape says, which depends on the width.
-            (None, T_OBJECT) => width,
-            (None, _) => width_for(objspace, object.flags(), HEADER_BYTES).unwrap_or(width),
+        let wanted = wanted.map(|bytes| width_for(objspace, object.flags(), bytes));
+        Some(match wanted {
+            None => width,
+            // What is too large for any cell needs no more than its header there.
+            Some(None) => width_for(objspace, object.flags(), HEADER_BYTES).unwrap_or(width),
+            Some(Some(wanted)) => wanted,
         })
+    }
+
+    /// An object whose variables are elsewhere suits the width that its class
+    /// gives to new objects, once there are some: it shares its shapes with them.
+    fn width_of_variables(
+        &self,
+        objspace: &Objspace,
+        object: Object,
+        width: WidthIndex,
+    ) -> WidthIndex {
+        if object.has(ROBJECT_EMBED) || object.shape() == TOO_COMPLEX_SHAPE {
+            return width;
+        }
+        let count = self.variables(object).count();
+        let counts = [count.max(object.variables_of_class()), count];
+        let wanted = counts
+            .into_iter()
+            .filter_map(|count| width_for(objspace, object.flags(), OBJECT_EMBEDDED + 8 * count));
+        let exists = |wanted: &WidthIndex| self.shape_in(object, *wanted) != 0;
+        wanted.into_iter().find(exists).unwrap_or(width)
     }
 
     /// The bytes that an object with all it owns would take; `None` when its
@@ -88,7 +100,7 @@ impl Ruby {
     fn suitable_bytes(&self, object: Object) -> Option<usize> {
         match object.kind() {
             T_STRING if keeps_buffer(object) => None,
-            T_STRING | T_ARRAY | T_OBJECT | T_HASH => {
+            T_STRING | T_ARRAY | T_HASH => {
                 // SAFETY: the object is live; Ruby only computes.
                 Some(unsafe { (self.calls.optimal_size)(object.address()) })
             }

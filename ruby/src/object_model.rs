@@ -140,6 +140,13 @@ impl Object {
         ]
     }
 
+    /// Variables that objects of this object's class have had at most.
+    pub(crate) fn variables_of_class(self) -> usize {
+        let max = (self.word(KLASS) + CLASS_MAX_IV_COUNT) as *const u32;
+        // SAFETY: the class of a live object is live and has this field.
+        unsafe { max.read() as usize }
+    }
+
     /// The parts of a rational or complex number.
     #[inline(always)]
     pub(crate) fn two_parts(self) -> Values {
@@ -155,6 +162,12 @@ impl Object {
 pub(crate) struct Values {
     first: usize,
     count: usize,
+}
+
+impl Values {
+    pub(crate) fn count(self) -> usize {
+        self.count
+    }
 }
 
 /// Calls `visit` with the place of each value.

@@ -93,6 +93,12 @@ impl AllocationCache {
         Some(bytes)
     }
 
+    /// Whether a cell of this width can be had from the current block.
+    pub(crate) fn has_room(&self, width: WidthIndex) -> bool {
+        let cursor = &self.cursors[width.index()];
+        cursor.next < cursor.end || cursor.next_run != 0
+    }
+
     /// Starts on a block of free runs.
     pub(crate) fn adopt(&mut self, region: &Region, width: WidthIndex, index: BlockIndex) {
         let block = region.block(index);

@@ -49,7 +49,7 @@ impl<V: Vm> Heap<'_, V> {
         }
         self.while_moving(|| {
             let mut mover = Mover::new(self, &plan);
-            mover.move_all(&plan);
+            mover.move_all();
             mover.end();
             self.update_references();
             self.settle();

@@ -12,7 +12,11 @@ use crate::vm::Vm;
 pub(super) struct Mover<'a, 'shared, V> {
     heap: &'a Heap<'shared, V>,
     cursors: AllocationCache,
+    plan: &'a Plan,
     destinations: [std::slice::Iter<'a, BlockIndex>; WIDTH_COUNT],
+    /// By width: the block that cells go into is the drained one, or one that
+    /// was empty.
+    past_others: [bool; WIDTH_COUNT],
     moves: Moves,
 }
 
@@ -43,14 +47,16 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
         Self {
             heap,
             cursors: AllocationCache::new(),
+            plan,
             destinations: std::array::from_fn(|width| plan.destinations[width].iter()),
+            past_others: [false; WIDTH_COUNT],
             moves: Moves::default(),
         }
     }
 
     /// Moves what is planned. What finds no room stays.
-    pub(super) fn move_all(&mut self, plan: &Plan) {
-        for &(cell, wanted) in &plan.changing {
+    pub(super) fn move_all(&mut self) {
+        for &(cell, wanted) in &self.plan.changing {
             let width = self.heap.region().width_of(cell);
             self.move_cell(cell, width, wanted);
         }
@@ -64,15 +70,34 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
                 self.empty(block, width);
             }
         }
+        for width in WidthIndex::all() {
+            if let Some(block) = self.plan.drained[width.index()] {
+                self.drain(block, width);
+            }
+        }
     }
 
     fn empty(&mut self, block: BlockIndex, width: WidthIndex) {
+        self.move_cells(block, width, |_| true);
+    }
+
+    /// Moves cells while there is room in older blocks than this one.
+    fn drain(&mut self, block: BlockIndex, width: WidthIndex) {
+        self.move_cells(block, width, |mover| mover.has_room_elsewhere(width));
+    }
+
+    fn move_cells(
+        &mut self,
+        block: BlockIndex,
+        width: WidthIndex,
+        goes_on: impl Fn(&mut Self) -> bool,
+    ) {
         let start = self.heap.region().address_of(block);
         for cell in 0..width.cells_per_block() {
             // SAFETY: the loop visits the cells of a cell block.
             let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
             let state = self.heap.region().state(cell);
-            if state.is_live() && !state.is_pinned() {
+            if state.is_live() && !state.is_pinned() && goes_on(self) {
                 self.move_cell(cell, width, width);
             }
         }
@@ -107,12 +132,42 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
                 return Some(cell);
             }
             if self.cursors.next_run(region, width, usize::MAX).is_none() {
-                self.cursors.retire(region, width);
-                let block = match self.destinations[width.index()].next() {
-                    Some(block) => *block,
-                    None => self.heap.take_block(width)?,
-                };
-                self.cursors.adopt(region, width, block);
+                self.next_block(width)?;
+            }
+        }
+    }
+
+    /// Goes on to the next block of this width with free cells.
+    fn next_block(&mut self, width: WidthIndex) -> Option<()> {
+        let (index, region) = (width.index(), self.heap.region());
+        self.cursors.retire(region, width);
+        let next = self.destinations[index].next().copied();
+        self.past_others[index] = next.is_none() || next == self.plan.drained[index];
+        let block = match next {
+            Some(block) => block,
+            None => self.heap.take_block(width)?,
+        };
+        self.cursors.adopt(region, width, block);
+        Some(())
+    }
+
+    /// Whether the next cell of this width goes into a block that was used
+    /// before and is not to be drained.
+    fn has_room_elsewhere(&mut self, width: WidthIndex) -> bool {
+        let index = width.index();
+        loop {
+            if self.past_others[index] {
+                return false;
+            }
+            if self.cursors.has_room(width) {
+                return true;
+            }
+            let next = self.destinations[index].as_slice().first();
+            if next.is_none() || next.copied() == self.plan.drained[index] {
+                return false;
+            }
+            if self.next_block(width).is_none() {
+                return false;
             }
         }
     }

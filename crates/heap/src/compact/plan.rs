@@ -14,8 +14,12 @@ pub(super) struct Plan {
     /// Cells that want another width. The others that move are those in blocks
     /// flagged [`EMPTYING`].
     pub(super) changing: Vec<(Cell, WidthIndex)>,
-    /// Blocks that cells may move into, by width, the lowest last.
+    /// Blocks that cells may move into, by width, the lowest first, and behind
+    /// them the one that is drained.
     pub(super) destinations: [Vec<BlockIndex>; WIDTH_COUNT],
+    /// Blocks, at most one of each width, whose cells move as far as there is
+    /// room in others: so free cells lie together, in few and long runs.
+    pub(super) drained: [Option<BlockIndex>; WIDTH_COUNT],
     emptying_blocks: usize,
 }
 
@@ -25,8 +29,8 @@ struct Occupancy {
     block: BlockIndex,
     staying_cells: usize,
     free_cells: usize,
-    /// Holds a cell that must not move: it cannot be emptied.
-    pinned: bool,
+    /// Cells that must not move: with any, the block cannot be emptied.
+    pinned_cells: usize,
 }
 
 impl Plan {
@@ -36,6 +40,7 @@ impl Plan {
         let mut plan = Self {
             changing: Vec::new(),
             destinations: std::array::from_fn(|_| Vec::new()),
+            drained: [None; WIDTH_COUNT],
             emptying_blocks: 0,
         };
         let mut arriving_cells = [0; WIDTH_COUNT];
@@ -64,7 +69,8 @@ impl Plan {
     }
 
     pub(super) fn moves_nothing(&self) -> bool {
-        self.changing.is_empty() && self.emptying_blocks == 0
+        let drains = self.drained.iter().any(Option::is_some);
+        self.changing.is_empty() && self.emptying_blocks == 0 && !drains
     }
 
     fn look_at<V: Vm>(
@@ -78,7 +84,7 @@ impl Plan {
             block,
             staying_cells: 0,
             free_cells: 0,
-            pinned: false,
+            pinned_cells: 0,
         };
         let start = heap.region().address_of(block);
         for cell in 0..width.cells_per_block() {
@@ -96,7 +102,7 @@ impl Plan {
                 }
                 wanted => {
                     found.staying_cells += 1;
-                    found.pinned |= wanted.is_none();
+                    found.pinned_cells += usize::from(wanted.is_none());
                 }
             }
         }
@@ -116,12 +122,14 @@ impl Plan {
             heap.region().block(found.block).add(EMPTYING);
             self.emptying_blocks += usize::from(found.staying_cells > 0);
         }
-        kept.sort_unstable_by_key(|found| std::cmp::Reverse(found.block));
+        let drained = choose_drained(kept);
+        kept.sort_unstable_by_key(|found| (Some(found.block) == drained, found.block));
         let with_room = kept.iter().filter(|found| found.free_cells > 0);
         let destinations = &mut self.destinations[width.index()];
         if destinations.try_reserve(kept.len()).is_ok() {
             destinations.extend(with_room.map(|found| found.block));
         }
+        self.drained[width.index()] = drained;
     }
 }
 
@@ -151,13 +159,13 @@ fn wanted_width<V: Vm>(
 fn choose(blocks: &mut [Occupancy], arriving_cells: usize) -> usize {
     blocks.sort_unstable_by_key(|found| {
         let from_the_end = std::cmp::Reverse(found.block);
-        (found.pinned, found.staying_cells, from_the_end)
+        (found.pinned_cells > 0, found.staying_cells, from_the_end)
     });
     let mut free_cells: usize = blocks.iter().map(|found| found.free_cells).sum();
     let mut moving_cells = arriving_cells;
     for (index, found) in blocks.iter().enumerate() {
         let left_cells = free_cells - found.free_cells;
-        if found.pinned || moving_cells + found.staying_cells > left_cells {
+        if found.pinned_cells > 0 || moving_cells + found.staying_cells > left_cells {
             return index;
         }
         free_cells = left_cells;
@@ -166,21 +174,32 @@ fn choose(blocks: &mut [Occupancy], arriving_cells: usize) -> usize {
     blocks.len()
 }
 
+/// Of the blocks that [`choose`] leaves, in its order, the sparsest with cells
+/// that may move, when others have room for some of them.
+fn choose_drained(kept: &[Occupancy]) -> Option<BlockIndex> {
+    let movable = |found: &&Occupancy| found.staying_cells > found.pinned_cells;
+    let drained = kept.iter().find(movable)?;
+    let others = kept.iter().filter(|found| found.block != drained.block);
+    let has_room = others.map(|found| found.free_cells).sum::<usize>() > 0;
+    has_room.then_some(drained.block)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn blocks(found: &[(usize, bool)]) -> Vec<Occupancy> {
-        let block = |(index, &(staying_cells, pinned)): (usize, &(usize, bool))| Occupancy {
+    /// Of 100 cells: those that stay, and those of them that are pinned.
+    fn blocks(found: &[(usize, usize)]) -> Vec<Occupancy> {
+        let block = |(index, &(staying_cells, pinned_cells)): (usize, &(usize, usize))| Occupancy {
             block: BlockIndex(index as u32),
             staying_cells,
             free_cells: 100 - staying_cells,
-            pinned,
+            pinned_cells,
         };
         found.iter().enumerate().map(block).collect()
     }
 
-    fn emptied(found: &[(usize, bool)], arriving_cells: usize) -> Vec<u32> {
+    fn emptied(found: &[(usize, usize)], arriving_cells: usize) -> Vec<u32> {
         let mut blocks = blocks(found);
         let count = choose(&mut blocks, arriving_cells);
         blocks[..count].iter().map(|found| found.block.0).collect()
@@ -188,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_sparsest_blocks_go_as_long_as_the_others_have_room() {
-        let found = [(90, false), (10, false), (50, false), (20, false)];
+        let found = [(90, 0), (10, 0), (50, 0), (20, 0)];
         assert_eq!(emptied(&found, 0), [1, 3]);
         assert_eq!(emptied(&found, 40), [1]);
         assert_eq!(emptied(&found, 300), [0; 0]);
@@ -196,21 +215,35 @@ mod tests {
 
     #[test]
     fn of_equally_full_blocks_the_highest_go() {
-        assert_eq!(
-            emptied(&[(50, false), (50, false), (50, false), (50, false)], 0),
-            [3, 2]
-        );
+        assert_eq!(emptied(&[(50, 0); 4], 0), [3, 2]);
     }
 
     #[test]
     fn a_block_with_a_pinned_cell_is_never_emptied() {
-        let found = [(1, true), (60, false), (70, false), (0, true)];
+        let found = [(1, 1), (60, 0), (70, 0), (2, 1)];
         assert_eq!(emptied(&found, 0), [1, 2]);
     }
 
     #[test]
     fn the_last_block_has_nowhere_to_go() {
-        assert_eq!(emptied(&[(1, false)], 0), [0; 0]);
-        assert_eq!(emptied(&[(0, false)], 0), [0]);
+        assert_eq!(emptied(&[(1, 0)], 0), [0; 0]);
+        assert_eq!(emptied(&[(0, 0)], 0), [0]);
+    }
+
+    #[test]
+    fn the_sparsest_block_left_is_drained_into_the_others() {
+        let drained = |found: &[(usize, usize)]| {
+            let mut blocks = blocks(found);
+            let count = choose(&mut blocks, 0);
+            choose_drained(&blocks[count..]).map(|block| block.0)
+        };
+        assert_eq!(drained(&[(95, 0), (90, 0), (97, 0)]), Some(1));
+        assert_eq!(
+            drained(&[(3, 3), (90, 2)]),
+            Some(1),
+            "nothing in the first may move"
+        );
+        assert_eq!(drained(&[(100, 0), (90, 0)]), None, "no room elsewhere");
+        assert_eq!(drained(&[(50, 1)]), None);
     }
 }
