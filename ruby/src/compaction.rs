@@ -87,6 +87,11 @@ impl Ruby {
             return width;
         }
         let count = self.variables(object).count();
+        if count == 0 {
+            // What is left of an object that went to another Ractor has a shape
+            // that belongs to no width.
+            return width;
+        }
         let counts = [count.max(object.variables_of_class()), count];
         let wanted = counts
             .into_iter()
