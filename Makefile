@@ -25,6 +25,8 @@ with_library = exports=$$(scripts/ruby/env.sh) && eval "$$exports" &&
 .PHONY: demo bench
 demo: ## four Ruby programs on stock Ruby, its collector as a module, and Ashlar, side by side
 	@scripts/bench/demo.sh
+bench-profile: ## where the time of those programs goes: collector, malloc, kernel (needs perf)
+	@PROGRAMS="$(PROGRAMS)" scripts/bench/profile.sh
 bench: ## measure the Ruby workloads against the goals; PROGRAMS="splay strings" BLOCKS=20 VARIANTS="stock ashlar"
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" scripts/bench/bench.sh
 

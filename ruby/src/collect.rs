@@ -4,10 +4,12 @@ use std::cell::Cell as StdCell;
 use std::ffi::c_void;
 
 use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::Request;
+use ashlar_heap::heap::{Progress, Request};
+use ashlar_heap::mark::allowance::Allowance;
 use ashlar_heap::pace::Scope;
 
 use crate::objspace::{from_ruby, Objspace};
+use crate::pauses::Pauses;
 use crate::payloads;
 use crate::profile::Profile;
 use crate::ruby_calls::Value;
@@ -84,6 +86,9 @@ pub(crate) struct Timing {
     pub(crate) mark_ns: StdCell<u64>,
     pub(crate) sweep_ns: StdCell<u64>,
     pub(crate) profile: Profile,
+    pub(crate) pauses: Pauses,
+    /// Why the collection in progress has begun, and what was asked for.
+    begun: StdCell<(Reason, Option<Scope>)>,
     latest: StdCell<Collection>,
 }
 
@@ -97,7 +102,7 @@ impl Timing {
         }
         // SAFETY: the lock is held; objects are freed with all Ractors stopped.
         unsafe { (objspace.heap.vm.calls.vm_barrier)() };
-        let result = self.count(Phase::Sweep, work);
+        let result = self.pauses.during(|| self.count(Phase::Sweep, work));
         if !objspace.heap.is_sweeping() {
             self.swept(objspace);
         }
@@ -189,6 +194,9 @@ pub(crate) fn paced(objspace: &Objspace, reason: Reason) {
         (true, Reason::Stress) => stress_scope(objspace),
         (true, _) => None,
     };
+    if let Some(allowance) = objspace.slice_allowance(reason) {
+        return advance(objspace, scope, allowance, reason);
+    }
     // When payloads are what fills the heap, waiting for allocation to sweep
     // would let the dead ones float.
     let request = Request {
@@ -226,51 +234,117 @@ pub(crate) fn last_resort(objspace: &Objspace) -> bool {
     true
 }
 
-/// Collects.
+/// Collects at once.
 pub(crate) fn collect(objspace: &Objspace, request: Request, reason: Reason) {
+    stopped(objspace, || run(objspace, request, reason));
+}
+
+/// Does a part of a collection, or begins one, when that is due.
+fn advance(objspace: &Objspace, scope: Option<Scope>, allowance: Allowance, reason: Reason) {
+    stopped(objspace, || run_slice(objspace, scope, allowance, reason));
+}
+
+/// Runs `work` with the program stopped, unless the collector is at work.
+fn stopped(objspace: &Objspace, work: impl FnOnce()) {
     with_vm_lock(objspace, || {
         if objspace.heap.is_collecting() {
             return;
         }
         // SAFETY: the lock is held; the other Ractors stop here.
         unsafe { (objspace.heap.vm.calls.vm_barrier)() };
-        event(objspace, objspace.events.gc_enter);
-        event(objspace, objspace.events.gc_start);
-        run(objspace, request, reason);
-        event(objspace, objspace.events.gc_exit);
+        objspace.timing.pauses.during(|| {
+            event(objspace, objspace.events.gc_enter);
+            work();
+            payloads::set_budget_bytes(objspace.payload_budget_bytes());
+            event(objspace, objspace.events.gc_exit);
+        });
     });
 }
 
 fn run(objspace: &Objspace, request: Request, reason: Reason) {
-    let timing = &objspace.timing;
-    timing.sweeping(objspace, || objspace.heap.finish_sweep());
-    timing.profile.begin(cpu_time_ns);
+    finish_collection(objspace);
+    begin(objspace, request.scope, reason);
     let waiting_jobs = objspace.finalizers.borrow().waiting_jobs();
-    let scope = timing.count(Phase::Mark, || {
-        // SAFETY: this thread's registers and stack are roots.
-        unsafe { (objspace.heap.vm.calls.save_machine_context)() };
+    let scope = mark(objspace, || {
         objspace.heap.collect(Request {
             sweep_now: false,
             ..request
         })
     });
-    payloads::set_budget_bytes(objspace.heap.pace().budget_bytes());
+    marked(objspace, scope, request.sweep_now);
+    let timing = &objspace.timing;
+    // A compaction has swept already.
+    let is_swept = !objspace.heap.is_sweeping();
+    if is_swept && objspace.finalizers.borrow().waiting_jobs() > waiting_jobs {
+        timing.note_finalizers();
+    }
+    if request.sweep_now || is_swept {
+        timing.count(Phase::Sweep, || objspace.heap.finish_sweep());
+        timing.swept(objspace);
+    }
+}
+
+fn run_slice(objspace: &Objspace, scope: Option<Scope>, mut allowance: Allowance, reason: Reason) {
+    let (heap, timing) = (&objspace.heap, &objspace.timing);
+    if !heap.is_marking() {
+        let is_swept = timing.sweeping(objspace, || heap.sweep_slice(&mut allowance));
+        let is_wanted = heap.collection_is_due() || heap.stress().slice_cells > 0;
+        if !is_swept || !is_wanted {
+            return;
+        }
+        begin(objspace, scope, reason);
+    }
+    let progress = mark(objspace, || heap.advance(scope, &mut allowance));
+    if let Progress::Marked(scope) = progress {
+        marked(objspace, scope, false);
+        // When payloads are what fills the heap, new cells alone would sweep too
+        // late.
+        if timing.begun.get().0 == Reason::Malloc {
+            heap.sweep_in_slices();
+        }
+    }
+}
+
+/// Ends the collection in progress, marking and sweeping.
+fn finish_collection(objspace: &Objspace) {
+    let (heap, timing) = (&objspace.heap, &objspace.timing);
+    if heap.is_marking() {
+        if let Some(scope) = mark(objspace, || heap.finish_marking()) {
+            marked(objspace, scope, false);
+        }
+    }
+    timing.sweeping(objspace, || heap.finish_sweep());
+}
+
+fn begin(objspace: &Objspace, asked: Option<Scope>, reason: Reason) {
+    event(objspace, objspace.events.gc_start);
+    objspace.timing.begun.set((reason, asked));
+    objspace.timing.profile.begin(cpu_time_ns);
+}
+
+fn mark<R>(objspace: &Objspace, work: impl FnOnce() -> R) -> R {
+    objspace.timing.count(Phase::Mark, || {
+        // SAFETY: this thread's registers and stack are roots.
+        unsafe { (objspace.heap.vm.calls.save_machine_context)() };
+        work()
+    })
+}
+
+/// Marking is over.
+fn marked(objspace: &Objspace, scope: Scope, sweep_now: bool) {
+    let timing = &objspace.timing;
+    let (reason, asked) = timing.begun.get();
     let weak = objspace.heap.vm.weak.get();
     timing.latest.set(Collection {
         reason,
-        full_reason: FullReason::of(scope, request.scope, reason),
-        sweep_now: request.sweep_now,
-        // A compaction has swept already.
-        have_finalizers: objspace.finalizers.borrow().waiting_jobs() > waiting_jobs,
+        full_reason: FullReason::of(scope, asked, reason),
+        sweep_now,
+        have_finalizers: false,
         weak_references: weak.noted,
         retained_weak_references: weak.retained,
     });
     timing.profile.describe(objspace, timing.latest.get());
     event(objspace, objspace.events.gc_end_mark);
-    if request.sweep_now || !objspace.heap.is_sweeping() {
-        timing.count(Phase::Sweep, || objspace.heap.finish_sweep());
-        timing.swept(objspace);
-    }
 }
 
 /// Has Ruby run the queued jobs as soon as it can.
@@ -316,13 +390,10 @@ unsafe extern "C" fn ashlar_during_gc(objspace: *mut c_void) -> bool {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_finish_sweep(objspace: *mut c_void) {
+unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
-    with_vm_lock(objspace, || {
-        let timing = &objspace.timing;
-        timing.sweeping(objspace, || objspace.heap.finish_sweep());
-    });
+    stopped(objspace, || finish_collection(objspace));
 }
 
 /// `Process.warmup`: what lives now will live long.
@@ -414,6 +485,28 @@ impl Objspace {
         }
     }
 
+    /// What the next slice of a collection may do; `None` when it is to be done
+    /// at once.
+    fn slice_allowance(&self, reason: Reason) -> Option<Allowance> {
+        if self.auto_compact.get() || self.heap.stress().move_everything {
+            // What moves has to be marked anew, at once.
+            return None;
+        }
+        let cells = self.heap.stress().slice_cells;
+        if cells > 0 {
+            return Some(Allowance::cells(cells));
+        }
+        let options = self.timing.pauses.options();
+        (options.incremental && reason != Reason::Stress)
+            .then(|| Allowance::time(options.slice_time))
+    }
+
+    /// Fresh payload bytes at which the collector has something to do.
+    pub(crate) fn payload_budget_bytes(&self) -> usize {
+        let fresh_bytes = self.heap.shared().payloads.fresh_bytes();
+        fresh_bytes.saturating_add(self.heap.bytes_until_due())
+    }
+
     fn latest(&self) -> Latest {
         let next_full_reason = if self.heap.next_is_full() {
             FullReason::Outgrown
@@ -424,7 +517,7 @@ impl Objspace {
             collection: self.timing.latest.get(),
             next_full_reason,
             sweeping: self.heap.is_sweeping(),
-            marking: self.heap.is_collecting(),
+            marking: self.heap.is_marking(),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Finalizers, and work that waits for the end of a collection.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ptr::null_mut;
+
+use ashlar_wordmap::WordMap;
 
 use crate::collect;
 use crate::objspace::from_ruby;
@@ -19,14 +21,21 @@ pub(crate) struct Job {
 }
 
 /// Which object has which finalizers, and the jobs that wait.
+///
+/// An object gets a place when it gets its finalizers; places rise, and are
+/// the order in which finalizers run when the program ends.
+///
+/// * **F1** The objects in `places` are those in `objects`, and the places in
+///   `objects` are those in `arrays`.
 #[derive(Default)]
 pub(crate) struct Finalizers {
-    /// Object → place in `in_order`.
-    by_object: HashMap<Value, u64>,
-    /// Objects with their arrays of procs, in the order in which they got
-    /// them: the one in which finalizers run when the program ends.
-    in_order: BTreeMap<u64, (Value, Value)>,
-    places: u64,
+    /// Object → place.
+    places: WordMap,
+    /// Place → object.
+    objects: WordMap,
+    /// Place → array of procs.
+    arrays: WordMap,
+    last_place: u64,
     waiting: VecDeque<Job>,
     /// The job being run: its array is a root as long.
     running: Vec<Job>,
@@ -36,7 +45,7 @@ impl Finalizers {
     /// Calls `visit` with every array that must be kept.
     pub(crate) fn each_value(&self, visit: impl FnMut(Value)) {
         let jobs = self.waiting.iter().chain(&self.running);
-        let defined = self.in_order.values().map(|(_, finalizers)| *finalizers);
+        let defined = self.arrays.values().map(|&array| array as Value);
         defined
             .chain(jobs.map(|job| job.finalizers))
             .for_each(visit);
@@ -49,38 +58,36 @@ impl Finalizers {
 
     /// The array of an object.
     fn get(&self, object: Value) -> Option<Value> {
-        let place = self.by_object.get(&object)?;
-        self.in_order.get(place).map(|(_, finalizers)| *finalizers)
+        let place = *self.places.get(object as u64)?;
+        self.arrays.get(place).map(|&array| array as Value)
     }
 
     fn insert(&mut self, object: Value, finalizers: Value) {
         self.remove(object);
-        self.places += 1;
-        self.by_object.insert(object, self.places);
-        self.in_order.insert(self.places, (object, finalizers));
+        self.last_place += 1;
+        self.places.insert(object as u64, self.last_place);
+        self.objects.insert(self.last_place, object as u64);
+        self.arrays.insert(self.last_place, finalizers as u64);
     }
 
     fn remove(&mut self, object: Value) -> Option<Value> {
-        let place = self.by_object.remove(&object)?;
-        self.in_order
-            .remove(&place)
-            .map(|(_, finalizers)| finalizers)
+        let place = self.places.remove(object as u64)?;
+        self.objects.remove(place);
+        self.arrays.remove(place).map(|array| array as Value)
     }
 
     /// The object has moved; it keeps its place in the order.
     pub(crate) fn moved(&mut self, from: Value, to: Value) {
-        if let Some(place) = self.by_object.remove(&from) {
-            self.by_object.insert(to, place);
-            if let Some((object, _)) = self.in_order.get_mut(&place) {
-                *object = to;
-            }
+        if let Some(place) = self.places.remove(from as u64) {
+            self.places.insert(to as u64, place);
+            self.objects.insert(place, to as u64);
         }
     }
 
     /// Rewrites the arrays of procs.
     pub(crate) fn update(&mut self, location: impl Fn(Value) -> Value) {
-        for (_, finalizers) in self.in_order.values_mut() {
-            *finalizers = location(*finalizers);
+        for array in self.arrays.values_mut() {
+            *array = location(*array as Value) as u64;
         }
         for job in self.waiting.iter_mut().chain(&mut self.running) {
             job.finalizers = location(job.finalizers);
@@ -89,7 +96,8 @@ impl Finalizers {
 
     /// Whose finalizers are the oldest.
     fn first(&self) -> Option<Value> {
-        self.in_order.values().next().map(|(object, _)| *object)
+        let (_, &object) = self.objects.first_key_value()?;
+        Some(object as Value)
     }
 
     /// Turns the finalizers of a dead object into a job; false when it has none.
@@ -245,6 +253,6 @@ mod tests {
             order.push(object);
         }
         assert_eq!(order, [400, 320, 160, 80]);
-        assert!(finalizers.by_object.is_empty() && finalizers.in_order.is_empty());
+        assert!(finalizers.places.is_empty() && finalizers.arrays.is_empty());
     }
 }

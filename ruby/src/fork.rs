@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ashlar_heap::heap::Frozen;
 use ashlar_heap::payload::thread_cache::ThreadCache;
+use ashlar_wordmap::memory::SharedHeap;
 
 use crate::objspace::shared;
 
@@ -74,6 +75,8 @@ extern "C" fn ashlar_before_fork() {
         _heap: shared().map(|shared| shared.freeze()),
         _caches: caches,
     };
+    // The nodes of the collector's tables.
+    SharedHeap.heap().lock_for_fork();
     *HELD.0.borrow_mut() = Some(held);
 }
 
@@ -86,6 +89,8 @@ extern "C" {
 extern "C" fn ashlar_after_fork(in_child: bool) {
     // Taken out first: another thread may fork as soon as the locks are free.
     let held = HELD.0.borrow_mut().take();
+    // SAFETY: this thread, or the one it is the copy of, locked it before the fork.
+    unsafe { SharedHeap.heap().unlock_after_fork() };
     drop(held);
     if in_child {
         take_over_caches();

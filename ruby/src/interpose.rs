@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use crate::elf::{Object, Slot};
-use crate::libc_malloc::{self, Found};
+use crate::libc_malloc::{self, Place};
 use crate::payloads;
 
 extern "C" {
@@ -31,24 +31,24 @@ extern "C" {
 struct Redirection {
     name: &'static CStr,
     /// The process's own function.
-    real: &'static Found,
+    real: &'static Place,
     /// What it is redirected to.
     to: fn(object: &Object) -> usize,
 }
 
-static REALLOCARRAY: Found = Found::nothing();
-static DLOPEN: Found = Found::nothing();
-static DLSYM: Found = Found::nothing();
+static REALLOCARRAY: Place = Place::unknown();
+static DLOPEN: Place = Place::unknown();
+static DLSYM: Place = Place::unknown();
 
 static REDIRECTIONS: [Redirection; 6] = [
     Redirection {
         name: c"free",
-        real: &libc_malloc::FREE,
+        real: &libc_malloc::FREE.place,
         to: |_| ashlar_interposed_free as *const () as usize,
     },
     Redirection {
         name: c"realloc",
-        real: &libc_malloc::REALLOC,
+        real: &libc_malloc::REALLOC.place,
         to: |_| ashlar_interposed_realloc as *const () as usize,
     },
     Redirection {
@@ -58,7 +58,7 @@ static REDIRECTIONS: [Redirection; 6] = [
     },
     Redirection {
         name: c"malloc_usable_size",
-        real: &libc_malloc::USABLE_SIZE,
+        real: &libc_malloc::USABLE_SIZE.place,
         to: |_| ashlar_interposed_usable_size as *const () as usize,
     },
     Redirection {

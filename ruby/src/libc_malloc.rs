@@ -3,16 +3,17 @@
 //! library has functions of the same names.
 
 use std::ffi::{c_void, CStr};
+use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use crate::objspace::shared;
 
-/// A function of the process's allocator, null while it is unknown.
-pub(crate) struct Found(AtomicPtr<c_void>);
+/// The address of a function of the process, null while it is unknown.
+pub(crate) struct Place(AtomicPtr<c_void>);
 
-impl Found {
-    pub(crate) const fn nothing() -> Self {
+impl Place {
+    pub(crate) const fn unknown() -> Self {
         Self(AtomicPtr::new(null_mut()))
     }
 
@@ -27,19 +28,54 @@ impl Found {
     }
 }
 
-pub(crate) static MALLOC: Found = Found::nothing();
-pub(crate) static CALLOC: Found = Found::nothing();
-pub(crate) static REALLOC: Found = Found::nothing();
-pub(crate) static FREE: Found = Found::nothing();
-pub(crate) static USABLE_SIZE: Found = Found::nothing();
+/// A function of the process's allocator, by its type.
+pub(crate) struct Found<F> {
+    pub(crate) place: Place,
+    function: PhantomData<F>,
+}
+
+/// `malloc`.
+pub(crate) type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
+/// `calloc`.
+pub(crate) type Calloc = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+/// `realloc`.
+pub(crate) type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+/// `free`.
+pub(crate) type Free = unsafe extern "C" fn(*mut c_void);
+/// `malloc_usable_size`.
+pub(crate) type UsableSize = unsafe extern "C" fn(*mut c_void) -> usize;
+
+impl<F: Copy> Found<F> {
+    const fn nothing() -> Self {
+        Self {
+            place: Place::unknown(),
+            function: PhantomData,
+        }
+    }
+
+    /// The function, unless it is unknown or this library's own.
+    fn of_others(&self) -> Option<F> {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        let address = self.place.address();
+        let is_of_others = !address.is_null() && !is_this_library();
+        // SAFETY: the symbol of this name has the type `F`, that of a function.
+        is_of_others.then(|| unsafe { std::mem::transmute_copy(&address) })
+    }
+}
+
+pub(crate) static MALLOC: Found<Malloc> = Found::nothing();
+pub(crate) static CALLOC: Found<Calloc> = Found::nothing();
+pub(crate) static REALLOC: Found<Realloc> = Found::nothing();
+pub(crate) static FREE: Found<Free> = Found::nothing();
+pub(crate) static USABLE_SIZE: Found<UsableSize> = Found::nothing();
 
 /// Looks the functions up; called once, when Ruby starts.
 pub(crate) fn find() {
-    MALLOC.find(c"malloc");
-    CALLOC.find(c"calloc");
-    REALLOC.find(c"realloc");
-    FREE.find(c"free");
-    USABLE_SIZE.find(c"malloc_usable_size");
+    MALLOC.place.find(c"malloc");
+    CALLOC.place.find(c"calloc");
+    REALLOC.place.find(c"realloc");
+    FREE.place.find(c"free");
+    USABLE_SIZE.place.find(c"malloc_usable_size");
 }
 
 /// Whether this library itself serves the process (it is preloaded).
@@ -49,17 +85,14 @@ pub(crate) fn is_this_library() -> bool {
         fn own_free() -> *mut c_void;
     }
     // SAFETY: only asks for an address.
-    FREE.address() == unsafe { own_free() }
+    FREE.place.address() == unsafe { own_free() }
 }
 
 /// # Safety
 /// `memory` comes from the process's allocator and is not used any more.
 /// Memory of unknown origin is leaked: that is the only safe thing to do.
 pub(crate) unsafe fn free(memory: *mut c_void) {
-    let address = FREE.address();
-    if !address.is_null() && !is_this_library() {
-        // SAFETY: the symbol `free` has this type.
-        let free: unsafe extern "C" fn(*mut c_void) = unsafe { std::mem::transmute(address) };
+    if let Some(free) = FREE.of_others() {
         // SAFETY: the caller's contract.
         unsafe { free(memory) };
     }
@@ -68,29 +101,19 @@ pub(crate) unsafe fn free(memory: *mut c_void) {
 /// # Safety
 /// As for [`free`], unless null comes back.
 pub(crate) unsafe fn realloc(memory: *mut c_void, size: usize) -> *mut c_void {
-    let address = REALLOC.address();
-    if address.is_null() || is_this_library() {
-        return null_mut();
-    }
-    // SAFETY: the symbol `realloc` has this type.
-    let realloc: unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void =
-        unsafe { std::mem::transmute(address) };
     // SAFETY: the caller's contract.
-    unsafe { realloc(memory, size) }
+    REALLOC
+        .of_others()
+        .map_or(null_mut(), |realloc| unsafe { realloc(memory, size) })
 }
 
 /// # Safety
 /// `memory` comes from the process's allocator.
 pub(crate) unsafe fn usable_size(memory: *mut c_void) -> usize {
-    let address = USABLE_SIZE.address();
-    if address.is_null() || is_this_library() {
-        return 0;
-    }
-    // SAFETY: the symbol `malloc_usable_size` has this type.
-    let usable_size: unsafe extern "C" fn(*mut c_void) -> usize =
-        unsafe { std::mem::transmute(address) };
     // SAFETY: the caller's contract.
-    unsafe { usable_size(memory) }
+    USABLE_SIZE
+        .of_others()
+        .map_or(0, |usable_size| unsafe { usable_size(memory) })
 }
 
 /// Counts a change in what Ruby has from here, so that it paces collections.
@@ -102,24 +125,22 @@ fn note(difference: isize) {
 
 /// `malloc` that counts.
 pub(crate) fn counted_malloc(size: usize) -> *mut c_void {
-    // SAFETY: the symbol `malloc` has this type, and was found at start-up.
-    let memory = unsafe {
-        let malloc: unsafe extern "C" fn(usize) -> *mut c_void =
-            std::mem::transmute(MALLOC.address());
-        malloc(size)
-    };
-    count_fresh(memory)
+    // SAFETY: any size may be asked for.
+    count_fresh(
+        MALLOC
+            .of_others()
+            .map_or(null_mut(), |malloc| unsafe { malloc(size) }),
+    )
 }
 
 /// `calloc` that counts.
 pub(crate) fn counted_calloc(size: usize) -> *mut c_void {
-    // SAFETY: the symbol `calloc` has this type, and was found at start-up.
-    let memory = unsafe {
-        let calloc: unsafe extern "C" fn(usize, usize) -> *mut c_void =
-            std::mem::transmute(CALLOC.address());
-        calloc(1, size)
-    };
-    count_fresh(memory)
+    // SAFETY: any size may be asked for.
+    count_fresh(
+        CALLOC
+            .of_others()
+            .map_or(null_mut(), |calloc| unsafe { calloc(1, size) }),
+    )
 }
 
 fn count_fresh(memory: *mut c_void) -> *mut c_void {

@@ -1,9 +1,9 @@
 //! Object ids: numbers that are never given twice.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
 
 use ashlar_heap::layout::region::Cell;
+use ashlar_wordmap::WordMap;
 
 use crate::collect::with_vm_lock;
 use crate::objspace::from_ruby;
@@ -13,17 +13,21 @@ use crate::ruby_calls::Value;
 const STEP: u64 = 8;
 
 /// Both directions of the table.
+///
+/// * **I1** When `by_number` is there, it holds the reverse of `by_object`.
 pub(crate) struct ObjectIds {
-    by_object: HashMap<Value, u64>,
-    by_id: HashMap<u64, Value>,
+    by_object: WordMap,
+    /// Object by id divided by [`STEP`]. Few programs ask for an object by its
+    /// id: it is made when one does for the first time.
+    by_number: Option<WordMap>,
     next: u64,
 }
 
 impl Default for ObjectIds {
     fn default() -> Self {
         Self {
-            by_object: HashMap::new(),
-            by_id: HashMap::new(),
+            by_object: WordMap::new(),
+            by_number: None,
             next: STEP,
         }
     }
@@ -32,29 +36,49 @@ impl Default for ObjectIds {
 impl ObjectIds {
     /// The id of an object, and whether it has just been given.
     pub(crate) fn id_of(&mut self, object: Value) -> (u64, bool) {
-        if let Some(&id) = self.by_object.get(&object) {
-            return (id, false);
+        let id = self.by_object.entry(object as u64).or_default();
+        if *id != 0 {
+            return (*id, false);
         }
-        let id = self.next;
+        *id = self.next;
+        if let Some(by_number) = &mut self.by_number {
+            by_number.insert(self.next / STEP, object as u64);
+        }
         self.next += STEP;
-        self.by_object.insert(object, id);
-        self.by_id.insert(id, object);
-        (id, true)
+        (self.next - STEP, true)
     }
 
     /// The object has moved.
     pub(crate) fn moved(&mut self, from: Value, to: Value) {
-        if let Some(id) = self.by_object.remove(&from) {
-            self.by_object.insert(to, id);
-            self.by_id.insert(id, to);
+        let Some(id) = self.by_object.remove(from as u64) else {
+            return;
+        };
+        self.by_object.insert(to as u64, id);
+        if let Some(by_number) = &mut self.by_number {
+            by_number.insert(id / STEP, to as u64);
         }
     }
 
     /// The object is dead.
     pub(crate) fn forget(&mut self, object: Value) {
-        if let Some(id) = self.by_object.remove(&object) {
-            self.by_id.remove(&id);
+        let Some(id) = self.by_object.remove(object as u64) else {
+            return;
+        };
+        if let Some(by_number) = &mut self.by_number {
+            by_number.remove(id / STEP);
         }
+    }
+
+    /// The object with this id.
+    fn object(&mut self, id: u64) -> Option<Value> {
+        if id % STEP != 0 {
+            return None;
+        }
+        let by_number = self.by_number.get_or_insert_with(|| {
+            let reversed = |(object, &id): (u64, &u64)| (id / STEP, object);
+            self.by_object.iter().map(reversed).collect()
+        });
+        by_number.get(id / STEP).map(|&object| object as Value)
     }
 }
 
@@ -84,8 +108,7 @@ unsafe extern "C" fn ashlar_object_by_id(objspace: *mut c_void, id: u64) -> Valu
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
     with_vm_lock(objspace, || {
-        let ids = objspace.object_ids.borrow();
-        let object = ids.by_id.get(&id).copied();
+        let object = objspace.object_ids.borrow_mut().object(id);
         // SAFETY: objects leave the table when they are freed.
         let is_garbage = |object| unsafe { objspace.heap.is_garbage(Cell::from_address(object)) };
         object.filter(|&object| !is_garbage(object)).unwrap_or(0)
@@ -113,9 +136,23 @@ mod tests {
         assert_eq!(ids.id_of(40), (first, false));
         ids.moved(40, 80);
         assert_eq!(ids.id_of(80), (first, false));
-        assert_eq!(ids.by_id[&first], 80);
+        assert_eq!(ids.object(first), Some(80));
         ids.forget(80);
         let (second, fresh) = ids.id_of(40);
         assert!(fresh && second != first);
+    }
+
+    #[test]
+    fn objects_are_found_by_ids_given_before_and_after_the_first_search() {
+        let mut ids = ObjectIds::default();
+        let early: Vec<u64> = (1..=1000).map(|n| ids.id_of(40 * n).0).collect();
+        ids.forget(80);
+        assert_eq!(ids.object(early[2]), Some(120));
+        let (late, _) = ids.id_of(80);
+        assert_eq!(ids.object(late), Some(80));
+        ids.forget(120);
+        for absent in [early[1], early[2], early[3] + 1, late + STEP, 0] {
+            assert_eq!(ids.object(absent), None, "id {absent}");
+        }
     }
 }

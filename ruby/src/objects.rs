@@ -196,12 +196,17 @@ fn allocate_slowly(
         };
         let mut is_last_try = false;
         loop {
-            let outcome = objspace.timing.sweeping(objspace, || {
-                // SAFETY: this thread holds the lock and owns the cache; the
-                // reference ends before a collection retires the cache.
-                let cache = unsafe { &mut *cache };
-                objspace.heap.allocate(cache, width.bytes(), state, urgency)
-            });
+            // SAFETY: this thread holds the lock and owns the cache; the
+            // reference ends before a collection retires the cache.
+            let cache = unsafe { &mut *cache };
+            // Reading the clock costs as much as filling a short run.
+            let sweeps = !cache.has_run(width);
+            let mut allocate = || objspace.heap.allocate(cache, width.bytes(), state, urgency);
+            let outcome = if sweeps {
+                objspace.timing.sweeping(objspace, allocate)
+            } else {
+                allocate()
+            };
             match outcome {
                 Allocation::Allocated(cell) => return Some(cell),
                 Allocation::NeedsCollection => {

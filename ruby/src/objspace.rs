@@ -136,12 +136,15 @@ fn new_objspace(
     let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe();
     crate::payloads::serve_from_heap(payloads_here);
     heap.set_stress(options.stress);
+    heap.set_sweep_time_max(options.pauses.sweep_time_max());
+    let timing = Timing::default();
+    timing.pauses.set_options(options.pauses);
     Ok(Box::new(Objspace {
         heap,
         events,
         finalizers: RefCell::default(),
         object_ids: RefCell::default(),
-        timing: Timing::default(),
+        timing,
         started: StdCell::new(false),
         disabled: StdCell::new(false),
         auto_compact: StdCell::new(false),

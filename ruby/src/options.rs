@@ -7,10 +7,13 @@
 //! and later nothing changes.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use ashlar_heap::os;
 use ashlar_heap::pace::PaceOptions;
 use ashlar_heap::stress::Stress;
+
+use crate::pauses::PauseOptions;
 
 /// Where `xmalloc` gets its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,7 @@ pub(crate) enum MallocSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) pace: PaceOptions,
+    pub(crate) pauses: PauseOptions,
     pub(crate) stress: Stress,
     pub(crate) malloc: MallocSource,
 }
@@ -33,6 +37,8 @@ const MIB: usize = 1 << 20;
 
 /// Percent of live bytes; the bounds of the space overhead.
 const SPACE_OVERHEAD_RANGE: RangeInclusive<usize> = 10..=1000;
+/// Microseconds; a slice below the minimum would do little but begin and end.
+const SLICE_US_RANGE: RangeInclusive<usize> = 100..=1_000_000;
 const NURSERY_BYTES_MIN: usize = 64 << 10;
 const MEMORY_LIMIT_BYTES_MIN: usize = 16 * MIB;
 
@@ -43,6 +49,7 @@ impl Options {
     ) -> Result<Self, String> {
         let default = Self {
             pace: PaceOptions::default(),
+            pauses: PauseOptions::default(),
             stress: Stress::default(),
             malloc: MallocSource::Heap,
         };
@@ -89,12 +96,17 @@ impl Options {
                 nursery_max_bytes,
                 memory_limit_bytes: reader.memory_limit(pace.memory_limit_bytes)?,
             },
+            pauses: PauseOptions {
+                incremental: reader.switch("incremental", self.pauses.incremental)?,
+                slice_time: reader.microseconds("slice_us", self.pauses.slice_time)?,
+            },
             stress: Stress {
                 collect_every: reader.number(
                     "collect_every",
                     0..=usize::MAX,
                     stress.collect_every,
                 )?,
+                slice_cells: reader.number("slice_cells", 0..=usize::MAX, stress.slice_cells)?,
                 verify: reader.switch("verify", stress.verify)?,
                 poison: reader.switch("poison", stress.poison)?,
                 move_everything: reader.switch("move_everything", stress.move_everything)?,
@@ -157,6 +169,12 @@ impl Reader<'_> {
                 self.refuse(name, &value, &wanted)
             }
         }
+    }
+
+    fn microseconds(&self, name: &str, current: Duration) -> Result<Duration, String> {
+        let current_us = current.as_micros() as usize;
+        let microseconds = self.number(name, SLICE_US_RANGE, current_us)?;
+        Ok(Duration::from_micros(microseconds as u64))
     }
 
     fn bytes(&self, name: &str, min: usize, current: usize) -> Result<usize, String> {
@@ -249,6 +267,7 @@ mod tests {
     fn nothing_set_means_the_defaults() {
         let options = read(&[]).unwrap();
         assert_eq!(options.pace, PaceOptions::default());
+        assert_eq!(options.pauses, PauseOptions::default());
         assert_eq!(options.malloc, MallocSource::Heap);
     }
 
@@ -272,6 +291,8 @@ mod tests {
             ("ASHLAR_NURSERY_MAX", "64KiB", &nursery_min),
             ("ASHLAR_MALLOC", "mine", "heap or libc"),
             ("ASHLAR_VERIFY", "yes", "0 or 1"),
+            ("ASHLAR_INCREMENTAL", "on", "0 or 1"),
+            ("ASHLAR_SLICE_US", "5", "from 100 to 1000000"),
             ("ASHLAR_COLLECT_EVERY", "-1", "at least 0"),
         ] {
             let message = read(&[(name, value)]).unwrap_err();

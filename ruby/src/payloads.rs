@@ -5,7 +5,6 @@ use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 use ashlar_heap::heap::Shared;
-use ashlar_heap::layout::BLOCK_BYTES;
 use ashlar_heap::payload::thread_cache::ThreadCache;
 
 use crate::collect::{self, Reason};
@@ -84,17 +83,27 @@ fn new_cache(shared: &Shared) -> Option<&'static mut ThreadCache> {
     }
 }
 
-/// # Safety
-/// `cache` is the calling thread's, or null.
-#[inline(always)]
-unsafe fn cache_or_new(
-    shared: &Shared,
-    cache: *mut ThreadCache,
-) -> Option<&'static mut ThreadCache> {
-    // SAFETY: a thread's cache is used by that thread alone.
-    match unsafe { cache.as_mut() } {
-        Some(cache) => Some(cache),
-        None => new_cache(shared),
+/// What the calling thread allocates with: the side of the heap that all
+/// threads share, and its own cache.
+struct Here {
+    shared: &'static Shared,
+    cache: &'static mut ThreadCache,
+}
+
+impl Here {
+    /// `None` before the heap exists and when not even a cache can be had.
+    ///
+    /// # Safety
+    /// `cache` is the calling thread's, or null: then it gets one.
+    #[inline(always)]
+    unsafe fn of(cache: *mut ThreadCache) -> Option<Self> {
+        let shared = shared()?;
+        // SAFETY: a thread's cache is used by that thread alone.
+        let cache = match unsafe { cache.as_mut() } {
+            Some(cache) => cache,
+            None => new_cache(shared)?,
+        };
+        Some(Self { shared, cache })
     }
 }
 
@@ -108,36 +117,32 @@ fn raw(outcome: Option<NonNull<u8>>) -> *mut c_void {
 /// `cache` is the calling thread's, or null.
 #[no_mangle]
 unsafe extern "C" fn ashlar_malloc_payload(cache: *mut ThreadCache, size: usize) -> *mut c_void {
-    let Some(shared) = shared() else {
-        return null_mut();
-    };
     // SAFETY: the caller's contract.
-    let Some(cache) = (unsafe { cache_or_new(shared, cache) }) else {
-        return null_mut();
-    };
-    let payloads = &shared.payloads;
-    raw(payloads
-        .allocate(&shared.region, &shared.blocks, cache, size)
-        .ok())
+    let payload = unsafe { Here::of(cache) }.and_then(|Here { shared, cache }| {
+        let payloads = &shared.payloads;
+        payloads
+            .allocate(&shared.region, &shared.blocks, cache, size)
+            .ok()
+    });
+    raw(payload)
 }
 
 /// # Safety
 /// `cache` is the calling thread's, or null.
 #[no_mangle]
 unsafe extern "C" fn ashlar_calloc_payload(cache: *mut ThreadCache, size: usize) -> *mut c_void {
-    let Some(shared) = shared() else {
-        return null_mut();
-    };
     // SAFETY: the caller's contract.
-    let Some(cache) = (unsafe { cache_or_new(shared, cache) }) else {
-        return null_mut();
-    };
-    let payloads = &shared.payloads;
-    raw(payloads
-        .allocate_zeroed(&shared.region, &shared.blocks, cache, size)
-        .ok())
+    let payload = unsafe { Here::of(cache) }.and_then(|Here { shared, cache }| {
+        let payloads = &shared.payloads;
+        payloads
+            .allocate_zeroed(&shared.region, &shared.blocks, cache, size)
+            .ok()
+    });
+    raw(payload)
 }
 
+/// Null also when `align` is more than a block.
+///
 /// # Safety
 /// `cache` is the calling thread's, or null.
 #[no_mangle]
@@ -146,19 +151,14 @@ unsafe extern "C" fn ashlar_aligned_payload(
     size: usize,
     align: usize,
 ) -> *mut c_void {
-    let Some(shared) = shared() else {
-        return null_mut();
-    };
     // SAFETY: the caller's contract.
-    let Some(cache) = (unsafe { cache_or_new(shared, cache) }) else {
-        return null_mut();
-    };
-    let payloads = &shared.payloads;
-    if align <= BLOCK_BYTES {
-        let outcome = payloads.allocate_aligned(&shared.region, &shared.blocks, cache, size, align);
-        return raw(outcome.ok());
-    }
-    null_mut()
+    let payload = unsafe { Here::of(cache) }.and_then(|Here { shared, cache }| {
+        let payloads = &shared.payloads;
+        payloads
+            .allocate_aligned(&shared.region, &shared.blocks, cache, size, align)
+            .ok()
+    });
+    raw(payload)
 }
 
 /// # Safety
@@ -175,19 +175,15 @@ unsafe extern "C" fn ashlar_realloc_payload(
         let Some(old) = NonNull::new(payload) else {
             return ashlar_malloc_payload(cache, size);
         };
-        let Some(shared) = shared() else {
-            return null_mut();
-        };
-        if shared.region.block_at(payload as usize).is_none() {
+        if !is_in_heap(payload.cast()) {
             return libc_malloc::realloc(payload.cast(), size);
         }
-        let Some(cache) = cache_or_new(shared, cache) else {
-            return null_mut();
-        };
-        let payloads = &shared.payloads;
-        raw(payloads
-            .reallocate(&shared.region, &shared.blocks, cache, old, size)
-            .ok())
+        raw(Here::of(cache).and_then(|Here { shared, cache }| {
+            let payloads = &shared.payloads;
+            payloads
+                .reallocate(&shared.region, &shared.blocks, cache, old, size)
+                .ok()
+        }))
     }
 }
 
@@ -195,13 +191,12 @@ unsafe extern "C" fn ashlar_realloc_payload(
 /// `payload` is memory that the process allocated and does not use any more.
 #[no_mangle]
 unsafe extern "C" fn ashlar_free_payload(cache: *mut ThreadCache, payload: NonNull<u8>) {
-    let Some(shared) = shared() else { return };
     // SAFETY: the caller's contract.
     unsafe {
-        if shared.region.block_at(payload.as_ptr() as usize).is_none() {
+        if !is_in_heap(payload.as_ptr().cast()) {
             return libc_malloc::free(payload.as_ptr().cast());
         }
-        if let Some(cache) = cache_or_new(shared, cache) {
+        if let Some(Here { shared, cache }) = Here::of(cache) {
             let payloads = &shared.payloads;
             payloads.free(&shared.region, &shared.blocks, cache, payload);
         }
@@ -221,10 +216,15 @@ unsafe extern "C" fn ashlar_usable_payload(payload: *mut c_void) -> usize {
     ours.unwrap_or_else(|| unsafe { libc_malloc::usable_size(payload) })
 }
 
+#[inline(always)]
+fn is_in_heap(memory: *const c_void) -> bool {
+    shared().is_some_and(|shared| shared.region.block_at(memory as usize).is_some())
+}
+
 /// Whether `memory` is in the heap.
 #[no_mangle]
 extern "C" fn ashlar_is_payload(memory: *const c_void) -> bool {
-    shared().is_some_and(|shared| shared.region.block_at(memory as usize).is_some())
+    is_in_heap(memory)
 }
 
 /// A thread ends: its free pieces go back to everybody.
@@ -384,9 +384,9 @@ unsafe extern "C" fn ashlar_xrealloc(
             return ashlar_xmalloc(cache, size);
         }
         collect_if_due();
-        let is_ours = shared().is_some_and(|s| s.region.block_at(payload as usize).is_some());
+        let is_in_heap = is_in_heap(payload.cast());
         allocate_or_collect(|| {
-            if is_ours {
+            if is_in_heap {
                 ashlar_realloc_payload(cache, payload, size.max(1))
             } else {
                 libc_malloc::counted_realloc(payload.cast(), size.max(1))
@@ -404,9 +404,7 @@ unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>)
         if XMALLOC_MODE.load(Relaxed) & FROM_LIBC == 0 {
             return ashlar_free_payload(cache, payload);
         }
-        let is_ours =
-            shared().is_some_and(|s| s.region.block_at(payload.as_ptr() as usize).is_some());
-        if is_ours {
+        if is_in_heap(payload.as_ptr().cast()) {
             ashlar_free_payload(cache, payload);
         } else {
             libc_malloc::counted_free(payload.as_ptr().cast());

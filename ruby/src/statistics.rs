@@ -60,6 +60,11 @@ pub(crate) struct Statistics {
     remembered_unprotected_cells_limit: u64,
     memory_limit_bytes: u64,
     waiting_jobs: u64,
+    pause_count: u64,
+    pause_total_us: u64,
+    pause_us_p50: u64,
+    pause_us_p99: u64,
+    pause_us_max: u64,
 }
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -69,6 +74,9 @@ const COLLECTIONS: u32 = 1;
 const CELLS: u32 = 2;
 const BYTES: u32 = 4;
 const REMEMBERED: u32 = 8;
+const PAUSES: u32 = 16;
+
+const NS_PER_US: u64 = 1000;
 
 impl Objspace {
     fn total_time_ns(&self) -> u64 {
@@ -89,7 +97,19 @@ impl Objspace {
         if groups & REMEMBERED != 0 {
             filled.remembered_unprotected_cells = self.heap.remembered_unprotected_cells() as u64;
         }
+        if groups & PAUSES != 0 {
+            self.count_pauses(&mut filled);
+        }
         filled
+    }
+
+    fn count_pauses(&self, filled: &mut Statistics) {
+        let pauses = self.timing.pauses.summary();
+        filled.pause_count = pauses.count;
+        filled.pause_total_us = pauses.total_ns / NS_PER_US;
+        filled.pause_us_p50 = pauses.median_ns.div_ceil(NS_PER_US);
+        filled.pause_us_p99 = pauses.percentile_99_ns.div_ceil(NS_PER_US);
+        filled.pause_us_max = pauses.max_ns.div_ceil(NS_PER_US);
     }
 
     fn count_collections(&self, filled: &mut Statistics) {

@@ -5,25 +5,20 @@
 #   binary_trees.rb [DEPTH]
 require_relative "figures"
 
-class Tree
-  attr_reader :left, :right
+# A node is an array of its two children; a leaf has none.
+def tree(depth) = depth.zero? ? [nil, nil] : [tree(depth - 1), tree(depth - 1)]
 
-  def initialize(depth)
-    return if depth.zero?
-
-    @left = Tree.new(depth - 1)
-    @right = Tree.new(depth - 1)
-  end
-
-  def count = @left ? 1 + @left.count + @right.count : 1
+def count(node)
+  left, right = node
+  left ? 1 + count(left) + count(right) : 1
 end
 
 deepest = Integer(ARGV[0] || 16)
-lasting = Tree.new(deepest)
+lasting = tree(deepest)
 4.step(deepest, 3) do |depth|
   trees = 1 << (deepest - depth + 4)
   nodes = 0
-  trees.times { nodes += Tree.new(depth).count }
+  trees.times { nodes += count(tree(depth)) }
   puts "#{trees} trees of depth #{depth}: #{nodes} nodes"
 end
-puts "lasting tree: #{lasting.count} nodes"
+puts "lasting tree: #{count(lasting)} nodes"

@@ -1,28 +1,26 @@
 # frozen_string_literal: true
 
-# Responses written into buffers: each is given room in advance and filled partly, one in
-# eight outgrows its room and keeps growing. The newest batches stay alive, as queued
-# responses do, so hundreds of megabytes live in strings and few in objects.
-#   strings.rb [BATCHES]
+# Many strings that grow by appending, as a server's output buffers do. One that is full is
+# sent (a byte of it goes into the checksum) and dies; an empty one takes its place. Hundreds
+# of megabytes live in strings and few in objects.
+#   strings.rb [APPENDS]
 require_relative "figures"
 require_relative "numbers"
 
-BUFFERS = 200
-QUEUED_BATCHES = 60
+BUFFERS = 50_000
+FULL_BYTES = 20_000
 numbers = Numbers.new(5)
-pieces = Array.new(32) { |i| (("a".ord + i % 26).chr * (120 + i * 90)).freeze }
+pieces = Array.new(32) { |i| (("a".ord + i % 26).chr * (FULL_BYTES / 16 + i * FULL_BYTES / 64)).freeze }
 
-queue = []
+buffers = Array.new(BUFFERS) { String.new }
 checksum = 0
-Integer(ARGV[0] || 420).times do |turn|
-  batch = Array.new(BUFFERS) do |n|
-    buffer = String.new(capacity: (16 + numbers.below(64)) * 1024)
-    appends = n % 8 == 7 ? 80 : 1 + numbers.below(6)
-    appends.times { buffer << pieces[numbers.below(32)] }
-    buffer
-  end
-  queue << batch
-  dropped = queue.shift if queue.size > QUEUED_BATCHES
-  checksum = (checksum * 31 + batch.sum(&:bytesize) + (dropped ? dropped[turn % BUFFERS].getbyte(0) : 0)) & 0xffff_ffff
+Integer(ARGV[0] || 550_000).times do |turn|
+  chosen = numbers.below(BUFFERS * pieces.size)
+  index = chosen / pieces.size
+  buffer = buffers[index] << pieces[chosen % pieces.size]
+  next if buffer.bytesize < FULL_BYTES
+
+  checksum = (checksum * 31 + buffer.bytesize + buffer.getbyte(turn % FULL_BYTES)) & 0xffff_ffff
+  buffers[index] = String.new
 end
-puts "#{queue.sum { |batch| batch.sum(&:bytesize) }} bytes queued, checksum #{checksum}"
+puts "#{buffers.sum(&:bytesize)} bytes waiting, checksum #{checksum}"

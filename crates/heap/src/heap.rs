@@ -1,10 +1,13 @@
 //! The heap: owns everything, and is the one place that orders the phases.
 
+mod cycle;
 mod reading;
 
 use std::cell::{Cell as StdCell, RefCell, UnsafeCell};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU8;
 use std::sync::MutexGuard;
+use std::time::Duration;
 
 use crate::allocate::blocks::{Blocks, Stock};
 use crate::allocate::cursor::AllocationCache;
@@ -17,8 +20,8 @@ use crate::layout::kind::Kind;
 use crate::layout::region::{Cell, Region, States};
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
+use crate::mark::allowance::Allowance;
 use crate::mark::marker::Marker;
-use crate::mark::tracer::Tracer;
 use crate::os::Refused;
 use crate::pace::{Measure, Pace, PaceOptions, Scope};
 use crate::payload::pool::Pool;
@@ -26,6 +29,9 @@ use crate::payload::Payloads;
 use crate::stats::Stats;
 use crate::stress::Stress;
 use crate::vm::Vm;
+
+use cycle::Cycle;
+pub use cycle::{Phase, Progress};
 
 /// The parts of a heap that every thread may use at any time.
 #[derive(Debug)]
@@ -77,6 +83,8 @@ pub struct Heap<'shared, V> {
     shared: &'shared Shared,
     /// A copy of the region's, one load nearer.
     states: States,
+    /// A [`Phase`]; the write barrier asks for it without the VM's lock.
+    phase: AtomicU8,
     marker: UnsafeCell<Marker>,
     collector: RefCell<Collector>,
     stress: StdCell<Stress>,
@@ -84,12 +92,14 @@ pub struct Heap<'shared, V> {
     moving: StdCell<bool>,
     /// Walks that hold addresses of cells: nothing moves meanwhile.
     walks: StdCell<usize>,
+    sweep_time_max: StdCell<Option<Duration>>,
 }
 
 /// What the collector remembers between its phases.
 struct Collector {
     lists: BlockLists,
     pace: Pace,
+    cycle: Cycle,
     stats: Stats,
     caches: Vec<NonNull<AllocationCache>>,
     /// Cells allocated by caches that are gone, by width.
@@ -142,6 +152,10 @@ pub struct Request {
     pub compact: Option<Evacuation>,
 }
 
+/// A block takes about as long to be swept as so many cells to be marked: enough
+/// to look at the clock after each.
+const CELLS_PER_SWEPT_BLOCK: usize = 256;
+
 impl<'shared, V: Vm> Heap<'shared, V> {
     /// A heap for `vm` over shared parts that no other heap uses.
     pub fn new(vm: V, shared: &'shared Shared, pace: PaceOptions) -> Result<Self, Refused> {
@@ -150,11 +164,13 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             vm,
             shared,
             states: shared.region.states(),
+            phase: AtomicU8::new(Phase::Idle as u8),
             marker: UnsafeCell::new(Marker::new(cells_max)?),
             collector: RefCell::new(Collector::new(pace)),
             stress: StdCell::new(Stress::default()),
             moving: StdCell::new(false),
             walks: StdCell::new(0),
+            sweep_time_max: StdCell::new(None),
         })
     }
 
@@ -210,9 +226,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         if urgency == Urgency::MayCollect && (self.collection_is_due() || self.stress_is_due()) {
             return Allocation::NeedsCollection;
         }
-        let cells_at_most = match self.stress.get().collect_every {
-            0 => usize::MAX,
-            _ => 1,
+        let stress = self.stress.get();
+        let cells_at_most = if stress.collect_every == 0 && stress.slice_cells == 0 {
+            usize::MAX
+        } else {
+            1
         };
         loop {
             if let Some(bytes) = cache.next_run(self.region(), width, cells_at_most) {
@@ -238,7 +256,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// A block of this width with free runs: one that has some already, one
     /// that has some once it is swept, or an empty one.
     fn find_block(&self, width: WidthIndex) -> Option<BlockIndex> {
-        self.sweep_ahead();
+        let mut allowance = self.sweep_allowance();
+        self.sweep_ahead(&mut allowance);
         let available = self
             .collector
             .borrow_mut()
@@ -247,19 +266,13 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         if available.is_some() {
             return available;
         }
-        loop {
-            let unswept = self
-                .collector
-                .borrow_mut()
-                .lists
-                .pop_unswept(self.region(), width);
-            let Some(block) = unswept else { break };
-            self.sweep_and_count(block, width);
-            if self.region().block(block).free() != 0 {
-                return Some(block);
-            }
+        if let Some(block) = self.sweep_for(width, &mut allowance) {
+            return Some(block);
         }
-        self.take_block(width)
+        match self.take_block(width) {
+            Some(block) => Some(block),
+            None => self.sweep_for(width, &mut Allowance::unlimited()),
+        }
     }
 
     /// An empty block from the stock, one free run.
@@ -278,6 +291,23 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             self.poison_free_cells(block, width);
         }
         Some(block)
+    }
+
+    /// Sweeps blocks of this width until one has free runs.
+    fn sweep_for(&self, width: WidthIndex, allowance: &mut Allowance) -> Option<BlockIndex> {
+        while allowance.spend(CELLS_PER_SWEPT_BLOCK) {
+            let unswept = self
+                .collector
+                .borrow_mut()
+                .lists
+                .pop_unswept(self.region(), width);
+            let block = unswept?;
+            self.sweep_and_count(block, width);
+            if self.region().block(block).free() != 0 {
+                return Some(block);
+            }
+        }
+        None
     }
 
     /// Makes an allocation cache. It is the caller's until
@@ -318,42 +348,13 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     // ── Collection ──────────────────────────────────────────────────────────
 
-    /// Collects: allocate → mark → sweep → compact, in this order. The VM must
-    /// be stopped. Says which scope it had.
-    pub fn collect(&self, request: Request) -> Scope {
-        let request = self.stressed(request);
-        self.finish_sweep();
-        self.retire_caches();
-        let scope = self.start(request);
-        let may_move = scope == Scope::Full && self.walks.get() == 0;
-        let compact = request.compact.filter(|_| may_move);
-        self.with_marker(|marker| marker.finding_pins = compact.is_some());
-        self.mark_everything(scope);
-        self.start_sweep(scope);
-        self.verify_if_wanted();
-        if request.sweep_now || compact.is_some() {
-            self.finish_sweep();
-        }
-        if let Some(evacuation) = compact {
-            self.compact(evacuation);
-            self.verify_if_wanted();
-        }
-        scope
-    }
-
-    /// Whether pacing wants a collection.
-    #[inline]
-    pub fn collection_is_due(&self) -> bool {
-        let collector = self.collector.borrow();
-        collector.pace.is_due(collector.fresh_bytes(self.shared))
-    }
-
     /// Whether the next collection is a full one if nobody asks for a scope.
     /// Not known, and therefore false, while dead cells are unswept.
     pub fn next_is_full(&self) -> bool {
         let measure = self.measure();
         let mut pace = self.pace();
-        !self.is_sweeping() && pace.start(measure, None) == Scope::Full
+        let known = !self.is_sweeping() && !self.is_marking();
+        known && pace.start(measure, None) == Scope::Full
     }
 
     /// Bytes in use, and those of them that are fresh.
@@ -371,174 +372,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         }
     }
 
-    /// Whether a collection is running.
-    pub fn is_collecting(&self) -> bool {
-        self.with_marker(|marker| marker.collecting)
-    }
-
     fn retire_caches(&self) {
         let caches = self.collector.borrow().caches.clone();
         for mut cache in caches {
             // SAFETY: caches live until `drop_cache`, and the VM is stopped, so
             // nobody allocates from them now.
             self.retire_cache(unsafe { cache.as_mut() });
-        }
-    }
-
-    fn start(&self, request: Request) -> Scope {
-        let measure = self.measure();
-        let overflowed = self.with_marker(|marker| {
-            marker.collecting = true;
-            marker.remembered_overflowed()
-        });
-        let mut collector = self.collector.borrow_mut();
-        let asked = if overflowed {
-            Some(Scope::Full)
-        } else {
-            request.scope
-        };
-        let scope = collector.pace.start(measure, asked);
-        collector.fresh_cell_bytes = 0;
-        self.shared.payloads.take_fresh_bytes();
-        match scope {
-            Scope::Minor => collector.stats.minor_collections += 1,
-            Scope::Full => collector.stats.full_collections += 1,
-        }
-        scope
-    }
-
-    fn mark_everything(&self, scope: Scope) {
-        if scope == Scope::Full {
-            self.clear_marks();
-        }
-        self.with_marker(|marker| {
-            if scope == Scope::Full {
-                marker.old_cells = 0;
-            }
-            // Old cells are marked already.
-            marker.marked_cells = marker.old_cells;
-        });
-        self.vm.trace_roots(self, &self.tracer(false));
-        if scope == Scope::Minor {
-            self.trace_remembered();
-        }
-        self.trace_grey();
-        while self.vm.marking_done(self, &self.tracer(false)) {
-            self.trace_grey();
-        }
-        self.with_marker(Marker::finish);
-    }
-
-    /// Makes every cell white. Old cells stay old: they are marked again when
-    /// they are found, or freed.
-    fn clear_marks(&self) {
-        const KEPT: u64 = u64::from_ne_bytes(
-            [!(CellState::MARKED | CellState::REMEMBERED | CellState::PINNED); 8],
-        );
-        for index in 0..self.shared.blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            if self.region().kind_byte(block).width().is_none() {
-                continue;
-            }
-            for word in self.region().state_words_of(block) {
-                let states = word.load(std::sync::atomic::Ordering::Relaxed);
-                word.store(states & KEPT, std::sync::atomic::Ordering::Relaxed);
-            }
-        }
-        self.with_marker(Marker::forget_remembered);
-    }
-
-    /// Traces the remembered set. What its cells refer to becomes old, so they
-    /// need not be remembered any longer, but for unprotected ones.
-    fn trace_remembered(&self) {
-        let count = self.with_marker(|marker| marker.remembered_cells().len());
-        for index in 0..count {
-            let word = self.with_marker(|marker| marker.remembered_cells()[index]);
-            // SAFETY: only cells are remembered, and old cells are not freed
-            // between full collections.
-            self.trace(unsafe { Cell::from_address(word) });
-        }
-        self.trace_grey();
-        let mut visited = 0;
-        self.with_marker(|marker| {
-            marker.retain_remembered(|cell| {
-                visited += 1;
-                let state = self.region().state(cell);
-                if visited > count || state.is_unprotected() {
-                    return true;
-                }
-                let forgotten = state.without(CellState::REMEMBERED);
-                self.region().set_state(cell, forgotten);
-                false
-            });
-        });
-    }
-
-    fn trace_grey(&self) {
-        loop {
-            while let Some(cell) = self.with_marker(Marker::pop) {
-                self.trace(cell);
-            }
-            if !self.with_marker(Marker::take_overflowed) {
-                return;
-            }
-            // Some grey cells are on no stack: trace every marked cell again.
-            self.for_each_cell_unswept(|cell, _| {
-                if self.region().state(cell).is_marked() {
-                    self.trace(cell);
-                }
-            });
-        }
-    }
-
-    #[inline(always)]
-    fn trace(&self, cell: Cell) {
-        let is_old = self.region().state(cell).is_old();
-        self.with_marker(|marker| {
-            marker.parent_is_old = is_old;
-            marker.parent = cell.address();
-        });
-        self.vm.trace_cell(self, cell, &self.tracer(is_old));
-    }
-
-    #[inline(always)]
-    fn tracer(&self, parent_is_old: bool) -> Tracer<'_> {
-        // SAFETY: the marker lives as long as the heap, and only the collecting
-        // thread traces.
-        unsafe { Tracer::new(self.region(), self.marker.get(), parent_is_old) }
-    }
-
-    /// Marks `cell` as a reference of the cell that is being traced: for VMs
-    /// whose own tracing functions call back.
-    #[inline(always)]
-    pub fn mark(&self, cell: Cell) {
-        let parent_is_old = self.with_marker(|marker| marker.parent_is_old);
-        self.tracer(parent_is_old).mark(cell);
-    }
-
-    /// Marks `cell`, which must not move in this collection: the reference
-    /// cannot be rewritten.
-    #[inline(always)]
-    pub fn pin(&self, cell: Cell) {
-        self.mark(cell);
-        if self.finds_pins() {
-            let pinned = self.region().state(cell).with(CellState::PINNED);
-            self.region().set_state(cell, pinned);
-        }
-    }
-
-    /// Whether this collection moves cells, so that it matters what is pinned.
-    #[inline(always)]
-    pub fn finds_pins(&self) -> bool {
-        self.with_marker(|marker| marker.finding_pins)
-    }
-
-    /// Marks what `word` refers to if it is the address of a live cell, which
-    /// does not move; any word may be passed.
-    #[inline(always)]
-    pub fn mark_conservatively(&self, word: usize) {
-        if let Some(cell) = self.region().cell_at(word) {
-            self.pin(cell);
         }
     }
 
@@ -558,10 +397,33 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         collector.release_after_sweep = scope == Scope::Full;
     }
 
-    fn sweep_ahead(&self) {
+    /// Sweeps as much as `allowance` allows; whether everything is swept.
+    pub fn sweep_within(&self, allowance: &mut Allowance) -> bool {
+        while self.sweep_any() {
+            if !allowance.spend(CELLS_PER_SWEPT_BLOCK) {
+                break;
+            }
+        }
+        !self.is_sweeping()
+    }
+
+    /// Limits the time that one allocation may sweep for. It takes an empty block
+    /// then, although there may be room in one that is not swept yet.
+    pub fn set_sweep_time_max(&self, time: Option<Duration>) {
+        self.sweep_time_max.set(time);
+    }
+
+    fn sweep_allowance(&self) -> Allowance {
+        match self.sweep_time_max.get() {
+            Some(time) if self.is_sweeping() => Allowance::time(time),
+            _ => Allowance::unlimited(),
+        }
+    }
+
+    fn sweep_ahead(&self, allowance: &mut Allowance) {
         let blocks = self.collector.borrow().sweep_ahead_blocks;
         for _ in 0..blocks {
-            if !self.sweep_any() {
+            if !self.sweep_any() || !allowance.spend(CELLS_PER_SWEPT_BLOCK) {
                 break;
             }
         }
@@ -626,8 +488,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     /// Makes every live cell old, after sweeping what is unswept: for a program
-    /// that says it has finished starting up.
+    /// that says it has finished starting up. Finishes what marking is going on.
     pub fn promote_everything(&self) {
+        self.finish_marking();
         self.for_each_cell(|cell, _| {
             let state = self.region().state(cell);
             if state.is_old() {
@@ -658,6 +521,10 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// Ends what [`Heap::begin_walk`] began.
     pub fn end_walk(&self) {
         self.walks.set(self.walks.get() - 1);
+    }
+
+    fn may_move(&self, scope: Scope) -> bool {
+        scope == Scope::Full && self.walks.get() == 0
     }
 
     /// Runs `work`, which moves cells; payloads it frees count as swept.
@@ -722,9 +589,13 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     fn stress_is_due(&self) -> bool {
-        let every = self.stress.get().collect_every;
-        if every == 0 {
-            return false;
+        let Stress {
+            collect_every: every,
+            slice_cells,
+            ..
+        } = self.stress.get();
+        if every == 0 || slice_cells != 0 {
+            return slice_cells != 0;
         }
         let mut collector = self.collector.borrow_mut();
         collector.stress_countdown = collector.stress_countdown.saturating_sub(1);
@@ -782,6 +653,7 @@ impl Collector {
         Self {
             lists: BlockLists::default(),
             pace: Pace::new(pace),
+            cycle: Cycle::default(),
             stats: Stats::default(),
             caches: Vec::new(),
             allocated_by_retired: [0; WIDTH_COUNT],

@@ -104,6 +104,15 @@ const PAYLOADS_PER_CELL_BYTE: usize = 16;
 /// This many payload bytes always do.
 const PAYLOADS_MIN_BYTES: usize = 128 << 20;
 
+/// About what a cell has.
+const CELL_BYTES: usize = 64;
+/// About as many cells as a slice of a millisecond marks.
+const CELLS_PER_SLICE: usize = 30_000;
+/// Less often than a slice for every so many bytes, so that the program gets on.
+const SLICE_INTERVAL_BYTES_MIN: usize = 64 << 10;
+/// More often than this, so that a collection ends.
+const SLICE_INTERVAL_BYTES_MAX: usize = 1 << 20;
+
 impl Pace {
     /// Pacing for an empty heap.
     pub fn new(options: PaceOptions) -> Self {
@@ -127,12 +136,6 @@ impl Pace {
         self.budget_bytes = self
             .budget_bytes
             .clamp(options.nursery_min_bytes, options.nursery_max_bytes);
-    }
-
-    /// Whether a collection is due.
-    #[inline(always)]
-    pub fn is_due(&self, fresh_bytes: usize) -> bool {
-        fresh_bytes >= self.budget_bytes
     }
 
     /// Fresh bytes at which a collection is due.
@@ -178,6 +181,22 @@ impl Pace {
         self.full_just_done = scope == Scope::Full;
         self.budget_bytes = self.nursery_bytes(kept_bytes, measure);
         scope
+    }
+
+    /// Bytes that the program may be handed between two slices of a collection
+    /// of this scope: as many as make marking last a fair part of what lies
+    /// between two collections, if it takes as long as it looks now.
+    pub fn slice_interval_bytes(&self, scope: Scope, measure: Measure) -> usize {
+        let cells = match scope {
+            Scope::Minor => measure.fresh_bytes / CELL_BYTES,
+            Scope::Full => measure.kept_cells,
+        };
+        let slices = cells / CELLS_PER_SLICE + 1;
+        let bytes = match scope {
+            Scope::Minor => self.budget_bytes / 2,
+            Scope::Full => 2 * self.budget_bytes,
+        };
+        (bytes / slices).clamp(SLICE_INTERVAL_BYTES_MIN, SLICE_INTERVAL_BYTES_MAX)
     }
 
     /// The memory that garbage may take beside these live bytes.

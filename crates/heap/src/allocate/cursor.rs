@@ -99,6 +99,12 @@ impl AllocationCache {
         cursor.next < cursor.end || cursor.next_run != 0
     }
 
+    /// Whether the block of this width has another free run: then an allocation
+    /// sweeps nothing.
+    pub fn has_run(&self, width: WidthIndex) -> bool {
+        self.cursors[width.index()].next_run != 0
+    }
+
     /// Starts on a block of free runs.
     pub(crate) fn adopt(&mut self, region: &Region, width: WidthIndex, index: BlockIndex) {
         let block = region.block(index);

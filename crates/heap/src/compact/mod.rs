@@ -12,10 +12,10 @@
 //! the way. The VM is stopped from the beginning of the marking to the end.
 //!
 //! Invariants:
-//! 11. Outside a compaction no cell is forwarded; inside one, a forwarded cell
+//! 13. Outside a compaction no cell is forwarded; inside one, a forwarded cell
 //!     is not handed out again before every reference has been rewritten. So
 //!     the location of a location is itself.
-//! 12. A pinned cell does not move.
+//! 14. A pinned cell does not move.
 
 mod forward;
 mod mover;

@@ -105,7 +105,7 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
 
     fn move_cell(&mut self, from: Cell, width: WidthIndex, wanted: WidthIndex) {
         let region = self.heap.region();
-        debug_assert!(!region.state(from).is_pinned(), "invariant 12: {from:?}");
+        debug_assert!(!region.state(from).is_pinned(), "invariant 14: {from:?}");
         let Some(to) = self.take(wanted, from) else {
             return;
         };

@@ -58,11 +58,19 @@ pub enum Op {
         spare_bytes: u16,
         immovable_every: u8,
     },
+    /// Does a part of a collection, or begins one.
+    Slice { scope: Option<Scope>, cells: u16 },
+    /// Collects in slices of so many cells from now on whenever a collection is
+    /// due; 0 turns that off.
+    CollectInSlices { cells: u16 },
+    /// Has slices sweep, too.
+    SweepInSlices,
     /// Sweeps what is unswept.
     Sweep,
     /// Turns stress switches on and off.
     Stress {
         collect_every: u8,
+        slice_cells: u8,
         verify: bool,
         poison: bool,
         mark_stack_cells_max: u8,
@@ -137,7 +145,7 @@ impl Op {
             195..=200 => Self::Lookup {
                 aim: Aim::decode(a, b, c),
             },
-            201..=210 => Self::Compact {
+            201..=208 => Self::Compact {
                 scope: (a & 3 != 3).then_some(Scope::Full),
                 evacuation: if a & 4 == 0 {
                     Evacuation::Sparse
@@ -148,7 +156,18 @@ impl Op {
                 spare_bytes: if a & 8 == 0 { 0 } else { b % 300 },
                 immovable_every: if a & 16 == 0 { 0 } else { c as u8 },
             },
-            211..=228 => Self::Collect {
+            209..=214 => Self::Slice {
+                scope: match a & 3 {
+                    0 | 1 => Some(Scope::Minor),
+                    2 => Some(Scope::Full),
+                    _ => None,
+                },
+                cells: slice_cells(b),
+            },
+            215..=217 => Self::CollectInSlices {
+                cells: if a & 3 == 0 { 0 } else { slice_cells(b) },
+            },
+            218..=228 => Self::Collect {
                 scope: match a & 3 {
                     0 | 1 => Some(Scope::Minor),
                     2 => Some(Scope::Full),
@@ -156,9 +175,11 @@ impl Op {
                 },
                 sweep_now: a & 12 == 0,
             },
-            229..=231 => Self::Sweep,
+            229 => Self::SweepInSlices,
+            230..=231 => Self::Sweep,
             232..=239 => Self::Stress {
                 collect_every: if b_low & 1 == 0 { 0 } else { b_high },
+                slice_cells: if b_low & 6 == 2 { c as u8 } else { 0 },
                 verify: a & 1 != 0,
                 poison: a & 2 != 0,
                 mark_stack_cells_max: if a & 12 == 4 { c as u8 } else { 0 },
@@ -204,6 +225,11 @@ impl Aim {
             },
         }
     }
+}
+
+/// From a cell to thousands, the small slices more often.
+fn slice_cells(b: u16) -> u16 {
+    1 + (b >> (b & 7)) % 4000
 }
 
 /// Sizes from one byte to several MiB, the small ones more often.
