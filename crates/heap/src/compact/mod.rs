@@ -40,6 +40,10 @@ pub enum Evacuation {
 
 impl<V: Vm> Heap<'_, V> {
     /// Compacts, right after a full collection that found the pins and swept.
+    ///
+    /// Not inlined: its large frame would be on the stack while that is scanned,
+    /// and what earlier calls left there would pin cells.
+    #[inline(never)]
     pub(crate) fn compact(&self, evacuation: Evacuation) {
         self.count_compaction();
         self.vm.compaction_begins(self);

@@ -204,6 +204,8 @@ impl<V: Vm> Heap<'_, V> {
 
     // ── Beginning ───────────────────────────────────────────────────────────
 
+    /// Not inlined, for the same reason as [`Heap::compact`].
+    #[inline(never)]
     fn begin(&self, asked: Option<Scope>, allowance: &Allowance) -> Scope {
         let measure = self.measure();
         let overflowed = self.with_marker(|marker| {
