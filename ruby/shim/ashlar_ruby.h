@@ -36,6 +36,12 @@ struct ashlar_ruby_calls {
     bool (*multi_ractor)(void);
     int (*thread_has_gvl)(void);
     void *(*with_gvl)(void *(*function)(void *), void *argument);
+    size_t (*optimal_size)(ashlar_value object);
+    uint32_t (*rebuild_shape)(ashlar_value object, size_t width_index);
+    void (*set_shape)(ashlar_value object, uint32_t shape);
+    void (*move_generic_variables)(ashlar_value from, ashlar_value to);
+    void (*update_object)(void *objspace, ashlar_value object);
+    void (*update_vm)(void *objspace);
     void (*prepare_object)(ashlar_value object);
     void (*trigger_finalizers)(void);
     void (*reachable_from_roots)(void (*visit)(const char *, ashlar_value, void *), void *data);
@@ -118,9 +124,26 @@ void ashlar_thread_cache_set(void *cache);
 
 /* Marking. */
 void ashlar_mark(void *objspace, ashlar_value object);
+void ashlar_mark_and_pin(void *objspace, ashlar_value object);
+void ashlar_mark_and_move(void *objspace, ashlar_value *reference);
 void ashlar_mark_maybe(void *objspace, ashlar_value word);
 void ashlar_mark_weak(void *objspace, ashlar_value *reference);
 void ashlar_remove_weak(void *objspace, ashlar_value *reference);
+
+/* Compaction. Any word may be asked for its location. */
+void ashlar_compact(void *objspace, bool everything);
+void ashlar_set_auto_compact(void *objspace, bool on);
+bool ashlar_auto_compact(void *objspace);
+ashlar_value ashlar_location(void *objspace, ashlar_value object);
+bool ashlar_has_moved(void *objspace, ashlar_value object);
+
+#define ASHLAR_TYPES 32
+/* What the latest compaction did, by the type of object. */
+struct ashlar_compaction {
+    uint64_t considered[ASHLAR_TYPES], moved[ASHLAR_TYPES];
+    uint64_t moved_up[ASHLAR_TYPES], moved_down[ASHLAR_TYPES]; /* to a wider cell, to a narrower one */
+};
+void ashlar_latest_compaction(void *objspace, struct ashlar_compaction *);
 
 /* Barriers. */
 void ashlar_write_barrier(void *objspace, ashlar_value parent, ashlar_value child);
@@ -128,13 +151,13 @@ void ashlar_unprotect(void *objspace, ashlar_value object);
 void ashlar_remember(void *objspace, ashlar_value object);
 
 /* Walking: a snapshot of all cells, to be freed by the caller, NULL when memory
-   is out; or the live ones one after the other (0: the first, or none), while
-   nothing is collected. In the snapshot a live object is its address, and a run
-   of free cells two words: its start with the lowest bit set, and its end. The
-   first word of each free cell is 0 then. */
+   is out, and none of them moves before; or the live ones one after the other
+   (0: the first, or none), while nothing is collected. In the snapshot a live
+   object is its address, and a run of free cells two words: its start with the
+   lowest bit set, and its end. The first word of each free cell is 0 then. */
 ashlar_value ashlar_next_object(void *objspace, ashlar_value object);
 ashlar_value *ashlar_snapshot(void *objspace, size_t *count);
-void ashlar_snapshot_free(ashlar_value *snapshot, size_t count);
+void ashlar_snapshot_free(void *objspace, ashlar_value *snapshot, size_t count);
 bool ashlar_is_live(void *objspace, ashlar_value word);
 
 /* Finalizers: an array of procs per object; 0 means none. Setting them gives

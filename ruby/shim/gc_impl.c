@@ -20,6 +20,7 @@
 
 extern int ruby_thread_has_gvl_p(void);
 extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
+extern void rb_mv_generic_ivar(VALUE from, VALUE to);
 extern const char ruby_version[];
 
 static rb_postponed_job_handle_t finalizers_job;
@@ -49,6 +50,12 @@ static const struct ashlar_ruby_calls calls = {
     .multi_ractor = rb_gc_multi_ractor_p,
     .thread_has_gvl = ruby_thread_has_gvl_p,
     .with_gvl = rb_thread_call_with_gvl,
+    .optimal_size = rb_gc_obj_optimal_size,
+    .rebuild_shape = rb_gc_rebuild_shape,
+    .set_shape = rb_gc_set_shape,
+    .move_generic_variables = rb_mv_generic_ivar,
+    .update_object = rb_gc_update_object_references,
+    .update_vm = rb_gc_update_vm_references,
     .prepare_object = rb_gc_prepare_heap_process_object,
     .trigger_finalizers = trigger_finalizers,
     .reachable_from_roots = rb_objspace_reachable_objects_from_root,
@@ -148,8 +155,9 @@ rb_gc_impl_shutdown_free_objects(void *objspace)
 void
 rb_gc_impl_start(void *objspace, bool full_mark, bool immediate_mark, bool immediate_sweep, bool compact)
 {
-    ashlar_start(objspace, full_mark, immediate_sweep, ASHLAR_REASON_METHOD);
-    if (immediate_sweep) run_jobs(objspace);
+    if (compact) ashlar_compact(objspace, false);
+    else ashlar_start(objspace, full_mark, immediate_sweep, ASHLAR_REASON_METHOD);
+    if (immediate_sweep || compact) run_jobs(objspace);
 }
 
 bool
@@ -286,13 +294,13 @@ rb_gc_impl_mark(void *objspace, VALUE obj)
 void
 rb_gc_impl_mark_and_move(void *objspace, VALUE *ptr)
 {
-    ashlar_mark(objspace, *ptr);
+    ashlar_mark_and_move(objspace, ptr);
 }
 
 void
 rb_gc_impl_mark_and_pin(void *objspace, VALUE obj)
 {
-    ashlar_mark(objspace, obj);
+    ashlar_mark_and_pin(objspace, obj);
 }
 
 void
@@ -313,18 +321,18 @@ rb_gc_impl_remove_weak(void *objspace, VALUE parent_obj, VALUE *ptr)
     ashlar_remove_weak(objspace, ptr);
 }
 
-/* ── Compaction: objects stay where they are ─────────────────────────────── */
+/* ── Compaction ──────────────────────────────────────────────────────────── */
 
 bool
 rb_gc_impl_object_moved_p(void *objspace, VALUE obj)
 {
-    return false;
+    return ashlar_has_moved(objspace, obj);
 }
 
 VALUE
 rb_gc_impl_location(void *objspace, VALUE value)
 {
-    return value;
+    return ashlar_location(objspace, value);
 }
 
 /* ── Write barriers ──────────────────────────────────────────────────────── */
@@ -388,7 +396,7 @@ static VALUE
 end_walk(VALUE argument)
 {
     struct walk *walk = (struct walk *)argument;
-    ashlar_snapshot_free(walk->words, walk->count);
+    ashlar_snapshot_free(walk->objspace, walk->words, walk->count);
     return Qnil;
 }
 

@@ -38,14 +38,17 @@ main(void)
     TYPE(T_STRING); TYPE(T_REGEXP); TYPE(T_ARRAY); TYPE(T_HASH); TYPE(T_STRUCT);
     TYPE(T_BIGNUM); TYPE(T_FILE); TYPE(T_DATA); TYPE(T_MATCH); TYPE(T_COMPLEX);
     TYPE(T_RATIONAL); TYPE(T_SYMBOL); TYPE(T_IMEMO); TYPE(T_ZOMBIE);
+    TYPE(T_MOVED);
 
     FLAG(FL_EXIVAR); FLAG(FL_FINALIZE); FLAG(FL_SEEN_OBJ_ID); FLAG(FL_WB_PROTECTED);
-    FLAG(FL_PROMOTED); FLAG(ELTS_SHARED);
+    FLAG(FL_PROMOTED); FLAG(FL_FREEZE); FLAG(ELTS_SHARED);
     OFFSET("KLASS", RBasic, klass);
 
     CONSTANT("STR_NOEMBED", "A string whose bytes are elsewhere.", FL_USER1);
     CONSTANT("STR_NOFREE", "A string that does not own its bytes.", FL_USER18);
+    CONSTANT("STR_TMPLOCK", "A string that C code has locked.", FL_USER7);
     CONSTANT("STR_FSTR", "A string in the table of unique strings.", RSTRING_FSTR);
+    OFFSET("STR_LEN", RString, len);
     OFFSET("STR_PTR", RString, as.heap.ptr);
     OFFSET("STR_SHARED_ROOT", RString, as.heap.aux.shared);
 

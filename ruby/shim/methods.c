@@ -1,6 +1,7 @@
 /* What the module GC has beside the methods that Ruby defines itself. */
 #include "ruby/ruby.h"
 #include "gc/gc.h"
+#include "gc/gc_impl.h"
 
 #include "ashlar_ruby.h"
 #include "shim.h"
@@ -17,6 +18,72 @@ static void
 set(VALUE hash, const char *name, VALUE value)
 {
     rb_hash_aset(hash, ID2SYM(rb_intern(name)), value);
+}
+
+/* ── Compaction ──────────────────────────────────────────────────────────── */
+
+/* Counts by the name of the type, those that are 0 left out. */
+static VALUE
+by_type(const uint64_t *counts)
+{
+    VALUE hash = rb_hash_new();
+    for (size_t type = 0; type < ASHLAR_TYPES; type++) {
+        if (counts[type]) rb_hash_aset(hash, type_sym(type), ULL2NUM(counts[type]));
+    }
+    return hash;
+}
+
+static VALUE
+latest_compact_info(VALUE self)
+{
+    struct ashlar_compaction latest;
+    ashlar_latest_compaction(rb_gc_get_objspace(), &latest);
+    VALUE info = rb_hash_new();
+    set(info, "considered", by_type(latest.considered));
+    set(info, "moved", by_type(latest.moved));
+    set(info, "moved_up", by_type(latest.moved_up));
+    set(info, "moved_down", by_type(latest.moved_down));
+    return info;
+}
+
+static VALUE
+compact(VALUE self)
+{
+    rb_gc_impl_start(rb_gc_get_objspace(), true, true, true, true);
+    return latest_compact_info(self);
+}
+
+static VALUE
+auto_compact(VALUE self)
+{
+    return RBOOL(ashlar_auto_compact(rb_gc_get_objspace()));
+}
+
+static VALUE
+set_auto_compact(VALUE self, VALUE on)
+{
+    ashlar_set_auto_compact(rb_gc_get_objspace(), RTEST(on));
+    return on;
+}
+
+/* Moves everything that may move and looks for references to where it was. The
+   keywords say how the default collector makes room for that: here there
+   always is room. */
+static VALUE
+verify_compaction_references(int argc, VALUE *argv, VALUE self)
+{
+    static ID keywords[3];
+    if (!keywords[0]) {
+        keywords[0] = rb_intern("toward");
+        keywords[1] = rb_intern("double_heap");
+        keywords[2] = rb_intern("expand_heap");
+    }
+    VALUE options, values[3];
+    rb_scan_args_kw(rb_keyword_given_p(), argc, argv, ":", &options);
+    rb_get_kwargs(options, keywords, 0, 3, values);
+    ashlar_compact(rb_gc_get_objspace(), true);
+    verify_internal_consistency(self);
+    return latest_compact_info(self);
 }
 
 /* By the default collector's names: a page is a block, a heap a width. */
@@ -39,13 +106,15 @@ internal_constants(void)
 }
 
 /* Features that both collectors have, by the default collector's names:
-   generations with objects outside the write barrier, and lazy sweeping. */
+   generations with objects outside the write barrier, lazy sweeping, and
+   compaction. */
 static VALUE
 features(void)
 {
     VALUE names = rb_ary_new();
     rb_ary_push(names, rb_interned_str_cstr("USE_RGENGC"));
     rb_ary_push(names, rb_interned_str_cstr("GC_ENABLE_LAZY_SWEEP"));
+    rb_ary_push(names, rb_interned_str_cstr("GC_COMPACTION_SUPPORTED"));
     return rb_obj_freeze(names);
 }
 
@@ -55,10 +124,10 @@ ashlar_define_gc_methods(void)
     rb_define_const(rb_mGC, "INTERNAL_CONSTANTS", internal_constants());
     rb_define_const(rb_mGC, "OPTS", features());
     rb_define_singleton_method(rb_mGC, "verify_internal_consistency", verify_internal_consistency, 0);
-    rb_define_singleton_method(rb_mGC, "compact", rb_f_notimplement, 0);
-    rb_define_singleton_method(rb_mGC, "auto_compact", rb_f_notimplement, 0);
-    rb_define_singleton_method(rb_mGC, "auto_compact=", rb_f_notimplement, 1);
-    rb_define_singleton_method(rb_mGC, "latest_compact_info", rb_f_notimplement, 0);
-    rb_define_singleton_method(rb_mGC, "verify_compaction_references", rb_f_notimplement, -1);
+    rb_define_singleton_method(rb_mGC, "compact", compact, 0);
+    rb_define_singleton_method(rb_mGC, "auto_compact", auto_compact, 0);
+    rb_define_singleton_method(rb_mGC, "auto_compact=", set_auto_compact, 1);
+    rb_define_singleton_method(rb_mGC, "latest_compact_info", latest_compact_info, 0);
+    rb_define_singleton_method(rb_mGC, "verify_compaction_references", verify_compaction_references, -1);
     ashlar_define_profiler();
 }

@@ -26,6 +26,37 @@ unsafe extern "C" fn ashlar_mark(objspace: *mut c_void, value: Value) {
     }
 }
 
+/// Marks an object to which the reference cannot be rewritten.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_mark_and_pin(objspace: *mut c_void, value: Value) {
+    if is_object(value) {
+        // SAFETY: Ruby marks objects of its object space.
+        unsafe { from_ruby(objspace).heap.pin(cell(value)) };
+    }
+}
+
+/// Marks what is at `place`, or rewrites it while objects move.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Value) {
+    // SAFETY: Ruby passes its object space and the place of a reference.
+    unsafe {
+        let (heap, value) = (&from_ruby(objspace).heap, place.read());
+        if !heap.is_moving() {
+            return ashlar_mark(objspace, value);
+        }
+        let location = heap.location(value);
+        if is_object(value) && location != value {
+            place.write(location);
+        }
+    }
+}
+
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]

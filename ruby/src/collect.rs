@@ -3,6 +3,7 @@
 use std::cell::Cell as StdCell;
 use std::ffi::c_void;
 
+use ashlar_heap::compact::Evacuation;
 use ashlar_heap::heap::{Progress, Request};
 use ashlar_heap::mark::allowance::Allowance;
 use ashlar_heap::pace::Scope;
@@ -202,6 +203,7 @@ pub(crate) fn paced(objspace: &Objspace, reason: Reason) {
     let request = Request {
         scope,
         sweep_now: reason == Reason::Malloc || objspace.heap.pace().is_short_of_room(),
+        compact: objspace.auto_compaction(),
     };
     collect(objspace, request, reason);
 }
@@ -209,9 +211,13 @@ pub(crate) fn paced(objspace: &Objspace, reason: Reason) {
 /// A collection before a payload of `size` that would not fit below the memory
 /// limit.
 pub(crate) fn make_room(objspace: &Objspace, size: usize) {
+    if !objspace.has_objects() {
+        return;
+    }
     let request = Request {
         scope: Some(Scope::Full),
         sweep_now: true,
+        compact: objspace.auto_compaction(),
     };
     collect(objspace, request, Reason::Malloc);
     let room_bytes = objspace.heap.room_below_limit_bytes();
@@ -244,6 +250,7 @@ pub(crate) fn last_resort(objspace: &Objspace) -> bool {
     let request = Request {
         scope: Some(Scope::Full),
         sweep_now: true,
+        compact: None,
     };
     collect(objspace, request, Reason::Malloc);
     true
@@ -279,6 +286,7 @@ fn stopped(objspace: &Objspace, work: impl FnOnce()) {
 fn run(objspace: &Objspace, request: Request, reason: Reason) {
     finish_collection(objspace);
     begin(objspace, request.scope, reason);
+    let waiting_jobs = objspace.finalizers.borrow().waiting_jobs();
     let scope = mark(objspace, || {
         objspace.heap.collect(Request {
             sweep_now: false,
@@ -286,8 +294,13 @@ fn run(objspace: &Objspace, request: Request, reason: Reason) {
         })
     });
     marked(objspace, scope, request.sweep_now);
-    if request.sweep_now {
-        let timing = &objspace.timing;
+    let timing = &objspace.timing;
+    // A compaction has swept already.
+    let is_swept = !objspace.heap.is_sweeping();
+    if is_swept && objspace.finalizers.borrow().waiting_jobs() > waiting_jobs {
+        timing.note_finalizers();
+    }
+    if request.sweep_now || is_swept {
         timing.count(Phase::Sweep, || objspace.heap.finish_sweep());
         timing.swept(objspace);
     }
@@ -379,7 +392,12 @@ unsafe extern "C" fn ashlar_start(
         (false, true) => None,
         (false, false) => Some(Scope::Minor),
     };
-    collect(objspace, Request { scope, sweep_now }, reason);
+    let request = Request {
+        scope,
+        sweep_now,
+        compact: objspace.auto_compaction(),
+    };
+    collect(objspace, request, reason);
 }
 
 /// # Safety
@@ -412,6 +430,7 @@ unsafe extern "C" fn ashlar_prepare_heap(objspace: *mut c_void) {
     let request = Request {
         scope: Some(Scope::Full),
         sweep_now: true,
+        compact: Some(Evacuation::Sparse),
     };
     collect(objspace, request, Reason::Method);
     with_vm_lock(objspace, || {
@@ -504,6 +523,10 @@ impl Objspace {
     /// What the next slice of a collection may do; `None` when it is to be done
     /// at once.
     fn slice_allowance(&self, reason: Reason) -> Option<Allowance> {
+        if self.auto_compact.get() || self.heap.stress().move_everything {
+            // What moves has to be marked anew, at once.
+            return None;
+        }
         let cells = self.heap.stress().slice_cells;
         if cells > 0 {
             return Some(Allowance::cells(cells));

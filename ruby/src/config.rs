@@ -116,7 +116,11 @@ impl Objspace {
             8 => number(c"slice_cells", Kind::Number, stress.slice_cells),
             9 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
             10 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
-            11 => ShownOption {
+            11 => {
+                let on = usize::from(stress.move_everything);
+                number(c"move_everything", Kind::Switch, on)
+            }
+            12 => ShownOption {
                 word: malloc.as_ptr(),
                 ..number(c"malloc", Kind::Word, 0)
             },

@@ -96,6 +96,24 @@ impl Finalizers {
         self.arrays.remove(place).map(|array| array as Value)
     }
 
+    /// The object has moved; it keeps its place in the order.
+    pub(crate) fn moved(&mut self, from: Value, to: Value) {
+        if let Some(place) = self.places.remove(from as u64) {
+            self.places.insert(to as u64, place);
+            self.objects.insert(place, to as u64);
+        }
+    }
+
+    /// Rewrites the arrays of procs.
+    pub(crate) fn update(&mut self, location: impl Fn(Value) -> Value) {
+        for array in self.arrays.values_mut() {
+            *array = location(*array as Value) as u64;
+        }
+        for job in self.waiting.iter_mut().chain(&mut self.running) {
+            job.finalizers = location(job.finalizers);
+        }
+    }
+
     /// Whose finalizers are the oldest.
     fn first(&self) -> Option<Value> {
         let (_, &object) = self.objects.first_key_value()?;
@@ -274,12 +292,14 @@ mod tests {
         }
         finalizers.remove(80);
         finalizers.insert(80, 88).unwrap();
+        finalizers.moved(240, 320);
+        finalizers.update(|array| if array == 248 { 328 } else { array });
         let mut order = Vec::new();
         while let Some(object) = finalizers.first() {
             assert_eq!(finalizers.remove(object), Some(object + 8));
             order.push(object);
         }
-        assert_eq!(order, [400, 240, 160, 80]);
+        assert_eq!(order, [400, 320, 160, 80]);
         assert!(finalizers.places.is_empty() && finalizers.arrays.is_empty());
     }
 

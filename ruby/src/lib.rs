@@ -10,12 +10,14 @@
 //! * [`collect`]: a collection as Ruby sees it: locks, events, clocks.
 //! * [`pauses`]: how long the program waits for the collector.
 //! * [`object_model`]: what the collector knows about Ruby's objects.
+//! * [`compaction`]: how they move.
 //! * [`finalizers`], [`object_ids`], [`walk`], [`fork`].
 //! * [`statistics`], [`profile`], [`config`]: what Ruby shows of all this.
 //! * [`interpose`], [`elf`]: what becomes of memory that somebody frees with libc.
 
 mod barriers;
 mod collect;
+mod compaction;
 mod config;
 mod elf;
 mod finalizers;

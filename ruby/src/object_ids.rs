@@ -61,6 +61,17 @@ impl ObjectIds {
         self.next - STEP
     }
 
+    /// The object has moved.
+    pub(crate) fn moved(&mut self, from: Value, to: Value) {
+        let Some(id) = self.by_object.remove(from as u64) else {
+            return;
+        };
+        self.by_object.insert(to as u64, id);
+        if let Some(by_number) = &mut self.by_number {
+            by_number.insert(id / STEP, to as u64);
+        }
+    }
+
     /// The object is dead.
     pub(crate) fn forget(&mut self, object: Value) {
         let Some(id) = self.by_object.remove(object as u64) else {
@@ -149,7 +160,10 @@ mod tests {
         let (first, fresh) = ids.id_of(40).unwrap();
         assert!(fresh);
         assert_eq!(ids.id_of(40), Ok((first, false)));
-        ids.forget(40);
+        ids.moved(40, 80);
+        assert_eq!(ids.id_of(80), Ok((first, false)));
+        assert_eq!(ids.object(first), Some(80));
+        ids.forget(80);
         let (second, fresh) = ids.id_of(40).unwrap();
         assert!(fresh && second != first);
     }

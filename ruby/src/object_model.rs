@@ -15,6 +15,7 @@ use ashlar_heap::vm::Vm;
 
 use crate::barriers::cell;
 use crate::collect;
+use crate::compaction::MoveCounts;
 use crate::layout::*;
 use crate::objspace::objspace;
 use crate::payloads;
@@ -29,6 +30,7 @@ pub(crate) struct Ruby {
     /// Whether somebody wants to hear of every freed object.
     pub(crate) traces_frees: StdCell<bool>,
     pub(crate) weak: StdCell<ashlar_heap::mark::WeakCounts>,
+    pub(crate) move_counts: MoveCounts,
 }
 
 impl Ruby {
@@ -37,20 +39,21 @@ impl Ruby {
             calls,
             traces_frees: StdCell::new(false),
             weak: StdCell::default(),
+            move_counts: MoveCounts::default(),
         }
     }
 }
 
 /// The words of one object.
 #[derive(Clone, Copy)]
-struct Object {
+pub(crate) struct Object {
     address: usize,
     flags: usize,
 }
 
 impl Object {
     #[inline(always)]
-    fn new(cell: Cell) -> Self {
+    pub(crate) fn new(cell: Cell) -> Self {
         let address = cell.address();
         // SAFETY: every cell that Ruby has begins with its flags.
         let flags = unsafe { (address as *const usize).read() };
@@ -58,18 +61,18 @@ impl Object {
     }
 
     #[inline(always)]
-    fn kind(self) -> usize {
+    pub(crate) fn kind(self) -> usize {
         self.flags & T_MASK
     }
 
     #[inline(always)]
-    fn has(self, flags: usize) -> bool {
+    pub(crate) fn has(self, flags: usize) -> bool {
         self.flags & flags != 0
     }
 
     /// The word at `offset` bytes.
     #[inline(always)]
-    fn word(self, offset: usize) -> usize {
+    pub(crate) fn word(self, offset: usize) -> usize {
         // SAFETY: offsets come from the layout of this object's type.
         unsafe { ((self.address + offset) as *const usize).read() }
     }
@@ -79,8 +82,99 @@ impl Object {
         (self.flags >> IMEMO_SHIFT) & IMEMO_KIND_MASK
     }
 
-    fn shape(self) -> usize {
+    pub(crate) fn shape(self) -> usize {
         self.flags >> SHAPE_SHIFT
+    }
+
+    pub(crate) fn address(self) -> usize {
+        self.address
+    }
+
+    pub(crate) fn flags(self) -> usize {
+        self.flags
+    }
+
+    /// What an embedded array holds.
+    #[inline(always)]
+    pub(crate) fn embedded_values(self) -> Values {
+        Values {
+            first: self.address + ARRAY_EMBEDDED,
+            count: (self.flags & RARRAY_EMBED_LEN_MASK) >> RARRAY_EMBED_LEN_SHIFT,
+        }
+    }
+
+    /// Members of a struct that are in its cell, 0 when they are elsewhere.
+    #[inline(always)]
+    pub(crate) fn embedded_members(self) -> usize {
+        (self.flags & RSTRUCT_EMBED_LEN_MASK) >> RSTRUCT_EMBED_LEN_SHIFT
+    }
+
+    /// What a struct holds.
+    #[inline(always)]
+    pub(crate) fn members(self) -> Values {
+        match self.embedded_members() {
+            0 => Values {
+                first: self.word(STRUCT_PTR),
+                count: self.word(STRUCT_LEN),
+            },
+            count => Values {
+                first: self.address + STRUCT_EMBEDDED,
+                count,
+            },
+        }
+    }
+
+    /// The keys and values of a small hash, and its default.
+    #[inline(always)]
+    pub(crate) fn small_hash_values(self) -> [Values; 2] {
+        let bound = (self.flags >> HASH_AR_BOUND_SHIFT) & HASH_AR_BOUND_MASK;
+        [
+            Values {
+                first: self.address + HASH_AR_PAIRS,
+                count: 2 * bound,
+            },
+            Values {
+                first: self.address + HASH_DEFAULT,
+                count: 1,
+            },
+        ]
+    }
+
+    /// Variables that objects of this object's class have had at most.
+    pub(crate) fn variables_of_class(self) -> usize {
+        let max = (self.word(KLASS) + CLASS_MAX_IV_COUNT) as *const u32;
+        // SAFETY: the class of a live object is live and has this field.
+        unsafe { max.read() as usize }
+    }
+
+    /// The parts of a rational or complex number.
+    #[inline(always)]
+    pub(crate) fn two_parts(self) -> Values {
+        Values {
+            first: self.address + KLASS + 8,
+            count: 2,
+        }
+    }
+}
+
+/// Neighbouring values: the address of the first and how many they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Values {
+    first: usize,
+    count: usize,
+}
+
+impl Values {
+    pub(crate) fn count(self) -> usize {
+        self.count
+    }
+}
+
+/// Calls `visit` with the place of each value.
+#[inline(always)]
+pub(crate) fn each_value(values: Values, mut visit: impl FnMut(usize)) {
+    for index in 0..values.count {
+        visit(values.first + 8 * index);
     }
 }
 
@@ -93,32 +187,34 @@ fn mark_value(tracer: &Tracer<'_>, value: Value) {
 }
 
 #[inline(always)]
-fn mark_values(tracer: &Tracer<'_>, first: usize, count: usize) {
-    for index in 0..count {
-        // SAFETY: the caller passes an array of values.
-        mark_value(tracer, unsafe { (first as *const Value).add(index).read() });
-    }
+fn mark_values(tracer: &Tracer<'_>, values: Values) {
+    each_value(values, |place| {
+        // SAFETY: the caller passes values of a live object.
+        mark_value(tracer, unsafe { (place as *const Value).read() });
+    });
 }
 
 impl Ruby {
     /// Marks what an object of a common type refers to; false when Ruby has to.
     #[inline(always)]
-    fn trace_here(&self, object: Object, tracer: &Tracer<'_>) -> bool {
+    fn trace_here(&self, heap: &Heap<'_, Self>, object: Object, tracer: &Tracer<'_>) -> bool {
         if object.has(FL_EXIVAR) {
             return false;
         }
         match object.kind() {
             T_STRING => {
                 if object.flags & (STR_NOEMBED | ELTS_SHARED) == STR_NOEMBED | ELTS_SHARED {
-                    mark_value(tracer, object.word(STR_SHARED_ROOT));
+                    trace_shared_string(heap, object.word(STR_SHARED_ROOT), tracer);
                 }
             }
             T_ARRAY => trace_array(object, tracer),
             T_OBJECT if object.shape() == TOO_COMPLEX_SHAPE => return false,
             T_OBJECT => self.trace_object(object, tracer),
+            // Of some hashes Ruby pins the keys.
+            T_HASH if object.has(RHASH_ST_TABLE_FLAG) && heap.finds_pins() => return false,
             T_HASH => trace_hash(object, tracer),
-            T_STRUCT => trace_struct(object, tracer),
-            T_RATIONAL | T_COMPLEX => mark_values(tracer, object.address + KLASS + 8, 2),
+            T_STRUCT => mark_values(tracer, object.members()),
+            T_RATIONAL | T_COMPLEX => mark_values(tracer, object.two_parts()),
             T_FLOAT | T_BIGNUM | T_SYMBOL => return true,
             _ => return false,
         }
@@ -128,6 +224,14 @@ impl Ruby {
 
     #[inline(always)]
     fn trace_object(&self, object: Object, tracer: &Tracer<'_>) {
+        let variables = self.variables(object);
+        mark_values(tracer, variables);
+        raise_max_iv_count(object.word(KLASS), variables.count as u32);
+    }
+
+    /// The variables of an object whose shape is not too complex.
+    #[inline(always)]
+    pub(crate) fn variables(&self, object: Object) -> Values {
         // SAFETY: the object's shape exists; its count of variables is an u32
         // at this offset (asserted below).
         let count = unsafe {
@@ -136,13 +240,15 @@ impl Ruby {
                 .cast::<u32>()
                 .read()
         };
-        let variables = if object.has(ROBJECT_EMBED) {
+        let first = if object.has(ROBJECT_EMBED) {
             object.address + OBJECT_EMBEDDED
         } else {
             object.word(OBJECT_PTR)
         };
-        mark_values(tracer, variables, count as usize);
-        raise_max_iv_count(object.word(KLASS), count);
+        Values {
+            first,
+            count: count as usize,
+        }
     }
 }
 
@@ -164,32 +270,42 @@ fn raise_max_iv_count(klass: Value, count: u32) {
 #[inline(always)]
 fn trace_array(object: Object, tracer: &Tracer<'_>) {
     if object.has(RARRAY_EMBED_FLAG) {
-        let len = (object.flags & RARRAY_EMBED_LEN_MASK) >> RARRAY_EMBED_LEN_SHIFT;
-        mark_values(tracer, object.address + ARRAY_EMBEDDED, len);
+        mark_values(tracer, object.embedded_values());
     } else if object.has(ELTS_SHARED) {
         mark_value(tracer, object.word(ARRAY_SHARED_ROOT));
     } else {
-        mark_values(tracer, object.word(ARRAY_PTR), object.word(ARRAY_LEN));
+        let values = Values {
+            first: object.word(ARRAY_PTR),
+            count: object.word(ARRAY_LEN),
+        };
+        mark_values(tracer, values);
     }
 }
 
+/// A string whose bytes are in the cell of another one: that cell must not move,
+/// because C code may have the address of the bytes and no reference to it.
 #[inline(always)]
-fn trace_struct(object: Object, tracer: &Tracer<'_>) {
-    let embedded = (object.flags & RSTRUCT_EMBED_LEN_MASK) >> RSTRUCT_EMBED_LEN_SHIFT;
-    if embedded > 0 {
-        mark_values(tracer, object.address + STRUCT_EMBEDDED, embedded);
+fn trace_shared_string(heap: &Heap<'_, Ruby>, root: Value, tracer: &Tracer<'_>) {
+    if !heap.finds_pins() || !is_object(root) {
+        return mark_value(tracer, root);
+    }
+    // SAFETY: what an object refers to is an object of this heap.
+    let root = unsafe { cell(root) };
+    if Object::new(root).has(STR_NOEMBED) {
+        tracer.mark(root);
     } else {
-        mark_values(tracer, object.word(STRUCT_PTR), object.word(STRUCT_LEN));
+        heap.pin(root);
     }
 }
 
 #[inline(always)]
 fn trace_hash(object: Object, tracer: &Tracer<'_>) {
-    mark_value(tracer, object.word(HASH_DEFAULT));
     if !object.has(RHASH_ST_TABLE_FLAG) {
-        let bound = (object.flags >> HASH_AR_BOUND_SHIFT) & HASH_AR_BOUND_MASK;
-        return mark_values(tracer, object.address + HASH_AR_PAIRS, 2 * bound);
+        let [pairs, default] = object.small_hash_values();
+        mark_values(tracer, pairs);
+        return mark_values(tracer, default);
     }
+    mark_value(tracer, object.word(HASH_DEFAULT));
     /// `struct st_table_entry` of st.c: hash, key, record.
     type Entry = [usize; 3];
     /// The hash of a deleted entry.
@@ -291,8 +407,8 @@ impl Vm for Ruby {
     }
 
     #[inline(always)]
-    fn trace_cell(&self, _heap: &Heap<'_, Self>, cell: Cell, tracer: &Tracer<'_>) {
-        if !self.trace_here(Object::new(cell), tracer) {
+    fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &Tracer<'_>) {
+        if !self.trace_here(heap, Object::new(cell), tracer) {
             self.trace_by_ruby(cell);
         }
     }
@@ -324,6 +440,33 @@ impl Vm for Ruby {
         let mut visitor = Visitor { visit };
         // SAFETY: the lock is held and no collection runs.
         unsafe { (self.calls.reachable_from)(cell.address(), each, (&raw mut visitor).cast()) };
+    }
+
+    const FORWARDED_HEADER: usize = T_MOVED;
+
+    fn compaction_begins(&self, _heap: &Heap<'_, Self>) {
+        self.move_counts.reset();
+    }
+
+    fn wanted_width(
+        &self,
+        _heap: &Heap<'_, Self>,
+        cell: Cell,
+        width: WidthIndex,
+    ) -> Option<WidthIndex> {
+        self.suitable_width(cell, width)
+    }
+
+    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) {
+        self.object_moved(heap, from, to);
+    }
+
+    fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
+        self.update_object(heap, cell);
+    }
+
+    fn update_roots(&self, heap: &Heap<'_, Self>) {
+        self.update_tables(heap);
     }
 
     #[inline(always)]

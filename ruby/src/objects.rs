@@ -63,7 +63,7 @@ pub(crate) const fn narrow_types(traced: bool) -> u32 {
 /// The width for an object of this type and size; `None` when no cell is that
 /// wide.
 #[inline(always)]
-fn width_for(objspace: &Objspace, flags: Value, size: usize) -> Option<WidthIndex> {
+pub(crate) fn width_for(objspace: &Objspace, flags: Value, size: usize) -> Option<WidthIndex> {
     const FIVE_WORDS: WidthIndex = match WidthIndex::for_size(40) {
         Some(width) => width,
         None => WidthIndex::NARROWEST,

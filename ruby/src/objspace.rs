@@ -34,6 +34,8 @@ pub(crate) struct Objspace {
     started: StdCell<bool>,
     /// `GC.disable`.
     pub(crate) disabled: StdCell<bool>,
+    /// `GC.auto_compact`.
+    pub(crate) auto_compact: StdCell<bool>,
     /// What `GC.stress=` was given.
     pub(crate) stress_flag: StdCell<Value>,
     /// The stress that the environment or `GC.config` asked for.
@@ -159,6 +161,7 @@ fn new_objspace(
         timing,
         started: StdCell::new(false),
         disabled: StdCell::new(false),
+        auto_compact: StdCell::new(false),
         stress_flag: StdCell::new(0),
         stress_option: StdCell::new(options.stress),
         full_marking_allowed: StdCell::new(true),

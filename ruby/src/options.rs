@@ -110,6 +110,7 @@ impl Options {
                 slice_cells: reader.number("slice_cells", 0..=usize::MAX, stress.slice_cells)?,
                 verify: reader.switch("verify", stress.verify)?,
                 poison: reader.switch("poison", stress.poison)?,
+                move_everything: reader.switch("move_everything", stress.move_everything)?,
                 ..Stress::default()
             },
             malloc: reader.malloc(self.malloc)?,

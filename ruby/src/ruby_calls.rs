@@ -36,6 +36,12 @@ pub(crate) struct RubyCalls {
         unsafe extern "C" fn(*mut c_void) -> *mut c_void,
         *mut c_void,
     ) -> *mut c_void,
+    pub(crate) optimal_size: unsafe extern "C" fn(Value) -> usize,
+    pub(crate) rebuild_shape: unsafe extern "C" fn(Value, usize) -> u32,
+    pub(crate) set_shape: unsafe extern "C" fn(Value, u32),
+    pub(crate) move_generic_variables: unsafe extern "C" fn(Value, Value),
+    pub(crate) update_object: unsafe extern "C" fn(*mut c_void, Value),
+    pub(crate) update_vm: unsafe extern "C" fn(*mut c_void),
     pub(crate) prepare_object: unsafe extern "C" fn(Value),
     pub(crate) trigger_finalizers: unsafe extern "C" fn(),
     pub(crate) reachable_from_roots:

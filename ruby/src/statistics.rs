@@ -130,6 +130,8 @@ impl Objspace {
         filled.major_count = stats.full_collections as u64;
         filled.count = filled.minor_count + filled.major_count;
         filled.marked_cells = stats.marked_cells as u64;
+        filled.compact_count = stats.compactions as u64;
+        filled.moved_objects = stats.moved_cells;
         filled.old_cells = stats.old_cells as u64;
         filled.blocks_taken = stats.blocks_taken as u64;
         filled.blocks_given = stats.blocks_given as u64;

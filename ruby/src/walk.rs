@@ -12,7 +12,8 @@ use crate::objspace::{from_ruby, Objspace};
 use crate::ruby_calls::Value;
 
 /// All cells, in the form that `shim/ashlar_ruby.h` describes; null when there
-/// is no memory for the snapshot. To be freed with [`ashlar_snapshot_free`].
+/// is no memory for the snapshot. None moves until it is freed, with
+/// [`ashlar_snapshot_free`].
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
@@ -22,6 +23,7 @@ unsafe extern "C" fn ashlar_snapshot(objspace: *mut c_void, count: *mut usize) -
     let objspace = unsafe { from_ruby(objspace) };
     let mut words = Vec::new();
     let has_memory = collect::with_vm_lock(objspace, || {
+        objspace.heap.begin_walk();
         // SAFETY: the lock is held; the other Ractors do not allocate now.
         unsafe { (objspace.heap.vm.calls.vm_barrier)() };
         let mut needed = 0;
@@ -44,6 +46,7 @@ unsafe extern "C" fn ashlar_snapshot(objspace: *mut c_void, count: *mut usize) -
         true
     });
     if !has_memory {
+        collect::with_vm_lock(objspace, || objspace.heap.end_walk());
         return null_mut();
     }
     let words = Box::leak(words.into_boxed_slice());
@@ -80,9 +83,17 @@ unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value) ->
 }
 
 /// # Safety
-/// Both come from [`ashlar_snapshot`].
+/// As `shim/ashlar_ruby.h` says; snapshot and count come from
+/// [`ashlar_snapshot`].
 #[no_mangle]
-unsafe extern "C" fn ashlar_snapshot_free(snapshot: *mut Value, count: usize) {
+unsafe extern "C" fn ashlar_snapshot_free(
+    objspace: *mut c_void,
+    snapshot: *mut Value,
+    count: usize,
+) {
+    // SAFETY: Ruby passes its object space.
+    let objspace = unsafe { from_ruby(objspace) };
+    collect::with_vm_lock(objspace, || objspace.heap.end_walk());
     // SAFETY: the caller's contract.
     drop(unsafe { Box::from_raw(slice_from_raw_parts_mut(snapshot, count)) });
 }

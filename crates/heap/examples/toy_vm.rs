@@ -4,10 +4,11 @@
 //!
 //! Run it with `cargo run --example toy_vm`.
 
-use std::cell::RefCell;
+use std::cell::{Cell as StdCell, RefCell};
 use std::ptr::NonNull;
 
 use ashlar_heap::allocate::cursor::AllocationCache;
+use ashlar_heap::compact::Evacuation;
 use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
 use ashlar_heap::layout::cell_state::CellState;
 use ashlar_heap::layout::region::Cell;
@@ -22,12 +23,14 @@ use ashlar_heap::vm::Vm;
 /// ```text
 /// [ tag │ counts │ payload │ reference 0 │ reference 1 │ … │ data … ]
 /// ```
-/// The tag is never 0 and belongs to the program. The counts are the number of
-/// references in the low half and how many of them, the first ones, are weak in
-/// the high half.
+/// The tag is never 0 and belongs to the program. The counts are, 16 bits each,
+/// the number of references, the words of data, and how many of the references,
+/// the first ones, are weak.
 pub const HEADER_WORDS: usize = 3;
 
+const DATA_SHIFT: u32 = 16;
 const WEAK_SHIFT: u32 = 32;
+const COUNT_MASK: usize = 0xFFFF;
 
 /// What a toy object consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,31 @@ pub struct ToyVm {
     pub payload_cache: RefCell<ThreadCache>,
     /// Cells the sweeper released, in order.
     pub released: RefCell<Vec<usize>>,
+    /// What objects want when cells move.
+    pub wishes: StdCell<Wishes>,
+    /// Where cells moved from and to, in order.
+    pub moves: RefCell<Vec<(usize, usize)>>,
+}
+
+/// What objects want when cells move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// Bytes that an object wants beside those it needs, as far as there are
+    /// cells so wide.
+    pub spare_bytes: usize,
+    /// Objects whose tag is a multiple of this do not move; 0 is for none.
+    pub immovable_every: usize,
+}
+
+impl Wishes {
+    /// The width that an object wants; `None` when it does not move.
+    pub fn width(self, tag: usize, needed_bytes: usize) -> Option<WidthIndex> {
+        if self.immovable_every != 0 && tag % self.immovable_every == 0 {
+            return None;
+        }
+        let spacious = WidthIndex::for_size(needed_bytes + self.spare_bytes);
+        spacious.or(WidthIndex::for_size(needed_bytes))
+    }
 }
 
 impl ToyVm {
@@ -69,6 +97,8 @@ impl ToyVm {
             ambiguous_roots: RefCell::new(Vec::new()),
             payload_cache: RefCell::new(ThreadCache::new()),
             released: RefCell::new(Vec::new()),
+            wishes: StdCell::new(Wishes::default()),
+            moves: RefCell::new(Vec::new()),
         }
     }
 
@@ -104,7 +134,7 @@ fn each_reference(
     // SAFETY: every toy object has a header, and as many references as it says.
     unsafe {
         let counts = word(heap, cell, 1).read();
-        let (references, weak) = (counts & 0xFFFF_FFFF, counts >> WEAK_SHIFT);
+        let (references, weak) = (counts & COUNT_MASK, counts >> WEAK_SHIFT);
         for index in 0..references {
             let place = word(heap, cell, HEADER_WORDS + index);
             match place.read() {
@@ -155,6 +185,42 @@ impl Vm for ToyVm {
         each_reference(heap, cell, visit, |_| ());
     }
 
+    fn wanted_width(
+        &self,
+        heap: &Heap<'_, Self>,
+        cell: Cell,
+        _width: WidthIndex,
+    ) -> Option<WidthIndex> {
+        // SAFETY: every toy object has a header.
+        let (tag, counts) = unsafe { (word(heap, cell, 0).read(), word(heap, cell, 1).read()) };
+        let (references, data) = (counts & COUNT_MASK, counts >> DATA_SHIFT & COUNT_MASK);
+        let needed_bytes = (HEADER_WORDS + references + data) * 8;
+        self.wishes.get().width(tag, needed_bytes)
+    }
+
+    fn moved(&self, _heap: &Heap<'_, Self>, from: Cell, to: Cell) {
+        let mut moves = self.moves.borrow_mut();
+        moves.push((from.address(), to.address()));
+    }
+
+    fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
+        // SAFETY: every toy object has a header, and as many references as it
+        // says.
+        unsafe {
+            let references = word(heap, cell, 1).read() & COUNT_MASK;
+            for index in 0..references {
+                let place = word(heap, cell, HEADER_WORDS + index);
+                place.write(heap.location(place.read()));
+            }
+        }
+    }
+
+    fn update_roots(&self, heap: &Heap<'_, Self>) {
+        for root in self.roots.borrow_mut().iter_mut() {
+            *root = heap.location(*root);
+        }
+    }
+
     fn release(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
         self.released.borrow_mut().push(cell.address());
         // SAFETY: the cell is dead but its header is intact; it owned its
@@ -186,7 +252,9 @@ pub fn try_new_object(
         // SAFETY: the cell is fresh and wide enough.
         unsafe {
             word(heap, cell, 0).write(tag);
-            word(heap, cell, 1).write(shape.references | shape.weak << WEAK_SHIFT);
+            word(heap, cell, 1).write(
+                shape.references | shape.data_words << DATA_SHIFT | shape.weak << WEAK_SHIFT,
+            );
             for index in 2..HEADER_WORDS + shape.references {
                 word(heap, cell, index).write(0);
             }
@@ -345,6 +413,7 @@ fn main() {
     heap.collect(Request {
         scope: None,
         sweep_now: true,
+        compact: Some(Evacuation::Sparse),
     });
     let (stats, usage) = (heap.stats(), heap.usage());
     println!(

@@ -15,6 +15,7 @@ use crate::allocate::blocks::{Blocks, Stock};
 use crate::allocate::cursor::AllocationCache;
 use crate::allocate::lists::BlockLists;
 use crate::allocate::run::Run;
+use crate::compact::{Evacuation, Moves};
 use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::CellState;
 use crate::layout::kind::Kind;
@@ -89,6 +90,10 @@ pub struct Heap<'shared, V> {
     marker: UnsafeCell<Marker>,
     collector: RefCell<Collector>,
     stress: StdCell<Stress>,
+    /// Cells are moving: references may be to where they were.
+    moving: StdCell<bool>,
+    /// Walks that hold addresses of cells: nothing moves meanwhile.
+    walks: StdCell<usize>,
     sweep_time_max: StdCell<Option<Duration>>,
 }
 
@@ -103,6 +108,8 @@ struct Collector {
     allocated_by_retired: [u64; WIDTH_COUNT],
     /// Cells freed, by width.
     freed: [u64; WIDTH_COUNT],
+    /// Cells that compactions moved.
+    moves: Moves,
     /// Blocks taken from the stock and given back to it, by width.
     blocks_taken: [usize; WIDTH_COUNT],
     blocks_given: [usize; WIDTH_COUNT],
@@ -143,6 +150,8 @@ pub struct Request {
     pub scope: Option<Scope>,
     /// Sweep everything before returning.
     pub sweep_now: bool,
+    /// Sweep and compact before returning if the collection is a full one.
+    pub compact: Option<Evacuation>,
 }
 
 /// A block takes about as long to be swept as so many cells to be marked: enough
@@ -161,6 +170,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             marker: UnsafeCell::new(Marker::new(cells_max)?),
             collector: RefCell::new(Collector::new(pace)),
             stress: StdCell::new(Stress::default()),
+            moving: StdCell::new(false),
+            walks: StdCell::new(0),
             sweep_time_max: StdCell::new(None),
         })
     }
@@ -260,9 +271,15 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         if let Some(block) = self.sweep_for(width, &mut allowance) {
             return Some(block);
         }
-        let Some(block) = self.shared.blocks.take(self.region(), Kind::Cells(width)) else {
-            return self.sweep_for(width, &mut Allowance::unlimited());
-        };
+        match self.take_block(width) {
+            Some(block) => Some(block),
+            None => self.sweep_for(width, &mut Allowance::unlimited()),
+        }
+    }
+
+    /// An empty block from the stock, one free run.
+    pub(crate) fn take_block(&self, width: WidthIndex) -> Option<BlockIndex> {
+        let block = self.shared.blocks.take(self.region(), Kind::Cells(width))?;
         self.collector.borrow_mut().blocks_taken[width.index()] += 1;
         let start = self.region().address_of(block);
         Run {
@@ -458,13 +475,17 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             return false;
         };
         if self.sweep_and_count(block, width) == 0 {
-            self.shared.blocks.give(self.region(), block, 1);
-            self.collector.borrow_mut().blocks_given[width.index()] += 1;
+            self.give_block(block, width);
         } else if self.region().block(block).free() != 0 {
             let lists = &mut self.collector.borrow_mut().lists;
             lists.push_available(self.region(), width, block);
         }
         true
+    }
+
+    pub(crate) fn give_block(&self, block: BlockIndex, width: WidthIndex) {
+        self.shared.blocks.give(self.region(), block, 1);
+        self.collector.borrow_mut().blocks_given[width.index()] += 1;
     }
 
     fn sweep_and_count(&self, block: BlockIndex, width: WidthIndex) -> usize {
@@ -534,6 +555,56 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         });
     }
 
+    // ── Compaction ──────────────────────────────────────────────────────────
+
+    /// Whether cells are moving: [`Heap::location`] says where they are now.
+    pub fn is_moving(&self) -> bool {
+        self.moving.get()
+    }
+
+    /// Somebody begins to hold addresses of cells, in places that nobody
+    /// rewrites or scans: nothing moves until [`Heap::end_walk`].
+    pub fn begin_walk(&self) {
+        self.walks.set(self.walks.get() + 1);
+    }
+
+    /// Ends what [`Heap::begin_walk`] began.
+    pub fn end_walk(&self) {
+        self.walks.set(self.walks.get() - 1);
+    }
+
+    fn may_move(&self, scope: Scope) -> bool {
+        scope == Scope::Full && self.walks.get() == 0
+    }
+
+    /// Runs `work`, which moves cells; payloads it frees count as swept.
+    pub(crate) fn while_moving(&self, work: impl FnOnce()) {
+        self.with_marker(|marker| marker.collecting = true);
+        self.moving.set(true);
+        self.payloads_sweeping(true);
+        work();
+        self.payloads_sweeping(false);
+        self.moving.set(false);
+        self.with_marker(|marker| marker.collecting = false);
+    }
+
+    pub(crate) fn count_compaction(&self) {
+        self.collector.borrow_mut().stats.compactions += 1;
+    }
+
+    pub(crate) fn count_moves(&self, moves: &Moves) {
+        let mut collector = self.collector.borrow_mut();
+        collector.moves.add(moves);
+        collector.stats.moved_cells += moves.cells();
+    }
+
+    /// Makes the lists of blocks anew when none needs sweeping.
+    pub(crate) fn list_swept_blocks(&self) {
+        let used_limit = self.shared.blocks.used_limit();
+        let mut collector = self.collector.borrow_mut();
+        collector.lists.rebuild_swept(self.region(), used_limit);
+    }
+
     // ── Stress ──────────────────────────────────────────────────────────────
 
     /// The stress switches that are on.
@@ -585,6 +656,18 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         true
     }
 
+    /// The request, as moving everything makes it.
+    fn stressed(&self, request: Request) -> Request {
+        if !self.stress.get().move_everything {
+            return request;
+        }
+        Request {
+            scope: Some(Scope::Full),
+            compact: Some(Evacuation::Everything),
+            ..request
+        }
+    }
+
     fn verify_if_wanted(&self) {
         if self.stress.get().verify {
             if let Err(broken) = self.verify() {
@@ -625,6 +708,7 @@ impl Collector {
             caches: Vec::new(),
             allocated_by_retired: [0; WIDTH_COUNT],
             freed: [0; WIDTH_COUNT],
+            moves: Moves::default(),
             blocks_taken: [0; WIDTH_COUNT],
             blocks_given: [0; WIDTH_COUNT],
             fresh_cell_bytes: 0,

@@ -4,7 +4,7 @@
 //! # Flow
 //!
 //! ```text
-//! allocate → mark → sweep → allocate → …
+//! allocate → mark → sweep (→ compact) → allocate → …
 //! ```
 //!
 //! [`heap`] orders the phases. A VM implements [`vm::Vm`] and calls
@@ -19,10 +19,13 @@
 //! * **Young**, **old**: generations by sticky mark bits ([`mark`]).
 //! * **Unprotected**: a cell that the program writes to without a barrier.
 //! * **Remembered set**: old cells that may refer to young ones.
+//! * **Pinned**: must not move, because something refers to it that cannot be
+//!   rewritten. **Forwarded**: has moved, and says where to.
 //!
 //! Numbered invariants stand where the data lives; [`verify`] asserts them.
 
 pub mod allocate;
+pub mod compact;
 pub mod heap;
 pub mod layout;
 pub mod mark;

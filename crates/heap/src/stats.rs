@@ -8,6 +8,10 @@ pub struct Stats {
     pub minor_collections: usize,
     /// Full collections.
     pub full_collections: usize,
+    /// Collections that compacted.
+    pub compactions: usize,
+    /// Cells that compactions moved.
+    pub moved_cells: u64,
     /// Cells freed by the sweeper.
     pub freed_cells: u64,
     /// Cells that the latest collection found live.

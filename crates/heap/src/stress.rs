@@ -18,6 +18,8 @@ pub struct Stress {
     pub verify: bool,
     /// Keep free cells filled with [`POISON`].
     pub poison: bool,
+    /// Make every collection a full one that moves everything that may move.
+    pub move_everything: bool,
     /// Cells that fit on the mark stack, and into the remembered set, so that
     /// running out of memory for them can be tested; 0 is no limit.
     pub mark_stack_cells_max: usize,

@@ -33,11 +33,14 @@ impl<V: Vm> Heap<'_, V> {
         self.check_lists()
     }
 
-    /// Invariants 1, 2 and 4.
+    /// Invariants 1, 2, 4 and 13.
     fn verify_states(&self) -> Result<(), String> {
         self.for_each_block(|block, width| {
             self.for_each_start(block, width, |cell| {
                 let state = self.region().state(cell);
+                if state == CellState::FORWARDED {
+                    return Err(format!("invariant 13: {cell:?} is {state:?}"));
+                }
                 if state != CellState::FREE && !state.is_live() {
                     return Err(format!("invariant 1: {cell:?} is {state:?}"));
                 }

@@ -34,6 +34,47 @@ pub trait Vm: Sized {
     /// marking: for the verifier, outside collections.
     fn visit_cell(&self, heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell));
 
+    /// What a cell begins with while it is forwarded, for a VM that looks at the
+    /// first word of a stale reference.
+    const FORWARDED_HEADER: usize = 0;
+
+    /// Called before a compaction asks what the cells want.
+    fn compaction_begins(&self, heap: &Heap<'_, Self>) {
+        let _ = heap;
+    }
+
+    /// The width that suits `cell`, which has `width`, its own included; `None`
+    /// when it must not move. Its contents must fit in the width returned. A VM
+    /// that supplies this also supplies the three methods below, and pins with
+    /// [`Heap::pin`] what it cannot rewrite.
+    fn wanted_width(
+        &self,
+        heap: &Heap<'_, Self>,
+        cell: Cell,
+        width: WidthIndex,
+    ) -> Option<WidthIndex> {
+        let _ = (heap, cell, width);
+        None
+    }
+
+    /// The contents of `from` have been copied to `to` as far as they fit; both
+    /// can be read. The place for tables by address.
+    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) {
+        let _ = (heap, from, to);
+    }
+
+    /// Rewrites everything that `cell` refers to, weak references included, to
+    /// its [`Heap::location`]. It may free payloads.
+    fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, width: WidthIndex) {
+        let _ = (heap, cell, width);
+    }
+
+    /// Rewrites every reference that is in no cell, but for those that pinned
+    /// what they refer to.
+    fn update_roots(&self, heap: &Heap<'_, Self>) {
+        let _ = heap;
+    }
+
     /// Frees whatever `cell` owns; the cell itself is reused afterwards.
     fn release(&self, heap: &Heap<'_, Self>, cell: Cell, width: WidthIndex);
 }

@@ -85,6 +85,7 @@ impl Program<'_> {
         let request = Request {
             scope: Some(scope),
             sweep_now: true,
+            compact: None,
         };
         assert_eq!(self.heap.collect(request), scope);
         self.heap.verify().unwrap();
@@ -625,6 +626,7 @@ fn a_dead_cell_is_released_once_and_only_when_its_block_is_swept() {
         p.heap.collect(Request {
             scope: Some(Scope::Minor),
             sweep_now: false,
+            compact: None,
         });
         assert!(p.heap.is_sweeping());
         assert_eq!(p.heap.vm.released.borrow().len(), 0);
@@ -1059,6 +1061,7 @@ fn a_remembered_set_without_room_makes_the_next_collection_full() {
         let scope = p.heap.collect(Request {
             scope: Some(Scope::Minor),
             sweep_now: true,
+            compact: None,
         });
         assert_eq!(scope, Scope::Full);
         p.heap.verify().unwrap();
@@ -1086,6 +1089,7 @@ fn a_list_of_ten_million_cells_is_marked_without_recursion() {
                     p.heap.collect(Request {
                         scope: Some(scope),
                         sweep_now: true,
+                        compact: None,
                     });
                 }
                 marked = p.heap.stats().marked_cells;

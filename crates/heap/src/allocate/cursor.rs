@@ -93,6 +93,12 @@ impl AllocationCache {
         Some(bytes)
     }
 
+    /// Whether a cell of this width can be had from the current block.
+    pub(crate) fn has_room(&self, width: WidthIndex) -> bool {
+        let cursor = &self.cursors[width.index()];
+        cursor.next < cursor.end || cursor.next_run != 0
+    }
+
     /// Whether the block of this width has another free run: then an allocation
     /// sweeps nothing.
     pub fn has_run(&self, width: WidthIndex) -> bool {

@@ -97,6 +97,20 @@ impl BlockLists {
             }
         }
     }
+
+    /// Sorts all cell blocks into lists when none needs sweeping.
+    pub(crate) fn rebuild_swept(&mut self, region: &Region, used_limit: usize) {
+        *self = Self::default();
+        for index in 0..used_limit {
+            let index = BlockIndex(index as u32);
+            let Some(width) = region.kind_byte(index).width() else {
+                continue;
+            };
+            if region.block(index).free() != 0 {
+                self.available[width.index()].push(region, index);
+            }
+        }
+    }
 }
 
 impl BlockLists {

@@ -85,17 +85,24 @@ impl Cycle {
 }
 
 impl<V: Vm> Heap<'_, V> {
-    /// Collects at once: allocate → mark → sweep, in this order. The VM must be
-    /// stopped. Says which scope it had. A collection in progress is finished
+    /// Collects at once: allocate → mark → sweep → compact, in this order. The VM
+    /// must be stopped. Says which scope it had. A collection in progress is finished
     /// before.
     pub fn collect(&self, request: Request) -> Scope {
+        let request = self.stressed(request);
         self.finish_marking();
         self.finish_sweep();
         let mut allowance = Allowance::unlimited();
         let scope = self.begin(request.scope, &allowance);
+        let compact = request.compact.filter(|_| self.may_move(scope));
+        self.with_marker(|marker| marker.finding_pins = compact.is_some());
         self.mark_within(&mut allowance);
-        if request.sweep_now {
+        if request.sweep_now || compact.is_some() {
             self.finish_sweep();
+        }
+        if let Some(evacuation) = compact {
+            self.compact(evacuation);
+            self.verify_if_wanted();
         }
         scope
     }
@@ -218,6 +225,8 @@ impl<V: Vm> Heap<'_, V> {
 
     // ── Beginning ───────────────────────────────────────────────────────────
 
+    /// Not inlined, for the same reason as [`Heap::compact`].
+    #[inline(never)]
     fn begin(&self, asked: Option<Scope>, allowance: &Allowance) -> Scope {
         let measure = self.measure_residence();
         let overflowed = self.with_marker(|marker| {
@@ -470,12 +479,29 @@ impl<V: Vm> Heap<'_, V> {
         self.tracer(parent_is_old).mark(cell);
     }
 
-    /// Marks what `word` refers to if it is the address of a live cell; any
-    /// word may be passed.
+    /// Marks `cell`, which must not move in this collection: the reference
+    /// cannot be rewritten.
+    #[inline(always)]
+    pub fn pin(&self, cell: Cell) {
+        self.mark(cell);
+        if self.finds_pins() {
+            let pinned = self.region().state(cell).with(CellState::PINNED);
+            self.region().set_state(cell, pinned);
+        }
+    }
+
+    /// Whether this collection moves cells, so that it matters what is pinned.
+    #[inline(always)]
+    pub fn finds_pins(&self) -> bool {
+        self.with_marker(|marker| marker.finding_pins)
+    }
+
+    /// Marks what `word` refers to if it is the address of a live cell, which
+    /// does not move; any word may be passed.
     #[inline(always)]
     pub fn mark_conservatively(&self, word: usize) {
         if let Some(cell) = self.region().cell_at(word) {
-            self.mark(cell);
+            self.pin(cell);
         }
     }
 

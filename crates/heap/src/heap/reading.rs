@@ -177,6 +177,7 @@ impl<V: Vm> Heap<'_, V> {
     pub fn width_usage(&self) -> [WidthUsage; WIDTH_COUNT] {
         let (allocated, freed) = (self.allocated_cells(), self.freed_cells());
         let collector = self.collector.borrow();
+        let moves = &collector.moves;
         let mut usage = [WidthUsage::default(); WIDTH_COUNT];
         for width in WidthIndex::all() {
             let index = width.index();
@@ -186,7 +187,9 @@ impl<V: Vm> Heap<'_, V> {
                 blocks,
                 blocks_taken: collector.blocks_taken[index],
                 cells: blocks * width.cells_per_block(),
-                live_cells: (allocated[index] - freed[index]) as usize,
+                live_cells: (allocated[index] + moves.arrived[index]
+                    - freed[index]
+                    - moves.left[index]) as usize,
             };
         }
         usage
@@ -209,10 +212,9 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     pub(super) fn live_cell_bytes(&self) -> usize {
-        let (allocated, freed) = (self.allocated_cells(), self.freed_cells());
-        WidthIndex::all()
-            .map(|w| (allocated[w.index()] - freed[w.index()]) as usize * w.bytes())
-            .sum()
+        let widths = self.width_usage();
+        let bytes = widths.map(|width| width.live_cells * width.width_bytes);
+        bytes.iter().sum()
     }
 
     /// Bytes allocated since the latest collection.

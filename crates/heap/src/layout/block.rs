@@ -60,6 +60,11 @@ pub(crate) const LISTED: u8 = 1 << 3;
 /// Any block: its pages have been written since the system last provided them.
 pub(crate) const DIRTY: u8 = 1 << 4;
 
+/// Cell block: the compaction that is going on empties it.
+pub(crate) const EMPTYING: u8 = 1 << 5;
+/// Cell block: cells have moved away in the compaction that is going on.
+pub(crate) const LEFT: u8 = 1 << 6;
+
 const _: () = assert!(size_of::<Block>() == 64);
 
 impl Block {

@@ -10,6 +10,8 @@ use std::fmt;
 /// 3. `REMEMBERED` implies `OLD`, and the cell is in the remembered set once.
 /// 4. A cell that is `OLD` and `UNPROTECTED` is `REMEMBERED`.
 /// 5. An `OLD` cell that is not `REMEMBERED` refers to `OLD` cells only.
+///
+/// 13 and 14, about cells that move, are in [`compact`](crate::compact).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CellState(pub(crate) u8);
 
@@ -20,6 +22,10 @@ impl CellState {
     pub const NEW: Self = Self(Self::LIVE);
     /// Freshly allocated, young, without a write barrier.
     pub const NEW_UNPROTECTED: Self = Self(Self::LIVE | Self::UNPROTECTED);
+
+    /// What lived here has moved; the cell holds its new address until every
+    /// reference has been rewritten.
+    pub(crate) const FORWARDED: Self = Self(Self::PINNED);
 
     /// Handed out to the program and not yet swept.
     pub(crate) const LIVE: u8 = 1;
@@ -118,6 +124,9 @@ impl fmt::Debug for CellState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::FREE {
             return f.write_str("free");
+        }
+        if *self == Self::FORWARDED {
+            return f.write_str("forwarded");
         }
         let names = [
             (self.is_live(), "live"),

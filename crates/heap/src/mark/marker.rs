@@ -40,6 +40,8 @@ pub(crate) struct Marker {
     /// Of those, old ones.
     pub(crate) old_cells: usize,
     pub(crate) collecting: bool,
+    /// Cells that must not move are being told apart from those that may.
+    pub(crate) finding_pins: bool,
     /// Whether the cell being traced is old, for marks that arrive through the
     /// VM instead of a tracer.
     pub(crate) parent_is_old: bool,
@@ -68,6 +70,7 @@ impl Marker {
             marked_cells: 0,
             old_cells: 0,
             collecting: false,
+            finding_pins: false,
             parent_is_old: false,
             parent: 0,
         })
@@ -135,6 +138,14 @@ impl Marker {
         self.remembered_untraced
             .pop()
             .map(|word| unsafe { Cell::from_address(word) })
+    }
+
+    /// Rewrites the addresses of remembered cells.
+    pub(crate) fn update_remembered(&mut self, location: impl Fn(usize) -> usize) {
+        for index in 0..self.remembered.len() {
+            let word = self.remembered.as_slice()[index];
+            self.remembered.set(index, location(word));
+        }
     }
 
     pub(crate) fn forget_remembered(&mut self) {
@@ -242,6 +253,7 @@ impl Marker {
         self.is_last_stop = false;
         self.parent = 0;
         self.parent_is_old = false;
+        self.finding_pins = false;
     }
 }
 

@@ -45,9 +45,7 @@ impl<V: Vm> Heap<'_, V> {
                 swept.live_cells += 1;
                 if !state.is_old() {
                     has_young = true;
-                    let aged = state
-                        .aged_once_more()
-                        .without(CellState::MARKED | CellState::PINNED);
+                    let aged = state.aged_once_more().without(CellState::MARKED);
                     self.region().set_state(cell, aged);
                 }
                 runs.end_at(self, address);
@@ -69,6 +67,39 @@ impl<V: Vm> Heap<'_, V> {
             block.add(HAS_YOUNG);
         }
         swept
+    }
+
+    /// Makes free memory of the cells that were left, and the free runs of the
+    /// block anew. Returns how many cells live there.
+    pub(crate) fn rebuild_runs(&self, index: BlockIndex, width: WidthIndex) -> usize {
+        let block = self.region().block(index);
+        let start = self.region().address_of(index);
+        let mut runs = RunBuilder::new();
+        let (mut live_cells, mut has_young) = (0, false);
+        for cell in 0..width.cells_per_block() {
+            let address = start + cell * width.bytes();
+            // SAFETY: the loop visits the cells of a cell block.
+            let cell = unsafe { Cell::from_address(address) };
+            let state = self.region().state(cell);
+            if state.is_live() {
+                live_cells += 1;
+                has_young |= !state.is_old();
+                runs.end_at(self, address);
+                continue;
+            }
+            if state != CellState::FREE {
+                self.free_cell(cell, width);
+            }
+            runs.continue_at(address);
+        }
+        runs.end_at(self, start + width.cells_per_block() * width.bytes());
+        block.set_free(runs.first);
+        block.set_used(live_cells);
+        block.remove(HAS_YOUNG);
+        if has_young {
+            block.add(HAS_YOUNG);
+        }
+        live_cells
     }
 
     fn free_cell(&self, cell: Cell, width: WidthIndex) {

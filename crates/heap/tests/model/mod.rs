@@ -9,6 +9,8 @@
 //!
 //! * no cell or payload that is handed out overlaps another one;
 //! * only objects that a collection found dead are released, each once;
+//! * only cells that a compaction may move have moved, to the width they want,
+//!   and when everything was to move, all of them;
 //! * a word is the start of a live cell exactly when the oracle has an object
 //!   there.
 
@@ -18,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 
 use ashlar_heap::allocate::cursor::AllocationCache;
+use ashlar_heap::compact::Evacuation;
 use ashlar_heap::heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::{WidthIndex, WIDTH_MAX_BYTES};
@@ -25,7 +28,7 @@ use ashlar_heap::mark::allowance::Allowance;
 use ashlar_heap::pace::{PaceOptions, Scope};
 use ashlar_heap::stress::Stress;
 
-use crate::toy_vm::{self, Shape, ToyVm, HEADER_WORDS};
+use crate::toy_vm::{self, Shape, ToyVm, Wishes, HEADER_WORDS};
 use op::{Aim, Op};
 
 const ROOTS: usize = 12;
@@ -173,7 +176,27 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             Op::SetPayload { object, bytes } => self.set_payload(object, bytes as usize),
             Op::DropPayload { object } => self.drop_payload(object),
             Op::Lookup { aim } => self.look_up(self.word(aim)),
-            Op::Collect { scope, sweep_now } => self.collect(Request { scope, sweep_now }),
+            Op::Collect { scope, sweep_now } => self.collect(Request {
+                scope,
+                sweep_now,
+                compact: None,
+            }),
+            Op::Compact {
+                scope,
+                evacuation,
+                spare_bytes,
+                immovable_every,
+            } => {
+                self.heap.vm.wishes.set(Wishes {
+                    spare_bytes: spare_bytes as usize,
+                    immovable_every: immovable_every as usize,
+                });
+                self.collect(Request {
+                    scope,
+                    sweep_now: false,
+                    compact: Some(evacuation),
+                });
+            }
             Op::Slice { scope, cells } => self.advance(scope, cells as usize),
             Op::CollectInSlices { cells } => self.slice_cells = cells as usize,
             Op::SweepInSlices => self.heap.sweep_in_slices(),
@@ -192,6 +215,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 verify,
                 poison,
                 mark_stack_cells_max,
+                move_everything,
             } => {
                 let is_compared_enough = self.comparisons > COMPARISONS_MAX;
                 self.may_overflow |= mark_stack_cells_max != 0;
@@ -209,6 +233,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                     verify,
                     poison,
                     mark_stack_cells_max: mark_stack_cells_max as usize,
+                    move_everything,
                 });
             }
             Op::RenewCache { cache } => self.renew_cache(cache),
@@ -237,6 +262,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         self.collect(Request {
             scope: Some(Scope::Full),
             sweep_now: true,
+            compact: None,
         });
         for cache in self.caches.drain(..) {
             // SAFETY: nobody uses the cache any more.
@@ -273,6 +299,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             self.collect(Request {
                 scope: Some(Scope::Full),
                 sweep_now: true,
+                compact: None,
             });
             outcome = self.try_new_object(cache, tag, shape, Urgency::MustAllocate);
         }
@@ -449,9 +476,12 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         self.finish_marking();
         let old = self.old_objects();
         let (known, full) = (!self.heap.is_sweeping(), self.heap.next_is_full());
+        let room_before = self.has_room_to_move();
         let scope = self.heap.collect(request);
         self.collections += 1;
-        if let Some(asked) = request.scope {
+        if self.heap.stress().move_everything {
+            assert_eq!(scope, Scope::Full);
+        } else if let Some(asked) = request.scope {
             // After an overflow of the remembered set only a full one is right.
             assert!(scope == asked || (self.may_overflow && scope == Scope::Full));
         } else if known && !self.may_overflow {
@@ -462,14 +492,26 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         if scope == Scope::Minor {
             survivors.extend(self.reach(old));
         }
-        self.settle(&survivors);
-        if request.sweep_now {
+        self.bury_all_but(&survivors);
+        let evacuation = self.evacuation(request, scope);
+        if let Some(evacuation) = evacuation {
+            let pinned = self.pinned(&survivors);
+            let moves = self.follow_moves();
+            self.check_moves(evacuation, &survivors, &pinned, &moves, room_before);
+            survivors = survivors
+                .iter()
+                .map(|a| moves.get(a).copied().unwrap_or(*a))
+                .collect();
+        }
+        assert!(self.heap.vm.moves.borrow().is_empty(), "moved unasked");
+        if request.sweep_now || evacuation.is_some() {
             assert!(
                 self.doomed.is_empty(),
                 "dead but unswept: {:x?}",
                 self.doomed
             );
         }
+        self.compare(&survivors);
     }
 
     /// Does what a VM does that is told that a collection is due.
@@ -544,10 +586,18 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
 
     /// A collection is over, and only `survivors` live on.
     fn settle(&mut self, survivors: &BTreeSet<Address>) {
+        self.bury_all_but(survivors);
+        self.compare(survivors);
+    }
+
+    fn bury_all_but(&mut self, survivors: &BTreeSet<Address>) {
         self.clear_dead_weak_references(survivors);
         let dead = self.objects.keys().filter(|a| !survivors.contains(a));
         self.doomed = dead.copied().collect();
         self.sync();
+    }
+
+    fn compare(&mut self, survivors: &BTreeSet<Address>) {
         self.check(survivors);
         self.count_comparisons(self.objects.len() + 500);
     }
@@ -561,6 +611,115 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 slice_cells: 0,
                 ..stress
             });
+        }
+    }
+
+    // ── Moving ──────────────────────────────────────────────────────────────
+
+    /// What the collection that has just been had to move.
+    fn evacuation(&self, request: Request, scope: Scope) -> Option<Evacuation> {
+        if self.heap.stress().move_everything {
+            return Some(Evacuation::Everything);
+        }
+        request.compact.filter(|_| scope == Scope::Full)
+    }
+
+    /// Whether there are so many empty blocks that every cell can move.
+    fn has_room_to_move(&self) -> bool {
+        let in_use = self.heap.shared().blocks.counts().in_use;
+        // Beside each used block a new one, and a started one for every width.
+        2 * in_use + 64 < self.heap.region().reserved_blocks()
+    }
+
+    /// Survivors that something refers to that cannot be rewritten, or that do
+    /// not want to move.
+    fn pinned(&self, survivors: &BTreeSet<Address>) -> BTreeSet<Address> {
+        let words = self.heap.vm.ambiguous_roots.borrow();
+        let is_pinned = |address: &Address| {
+            let object = &self.objects[address];
+            words.contains(address) || self.wanted_width(object).is_none()
+        };
+        survivors.iter().copied().filter(is_pinned).collect()
+    }
+
+    fn wanted_width(&self, object: &Object) -> Option<WidthIndex> {
+        let wishes = self.heap.vm.wishes.get();
+        wishes.width(object.tag, object.shape.bytes())
+    }
+
+    /// Rewrites every address the oracle knows as the heap says it moved.
+    fn follow_moves(&mut self) -> BTreeMap<Address, Address> {
+        let list = std::mem::take(&mut *self.heap.vm.moves.borrow_mut());
+        let moves: BTreeMap<_, _> = list.iter().copied().collect();
+        assert_eq!(moves.len(), list.len(), "each cell moves once");
+        let location = |address: Address| moves.get(&address).copied().unwrap_or(address);
+        for object in self.objects.values_mut() {
+            for slot in object.slots.iter_mut().flatten() {
+                *slot = location(*slot);
+            }
+        }
+        for root in self.roots.iter_mut().flatten() {
+            *root = location(*root);
+        }
+        for (from, to) in &moves {
+            assert!(!moves.contains_key(to), "{to:#x} was left and filled");
+            let object = self.objects.remove(from).expect("only objects move");
+            assert!(self.objects.insert(*to, object).is_none());
+            // SAFETY: an object moved there.
+            let width = self
+                .heap
+                .region()
+                .width_of(unsafe { Cell::from_address(*to) });
+            self.occupy(*to, width.bytes());
+        }
+        // What was left stays out of use until the compaction is over.
+        for from in moves.keys() {
+            self.extents.remove(from);
+        }
+        moves
+    }
+
+    fn check_moves(
+        &self,
+        evacuation: Evacuation,
+        survivors: &BTreeSet<Address>,
+        pinned: &BTreeSet<Address>,
+        moves: &BTreeMap<Address, Address>,
+        room_before: bool,
+    ) {
+        for address in survivors {
+            let Some(&to) = moves.get(address) else {
+                let must_move = evacuation == Evacuation::Everything && !pinned.contains(address);
+                assert!(!(must_move && room_before), "{address:#x} stayed");
+                continue;
+            };
+            assert!(
+                !pinned.contains(address),
+                "{address:#x} is pinned and moved"
+            );
+            let wanted = self.wanted_width(&self.objects[&to]);
+            // SAFETY: an object moved there.
+            let width = self
+                .heap
+                .region()
+                .width_of(unsafe { Cell::from_address(to) });
+            assert!(
+                wanted == Some(width) || !room_before,
+                "{to:#x} is {width:?}"
+            );
+        }
+        if room_before {
+            for address in survivors
+                .difference(pinned)
+                .filter(|a| !moves.contains_key(a))
+            {
+                // SAFETY: the survivor has not moved.
+                let width = self
+                    .heap
+                    .region()
+                    .width_of(unsafe { Cell::from_address(*address) });
+                assert_eq!(self.wanted_width(&self.objects[address]), Some(width));
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! The language in which tests and fuzzers talk to a heap: what a program may
 //! do to it, one operation at a time.
 
+use ashlar_heap::compact::Evacuation;
 use ashlar_heap::pace::Scope;
 
 /// One step of a program. Numbers called `object`, `parent` and so on choose
@@ -50,6 +51,13 @@ pub enum Op {
         scope: Option<Scope>,
         sweep_now: bool,
     },
+    /// Collects and moves cells.
+    Compact {
+        scope: Option<Scope>,
+        evacuation: Evacuation,
+        spare_bytes: u16,
+        immovable_every: u8,
+    },
     /// Does a part of a collection, or begins one.
     Slice { scope: Option<Scope>, cells: u16 },
     /// Collects in slices of so many cells from now on whenever a collection is
@@ -66,6 +74,7 @@ pub enum Op {
         verify: bool,
         poison: bool,
         mark_stack_cells_max: u8,
+        move_everything: bool,
     },
     /// Ends an allocation cache and makes a new one in its place.
     RenewCache { cache: u8 },
@@ -136,7 +145,18 @@ impl Op {
             195..=200 => Self::Lookup {
                 aim: Aim::decode(a, b, c),
             },
-            201..=210 => Self::Slice {
+            201..=208 => Self::Compact {
+                scope: (a & 3 != 3).then_some(Scope::Full),
+                evacuation: if a & 4 == 0 {
+                    Evacuation::Sparse
+                } else {
+                    Evacuation::Everything
+                },
+                // Mostly the width they have, as in life.
+                spare_bytes: if a & 8 == 0 { 0 } else { b % 300 },
+                immovable_every: if a & 16 == 0 { 0 } else { c as u8 },
+            },
+            209..=214 => Self::Slice {
                 scope: match a & 3 {
                     0 | 1 => Some(Scope::Minor),
                     2 => Some(Scope::Full),
@@ -144,10 +164,10 @@ impl Op {
                 },
                 cells: slice_cells(b),
             },
-            211..=214 => Self::CollectInSlices {
+            215..=217 => Self::CollectInSlices {
                 cells: if a & 3 == 0 { 0 } else { slice_cells(b) },
             },
-            215..=228 => Self::Collect {
+            218..=228 => Self::Collect {
                 scope: match a & 3 {
                     0 | 1 => Some(Scope::Minor),
                     2 => Some(Scope::Full),
@@ -163,6 +183,7 @@ impl Op {
                 verify: a & 1 != 0,
                 poison: a & 2 != 0,
                 mark_stack_cells_max: if a & 12 == 4 { c as u8 } else { 0 },
+                move_everything: a & 48 == 16,
             },
             240..=243 => Self::RenewCache { cache: a },
             244..=245 => Self::ReleaseEmptyBlocks,

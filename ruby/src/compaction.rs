@@ -1,0 +1,345 @@
+//! Moving Ruby's objects: which may move and to which width, what becomes of
+//! their references, and what Ruby is told about it.
+//!
+//! Ruby's own functions rewrite the references of an object and put what it
+//! owned into its cell when it fits there. Common objects whose form stays as it
+//! is are rewritten here, which saves the calls. A pinned object always keeps
+//! its form: somebody may hold the address of what it owns.
+
+use std::cell::Cell as StdCell;
+use std::ffi::c_void;
+
+use ashlar_heap::compact::Evacuation;
+use ashlar_heap::heap::{Heap, Request};
+use ashlar_heap::layout::region::Cell;
+use ashlar_heap::layout::width::WidthIndex;
+use ashlar_heap::pace::Scope;
+
+use crate::collect::{self, Reason};
+use crate::layout::*;
+use crate::object_model::{each_value, Object, Ruby, Values};
+use crate::objects::width_for;
+use crate::objspace::{from_ruby, objspace, Objspace};
+use crate::ruby_calls::{is_object, Value};
+
+/// Ruby's types, by number.
+const TYPES: usize = T_MASK + 1;
+
+/// What the latest compaction did, by type: `struct ashlar_compaction`.
+#[repr(C)]
+#[derive(Clone, Default)]
+pub(crate) struct MoveCounts {
+    considered: [StdCell<u64>; TYPES],
+    moved: [StdCell<u64>; TYPES],
+    moved_up: [StdCell<u64>; TYPES],
+    moved_down: [StdCell<u64>; TYPES],
+}
+
+impl MoveCounts {
+    pub(crate) fn reset(&self) {
+        let groups = [
+            &self.considered,
+            &self.moved,
+            &self.moved_up,
+            &self.moved_down,
+        ];
+        groups.into_iter().flatten().for_each(|count| count.set(0));
+    }
+}
+
+fn add_one(count: &StdCell<u64>) {
+    count.set(count.get() + 1);
+}
+
+impl Ruby {
+    /// The width that suits an object; `None` when it must not move.
+    pub(crate) fn suitable_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex> {
+        let object = Object::new(cell);
+        if matches!(object.kind(), 0 | T_SYMBOL | T_ZOMBIE) {
+            return None;
+        }
+        add_one(&self.move_counts.considered[object.kind()]);
+        let Some(objspace) = objspace() else {
+            return Some(width);
+        };
+        let wanted = match object.kind() {
+            T_OBJECT => return Some(self.width_of_variables(objspace, object, width)),
+            _ => self.suitable_bytes(object),
+        };
+        let wanted = wanted.map(|bytes| width_for(objspace, object.flags(), bytes));
+        Some(match wanted {
+            None => width,
+            // What is too large for any cell needs no more than its header there.
+            Some(None) => width_for(objspace, object.flags(), HEADER_BYTES).unwrap_or(width),
+            Some(Some(wanted)) => wanted,
+        })
+    }
+
+    /// An object whose variables are elsewhere suits the width that its class
+    /// gives to new objects, once there are some: it shares its shapes with them.
+    fn width_of_variables(
+        &self,
+        objspace: &Objspace,
+        object: Object,
+        width: WidthIndex,
+    ) -> WidthIndex {
+        if object.has(ROBJECT_EMBED) || object.shape() == TOO_COMPLEX_SHAPE {
+            return width;
+        }
+        let count = self.variables(object).count();
+        if count == 0 {
+            // What is left of an object that went to another Ractor has a shape
+            // that belongs to no width.
+            return width;
+        }
+        let counts = [count.max(object.variables_of_class()), count];
+        let wanted = counts
+            .into_iter()
+            .filter_map(|count| width_for(objspace, object.flags(), OBJECT_EMBEDDED + 8 * count));
+        let exists = |wanted: &WidthIndex| self.shape_in(object, *wanted) != 0;
+        wanted.into_iter().find(exists).unwrap_or(width)
+    }
+
+    /// The bytes that an object with all it owns would take; `None` when its
+    /// cell is right as it is.
+    fn suitable_bytes(&self, object: Object) -> Option<usize> {
+        match object.kind() {
+            T_STRING if keeps_buffer(object) => None,
+            T_STRING | T_ARRAY | T_HASH => {
+                // SAFETY: the object is live; Ruby only computes.
+                Some(unsafe { (self.calls.optimal_size)(object.address()) })
+            }
+            T_STRUCT => {
+                let members = object.embedded_members();
+                (members > 0).then_some(STRUCT_EMBEDDED + 8 * members)
+            }
+            _ => None,
+        }
+    }
+
+    /// The shape that an object has in cells of another width, 0 when there is
+    /// none yet.
+    fn shape_in(&self, object: Object, width: WidthIndex) -> u32 {
+        // SAFETY: the object is live, and Ruby has a root shape for every width.
+        unsafe { (self.calls.rebuild_shape)(object.address(), width.index()) }
+    }
+
+    /// An object has been copied to another cell.
+    pub(crate) fn object_moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) {
+        let object = Object::new(from);
+        let (width, new_width) = (heap.region().width_of(from), heap.region().width_of(to));
+        if object.has(FL_EXIVAR) {
+            // SAFETY: both addresses are of this object; only a table changes.
+            unsafe { (self.calls.move_generic_variables)(from.address(), to.address()) };
+        }
+        if object.has(FL_SEEN_OBJ_ID | FL_FINALIZE) {
+            if let Some(objspace) = objspace() {
+                let (from, to) = (from.address(), to.address());
+                objspace.object_ids.borrow_mut().moved(from, to);
+                objspace.finalizers.borrow_mut().moved(from, to);
+            }
+        }
+        if object.kind() == T_OBJECT && width != new_width {
+            let shape = self.shape_in(object, new_width);
+            // SAFETY: the copy is an object; the shape exists (`suitable_width`).
+            unsafe { (self.calls.set_shape)(to.address(), shape) };
+        }
+        let counts = &self.move_counts;
+        add_one(&counts.moved[object.kind()]);
+        if new_width > width {
+            add_one(&counts.moved_up[object.kind()]);
+        } else if new_width < width {
+            add_one(&counts.moved_down[object.kind()]);
+        }
+    }
+
+    /// Rewrites the references of an object.
+    #[inline]
+    pub(crate) fn update_object(&self, heap: &Heap<'_, Self>, cell: Cell) {
+        let object = Object::new(cell);
+        let keeps_form = heap.region().state(cell).is_pinned() || keeps_buffer(object);
+        if !object.has(FL_EXIVAR) {
+            if let Some(values) = self.values_in(object, keeps_form) {
+                update_values(heap, values);
+                update_value(heap, object.address() + KLASS);
+                return;
+            }
+        }
+        if keeps_form && matches!(object.kind(), T_STRING | T_ARRAY) {
+            return self.update_in_form(object);
+        }
+        self.update_by_ruby(object);
+    }
+
+    /// The references of an object that keeps its form, beside its class;
+    /// `None` when Ruby has to find them.
+    #[inline(always)]
+    fn values_in(&self, object: Object, keeps_form: bool) -> Option<[Values; 2]> {
+        let none = Values::default();
+        match object.kind() {
+            T_STRING if !object.has(STR_NOEMBED) => Some([none, none]),
+            T_ARRAY if object.has(RARRAY_EMBED_FLAG) => Some([object.embedded_values(), none]),
+            T_OBJECT if object.shape() == TOO_COMPLEX_SHAPE => None,
+            T_OBJECT if object.has(ROBJECT_EMBED) || keeps_form => {
+                Some([self.variables(object), none])
+            }
+            T_HASH if !object.has(RHASH_ST_TABLE_FLAG) => Some(object.small_hash_values()),
+            T_STRUCT => Some([object.members(), none]),
+            T_RATIONAL | T_COMPLEX => Some([object.two_parts(), none]),
+            T_FLOAT | T_BIGNUM => Some([none, none]),
+            _ => None,
+        }
+    }
+
+    /// Has Ruby rewrite the references of a string or an array whose buffer stays
+    /// where it is: under a flag, for this moment, that forbids to embed it.
+    fn update_in_form(&self, object: Object) {
+        let forbids = match object.kind() {
+            T_STRING => STR_NOFREE,
+            _ => FL_FREEZE,
+        };
+        let flags = object.address() as *mut usize;
+        // SAFETY: the object is live and begins with its flags.
+        unsafe {
+            flags.write(flags.read() | forbids);
+            self.update_by_ruby(object);
+            flags.write(flags.read() & !forbids | object.flags() & forbids);
+        }
+    }
+
+    #[inline(never)]
+    fn update_by_ruby(&self, object: Object) {
+        if let Some(objspace) = objspace() {
+            // SAFETY: the object is live; Ruby asks where its references went.
+            unsafe { (self.calls.update_object)(objspace.as_ruby(), object.address()) };
+        }
+    }
+
+    /// Rewrites the references that are in no object.
+    pub(crate) fn update_tables(&self, heap: &Heap<'_, Self>) {
+        let Some(objspace) = objspace() else { return };
+        let mut finalizers = objspace.finalizers.borrow_mut();
+        finalizers.update(|value| {
+            if is_object(value) {
+                heap.location(value)
+            } else {
+                value
+            }
+        });
+        // SAFETY: the lock is held and all objects have been rewritten.
+        unsafe { (self.calls.update_vm)(objspace.as_ruby()) };
+    }
+}
+
+/// What an object needs at least when all it owns is elsewhere.
+const HEADER_BYTES: usize = 40;
+
+/// Strings whose buffer stays: one that C code has locked, because that code has
+/// its address; an empty one, because Ruby would lose the buffer.
+#[inline(always)]
+fn keeps_buffer(object: Object) -> bool {
+    object.kind() == T_STRING
+        && object.has(STR_NOEMBED)
+        && (object.has(STR_TMPLOCK) || object.word(STR_LEN) == 0)
+}
+
+#[inline(always)]
+fn update_values(heap: &Heap<'_, Ruby>, values: [Values; 2]) {
+    for values in values {
+        each_value(values, |place| update_value(heap, place));
+    }
+}
+
+/// Rewrites the value at `place`, and touches its page only when it changes.
+#[inline(always)]
+fn update_value(heap: &Heap<'_, Ruby>, place: usize) {
+    let place = place as *mut Value;
+    // SAFETY: the caller passes the place of a value of a live object.
+    unsafe {
+        let value = place.read();
+        if is_object(value) {
+            let location = heap.location(value);
+            if location != value {
+                place.write(location);
+            }
+        }
+    }
+}
+
+impl Objspace {
+    /// What every collection that turns out to be a full one moves.
+    pub(crate) fn auto_compaction(&self) -> Option<Evacuation> {
+        self.auto_compact.get().then_some(Evacuation::Sparse)
+    }
+}
+
+/// Compacts.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_compact(objspace: *mut c_void, everything: bool) {
+    // SAFETY: Ruby passes its object space.
+    let objspace = unsafe { from_ruby(objspace) };
+    let evacuation = if everything {
+        Evacuation::Everything
+    } else {
+        Evacuation::Sparse
+    };
+    let request = Request {
+        scope: Some(Scope::Full),
+        sweep_now: true,
+        compact: Some(evacuation),
+    };
+    collect::collect(objspace, request, Reason::Method);
+    // What a program asks for may take the time to give pages back.
+    collect::with_vm_lock(objspace, || objspace.heap.release_empty_blocks());
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_set_auto_compact(objspace: *mut c_void, on: bool) {
+    // SAFETY: Ruby passes its object space.
+    unsafe { from_ruby(objspace) }.auto_compact.set(on);
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_auto_compact(objspace: *mut c_void) -> bool {
+    // SAFETY: Ruby passes its object space.
+    unsafe { from_ruby(objspace) }.auto_compact.get()
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_latest_compaction(objspace: *mut c_void, counts: *mut MoveCounts) {
+    // SAFETY: Ruby passes its object space and a place for the answer.
+    unsafe {
+        let objspace = from_ruby(objspace);
+        let latest = collect::with_vm_lock(objspace, || objspace.heap.vm.move_counts.clone());
+        counts.write(latest);
+    }
+}
+
+/// Where an object is now; any word may be passed.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_location(objspace: *mut c_void, value: Value) -> Value {
+    // SAFETY: Ruby passes its object space.
+    unsafe { from_ruby(objspace) }.heap.location(value)
+}
+
+/// Whether an object has moved away from `value`; any word may be passed.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_has_moved(objspace: *mut c_void, value: Value) -> bool {
+    // SAFETY: Ruby passes its object space.
+    unsafe { from_ruby(objspace) }.heap.has_moved(value)
+}
