@@ -67,7 +67,7 @@ const size_t *ashlar_widths(void);
 /* Collection. */
 void ashlar_start(void *objspace, bool full, bool sweep_now, enum ashlar_reason);
 bool ashlar_during_gc(void *objspace);
-void ashlar_finish_sweep(void *objspace);
+void ashlar_finish_collection(void *objspace);
 void ashlar_prepare_heap(void *objspace);
 void ashlar_set_disabled(void *objspace, bool disabled);
 bool ashlar_is_disabled(void *objspace);
@@ -192,7 +192,9 @@ struct ashlar_statistics {
     uint64_t old_cells, old_cells_limit;
     uint64_t remembered_unprotected_cells, remembered_unprotected_cells_limit;
     uint64_t memory_limit_bytes; /* 0 for none */
+    uint64_t limit_collections, over_limit, resident_bytes;
     uint64_t waiting_jobs;
+    uint64_t pause_count, pause_total_us, pause_us_p50, pause_us_p99, pause_us_max;
 };
 /* What is to be counted: fields of other groups are 0. */
 enum ashlar_count {
@@ -200,7 +202,9 @@ enum ashlar_count {
     ASHLAR_COUNT_CELLS = 2,       /* sums over the widths */
     ASHLAR_COUNT_BYTES = 4,       /* likewise */
     ASHLAR_COUNT_REMEMBERED = 8,  /* a walk over the remembered set */
-    ASHLAR_COUNT_ALL = 15,
+    ASHLAR_COUNT_PAUSES = 16,     /* a walk over a histogram */
+    ASHLAR_COUNT_RESIDENCE = 32,  /* asks the system */
+    ASHLAR_COUNT_ALL = 63,
 };
 void ashlar_statistics(void *objspace, unsigned int groups, struct ashlar_statistics *);
 size_t ashlar_collection_count(void *objspace);

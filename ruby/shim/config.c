@@ -93,7 +93,7 @@ ashlar_config_update(void *objspace, VALUE hash)
     set_options(objspace, texts);
     VALUE allowed = rb_hash_lookup2(hash, full_mark_key(), Qundef);
     if (allowed != Qundef) {
-        ashlar_finish_sweep(objspace);
+        ashlar_finish_collection(objspace);
         ashlar_allow_full_marking(objspace, RTEST(allowed));
     }
 }

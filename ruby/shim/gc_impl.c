@@ -135,7 +135,7 @@ void
 rb_gc_impl_shutdown_free_objects(void *objspace)
 {
     vm_is_going = true;
-    ashlar_finish_sweep(objspace);
+    ashlar_finish_collection(objspace);
     ashlar_set_disabled(objspace, true);
     VALUE object = 0;
     while ((object = ashlar_next_object(objspace, object)) != 0) {
@@ -173,7 +173,7 @@ rb_gc_impl_gc_enable(void *objspace)
 void
 rb_gc_impl_gc_disable(void *objspace, bool finish_current_gc)
 {
-    if (finish_current_gc) ashlar_finish_sweep(objspace);
+    if (finish_current_gc) ashlar_finish_collection(objspace);
     ashlar_set_disabled(objspace, true);
 }
 
@@ -529,7 +529,7 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
     run_all_jobs(objspace);
 
     /* Freeing what objects own breaks the object graph: no more collections. */
-    ashlar_finish_sweep(objspace);
+    ashlar_finish_collection(objspace);
     ashlar_set_disabled(objspace, true);
     while ((object = ashlar_next_object(objspace, object)) != 0) {
         if (rb_gc_shutdown_call_finalizer_p(object)) free_at_exit(objspace, object);

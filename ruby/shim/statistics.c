@@ -58,8 +58,16 @@ static struct key statistics[] = {
     STATISTIC("budget_bytes", budget_bytes, BYTES),
     STATISTIC("full_threshold_bytes", full_threshold_bytes, BYTES),
     STATISTIC("memory_limit_bytes", memory_limit_bytes, BYTES),
+    STATISTIC("memory_limit_collections", limit_collections, BYTES),
+    STATISTIC("over_memory_limit", over_limit, BYTES),
+    STATISTIC("resident_bytes", resident_bytes, RESIDENCE),
     STATISTIC("released_pages", blocks_released, COLLECTIONS),
     STATISTIC("waiting_finalizers", waiting_jobs, COLLECTIONS),
+    STATISTIC("pause_count", pause_count, PAUSES),
+    STATISTIC("pause_us_total", pause_total_us, PAUSES),
+    STATISTIC("pause_us_p50", pause_us_p50, PAUSES),
+    STATISTIC("pause_us_p99", pause_us_p99, PAUSES),
+    STATISTIC("pause_us_max", pause_us_max, PAUSES),
 };
 
 #define WIDTH_STATISTIC(name, field) { name, offsetof(struct ashlar_width_statistics, field), 0, 0 }

@@ -48,8 +48,8 @@ unsafe extern "C" fn ashlar_mark_weak(objspace: *mut c_void, reference: *mut Val
     }
 }
 
-/// Weak references are noted and cleared within one collection, so there is
-/// none to take back.
+/// Weak references are noted and cleared while the program is stopped, so there
+/// is none to take back.
 #[no_mangle]
 extern "C" fn ashlar_remove_weak(_objspace: *mut c_void, _reference: *mut Value) {}
 
@@ -62,8 +62,23 @@ unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, 
     unsafe {
         let heap = &from_ruby(objspace).heap;
         if heap.needs_barrier(cell(parent), cell(child)) {
-            remember(objspace, parent);
+            write_barrier_slowly(objspace, parent, child);
         }
+    }
+}
+
+/// # Safety
+/// As for [`ashlar_write_barrier`].
+#[cold]
+#[inline(never)]
+unsafe fn write_barrier_slowly(objspace: *mut c_void, parent: Value, child: Value) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let objspace = from_ruby(objspace);
+        collect::with_vm_lock_no_collection(objspace, || {
+            let (parent, child) = (cell(parent), cell(child));
+            objspace.heap.write_barrier_slowly(parent, child);
+        });
     }
 }
 

@@ -3,10 +3,12 @@
 use std::cell::Cell as StdCell;
 use std::ffi::c_void;
 
-use ashlar_heap::heap::Request;
+use ashlar_heap::heap::{Progress, Request};
+use ashlar_heap::mark::allowance::Allowance;
 use ashlar_heap::pace::Scope;
 
 use crate::objspace::{from_ruby, Objspace};
+use crate::pauses::Pauses;
 use crate::payloads;
 use crate::profile::Profile;
 use crate::ruby_calls::Value;
@@ -83,6 +85,9 @@ pub(crate) struct Timing {
     pub(crate) mark_ns: StdCell<u64>,
     pub(crate) sweep_ns: StdCell<u64>,
     pub(crate) profile: Profile,
+    pub(crate) pauses: Pauses,
+    /// Why the collection in progress has begun, and what was asked for.
+    begun: StdCell<(Reason, Option<Scope>)>,
     latest: StdCell<Collection>,
 }
 
@@ -96,7 +101,7 @@ impl Timing {
         }
         // SAFETY: the lock is held; objects are freed with all Ractors stopped.
         unsafe { (objspace.heap.vm.calls.vm_barrier)() };
-        let result = self.count(Phase::Sweep, work);
+        let result = self.pauses.during(|| self.count(Phase::Sweep, work));
         if !objspace.heap.is_sweeping() {
             self.swept(objspace);
         }
@@ -104,6 +109,7 @@ impl Timing {
     }
 
     fn swept(&self, objspace: &Objspace) {
+        objspace.warn_when_over_limit();
         self.profile.describe(objspace, self.latest.get());
         event(objspace, objspace.events.gc_end_sweep);
     }
@@ -188,13 +194,33 @@ pub(crate) fn paced(objspace: &Objspace, reason: Reason) {
         (true, Reason::Stress) => stress_scope(objspace),
         (true, _) => None,
     };
+    if let Some(allowance) = objspace.slice_allowance(reason) {
+        return advance(objspace, scope, allowance, reason);
+    }
     // When payloads are what fills the heap, waiting for allocation to sweep
     // would let the dead ones float.
     let request = Request {
         scope,
-        sweep_now: reason == Reason::Malloc,
+        sweep_now: reason == Reason::Malloc || objspace.heap.pace().is_short_of_room(),
     };
     collect(objspace, request, reason);
+}
+
+/// A collection before a payload of `size` that would not fit below the memory
+/// limit.
+pub(crate) fn make_room(objspace: &Objspace, size: usize) {
+    let request = Request {
+        scope: Some(Scope::Full),
+        sweep_now: true,
+    };
+    collect(objspace, request, Reason::Malloc);
+    let room_bytes = objspace.heap.room_below_limit_bytes();
+    if room_bytes.is_some_and(|room_bytes| room_bytes < size) {
+        with_vm_lock(objspace, || {
+            objspace.heap.release_empty_blocks();
+            objspace.set_payload_budget();
+        });
+    }
 }
 
 /// `GC.stress=` takes a number, whose lowest bit asks for minor collections.
@@ -223,49 +249,111 @@ pub(crate) fn last_resort(objspace: &Objspace) -> bool {
     true
 }
 
-/// Collects.
+/// Collects at once.
 pub(crate) fn collect(objspace: &Objspace, request: Request, reason: Reason) {
+    stopped(objspace, || run(objspace, request, reason));
+}
+
+/// Does a part of a collection, or begins one, when that is due.
+fn advance(objspace: &Objspace, scope: Option<Scope>, allowance: Allowance, reason: Reason) {
+    stopped(objspace, || run_slice(objspace, scope, allowance, reason));
+}
+
+/// Runs `work` with the program stopped, unless the collector is at work.
+fn stopped(objspace: &Objspace, work: impl FnOnce()) {
     with_vm_lock(objspace, || {
         if objspace.heap.is_collecting() {
             return;
         }
         // SAFETY: the lock is held; the other Ractors stop here.
         unsafe { (objspace.heap.vm.calls.vm_barrier)() };
-        event(objspace, objspace.events.gc_enter);
-        event(objspace, objspace.events.gc_start);
-        run(objspace, request, reason);
-        event(objspace, objspace.events.gc_exit);
+        objspace.timing.pauses.during(|| {
+            event(objspace, objspace.events.gc_enter);
+            work();
+            objspace.set_payload_budget();
+            event(objspace, objspace.events.gc_exit);
+        });
     });
 }
 
 fn run(objspace: &Objspace, request: Request, reason: Reason) {
-    let timing = &objspace.timing;
-    timing.sweeping(objspace, || objspace.heap.finish_sweep());
-    timing.profile.begin(cpu_time_ns);
-    let scope = timing.count(Phase::Mark, || {
-        // SAFETY: this thread's registers and stack are roots.
-        unsafe { (objspace.heap.vm.calls.save_machine_context)() };
+    finish_collection(objspace);
+    begin(objspace, request.scope, reason);
+    let scope = mark(objspace, || {
         objspace.heap.collect(Request {
             sweep_now: false,
             ..request
         })
     });
-    payloads::set_budget_bytes(objspace.heap.pace().budget_bytes());
+    marked(objspace, scope, request.sweep_now);
+    if request.sweep_now {
+        let timing = &objspace.timing;
+        timing.count(Phase::Sweep, || objspace.heap.finish_sweep());
+        timing.swept(objspace);
+    }
+}
+
+fn run_slice(objspace: &Objspace, scope: Option<Scope>, mut allowance: Allowance, reason: Reason) {
+    let (heap, timing) = (&objspace.heap, &objspace.timing);
+    if !heap.is_marking() {
+        let is_swept = timing.sweeping(objspace, || heap.sweep_slice(&mut allowance));
+        let is_wanted = heap.collection_is_due() || heap.stress().slice_cells > 0;
+        if !is_swept || !is_wanted {
+            return;
+        }
+        begin(objspace, scope, reason);
+    }
+    let progress = mark(objspace, || heap.advance(scope, &mut allowance));
+    if let Progress::Marked(scope) = progress {
+        marked(objspace, scope, false);
+        // When payloads are what fills the heap, new cells alone would sweep too
+        // late.
+        if timing.begun.get().0 == Reason::Malloc {
+            heap.sweep_in_slices();
+        }
+    }
+}
+
+/// Ends the collection in progress, marking and sweeping.
+fn finish_collection(objspace: &Objspace) {
+    let (heap, timing) = (&objspace.heap, &objspace.timing);
+    if heap.is_marking() {
+        if let Some(scope) = mark(objspace, || heap.finish_marking()) {
+            marked(objspace, scope, false);
+        }
+    }
+    timing.sweeping(objspace, || heap.finish_sweep());
+}
+
+fn begin(objspace: &Objspace, asked: Option<Scope>, reason: Reason) {
+    event(objspace, objspace.events.gc_start);
+    objspace.timing.begun.set((reason, asked));
+    objspace.timing.profile.begin(cpu_time_ns);
+}
+
+fn mark<R>(objspace: &Objspace, work: impl FnOnce() -> R) -> R {
+    objspace.timing.count(Phase::Mark, || {
+        // SAFETY: this thread's registers and stack are roots.
+        unsafe { (objspace.heap.vm.calls.save_machine_context)() };
+        work()
+    })
+}
+
+/// Marking is over.
+fn marked(objspace: &Objspace, scope: Scope, sweep_now: bool) {
+    let timing = &objspace.timing;
+    let (reason, asked) = timing.begun.get();
     let weak = objspace.heap.vm.weak.get();
     timing.latest.set(Collection {
         reason,
-        full_reason: FullReason::of(scope, request.scope, reason),
-        sweep_now: request.sweep_now,
+        full_reason: FullReason::of(scope, asked, reason),
+        sweep_now,
         have_finalizers: false,
         weak_references: weak.noted,
         retained_weak_references: weak.retained,
     });
     timing.profile.describe(objspace, timing.latest.get());
     event(objspace, objspace.events.gc_end_mark);
-    if request.sweep_now {
-        timing.count(Phase::Sweep, || objspace.heap.finish_sweep());
-        timing.swept(objspace);
-    }
 }
 
 /// Has Ruby run the queued jobs as soon as it can.
@@ -306,13 +394,10 @@ unsafe extern "C" fn ashlar_during_gc(objspace: *mut c_void) -> bool {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_finish_sweep(objspace: *mut c_void) {
+unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
-    with_vm_lock(objspace, || {
-        let timing = &objspace.timing;
-        timing.sweeping(objspace, || objspace.heap.finish_sweep());
-    });
+    stopped(objspace, || finish_collection(objspace));
 }
 
 /// `Process.warmup`: what lives now will live long.
@@ -416,6 +501,43 @@ impl Objspace {
         self.heap.stats().blocks_taken > 0
     }
 
+    /// What the next slice of a collection may do; `None` when it is to be done
+    /// at once.
+    fn slice_allowance(&self, reason: Reason) -> Option<Allowance> {
+        let cells = self.heap.stress().slice_cells;
+        if cells > 0 {
+            return Some(Allowance::cells(cells));
+        }
+        let options = self.timing.pauses.options();
+        let at_once = reason == Reason::Stress || self.heap.pace().is_short_of_room();
+        (options.incremental && !at_once).then(|| Allowance::time(options.slice_time))
+    }
+
+    /// Says once that live data does not fit into the memory limit.
+    fn warn_when_over_limit(&self) {
+        let pace = self.heap.pace();
+        let Some(limit_bytes) = pace.options().memory_limit_bytes else {
+            return;
+        };
+        if pace.is_over_limit() && !self.warned_of_limit.replace(true) {
+            let resident_bytes = ashlar_heap::os::resident_bytes().unwrap_or(0);
+            eprintln!(
+                "ashlar: memory_limit={} MiB: live data does not fit, {} MiB are in use after a full \
+                 collection; the program goes on beyond the limit",
+                limit_bytes >> 20,
+                resident_bytes >> 20
+            );
+        }
+    }
+
+    /// Tells payloads when the collector has something to do.
+    pub(crate) fn set_payload_budget(&self) {
+        let fresh_bytes = self.heap.shared().payloads.fresh_bytes();
+        let room_bytes = self.heap.room_below_limit_bytes().unwrap_or(usize::MAX);
+        payloads::set_budget_bytes(fresh_bytes.saturating_add(self.heap.bytes_until_due()));
+        payloads::set_room_bytes(fresh_bytes.saturating_add(room_bytes));
+    }
+
     fn latest(&self) -> Latest {
         let next_full_reason = if self.heap.next_is_full() {
             FullReason::Outgrown
@@ -426,7 +548,7 @@ impl Objspace {
             collection: self.timing.latest.get(),
             next_full_reason,
             sweeping: self.heap.is_sweeping(),
-            marking: self.heap.is_collecting(),
+            marking: self.heap.is_marking(),
         }
     }
 }

@@ -6,7 +6,6 @@ use std::ptr::null;
 use crate::collect::with_vm_lock;
 use crate::objspace::{from_ruby, Objspace};
 use crate::options::{MallocSource, Options};
-use crate::payloads;
 
 /// What an option's value is: `enum ashlar_option_kind`.
 #[repr(C)]
@@ -56,6 +55,7 @@ impl Objspace {
     fn options(&self) -> Options {
         Options {
             pace: *self.heap.pace().options(),
+            pauses: self.timing.pauses.options(),
             stress: self.stress_option.get(),
             malloc: self.malloc,
         }
@@ -67,7 +67,10 @@ impl Objspace {
             change.map(|(_, value)| value.clone())
         })?;
         self.heap.set_pace_options(options.pace);
-        payloads::set_budget_bytes(self.heap.pace().budget_bytes());
+        self.timing.pauses.set_options(options.pauses);
+        let sweep_time_max = options.pauses.sweep_time_max();
+        self.heap.set_sweep_time_max(sweep_time_max);
+        self.set_payload_budget();
         if options.stress != self.stress_option.get() {
             self.stress_option.set(options.stress);
             self.apply_stress(self.gc_stress_is_on());
@@ -78,6 +81,7 @@ impl Objspace {
     fn shown_option(&self, index: usize) -> Option<ShownOption> {
         let Options {
             pace,
+            pauses,
             stress,
             malloc,
         } = self.options();
@@ -98,10 +102,21 @@ impl Objspace {
             2 => number(c"heap_min", Kind::Number, pace.heap_min_bytes),
             3 => number(c"nursery_min", Kind::Number, pace.nursery_min_bytes),
             4 => number(c"nursery_max", Kind::Number, pace.nursery_max_bytes),
-            5 => number(c"collect_every", Kind::Number, stress.collect_every),
-            6 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
-            7 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
-            8 => ShownOption {
+            5 => number(
+                c"incremental",
+                Kind::Switch,
+                usize::from(pauses.incremental),
+            ),
+            6 => number(
+                c"slice_us",
+                Kind::Number,
+                pauses.slice_time.as_micros() as usize,
+            ),
+            7 => number(c"collect_every", Kind::Number, stress.collect_every),
+            8 => number(c"slice_cells", Kind::Number, stress.slice_cells),
+            9 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
+            10 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
+            11 => ShownOption {
                 word: malloc.as_ptr(),
                 ..number(c"malloc", Kind::Word, 0)
             },

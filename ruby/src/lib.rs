@@ -8,6 +8,7 @@
 //! * [`options`]: the environment variables.
 //! * [`objects`], [`barriers`], [`payloads`]: what Ruby calls all the time.
 //! * [`collect`]: a collection as Ruby sees it: locks, events, clocks.
+//! * [`pauses`]: how long the program waits for the collector.
 //! * [`object_model`]: what the collector knows about Ruby's objects.
 //! * [`finalizers`], [`object_ids`], [`walk`], [`fork`].
 //! * [`statistics`], [`profile`], [`config`]: what Ruby shows of all this.
@@ -28,6 +29,7 @@ mod objects;
 mod objspace;
 mod options;
 mod own_memory;
+mod pauses;
 mod payloads;
 mod profile;
 mod ruby_calls;

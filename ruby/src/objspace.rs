@@ -44,6 +44,8 @@ pub(crate) struct Objspace {
     pub(crate) narrow_types: StdCell<u32>,
     /// Latest message of the verifier or about an option.
     pub(crate) message: RefCell<CString>,
+    /// Somebody has been told that live data does not fit into the limit.
+    pub(crate) warned_of_limit: StdCell<bool>,
     /// Where `xmalloc` gets its memory.
     pub(crate) malloc: MallocSource,
 }
@@ -146,12 +148,15 @@ fn new_objspace(
     let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe();
     crate::payloads::serve_from_heap(payloads_here);
     heap.set_stress(options.stress);
+    heap.set_sweep_time_max(options.pauses.sweep_time_max());
+    let timing = Timing::default();
+    timing.pauses.set_options(options.pauses);
     Ok(Box::new(Objspace {
         heap,
         events,
         finalizers: RefCell::default(),
         object_ids: RefCell::default(),
-        timing: Timing::default(),
+        timing,
         started: StdCell::new(false),
         disabled: StdCell::new(false),
         stress_flag: StdCell::new(0),
@@ -159,6 +164,7 @@ fn new_objspace(
         full_marking_allowed: StdCell::new(true),
         narrow_types: StdCell::new(crate::objects::narrow_types(false)),
         message: RefCell::default(),
+        warned_of_limit: StdCell::new(false),
         malloc: if payloads_here {
             MallocSource::Heap
         } else {

@@ -7,10 +7,14 @@
 //! and later nothing changes.
 
 use std::ops::RangeInclusive;
+use std::path::Path;
+use std::time::Duration;
 
 use ashlar_heap::os;
 use ashlar_heap::pace::PaceOptions;
 use ashlar_heap::stress::Stress;
+
+use crate::pauses::PauseOptions;
 
 /// Where `xmalloc` gets its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,7 @@ pub(crate) enum MallocSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) pace: PaceOptions,
+    pub(crate) pauses: PauseOptions,
     pub(crate) stress: Stress,
     pub(crate) malloc: MallocSource,
 }
@@ -33,6 +38,8 @@ const MIB: usize = 1 << 20;
 
 /// Percent of live bytes; the bounds of the space overhead.
 const SPACE_OVERHEAD_RANGE: RangeInclusive<usize> = 10..=1000;
+/// Microseconds; a slice below the minimum would do little but begin and end.
+const SLICE_US_RANGE: RangeInclusive<usize> = 100..=1_000_000;
 const NURSERY_BYTES_MIN: usize = 64 << 10;
 const MEMORY_LIMIT_BYTES_MIN: usize = 16 * MIB;
 
@@ -43,6 +50,7 @@ impl Options {
     ) -> Result<Self, String> {
         let default = Self {
             pace: PaceOptions::default(),
+            pauses: PauseOptions::default(),
             stress: Stress::default(),
             malloc: MallocSource::Heap,
         };
@@ -89,12 +97,17 @@ impl Options {
                 nursery_max_bytes,
                 memory_limit_bytes: reader.memory_limit(pace.memory_limit_bytes)?,
             },
+            pauses: PauseOptions {
+                incremental: reader.switch("incremental", self.pauses.incremental)?,
+                slice_time: reader.microseconds("slice_us", self.pauses.slice_time)?,
+            },
             stress: Stress {
                 collect_every: reader.number(
                     "collect_every",
                     0..=usize::MAX,
                     stress.collect_every,
                 )?,
+                slice_cells: reader.number("slice_cells", 0..=usize::MAX, stress.slice_cells)?,
                 verify: reader.switch("verify", stress.verify)?,
                 poison: reader.switch("poison", stress.poison)?,
                 ..Stress::default()
@@ -156,6 +169,12 @@ impl Reader<'_> {
                 self.refuse(name, &value, &wanted)
             }
         }
+    }
+
+    fn microseconds(&self, name: &str, current: Duration) -> Result<Duration, String> {
+        let current_us = current.as_micros() as usize;
+        let microseconds = self.number(name, SLICE_US_RANGE, current_us)?;
+        Ok(Duration::from_micros(microseconds as u64))
     }
 
     fn bytes(&self, name: &str, min: usize, current: usize) -> Result<usize, String> {
@@ -220,17 +239,35 @@ fn parse_bytes(text: &str) -> Option<usize> {
 /// it has one below the machine's memory.
 fn cgroup_limit_bytes() -> Option<usize> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let limits = groups.lines().filter_map(|line| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        let file = match controllers {
-            "" => format!("/sys/fs/cgroup{path}/memory.max"),
-            "memory" => format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes"),
-            _ => return None,
-        };
-        std::fs::read_to_string(file).ok()?.trim().parse().ok()
-    });
     let machine = os::physical_memory_bytes().unwrap_or(usize::MAX);
-    limits.min().filter(|&limit: &usize| limit < machine)
+    lowest_group_limit_bytes(&groups, Path::new("/sys/fs/cgroup"))
+        .filter(|&limit: &usize| limit < machine)
+}
+
+/// The lowest limit of the groups that `groups` names, and of those above them:
+/// all are in force. In a container the group may be mounted as the topmost one,
+/// whatever its name outside.
+fn lowest_group_limit_bytes(groups: &str, mount: &Path) -> Option<usize> {
+    let limits = groups.lines().flat_map(|line| {
+        let (controllers, path) = line
+            .split_once(':')
+            .and_then(|(_, rest)| rest.split_once(':'))
+            .unwrap_or(("none", ""));
+        let (root, file) = match controllers {
+            "" => (mount.to_owned(), "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                (mount.join("memory"), "memory.limit_in_bytes")
+            }
+            _ => return Vec::new(),
+        };
+        let group = Path::new(path.trim_start_matches('/'));
+        let read = |group: &Path| {
+            let text = std::fs::read_to_string(root.join(group).join(file)).ok()?;
+            text.trim().parse::<usize>().ok()
+        };
+        group.ancestors().filter_map(read).collect()
+    });
+    limits.min()
 }
 
 #[cfg(test)]
@@ -248,6 +285,7 @@ mod tests {
     fn nothing_set_means_the_defaults() {
         let options = read(&[]).unwrap();
         assert_eq!(options.pace, PaceOptions::default());
+        assert_eq!(options.pauses, PauseOptions::default());
         assert_eq!(options.malloc, MallocSource::Heap);
     }
 
@@ -271,6 +309,8 @@ mod tests {
             ("ASHLAR_NURSERY_MAX", "64KiB", &nursery_min),
             ("ASHLAR_MALLOC", "mine", "heap or libc"),
             ("ASHLAR_VERIFY", "yes", "0 or 1"),
+            ("ASHLAR_INCREMENTAL", "on", "0 or 1"),
+            ("ASHLAR_SLICE_US", "5", "from 100 to 1000000"),
             ("ASHLAR_COLLECT_EVERY", "-1", "at least 0"),
         ] {
             let message = read(&[(name, value)]).unwrap_err();
@@ -313,6 +353,26 @@ mod tests {
             let changed = options.changed(|asked| (asked == name).then(|| value.to_owned()));
             assert_eq!(changed.unwrap_err(), message);
         }
+    }
+
+    #[test]
+    fn the_lowest_limit_among_a_group_and_those_above_it_is_in_force() {
+        let mount = std::env::temp_dir().join(format!("ashlar-groups-{}", std::process::id()));
+        let write = |file: &str, text: &str| {
+            let path = mount.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("a/memory.max", "700\n");
+        write("a/b/memory.max", "max\n");
+        write("memory/memory.limit_in_bytes", "900\n");
+        let limit = |groups: &str| lowest_group_limit_bytes(groups, &mount);
+        assert_eq!(limit("0::/a/b\n"), Some(700));
+        assert_eq!(limit("0::/\n"), None);
+        assert_eq!(limit("9:cpu:/a\n4:memory:/elsewhere/name\n"), Some(900));
+        assert_eq!(limit("4:cpu,memory:/\n0::/a\n"), Some(700));
+        assert_eq!(limit("nonsense"), None);
+        std::fs::remove_dir_all(&mount).unwrap();
     }
 
     #[test]

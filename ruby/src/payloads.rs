@@ -23,6 +23,9 @@ const STRESS: u8 = 2;
 /// to whoever holds the GVL; this copy is for everybody.
 static BUDGET_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
 
+/// Fresh payload bytes beyond which the process would outgrow its memory limit.
+static ROOM_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
+
 /// Objects may have been loaded whose calls of `free` are not redirected yet.
 const LOOK_AGAIN: u8 = 4;
 
@@ -52,6 +55,11 @@ fn set_mode(bit: u8, on: bool) {
 /// Sets the fresh payload bytes at which a collection is due.
 pub(crate) fn set_budget_bytes(bytes: usize) {
     BUDGET_BYTES.store(bytes, Relaxed);
+}
+
+/// Sets the fresh payload bytes that fit below the memory limit.
+pub(crate) fn set_room_bytes(bytes: usize) {
+    ROOM_BYTES.store(bytes, Relaxed);
 }
 
 extern "C" {
@@ -256,6 +264,32 @@ pub(crate) unsafe fn free_swept(payload: NonNull<u8>) {
 
 // ── Ruby's payloads ─────────────────────────────────────────────────────────
 
+/// Collects when payloads have used up the budget and the calling thread may,
+/// and before a large one that would not fit below the memory limit.
+#[inline]
+fn collect_if_due_for(size: usize) {
+    let fresh_bytes = || shared().map_or(0, |shared| shared.payloads.fresh_bytes());
+    if size >= LARGE_BYTES && fresh_bytes().saturating_add(size) > ROOM_BYTES.load(Relaxed) {
+        make_room(size);
+    }
+    collect_if_due();
+}
+
+/// Smaller payloads add up to a budget before they are noticed.
+const LARGE_BYTES: usize = 256 << 10;
+
+#[cold]
+#[inline(never)]
+fn make_room(size: usize) {
+    if let Some(objspace) = objspace() {
+        // What has just been collected is not collected again for more room.
+        let is_worth_it = objspace.heap.fresh_bytes() > size / 4;
+        if is_worth_it && may_collect(objspace) {
+            collect::make_room(objspace, size);
+        }
+    }
+}
+
 /// Collects when payloads have used up the budget and the calling thread may.
 #[inline]
 pub(crate) fn collect_if_due() {
@@ -276,13 +310,18 @@ fn collect_here(reason: Reason) -> bool {
     let Some(objspace) = objspace() else {
         return false;
     };
-    // SAFETY: may be asked by any thread.
-    let has_lock = unsafe { (objspace.heap.vm.calls.thread_has_gvl)() } != 0;
-    if !has_lock || objspace.disabled.get() || is_busy(objspace) {
+    if !may_collect(objspace) {
         return false;
     }
     collect::paced(objspace, reason);
     true
+}
+
+/// Whether the calling thread may collect now.
+fn may_collect(objspace: &crate::objspace::Objspace) -> bool {
+    // SAFETY: may be asked by any thread.
+    let has_lock = unsafe { (objspace.heap.vm.calls.thread_has_gvl)() } != 0;
+    has_lock && !objspace.disabled.get() && !is_busy(objspace)
 }
 
 fn is_busy(objspace: &crate::objspace::Objspace) -> bool {
@@ -344,7 +383,7 @@ unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize) -> *mut c_void {
         set_mode(LOOK_AGAIN, false);
         interpose::look_again();
     }
-    collect_if_due();
+    collect_if_due_for(size);
     // SAFETY: the caller's contract.
     allocate_or_collect(|| unsafe {
         if XMALLOC_MODE.load(Relaxed) & FROM_LIBC != 0 {
@@ -359,7 +398,7 @@ unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize) -> *mut c_void {
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_xcalloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
-    collect_if_due();
+    collect_if_due_for(size);
     // SAFETY: the caller's contract.
     allocate_or_collect(|| unsafe {
         if XMALLOC_MODE.load(Relaxed) & FROM_LIBC != 0 {
@@ -383,7 +422,7 @@ unsafe extern "C" fn ashlar_xrealloc(
         if payload.is_null() {
             return ashlar_xmalloc(cache, size);
         }
-        collect_if_due();
+        collect_if_due_for(size);
         let is_in_heap = is_in_heap(payload.cast());
         allocate_or_collect(|| {
             if is_in_heap {

@@ -59,7 +59,15 @@ pub(crate) struct Statistics {
     /// None is set on them: 0.
     remembered_unprotected_cells_limit: u64,
     memory_limit_bytes: u64,
+    limit_collections: u64,
+    over_limit: u64,
+    resident_bytes: u64,
     waiting_jobs: u64,
+    pause_count: u64,
+    pause_total_us: u64,
+    pause_us_p50: u64,
+    pause_us_p99: u64,
+    pause_us_max: u64,
 }
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -69,6 +77,10 @@ const COLLECTIONS: u32 = 1;
 const CELLS: u32 = 2;
 const BYTES: u32 = 4;
 const REMEMBERED: u32 = 8;
+const PAUSES: u32 = 16;
+const RESIDENCE: u32 = 32;
+
+const NS_PER_US: u64 = 1000;
 
 impl Objspace {
     fn total_time_ns(&self) -> u64 {
@@ -89,7 +101,23 @@ impl Objspace {
         if groups & REMEMBERED != 0 {
             filled.remembered_unprotected_cells = self.heap.remembered_unprotected_cells() as u64;
         }
+        if groups & PAUSES != 0 {
+            self.count_pauses(&mut filled);
+        }
+        if groups & RESIDENCE != 0 {
+            let resident_bytes = ashlar_heap::os::resident_bytes();
+            filled.resident_bytes = resident_bytes.unwrap_or(0) as u64;
+        }
         filled
+    }
+
+    fn count_pauses(&self, filled: &mut Statistics) {
+        let pauses = self.timing.pauses.summary();
+        filled.pause_count = pauses.count;
+        filled.pause_total_us = pauses.total_ns / NS_PER_US;
+        filled.pause_us_p50 = pauses.median_ns.div_ceil(NS_PER_US);
+        filled.pause_us_p99 = pauses.percentile_99_ns.div_ceil(NS_PER_US);
+        filled.pause_us_max = pauses.max_ns.div_ceil(NS_PER_US);
     }
 
     fn count_collections(&self, filled: &mut Statistics) {
@@ -138,6 +166,8 @@ impl Objspace {
         // The limit is one on bytes: in cells, if all grow alike.
         let growth = filled.full_threshold_bytes as f64 / kept_bytes.max(1) as f64;
         filled.old_cells_limit = (filled.old_cells as f64 * growth) as u64;
+        filled.limit_collections = pace.limit_collections() as u64;
+        filled.over_limit = u64::from(pace.is_over_limit());
         filled.memory_limit_bytes = pace.options().memory_limit_bytes.unwrap_or(0) as u64;
     }
 }

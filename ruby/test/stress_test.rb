@@ -132,6 +132,16 @@ claim "mixed code gives the same answers with only minor collections forced" do
   lines_match(ruby(MIXED), ruby("GC.stress = 1\n#{MIXED}", limit: 300))
 end
 
+[3, 400].each do |cells|
+  claim "mixed code gives the same answers while a collection is always going on, #{cells} cells at each allocation", only: "ashlar" do
+    lines_match(ruby(MIXED), ruby(MIXED, env: { "ASHLAR_SLICE_CELLS" => cells.to_s }, limit: 300))
+  end
+end
+
+claim "mixed code gives the same answers with YJIT while a collection is always going on", only: "ashlar" do
+  lines_match(ruby(MIXED), ruby(MIXED, "--yjit", "--yjit-call-threshold=1", env: { "ASHLAR_SLICE_CELLS" => "100" }, limit: 300))
+end
+
 claim "GC.stress returns the value it was given and can be switched off" do
   ruby_prints("[false, true, 3, false]\n", <<~'RUBY')
     seen = [GC.stress]

@@ -1,12 +1,15 @@
 //! The heap: owns everything, and is the one place that orders the phases.
 
+mod cycle;
 mod reading;
 
 pub use reading::CellRange;
 
 use std::cell::{Cell as StdCell, RefCell, UnsafeCell};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU8;
 use std::sync::MutexGuard;
+use std::time::Duration;
 
 use crate::allocate::blocks::{Blocks, Stock};
 use crate::allocate::cursor::AllocationCache;
@@ -18,15 +21,18 @@ use crate::layout::kind::Kind;
 use crate::layout::region::{Cell, Region, States};
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
+use crate::mark::allowance::Allowance;
 use crate::mark::marker::Marker;
-use crate::mark::tracer::Tracer;
-use crate::os::Refused;
-use crate::pace::{Measure, Pace, PaceOptions, Scope};
+use crate::os::{self, Refused};
+use crate::pace::{Measure, Pace, PaceOptions, Residence, Scope};
 use crate::payload::pool::Pool;
 use crate::payload::Payloads;
 use crate::stats::Stats;
 use crate::stress::Stress;
 use crate::vm::Vm;
+
+use cycle::Cycle;
+pub use cycle::{Phase, Progress};
 
 /// The parts of a heap that every thread may use at any time.
 #[derive(Debug)]
@@ -78,15 +84,19 @@ pub struct Heap<'shared, V> {
     shared: &'shared Shared,
     /// A copy of the region's, one load nearer.
     states: States,
+    /// A [`Phase`]; the write barrier asks for it without the VM's lock.
+    phase: AtomicU8,
     marker: UnsafeCell<Marker>,
     collector: RefCell<Collector>,
     stress: StdCell<Stress>,
+    sweep_time_max: StdCell<Option<Duration>>,
 }
 
 /// What the collector remembers between its phases.
 struct Collector {
     lists: BlockLists,
     pace: Pace,
+    cycle: Cycle,
     stats: Stats,
     caches: Vec<NonNull<AllocationCache>>,
     /// Cells allocated by caches that are gone, by width.
@@ -135,6 +145,10 @@ pub struct Request {
     pub sweep_now: bool,
 }
 
+/// A block takes about as long to be swept as so many cells to be marked: enough
+/// to look at the clock after each.
+const CELLS_PER_SWEPT_BLOCK: usize = 256;
+
 impl<'shared, V: Vm> Heap<'shared, V> {
     /// A heap for `vm` over shared parts that no other heap uses.
     pub fn new(vm: V, shared: &'shared Shared, pace: PaceOptions) -> Result<Self, Refused> {
@@ -143,9 +157,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             vm,
             shared,
             states: shared.region.states(),
+            phase: AtomicU8::new(Phase::Idle as u8),
             marker: UnsafeCell::new(Marker::new(cells_max)?),
             collector: RefCell::new(Collector::new(pace)),
             stress: StdCell::new(Stress::default()),
+            sweep_time_max: StdCell::new(None),
         })
     }
 
@@ -201,9 +217,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         if urgency == Urgency::MayCollect && (self.collection_is_due() || self.stress_is_due()) {
             return Allocation::NeedsCollection;
         }
-        let cells_at_most = match self.stress.get().collect_every {
-            0 => usize::MAX,
-            _ => 1,
+        let stress = self.stress.get();
+        let cells_at_most = if stress.collect_every == 0 && stress.slice_cells == 0 {
+            usize::MAX
+        } else {
+            1
         };
         loop {
             if let Some(bytes) = cache.next_run(self.region(), width, cells_at_most) {
@@ -229,7 +247,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// A block of this width with free runs: one that has some already, one
     /// that has some once it is swept, or an empty one.
     fn find_block(&self, width: WidthIndex) -> Option<BlockIndex> {
-        self.sweep_ahead();
+        let mut allowance = self.sweep_allowance();
+        self.sweep_ahead(&mut allowance);
         let available = self
             .collector
             .borrow_mut()
@@ -238,19 +257,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         if available.is_some() {
             return available;
         }
-        loop {
-            let unswept = self
-                .collector
-                .borrow_mut()
-                .lists
-                .pop_unswept(self.region(), width);
-            let Some(block) = unswept else { break };
-            self.sweep_and_count(block, width);
-            if self.region().block(block).free() != 0 {
-                return Some(block);
-            }
+        if let Some(block) = self.sweep_for(width, &mut allowance) {
+            return Some(block);
         }
-        let block = self.shared.blocks.take(self.region(), Kind::Cells(width))?;
+        let Some(block) = self.shared.blocks.take(self.region(), Kind::Cells(width)) else {
+            return self.sweep_for(width, &mut Allowance::unlimited());
+        };
         self.collector.borrow_mut().blocks_taken[width.index()] += 1;
         let start = self.region().address_of(block);
         Run {
@@ -264,6 +276,23 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             self.poison_free_cells(block, width);
         }
         Some(block)
+    }
+
+    /// Sweeps blocks of this width until one has free runs.
+    fn sweep_for(&self, width: WidthIndex, allowance: &mut Allowance) -> Option<BlockIndex> {
+        while allowance.spend(CELLS_PER_SWEPT_BLOCK) {
+            let unswept = self
+                .collector
+                .borrow_mut()
+                .lists
+                .pop_unswept(self.region(), width);
+            let block = unswept?;
+            self.sweep_and_count(block, width);
+            if self.region().block(block).free() != 0 {
+                return Some(block);
+            }
+        }
+        None
     }
 
     /// Makes an allocation cache. It is the caller's until
@@ -304,34 +333,13 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     // ── Collection ──────────────────────────────────────────────────────────
 
-    /// Collects: allocate → mark → sweep, in this order. The VM must be
-    /// stopped. Says which scope it had.
-    pub fn collect(&self, request: Request) -> Scope {
-        self.finish_sweep();
-        self.retire_caches();
-        let scope = self.start(request);
-        self.mark_everything(scope);
-        self.start_sweep(scope);
-        self.verify_if_wanted();
-        if request.sweep_now {
-            self.finish_sweep();
-        }
-        scope
-    }
-
-    /// Whether pacing wants a collection.
-    #[inline]
-    pub fn collection_is_due(&self) -> bool {
-        let collector = self.collector.borrow();
-        collector.pace.is_due(collector.fresh_bytes(self.shared))
-    }
-
     /// Whether the next collection is a full one if nobody asks for a scope.
     /// Not known, and therefore false, while dead cells are unswept.
     pub fn next_is_full(&self) -> bool {
         let measure = self.measure();
         let mut pace = self.pace();
-        !self.is_sweeping() && pace.start(measure, None) == Scope::Full
+        let known = !self.is_sweeping() && !self.is_marking();
+        known && pace.start(measure, None) == Scope::Full
     }
 
     /// Bytes in use, and those of them that are fresh.
@@ -346,12 +354,26 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             cell_bytes,
             kept_cells: stats.marked_cells,
             old_cells: stats.old_cells,
+            residence: None,
         }
     }
 
-    /// Whether a collection is running.
-    pub fn is_collecting(&self) -> bool {
-        self.with_marker(|marker| marker.collecting)
+    /// [`Heap::measure`], and what the system has given when there is a limit.
+    fn measure_residence(&self) -> Measure {
+        let measure = self.measure();
+        let is_limited = self.pace().options().memory_limit_bytes.is_some();
+        let resident_bytes = is_limited.then(os::resident_bytes).flatten();
+        Measure {
+            residence: resident_bytes.map(|resident_bytes| {
+                let block_bytes = self.shared.blocks.counts().in_use * BLOCK_BYTES;
+                let here_bytes = measure.used_bytes - self.shared.payloads.elsewhere_bytes();
+                Residence {
+                    resident_bytes,
+                    free_bytes: block_bytes.saturating_sub(here_bytes),
+                }
+            }),
+            ..measure
+        }
     }
 
     fn retire_caches(&self) {
@@ -362,146 +384,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             // SAFETY: caches live until `drop_cache`, and the VM is stopped, so
             // nobody allocates from them now.
             self.retire_cache(unsafe { cache.as_mut() });
-        }
-    }
-
-    fn start(&self, request: Request) -> Scope {
-        let measure = self.measure();
-        let overflowed = self.with_marker(|marker| {
-            marker.collecting = true;
-            marker.remembered_overflowed()
-        });
-        let mut collector = self.collector.borrow_mut();
-        let asked = if overflowed {
-            Some(Scope::Full)
-        } else {
-            request.scope
-        };
-        let scope = collector.pace.start(measure, asked);
-        collector.fresh_cell_bytes = 0;
-        self.shared.payloads.take_fresh_bytes();
-        match scope {
-            Scope::Minor => collector.stats.minor_collections += 1,
-            Scope::Full => collector.stats.full_collections += 1,
-        }
-        scope
-    }
-
-    fn mark_everything(&self, scope: Scope) {
-        if scope == Scope::Full {
-            self.clear_marks();
-        }
-        self.with_marker(|marker| {
-            if scope == Scope::Full {
-                marker.old_cells = 0;
-            }
-            // Old cells are marked already.
-            marker.marked_cells = marker.old_cells;
-        });
-        self.vm.trace_roots(self, &self.tracer(false));
-        if scope == Scope::Minor {
-            self.trace_remembered();
-        }
-        self.trace_grey();
-        while self.vm.marking_done(self, &self.tracer(false)) {
-            self.trace_grey();
-        }
-        self.with_marker(Marker::finish);
-    }
-
-    /// Makes every cell white. Old cells stay old: they are marked again when
-    /// they are found, or freed.
-    fn clear_marks(&self) {
-        const KEPT: u64 = u64::from_ne_bytes(
-            [!(CellState::MARKED | CellState::REMEMBERED | CellState::PINNED); 8],
-        );
-        for index in 0..self.shared.blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            if self.region().kind_byte(block).width().is_none() {
-                continue;
-            }
-            for word in self.region().state_words_of(block) {
-                let states = word.load(std::sync::atomic::Ordering::Relaxed);
-                word.store(states & KEPT, std::sync::atomic::Ordering::Relaxed);
-            }
-        }
-        self.with_marker(Marker::forget_remembered);
-    }
-
-    /// Traces the remembered set. What its cells refer to becomes old, so they
-    /// need not be remembered any longer, but for unprotected ones.
-    fn trace_remembered(&self) {
-        let count = self.with_marker(|marker| marker.remembered_cells().len());
-        for index in 0..count {
-            let word = self.with_marker(|marker| marker.remembered_cells()[index]);
-            // SAFETY: only cells are remembered, and old cells are not freed
-            // between full collections.
-            self.trace(unsafe { Cell::from_address(word) });
-        }
-        self.trace_grey();
-        let mut visited = 0;
-        self.with_marker(|marker| {
-            marker.retain_remembered(|cell| {
-                visited += 1;
-                let state = self.region().state(cell);
-                if visited > count || state.is_unprotected() {
-                    return true;
-                }
-                let forgotten = state.without(CellState::REMEMBERED);
-                self.region().set_state(cell, forgotten);
-                false
-            });
-        });
-    }
-
-    fn trace_grey(&self) {
-        loop {
-            while let Some(cell) = self.with_marker(Marker::pop) {
-                self.trace(cell);
-            }
-            if !self.with_marker(Marker::take_overflowed) {
-                return;
-            }
-            // Some grey cells are on no stack: trace every marked cell again.
-            self.for_each_cell_unswept(|cell, _| {
-                if self.region().state(cell).is_marked() {
-                    self.trace(cell);
-                }
-            });
-        }
-    }
-
-    #[inline(always)]
-    fn trace(&self, cell: Cell) {
-        let is_old = self.region().state(cell).is_old();
-        self.with_marker(|marker| {
-            marker.parent_is_old = is_old;
-            marker.parent = cell.address();
-        });
-        self.vm.trace_cell(self, cell, &self.tracer(is_old));
-    }
-
-    #[inline(always)]
-    fn tracer(&self, parent_is_old: bool) -> Tracer<'_> {
-        // SAFETY: the marker lives as long as the heap, and only the collecting
-        // thread traces.
-        unsafe { Tracer::new(self.region(), self.marker.get(), parent_is_old) }
-    }
-
-    /// Marks `cell` as a reference of the cell that is being traced: for VMs
-    /// whose own tracing functions call back.
-    #[inline(always)]
-    pub fn mark(&self, cell: Cell) {
-        let parent_is_old = self.with_marker(|marker| marker.parent_is_old);
-        self.tracer(parent_is_old).mark(cell);
-    }
-
-    /// Marks what `word` refers to if it is the address of a live cell; any
-    /// word may be passed.
-    #[inline(always)]
-    pub fn mark_conservatively(&self, word: usize) {
-        if let Some(cell) = self.region().cell_at(word) {
-            self.mark(cell);
         }
     }
 
@@ -521,10 +403,35 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         collector.release_after_sweep = scope == Scope::Full;
     }
 
-    fn sweep_ahead(&self) {
+    /// Sweeps as much as `allowance` allows; whether everything is swept.
+    pub fn sweep_within(&self, allowance: &mut Allowance) -> bool {
+        while self.sweep_any() {
+            if !allowance.spend(CELLS_PER_SWEPT_BLOCK) {
+                break;
+            }
+        }
+        !self.is_sweeping()
+    }
+
+    /// Limits the time that one allocation may sweep for. It takes an empty block
+    /// then, although there may be room in one that is not swept yet.
+    pub fn set_sweep_time_max(&self, time: Option<Duration>) {
+        self.sweep_time_max.set(time);
+    }
+
+    fn sweep_allowance(&self) -> Allowance {
+        match self.sweep_time_max.get() {
+            Some(time) if self.is_sweeping() && !self.pace().is_short_of_room() => {
+                Allowance::time(time)
+            }
+            _ => Allowance::unlimited(),
+        }
+    }
+
+    fn sweep_ahead(&self, allowance: &mut Allowance) {
         let blocks = self.collector.borrow().sweep_ahead_blocks;
         for _ in 0..blocks {
-            if !self.sweep_any() {
+            if !self.sweep_any() || !allowance.spend(CELLS_PER_SWEPT_BLOCK) {
                 break;
             }
         }
@@ -574,8 +481,33 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             return;
         }
         self.shared.blocks.close_reserve(self.region());
-        let released = self.shared.blocks.release_idle(self.region(), false);
-        self.collector.borrow_mut().stats.blocks_released += released;
+        let all_at_once = self.is_out_of_limit();
+        let released = self.shared.blocks.release_idle(self.region(), all_at_once);
+        let mut collector = self.collector.borrow_mut();
+        collector.stats.blocks_released += released;
+        if collector.pace.options().memory_limit_bytes.is_some() {
+            let resident_bytes = os::resident_bytes().unwrap_or(0);
+            let exact = !collector.cycle.was_in_slices();
+            collector.pace.note_after_full(resident_bytes, exact);
+        }
+    }
+
+    /// Bytes that the process may take from the system before it outgrows its
+    /// memory limit; `None` without a limit, or when live data does not fit.
+    pub fn room_below_limit_bytes(&self) -> Option<usize> {
+        let pace = self.pace();
+        let limit_bytes = pace.options().memory_limit_bytes?;
+        let resident_bytes = os::resident_bytes()?;
+        (!pace.is_over_limit()).then(|| limit_bytes.saturating_sub(resident_bytes))
+    }
+
+    /// Whether free memory has to go back at once to stay below the limit.
+    fn is_out_of_limit(&self) -> bool {
+        let pace = self.pace();
+        pace.options().memory_limit_bytes.is_some_and(|limit| {
+            let resident_bytes = os::resident_bytes().unwrap_or(0);
+            resident_bytes + 2 * pace.budget_bytes() + limit / 8 > limit
+        })
     }
 
     /// Gives the pages of all empty blocks back to the system now.
@@ -585,8 +517,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     /// Makes every live cell old, after sweeping what is unswept: for a program
-    /// that says it has finished starting up.
+    /// that says it has finished starting up. Finishes what marking is going on.
     pub fn promote_everything(&self) {
+        self.finish_marking();
         self.for_each_cell(|cell, _| {
             let state = self.region().state(cell);
             if state.is_old() {
@@ -635,9 +568,13 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     fn stress_is_due(&self) -> bool {
-        let every = self.stress.get().collect_every;
-        if every == 0 {
-            return false;
+        let Stress {
+            collect_every: every,
+            slice_cells,
+            ..
+        } = self.stress.get();
+        if every == 0 || slice_cells != 0 {
+            return slice_cells != 0;
         }
         let mut collector = self.collector.borrow_mut();
         collector.stress_countdown = collector.stress_countdown.saturating_sub(1);
@@ -683,6 +620,7 @@ impl Collector {
         Self {
             lists: BlockLists::default(),
             pace: Pace::new(pace),
+            cycle: Cycle::default(),
             stats: Stats::default(),
             caches: Vec::new(),
             allocated_by_retired: [0; WIDTH_COUNT],

@@ -53,6 +53,18 @@ pub struct Measure {
     pub kept_cells: usize,
     /// Of those, old: only a full collection can free them.
     pub old_cells: usize,
+    /// While a memory limit is in force.
+    pub residence: Option<Residence>,
+}
+
+/// What the system has given the process, and what of it the heap may fill
+/// without asking for more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Residence {
+    /// Physical memory of the process (RSS).
+    pub resident_bytes: usize,
+    /// Of that, free memory in blocks that hold cells or payloads.
+    pub free_bytes: usize,
 }
 
 impl Measure {
@@ -90,6 +102,17 @@ pub struct Pace {
     full_just_done: bool,
     /// Fresh bytes at which the next collection is due.
     budget_bytes: usize,
+    /// What may still be handed out under the memory limit, as last measured.
+    room_bytes: Option<usize>,
+    /// Of that, what the system would have to give.
+    unused_bytes: usize,
+    /// A full collection that let the program run meanwhile left too much: one
+    /// that does not is wanted before that is believed.
+    wants_exact_full: bool,
+    /// Full collections that only the memory limit asked for.
+    limit_collections: usize,
+    /// What the latest full collection left does not fit into the memory limit.
+    is_over_limit: bool,
 }
 
 /// A nursery is this part of the garbage that may exist: enough minor
@@ -104,6 +127,26 @@ const PAYLOADS_PER_CELL_BYTE: usize = 16;
 /// This many payload bytes always do.
 const PAYLOADS_MIN_BYTES: usize = 128 << 20;
 
+/// Under a memory limit, this many nurseries fit into what is left of it: minor
+/// collections may keep much of theirs, and the next decision must come in time.
+const NURSERIES_PER_ROOM: usize = 4;
+/// However little room there is, live data grows by this part of itself between
+/// two full collections.
+const GROWTH_MIN_PART: usize = 16;
+/// Less room than this part of the limit is short.
+const ROOM_MIN_PART: usize = 16;
+/// And so is this part when the system would have to give it.
+const UNUSED_MIN_PART: usize = 8;
+
+/// About what a cell has.
+const CELL_BYTES: usize = 64;
+/// About as many cells as a slice of a millisecond marks.
+const CELLS_PER_SLICE: usize = 30_000;
+/// Less often than a slice for every so many bytes, so that the program gets on.
+const SLICE_INTERVAL_BYTES_MIN: usize = 64 << 10;
+/// More often than this, so that a collection ends.
+const SLICE_INTERVAL_BYTES_MAX: usize = 1 << 20;
+
 impl Pace {
     /// Pacing for an empty heap.
     pub fn new(options: PaceOptions) -> Self {
@@ -113,6 +156,11 @@ impl Pace {
             cells_after_full_bytes: 0,
             full_just_done: false,
             budget_bytes: options.nursery_min_bytes,
+            room_bytes: None,
+            unused_bytes: 0,
+            wants_exact_full: false,
+            limit_collections: 0,
+            is_over_limit: false,
         }
     }
 
@@ -127,12 +175,6 @@ impl Pace {
         self.budget_bytes = self
             .budget_bytes
             .clamp(options.nursery_min_bytes, options.nursery_max_bytes);
-    }
-
-    /// Whether a collection is due.
-    #[inline(always)]
-    pub fn is_due(&self, fresh_bytes: usize) -> bool {
-        fresh_bytes >= self.budget_bytes
     }
 
     /// Fresh bytes at which a collection is due.
@@ -169,8 +211,11 @@ impl Pace {
             self.live_after_full_bytes = kept_bytes;
             self.cells_after_full_bytes = measure.cell_bytes;
         }
+        self.room_bytes = self.room_bytes_now(measure);
         let outgrown = measure.old_bytes() >= self.full_threshold_bytes();
-        let scope = asked.unwrap_or(if outgrown || self.is_near_limit(kept_bytes) {
+        let near_limit = self.is_near_limit(measure);
+        self.limit_collections += usize::from(near_limit && !outgrown && asked.is_none());
+        let scope = asked.unwrap_or(if outgrown || near_limit {
             Scope::Full
         } else {
             Scope::Minor
@@ -178,6 +223,22 @@ impl Pace {
         self.full_just_done = scope == Scope::Full;
         self.budget_bytes = self.nursery_bytes(kept_bytes, measure);
         scope
+    }
+
+    /// Bytes that the program may be handed between two slices of a collection
+    /// of this scope: as many as make marking last a fair part of what lies
+    /// between two collections, if it takes as long as it looks now.
+    pub fn slice_interval_bytes(&self, scope: Scope, measure: Measure) -> usize {
+        let cells = match scope {
+            Scope::Minor => measure.fresh_bytes / CELL_BYTES,
+            Scope::Full => measure.kept_cells,
+        };
+        let slices = cells / CELLS_PER_SLICE + 1;
+        let bytes = match scope {
+            Scope::Minor => self.budget_bytes / 2,
+            Scope::Full => 2 * self.budget_bytes,
+        };
+        (bytes / slices).clamp(SLICE_INTERVAL_BYTES_MIN, SLICE_INTERVAL_BYTES_MAX)
     }
 
     /// The memory that garbage may take beside these live bytes.
@@ -195,22 +256,76 @@ impl Pace {
             self.options.nursery_min_bytes,
             self.options.nursery_max_bytes,
         );
-        match self.options.memory_limit_bytes {
-            Some(limit) => {
-                let room = limit.saturating_sub(measure.used_bytes) / 2;
-                nursery.min(room).max(self.options.nursery_min_bytes / 4)
-            }
-            None => nursery,
+        match self.room_bytes {
+            Some(room_bytes) if !self.is_over_limit => nursery
+                .min(room_bytes / NURSERIES_PER_ROOM)
+                .max(self.options.nursery_min_bytes / 4),
+            _ => nursery,
         }
     }
 
-    fn is_near_limit(&self, kept_bytes: usize) -> bool {
-        self.options.memory_limit_bytes.is_some_and(|limit| {
-            let live = self.live_after_full_bytes;
-            // Half of the room between the live data and the limit is used up
-            // by what may be garbage.
-            kept_bytes > live + limit.saturating_sub(live) / 2
-        })
+    /// Bytes that may be handed out before the process outgrows its limit. Half
+    /// of the free memory counts: the rest may have the wrong widths.
+    fn room_bytes_now(&mut self, measure: Measure) -> Option<usize> {
+        let limit_bytes = self.options.memory_limit_bytes?;
+        let residence = measure.residence.unwrap_or(Residence {
+            resident_bytes: measure.used_bytes,
+            free_bytes: 0,
+        });
+        self.unused_bytes = limit_bytes.saturating_sub(residence.resident_bytes);
+        Some(self.unused_bytes + residence.free_bytes / 2)
+    }
+
+    /// Whether half of the room that the latest full collection left is used up
+    /// by what may be garbage. When live data leaves next to no room, or does
+    /// not fit, it has to grow by a part of itself before it is collected
+    /// again: otherwise a program would do nothing else.
+    fn is_near_limit(&self, measure: Measure) -> bool {
+        let Some(room_bytes) = self.room_bytes else {
+            return false;
+        };
+        if self.wants_exact_full {
+            return true;
+        }
+        let (live, kept) = (self.live_after_full_bytes, measure.kept_bytes());
+        let garbage_bytes = kept.saturating_sub(live);
+        garbage_bytes > (room_bytes / 2).max(live / GROWTH_MIN_PART)
+            || (room_bytes < self.budget_bytes && garbage_bytes > live / GROWTH_MIN_PART)
+    }
+
+    /// Whether so little room is left under the limit that a collection had
+    /// better not let the program allocate before it is over, and give back at
+    /// once what it frees.
+    pub fn is_short_of_room(&self) -> bool {
+        let limit_bytes = self.options.memory_limit_bytes.unwrap_or(0);
+        let is_short = self.room_bytes.is_some_and(|room_bytes| {
+            room_bytes < limit_bytes / ROOM_MIN_PART
+                || self.unused_bytes < limit_bytes / UNUSED_MIN_PART
+        });
+        self.wants_exact_full || (!self.is_over_limit && is_short)
+    }
+
+    /// A full collection has been swept, and its memory given back as far as the
+    /// limit asks for: now it is known whether live data fits, unless the program
+    /// ran while it was marked (`!exact`).
+    pub fn note_after_full(&mut self, resident_bytes: usize, exact: bool) {
+        let limit_bytes = self.options.memory_limit_bytes;
+        let is_over = limit_bytes.is_some_and(|limit| resident_bytes > limit);
+        self.wants_exact_full = is_over && !exact && !self.is_over_limit;
+        self.is_over_limit = is_over && !self.wants_exact_full;
+        if let Some(limit) = limit_bytes {
+            self.unused_bytes = limit.saturating_sub(resident_bytes);
+        }
+    }
+
+    /// Full collections that only the memory limit asked for.
+    pub fn limit_collections(&self) -> usize {
+        self.limit_collections
+    }
+
+    /// Whether what the latest full collection left does not fit into the limit.
+    pub fn is_over_limit(&self) -> bool {
+        self.is_over_limit
     }
 }
 
@@ -235,6 +350,7 @@ mod tests {
             cell_bytes: kept,
             kept_cells: 100,
             old_cells: 100,
+            residence: None,
         }
     }
 
@@ -301,16 +417,58 @@ mod tests {
         assert_eq!(budget(4000 * MIB), options.nursery_max_bytes);
     }
 
+    const LIMITED: PaceOptions = PaceOptions {
+        memory_limit_bytes: Some(150 * MIB),
+        ..OPTIONS
+    };
+
+    /// A process of 10 MiB besides its heap, which has as much free memory.
+    fn resident(kept: usize, fresh: usize) -> Measure {
+        Measure {
+            residence: Some(Residence {
+                resident_bytes: kept + fresh + 20 * MIB,
+                free_bytes: 10 * MIB,
+            }),
+            ..measure(kept, fresh)
+        }
+    }
+
     #[test]
     fn near_the_memory_limit_collections_come_sooner_and_are_full() {
-        let options = PaceOptions {
-            memory_limit_bytes: Some(150 * MIB),
-            ..OPTIONS
-        };
-        let mut pace = pace_after_full(options, 100 * MIB);
-        assert_eq!(pace.start(measure(120 * MIB, MIB), None), Scope::Minor);
-        assert!(pace.budget_bytes() <= 15 * MIB);
-        assert_eq!(pace.start(measure(130 * MIB, MIB), None), Scope::Full);
+        let mut pace = Pace::new(LIMITED);
+        pace.start(resident(0, 90 * MIB), Some(Scope::Full));
+        pace.start(resident(90 * MIB, MIB), None);
+        assert_eq!(pace.start(resident(100 * MIB, MIB), None), Scope::Minor);
+        assert!(pace.budget_bytes() <= 10 * MIB);
+        assert_eq!(pace.limit_collections(), 0);
+        assert_eq!(pace.start(resident(115 * MIB, MIB), None), Scope::Full);
+        assert_eq!(pace.limit_collections(), 1);
+    }
+
+    #[test]
+    fn without_room_live_data_grows_a_little_between_full_collections() {
+        let mut pace = Pace::new(LIMITED);
+        pace.start(resident(0, 128 * MIB), Some(Scope::Full));
+        pace.start(resident(128 * MIB, MIB), None);
+        assert!(pace.is_short_of_room());
+        assert_eq!(pace.start(resident(130 * MIB, MIB), None), Scope::Minor);
+        assert_eq!(pace.start(resident(137 * MIB, MIB), None), Scope::Full);
+    }
+
+    #[test]
+    fn live_data_that_does_not_fit_is_paced_almost_as_if_there_were_no_limit() {
+        let mut pace = Pace::new(LIMITED);
+        pace.start(resident(0, 400 * MIB), Some(Scope::Full));
+        pace.note_after_full(420 * MIB, false);
+        assert!(!pace.is_over_limit() && pace.is_short_of_room());
+        pace.note_after_full(420 * MIB, true);
+        assert!(pace.is_over_limit() && !pace.is_short_of_room());
+        assert_eq!(pace.start(resident(400 * MIB, MIB), None), Scope::Minor);
+        assert_eq!(pace.budget_bytes(), OPTIONS.nursery_max_bytes);
+        assert_eq!(pace.start(resident(420 * MIB, MIB), None), Scope::Minor);
+        assert_eq!(pace.start(resident(430 * MIB, MIB), None), Scope::Full);
+        pace.note_after_full(100 * MIB, true);
+        assert!(!pace.is_over_limit());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::allocate::run::Run;
-use crate::heap::Heap;
+use crate::heap::{Heap, Phase};
 use crate::layout::block::{BlockIndex, NEEDS_SWEEP, OWNED};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
@@ -16,12 +16,16 @@ use crate::stress::POISON;
 use crate::vm::Vm;
 
 impl<V: Vm> Heap<'_, V> {
-    /// Checks every invariant, outside a collection; the first one broken is
-    /// named.
+    /// Checks every invariant that holds in the present phase, while the
+    /// collector is not at work; the first one broken is named.
     pub fn verify(&self) -> Result<(), String> {
         self.verify_states()?;
         self.verify_remembered()?;
-        self.verify_generations()?;
+        match self.phase() {
+            Phase::Idle => self.verify_generations(&HashSet::new())?,
+            Phase::Clearing => self.verify_cleared()?,
+            Phase::Marking => self.verify_black_cells()?,
+        }
         self.verify_reachable()?;
         self.verify_runs()?;
         self.verify_poison()?;
@@ -37,17 +41,23 @@ impl<V: Vm> Heap<'_, V> {
                 if state != CellState::FREE && !state.is_live() {
                     return Err(format!("invariant 1: {cell:?} is {state:?}"));
                 }
-                if state.is_old()
-                    && !(state.is_live() && state.is_marked())
-                    && !self.is_garbage(cell)
-                {
+                if state.is_old() && !state.is_live() {
                     return Err(format!("invariant 2: {cell:?} is {state:?}"));
                 }
-                if state.is_old()
-                    && state.is_unprotected()
-                    && !state.is_remembered()
-                    && !self.is_garbage(cell)
+                // A full collection does not know yet which of its old cells live.
+                let is_known = self.phase() == Phase::Idle || state.is_marked();
+                let is_certain = is_known || !self.is_marking_fully();
+                if !state.is_old()
+                    || self.phase() == Phase::Clearing
+                    || !is_certain
+                    || self.is_garbage(cell)
                 {
+                    return Ok(());
+                }
+                if !state.is_marked() {
+                    return Err(format!("invariant 2: {cell:?} is {state:?}"));
+                }
+                if state.is_unprotected() && !state.is_remembered() {
                     return Err(format!("invariant 4: {cell:?} is {state:?}"));
                 }
                 Ok(())
@@ -57,9 +67,13 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Invariant 3.
     fn verify_remembered(&self) -> Result<(), String> {
+        if self.phase() == Phase::Clearing {
+            return Ok(());
+        }
         let mut times: HashMap<usize, usize> = HashMap::new();
         self.with_marker(|marker| {
-            for &word in marker.remembered_cells() {
+            let untraced = marker.remembered_untraced().iter();
+            for &word in marker.remembered_cells().iter().chain(untraced) {
                 *times.entry(word).or_default() += 1;
             }
         });
@@ -90,12 +104,60 @@ impl<V: Vm> Heap<'_, V> {
         })
     }
 
-    /// Invariant 5.
-    fn verify_generations(&self) -> Result<(), String> {
+    /// Invariant 12.
+    fn verify_cleared(&self) -> Result<(), String> {
+        let cleared_blocks = self.cleared_blocks();
+        self.for_each_block(|block, width| {
+            self.for_each_start(block, width, |cell| {
+                let state = self.region().state(cell);
+                if block.get() < cleared_blocks && state.is_marked() {
+                    return Err(format!("invariant 12: {cell:?} is {state:?}"));
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Invariants 11 and 5.
+    fn verify_black_cells(&self) -> Result<(), String> {
+        if self.with_marker(|marker| marker.is_overflowed()) {
+            // Then no list has all grey cells.
+            return Ok(());
+        }
+        let grey = self.with_marker(|marker| marker.grey_cells().collect::<HashSet<usize>>());
+        self.verify_generations(&grey)?;
+        self.for_each_block(|block, width| {
+            self.for_each_start(block, width, |cell| {
+                let state = self.region().state(cell);
+                if !state.is_marked() || grey.contains(&cell.address()) {
+                    return Ok(());
+                }
+                let mut white = None;
+                self.vm.visit_cell(self, cell, &mut |child| {
+                    if !self.region().state(child).is_marked() {
+                        white = Some(child);
+                    }
+                });
+                match white {
+                    None => Ok(()),
+                    Some(child) => Err(format!(
+                        "invariant 11: {cell:?} ({state:?}) refers to {child:?} ({:?})",
+                        self.region().state(child)
+                    )),
+                }
+            })
+        })
+    }
+
+    /// Invariant 5, for marked cells that are not in `grey`.
+    fn verify_generations(&self, grey: &HashSet<usize>) -> Result<(), String> {
         self.for_each_block(|block, width| {
             self.for_each_start(block, width, |cell| {
                 let state = self.region().state(cell);
                 if !state.is_old() || state.is_remembered() || self.is_garbage(cell) {
+                    return Ok(());
+                }
+                if !state.is_marked() || grey.contains(&cell.address()) {
                     return Ok(());
                 }
                 let mut young = None;

@@ -7,11 +7,12 @@ mod toy_vm;
 use std::ptr::NonNull;
 
 use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::heap::{Allocation, CellRange, Heap, Request, Shared, Urgency};
+use ashlar_heap::heap::{Allocation, CellRange, Heap, Phase, Progress, Request, Shared, Urgency};
 use ashlar_heap::layout::kind::Kind;
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::WidthIndex;
 use ashlar_heap::layout::BLOCK_BYTES;
+use ashlar_heap::mark::allowance::Allowance;
 use ashlar_heap::pace::{PaceOptions, Scope};
 use ashlar_heap::stress::Stress;
 use toy_vm::{Shape, ToyVm};
@@ -87,6 +88,43 @@ impl Program<'_> {
         };
         assert_eq!(self.heap.collect(request), scope);
         self.heap.verify().unwrap();
+    }
+
+    /// Begins a collection in slices and goes on until all roots so far are
+    /// black, while there is a long list still to mark.
+    fn begin_slices(&mut self, scope: Scope) {
+        let mut list = self.object(plain(1));
+        // The first root: what is made grey last is traced first.
+        self.heap.vm.roots.borrow_mut().insert(0, list.address());
+        for _ in 0..1000 {
+            let next = self.object(plain(1));
+            self.store(list, 0, next);
+            list = next;
+        }
+        let roots = self.heap.vm.roots.borrow().len();
+        while self.heap.phase() != Phase::Marking {
+            assert_eq!(self.slice(scope, 1), Progress::Marking);
+        }
+        for _ in 0..20 * roots {
+            assert_eq!(self.slice(scope, 1), Progress::Marking);
+        }
+    }
+
+    fn slice(&self, scope: Scope, cells: usize) -> Progress {
+        let progress = self.heap.advance(Some(scope), &mut Allowance::cells(cells));
+        self.heap.verify().unwrap();
+        progress
+    }
+
+    /// Slices until marking is over, then sweeps.
+    fn end_slices(&self) -> Scope {
+        loop {
+            if let Progress::Marked(scope) = self.slice(Scope::Full, 50) {
+                self.heap.finish_sweep();
+                self.heap.verify().unwrap();
+                return scope;
+            }
+        }
     }
 
     fn lives(&self, cell: Cell) -> bool {
@@ -252,6 +290,238 @@ fn marked_and_old_cells_are_counted_once_however_often_they_are_traced() {
         p.full();
         let stats = p.heap.stats();
         assert_eq!((stats.marked_cells, stats.old_cells), (0, 0));
+    });
+}
+
+// ── Collections in slices ───────────────────────────────────────────────────
+
+#[test]
+fn what_only_a_black_cell_refers_to_is_kept() {
+    for scope in [Scope::Minor, Scope::Full] {
+        with_program(16 * MIB, |p| {
+            let (old, young) = (p.old_root(1), p.object(plain(1)));
+            p.root(young);
+            p.begin_slices(scope);
+            let (first, second) = (p.object(plain(1)), p.object(plain(0)));
+            p.store(young, 0, first);
+            p.store(old, 0, second);
+            // Further from the black cell, nobody tells the barrier anything.
+            let third = p.object(plain(0));
+            p.store_without_barrier(first, 0, third);
+            assert_eq!(p.end_slices(), scope);
+            assert!(p.lives(first) && p.lives(second) && p.lives(third));
+            p.minor();
+            assert!(p.lives(first) && p.lives(second) && p.lives(third));
+        });
+    }
+}
+
+#[test]
+fn a_cell_that_moves_from_a_white_cell_to_a_black_one_is_kept() {
+    with_program(16 * MIB, |p| {
+        let (black, hidden) = (p.old_root(1), p.object(plain(0)));
+        p.begin_slices(Scope::Full);
+        // SAFETY: the list is a root, and what it refers to lives with it.
+        let last = unsafe {
+            let mut last = Cell::from_address(p.heap.vm.roots.borrow()[0]);
+            while let Some(next) = toy_vm::load(p.heap, last, 0) {
+                last = next;
+            }
+            last
+        };
+        assert!(!p.heap.region().state(last).is_marked());
+        p.store(last, 0, hidden);
+        p.slice(Scope::Full, 1);
+        p.store(black, 0, hidden);
+        // SAFETY: it is live, and has a reference.
+        unsafe { toy_vm::store(p.heap, last, 0, None, false) };
+        p.end_slices();
+        assert!(p.lives(hidden));
+    });
+}
+
+#[test]
+fn a_root_that_came_after_the_roots_were_traced_is_kept_with_all_it_refers_to() {
+    with_program(16 * MIB, |p| {
+        p.old_root(0);
+        p.begin_slices(Scope::Full);
+        let (root, child) = (p.object(plain(1)), p.object(plain(0)));
+        p.store_without_barrier(root, 0, child);
+        p.root(root);
+        p.end_slices();
+        assert!(p.lives(root) && p.lives(child));
+    });
+}
+
+#[test]
+fn a_cell_without_a_barrier_is_traced_again_at_the_end() {
+    for scope in [Scope::Minor, Scope::Full] {
+        with_program(16 * MIB, |p| {
+            let (gives_up, young) = (p.old_root(1), p.object(unprotected(1)));
+            p.root(young);
+            p.begin_slices(scope);
+            let (first, second) = (p.object(plain(0)), p.object(plain(0)));
+            p.store_without_barrier(young, 0, first);
+            p.heap.unprotect(gives_up);
+            p.slice(scope, 1);
+            p.store_without_barrier(gives_up, 0, second);
+            p.end_slices();
+            assert!(p.lives(first) && p.lives(second));
+        });
+    }
+}
+
+#[test]
+fn one_barrier_for_many_stores_into_a_black_cell_has_it_traced_again() {
+    for scope in [Scope::Minor, Scope::Full] {
+        with_program(16 * MIB, |p| {
+            let black = p.old_root(3);
+            p.begin_slices(scope);
+            let children: Vec<_> = (0..3).map(|_| p.object(plain(0))).collect();
+            for (index, child) in children.iter().enumerate() {
+                p.store_without_barrier(black, index, *child);
+                p.heap.write_barrier_all(black);
+            }
+            p.end_slices();
+            assert!(children.iter().all(|child| p.lives(*child)));
+        });
+    }
+}
+
+#[test]
+fn without_room_to_note_cells_for_the_end_all_are_traced_again() {
+    with_program(16 * MIB, |p| {
+        let blacks: Vec<_> = (0..20).map(|_| p.old_root(1)).collect();
+        p.heap.set_stress(Stress {
+            mark_stack_cells_max: 4,
+            ..Stress::default()
+        });
+        p.begin_slices(Scope::Full);
+        let children: Vec<_> = (0..20).map(|_| p.object(plain(0))).collect();
+        for (black, child) in blacks.iter().zip(&children) {
+            p.store_without_barrier(*black, 0, *child);
+            p.heap.write_barrier_all(*black);
+        }
+        p.end_slices();
+        assert!(children.iter().all(|child| p.lives(*child)));
+    });
+}
+
+#[test]
+fn a_weak_reference_of_a_black_cell_is_cleared_as_it_is_at_the_end() {
+    with_program(16 * MIB, |p| {
+        let kept = p.old_root(0);
+        let holder = p.object(weak(3));
+        p.root(holder);
+        let [dies, replaced] = [(); 2].map(|()| p.object(plain(0)));
+        p.store(holder, 0, dies);
+        p.store(holder, 1, replaced);
+        p.begin_slices(Scope::Full);
+        p.store(holder, 1, kept);
+        let late = p.object(plain(0));
+        p.store_without_barrier(holder, 2, late);
+        p.end_slices();
+        assert!(!p.lives(dies) && !p.lives(replaced) && !p.lives(late));
+        // SAFETY: the holder is a root.
+        let held = [0, 1, 2].map(|index| unsafe { toy_vm::load(p.heap, holder, index) });
+        assert_eq!(held, [None, Some(kept), None]);
+    });
+}
+
+#[test]
+fn garbage_from_before_a_collection_in_slices_is_freed_by_it() {
+    with_program(16 * MIB, |p| {
+        let root = p.old_root(1);
+        let dead_old = p.object(plain(0));
+        p.store(root, 0, dead_old);
+        p.minor();
+        assert!(p.heap.region().state(dead_old).is_old());
+        let next = p.object(plain(0));
+        p.store(root, 0, next);
+        let dead_young = p.object(plain(0));
+        p.begin_slices(Scope::Full);
+        p.end_slices();
+        assert!(!p.lives(dead_old) && !p.lives(dead_young) && p.lives(next));
+    });
+}
+
+#[test]
+fn a_collection_that_is_asked_for_comes_after_the_one_in_slices() {
+    with_program(16 * MIB, |p| {
+        let root = p.old_root(1);
+        let child = p.object(plain(0));
+        p.store(root, 0, child);
+        p.begin_slices(Scope::Full);
+        let before = p.heap.stats();
+        // SAFETY: the root is live and has a reference.
+        unsafe { toy_vm::store(p.heap, root, 0, None, false) };
+        assert!(p.heap.is_marking());
+        p.full();
+        assert!(!p.heap.is_marking());
+        assert!(
+            !p.lives(child),
+            "it was dead when the collection was asked for"
+        );
+        assert_eq!(p.heap.stats().full_collections, before.full_collections + 1);
+        assert_eq!(p.heap.finish_marking(), None);
+    });
+}
+
+#[test]
+fn marking_ends_although_every_slice_finds_more_than_it_may_do() {
+    with_program(64 * MIB, |p| {
+        p.old_root(0);
+        p.begin_slices(Scope::Full);
+        let mut slices = 0;
+        while p.heap.advance(None, &mut Allowance::cells(4)) == Progress::Marking {
+            // A new list each time, of which only the roots know.
+            let mut list = p.object(plain(1));
+            p.heap.vm.roots.borrow_mut()[1] = list.address();
+            for _ in 0..40 {
+                let next = p.object(plain(1));
+                p.store_without_barrier(list, 0, next);
+                list = next;
+            }
+            slices += 1;
+            assert!(slices < 2000);
+        }
+        p.heap.verify().unwrap();
+    });
+}
+
+#[test]
+fn slices_are_due_as_the_program_allocates_until_marking_is_over() {
+    with_program(64 * MIB, |p| {
+        let mut slices = 0;
+        p.begin_slices(Scope::Full);
+        while p.heap.is_marking() {
+            let until_due_bytes = p.heap.bytes_until_due();
+            assert!(
+                until_due_bytes > 0 && until_due_bytes <= MIB,
+                "{until_due_bytes}"
+            );
+            let mut allocated_bytes = 0;
+            while p.try_object(plain(5), Urgency::MayCollect) != Allocation::NeedsCollection {
+                allocated_bytes += plain(5).bytes();
+            }
+            assert!(allocated_bytes < until_due_bytes + BLOCK_BYTES);
+            p.heap.advance(None, &mut Allowance::cells(200));
+            slices += 1;
+        }
+        assert!((2..20).contains(&slices), "{slices}");
+    });
+}
+
+#[test]
+fn a_barrier_forgotten_while_marking_is_found_by_the_verifier() {
+    with_program(16 * MIB, |p| {
+        let young = p.object(plain(1));
+        p.root(young);
+        p.begin_slices(Scope::Full);
+        let hidden = p.object(plain(0));
+        p.store_without_barrier(young, 0, hidden);
+        let message = p.heap.verify().unwrap_err();
+        assert!(message.starts_with("invariant 11"), "{message}");
     });
 }
 

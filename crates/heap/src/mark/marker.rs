@@ -12,8 +12,26 @@ pub(crate) struct Marker {
     overflowed: bool,
     /// The remembered set: old cells that may refer to young ones.
     remembered: WordStack,
+    /// Those that the minor collection in progress has still to trace.
+    remembered_untraced: WordStack,
     /// A cell could not be remembered: the next collection must be full.
     remembered_overflowed: bool,
+    /// Black cells that the last stop has to trace again: without a barrier, or
+    /// with weak references.
+    revisited: WordStack,
+    /// Black cells that the program has written to without saying what: to be
+    /// traced again, too, but only once for all that was written before.
+    dirty: DirtyCells,
+    /// One of the two had no room: the last stop traces every marked cell again.
+    revisits_all: bool,
+    /// Whether the program runs between slices of this marking, so that
+    /// `revisited` is needed.
+    pub(crate) in_slices: bool,
+    /// Whether cells are being traced again.
+    pub(crate) is_revisiting: bool,
+    /// Whether the program has not run since the roots were traced: what is
+    /// found now is final, once nothing is grey.
+    pub(crate) is_last_stop: bool,
     /// Pairs of words: a cell, and the address of a weak reference it holds.
     weak: WordStack,
     /// Cells marked now, those that stayed so since earlier collections
@@ -30,13 +48,22 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    /// A marker for a heap of at most `cells` cells.
+    /// A marker for a heap of at most `cells` cells. Address space may be scarce:
+    /// only stacks that must not run full could hold every cell.
     pub(crate) fn new(cells: usize) -> Result<Self, Refused> {
+        let noted = cells / 64;
         Ok(Self {
             grey: WordStack::new(cells)?,
             overflowed: false,
-            remembered: WordStack::new(cells)?,
+            remembered: WordStack::new(cells / 2)?,
+            remembered_untraced: WordStack::new(cells / 2)?,
             remembered_overflowed: false,
+            revisited: WordStack::new(noted)?,
+            dirty: DirtyCells::new(noted)?,
+            revisits_all: false,
+            in_slices: false,
+            is_revisiting: false,
+            is_last_stop: false,
             weak: WordStack::new(cells)?,
             marked_cells: 0,
             old_cells: 0,
@@ -50,6 +77,9 @@ impl Marker {
     pub(crate) fn limit(&mut self, cells: usize) {
         self.grey.limit(cells);
         self.remembered.limit(cells);
+        self.remembered_untraced.limit(cells);
+        self.revisited.limit(cells);
+        self.dirty.cells.limit(cells);
     }
 
     #[inline(always)]
@@ -86,28 +116,108 @@ impl Marker {
         self.remembered.as_slice()
     }
 
-    /// Keeps the remembered cells that `keep` wants.
-    pub(crate) fn retain_remembered(&mut self, mut keep: impl FnMut(Cell) -> bool) {
-        let mut kept = 0;
-        for index in 0..self.remembered.len() {
-            let word = self.remembered.as_slice()[index];
-            // SAFETY: only cells are remembered.
-            if keep(unsafe { Cell::from_address(word) }) {
-                self.remembered.set(kept, word);
-                kept += 1;
-            }
-        }
-        self.remembered.truncate(kept);
+    /// Remembered cells that are still to be traced.
+    pub(crate) fn remembered_untraced(&self) -> &[usize] {
+        self.remembered_untraced.as_slice()
+    }
+
+    /// A minor collection begins: all that is remembered is to be traced, and
+    /// the set begins anew.
+    pub(crate) fn take_remembered(&mut self) {
+        debug_assert!(self.remembered_untraced.is_empty());
+        std::mem::swap(&mut self.remembered, &mut self.remembered_untraced);
+    }
+
+    /// Takes one remembered cell that is to be traced.
+    #[inline]
+    pub(crate) fn pop_remembered(&mut self) -> Option<Cell> {
+        // SAFETY: only cells are remembered.
+        self.remembered_untraced
+            .pop()
+            .map(|word| unsafe { Cell::from_address(word) })
     }
 
     pub(crate) fn forget_remembered(&mut self) {
         self.remembered.clear_and_release();
+        self.remembered_untraced.clear_and_release();
         self.remembered_overflowed = false;
+    }
+
+    /// Has the last stop trace the cell that is being traced again. Without
+    /// memory for that, every marked cell is traced again.
+    #[inline]
+    pub(crate) fn revisit(&mut self, cell: Cell) {
+        if self.revisited.as_slice().last() == Some(&cell.address()) {
+            return;
+        }
+        if self.revisited.push(cell.address()).is_err() {
+            self.revisits_all = true;
+        }
+    }
+
+    /// The cells to trace again at the last stop.
+    pub(crate) fn revisited(&self) -> &[usize] {
+        self.revisited.as_slice()
+    }
+
+    /// Something was stored into a marked cell.
+    pub(crate) fn note_dirty(&mut self, cell: Cell) {
+        if self.dirty.note(cell.address()).is_err() {
+            self.revisits_all = true;
+        }
+    }
+
+    /// Takes one cell that was written to since it was traced.
+    pub(crate) fn pop_dirty(&mut self) -> Option<Cell> {
+        // SAFETY: only cells are noted.
+        self.dirty
+            .pop()
+            .map(|word| unsafe { Cell::from_address(word) })
+    }
+
+    /// Grey cells, all sorts of them: they may refer to white cells.
+    pub(crate) fn grey_cells(&self) -> impl Iterator<Item = usize> + '_ {
+        let stacks = [
+            &self.grey,
+            &self.remembered_untraced,
+            &self.revisited,
+            &self.dirty.cells,
+        ];
+        stacks
+            .into_iter()
+            .flat_map(|stack| stack.as_slice().iter().copied())
+    }
+
+    /// Whether some grey cells may be on no stack.
+    pub(crate) fn is_overflowed(&self) -> bool {
+        self.overflowed || self.revisits_all
+    }
+
+    /// Whether the last stop has to trace every marked cell again.
+    pub(crate) fn revisits_all(&self) -> bool {
+        self.revisits_all
+    }
+
+    /// The program goes on although marking is not over: weak references are
+    /// noted anew at the next last stop.
+    pub(crate) fn leave_last_stop(&mut self) {
+        self.is_last_stop = false;
+        self.weak.truncate(0);
     }
 
     /// Notes the weak reference at `reference`, held by the cell being traced.
     /// False when there is no memory to note it.
+    ///
+    /// A reference noted before the program runs again may be gone by the end:
+    /// then its holder is traced again, and this noted anew.
     pub(crate) fn push_weak(&mut self, reference: usize) -> bool {
+        if self.in_slices && self.parent != 0 && !self.is_revisiting {
+            // SAFETY: the parent is a cell.
+            self.revisit(unsafe { Cell::from_address(self.parent) });
+        }
+        if !self.is_last_stop {
+            return true;
+        }
         self.weak.push(self.parent).is_ok() && self.weak.push(reference).is_ok()
     }
 
@@ -125,8 +235,55 @@ impl Marker {
     pub(crate) fn finish(&mut self) {
         self.grey.clear_and_release();
         self.weak.clear_and_release();
+        self.revisited.clear_and_release();
+        self.dirty.clear();
+        self.revisits_all = false;
+        self.in_slices = false;
+        self.is_last_stop = false;
         self.parent = 0;
         self.parent_is_old = false;
-        self.collecting = false;
+    }
+}
+
+/// Marked cells that were written to without saying what. A program that writes
+/// to one cell again and again gets one entry for it, mostly: a table of what
+/// was noted lately knows it.
+#[derive(Debug)]
+struct DirtyCells {
+    cells: WordStack,
+    lately: [usize; DIRTY_LATELY],
+}
+
+const DIRTY_LATELY: usize = 256;
+
+impl DirtyCells {
+    fn new(cells: usize) -> Result<Self, Refused> {
+        Ok(Self {
+            cells: WordStack::new(cells)?,
+            lately: [0; DIRTY_LATELY],
+        })
+    }
+
+    fn note(&mut self, address: usize) -> Result<(), Refused> {
+        let place = &mut self.lately[(address >> 5) % DIRTY_LATELY];
+        if *place == address {
+            return Ok(());
+        }
+        *place = address;
+        self.cells.push(address)
+    }
+
+    fn pop(&mut self) -> Option<usize> {
+        let address = self.cells.pop()?;
+        let place = &mut self.lately[(address >> 5) % DIRTY_LATELY];
+        if *place == address {
+            *place = 0;
+        }
+        Some(address)
+    }
+
+    fn clear(&mut self) {
+        self.cells.clear_and_release();
+        self.lately = [0; DIRTY_LATELY];
     }
 }

@@ -3,7 +3,9 @@
 //! The oracle is a plain map from address to object. Before each collection it
 //! says which objects must live on: in a full collection what the roots reach,
 //! in a minor one also what was old and what that reaches. Afterwards the heap
-//! must agree, object by object and byte by byte. At every step:
+//! must agree, object by object and byte by byte. A collection in slices may also
+//! keep what was reachable when it began, or came into being since: the oracle
+//! knows what must live and what may. At every step:
 //!
 //! * no cell or payload that is handed out overlaps another one;
 //! * only objects that a collection found dead are released, each once;
@@ -16,9 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 
 use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
+use ashlar_heap::heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::{WidthIndex, WIDTH_MAX_BYTES};
+use ashlar_heap::mark::allowance::Allowance;
 use ashlar_heap::pace::{PaceOptions, Scope};
 use ashlar_heap::stress::Stress;
 
@@ -56,6 +59,15 @@ impl Object {
     }
 }
 
+/// What a collection in slices may keep.
+#[derive(Default)]
+struct MayLive {
+    /// Reachable when it began or afterwards, and all that is new since.
+    reachable: BTreeSet<Address>,
+    /// Old when it began, and what that reached: a minor collection keeps it.
+    old: BTreeSet<Address>,
+}
+
 /// A heap beside the map that says what must be in it.
 pub struct Model<'shared, 'heap> {
     heap: &'heap Heap<'shared, ToyVm>,
@@ -70,6 +82,10 @@ pub struct Model<'shared, 'heap> {
     released: u64,
     collections: usize,
     comparisons: usize,
+    /// Cells of a slice, 0 when collections are done at once.
+    slice_cells: usize,
+    /// While a collection in slices is going on.
+    may_live: Option<MayLive>,
     /// The remembered set was limited since the latest collection.
     may_overflow: bool,
 }
@@ -102,6 +118,8 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             released: 0,
             collections: 0,
             comparisons: 0,
+            slice_cells: 0,
+            may_live: None,
             may_overflow: false,
         }
     }
@@ -148,6 +166,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             Op::DropRoot { root } => self.set_root(root, None),
             Op::AmbiguousRoot { word, aim } => {
                 let target = self.word(aim);
+                self.note_revival(target);
                 let mut words = self.heap.vm.ambiguous_roots.borrow_mut();
                 words[word as usize % AMBIGUOUS_ROOTS] = target;
             }
@@ -155,6 +174,9 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             Op::DropPayload { object } => self.drop_payload(object),
             Op::Lookup { aim } => self.look_up(self.word(aim)),
             Op::Collect { scope, sweep_now } => self.collect(Request { scope, sweep_now }),
+            Op::Slice { scope, cells } => self.advance(scope, cells as usize),
+            Op::CollectInSlices { cells } => self.slice_cells = cells as usize,
+            Op::SweepInSlices => self.heap.sweep_in_slices(),
             Op::Sweep => {
                 self.heap.finish_sweep();
                 self.sync();
@@ -166,16 +188,23 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             }
             Op::Stress {
                 collect_every,
+                slice_cells,
                 verify,
                 poison,
                 mark_stack_cells_max,
             } => {
+                let is_compared_enough = self.comparisons > COMPARISONS_MAX;
                 self.may_overflow |= mark_stack_cells_max != 0;
                 self.heap.set_stress(Stress {
-                    collect_every: if self.comparisons > COMPARISONS_MAX {
+                    collect_every: if is_compared_enough {
                         0
                     } else {
                         collect_every as usize
+                    },
+                    slice_cells: if is_compared_enough {
+                        0
+                    } else {
+                        slice_cells as usize
                     },
                     verify,
                     poison,
@@ -188,7 +217,10 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 let payloads = &self.heap.shared().payloads;
                 payloads.note_elsewhere(bytes as isize);
             }
-            Op::PromoteEverything => self.heap.promote_everything(),
+            Op::PromoteEverything => {
+                self.finish_marking();
+                self.heap.promote_everything();
+            }
             Op::Pace { nursery_kib } => self.set_nursery((nursery_kib as usize + 1) << 10),
         }
         self.sync();
@@ -234,7 +266,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         self.next_tag += 1;
         let mut outcome = self.try_new_object(cache, tag, shape, Urgency::MayCollect);
         if outcome == Allocation::NeedsCollection {
-            self.collect(Request::default());
+            self.collect_as_due();
             outcome = self.try_new_object(cache, tag, shape, Urgency::MustAllocate);
         }
         if outcome == Allocation::OutOfMemory {
@@ -264,6 +296,9 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             payload: None,
         };
         self.write_data(address, &object);
+        if let Some(may_live) = &mut self.may_live {
+            may_live.reachable.insert(address);
+        }
         assert!(self.objects.insert(address, object).is_none());
         Some(address)
     }
@@ -320,6 +355,9 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             toy_vm::store(self.heap, Cell::from_address(parent), slot, child, barrier);
         }
         self.object_mut(parent).slots[slot] = child;
+        if let Some(child) = child {
+            self.note_revival(child);
+        }
     }
 
     fn unprotect(&mut self, object: u16) {
@@ -332,6 +370,9 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
 
     fn set_root(&mut self, root: u8, object: Option<Address>) {
         let root = root as usize % ROOTS;
+        if let Some(object) = object {
+            self.note_revival(object);
+        }
         self.roots[root] = object;
         self.heap.vm.roots.borrow_mut()[root] = object.unwrap_or(0);
     }
@@ -405,6 +446,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
     // ── Collections ─────────────────────────────────────────────────────────
 
     fn collect(&mut self, request: Request) {
+        self.finish_marking();
         let old = self.old_objects();
         let (known, full) = (!self.heap.is_sweeping(), self.heap.next_is_full());
         let scope = self.heap.collect(request);
@@ -420,10 +462,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         if scope == Scope::Minor {
             survivors.extend(self.reach(old));
         }
-        self.clear_dead_weak_references(&survivors);
-        let dead = self.objects.keys().filter(|a| !survivors.contains(a));
-        self.doomed = dead.copied().collect();
-        self.sync();
+        self.settle(&survivors);
         if request.sweep_now {
             assert!(
                 self.doomed.is_empty(),
@@ -431,13 +470,109 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 self.doomed
             );
         }
-        self.check(&survivors);
-        self.comparisons += self.objects.len() + 500;
-        if self.comparisons > COMPARISONS_MAX {
+    }
+
+    /// Does what a VM does that is told that a collection is due.
+    fn collect_as_due(&mut self) {
+        match (self.heap.stress().slice_cells, self.slice_cells) {
+            (0, 0) => self.collect(Request::default()),
+            (0, cells) | (cells, _) => self.advance(None, cells),
+        }
+    }
+
+    /// Does a part of a collection.
+    fn advance(&mut self, scope: Option<Scope>, cells: usize) {
+        if self.may_live.is_none() {
+            self.may_live = Some(MayLive {
+                reachable: self.reachable_from_roots(),
+                old: self.reach(self.old_objects()),
+            });
+        }
+        let progress = self.heap.advance(scope, &mut Allowance::cells(cells));
+        self.sync();
+        match progress {
+            Progress::Sweeping => self.may_live = None,
+            Progress::Marked(scope) => self.settle_slices(scope),
+            Progress::Marking => {
+                if self.comparisons <= COMPARISONS_MAX {
+                    self.heap
+                        .verify()
+                        .expect("every invariant holds while marking");
+                }
+                self.count_comparisons(self.objects.len() / 4 + 50);
+            }
+        }
+    }
+
+    /// Brings a collection in slices to its end, when one is going on.
+    fn finish_marking(&mut self) {
+        let is_marking = self.may_live.is_some();
+        assert_eq!(self.heap.is_marking(), is_marking);
+        let scope = self.heap.finish_marking();
+        assert_eq!(scope.is_some(), is_marking);
+        if let Some(scope) = scope {
+            self.settle_slices(scope);
+        }
+    }
+
+    /// A collection in slices is over: it kept what must live, and nothing but
+    /// what may.
+    fn settle_slices(&mut self, scope: Scope) {
+        self.collections += 1;
+        let mut may_live = self.may_live.take().expect("a collection in slices");
+        let mut must_live = self.reachable_from_roots();
+        if scope == Scope::Minor {
+            must_live.extend(self.reach(self.old_objects()));
+            may_live.reachable.append(&mut may_live.old);
+        }
+        let is_live = |address: &Address| {
+            // SAFETY: the oracle has only addresses of cells.
+            !self
+                .heap
+                .is_garbage(unsafe { Cell::from_address(*address) })
+        };
+        let survivors: BTreeSet<Address> = self.objects.keys().copied().filter(is_live).collect();
+        let lost: Vec<_> = must_live.difference(&survivors).collect();
+        assert!(lost.is_empty(), "reachable and found dead: {lost:x?}");
+        let kept: Vec<_> = survivors.difference(&may_live.reachable).collect();
+        assert!(kept.is_empty(), "kept without a reason: {kept:x?}");
+        for child in survivors.iter().flat_map(|at| self.objects[at].strong()) {
+            assert!(survivors.contains(&child), "{child:#x} has a live parent");
+        }
+        self.settle(&survivors);
+    }
+
+    /// A collection is over, and only `survivors` live on.
+    fn settle(&mut self, survivors: &BTreeSet<Address>) {
+        self.clear_dead_weak_references(survivors);
+        let dead = self.objects.keys().filter(|a| !survivors.contains(a));
+        self.doomed = dead.copied().collect();
+        self.sync();
+        self.check(survivors);
+        self.count_comparisons(self.objects.len() + 500);
+    }
+
+    fn count_comparisons(&mut self, comparisons: usize) {
+        self.comparisons += comparisons;
+        let stress = self.heap.stress();
+        if self.comparisons > COMPARISONS_MAX && stress.collect_every + stress.slice_cells > 0 {
             self.heap.set_stress(Stress {
                 collect_every: 0,
-                ..self.heap.stress()
+                slice_cells: 0,
+                ..stress
             });
+        }
+    }
+
+    /// While a collection is going on, a word or a weak reference may bring back
+    /// what was unreachable when it began.
+    fn note_revival(&mut self, word: Address) {
+        let is_object = self.objects.contains_key(&word) && !self.doomed.contains(&word);
+        if self.may_live.is_some() && is_object {
+            let revived = self.reach([word]);
+            if let Some(may_live) = &mut self.may_live {
+                may_live.reachable.extend(revived);
+            }
         }
     }
 

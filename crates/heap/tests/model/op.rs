@@ -50,11 +50,19 @@ pub enum Op {
         scope: Option<Scope>,
         sweep_now: bool,
     },
+    /// Does a part of a collection, or begins one.
+    Slice { scope: Option<Scope>, cells: u16 },
+    /// Collects in slices of so many cells from now on whenever a collection is
+    /// due; 0 turns that off.
+    CollectInSlices { cells: u16 },
+    /// Has slices sweep, too.
+    SweepInSlices,
     /// Sweeps what is unswept.
     Sweep,
     /// Turns stress switches on and off.
     Stress {
         collect_every: u8,
+        slice_cells: u8,
         verify: bool,
         poison: bool,
         mark_stack_cells_max: u8,
@@ -128,7 +136,18 @@ impl Op {
             195..=200 => Self::Lookup {
                 aim: Aim::decode(a, b, c),
             },
-            201..=228 => Self::Collect {
+            201..=210 => Self::Slice {
+                scope: match a & 3 {
+                    0 | 1 => Some(Scope::Minor),
+                    2 => Some(Scope::Full),
+                    _ => None,
+                },
+                cells: slice_cells(b),
+            },
+            211..=214 => Self::CollectInSlices {
+                cells: if a & 3 == 0 { 0 } else { slice_cells(b) },
+            },
+            215..=228 => Self::Collect {
                 scope: match a & 3 {
                     0 | 1 => Some(Scope::Minor),
                     2 => Some(Scope::Full),
@@ -136,9 +155,11 @@ impl Op {
                 },
                 sweep_now: a & 12 == 0,
             },
-            229..=231 => Self::Sweep,
+            229 => Self::SweepInSlices,
+            230..=231 => Self::Sweep,
             232..=239 => Self::Stress {
                 collect_every: if b_low & 1 == 0 { 0 } else { b_high },
+                slice_cells: if b_low & 6 == 2 { c as u8 } else { 0 },
                 verify: a & 1 != 0,
                 poison: a & 2 != 0,
                 mark_stack_cells_max: if a & 12 == 4 { c as u8 } else { 0 },
@@ -183,6 +204,11 @@ impl Aim {
             },
         }
     }
+}
+
+/// From a cell to thousands, the small slices more often.
+fn slice_cells(b: u16) -> u16 {
+    1 + (b >> (b & 7)) % 4000
 }
 
 /// Sizes from one byte to several MiB, the small ones more often.

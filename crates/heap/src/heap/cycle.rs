@@ -1,0 +1,491 @@
+//! One collection, from its beginning to the end of marking: at once, or in
+//! slices between which the program runs.
+//!
+//! ```text
+//! idle → (full: clearing →) marking → idle, and sweeping begins
+//! ```
+//!
+//! A marking ends at a *last stop*: the roots, the cells without a barrier, and
+//! those written to without saying what, are traced with the program stopped,
+//! and nothing is grey then. When that finds more than a slice may do, the
+//! program goes on, marking too, and another last stop is tried later. New cells
+//! are white: what their first references are is never told to a barrier.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{Heap, Request};
+use crate::layout::block::BlockIndex;
+use crate::layout::cell_state::CellState;
+use crate::layout::region::Cell;
+use crate::mark::allowance::Allowance;
+use crate::mark::marker::Marker;
+use crate::mark::tracer::Tracer;
+use crate::pace::Scope;
+use crate::vm::Vm;
+
+/// What a collection is doing while the program runs.
+///
+/// Invariants (the verifier asserts the same numbers):
+///
+/// 11. While marking, a black cell refers to marked cells only. Black is a
+///     marked cell that is neither grey, nor remembered and untraced, nor to be
+///     traced again at the last stop.
+/// 12. While clearing, no cell of a block that has been cleared is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// No marking is going on. Invariants 1 to 5 hold.
+    Idle,
+    /// A full collection takes the marks of the previous ones off; a minor one
+    /// does not stop here. Nothing is marked in the meantime, and the remembered
+    /// set is of no use any more: invariants 2 to 5 do not hold.
+    Clearing,
+    /// Cells are being marked. In a full collection invariants 2 to 5 hold for
+    /// marked cells, 5 only for black ones.
+    Marking,
+}
+
+/// How far [`Heap::advance`] came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The previous collection's dead cells are not all freed yet.
+    Sweeping,
+    /// Marking goes on.
+    Marking,
+    /// Everything live is marked: dead cells are freed from now on.
+    Marked(Scope),
+}
+
+/// The collection in progress.
+#[derive(Debug, Default)]
+pub(super) struct Cycle {
+    scope: Option<Scope>,
+    /// Blocks below this one have no marks of earlier collections any more.
+    cleared_blocks: usize,
+    /// Clearing ends here: later blocks have new cells only.
+    blocks_to_clear: usize,
+    /// Last stops that found too much.
+    failed_stops: u32,
+    /// Fresh bytes at which the next slice is due, 0 while nothing is done in
+    /// slices.
+    next_slice_bytes: usize,
+    slice_interval_bytes: usize,
+    /// Dead cells are freed in slices, too, and not only as far as new ones need
+    /// their place.
+    sweeps_in_slices: bool,
+    /// The program ran between the beginning and the end of marking.
+    was_in_slices: bool,
+}
+
+impl Cycle {
+    /// Whether the latest marking kept what may have died while it went on.
+    pub(super) fn was_in_slices(&self) -> bool {
+        self.was_in_slices
+    }
+}
+
+impl<V: Vm> Heap<'_, V> {
+    /// Collects at once: allocate → mark → sweep, in this order. The VM must be
+    /// stopped. Says which scope it had. A collection in progress is finished
+    /// before.
+    pub fn collect(&self, request: Request) -> Scope {
+        self.finish_marking();
+        self.finish_sweep();
+        let mut allowance = Allowance::unlimited();
+        let scope = self.begin(request.scope, &allowance);
+        self.mark_within(&mut allowance);
+        if request.sweep_now {
+            self.finish_sweep();
+        }
+        scope
+    }
+
+    /// Does the next part of a collection, as much as `allowance` allows, and
+    /// begins one when there is none: it frees what the previous one left,
+    /// then marks. `scope` is for a collection that begins. The VM must be
+    /// stopped.
+    ///
+    /// A collection that is done within its first allowance is the same as
+    /// [`Heap::collect`].
+    pub fn advance(&self, scope: Option<Scope>, allowance: &mut Allowance) -> Progress {
+        if !self.is_marking() {
+            if !self.sweep_slice(allowance) {
+                return Progress::Sweeping;
+            }
+            self.begin(scope, allowance);
+        } else {
+            allowance.double(self.lateness());
+        }
+        match self.mark_within(allowance) {
+            Some(scope) => Progress::Marked(scope),
+            None => {
+                self.verify_if_wanted();
+                Progress::Marking
+            }
+        }
+    }
+
+    /// Has slices free what the collection found dead, without waiting for new
+    /// cells to need the place: for a heap that is filled with payloads.
+    pub fn sweep_in_slices(&self) {
+        if self.is_sweeping() {
+            self.collector.borrow_mut().cycle.sweeps_in_slices = true;
+            self.rest_after_slice();
+        }
+    }
+
+    /// Frees dead cells, as many as `allowance` allows; whether none is left.
+    pub fn sweep_slice(&self, allowance: &mut Allowance) -> bool {
+        allowance.double(self.lateness());
+        if self.sweep_within(allowance) {
+            let cycle = &mut self.collector.borrow_mut().cycle;
+            cycle.sweeps_in_slices = false;
+            cycle.next_slice_bytes = 0;
+            return true;
+        }
+        self.rest_after_slice();
+        false
+    }
+
+    /// How many times over the program has been handed what a collection was to
+    /// take: slices that cannot keep up grow.
+    fn lateness(&self) -> u32 {
+        let collector = self.collector.borrow();
+        let planned_bytes = 3 * collector.pace.budget_bytes();
+        (collector.fresh_bytes(self.shared) / planned_bytes.max(1)).min(8) as u32
+    }
+
+    /// Finishes the marking that is going on, if one is. Afterwards the heap is
+    /// as after [`Heap::collect`]. Says which scope the collection had.
+    pub fn finish_marking(&self) -> Option<Scope> {
+        self.mark_within(&mut Allowance::unlimited())
+    }
+
+    /// Whether a collection has begun whose marking is not over; the program
+    /// may be running in the meantime.
+    #[inline]
+    pub fn is_marking(&self) -> bool {
+        self.phase() != Phase::Idle
+    }
+
+    /// Whether the collector is at work at this moment.
+    pub fn is_collecting(&self) -> bool {
+        self.with_marker(|marker| marker.collecting)
+    }
+
+    /// What the collection in progress is doing.
+    #[inline(always)]
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Relaxed) {
+            0 => Phase::Idle,
+            1 => Phase::Clearing,
+            _ => Phase::Marking,
+        }
+    }
+
+    fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Relaxed);
+    }
+
+    /// Whether pacing wants a collection, or the next slice of one.
+    #[inline]
+    pub fn collection_is_due(&self) -> bool {
+        self.bytes_until_due() == 0
+    }
+
+    /// Bytes that the program may be handed until [`Heap::collection_is_due`].
+    pub fn bytes_until_due(&self) -> usize {
+        let collector = self.collector.borrow();
+        let cycle = &collector.cycle;
+        let sweeps = cycle.sweeps_in_slices && collector.lists.unswept_blocks() > 0;
+        let due_bytes = if self.is_marking() || sweeps {
+            cycle.next_slice_bytes
+        } else {
+            collector.pace.budget_bytes().max(cycle.next_slice_bytes)
+        };
+        due_bytes.saturating_sub(collector.fresh_bytes(self.shared))
+    }
+
+    /// Lets the program run until it has been handed another slice's worth of
+    /// bytes.
+    fn rest_after_slice(&self) {
+        let mut collector = self.collector.borrow_mut();
+        let fresh_bytes = collector.fresh_bytes(self.shared);
+        let cycle = &mut collector.cycle;
+        cycle.next_slice_bytes = fresh_bytes + cycle.slice_interval_bytes;
+        cycle.was_in_slices |= cycle.scope.is_some();
+    }
+
+    // ── Beginning ───────────────────────────────────────────────────────────
+
+    fn begin(&self, asked: Option<Scope>, allowance: &Allowance) -> Scope {
+        let measure = self.measure_residence();
+        let overflowed = self.with_marker(|marker| {
+            marker.in_slices = allowance.is_limited();
+            marker.remembered_overflowed()
+        });
+        let mut collector = self.collector.borrow_mut();
+        let asked = if overflowed { Some(Scope::Full) } else { asked };
+        let scope = collector.pace.start(measure, asked);
+        collector.fresh_cell_bytes = 0;
+        self.shared.payloads.take_fresh_bytes();
+        collector.cycle = Cycle {
+            scope: Some(scope),
+            blocks_to_clear: match scope {
+                Scope::Minor => 0,
+                Scope::Full => self.shared.blocks.used_limit(),
+            },
+            slice_interval_bytes: collector.pace.slice_interval_bytes(scope, measure),
+            ..Cycle::default()
+        };
+        match scope {
+            Scope::Minor => collector.stats.minor_collections += 1,
+            Scope::Full => collector.stats.full_collections += 1,
+        }
+        drop(collector);
+        self.set_phase(Phase::Clearing);
+        scope
+    }
+
+    /// Makes every cell white. Old cells stay old: they are marked again when
+    /// they are found, or freed. False when `allowance` is used up before.
+    fn clear_marks(&self, allowance: &mut Allowance) -> bool {
+        /// A block takes about as long as so many cells take to be marked.
+        const CELLS_PER_BLOCK: usize = 8;
+        let (mut next, end) = {
+            let cycle = &self.collector.borrow().cycle;
+            (cycle.cleared_blocks, cycle.blocks_to_clear)
+        };
+        let mut goes_on = true;
+        while next < end && goes_on {
+            self.clear_marks_of(BlockIndex(next as u32));
+            next += 1;
+            goes_on = allowance.spend(CELLS_PER_BLOCK);
+        }
+        self.collector.borrow_mut().cycle.cleared_blocks = next;
+        next == end
+    }
+
+    fn clear_marks_of(&self, block: BlockIndex) {
+        const KEPT: u64 = u64::from_ne_bytes(
+            [!(CellState::MARKED | CellState::REMEMBERED | CellState::PINNED); 8],
+        );
+        if self.region().kind_byte(block).width().is_none() {
+            return;
+        }
+        for word in self.region().state_words_of(block) {
+            word.store(word.load(Relaxed) & KEPT, Relaxed);
+        }
+    }
+
+    fn begin_marking(&self, scope: Scope) {
+        self.with_marker(|marker| match scope {
+            Scope::Minor => {
+                // Old cells are marked already.
+                marker.marked_cells = marker.old_cells;
+                marker.take_remembered();
+            }
+            Scope::Full => {
+                marker.old_cells = 0;
+                marker.marked_cells = 0;
+                marker.forget_remembered();
+            }
+        });
+        self.set_phase(Phase::Marking);
+        self.trace_from_roots();
+    }
+
+    // ── Marking ─────────────────────────────────────────────────────────────
+
+    /// Marks as much as `allowance` allows; the scope when that was all.
+    fn mark_within(&self, allowance: &mut Allowance) -> Option<Scope> {
+        let scope = self.collector.borrow().cycle.scope?;
+        self.with_marker(|marker| marker.collecting = true);
+        let is_over = self.mark_phases(scope, allowance);
+        self.with_marker(|marker| {
+            marker.collecting = false;
+            marker.leave_last_stop();
+        });
+        if is_over {
+            self.start_sweep(scope);
+            self.verify_if_wanted();
+            return Some(scope);
+        }
+        self.rest_after_slice();
+        None
+    }
+
+    fn mark_phases(&self, scope: Scope, allowance: &mut Allowance) -> bool {
+        if self.phase() == Phase::Clearing {
+            if !self.clear_marks(allowance) {
+                return false;
+            }
+            self.begin_marking(scope);
+        }
+        if !self.with_marker(|marker| marker.is_last_stop) {
+            // What earlier slices left, before the roots are traced again.
+            if !self.trace_grey(allowance) || !allowance.is_mostly_left() {
+                return false;
+            }
+            self.begin_last_stop(allowance);
+        }
+        if !self.trace_grey(allowance) {
+            return false;
+        }
+        self.end_marking();
+        true
+    }
+
+    fn trace_from_roots(&self) {
+        self.with_marker(|marker| {
+            marker.is_last_stop = true;
+            marker.parent = 0;
+            marker.parent_is_old = false;
+        });
+        self.vm.trace_roots(self, &self.tracer(false));
+    }
+
+    /// The program is stopped, and will not run again before marking is over
+    /// unless more is found than `allowance` allows. That grows from one try to
+    /// the next, so that there is a last one.
+    fn begin_last_stop(&self, allowance: &mut Allowance) {
+        let failed_stops = {
+            let cycle = &mut self.collector.borrow_mut().cycle;
+            cycle.failed_stops += 1;
+            cycle.failed_stops - 1
+        };
+        allowance.double(failed_stops);
+        self.trace_from_roots();
+        while let Some(cell) = self.with_marker(Marker::pop_dirty) {
+            self.trace(cell);
+        }
+        if self.with_marker(|marker| marker.revisits_all()) {
+            return self.trace_marked_cells();
+        }
+        self.with_marker(|marker| marker.is_revisiting = true);
+        for index in 0..self.with_marker(|marker| marker.revisited().len()) {
+            let word = self.with_marker(|marker| marker.revisited()[index]);
+            // SAFETY: only cells are revisited, and nothing is freed before
+            // marking is over.
+            self.trace_again(unsafe { Cell::from_address(word) });
+        }
+        self.with_marker(|marker| marker.is_revisiting = false);
+    }
+
+    fn end_marking(&self) {
+        while self.vm.marking_done(self, &self.tracer(false)) {
+            self.trace_grey(&mut Allowance::unlimited());
+        }
+        self.with_marker(Marker::finish);
+        let mut collector = self.collector.borrow_mut();
+        collector.cycle.scope = None;
+        collector.cycle.next_slice_bytes = 0;
+        drop(collector);
+        self.set_phase(Phase::Idle);
+        self.retire_caches();
+    }
+
+    /// Traces until nothing is grey; false when `allowance` is used up before.
+    fn trace_grey(&self, allowance: &mut Allowance) -> bool {
+        loop {
+            while let Some(cell) = self.with_marker(Marker::pop) {
+                self.trace(cell);
+                if !allowance.spend(1) {
+                    return false;
+                }
+            }
+            if let Some(cell) = self.with_marker(Marker::pop_remembered) {
+                self.trace_remembered(cell);
+                if !allowance.spend(1) {
+                    return false;
+                }
+            } else if self.with_marker(Marker::take_overflowed) {
+                // Some grey cells are on no stack.
+                self.trace_marked_cells();
+            } else {
+                return true;
+            }
+        }
+    }
+
+    fn trace_marked_cells(&self) {
+        self.for_each_cell_unswept(|cell, _| {
+            if self.region().state(cell).is_marked() {
+                self.trace(cell);
+            }
+        });
+    }
+
+    /// Traces a remembered cell. What it refers to becomes old, so it need not
+    /// be remembered any longer, unless it is unprotected.
+    fn trace_remembered(&self, cell: Cell) {
+        let state = self.region().state(cell);
+        if state.is_unprotected() {
+            self.with_marker(|marker| marker.remember(cell));
+        } else {
+            let forgotten = state.without(CellState::REMEMBERED);
+            self.region().set_state(cell, forgotten);
+        }
+        self.trace(cell);
+    }
+
+    #[inline(always)]
+    fn trace(&self, cell: Cell) {
+        let state = self.region().state(cell);
+        self.with_marker(|marker| {
+            if state.is_unprotected() && marker.in_slices {
+                marker.revisit(cell);
+            }
+        });
+        self.trace_again(cell);
+    }
+
+    #[inline(always)]
+    fn trace_again(&self, cell: Cell) {
+        let is_old = self.region().state(cell).is_old();
+        self.with_marker(|marker| {
+            marker.parent_is_old = is_old;
+            marker.parent = cell.address();
+        });
+        self.vm.trace_cell(self, cell, &self.tracer(is_old));
+    }
+
+    #[inline(always)]
+    fn tracer(&self, parent_is_old: bool) -> Tracer<'_> {
+        // SAFETY: the marker lives as long as the heap, and only the collecting
+        // thread traces.
+        unsafe { Tracer::new(self.region(), self.marker.get(), parent_is_old) }
+    }
+
+    /// Makes a cell grey that the program has stored into a black one.
+    pub(crate) fn shade(&self, cell: Cell) {
+        self.tracer(false).mark(cell);
+    }
+
+    /// Marks `cell` as a reference of the cell that is being traced: for VMs
+    /// whose own tracing functions call back.
+    #[inline(always)]
+    pub fn mark(&self, cell: Cell) {
+        let parent_is_old = self.with_marker(|marker| marker.parent_is_old);
+        self.tracer(parent_is_old).mark(cell);
+    }
+
+    /// Marks what `word` refers to if it is the address of a live cell; any
+    /// word may be passed.
+    #[inline(always)]
+    pub fn mark_conservatively(&self, word: usize) {
+        if let Some(cell) = self.region().cell_at(word) {
+            self.mark(cell);
+        }
+    }
+
+    /// Blocks that clearing has done, for the verifier.
+    pub(crate) fn cleared_blocks(&self) -> usize {
+        self.collector.borrow().cycle.cleared_blocks
+    }
+
+    /// Whether the collection in progress is a full one.
+    pub(crate) fn is_marking_fully(&self) -> bool {
+        self.is_marking() && self.collector.borrow().cycle.scope == Some(Scope::Full)
+    }
+}

@@ -1,0 +1,188 @@
+//! How long the collector holds the program up, and how much of that it may.
+
+use std::cell::{Cell as StdCell, RefCell};
+use std::time::{Duration, Instant};
+
+/// What the user chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PauseOptions {
+    /// Whether a collection that takes longer than a slice is done in slices.
+    pub(crate) incremental: bool,
+    /// What one slice may take.
+    pub(crate) slice_time: Duration,
+}
+
+impl Default for PauseOptions {
+    fn default() -> Self {
+        Self {
+            incremental: true,
+            slice_time: Duration::from_millis(1),
+        }
+    }
+}
+
+impl PauseOptions {
+    /// How long one allocation may sweep: a part of a slice, because a slice may
+    /// follow at once.
+    pub(crate) fn sweep_time_max(&self) -> Option<Duration> {
+        self.incremental.then(|| self.slice_time / 4)
+    }
+}
+
+/// The lengths of all pauses so far. A pause is a stretch of work of the
+/// collector that the program waits for: a collection, a slice of one, or the
+/// sweeping that an allocation has to do.
+#[derive(Default)]
+pub(crate) struct Pauses {
+    options: StdCell<PauseOptions>,
+    /// Stretches may be inside one another: the outermost counts.
+    is_within: StdCell<bool>,
+    lengths: RefCell<Histogram>,
+}
+
+impl Pauses {
+    pub(crate) fn options(&self) -> PauseOptions {
+        self.options.get()
+    }
+
+    pub(crate) fn set_options(&self, options: PauseOptions) {
+        self.options.set(options);
+    }
+
+    /// Runs `work`, which the program waits for.
+    #[inline]
+    pub(crate) fn during<R>(&self, work: impl FnOnce() -> R) -> R {
+        if self.is_within.replace(true) {
+            return work();
+        }
+        let start = Instant::now();
+        let result = work();
+        let spent_ns = start.elapsed().as_nanos() as u64;
+        self.lengths.borrow_mut().add(spent_ns);
+        self.is_within.set(false);
+        result
+    }
+
+    /// What is known about them now.
+    pub(crate) fn summary(&self) -> Summary {
+        let lengths = self.lengths.borrow();
+        Summary {
+            count: lengths.count,
+            total_ns: lengths.total_ns,
+            median_ns: lengths.percentile(50.0),
+            percentile_99_ns: lengths.percentile(99.0),
+            max_ns: lengths.max_ns,
+        }
+    }
+}
+
+/// Figures of all pauses so far. Percentiles are at most a sixteenth too high.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Summary {
+    pub(crate) count: u64,
+    pub(crate) total_ns: u64,
+    pub(crate) median_ns: u64,
+    pub(crate) percentile_99_ns: u64,
+    pub(crate) max_ns: u64,
+}
+
+/// Sixteen buckets for each power of two.
+const BUCKETS_PER_DOUBLING: usize = 16;
+const BUCKETS: usize = 61 * BUCKETS_PER_DOUBLING;
+
+/// Counts of lengths, by size.
+struct Histogram {
+    counts: [u64; BUCKETS],
+    count: u64,
+    total_ns: u64,
+    max_ns: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self {
+            counts: [0; BUCKETS],
+            count: 0,
+            total_ns: 0,
+            max_ns: 0,
+        }
+    }
+}
+
+/// The bucket of a length. The first sixteen hold one length each.
+fn bucket(length_ns: u64) -> usize {
+    let doublings = (length_ns | 0xF).ilog2() as usize - 3;
+    let step = (length_ns >> doublings.saturating_sub(1)) as usize % BUCKETS_PER_DOUBLING;
+    doublings * BUCKETS_PER_DOUBLING + step
+}
+
+/// The longest length in a bucket.
+fn longest_ns(bucket: usize) -> u64 {
+    let (doublings, step) = (bucket / BUCKETS_PER_DOUBLING, bucket % BUCKETS_PER_DOUBLING);
+    if doublings == 0 {
+        return step as u64;
+    }
+    let next = (BUCKETS_PER_DOUBLING + step + 1) as u128;
+    u64::try_from((next << (doublings - 1)) - 1).unwrap_or(u64::MAX)
+}
+
+impl Histogram {
+    fn add(&mut self, length_ns: u64) {
+        self.counts[bucket(length_ns)] += 1;
+        self.count += 1;
+        self.total_ns += length_ns;
+        self.max_ns = self.max_ns.max(length_ns);
+    }
+
+    /// The length that `percent` of all do not exceed.
+    fn percentile(&self, percent: f64) -> u64 {
+        let wanted = (self.count as f64 * percent / 100.0).ceil() as u64;
+        let mut seen = 0;
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= wanted && count > 0 {
+                return longest_ns(bucket).min(self.max_ns);
+            }
+        }
+        self.max_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_is_in_a_bucket_that_is_at_most_a_sixteenth_longer() {
+        for length_ns in (0..5000).chain([1 << 20, (1 << 40) + 12_345, u64::MAX]) {
+            let longest = longest_ns(bucket(length_ns));
+            assert!(longest >= length_ns, "{length_ns}: {longest}");
+            assert!(
+                longest - length_ns <= length_ns / 16,
+                "{length_ns}: {longest}"
+            );
+        }
+    }
+
+    #[test]
+    fn percentiles_are_lengths_that_occurred() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.percentile(99.0), 0);
+        for length_ns in 1..=10 {
+            histogram.add(length_ns);
+        }
+        assert_eq!(histogram.percentile(50.0), 5);
+        assert_eq!(histogram.percentile(99.0), 10);
+        histogram.add(1_000_000);
+        assert_eq!(histogram.percentile(50.0), 6);
+        assert_eq!(histogram.percentile(100.0), 1_000_000);
+    }
+
+    #[test]
+    fn only_the_outermost_of_several_pauses_counts() {
+        let pauses = Pauses::default();
+        pauses.during(|| pauses.during(|| ()));
+        pauses.during(|| ());
+        assert_eq!(pauses.summary().count, 2);
+    }
+}

@@ -1,0 +1,79 @@
+# ASHLAR_MEMORY_LIMIT: RSS stays below it while live data fits, and the program goes on when it does not.
+
+# Keeps a table of about LIVE MiB whose entries it replaces at random, and makes garbage beside.
+TABLE = <<~'RUBY'
+  def resident_mib = File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i / 1024
+  def peak_mib = File.read("/proc/self/status")[/VmHWM:\s+(\d+)/, 1].to_i / 1024
+  def churn(live_mib, rounds)
+    random, kept, places = Random.new(1), {}, live_mib * 350
+    rounds.times do
+      place = random.rand(places)
+      kept[place] = ["x" * (500 + random.rand(1000)), Array.new(20) { |i| "entry #{place} #{i}" }]
+      "garbage" * random.rand(300)
+    end
+    abort "contents" unless kept.all? { |place, (_, texts)| texts[7] == "entry #{place} 7" }
+    kept
+  end
+RUBY
+
+# So much garbage that only the limit keeps it small.
+WASTEFUL = { "ASHLAR_SPACE_OVERHEAD" => "300" }
+
+claim "without a limit the program takes more than the limit of the next claim", only: "ashlar" do
+  ruby_ok TABLE + <<~'RUBY', env: WASTEFUL
+    churn(110, 160_000)
+    abort "peak #{peak_mib} MiB" unless peak_mib > 180
+    abort GC.stat.inspect unless GC.stat(:memory_limit_bytes) == 0 && GC.stat(:memory_limit_collections) == 0
+    puts "ok"
+  RUBY
+end
+
+%w[1 0].each do |incremental|
+  claim "a program whose live data fits stays below the limit and says that it collected for it (incremental: #{incremental})", only: "ashlar" do
+    finished = ruby(TABLE + <<~'RUBY', env: WASTEFUL.merge("ASHLAR_MEMORY_LIMIT" => "160MiB", "ASHLAR_INCREMENTAL" => incremental))
+      churn(110, 160_000)
+      abort "peak #{peak_mib} MiB" unless peak_mib <= 160
+      stat = GC.stat
+      abort stat.inspect unless stat[:memory_limit_bytes] == 160 << 20 && stat[:over_memory_limit] == 0
+      abort "no collection for the limit" unless stat[:memory_limit_collections] > 0
+      abort "resident" unless (stat[:resident_bytes] / (1 << 20) - resident_mib).abs < 20
+      puts "ok"
+    RUBY
+    check(finished.ok? && finished.out == "ok\n" && finished.err.empty?) { finished.describe }
+  end
+end
+
+claim "a program whose live data does not fit goes on, says so once, and does not collect all the time", only: "ashlar" do
+  finished = ruby(TABLE + <<~'RUBY', env: { "ASHLAR_MEMORY_LIMIT" => "64MiB" })
+    kept = churn(110, 100_000)
+    4.times { GC.start }
+    abort "peak #{peak_mib} MiB" unless peak_mib > 64
+    stat = GC.stat
+    abort stat.inspect unless stat[:over_memory_limit] == 1
+    abort "#{stat[:major_gc_count]} full collections" unless stat[:major_gc_count] < 80
+    puts "ok" if kept
+  RUBY
+  check(finished.ok? && finished.out == "ok\n") { finished.describe }
+  check_match(/\Aashlar: memory_limit=64 MiB: live data does not fit, \d+ MiB .*\n\z/, finished.err)
+end
+
+claim "a limit can be set while the program runs, and what is free above it goes back", only: "ashlar" do
+  ruby_ok TABLE + <<~'RUBY'
+    churn(110, 100_000)
+    before = resident_mib
+    GC.config(memory_limit: "96MiB")
+    3.times { GC.start }
+    abort "#{before} MiB before, #{resident_mib} MiB now" unless resident_mib < 96
+    churn(20, 60_000)
+    abort "#{resident_mib} MiB" unless resident_mib < 96
+    puts "ok"
+  RUBY
+end
+
+claim "a large buffer is preceded by a collection when it would not fit below the limit", only: "ashlar" do
+  ruby_ok TABLE + <<~'RUBY', env: { "ASHLAR_MEMORY_LIMIT" => "128MiB" }
+    [10, 30, 20].each { |mib| 15.times { buffer = "x" * (mib << 20) and buffer.getbyte(-1) } }
+    abort "peak #{peak_mib} MiB" unless peak_mib <= 128
+    puts "ok"
+  RUBY
+end

@@ -1,0 +1,152 @@
+# Collections in slices: what a program sees of them, and what it can do in between.
+
+# Keeps a heap that takes many slices to mark, and allocates until one is going on.
+LARGE = <<~'RUBY'
+  def marking? = GC.latest_gc_info(:state) == :marking
+  MORE = []
+  def until_marking
+    100_000.times { |n| MORE << Array.new(20) { |i| "more #{n} #{i}" } and (return if marking?) }
+    abort "no collection in slices began"
+  end
+  GC.config(nursery_max: "1MiB", slice_us: 100) rescue abort $!.message
+  KEPT = Array.new(200) { |i| Array.new(2000) { |k| "#{i} #{k}" } }
+  until_marking
+RUBY
+
+claim "a large heap is marked in slices, and the program runs in between", only: "ashlar" do
+  ruby_ok LARGE + <<~'RUBY'
+    count = GC.count
+    slices = 0
+    while marking?
+      pauses = GC.stat(:pause_count)
+      Array.new(20) { |i| "more #{i}" }
+      slices += GC.stat(:pause_count) - pauses
+    end
+    abort "#{slices} slices" unless slices >= 1
+    abort "count" unless GC.count == count
+    abort "contents" unless KEPT.each_with_index.all? { |row, i| row.each_with_index.all? { |s, k| s == "#{i} #{k}" } }
+    puts "ok"
+  RUBY
+end
+
+claim "what is stored while a collection is going on lives", only: "ashlar" do
+  ruby_ok LARGE + <<~'RUBY'
+    hash, object, struct = {}, Object.new, Struct.new(:value)
+    rounds = 0
+    while marking? || rounds < 3000
+      rounds += 1
+      KEPT[rounds % 200][rounds % 2000] = [rounds.to_s]
+      hash["key #{rounds}"] = struct.new([rounds.to_s, { rounds => "#{rounds}" }])
+      object.instance_variable_set("@v#{rounds % 50}", "ivar #{rounds}")
+      KEPT[(rounds + 1) % 200].concat([]).push("pushed #{rounds}").pop
+      KEPT[rounds % 200].rotate!(1).rotate!(-1)
+    end
+    2.times { GC.start }
+    hash.each_with_index do |(key, value), i|
+      abort key unless key == "key #{i + 1}" && value.value == [(i + 1).to_s, { i + 1 => "#{i + 1}" }]
+    end
+    abort "ivars" unless object.instance_variables.all? { |name| object.instance_variable_get(name).start_with?("ivar ") }
+    puts "ok"
+  RUBY
+end
+
+claim "GC.start while a collection is going on finishes it and collects what is garbage by then", only: "ashlar" do
+  ruby_ok LARGE + <<~'RUBY'
+    def drop
+      map = ObjectSpace::WeakMap.new
+      20.times { |i| map[Object.new] = i }
+      map
+    end
+    map = drop
+    abort "not going on" unless marking?
+    count = GC.count
+    GC.start
+    abort "going on" if marking?
+    abort "count" unless GC.count == count + 1
+    abort "#{map.size} entries" unless map.size <= 2
+    puts "ok"
+  RUBY
+end
+
+claim "GC.disable while a collection is going on finishes it, and nothing is collected until GC.enable", only: "ashlar" do
+  ruby_ok LARGE + <<~'RUBY'
+    GC.disable
+    abort GC.latest_gc_info(:state).to_s unless GC.latest_gc_info(:state) == :none
+    count = GC.count
+    200_000.times { |i| "#{i}" }
+    abort "collected" unless GC.count == count && !marking?
+    GC.enable
+    until_marking
+    puts "ok"
+  RUBY
+end
+
+claim "weak maps and finalizers work while a collection is going on", only: "ashlar" do
+  ruby_ok LARGE + <<~'RUBY'
+    map, keys, ended = ObjectSpace::WeakMap.new, [], 0
+    3000.times do |i|
+      key = "key #{i}"
+      map[key] = "value #{i}"
+      keys << key if i % 3 == 0
+      ObjectSpace.define_finalizer(Object.new, proc { ended += 1 })
+      map.delete("none")
+    end
+    keys.each { |key| abort key unless map[key].nil? || map[key].start_with?("value") }
+    3.times { GC.start }
+    abort "#{ended} finalizers" unless ended >= 2990
+    abort "keys" unless keys.all? { |key| map.key?(key) || map[key].nil? }
+    puts "ok"
+  RUBY
+end
+
+claim "a child forked while a collection is going on ends it on its own", only: "ashlar" do
+  ruby_ok LARGE + <<~'RUBY'
+    pid = fork do
+      abort "not going on in the child" unless marking?
+      100_000.times { |i| "#{i}" * 3 } while marking?
+      GC.start
+      exit!(KEPT.flatten.size == 400_000)
+    end
+    100_000.times { |i| "#{i}" * 3 } while marking?
+    Process.wait(pid)
+    abort $?.inspect unless $?.success?
+    puts "ok"
+  RUBY
+end
+
+claim "Ractors run while a collection is going on", only: "ashlar" do
+  ruby_ok LARGE + <<~'RUBY', limit: 120
+    Warning[:experimental] = false
+    ractors = Array.new(3) do |n|
+      Ractor.new(n) do |number|
+        kept = {}
+        30_000.times { |i| kept[i % 500] = ["#{number} #{i}", { i => "#{i}" }] }
+        kept.values.all? { |text, hash| text.start_with?("#{number} ") && hash.values == hash.keys.map(&:to_s) }
+      end
+    end
+    20_000.times { |i| KEPT[i % 200][i % 2000] = "again #{i}" }
+    abort "contents" unless ractors.all?(&:take)
+    puts "ok"
+  RUBY
+end
+
+claim "ASHLAR_INCREMENTAL=0 does every collection at once", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_INCREMENTAL" => "0" }
+    kept = Array.new(200) { |i| Array.new(2000) { |k| "#{i} #{k}" } }
+    seen = 20_000.times.map { Array.new(20) { |i| "garbage #{i}" } and GC.latest_gc_info(:state) }
+    abort seen.tally.inspect if seen.include?(:marking)
+    abort "config" unless GC.config[:incremental] == false && kept.size == 200
+    puts "ok"
+  RUBY
+end
+
+claim "GC.stat tells how long the pauses were", only: "ashlar" do
+  ruby_ok <<~'RUBY'
+    kept = Array.new(200) { |i| Array.new(500) { |k| "#{i} #{k}" } }
+    3.times { GC.start }
+    stat = GC.stat
+    count, total, p50, p99, max = stat.values_at(:pause_count, :pause_us_total, :pause_us_p50, :pause_us_p99, :pause_us_max)
+    abort stat.inspect unless count >= 3 && p50 <= p99 && p99 <= max && max <= total + 1 && max > 0
+    puts "ok" if kept
+  RUBY
+end
