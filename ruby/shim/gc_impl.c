@@ -367,19 +367,18 @@ struct walk {
 };
 
 /* Shows the live object, or the free cells, at `at`; a free run is two words,
-   as ashlar_snapshot says. */
+   as ashlar_snapshot says. Whatever the visitor did, a collection may have come
+   since: objects may have died, and what was free may be a payload by now. */
 static int
 show(struct walk *walk, const VALUE *at)
 {
+    bool is_free_run = at[0] & 1;
     VALUE start = at[0] & ~(VALUE)1;
+    if (is_free_run ? ashlar_collection_count(walk->objspace) != walk->collections
+                    : !ashlar_is_live(walk->objspace, start)) return 0;
     size_t width = ashlar_object_width(start);
-    if (start == at[0]) {
-        if (!ashlar_is_live(walk->objspace, start)) return 0;
-        return walk->visit((void *)start, (void *)(start + width), width, walk->data);
-    }
-    /* After a collection the run may be a payload, or hold what has died since. */
-    if (ashlar_collection_count(walk->objspace) != walk->collections) return 0;
-    return walk->visit((void *)start, (void *)at[1], width, walk->data);
+    VALUE end = is_free_run ? at[1] : start + width;
+    return walk->visit((void *)start, (void *)end, width, walk->data);
 }
 
 static VALUE

@@ -43,12 +43,10 @@ impl Contents {
 }
 
 /// Types that never need more than four words unless they ask for more. All
-/// others may be turned into a form of five words in place.
-const FOUR_WORD_TYPES: u32 = 1 << layout::T_OBJECT
-    | 1 << layout::T_FLOAT
-    | 1 << layout::T_STRUCT
-    | 1 << layout::T_RATIONAL
-    | 1 << layout::T_COMPLEX;
+/// others may be turned into a form of five words in place, or are written as
+/// five words when they are moved to another Ractor.
+const FOUR_WORD_TYPES: u32 =
+    1 << layout::T_FLOAT | 1 << layout::T_RATIONAL | 1 << layout::T_COMPLEX;
 
 /// The types that may have the narrowest cells: none while allocations are
 /// traced, because Ruby then clears what follows an object's first five words.
@@ -226,7 +224,7 @@ fn allocate_slowly(
 }
 
 fn collect_before_allocating(objspace: &Objspace) {
-    let reason = if objspace.gc_stress_is_on() {
+    let reason = if objspace.heap.stress().collect_every > 0 {
         Reason::Stress
     } else {
         Reason::NewObject

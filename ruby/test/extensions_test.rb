@@ -163,6 +163,28 @@ claim "a full dump shows each cell once, free ones as such" do
   RUBY
 end
 
+claim "a walk during which much is collected and payloads take over blocks meets only what lives" do
+  ruby_ok <<~'RUBY'
+    require "objspace"
+    6.times do |round|
+      kept = Array.new(2_000) { |i| "kept #{round} #{i}" * 3 }
+      30_000.times { |i| "dead #{i}" * (i % 20) }
+      text = ObjectSpace.dump_all(output: :string, full: round.even?)
+      abort "short" if text.count("\n") < 10_000
+      seen = 0
+      ObjectSpace.each_object(String) do |string|
+        seen += 1
+        GC.start if seen == 100
+        string.hash
+        "x" * 2_000 if seen % 10 == 0
+      end
+      abort "few" if seen < 2_000
+      abort "lost" unless kept.last == "kept #{round} 1999" * 3
+    end
+    puts "ok"
+  RUBY
+end
+
 claim "each_object sees each live object once and no dead or foreign memory" do
   ruby_ok <<~'RUBY'
     class Marked; def initialize(n) = @n = n; attr_reader :n; end

@@ -114,3 +114,28 @@ claim "Ractors that allocate lose nothing while another one collects without end
     puts whole.all? ? "ok" : whole.inspect
   RUBY
 end
+
+claim "what moves to another Ractor leaves its neighbours alone" do
+  ruby_ok <<~'RUBY'
+    Warning[:experimental] = false
+    class Pair
+      def initialize(left, right) = (@left, @right = left, right)
+      def sum = @left + @right
+    end
+    Couple = Struct.new(:left, :right)
+    pairs = Array.new(4_000) { |i| Pair.new(i, 1) }
+    couples = Array.new(4_000) { |i| Couple.new(i, 2) }
+    here = Ractor.current
+    moved = (0...4_000).step(2).map do |i|
+      [pairs, couples].map do |objects|
+        here.send(objects[i], move: true)
+        objects[i] = nil
+        Ractor.receive
+      end
+    end
+    GC.start
+    moved.each_with_index { |(pair, couple), i| abort "moved" unless pair.sum == 2 * i + 1 && couple.to_a == [2 * i, 2] }
+    (1...4_000).step(2) { |i| abort "left" unless pairs[i].sum == i + 1 && couples[i].to_a == [i, 2] }
+    puts "ok"
+  RUBY
+end

@@ -77,6 +77,7 @@ fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_
     let full = Request {
         scope: Some(Scope::Full),
         sweep_now: true,
+        compact: None,
     };
     heap.collect(full);
     let marked = heap.stats().marked_cells;
