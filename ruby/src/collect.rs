@@ -532,6 +532,7 @@ impl Objspace {
             return Some(Allowance::cells(cells));
         }
         let options = self.timing.pauses.options();
+        self.heap.note_resident();
         let at_once = reason == Reason::Stress || self.heap.pace().is_short_of_room();
         (options.incremental && !at_once).then(|| Allowance::time(options.slice_time))
     }

@@ -28,9 +28,11 @@ claim "without a limit the program takes more than the limit of the next claim",
   RUBY
 end
 
-%w[1 0].each do |incremental|
-  claim "a program whose live data fits stays below the limit and says that it collected for it (incremental: #{incremental})", only: "ashlar" do
-    finished = ruby(TABLE + <<~'RUBY', env: WASTEFUL.merge("ASHLAR_MEMORY_LIMIT" => "160MiB", "ASHLAR_INCREMENTAL" => incremental))
+{ "in slices" => {},
+  "in slices too short to keep up" => { "ASHLAR_SLICE_US" => "100" },
+  "at once" => { "ASHLAR_INCREMENTAL" => "0" } }.each do |how, options|
+  claim "a program whose live data fits stays below the limit and says that it collected for it (marking #{how})", only: "ashlar" do
+    finished = ruby(TABLE + <<~'RUBY', env: WASTEFUL.merge("ASHLAR_MEMORY_LIMIT" => "160MiB").merge(options))
       churn(110, 160_000)
       abort "peak #{peak_mib} MiB" unless peak_mib <= 160
       stat = GC.stat

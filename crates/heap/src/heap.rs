@@ -522,6 +522,17 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         (!pace.is_over_limit()).then(|| limit_bytes.saturating_sub(resident_bytes))
     }
 
+    /// Looks at what the process has resident, if there is a limit to it.
+    pub fn note_resident(&self) {
+        let has_limit = self.pace().options().memory_limit_bytes.is_some();
+        if let Some(resident_bytes) = has_limit.then(os::resident_bytes).flatten() {
+            self.collector
+                .borrow_mut()
+                .pace
+                .note_resident(resident_bytes);
+        }
+    }
+
     /// Whether free memory has to go back at once to stay below the limit.
     fn is_out_of_limit(&self) -> bool {
         let pace = self.pace();

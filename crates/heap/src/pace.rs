@@ -305,6 +305,14 @@ impl Pace {
         self.wants_exact_full || (!self.is_over_limit && is_short)
     }
 
+    /// The process has this much resident now, while a collection goes on in
+    /// slices: the program may have been faster than the collector.
+    pub fn note_resident(&mut self, resident_bytes: usize) {
+        if let Some(limit) = self.options.memory_limit_bytes {
+            self.unused_bytes = limit.saturating_sub(resident_bytes);
+        }
+    }
+
     /// A full collection has been swept, and its memory given back as far as the
     /// limit asks for: now it is known whether live data fits, unless the program
     /// ran while it was marked (`!exact`).
@@ -313,9 +321,7 @@ impl Pace {
         let is_over = limit_bytes.is_some_and(|limit| resident_bytes > limit);
         self.wants_exact_full = is_over && !exact && !self.is_over_limit;
         self.is_over_limit = is_over && !self.wants_exact_full;
-        if let Some(limit) = limit_bytes {
-            self.unused_bytes = limit.saturating_sub(resident_bytes);
-        }
+        self.note_resident(resident_bytes);
     }
 
     /// Full collections that only the memory limit asked for.
@@ -453,6 +459,18 @@ mod tests {
         assert!(pace.is_short_of_room());
         assert_eq!(pace.start(resident(130 * MIB, MIB), None), Scope::Minor);
         assert_eq!(pace.start(resident(137 * MIB, MIB), None), Scope::Full);
+    }
+
+    #[test]
+    fn a_program_that_outruns_slices_is_short_of_room() {
+        let options = PaceOptions {
+            memory_limit_bytes: Some(150 * MIB),
+            ..OPTIONS
+        };
+        let mut pace = pace_after_full(options, 50 * MIB);
+        assert!(!pace.is_short_of_room());
+        pace.note_resident(140 * MIB);
+        assert!(pace.is_short_of_room());
     }
 
     #[test]
