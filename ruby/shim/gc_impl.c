@@ -674,7 +674,8 @@ rb_gc_impl_obj_flags(void *objspace, VALUE obj, ID *flags, size_t max)
 bool
 rb_gc_impl_pointer_to_heap_p(void *objspace, const void *ptr)
 {
-    return ashlar_cell_state(objspace, (VALUE)ptr) & ASHLAR_CELL_LIVE;
+    /* Tables that follow moves ask before they look for the new place. */
+    return (ashlar_cell_state(objspace, (VALUE)ptr) & ASHLAR_CELL_LIVE) || ashlar_has_moved(objspace, (VALUE)ptr);
 }
 
 bool

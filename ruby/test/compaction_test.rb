@@ -170,6 +170,18 @@ claim "structs and hashes of every size hold what they held, and large hashes sh
   RUBY
 end
 
+claim "where objects were allocated is known after they moved" do
+  ruby_ok <<~'RUBY'
+    require "objspace"
+    ObjectSpace.trace_object_allocations do
+      objects = Array.new(200) { |i| "text #{i} " * 20 }
+      GC.verify_compaction_references
+      abort "lost" unless objects.all? { ObjectSpace.allocation_sourcefile(_1) == __FILE__ }
+    end
+    puts "ok"
+  RUBY
+end
+
 claim "slices keep seeing the array or string that they share, wherever it moves" do
   ruby_ok <<~'RUBY'
     def slices
