@@ -287,11 +287,13 @@ fn run(objspace: &Objspace, request: Request, reason: Reason) {
     finish_collection(objspace);
     begin(objspace, request.scope, reason);
     let waiting_jobs = objspace.finalizers.borrow().waiting_jobs();
-    let scope = mark(objspace, || {
-        objspace.heap.collect(Request {
+    let mut scope = Scope::Full;
+    mark(objspace, || {
+        scope = objspace.heap.collect(Request {
             sweep_now: false,
             ..request
-        })
+        });
+        Some(scope)
     });
     marked(objspace, scope, request.sweep_now);
     let timing = &objspace.timing;
@@ -315,9 +317,19 @@ fn run_slice(objspace: &Objspace, scope: Option<Scope>, mut allowance: Allowance
             return;
         }
         begin(objspace, scope, reason);
+        let next = match scope {
+            None if heap.next_is_full() => Scope::Full,
+            asked => asked.unwrap_or(Scope::Minor),
+        };
+        if heap.stress().slice_cells == 0 && timing.pauses.is_short(next) {
+            allowance = Allowance::unlimited();
+        }
     }
-    let progress = mark(objspace, || heap.advance(scope, &mut allowance));
-    if let Progress::Marked(scope) = progress {
+    let marked_scope = mark(objspace, || match heap.advance(scope, &mut allowance) {
+        Progress::Marked(scope) => Some(scope),
+        Progress::Marking | Progress::Sweeping => None,
+    });
+    if let Some(scope) = marked_scope {
         marked(objspace, scope, false);
         // When payloads are what fills the heap, new cells alone would sweep too
         // late.
@@ -344,11 +356,12 @@ fn begin(objspace: &Objspace, asked: Option<Scope>, reason: Reason) {
     objspace.timing.profile.begin(cpu_time_ns);
 }
 
-fn mark<R>(objspace: &Objspace, work: impl FnOnce() -> R) -> R {
+/// Runs `work`, which marks; the scope when the marking is over.
+fn mark(objspace: &Objspace, work: impl FnOnce() -> Option<Scope>) -> Option<Scope> {
     objspace.timing.count(Phase::Mark, || {
         // SAFETY: this thread's registers and stack are roots.
         unsafe { (objspace.heap.vm.calls.save_machine_context)() };
-        work()
+        objspace.timing.pauses.marking(work)
     })
 }
 

@@ -389,6 +389,10 @@ impl<V: Vm> Heap<'_, V> {
         let mut collector = self.collector.borrow_mut();
         collector.cycle.scope = None;
         collector.cycle.next_slice_bytes = 0;
+        // What the program was handed in the meantime has been judged with the
+        // rest: it is kept or dead, and fresh no more.
+        collector.fresh_cell_bytes = 0;
+        self.shared.payloads.take_fresh_bytes();
         drop(collector);
         self.set_phase(Phase::Idle);
         self.retire_caches();
