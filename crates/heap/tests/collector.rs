@@ -765,6 +765,31 @@ fn idle_blocks_go_back_after_three_full_collections_and_not_before() {
 }
 
 #[test]
+fn idle_blocks_go_back_a_few_at_a_time_in_slices() {
+    with_program(16 * MIB, |p| {
+        for _ in 0..6 * BLOCK_BYTES / plain(100).bytes() {
+            p.object(plain(100));
+        }
+        p.full();
+        p.full();
+        assert_eq!(p.heap.stats().blocks_released, 0);
+        p.heap.collect(Request {
+            scope: Some(Scope::Full),
+            ..Request::default()
+        });
+        let mut released = Vec::new();
+        for _ in 0..3 {
+            assert!(p.heap.sweep_slice(&mut Allowance::cells(1)));
+            released.push(p.heap.stats().blocks_released);
+        }
+        assert_eq!(released, [1, 2, 3]);
+        p.heap.finish_sweep();
+        assert!(p.heap.stats().blocks_released >= 6);
+        p.heap.verify().unwrap();
+    });
+}
+
+#[test]
 fn cells_from_several_caches_never_share_a_block_and_outlive_their_cache() {
     with_program(16 * MIB, |p| {
         let mut other = p.heap.new_cache();
