@@ -40,7 +40,7 @@ measure() {
 measure bench "${programs[@]}" "${chosen[@]}" "${blocks[@]}"
 # The other experiments are parts of a whole run only.
 if [[ -n $whole ]]; then
-  for name in server startup; do
+  for name in server startup slices; do
     echo
     measure "$name"
   done

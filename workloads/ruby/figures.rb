@@ -10,14 +10,20 @@
 # allocated_objects   objects made since the process began
 # live_bytes          bytes of the cells that held an object at the end, garbage that was
 #                     not swept yet included
+# pause_ms_p99        length of the collector's pauses, those that only sweep included:
+# pause_ms_max        the 99th percentile, and the longest
 module Figures
   def self.gather
     stat = GC.stat
     figures = { gc_count: GC.count, gc_time_ms: GC.total_time / 1e6 }
     figures[:allocated_objects] = stat[:total_allocated_objects]
     figures[:live_bytes] = live_bytes
+    figures[:pause_ms_p99] = milliseconds(stat[:pause_us_p99])
+    figures[:pause_ms_max] = milliseconds(stat[:pause_us_max])
     figures.compact
   end
+
+  def self.milliseconds(microseconds) = microseconds && microseconds / 1e3
 
   def self.live_bytes
     heaps = GC.stat_heap.values
