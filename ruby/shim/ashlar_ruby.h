@@ -220,6 +220,7 @@ struct ashlar_statistics {
     uint64_t limit_collections, over_limit, resident_bytes;
     uint64_t waiting_jobs;
     uint64_t pause_count, pause_total_us, pause_us_p50, pause_us_p99, pause_us_max;
+    uint64_t marking_threads;
 };
 /* What is to be counted: fields of other groups are 0. */
 enum ashlar_count {
@@ -328,6 +329,7 @@ void ashlar_allow_full_marking(void *objspace, bool allowed);
 const char *ashlar_verify(void *objspace);
 
 /* Fork. */
+void ashlar_watch_forks(void);
 void ashlar_before_fork(void);
 void ashlar_after_fork(bool in_child);
 

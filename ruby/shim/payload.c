@@ -37,6 +37,13 @@ first_thread(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
+/* Has the handlers above called at every fork from now on. */
+void
+ashlar_watch_forks(void)
+{
+    pthread_once(&once, first_thread);
+}
+
 /* The variable is set first: what follows may call malloc. */
 void
 ashlar_thread_cache_set(void *cache)

@@ -68,6 +68,7 @@ static struct key statistics[] = {
     STATISTIC("pause_us_p50", pause_us_p50, PAUSES),
     STATISTIC("pause_us_p99", pause_us_p99, PAUSES),
     STATISTIC("pause_us_max", pause_us_max, PAUSES),
+    STATISTIC("marking_threads", marking_threads, COLLECTIONS),
 };
 
 #define WIDTH_STATISTIC(name, field) { name, offsetof(struct ashlar_width_statistics, field), 0, 0 }

@@ -56,6 +56,7 @@ impl Objspace {
         Options {
             pace: *self.heap.pace().options(),
             pauses: self.timing.pauses.options(),
+            parallel: self.heap.parallel_marking(),
             stress: self.stress_option.get(),
             malloc: self.malloc,
         }
@@ -68,6 +69,7 @@ impl Objspace {
         })?;
         self.heap.set_pace_options(options.pace);
         self.timing.pauses.set_options(options.pauses);
+        self.heap.set_parallel_marking(options.parallel);
         let sweep_time_max = options.pauses.sweep_time_max();
         self.heap.set_sweep_time_max(sweep_time_max);
         self.set_payload_budget();
@@ -82,6 +84,7 @@ impl Objspace {
         let Options {
             pace,
             pauses,
+            parallel,
             stress,
             malloc,
         } = self.options();
@@ -120,7 +123,9 @@ impl Objspace {
                 let on = usize::from(stress.move_everything);
                 number(c"move_everything", Kind::Switch, on)
             }
-            12 => ShownOption {
+            12 => number(c"threads", Kind::Number, parallel.threads),
+            13 => number(c"parallel_cells", Kind::Number, parallel.cells_min),
+            14 => ShownOption {
                 word: malloc.as_ptr(),
                 ..number(c"malloc", Kind::Word, 0)
             },

@@ -1,5 +1,6 @@
-//! Fork: locks are held across it, and the child takes over what the threads
-//! that it does not have had in stock.
+//! Fork: the threads that help in marking are ended before, locks are held across
+//! it, and the child takes over what the threads that it does not have had in
+//! stock.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -7,6 +8,7 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ashlar_heap::heap::Frozen;
+use ashlar_heap::mark::helpers::Stopped;
 use ashlar_heap::payload::thread_cache::ThreadCache;
 use ashlar_wordmap::memory::SharedHeap;
 
@@ -57,6 +59,7 @@ pub(crate) fn forget_cache(cache: NonNull<ThreadCache>) {
 struct Held {
     _heap: Option<Frozen<'static>>,
     _caches: MutexGuard<'static, Caches>,
+    _helpers: Option<Stopped<'static>>,
 }
 
 /// The locks of the thread that forks; it alone comes here, before and after.
@@ -70,8 +73,11 @@ static HELD: HeldByForker = HeldByForker(RefCell::new(None));
 /// Before a fork: nothing may be in the middle of a change.
 #[no_mangle]
 extern "C" fn ashlar_before_fork() {
+    // First of all: a marking that they share in may need the other locks.
+    let helpers = shared().map(|shared| shared.stop_helpers());
     let caches = caches();
     let held = Held {
+        _helpers: helpers,
         _heap: shared().map(|shared| shared.freeze()),
         _caches: caches,
     };

@@ -1,17 +1,19 @@
 //! What the collector knows about Ruby's objects.
 //!
 //! Common types are traced and freed here, from their layout; all others by
-//! Ruby. Either way is right for every type: what stands here saves the calls.
+//! Ruby. Either way is right for every type: what stands here saves the calls, and
+//! lets other threads than the collecting one trace ([`Common`]).
 
 use std::cell::Cell as StdCell;
 use std::ffi::{c_char, c_void};
 use std::ptr::{null_mut, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use ashlar_heap::heap::Heap;
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::mark::tracer::Tracer;
-use ashlar_heap::vm::Vm;
+use ashlar_heap::mark::tracer::{Trace, Tracer};
+use ashlar_heap::vm::{TraceCommon, Vm};
 
 use crate::barriers::cell;
 use crate::collect;
@@ -179,7 +181,7 @@ pub(crate) fn each_value(values: Values, mut visit: impl FnMut(usize)) {
 }
 
 #[inline(always)]
-fn mark_value(tracer: &Tracer<'_>, value: Value) {
+fn mark_value(tracer: &impl Trace, value: Value) {
     if is_object(value) {
         // SAFETY: what an object refers to is an object of this heap.
         tracer.mark(unsafe { cell(value) });
@@ -187,31 +189,48 @@ fn mark_value(tracer: &Tracer<'_>, value: Value) {
 }
 
 #[inline(always)]
-fn mark_values(tracer: &Tracer<'_>, values: Values) {
+fn mark_values(tracer: &impl Trace, values: Values) {
     each_value(values, |place| {
         // SAFETY: the caller passes values of a live object.
         mark_value(tracer, unsafe { (place as *const Value).read() });
     });
 }
 
-impl Ruby {
-    /// Marks what an object of a common type refers to; false when Ruby has to.
+type ShapeById = unsafe extern "C" fn(u32) -> *const u8;
+
+/// What tracing common types takes: Ruby's table of shapes beside the objects.
+///
+/// Several threads trace at once, while Ruby is stopped and the collecting thread
+/// is in Ruby's own marking functions, perhaps a C extension's. This is sound,
+/// because those write to no object of these types: they read tables, and write to
+/// classes (how many variables objects have had), to inline caches and to what
+/// their own types hold. Objects whose variables are in the table of generic
+/// ones are traced by Ruby. Threads that run without Ruby's lock do what they do
+/// while one thread marks, too.
+#[derive(Clone, Copy)]
+pub(crate) struct Common {
+    shape_by_id: ShapeById,
+}
+
+impl TraceCommon for Common {
+    /// False when Ruby has to.
     #[inline(always)]
-    fn trace_here(&self, heap: &Heap<'_, Self>, object: Object, tracer: &Tracer<'_>) -> bool {
+    fn trace_cell(self, cell: Cell, tracer: &impl Trace) -> bool {
+        let object = Object::new(cell);
         if object.has(FL_EXIVAR) {
             return false;
         }
         match object.kind() {
             T_STRING => {
                 if object.flags & (STR_NOEMBED | ELTS_SHARED) == STR_NOEMBED | ELTS_SHARED {
-                    trace_shared_string(heap, object.word(STR_SHARED_ROOT), tracer);
+                    trace_shared_string(object.word(STR_SHARED_ROOT), tracer);
                 }
             }
             T_ARRAY => trace_array(object, tracer),
             T_OBJECT if object.shape() == TOO_COMPLEX_SHAPE => return false,
-            T_OBJECT => self.trace_object(object, tracer),
+            T_OBJECT => trace_object(object, self.shape_by_id, tracer),
             // Of some hashes Ruby pins the keys.
-            T_HASH if object.has(RHASH_ST_TABLE_FLAG) && heap.finds_pins() => return false,
+            T_HASH if object.has(RHASH_ST_TABLE_FLAG) && tracer.finds_pins() => return false,
             T_HASH => trace_hash(object, tracer),
             T_STRUCT => mark_values(tracer, object.members()),
             T_RATIONAL | T_COMPLEX => mark_values(tracer, object.two_parts()),
@@ -221,34 +240,40 @@ impl Ruby {
         mark_value(tracer, object.word(KLASS));
         true
     }
+}
 
-    #[inline(always)]
-    fn trace_object(&self, object: Object, tracer: &Tracer<'_>) {
-        let variables = self.variables(object);
-        mark_values(tracer, variables);
-        raise_max_iv_count(object.word(KLASS), variables.count as u32);
-    }
-
+impl Ruby {
     /// The variables of an object whose shape is not too complex.
-    #[inline(always)]
     pub(crate) fn variables(&self, object: Object) -> Values {
-        // SAFETY: the object's shape exists; its count of variables is an u32
-        // at this offset (asserted below).
-        let count = unsafe {
-            (self.calls.shape_by_id)(object.shape() as u32)
-                .add(SHAPE_IV_COUNT)
-                .cast::<u32>()
-                .read()
-        };
-        let first = if object.has(ROBJECT_EMBED) {
-            object.address + OBJECT_EMBEDDED
-        } else {
-            object.word(OBJECT_PTR)
-        };
-        Values {
-            first,
-            count: count as usize,
-        }
+        variables(object, self.calls.shape_by_id)
+    }
+}
+
+#[inline(always)]
+fn trace_object(object: Object, shape_by_id: ShapeById, tracer: &impl Trace) {
+    let variables = variables(object, shape_by_id);
+    mark_values(tracer, variables);
+    raise_max_iv_count(object.word(KLASS), variables.count as u32);
+}
+
+#[inline(always)]
+fn variables(object: Object, shape_by_id: ShapeById) -> Values {
+    // SAFETY: the object's shape exists; its count of variables is an u32
+    // at this offset (asserted below).
+    let count = unsafe {
+        shape_by_id(object.shape() as u32)
+            .add(SHAPE_IV_COUNT)
+            .cast::<u32>()
+            .read()
+    };
+    let first = if object.has(ROBJECT_EMBED) {
+        object.address + OBJECT_EMBEDDED
+    } else {
+        object.word(OBJECT_PTR)
+    };
+    Values {
+        first,
+        count: count as usize,
     }
 }
 
@@ -258,17 +283,17 @@ const _: () = assert!(SHAPE_IV_COUNT_BYTES == 4 && CLASS_MAX_IV_COUNT_BYTES == 4
 /// seen in their class.
 #[inline(always)]
 fn raise_max_iv_count(klass: Value, count: u32) {
-    let max = (klass + CLASS_MAX_IV_COUNT) as *mut u32;
-    // SAFETY: the class of a live object is live and has this field.
-    unsafe {
-        if max.read() < count {
-            max.write(count);
-        }
+    let max = (klass + CLASS_MAX_IV_COUNT) as *const AtomicU32;
+    // SAFETY: the class of a live object is live and has this field, which
+    // several threads may raise.
+    let max = unsafe { &*max };
+    if max.load(Relaxed) < count {
+        max.fetch_max(count, Relaxed);
     }
 }
 
 #[inline(always)]
-fn trace_array(object: Object, tracer: &Tracer<'_>) {
+fn trace_array(object: Object, tracer: &impl Trace) {
     if object.has(RARRAY_EMBED_FLAG) {
         mark_values(tracer, object.embedded_values());
     } else if object.has(ELTS_SHARED) {
@@ -285,8 +310,8 @@ fn trace_array(object: Object, tracer: &Tracer<'_>) {
 /// A string whose bytes are in the cell of another one: that cell must not move,
 /// because C code may have the address of the bytes and no reference to it.
 #[inline(always)]
-fn trace_shared_string(heap: &Heap<'_, Ruby>, root: Value, tracer: &Tracer<'_>) {
-    if !heap.finds_pins() || !is_object(root) {
+fn trace_shared_string(root: Value, tracer: &impl Trace) {
+    if !tracer.finds_pins() || !is_object(root) {
         return mark_value(tracer, root);
     }
     // SAFETY: what an object refers to is an object of this heap.
@@ -294,12 +319,12 @@ fn trace_shared_string(heap: &Heap<'_, Ruby>, root: Value, tracer: &Tracer<'_>) 
     if Object::new(root).has(STR_NOEMBED) {
         tracer.mark(root);
     } else {
-        heap.pin(root);
+        tracer.pin(root);
     }
 }
 
 #[inline(always)]
-fn trace_hash(object: Object, tracer: &Tracer<'_>) {
+fn trace_hash(object: Object, tracer: &impl Trace) {
     if !object.has(RHASH_ST_TABLE_FLAG) {
         let [pairs, default] = object.small_hash_values();
         mark_values(tracer, pairs);
@@ -407,9 +432,18 @@ impl Vm for Ruby {
     }
 
     #[inline(always)]
-    fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &Tracer<'_>) {
-        if !self.trace_here(heap, Object::new(cell), tracer) {
+    fn trace_cell(&self, _heap: &Heap<'_, Self>, cell: Cell, tracer: &impl Trace) {
+        if !self.common().trace_cell(cell, tracer) {
             self.trace_by_ruby(cell);
+        }
+    }
+
+    type Common = Common;
+
+    #[inline(always)]
+    fn common(&self) -> Common {
+        Common {
+            shape_by_id: self.calls.shape_by_id,
         }
     }
 

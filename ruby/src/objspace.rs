@@ -130,6 +130,10 @@ pub(crate) unsafe fn from_ruby(objspace: *mut c_void) -> &'static Objspace {
     unsafe { &*objspace.cast() }
 }
 
+extern "C" {
+    fn ashlar_watch_forks();
+}
+
 fn new_objspace(
     calls: RubyCalls,
     events: RubyEvents,
@@ -149,7 +153,10 @@ fn new_objspace(
     libc_malloc::find();
     let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe();
     crate::payloads::serve_from_heap(payloads_here);
+    // SAFETY: may be called at any time.
+    unsafe { ashlar_watch_forks() };
     heap.set_stress(options.stress);
+    heap.set_parallel_marking(options.parallel);
     heap.set_sweep_time_max(options.pauses.sweep_time_max());
     let timing = Timing::default();
     timing.pauses.set_options(options.pauses);

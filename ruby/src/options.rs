@@ -10,6 +10,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
+use ashlar_heap::mark::helpers::THREADS_MAX;
+use ashlar_heap::mark::parallel::ParallelMarking;
 use ashlar_heap::os;
 use ashlar_heap::pace::PaceOptions;
 use ashlar_heap::stress::Stress;
@@ -30,6 +32,7 @@ pub(crate) enum MallocSource {
 pub(crate) struct Options {
     pub(crate) pace: PaceOptions,
     pub(crate) pauses: PauseOptions,
+    pub(crate) parallel: ParallelMarking,
     pub(crate) stress: Stress,
     pub(crate) malloc: MallocSource,
 }
@@ -42,6 +45,14 @@ const SPACE_OVERHEAD_RANGE: RangeInclusive<usize> = 10..=1000;
 const SLICE_US_RANGE: RangeInclusive<usize> = 100..=1_000_000;
 const NURSERY_BYTES_MIN: usize = 64 << 10;
 const MEMORY_LIMIT_BYTES_MIN: usize = 16 * MIB;
+/// More threads than this mark only when they are asked for: nobody has measured
+/// here what they bring.
+const THREADS_DEFAULT_MAX: usize = 4;
+
+/// Cores that this process may use, as its affinity and control groups have it.
+fn available_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get())
+}
 
 impl Options {
     /// Reads the environment through `lookup`.
@@ -51,6 +62,10 @@ impl Options {
         let default = Self {
             pace: PaceOptions::default(),
             pauses: PauseOptions::default(),
+            parallel: ParallelMarking {
+                threads: available_cores().min(THREADS_DEFAULT_MAX),
+                ..ParallelMarking::default()
+            },
             stress: Stress::default(),
             malloc: MallocSource::Heap,
         };
@@ -100,6 +115,14 @@ impl Options {
             pauses: PauseOptions {
                 incremental: reader.switch("incremental", self.pauses.incremental)?,
                 slice_time: reader.microseconds("slice_us", self.pauses.slice_time)?,
+            },
+            parallel: ParallelMarking {
+                threads: reader.number("threads", 1..=THREADS_MAX, self.parallel.threads)?,
+                cells_min: reader.number(
+                    "parallel_cells",
+                    0..=usize::MAX,
+                    self.parallel.cells_min,
+                )?,
             },
             stress: Stress {
                 collect_every: reader.number(
@@ -313,6 +336,9 @@ mod tests {
             ("ASHLAR_INCREMENTAL", "on", "0 or 1"),
             ("ASHLAR_SLICE_US", "5", "from 100 to 1000000"),
             ("ASHLAR_COLLECT_EVERY", "-1", "at least 0"),
+            ("ASHLAR_THREADS", "0", "from 1 to 64"),
+            ("ASHLAR_THREADS", "all", "from 1 to 64"),
+            ("ASHLAR_PARALLEL_CELLS", "few", "at least 0"),
         ] {
             let message = read(&[(name, value)]).unwrap_err();
             assert!(

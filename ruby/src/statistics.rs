@@ -68,6 +68,7 @@ pub(crate) struct Statistics {
     pause_us_p50: u64,
     pause_us_p99: u64,
     pause_us_max: u64,
+    marking_threads: u64,
 }
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -133,6 +134,7 @@ impl Objspace {
         filled.compact_count = stats.compactions as u64;
         filled.moved_objects = stats.moved_cells;
         filled.old_cells = stats.old_cells as u64;
+        filled.marking_threads = stats.marking_threads as u64;
         filled.blocks_taken = stats.blocks_taken as u64;
         filled.blocks_given = stats.blocks_given as u64;
         filled.blocks_released = stats.blocks_released as u64;

@@ -40,7 +40,7 @@ case ${1-} in
     need "Rust's own source: rustup component add --toolchain nightly rust-src" has_std_source
     # The standard library is built anew, or its locks would be invisible.
     RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target "$host" \
-      -p ashlar-heap --test payloads --target-dir target/thread-sanitizer
+      -p ashlar-heap --lib --test payloads --test parallel --target-dir target/thread-sanitizer
     ;;
   address-sanitizer)
     RUSTFLAGS=-Zsanitizer=address cargo +nightly test --target "$host" \

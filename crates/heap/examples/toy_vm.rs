@@ -13,10 +13,10 @@ use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
 use ashlar_heap::layout::cell_state::CellState;
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::mark::tracer::Tracer;
+use ashlar_heap::mark::tracer::{Trace, Tracer};
 use ashlar_heap::pace::PaceOptions;
 use ashlar_heap::payload::thread_cache::ThreadCache;
-use ashlar_heap::vm::Vm;
+use ashlar_heap::vm::{TraceCommon, Vm};
 
 /// Words of a toy object before its references.
 ///
@@ -116,27 +116,40 @@ impl Default for ToyVm {
     }
 }
 
-fn word(heap: &Heap<'_, ToyVm>, cell: Cell, index: usize) -> *mut usize {
-    heap.region()
-        .pointer(cell.address())
-        .cast::<usize>()
-        .wrapping_add(index)
+fn word(cell: Cell, index: usize) -> *mut usize {
+    std::ptr::with_exposed_provenance_mut::<usize>(cell.address()).wrapping_add(index)
+}
+
+/// Objects with weak references are for the collecting thread alone, and so are
+/// those whose tag is a multiple of this: other VMs have types that only their
+/// own code can trace.
+const UNCOMMON_TAGS: usize = 5;
+
+/// Traces toy objects on any thread: it needs nothing but their words.
+#[derive(Clone, Copy, Debug)]
+pub struct Common;
+
+impl TraceCommon for Common {
+    fn trace_cell(self, cell: Cell, tracer: &impl Trace) -> bool {
+        // SAFETY: every toy object has a header.
+        let (tag, counts) = unsafe { (word(cell, 0).read(), word(cell, 1).read()) };
+        if counts >> WEAK_SHIFT != 0 || tag % UNCOMMON_TAGS == 0 {
+            return false;
+        }
+        each_reference(cell, |child| tracer.mark(child), |_| ());
+        true
+    }
 }
 
 /// Calls `visit` with every strong reference of `cell`, and `visit_weak` with
 /// the place of every weak one that refers to something.
-fn each_reference(
-    heap: &Heap<'_, ToyVm>,
-    cell: Cell,
-    mut visit: impl FnMut(Cell),
-    mut visit_weak: impl FnMut(*mut usize),
-) {
+fn each_reference(cell: Cell, mut visit: impl FnMut(Cell), mut visit_weak: impl FnMut(*mut usize)) {
     // SAFETY: every toy object has a header, and as many references as it says.
     unsafe {
-        let counts = word(heap, cell, 1).read();
+        let counts = word(cell, 1).read();
         let (references, weak) = (counts & COUNT_MASK, counts >> WEAK_SHIFT);
         for index in 0..references {
-            let place = word(heap, cell, HEADER_WORDS + index);
+            let place = word(cell, HEADER_WORDS + index);
             match place.read() {
                 0 => (),
                 _ if index < weak => visit_weak(place),
@@ -154,14 +167,28 @@ impl Vm for ToyVm {
         }
     }
 
-    fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &Tracer<'_>) {
+    fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &impl Trace) {
+        // SAFETY: every toy object has a header.
+        let tag = unsafe { word(cell, 0).read() };
         each_reference(
-            heap,
             cell,
-            |child| tracer.mark(child),
+            |child| {
+                // As a VM's own code would, which knows no tracer.
+                if tag % UNCOMMON_TAGS == 0 {
+                    heap.mark(child);
+                } else {
+                    tracer.mark(child);
+                }
+            },
             // SAFETY: the place belongs to a live object and holds a cell.
             |place| unsafe { heap.mark_weak(place) },
         );
+    }
+
+    type Common = Common;
+
+    fn common(&self) -> Common {
+        Common
     }
 
     fn marking_done(&self, heap: &Heap<'_, Self>, _tracer: &Tracer<'_>) -> bool {
@@ -181,18 +208,18 @@ impl Vm for ToyVm {
         }
     }
 
-    fn visit_cell(&self, heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell)) {
-        each_reference(heap, cell, visit, |_| ());
+    fn visit_cell(&self, _heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell)) {
+        each_reference(cell, visit, |_| ());
     }
 
     fn wanted_width(
         &self,
-        heap: &Heap<'_, Self>,
+        _heap: &Heap<'_, Self>,
         cell: Cell,
         _width: WidthIndex,
     ) -> Option<WidthIndex> {
         // SAFETY: every toy object has a header.
-        let (tag, counts) = unsafe { (word(heap, cell, 0).read(), word(heap, cell, 1).read()) };
+        let (tag, counts) = unsafe { (word(cell, 0).read(), word(cell, 1).read()) };
         let (references, data) = (counts & COUNT_MASK, counts >> DATA_SHIFT & COUNT_MASK);
         let needed_bytes = (HEADER_WORDS + references + data) * 8;
         self.wishes.get().width(tag, needed_bytes)
@@ -207,9 +234,9 @@ impl Vm for ToyVm {
         // SAFETY: every toy object has a header, and as many references as it
         // says.
         unsafe {
-            let references = word(heap, cell, 1).read() & COUNT_MASK;
+            let references = word(cell, 1).read() & COUNT_MASK;
             for index in 0..references {
-                let place = word(heap, cell, HEADER_WORDS + index);
+                let place = word(cell, HEADER_WORDS + index);
                 place.write(heap.location(place.read()));
             }
         }
@@ -226,7 +253,7 @@ impl Vm for ToyVm {
         // SAFETY: the cell is dead but its header is intact; it owned its
         // payload alone.
         unsafe {
-            if let Some(payload) = NonNull::new(word(heap, cell, 2).read() as *mut u8) {
+            if let Some(payload) = NonNull::new(word(cell, 2).read() as *mut u8) {
                 free_payload(heap, payload);
             }
         }
@@ -251,12 +278,12 @@ pub fn try_new_object(
     if let Allocation::Allocated(cell) = outcome {
         // SAFETY: the cell is fresh and wide enough.
         unsafe {
-            word(heap, cell, 0).write(tag);
-            word(heap, cell, 1).write(
+            word(cell, 0).write(tag);
+            word(cell, 1).write(
                 shape.references | shape.data_words << DATA_SHIFT | shape.weak << WEAK_SHIFT,
             );
             for index in 2..HEADER_WORDS + shape.references {
-                word(heap, cell, index).write(0);
+                word(cell, index).write(0);
             }
         }
     }
@@ -301,7 +328,7 @@ pub unsafe fn store(
     barrier: bool,
 ) {
     // SAFETY: the caller's contract.
-    unsafe { word(heap, parent, HEADER_WORDS + index).write(child.map_or(0, Cell::address)) };
+    unsafe { word(parent, HEADER_WORDS + index).write(child.map_or(0, Cell::address)) };
     if let (true, Some(child)) = (barrier, child) {
         heap.write_barrier(parent, child);
     }
@@ -316,7 +343,7 @@ pub unsafe fn set_payload(heap: &Heap<'_, ToyVm>, cell: Cell, bytes: usize) -> b
     let shared = heap.shared();
     // SAFETY: the object's payload word holds a payload of this heap or 0.
     unsafe {
-        let slot = word(heap, cell, 2);
+        let slot = word(cell, 2);
         let mut cache = heap.vm.payload_cache.borrow_mut();
         let fresh = match NonNull::new(slot.read() as *mut u8) {
             Some(old) => {
@@ -342,7 +369,7 @@ pub unsafe fn set_payload(heap: &Heap<'_, ToyVm>, cell: Cell, bytes: usize) -> b
 pub unsafe fn drop_payload(heap: &Heap<'_, ToyVm>, cell: Cell) {
     // SAFETY: the object's payload word holds a payload of this heap or 0.
     unsafe {
-        if let Some(payload) = NonNull::new(word(heap, cell, 2).replace(0) as *mut u8) {
+        if let Some(payload) = NonNull::new(word(cell, 2).replace(0) as *mut u8) {
             free_payload(heap, payload);
         }
     }
@@ -366,10 +393,10 @@ unsafe fn free_payload(heap: &Heap<'_, ToyVm>, payload: NonNull<u8>) {
 /// # Safety
 /// `cell` is a live toy object with more than `index` references.
 #[allow(dead_code)]
-pub unsafe fn load(heap: &Heap<'_, ToyVm>, cell: Cell, index: usize) -> Option<Cell> {
+pub unsafe fn load(cell: Cell, index: usize) -> Option<Cell> {
     // SAFETY: the caller's contract; what is stored is 0 or a cell.
     unsafe {
-        match word(heap, cell, HEADER_WORDS + index).read() {
+        match word(cell, HEADER_WORDS + index).read() {
             0 => None,
             address => Some(Cell::from_address(address)),
         }
@@ -381,9 +408,9 @@ pub unsafe fn load(heap: &Heap<'_, ToyVm>, cell: Cell, index: usize) -> Option<C
 /// # Safety
 /// `cell` is a live toy object.
 #[allow(dead_code)]
-pub unsafe fn payload(heap: &Heap<'_, ToyVm>, cell: Cell) -> usize {
+pub unsafe fn payload(cell: Cell) -> usize {
     // SAFETY: the caller's contract.
-    unsafe { word(heap, cell, 2).read() }
+    unsafe { word(cell, 2).read() }
 }
 
 #[allow(dead_code)]

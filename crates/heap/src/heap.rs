@@ -23,7 +23,9 @@ use crate::layout::region::{Cell, Region, States};
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 use crate::mark::allowance::Allowance;
+use crate::mark::helpers::{Helpers, Stopped};
 use crate::mark::marker::Marker;
+use crate::mark::parallel::ParallelMarking;
 use crate::os::{self, Refused};
 use crate::pace::{Measure, Pace, PaceOptions, Residence, Scope};
 use crate::payload::pool::Pool;
@@ -44,6 +46,8 @@ pub struct Shared {
     pub blocks: Blocks,
     /// The payload side.
     pub payloads: Payloads,
+    /// Threads that help in marking.
+    pub(crate) helpers: Helpers,
 }
 
 impl Shared {
@@ -53,6 +57,7 @@ impl Shared {
             region: Region::reserve(bytes)?,
             blocks: Blocks::new(),
             payloads: Payloads::new(),
+            helpers: Helpers::default(),
         })
     }
 }
@@ -65,8 +70,23 @@ pub struct Frozen<'a> {
 }
 
 impl Shared {
+    /// Ends the threads that help in marking, which a fork would not copy; they
+    /// are started anew when they are needed next. Waits for a marking that they
+    /// share in.
+    pub fn stop_helpers(&self) -> Stopped<'_> {
+        self.helpers.stop()
+    }
+
+    /// Threads that wait to help in marking; 0 while that cannot be told.
+    pub fn helper_count(&self) -> usize {
+        self.helpers.count()
+    }
+
     /// Waits until no thread is changing anything, and keeps it so: what a fork
     /// needs.
+    ///
+    /// The helpers are to be stopped before, and before any other lock is taken
+    /// that marking may need.
     pub fn freeze(&self) -> Frozen<'_> {
         Frozen {
             _pool: self.payloads.lock(),
@@ -90,6 +110,7 @@ pub struct Heap<'shared, V> {
     marker: UnsafeCell<Marker>,
     collector: RefCell<Collector>,
     stress: StdCell<Stress>,
+    pub(crate) parallel: StdCell<ParallelMarking>,
     /// Cells are moving: references may be to where they were.
     moving: StdCell<bool>,
     /// Walks that hold addresses of cells: nothing moves meanwhile.
@@ -173,6 +194,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             marker: UnsafeCell::new(Marker::new(cells_max)?),
             collector: RefCell::new(Collector::new(pace)),
             stress: StdCell::new(Stress::default()),
+            parallel: StdCell::new(ParallelMarking::default()),
             moving: StdCell::new(false),
             walks: StdCell::new(0),
             sweep_time_max: StdCell::new(None),
@@ -409,14 +431,17 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     fn start_sweep(&self, scope: Scope) {
         let used_limit = self.shared.blocks.used_limit();
-        let (marked_cells, old_cells) =
-            self.with_marker(|marker| (marker.marked_cells, marker.old_cells));
+        let (marked_cells, old_cells, threads) =
+            self.with_marker(|marker| (marker.marked_cells, marker.old_cells, marker.threads));
         let mut collector = self.collector.borrow_mut();
         collector
             .lists
             .rebuild(self.region(), used_limit, scope == Scope::Full);
         collector.stats.marked_cells = marked_cells;
         collector.stats.old_cells = old_cells;
+        if scope == Scope::Full {
+            collector.stats.marking_threads = threads;
+        }
         // Sweeping is over when half the budget has been allocated.
         let refills = collector.pace.budget_bytes() / BLOCK_BYTES / 2;
         collector.sweep_ahead_blocks = collector.lists.unswept_blocks().div_ceil(refills.max(1));

@@ -25,6 +25,9 @@ pub struct Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
         // SAFETY: the range is this reservation's alone, and whoever could
         // point into it borrows its owner.
         unsafe { unreserve(self.start, self.bytes, self.align) };
@@ -41,6 +44,15 @@ impl Reservation {
             bytes,
             align,
         })
+    }
+
+    /// No address space at all.
+    fn none() -> Self {
+        Self {
+            start: NonNull::<usize>::dangling().cast(),
+            bytes: 0,
+            align: PAGE_BYTES,
+        }
     }
 
     /// First address.
@@ -255,6 +267,19 @@ pub struct WordStack {
 
 const STACK_COMMIT_WORDS: usize = 32 * 1024;
 
+impl Default for WordStack {
+    /// A stack that refuses every word.
+    fn default() -> Self {
+        Self {
+            reservation: Reservation::none(),
+            len: 0,
+            committed_words: 0,
+            words_max: 0,
+            room_words: 0,
+        }
+    }
+}
+
 impl WordStack {
     /// An empty stack that can hold `capacity_words`. Its first words are
     /// committed now: marking a long list needs few, but would take forever
@@ -409,6 +434,14 @@ mod tests {
             assert_eq!(stack.pop(), Some(word));
         }
         assert_eq!(stack.pop(), None);
+    }
+
+    #[test]
+    fn a_stack_without_address_space_is_empty_and_refuses_every_word() {
+        let mut stack = WordStack::default();
+        assert_eq!(stack.push(1), Err(Refused));
+        assert_eq!((stack.pop(), stack.as_slice()), (None, &[][..]));
+        stack.clear_and_release();
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct Stats {
     pub marked_cells: usize,
     /// Cells that are old.
     pub old_cells: usize,
+    /// Threads that marked in the latest full collection.
+    pub marking_threads: usize,
     /// Cell blocks taken from the stock.
     pub blocks_taken: usize,
     /// Cell blocks given back to the stock.

@@ -3,7 +3,18 @@
 use crate::heap::Heap;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
-use crate::mark::tracer::Tracer;
+use crate::mark::tracer::{Trace, Tracer};
+
+/// Traces the cells that any thread can trace: those whose references are found
+/// by reading memory that nobody changes while the VM is stopped.
+///
+/// Several threads do so at the same time while the collecting one is in
+/// [`Vm::trace_cell`].
+pub trait TraceCommon: Copy + Send + Sync {
+    /// Marks everything that `cell` refers to. False when it is none of those
+    /// cells; then nothing has been marked.
+    fn trace_cell(self, cell: Cell, tracer: &impl Trace) -> bool;
+}
 
 /// The virtual machine's side of the heap.
 ///
@@ -14,8 +25,15 @@ pub trait Vm: Sized {
     /// Marks everything the program can reach without going through a cell.
     fn trace_roots(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>);
 
-    /// Marks everything that `cell` refers to.
-    fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &Tracer<'_>);
+    /// Marks everything that `cell` refers to. Only the collecting thread calls
+    /// this.
+    fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &impl Trace);
+
+    /// Traces cells without the VM.
+    type Common: TraceCommon;
+
+    /// What helps the collecting thread in marking.
+    fn common(&self) -> Self::Common;
 
     /// Called once per collection, when everything reachable is marked and
     /// nothing has been freed: the place for weak references and finalizers.

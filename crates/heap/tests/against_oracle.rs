@@ -10,6 +10,7 @@ mod model;
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
 
+use ashlar_heap::mark::parallel::ParallelMarking;
 use model::op::Op;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -65,5 +66,14 @@ proptest! {
     #[test]
     fn a_heap_and_a_map_agree(program in program()) {
         model::run(&program.0);
+    }
+
+    /// Nor does it matter how many threads mark.
+    #[test]
+    fn a_heap_that_several_threads_mark_and_a_map_agree(
+        program in program(),
+        threads in 2..5_usize,
+    ) {
+        model::run_with(ParallelMarking { threads, cells_min: 0 }, &program.0);
     }
 }

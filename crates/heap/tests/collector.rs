@@ -325,7 +325,7 @@ fn a_cell_that_moves_from_a_white_cell_to_a_black_one_is_kept() {
         // SAFETY: the list is a root, and what it refers to lives with it.
         let last = unsafe {
             let mut last = Cell::from_address(p.heap.vm.roots.borrow()[0]);
-            while let Some(next) = toy_vm::load(p.heap, last, 0) {
+            while let Some(next) = toy_vm::load(last, 0) {
                 last = next;
             }
             last
@@ -424,7 +424,7 @@ fn a_weak_reference_of_a_black_cell_is_cleared_as_it_is_at_the_end() {
         p.end_slices();
         assert!(!p.lives(dies) && !p.lives(replaced) && !p.lives(late));
         // SAFETY: the holder is a root.
-        let held = [0, 1, 2].map(|index| unsafe { toy_vm::load(p.heap, holder, index) });
+        let held = [0, 1, 2].map(|index| unsafe { toy_vm::load(holder, index) });
         assert_eq!(held, [None, Some(kept), None]);
     });
 }
@@ -576,8 +576,8 @@ fn a_weak_reference_is_cleared_when_its_cell_dies_and_kept_while_it_lives() {
         p.minor();
         // SAFETY: the watcher is a root.
         unsafe {
-            assert_eq!(toy_vm::load(p.heap, watcher, 0), None);
-            assert_eq!(toy_vm::load(p.heap, watcher, 1), Some(lives));
+            assert_eq!(toy_vm::load(watcher, 0), None);
+            assert_eq!(toy_vm::load(watcher, 1), Some(lives));
         }
         assert!(p.lives(holder));
     });
@@ -601,7 +601,7 @@ fn an_old_holder_goes_on_watching_a_young_cell() {
         p.minor();
         assert!(!p.lives(watched));
         // SAFETY: the holder is a root.
-        assert_eq!(unsafe { toy_vm::load(p.heap, holder, 0) }, None);
+        assert_eq!(unsafe { toy_vm::load(holder, 0) }, None);
     });
 }
 
@@ -618,7 +618,7 @@ fn a_weak_reference_noted_twice_in_one_collection_is_cleared_once() {
         p.store(parent, 0, holder);
         p.minor();
         // SAFETY: the holder is a root.
-        assert_eq!(unsafe { toy_vm::load(p.heap, holder, 0) }, None);
+        assert_eq!(unsafe { toy_vm::load(holder, 0) }, None);
     });
 }
 

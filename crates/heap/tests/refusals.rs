@@ -11,6 +11,7 @@ mod toy_vm;
 use ashlar_heap::allocate::cursor::AllocationCache;
 use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
 use ashlar_heap::layout::region::Cell;
+use ashlar_heap::mark::parallel::ParallelMarking;
 use ashlar_heap::pace::{PaceOptions, Scope};
 use toy_vm::{new_object, set_payload, store, try_new_object, Shape, ToyVm};
 
@@ -72,6 +73,11 @@ fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_
     make_branches(&heap, cache);
     let kept = BRANCHES * (LEAVES + 1);
 
+    // Nor is there any for the stacks of helpers.
+    heap.set_parallel_marking(ParallelMarking {
+        threads: 4,
+        cells_min: 0,
+    });
     limit_data(data_bytes());
     // More roots than the mark stack has room for before it grows.
     let full = Request {
@@ -98,8 +104,10 @@ fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_
     let payload = unsafe { set_payload(&heap, holder, 64 << 20) };
     heap.collect(full);
     let again = heap.stats().marked_cells;
+    let helpers = shared.helper_count();
     limit_data(libc::RLIM_INFINITY);
 
+    assert_eq!(helpers, 0);
     assert_eq!(marked, kept);
     assert_eq!(again, kept + made);
     assert!(!payload, "the payload was not refused");

@@ -20,7 +20,7 @@ use crate::layout::region::Cell;
 use crate::mark::allowance::Allowance;
 use crate::mark::marker::Marker;
 use crate::mark::schedule::Schedule;
-use crate::mark::tracer::Tracer;
+use crate::mark::tracer::{Trace, Tracer};
 use crate::pace::Scope;
 use crate::vm::Vm;
 
@@ -263,6 +263,7 @@ impl<V: Vm> Heap<'_, V> {
         let measure = self.measure_residence();
         let (overflowed, old_cells) = self.with_marker(|marker| {
             marker.in_slices = allowance.is_limited();
+            marker.threads = 1;
             (marker.remembered_overflowed(), marker.old_cells)
         });
         let mut collector = self.collector.borrow_mut();
@@ -439,7 +440,10 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Traces until nothing is grey; false when `allowance` is used up before.
-    fn trace_grey(&self, allowance: &mut Allowance) -> bool {
+    pub(crate) fn trace_grey(&self, allowance: &mut Allowance) -> bool {
+        if !allowance.is_limited() {
+            self.trace_together();
+        }
         loop {
             while let Some(cell) = self.with_marker(Marker::pop) {
                 self.trace(cell);
@@ -519,7 +523,11 @@ impl<V: Vm> Heap<'_, V> {
     /// whose own tracing functions call back.
     #[inline(always)]
     pub fn mark(&self, cell: Cell) {
-        let parent_is_old = self.with_marker(|marker| marker.parent_is_old);
+        let (parent_is_old, worker) =
+            self.with_marker(|marker| (marker.parent_is_old, marker.worker));
+        if !worker.is_null() {
+            return self.mark_together(worker, cell, parent_is_old);
+        }
         self.tracer(parent_is_old).mark(cell);
     }
 

@@ -98,6 +98,21 @@ impl CellState {
         self.0 & (Self::AGED_TWICE | Self::UNPROTECTED) == Self::AGED_TWICE
     }
 
+    /// The state of a white cell that is found while several threads mark: what
+    /// it would be if no old cell referred to it. An unprotected cell is remembered
+    /// as long as it is old (invariant 4).
+    #[inline(always)]
+    pub(crate) fn found_by_several(self) -> Self {
+        if !self.is_old() && !self.grows_old() {
+            return self.with(Self::MARKED);
+        }
+        let remembered = match self.is_unprotected() {
+            true => Self::REMEMBERED,
+            false => 0,
+        };
+        self.with(Self::MARKED | Self::OLD | remembered)
+    }
+
     /// Whether it must not move.
     #[inline(always)]
     pub fn is_pinned(self) -> bool {

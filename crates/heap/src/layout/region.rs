@@ -48,6 +48,11 @@ pub struct States {
     biased: *const AtomicU8,
 }
 
+// SAFETY: the table is accessed through atomics only.
+unsafe impl Send for States {}
+// SAFETY: as above.
+unsafe impl Sync for States {}
+
 impl States {
     fn new(table: *const AtomicU8, region_start: usize) -> Self {
         Self {
@@ -66,6 +71,13 @@ impl States {
         // SAFETY: a cell lies in a committed block, whose entries are committed
         // and live as long as the region.
         CellState(unsafe { &*self.entry(cell.0) }.load(Relaxed))
+    }
+
+    /// The entry of a cell, for several threads that change it.
+    #[inline(always)]
+    pub(crate) fn entry_of(&self, cell: Cell) -> &AtomicU8 {
+        // SAFETY: as in `get`.
+        unsafe { &*self.entry(cell.0) }
     }
 
     #[inline(always)]

@@ -1,21 +1,37 @@
 //! The mark stack and the remembered set.
 
+use std::ptr::null_mut;
+
+use super::coming::Coming;
+use super::parallel::{own_cells, Worker};
 use crate::layout::region::Cell;
 use crate::os::{Refused, WordStack};
 
 /// What marking works with.
 #[derive(Debug)]
 pub(crate) struct Marker {
-    grey: WordStack,
+    pub(super) grey: WordStack,
+    /// Grey cells that are traced before those on the stack.
+    coming: Coming,
     /// Cells that did not fit on the stack: they are marked but not traced, so
     /// the heap has to be walked for them.
-    overflowed: bool,
+    pub(super) overflowed: bool,
+    /// While several threads mark: grey cells for the collecting one alone.
+    pub(super) aside: WordStack,
+    /// Old cells that were seen to refer to young ones meanwhile.
+    pub(super) parents: WordStack,
+    /// Places for its own grey cells meanwhile.
+    pub(super) own: Box<[usize]>,
+    /// Its part in that, null while one thread marks.
+    pub(crate) worker: *mut Worker<'static>,
+    /// Threads that have marked in this collection.
+    pub(crate) threads: usize,
     /// The remembered set: old cells that may refer to young ones.
-    remembered: WordStack,
+    pub(super) remembered: WordStack,
     /// Those that the minor collection in progress has still to trace.
     remembered_untraced: WordStack,
     /// A cell could not be remembered: the next collection must be full.
-    remembered_overflowed: bool,
+    pub(super) remembered_overflowed: bool,
     /// Black cells that the last stop has to trace again: without a barrier, or
     /// with weak references.
     revisited: WordStack,
@@ -56,7 +72,13 @@ impl Marker {
         let noted = cells / 64;
         Ok(Self {
             grey: WordStack::new(cells)?,
+            coming: Coming::new(),
             overflowed: false,
+            aside: WordStack::new(noted)?,
+            parents: WordStack::new(noted)?,
+            own: own_cells(),
+            worker: null_mut(),
+            threads: 1,
             remembered: WordStack::new(cells / 2)?,
             remembered_untraced: WordStack::new(cells / 2)?,
             remembered_overflowed: false,
@@ -79,6 +101,8 @@ impl Marker {
     /// Lets the mark stack and the remembered set grow to `cells` at most.
     pub(crate) fn limit(&mut self, cells: usize) {
         self.grey.limit(cells);
+        self.aside.limit(cells);
+        self.parents.limit(cells);
         self.remembered.limit(cells);
         self.remembered_untraced.limit(cells);
         self.revisited.limit(cells);
@@ -94,15 +118,33 @@ impl Marker {
 
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Cell> {
+        let word = self.coming.next(|| self.grey.pop())?;
         // SAFETY: only cells are pushed.
-        self.grey
-            .pop()
-            .map(|word| unsafe { Cell::from_address(word) })
+        Some(unsafe { Cell::from_address(word) })
+    }
+
+    /// Puts what is on its way to the cache back on the stack.
+    pub(super) fn stop_fetching(&mut self) {
+        let coming = std::mem::replace(&mut self.coming, Coming::new());
+        for word in coming.words() {
+            if self.grey.push(word).is_err() {
+                self.overflowed = true;
+            }
+        }
     }
 
     /// Whether cells were dropped for want of memory since the last call.
     pub(crate) fn take_overflowed(&mut self) -> bool {
         std::mem::take(&mut self.overflowed)
+    }
+
+    /// Makes the old cells grey that were seen to refer to young ones: those
+    /// become old with them (invariant 5).
+    pub(super) fn regard_parents(&mut self) {
+        while let Some(word) = self.parents.pop() {
+            // SAFETY: only cells are noted.
+            self.push(unsafe { Cell::from_address(word) });
+        }
     }
 
     pub(crate) fn remember(&mut self, cell: Cell) {
@@ -194,9 +236,10 @@ impl Marker {
             &self.revisited,
             &self.dirty.cells,
         ];
-        stacks
-            .into_iter()
-            .flat_map(|stack| stack.as_slice().iter().copied())
+        let stacked = stacks.into_iter();
+        self.coming
+            .words()
+            .chain(stacked.flat_map(|stack| stack.as_slice().iter().copied()))
     }
 
     /// Whether some grey cells may be on no stack.
@@ -254,6 +297,9 @@ impl Marker {
     /// Forgets what only one collection needs.
     pub(crate) fn finish(&mut self) {
         self.grey.clear_and_release();
+        self.coming = Coming::new();
+        self.aside.clear_and_release();
+        self.parents.clear_and_release();
         self.weak.clear_and_release();
         self.revisited.clear_and_release();
         self.dirty.clear();

@@ -1,4 +1,7 @@
 //! Marking one cell: the innermost step of a collection.
+//!
+//! [`Tracer`] does it while one thread marks, as in slices and minor collections;
+//! [`SharedTracer`](super::parallel::SharedTracer) while several do.
 
 use std::marker::PhantomData;
 
@@ -6,7 +9,20 @@ use super::marker::Marker;
 use crate::layout::cell_state::CellState;
 use crate::layout::region::{Cell, Region, States};
 
-/// Marks cells on behalf of one tracing step. It keeps the addresses it needs
+/// Marks what one cell, or the roots, refer to.
+pub trait Trace {
+    /// Marks `cell` and, when it was white, makes it grey.
+    fn mark(&self, cell: Cell);
+
+    /// Marks `cell`, which must not move in this collection: the reference
+    /// cannot be rewritten.
+    fn pin(&self, cell: Cell);
+
+    /// Whether this collection moves cells, so that it matters what is pinned.
+    fn finds_pins(&self) -> bool;
+}
+
+/// Marks cells on behalf of one tracing step, while no other thread does. It keeps the addresses it needs
 /// in registers, where a store to the state table cannot force them to be read
 /// again.
 #[derive(Debug)]
@@ -38,31 +54,6 @@ impl<'heap> Tracer<'heap> {
         }
     }
 
-    /// Whether the cell being traced is old.
-    pub fn parent_is_old(&self) -> bool {
-        self.parent_is_old
-    }
-
-    /// Marks `cell` and, when it was white, makes it grey.
-    #[inline(always)]
-    pub fn mark(&self, cell: Cell) {
-        let state = self.states.get(cell);
-        debug_assert!(state.is_live(), "marking a free cell at {cell:?}");
-        if state.is_marked() {
-            if self.parent_is_old && !state.is_old() {
-                self.promote(cell, state);
-            }
-            return;
-        }
-        if self.parent_is_old || state.grows_old() || state.is_old() {
-            return self.promote(cell, state);
-        }
-        self.states.set(cell, state.with(CellState::MARKED));
-        // SAFETY: as in `promote`.
-        unsafe { (*self.marker).marked_cells += 1 };
-        self.push(cell);
-    }
-
     /// Makes `cell` old and grey. What an old cell refers to becomes old with
     /// it (invariant 5); a cell that was black already is traced once more for
     /// that. An unprotected cell is remembered as long as it is old
@@ -89,5 +80,41 @@ impl<'heap> Tracer<'heap> {
     fn push(&self, cell: Cell) {
         // SAFETY: as in `promote`.
         unsafe { (*self.marker).push(cell) };
+    }
+}
+
+impl Trace for Tracer<'_> {
+    #[inline(always)]
+    fn mark(&self, cell: Cell) {
+        let state = self.states.get(cell);
+        debug_assert!(state.is_live(), "marking a free cell at {cell:?}");
+        if state.is_marked() {
+            if self.parent_is_old && !state.is_old() {
+                self.promote(cell, state);
+            }
+            return;
+        }
+        if self.parent_is_old || state.grows_old() || state.is_old() {
+            return self.promote(cell, state);
+        }
+        self.states.set(cell, state.with(CellState::MARKED));
+        // SAFETY: as in `promote`.
+        unsafe { (*self.marker).marked_cells += 1 };
+        self.push(cell);
+    }
+
+    #[inline(always)]
+    fn pin(&self, cell: Cell) {
+        self.mark(cell);
+        if self.finds_pins() {
+            let pinned = self.states.get(cell).with(CellState::PINNED);
+            self.states.set(cell, pinned);
+        }
+    }
+
+    #[inline(always)]
+    fn finds_pins(&self) -> bool {
+        // SAFETY: as in `promote`.
+        unsafe { (*self.marker).finding_pins }
     }
 }

@@ -25,6 +25,7 @@ use ashlar_heap::heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::{WidthIndex, WIDTH_MAX_BYTES};
 use ashlar_heap::mark::allowance::Allowance;
+use ashlar_heap::mark::parallel::ParallelMarking;
 use ashlar_heap::pace::{PaceOptions, Scope};
 use ashlar_heap::stress::Stress;
 
@@ -95,9 +96,16 @@ pub struct Model<'shared, 'heap> {
 
 /// Runs a program on a fresh heap and panics when the heap and the oracle
 /// disagree.
+#[allow(dead_code)]
 pub fn run(ops: &[Op]) {
+    run_with(ParallelMarking::default(), ops);
+}
+
+/// [`run`], with so many threads marking until the program chooses otherwise.
+pub fn run_with(parallel: ParallelMarking, ops: &[Op]) {
     let shared = Shared::reserve(REGION_BYTES).expect("address space");
     let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).expect("a heap");
+    heap.set_parallel_marking(parallel);
     let mut model = Model::new(&heap);
     for op in ops {
         model.step(*op);
@@ -246,6 +254,13 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 let payloads = &self.heap.shared().payloads;
                 payloads.note_elsewhere(bytes as isize);
             }
+            Op::Parallel { threads, cells_min } => {
+                self.heap.set_parallel_marking(ParallelMarking {
+                    threads: threads as usize,
+                    cells_min: cells_min as usize,
+                });
+            }
+            Op::StopHelpers => drop(self.heap.shared().stop_helpers()),
             Op::PromoteEverything => {
                 self.finish_marking();
                 self.heap.promote_everything();
@@ -427,7 +442,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             self.extents.remove(&old.address);
         }
         // SAFETY: as above.
-        let fresh = unsafe { toy_vm::payload(self.heap, cell) };
+        let fresh = unsafe { toy_vm::payload(cell) };
         let moved = old.map(|old| Payload {
             address: fresh,
             ..old
@@ -832,7 +847,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             assert!(!self.heap.is_garbage(cell), "{address:#x} is reachable");
             assert_eq!(word(0), object.tag, "tag of {address:#x}");
             for (index, expected) in object.slots.iter().enumerate() {
-                let found = toy_vm::load(self.heap, cell, index).map(Cell::address);
+                let found = toy_vm::load(cell, index).map(Cell::address);
                 assert_eq!(found, *expected, "reference {index} of {address:#x}");
             }
             for index in data_words(&object.shape) {
@@ -840,7 +855,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 assert_eq!(word(index), expected, "word {index} of {address:#x}");
             }
             let payload = object.payload.as_ref().map_or(0, |p| p.address);
-            assert_eq!(toy_vm::payload(self.heap, cell), payload);
+            assert_eq!(toy_vm::payload(cell), payload);
         }
         self.check_payload(object.payload.as_ref(), usize::MAX);
     }

@@ -84,6 +84,10 @@ pub enum Op {
     ReleaseEmptyBlocks,
     /// Reports memory owned elsewhere.
     NoteElsewhere { bytes: i32 },
+    /// Chooses how many threads mark.
+    Parallel { threads: u8, cells_min: u8 },
+    /// Ends the threads that help in marking.
+    StopHelpers,
     /// Makes everything old.
     PromoteEverything,
     /// Sets the nursery, and so how often collections are due.
@@ -190,8 +194,17 @@ impl Op {
             },
             240..=243 => Self::RenewCache { cache: a },
             244..=245 => Self::ReleaseEmptyBlocks,
-            246..=249 => Self::NoteElsewhere {
+            246..=247 => Self::NoteElsewhere {
                 bytes: i32::from(b as i16) * i32::from(a),
+            },
+            248 => Self::Parallel {
+                threads: a & 3,
+                cells_min: if a & 12 == 0 { b_high } else { 0 },
+            },
+            249 if a & 7 == 0 => Self::StopHelpers,
+            249 => Self::Parallel {
+                threads: 1 + (a & 3),
+                cells_min: 0,
             },
             250 => Self::PromoteEverything,
             251..=255 => Self::Pace { nursery_kib: a },

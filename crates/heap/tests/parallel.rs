@@ -1,0 +1,323 @@
+//! Marking by several threads finds what marking by one does.
+
+#[allow(unreachable_pub)]
+#[path = "../examples/toy_vm.rs"]
+mod toy_vm;
+
+use std::ptr::NonNull;
+
+use ashlar_heap::allocate::cursor::AllocationCache;
+use ashlar_heap::heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
+use ashlar_heap::layout::region::Cell;
+use ashlar_heap::mark::allowance::Allowance;
+use ashlar_heap::mark::parallel::ParallelMarking;
+use ashlar_heap::pace::{PaceOptions, Scope};
+use ashlar_heap::stress::Stress;
+use toy_vm::{Shape, ToyVm};
+
+/// Cells of a graph: enough for several threads to get a part of it.
+const CELLS: usize = if cfg!(miri) { 600 } else { 60_000 };
+/// A tag of objects that any thread can trace, and one of those for the
+/// collecting thread.
+const COMMON: usize = 7;
+const UNCOMMON: usize = 10;
+
+struct Program<'heap> {
+    heap: &'heap Heap<'heap, ToyVm>,
+    cache: NonNull<AllocationCache>,
+    made: Vec<Cell>,
+}
+
+fn with_program(threads: usize, run: impl FnOnce(&mut Program<'_>)) {
+    let shared = Shared::reserve(64 << 20).unwrap();
+    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).unwrap();
+    heap.set_parallel_marking(ParallelMarking {
+        threads,
+        cells_min: 0,
+    });
+    let cache = heap.new_cache();
+    run(&mut Program {
+        heap: &heap,
+        cache,
+        made: Vec::new(),
+    });
+    // SAFETY: nobody uses the cache any more.
+    unsafe { heap.drop_cache(cache) };
+}
+
+impl Program<'_> {
+    fn object(&mut self, tag: usize, references: usize, weak: usize, protected: bool) -> Cell {
+        let shape = Shape {
+            references,
+            weak,
+            data_words: 0,
+            protected,
+        };
+        // SAFETY: this program alone uses the cache.
+        let cache = unsafe { self.cache.as_mut() };
+        let outcome = toy_vm::try_new_object(self.heap, cache, tag, shape, Urgency::MustAllocate);
+        let Allocation::Allocated(cell) = outcome else {
+            panic!("{outcome:?}");
+        };
+        self.made.push(cell);
+        cell
+    }
+
+    fn store(&self, parent: Cell, index: usize, child: Cell) {
+        // SAFETY: the tests store into live objects only.
+        unsafe { toy_vm::store(self.heap, parent, index, Some(child), true) };
+    }
+
+    fn root(&self, cell: Cell) {
+        self.heap.vm.roots.borrow_mut().push(cell.address());
+    }
+
+    /// A tree in which every so many objects are uncommon, unprotected, or watch
+    /// another one; beside each object one that dies.
+    fn tree(&mut self) -> Cell {
+        let root = self.object(COMMON, 4, 0, true);
+        let mut parents = vec![root];
+        while self.made.len() < CELLS {
+            let mut children = Vec::new();
+            for parent in parents {
+                for index in 0..3 {
+                    let number = self.made.len();
+                    let tag = if number % 7 == 0 { UNCOMMON } else { COMMON };
+                    let weak = usize::from(number % 11 == 0);
+                    let child = self.object(tag, 4 + weak, weak, number % 13 != 0);
+                    self.object(COMMON, 1, 0, true);
+                    self.store(parent, 1 + index, child);
+                    if weak == 1 {
+                        self.store(child, 0, *children.last().unwrap_or(&root));
+                    }
+                    children.push(child);
+                }
+            }
+            parents = children;
+        }
+        self.root(root);
+        root
+    }
+
+    fn collect(&self, scope: Scope) {
+        let request = Request {
+            scope: Some(scope),
+            sweep_now: false,
+            compact: None,
+        };
+        assert_eq!(self.heap.collect(request), scope);
+    }
+
+    fn full(&self) {
+        self.collect(Scope::Full);
+        self.heap.verify().unwrap();
+    }
+
+    /// The state of every object that was made, by the order they were made in.
+    fn states(&self) -> Vec<u8> {
+        let states = self.heap.states();
+        self.made
+            .iter()
+            .map(|&cell| states.get(cell).bits())
+            .collect()
+    }
+
+    fn threads(&self) -> usize {
+        self.heap.stats().marking_threads
+    }
+}
+
+/// What a program comes to with so many threads: states after each of several
+/// full collections, and the counts.
+fn outcome(threads: usize, build: impl Fn(&mut Program<'_>)) -> Vec<(Vec<u8>, usize, usize)> {
+    let mut outcomes = Vec::new();
+    with_program(threads, |p| {
+        build(p);
+        for _ in 0..4 {
+            p.full();
+            let stats = p.heap.stats();
+            outcomes.push((p.states(), stats.marked_cells, stats.old_cells));
+            p.heap.finish_sweep();
+            p.heap.verify().unwrap();
+        }
+    });
+    outcomes
+}
+
+fn claim_the_same_for_any_number_of_threads(build: impl Fn(&mut Program<'_>)) {
+    let alone = outcome(1, &build);
+    for threads in [2, 3, 8] {
+        let together = outcome(threads, &build);
+        for (collection, (one, many)) in alone.iter().zip(&together).enumerate() {
+            assert_eq!((one.1, one.2), (many.1, many.2), "{threads}, {collection}");
+            assert!(one.0 == many.0, "states with {threads}, {collection}");
+        }
+    }
+}
+
+#[test]
+fn a_tree_of_all_sorts_is_marked_as_by_one_thread() {
+    claim_the_same_for_any_number_of_threads(|p| {
+        p.tree();
+    });
+}
+
+#[test]
+fn a_long_list_is_marked_as_by_one_thread() {
+    claim_the_same_for_any_number_of_threads(|p| {
+        let mut last = p.object(COMMON, 1, 0, true);
+        p.root(last);
+        for number in 0..CELLS {
+            let tag = if number % 3 == 0 { UNCOMMON } else { COMMON };
+            let next = p.object(tag, 1, 0, true);
+            p.store(last, 0, next);
+            last = next;
+        }
+    });
+}
+
+#[test]
+fn objects_that_everything_refers_to_are_counted_once() {
+    claim_the_same_for_any_number_of_threads(|p| {
+        let hubs: Vec<_> = (0..4)
+            .map(|n| p.object(COMMON + n, 60, 0, n % 2 == 0))
+            .collect();
+        for number in 0..CELLS / 4 {
+            let spoke = p.object(COMMON, 4, 0, true);
+            for (index, &hub) in hubs.iter().enumerate() {
+                p.store(spoke, index, hub);
+            }
+            p.store(hubs[number % 4], number % 60, spoke);
+            if number % 100 == 0 {
+                p.root(spoke);
+            }
+        }
+    });
+}
+
+/// Invariant 5: what an old object refers to is old.
+#[test]
+fn what_old_objects_refer_to_is_old_afterwards() {
+    for threads in [1, 2, 4] {
+        with_program(threads, |p| {
+            let root = p.tree();
+            for _ in 0..4 {
+                p.full();
+            }
+            assert!(p.heap.region().state(root).is_old());
+            // Everywhere below old objects.
+            let children = p.made.iter().copied().skip(1).step_by(2);
+            let old: Vec<_> = children.take(CELLS / 20).collect();
+            let mut added = Vec::new();
+            for parent in old {
+                if p.heap.region().cell_at(parent.address()).is_none() {
+                    continue;
+                }
+                let child = p.object(COMMON, 1, 0, true);
+                let grandchild = p.object(UNCOMMON, 1, 0, true);
+                p.store(child, 0, grandchild);
+                // SAFETY: the parent is live and has a reference to spare.
+                unsafe { toy_vm::store(p.heap, parent, 0, Some(child), true) };
+                added.extend([child, grandchild]);
+            }
+            p.full();
+            let living = |cell: &&Cell| p.heap.region().state(**cell).is_marked();
+            let states = added
+                .iter()
+                .filter(living)
+                .map(|&cell| p.heap.region().state(cell));
+            assert!(states.clone().count() > CELLS / 100);
+            assert!(
+                states.clone().all(|state| state.is_old()),
+                "{threads} threads"
+            );
+        });
+    }
+}
+
+#[test]
+fn marks_that_do_not_fit_on_any_stack_are_found() {
+    for cells in [1, 60, 3000] {
+        let build = |p: &mut Program<'_>| {
+            p.tree();
+            p.heap.set_stress(Stress {
+                mark_stack_cells_max: cells,
+                ..Stress::default()
+            });
+        };
+        let live = outcome(1, build).pop().unwrap();
+        let together = outcome(3, build).pop().unwrap();
+        assert_eq!((live.1, live.2), (together.1, together.2));
+    }
+}
+
+/// Whoever comes in time helps, and a large graph leaves time.
+#[test]
+#[cfg(not(miri))]
+fn helpers_are_started_at_the_first_full_collection_and_said_to_have_marked() {
+    with_program(2, |p| {
+        p.tree();
+        p.collect(Scope::Minor);
+        assert_eq!(p.heap.shared().helper_count(), 0);
+        assert_eq!(p.threads(), 0);
+        let most = (0..50).map(|_| (p.full(), p.threads()).1).max();
+        assert_eq!(p.heap.shared().helper_count(), 1);
+        assert_eq!(most, Some(2));
+        drop(p.heap.shared().stop_helpers());
+        assert_eq!(p.heap.shared().helper_count(), 0);
+        p.full();
+        assert_eq!(p.heap.shared().helper_count(), 1);
+    });
+}
+
+#[test]
+fn little_work_is_done_by_one_thread() {
+    with_program(4, |p| {
+        p.tree();
+        let live = CELLS;
+        p.heap.set_parallel_marking(ParallelMarking {
+            threads: 4,
+            cells_min: 2 * live,
+        });
+        p.full();
+        assert_eq!((p.threads(), p.heap.shared().helper_count()), (1, 0));
+    });
+}
+
+#[test]
+fn slices_are_done_by_one_thread_and_ended_by_several() {
+    with_program(3, |p| {
+        p.tree();
+        p.full();
+        p.heap.finish_sweep();
+        drop(p.heap.shared().stop_helpers());
+        let one_slice = || {
+            p.heap
+                .advance(Some(Scope::Full), &mut Allowance::cells(100))
+        };
+        for _ in 0..CELLS / 400 {
+            assert_eq!(one_slice(), Progress::Marking);
+        }
+        assert_eq!(p.heap.shared().helper_count(), 0);
+        p.heap.finish_marking();
+        p.heap.verify().unwrap();
+        assert_eq!(p.heap.shared().helper_count(), 2);
+    });
+}
+
+#[test]
+fn a_compaction_finds_what_must_not_move_with_one_thread() {
+    use ashlar_heap::compact::Evacuation;
+    with_program(4, |p| {
+        let root = p.tree();
+        p.heap.vm.ambiguous_roots.borrow_mut().push(root.address());
+        p.heap.collect(Request {
+            scope: Some(Scope::Full),
+            sweep_now: true,
+            compact: Some(Evacuation::Everything),
+        });
+        p.heap.verify().unwrap();
+        assert_eq!((p.threads(), p.heap.shared().helper_count()), (1, 0));
+        assert_eq!(p.heap.vm.roots.borrow()[0], root.address());
+    });
+}
