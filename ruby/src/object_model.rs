@@ -170,6 +170,18 @@ impl Values {
     pub(crate) fn count(self) -> usize {
         self.count
     }
+
+    /// Those that are objects.
+    fn objects(self) -> impl Iterator<Item = Cell> {
+        (0..self.count).filter_map(move |index| {
+            // SAFETY: these are values of a live object; what an object refers to
+            // is an object of this heap.
+            unsafe {
+                let value = ((self.first + 8 * index) as *const Value).read();
+                is_object(value).then(|| cell(value))
+            }
+        })
+    }
 }
 
 /// Calls `visit` with the place of each value.
@@ -292,6 +304,10 @@ fn raise_max_iv_count(klass: Value, count: u32) {
     }
 }
 
+/// With so many references an object is marked in parts while the program runs: a
+/// slice takes about as long as 50 times as many.
+const MANY_REFERENCES: usize = 1024;
+
 #[inline(always)]
 fn trace_array(object: Object, tracer: &impl Trace) {
     if object.has(RARRAY_EMBED_FLAG) {
@@ -303,7 +319,10 @@ fn trace_array(object: Object, tracer: &impl Trace) {
             first: object.word(ARRAY_PTR),
             count: object.word(ARRAY_LEN),
         };
-        mark_values(tracer, values);
+        // Many methods move elements about without telling anybody.
+        if values.count < MANY_REFERENCES || !tracer.mark_later(values.objects()) {
+            mark_values(tracer, values);
+        }
     }
 }
 
@@ -331,18 +350,51 @@ fn trace_hash(object: Object, tracer: &impl Trace) {
         return mark_values(tracer, default);
     }
     mark_value(tracer, object.word(HASH_DEFAULT));
+    let (start, bound) = (object.word(HASH_ST_START), object.word(HASH_ST_BOUND));
+    // Entries move only downwards, into the places of deleted ones: they are kept
+    // in the order of their insertion.
+    if bound - start < MANY_REFERENCES / 2 || !tracer.trace_later(bound) {
+        trace_entries(object, start, bound, tracer);
+    }
+}
+
+/// Marks the entries of a large hash from `start` to `end`.
+#[inline(always)]
+fn trace_entries(object: Object, start: usize, end: usize, tracer: &impl Trace) {
     /// `struct st_table_entry` of st.c: hash, key, record.
     type Entry = [usize; 3];
     /// The hash of a deleted entry.
     const DELETED: usize = usize::MAX;
     let entries = object.word(HASH_ST_ENTRIES) as *const Entry;
-    for index in object.word(HASH_ST_START)..object.word(HASH_ST_BOUND) {
-        // SAFETY: entries below the bound exist.
+    for index in start..end {
+        // SAFETY: the caller passes entries below the bound, which exist.
         let [hash, key, record] = unsafe { entries.add(index).read() };
         if hash != DELETED {
             mark_value(tracer, key);
             mark_value(tracer, record);
         }
+    }
+}
+
+/// Marks some of the entries of a large hash below `end`, or below its bound when
+/// it has fewer by now; where the rest ends. A hash that has become small has its
+/// entries from elsewhere, which the write barrier was told.
+fn trace_entries_below(object: Object, end: usize, tracer: &impl Trace) -> usize {
+    const ENTRIES_AT_ONCE: usize = 32;
+    if object.kind() != T_HASH || !object.has(RHASH_ST_TABLE_FLAG) {
+        return 0;
+    }
+    let start = object.word(HASH_ST_START);
+    let end = end.min(object.word(HASH_ST_BOUND));
+    let middle = end.saturating_sub(ENTRIES_AT_ONCE).max(start);
+    if middle >= end {
+        return 0;
+    }
+    trace_entries(object, middle, end, tracer);
+    if middle > start {
+        middle
+    } else {
+        0
     }
 }
 
@@ -436,6 +488,10 @@ impl Vm for Ruby {
         if !self.common().trace_cell(cell, tracer) {
             self.trace_by_ruby(cell);
         }
+    }
+
+    fn trace_below(&self, cell: Cell, end: usize, tracer: &impl Trace) -> usize {
+        trace_entries_below(Object::new(cell), end, tracer)
     }
 
     type Common = Common;

@@ -136,8 +136,41 @@ impl TraceCommon for Common {
         if counts >> WEAK_SHIFT != 0 || tag % UNCOMMON_TAGS == 0 {
             return false;
         }
-        each_reference(cell, |child| tracer.mark(child), |_| ());
+        trace_strong(cell, tracer);
         true
+    }
+}
+
+/// Objects with at least so many references are marked in parts: what VMs do
+/// with large tables.
+const MANY_REFERENCES: usize = 4;
+
+/// Whether the references of an object with this tag are handed over when there
+/// are many; those of others never move upwards.
+pub fn hands_over(tag: usize) -> bool {
+    tag % 2 == 0
+}
+
+fn trace_strong(cell: Cell, tracer: &impl Trace) {
+    // SAFETY: every toy object has a header.
+    let (tag, counts) = unsafe { (word(cell, 0).read(), word(cell, 1).read()) };
+    let count = counts & COUNT_MASK;
+    let is_deferred = match (count >= MANY_REFERENCES, hands_over(tag)) {
+        (false, _) => false,
+        (true, true) => tracer.mark_later((0..count).filter_map(|index| reference(cell, index))),
+        (true, false) => tracer.trace_later(count),
+    };
+    if !is_deferred {
+        each_reference(cell, |child| tracer.mark(child), |_| ());
+    }
+}
+
+fn reference(cell: Cell, index: usize) -> Option<Cell> {
+    // SAFETY: the caller passes an object with so many references; each is 0 or
+    // a cell.
+    unsafe {
+        let address = word(cell, HEADER_WORDS + index).read();
+        (address != 0).then(|| Cell::from_address(address))
     }
 }
 
@@ -183,6 +216,13 @@ impl Vm for ToyVm {
             // SAFETY: the place belongs to a live object and holds a cell.
             |place| unsafe { heap.mark_weak(place) },
         );
+    }
+
+    fn trace_below(&self, cell: Cell, end: usize, tracer: &impl Trace) -> usize {
+        if let Some(child) = reference(cell, end - 1) {
+            tracer.mark(child);
+        }
+        end - 1
     }
 
     type Common = Common;
@@ -331,6 +371,27 @@ pub unsafe fn store(
     unsafe { word(parent, HEADER_WORDS + index).write(child.map_or(0, Cell::address)) };
     if let (true, Some(child)) = (barrier, child) {
         heap.write_barrier(parent, child);
+    }
+}
+
+/// Moves references within an object, of which no barrier is told: all of them
+/// round by one if the object hands its references over, or else into the gaps
+/// below them.
+///
+/// # Safety
+/// `cell` is a live toy object without weak references.
+#[allow(dead_code)]
+pub unsafe fn shift_references(cell: Cell) {
+    // SAFETY: every toy object has a header, and as many references as it says.
+    unsafe {
+        let (tag, counts) = (word(cell, 0).read(), word(cell, 1).read());
+        let first = word(cell, HEADER_WORDS);
+        let references = std::slice::from_raw_parts_mut(first, counts & COUNT_MASK);
+        if hands_over(tag) && !references.is_empty() {
+            references.rotate_left(1);
+        } else {
+            references.sort_by_key(|&reference| reference == 0);
+        }
     }
 }
 

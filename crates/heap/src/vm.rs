@@ -29,6 +29,15 @@ pub trait Vm: Sized {
     /// this.
     fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &impl Trace);
 
+    /// Marks some of what `cell` refers to by its references below the one with
+    /// the index `end`, the last ones first. Says below which one the rest is to be
+    /// marked, 0 when there is none. For cells that were traced with
+    /// [`Trace::trace_later`]; the program may have changed them since.
+    fn trace_below(&self, cell: Cell, end: usize, tracer: &impl Trace) -> usize {
+        let _ = (cell, end, tracer);
+        0
+    }
+
     /// Traces cells without the VM.
     type Common: TraceCommon;
 

@@ -18,6 +18,7 @@ use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
 use crate::mark::allowance::Allowance;
+use crate::mark::deferred::{Part, REFERENCES_AT_ONCE};
 use crate::mark::marker::Marker;
 use crate::mark::schedule::Schedule;
 use crate::mark::tracer::{Trace, Tracer};
@@ -423,6 +424,7 @@ impl<V: Vm> Heap<'_, V> {
         while self.vm.marking_done(self, &self.tracer(false)) {
             self.trace_grey(&mut Allowance::unlimited());
         }
+        debug_assert!(self.with_marker(|marker| marker.deferred.is_empty()));
         self.with_marker(Marker::finish);
         let mut collector = self.collector.borrow_mut();
         let handed_bytes = collector.fresh_bytes(self.shared);
@@ -451,7 +453,12 @@ impl<V: Vm> Heap<'_, V> {
                     return false;
                 }
             }
-            if let Some(cell) = self.with_marker(Marker::pop_remembered) {
+            if let Some((cell, part)) = self.with_marker(Marker::pop_deferred) {
+                self.trace_part(cell, part);
+                if !allowance.spend(REFERENCES_AT_ONCE) {
+                    return false;
+                }
+            } else if let Some(cell) = self.with_marker(Marker::pop_remembered) {
                 self.trace_remembered(cell);
                 if !allowance.spend(1) {
                     return false;
@@ -463,6 +470,42 @@ impl<V: Vm> Heap<'_, V> {
                 return true;
             }
         }
+    }
+
+    /// Marks a few of the references of a cell that has very many; all of them
+    /// when what is left cannot be noted.
+    fn trace_part(&self, cell: Cell, part: Part) {
+        self.with_marker(|marker| marker.parent = 0);
+        // The cell may have grown old since.
+        let tracer = self.tracer(self.region().state(cell).is_old());
+        match part {
+            Part::Kept(mut count) => loop {
+                count = self.mark_kept(count, &tracer);
+                let deferred = |marker: &mut Marker| marker.deferred.put_back(cell, count);
+                if count == 0 || self.with_marker(deferred).is_ok() {
+                    return;
+                }
+            },
+            Part::Below(mut end) => loop {
+                end = self.vm.trace_below(cell, end, &tracer);
+                let deferred = |marker: &mut Marker| marker.deferred.continue_at(cell, end);
+                if end == 0 || self.with_marker(deferred).is_ok() {
+                    return;
+                }
+            },
+        }
+    }
+
+    /// Marks the next of `count` references that were handed over; how many are
+    /// left.
+    fn mark_kept(&self, count: usize, tracer: &Tracer<'_>) -> usize {
+        let now = count.min(REFERENCES_AT_ONCE);
+        for _ in 0..now {
+            if let Some(child) = self.with_marker(|marker| marker.deferred.pop_kept()) {
+                tracer.mark(child);
+            }
+        }
+        count - now
     }
 
     fn trace_marked_cells(&self) {

@@ -5,6 +5,7 @@ use std::ptr::null_mut;
 use super::coming::Coming;
 use super::parallel::{own_cells, Worker};
 use crate::layout::region::Cell;
+use super::deferred::{Deferred, Part};
 use crate::os::{Refused, WordStack};
 
 /// What marking works with.
@@ -26,6 +27,8 @@ pub(crate) struct Marker {
     pub(crate) worker: *mut Worker<'static>,
     /// Threads that have marked in this collection.
     pub(crate) threads: usize,
+    /// Of marked cells with very many references those that are still to be marked.
+    pub(crate) deferred: Deferred,
     /// The remembered set: old cells that may refer to young ones.
     pub(super) remembered: WordStack,
     /// Those that the minor collection in progress has still to trace.
@@ -79,6 +82,7 @@ impl Marker {
             own: own_cells(),
             worker: null_mut(),
             threads: 1,
+            deferred: Deferred::new(cells / 2)?,
             remembered: WordStack::new(cells / 2)?,
             remembered_untraced: WordStack::new(cells / 2)?,
             remembered_overflowed: false,
@@ -101,6 +105,7 @@ impl Marker {
     /// Lets the mark stack and the remembered set grow to `cells` at most.
     pub(crate) fn limit(&mut self, cells: usize) {
         self.grey.limit(cells);
+        self.deferred.limit(cells);
         self.aside.limit(cells);
         self.parents.limit(cells);
         self.remembered.limit(cells);
@@ -240,6 +245,7 @@ impl Marker {
         self.coming
             .words()
             .chain(stacked.flat_map(|stack| stack.as_slice().iter().copied()))
+            .chain(self.deferred.cells())
     }
 
     /// Whether some grey cells may be on no stack.
@@ -294,9 +300,35 @@ impl Marker {
         self.in_slices = in_slices;
     }
 
+    /// The cell being traced, if the program runs before marking is over and the
+    /// cell has therefore to be traced in parts.
+    fn divisible_parent(&self) -> Option<Cell> {
+        let is_divisible = self.in_slices && self.parent != 0;
+        // SAFETY: the parent is a cell.
+        is_divisible.then(|| unsafe { Cell::from_address(self.parent) })
+    }
+
+    /// As [`Trace::mark_later`](super::tracer::Trace::mark_later) says.
+    pub(super) fn mark_later(&mut self, references: impl Iterator<Item = Cell>) -> bool {
+        self.divisible_parent()
+            .is_some_and(|parent| self.deferred.keep(parent, references).is_ok())
+    }
+
+    /// As [`Trace::trace_later`](super::tracer::Trace::trace_later) says.
+    pub(super) fn trace_later(&mut self, end: usize) -> bool {
+        self.divisible_parent()
+            .is_some_and(|parent| self.deferred.continue_at(parent, end).is_ok())
+    }
+
+    /// Takes the next references of a cell that is traced in parts.
+    pub(crate) fn pop_deferred(&mut self) -> Option<(Cell, Part)> {
+        self.deferred.pop()
+    }
+
     /// Forgets what only one collection needs.
     pub(crate) fn finish(&mut self) {
         self.grey.clear_and_release();
+        self.deferred.clear();
         self.coming = Coming::new();
         self.aside.clear_and_release();
         self.parents.clear_and_release();

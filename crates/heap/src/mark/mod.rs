@@ -12,6 +12,7 @@
 pub mod allowance;
 mod barrier;
 mod coming;
+pub(crate) mod deferred;
 pub mod helpers;
 pub(crate) mod marker;
 pub mod parallel;

@@ -20,6 +20,24 @@ pub trait Trace {
 
     /// Whether this collection moves cells, so that it matters what is pinned.
     fn finds_pins(&self) -> bool;
+
+    /// Hands over the many references of the cell being traced, to be marked a few
+    /// at a time. False when the cell is to be traced as any other.
+    #[inline]
+    fn mark_later(&self, references: impl Iterator<Item = Cell>) -> bool {
+        let _ = references;
+        false
+    }
+
+    /// Has the many references of the cell being traced marked a few at a time by
+    /// [`Vm::trace_below`](crate::vm::Vm::trace_below), from the one before `end`
+    /// on downwards: for a cell within which references never move upwards. False
+    /// when the cell is to be traced as any other.
+    #[inline]
+    fn trace_later(&self, end: usize) -> bool {
+        let _ = end;
+        false
+    }
 }
 
 /// Marks cells on behalf of one tracing step, while no other thread does. It keeps the addresses it needs
@@ -116,5 +134,14 @@ impl Trace for Tracer<'_> {
     fn finds_pins(&self) -> bool {
         // SAFETY: as in `promote`.
         unsafe { (*self.marker).finding_pins }
+    }
+    fn mark_later(&self, references: impl Iterator<Item = Cell>) -> bool {
+        // SAFETY: as in `promote`.
+        unsafe { (*self.marker).mark_later(references) }
+    }
+
+    fn trace_later(&self, end: usize) -> bool {
+        // SAFETY: as in `promote`.
+        unsafe { (*self.marker).trace_later(end) }
     }
 }

@@ -168,6 +168,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                     self.store(parent, slot, None, false);
                 }
             }
+            Op::Shift { object } => self.shift(object),
             Op::Unprotect { object } => self.unprotect(object),
             Op::Root { object, root } => {
                 if let Some(object) = self.choose(object) {
@@ -392,6 +393,25 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         // SAFETY: the object is reachable, so it is a live cell.
         self.heap
             .write_barrier_all(unsafe { Cell::from_address(parent) });
+    }
+
+    /// Moves references within an object, without telling anybody.
+    fn shift(&mut self, object: u16) {
+        let Some(object) = self.choose(object) else {
+            return;
+        };
+        let known = self.object_mut(object);
+        if known.shape.weak > 0 {
+            return;
+        }
+        if toy_vm::hands_over(known.tag) && !known.slots.is_empty() {
+            known.slots.rotate_left(1);
+        } else {
+            known.slots.sort_by_key(Option::is_none);
+        }
+        // SAFETY: the object is reachable, so it is a live cell, and has no weak
+        // references.
+        unsafe { toy_vm::shift_references(Cell::from_address(object)) };
     }
 
     fn store(&mut self, parent: Address, slot: usize, child: Option<Address>, barrier: bool) {

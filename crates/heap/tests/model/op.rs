@@ -65,6 +65,8 @@ pub enum Op {
     CollectInSlices { cells: u16 },
     /// Has slices sweep, too.
     SweepInSlices,
+    /// Moves references within an object.
+    Shift { object: u16 },
     /// Has the marking that is going on begin anew.
     RestartMarking,
     /// Sweeps what is unswept.
@@ -135,7 +137,8 @@ impl Op {
                 parent: b,
                 children: c,
             },
-            126..=135 => Self::Clear { parent: b, slot: a },
+            126..=132 => Self::Clear { parent: b, slot: a },
+            133..=135 => Self::Shift { object: b },
             136..=140 => Self::Unprotect { object: b },
             141..=150 => Self::Root { object: b, root: a },
             151..=158 => Self::DropRoot { root: a },
