@@ -7,6 +7,7 @@
 use std::cell::Cell as StdCell;
 use std::ffi::{c_char, c_void};
 use std::ptr::{null_mut, NonNull};
+use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use ashlar_heap::heap::Heap;
@@ -171,16 +172,11 @@ impl Values {
         self.count
     }
 
-    /// Those that are objects.
-    fn objects(self) -> impl Iterator<Item = Cell> {
-        (0..self.count).filter_map(move |index| {
-            // SAFETY: these are values of a live object; what an object refers to
-            // is an object of this heap.
-            unsafe {
-                let value = ((self.first + 8 * index) as *const Value).read();
-                is_object(value).then(|| cell(value))
-            }
-        })
+    /// # Safety
+    /// They are those of a live object, which does not change meanwhile.
+    unsafe fn words<'object>(self) -> &'object [usize] {
+        // SAFETY: the caller's contract.
+        unsafe { slice::from_raw_parts(self.first as *const usize, self.count) }
     }
 }
 
@@ -320,7 +316,10 @@ fn trace_array(object: Object, tracer: &impl Trace) {
             count: object.word(ARRAY_LEN),
         };
         // Many methods move elements about without telling anybody.
-        if values.count < MANY_REFERENCES || !tracer.mark_later(values.objects()) {
+        let is_deferred = values.count >= MANY_REFERENCES
+            // SAFETY: the program is stopped.
+            && tracer.mark_later(unsafe { values.words() });
+        if !is_deferred {
             mark_values(tracer, values);
         }
     }
@@ -488,6 +487,11 @@ impl Vm for Ruby {
         if !self.common().trace_cell(cell, tracer) {
             self.trace_by_ruby(cell);
         }
+    }
+
+    fn reference(&self, word: usize) -> Option<Cell> {
+        // SAFETY: what an object refers to is an object of this heap.
+        is_object(word).then(|| unsafe { cell(word) })
     }
 
     fn trace_below(&self, cell: Cell, end: usize, tracer: &impl Trace) -> usize {

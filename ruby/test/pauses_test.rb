@@ -50,6 +50,45 @@ claim "what is stored while a collection is going on lives", only: "ashlar" do
   RUBY
 end
 
+# Tables that are marked in parts, and all that moves their entries about without a
+# write barrier. A slice comes with every allocation.
+TABLES = <<~'RUBY'
+  NUMBER = Integer(ARGV[0] || 3000)
+  def texts(name) = Array.new(NUMBER) { |i| "#{name} #{i}" }
+  def check(what, got, wanted)
+    return if got.size == wanted.size && got.sort == wanted.sort
+    abort "#{what}: #{(wanted - got).first(3)} missing, #{(got - wanted).first(3)} too much"
+  end
+  random = Random.new(5)
+  array, wanted = texts("a"), texts("a").sort
+  moves = [
+    -> { array.insert(random.rand(NUMBER), array.delete_at(random.rand(NUMBER))) },
+    -> { array.push(array.shift) }, -> { array.unshift(array.pop) },
+    -> { array.rotate!(random.rand(NUMBER)) }, -> { array.reverse! }, -> { array.shuffle!(random: random) },
+    -> { array.sort_by! { |text| text.hash } }, -> { array[0, 2] = array[0, 2].reverse },
+    -> { array.concat(array.slice!(7, 30)) }, -> { array = array.dup }, -> { array.replace(array.reverse) },
+  ]
+  hash = texts("k").to_h { |key| [key, "v #{key}"] }
+  moves += [
+    -> { key, value = hash.shift; hash[key] = value },
+    -> { key = hash.keys[random.rand(NUMBER)]; hash[key] = hash.delete(key) },
+    -> { hash.rehash }, -> { hash.transform_values!(&:dup) }, -> { hash = hash.dup },
+    -> { hash.replace(hash.to_a.reverse.to_h) }, -> { hash = hash.dup.compare_by_identity.to_a.to_h },
+    -> { last = hash.to_a.last(20).to_h; hash.delete_if { |key, _| last.key?(key) }.update(last) },
+  ]
+  rounds = Integer(ARGV[1] || 40)
+  (rounds * moves.size).times { |i| moves[i % moves.size].call }
+  GC.start
+  check("array", array, wanted)
+  check("keys", hash.keys, texts("k"))
+  check("values", hash.values, texts("k").map { |key| "v #{key}" })
+  puts "ok"
+RUBY
+
+claim "large arrays and hashes keep what is in them while they are marked in parts and it moves about", only: "ashlar" do
+  ruby_ok TABLES, env: { "ASHLAR_SLICE_CELLS" => "150" }, limit: 120
+end
+
 claim "GC.start while a collection is going on finishes it and collects what is garbage by then", only: "ashlar" do
   ruby_ok LARGE + <<~'RUBY'
     def drop

@@ -157,7 +157,8 @@ fn trace_strong(cell: Cell, tracer: &impl Trace) {
     let count = counts & COUNT_MASK;
     let is_deferred = match (count >= MANY_REFERENCES, hands_over(tag)) {
         (false, _) => false,
-        (true, true) => tracer.mark_later((0..count).filter_map(|index| reference(cell, index))),
+        // SAFETY: the object has so many references.
+        (true, true) => tracer.mark_later(unsafe { references_of(cell, count) }),
         (true, false) => tracer.trace_later(count),
     };
     if !is_deferred {
@@ -165,13 +166,11 @@ fn trace_strong(cell: Cell, tracer: &impl Trace) {
     }
 }
 
-fn reference(cell: Cell, index: usize) -> Option<Cell> {
-    // SAFETY: the caller passes an object with so many references; each is 0 or
-    // a cell.
-    unsafe {
-        let address = word(cell, HEADER_WORDS + index).read();
-        (address != 0).then(|| Cell::from_address(address))
-    }
+/// # Safety
+/// `cell` is a live toy object with so many references.
+unsafe fn references_of<'object>(cell: Cell, count: usize) -> &'object mut [usize] {
+    // SAFETY: the caller's contract.
+    unsafe { std::slice::from_raw_parts_mut(word(cell, HEADER_WORDS), count) }
 }
 
 /// Calls `visit` with every strong reference of `cell`, and `visit_weak` with
@@ -218,8 +217,15 @@ impl Vm for ToyVm {
         );
     }
 
+    fn reference(&self, word: usize) -> Option<Cell> {
+        // SAFETY: what is no cell is 0.
+        (word != 0).then(|| unsafe { Cell::from_address(word) })
+    }
+
     fn trace_below(&self, cell: Cell, end: usize, tracer: &impl Trace) -> usize {
-        if let Some(child) = reference(cell, end - 1) {
+        // SAFETY: the object has more than so many references.
+        let last = unsafe { word(cell, HEADER_WORDS + end - 1).read() };
+        if let Some(child) = self.reference(last) {
             tracer.mark(child);
         }
         end - 1
@@ -385,8 +391,7 @@ pub unsafe fn shift_references(cell: Cell) {
     // SAFETY: every toy object has a header, and as many references as it says.
     unsafe {
         let (tag, counts) = (word(cell, 0).read(), word(cell, 1).read());
-        let first = word(cell, HEADER_WORDS);
-        let references = std::slice::from_raw_parts_mut(first, counts & COUNT_MASK);
+        let references = references_of(cell, counts & COUNT_MASK);
         if hands_over(tag) && !references.is_empty() {
             references.rotate_left(1);
         } else {

@@ -184,6 +184,21 @@ mod system {
         unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED) };
     }
 
+    /// Gets pages for what is about to be written, all together: one at a time,
+    /// at the first write to each, takes several times as long. No harm is done
+    /// when the kernel cannot.
+    ///
+    /// # Safety
+    /// The range must be committed.
+    pub(super) unsafe fn populate(start: *mut u8, bytes: usize) {
+        let before = start as usize % PAGE_BYTES;
+        // SAFETY: only brings pages in; contents stay as they are.
+        unsafe {
+            let page = start.wrapping_sub(before).cast();
+            libc::madvise(page, bytes + before, libc::MADV_POPULATE_WRITE)
+        };
+    }
+
     /// Moves the pages of `[from, from + bytes)` to `to` without copying them;
     /// the old range stays mapped and reads as zero. False when the kernel
     /// cannot do it, and then nothing has changed.
@@ -244,12 +259,16 @@ mod system {
 
     /// # Safety
     /// As on a real system.
+    pub(super) unsafe fn populate(_start: *mut u8, _bytes: usize) {}
+
+    /// # Safety
+    /// As on a real system.
     pub unsafe fn move_pages(_from: *mut u8, _to: *mut u8, _bytes: usize) -> bool {
         false
     }
 }
 
-use system::{make_writable, reserve, unreserve};
+use system::{make_writable, populate, reserve, unreserve};
 pub use system::{move_pages, release};
 
 /// A stack of words in address space of its own, so that growing it neither
@@ -316,6 +335,23 @@ impl WordStack {
         Ok(())
     }
 
+    /// Puts all these words on top, or none of them.
+    pub fn push_all(&mut self, words: &[usize]) -> Result<(), Refused> {
+        let end = self.len + words.len();
+        if end > self.room_words {
+            self.grow_to(end)?;
+        }
+        // SAFETY: the words up to `room_words` are writable, and from `len` on no
+        // words of the stack.
+        unsafe {
+            let top = self.word_at(self.len);
+            populate(top.cast(), words.len() * 8);
+            top.copy_from_nonoverlapping(words.as_ptr(), words.len());
+        }
+        self.len = end;
+        Ok(())
+    }
+
     /// Takes the top word.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<usize> {
@@ -368,12 +404,22 @@ impl WordStack {
 
     #[cold]
     fn grow(&mut self) -> Result<(), Refused> {
-        let words = self.committed_words + STACK_COMMIT_WORDS;
-        if self.len >= self.words_max || words * 8 > self.reservation.bytes() {
+        self.grow_to(self.len + 1)
+    }
+
+    /// Makes room for `len` words.
+    fn grow_to(&mut self, len: usize) -> Result<(), Refused> {
+        let words = len
+            .next_multiple_of(STACK_COMMIT_WORDS)
+            .max(self.committed_words);
+        if len > self.words_max || words * 8 > self.reservation.bytes() {
             return Err(Refused);
         }
-        self.reservation
-            .commit(self.committed_words * 8, STACK_COMMIT_WORDS * 8)?;
+        let fresh_bytes = (words - self.committed_words) * 8;
+        if fresh_bytes > 0 {
+            self.reservation
+                .commit(self.committed_words * 8, fresh_bytes)?;
+        }
         self.committed_words = words;
         self.room_words = words.min(self.words_max);
         Ok(())

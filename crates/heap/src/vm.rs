@@ -29,6 +29,12 @@ pub trait Vm: Sized {
     /// this.
     fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &impl Trace);
 
+    /// What `word` refers to, which was handed over with [`Trace::mark_later`].
+    fn reference(&self, word: usize) -> Option<Cell> {
+        let _ = word;
+        None
+    }
+
     /// Marks some of what `cell` refers to by its references below the one with
     /// the index `end`, the last ones first. Says below which one the rest is to be
     /// marked, 0 when there is none. For cells that were traced with

@@ -526,6 +526,42 @@ fn a_marking_that_begins_anew_forgets_what_it_had_found() {
 }
 
 #[test]
+fn a_cell_with_many_references_is_marked_in_parts() {
+    for hands_over in [true, false] {
+        with_program(64 * MIB, |p| {
+            let tag = if hands_over { 8 } else { 7 };
+            assert_eq!(toy_vm::hands_over(tag), hands_over);
+            // SAFETY: this program alone uses the cache.
+            let cache = unsafe { p.cache.as_mut() };
+            let outcome =
+                toy_vm::try_new_object(p.heap, cache, tag, plain(120), Urgency::MustAllocate);
+            let Allocation::Allocated(parent) = outcome else {
+                panic!("{outcome:?}")
+            };
+            p.root(parent);
+            let children: Vec<Cell> = (0..120).map(|_| p.object(plain(0))).collect();
+            for (slot, &child) in children.iter().enumerate() {
+                p.store(parent, slot, child);
+            }
+            let marked = || {
+                let is_marked = |child: &&Cell| p.heap.region().state(**child).is_marked();
+                children.iter().filter(is_marked).count()
+            };
+            let mut parts = Vec::new();
+            let mut scope = Some(Scope::Full);
+            while scope.is_some() || p.heap.is_marking() {
+                let before = marked();
+                p.heap.advance(scope.take(), &mut Allowance::cells(1));
+                parts.push(marked() - before);
+                p.heap.verify().unwrap();
+            }
+            assert_eq!(parts.iter().sum::<usize>(), 120);
+            assert!(*parts.iter().max().unwrap() <= 64, "{parts:?}");
+        });
+    }
+}
+
+#[test]
 fn slices_are_due_as_the_program_allocates_until_marking_is_over() {
     with_program(64 * MIB, |p| {
         let mut slices = 0;

@@ -496,12 +496,12 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// Marks the next of `count` references that were handed over; how many are
-    /// left.
+    /// Marks the next of `count` words that were handed over; how many are left.
     fn mark_kept(&self, count: usize, tracer: &Tracer<'_>) -> usize {
         let now = count.min(REFERENCES_AT_ONCE);
         for _ in 0..now {
-            if let Some(child) = self.with_marker(|marker| marker.deferred.pop_kept()) {
+            let word = self.with_marker(|marker| marker.deferred.pop_kept());
+            if let Some(child) = word.and_then(|word| self.vm.reference(word)) {
                 tracer.mark(child);
             }
         }

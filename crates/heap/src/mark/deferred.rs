@@ -48,18 +48,12 @@ impl Deferred {
     }
 
     /// Takes the references of `cell`. When there is no room none is taken.
-    pub(crate) fn keep(
-        &mut self,
-        cell: Cell,
-        references: impl Iterator<Item = Cell>,
-    ) -> Result<(), Refused> {
+    pub(crate) fn keep(&mut self, cell: Cell, references: &[usize]) -> Result<(), Refused> {
         let before = self.0.len();
-        let mut pushed = references
-            .map(Cell::address)
-            .try_for_each(|word| self.0.push(word));
-        let count = self.0.len() - before;
-        pushed = pushed
-            .and_then(|()| self.0.push(count))
+        let pushed = self
+            .0
+            .push_all(references)
+            .and_then(|()| self.0.push(references.len()))
             .and_then(|()| self.0.push(cell.address() | KEPT));
         if pushed.is_err() {
             self.0.truncate(before);
@@ -86,13 +80,19 @@ impl Deferred {
         // SAFETY: only cells are deferred.
         let cell = unsafe { Cell::from_address(word & !KEPT) };
         let is_kept = word & KEPT != 0;
-        Some((cell, if is_kept { Part::Kept(count) } else { Part::Below(count) }))
+        Some((
+            cell,
+            if is_kept {
+                Part::Kept(count)
+            } else {
+                Part::Below(count)
+            },
+        ))
     }
 
-    /// Takes one reference that was handed over.
-    pub(crate) fn pop_kept(&mut self) -> Option<Cell> {
-        // SAFETY: only cells are kept.
-        self.0.pop().map(|word| unsafe { Cell::from_address(word) })
+    /// Takes one word that was handed over.
+    pub(crate) fn pop_kept(&mut self) -> Option<usize> {
+        self.0.pop()
     }
 
     /// Of the references of `cell` so many are still to be taken. Refused only
@@ -130,7 +130,9 @@ mod tests {
     #[test]
     fn what_is_taken_in_parts_is_all_that_was_handed_over() {
         let mut deferred = Deferred::new(1000).unwrap();
-        deferred.keep(cell(1), (10..20).map(cell)).unwrap();
+        deferred
+            .keep(cell(1), &[10, 11, 12, 13, 14, 15, 16, 17])
+            .unwrap();
         deferred.continue_at(cell(2), 7).unwrap();
         assert_eq!(deferred.cells().collect::<Vec<_>>(), [128, 64]);
         let Some((parent, Part::Below(7))) = deferred.pop() else {
@@ -149,7 +151,7 @@ mod tests {
             }
         }
         taken.reverse();
-        assert_eq!(taken, (10..20).map(cell).collect::<Vec<_>>());
+        assert_eq!(taken, [10, 11, 12, 13, 14, 15, 16, 17]);
         assert!(deferred.is_empty());
     }
 
@@ -158,9 +160,9 @@ mod tests {
         let mut deferred = Deferred::new(1000).unwrap();
         deferred.continue_at(cell(2), 7).unwrap();
         deferred.limit(6);
-        assert!(deferred.keep(cell(1), (10..20).map(cell)).is_err());
-        assert!(deferred.keep(cell(1), (10..13).map(cell)).is_err());
+        assert!(deferred.keep(cell(1), &[10; 10]).is_err());
+        assert!(deferred.keep(cell(1), &[10; 3]).is_err());
         assert_eq!(deferred.cells().collect::<Vec<_>>(), [128]);
-        deferred.keep(cell(1), (10..12).map(cell)).unwrap();
+        deferred.keep(cell(1), &[10; 2]).unwrap();
     }
 }

@@ -3,9 +3,9 @@
 use std::ptr::null_mut;
 
 use super::coming::Coming;
+use super::deferred::{Deferred, Part};
 use super::parallel::{own_cells, Worker};
 use crate::layout::region::Cell;
-use super::deferred::{Deferred, Part};
 use crate::os::{Refused, WordStack};
 
 /// What marking works with.
@@ -309,9 +309,9 @@ impl Marker {
     }
 
     /// As [`Trace::mark_later`](super::tracer::Trace::mark_later) says.
-    pub(super) fn mark_later(&mut self, references: impl Iterator<Item = Cell>) -> bool {
+    pub(super) fn mark_later(&mut self, words: &[usize]) -> bool {
         self.divisible_parent()
-            .is_some_and(|parent| self.deferred.keep(parent, references).is_ok())
+            .is_some_and(|parent| self.deferred.keep(parent, words).is_ok())
     }
 
     /// As [`Trace::trace_later`](super::tracer::Trace::trace_later) says.

@@ -21,11 +21,13 @@ pub trait Trace {
     /// Whether this collection moves cells, so that it matters what is pinned.
     fn finds_pins(&self) -> bool;
 
-    /// Hands over the many references of the cell being traced, to be marked a few
-    /// at a time. False when the cell is to be traced as any other.
+    /// Hands over words of the cell being traced, to be marked a few at a time as
+    /// far as they are references, which
+    /// [`Vm::reference`](crate::vm::Vm::reference) says. False when the cell is to be
+    /// traced as any other.
     #[inline]
-    fn mark_later(&self, references: impl Iterator<Item = Cell>) -> bool {
-        let _ = references;
+    fn mark_later(&self, words: &[usize]) -> bool {
+        let _ = words;
         false
     }
 
@@ -135,9 +137,9 @@ impl Trace for Tracer<'_> {
         // SAFETY: as in `promote`.
         unsafe { (*self.marker).finding_pins }
     }
-    fn mark_later(&self, references: impl Iterator<Item = Cell>) -> bool {
+    fn mark_later(&self, words: &[usize]) -> bool {
         // SAFETY: as in `promote`.
-        unsafe { (*self.marker).mark_later(references) }
+        unsafe { (*self.marker).mark_later(words) }
     }
 
     fn trace_later(&self, end: usize) -> bool {
