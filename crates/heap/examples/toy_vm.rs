@@ -200,6 +200,9 @@ impl Vm for ToyVm {
     }
 
     fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &impl Trace) {
+        if Common.trace_cell(cell, tracer) {
+            return;
+        }
         // SAFETY: every toy object has a header.
         let tag = unsafe { word(cell, 0).read() };
         each_reference(
