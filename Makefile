@@ -57,7 +57,7 @@ fuzz: ## fuzz the heap for FUZZ_SECONDS (900); needs nightly Rust and cargo-fuzz
 	@scripts/test/heap.sh fuzz
 miri-heap: ## the heap's tests under Miri; needs nightly Rust with miri
 	@scripts/test/heap.sh miri
-thread-sanitizer-heap: ## payloads and threads under ThreadSanitizer; needs nightly Rust with rust-src
+thread-sanitizer-heap: ## payloads and marking under ThreadSanitizer; needs nightly Rust with rust-src
 	@scripts/test/heap.sh thread-sanitizer
 address-sanitizer-heap: ## the heap's tests under AddressSanitizer; needs nightly Rust
 	@scripts/test/heap.sh address-sanitizer

@@ -31,7 +31,7 @@ SORTS = <<~'RUBY'
       (n % 5 != 0 || (n % 20).times.all? { |i| hash["key #{i}"] == "#{n} #{i}" }) && by_identity[text] == "identity #{n}" &&
       pair.left == "left #{n}" && pair.right == [n] && rational == Rational(n * 10**20, 3) && complex == Complex(n, 1.5) && block.call.equal?(text) &&
       (n % 9 != 0 || wide.m40 == "m39 #{n}") && (n % 50 != 0 || klass.new.n == n) && symbol == :"symbol #{n % 100}" &&
-      array == Array.new(n % 60) { |i| "#{n} #{i}" } && enumerator.next == n && big == 2**70 + n && float == n
+      array == Array.new(n % 60) { |i| "#{n} #{i}" } && enumerator.first == n && big == 2**70 + n && float == n
   end
   def threads = Dir.children("/proc/self/task").count { |id| File.read("/proc/self/task/#{id}/comm") == "ashlar-marker\n" }
   KEPT = Array.new(3000) { |n| sorts(n) }

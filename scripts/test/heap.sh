@@ -2,7 +2,7 @@
 # Runs the heap's tests under a tool of the nightly Rust toolchain.
 #   scripts/test/heap.sh fuzz              random programs, coverage-guided, for FUZZ_SECONDS (900)
 #   scripts/test/heap.sh miri              the interpreter that finds undefined behaviour
-#   scripts/test/heap.sh thread-sanitizer  data races between threads that use payloads
+#   scripts/test/heap.sh thread-sanitizer  data races between threads that use payloads or mark
 #   scripts/test/heap.sh address-sanitizer accesses outside mappings and allocations
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

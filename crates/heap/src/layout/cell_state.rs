@@ -156,3 +156,25 @@ impl fmt::Debug for CellState {
         f.write_str(&set.join("+"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever finds it, and however often: nothing but these bits is added.
+    #[test]
+    fn a_white_cell_becomes_marked_and_old_when_it_is_time_and_is_remembered_then_if_unprotected() {
+        for bits in (0..=u8::MAX).filter(|bits| bits & CellState::MARKED == 0) {
+            let state = CellState(bits);
+            let found = state.found_by_several();
+            let is_old = state.is_old() || state.grows_old();
+            assert!(found.is_marked(), "{state:?}");
+            assert_eq!(found.is_old(), is_old, "{state:?}");
+            let is_remembered = state.is_remembered() || is_old && state.is_unprotected();
+            assert_eq!(found.is_remembered(), is_remembered, "{state:?}");
+            let may_change = CellState::MARKED | CellState::OLD | CellState::REMEMBERED;
+            assert_eq!(found.without(may_change), state.without(may_change));
+            assert_eq!(found.found_by_several(), found, "{state:?}");
+        }
+    }
+}

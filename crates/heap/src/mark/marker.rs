@@ -128,6 +128,11 @@ impl Marker {
         Some(unsafe { Cell::from_address(word) })
     }
 
+    /// Whether the mark stack is empty.
+    pub(super) fn has_no_grey(&self) -> bool {
+        self.grey.is_empty() && self.coming.is_empty()
+    }
+
     /// Puts what is on its way to the cache back on the stack.
     pub(super) fn stop_fetching(&mut self) {
         let coming = std::mem::replace(&mut self.coming, Coming::new());

@@ -89,6 +89,9 @@ impl<V: Vm> Heap<'_, V> {
         if threads < 2 || !self.is_marking_fully() || self.finds_pins() {
             return;
         }
+        if self.with_marker(|marker| marker.has_no_grey()) {
+            return;
+        }
         let is_short = self.stats().marked_cells < cells_min;
         if is_short && self.trace_grey(&mut Allowance::cells(cells_min)) {
             return;
@@ -215,8 +218,8 @@ impl<V: Vm> Drop for Leader<'_, '_, '_, V> {
 const OWN_CELLS: usize = 2048;
 /// Cells that a worker takes from the pile at most, and that the pile should have.
 const BATCH_CELLS: usize = 256;
-/// Own cells that are worth giving half of them away, while the others have work
-/// and while they have none.
+/// Own cells of which half is worth giving away, while the others have work and
+/// while one has none.
 const SHARED_CELLS_MIN: usize = 64;
 const SHARED_CELLS_MIN_WHILE_WAITED_FOR: usize = 8;
 /// Cells traced between two looks at the pile.
@@ -230,8 +233,10 @@ pub(crate) fn own_cells() -> Box<[usize]> {
     vec![0; OWN_CELLS].into_boxed_slice()
 }
 
-/// What all workers share.
+/// What all workers share. Every one looks at it now and then, so it has cache
+/// lines of its own.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Pile {
     stacks: Mutex<Stacks>,
     /// There are cells to take, or marking is over.
@@ -261,6 +266,8 @@ struct Stacks {
     remembered: WordStack,
     working: usize,
     waiting: usize,
+    /// Each of those has been called since it began to wait, and will look.
+    called: bool,
     over: bool,
     /// Some grey cells are on no stack.
     overflowed: bool,
@@ -282,6 +289,7 @@ impl Pile {
             remembered: std::mem::take(&mut marker.remembered),
             working: 0,
             waiting: 0,
+            called: false,
             over: false,
             overflowed: false,
             remembered_overflowed: false,
@@ -330,9 +338,10 @@ impl Pile {
     }
 
     /// There is more on the stacks than before, or marking is over.
-    fn call(&self, stacks: &Stacks) {
+    fn call(&self, stacks: &mut Stacks) {
         self.show(stacks);
-        if stacks.waiting > 0 {
+        if stacks.waiting > 0 && !stacks.called {
+            stacks.called = true;
             self.changed.notify_all();
         }
     }
@@ -376,8 +385,9 @@ pub(crate) enum Supply {
     Over,
 }
 
-/// One thread's part of a marking.
+/// One thread's part of a marking, on cache lines of its own.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Worker<'a> {
     pile: &'a Pile,
     states: States,
@@ -487,7 +497,7 @@ impl<'a> Worker<'a> {
     fn give(&mut self, count: usize) {
         let mut stacks = self.pile.lock();
         stacks.push(&self.own[..count]);
-        self.pile.call(&stacks);
+        self.pile.call(&mut stacks);
         drop(stacks);
         self.own.copy_within(count..self.own_count, 0);
         self.own_count -= count;
@@ -519,12 +529,13 @@ impl<'a> Worker<'a> {
     fn look(&mut self) -> bool {
         self.until_look = CELLS_PER_LOOK;
         self.has_traced = true;
-        let worth = if self.pile.waiting.load(Relaxed) > 0 {
+        let on_pile = self.pile.grey_cells.load(Relaxed);
+        let worth = if on_pile == 0 && self.pile.waiting.load(Relaxed) > 0 {
             SHARED_CELLS_MIN_WHILE_WAITED_FOR
         } else {
             SHARED_CELLS_MIN
         };
-        if self.own_count >= worth && self.pile.grey_cells.load(Relaxed) < BATCH_CELLS {
+        if self.own_count >= worth && on_pile < BATCH_CELLS {
             self.give(self.own_count / 2);
         }
         true
@@ -535,7 +546,7 @@ impl<'a> Worker<'a> {
         if !self.aside.add(cell) {
             let mut stacks = self.pile.lock();
             stacks.set_aside(self.aside.take());
-            self.pile.call(&stacks);
+            self.pile.call(&mut stacks);
         }
     }
 
@@ -552,7 +563,7 @@ impl<'a> Worker<'a> {
         let mut stacks = self.pile.lock();
         if self.aside.count > 0 {
             stacks.set_aside(self.aside.take());
-            self.pile.call(&stacks);
+            self.pile.call(&mut stacks);
         }
         stacks.waiting += 1;
         let supply = loop {
@@ -568,9 +579,10 @@ impl<'a> Worker<'a> {
             }
             if stacks.waiting == stacks.working && stacks.aside.is_empty() {
                 stacks.over = true;
-                self.pile.call(&stacks);
+                self.pile.call(&mut stacks);
                 break Supply::Over;
             }
+            stacks.called = false;
             self.pile.show(&stacks);
             let waited = self.pile.changed.wait(stacks);
             stacks = waited.unwrap_or_else(PoisonError::into_inner);
@@ -690,6 +702,15 @@ impl<'worker> SharedTracer<'worker> {
 }
 
 impl SharedTracer<'_> {
+    /// Notes when an old cell refers to one that is young, as far as is known.
+    #[inline(always)]
+    fn regard_age(&self, child: CellState) {
+        if self.parent_is_old && !child.is_old() {
+            // SAFETY: as in `mark`.
+            unsafe { (*self.worker).has_young_child = true };
+        }
+    }
+
     /// Marks a cell that is to be remembered; false when another worker has.
     #[cold]
     fn remember(&self, cell: Cell, state: CellState, found: CellState) -> bool {
@@ -708,20 +729,19 @@ impl Trace for SharedTracer<'_> {
     fn mark(&self, cell: Cell) {
         let state = self.states.get(cell);
         debug_assert!(state.is_live(), "marking a free cell at {cell:?}");
-        if !state.is_marked() {
-            let found = state.found_by_several();
-            if found.is_remembered() && !self.remember(cell, state, found) {
-                return;
-            }
-            self.states.set(cell, found);
-            // SAFETY: only this thread has the worker, and no reference into it is
-            // held across this call.
-            unsafe { (*self.worker).push(cell) };
+        if state.is_marked() {
+            self.regard_age(state);
+            return;
         }
-        if self.parent_is_old && !state.found_by_several().is_old() {
-            // SAFETY: as above.
-            unsafe { (*self.worker).has_young_child = true };
+        let found = state.found_by_several();
+        if found.is_remembered() && !self.remember(cell, state, found) {
+            return;
         }
+        self.states.set(cell, found);
+        self.regard_age(found);
+        // SAFETY: only this thread has the worker, and no reference into it is
+        // held across this call.
+        unsafe { (*self.worker).push(cell) };
     }
 
     #[inline(always)]
