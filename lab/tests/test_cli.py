@@ -10,11 +10,7 @@ import time
 import pytest
 from conftest import PYTHON, make_run, two_variants
 
-from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.measure import machine
-from ashlar_lab.measure.overhead import Overhead
-from ashlar_lab.measure.overhead import measure as measure_overhead
-from ashlar_lab.report import overhead
 from ashlar_lab.store import Store
 from ashlar_lab.store.database import read_all
 
@@ -41,7 +37,9 @@ PAIR = ("compare", "-v", "a=env:X=1", "-v", "b=env:X=2")
     (("report", "nowhere.ashlar"), "there is no store nowhere.ashlar"),
     (("diff", "nowhere.ashlar", "nowhere.ashlar"), "there is no store nowhere.ashlar"),
     (("mem", "--", "/no/such/binary"), "cannot run '/no/such/binary'"),
-    (("overhead", "--pairs", "1"), "gives no interval"),
+    (("overhead", "--blocks", "1"), "gives no interval"),
+    (("overhead", "--duty", "0"), "--duty 0 is no share of a core"),
+    (("overhead", "--sample-hz", "0"), "--sample-hz 0 is out of reach"),
 ])
 def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, tmp_path, arguments, complaint):
     done = ashlar(*arguments)
@@ -53,29 +51,6 @@ def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, tmp_path, a
 def test_help_of_every_verb_has_an_example(ashlar):
     for verb in ("compare", "report", "diff", "mem", "overhead"):
         assert f"ashlar {verb} " in ashlar(verb, "--help").stdout
-
-
-@pytest.mark.parametrize(("low", "high", "said"), [
-    (0.998, 1.009, "below 1 %: the whole interval is"),
-    (0.998, 1.011, "not decided: give more pairs"),
-    (1.011, 1.020, "above 1 %: the whole interval is"),
-])
-def test_the_labs_own_overhead_is_judged_by_its_interval(low, high, said):
-    cpu = Estimate((low + high) / 2, low, high, 40)
-    assert said in overhead.text(Overhead(cpu, cpu, 0.005, 0.01, 40))
-
-
-def test_the_labs_own_overhead_is_measured(ashlar):
-    done = ashlar("overhead", "--pairs", 2)
-    assert done.returncode == 0 and "measured / bare over 2 pairs: CPU time" in done.stdout and "launcher itself used" in done.stdout
-
-
-def test_an_interrupt_keeps_the_pairs_there_are():
-    def stop(done):
-        if done == 3:
-            raise KeyboardInterrupt
-
-    assert measure_overhead(9, (PYTHON, "-c", "pass"), on_pair=stop).pairs == 3
 
 
 def test_the_built_in_variants_are_listed(ashlar):

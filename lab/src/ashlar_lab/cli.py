@@ -152,7 +152,7 @@ def diff(
     raise typer.Exit(1 if any(d.judged == WORSE for d in found) else 0)
 
 
-@app.command(no_args_is_help=True)
+@app.command(no_args_is_help=True, short_help="Memory of a command's process tree at its exit and its peak.")
 def mem(
     command: Annotated[list[str], typer.Argument(help="After --: the command to look at.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON to standard output instead of a table to standard error.")] = False,
@@ -173,23 +173,34 @@ def mem(
     raise typer.Exit(found.status)
 
 
-@app.command()
-def overhead(pairs: Annotated[int, typer.Option(help="How many pairs of runs; each takes one or two seconds.")] = 40):
-    """Measure what the lab costs the program it measures: the same command under the lab and bare.
+@app.command(short_help="Measure what being measured costs a program here.")
+def overhead(
+    blocks: Annotated[int, typer.Option(help="How many blocks; each takes about five seconds.")] = 40,
+    tree: Annotated[bool, typer.Option("--tree", help="Give the program a child: of a tree PSS is read more often.")] = False,
+    sample_hz: Annotated[float, typer.Option(help="How often RSS is read a second.")] = 50.0,
+    duty: Annotated[float, typer.Option(help="The share of one core that each kind of sampling may take.")] = 0.004,
+):
+    """Measure what the lab costs the program it measures: one steady program, watched and not watched in turn.
 
     \b
-    ashlar overhead --pairs 60
+    ashlar overhead
+    ashlar overhead --blocks 10 --sample-hz 1000 --duty 0.5    # a sampler that is too expensive is found
     """
     from ashlar_lab.measure.overhead import measure as measure_overhead
     from ashlar_lab.report import overhead as overhead_report
 
-    if pairs < 2:
-        raise BadInput(f"--pairs {pairs} gives no interval; 10 or more do")
-    found = measure_overhead(pairs, on_pair=lambda done: print(f"\rpair {done} of {pairs}", end="", file=sys.stderr) if sys.stderr.isatty() else None)
+    if blocks < 2:
+        raise BadInput(f"--blocks {blocks} gives no interval; 20 or more do")
+    if not 0 < sample_hz <= 1000:
+        raise BadInput(f"--sample-hz {sample_hz:g} is out of reach; give 20 to 50, 1000 at most")
+    if not 0.001 <= duty <= 1:
+        raise BadInput(f"--duty {duty:g} is no share of a core; give a fraction such as 0.004, 0.001 at least")
+    found = measure_overhead(blocks, sample_hz=sample_hz, duty=duty, tree=tree,
+                             on_block=lambda done: print(f"\rblock {done} of {blocks}", end="", file=sys.stderr, flush=True) if sys.stderr.isatty() else None)
     print("\r" * sys.stderr.isatty() + overhead_report.text(found))
 
 
-@app.command()
+@app.command(short_help="List the built-in variants and their settings.")
 def variants():
     """List the built-in variants, their settings, and whether they are installed."""
     from ashlar_lab import variants as known
