@@ -37,6 +37,11 @@ PAIR = ("compare", "-v", "a=env:X=1", "-v", "b=env:X=2")
     (("report", "nowhere.ashlar"), "there is no store nowhere.ashlar"),
     (("diff", "nowhere.ashlar", "nowhere.ashlar"), "there is no store nowhere.ashlar"),
     (("mem", "--", "/no/such/binary"), "cannot run '/no/such/binary'"),
+    (("compare", "-v", "glibc", "--output", "/no/such/folder/x", *SLEEP), "cannot write reports into /no/such/folder: there is no such folder"),
+    (("compare", "-v", "glibc", "--blocks", "many", *SLEEP), "Invalid value for '--blocks'"),
+    (("compare", "-v", "glibc", "--bloks", "3", *SLEEP), "No such option: --bloks"),
+    (("compara",), "No such command 'compara'"),
+    (("diff", "nowhere.ashlar"), "Missing argument 'second'"),
     (("overhead", "--blocks", "1"), "gives no interval"),
     (("overhead", "--duty", "0"), "--duty 0 is no share of a core"),
     (("overhead", "--sample-hz", "0"), "--sample-hz 0 is out of reach"),
@@ -111,6 +116,19 @@ def test_an_interrupt_keeps_every_finished_run_and_says_how_to_go_on(tmp_path, n
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume sleep.ashlar" in said
     assert len(read_all([store])[2]) >= 6 and (tmp_path / "sleep.html").exists()
+
+
+def test_an_interrupt_before_the_first_block_says_that_nothing_is_kept(tmp_path):
+    process = subprocess.Popen([sys.executable, "-m", "ashlar_lab", *PAIR, "--", "sh", "-c", "touch started; sleep 60"], cwd=tmp_path,
+                               stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True)
+    for _ in range(600):
+        if (tmp_path / "started").exists():
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and said == "ashlar: interrupted before the first block; nothing was written\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["started"]
 
 
 def stored(path, factor, baseline_factor=1.0, blocks=8):

@@ -45,9 +45,9 @@ def compare(
 
     \b
     ashlar compare --variant glibc --variant jemalloc -- python3 -c 'print(len([str(i) for i in range(300000)]))'
-    ashlar compare -v next-fit=ocaml:a=0 -v best-fit=ocaml:a=2 -k o=20,40,80,120,160,240,320 -- ./churn
-    ashlar compare --experiment examples/three-allocators.toml
-    ashlar compare --experiment examples/three-allocators.toml --programs strings --blocks 20
+    ashlar compare -v python=env -k threshold=200,700,2000,7000,20000,70000,200000 -- python3 -c 'import gc; gc.set_threshold({threshold}); [(a := [0] * 200, a.append(a)) and None for i in range(200000)]'
+    ashlar compare --experiment examples/three-allocators.toml    # from the lab's folder
+    ashlar compare --experiment examples/three-allocators.toml --programs strings --blocks 20 --store strings.ashlar
     ashlar compare --resume three-allocators.ashlar --blocks 20
     """
     from ashlar_lab import experiment as experiments
@@ -58,7 +58,7 @@ def compare(
     if (programs or variants) and not experiment:
         raise BadInput("--programs and --variants choose from an experiment file; add --experiment FILE, or use --variant for a command")
     if install:
-        installer.install([v.partition("=")[2].partition(":")[0] or v.partition(":")[0] for v in variant or []])
+        installer.install([command_line.base_of(v) for v in variant or []] + (toml.bases(str(experiment)) if experiment else []))
     if resume:
         if experiment or variant or command:
             raise BadInput("--resume takes the experiment from the store; leave out --experiment, --variant and the command")
@@ -82,8 +82,14 @@ def compare(
 def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool) -> int:
     """Measure, store, fit, report. The exit status is 0, or 130 when the measurement was interrupted."""
     from ashlar_lab.measure.session import measure
+    from ashlar_lab.report.write import check_can_write
 
-    finished = measure(experiment, store_path, resume=resume, quiet=quiet)
+    check_can_write(output, forms)
+    try:
+        finished = measure(experiment, store_path, resume=resume, quiet=quiet)
+    except KeyboardInterrupt:
+        print("ashlar: interrupted before the first block; nothing was written", file=sys.stderr)
+        return 130
     report_files([store_path], output, forms, quiet)
     if not finished:
         print(f"interrupted; what was measured is kept. Go on with: ashlar compare --resume {store_path}", file=sys.stderr)
@@ -94,9 +100,10 @@ def report_files(stores: list[Path], output: Path, forms: list[str], quiet: bool
     """The other three steps: read the store, fit, report."""
     from ashlar_lab.fit.analysis import analyse
     from ashlar_lab.report import page, terminal
-    from ashlar_lab.report.write import write
+    from ashlar_lab.report.write import check_can_write, write
     from ashlar_lab.store.database import read_all
 
+    check_can_write(output, forms)
     experiment, machine, runs = read_all(stores)
     analysis = analyse(experiment, runs)
     content = page.build(experiment, machine, runs, analysis)
@@ -246,16 +253,36 @@ def _file_name(name: str) -> str:
 
 
 def main() -> None:
-    """Run the command line; BadInput becomes one line and exit status 2."""
+    """Run the command line; BadInput and wrong usage become one line and exit status 2."""
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end keeps what was measured, as Ctrl-C does
-        app()
+        sys.exit(app(standalone_mode=False))
     except BadInput as error:
         print(f"ashlar: {error}", file=sys.stderr)
         sys.exit(2)
+    except Exception as error:
+        if type(error).__name__ == "Abort":
+            _interrupted()
+        if not hasattr(error, "format_message"):  # what typer calls wrong usage has its own classes from version to version
+            raise
+        _wrong_usage(error)
     except KeyboardInterrupt:
-        print("ashlar: interrupted; nothing was written", file=sys.stderr)
-        sys.exit(130)
+        _interrupted()
+
+
+def _wrong_usage(error) -> None:
+    said = error.format_message()
+    if said.startswith("Usage:"):  # nothing was asked for at all: the whole help is the answer
+        print(said)
+    else:
+        verb = getattr(getattr(error, "ctx", None), "command_path", "ashlar")
+        print(f"ashlar: {said.rstrip('.')}; {verb} --help lists what there is", file=sys.stderr)
+    sys.exit(2)
+
+
+def _interrupted() -> None:
+    print("ashlar: interrupted", file=sys.stderr)
+    sys.exit(130)
 
 
 if __name__ == "__main__":
