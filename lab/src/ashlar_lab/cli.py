@@ -45,7 +45,7 @@ def compare(
 
     \b
     ashlar compare --variant glibc --variant jemalloc -- python3 -c 'print(len([str(i) for i in range(300000)]))'
-    ashlar compare -v python=env -k threshold=200,700,2000,7000,20000,70000,200000 -- python3 -c 'import gc; gc.set_threshold({threshold}); [(a := [0] * 200, a.append(a)) and None for i in range(200000)]'
+    ashlar compare -v python=env -k every=3000,5000,9000,16000,28000,50000,90000 -- python3 -c 'import gc; gc.disable(); live = [[i] for i in range(100000)]; [(a := [i] * 50, a.append(a), i % {every} or gc.collect()) and None for i in range(300000)]'
     ashlar compare --experiment examples/three-allocators.toml    # from the lab's folder
     ashlar compare --experiment examples/three-allocators.toml --programs strings --blocks 20 --store strings.ashlar
     ashlar compare --resume three-allocators.ashlar --blocks 20
@@ -83,7 +83,10 @@ def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bo
     """Measure, store, fit, report. The exit status is 0, or 130 when the measurement was interrupted."""
     from ashlar_lab.measure.session import measure
     from ashlar_lab.report.write import check_can_write
+    from ashlar_lab.store import Store
 
+    if not resume:
+        Store.check_can_create(store_path)
     check_can_write(output, forms)
     try:
         finished = measure(experiment, store_path, resume=resume, quiet=quiet)
