@@ -194,7 +194,7 @@ def overhead(
 
     \b
     ashlar overhead
-    ashlar overhead --blocks 10 --sample-hz 1000 --duty 0.5    # a sampler that is too expensive is found
+    ashlar overhead --blocks 10 --tree --sample-hz 1000 --duty 1    # a sampler that costs too much is found
     """
     from ashlar_lab.measure.overhead import measure as measure_overhead
     from ashlar_lab.report import overhead as overhead_report
