@@ -204,7 +204,7 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
         fewest = min(len(c.points) for c in analysis.curves)
         if fewest < 7:
             found.append(f"A curve rests on {fewest} knob values; 7 or more, spaced geometrically, make a, b and c worth reading.")
-        if analysis.blocks < 8:
+        if analysis.blocks < 8 and analysis.comparisons:
             found.append(f"Probabilities of dominance from {analysis.blocks} blocks are optimistic: fewer than 8 blocks hold too little of the machine's noise.")
     floor = noise_floor(analysis.noise, experiment.time_metric)
     if floor > 0.03:
