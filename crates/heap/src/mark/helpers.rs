@@ -40,6 +40,7 @@ struct Board {
     job: Option<Job>,
     /// Counts jobs, so that nobody takes one twice.
     jobs: u64,
+    /// Helpers that may still take it.
     places: usize,
     at_work: usize,
     dismissed: bool,
@@ -168,13 +169,14 @@ impl Desk {
         let mut done = 0;
         let mut board = self.lock();
         while !board.dismissed {
-            let is_free = board.jobs != done && board.at_work < board.places;
+            let is_free = board.jobs != done && board.places > 0;
             let Some(job) = board.job.filter(|_| is_free) else {
                 let waited = self.called.wait(board);
                 board = waited.unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             done = board.jobs;
+            board.places -= 1;
             board.at_work += 1;
             drop(board);
             // SAFETY: whoever offered the job waits until nobody is at work.
