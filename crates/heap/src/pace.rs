@@ -207,9 +207,12 @@ impl Pace {
         self.budget_bytes = options.budget_bytes(self.budget_bytes, self.live_after_full_bytes);
     }
 
-    /// Lets the program have at least `bytes` before the next collection.
+    /// Lets the program have at least `bytes` before the next collection, unless
+    /// there is a memory limit to be kept.
     pub fn put_off(&mut self, bytes: usize) {
-        self.budget_bytes = self.budget_bytes.max(bytes);
+        if self.options.memory_limit_bytes.is_none() {
+            self.budget_bytes = self.budget_bytes.max(bytes);
+        }
     }
 
     /// Fresh bytes at which a collection is due.
@@ -492,6 +495,9 @@ mod tests {
         assert_eq!(pace.budget_bytes(), budget);
         pace.put_off(100 * MIB);
         assert_eq!(pace.budget_bytes(), 100 * MIB);
+        let mut limited = Pace::new(LIMITED);
+        limited.put_off(100 * MIB);
+        assert_eq!(limited.budget_bytes(), LIMITED.nursery_min_bytes);
     }
 
     #[test]
