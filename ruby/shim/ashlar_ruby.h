@@ -288,7 +288,7 @@ struct ashlar_profile_record {
     struct ashlar_collection collection;
     uint64_t start_ns; /* CPU time of the process when it began */
     uint64_t mark_ns, sweep_ns;
-    uint64_t used_bytes, total_bytes, live_cells, available_cells;
+    uint64_t used_bytes, total_bytes, live_cells, available_cells, moved_objects;
 };
 bool ashlar_profiles(void *objspace);
 void ashlar_set_profiling(void *objspace, bool on);
@@ -320,6 +320,9 @@ struct ashlar_pair {
     size_t value_bytes;
 };
 const char *ashlar_configure(void *objspace, const struct ashlar_pair *pairs, size_t count);
+
+/* Prints what became of the RUBY_GC_* variables, a line each. */
+void ashlar_explain_variables(void);
 
 bool ashlar_full_marking_allowed(void *objspace);
 void ashlar_allow_full_marking(void *objspace, bool allowed);

@@ -110,11 +110,12 @@ rb_gc_impl_ractor_cache_free(void *objspace, void *cache)
     ashlar_cache_free(objspace, cache);
 }
 
-/* The RUBY_GC_* variables tune a heap of another shape; ashlar's own options
-   are read before the first allocation. */
+/* All options are read before the first allocation; only now is it known
+   whether somebody wants to be told. */
 void
 rb_gc_impl_set_params(void *objspace)
 {
+    if (RTEST(ruby_verbose)) ashlar_explain_variables();
 }
 
 void

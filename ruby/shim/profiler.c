@@ -59,7 +59,7 @@ record_hash(const struct ashlar_profile_record *record)
     set(hash, "HEAP_USE_SIZE", SIZET2NUM(record->used_bytes));
     set(hash, "HEAP_TOTAL_SIZE", SIZET2NUM(record->total_bytes));
     set(hash, "HEAP_TOTAL_OBJECTS", SIZET2NUM(record->available_cells));
-    set(hash, "MOVED_OBJECTS", SIZET2NUM(0));
+    set(hash, "MOVED_OBJECTS", ULL2NUM(record->moved_objects));
     set(hash, "GC_IS_MARKED", Qtrue);
     set(hash, "GC_MARK_TIME", DBL2NUM((double)record->mark_ns * SECONDS_PER_NS));
     set(hash, "GC_SWEEP_TIME", DBL2NUM((double)record->sweep_ns * SECONDS_PER_NS));

@@ -45,7 +45,7 @@ static struct key statistics[] = {
     STATISTIC("read_barrier_faults", read_barrier_faults, COLLECTIONS),
     STATISTIC("total_moved_objects", moved_objects, COLLECTIONS),
     STATISTIC("remembered_wb_unprotected_objects", remembered_unprotected_cells, REMEMBERED),
-    STATISTIC("remembered_wb_unprotected_objects_limit", remembered_unprotected_cells_limit, COLLECTIONS),
+    STATISTIC("remembered_wb_unprotected_objects_limit", remembered_unprotected_cells_limit, BYTES),
     STATISTIC("old_objects", old_cells, COLLECTIONS),
     STATISTIC("old_objects_limit", old_cells_limit, BYTES),
     STATISTIC("oldmalloc_increase_bytes", grown_bytes, BYTES),

@@ -195,7 +195,7 @@ pub(crate) fn paced(objspace: &Objspace, reason: Reason) {
         (true, Reason::Stress) => stress_scope(objspace),
         (true, _) => None,
     };
-    if let Some(allowance) = objspace.slice_allowance(reason) {
+    if let Some(allowance) = objspace.slice_allowance() {
         return advance(objspace, scope, allowance, reason);
     }
     // When payloads are what fills the heap, waiting for allocation to sweep
@@ -353,7 +353,7 @@ fn finish_collection(objspace: &Objspace) {
 fn begin(objspace: &Objspace, asked: Option<Scope>, reason: Reason) {
     event(objspace, objspace.events.gc_start);
     objspace.timing.begun.set((reason, asked));
-    objspace.timing.profile.begin(cpu_time_ns);
+    objspace.timing.profile.begin(objspace, cpu_time_ns);
 }
 
 /// Runs `work`, which marks; the scope when the marking is over.
@@ -457,6 +457,7 @@ unsafe extern "C" fn ashlar_prepare_heap(objspace: *mut c_void) {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
     let heap = &objspace.heap;
+    let cells_at_hand = with_vm_lock(objspace, || objspace.cells_at_hand());
     let request = Request {
         scope: Some(Scope::Full),
         sweep_now: true,
@@ -468,6 +469,9 @@ unsafe extern "C" fn ashlar_prepare_heap(objspace: *mut c_void) {
         heap.for_each_cell(|cell, _| unsafe { (heap.vm.calls.prepare_object)(cell.address()) });
         heap.promote_everything();
         heap.release_empty_blocks();
+        // As Ruby documents it: what was given back may be taken again.
+        objspace.keep_cells_at_hand(cells_at_hand);
+        objspace.set_payload_budget();
     });
     // SAFETY: gives free memory of libc's allocator back.
     unsafe { libc::malloc_trim(0) };
@@ -552,7 +556,7 @@ impl Objspace {
 
     /// What the next slice of a collection may do; `None` when it is to be done
     /// at once.
-    fn slice_allowance(&self, reason: Reason) -> Option<Allowance> {
+    fn slice_allowance(&self) -> Option<Allowance> {
         if self.auto_compact.get() || self.heap.stress().move_everything {
             // What moves has to be marked anew, at once.
             return None;
@@ -563,7 +567,7 @@ impl Objspace {
         }
         let options = self.timing.pauses.options();
         self.heap.note_resident();
-        let at_once = reason == Reason::Stress || self.heap.pace().is_short_of_room();
+        let at_once = self.heap.stress().collect_every > 0 || self.heap.pace().is_short_of_room();
         (options.incremental && !at_once).then(|| Allowance::time(options.slice_time))
     }
 
@@ -593,7 +597,9 @@ impl Objspace {
     }
 
     fn latest(&self) -> Latest {
-        let next_full_reason = if self.heap.next_is_full() {
+        let next_full_reason = if self.heap.stress().move_everything {
+            FullReason::Forced
+        } else if self.heap.next_is_full() {
             FullReason::Outgrown
         } else {
             FullReason::None

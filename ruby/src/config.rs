@@ -3,9 +3,12 @@
 use std::ffi::{c_char, c_void, CString};
 use std::ptr::null;
 
+use ashlar_heap::pace::PaceOptions;
+
 use crate::collect::with_vm_lock;
 use crate::objspace::{from_ruby, Objspace};
 use crate::options::{MallocSource, Options};
+use crate::ruby_gc_variables::tuned;
 
 /// What an option's value is: `enum ashlar_option_kind`.
 #[repr(C)]
@@ -103,29 +106,30 @@ impl Objspace {
             0 => number(c"space_overhead", Kind::Number, pace.space_overhead_percent),
             1 => number(c"memory_limit", Kind::BytesOrNone, limit_bytes),
             2 => number(c"heap_min", Kind::Number, pace.heap_min_bytes),
-            3 => number(c"nursery_min", Kind::Number, pace.nursery_min_bytes),
-            4 => number(c"nursery_max", Kind::Number, pace.nursery_max_bytes),
-            5 => number(
+            3 => number(c"heap_init", Kind::Number, pace.heap_init_bytes),
+            4 => number(c"nursery_min", Kind::Number, pace.nursery_min_bytes),
+            5 => number(c"nursery_max", Kind::Number, pace.nursery_max_bytes),
+            6 => number(
                 c"incremental",
                 Kind::Switch,
                 usize::from(pauses.incremental),
             ),
-            6 => number(
+            7 => number(
                 c"slice_us",
                 Kind::Number,
                 pauses.slice_time.as_micros() as usize,
             ),
-            7 => number(c"collect_every", Kind::Number, stress.collect_every),
-            8 => number(c"slice_cells", Kind::Number, stress.slice_cells),
-            9 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
-            10 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
-            11 => {
+            8 => number(c"collect_every", Kind::Number, stress.collect_every),
+            9 => number(c"slice_cells", Kind::Number, stress.slice_cells),
+            10 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
+            11 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
+            12 => {
                 let on = usize::from(stress.move_everything);
                 number(c"move_everything", Kind::Switch, on)
             }
-            12 => number(c"threads", Kind::Number, parallel.threads),
-            13 => number(c"parallel_cells", Kind::Number, parallel.cells_min),
-            14 => ShownOption {
+            13 => number(c"threads", Kind::Number, parallel.threads),
+            14 => number(c"parallel_cells", Kind::Number, parallel.cells_min),
+            15 => ShownOption {
                 word: malloc.as_ptr(),
                 ..number(c"malloc", Kind::Word, 0)
             },
@@ -197,4 +201,16 @@ unsafe extern "C" fn ashlar_allow_full_marking(objspace: *mut c_void, allowed: b
     unsafe { from_ruby(objspace) }
         .full_marking_allowed
         .set(allowed);
+}
+
+/// Says what became of the variables that tune Ruby's default collector.
+///
+/// # Safety
+/// May be called at any time.
+#[no_mangle]
+unsafe extern "C" fn ashlar_explain_variables() {
+    let environment = |name: &str| std::env::var(name).ok();
+    for note in tuned(PaceOptions::default(), environment).notes {
+        eprintln!("ashlar: {note}");
+    }
 }

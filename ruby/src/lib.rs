@@ -35,5 +35,6 @@ mod pauses;
 mod payloads;
 mod profile;
 mod ruby_calls;
+mod ruby_gc_variables;
 mod statistics;
 mod walk;

@@ -224,7 +224,7 @@ fn allocate_slowly(
 }
 
 fn collect_before_allocating(objspace: &Objspace) {
-    let reason = if objspace.heap.stress().collect_every > 0 {
+    let reason = if objspace.gc_stress_is_on() {
         Reason::Stress
     } else {
         Reason::NewObject

@@ -1,5 +1,6 @@
 //! Options: from the environment, read once before the first allocation, and
-//! from `GC.config` while Ruby runs.
+//! from `GC.config` while Ruby runs. The variables of Ruby's default collector
+//! change what they begin with ([`crate::ruby_gc_variables`]).
 //!
 //! An option has one name, `space_overhead`; its variable is
 //! `ASHLAR_SPACE_OVERHEAD`. An impossible value is answered by a line that names
@@ -17,6 +18,7 @@ use ashlar_heap::pace::PaceOptions;
 use ashlar_heap::stress::Stress;
 
 use crate::pauses::PauseOptions;
+use crate::ruby_gc_variables::tuned;
 
 /// Where `xmalloc` gets its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,8 @@ const MIB: usize = 1 << 20;
 const SPACE_OVERHEAD_RANGE: RangeInclusive<usize> = 10..=1000;
 /// Microseconds; a slice below the minimum would do little but begin and end.
 const SLICE_US_RANGE: RangeInclusive<usize> = 100..=1_000_000;
-const NURSERY_BYTES_MIN: usize = 64 << 10;
+/// Bytes; a smaller nursery would be all collections.
+pub(crate) const NURSERY_BYTES_MIN: usize = 64 << 10;
 const MEMORY_LIMIT_BYTES_MIN: usize = 16 * MIB;
 /// More threads than this mark only when they are asked for: nobody has measured
 /// here what they bring.
@@ -60,7 +63,7 @@ impl Options {
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
         let default = Self {
-            pace: PaceOptions::default(),
+            pace: tuned(PaceOptions::default(), &lookup).pace,
             pauses: PauseOptions::default(),
             parallel: ParallelMarking {
                 threads: available_cores().min(THREADS_DEFAULT_MAX),
@@ -108,9 +111,11 @@ impl Options {
                     pace.space_overhead_percent,
                 )?,
                 heap_min_bytes: reader.bytes("heap_min", 0, pace.heap_min_bytes)?,
+                heap_init_bytes: reader.bytes("heap_init", 0, pace.heap_init_bytes)?,
                 nursery_min_bytes,
                 nursery_max_bytes,
                 memory_limit_bytes: reader.memory_limit(pace.memory_limit_bytes)?,
+                ..*pace
             },
             pauses: PauseOptions {
                 incremental: reader.switch("incremental", self.pauses.incremental)?,
@@ -247,7 +252,7 @@ impl Reader<'_> {
 }
 
 /// Reads `512MiB`, `2GiB`, `65536` and the like.
-fn parse_bytes(text: &str) -> Option<usize> {
+pub(crate) fn parse_bytes(text: &str) -> Option<usize> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -319,6 +324,17 @@ mod tests {
         let pace = options.unwrap().pace;
         assert_eq!(pace.memory_limit_bytes, Some(512 * MIB));
         assert_eq!(pace.heap_min_bytes, 4096);
+    }
+
+    #[test]
+    fn variables_of_the_default_collector_give_way_to_ashlars_own() {
+        let malloc_limit = ("RUBY_GC_MALLOC_LIMIT", "60m");
+        let pace = read(&[malloc_limit]).unwrap().pace;
+        assert_eq!(pace.nursery_min_bytes, 60 * MIB);
+        let pace = read(&[malloc_limit, ("ASHLAR_NURSERY_MIN", "2MiB")])
+            .unwrap()
+            .pace;
+        assert_eq!(pace.nursery_min_bytes, 2 * MIB);
     }
 
     #[test]

@@ -20,12 +20,15 @@ pub(crate) struct Record {
     total_bytes: u64,
     live_cells: u64,
     available_cells: u64,
+    moved_cells: u64,
 }
 
 /// The records so far. What is swept late still counts for the latest one.
 #[derive(Default)]
 pub(crate) struct Profile {
     on: StdCell<bool>,
+    /// Cells moved before the latest collection.
+    moved_before: StdCell<u64>,
     records: RefCell<Vec<Record>>,
 }
 
@@ -36,8 +39,9 @@ impl Profile {
     }
 
     /// A collection begins.
-    pub(crate) fn begin(&self, now_ns: impl FnOnce() -> u64) {
+    pub(crate) fn begin(&self, objspace: &Objspace, now_ns: impl FnOnce() -> u64) {
         if self.is_on() {
+            self.moved_before.set(objspace.heap.stats().moved_cells);
             self.records.borrow_mut().push(Record {
                 start_ns: now_ns(),
                 ..Record::default()
@@ -60,12 +64,14 @@ impl Profile {
             return;
         }
         let usage = objspace.heap.usage();
+        let moved_cells = objspace.heap.stats().moved_cells;
         let blocks = objspace.heap.shared().blocks.counts().in_use;
         self.change_latest(|record| {
             record.collection = collection;
             record.used_bytes = (usage.cell_bytes + usage.payload_bytes) as u64;
             record.total_bytes = (blocks * BLOCK_BYTES) as u64;
             record.live_cells = usage.live_cells as u64;
+            record.moved_cells = moved_cells - self.moved_before.get();
             record.available_cells = (usage.live_cells + usage.free_cells) as u64;
         });
     }

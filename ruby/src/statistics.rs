@@ -30,7 +30,7 @@ pub(crate) struct Statistics {
     live_cells: u64,
     free_cells: u64,
     available_cells: u64,
-    /// Cells of the base width that fit in what is left of the budget.
+    /// Cells of the base width that further blocks may have.
     allocatable_cells: u64,
     /// Cells that wait for a finalizer: none does, they are reused at once.
     final_cells: u64,
@@ -38,6 +38,7 @@ pub(crate) struct Statistics {
     moved_objects: u64,
     read_barrier_faults: u64,
     cell_blocks: u64,
+    /// Empty, with memory.
     empty_blocks: u64,
     blocks_taken: u64,
     blocks_given: u64,
@@ -56,7 +57,7 @@ pub(crate) struct Statistics {
     old_cells: u64,
     old_cells_limit: u64,
     remembered_unprotected_cells: u64,
-    /// None is set on them: 0.
+    /// 0 when there is none.
     remembered_unprotected_cells_limit: u64,
     memory_limit_bytes: u64,
     limit_collections: u64,
@@ -112,6 +113,25 @@ impl Objspace {
         filled
     }
 
+    /// Cells of the base width in the blocks that may be taken before the next
+    /// collection is due.
+    fn allocatable_cells(&self) -> usize {
+        self.heap.bytes_for_new_blocks() / BASE_BYTES
+    }
+
+    /// Cells that there are and cells that further blocks may have.
+    pub(crate) fn cells_at_hand(&self) -> usize {
+        let usage = self.heap.usage();
+        usage.live_cells + usage.free_cells + self.allocatable_cells()
+    }
+
+    /// Lets there be as many again before the next collection.
+    pub(crate) fn keep_cells_at_hand(&self, cells: usize) {
+        let usage = self.heap.usage();
+        let missing = cells.saturating_sub(usage.live_cells + usage.free_cells);
+        self.heap.put_off_collection(missing * BASE_BYTES);
+    }
+
     fn count_pauses(&self, filled: &mut Statistics) {
         let pauses = self.timing.pauses.summary();
         filled.pause_count = pauses.count;
@@ -148,7 +168,7 @@ impl Objspace {
         filled.free_cells = usage.free_cells as u64;
         filled.available_cells = filled.live_cells + filled.free_cells;
         filled.cell_blocks = usage.cell_blocks as u64;
-        filled.empty_blocks = usage.empty_blocks as u64;
+        filled.empty_blocks = usage.held_blocks as u64;
         filled.cell_bytes = usage.cell_bytes as u64;
         filled.payload_bytes = usage.payload_bytes as u64;
     }
@@ -157,18 +177,19 @@ impl Objspace {
         let payloads = &self.heap.shared().payloads;
         let (pace, measure) = (self.heap.pace(), self.heap.measure());
         let kept_bytes = measure.used_bytes.saturating_sub(measure.fresh_bytes);
-        let left_bytes = pace.budget_bytes().saturating_sub(measure.fresh_bytes);
         filled.external_bytes = payloads.elsewhere_bytes() as u64;
         filled.live_bytes = measure.used_bytes as u64;
         filled.fresh_bytes = measure.fresh_bytes as u64;
         filled.fresh_payload_bytes = payloads.fresh_bytes() as u64;
         filled.budget_bytes = pace.budget_bytes() as u64;
-        filled.allocatable_cells = (left_bytes / BASE_BYTES) as u64;
+        filled.allocatable_cells = self.allocatable_cells() as u64;
         filled.grown_bytes = pace.grown_bytes(kept_bytes) as u64;
         filled.growth_limit_bytes = pace.growth_limit_bytes() as u64;
         filled.full_threshold_bytes = pace.full_threshold_bytes() as u64;
         // The limit is one on bytes: in cells, if all grow alike.
         let growth = filled.full_threshold_bytes as f64 / kept_bytes.max(1) as f64;
+        let rescans_limit = pace.rescans_limit_cells(filled.old_cells as usize);
+        filled.remembered_unprotected_cells_limit = rescans_limit.unwrap_or(0) as u64;
         filled.old_cells_limit = (filled.old_cells as f64 * growth) as u64;
         filled.limit_collections = pace.limit_collections() as u64;
         filled.over_limit = u64::from(pace.is_over_limit());

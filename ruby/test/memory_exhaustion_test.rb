@@ -203,3 +203,21 @@ claim "NoMemoryError in one thread leaves the others running" do
     puts "ok"
   RUBY
 end
+
+claim "verification that there is no memory for is left out, and the program goes on", only: "ashlar" do
+  ruby_ok "#{REFUSING}\n#{<<~'RUBY'}", limit: 120
+    kept = Array.new(200_000) { |i| [i] }
+    GC.config(verify: false)
+    GC.start
+    refuse_more
+    # What a set of all objects needs is nowhere to be had.
+    GC.config(verify: true)
+    GC.start
+    GC.start(full_mark: false)
+    GC.compact
+    refuse_nothing
+    GC.start
+    abort "lost" unless kept.each_with_index.all? { |(i), at| i == at }
+    puts "ok"
+  RUBY
+end

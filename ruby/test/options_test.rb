@@ -40,3 +40,51 @@ claim "a lower space overhead collects more often", only: "ashlar" do
   end
   check(counts[0] > counts[1]) { "collections at 40: #{counts[0]}, at 400: #{counts[1]}" }
 end
+
+# RUBY_GC_* variables, which tune Ruby's default collector.
+def collections_of(env, work = "300_000.times { |i| i.to_s }")
+  finished = ruby("before = GC.count; #{work}; puts GC.count - before", env:)
+  check(finished.ok?) { finished.describe }
+  finished.out.to_i
+end
+
+claim "RUBY_GC_HEAP_%d_INIT_SLOTS puts the first collection off until there are so many slots" do
+  check(collections_of({}) > 1) { "300,000 strings are too few to show anything" }
+  check_equal(0, collections_of({ "RUBY_GC_HEAP_0_INIT_SLOTS" => "600000" }))
+end
+
+claim "the slots of a heap that no collector but Ashlar has count by its width", only: "ashlar" do
+  env = { "RUBY_GC_HEAP_0_INIT_SLOTS" => "1000", "RUBY_GC_HEAP_23_INIT_SLOTS" => "1000" }
+  ruby_prints("#{1000 * 32 + 1000 * 1024}\n", "puts GC.config[:heap_init]", env:)
+end
+
+claim "RUBY_GC_MALLOC_LIMIT puts collections off that buffers would bring" do
+  work = "600.times { 'x' * 50_000 }"
+  check(collections_of({}, work) > 0) { "30 MB of buffers are too few to show anything" }
+  check_equal(0, collections_of({ "RUBY_GC_MALLOC_LIMIT" => "90000000", "RUBY_GC_MALLOC_LIMIT_MAX" => "90000000" }, work))
+end
+
+claim "with RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR below 1 every collection is a full one", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR" => "0.9" }
+    300_000.times { |i| i.to_s }
+    abort GC.stat.inspect unless GC.stat(:minor_gc_count) == 0 && GC.stat(:major_gc_count) > 1
+    puts "ok"
+  RUBY
+end
+
+claim "an option of Ashlar's own comes before a RUBY_GC_ variable", only: "ashlar" do
+  env = { "RUBY_GC_MALLOC_LIMIT" => "90000000", "ASHLAR_NURSERY_MIN" => "2MiB" }
+  ruby_prints("#{2 << 20}\n", "puts GC.config[:nursery_min]", env:)
+end
+
+claim "ruby -w says what became of each RUBY_GC_ variable, and nothing is said without it", only: "ashlar" do
+  env = { "RUBY_GC_MALLOC_LIMIT" => "60000000", "RUBY_GC_HEAP_GROWTH_FACTOR" => "1.1", "RUBY_GC_HEAP_0_INIT_SLOTS" => "lots" }
+  quiet = ruby_command(["-e", "exit"], env:)
+  check(quiet.ok? && quiet.err.empty?) { quiet.describe }
+  finished = ruby_command(["-w", "-e", "exit"], env:)
+  check_equal(<<~TEXT, finished.err)
+    ashlar: RUBY_GC_HEAP_0_INIT_SLOTS=lots is ignored: a whole number above 0 is wanted
+    ashlar: RUBY_GC_MALLOC_LIMIT=60000000: nursery_min is 60000000
+    ashlar: RUBY_GC_HEAP_GROWTH_FACTOR=1.1 is ignored: space_overhead says how far the heap grows
+  TEXT
+end

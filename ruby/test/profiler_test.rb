@@ -45,3 +45,20 @@ claim "result and report write a table" do
     puts "ok"
   RUBY
 end
+
+claim "MOVED_OBJECTS is what each compaction moved, and 0 for other collections" do
+  ruby_ok <<~'RUBY'
+    # Thinned out, so that there is something to move.
+    kept = Array.new(60_000) { |i| [i.to_s * 3] }.each_slice(7).map(&:first)
+    GC::Profiler.enable
+    before = GC.stat(:total_moved_objects)
+    GC.start
+    GC.compact
+    moved = GC.stat(:total_moved_objects) - before
+    GC.start
+    records = GC::Profiler.raw_data.map { |record| record[:MOVED_OBJECTS] }
+    abort "nothing moved" unless moved > 0 && kept.size > 0
+    abort "#{records} for #{moved}" unless records.sum == moved && records.first == 0 && records.last == 0
+    puts "ok"
+  RUBY
+end

@@ -172,3 +172,11 @@ claim "json, yaml and erb work under GC.stress" do
     puts "ok"
   RUBY
 end
+
+claim "a collection at every so many allocations is one that an allocation asked for, not GC.stress", only: "ashlar" do
+  ruby_prints("newobj\n", "1000.times { Object.new }; puts GC.latest_gc_info(:gc_by)", env: { "ASHLAR_COLLECT_EVERY" => "50" })
+end
+
+claim "while everything moves, the next collection is known to be a full one", only: "ashlar" do
+  ruby_prints("force\n", "puts GC.latest_gc_info(:need_major_by)", env: { "ASHLAR_MOVE_EVERYTHING" => "1" })
+end

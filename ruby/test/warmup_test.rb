@@ -40,3 +40,24 @@ claim "children forked after a warmup share the parent's objects" do
     puts "ok"
   RUBY
 end
+
+claim "Process.warmup lets the program have as many cells again before it is collected, as Ruby documents" do
+  ruby_ok <<~'RUBY'
+    GC.start
+    junk = Array.new(200_000) { Object.new }
+    junk.clear
+    GC.disable
+    cells = -> { GC.stat(:heap_available_slots) + GC.stat(:heap_allocatable_slots) }
+    cells.call
+    before = cells.call
+    Process.warmup
+    after = cells.call
+    abort "#{before} before, #{after} after" unless after == before
+    abort "#{GC.stat(:heap_empty_pages)} pages kept" unless GC.stat(:heap_empty_pages) == 0
+    GC.enable
+    count = GC.count
+    100_000.times { Object.new }
+    abort "collected" unless GC.count == count
+    puts "ok"
+  RUBY
+end

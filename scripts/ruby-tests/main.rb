@@ -11,18 +11,22 @@ require_relative "summary"
 
 Encoding.default_external = Encoding::UTF_8 # also where the locale says nothing
 
-Settings = Struct.new(:selection, :collector, :only, :workers, :fresh_baseline, :environment)
+Settings = Struct.new(:selection, :collector, :only, :workers, :fresh_baseline, :environment, :excludes)
 
 def parse_settings(arguments)
-  settings = Settings.new("quick", "ashlar", [], 2, false, {})
+  settings = Settings.new("quick", "ashlar", [], 2, false, {}, [])
   parser = OptionParser.new do |options|
-    options.banner = "usage: run.sh quick|full [options]"
+    options.banner = "usage: run.sh quick|core|full [options]"
     options.on("--collector NAME", %w[ashlar default], "ashlar (the default here) or default") { settings.collector = _1 }
     options.on("--only PATTERN", "jobs whose name contains PATTERN; may be repeated") { settings.only << _1 }
     options.on("--workers N", Integer, "test files that run at once (2)") { settings.workers = _1 }
     options.on("--environment NAME=VALUE", "set for every test process; may be repeated") do |pair|
       name, value = pair.split("=", 2)
       settings.environment[name] = value
+    end
+    options.on("--excludes FOLDER", "leaves out what it lists, beside ruby/excludes; may be repeated") do |folder|
+      raise OptionParser::InvalidArgument, "#{folder}: there is no such folder" unless File.directory?(folder)
+      settings.excludes << File.expand_path(folder)
     end
     options.on("--fresh-baseline", "run the default collector again, also where it has run before") { settings.fresh_baseline = true }
     options.separator <<~TEXT
@@ -56,7 +60,7 @@ def main
   if settings.collector == "default"
     exit Summary.of_baseline(baseline.results(jobs)).print ? 0 : 1
   end
-  ashlar = Collector.new("ashlar", ENV.fetch("ASHLAR_GC_LIBRARY"), [toolchain.excludes], settings.environment)
+  ashlar = Collector.new("ashlar", ENV.fetch("ASHLAR_GC_LIBRARY"), [toolchain.excludes, *settings.excludes], settings.environment)
   results = Pool.new(toolchain, ashlar, settings.workers).run(baseline.longest_first(jobs))
   comparison = Comparison.new(results, baseline.results(jobs))
   exit Summary.of_comparison(comparison).print ? 0 : 1

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs Ruby's own tests on Ashlar and says how they differ from the default collector.
 #   scripts/ruby-tests/run.sh quick
+#   scripts/ruby-tests/run.sh core
 #   scripts/ruby-tests/run.sh full
 #   scripts/ruby-tests/run.sh full --only test-all/ruby/test_gc.rb
 #   scripts/ruby-tests/run.sh quick --collector default

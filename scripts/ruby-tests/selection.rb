@@ -9,6 +9,11 @@ require_relative "mspec"
 # `make btest` and the core and library parts of `make test-spec` run.
 module Selection
   QUICK_FILES = %w[gc objectspace weakmap weakkeymap array string hash thread fiber process].map { "ruby/test_#{_1}.rb" }.freeze
+  # What every program is made of.
+  CORE_FILES = QUICK_FILES | %w[
+    gc_compact object class module method proc symbol struct data enum enumerator range bignum rational complex
+    marshal exception regexp iterator keyword pattern_matching refinement super variable const eval io
+  ].map { "ruby/test_#{_1}.rb" }
 
   module_function
 
@@ -16,9 +21,10 @@ module Selection
     jobs =
       case selection
       when "quick" then quick(toolchain)
+      when "core" then core(toolchain)
       when "full" then full(toolchain)
       else
-        warn "ruby-tests: unknown selection '#{selection}'; it is quick or full"
+        warn "ruby-tests: unknown selection '#{selection}'; it is quick, core or full"
         exit 2
       end
     jobs = jobs.select { |job| only.any? { job.name.include?(_1) } } unless only.empty?
@@ -31,6 +37,10 @@ module Selection
 
   def quick(toolchain)
     bootstrap(toolchain) + test_files(toolchain, QUICK_FILES + relative(toolchain, "test", "objspace/test_*.rb"))
+  end
+
+  def core(toolchain)
+    bootstrap(toolchain) + test_files(toolchain, CORE_FILES) + specs(toolchain).select { _1.path.start_with?("core/") }
   end
 
   def full(toolchain)

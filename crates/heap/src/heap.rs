@@ -32,6 +32,7 @@ use crate::payload::pool::Pool;
 use crate::payload::Payloads;
 use crate::stats::Stats;
 use crate::stress::Stress;
+use crate::verify::Stop;
 use crate::vm::Vm;
 
 use cycle::Cycle;
@@ -388,6 +389,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     pub fn measure(&self) -> Measure {
         let cell_bytes = self.live_cell_bytes();
         let stats = self.collector.borrow().stats;
+        let counts_rescans = self.pace().options().rescans_max_millionths.is_some();
         Measure {
             used_bytes: cell_bytes
                 + self.shared.payloads.in_use_bytes()
@@ -396,6 +398,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             cell_bytes,
             kept_cells: stats.marked_cells,
             old_cells: stats.old_cells,
+            rescanned_cells: if counts_rescans {
+                self.remembered_unprotected_cells()
+            } else {
+                0
+            },
             residence: None,
         }
     }
@@ -742,7 +749,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         with(unsafe { &mut *self.marker.get() })
     }
 
-    pub(crate) fn check_lists(&self) -> Result<(), String> {
+    pub(crate) fn check_lists(&self) -> Result<(), Stop> {
         self.collector
             .borrow()
             .lists

@@ -19,6 +19,17 @@ pub struct PaceOptions {
     pub space_overhead_percent: usize,
     /// Below this many live bytes a heap is treated as if it had this many.
     pub heap_min_bytes: usize,
+    /// A heap with less than this in use is not collected.
+    pub heap_init_bytes: usize,
+    /// However small the space overhead, kept bytes may grow by this many between
+    /// two full collections.
+    pub growth_min_bytes: usize,
+    /// However large it is, they may not grow by more than this: at 0 every
+    /// collection is a full one.
+    pub growth_max_bytes: usize,
+    /// Old cells without a write barrier, which every minor collection traces
+    /// again, may be this many millionths of all old cells.
+    pub rescans_max_millionths: Option<usize>,
     /// A minor collection comes after at least this many fresh bytes.
     pub nursery_min_bytes: usize,
     /// And after at most this many.
@@ -32,10 +43,27 @@ impl Default for PaceOptions {
         Self {
             space_overhead_percent: 60,
             heap_min_bytes: 4 << 20,
+            heap_init_bytes: 0,
+            growth_min_bytes: 0,
+            growth_max_bytes: usize::MAX,
+            rescans_max_millionths: None,
             nursery_min_bytes: 1 << 20,
             nursery_max_bytes: 32 << 20,
             memory_limit_bytes: None,
         }
+    }
+}
+
+impl PaceOptions {
+    /// Bytes to hand out before the next collection, `wanted` by all else, when
+    /// `kept_bytes` are in use.
+    fn budget_bytes(&self, wanted: usize, kept_bytes: usize) -> usize {
+        let nursery = wanted.clamp(self.nursery_min_bytes, self.nursery_max_bytes);
+        let init_bytes = match self.memory_limit_bytes {
+            Some(limit_bytes) => self.heap_init_bytes.min(limit_bytes / 2),
+            None => self.heap_init_bytes,
+        };
+        nursery.max(init_bytes.saturating_sub(kept_bytes))
     }
 }
 
@@ -53,6 +81,8 @@ pub struct Measure {
     pub kept_cells: usize,
     /// Of those, old: only a full collection can free them.
     pub old_cells: usize,
+    /// Of those, the ones without a write barrier, while there is a limit to them.
+    pub rescanned_cells: usize,
     /// While a memory limit is in force.
     pub residence: Option<Residence>,
 }
@@ -98,6 +128,8 @@ pub struct Pace {
     live_after_full_bytes: usize,
     /// Of those, cells.
     cells_after_full_bytes: usize,
+    /// Old cells then.
+    old_after_full_cells: usize,
     /// The previous collection was full, so the next measure tells what it left.
     full_just_done: bool,
     /// Fresh bytes at which the next collection is due.
@@ -152,8 +184,9 @@ impl Pace {
             options,
             live_after_full_bytes: 0,
             cells_after_full_bytes: 0,
+            old_after_full_cells: 0,
             full_just_done: false,
-            budget_bytes: options.nursery_min_bytes,
+            budget_bytes: options.budget_bytes(0, 0),
             room_bytes: None,
             unused_bytes: 0,
             wants_exact_full: false,
@@ -171,9 +204,15 @@ impl Pace {
     /// Changes the options; the next collection follows them.
     pub fn set_options(&mut self, options: PaceOptions) {
         self.options = options;
-        self.budget_bytes = self
-            .budget_bytes
-            .clamp(options.nursery_min_bytes, options.nursery_max_bytes);
+        self.budget_bytes = options.budget_bytes(self.budget_bytes, self.live_after_full_bytes);
+    }
+
+    /// Lets the program have at least `bytes` before the next collection, unless
+    /// there is a memory limit to be kept.
+    pub fn put_off(&mut self, bytes: usize) {
+        if self.options.memory_limit_bytes.is_none() {
+            self.budget_bytes = self.budget_bytes.max(bytes);
+        }
     }
 
     /// Fresh bytes at which a collection is due.
@@ -200,10 +239,13 @@ impl Pace {
     /// what the program was handed while the last one marked: the heap ends up as
     /// large as if it were done at once.
     pub fn full_threshold_bytes(&self) -> usize {
-        let live = self.live_after_full_bytes.max(self.options.heap_min_bytes);
+        let options = &self.options;
+        let live = self.live_after_full_bytes.max(options.heap_min_bytes);
         let garbage = self.garbage_bytes(live, self.cells_after_full_bytes);
-        let ahead = self.handed_while_marking_bytes.min(garbage / 2);
-        live.saturating_add(garbage - ahead)
+        let growth = garbage.max(options.growth_min_bytes);
+        let growth = growth.min(options.growth_max_bytes);
+        let ahead = self.handed_while_marking_bytes.min(growth / 2);
+        live.saturating_add(growth - ahead)
     }
 
     /// A marking is over; the program was handed this much while it went on.
@@ -213,6 +255,18 @@ impl Pace {
         }
     }
 
+    /// Old cells without a write barrier at which a collection is full; `old_cells`
+    /// is how many old ones there are now. `None` without such a limit.
+    pub fn rescans_limit_cells(&self, old_cells: usize) -> Option<usize> {
+        let millionths = self.options.rescans_max_millionths?;
+        let base = if self.full_just_done {
+            old_cells
+        } else {
+            self.old_after_full_cells
+        };
+        Some((base as f64 * (millionths as f64 / 1e6)) as usize)
+    }
+
     /// Decides the scope of the collection that starts now, and when the next
     /// one is due.
     pub fn start(&mut self, measure: Measure, asked: Option<Scope>) -> Scope {
@@ -220,9 +274,13 @@ impl Pace {
         if std::mem::take(&mut self.full_just_done) {
             self.live_after_full_bytes = kept_bytes;
             self.cells_after_full_bytes = measure.cell_bytes;
+            self.old_after_full_cells = measure.old_cells;
         }
         self.room_bytes = self.room_bytes_now(measure);
-        let outgrown = measure.old_bytes() >= self.full_threshold_bytes();
+        let rescans_limit = self.rescans_limit_cells(measure.old_cells);
+        let outgrown = self.options.growth_max_bytes == 0
+            || measure.old_bytes() >= self.full_threshold_bytes()
+            || rescans_limit.is_some_and(|limit| measure.rescanned_cells > limit);
         let near_limit = self.is_near_limit(measure);
         self.limit_collections += usize::from(near_limit && !outgrown && asked.is_none());
         let scope = asked.unwrap_or(if outgrown || near_limit {
@@ -261,10 +319,7 @@ impl Pace {
 
     fn nursery_bytes(&self, kept_bytes: usize, measure: Measure) -> usize {
         let wanted = self.garbage_bytes(kept_bytes, measure.cell_bytes) / NURSERIES_PER_FULL;
-        let nursery = wanted.clamp(
-            self.options.nursery_min_bytes,
-            self.options.nursery_max_bytes,
-        );
+        let nursery = self.options.budget_bytes(wanted, kept_bytes);
         match self.room_bytes {
             Some(room_bytes) if !self.is_over_limit => nursery
                 .min(room_bytes / NURSERIES_PER_ROOM)
@@ -353,6 +408,10 @@ mod tests {
     const OPTIONS: PaceOptions = PaceOptions {
         space_overhead_percent: 100,
         heap_min_bytes: 8 * MIB,
+        heap_init_bytes: 0,
+        growth_min_bytes: 0,
+        growth_max_bytes: usize::MAX,
+        rescans_max_millionths: None,
         nursery_min_bytes: 2 * MIB,
         nursery_max_bytes: 32 * MIB,
         memory_limit_bytes: None,
@@ -365,6 +424,7 @@ mod tests {
             cell_bytes: kept,
             kept_cells: 100,
             old_cells: 100,
+            rescanned_cells: 0,
             residence: None,
         }
     }
@@ -409,6 +469,68 @@ mod tests {
     fn a_small_heap_is_paced_as_the_minimum_heap() {
         let pace = pace_after_full(OPTIONS, MIB);
         assert_eq!(pace.full_threshold_bytes() / MIB, 15);
+    }
+
+    #[test]
+    fn a_heap_is_not_collected_before_it_has_its_first_size() {
+        let options = PaceOptions {
+            heap_init_bytes: 50 * MIB,
+            ..OPTIONS
+        };
+        let mut pace = Pace::new(options);
+        assert_eq!(pace.budget_bytes(), 50 * MIB);
+        pace.start(measure(0, 50 * MIB), None);
+        assert_eq!(pace.budget_bytes(), 50 * MIB);
+        pace.start(measure(20 * MIB, 50 * MIB), None);
+        assert_eq!(pace.budget_bytes(), 30 * MIB);
+        pace.start(measure(100 * MIB, 50 * MIB), None);
+        assert_eq!(pace.budget_bytes(), 25 * MIB);
+    }
+
+    #[test]
+    fn a_collection_that_is_put_off_comes_no_sooner_than_it_would() {
+        let mut pace = pace_after_full(OPTIONS, 40 * MIB);
+        let budget = pace.budget_bytes();
+        pace.put_off(MIB);
+        assert_eq!(pace.budget_bytes(), budget);
+        pace.put_off(100 * MIB);
+        assert_eq!(pace.budget_bytes(), 100 * MIB);
+        let mut limited = Pace::new(LIMITED);
+        limited.put_off(100 * MIB);
+        assert_eq!(limited.budget_bytes(), LIMITED.nursery_min_bytes);
+    }
+
+    #[test]
+    fn growth_between_full_collections_has_bounds_of_its_own() {
+        let bounded = |growth_min_bytes, growth_max_bytes| PaceOptions {
+            growth_min_bytes,
+            growth_max_bytes,
+            ..OPTIONS
+        };
+        let threshold = |options| pace_after_full(options, 100 * MIB).full_threshold_bytes();
+        assert_eq!(threshold(bounded(300 * MIB, usize::MAX)), 400 * MIB);
+        assert_eq!(threshold(bounded(0, 30 * MIB)), 130 * MIB);
+        let mut never_minor = pace_after_full(bounded(0, 0), 100 * MIB);
+        let shrunk = measure(50 * MIB, MIB);
+        assert_eq!(never_minor.start(shrunk, None), Scope::Full);
+        assert_eq!(never_minor.start(shrunk, None), Scope::Full);
+    }
+
+    #[test]
+    fn too_many_cells_to_trace_again_bring_a_full_collection() {
+        let options = PaceOptions {
+            rescans_max_millionths: Some(100_000),
+            ..OPTIONS
+        };
+        let mut pace = pace_after_full(options, 100 * MIB);
+        let rescanned = |cells| Measure {
+            rescanned_cells: cells,
+            ..measure(100 * MIB, MIB)
+        };
+        assert_eq!(pace.rescans_limit_cells(500), Some(10));
+        assert_eq!(pace.start(rescanned(10), None), Scope::Minor);
+        assert_eq!(pace.start(rescanned(11), None), Scope::Full);
+        assert_eq!(pace.rescans_limit_cells(500), Some(50));
     }
 
     #[test]

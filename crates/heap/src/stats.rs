@@ -44,6 +44,8 @@ pub struct Usage {
     pub payload_bytes: usize,
     /// Blocks that are empty.
     pub empty_blocks: usize,
+    /// Of those, with memory that has not gone back to the system.
+    pub held_blocks: usize,
 }
 
 /// One width's share of [`Usage`].

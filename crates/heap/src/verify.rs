@@ -4,7 +4,8 @@
 //! so that a mistake in marking cannot hide itself. Nothing else in the heap
 //! depends on this file.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, TryReserveError};
+use std::hash::Hash;
 
 use crate::allocate::run::Run;
 use crate::heap::{Heap, Phase};
@@ -15,14 +16,90 @@ use crate::layout::width::WidthIndex;
 use crate::stress::POISON;
 use crate::vm::Vm;
 
+/// Why a walk ends before its end.
+pub(crate) enum Stop {
+    /// An invariant is broken; the text says which and where.
+    Broken(String),
+    /// There is no memory to go on with.
+    OutOfMemory,
+}
+
+impl From<String> for Stop {
+    fn from(broken: String) -> Self {
+        Self::Broken(broken)
+    }
+}
+
+impl From<TryReserveError> for Stop {
+    fn from(_: TryReserveError) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// A set that says when memory is out.
+struct Seen<T>(HashSet<T>);
+
+impl<T: Eq + Hash> Seen<T> {
+    fn new() -> Self {
+        Self(HashSet::new())
+    }
+
+    fn has(&self, item: &T) -> bool {
+        self.0.contains(item)
+    }
+
+    /// Whether the item is new.
+    fn add(&mut self, item: T) -> Result<bool, Stop> {
+        self.0.try_reserve(1)?;
+        Ok(self.0.insert(item))
+    }
+}
+
+/// A stack for visitors, which cannot stop when memory is out.
+struct Pending<T> {
+    items: Vec<T>,
+    lacks_some: bool,
+}
+
+impl<T> Pending<T> {
+    fn new() -> Self {
+        Self {
+            items: Vec::new(),
+            lacks_some: false,
+        }
+    }
+
+    fn push(&mut self, item: T) {
+        self.lacks_some |= self.items.try_reserve(1).is_err();
+        if !self.lacks_some {
+            self.items.push(item);
+        }
+    }
+
+    fn pop(&mut self) -> Result<Option<T>, Stop> {
+        if self.lacks_some {
+            return Err(Stop::OutOfMemory);
+        }
+        Ok(self.items.pop())
+    }
+}
+
 impl<V: Vm> Heap<'_, V> {
     /// Checks every invariant that holds in the present phase, while the
-    /// collector is not at work; the first one broken is named.
+    /// collector is not at work; the first one broken is named. What there is no
+    /// memory to check is taken to hold.
     pub fn verify(&self) -> Result<(), String> {
+        match self.verify_all() {
+            Err(Stop::Broken(broken)) => Err(broken),
+            Ok(()) | Err(Stop::OutOfMemory) => Ok(()),
+        }
+    }
+
+    fn verify_all(&self) -> Result<(), Stop> {
         self.verify_states()?;
         self.verify_remembered()?;
         match self.phase() {
-            Phase::Idle => self.verify_generations(&HashSet::new())?,
+            Phase::Idle => self.verify_generations(&Seen::new())?,
             Phase::Clearing => self.verify_cleared()?,
             Phase::Marking => self.verify_black_cells()?,
         }
@@ -34,18 +111,18 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Invariants 1, 2, 4 and 13.
-    fn verify_states(&self) -> Result<(), String> {
+    fn verify_states(&self) -> Result<(), Stop> {
         self.for_each_block(|block, width| {
             self.for_each_start(block, width, |cell| {
                 let state = self.region().state(cell);
                 if state == CellState::FORWARDED {
-                    return Err(format!("invariant 13: {cell:?} is {state:?}"));
+                    return Err(format!("invariant 13: {cell:?} is {state:?}").into());
                 }
                 if state != CellState::FREE && !state.is_live() {
-                    return Err(format!("invariant 1: {cell:?} is {state:?}"));
+                    return Err(format!("invariant 1: {cell:?} is {state:?}").into());
                 }
                 if state.is_old() && !state.is_live() {
-                    return Err(format!("invariant 2: {cell:?} is {state:?}"));
+                    return Err(format!("invariant 2: {cell:?} is {state:?}").into());
                 }
                 // A full collection does not know yet which of its old cells live.
                 let is_known = self.phase() == Phase::Idle || state.is_marked();
@@ -58,10 +135,10 @@ impl<V: Vm> Heap<'_, V> {
                     return Ok(());
                 }
                 if !state.is_marked() {
-                    return Err(format!("invariant 2: {cell:?} is {state:?}"));
+                    return Err(format!("invariant 2: {cell:?} is {state:?}").into());
                 }
                 if state.is_unprotected() && !state.is_remembered() {
-                    return Err(format!("invariant 4: {cell:?} is {state:?}"));
+                    return Err(format!("invariant 4: {cell:?} is {state:?}").into());
                 }
                 Ok(())
             })
@@ -69,17 +146,19 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Invariant 3.
-    fn verify_remembered(&self) -> Result<(), String> {
+    fn verify_remembered(&self) -> Result<(), Stop> {
         if self.phase() == Phase::Clearing {
             return Ok(());
         }
         let mut times: HashMap<usize, usize> = HashMap::new();
-        self.with_marker(|marker| {
+        self.with_marker(|marker| -> Result<(), Stop> {
             let untraced = marker.remembered_untraced().iter();
             for &word in marker.remembered_cells().iter().chain(untraced) {
+                times.try_reserve(1)?;
                 *times.entry(word).or_default() += 1;
             }
-        });
+            Ok(())
+        })?;
         for (&word, &count) in &times {
             // SAFETY: only cells are remembered.
             let cell = unsafe { Cell::from_address(word) };
@@ -87,7 +166,8 @@ impl<V: Vm> Heap<'_, V> {
             if count != 1 || !state.is_remembered() || !state.is_old() {
                 return Err(format!(
                     "invariant 3: {cell:?} is {state:?} and {count} times in the remembered set"
-                ));
+                )
+                .into());
             }
         }
         if self.with_marker(|marker| marker.remembered_overflowed()) {
@@ -98,9 +178,9 @@ impl<V: Vm> Heap<'_, V> {
             self.for_each_start(block, width, |cell| {
                 let state = self.region().state(cell);
                 if state.is_remembered() && !times.contains_key(&cell.address()) {
-                    return Err(format!(
-                        "invariant 3: {cell:?} is not in the remembered set"
-                    ));
+                    return Err(
+                        format!("invariant 3: {cell:?} is not in the remembered set").into(),
+                    );
                 }
                 Ok(())
             })
@@ -108,13 +188,13 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Invariant 12.
-    fn verify_cleared(&self) -> Result<(), String> {
+    fn verify_cleared(&self) -> Result<(), Stop> {
         let cleared_blocks = self.cleared_blocks();
         self.for_each_block(|block, width| {
             self.for_each_start(block, width, |cell| {
                 let state = self.region().state(cell);
                 if block.get() < cleared_blocks && state.is_marked() {
-                    return Err(format!("invariant 12: {cell:?} is {state:?}"));
+                    return Err(format!("invariant 12: {cell:?} is {state:?}").into());
                 }
                 Ok(())
             })
@@ -122,17 +202,21 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Invariants 11 and 5.
-    fn verify_black_cells(&self) -> Result<(), String> {
+    fn verify_black_cells(&self) -> Result<(), Stop> {
         if self.with_marker(|marker| marker.is_overflowed()) {
             // Then no list has all grey cells.
             return Ok(());
         }
-        let grey = self.with_marker(|marker| marker.grey_cells().collect::<HashSet<usize>>());
+        let mut grey = Seen::new();
+        self.with_marker(|marker| {
+            let mut cells = marker.grey_cells();
+            cells.try_for_each(|cell| grey.add(cell).map(drop))
+        })?;
         self.verify_generations(&grey)?;
         self.for_each_block(|block, width| {
             self.for_each_start(block, width, |cell| {
                 let state = self.region().state(cell);
-                if !state.is_marked() || grey.contains(&cell.address()) {
+                if !state.is_marked() || grey.has(&cell.address()) {
                     return Ok(());
                 }
                 let mut white = None;
@@ -146,21 +230,22 @@ impl<V: Vm> Heap<'_, V> {
                     Some(child) => Err(format!(
                         "invariant 11: {cell:?} ({state:?}) refers to {child:?} ({:?})",
                         self.region().state(child)
-                    )),
+                    )
+                    .into()),
                 }
             })
         })
     }
 
     /// Invariant 5, for marked cells that are not in `grey`.
-    fn verify_generations(&self, grey: &HashSet<usize>) -> Result<(), String> {
+    fn verify_generations(&self, grey: &Seen<usize>) -> Result<(), Stop> {
         self.for_each_block(|block, width| {
             self.for_each_start(block, width, |cell| {
                 let state = self.region().state(cell);
                 if !state.is_old() || state.is_remembered() || self.is_garbage(cell) {
                     return Ok(());
                 }
-                if !state.is_marked() || grey.contains(&cell.address()) {
+                if !state.is_marked() || grey.has(&cell.address()) {
                     return Ok(());
                 }
                 let mut young = None;
@@ -174,26 +259,28 @@ impl<V: Vm> Heap<'_, V> {
                     Some(child) => Err(format!(
                         "invariant 5: {cell:?} ({state:?}) refers to {child:?} ({:?})",
                         self.region().state(child)
-                    )),
+                    )
+                    .into()),
                 }
             })
         })
     }
 
     /// Everything reachable is live and no garbage.
-    fn verify_reachable(&self) -> Result<(), String> {
-        let mut seen: HashSet<Cell> = HashSet::new();
-        let mut grey: Vec<(Cell, Option<Cell>)> = Vec::new();
+    fn verify_reachable(&self) -> Result<(), Stop> {
+        let mut seen = Seen::new();
+        let mut grey = Pending::new();
         self.vm
             .visit_roots(self, &mut |cell| grey.push((cell, None)));
-        while let Some((cell, parent)) = grey.pop() {
+        while let Some((cell, parent)) = grey.pop()? {
             if self.region().cell_at(cell.address()).is_none() || self.is_garbage(cell) {
                 return Err(format!(
                     "{cell:?} ({:?}) is reachable from {parent:?} and dead",
                     self.region().state(cell)
-                ));
+                )
+                .into());
             }
-            if seen.insert(cell) {
+            if seen.add(cell)? {
                 self.vm
                     .visit_cell(self, cell, &mut |child| grey.push((child, Some(cell))));
             }
@@ -203,7 +290,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Free runs consist of the free cells of their block, in address order, so
     /// that each is in one run.
-    fn verify_runs(&self) -> Result<(), String> {
+    fn verify_runs(&self) -> Result<(), Stop> {
         self.for_each_block(|index, width| {
             let block = self.region().block(index);
             if block.has(NEEDS_SWEEP | OWNED) {
@@ -220,7 +307,7 @@ impl<V: Vm> Heap<'_, V> {
                     // SAFETY: only looked at when it is inside the block.
                     let cell = unsafe { Cell::from_address(address) };
                     if !inside || self.region().state(cell) != CellState::FREE || address < past {
-                        return Err(format!("run {run:?}: {cell:?} is not free"));
+                        return Err(format!("run {run:?}: {cell:?} is not free").into());
                     }
                     address += width.bytes();
                     past = address;
@@ -234,21 +321,21 @@ impl<V: Vm> Heap<'_, V> {
                 Ok(())
             })?;
             if free != in_runs {
-                return Err(format!(
-                    "{index:?} has {free} free cells, {in_runs} in its runs"
-                ));
+                return Err(
+                    format!("{index:?} has {free} free cells, {in_runs} in its runs").into(),
+                );
             }
             Ok(())
         })
     }
 
     /// While poisoning is on, nobody has written to a free cell.
-    fn verify_poison(&self) -> Result<(), String> {
+    fn verify_poison(&self) -> Result<(), Stop> {
         let mut disturbed = None;
         self.for_each_disturbed_cell(|cell| disturbed = disturbed.or(Some(cell)));
         match disturbed {
             None => Ok(()),
-            Some(cell) => Err(format!("somebody wrote to {cell:?}, which is free")),
+            Some(cell) => Err(format!("somebody wrote to {cell:?}, which is free").into()),
         }
     }
 
@@ -284,8 +371,8 @@ impl<V: Vm> Heap<'_, V> {
 
     fn for_each_block(
         &self,
-        mut visit: impl FnMut(BlockIndex, WidthIndex) -> Result<(), String>,
-    ) -> Result<(), String> {
+        mut visit: impl FnMut(BlockIndex, WidthIndex) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
         for index in 0..self.shared().blocks.used_limit() {
             let block = BlockIndex(index as u32);
             if let Some(width) = self.region().kind_byte(block).width() {
@@ -299,8 +386,8 @@ impl<V: Vm> Heap<'_, V> {
         &self,
         block: BlockIndex,
         width: WidthIndex,
-        mut visit: impl FnMut(Cell) -> Result<(), String>,
-    ) -> Result<(), String> {
+        mut visit: impl FnMut(Cell) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
         let start = self.region().address_of(block);
         for index in 0..width.cells_per_block() {
             // SAFETY: the loop visits the cells of a cell block.

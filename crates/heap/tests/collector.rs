@@ -794,9 +794,12 @@ fn pages_of_empty_blocks_go_back_when_asked_for_and_read_as_zero() {
         unsafe {
             word.write(99);
             p.full();
+            assert_eq!(p.heap.usage().held_blocks, 1);
             p.heap.release_empty_blocks();
             assert_eq!(word.read(), 0);
         }
+        assert_eq!(p.heap.usage().held_blocks, 0);
+        assert!(p.heap.usage().empty_blocks >= 1);
         assert_eq!(p.heap.region().kind(block), Kind::Empty);
         assert_eq!(p.heap.stats().blocks_released, 1);
     });

@@ -12,7 +12,8 @@ const IDLE_COLLECTIONS_BEFORE_RELEASE: u16 = 2;
 /// Empty blocks, found through the kind table.
 ///
 /// Invariants:
-/// 8. Blocks from `used_limit` on are empty and were never handed out.
+/// 8. Blocks from `used_limit` on are empty and were never handed out; the
+///    blocks in use, and the empty ones that hold memory, are counted.
 /// 9. No run of `n` empty blocks begins below `floors[n]`.
 #[derive(Debug)]
 pub struct Blocks(Mutex<Stock>);
@@ -26,6 +27,8 @@ pub(crate) struct Stock {
     used_limit: usize,
     floors: [usize; FLOORS + 1],
     in_use: usize,
+    /// Empty blocks that hold memory of the system.
+    held: usize,
     /// Memory has run out: the blocks kept for that case may be taken.
     reserve_is_open: bool,
 }
@@ -41,6 +44,8 @@ pub struct BlockCounts {
     pub in_use: usize,
     /// Handed out before and empty now.
     pub empty: usize,
+    /// Of those, with memory that has not gone back to the system.
+    pub held: usize,
 }
 
 /// What looking at empty blocks has come to.
@@ -69,6 +74,7 @@ impl Blocks {
         };
         stock.in_use += 1;
         let block = region.block(first);
+        stock.held -= usize::from(block.has(DIRTY));
         block.reset();
         block.add(DIRTY);
         region.set_kind(first, kind);
@@ -132,6 +138,7 @@ impl Blocks {
             let block = BlockIndex(block as u32);
             region.block(block).reset();
             region.set_kind(block, Kind::Empty);
+            stock.held += usize::from(region.block(block).has(DIRTY));
         }
         stock.in_use -= count;
         for (length, floor) in stock.floors.iter_mut().enumerate().skip(1) {
@@ -150,7 +157,7 @@ impl Blocks {
         all_at_once: bool,
         mut goes_on: impl FnMut() -> bool,
     ) -> Released {
-        let stock = self.lock();
+        let mut stock = self.lock();
         let mut released = Released::default();
         for index in from.max(stock.floors[1])..stock.used_limit {
             let block_index = BlockIndex(index as u32);
@@ -170,6 +177,7 @@ impl Blocks {
                 }
             }
         }
+        stock.held -= released.blocks;
         released
     }
 
@@ -179,6 +187,7 @@ impl Blocks {
         BlockCounts {
             in_use: stock.in_use,
             empty: stock.used_limit - stock.in_use,
+            held: stock.held,
         }
     }
 
@@ -195,10 +204,12 @@ impl Blocks {
     pub(crate) fn verify(&self, region: &Region) -> Result<(), String> {
         let stock = self.lock();
         let mut in_use = 0;
+        let mut held = 0;
         let mut run = 0;
         for block in 0..region.committed_blocks() {
             let empty = is_empty(region, block);
             in_use += usize::from(!empty);
+            held += usize::from(empty && region.block(BlockIndex(block as u32)).has(DIRTY));
             if block >= stock.used_limit && !empty {
                 return Err(format!("invariant 8: block {block} is beyond the limit"));
             }
@@ -212,11 +223,15 @@ impl Blocks {
                 }
             }
         }
-        if in_use != stock.in_use {
-            return Err(format!(
-                "invariant 8: {in_use} blocks in use, {} counted",
-                stock.in_use
-            ));
+        for (what, found, counted) in [
+            ("in use", in_use, stock.in_use),
+            ("empty and held", held, stock.held),
+        ] {
+            if found != counted {
+                return Err(format!(
+                    "invariant 8: {found} blocks {what}, {counted} counted"
+                ));
+            }
         }
         Ok(())
     }
@@ -273,6 +288,7 @@ impl Stock {
     fn occupy(&mut self, region: &Region, first: BlockIndex, count: usize) {
         for index in 0..count {
             let block = first.after(index);
+            self.held -= usize::from(region.block(block).has(DIRTY));
             region.block(block).reset();
             region.set_kind(block, Kind::SpanRest);
         }

@@ -140,9 +140,14 @@ impl AllocationCache {
         Some(index)
     }
 
+    /// Bytes of the current run of one width that no cell has yet.
+    pub(crate) fn unused_bytes(&self, width: WidthIndex) -> usize {
+        let cursor = &self.cursors[width.index()];
+        cursor.end - cursor.next
+    }
+
     /// Cells of one width handed out so far.
     pub fn allocated_cells(&self, width: WidthIndex) -> u64 {
-        let cursor = &self.cursors[width.index()];
-        self.cells_in_runs[width.index()] - ((cursor.end - cursor.next) / width.bytes()) as u64
+        self.cells_in_runs[width.index()] - (self.unused_bytes(width) / width.bytes()) as u64
     }
 }

@@ -3,6 +3,7 @@
 use crate::layout::block::{BlockIndex, HAS_YOUNG, NEEDS_SWEEP, OWNED};
 use crate::layout::region::Region;
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
+use crate::verify::Stop;
 
 /// A list of blocks, linked through their descriptors, in the order in which
 /// they were added.
@@ -115,7 +116,7 @@ impl BlockLists {
 
 impl BlockLists {
     /// Asserts invariant 10.
-    pub(crate) fn verify(&self, region: &Region, used_limit: usize) -> Result<(), String> {
+    pub(crate) fn verify(&self, region: &Region, used_limit: usize) -> Result<(), Stop> {
         let mut listed = std::collections::HashMap::new();
         for width in WidthIndex::all() {
             for (name, list) in [
@@ -124,8 +125,9 @@ impl BlockLists {
             ] {
                 let mut next = list.first;
                 while let Some(block) = next {
+                    listed.try_reserve(1)?;
                     if listed.insert(block, name).is_some() {
-                        return Err(format!("invariant 10: {block:?} is listed twice"));
+                        return Err(format!("invariant 10: {block:?} is listed twice").into());
                     }
                     next = region.block(block).next();
                 }
@@ -148,7 +150,8 @@ impl BlockLists {
                 return Err(format!(
                     "invariant 10: {index:?} should be in {expected:?}, is in {:?}",
                     listed.get(&index)
-                ));
+                )
+                .into());
             }
         }
         Ok(())

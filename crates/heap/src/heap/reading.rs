@@ -197,9 +197,11 @@ impl<V: Vm> Heap<'_, V> {
 
     /// What is in the heap now.
     pub fn usage(&self) -> Usage {
+        let blocks = self.shared.blocks.counts();
         let mut usage = Usage {
             payload_bytes: self.shared.payloads.in_use_bytes(),
-            empty_blocks: self.shared.blocks.counts().empty,
+            empty_blocks: blocks.empty,
+            held_blocks: blocks.held,
             ..Usage::default()
         };
         for width in self.width_usage() {
@@ -222,6 +224,33 @@ impl<V: Vm> Heap<'_, V> {
         self.collector.borrow().fresh_bytes(self.shared)
     }
 
+    /// Bytes that further blocks may be taken for before the next collection is
+    /// due: what is left of the budget when all free cells have been handed out.
+    pub fn bytes_for_new_blocks(&self) -> usize {
+        let budget_bytes = self.pace().budget_bytes();
+        budget_bytes.saturating_sub(self.bytes_without_new_blocks())
+    }
+
+    /// What has been handed out since the latest collection, and what can be
+    /// without another block. A run that is allocated from counts as fresh from
+    /// its beginning to its end, and its free cells as free.
+    fn bytes_without_new_blocks(&self) -> usize {
+        let free_bytes = self
+            .width_usage()
+            .map(|width| (width.cells - width.live_cells) * width.width_bytes);
+        let mut unused_bytes = 0;
+        let collector = self.collector.borrow();
+        for cache in &collector.caches {
+            // SAFETY: caches live until `drop_cache`; the VM's lock is held.
+            let cache = unsafe { cache.as_ref() };
+            unused_bytes += WidthIndex::all()
+                .map(|width| cache.unused_bytes(width))
+                .sum::<usize>();
+        }
+        let fresh_bytes = collector.fresh_bytes(self.shared);
+        (fresh_bytes + free_bytes.iter().sum::<usize>()).saturating_sub(unused_bytes)
+    }
+
     /// The pacing in force.
     pub fn pace(&self) -> Pace {
         self.collector.borrow().pace
@@ -230,5 +259,12 @@ impl<V: Vm> Heap<'_, V> {
     /// Changes the options of pacing.
     pub fn set_pace_options(&self, options: PaceOptions) {
         self.collector.borrow_mut().pace.set_options(options);
+    }
+
+    /// Puts the next collection off until further blocks have been taken for at
+    /// least `bytes` ([`Heap::bytes_for_new_blocks`]).
+    pub fn put_off_collection(&self, bytes: usize) {
+        let budget_bytes = bytes.saturating_add(self.bytes_without_new_blocks());
+        self.collector.borrow_mut().pace.put_off(budget_bytes);
     }
 }

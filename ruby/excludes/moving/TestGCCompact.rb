@@ -1,0 +1,1 @@
+exclude(/\Atest_moving_(arrays|strings|hashes)_(down|up)_heaps\z/, "wants one compaction to move 50,000 objects that do not suit their cells; while everything moves, the collections before it have moved most of them")
