@@ -120,10 +120,11 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(unsafe { Leaf::<V>::write(block.as_ptr(), &shape, entries) })
     }
 
+    #[inline(always)]
     fn new_one(&self, key: u64) -> Result<Edge, OutOfMemory> {
-        let mut entries = Entries::new();
-        entries.push(key, 0);
-        self.new_leaf(&entries)
+        let block = self.allocate(Shape::one().block_bytes::<V>())?;
+        // SAFETY: a fresh block of the shape's size.
+        Ok(unsafe { Leaf::<V>::write_one(block.as_ptr(), key) })
     }
 
     fn new_branch(
@@ -199,7 +200,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
         let leaf = leaf::<V>(edge);
         if !leaf.covers(key) {
-            return self.insert_outside(path, edge, key);
+            return match leaf.wider(key) {
+                Some(shape) => self.widen(path, leaf, &shape, key),
+                None => self.insert_outside(path, edge, key),
+            };
         }
         match leaf.place(key) {
             Place::At(i) => Ok(Inserted {
@@ -257,6 +261,32 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         self.store(path, edge);
         Self::add_counts(path, 1);
         Ok(new_value(moved.value(i)))
+    }
+
+    /// Inserts a key into a small leaf that must cover more for it.
+    #[inline(always)]
+    fn widen(
+        &mut self,
+        path: &mut Path,
+        leaf: Leaf<V>,
+        shape: &Shape,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
+        let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
+        let old_bytes = leaf.shape().block_bytes::<V>();
+        let mut written = (Edge::NULL, 0);
+        // SAFETY: the old block is this leaf's, of the size that follows from its
+        // shape; the new one is as long as `shape` says.
+        unsafe {
+            let fill = |block: NonNull<u8>| written = leaf.write_wider(block.as_ptr(), shape, key);
+            let new_bytes = shape.block_bytes::<V>();
+            let new = self.source.replace(old, old_bytes, new_bytes, fill);
+            new.ok_or(OutOfMemory)?;
+        }
+        let (edge, i) = written;
+        self.store(path, edge);
+        Self::add_counts(path, 1);
+        Ok(new_value(crate::path::leaf::<V>(edge).value(i)))
     }
 
     /// Inserts by writing the leaf anew, in the shape that suits it now.

@@ -15,7 +15,7 @@
 //! behind its last entry.
 
 use super::edge::{above, below, highest_difference, leaf_tag, Edge, Kind};
-use super::plane;
+use super::{bits, plane};
 use core::mem::MaybeUninit;
 use core::ptr;
 
@@ -24,6 +24,9 @@ pub(crate) const ENTRIES_MAX: usize = 192;
 /// The most entries a leaf of level 1 lists one by one: 32 bytes, as many as a bitmap takes.
 const LISTED_MAX: usize = 32;
 const GROUPS_MAX: usize = 32;
+/// The most entries of a leaf that becomes wider without a second thought: a leaf of
+/// its own for the key would take more.
+const WIDENED_MAX: usize = 8;
 
 /// Entries a leaf of `n` has room for: exact while tiny, then in steps that
 /// leave an eighth at most.
@@ -100,6 +103,14 @@ impl Shape {
         self.before::<V>() + 8 + self.after()
     }
 
+    /// One entry.
+    pub(crate) fn one() -> Shape {
+        let mut one = Shape::flat(8, 1);
+        one.kind = Kind::ONE;
+        one
+    }
+
+    #[inline(always)]
     fn flat(level: usize, entries: usize) -> Shape {
         Shape {
             kind: Kind::FLAT,
@@ -140,9 +151,7 @@ impl Shape {
     fn plain(entries: &Entries) -> Result<Shape, Shape> {
         let n = entries.len();
         if n == 1 {
-            let mut one = Shape::flat(8, 1);
-            one.kind = Kind::ONE;
-            return Ok(one);
+            return Ok(Shape::one());
         }
         let level = highest_difference(entries.key(0), entries.key(n - 1)) + 1;
         let mut shape = Shape::flat(level, n);
@@ -282,6 +291,16 @@ pub(crate) enum Place {
     Before(usize),
 }
 
+/// What lies behind an entry that was guessed to have a key.
+pub(crate) enum Step {
+    /// The key of the next entry.
+    To(u64),
+    /// The end of the leaf.
+    Behind,
+    /// The guess was wrong.
+    Elsewhere,
+}
+
 /// A view of a live leaf that is not full (N1).
 #[derive(Clone, Copy)]
 pub(crate) struct Leaf<const V: usize> {
@@ -389,16 +408,8 @@ impl<const V: usize> Leaf<V> {
     /// The keys of a bitmap below bit `b`, and whether `b` is one.
     #[inline(always)]
     fn bitmap_rank(self, b: usize) -> (usize, bool) {
-        let mut rank = 0;
-        for w in 0..b / 64 {
-            // SAFETY: N1: a bitmap has four words.
-            rank += unsafe { *self.bits(w) }.count_ones() as usize;
-        }
-        // SAFETY: as above.
-        let word = unsafe { *self.bits(b / 64) };
-        let bit = 1u64 << (b % 64);
-        rank += (word & (bit - 1)).count_ones() as usize;
-        (rank, word & bit != 0)
+        // SAFETY: N1: a bitmap has four words.
+        unsafe { bits::rank(self.bits(0), b) }
     }
 
     /// The index of `key`.
@@ -484,6 +495,87 @@ impl<const V: usize> Leaf<V> {
             };
             let next = |i| prefix(word, LEVEL) | plane::get(self.plane(), LEVEL, i);
             (i < n).then(|| (i, next(i)))
+        }
+    }
+
+    /// Whether entry `i` is `key`, and if so the key behind it.
+    #[inline(always)]
+    pub(crate) fn step(self, i: usize, key: u64) -> Step {
+        const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
+        const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
+        let n = self.len();
+        if i >= n {
+            return Step::Elsewhere;
+        }
+        let is_last = i + 1 == n;
+        match self.edge.tag() {
+            FLAT1 => self.step_flat::<1>(i, key, is_last),
+            FLAT2 => self.step_flat::<2>(i, key, is_last),
+            tag if tag >> 4 == Kind::BITMAP => self.step_bitmap(i, key, is_last),
+            tag if tag >> 4 == Kind::GROUPED => self.step_grouped(i, key, is_last),
+            _ if self.key(i) != key => Step::Elsewhere,
+            _ if is_last => Step::Behind,
+            _ => Step::To(self.key(i + 1)),
+        }
+    }
+
+    #[inline(always)]
+    fn step_flat<const LEVEL: usize>(self, i: usize, key: u64, is_last: bool) -> Step {
+        let base = prefix(self.word(), LEVEL);
+        // SAFETY: N1: the caller's entry `i` is there, and the next unless it is the last.
+        unsafe {
+            if base | plane::get(self.plane(), LEVEL, i) != key {
+                Step::Elsewhere
+            } else if is_last {
+                Step::Behind
+            } else {
+                Step::To(base | plane::get(self.plane(), LEVEL, i + 1))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn step_bitmap(self, i: usize, key: u64, is_last: bool) -> Step {
+        let b = (key & 0xff) as usize;
+        if !self.covers(key) || self.bitmap_rank(b) != (i, true) {
+            return Step::Elsewhere;
+        }
+        if is_last {
+            return Step::Behind;
+        }
+        // Where keys are dense, the next one is mostly there.
+        // SAFETY: N1: a bitmap has four words; the last key is below 255 here.
+        let next = unsafe { *self.bits((b + 1) / 64) } >> ((b + 1) % 64);
+        if next & 1 != 0 {
+            return Step::To(key + 1);
+        }
+        self.after_bitmap(key)
+            .map_or(Step::Behind, |(_, next)| Step::To(next))
+    }
+
+    #[inline(always)]
+    fn step_grouped(self, i: usize, key: u64, is_last: bool) -> Step {
+        let (groups, group_bytes) = self.groups();
+        let (ends, lowers) = self.group_planes(groups, group_bytes);
+        let level = self.level();
+        let width = level - group_bytes;
+        let base = prefix(self.word(), level);
+        // SAFETY: N1: the three planes of a grouped leaf; entry `i` is there, and the
+        // next unless it is the last.
+        unsafe {
+            let key_at = |g, i| {
+                let upper = plane::get(self.plane(), group_bytes, g);
+                base | (upper << (8 * width)) | plane::get(lowers, width, i)
+            };
+            let g = group_of(ends, groups, i);
+            if key_at(g, i) != key {
+                Step::Elsewhere
+            } else if is_last {
+                Step::Behind
+            } else {
+                let g = g + usize::from(usize::from(*ends.add(g)) == i + 1);
+                Step::To(key_at(g, i + 1))
+            }
         }
     }
 
@@ -652,10 +744,7 @@ impl<const V: usize> Leaf<V> {
                 Kind::GROUPED => {
                     let (groups, group_bytes) = self.groups();
                     let (ends, lowers) = self.group_planes(groups, group_bytes);
-                    let mut g = 0;
-                    while usize::from(*ends.add(g)) <= i {
-                        g += 1;
-                    }
+                    let g = group_of(ends, groups, i);
                     let width = level - group_bytes;
                     let upper = plane::get(self.plane(), group_bytes, g);
                     prefix(word, level) | (upper << (8 * width)) | plane::get(lowers, width, i)
@@ -918,7 +1007,7 @@ impl<const V: usize> Leaf<V> {
             }
             if V == 1 {
                 let last = self.value(n - 1).cast::<u8>();
-                ptr::copy(last, last.sub(8), 8 * (n - i));
+                plane::copy(last, last.sub(8), 8 * (n - i));
                 *self.value(i) = 0;
             }
         }
@@ -955,6 +1044,74 @@ impl<const V: usize> Leaf<V> {
             plane::set(lowers, level - group_bytes, i, lower);
         }
         true
+    }
+
+    /// Writes a leaf of `key` alone, with value 0.
+    ///
+    /// # Safety
+    /// As [`Leaf::write`], for [`Shape::one`].
+    #[inline(always)]
+    pub(crate) unsafe fn write_one(block: *mut u8, key: u64) -> Edge {
+        let header = block.wrapping_add(8 * V);
+        // SAFETY: the caller's duty: room for the values and the key.
+        unsafe {
+            if V == 1 {
+                block.cast::<u64>().write(0);
+            }
+            header.cast::<u64>().write(key);
+        }
+        Edge::new(Kind::ONE, 8, header)
+    }
+
+    /// The shape for the leaf's entries and `key`, which it does not cover, where
+    /// they are so close and so few that it is sure to be the best.
+    #[inline(always)]
+    pub(crate) fn wider(self, key: u64) -> Option<Shape> {
+        let narrow = match self.edge.tag() >> 4 {
+            Kind::ONE => true,
+            kind => kind == Kind::FLAT && self.level() == 1,
+        };
+        let level = highest_difference(self.lowest() & !0xff, key & !0xff | 1) + 1;
+        let n = self.len();
+        (narrow && level <= 2 && n < WIDENED_MAX).then(|| Shape::flat(level, n + 1))
+    }
+
+    /// Writes the leaf's entries and `key`, with value 0, to a new block, laid out
+    /// in a shape from [`Leaf::wider`]. Returns the leaf and the index of `key`:
+    /// all keys of the old one lie on the same side of it.
+    ///
+    /// # Safety
+    /// `block` must be writable for `shape.block_bytes()`, aligned to 8.
+    #[inline(always)]
+    pub(crate) unsafe fn write_wider(
+        self,
+        block: *mut u8,
+        shape: &Shape,
+        key: u64,
+    ) -> (Edge, usize) {
+        let header = block.wrapping_add(shape.before::<V>());
+        let level = shape.level;
+        let wider = Leaf::<V> {
+            edge: Edge::new(shape.kind, level, header),
+            header,
+        };
+        let n = self.len();
+        let i = if key < self.lowest() { 0 } else { n };
+        let others = usize::from(i == 0);
+        wider.set_word(prefix(key, level) | n as u64);
+        // SAFETY: the shape has room for `n + 1` suffixes and values.
+        unsafe {
+            for j in 0..n {
+                plane::set(wider.plane(), level, j + others, self.key(j));
+            }
+            plane::set(wider.plane(), level, i, key);
+            if V == 1 {
+                let to = header.sub(8 * (n + others));
+                plane::copy(self.header.sub(8 * n), to, 8 * n);
+                *wider.value(i) = 0;
+            }
+        }
+        (wider.edge, i)
     }
 
     /// The shape with which the leaf can go on growing by copying its
@@ -1002,7 +1159,7 @@ impl<const V: usize> Leaf<V> {
         unsafe {
             match shape.kind {
                 Kind::FLAT if level <= 2 => {
-                    ptr::copy(self.plane(), moved.plane(), n * level);
+                    plane::copy(self.plane(), moved.plane(), n * level);
                 }
                 Kind::FLAT => {
                     let to = moved.rests(shape.entries);
@@ -1021,11 +1178,7 @@ impl<const V: usize> Leaf<V> {
             }
             moved.set_word(word);
             if V == 1 {
-                ptr::copy(
-                    self.header.cast::<u64>().sub(n),
-                    header.cast::<u64>().sub(n),
-                    n,
-                );
+                plane::copy(self.header.sub(8 * n), header.sub(8 * n), 8 * n);
             }
         }
         moved.edge
@@ -1060,7 +1213,7 @@ impl<const V: usize> Leaf<V> {
             }
             if V == 1 {
                 let last = self.value(n - 1).cast::<u8>();
-                ptr::copy(last, last.sub(8), 8 * (n - i));
+                plane::copy(last, last.sub(8), 8 * (n - i));
                 *self.value(i) = 0;
             }
         }
@@ -1158,6 +1311,16 @@ impl<const V: usize> Leaf<V> {
             prefix(self.word(), self.level())
         }
     }
+}
+
+/// The group that entry `i` is in.
+///
+/// # Safety
+/// `ends` must be the plane of ends of a leaf with `groups` groups and more than `i` entries.
+#[inline(always)]
+unsafe fn group_of(ends: *const u8, groups: usize, i: usize) -> usize {
+    // SAFETY: the caller's duty; the header lies before the plane.
+    unsafe { plane::count_at_most_small::<1, 8>(ends, groups, i as u64) }
 }
 
 /// The end of the group before `g`.
