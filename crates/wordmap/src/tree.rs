@@ -6,7 +6,7 @@
 
 use crate::memory::NodeSource;
 use crate::node::branch::{block_bytes_for, Branch, Children};
-use crate::node::edge::{above, byte, highest_difference, Edge, Kind};
+use crate::node::edge::{above, byte, highest_difference, leaf_tag, Edge, Kind};
 use crate::node::leaf::{Entries, Leaf, Place, Shape, ENTRIES_MAX};
 use crate::path::{branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, Path};
 use core::fmt;
@@ -177,10 +177,65 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             self.root = self.new_one(key)?;
             return Ok(new_value(leaf::<V>(self.root).value(0)));
         }
-        self.insert_in_leaf(&mut path, edge, key)
+        const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
+        const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
+        let done = match edge.tag() {
+            FLAT1 => self.insert_listed::<1>(&path, edge, key),
+            FLAT2 => self.insert_listed::<2>(&path, edge, key),
+            _ => None,
+        };
+        match done {
+            Some(done) => done,
+            None => self.insert_in_leaf(&mut path, edge, key),
+        }
     }
 
+    /// Inserts into a leaf that lists its suffixes, as those of small maps do;
+    /// `None` when it must become another leaf.
     #[inline(always)]
+    fn insert_listed<const LEVEL: usize>(
+        &mut self,
+        path: &Path,
+        edge: Edge,
+        key: u64,
+    ) -> Option<Result<Inserted, OutOfMemory>> {
+        let mut leaf = leaf::<V>(edge);
+        let (n, i) = match leaf.place_listed::<LEVEL>(key)? {
+            (n, Place::Before(i)) => (n, i),
+            (_, Place::At(i)) => {
+                return Some(Ok(Inserted {
+                    value: leaf.value(i),
+                    is_new: false,
+                }))
+            }
+        };
+        if !leaf.insert_listed::<LEVEL>(n, i, key) {
+            let (old, old_bytes) = leaf.listed_block::<LEVEL>(n);
+            let new_bytes = Leaf::<V>::listed_bytes::<LEVEL>(n + 1);
+            let mut edge = Edge::NULL;
+            // SAFETY: the old block is this leaf's, of the size that its entries need; the
+            // new one has room for one more.
+            unsafe {
+                let fill = |block: NonNull<u8>| {
+                    edge = leaf.move_listed::<LEVEL>(block.as_ptr(), n, i, key);
+                };
+                let old = NonNull::new_unchecked(old);
+                if self
+                    .source
+                    .replace(old, old_bytes, new_bytes, fill)
+                    .is_none()
+                {
+                    return Some(Err(OutOfMemory));
+                }
+            }
+            self.store(path, edge);
+            leaf = crate::path::leaf::<V>(edge);
+        }
+        Self::add_counts(path, 1);
+        Some(Ok(new_value(leaf.value(i))))
+    }
+
+    #[inline(never)]
     fn insert_in_leaf(
         &mut self,
         path: &mut Path,

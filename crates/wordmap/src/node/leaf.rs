@@ -24,6 +24,8 @@ pub(crate) const ENTRIES_MAX: usize = 192;
 /// The most entries a leaf of level 1 lists one by one: 32 bytes, as many as a bitmap takes.
 const LISTED_MAX: usize = 32;
 const GROUPS_MAX: usize = 32;
+/// The most entries of a list that are moved one by one.
+const SPREAD_MAX: usize = 8;
 /// The most entries of a leaf that becomes wider without a second thought: a leaf of
 /// its own for the key would take more.
 const WIDENED_MAX: usize = 8;
@@ -386,6 +388,16 @@ impl<const V: usize> Leaf<V> {
         self.header.cast::<u64>().wrapping_sub(i + 1)
     }
 
+    /// Has the values of `from..to` fetched while their suffixes are searched.
+    #[inline(always)]
+    fn prefetch_values(self, from: usize, to: usize) {
+        if V == 1 {
+            let quarter = (to - from) / 4;
+            plane::prefetch(self.value(from + quarter).cast());
+            plane::prefetch(self.value(to - 1 - quarter).cast());
+        }
+    }
+
     /// Planes of a flat leaf of level 3 or more: the rests behind `n` tops.
     #[inline(always)]
     fn rests(self, n: usize) -> *mut u8 {
@@ -658,6 +670,7 @@ impl<const V: usize> Leaf<V> {
                             _ => plane::count_below_small(self.plane(), 1, n, top + 1),
                         };
                     }
+                    self.prefetch_values(from, to);
                     self.place_between(self.rests(n), level - 1, from, to, rest)
                 }
             }
@@ -673,6 +686,7 @@ impl<const V: usize> Leaf<V> {
                         return Place::Before(from);
                     }
                     let to = usize::from(*ends.add(g));
+                    self.prefetch_values(from, to);
                     self.place_between(lowers, level - group_bytes, from, to, lower)
                 }
             }
@@ -1044,6 +1058,115 @@ impl<const V: usize> Leaf<V> {
             plane::set(lowers, level - group_bytes, i, lower);
         }
         true
+    }
+
+    /// As [`Leaf::place`] for a leaf that lists up to 31 suffixes of `LEVEL` (1 or 2)
+    /// bytes, and how many it has. `None` when it has more or does not cover `key`.
+    #[inline(always)]
+    pub(crate) fn place_listed<const LEVEL: usize>(self, key: u64) -> Option<(usize, Place)> {
+        let word = self.word();
+        let n = usize::from(word as u8) + 1;
+        if above(word ^ key, LEVEL) != 0 || n >= LISTED_MAX {
+            return None;
+        }
+        let suffix = below(key, LEVEL);
+        // SAFETY: N1: the plane holds `n` suffixes behind the 8-byte header.
+        unsafe {
+            let i = plane::count_below_small(self.plane(), LEVEL, n, suffix);
+            let hit = i < n && plane::get(self.plane(), LEVEL, i) == suffix;
+            Some((n, at_or_before(i, hit)))
+        }
+    }
+
+    /// The block of a leaf that lists `n` suffixes of `LEVEL` bytes, and its length.
+    #[inline(always)]
+    pub(crate) fn listed_block<const LEVEL: usize>(self, n: usize) -> (*mut u8, usize) {
+        let block = self.header.wrapping_sub(8 * V * room(n));
+        (block, Self::listed_bytes::<LEVEL>(n))
+    }
+
+    /// The length of the block of such a leaf.
+    #[inline(always)]
+    pub(crate) fn listed_bytes<const LEVEL: usize>(n: usize) -> usize {
+        8 * V * room(n) + 8 + round8(LEVEL * room(n))
+    }
+
+    /// Inserts `key`, which belongs at `i` of such a leaf's `n` entries, when the
+    /// block has room. The new value is 0.
+    #[inline(always)]
+    pub(crate) fn insert_listed<const LEVEL: usize>(self, n: usize, i: usize, key: u64) -> bool {
+        if room(n) == n {
+            return false;
+        }
+        // SAFETY: there is room for one more suffix and value.
+        unsafe { self.write_listed::<LEVEL>(self, n, i, key) };
+        true
+    }
+
+    /// Writes the entries of such a leaf to a new block of [`Leaf::listed_bytes`] of
+    /// one more, `key` among them at `i` with value 0.
+    ///
+    /// # Safety
+    /// `block` must be writable for so many bytes, aligned to 8, and not the leaf's own.
+    #[inline(always)]
+    pub(crate) unsafe fn move_listed<const LEVEL: usize>(
+        self,
+        block: *mut u8,
+        n: usize,
+        i: usize,
+        key: u64,
+    ) -> Edge {
+        let header = block.wrapping_add(8 * V * room(n + 1));
+        let edge = Edge::new(Kind::FLAT, LEVEL, header);
+        // SAFETY: the caller's duty.
+        unsafe {
+            let to = Leaf::<V> { edge, header };
+            if n > SPREAD_MAX {
+                plane::copy(self.plane(), to.plane(), i * LEVEL);
+                if V == 1 {
+                    let first = 8 * i;
+                    plane::copy(self.header.sub(first), header.sub(first), first);
+                }
+            }
+            self.write_listed::<LEVEL>(to, n, i, key);
+        }
+        edge
+    }
+
+    /// Writes header, `key` and the entries behind it to `to`, which may be the leaf
+    /// itself; those before it too when they are few.
+    ///
+    /// # Safety
+    /// `to` must have room for `n + 1` suffixes of `LEVEL` bytes and their values.
+    #[inline(always)]
+    unsafe fn write_listed<const LEVEL: usize>(self, to: Leaf<V>, n: usize, i: usize, key: u64) {
+        let word = self.word();
+        // SAFETY: the caller's duty; the leaf has `n` entries.
+        unsafe {
+            if n <= SPREAD_MAX {
+                // One by one, last first: how long copies are would be hard to guess.
+                for j in (0..n).rev() {
+                    let behind = usize::from(j >= i);
+                    let suffix = plane::get(self.plane(), LEVEL, j);
+                    plane::set(to.plane(), LEVEL, j + behind, suffix);
+                    if V == 1 {
+                        *to.value(j + behind) = *self.value(j);
+                    }
+                }
+            } else {
+                let from = self.plane().add(i * LEVEL);
+                plane::copy(from, to.plane().add((i + 1) * LEVEL), (n - i) * LEVEL);
+                if V == 1 {
+                    let from = self.header.sub(8 * n);
+                    plane::copy(from, to.header.sub(8 * (n + 1)), 8 * (n - i));
+                }
+            }
+            plane::set(to.plane(), LEVEL, i, key);
+            if V == 1 {
+                *to.value(i) = 0;
+            }
+        }
+        to.set_word(word + 1);
     }
 
     /// Writes a leaf of `key` alone, with value 0.

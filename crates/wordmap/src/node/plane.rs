@@ -17,6 +17,18 @@ pub(crate) unsafe fn read8(at: *const u8) -> u64 {
     u64::from_le(unsafe { ptr::read_unaligned(at.cast::<u64>()) })
 }
 
+/// Has the line at `at` fetched, which need not be readable.
+#[inline(always)]
+pub(crate) fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint about an address, which is not read.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// Item `i` of a plane of `width`-byte items.
 ///
 /// # Safety
