@@ -452,6 +452,8 @@ impl<const V: usize> Leaf<V> {
     /// As [`Leaf::find`] for a flat leaf of level `LEVEL`, 1 or 2.
     #[inline(always)]
     fn find_flat<const LEVEL: usize>(self, key: u64) -> Option<usize> {
+        // Which line the end of a longer plane lies in is known before the header is.
+        plane::prefetch(self.header.wrapping_add(64));
         let word = self.word();
         if above(word ^ key, LEVEL) != 0 {
             return None;
