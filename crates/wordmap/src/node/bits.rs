@@ -86,11 +86,8 @@ mod tests {
         for b in 0..256 {
             let below = (0..b).filter(|&b| is_one(b)).count();
             // SAFETY: four words.
-            assert_eq!(
-                unsafe { rank(words.as_ptr(), b) },
-                (below, is_one(b)),
-                "bit {b}"
-            );
+            let ranked = unsafe { rank(words.as_ptr(), b) };
+            assert_eq!(ranked, (below, is_one(b)), "bit {b}");
         }
     }
 }
