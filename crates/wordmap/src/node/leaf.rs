@@ -946,6 +946,7 @@ impl<const V: usize> Leaf<V> {
                 Kind::FLAT => {
                     let keys = |i| entries.key(i);
                     plane::fill(leaf.plane(), 1, n, |i| split(keys(i), level, 1).0);
+                    plane::clear(leaf.plane(), n, room(n));
                     plane::fill(leaf.rests(n), level - 1, n, keys);
                 }
                 Kind::GROUPED => leaf.write_groups(shape, entries),
@@ -974,6 +975,7 @@ impl<const V: usize> Leaf<V> {
         // SAFETY: the shape counted as many groups as the entries have.
         unsafe {
             plane::fill(lowers, width, entries.len(), |i| entries.key(i));
+            self.clear_group_room(groups, group_bytes, groups);
             let mut g = 0;
             for i in 0..entries.len() {
                 if i > 0 && upper(i - 1) == upper(i) {
@@ -984,6 +986,21 @@ impl<const V: usize> Leaf<V> {
                     g += 1;
                 }
             }
+        }
+    }
+
+    /// Writes what lies between the planes of a grouped leaf with room for `groups`
+    /// groups, `written` of which are there: searches load it, and look at none of it.
+    ///
+    /// # Safety
+    /// The planes must be the caller's to write.
+    unsafe fn clear_group_room(self, groups: usize, group_bytes: usize, written: usize) {
+        let room = group_room(groups);
+        let (ends, _) = self.group_planes(groups, group_bytes);
+        // SAFETY: both planes have this room.
+        unsafe {
+            plane::clear(self.plane(), written * group_bytes, room * group_bytes);
+            plane::clear(ends, written, room);
         }
     }
 
@@ -1290,6 +1307,7 @@ impl<const V: usize> Leaf<V> {
                     let to = moved.rests(shape.entries);
                     ptr::copy(self.rests(n), to, n * (level - 1));
                     ptr::copy(self.plane(), moved.plane(), n);
+                    plane::clear(moved.plane(), n, room(shape.entries));
                 }
                 Kind::GROUPED => {
                     let (groups, bytes) = self.groups();
@@ -1298,6 +1316,7 @@ impl<const V: usize> Leaf<V> {
                     ptr::copy(lowers, lowers_to, n * (level - bytes));
                     ptr::copy(ends, ends_to, groups);
                     ptr::copy(self.plane(), moved.plane(), groups * bytes);
+                    moved.clear_group_room(shape.groups, bytes, groups);
                 }
                 _ => ptr::copy(self.bits(0), moved.bits(0), 4),
             }

@@ -492,6 +492,18 @@ pub(crate) unsafe fn fill(plane: *mut u8, width: usize, n: usize, item: impl Fn(
     }
 }
 
+/// Writes zeros to bytes `from..to` of a plane: what is loaded must have been written.
+///
+/// # Safety
+/// They must be writable.
+#[inline(always)]
+pub(crate) unsafe fn clear(plane: *mut u8, from: usize, to: usize) {
+    for i in from..to {
+        // SAFETY: the caller's duty.
+        unsafe { *plane.add(i) = 0 };
+    }
+}
+
 /// How many of the first `n <= 16` separators at `at`, which rise, are at most `b`.
 ///
 /// # Safety
