@@ -10,11 +10,7 @@ import time
 import pytest
 from conftest import PYTHON, make_run, two_variants
 
-from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.measure import machine
-from ashlar_lab.measure.overhead import Overhead
-from ashlar_lab.measure.overhead import measure as measure_overhead
-from ashlar_lab.report import overhead
 from ashlar_lab.store import Store
 from ashlar_lab.store.database import read_all
 
@@ -41,7 +37,14 @@ PAIR = ("compare", "-v", "a=env:X=1", "-v", "b=env:X=2")
     (("report", "nowhere.ashlar"), "there is no store nowhere.ashlar"),
     (("diff", "nowhere.ashlar", "nowhere.ashlar"), "there is no store nowhere.ashlar"),
     (("mem", "--", "/no/such/binary"), "cannot run '/no/such/binary'"),
-    (("overhead", "--pairs", "1"), "gives no interval"),
+    (("compare", "-v", "glibc", "--output", "/no/such/folder/x", *SLEEP), "cannot write reports into /no/such/folder: there is no such folder"),
+    (("compare", "-v", "glibc", "--blocks", "many", *SLEEP), "Invalid value for '--blocks'"),
+    (("compare", "-v", "glibc", "--bloks", "3", *SLEEP), "No such option: --bloks"),
+    (("compara",), "No such command 'compara'"),
+    (("diff", "nowhere.ashlar"), "Missing argument 'second'"),
+    (("overhead", "--blocks", "1"), "gives no interval"),
+    (("overhead", "--duty", "0"), "--duty 0 is no share of a core"),
+    (("overhead", "--sample-hz", "0"), "--sample-hz 0 is out of reach"),
 ])
 def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, tmp_path, arguments, complaint):
     done = ashlar(*arguments)
@@ -53,29 +56,6 @@ def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, tmp_path, a
 def test_help_of_every_verb_has_an_example(ashlar):
     for verb in ("compare", "report", "diff", "mem", "overhead"):
         assert f"ashlar {verb} " in ashlar(verb, "--help").stdout
-
-
-@pytest.mark.parametrize(("low", "high", "said"), [
-    (0.998, 1.009, "below 1 %: the whole interval is"),
-    (0.998, 1.011, "not decided: give more pairs"),
-    (1.011, 1.020, "above 1 %: the whole interval is"),
-])
-def test_the_labs_own_overhead_is_judged_by_its_interval(low, high, said):
-    cpu = Estimate((low + high) / 2, low, high, 40)
-    assert said in overhead.text(Overhead(cpu, cpu, 0.005, 0.01, 40))
-
-
-def test_the_labs_own_overhead_is_measured(ashlar):
-    done = ashlar("overhead", "--pairs", 2)
-    assert done.returncode == 0 and "measured / bare over 2 pairs: CPU time" in done.stdout and "launcher itself used" in done.stdout
-
-
-def test_an_interrupt_keeps_the_pairs_there_are():
-    def stop(done):
-        if done == 3:
-            raise KeyboardInterrupt
-
-    assert measure_overhead(9, (PYTHON, "-c", "pass"), on_pair=stop).pairs == 3
 
 
 def test_the_built_in_variants_are_listed(ashlar):
@@ -136,6 +116,19 @@ def test_an_interrupt_keeps_every_finished_run_and_says_how_to_go_on(tmp_path, n
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume sleep.ashlar" in said
     assert len(read_all([store])[2]) >= 6 and (tmp_path / "sleep.html").exists()
+
+
+def test_an_interrupt_before_the_first_block_says_that_nothing_is_kept(tmp_path):
+    process = subprocess.Popen([sys.executable, "-m", "ashlar_lab", *PAIR, "--", "sh", "-c", "touch started; sleep 60"], cwd=tmp_path,
+                               stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True)
+    for _ in range(600):
+        if (tmp_path / "started").exists():
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and said == "ashlar: interrupted before the first block; nothing was written\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["started"]
 
 
 def stored(path, factor, baseline_factor=1.0, blocks=8):

@@ -210,3 +210,10 @@ def test_every_example_can_be_read(path, monkeypatch):
     monkeypatch.setattr(variants, "library_file", lambda base: f"/lib/{base.name}.so")
     assert toml.load(str(path)).variants
     assert installed >= {"glibc", "env"}
+
+
+def test_the_bases_to_install_are_those_the_variants_use(tmp_path):
+    assert [command_line.base_of(s) for s in ("jemalloc", "jemalloc:narenas=1", "je=jemalloc:narenas=1", "old=command:./old --x=1")] == ["jemalloc", "jemalloc", "jemalloc", "command"]
+    path = tmp_path / "e.toml"
+    path.write_text('[[variant]]\nname = "a"\nuses = "scudo"\n[[variant]]\nname = "b"\n')
+    assert toml.bases(str(path)) == ["scudo", ""]

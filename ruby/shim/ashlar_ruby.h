@@ -74,6 +74,8 @@ const size_t *ashlar_widths(void);
 void ashlar_start(void *objspace, bool full, bool sweep_now, enum ashlar_reason);
 bool ashlar_during_gc(void *objspace);
 void ashlar_finish_collection(void *objspace);
+/* No collection comes any more; marking that goes on is dropped, dead objects are freed. */
+void ashlar_end_collections(void *objspace);
 void ashlar_prepare_heap(void *objspace);
 void ashlar_set_disabled(void *objspace, bool disabled);
 bool ashlar_is_disabled(void *objspace);

@@ -142,8 +142,7 @@ void
 rb_gc_impl_shutdown_free_objects(void *objspace)
 {
     vm_is_going = true;
-    ashlar_finish_collection(objspace);
-    ashlar_set_disabled(objspace, true);
+    ashlar_end_collections(objspace);
     VALUE object = 0;
     while ((object = ashlar_next_object(objspace, object)) != 0) {
         if (RB_BUILTIN_TYPE(object) != T_NONE) free_at_exit(objspace, object);
@@ -537,8 +536,7 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
     run_all_jobs(objspace);
 
     /* Freeing what objects own breaks the object graph: no more collections. */
-    ashlar_finish_collection(objspace);
-    ashlar_set_disabled(objspace, true);
+    ashlar_end_collections(objspace);
     while ((object = ashlar_next_object(objspace, object)) != 0) {
         if (rb_gc_shutdown_call_finalizer_p(object)) free_at_exit(objspace, object);
     }

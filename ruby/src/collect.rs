@@ -322,7 +322,7 @@ fn run_slice(objspace: &Objspace, scope: Option<Scope>, mut allowance: Allowance
             asked => asked.unwrap_or(Scope::Minor),
         };
         if heap.stress().slice_cells == 0 && timing.pauses.is_short(next) {
-            allowance = Allowance::unlimited();
+            allowance = Allowance::time(timing.pauses.at_once_time());
         }
     }
     let marked_scope = mark(objspace, || match heap.advance(scope, &mut allowance) {
@@ -429,6 +429,23 @@ unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
     stopped(objspace, || finish_collection(objspace));
+}
+
+/// Ruby is about to free everything: what marking would still find dead is freed
+/// with the rest.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_end_collections(objspace: *mut c_void) {
+    // SAFETY: Ruby passes its object space.
+    let objspace = unsafe { from_ruby(objspace) };
+    stopped(objspace, || {
+        objspace.heap.restart_marking();
+        let (heap, timing) = (&objspace.heap, &objspace.timing);
+        timing.sweeping(objspace, || heap.finish_sweep());
+    });
+    objspace.disabled.set(true);
 }
 
 /// `Process.warmup`: what lives now will live long.

@@ -71,7 +71,13 @@ impl Pauses {
     /// Whether marking of this scope is expected to be so short that it is better
     /// done at once.
     pub(crate) fn is_short(&self, scope: Scope) -> bool {
-        self.latest(scope).get() <= self.options().slice_time * SLICES_AT_ONCE
+        self.latest(scope).get() <= self.at_once_time()
+    }
+
+    /// What marking that is expected to be short may take; it goes on in slices
+    /// when it is not.
+    pub(crate) fn at_once_time(&self) -> Duration {
+        self.options().slice_time * SLICES_AT_ONCE
     }
 
     fn latest(&self, scope: Scope) -> &StdCell<Duration> {

@@ -117,8 +117,9 @@ struct Collector {
     /// Blocks to sweep ahead whenever a block is needed.
     sweep_ahead_blocks: usize,
     stress_countdown: usize,
-    /// The latest collection was full and its sweeping is not over.
-    release_after_sweep: bool,
+    /// The latest full collection has not given back idle blocks yet, from this one
+    /// on.
+    release_from: Option<usize>,
 }
 
 /// How an allocation ended.
@@ -157,6 +158,8 @@ pub struct Request {
 /// A block takes about as long to be swept as so many cells to be marked: enough
 /// to look at the clock after each.
 const CELLS_PER_SWEPT_BLOCK: usize = 256;
+/// And giving back the pages of one.
+const CELLS_PER_RELEASED_BLOCK: usize = 256;
 
 impl<'shared, V: Vm> Heap<'shared, V> {
     /// A heap for `vm` over shared parts that no other heap uses.
@@ -417,7 +420,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         // Sweeping is over when half the budget has been allocated.
         let refills = collector.pace.budget_bytes() / BLOCK_BYTES / 2;
         collector.sweep_ahead_blocks = collector.lists.unswept_blocks().div_ceil(refills.max(1));
-        collector.release_after_sweep = scope == Scope::Full;
+        if scope == Scope::Full {
+            collector.release_from = Some(0);
+        }
     }
 
     /// Sweeps as much as `allowance` allows; whether everything is swept.
@@ -427,7 +432,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 break;
             }
         }
-        !self.is_sweeping()
+        let is_swept = !self.is_sweeping();
+        if is_swept {
+            self.release_idle_blocks(allowance);
+        }
+        is_swept
     }
 
     /// Limits the time that one allocation may sweep for. It takes an empty block
@@ -457,6 +466,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// Sweeps everything that is unswept.
     pub fn finish_sweep(&self) {
         while self.sweep_any() {}
+        self.release_idle_blocks(&mut Allowance::unlimited());
     }
 
     /// Whether dead cells may still be around.
@@ -471,7 +481,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             .lists
             .pop_any_unswept(self.region());
         let Some((width, block)) = next else {
-            self.release_idle_blocks();
             return false;
         };
         if self.sweep_and_count(block, width) == 0 {
@@ -496,17 +505,23 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         swept.live_cells
     }
 
-    /// Gives pages back, slowly, once a full collection has been swept.
-    fn release_idle_blocks(&self) {
-        if !std::mem::take(&mut self.collector.borrow_mut().release_after_sweep) {
+    /// Gives pages back, slowly, once a full collection has been swept, as many as
+    /// `allowance` allows; the rest at the next opportunity.
+    fn release_idle_blocks(&self, allowance: &mut Allowance) {
+        let Some(from) = self.collector.borrow_mut().release_from.take() else {
             return;
-        }
+        };
         self.shared.blocks.close_reserve(self.region());
         let all_at_once = self.is_out_of_limit();
-        let released = self.shared.blocks.release_idle(self.region(), all_at_once);
+        let goes_on = || all_at_once || allowance.spend(CELLS_PER_RELEASED_BLOCK);
+        let released = self
+            .shared
+            .blocks
+            .release_idle(self.region(), from, all_at_once, goes_on);
         let mut collector = self.collector.borrow_mut();
-        collector.stats.blocks_released += released;
-        if collector.pace.options().memory_limit_bytes.is_some() {
+        collector.stats.blocks_released += released.blocks;
+        collector.release_from = released.next;
+        if released.next.is_none() && collector.pace.options().memory_limit_bytes.is_some() {
             let resident_bytes = os::resident_bytes().unwrap_or(0);
             let exact = !collector.cycle.was_in_slices();
             collector.pace.note_after_full(resident_bytes, exact);
@@ -544,8 +559,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Gives the pages of all empty blocks back to the system now.
     pub fn release_empty_blocks(&self) {
-        let released = self.shared.blocks.release_idle(self.region(), true);
-        self.collector.borrow_mut().stats.blocks_released += released;
+        let blocks = &self.shared.blocks;
+        let released = blocks.release_idle(self.region(), 0, true, || true);
+        self.collector.borrow_mut().stats.blocks_released += released.blocks;
     }
 
     /// Makes every live cell old, after sweeping what is unswept: for a program
@@ -725,7 +741,7 @@ impl Collector {
             fresh_cell_bytes: 0,
             sweep_ahead_blocks: 0,
             stress_countdown: 0,
-            release_after_sweep: false,
+            release_from: None,
         }
     }
 

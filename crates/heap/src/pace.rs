@@ -109,6 +109,8 @@ pub struct Pace {
     /// A full collection that let the program run meanwhile left too much: one
     /// that does not is wanted before that is believed.
     wants_exact_full: bool,
+    /// Bytes that the program was handed while the latest full collection marked.
+    handed_while_marking_bytes: usize,
     /// Full collections that only the memory limit asked for.
     limit_collections: usize,
     /// What the latest full collection left does not fit into the memory limit.
@@ -138,14 +140,10 @@ const ROOM_MIN_PART: usize = 16;
 /// And so is this part when the system would have to give it.
 const UNUSED_MIN_PART: usize = 8;
 
+/// A full marking in slices lasts for this part of the garbage that may exist.
+const MARKINGS_PER_FULL: usize = 6;
 /// About what a cell has.
 const CELL_BYTES: usize = 64;
-/// About as many cells as a slice of a millisecond marks.
-const CELLS_PER_SLICE: usize = 30_000;
-/// Less often than a slice for every so many bytes, so that the program gets on.
-const SLICE_INTERVAL_BYTES_MIN: usize = 64 << 10;
-/// More often than this, so that a collection ends.
-const SLICE_INTERVAL_BYTES_MAX: usize = 1 << 20;
 
 impl Pace {
     /// Pacing for an empty heap.
@@ -159,6 +157,7 @@ impl Pace {
             room_bytes: None,
             unused_bytes: 0,
             wants_exact_full: false,
+            handed_while_marking_bytes: 0,
             limit_collections: 0,
             is_over_limit: false,
         }
@@ -197,10 +196,21 @@ impl Pace {
             .saturating_sub(self.live_after_full_bytes)
     }
 
-    /// Kept bytes at which a collection is full.
+    /// Kept bytes at which a collection is full. One in slices begins earlier, by
+    /// what the program was handed while the last one marked: the heap ends up as
+    /// large as if it were done at once.
     pub fn full_threshold_bytes(&self) -> usize {
         let live = self.live_after_full_bytes.max(self.options.heap_min_bytes);
-        live.saturating_add(self.garbage_bytes(live, self.cells_after_full_bytes))
+        let garbage = self.garbage_bytes(live, self.cells_after_full_bytes);
+        let ahead = self.handed_while_marking_bytes.min(garbage / 2);
+        live.saturating_add(garbage - ahead)
+    }
+
+    /// A marking is over; the program was handed this much while it went on.
+    pub fn note_marked(&mut self, scope: Scope, handed_bytes: usize) {
+        if scope == Scope::Full {
+            self.handed_while_marking_bytes = handed_bytes;
+        }
     }
 
     /// Decides the scope of the collection that starts now, and when the next
@@ -225,20 +235,19 @@ impl Pace {
         scope
     }
 
-    /// Bytes that the program may be handed between two slices of a collection
-    /// of this scope: as many as make marking last a fair part of what lies
-    /// between two collections, if it takes as long as it looks now.
-    pub fn slice_interval_bytes(&self, scope: Scope, measure: Measure) -> usize {
-        let cells = match scope {
-            Scope::Minor => measure.fresh_bytes / CELL_BYTES,
-            Scope::Full => measure.kept_cells,
-        };
-        let slices = cells / CELLS_PER_SLICE + 1;
-        let bytes = match scope {
-            Scope::Minor => self.budget_bytes / 2,
-            Scope::Full => 2 * self.budget_bytes,
-        };
-        (bytes / slices).clamp(SLICE_INTERVAL_BYTES_MIN, SLICE_INTERVAL_BYTES_MAX)
+    /// Bytes that the program is to be handed while a collection marks, and
+    /// about how many cells that has to mark: little of the garbage that may
+    /// exist, but enough for the program to get on.
+    pub fn marking_plan(&self, scope: Scope, measure: Measure) -> (usize, usize) {
+        let half_nursery_bytes = self.budget_bytes / 2;
+        match scope {
+            Scope::Minor => (half_nursery_bytes, measure.fresh_bytes / CELL_BYTES),
+            Scope::Full => {
+                let garbage = self.garbage_bytes(measure.kept_bytes(), measure.cell_bytes);
+                let bytes = (garbage / MARKINGS_PER_FULL).max(half_nursery_bytes);
+                (bytes, measure.kept_cells)
+            }
+        }
     }
 
     /// The memory that garbage may take beside these live bytes.

@@ -491,6 +491,41 @@ fn marking_ends_although_every_slice_finds_more_than_it_may_do() {
 }
 
 #[test]
+fn a_marking_that_begins_anew_forgets_what_it_had_found() {
+    for scope in [Scope::Minor, Scope::Full] {
+        with_program(64 * MIB, |p| {
+            p.old_root(0);
+            let (kept, dead) = (p.object(plain(1)), p.object(plain(1)));
+            p.root(kept);
+            p.root(dead);
+            p.begin_slices(scope);
+            while p.heap.phase() != Phase::Marking {
+                p.heap.advance(None, &mut Allowance::cells(1));
+            }
+            let full_before = p.heap.stats().full_collections;
+            p.heap.restart_marking();
+            p.heap.verify().unwrap();
+            p.heap
+                .vm
+                .roots
+                .borrow_mut()
+                .retain(|&root| root != dead.address());
+            assert_eq!(p.heap.finish_marking(), Some(Scope::Full));
+            p.heap.finish_sweep();
+            p.heap.verify().unwrap();
+            let is_minor = scope == Scope::Minor;
+            assert_eq!(
+                p.heap.stats().full_collections,
+                full_before + usize::from(is_minor)
+            );
+            let mut live = Vec::new();
+            p.heap.for_each_cell(|cell, _| live.push(cell));
+            assert!(live.contains(&kept) && !live.contains(&dead));
+        });
+    }
+}
+
+#[test]
 fn slices_are_due_as_the_program_allocates_until_marking_is_over() {
     with_program(64 * MIB, |p| {
         let mut slices = 0;
@@ -726,6 +761,31 @@ fn idle_blocks_go_back_after_three_full_collections_and_not_before() {
             p.full();
         }
         assert_eq!(p.heap.stats().blocks_released, 1);
+    });
+}
+
+#[test]
+fn idle_blocks_go_back_a_few_at_a_time_in_slices() {
+    with_program(16 * MIB, |p| {
+        for _ in 0..6 * BLOCK_BYTES / plain(100).bytes() {
+            p.object(plain(100));
+        }
+        p.full();
+        p.full();
+        assert_eq!(p.heap.stats().blocks_released, 0);
+        p.heap.collect(Request {
+            scope: Some(Scope::Full),
+            ..Request::default()
+        });
+        let mut released = Vec::new();
+        for _ in 0..3 {
+            assert!(p.heap.sweep_slice(&mut Allowance::cells(1)));
+            released.push(p.heap.stats().blocks_released);
+        }
+        assert_eq!(released, [1, 2, 3]);
+        p.heap.finish_sweep();
+        assert!(p.heap.stats().blocks_released >= 6);
+        p.heap.verify().unwrap();
     });
 }
 

@@ -45,9 +45,9 @@ def compare(
 
     \b
     ashlar compare --variant glibc --variant jemalloc -- python3 -c 'print(len([str(i) for i in range(300000)]))'
-    ashlar compare -v next-fit=ocaml:a=0 -v best-fit=ocaml:a=2 -k o=20,40,80,120,160,240,320 -- ./churn
-    ashlar compare --experiment examples/three-allocators.toml
-    ashlar compare --experiment examples/three-allocators.toml --programs strings --blocks 20
+    ashlar compare -v python=env -k every=3000,5000,9000,16000,28000,50000,90000 -- python3 -c 'import gc; gc.disable(); live = [[i] for i in range(100000)]; [(a := [i] * 50, a.append(a), i % {every} or gc.collect()) and None for i in range(300000)]'
+    ashlar compare --experiment examples/three-allocators.toml    # from the lab's folder
+    ashlar compare --experiment examples/three-allocators.toml --programs strings --blocks 20 --store strings.ashlar
     ashlar compare --resume three-allocators.ashlar --blocks 20
     """
     from ashlar_lab import experiment as experiments
@@ -58,7 +58,7 @@ def compare(
     if (programs or variants) and not experiment:
         raise BadInput("--programs and --variants choose from an experiment file; add --experiment FILE, or use --variant for a command")
     if install:
-        installer.install([v.partition("=")[2].partition(":")[0] or v.partition(":")[0] for v in variant or []])
+        installer.install([command_line.base_of(v) for v in variant or []] + (toml.bases(str(experiment)) if experiment else []))
     if resume:
         if experiment or variant or command:
             raise BadInput("--resume takes the experiment from the store; leave out --experiment, --variant and the command")
@@ -82,8 +82,17 @@ def compare(
 def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool) -> int:
     """Measure, store, fit, report. The exit status is 0, or 130 when the measurement was interrupted."""
     from ashlar_lab.measure.session import measure
+    from ashlar_lab.report.write import check_can_write
+    from ashlar_lab.store import Store
 
-    finished = measure(experiment, store_path, resume=resume, quiet=quiet)
+    if not resume:
+        Store.check_can_create(store_path)
+    check_can_write(output, forms)
+    try:
+        finished = measure(experiment, store_path, resume=resume, quiet=quiet)
+    except KeyboardInterrupt:
+        print("ashlar: interrupted before the first block; nothing was written", file=sys.stderr)
+        return 130
     report_files([store_path], output, forms, quiet)
     if not finished:
         print(f"interrupted; what was measured is kept. Go on with: ashlar compare --resume {store_path}", file=sys.stderr)
@@ -94,9 +103,10 @@ def report_files(stores: list[Path], output: Path, forms: list[str], quiet: bool
     """The other three steps: read the store, fit, report."""
     from ashlar_lab.fit.analysis import analyse
     from ashlar_lab.report import page, terminal
-    from ashlar_lab.report.write import write
+    from ashlar_lab.report.write import check_can_write, write
     from ashlar_lab.store.database import read_all
 
+    check_can_write(output, forms)
     experiment, machine, runs = read_all(stores)
     analysis = analyse(experiment, runs)
     content = page.build(experiment, machine, runs, analysis)
@@ -152,7 +162,7 @@ def diff(
     raise typer.Exit(1 if any(d.judged == WORSE for d in found) else 0)
 
 
-@app.command(no_args_is_help=True)
+@app.command(no_args_is_help=True, short_help="Memory of a command's process tree at its exit and its peak.")
 def mem(
     command: Annotated[list[str], typer.Argument(help="After --: the command to look at.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON to standard output instead of a table to standard error.")] = False,
@@ -173,23 +183,34 @@ def mem(
     raise typer.Exit(found.status)
 
 
-@app.command()
-def overhead(pairs: Annotated[int, typer.Option(help="How many pairs of runs; each takes one or two seconds.")] = 40):
-    """Measure what the lab costs the program it measures: the same command under the lab and bare.
+@app.command(short_help="Measure what being measured costs a program here.")
+def overhead(
+    blocks: Annotated[int, typer.Option(help="How many blocks; each takes about five seconds.")] = 40,
+    tree: Annotated[bool, typer.Option("--tree", help="Give the program a child: of a tree PSS is read more often.")] = False,
+    sample_hz: Annotated[float, typer.Option(help="How often RSS is read a second.")] = 50.0,
+    duty: Annotated[float, typer.Option(help="The share of one core that each kind of sampling may take.")] = 0.004,
+):
+    """Measure what the lab costs the program it measures: one steady program, watched and not watched in turn.
 
     \b
-    ashlar overhead --pairs 60
+    ashlar overhead
+    ashlar overhead --blocks 10 --tree --sample-hz 1000 --duty 1    # a sampler that costs too much is found
     """
     from ashlar_lab.measure.overhead import measure as measure_overhead
     from ashlar_lab.report import overhead as overhead_report
 
-    if pairs < 2:
-        raise BadInput(f"--pairs {pairs} gives no interval; 10 or more do")
-    found = measure_overhead(pairs, on_pair=lambda done: print(f"\rpair {done} of {pairs}", end="", file=sys.stderr) if sys.stderr.isatty() else None)
+    if blocks < 2:
+        raise BadInput(f"--blocks {blocks} gives no interval; 20 or more do")
+    if not 0 < sample_hz <= 1000:
+        raise BadInput(f"--sample-hz {sample_hz:g} is out of reach; give 20 to 50, 1000 at most")
+    if not 0.001 <= duty <= 1:
+        raise BadInput(f"--duty {duty:g} is no share of a core; give a fraction such as 0.004, 0.001 at least")
+    found = measure_overhead(blocks, sample_hz=sample_hz, duty=duty, tree=tree,
+                             on_block=lambda done: print(f"\rblock {done} of {blocks}", end="", file=sys.stderr, flush=True) if sys.stderr.isatty() else None)
     print("\r" * sys.stderr.isatty() + overhead_report.text(found))
 
 
-@app.command()
+@app.command(short_help="List the built-in variants and their settings.")
 def variants():
     """List the built-in variants, their settings, and whether they are installed."""
     from ashlar_lab import variants as known
@@ -235,16 +256,36 @@ def _file_name(name: str) -> str:
 
 
 def main() -> None:
-    """Run the command line; BadInput becomes one line and exit status 2."""
+    """Run the command line; BadInput and wrong usage become one line and exit status 2."""
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end keeps what was measured, as Ctrl-C does
-        app()
+        sys.exit(app(standalone_mode=False))
     except BadInput as error:
         print(f"ashlar: {error}", file=sys.stderr)
         sys.exit(2)
+    except Exception as error:
+        if type(error).__name__ == "Abort":
+            _interrupted()
+        if not hasattr(error, "format_message"):  # what typer calls wrong usage has its own classes from version to version
+            raise
+        _wrong_usage(error)
     except KeyboardInterrupt:
-        print("ashlar: interrupted; nothing was written", file=sys.stderr)
-        sys.exit(130)
+        _interrupted()
+
+
+def _wrong_usage(error) -> None:
+    said = error.format_message()
+    if said.startswith("Usage:"):  # nothing was asked for at all: the whole help is the answer
+        print(said)
+    else:
+        verb = getattr(getattr(error, "ctx", None), "command_path", "ashlar")
+        print(f"ashlar: {said.rstrip('.')}; {verb} --help lists what there is", file=sys.stderr)
+    sys.exit(2)
+
+
+def _interrupted() -> None:
+    print("ashlar: interrupted", file=sys.stderr)
+    sys.exit(130)
 
 
 if __name__ == "__main__":

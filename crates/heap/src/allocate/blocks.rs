@@ -43,6 +43,15 @@ pub struct BlockCounts {
     pub empty: usize,
 }
 
+/// What looking at empty blocks has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Released {
+    /// Blocks whose pages went back.
+    pub(crate) blocks: usize,
+    /// Where to go on, when there was no time for all.
+    pub(crate) next: Option<usize>,
+}
+
 impl Blocks {
     pub(crate) fn new() -> Self {
         Self(Mutex::new(Stock::default()))
@@ -130,24 +139,35 @@ impl Blocks {
         }
     }
 
-    /// Called after a full collection: gives back the pages of blocks that have
+    /// Looks at the empty blocks from `from` on, once after every full collection,
+    /// as long as `goes_on` says after each; gives back the pages of those that have
     /// stayed empty for a while, so that memory returns to the system slowly.
     /// `all_at_once` is for a program that asked for it.
-    pub(crate) fn release_idle(&self, region: &Region, all_at_once: bool) -> usize {
+    pub(crate) fn release_idle(
+        &self,
+        region: &Region,
+        from: usize,
+        all_at_once: bool,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Released {
         let stock = self.lock();
-        let mut released = 0;
-        for index in stock.floors[1]..stock.used_limit {
-            let index = BlockIndex(index as u32);
-            let block = region.block(index);
-            if region.kind_byte(index) != KindByte::EMPTY || !block.has(DIRTY) {
+        let mut released = Released::default();
+        for index in from.max(stock.floors[1])..stock.used_limit {
+            let block_index = BlockIndex(index as u32);
+            let block = region.block(block_index);
+            if region.kind_byte(block_index) != KindByte::EMPTY || !block.has(DIRTY) {
                 continue;
             }
             let idle = block.idle_collections() + 1;
             block.set_idle_collections(idle);
             if all_at_once || idle > IDLE_COLLECTIONS_BEFORE_RELEASE {
-                region.release(index, 1);
+                region.release(block_index, 1);
                 block.remove(DIRTY);
-                released += 1;
+                released.blocks += 1;
+                if !goes_on() {
+                    released.next = Some(index + 1);
+                    break;
+                }
             }
         }
         released

@@ -19,6 +19,7 @@ use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
 use crate::mark::allowance::Allowance;
 use crate::mark::marker::Marker;
+use crate::mark::schedule::Schedule;
 use crate::mark::tracer::Tracer;
 use crate::pace::Scope;
 use crate::vm::Vm;
@@ -69,7 +70,9 @@ pub(super) struct Cycle {
     /// Fresh bytes at which the next slice is due, 0 while nothing is done in
     /// slices.
     next_slice_bytes: usize,
-    slice_interval_bytes: usize,
+    schedule: Schedule,
+    /// Cells marked at the beginning: the old ones, in a minor collection.
+    marked_before: usize,
     /// Dead cells are freed in slices, too, and not only as far as new ones need
     /// their place.
     sweeps_in_slices: bool,
@@ -121,7 +124,7 @@ impl<V: Vm> Heap<'_, V> {
             }
             self.begin(scope, allowance);
         } else {
-            allowance.double(self.lateness());
+            allowance.lengthen(self.lateness());
         }
         match self.mark_within(allowance) {
             Some(scope) => Progress::Marked(scope),
@@ -143,7 +146,9 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Frees dead cells, as many as `allowance` allows; whether none is left.
     pub fn sweep_slice(&self, allowance: &mut Allowance) -> bool {
-        allowance.double(self.lateness());
+        if self.is_sweeping() {
+            allowance.lengthen(self.lateness());
+        }
         if self.sweep_within(allowance) {
             let cycle = &mut self.collector.borrow_mut().cycle;
             cycle.sweeps_in_slices = false;
@@ -154,18 +159,40 @@ impl<V: Vm> Heap<'_, V> {
         false
     }
 
-    /// How many times over the program has been handed what a collection was to
-    /// take: slices that cannot keep up grow.
-    fn lateness(&self) -> u32 {
+    fn lateness(&self) -> usize {
         let collector = self.collector.borrow();
-        let planned_bytes = 3 * collector.pace.budget_bytes();
-        (collector.fresh_bytes(self.shared) / planned_bytes.max(1)).min(8) as u32
+        let handed_bytes = collector.fresh_bytes(self.shared);
+        collector.cycle.schedule.lateness(handed_bytes)
     }
 
     /// Finishes the marking that is going on, if one is. Afterwards the heap is
     /// as after [`Heap::collect`]. Says which scope the collection had.
     pub fn finish_marking(&self) -> Option<Scope> {
         self.mark_within(&mut Allowance::unlimited())
+    }
+
+    /// Drops what the marking that is going on has found, for a program that is
+    /// about to end: finishing it would be in vain. It begins anew, as a full one,
+    /// if the program goes on long enough after all.
+    pub fn restart_marking(&self) {
+        if !self.is_marking() {
+            return;
+        }
+        self.with_marker(Marker::restart);
+        let used_limit = self.shared.blocks.used_limit();
+        let mut collector = self.collector.borrow_mut();
+        if collector.cycle.scope == Some(Scope::Minor) {
+            collector.stats.minor_collections -= 1;
+            collector.stats.full_collections += 1;
+        }
+        let cycle = &mut collector.cycle;
+        cycle.scope = Some(Scope::Full);
+        cycle.marked_before = 0;
+        cycle.failed_stops = 0;
+        cycle.cleared_blocks = 0;
+        cycle.blocks_to_clear = used_limit;
+        drop(collector);
+        self.set_phase(Phase::Clearing);
     }
 
     /// Whether a collection has begun whose marking is not over; the program
@@ -216,10 +243,15 @@ impl<V: Vm> Heap<'_, V> {
     /// Lets the program run until it has been handed another slice's worth of
     /// bytes.
     fn rest_after_slice(&self) {
+        let marked_cells = self.with_marker(|marker| marker.marked_cells);
         let mut collector = self.collector.borrow_mut();
         let fresh_bytes = collector.fresh_bytes(self.shared);
         let cycle = &mut collector.cycle;
-        cycle.next_slice_bytes = fresh_bytes + cycle.slice_interval_bytes;
+        if cycle.scope.is_some() {
+            let marked_now = marked_cells.saturating_sub(cycle.marked_before);
+            cycle.schedule.note_slice(marked_now);
+        }
+        cycle.next_slice_bytes = fresh_bytes + cycle.schedule.interval_bytes(fresh_bytes);
         cycle.was_in_slices |= cycle.scope.is_some();
     }
 
@@ -229,22 +261,27 @@ impl<V: Vm> Heap<'_, V> {
     #[inline(never)]
     fn begin(&self, asked: Option<Scope>, allowance: &Allowance) -> Scope {
         let measure = self.measure_residence();
-        let overflowed = self.with_marker(|marker| {
+        let (overflowed, old_cells) = self.with_marker(|marker| {
             marker.in_slices = allowance.is_limited();
-            marker.remembered_overflowed()
+            (marker.remembered_overflowed(), marker.old_cells)
         });
         let mut collector = self.collector.borrow_mut();
         let asked = if overflowed { Some(Scope::Full) } else { asked };
         let scope = collector.pace.start(measure, asked);
         collector.fresh_cell_bytes = 0;
         self.shared.payloads.take_fresh_bytes();
+        let (planned_bytes, cells) = collector.pace.marking_plan(scope, measure);
         collector.cycle = Cycle {
             scope: Some(scope),
             blocks_to_clear: match scope {
                 Scope::Minor => 0,
                 Scope::Full => self.shared.blocks.used_limit(),
             },
-            slice_interval_bytes: collector.pace.slice_interval_bytes(scope, measure),
+            schedule: Schedule::new(planned_bytes, cells),
+            marked_before: match scope {
+                Scope::Minor => old_cells,
+                Scope::Full => 0,
+            },
             ..Cycle::default()
         };
         match scope {
@@ -387,7 +424,10 @@ impl<V: Vm> Heap<'_, V> {
         }
         self.with_marker(Marker::finish);
         let mut collector = self.collector.borrow_mut();
-        collector.cycle.scope = None;
+        let handed_bytes = collector.fresh_bytes(self.shared);
+        if let Some(scope) = collector.cycle.scope.take() {
+            collector.pace.note_marked(scope, handed_bytes);
+        }
         collector.cycle.next_slice_bytes = 0;
         // What the program was handed in the meantime has been judged with the
         // rest: it is kept or dead, and fresh no more.

@@ -85,17 +85,21 @@ impl Allowance {
 
     /// Doubles what it was, `times` times.
     pub(crate) fn double(&mut self, times: u32) {
-        let times = times.min(16);
+        self.lengthen((1 << times.min(16)) - 1);
+    }
+
+    /// Adds what it was, `times` times.
+    pub(crate) fn lengthen(&mut self, times: usize) {
         match &mut self.limit {
             Limit::None => {}
             Limit::Cells { all } => {
-                self.left = self.left.saturating_add((*all << times) - *all);
-                *all <<= times;
+                self.left = self.left.saturating_add(*all * times);
+                *all += *all * times;
             }
             Limit::Time { until, all } => {
-                self.left = CELLS_MIN << times;
-                *until += *all * ((1 << times) - 1);
-                *all *= 1 << times;
+                self.left = CELLS_MIN * (1 + times);
+                *until += *all * times as u32;
+                *all += *all * times as u32;
             }
         }
     }

@@ -242,6 +242,15 @@ impl Marker {
         self.weak.len() / 2
     }
 
+    /// Forgets what was found, so that marking can begin anew.
+    pub(crate) fn restart(&mut self) {
+        let in_slices = self.in_slices;
+        self.finish();
+        self.overflowed = false;
+        self.forget_remembered();
+        self.in_slices = in_slices;
+    }
+
     /// Forgets what only one collection needs.
     pub(crate) fn finish(&mut self) {
         self.grey.clear_and_release();

@@ -200,6 +200,10 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             Op::Slice { scope, cells } => self.advance(scope, cells as usize),
             Op::CollectInSlices { cells } => self.slice_cells = cells as usize,
             Op::SweepInSlices => self.heap.sweep_in_slices(),
+            Op::RestartMarking => {
+                self.heap.restart_marking();
+                self.heap.verify().expect("every invariant holds");
+            }
             Op::Sweep => {
                 self.heap.finish_sweep();
                 self.sync();

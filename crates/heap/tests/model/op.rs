@@ -65,6 +65,8 @@ pub enum Op {
     CollectInSlices { cells: u16 },
     /// Has slices sweep, too.
     SweepInSlices,
+    /// Has the marking that is going on begin anew.
+    RestartMarking,
     /// Sweeps what is unswept.
     Sweep,
     /// Turns stress switches on and off.
@@ -175,7 +177,8 @@ impl Op {
                 },
                 sweep_now: a & 12 == 0,
             },
-            229 => Self::SweepInSlices,
+            229 if a & 1 == 0 => Self::SweepInSlices,
+            229 => Self::RestartMarking,
             230..=231 => Self::Sweep,
             232..=239 => Self::Stress {
                 collect_every: if b_low & 1 == 0 { 0 } else { b_high },

@@ -41,6 +41,11 @@ def build(specs: list[str], knobs: list[str], command: list[str], *, name: str |
     return checked(experiment, _SOURCE)
 
 
+def base_of(spec: str) -> str:
+    """The base that a --variant names: `jemalloc` in `LABEL=jemalloc:narenas=1`."""
+    return spec.partition(":")[0].rpartition("=")[2]
+
+
 def _knob(text: str) -> tuple[str, tuple[str, ...]]:
     name, equals, values = text.partition("=")
     found = tuple(v.strip() for v in values.split(",") if v.strip())

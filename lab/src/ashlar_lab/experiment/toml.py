@@ -20,15 +20,23 @@ _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 def load(path: str, **overrides) -> Experiment:
     """Read `path`. `overrides` (blocks, seed, budget_s, precision) replace what the file says; `programs` and
     `variants`, lists of names, choose among what it describes."""
+    return parse(_expanded(_read(path), path), Path(path).resolve().parent, path, **overrides)
+
+
+def bases(path: str) -> list[str]:
+    """The bases that the variants of an experiment use, installed or not."""
+    return [str(v.get("uses", "")) for v in _tables(_read(path), "variant", path)]
+
+
+def _read(path: str) -> dict:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot read the experiment file {path}: {error}; give the path of a TOML file") from None
     try:
-        raw = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{path} is not TOML: {error}; see the examples in lab/README.md") from None
-    return parse(_expanded(raw, path), Path(path).resolve().parent, path, **overrides)
 
 
 def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:

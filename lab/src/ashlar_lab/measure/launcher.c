@@ -20,9 +20,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -34,7 +36,7 @@ static struct {
     const char *result, *output, *errors, *directory, *cgroup, *library, *preload;
     long period_us, duty_permille, timeout_ms, grace_ms, memory_limit_kb;
     int trace, snapshots, counters, foreground;
-} option = {.period_us = 50000, .duty_permille = 5, .grace_ms = 500};
+} option = {.period_us = 50000, .duty_permille = 4, .grace_ms = 500};
 
 static FILE *result;
 static pid_t child;
@@ -73,12 +75,74 @@ static int read_file(const char *path, char *buffer, size_t size)
     return (int)used;
 }
 
-static void add_children_listed_in(const char *path)
+/* Files of /proc that are read at every sample stay open: opening one costs several times what reading it does.
+ * An open file belongs to one process for good and reads as nothing once that has ended, even when its number is in
+ * use again.  Processes beyond the room here have their files opened anew each time. */
+enum { KEPT_OPEN = 64 };
+static struct kept { pid_t pid; int task, children, statm; unsigned last_sample; } kept[KEPT_OPEN];
+static int kept_count;
+static unsigned samples;
+
+static int open_in_proc(pid_t pid, const char *name)
 {
-    static char text[65536];
-    if (read_file(path, text, sizeof text) <= 0)
-        return;
-    for (char *p = text; *p && tree.count < TREE_MAX;) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void close_kept(struct kept *k)
+{
+    close(k->task);
+    close(k->children);
+    close(k->statm);
+    *k = kept[--kept_count];
+}
+
+static struct kept *keep_open(pid_t pid)
+{
+    if (kept_count == KEPT_OPEN)
+        return NULL;
+    char children[32];
+    snprintf(children, sizeof children, "task/%d/children", pid);
+    struct kept k = {pid, open_in_proc(pid, "task"), open_in_proc(pid, children), open_in_proc(pid, "statm"), samples};
+    kept[kept_count++] = k;
+    if (k.task < 0 || k.children < 0 || k.statm < 0) { /* it has ended, or no more files may be open */
+        close_kept(&kept[kept_count - 1]);
+        return NULL;
+    }
+    return &kept[kept_count - 1];
+}
+
+static struct kept *kept_files(pid_t pid)
+{
+    for (int i = 0; i < kept_count; i++)
+        if (kept[i].pid == pid) {
+            kept[i].last_sample = samples;
+            return &kept[i];
+        }
+    return keep_open(pid);
+}
+
+/* Those of processes that were not in the tree this time: they have ended. */
+static void close_files_of_the_ended(void)
+{
+    for (int i = 0; i < kept_count;)
+        if (kept[i].last_sample != samples)
+            close_kept(&kept[i]);
+        else
+            i++;
+}
+
+static int read_again(int fd, char *buffer, size_t size)
+{
+    ssize_t got = pread(fd, buffer, size - 1, 0);
+    buffer[got > 0 ? got : 0] = 0;
+    return (int)got;
+}
+
+static void add_pids_in(const char *text)
+{
+    for (const char *p = text; *p && tree.count < TREE_MAX;) {
         char *end;
         long pid = strtol(p, &end, 10);
         if (end == p)
@@ -88,8 +152,10 @@ static void add_children_listed_in(const char *path)
     }
 }
 
-static void add_children_of(pid_t pid)
+/* A child is listed under the thread that made it. */
+static void add_children_of_every_thread(pid_t pid)
 {
+    static char text[65536];
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task", pid);
     DIR *tasks = opendir(path);
@@ -99,9 +165,34 @@ static void add_children_of(pid_t pid)
         if (isdigit((unsigned char)entry->d_name[0])) {
             char children[320];
             snprintf(children, sizeof children, "/proc/%d/task/%s/children", pid, entry->d_name);
-            add_children_listed_in(children);
+            if (read_file(children, text, sizeof text) > 0)
+                add_pids_in(text);
         }
     closedir(tasks);
+}
+
+/* The folder of a process's threads has two links and one for each of them. */
+static int threads_of(const struct kept *files)
+{
+    struct stat task;
+    return fstat(files->task, &task) == 0 ? (int)task.st_nlink - 2 : 0;
+}
+
+static void add_children_of(pid_t pid)
+{
+    char text[4096];
+    struct kept *files = kept_files(pid);
+    int threads = files ? threads_of(files) : 0;
+    if (files && threads == 0) { /* ended, and its number may be another's now */
+        close_kept(files);
+        files = keep_open(pid);
+        threads = files ? threads_of(files) : 0;
+    }
+    int got = threads == 1 ? read_again(files->children, text, sizeof text) : -1;
+    if (got < 0 || got >= (int)sizeof text - 1)
+        add_children_of_every_thread(pid);
+    else
+        add_pids_in(text);
 }
 
 /* Kernels without CONFIG_PROC_CHILDREN: every parent is read from /proc. */
@@ -144,6 +235,8 @@ static void find_tree(void)
         if (next >= tree.count)
             break;
     }
+    close_files_of_the_ended();
+    samples++;
 }
 
 /* ---- memory of one process -------------------------------------------- */
@@ -154,13 +247,13 @@ static long page_kb;
 
 static int read_statm(pid_t pid, struct memory *m)
 {
-    char path[64], text[256];
-    long size, resident;
+    char path[64], text[256], *end;
+    struct kept *files = kept_files(pid);
     snprintf(path, sizeof path, "/proc/%d/statm", pid);
-    if (read_file(path, text, sizeof text) <= 0 || sscanf(text, "%ld %ld", &size, &resident) != 2)
+    if ((files ? read_again(files->statm, text, sizeof text) : read_file(path, text, sizeof text)) <= 0)
         return 0;
-    m->size_kb = size * page_kb;
-    m->rss_kb = resident * page_kb;
+    m->size_kb = strtol(text, &end, 10) * page_kb;
+    m->rss_kb = strtol(end, NULL, 10) * page_kb;
     return 1;
 }
 
@@ -233,13 +326,47 @@ static int64_t next_sample_ns, next_pss_ns, next_library_ns;
 static int processes_max;
 static long snapshot_rss_kb;
 
-/* Each kind of sampling (RSS by statm, PSS by smaps_rollup) keeps its cost under
- * the duty cycle, half a per cent of a core unless told otherwise: a slow walk is
- * repeated less often, never more often than asked. */
-static int64_t pause_after(int64_t cost_ns, int64_t period_ns)
+/* Each kind of sampling (RSS by statm, PSS by smaps_rollup) keeps its cost under a duty cycle: a slow walk is repeated
+ * less often, never more often than asked. */
+static int64_t pause_after(int64_t cost_ns, int64_t period_ns, double duty)
 {
-    int64_t paid = option.duty_permille > 0 ? cost_ns * 1000 / option.duty_permille : INT64_MAX / 4;
+    int64_t paid = duty > 0 ? (int64_t)((double)cost_ns / duty) : INT64_MAX / 4;
     return paid > period_ns ? paid : period_ns;
+}
+
+/* The share of one core that reading PSS may take.  Of a tree it is the only measure that counts shared pages once; of a
+ * single process the kernel's high-water mark is the exact peak and a statm the RSS, so PSS need not be read as often. */
+static double pss_duty(void)
+{
+    double duty = (double)option.duty_permille / 1000;
+    return tree.count > 1 || option.snapshots ? duty : duty / 4;
+}
+
+/* SIGUSR2 ends all watching of the running command, SIGCONT begins it again: `ashlar overhead` compares the two within
+ * one process.  Meanwhile time stands still for the schedule, so that a watched second sees as much of each kind of
+ * sampling as a second of an ordinary run. */
+static int64_t unwatched_since_ns = -1;
+
+static void switch_counters(int on);
+
+static void look_away(void)
+{
+    if (unwatched_since_ns >= 0)
+        return;
+    unwatched_since_ns = now_ns();
+    switch_counters(0);
+}
+
+static void look_again(void)
+{
+    if (unwatched_since_ns < 0)
+        return;
+    int64_t away = now_ns() - unwatched_since_ns;
+    unwatched_since_ns = -1;
+    next_sample_ns += away;
+    next_pss_ns += away;
+    next_library_ns += away;
+    switch_counters(1);
 }
 
 static void sample_pss(void)
@@ -261,7 +388,7 @@ static void sample_pss(void)
     if (read)
         fprintf(result, "pss %lld %ld %ld %ld %ld\n", (long long)before / 1000, sum.pss_kb,
                 sum.private_kb, sum.rss_kb, sum.swap_kb);
-    next_pss_ns = after + pause_after(after - before, option.period_us * 1000);
+    next_pss_ns = after + pause_after(after - before, option.period_us * 1000, pss_duty());
 }
 
 /* The memory of every process of the tree, one line each, under one heading. */
@@ -303,7 +430,7 @@ static void sample(void)
     if (processes > processes_max)
         processes_max = processes;
     int64_t after = now_ns();
-    next_sample_ns = after + pause_after(after - before, option.period_us * 1000);
+    next_sample_ns = after + pause_after(after - before, option.period_us * 1000, (double)option.duty_permille / 1000);
     if (option.library && !library_found && after >= next_library_ns) {
         for (int i = 0; i < tree.count; i++)
             look_for_library(tree.pid[i]);
@@ -316,7 +443,7 @@ static void sample(void)
     else if (rss_kb > snapshot_rss_kb + snapshot_rss_kb / 50) {
         snapshot("peak");
         int64_t done = now_ns();
-        next_pss_ns = done + pause_after(done - after, option.period_us * 1000);
+        next_pss_ns = done + pause_after(done - after, option.period_us * 1000, pss_duty());
     }
 }
 
@@ -346,6 +473,13 @@ static void open_counters(pid_t pid)
             counter[i].user_only = user_only;
         }
     }
+}
+
+static void switch_counters(int on)
+{
+    for (int i = 0; i < COUNTERS; i++)
+        if (counter[i].fd >= 0)
+            ioctl(counter[i].fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 }
 
 static void write_counters(void)
@@ -517,9 +651,11 @@ static void run(void)
     sigaddset(&awaited, SIGTERM);
     sigaddset(&awaited, SIGINT);
     sigaddset(&awaited, SIGUSR1);
+    sigaddset(&awaited, SIGUSR2);
+    sigaddset(&awaited, SIGCONT);
     next_sample_ns = 2000000; /* a first look soon, for commands that end early */
     while (!child_ended) {
-        int64_t wake = option.period_us ? next_sample_ns : INT64_MAX;
+        int64_t wake = option.period_us && unwatched_since_ns < 0 ? next_sample_ns : INT64_MAX;
         if (option.timeout_ms && option.timeout_ms * 1000000LL < wake)
             wake = option.timeout_ms * 1000000LL;
         if (kill_at_ns && kill_at_ns < wake)
@@ -531,7 +667,8 @@ static void run(void)
             left = 3600000000000LL;
         struct timespec wait = {left / 1000000000, left % 1000000000};
         int got = sigtimedwait(&awaited, NULL, &wait);
-        reap();
+        if (got == SIGCHLD)
+            reap();
         if (child_ended)
             break;
         if (got == SIGTERM || got == SIGINT) {
@@ -542,6 +679,10 @@ static void run(void)
             find_tree();
             snapshot("mark");
             fflush(result);
+        } else if (got == SIGUSR2) {
+            look_away();
+        } else if (got == SIGCONT) {
+            look_again();
         }
         int64_t t = now_ns();
         if (option.timeout_ms && t >= option.timeout_ms * 1000000LL && !kill_at_ns) {
@@ -555,7 +696,7 @@ static void run(void)
             kill_tree(SIGKILL);
             kill_at_ns = t + 1000000000;
         }
-        if (option.period_us && t >= next_sample_ns)
+        if (option.period_us && unwatched_since_ns < 0 && t >= next_sample_ns)
             sample();
     }
 }

@@ -8,6 +8,10 @@ from pathlib import Path
 
 from ashlar_lab.measure import native
 
+# The share of one core that each kind of sampling may take.
+DUTY_PERMILLE = 4
+
+
 @dataclass
 class Observed:
     """What the launcher saw of one command and its descendants. Times are from the start of the command."""
@@ -66,7 +70,7 @@ def read_observed(path: Path) -> Observed:
 
 def start(command: tuple[str, ...], *, result: Path, environment: dict[str, str], output: Path | None = None,
           errors: Path | None = None, directory: str | None = None, preload: str | None = None, library: str | None = None,
-          cgroup: str | None = None, period_us: int = 50000, duty_permille: int = 5, timeout_s: float = 0, grace_s: float = 0.5,
+          cgroup: str | None = None, period_us: int = 50000, duty_permille: int = DUTY_PERMILLE, timeout_s: float = 0, grace_s: float = 0.5,
           trace: bool = False, counters: bool = True, foreground: bool = False) -> subprocess.Popen:
     """Start the launcher around `command`; the caller waits for it and reads `result`."""
     options: list[str] = ["--result", str(result), "--period-us", str(period_us), "--duty-permille", str(duty_permille),

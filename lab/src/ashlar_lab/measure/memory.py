@@ -45,8 +45,8 @@ class TreeMemory:
     traced: bool
 
 
-def measure(command: list[str], sample_hz: float = 50.0) -> TreeMemory:
-    """Run `command` in the foreground and read its memory from smaps."""
+def measure(command: list[str], sample_hz: float = 500.0) -> TreeMemory:
+    """Run `command` in the foreground and read its memory from smaps. Nothing is timed, so the peak may be looked for often."""
     with tempfile.TemporaryDirectory(prefix="ashlar-lab-") as scratch:
         result = Path(scratch) / "observed"
         process = launcher.start(tuple(command), result=result, environment=dict(os.environ), period_us=int(1e6 / sample_hz),

@@ -1,79 +1,229 @@
-"""What being measured costs the measured program: the same command under the lab and bare, in shuffled pairs."""
+"""What being measured costs the measured program: one long run, watched in some short windows and not in others.
+
+Whole processes differ from each other by far more than the one per cent that is asked about, and so do neighbouring
+seconds on a shared host; nothing is compared between processes, and little between seconds. A steady program notes the
+time after each small, equal piece of work. The launcher watches it in windows of a twentieth of a second and looks away in
+others: each round has one watched and two bare windows in shuffled order, and the second bare one shows how far equal windows
+differ. A block is many rounds, since the costliest kind of sampling comes only about once a watched second: the time of a
+piece is a plain mean over the block's windows of one way, nothing trimmed, and the ratios of blocks are what the interval is of.
+"""
 
 from __future__ import annotations
 
+import bisect
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ashlar_lab.errors import BadInput
 from ashlar_lab.fit.trimmed import Estimate, ratio_estimate
-from ashlar_lab.measure import cgroup, launcher, neighbours
+from ashlar_lab.measure import cgroup, launcher, neighbours, run
 
-# Allocates, touches and drops memory all the time: what page-table walks of a sampler would disturb most.
-PROGRAM = (sys.executable, "-c", "\n".join((
-    "keep = [bytes(100 + i % 900) for i in range(100000)]",
-    "for i in range(1500000): keep[i * 7919 % 100000] = bytes(100 + i % 900)",
-)))
+WAYS = WATCHED, BARE, BARE_TWIN = "watched", "bare", "bare twin"
+WINDOW_S = 0.05
+ROUNDS = 25
+BLOCK_S = 5.0  # ROUNDS windows of three ways, and what it takes to switch
+_WARM_UP_S = 1.0
+_MARGIN_S = 0.002  # after a switch, for the launcher to wake and go to sleep again
+
+# A heap of 100 MiB in which every piece of work drops and makes blocks of all sizes, from small ones to some that are mapped
+# and unmapped, each time the same ones: what page-table walks of a sampler would disturb most.
+_PROGRAM = """
+import array, os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+times, place = array.array('q', bytes(16 * 1000000)), 0
+keep = [bytes(100 + i % 900) for i in range(180000)]
+with open(sys.argv[1], 'w') as file:
+    file.write(str(os.getpid()))
+if len(sys.argv) > 3:
+    os.fork() or os.execvp('sleep', ['sleep', '1000000'])
+try:
+    while place < len(times):
+        for i in range(0, 180000, 45):
+            keep[i] = bytes(100 + i % 900)
+        for i in range(4):
+            b'.' * 400000
+        times[place] = time.monotonic_ns()
+        times[place + 1] = time.process_time_ns()
+        place += 2
+finally:
+    with open(sys.argv[2], 'wb') as file:
+        times[:place].tofile(file)
+"""
+
+
+@dataclass(frozen=True)
+class Window:
+    """From when to when (seconds of the monotonic clock) the program ran in which way."""
+
+    block: int
+    way: str
+    start_s: float
+    end_s: float
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """Ratios measured / bare over pairs, the share of one core that the launcher itself used beside the program, and the
-    cores that other processes kept busy during the whole measurement (None where /proc does not tell)."""
+    """Ratios of the time of a piece of work over blocks, watched / both bare ones and bare twin / bare; the share of one core
+    that the launcher uses while it watches without a break; and the cores that other processes kept busy during the
+    blocks (None where /proc does not tell)."""
 
     cpu: Estimate
     wall: Estimate
+    cpu_twin: Estimate
+    wall_twin: Estimate
     launcher_share: float
     others_cores: float | None
-    pairs: int
+    blocks: int
 
 
-def measure(pairs: int, command: tuple[str, ...] = PROGRAM, seed: int = 1, on_pair=lambda done: None) -> Overhead:
-    """Run `pairs` pairs; which of a pair goes first is drawn. An interrupt ends it with the pairs there are, two at least."""
-    order = random.Random(seed)
-    cpu, wall, share = [], [], []
-    before, started = neighbours.look(), time.perf_counter()
-    try:
-        for done in range(pairs):
-            ways = [_watched, _bare]
-            order.shuffle(ways)
-            found = {way: way(command) for way in ways}
-            (cpu_watched, wall_watched, own), (cpu_bare, wall_bare, _) = found[_watched], found[_bare]
-            cpu.append((cpu_watched, cpu_bare))
-            wall.append((wall_watched, wall_bare))
-            share.append(own / wall_watched)
-            on_pair(done + 1)
-    except KeyboardInterrupt:
-        if len(share) < 2:
-            raise
-    others = neighbours.between(before, neighbours.look())
-    cores = (others.cpu_s + others.stolen_s) / (time.perf_counter() - started) if others else None
-    return Overhead(ratio_estimate(cpu), ratio_estimate(wall), sorted(share)[len(share) // 2], cores, len(share))
-
-
-def _bare(command: tuple[str, ...]) -> tuple[float, float, float]:
-    """CPU and wall seconds of the command started directly."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    start = time.perf_counter()
-    pid = os.posix_spawnp(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, nothing, fd) for fd in (0, 1, 2)])
-    _, _, used = os.wait4(pid, 0)
-    wall = time.perf_counter() - start
-    os.close(nothing)
-    return used.ru_utime + used.ru_stime, wall, 0.0
-
-
-def _watched(command: tuple[str, ...]) -> tuple[float, float, float]:
-    """The same with everything a run of an experiment has switched on."""
+def measure(blocks: int, seed: int = 1, sample_hz: float = 50.0, duty: float = launcher.DUTY_PERMILLE / 1000, tree: bool = False,
+            launcher_s: float = 10.0, on_block: Callable[[int], None] = lambda done: None) -> Overhead:
+    """Measure `blocks` blocks of about BLOCK_S seconds. `duty` is the share of one core that each kind of sampling may take.
+    With `tree` the program has a child, so that PSS is read as often as it is of trees. `launcher_s` seconds at the end
+    tell what the launcher itself uses. An interrupt ends it with the blocks there are, two at least."""
     group = cgroup.MemoryGroup()
     with tempfile.TemporaryDirectory(prefix="ashlar-lab-") as scratch:
         folder = Path(scratch)
-        process = launcher.start(command, result=folder / "observed", environment=dict(os.environ), output=folder / "output",
-                                 errors=folder / "errors", cgroup=group.entry, period_us=20000)
-        process.wait()
-        group.close()
-        n = launcher.read_observed(folder / "observed").numbers
-    return (n["user_us"] + n["sys_us"]) / 1e6, n["wall_ns"] / 1e9, n["launcher_us"] / 1e6
+        command = (os.path.realpath(sys.executable), "-S", "-c", _PROGRAM, str(folder / "pid"), str(folder / "pieces"), *(("tree",) if tree else ()))
+        process = launcher.start(command, result=folder / "observed", environment=dict(os.environ), output=folder / "output", errors=folder / "errors",
+                                 cgroup=group.entry, period_us=int(1e6 / sample_hz), duty_permille=round(1000 * duty), grace_s=10)
+        try:
+            pid = _started(process, folder / "pid")
+            process.send_signal(signal.SIGUSR2)
+            time.sleep(_WARM_UP_S)
+            before, began = neighbours.look(), time.monotonic()
+            windows = _switch(_Switch(process, pid, group), blocks, random.Random(seed), on_block)
+            took, others = time.monotonic() - began, neighbours.between(before, neighbours.look())
+            launcher_share = _launcher_share(process, launcher_s)
+        finally:
+            run.stop(process)
+            group.close()
+        seen = launcher.read_observed(folder / "observed")
+        pieces = array("q")
+        pieces.frombytes((folder / "pieces").read_bytes())
+    others_cores = None
+    if others:  # the program and its launcher are still children that nobody has waited for, and so among the others
+        ends, cpu = pieces[::2], pieces[1::2]
+        own = seen.numbers["launcher_us"] / 1e6 + (_until(ends, cpu, began + took) - _until(ends, cpu, began)).cpu_s
+        others_cores = max(0.0, others.cpu_s + others.stolen_s - own) / took
+    spent = spent_by_way(pieces, windows)
+    return Overhead(*(ratio(spent, which) for ratio in (watched_over_bare, twin_over_bare) for which in (CPU, WALL)),
+                    launcher_share, others_cores, len(spent))
+
+
+@dataclass
+class Spent:
+    """What was spent in some windows, and how many pieces of work were done."""
+
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    pieces: float = 0.0
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(self.cpu_s + other.cpu_s, self.wall_s + other.wall_s, self.pieces + other.pieces)
+
+    def __sub__(self, other: "Spent") -> "Spent":
+        return Spent(self.cpu_s - other.cpu_s, self.wall_s - other.wall_s, self.pieces - other.pieces)
+
+
+def spent_by_way(pieces: Sequence[int], windows: Sequence[Window]) -> dict[int, dict[str, Spent]]:
+    """By block and way. `pieces` alternates monotonic and CPU nanoseconds, noted at the end of each piece. A piece that lies
+    across the edge of a window is divided as time is: leaving it out would leave out the long ones, those that cost most."""
+    ends, cpu = pieces[::2], pieces[1::2]
+    found: dict[int, dict[str, Spent]] = {}
+    for w in windows:
+        if ends and ends[0] <= w.start_s * 1e9 and w.end_s * 1e9 <= ends[-1]:
+            ways = found.setdefault(w.block, {way: Spent() for way in WAYS})
+            ways[w.way] += _until(ends, cpu, w.end_s) - _until(ends, cpu, w.start_s)
+    return {block: ways for block, ways in found.items() if all(spent.pieces for spent in ways.values())}
+
+
+def _until(ends: Sequence[int], cpu: Sequence[int], moment_s: float) -> Spent:
+    """From the first noted moment to one that lies between the first and the last."""
+    at = min(bisect.bisect_right(ends, moment_s * 1e9), len(ends) - 1)
+    share = (moment_s * 1e9 - ends[at - 1]) / (ends[at] - ends[at - 1])
+    return Spent((cpu[at - 1] + share * (cpu[at] - cpu[at - 1])) / 1e9, moment_s, at - 1 + share)
+
+
+CPU, WALL = "cpu_s", "wall_s"
+
+
+def watched_over_bare(spent: dict[int, dict[str, Spent]], which: str) -> Estimate:
+    """The cost of being watched, as a ratio within blocks."""
+    return _ratio([(ways[WATCHED], ways[BARE] + ways[BARE_TWIN]) for ways in spent.values()], which)
+
+
+def twin_over_bare(spent: dict[int, dict[str, Spent]], which: str) -> Estimate:
+    """The same between windows that are alike: 1, but for noise."""
+    return _ratio([(ways[BARE_TWIN], ways[BARE]) for ways in spent.values()], which)
+
+
+def _ratio(pairs: list[tuple[Spent, Spent]], which: str) -> Estimate:
+    found = ratio_estimate([(getattr(a, which) / a.pieces, getattr(b, which) / b.pieces) for a, b in pairs])
+    if found is None:
+        raise BadInput("the program got no work done in the windows; measure again when other processes leave a core free")
+    return found
+
+
+class _Switch:
+    """Everything that a run of an experiment has switched on, switched on and off while the program runs."""
+
+    def __init__(self, process, pid: int, group: cgroup.MemoryGroup):
+        self._process, self._pid = process, pid
+        self._groups = {True: group.path / "cgroup.procs", False: group.path.parent / "cgroup.procs"} if group.path else {}
+
+    def to(self, watched: bool) -> None:
+        if self._process.poll() is not None:
+            raise BadInput("the program that is measured has ended too early; it needs 200 MB of memory")
+        self._process.send_signal(signal.SIGCONT if watched else signal.SIGUSR2)
+        if self._groups:
+            try:
+                self._groups[watched].write_text(str(self._pid))
+            except OSError:
+                self._groups = {}  # version 2 may forbid processes in the group above; it stays inside, then
+
+
+def _switch(switch: _Switch, blocks: int, order: random.Random, on_block: Callable[[int], None]) -> list[Window]:
+    windows: list[Window] = []
+    try:
+        for block in range(blocks):
+            for way in _order_of_block(order):
+                switch.to(way == WATCHED)
+                start = time.monotonic() + _MARGIN_S
+                time.sleep(_MARGIN_S + WINDOW_S)
+                windows.append(Window(block, way, start, time.monotonic()))
+            on_block(block + 1)
+    except KeyboardInterrupt:
+        windows = windows[:len(windows) - len(windows) % (ROUNDS * len(WAYS))]
+        if len({w.block for w in windows}) < 2:
+            raise
+    return windows
+
+
+def _order_of_block(order: random.Random) -> list[str]:
+    return [way for _ in range(ROUNDS) for way in order.sample(WAYS, len(WAYS))]
+
+
+def _launcher_share(process, seconds: float) -> float:
+    process.send_signal(signal.SIGCONT)
+    clock = ~process.pid << 3 | 2  # clock_getcpuclockid(3) of another process
+    began, cpu = time.monotonic(), time.clock_gettime(clock)
+    time.sleep(seconds)
+    return (time.clock_gettime(clock) - cpu) / (time.monotonic() - began)
+
+
+def _started(process, pid_file: Path) -> int:
+    end = time.monotonic() + 30
+    while time.monotonic() < end and process.poll() is None:
+        if pid_file.exists() and (text := pid_file.read_text()):
+            return int(text)
+        time.sleep(0.02)
+    raise BadInput("the program to be measured did not start within 30 s; try again when the machine has room")

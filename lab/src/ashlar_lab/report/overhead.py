@@ -10,16 +10,19 @@ GOAL = 0.01
 
 def text(found: Overhead) -> str:
     """The ratios, and whether the interval of CPU time keeps the overhead below the goal of 1 %."""
-    lines = [f"measured / bare over {found.pairs} pairs: CPU time {_fine(found.cpu)}, wall time {_fine(found.wall)}",
-             f"the launcher itself used {100 * found.launcher_share:.2g} % of one core"]
+    lines = [f"watched / bare over {found.blocks} blocks: CPU time {_fine(found.cpu)}, wall time {_fine(found.wall)}",
+             f"bare / bare, which differ by noise alone: CPU time {_fine(found.cpu_twin)}, wall time {_fine(found.wall_twin)}",
+             f"the launcher itself uses {100 * found.launcher_share:.2g} % of one core"]
     if found.others_cores is not None:
         lines.append(f"other processes kept {found.others_cores:.2f} cores busy meanwhile")
-    if found.cpu.high < 1 + GOAL:
+    if found.cpu_twin.low > 1 + GOAL / 2 or found.cpu_twin.high < 1 - GOAL / 2:
+        lines.append("nothing is decided: windows that are alike differ by more than noise; measure again on a quieter machine")
+    elif found.cpu.high < 1 + GOAL:
         lines.append("the lab's overhead in CPU time is below 1 %: the whole interval is")
     elif found.cpu.low > 1 + GOAL:
         lines.append("the lab's overhead in CPU time is above 1 %: the whole interval is")
     else:
-        lines.append("whether the lab's overhead is below 1 % is not decided: give more pairs, on a quieter machine")
+        lines.append("whether the lab's overhead is below 1 % is not decided: give more blocks, on a quieter machine")
     return "\n".join(lines)
 
 

@@ -34,7 +34,7 @@ class Page:
 
 def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: Analysis) -> Page:
     blocks = f"{analysis.blocks} block{'s' if analysis.blocks != 1 else ''}"
-    facts = (f"{len(experiment.programs)} program{'s' if len(experiment.programs) != 1 else ''}, {len(experiment.variants)} variants, "
+    facts = (f"{len(experiment.programs)} program{'s' if len(experiment.programs) != 1 else ''}, {len(experiment.variants)} variant{'s' if len(experiment.variants) != 1 else ''}, "
              f"{blocks}, {analysis.runs} runs, seed {experiment.seed}, {machine.get('time', 'time unknown')}")
     return Page(
         title=experiment.title or experiment.name,

@@ -102,7 +102,10 @@ class Chart:
 
     def note(self, x: float, y: float, text: str, series: int | None = None, dx: float = 7, dy: float = -6) -> None:
         style = "soft" if series is None else f"s{series % palette.SERIES}"
-        self._marks.append(f'<text class="{style}" stroke="none" style="stroke:none" font-size="11" x="{self.x(x) + dx:.1f}" y="{self.y(y) + dy:.1f}">{escape(text)}</text>')
+        at = self.y(y) + dy
+        if at > self.height - self._bottom - 3:  # it would lie on the axis
+            at = self.y(y) - 10
+        self._marks.append(f'<text class="{style}" stroke="none" style="stroke:none" font-size="11" x="{self.x(x) + dx:.1f}" y="{at:.1f}">{escape(text)}</text>')
 
     def vertical(self, x: float, label: str = "") -> None:
         at = self.x(x)

@@ -16,6 +16,8 @@ from ashlar_lab.store.run import OK, Run
 
 # Other processes matter from here on. /proc counts in hundredths of a second, so that a shorter run cannot be judged.
 _DISTURBED_CORES, _SHORTEST_JUDGED_S = 0.1, 0.3
+# An interval whose ends differ by this factor.
+_SAYS_NOTHING = 10
 
 
 def verdict(experiment: Experiment, analysis: Analysis) -> list[str]:
@@ -160,10 +162,12 @@ def _judged(e: Estimate, baseline: str, floor: float, metric: str) -> str:
     told = f"{units.ratio(e.value, d)} of {baseline}'s"
     if not math.isfinite(e.high):
         return f"{told} in a single block; one block says nothing about the uncertainty"
+    if e.high > _SAYS_NOTHING * e.low and not e.excludes(1.0):
+        return f"{told}, but the interval is too wide to say anything; add blocks"
     told += f", 95 % interval {units.ratio(e.low, d)} to {units.ratio(e.high, d)}"
     if not e.excludes(1.0):
         if e.low > 0.95 and e.high < 1.05:
-            return f"{told}: no difference shown, and one above {units.percent(max(e.high - 1, 1 - e.low), signed=False)} is ruled out"
+            return f"{told}: no difference shown, and one above {units.percent(max(e.high - 1, 1 - e.low, 0.001), signed=False)} is ruled out"
         return f"{told}: no difference shown"
     direction = "less" if e.value < 1 else "more"
     better = (e.value > 1) == units.more_is_better(metric)
@@ -200,7 +204,7 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
         fewest = min(len(c.points) for c in analysis.curves)
         if fewest < 7:
             found.append(f"A curve rests on {fewest} knob values; 7 or more, spaced geometrically, make a, b and c worth reading.")
-        if analysis.blocks < 8:
+        if analysis.blocks < 8 and analysis.comparisons:
             found.append(f"Probabilities of dominance from {analysis.blocks} blocks are optimistic: fewer than 8 blocks hold too little of the machine's noise.")
     floor = noise_floor(analysis.noise, experiment.time_metric)
     if floor > 0.03:

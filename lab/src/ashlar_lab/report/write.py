@@ -13,6 +13,16 @@ from ashlar_lab.report.page import Page
 FORMS = ("html", "md", "csv", "json", "svg", "png", "record")
 
 
+def check_can_write(base: Path, forms: Sequence[str]) -> None:
+    """Raise BadInput before anything is measured if the reports could not be written afterwards."""
+    folder = base.absolute().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        why = "it cannot be written to" if folder.is_dir() else "there is no such folder"
+        raise BadInput(f"cannot write reports into {folder}: {why}; name a writable place with --output")
+    if "png" in forms:
+        _png_maker()
+
+
 def write(page: Page, base: Path, forms: Sequence[str]) -> list[Path]:
     """Write `base`.html, `base`.md and so on; charts go to `base`-NAME.svg and .png. A record is three small files,
     `base`.md, .json and .csv, in place of the full ones. Returns what was written."""
@@ -37,11 +47,15 @@ def svg_file(chart) -> str:
 
 
 def png_file(chart) -> bytes:
+    return bytes(_png_maker().svg_to_bytes(svg_string=chart.render(palette.css(palette.LIGHT)), width=chart.width * 2))
+
+
+def _png_maker():
     try:
         import resvg_py
     except ImportError:
         raise BadInput("PNG needs the package resvg-py; pip install 'ashlar-lab[png]', or leave png out of --form") from None
-    return bytes(resvg_py.svg_to_bytes(svg_string=chart.render(palette.css(palette.LIGHT)), width=chart.width * 2))
+    return resvg_py
 
 
 def _beside(base: Path, suffix: str) -> Path:
