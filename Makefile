@@ -92,5 +92,5 @@ test-wordmap: ## the word map's tests, and those of its Ruby class
 	@scripts/wordmap/test.sh
 judy-conformance: ## libJudy's own checks, a differential fuzz and real programs, on our library
 	@scripts/wordmap/judy-conformance.sh
-bench-wordmap: ## measure the word map beside its peers (BENCH_OPTIONS="--quick"); recorded in bench/results
+bench-wordmap: ## measure the word map beside its peers (BENCH_OPTIONS="--quick", "--minutes 5", "--resume"); recorded in bench/results
 	@scripts/wordmap/bench.sh $(BENCH_OPTIONS)

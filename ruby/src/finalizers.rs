@@ -10,6 +10,9 @@ use crate::collect;
 use crate::objspace::from_ruby;
 use crate::ruby_calls::Value;
 
+/// Places without an object that are not worth closing up.
+const GONE_MIN: usize = 1024;
+
 /// One piece of work: `struct ashlar_job`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -20,24 +23,37 @@ pub(crate) struct Job {
     object_id: u64,
 }
 
+/// An object with finalizers, or what has been left of its place.
+#[derive(Clone, Copy)]
+struct Defined {
+    /// 0 when the object has none any more.
+    object: Value,
+    /// Array of procs.
+    array: Value,
+}
+
+const GONE: Defined = Defined {
+    object: 0,
+    array: 0,
+};
+
 /// Which object has which finalizers, and the jobs that wait.
 ///
 /// An object gets a place when it gets its finalizers; places rise, and are
 /// the order in which finalizers run when the program ends.
 ///
-/// * **F1** The objects in `places` are those in `objects`, and the places in
-///   `objects` are those in `arrays`.
+/// * **F1** `places` and `defined` tell of the same objects: object `o` is in
+///   `places` with `p` exactly when `defined[p].object` is `o`.
 /// * **F2** `waiting` has room for a job of every object in `places`, so that a
 ///   collection, which may run because memory is out, needs no more.
+/// * **F3** No object has a place before `first`.
 #[derive(Default)]
 pub(crate) struct Finalizers {
-    /// Object → place.
+    /// Object → place. (A table by address is what every finalizer costs beside its
+    /// array; everything else is found by place, which needs no search.)
     places: WordMap,
-    /// Place → object.
-    objects: WordMap,
-    /// Place → array of procs.
-    arrays: WordMap,
-    last_place: u64,
+    defined: Vec<Defined>,
+    first: usize,
     waiting: VecDeque<Job>,
     /// The job being run: its array is a root as long.
     running: Vec<Job>,
@@ -47,8 +63,8 @@ impl Finalizers {
     /// Calls `visit` with every array that must be kept.
     pub(crate) fn each_value(&self, visit: impl FnMut(Value)) {
         let jobs = self.waiting.iter().chain(&self.running);
-        let defined = self.arrays.values().map(|&array| array as Value);
-        defined
+        let live = self.defined[self.first..].iter().filter(|d| d.object != 0);
+        live.map(|defined| defined.array)
             .chain(jobs.map(|job| job.finalizers))
             .for_each(visit);
     }
@@ -61,25 +77,18 @@ impl Finalizers {
     /// The array of an object.
     fn get(&self, object: Value) -> Option<Value> {
         let place = *self.places.get(object as u64)?;
-        self.arrays.get(place).map(|&array| array as Value)
+        Some(self.defined[place as usize].array)
     }
 
     /// When there is no memory, nothing changes.
-    fn insert(&mut self, object: Value, finalizers: Value) -> Result<(), OutOfMemory> {
+    fn insert(&mut self, object: Value, array: Value) -> Result<(), OutOfMemory> {
         self.reserve_jobs(1)?;
-        let place = self.last_place + 1;
-        self.arrays.try_insert(place, finalizers as u64)?;
-        let rest = self.objects.try_insert(place, object as u64);
-        let rest = rest.and_then(|_| self.places.try_insert(object as u64, place));
-        let Ok(old_place) = rest else {
-            self.arrays.remove(place);
-            self.objects.remove(place);
-            return Err(OutOfMemory);
-        };
-        self.last_place = place;
+        self.defined.try_reserve(1).map_err(|_| OutOfMemory)?;
+        let place = self.defined.len();
+        let old_place = self.places.try_insert(object as u64, place as u64)?;
+        self.defined.push(Defined { object, array });
         if let Some(old_place) = old_place {
-            self.arrays.remove(old_place);
-            self.objects.remove(old_place);
+            self.vacate(old_place as usize);
         }
         Ok(())
     }
@@ -92,22 +101,48 @@ impl Finalizers {
 
     fn remove(&mut self, object: Value) -> Option<Value> {
         let place = self.places.remove(object as u64)?;
-        self.objects.remove(place);
-        self.arrays.remove(place).map(|array| array as Value)
+        Some(self.vacate(place as usize).array)
+    }
+
+    /// Takes what has been defined at `place` out of the order.
+    fn vacate(&mut self, place: usize) -> Defined {
+        let defined = std::mem::replace(&mut self.defined[place], GONE);
+        while self.defined.get(self.first).is_some_and(|d| d.object == 0) {
+            self.first += 1;
+        }
+        while self.defined.last().is_some_and(|d| d.object == 0) {
+            self.defined.pop();
+        }
+        self.first = self.first.min(self.defined.len());
+        if self.defined.len() > 2 * self.places.len() + GONE_MIN {
+            self.close_gaps();
+        }
+        defined
+    }
+
+    /// Gives all objects new places, in the same order. Needs no memory.
+    fn close_gaps(&mut self) {
+        self.defined.retain(|defined| defined.object != 0);
+        for (place, defined) in self.defined.iter().enumerate() {
+            if let Some(known) = self.places.get_mut(defined.object as u64) {
+                *known = place as u64;
+            }
+        }
+        self.first = 0;
     }
 
     /// The object has moved; it keeps its place in the order.
     pub(crate) fn moved(&mut self, from: Value, to: Value) {
         if let Some(place) = self.places.remove(from as u64) {
             self.places.insert(to as u64, place);
-            self.objects.insert(place, to as u64);
+            self.defined[place as usize].object = to;
         }
     }
 
     /// Rewrites the arrays of procs.
     pub(crate) fn update(&mut self, location: impl Fn(Value) -> Value) {
-        for array in self.arrays.values_mut() {
-            *array = location(*array as Value) as u64;
+        for defined in self.defined.iter_mut().filter(|d| d.object != 0) {
+            defined.array = location(defined.array);
         }
         for job in self.waiting.iter_mut().chain(&mut self.running) {
             job.finalizers = location(job.finalizers);
@@ -116,8 +151,7 @@ impl Finalizers {
 
     /// Whose finalizers are the oldest.
     fn first(&self) -> Option<Value> {
-        let (_, &object) = self.objects.first_key_value()?;
-        Some(object as Value)
+        self.defined.get(self.first).map(|defined| defined.object)
     }
 
     /// Turns the finalizers of a dead object into a job; false when it has none.
@@ -300,7 +334,7 @@ mod tests {
             order.push(object);
         }
         assert_eq!(order, [400, 320, 160, 80]);
-        assert!(finalizers.places.is_empty() && finalizers.arrays.is_empty());
+        assert!(finalizers.places.is_empty() && finalizers.defined.is_empty());
     }
 
     #[test]
@@ -317,9 +351,37 @@ mod tests {
     }
 
     #[test]
+    fn the_order_outlives_the_closing_of_gaps() {
+        let mut finalizers = Finalizers::default();
+        let all = 10 * GONE_MIN;
+        for object in 1..=all {
+            finalizers.insert(object, object + all).unwrap();
+        }
+        let kept: Vec<usize> = (1..=all).filter(|object| object % 7 == 3).collect();
+        // From both sides, so that gaps lie before, between and behind those kept.
+        for object in (1..=all / 2).flat_map(|i| [i, all + 1 - i]) {
+            let array = finalizers.get(object);
+            if object % 7 != 3 {
+                assert_eq!(finalizers.remove(object), array);
+            }
+            assert_eq!(array, Some(object + all));
+        }
+        assert!(finalizers.defined.len() <= 2 * kept.len() + GONE_MIN);
+        let mut arrays = Vec::new();
+        finalizers.each_value(|array| arrays.push(array - all));
+        assert_eq!(arrays, kept);
+        let mut order = Vec::new();
+        while let Some(object) = finalizers.first() {
+            assert_eq!(finalizers.remove(object), Some(object + all));
+            order.push(object);
+        }
+        assert_eq!(order, kept);
+    }
+
+    #[test]
     fn there_is_room_for_the_jobs_of_all_objects_before_they_die() {
         let mut finalizers = Finalizers::default();
-        for object in 0..1000 {
+        for object in 1..=1000 {
             finalizers.insert(object, object).unwrap();
             if object % 3 == 0 {
                 finalizers.queue(object, 0);

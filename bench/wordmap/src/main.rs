@@ -13,7 +13,10 @@ mod report;
 use peers::{CongeeMap, Expanse, ExpanseSet, FxMap, JudyMap, JudySet, SortedVec};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write;
 use std::process::{exit, Command, Stdio};
+use std::time::Instant;
 
 /// One measured cell, as a line of a result file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,12 +31,15 @@ pub struct Cell {
 const USAGE: &str = "\
 The word map beside its peers.
 
-usage: ashlar-bench-wordmap run [--quick] [--rounds N] [--ours FILE.so] [--stock FILE.so] --out FILE.jsonl
+usage: ashlar-bench-wordmap run [--quick] [--rounds N] [--minutes N] [--resume] [--ours FILE.so]
+                                [--stock FILE.so] --out FILE.jsonl
        ashlar-bench-wordmap report FILE.jsonl [--svg FILE.svg]
        ashlar-bench-wordmap cell PEER WORKLOAD N [FILE.so]
 
   --quick        1 M entries at most, one round
-  --rounds N     rounds of everything (3)
+  --rounds N     rounds of everything up to 1 M entries (3); 10 M are measured once
+  --minutes N    stop after so long, with exit code 3
+  --resume       go on where the file's run was stopped
   --ours FILE    our libJudy.so.1 (measured through C)
   --stock FILE   the stock libJudy.so.1 (libJudy.so.1 of the system)
 
@@ -50,6 +56,10 @@ const MAPS: [&str; 9] = [
     "blart",
     "vec",
 ];
+/// Those that ten million entries are put into: the best of the others.
+const LARGE_MAPS: [&str; 6] = ["ashlar", "ashlar.so", "judy", "fx", "btree", "expanse"];
+/// Exit code of a run that was stopped by its time.
+const UNFINISHED: i32 = 3;
 const SETS: [&str; 5] = ["ashlar", "ashlar.so", "judy", "expanse", "btree"];
 
 fn main() {
@@ -139,7 +149,7 @@ fn measure_set(peer: &str, keys: &str, n: usize) -> cells::Metrics {
     }
 }
 
-/// All workloads in all rounds: (workload, n, peers, rounds at most).
+/// What is measured, in order: (workload, n, peers, rounds at most).
 fn plan(quick: bool) -> Vec<(&'static str, usize, Vec<&'static str>, usize)> {
     let mut plan = Vec::new();
     for n in [1, 2, 4, 8, 16, 32] {
@@ -150,12 +160,14 @@ fn plan(quick: bool) -> Vec<(&'static str, usize, Vec<&'static str>, usize)> {
         // Inserting into a sorted vector of this size takes minutes.
         peers.retain(|p| *p != "vec");
         plan.push((workload, 1_000_000, peers.clone(), usize::MAX));
-        if !quick {
-            plan.push((workload, 10_000_000, peers, 1));
-        }
     }
     for workload in ["set-dense", "set-clustered", "set-random"] {
         plan.push((workload, 1_000_000, SETS.to_vec(), usize::MAX));
+    }
+    if !quick {
+        for workload in ["random", "dense", "clustered"] {
+            plan.push((workload, 10_000_000, LARGE_MAPS.to_vec(), 1));
+        }
     }
     plan
 }
@@ -163,38 +175,65 @@ fn plan(quick: bool) -> Vec<(&'static str, usize, Vec<&'static str>, usize)> {
 fn run(options: &[&str]) {
     let quick = options.contains(&"--quick");
     let rounds = option(options, "--rounds").map_or(if quick { 1 } else { 3 }, number);
+    let minutes = option(options, "--minutes").map_or(u64::MAX, |m| number(m) as u64);
     let stock = option(options, "--stock").unwrap_or("libJudy.so.1");
     let ours = option(options, "--ours");
     let Some(out) = option(options, "--out") else {
         refuse("--out names the file for the results");
     };
+    let start = Instant::now();
+    let measured = if options.contains(&"--resume") {
+        report::read(out)
+    } else {
+        Vec::new()
+    };
+    let mut file = match File::options()
+        .create(true)
+        .append(true)
+        .truncate(false)
+        .open(out)
+    {
+        Ok(file) => file,
+        Err(e) => stop(&format!("cannot write {out}: {e}")),
+    };
+    if measured.is_empty() && file.set_len(0).is_err() && !out.starts_with("/dev/") {
+        stop(&format!("cannot empty {out}"));
+    }
     let plan = plan(quick);
-    let mut lines = String::new();
     let total: usize = plan.iter().map(|p| p.2.len() * rounds.min(p.3)).sum();
     let mut done = 0;
     for round in 0..rounds {
-        for (workload, n, peers, rounds_max) in &plan {
-            if round >= *rounds_max {
-                continue;
-            }
+        for (workload, n, peers, _) in plan.iter().filter(|p| round < p.3) {
             for peer in peers {
                 done += 1;
-                eprint!("\r\x1b[K{done}/{total} {workload} {n} {peer}");
                 let library = match *peer {
                     "judy" => Some(stock),
                     "ashlar.so" if ours.is_none() => continue,
                     "ashlar.so" => ours,
                     _ => None,
                 };
-                lines.push_str(&measure_apart(peer, workload, *n, library));
+                let is_same = |c: &&Cell| c.peer == *peer && c.workload == *workload && c.n == *n;
+                if measured.iter().filter(is_same).count() > round {
+                    continue;
+                }
+                if start.elapsed().as_secs() >= minutes.saturating_mul(60) {
+                    eprintln!("\r\x1b[K{done}/{total}: time is up; go on with --resume");
+                    exit(UNFINISHED);
+                }
+                eprint!("\r\x1b[K{done}/{total} {workload} {n} {peer}");
+                let line = measure_apart(peer, workload, *n, library);
+                if let Err(e) = file.write_all(line.as_bytes()) {
+                    stop(&format!("cannot write {out}: {e}"));
+                }
             }
         }
     }
     eprintln!("\r\x1b[K{done} cells measured");
-    if let Err(e) = std::fs::write(out, &lines) {
-        eprintln!("cannot write {out}: {e}");
-        exit(2);
-    }
+}
+
+fn stop(what: &str) -> ! {
+    eprintln!("{what}");
+    exit(2)
 }
 
 /// Measures one cell in a fresh process; a peer that fails is named and left out.

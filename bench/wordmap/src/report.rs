@@ -7,8 +7,21 @@ use std::process::exit;
 
 type Key = (String, usize, String);
 
-/// (workload, n, metric) → peer → median over the rounds.
-fn medians(cells: &[Cell]) -> BTreeMap<Key, BTreeMap<String, f64>> {
+/// (workload, n, metric) → peer → half the range over the rounds, as a part of the median.
+fn spreads(cells: &[Cell]) -> BTreeMap<Key, BTreeMap<String, f64>> {
+    by_peer(cells, |values| {
+        let half = (values[values.len() - 1] - values[0]) / 2.0;
+        half / median(values).max(f64::MIN_POSITIVE)
+    })
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    let n = sorted.len();
+    (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0
+}
+
+/// (workload, n, metric) → peer → what `of` makes of the rounds' values, which rise.
+fn by_peer(cells: &[Cell], of: impl Fn(&[f64]) -> f64) -> BTreeMap<Key, BTreeMap<String, f64>> {
     let mut all: BTreeMap<Key, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
     for cell in cells {
         for (metric, value) in &cell.metrics {
@@ -17,15 +30,14 @@ fn medians(cells: &[Cell]) -> BTreeMap<Key, BTreeMap<String, f64>> {
             peers.entry(cell.peer.clone()).or_default().push(*value);
         }
     }
-    let median = |mut values: Vec<f64>| {
+    let sorted = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
-        let n = values.len();
-        (values[(n - 1) / 2] + values[n / 2]) / 2.0
+        values
     };
     all.into_iter()
         .map(|(key, peers)| {
-            let peers = peers.into_iter().map(|(p, v)| (p, median(v))).collect();
-            (key, peers)
+            let peers = peers.into_iter();
+            (key, peers.map(|(p, v)| (p, of(&sorted(v)))).collect())
         })
         .collect()
 }
@@ -42,7 +54,8 @@ const ORDER: [&str; 9] = [
     "vec",
 ];
 
-pub fn print(file: &str, svg: Option<&str>) {
+/// The cells of a result file; ends the program when it has none.
+pub fn read(file: &str) -> Vec<Cell> {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
         Err(e) => {
@@ -60,8 +73,13 @@ pub fn print(file: &str, svg: Option<&str>) {
             }
         }
     }
-    let table = medians(&cells);
-    println!("{}", markdown(&table));
+    cells
+}
+
+pub fn print(file: &str, svg: Option<&str>) {
+    let cells = read(file);
+    let table = by_peer(&cells, median);
+    println!("{}", markdown(&table, &spreads(&cells)));
     if let Some(path) = svg {
         if let Err(e) = std::fs::write(path, draw(&table)) {
             eprintln!("cannot write {path}: {e}");
@@ -72,8 +90,14 @@ pub fn print(file: &str, svg: Option<&str>) {
 
 /// One table a workload: a row a metric, a column a peer; each cell is the
 /// median and, in brackets, how much it is over the best of the row.
-fn markdown(table: &BTreeMap<Key, BTreeMap<String, f64>>) -> String {
-    let mut out = String::new();
+fn markdown(
+    table: &BTreeMap<Key, BTreeMap<String, f64>>,
+    spreads: &BTreeMap<Key, BTreeMap<String, f64>>,
+) -> String {
+    let mut out = String::from(
+        "Medians of the rounds; ± is half their range where that is 5 % or more; in brackets, \
+         how much the result is over the best of its row.\n",
+    );
     let mut last = None;
     for ((workload, n, metric), peers) in table {
         if last != Some((workload, n)) {
@@ -89,18 +113,25 @@ fn markdown(table: &BTreeMap<Key, BTreeMap<String, f64>>) -> String {
         let best = peers.values().copied().fold(f64::INFINITY, f64::min);
         let _ = write!(out, "| {metric} |");
         for peer in ORDER {
-            match peers.get(peer) {
-                None => out.push_str(" |"),
-                Some(v) if *v <= best => {
-                    let _ = write!(out, " **{}** |", short(*v));
-                }
-                Some(v) if best > 0.0 => {
-                    let _ = write!(out, " {} (+{:.0} %) |", short(*v), (v / best - 1.0) * 100.0);
-                }
-                Some(v) => {
-                    let _ = write!(out, " {} |", short(*v));
-                }
-            }
+            let Some(v) = peers.get(peer) else {
+                out.push_str(" |");
+                continue;
+            };
+            let key = (workload.clone(), *n, metric.clone());
+            let spread = spreads.get(&key).and_then(|p| p.get(peer));
+            let around = match spread {
+                Some(s) if *s >= 0.05 => format!(" ±{:.0} %", s * 100.0),
+                _ => String::new(),
+            };
+            let v_text = short(*v);
+            let _ = if *v <= best {
+                write!(out, " **{v_text}**{around} |")
+            } else if best > 0.0 {
+                let over = (v / best - 1.0) * 100.0;
+                write!(out, " {v_text}{around} (+{over:.0} %) |")
+            } else {
+                write!(out, " {v_text}{around} |")
+            };
         }
         out.push('\n');
     }

@@ -1,53 +1,319 @@
-//! A caller's root word seen as the map or set that it is.
+//! What Judy1 and JudyL have in common: a caller's root word seen as the set or
+//! map that it is, and the functions that both have.
 
+use crate::error::{fail, Errno, JudyError, JERR};
 use crate::memory::Shared;
-use ashlar_wordmap::{WordMap, WordSet};
-use std::ffi::c_void;
+use ashlar_wordmap::{LastStep, WordMap, WordSet};
+use std::ffi::{c_int, c_void};
+use std::ptr::from_ref;
 
 pub(crate) type Map = WordMap<Shared>;
 pub(crate) type Set = WordSet<Shared>;
+/// Where a caller keeps an array; also where an array keeps a value.
+pub(crate) type Slot = *mut *mut c_void;
+
+/// A map or set behind a root word.
+///
+/// # Safety
+/// The type must have the layout of its root word, null when it is empty.
+pub(crate) unsafe trait Array {
+    /// What functions that look for an entry return.
+    type Answer;
+    /// There is no such entry.
+    const ABSENT: Self::Answer;
+    /// An argument was refused.
+    const REFUSED: Self::Answer;
+
+    fn is_empty(&self) -> bool;
+    fn has(&self, key: u64) -> bool;
+    fn count(&self, low: u64, high: u64) -> u64;
+    fn find_nth(&self, nth: u64) -> Option<(u64, Self::Answer)>;
+    fn find_from(&self, key: u64, last: &LastStep) -> Option<(u64, Self::Answer)>;
+    fn find_after(&self, key: u64, last: &LastStep) -> Option<(u64, Self::Answer)>;
+    fn find_back(&self, key: u64) -> Option<(u64, Self::Answer)>;
+    fn bytes(&self) -> usize;
+    fn clear(&mut self);
+}
 
 const _: () = assert!(size_of::<Map>() == 8 && size_of::<Set>() == 8);
 
-/// The map whose root word a caller keeps.
+/// The address of a value, as C gets it.
+pub(crate) fn slot(value: &u64) -> Slot {
+    from_ref(value).cast_mut().cast()
+}
+
+// SAFETY: documented of a map over a source that takes no room.
+unsafe impl Array for Map {
+    type Answer = Slot;
+    const ABSENT: Slot = std::ptr::null_mut();
+    const REFUSED: Slot = crate::error::POINTER_ERROR;
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+    fn has(&self, key: u64) -> bool {
+        self.contains_key(key)
+    }
+    fn count(&self, low: u64, high: u64) -> u64 {
+        self.count_range(low..=high)
+    }
+    fn find_nth(&self, nth: u64) -> Option<(u64, Slot)> {
+        self.nth(nth).map(|(key, value)| (key, slot(value)))
+    }
+    #[inline(always)]
+    fn find_from(&self, key: u64, last: &LastStep) -> Option<(u64, Slot)> {
+        let found = self.first_step(key, last);
+        found.map(|(key, value)| (key, slot(value)))
+    }
+    #[inline(always)]
+    fn find_after(&self, key: u64, last: &LastStep) -> Option<(u64, Slot)> {
+        let found = self.after_step(key, last);
+        found.map(|(key, value)| (key, slot(value)))
+    }
+    fn find_back(&self, key: u64) -> Option<(u64, Slot)> {
+        self.at_or_before(key)
+            .map(|(key, value)| (key, slot(value)))
+    }
+    fn bytes(&self) -> usize {
+        self.memory_used()
+    }
+    fn clear(&mut self) {
+        self.clear();
+    }
+}
+
+// SAFETY: as the map's.
+unsafe impl Array for Set {
+    type Answer = c_int;
+    const ABSENT: c_int = 0;
+    const REFUSED: c_int = JERR;
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+    fn has(&self, key: u64) -> bool {
+        self.contains(key)
+    }
+    fn count(&self, low: u64, high: u64) -> u64 {
+        self.count_range(low..=high)
+    }
+    fn find_nth(&self, nth: u64) -> Option<(u64, c_int)> {
+        self.nth(nth).map(|key| (key, 1))
+    }
+    #[inline(always)]
+    fn find_from(&self, key: u64, last: &LastStep) -> Option<(u64, c_int)> {
+        self.first_step(key, last).map(|key| (key, 1))
+    }
+    #[inline(always)]
+    fn find_after(&self, key: u64, last: &LastStep) -> Option<(u64, c_int)> {
+        self.after_step(key, last).map(|key| (key, 1))
+    }
+    fn find_back(&self, key: u64) -> Option<(u64, c_int)> {
+        self.at_or_before(key).map(|key| (key, 1))
+    }
+    fn bytes(&self) -> usize {
+        self.memory_used()
+    }
+    fn clear(&mut self) {
+        self.clear();
+    }
+}
+
+/// The array whose root word a caller keeps.
 ///
 /// # Safety
 /// `root` must be null or lead to a word that is null or was made by this library's
-/// JudyL functions, and that nobody else uses meanwhile.
+/// functions for this kind of array, and that nobody else uses meanwhile.
 #[inline(always)]
-pub(crate) unsafe fn map_at<'a>(root: *mut *mut c_void) -> Option<&'a mut Map> {
-    // SAFETY: the caller's duty; a map has the layout of its root word.
-    unsafe { root.cast::<Map>().as_mut() }
+pub(crate) unsafe fn array_at<'a, A: Array>(root: Slot) -> Option<&'a mut A> {
+    // SAFETY: the caller's duty; an array has the layout of its root word.
+    unsafe { root.cast::<A>().as_mut() }
 }
 
-/// As [`map_at`] for Judy1.
+/// The array of a root word passed by value, for reading.
 ///
 /// # Safety
-/// As [`map_at`].
+/// The word must be one of this library's arrays of this kind, or null.
 #[inline(always)]
-pub(crate) unsafe fn set_at<'a>(root: *mut *mut c_void) -> Option<&'a mut Set> {
-    // SAFETY: as `map_at`.
-    unsafe { root.cast::<Set>().as_mut() }
+pub(crate) unsafe fn array_of<A: Array>(root: &*const c_void) -> &A {
+    // SAFETY: the caller's duty; an array has the layout of its root word.
+    unsafe { &*from_ref(root).cast::<A>() }
 }
 
-/// The map of a root word passed by value, for reading.
+/// As [`array_at`] of a map.
 ///
 /// # Safety
-/// The word must be one of this library's JudyL arrays, or null.
+/// As [`array_at`].
+#[inline(always)]
+pub(crate) unsafe fn map_at<'a>(root: Slot) -> Option<&'a mut Map> {
+    // SAFETY: handed on.
+    unsafe { array_at(root) }
+}
+
+/// As [`array_of`] of a map.
+///
+/// # Safety
+/// As [`array_of`].
 #[inline(always)]
 pub(crate) unsafe fn map_of(root: &*const c_void) -> &Map {
-    // SAFETY: the caller's duty; a map has the layout of its root word.
-    unsafe { &*std::ptr::from_ref(root).cast::<Map>() }
+    // SAFETY: handed on.
+    unsafe { array_of(root) }
 }
 
-/// As [`map_of`] for Judy1.
+/// Fills an empty array with `count` rising indexes; `values` says whether there is
+/// something to go with them.
 ///
 /// # Safety
-/// As [`map_of`].
+/// As [`array_at`]; `indexes` leads to `count` words or is null.
+pub(crate) unsafe fn fill<A: Array>(
+    root: Slot,
+    count: usize,
+    indexes: *const u64,
+    values: Result<(), Errno>,
+    error: *mut JudyError,
+    insert: impl Fn(&mut A, usize, u64) -> Result<(), Errno>,
+) -> c_int {
+    // SAFETY: the caller's duty.
+    unsafe {
+        let Some(array) = array_at::<A>(root) else {
+            return fail(error, Errno::NullPointerToArray, JERR);
+        };
+        if !array.is_empty() {
+            return fail(error, Errno::ArrayNotEmpty, JERR);
+        }
+        if indexes.is_null() {
+            return fail(error, Errno::NullPointerToIndex, JERR);
+        }
+        if let Err(errno) = values {
+            return fail(error, errno, JERR);
+        }
+        for i in 0..count {
+            let index = *indexes.add(i);
+            let rises = i == 0 || index > *indexes.add(i - 1);
+            let done = match rises {
+                true => insert(array, i, index),
+                false => Err(Errno::Unsorted),
+            };
+            if let Err(errno) = done {
+                array.clear();
+                return fail(error, errno, JERR);
+            }
+        }
+        1
+    }
+}
+
+/// # Safety
+/// `index` must lead to a word.
 #[inline(always)]
-pub(crate) unsafe fn set_of(root: &*const c_void) -> &Set {
-    // SAFETY: as `map_of`.
-    unsafe { &*std::ptr::from_ref(root).cast::<Set>() }
+unsafe fn give<A: Array>(found: Option<(u64, A::Answer)>, index: *mut u64) -> A::Answer {
+    match found {
+        Some((key, answer)) => {
+            // SAFETY: the caller's duty.
+            unsafe { *index = key };
+            answer
+        }
+        None => A::ABSENT,
+    }
+}
+
+/// The entry that `find` finds for the index that `index` leads to.
+///
+/// # Safety
+/// As [`array_of`]; `index` leads to a word or is null.
+#[inline(always)]
+pub(crate) unsafe fn neighbour<A: Array>(
+    root: *const c_void,
+    index: *mut u64,
+    error: *mut JudyError,
+    find: impl FnOnce(&A, u64) -> Option<(u64, A::Answer)>,
+) -> A::Answer {
+    // SAFETY: the caller's duty.
+    unsafe {
+        if index.is_null() {
+            return fail(error, Errno::NullPointerToIndex, A::REFUSED);
+        }
+        give::<A>(find(array_of(&root), *index), index)
+    }
+}
+
+/// The `nth` entry, counting from 1.
+///
+/// # Safety
+/// As [`neighbour`].
+pub(crate) unsafe fn by_count<A: Array>(
+    root: *const c_void,
+    nth: u64,
+    index: *mut u64,
+    error: *mut JudyError,
+) -> A::Answer {
+    // SAFETY: the caller's duty.
+    unsafe {
+        // An empty array is asked first, as libJudy does.
+        if root.is_null() {
+            return A::ABSENT;
+        }
+        if index.is_null() {
+            return fail(error, Errno::NullPointerToIndex, A::REFUSED);
+        }
+        // 0 stands for 2^64, more than any array we can hold in memory has.
+        let array: &A = array_of(&root);
+        give::<A>(nth.checked_sub(1).and_then(|n| array.find_nth(n)), index)
+    }
+}
+
+/// Frees an array; returns how many bytes it had.
+///
+/// # Safety
+/// As [`array_at`].
+pub(crate) unsafe fn free<A: Array>(root: Slot, error: *mut JudyError) -> usize {
+    // SAFETY: the caller's duty.
+    unsafe {
+        let Some(array) = array_at::<A>(root) else {
+            return fail(error, Errno::NullPointerToArray, JERR as usize);
+        };
+        let bytes = array.bytes();
+        array.clear();
+        bytes
+    }
+}
+
+/// The nearest absent index from `from` of the index on.
+///
+/// # Safety
+/// As [`neighbour`].
+pub(crate) unsafe fn gap<A: Array>(
+    root: *const c_void,
+    index: *mut u64,
+    error: *mut JudyError,
+    from: impl FnOnce(u64) -> Option<u64>,
+    direction: Direction,
+) -> c_int {
+    // SAFETY: the caller's duty.
+    unsafe {
+        if index.is_null() {
+            return fail(error, Errno::NullPointerToIndex, JERR);
+        }
+        let array: &A = array_of(&root);
+        let has = |k| array.has(k);
+        let full = |a: u64, b: u64| array.count(a, b) == (b - a).wrapping_add(1);
+        let found = from(*index).and_then(|k| match direction {
+            Direction::Up => empty_up(k, has, full),
+            Direction::Down => empty_up(!k, |k| has(!k), |a, b| full(!b, !a)).map(|k| !k),
+        });
+        match found {
+            Some(found) => {
+                *index = found;
+                1
+            }
+            None => 0,
+        }
+    }
+}
+
+pub(crate) enum Direction {
+    Up,
+    Down,
 }
 
 /// How far to step one by one before counting in larger strides.
@@ -55,11 +321,7 @@ const STEPS: u64 = 64;
 
 /// The first key from `key` up that is absent; `full(a, b)` says whether all
 /// keys of `a..=b` are present.
-pub(crate) fn empty_up(
-    key: u64,
-    has: impl Fn(u64) -> bool,
-    full: impl Fn(u64, u64) -> bool,
-) -> Option<u64> {
+fn empty_up(key: u64, has: impl Fn(u64) -> bool, full: impl Fn(u64, u64) -> bool) -> Option<u64> {
     let mut at = key;
     for _ in 0..STEPS {
         if !has(at) {
@@ -82,12 +344,147 @@ pub(crate) fn empty_up(
     Some(at)
 }
 
-/// As [`empty_up`], downwards.
-pub(crate) fn empty_down(
-    key: u64,
-    has: impl Fn(u64) -> bool,
-    full: impl Fn(u64, u64) -> bool,
-) -> Option<u64> {
-    let flipped = empty_up(!key, |k| has(!k), |a, b| full(!b, !a));
-    flipped.map(|k| !k)
+/// Where walks that are going on have got to. A walk is told by where its caller
+/// keeps the index; walks that meet in one place only lose time.
+static LAST_STEPS: [Apart; WALKS] = [const { Apart(LastStep::new()) }; WALKS];
+const WALKS: usize = 64;
+
+/// In a cache line of its own.
+#[repr(align(64))]
+struct Apart(LastStep);
+
+/// What is known of the walk whose index is at `index`.
+#[inline(always)]
+pub(crate) fn last_step(index: *const u64) -> &'static LastStep {
+    let place = (index.addr() as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    &LAST_STEPS[(place >> 58) as usize % WALKS].0
 }
+
+/// The functions that Judy1 and JudyL both have.
+macro_rules! functions {
+    (
+        $array:ty, $answer:ty;
+        $count:ident $by_count:ident $free:ident $used:ident $active:ident
+        $first:ident $next:ident $last:ident $previous:ident
+        $first_empty:ident $next_empty:ident $last_empty:ident $previous_empty:ident
+    ) => {
+        /// The number of indexes from `low` to `high`, both included.
+        ///
+        /// # Safety
+        /// As documented for libJudy: `root` is an array or null.
+        #[no_mangle]
+        pub unsafe extern "C" fn $count(
+            root: *const c_void,
+            low: u64,
+            high: u64,
+            _error: *mut JudyError,
+        ) -> u64 {
+            // SAFETY: the caller's duty.
+            unsafe { array_of::<$array>(&root).count(low, high) }
+        }
+
+        /// The `nth` entry, counting from 1.
+        ///
+        /// # Safety
+        /// As documented for libJudy: `root` is an array or null, `index` leads to a
+        /// word or is null, `error` to a record or is null.
+        #[no_mangle]
+        pub unsafe extern "C" fn $by_count(
+            root: *const c_void,
+            nth: u64,
+            index: *mut u64,
+            error: *mut JudyError,
+        ) -> $answer {
+            // SAFETY: the caller's duty.
+            unsafe { array::by_count::<$array>(root, nth, index, error) }
+        }
+
+        /// Frees the array; returns how many bytes it had.
+        ///
+        /// # Safety
+        /// As documented for libJudy: `root` leads to an array or is null, `error` is a
+        /// record or null.
+        #[no_mangle]
+        pub unsafe extern "C" fn $free(root: Slot, error: *mut JudyError) -> usize {
+            // SAFETY: the caller's duty.
+            unsafe { array::free::<$array>(root, error) }
+        }
+
+        /// The bytes of the array's nodes.
+        ///
+        /// # Safety
+        /// As documented for libJudy: `root` is an array or null.
+        #[no_mangle]
+        pub unsafe extern "C" fn $used(root: *const c_void) -> usize {
+            // SAFETY: the caller's duty.
+            unsafe { array_of::<$array>(&root).bytes() }
+        }
+
+        /// The bytes of the array's nodes: all of them are active.
+        ///
+        /// # Safety
+        /// As documented for libJudy: `root` is an array or null.
+        #[no_mangle]
+        pub unsafe extern "C" fn $active(root: *const c_void) -> usize {
+            // SAFETY: the caller's duty.
+            unsafe { array_of::<$array>(&root).bytes() }
+        }
+
+        $crate::array::functions! { neighbours $array, $answer;
+            /// The first index at or above `index`.
+            $first array, at, last => array.find_from(at, last);
+            /// The first index above `index`.
+            $next array, at, last => array.find_after(at, last);
+            /// The last index at or below `index`.
+            $last array, at, _last => array.find_back(at);
+            /// The last index below `index`.
+            $previous array, at, _last => at.checked_sub(1).and_then(|k| array.find_back(k));
+        }
+        $crate::array::functions! { gaps $array;
+            /// The first absent index at or above `index`: 1, or 0 if there is none.
+            $first_empty Some, Up;
+            /// The first absent index above `index`.
+            $next_empty |k: u64| k.checked_add(1), Up;
+            /// The last absent index at or below `index`.
+            $last_empty Some, Down;
+            /// The last absent index below `index`.
+            $previous_empty |k: u64| k.checked_sub(1), Down;
+        }
+    };
+    (neighbours $array:ty, $answer:ty; $(
+        $(#[$doc:meta])* $name:ident $of:ident, $at:ident, $last:ident => $find:expr;
+    )*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As documented for libJudy: `root` is an array or null, `index` leads to a
+        /// word or is null, `error` to a record or is null.
+        #[no_mangle]
+        pub unsafe extern "C" fn $name(
+            root: *const c_void,
+            index: *mut u64,
+            error: *mut JudyError,
+        ) -> $answer {
+            let $last = array::last_step(index);
+            // SAFETY: the caller's duty.
+            unsafe { array::neighbour(root, index, error, |$of: &$array, $at| $find) }
+        }
+    )* };
+    (gaps $array:ty; $($(#[$doc:meta])* $name:ident $from:expr, $direction:ident;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As documented for libJudy: `root` is an array or null, `index` leads to a
+        /// word or is null, `error` to a record or is null.
+        #[no_mangle]
+        pub unsafe extern "C" fn $name(
+            root: *const c_void,
+            index: *mut u64,
+            error: *mut JudyError,
+        ) -> c_int {
+            // SAFETY: the caller's duty.
+            unsafe { array::gap::<$array>(root, index, error, $from, array::Direction::$direction) }
+        }
+    )* };
+}
+pub(crate) use functions;

@@ -10,7 +10,9 @@ use crate::{WordMap, WordSet};
 use core::fmt;
 use core::iter::FusedIterator;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::ops::{Bound, RangeBounds};
+use core::ptr;
 
 /// Keys read from a leaf at a time.
 const BATCH: usize = 16;
@@ -19,66 +21,102 @@ const BATCH: usize = 16;
 pub(crate) const UNKNOWN: usize = usize::MAX;
 
 /// One end of a walk: a leaf, and a batch of its keys.
+///
+/// * **W1** Keys `0..read` of the batch have been written.
+/// * **W2** `leaf` is null until the walk begins from this end; then the batch
+///   belongs to it, and `path` leads to it.
 struct End {
     path: Path,
     leaf: Edge,
     /// Index in the leaf of the first key of the batch.
     from: usize,
-    batch: [u64; BATCH],
     /// The keys of the batch not yet walked over: `start..end`.
     start: usize,
     end: usize,
+    batch: [MaybeUninit<u64>; BATCH],
 }
 
 impl End {
-    fn read<const V: usize>(&mut self, from: usize, count: usize) {
-        self.from = from;
+    #[inline(always)]
+    fn new() -> End {
+        End {
+            path: Path::new(),
+            leaf: Edge::NULL,
+            from: 0,
+            start: 0,
+            end: 0,
+            batch: [const { MaybeUninit::uninit() }; BATCH],
+        }
+    }
+
+    fn read<const V: usize>(&mut self, position: Position, count: usize) {
+        self.leaf = position.leaf;
+        self.from = position.index;
         self.start = 0;
-        self.end = leaf_keys::<V>(self.leaf, from, &mut self.batch[..count]);
+        for key in &mut self.batch[..count] {
+            key.write(0);
+        }
+        // SAFETY: the first `count` have just been written.
+        let keys = unsafe { &mut *(ptr::from_mut(&mut self.batch[..count]) as *mut [u64]) };
+        self.end = leaf_keys::<V>(position.leaf, position.index, keys);
+    }
+
+    #[inline(always)]
+    fn key(&self, at: usize) -> u64 {
+        debug_assert!(at < BATCH);
+        // SAFETY: W1: only keys up to `end`, which have been read, are asked for.
+        unsafe { self.batch[at % BATCH].assume_init() }
+    }
+
+    #[inline(always)]
+    fn found<const V: usize>(&self, at: usize) -> Found {
+        Found {
+            key: self.key(at),
+            value: if V == 1 {
+                leaf::<1>(self.leaf).value(self.from + at)
+            } else {
+                ptr::null_mut()
+            },
+        }
     }
 }
 
 /// A walk over the keys between two bounds, both inclusive, from both ends.
+///
+/// * **W3** When `finished`, neither end has keys left in its batch.
 pub(crate) struct Walk<const V: usize> {
     root: Edge,
     low: u64,
     high: u64,
     finished: bool,
-    front: Option<End>,
-    back: Option<End>,
+    front: End,
+    back: End,
 }
 
 /// An entry a walk came by.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) key: u64,
-    leaf: Edge,
-    index: usize,
-}
-
-impl Found {
-    #[inline(always)]
-    fn value(self) -> *mut u64 {
-        leaf::<1>(self.leaf).value(self.index)
-    }
+    /// Where its value is (null in a set).
+    value: *mut u64,
 }
 
 impl<const V: usize> Walk<V> {
     /// A walk over everything.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn all(root: Edge) -> Self {
         Walk::new(root, 0, u64::MAX)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(root: Edge, low: u64, high: u64) -> Self {
         Walk {
             root,
             low,
             high,
             finished: root.is_null() || low > high,
-            front: None,
-            back: None,
+            front: End::new(),
+            back: End::new(),
         }
     }
 
@@ -101,133 +139,105 @@ impl<const V: usize> Walk<V> {
 
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<Found> {
-        if self.finished {
+        if self.front.start == self.front.end && !self.refill_front() {
             return None;
         }
-        if self.front.as_ref().is_none_or(|end| end.start == end.end) && !self.refill_front() {
-            return None;
+        let at = self.front.start;
+        let found = self.front.found::<V>(at);
+        if found.key >= self.high {
+            self.finish();
+            return (found.key == self.high).then_some(found);
         }
-        let high = self.high;
-        let end = self.front.as_mut()?;
-        let at = end.start;
-        let key = end.batch[at % BATCH];
-        if key >= high {
-            self.finished = true;
-            if key > high {
-                return None;
-            }
-        }
-        end.start = at + 1;
-        self.low = key.wrapping_add(1);
-        Some(Found {
-            key,
-            leaf: end.leaf,
-            index: end.from + at,
-        })
+        self.front.start = at + 1;
+        Some(found)
+    }
+
+    #[cold]
+    fn finish(&mut self) {
+        self.finished = true;
+        self.front.start = self.front.end;
+        self.back.start = self.back.end;
     }
 
     #[inline(never)]
     fn refill_front(&mut self) -> bool {
-        let position = match &mut self.front {
-            Some(end) => {
-                let index = end.from + end.end;
-                if index < leaf_len::<V>(end.leaf) {
-                    Some(Position {
-                        leaf: end.leaf,
-                        index,
-                    })
-                } else {
-                    next_leaf(&mut end.path)
-                }
+        if self.finished {
+            return false;
+        }
+        let end = &mut self.front;
+        let position = if end.leaf.is_null() {
+            if self.low == 0 {
+                Some(descend_first(self.root, &mut end.path))
+            } else {
+                seek_forward::<V>(self.root, self.low, &mut end.path)
             }
-            empty => {
-                let end = empty.insert(End {
-                    path: Path::new(),
-                    leaf: self.root,
-                    from: 0,
-                    batch: [0; BATCH],
-                    start: 0,
-                    end: 0,
-                });
-                if self.low == 0 {
-                    Some(descend_first(self.root, &mut end.path))
-                } else {
-                    seek_forward::<V>(self.root, self.low, &mut end.path)
-                }
+        } else {
+            // What has been walked over is remembered beyond the batch.
+            self.low = end.key(end.end - 1) + 1;
+            let (leaf, index) = (end.leaf, end.from + end.end);
+            if index < leaf_len::<V>(leaf) {
+                Some(Position { leaf, index })
+            } else {
+                next_leaf(&mut end.path)
             }
         };
-        match (position, &mut self.front) {
-            (Some(p), Some(end)) => {
-                end.leaf = p.leaf;
-                end.read::<V>(p.index, BATCH);
-                true
-            }
-            _ => {
-                self.finished = true;
-                false
-            }
+        match position {
+            Some(position) => end.read::<V>(position, BATCH),
+            None => self.finish(),
+        }
+        position.is_some()
+    }
+
+    /// The lowest key that the walk has not come by from the front.
+    fn front_low(&self) -> u64 {
+        match self.front.start {
+            0 => self.low,
+            // Below `high`, or the walk would be finished.
+            at => self.front.key(at - 1) + 1,
         }
     }
 
     pub(crate) fn next_back(&mut self) -> Option<Found> {
-        if self.finished {
+        if self.back.start == self.back.end && !self.refill_back() {
             return None;
         }
-        if self.back.as_ref().is_none_or(|end| end.start == end.end) && !self.refill_back() {
-            return None;
+        let at = self.back.end - 1;
+        let found = self.back.found::<V>(at);
+        let low = self.front_low();
+        if found.key <= low {
+            self.finish();
+            return (found.key == low).then_some(found);
         }
-        let low = self.low;
-        let end = self.back.as_mut()?;
-        let at = end.end - 1;
-        let key = end.batch[at];
-        if key <= low {
-            self.finished = true;
-            if key < low {
-                return None;
-            }
-        }
-        end.end = at;
-        self.high = key.wrapping_sub(1);
-        Some(Found {
-            key,
-            leaf: end.leaf,
-            index: end.from + at,
-        })
+        self.back.end = at;
+        self.high = found.key - 1;
+        Some(found)
     }
 
     fn refill_back(&mut self) -> bool {
-        let position = match &mut self.back {
-            Some(end) => match end.from.checked_sub(1) {
+        if self.finished {
+            return false;
+        }
+        let end = &mut self.back;
+        let position = if end.leaf.is_null() {
+            seek_backward::<V>(self.root, self.high, &mut end.path)
+        } else {
+            match end.from.checked_sub(1) {
                 Some(index) => Some(Position {
                     leaf: end.leaf,
                     index,
                 }),
                 None => previous_leaf::<V>(&mut end.path),
-            },
-            empty => {
-                let end = empty.insert(End {
-                    path: Path::new(),
-                    leaf: self.root,
-                    from: 0,
-                    batch: [0; BATCH],
-                    start: 0,
-                    end: 0,
-                });
-                seek_backward::<V>(self.root, self.high, &mut end.path)
             }
         };
-        match (position, &mut self.back) {
-            (Some(p), Some(end)) => {
-                end.leaf = p.leaf;
-                let from = (p.index + 1).saturating_sub(BATCH);
-                end.read::<V>(from, p.index + 1 - from);
-                true
+        match position {
+            Some(Position { leaf, index }) => {
+                let from = (index + 1).saturating_sub(BATCH);
+                let position = Position { leaf, index: from };
+                end.read::<V>(position, index + 1 - from);
             }
-            _ => {
-                self.finished = true;
-                false
-            }
+            None => self.finish(),
         }
+        position.is_some()
     }
 }
 
@@ -254,6 +264,10 @@ macro_rules! iterator {
 
             #[inline(always)]
             fn next(&mut self) -> Option<$item> {
+                // Of a walk over everything it is known when it ends.
+                if self.left == 0 {
+                    return None;
+                }
                 let $found = self.walk.next()?;
                 self.left = self.left.wrapping_sub(1);
                 Some($make)
@@ -278,7 +292,7 @@ macro_rules! iterator {
         impl fmt::Debug for $name<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($name))
-                    .field("low", &self.walk.low)
+                    .field("low", &self.walk.front_low())
                     .field("high", &self.walk.high)
                     .finish_non_exhaustive()
             }
@@ -303,7 +317,7 @@ fn hint(left: usize) -> (usize, Option<usize>) {
 #[inline(always)]
 unsafe fn value<'a>(found: Found) -> &'a u64 {
     // SAFETY: a found entry is one of a live leaf, and the map is borrowed.
-    unsafe { &*found.value() }
+    unsafe { &*found.value }
 }
 
 /// # Safety
@@ -311,7 +325,7 @@ unsafe fn value<'a>(found: Found) -> &'a u64 {
 #[inline(always)]
 unsafe fn value_mut<'a>(found: Found) -> &'a mut u64 {
     // SAFETY: as `value`.
-    unsafe { &mut *found.value() }
+    unsafe { &mut *found.value }
 }
 
 iterator!(

@@ -37,6 +37,7 @@ compile_error!("a word map needs 64-bit pointers: an edge is an address and a ta
 mod cursor;
 mod entry;
 mod iter;
+mod last_step;
 mod map;
 pub mod memory;
 mod node;
@@ -50,6 +51,7 @@ pub use entry::{Entry, OccupiedEntry, VacantEntry};
 pub use iter::{
     IntoIter, Iter, IterMut, Keys, Range, RangeMut, SetIter, SetRange, Values, ValuesMut,
 };
+pub use last_step::LastStep;
 pub use map::WordMap;
 pub use set::WordSet;
 pub use tree::OutOfMemory;

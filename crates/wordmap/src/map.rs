@@ -3,6 +3,7 @@
 use crate::cursor::Cursor;
 use crate::entry::{Entry, OccupiedEntry, VacantEntry};
 use crate::iter::{Iter, IterMut, Keys, Range, RangeMut, Values, ValuesMut, Walk, UNKNOWN};
+use crate::last_step::LastStep;
 use crate::memory::{NodeSource, SharedHeap};
 use crate::node::edge::Edge;
 use crate::path::{leaf, leaf_key, nth, rank, Path, Position};
@@ -216,19 +217,30 @@ impl<A: NodeSource> WordMap<A> {
 
     /// The first entry at or after `key`, in one descent and without the
     /// set-up of an iterator.
+    #[inline]
     pub fn at_or_after(&self, key: u64) -> Option<(u64, &u64)> {
-        let mut path = Path::new();
-        let position = crate::path::seek_forward::<1>(self.tree.root, key, &mut path);
-        position.map(|p| self.entry_at(p))
+        crate::path::at_or_after::<1>(self.tree.root, key).map(|found| self.found(found))
+    }
+
+    /// As [`WordMap::at_or_after`], as the first step of a walk by
+    /// [`WordMap::after_step`].
+    #[inline]
+    pub fn first_step(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
+        let found = crate::path::at_or_after::<1>(self.tree.root, key)?;
+        last.note(found.0);
+        Some(self.found(found))
     }
 
     /// The first entry after `key`: how to walk over a map that changes meanwhile.
     #[inline]
     pub fn after(&self, key: u64) -> Option<(u64, &u64)> {
-        let (position, next) = crate::path::after::<1>(self.tree.root, key)?;
-        // SAFETY: positions are entries of live leaves of this map, which is borrowed.
-        let value = unsafe { &*leaf::<1>(position.leaf).value(position.index) };
-        Some((next, value))
+        crate::path::after::<1>(self.tree.root, key).map(|found| self.found(found))
+    }
+
+    /// As [`WordMap::after`], quicker when `last` has seen the step before this one.
+    #[inline]
+    pub fn after_step(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
+        crate::path::after_step::<1>(self.tree.root, key, last).map(|found| self.found(found))
     }
 
     /// The last entry at or before `key`.
@@ -255,7 +267,11 @@ impl<A: NodeSource> WordMap<A> {
     }
 
     fn entry_at(&self, position: Position) -> (u64, &u64) {
-        let key = leaf_key::<1>(position.leaf, position.index);
+        self.found((position, leaf_key::<1>(position.leaf, position.index)))
+    }
+
+    #[inline(always)]
+    fn found(&self, (position, key): (Position, u64)) -> (u64, &u64) {
         // SAFETY: positions are entries of live leaves of this map, which is borrowed.
         let value = unsafe { &*leaf::<1>(position.leaf).value(position.index) };
         (key, value)

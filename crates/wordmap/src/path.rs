@@ -1,8 +1,9 @@
 //! The way from a tree's root to one of its leaves, and walks along it.
 
+use crate::last_step::LastStep;
 use crate::node::branch::Branch;
 use crate::node::edge::{byte, Edge, Kind};
-use crate::node::leaf::{Leaf, Place};
+use crate::node::leaf::{Leaf, Place, Step as LeafStep};
 use core::mem::MaybeUninit;
 
 /// A branch and the slot taken in it.
@@ -292,19 +293,36 @@ pub(crate) fn seek_backward<const V: usize>(
     }
 }
 
-/// The first entry above `key` and its key. Looks in the leaf that `key` leads
-/// to without noting the way; only from a leaf's end is the way needed.
+/// The leaf that `key` leads to, null in an empty tree; notes no way.
 #[inline(always)]
-pub(crate) fn after<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
+pub(crate) fn leaf_towards(root: Edge, key: u64) -> Edge {
     let mut edge = root;
     while edge.is_branch() {
         let b = branch(edge);
         edge = b.child(b.slot(byte(key, b.level())));
     }
+    edge
+}
+
+/// The first entry above `key` and its key. Looks in the leaf that `key` leads
+/// to without noting the way; only from a leaf's end is the way needed.
+#[inline(always)]
+pub(crate) fn after<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
+    after_from::<V>(root, leaf_towards(root, key), key)
+}
+
+/// As [`after`], `edge` being the leaf that `key` leads to.
+#[inline(always)]
+fn after_from<const V: usize>(root: Edge, edge: Edge, key: u64) -> Option<(Position, u64)> {
     if edge.is_null() {
         return None;
     }
-    if V == 1 || edge.kind() != Kind::FULL {
+    if V == 0 && edge.kind() == Kind::FULL {
+        let index = (key & 0xff) as usize + 1;
+        if edge.full_base() == key & !0xff && index < 256 {
+            return Some((Position { leaf: edge, index }, key + 1));
+        }
+    } else {
         let leaf = leaf::<V>(edge);
         if leaf.covers(key) {
             match leaf.after(key) {
@@ -317,12 +335,86 @@ pub(crate) fn after<const V: usize>(root: Edge, key: u64) -> Option<(Position, u
     after_by_path::<V>(root, key)
 }
 
+/// As [`after`] for the next step of a walk, `last` being where the one before
+/// may have ended. The leaf is looked for all the same: the guess is only used
+/// when it is the leaf found, and the entry guessed has `key`.
+#[inline(always)]
+pub(crate) fn after_step<const V: usize>(
+    root: Edge,
+    key: u64,
+    last: &LastStep,
+) -> Option<(Position, u64)> {
+    let edge = leaf_towards(root, key);
+    if V == 1 || edge.kind() != Kind::FULL {
+        if let Some((guessed, i)) = last.guess(edge).filter(|_| !edge.is_null()) {
+            match leaf::<V>(guessed).step(i, key) {
+                LeafStep::To(next) => {
+                    last.note_index(i + 1);
+                    let (leaf, index) = (guessed, i + 1);
+                    return Some((Position { leaf, index }, next));
+                }
+                LeafStep::Behind if edge == root => return None,
+                LeafStep::Behind | LeafStep::Elsewhere => {}
+            }
+        }
+    }
+    after_unguessed::<V>(root, edge, key, last)
+}
+
+#[inline(never)]
+fn after_unguessed<const V: usize>(
+    root: Edge,
+    edge: Edge,
+    key: u64,
+    last: &LastStep,
+) -> Option<(Position, u64)> {
+    let found = after_from::<V>(root, edge, key);
+    if let Some((position, _)) = found {
+        last.note(position);
+    }
+    found
+}
+
+/// The first entry at or after `key` and its key; looks as [`after`] does.
+#[inline(always)]
+pub(crate) fn at_or_after<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
+    let edge = leaf_towards(root, key);
+    if edge.is_null() {
+        return None;
+    }
+    if V == 1 || edge.kind() != Kind::FULL {
+        let leaf = leaf::<V>(edge);
+        let index = if leaf.covers(key) {
+            match leaf.place(key) {
+                Place::At(index) => return Some((Position { leaf: edge, index }, key)),
+                Place::Before(index) => index,
+            }
+        } else if edge == root && key < leaf.lowest() {
+            0
+        } else {
+            leaf.len()
+        };
+        if index < leaf.len() {
+            return Some((Position { leaf: edge, index }, leaf.key(index)));
+        }
+        if edge == root {
+            return None;
+        }
+    }
+    at_or_after_by_path::<V>(root, key)
+}
+
+#[cold]
+#[inline(never)]
+fn at_or_after_by_path<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
+    let position = seek_forward::<V>(root, key, &mut Path::new())?;
+    Some((position, leaf_key::<V>(position.leaf, position.index)))
+}
+
 #[cold]
 #[inline(never)]
 fn after_by_path<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
-    let mut path = Path::new();
-    let position = seek_forward::<V>(root, key.checked_add(1)?, &mut path)?;
-    Some((position, leaf_key::<V>(position.leaf, position.index)))
+    at_or_after_by_path::<V>(root, key.checked_add(1)?)
 }
 
 /// The number of entries below `key`.

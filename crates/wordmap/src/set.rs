@@ -1,10 +1,11 @@
 //! The ordered set.
 
 use crate::iter::{SetIter, SetRange, Walk, UNKNOWN};
+use crate::last_step::LastStep;
 use crate::map::{count_between, out_of_memory};
 use crate::memory::{NodeSource, SharedHeap};
 use crate::node::edge::Edge;
-use crate::path::{leaf_key, nth, rank, seek_backward, seek_forward, Path};
+use crate::path::{leaf_key, nth, rank, seek_backward, Path};
 use crate::tree::{OutOfMemory, Tree};
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -131,15 +132,30 @@ impl<A: NodeSource> WordSet<A> {
     }
 
     /// The first key at or after `key`.
+    #[inline]
     pub fn at_or_after(&self, key: u64) -> Option<u64> {
-        let mut path = Path::new();
-        seek_forward::<0>(self.tree.root, key, &mut path).map(|p| leaf_key::<0>(p.leaf, p.index))
+        crate::path::at_or_after::<0>(self.tree.root, key).map(|(_, found)| found)
+    }
+
+    /// As [`WordSet::at_or_after`], as the first step of a walk by
+    /// [`WordSet::after_step`].
+    #[inline]
+    pub fn first_step(&self, key: u64, last: &LastStep) -> Option<u64> {
+        let (position, found) = crate::path::at_or_after::<0>(self.tree.root, key)?;
+        last.note(position);
+        Some(found)
     }
 
     /// The first key after `key`: how to walk over a set that changes meanwhile.
     #[inline]
     pub fn after(&self, key: u64) -> Option<u64> {
         crate::path::after::<0>(self.tree.root, key).map(|(_, next)| next)
+    }
+
+    /// As [`WordSet::after`], quicker when `last` has seen the step before this one.
+    #[inline]
+    pub fn after_step(&self, key: u64, last: &LastStep) -> Option<u64> {
+        crate::path::after_step::<0>(self.tree.root, key, last).map(|(_, next)| next)
     }
 
     /// The last key at or before `key`.

@@ -6,7 +6,7 @@
 
 use crate::memory::NodeSource;
 use crate::node::branch::{block_bytes_for, Branch, Children};
-use crate::node::edge::{above, byte, highest_difference, Edge, Kind};
+use crate::node::edge::{above, byte, highest_difference, leaf_tag, Edge, Kind};
 use crate::node::leaf::{Entries, Leaf, Place, Shape, ENTRIES_MAX};
 use crate::path::{branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, Path};
 use core::fmt;
@@ -120,10 +120,11 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(unsafe { Leaf::<V>::write(block.as_ptr(), &shape, entries) })
     }
 
+    #[inline(always)]
     fn new_one(&self, key: u64) -> Result<Edge, OutOfMemory> {
-        let mut entries = Entries::new();
-        entries.push(key, 0);
-        self.new_leaf(&entries)
+        let block = self.allocate(Shape::one().block_bytes::<V>())?;
+        // SAFETY: a fresh block of the shape's size.
+        Ok(unsafe { Leaf::<V>::write_one(block.as_ptr(), key) })
     }
 
     fn new_branch(
@@ -176,10 +177,65 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             self.root = self.new_one(key)?;
             return Ok(new_value(leaf::<V>(self.root).value(0)));
         }
-        self.insert_in_leaf(&mut path, edge, key)
+        const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
+        const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
+        let done = match edge.tag() {
+            FLAT1 => self.insert_listed::<1>(&path, edge, key),
+            FLAT2 => self.insert_listed::<2>(&path, edge, key),
+            _ => None,
+        };
+        match done {
+            Some(done) => done,
+            None => self.insert_in_leaf(&mut path, edge, key),
+        }
     }
 
+    /// Inserts into a leaf that lists its suffixes, as those of small maps do;
+    /// `None` when it must become another leaf.
     #[inline(always)]
+    fn insert_listed<const LEVEL: usize>(
+        &mut self,
+        path: &Path,
+        edge: Edge,
+        key: u64,
+    ) -> Option<Result<Inserted, OutOfMemory>> {
+        let mut leaf = leaf::<V>(edge);
+        let (n, i) = match leaf.place_listed::<LEVEL>(key)? {
+            (n, Place::Before(i)) => (n, i),
+            (_, Place::At(i)) => {
+                return Some(Ok(Inserted {
+                    value: leaf.value(i),
+                    is_new: false,
+                }))
+            }
+        };
+        if !leaf.insert_listed::<LEVEL>(n, i, key) {
+            let (old, old_bytes) = leaf.listed_block::<LEVEL>(n);
+            let new_bytes = Leaf::<V>::listed_bytes::<LEVEL>(n + 1);
+            let mut edge = Edge::NULL;
+            // SAFETY: the old block is this leaf's, of the size that its entries need; the
+            // new one has room for one more.
+            unsafe {
+                let fill = |block: NonNull<u8>| {
+                    edge = leaf.move_listed::<LEVEL>(block.as_ptr(), n, i, key);
+                };
+                let old = NonNull::new_unchecked(old);
+                if self
+                    .source
+                    .replace(old, old_bytes, new_bytes, fill)
+                    .is_none()
+                {
+                    return Some(Err(OutOfMemory));
+                }
+            }
+            self.store(path, edge);
+            leaf = crate::path::leaf::<V>(edge);
+        }
+        Self::add_counts(path, 1);
+        Some(Ok(new_value(leaf.value(i))))
+    }
+
+    #[inline(never)]
     fn insert_in_leaf(
         &mut self,
         path: &mut Path,
@@ -199,7 +255,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
         let leaf = leaf::<V>(edge);
         if !leaf.covers(key) {
-            return self.insert_outside(path, edge, key);
+            return match leaf.wider(key) {
+                Some(shape) => self.widen(path, leaf, &shape, key),
+                None => self.insert_outside(path, edge, key),
+            };
         }
         match leaf.place(key) {
             Place::At(i) => Ok(Inserted {
@@ -257,6 +316,32 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         self.store(path, edge);
         Self::add_counts(path, 1);
         Ok(new_value(moved.value(i)))
+    }
+
+    /// Inserts a key into a small leaf that must cover more for it.
+    #[inline(always)]
+    fn widen(
+        &mut self,
+        path: &mut Path,
+        leaf: Leaf<V>,
+        shape: &Shape,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
+        let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
+        let old_bytes = leaf.shape().block_bytes::<V>();
+        let mut written = (Edge::NULL, 0);
+        // SAFETY: the old block is this leaf's, of the size that follows from its
+        // shape; the new one is as long as `shape` says.
+        unsafe {
+            let fill = |block: NonNull<u8>| written = leaf.write_wider(block.as_ptr(), shape, key);
+            let new_bytes = shape.block_bytes::<V>();
+            let new = self.source.replace(old, old_bytes, new_bytes, fill);
+            new.ok_or(OutOfMemory)?;
+        }
+        let (edge, i) = written;
+        self.store(path, edge);
+        Self::add_counts(path, 1);
+        Ok(new_value(crate::path::leaf::<V>(edge).value(i)))
     }
 
     /// Inserts by writing the leaf anew, in the shape that suits it now.

@@ -1,7 +1,7 @@
 //! The map and the set behave as the standard library's ordered ones do,
 //! and keep their own invariants, under any sequence of operations.
 
-use ashlar_wordmap::{WordMap, WordSet};
+use ashlar_wordmap::{LastStep, WordMap, WordSet};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -31,8 +31,12 @@ enum Operation {
     PopLast,
     Range(u64, u64),
     Nth(u64),
+    Steps(u64, usize),
     Clear,
 }
+
+/// One for all walks of the tests: most guesses it gives are of another map, or stale.
+static LAST_STEP: LastStep = LastStep::new();
 
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
@@ -46,6 +50,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::PopLast),
         4 => (key(), key()).prop_map(|(a, b)| Operation::Range(a, b)),
         2 => (0u64..2000).prop_map(Operation::Nth),
+        4 => (key(), 1usize..40).prop_map(|(k, n)| Operation::Steps(k, n)),
         1 => Just(Operation::Clear),
     ]
 }
@@ -108,6 +113,15 @@ fn apply(map: &mut WordMap, model: &mut BTreeMap<u64, u64>, operation: Operation
             let expected = model.iter().nth(n as usize).map(|(&k, v)| (k, v));
             assert_eq!(map.nth(n), expected);
         }
+        Operation::Steps(from, steps) => {
+            let mut expected = model.range(from..).map(|(&k, v)| (k, v));
+            let mut found = map.first_step(from, &LAST_STEP);
+            for _ in 0..steps {
+                assert_eq!(found, expected.next());
+                let Some((key, _)) = found else { break };
+                found = map.after_step(key, &LAST_STEP);
+            }
+        }
         Operation::Clear => {
             map.clear();
             model.clear();
@@ -131,7 +145,10 @@ fn assert_same(map: &WordMap, model: &BTreeMap<u64, u64>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 1 } else { 300 },
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_map_does_what_the_model_does(operations in prop::collection::vec(operation(), 1..120)) {
@@ -174,6 +191,11 @@ proptest! {
             prop_assert_eq!(set.after(start), model.range(above).next().copied());
             prop_assert_eq!(set.at_or_before(start), model.range(..=start).next_back().copied());
             prop_assert_eq!(set.rank(start), model.range(..start).count() as u64);
+            let mut step = set.first_step(start, &LAST_STEP);
+            for &k in model.range(start..).take(20) {
+                prop_assert_eq!(step, Some(k));
+                step = set.after_step(k, &LAST_STEP);
+            }
         }
         prop_assert!(set.iter().eq(model.iter().copied()));
         let mut at = set.first();
@@ -182,10 +204,91 @@ proptest! {
             at = set.after(k);
         }
         prop_assert_eq!(at, None);
+        let mut at = set.first_step(0, &LAST_STEP);
+        for &k in &model {
+            prop_assert_eq!(at, Some(k));
+            at = set.after_step(k, &LAST_STEP);
+        }
+        prop_assert_eq!(at, None);
         prop_assert!(set.iter().rev().eq(model.iter().rev().copied()));
         for (n, &k) in model.iter().enumerate().step_by(7) {
             prop_assert_eq!(set.nth(n as u64), Some(k));
         }
+    }
+}
+
+/// Asks for the entry behind any key of a leaf, present or not, whatever the last step was.
+#[test]
+fn a_step_from_anywhere_is_not_misled_by_the_last_one() {
+    let last = LastStep::new();
+    let sizes = if cfg!(miri) {
+        vec![2, 9]
+    } else {
+        vec![1, 2, 5, 6, 9, 16, 31, 40, 130]
+    };
+    for n in sizes {
+        for stride in [1, 3, 200, 0x1_0001, 0x0123_4567_89ab_cdef / 200] {
+            let map: WordMap = (1..=n).map(|i| (i * stride, i)).collect();
+            let set: WordSet = (1..=n).map(|i| i * stride).collect();
+            let after = |key: u64| {
+                Some(key / stride + 1)
+                    .filter(|i| *i <= n)
+                    .map(|i| i * stride)
+            };
+            for turn in 0..if cfg!(miri) { 40 } else { 2000 } {
+                let key = scrambled(turn) % ((n + 2) * stride);
+                let key = if turn % 2 == 0 {
+                    key
+                } else {
+                    key / stride * stride
+                };
+                let found = map.after_step(key, &last);
+                assert_eq!(
+                    found.map(|(k, _)| k),
+                    after(key),
+                    "{n} keys {stride} apart, {key}"
+                );
+                assert!(found.is_none_or(|(k, &v)| k == v * stride));
+                assert_eq!(set.after_step(key, &last), after(key));
+                if turn % 3 == 0 {
+                    assert_eq!(map.after_step(key, &last).map(|(k, _)| k), after(key));
+                }
+            }
+        }
+    }
+}
+
+/// Steps through a map that gains and loses entries before and behind the walk, so
+/// that what the last step noted is often not so any more.
+#[test]
+fn a_walk_by_steps_sees_what_changes_meanwhile() {
+    let n = if cfg!(miri) { 120 } else { 2000 };
+    for stride in [1, 3, 40, 0x1_0001, 0x0123_4567_89ab] {
+        let mut map: WordMap = (0..n).map(|i| (i * stride, i)).collect();
+        let mut model: BTreeMap<u64, u64> = (0..n).map(|i| (i * stride, i)).collect();
+        let last = LastStep::new();
+        let mut step = map.first_step(0, &last).map(|(k, _)| k);
+        let mut turn = 0;
+        while let Some(key) = step {
+            turn += 1;
+            let near = key
+                .wrapping_add(scrambled(turn) % (9 * stride))
+                .wrapping_sub(4 * stride);
+            if turn % 3 == 0 {
+                assert_eq!(map.insert(near, turn), model.insert(near, turn));
+            } else if turn % 5 == 0 {
+                assert_eq!(
+                    map.remove(near / stride * stride),
+                    model.remove(&(near / stride * stride))
+                );
+            }
+            let above = (Bound::Excluded(key), Bound::Unbounded);
+            let expected = model.range(above).next().map(|(&k, v)| (k, v));
+            assert_eq!(map.after_step(key, &last), expected);
+            step = expected.map(|(k, _)| k);
+        }
+        assert!(turn > n * 3 / 4);
+        assert_same(&map, &model);
     }
 }
 

@@ -29,6 +29,12 @@ struct Shelf {
     /// Runs handed out for small nodes, by class; fewer where a run was shrunk
     /// in place to such a size and released.
     strays: [u16; CLASSES],
+    /// One stray of each class that came back, kept as it is: a growing map passes
+    /// through many classes and stays in none.
+    kept: [*mut u8; CLASSES],
+    kept_nodes: usize,
+    /// Nodes handed out and not come back.
+    live_nodes: usize,
     /// Empty chunks, linked through their headers.
     spare: *mut Chunk,
     spare_chunks: usize,
@@ -138,6 +144,9 @@ impl<P: PageSource> Heap<P> {
                         slabs: Slabs::new(),
                         runs: Runs::new(),
                         strays: [0; CLASSES],
+                        kept: [ptr::null_mut(); CLASSES],
+                        kept_nodes: 0,
+                        live_nodes: 0,
                         spare: ptr::null_mut(),
                         spare_chunks: 0,
                         chunks: 0,
@@ -166,6 +175,7 @@ impl<P: PageSource> Heap<P> {
     pub fn trim(&self) {
         for (i, shard) in self.shards.iter().enumerate() {
             let mut locked = shard.lock(i);
+            self.release_kept(&mut locked);
             let shelf = locked.shelf();
             while let Some(chunk) = shelf.take_spare() {
                 shelf.chunks -= 1;
@@ -210,15 +220,21 @@ impl<P: PageSource> Heap<P> {
 
     #[inline(always)]
     fn allocate_in(&self, locked: &mut Locked<'_>, bytes: usize) -> Option<NonNull<u8>> {
-        let found = if bytes <= SLOT_BYTES_MAX {
-            locked.shelf().slabs.allocate(bytes)
+        let shelf = locked.shelf();
+        let mut found = if bytes <= SLOT_BYTES_MAX {
+            shelf.slabs.allocate(bytes)
         } else {
-            locked.shelf().runs.allocate(bytes)
+            shelf.runs.allocate(bytes)
         };
-        match NonNull::new(found) {
-            Some(block) => Some(block),
-            None => self.allocate_fresh(locked, bytes),
+        if found.is_null() && bytes <= SLOT_BYTES_MAX {
+            found = shelf.take_kept(bytes / 8);
         }
+        let block = match NonNull::new(found) {
+            Some(block) => block,
+            None => self.allocate_fresh(locked, bytes)?,
+        };
+        locked.shelf().live_nodes += 1;
+        Some(block)
     }
 
     #[cold]
@@ -264,22 +280,41 @@ impl<P: PageSource> Heap<P> {
     #[inline(always)]
     unsafe fn release_in(&self, locked: &mut Locked<'_>, block: NonNull<u8>, bytes: usize) {
         let chunk = Chunk::of(block.as_ptr());
+        let shelf = locked.shelf();
+        shelf.live_nodes -= 1;
         // SAFETY: the caller's duty; the chunk's header tells its sort, because
         // a block shrunk in place may be smaller than its slot or run was.
         let empty = unsafe {
             if (*chunk).has_pages {
-                locked.shelf().slabs.release(chunk, block.as_ptr())
-            } else {
-                let shelf = locked.shelf();
-                if bytes <= SLOT_BYTES_MAX {
-                    let strays = &mut shelf.strays[bytes / 8];
-                    *strays = strays.saturating_sub(1);
-                }
+                shelf.slabs.release(chunk, block.as_ptr())
+            } else if bytes > SLOT_BYTES_MAX {
                 shelf.runs.release(block.as_ptr(), bytes)
+            } else {
+                shelf.release_stray(block.as_ptr(), bytes)
             }
         };
         if empty {
             self.retire(locked, chunk);
+        }
+        let shelf = locked.shelf();
+        if shelf.live_nodes == 0 && shelf.kept_nodes > 0 {
+            self.release_kept(locked);
+        }
+    }
+
+    /// Merges the strays kept with their neighbours, so that empty chunks show.
+    #[cold]
+    #[inline(never)]
+    fn release_kept(&self, locked: &mut Locked<'_>) {
+        for class in 0..CLASSES {
+            let shelf = locked.shelf();
+            let block = shelf.take_kept(class);
+            if !block.is_null() {
+                // SAFETY: a run of this shard that nobody uses.
+                if unsafe { shelf.release_run_of_stray(block, class * 8) } {
+                    self.retire(locked, Chunk::of(block));
+                }
+            }
         }
     }
 
@@ -311,6 +346,39 @@ impl Shelf {
         }
         self.slabs.open_page(bytes);
         NonNull::new(self.slabs.allocate(bytes))
+    }
+
+    /// # Safety
+    /// `block` must be a live node of `bytes` of this shard, not in a page.
+    #[inline(always)]
+    unsafe fn release_stray(&mut self, block: *mut u8, bytes: usize) -> bool {
+        let kept = &mut self.kept[bytes / 8];
+        if kept.is_null() {
+            *kept = block;
+            self.kept_nodes += 1;
+            return false;
+        }
+        // SAFETY: handed on.
+        unsafe { self.release_run_of_stray(block, bytes) }
+    }
+
+    /// As [`Runs::release`] for a stray.
+    ///
+    /// # Safety
+    /// As [`Runs::release`].
+    unsafe fn release_run_of_stray(&mut self, block: *mut u8, bytes: usize) -> bool {
+        let strays = &mut self.strays[bytes / 8];
+        *strays = strays.saturating_sub(1);
+        // SAFETY: the caller's duty.
+        unsafe { self.runs.release(block, bytes) }
+    }
+
+    /// A stray kept of this class, or null.
+    #[inline(always)]
+    fn take_kept(&mut self, class: usize) -> *mut u8 {
+        let block = core::mem::replace(&mut self.kept[class], ptr::null_mut());
+        self.kept_nodes -= usize::from(!block.is_null());
+        block
     }
 
     fn take_spare(&mut self) -> Option<NonNull<u8>> {

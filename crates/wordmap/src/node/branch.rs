@@ -12,7 +12,7 @@
 //! ```
 
 use super::edge::{above, Edge, Kind};
-use super::plane;
+use super::{bits, plane};
 use core::ptr;
 
 const LINEAR_MAX: usize = 16;
@@ -222,14 +222,9 @@ impl Branch {
     /// The separators of a ranked branch up to `b`.
     #[inline(always)]
     fn rank(self, b: usize) -> usize {
-        let mut rank = 0;
-        for w in 0..b / 64 {
-            // SAFETY: N1: a ranked branch has four words of bits.
-            rank += unsafe { *self.bits(w) }.count_ones() as usize;
-        }
-        // SAFETY: as above.
-        let word = unsafe { *self.bits(b / 64) };
-        rank + (word << (63 - b % 64)).count_ones() as usize
+        // SAFETY: N1: a ranked branch has four words of bits.
+        let (below, here) = unsafe { bits::rank(self.bits(0), b) };
+        below + usize::from(here)
     }
 
     /// The slot of the child after that of `slot`.

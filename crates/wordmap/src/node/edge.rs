@@ -59,6 +59,19 @@ impl Edge {
         self.0.is_null()
     }
 
+    /// Address and tag.
+    #[inline(always)]
+    pub(crate) fn word(self) -> usize {
+        self.0.addr()
+    }
+
+    /// The same edge, its word taken from `word`, which must be equal.
+    #[inline(always)]
+    pub(crate) fn with_word(self, word: usize) -> Edge {
+        debug_assert!(word == self.word());
+        Edge(self.0.map_addr(|_| word))
+    }
+
     #[inline(always)]
     pub(crate) fn tag(self) -> u8 {
         (self.0.addr() >> ADDRESS_BITS) as u8

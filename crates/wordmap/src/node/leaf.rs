@@ -15,7 +15,7 @@
 //! behind its last entry.
 
 use super::edge::{above, below, highest_difference, leaf_tag, Edge, Kind};
-use super::plane;
+use super::{bits, plane};
 use core::mem::MaybeUninit;
 use core::ptr;
 
@@ -24,6 +24,11 @@ pub(crate) const ENTRIES_MAX: usize = 192;
 /// The most entries a leaf of level 1 lists one by one: 32 bytes, as many as a bitmap takes.
 const LISTED_MAX: usize = 32;
 const GROUPS_MAX: usize = 32;
+/// The most entries of a list that are moved one by one.
+const SPREAD_MAX: usize = 8;
+/// The most entries of a leaf that becomes wider without a second thought: a leaf of
+/// its own for the key would take more.
+const WIDENED_MAX: usize = 8;
 
 /// Entries a leaf of `n` has room for: exact while tiny, then in steps that
 /// leave an eighth at most.
@@ -100,6 +105,14 @@ impl Shape {
         self.before::<V>() + 8 + self.after()
     }
 
+    /// One entry.
+    pub(crate) fn one() -> Shape {
+        let mut one = Shape::flat(8, 1);
+        one.kind = Kind::ONE;
+        one
+    }
+
+    #[inline(always)]
     fn flat(level: usize, entries: usize) -> Shape {
         Shape {
             kind: Kind::FLAT,
@@ -140,9 +153,7 @@ impl Shape {
     fn plain(entries: &Entries) -> Result<Shape, Shape> {
         let n = entries.len();
         if n == 1 {
-            let mut one = Shape::flat(8, 1);
-            one.kind = Kind::ONE;
-            return Ok(one);
+            return Ok(Shape::one());
         }
         let level = highest_difference(entries.key(0), entries.key(n - 1)) + 1;
         let mut shape = Shape::flat(level, n);
@@ -282,6 +293,16 @@ pub(crate) enum Place {
     Before(usize),
 }
 
+/// What lies behind an entry that was guessed to have a key.
+pub(crate) enum Step {
+    /// The key of the next entry.
+    To(u64),
+    /// The end of the leaf.
+    Behind,
+    /// The guess was wrong.
+    Elsewhere,
+}
+
 /// A view of a live leaf that is not full (N1).
 #[derive(Clone, Copy)]
 pub(crate) struct Leaf<const V: usize> {
@@ -367,6 +388,16 @@ impl<const V: usize> Leaf<V> {
         self.header.cast::<u64>().wrapping_sub(i + 1)
     }
 
+    /// Has the values of `from..to` fetched while their suffixes are searched.
+    #[inline(always)]
+    fn prefetch_values(self, from: usize, to: usize) {
+        if V == 1 {
+            let quarter = (to - from) / 4;
+            plane::prefetch(self.value(from + quarter).cast());
+            plane::prefetch(self.value(to - 1 - quarter).cast());
+        }
+    }
+
     /// Planes of a flat leaf of level 3 or more: the rests behind `n` tops.
     #[inline(always)]
     fn rests(self, n: usize) -> *mut u8 {
@@ -389,16 +420,8 @@ impl<const V: usize> Leaf<V> {
     /// The keys of a bitmap below bit `b`, and whether `b` is one.
     #[inline(always)]
     fn bitmap_rank(self, b: usize) -> (usize, bool) {
-        let mut rank = 0;
-        for w in 0..b / 64 {
-            // SAFETY: N1: a bitmap has four words.
-            rank += unsafe { *self.bits(w) }.count_ones() as usize;
-        }
-        // SAFETY: as above.
-        let word = unsafe { *self.bits(b / 64) };
-        let bit = 1u64 << (b % 64);
-        rank += (word & (bit - 1)).count_ones() as usize;
-        (rank, word & bit != 0)
+        // SAFETY: N1: a bitmap has four words.
+        unsafe { bits::rank(self.bits(0), b) }
     }
 
     /// The index of `key`.
@@ -429,6 +452,8 @@ impl<const V: usize> Leaf<V> {
     /// As [`Leaf::find`] for a flat leaf of level `LEVEL`, 1 or 2.
     #[inline(always)]
     fn find_flat<const LEVEL: usize>(self, key: u64) -> Option<usize> {
+        // Which line the end of a longer plane lies in is known before the header is.
+        plane::prefetch(self.header.wrapping_add(64));
         let word = self.word();
         if above(word ^ key, LEVEL) != 0 {
             return None;
@@ -484,6 +509,87 @@ impl<const V: usize> Leaf<V> {
             };
             let next = |i| prefix(word, LEVEL) | plane::get(self.plane(), LEVEL, i);
             (i < n).then(|| (i, next(i)))
+        }
+    }
+
+    /// Whether entry `i` is `key`, and if so the key behind it.
+    #[inline(always)]
+    pub(crate) fn step(self, i: usize, key: u64) -> Step {
+        const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
+        const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
+        let n = self.len();
+        if i >= n {
+            return Step::Elsewhere;
+        }
+        let is_last = i + 1 == n;
+        match self.edge.tag() {
+            FLAT1 => self.step_flat::<1>(i, key, is_last),
+            FLAT2 => self.step_flat::<2>(i, key, is_last),
+            tag if tag >> 4 == Kind::BITMAP => self.step_bitmap(i, key, is_last),
+            tag if tag >> 4 == Kind::GROUPED => self.step_grouped(i, key, is_last),
+            _ if self.key(i) != key => Step::Elsewhere,
+            _ if is_last => Step::Behind,
+            _ => Step::To(self.key(i + 1)),
+        }
+    }
+
+    #[inline(always)]
+    fn step_flat<const LEVEL: usize>(self, i: usize, key: u64, is_last: bool) -> Step {
+        let base = prefix(self.word(), LEVEL);
+        // SAFETY: N1: the caller's entry `i` is there, and the next unless it is the last.
+        unsafe {
+            if base | plane::get(self.plane(), LEVEL, i) != key {
+                Step::Elsewhere
+            } else if is_last {
+                Step::Behind
+            } else {
+                Step::To(base | plane::get(self.plane(), LEVEL, i + 1))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn step_bitmap(self, i: usize, key: u64, is_last: bool) -> Step {
+        let b = (key & 0xff) as usize;
+        if !self.covers(key) || self.bitmap_rank(b) != (i, true) {
+            return Step::Elsewhere;
+        }
+        if is_last {
+            return Step::Behind;
+        }
+        // Where keys are dense, the next one is mostly there.
+        // SAFETY: N1: a bitmap has four words; the last key is below 255 here.
+        let next = unsafe { *self.bits((b + 1) / 64) } >> ((b + 1) % 64);
+        if next & 1 != 0 {
+            return Step::To(key + 1);
+        }
+        self.after_bitmap(key)
+            .map_or(Step::Behind, |(_, next)| Step::To(next))
+    }
+
+    #[inline(always)]
+    fn step_grouped(self, i: usize, key: u64, is_last: bool) -> Step {
+        let (groups, group_bytes) = self.groups();
+        let (ends, lowers) = self.group_planes(groups, group_bytes);
+        let level = self.level();
+        let width = level - group_bytes;
+        let base = prefix(self.word(), level);
+        // SAFETY: N1: the three planes of a grouped leaf; entry `i` is there, and the
+        // next unless it is the last.
+        unsafe {
+            let key_at = |g, i| {
+                let upper = plane::get(self.plane(), group_bytes, g);
+                base | (upper << (8 * width)) | plane::get(lowers, width, i)
+            };
+            let g = group_of(ends, groups, i);
+            if key_at(g, i) != key {
+                Step::Elsewhere
+            } else if is_last {
+                Step::Behind
+            } else {
+                let g = g + usize::from(usize::from(*ends.add(g)) == i + 1);
+                Step::To(key_at(g, i + 1))
+            }
         }
     }
 
@@ -566,6 +672,7 @@ impl<const V: usize> Leaf<V> {
                             _ => plane::count_below_small(self.plane(), 1, n, top + 1),
                         };
                     }
+                    self.prefetch_values(from, to);
                     self.place_between(self.rests(n), level - 1, from, to, rest)
                 }
             }
@@ -581,6 +688,7 @@ impl<const V: usize> Leaf<V> {
                         return Place::Before(from);
                     }
                     let to = usize::from(*ends.add(g));
+                    self.prefetch_values(from, to);
                     self.place_between(lowers, level - group_bytes, from, to, lower)
                 }
             }
@@ -652,10 +760,7 @@ impl<const V: usize> Leaf<V> {
                 Kind::GROUPED => {
                     let (groups, group_bytes) = self.groups();
                     let (ends, lowers) = self.group_planes(groups, group_bytes);
-                    let mut g = 0;
-                    while usize::from(*ends.add(g)) <= i {
-                        g += 1;
-                    }
+                    let g = group_of(ends, groups, i);
                     let width = level - group_bytes;
                     let upper = plane::get(self.plane(), group_bytes, g);
                     prefix(word, level) | (upper << (8 * width)) | plane::get(lowers, width, i)
@@ -841,6 +946,7 @@ impl<const V: usize> Leaf<V> {
                 Kind::FLAT => {
                     let keys = |i| entries.key(i);
                     plane::fill(leaf.plane(), 1, n, |i| split(keys(i), level, 1).0);
+                    plane::clear(leaf.plane(), n, room(n));
                     plane::fill(leaf.rests(n), level - 1, n, keys);
                 }
                 Kind::GROUPED => leaf.write_groups(shape, entries),
@@ -869,6 +975,7 @@ impl<const V: usize> Leaf<V> {
         // SAFETY: the shape counted as many groups as the entries have.
         unsafe {
             plane::fill(lowers, width, entries.len(), |i| entries.key(i));
+            self.clear_group_room(groups, group_bytes, groups);
             let mut g = 0;
             for i in 0..entries.len() {
                 if i > 0 && upper(i - 1) == upper(i) {
@@ -879,6 +986,21 @@ impl<const V: usize> Leaf<V> {
                     g += 1;
                 }
             }
+        }
+    }
+
+    /// Writes what lies between the planes of a grouped leaf with room for `groups`
+    /// groups, `written` of which are there: searches load it, and look at none of it.
+    ///
+    /// # Safety
+    /// The planes must be the caller's to write.
+    unsafe fn clear_group_room(self, groups: usize, group_bytes: usize, written: usize) {
+        let room = group_room(groups);
+        let (ends, _) = self.group_planes(groups, group_bytes);
+        // SAFETY: both planes have this room.
+        unsafe {
+            plane::clear(self.plane(), written * group_bytes, room * group_bytes);
+            plane::clear(ends, written, room);
         }
     }
 
@@ -918,7 +1040,7 @@ impl<const V: usize> Leaf<V> {
             }
             if V == 1 {
                 let last = self.value(n - 1).cast::<u8>();
-                ptr::copy(last, last.sub(8), 8 * (n - i));
+                plane::copy(last, last.sub(8), 8 * (n - i));
                 *self.value(i) = 0;
             }
         }
@@ -955,6 +1077,183 @@ impl<const V: usize> Leaf<V> {
             plane::set(lowers, level - group_bytes, i, lower);
         }
         true
+    }
+
+    /// As [`Leaf::place`] for a leaf that lists up to 31 suffixes of `LEVEL` (1 or 2)
+    /// bytes, and how many it has. `None` when it has more or does not cover `key`.
+    #[inline(always)]
+    pub(crate) fn place_listed<const LEVEL: usize>(self, key: u64) -> Option<(usize, Place)> {
+        let word = self.word();
+        let n = usize::from(word as u8) + 1;
+        if above(word ^ key, LEVEL) != 0 || n >= LISTED_MAX {
+            return None;
+        }
+        let suffix = below(key, LEVEL);
+        // SAFETY: N1: the plane holds `n` suffixes behind the 8-byte header.
+        unsafe {
+            let i = plane::count_below_small(self.plane(), LEVEL, n, suffix);
+            let hit = i < n && plane::get(self.plane(), LEVEL, i) == suffix;
+            Some((n, at_or_before(i, hit)))
+        }
+    }
+
+    /// The block of a leaf that lists `n` suffixes of `LEVEL` bytes, and its length.
+    #[inline(always)]
+    pub(crate) fn listed_block<const LEVEL: usize>(self, n: usize) -> (*mut u8, usize) {
+        let block = self.header.wrapping_sub(8 * V * room(n));
+        (block, Self::listed_bytes::<LEVEL>(n))
+    }
+
+    /// The length of the block of such a leaf.
+    #[inline(always)]
+    pub(crate) fn listed_bytes<const LEVEL: usize>(n: usize) -> usize {
+        8 * V * room(n) + 8 + round8(LEVEL * room(n))
+    }
+
+    /// Inserts `key`, which belongs at `i` of such a leaf's `n` entries, when the
+    /// block has room. The new value is 0.
+    #[inline(always)]
+    pub(crate) fn insert_listed<const LEVEL: usize>(self, n: usize, i: usize, key: u64) -> bool {
+        if room(n) == n {
+            return false;
+        }
+        // SAFETY: there is room for one more suffix and value.
+        unsafe { self.write_listed::<LEVEL>(self, n, i, key) };
+        true
+    }
+
+    /// Writes the entries of such a leaf to a new block of [`Leaf::listed_bytes`] of
+    /// one more, `key` among them at `i` with value 0.
+    ///
+    /// # Safety
+    /// `block` must be writable for so many bytes, aligned to 8, and not the leaf's own.
+    #[inline(always)]
+    pub(crate) unsafe fn move_listed<const LEVEL: usize>(
+        self,
+        block: *mut u8,
+        n: usize,
+        i: usize,
+        key: u64,
+    ) -> Edge {
+        let header = block.wrapping_add(8 * V * room(n + 1));
+        let edge = Edge::new(Kind::FLAT, LEVEL, header);
+        // SAFETY: the caller's duty.
+        unsafe {
+            let to = Leaf::<V> { edge, header };
+            if n > SPREAD_MAX {
+                plane::copy(self.plane(), to.plane(), i * LEVEL);
+                if V == 1 {
+                    let first = 8 * i;
+                    plane::copy(self.header.sub(first), header.sub(first), first);
+                }
+            }
+            self.write_listed::<LEVEL>(to, n, i, key);
+        }
+        edge
+    }
+
+    /// Writes header, `key` and the entries behind it to `to`, which may be the leaf
+    /// itself; those before it too when they are few.
+    ///
+    /// # Safety
+    /// `to` must have room for `n + 1` suffixes of `LEVEL` bytes and their values.
+    #[inline(always)]
+    unsafe fn write_listed<const LEVEL: usize>(self, to: Leaf<V>, n: usize, i: usize, key: u64) {
+        let word = self.word();
+        // SAFETY: the caller's duty; the leaf has `n` entries.
+        unsafe {
+            if n <= SPREAD_MAX {
+                // One by one, last first: how long copies are would be hard to guess.
+                for j in (0..n).rev() {
+                    let behind = usize::from(j >= i);
+                    let suffix = plane::get(self.plane(), LEVEL, j);
+                    plane::set(to.plane(), LEVEL, j + behind, suffix);
+                    if V == 1 {
+                        *to.value(j + behind) = *self.value(j);
+                    }
+                }
+            } else {
+                let from = self.plane().add(i * LEVEL);
+                plane::copy(from, to.plane().add((i + 1) * LEVEL), (n - i) * LEVEL);
+                if V == 1 {
+                    let from = self.header.sub(8 * n);
+                    plane::copy(from, to.header.sub(8 * (n + 1)), 8 * (n - i));
+                }
+            }
+            plane::set(to.plane(), LEVEL, i, key);
+            if V == 1 {
+                *to.value(i) = 0;
+            }
+        }
+        to.set_word(word + 1);
+    }
+
+    /// Writes a leaf of `key` alone, with value 0.
+    ///
+    /// # Safety
+    /// As [`Leaf::write`], for [`Shape::one`].
+    #[inline(always)]
+    pub(crate) unsafe fn write_one(block: *mut u8, key: u64) -> Edge {
+        let header = block.wrapping_add(8 * V);
+        // SAFETY: the caller's duty: room for the values and the key.
+        unsafe {
+            if V == 1 {
+                block.cast::<u64>().write(0);
+            }
+            header.cast::<u64>().write(key);
+        }
+        Edge::new(Kind::ONE, 8, header)
+    }
+
+    /// The shape for the leaf's entries and `key`, which it does not cover, where
+    /// they are so close and so few that it is sure to be the best.
+    #[inline(always)]
+    pub(crate) fn wider(self, key: u64) -> Option<Shape> {
+        let narrow = match self.edge.tag() >> 4 {
+            Kind::ONE => true,
+            kind => kind == Kind::FLAT && self.level() == 1,
+        };
+        let level = highest_difference(self.lowest() & !0xff, key & !0xff | 1) + 1;
+        let n = self.len();
+        (narrow && level <= 2 && n < WIDENED_MAX).then(|| Shape::flat(level, n + 1))
+    }
+
+    /// Writes the leaf's entries and `key`, with value 0, to a new block, laid out
+    /// in a shape from [`Leaf::wider`]. Returns the leaf and the index of `key`:
+    /// all keys of the old one lie on the same side of it.
+    ///
+    /// # Safety
+    /// `block` must be writable for `shape.block_bytes()`, aligned to 8.
+    #[inline(always)]
+    pub(crate) unsafe fn write_wider(
+        self,
+        block: *mut u8,
+        shape: &Shape,
+        key: u64,
+    ) -> (Edge, usize) {
+        let header = block.wrapping_add(shape.before::<V>());
+        let level = shape.level;
+        let wider = Leaf::<V> {
+            edge: Edge::new(shape.kind, level, header),
+            header,
+        };
+        let n = self.len();
+        let i = if key < self.lowest() { 0 } else { n };
+        let others = usize::from(i == 0);
+        wider.set_word(prefix(key, level) | n as u64);
+        // SAFETY: the shape has room for `n + 1` suffixes and values.
+        unsafe {
+            for j in 0..n {
+                plane::set(wider.plane(), level, j + others, self.key(j));
+            }
+            plane::set(wider.plane(), level, i, key);
+            if V == 1 {
+                let to = header.sub(8 * (n + others));
+                plane::copy(self.header.sub(8 * n), to, 8 * n);
+                *wider.value(i) = 0;
+            }
+        }
+        (wider.edge, i)
     }
 
     /// The shape with which the leaf can go on growing by copying its
@@ -1002,12 +1301,13 @@ impl<const V: usize> Leaf<V> {
         unsafe {
             match shape.kind {
                 Kind::FLAT if level <= 2 => {
-                    ptr::copy(self.plane(), moved.plane(), n * level);
+                    plane::copy(self.plane(), moved.plane(), n * level);
                 }
                 Kind::FLAT => {
                     let to = moved.rests(shape.entries);
                     ptr::copy(self.rests(n), to, n * (level - 1));
                     ptr::copy(self.plane(), moved.plane(), n);
+                    plane::clear(moved.plane(), n, room(shape.entries));
                 }
                 Kind::GROUPED => {
                     let (groups, bytes) = self.groups();
@@ -1016,16 +1316,13 @@ impl<const V: usize> Leaf<V> {
                     ptr::copy(lowers, lowers_to, n * (level - bytes));
                     ptr::copy(ends, ends_to, groups);
                     ptr::copy(self.plane(), moved.plane(), groups * bytes);
+                    moved.clear_group_room(shape.groups, bytes, groups);
                 }
                 _ => ptr::copy(self.bits(0), moved.bits(0), 4),
             }
             moved.set_word(word);
             if V == 1 {
-                ptr::copy(
-                    self.header.cast::<u64>().sub(n),
-                    header.cast::<u64>().sub(n),
-                    n,
-                );
+                plane::copy(self.header.sub(8 * n), header.sub(8 * n), 8 * n);
             }
         }
         moved.edge
@@ -1060,7 +1357,7 @@ impl<const V: usize> Leaf<V> {
             }
             if V == 1 {
                 let last = self.value(n - 1).cast::<u8>();
-                ptr::copy(last, last.sub(8), 8 * (n - i));
+                plane::copy(last, last.sub(8), 8 * (n - i));
                 *self.value(i) = 0;
             }
         }
@@ -1158,6 +1455,16 @@ impl<const V: usize> Leaf<V> {
             prefix(self.word(), self.level())
         }
     }
+}
+
+/// The group that entry `i` is in.
+///
+/// # Safety
+/// `ends` must be the plane of ends of a leaf with `groups` groups and more than `i` entries.
+#[inline(always)]
+unsafe fn group_of(ends: *const u8, groups: usize, i: usize) -> usize {
+    // SAFETY: the caller's duty; the header lies before the plane.
+    unsafe { plane::count_at_most_small::<1, 8>(ends, groups, i as u64) }
 }
 
 /// The end of the group before `g`.

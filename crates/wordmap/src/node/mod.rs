@@ -29,6 +29,7 @@
 //! * **N7** Along a path levels fall; a leaf below a branch of level `l` has
 //!   level at most `l + 1`, and only there does it cover several bytes of it.
 
+pub(crate) mod bits;
 pub(crate) mod branch;
 pub(crate) mod edge;
 pub(crate) mod leaf;

@@ -17,6 +17,18 @@ pub(crate) unsafe fn read8(at: *const u8) -> u64 {
     u64::from_le(unsafe { ptr::read_unaligned(at.cast::<u64>()) })
 }
 
+/// Has the line at `at` fetched, which need not be readable.
+#[inline(always)]
+pub(crate) fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint about an address, which is not read.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// Item `i` of a plane of `width`-byte items.
 ///
 /// # Safety
@@ -68,6 +80,39 @@ pub(crate) unsafe fn set(plane: *mut u8, width: usize, i: usize, item: u64) {
     }
 }
 
+/// Copies `bytes`, which may overlap. Short ones are not worth a call: all their
+/// bytes are read before the first is written.
+///
+/// # Safety
+/// `from` must be readable and `to` writable for `bytes`.
+#[inline(always)]
+pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    #[inline(always)]
+    unsafe fn ends<T: Copy>(from: *const u8, to: *mut u8, bytes: usize) {
+        let tail = bytes - core::mem::size_of::<T>();
+        // SAFETY: the caller of `copy` vouches for `bytes`, at least as many as a `T` has.
+        unsafe {
+            let first = ptr::read_unaligned(from.cast::<T>());
+            let last = ptr::read_unaligned(from.add(tail).cast::<T>());
+            ptr::write_unaligned(to.cast(), first);
+            ptr::write_unaligned(to.add(tail).cast(), last);
+        }
+    }
+    // SAFETY: the caller's duty; each arm has the bytes it copies.
+    unsafe {
+        match bytes {
+            0 => {}
+            1 => *to = *from,
+            2..=3 => ends::<u16>(from, to, bytes),
+            4..=7 => ends::<u32>(from, to, bytes),
+            8..=15 => ends::<u64>(from, to, bytes),
+            16..=32 => ends::<[u64; 2]>(from, to, bytes),
+            33..=64 => ends::<[u64; 4]>(from, to, bytes),
+            _ => ptr::copy(from, to, bytes),
+        }
+    }
+}
+
 /// Makes room for one item at `i` in a plane that holds `n`.
 ///
 /// # Safety
@@ -76,7 +121,7 @@ pub(crate) unsafe fn set(plane: *mut u8, width: usize, i: usize, item: u64) {
 pub(crate) unsafe fn open(plane: *mut u8, width: usize, n: usize, i: usize) {
     // SAFETY: both ranges lie in the plane.
     unsafe {
-        ptr::copy(
+        copy(
             plane.add(i * width),
             plane.add((i + 1) * width),
             (n - i) * width,
@@ -92,7 +137,7 @@ pub(crate) unsafe fn open(plane: *mut u8, width: usize, n: usize, i: usize) {
 pub(crate) unsafe fn close(plane: *mut u8, width: usize, n: usize, i: usize) {
     // SAFETY: both ranges lie in the plane.
     unsafe {
-        ptr::copy(
+        copy(
             plane.add((i + 1) * width),
             plane.add(i * width),
             (n - i - 1) * width,
@@ -444,6 +489,18 @@ pub(crate) unsafe fn fill(plane: *mut u8, width: usize, n: usize, item: impl Fn(
     for i in whole..n {
         // SAFETY: `i < n`.
         unsafe { set(plane, width, i, item(i)) };
+    }
+}
+
+/// Writes zeros to bytes `from..to` of a plane: what is loaded must have been written.
+///
+/// # Safety
+/// They must be writable.
+#[inline(always)]
+pub(crate) unsafe fn clear(plane: *mut u8, from: usize, to: usize) {
+    for i in from..to {
+        // SAFETY: the caller's duty.
+        unsafe { *plane.add(i) = 0 };
     }
 }
 
