@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the Ruby workloads and start-up, prints the tables with the goals beside, and
+# Measures the Ruby workloads, start-up and what slices cost, prints the tables with the goals beside, and
 # records the run under bench/results/. Environment:
 #   PROGRAMS   names from workloads/ruby/bench.toml, blanks between; all unless given
 #   VARIANTS   likewise; stock, default and ashlar unless given
