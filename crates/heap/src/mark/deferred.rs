@@ -50,25 +50,14 @@ impl Deferred {
     /// Takes the references of `cell`. When there is no room none is taken.
     pub(crate) fn keep(&mut self, cell: Cell, references: &[usize]) -> Result<(), Refused> {
         let before = self.0.len();
-        let pushed = self
-            .0
-            .push_all(references)
-            .and_then(|()| self.0.push(references.len()))
-            .and_then(|()| self.0.push(cell.address() | KEPT));
-        if pushed.is_err() {
-            self.0.truncate(before);
-        }
-        pushed
+        self.0.push_all(references)?;
+        self.put_back(cell, references.len())
+            .inspect_err(|_| self.0.truncate(before))
     }
 
     /// Notes that the references of `cell` below `end` are to be traced.
     pub(crate) fn continue_at(&mut self, cell: Cell, end: usize) -> Result<(), Refused> {
-        let before = self.0.len();
-        let pushed = self.0.push(end).and_then(|()| self.0.push(cell.address()));
-        if pushed.is_err() {
-            self.0.truncate(before);
-        }
-        pushed
+        self.push_both(end, cell.address())
     }
 
     /// Takes the next part, of which cell. Of one that is [`Part::Kept`] the
@@ -98,10 +87,13 @@ impl Deferred {
     /// Of the references of `cell` so many are still to be taken. Refused only
     /// when the stack has been limited since.
     pub(crate) fn put_back(&mut self, cell: Cell, count: usize) -> Result<(), Refused> {
+        self.push_both(count, cell.address() | KEPT)
+    }
+
+    fn push_both(&mut self, count: usize, word: usize) -> Result<(), Refused> {
+        let before = self.0.len();
         self.0.push(count)?;
-        self.0.push(cell.address() | KEPT).inspect_err(|_| {
-            self.0.pop();
-        })
+        self.0.push(word).inspect_err(|_| self.0.truncate(before))
     }
 
     /// Cells of which references are left.
