@@ -465,8 +465,15 @@ unsafe extern "C" fn ashlar_prepare_heap(objspace: *mut c_void) {
     };
     collect(objspace, request, Reason::Method);
     with_vm_lock(objspace, || {
-        // SAFETY: the object is live; Ruby only computes what it would later.
-        heap.for_each_cell(|cell, _| unsafe { (heap.vm.calls.prepare_object)(cell.address()) });
+        let calls = &heap.vm.calls;
+        // SAFETY: the lock is held; the other Ractors do not allocate now.
+        unsafe { (calls.vm_barrier)() };
+        // Another Ractor may have been stopped while it was making a string.
+        // SAFETY: may be asked at any time.
+        if !unsafe { (calls.multi_ractor)() } {
+            // SAFETY: the object is live; Ruby only computes what it would later.
+            heap.for_each_cell(|cell, _| unsafe { (calls.prepare_object)(cell.address()) });
+        }
         heap.promote_everything();
         heap.release_empty_blocks();
         // As Ruby documents it: what was given back may be taken again.

@@ -61,3 +61,30 @@ claim "Process.warmup lets the program have as many cells again before it is col
     puts "ok"
   RUBY
 end
+
+# Ruby's own collector looks at strings that another Ractor has only begun to make, and crashes.
+claim "Process.warmup leaves alone what other Ractors are making", only: "ashlar" do
+  ruby_ok <<~'RUBY', "-W:no-experimental"
+    2.times do
+      Ractor.new do
+        source = "abcdefgh" * 2_000
+        loop do
+          200.times do |i|
+            text = source.byteslice(i, 5_000 + i)
+            text.setbyte(0, 97)
+            copy = ((+"" << text).force_encoding("BINARY") << "\xff".b).dup.force_encoding("UTF-8")
+            whole = (+"ab").force_encoding("UTF-8") << "q" * 300 << copy
+            next if whole.bytesize == 5_303 + i && !whole.valid_encoding?
+            $stderr.puts "torn"
+            exit!(1)
+          end
+        end
+      end
+    end
+    start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    Process.warmup until Process.clock_gettime(Process::CLOCK_MONOTONIC) - start > 3
+    puts "ok"
+    $stdout.flush
+    exit!(0)
+  RUBY
+end
