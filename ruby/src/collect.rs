@@ -456,32 +456,34 @@ unsafe extern "C" fn ashlar_end_collections(objspace: *mut c_void) {
 unsafe extern "C" fn ashlar_prepare_heap(objspace: *mut c_void) {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
+    // Held all along: until it is given back, the other Ractors stay where the
+    // collection has stopped them.
+    with_vm_lock(objspace, || prepare(objspace));
+    // SAFETY: gives free memory of libc's allocator back.
+    unsafe { libc::malloc_trim(0) };
+}
+
+fn prepare(objspace: &Objspace) {
     let heap = &objspace.heap;
-    let cells_at_hand = with_vm_lock(objspace, || objspace.cells_at_hand());
+    let cells_at_hand = objspace.cells_at_hand();
     let request = Request {
         scope: Some(Scope::Full),
         sweep_now: true,
         compact: Some(Evacuation::Sparse),
     };
     collect(objspace, request, Reason::Method);
-    with_vm_lock(objspace, || {
-        let calls = &heap.vm.calls;
-        // SAFETY: the lock is held; the other Ractors do not allocate now.
-        unsafe { (calls.vm_barrier)() };
-        // Another Ractor may have been stopped while it was making a string.
-        // SAFETY: may be asked at any time.
-        if !unsafe { (calls.multi_ractor)() } {
-            // SAFETY: the object is live; Ruby only computes what it would later.
-            heap.for_each_cell(|cell, _| unsafe { (calls.prepare_object)(cell.address()) });
-        }
-        heap.promote_everything();
-        heap.release_empty_blocks();
-        // As Ruby documents it: what was given back may be taken again.
-        objspace.keep_cells_at_hand(cells_at_hand);
-        objspace.set_payload_budget();
-    });
-    // SAFETY: gives free memory of libc's allocator back.
-    unsafe { libc::malloc_trim(0) };
+    let calls = &heap.vm.calls;
+    // Another Ractor may have been stopped while it was making a string.
+    // SAFETY: may be asked at any time.
+    if !unsafe { (calls.multi_ractor)() } {
+        // SAFETY: the object is live; Ruby only computes what it would later.
+        heap.for_each_cell(|cell, _| unsafe { (calls.prepare_object)(cell.address()) });
+    }
+    heap.promote_everything();
+    heap.release_empty_blocks();
+    // As Ruby documents it: what was given back may be taken again.
+    objspace.keep_cells_at_hand(cells_at_hand);
+    objspace.set_payload_budget();
 }
 
 /// # Safety
