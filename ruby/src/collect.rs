@@ -288,12 +288,16 @@ fn run(objspace: &Objspace, request: Request, reason: Reason) {
     begin(objspace, request.scope, reason);
     let waiting_jobs = objspace.finalizers.borrow().waiting_jobs();
     let mut scope = Scope::Full;
-    mark(objspace, || {
+    let mut work = || {
         scope = objspace.heap.collect(Request {
             sweep_now: false,
             ..request
         });
         Some(scope)
+    };
+    mark(objspace, || match reason {
+        Reason::NewObject | Reason::Method => work(),
+        _ => objspace.heap.between_barrier_and_store(work),
     });
     marked(objspace, scope, request.sweep_now);
     let timing = &objspace.timing;
@@ -307,6 +311,9 @@ fn run(objspace: &Objspace, request: Request, reason: Reason) {
         timing.swept(objspace);
     }
 }
+
+// Ruby may allocate memory between a write barrier and the store (`st_update`
+// enlarges its table after its callback has called the barrier), but no object.
 
 fn run_slice(objspace: &Objspace, scope: Option<Scope>, mut allowance: Allowance, reason: Reason) {
     let (heap, timing) = (&objspace.heap, &objspace.timing);
@@ -325,9 +332,13 @@ fn run_slice(objspace: &Objspace, scope: Option<Scope>, mut allowance: Allowance
             allowance = Allowance::time(timing.pauses.at_once_time());
         }
     }
-    let marked_scope = mark(objspace, || match heap.advance(scope, &mut allowance) {
+    let mut work = || match heap.advance(scope, &mut allowance) {
         Progress::Marked(scope) => Some(scope),
         Progress::Marking | Progress::Sweeping => None,
+    };
+    let marked_scope = mark(objspace, || match reason {
+        Reason::NewObject => work(),
+        _ => heap.between_barrier_and_store(work),
     });
     if let Some(scope) = marked_scope {
         marked(objspace, scope, false);

@@ -189,3 +189,32 @@ claim "GC.stat tells how long the pauses were", only: "ashlar" do
     puts "ok" if kept
   RUBY
 end
+
+# `tally` adds to a hash what its barrier has been told of before, and enlarges the hash's
+# table in between, which may be when a slice is due.
+claim "what a hash gets lives, though a slice comes between the write barrier and the store", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_SLICE_US" => "100", "ASHLAR_POISON" => "1" }
+    HASHES = Array.new(20_000)
+    class Last
+      include Enumerable
+      attr_writer :texts
+      def each = yield @texts.pop
+    end
+    last = Last.new
+    # A table with sixteen entries is full.
+    full = -> { (0...16).to_h { |n| [n, n] } }
+    HASHES.map! { full.call }
+    20.times do |round|
+      tallied = (0...HASHES.size).to_a.sample(3_000, random: Random.new(round))
+      tallied.each { |i| HASHES[i] = full.call }
+      last.texts = Array.new(3_000) { |n| "text #{n} of round #{round}, which only its hash knows" }
+      tallied.each { |i| last.tally(HASHES[i]) }
+      60_000.times { "junk" + "!" } if round % 3 == 0
+      HASHES.each do |hash|
+        text, = hash.keys.last
+        abort "lost: #{text.class}" unless text == 15 || (String === text && text.start_with?("text ") && text.end_with?("knows"))
+      end
+    end
+    puts "ok"
+  RUBY
+end

@@ -111,6 +111,20 @@ impl Program<'_> {
         }
     }
 
+    /// The last cell of the list that is still to mark.
+    fn end_of_list(&self) -> Cell {
+        // SAFETY: the list is a root, and what it refers to lives with it.
+        let last = unsafe {
+            let mut last = Cell::from_address(self.heap.vm.roots.borrow()[0]);
+            while let Some(next) = toy_vm::load(last, 0) {
+                last = next;
+            }
+            last
+        };
+        assert!(!self.heap.region().state(last).is_marked());
+        last
+    }
+
     fn slice(&self, scope: Scope, cells: usize) -> Progress {
         let progress = self.heap.advance(Some(scope), &mut Allowance::cells(cells));
         self.heap.verify().unwrap();
@@ -322,15 +336,7 @@ fn a_cell_that_moves_from_a_white_cell_to_a_black_one_is_kept() {
     with_program(16 * MIB, |p| {
         let (black, hidden) = (p.old_root(1), p.object(plain(0)));
         p.begin_slices(Scope::Full);
-        // SAFETY: the list is a root, and what it refers to lives with it.
-        let last = unsafe {
-            let mut last = Cell::from_address(p.heap.vm.roots.borrow()[0]);
-            while let Some(next) = toy_vm::load(last, 0) {
-                last = next;
-            }
-            last
-        };
-        assert!(!p.heap.region().state(last).is_marked());
+        let last = p.end_of_list();
         p.store(last, 0, hidden);
         p.slice(Scope::Full, 1);
         p.store(black, 0, hidden);
@@ -338,6 +344,47 @@ fn a_cell_that_moves_from_a_white_cell_to_a_black_one_is_kept() {
         unsafe { toy_vm::store(p.heap, last, 0, None, false) };
         p.end_slices();
         assert!(p.lives(hidden));
+    });
+}
+
+#[test]
+fn what_is_stored_into_a_cell_that_has_become_black_since_the_barrier_is_kept() {
+    with_program(16 * MIB, |p| {
+        p.begin_slices(Scope::Full);
+        let last = p.end_of_list();
+        let child = p.object(plain(0));
+        let ambiguous = &p.heap.vm.ambiguous_roots;
+        ambiguous.borrow_mut().push(child.address());
+        p.heap.write_barrier(last, child);
+        while !p.heap.region().state(last).is_marked() {
+            p.heap
+                .between_barrier_and_store(|| p.slice(Scope::Full, 50));
+        }
+        assert_eq!(p.heap.phase(), Phase::Marking);
+        p.store_without_barrier(last, 0, child);
+        ambiguous.borrow_mut().clear();
+        p.end_slices();
+        assert!(p.lives(child));
+    });
+}
+
+#[test]
+fn what_is_stored_into_a_cell_that_has_become_old_since_the_barrier_is_kept() {
+    with_program(16 * MIB, |p| {
+        let parent = p.object(plain(1));
+        let ambiguous = &p.heap.vm.ambiguous_roots;
+        ambiguous.borrow_mut().push(parent.address());
+        p.minor();
+        p.minor();
+        let child = p.object(plain(0));
+        ambiguous.borrow_mut().push(child.address());
+        p.heap.write_barrier(parent, child);
+        p.heap.between_barrier_and_store(|| p.minor());
+        assert!(p.heap.region().state(parent).is_old());
+        p.store_without_barrier(parent, 0, child);
+        ambiguous.borrow_mut().clear();
+        p.minor();
+        assert!(p.lives(child));
     });
 }
 

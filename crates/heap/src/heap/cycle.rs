@@ -136,6 +136,36 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
+    /// Runs `work`, a collection or a slice of one, at a moment when the program
+    /// may have told the barrier of a reference that it has not stored yet.
+    ///
+    /// What the barrier did depends on what the cell was that the reference goes
+    /// into, and `work` may change that: it may become black, or old. So what is to
+    /// be stored, which a root knows, is marked before; and what a pinning root
+    /// refers to is remembered if it grows old now.
+    pub fn between_barrier_and_store<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.with_marker(|marker| marker.notes_pinned_roots = true);
+        if self.phase() == Phase::Marking {
+            self.shade_roots();
+        }
+        let result = work();
+        self.with_marker(|marker| marker.notes_pinned_roots = false);
+        while let Some(cell) = self.with_marker(Marker::pop_pinned_root) {
+            self.remember_if_old(cell);
+        }
+        result
+    }
+
+    fn shade_roots(&self) {
+        self.with_marker(|marker| {
+            marker.collecting = true;
+            marker.parent = 0;
+            marker.parent_is_old = false;
+        });
+        self.vm.trace_roots(self, &self.tracer(false));
+        self.with_marker(|marker| marker.collecting = false);
+    }
+
     /// Has slices free what the collection found dead, without waiting for new
     /// cells to need the place: for a heap that is filled with payloads.
     pub fn sweep_in_slices(&self) {
@@ -578,10 +608,20 @@ impl<V: Vm> Heap<'_, V> {
     /// cannot be rewritten.
     #[inline(always)]
     pub fn pin(&self, cell: Cell) {
+        if self.with_marker(|marker| marker.notes_pinned_roots && marker.parent == 0) {
+            self.note_pinned_root(cell);
+        }
         self.mark(cell);
         if self.finds_pins() {
             let pinned = self.region().state(cell).with(CellState::PINNED);
             self.region().set_state(cell, pinned);
+        }
+    }
+
+    #[cold]
+    fn note_pinned_root(&self, cell: Cell) {
+        if !self.region().state(cell).is_old() {
+            self.with_marker(|marker| marker.note_pinned_root(cell));
         }
     }
 

@@ -41,6 +41,9 @@ pub(crate) struct Marker {
     /// Black cells that the program has written to without saying what: to be
     /// traced again, too, but only once for all that was written before.
     dirty: DirtyCells,
+    /// Young cells that a root pins, if they are to be noted.
+    pinned_roots: WordStack,
+    pub(crate) notes_pinned_roots: bool,
     /// One of the two had no room: the last stop traces every marked cell again.
     revisits_all: bool,
     /// Whether the program runs between slices of this marking, so that
@@ -88,6 +91,8 @@ impl Marker {
             remembered_overflowed: false,
             revisited: WordStack::new(noted)?,
             dirty: DirtyCells::new(noted)?,
+            pinned_roots: WordStack::new(noted)?,
+            notes_pinned_roots: false,
             revisits_all: false,
             in_slices: false,
             is_revisiting: false,
@@ -112,6 +117,7 @@ impl Marker {
         self.remembered_untraced.limit(cells);
         self.revisited.limit(cells);
         self.dirty.cells.limit(cells);
+        self.pinned_roots.limit(cells);
     }
 
     #[inline(always)]
@@ -216,6 +222,22 @@ impl Marker {
         if self.revisited.push(cell.address()).is_err() {
             self.revisits_all = true;
         }
+    }
+
+    /// A root pins `cell`. Without room for it the next collection is a full one,
+    /// which needs no remembered set.
+    pub(crate) fn note_pinned_root(&mut self, cell: Cell) {
+        if self.pinned_roots.push(cell.address()).is_err() {
+            self.remembered_overflowed = true;
+        }
+    }
+
+    /// Takes one of those that were noted.
+    pub(crate) fn pop_pinned_root(&mut self) -> Option<Cell> {
+        // SAFETY: only cells are noted.
+        self.pinned_roots
+            .pop()
+            .map(|word| unsafe { Cell::from_address(word) })
     }
 
     /// The cells to trace again at the last stop.
