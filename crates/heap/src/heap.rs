@@ -462,8 +462,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         if scope == Scope::Full {
             collector.stats.marking_threads = threads;
         }
-        // Sweeping is over when half the budget has been allocated.
-        let planned_bytes = collector.pace.budget_bytes() / 2;
+        // Early, because what is dead holds memory, but not at once.
+        let planned_bytes = collector.pace.budget_bytes() / 16;
         let unswept_blocks = collector.lists.unswept_blocks();
         collector.sweep_schedule = Schedule::new(planned_bytes, unswept_blocks);
         if scope == Scope::Full {
@@ -494,23 +494,28 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Runs `sweep` with what is left of the time that allocations may sweep for.
     fn sweep_a_little<R>(&self, sweep: impl FnOnce(&mut Allowance) -> R) -> R {
-        let time_max = match self.sweep_time_max.get() {
-            Some(time) if !self.pace().is_short_of_room() => time,
-            _ => return sweep(&mut Allowance::unlimited()),
-        };
-        let mut allowance = {
-            let mut collector = self.collector.borrow_mut();
-            let fresh_bytes = collector.fresh_bytes(self.shared);
-            match collector.sweep_schedule.time_left(fresh_bytes, time_max) {
-                Duration::ZERO => Allowance::cells(0),
-                time_left => Allowance::time(time_left),
-            }
+        let mut allowance = match self.sweep_time_left() {
+            None => return sweep(&mut Allowance::unlimited()),
+            Some(Duration::ZERO) => return sweep(&mut Allowance::cells(0)),
+            Some(time) => Allowance::time(time),
         };
         let start = Instant::now();
         let result = sweep(&mut allowance);
         let schedule = &mut self.collector.borrow_mut().sweep_schedule;
         schedule.note_spent(start.elapsed());
         result
+    }
+
+    /// `None` when there is no limit.
+    fn sweep_time_left(&self) -> Option<Duration> {
+        let time_max = self.sweep_time_max.get()?;
+        let mut collector = self.collector.borrow_mut();
+        if collector.pace.is_short_of_room() {
+            return None;
+        }
+        let fresh_bytes = collector.fresh_bytes(self.shared);
+        let schedule = &mut collector.sweep_schedule;
+        Some(schedule.time_left(fresh_bytes, time_max))
     }
 
     /// Sweeps so many blocks, those of `width` first.
@@ -522,8 +527,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         }
     }
 
-    /// Blocks that are to be swept now; none while there are only a few.
+    /// Blocks that are to be swept now; none while there are only a few, or no
+    /// time.
     fn blocks_due(&self) -> usize {
+        if self.sweep_time_left() == Some(Duration::ZERO) {
+            return 0;
+        }
         let collector = self.collector.borrow();
         let fresh_bytes = collector.fresh_bytes(self.shared);
         let unswept_blocks = collector.lists.unswept_blocks();
