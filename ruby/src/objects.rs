@@ -198,7 +198,7 @@ fn allocate_slowly(
             // reference ends before a collection retires the cache.
             let cache = unsafe { &mut *cache };
             // Reading the clock costs as much as filling a short run.
-            let sweeps = !cache.has_run(width);
+            let sweeps = objspace.heap.will_sweep(cache, width);
             let mut allocate = || objspace.heap.allocate(cache, width.bytes(), state, urgency);
             let outcome = if sweeps {
                 objspace.timing.sweeping(objspace, allocate)

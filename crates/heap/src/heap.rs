@@ -9,7 +9,7 @@ use std::cell::{Cell as StdCell, RefCell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU8;
 use std::sync::MutexGuard;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::allocate::blocks::{Blocks, Stock};
 use crate::allocate::cursor::AllocationCache;
@@ -32,6 +32,7 @@ use crate::payload::pool::Pool;
 use crate::payload::Payloads;
 use crate::stats::Stats;
 use crate::stress::Stress;
+use crate::sweep::schedule::Schedule;
 use crate::verify::Stop;
 use crate::vm::Vm;
 
@@ -136,8 +137,7 @@ struct Collector {
     blocks_taken: [usize; WIDTH_COUNT],
     blocks_given: [usize; WIDTH_COUNT],
     fresh_cell_bytes: usize,
-    /// Blocks to sweep ahead whenever a block is needed.
-    sweep_ahead_blocks: usize,
+    sweep_schedule: Schedule,
     stress_countdown: usize,
     /// The latest full collection has not given back idle blocks yet, from this one
     /// on.
@@ -180,6 +180,8 @@ pub struct Request {
 /// A block takes about as long to be swept as so many cells to be marked: enough
 /// to look at the clock after each.
 const CELLS_PER_SWEPT_BLOCK: usize = 256;
+/// An allocation that has to sweep makes room for about so much.
+const ROOM_BYTES: usize = 8 << 10;
 /// And giving back the pages of one.
 const CELLS_PER_RELEASED_BLOCK: usize = 256;
 
@@ -284,23 +286,28 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// A block of this width with free runs: one that has some already, one
     /// that has some once it is swept, or an empty one.
     fn find_block(&self, width: WidthIndex) -> Option<BlockIndex> {
-        let mut allowance = self.sweep_allowance();
-        self.sweep_ahead(&mut allowance);
-        let available = self
-            .collector
-            .borrow_mut()
-            .lists
-            .pop_available(self.region(), width);
-        if available.is_some() {
-            return available;
+        self.find_used_block(width)
+            .or_else(|| self.take_block(width))
+            .or_else(|| self.sweep_for(width, &mut Allowance::unlimited()))
+    }
+
+    /// One that has cells in it, within the time that may be spent on sweeping.
+    fn find_used_block(&self, width: WidthIndex) -> Option<BlockIndex> {
+        let available = || {
+            let lists = &mut self.collector.borrow_mut().lists;
+            lists.pop_available(self.region(), width)
+        };
+        let blocks_due = self.blocks_due();
+        if blocks_due == 0 {
+            let block = available();
+            if block.is_some() || !self.is_sweeping() {
+                return block;
+            }
         }
-        if let Some(block) = self.sweep_for(width, &mut allowance) {
-            return Some(block);
-        }
-        match self.take_block(width) {
-            Some(block) => Some(block),
-            None => self.sweep_for(width, &mut Allowance::unlimited()),
-        }
+        self.sweep_a_little(|allowance| {
+            self.sweep_ahead(width, blocks_due, allowance);
+            available().or_else(|| self.sweep_for(width, allowance))
+        })
     }
 
     /// An empty block from the stock, one free run.
@@ -321,21 +328,27 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         Some(block)
     }
 
-    /// Sweeps blocks of this width until one has free runs.
+    /// Sweeps blocks of this width until there is room for some cells, because a
+    /// block of a dense heap has room for one or two; a block with free runs.
     fn sweep_for(&self, width: WidthIndex, allowance: &mut Allowance) -> Option<BlockIndex> {
-        while allowance.spend(CELLS_PER_SWEPT_BLOCK) {
-            let unswept = self
-                .collector
-                .borrow_mut()
-                .lists
-                .pop_unswept(self.region(), width);
-            let block = unswept?;
-            self.sweep_and_count(block, width);
+        let mut room_cells = 0;
+        while room_cells * width.bytes() < ROOM_BYTES && allowance.spend(CELLS_PER_SWEPT_BLOCK) {
+            let unswept = {
+                let lists = &mut self.collector.borrow_mut().lists;
+                lists.pop_unswept(self.region(), width)
+            };
+            let Some(block) = unswept else { break };
+            let live_cells = self.sweep_and_count(block, width);
             if self.region().block(block).free() != 0 {
-                return Some(block);
+                let lists = &mut self.collector.borrow_mut().lists;
+                lists.push_available(self.region(), width, block);
+                room_cells += width.cells_per_block() - live_cells;
             }
         }
-        None
+        self.collector
+            .borrow_mut()
+            .lists
+            .pop_available(self.region(), width)
     }
 
     /// Makes an allocation cache. It is the caller's until
@@ -449,9 +462,10 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         if scope == Scope::Full {
             collector.stats.marking_threads = threads;
         }
-        // Sweeping is over when half the budget has been allocated.
-        let refills = collector.pace.budget_bytes() / BLOCK_BYTES / 2;
-        collector.sweep_ahead_blocks = collector.lists.unswept_blocks().div_ceil(refills.max(1));
+        // Early, because what is dead holds memory, but not at once.
+        let planned_bytes = collector.pace.budget_bytes() / 16;
+        let unswept_blocks = collector.lists.unswept_blocks();
+        collector.sweep_schedule = Schedule::new(planned_bytes, unswept_blocks);
         if scope == Scope::Full {
             collector.release_from = Some(0);
         }
@@ -459,7 +473,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Sweeps as much as `allowance` allows; whether everything is swept.
     pub fn sweep_within(&self, allowance: &mut Allowance) -> bool {
-        while self.sweep_any() {
+        while self.sweep_next(None) {
             if !allowance.spend(CELLS_PER_SWEPT_BLOCK) {
                 break;
             }
@@ -471,33 +485,72 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         is_swept
     }
 
-    /// Limits the time that one allocation may sweep for. It takes an empty block
-    /// then, although there may be room in one that is not swept yet.
+    /// Limits the time that allocations may sweep for, one or several in short
+    /// succession. They take empty blocks then, although there may be room in some
+    /// that are not swept yet.
     pub fn set_sweep_time_max(&self, time: Option<Duration>) {
         self.sweep_time_max.set(time);
     }
 
-    fn sweep_allowance(&self) -> Allowance {
-        match self.sweep_time_max.get() {
-            Some(time) if self.is_sweeping() && !self.pace().is_short_of_room() => {
-                Allowance::time(time)
-            }
-            _ => Allowance::unlimited(),
-        }
+    /// Runs `sweep` with what is left of the time that allocations may sweep for.
+    fn sweep_a_little<R>(&self, sweep: impl FnOnce(&mut Allowance) -> R) -> R {
+        let mut allowance = match self.sweep_time_left() {
+            None => return sweep(&mut Allowance::unlimited()),
+            Some(Duration::ZERO) => return sweep(&mut Allowance::cells(0)),
+            Some(time) => Allowance::time(time),
+        };
+        let start = Instant::now();
+        let result = sweep(&mut allowance);
+        let schedule = &mut self.collector.borrow_mut().sweep_schedule;
+        schedule.note_spent(start.elapsed());
+        result
     }
 
-    fn sweep_ahead(&self, allowance: &mut Allowance) {
-        let blocks = self.collector.borrow().sweep_ahead_blocks;
+    /// `None` when there is no limit.
+    fn sweep_time_left(&self) -> Option<Duration> {
+        let time_max = self.sweep_time_max.get()?;
+        let mut collector = self.collector.borrow_mut();
+        if collector.pace.is_short_of_room() {
+            return None;
+        }
+        let fresh_bytes = collector.fresh_bytes(self.shared);
+        let schedule = &mut collector.sweep_schedule;
+        Some(schedule.time_left(fresh_bytes, time_max))
+    }
+
+    /// Sweeps so many blocks, those of `width` first.
+    fn sweep_ahead(&self, width: WidthIndex, blocks: usize, allowance: &mut Allowance) {
         for _ in 0..blocks {
-            if !self.sweep_any() || !allowance.spend(CELLS_PER_SWEPT_BLOCK) {
+            if !allowance.spend(CELLS_PER_SWEPT_BLOCK) || !self.sweep_next(Some(width)) {
                 break;
             }
         }
     }
 
+    /// Blocks that are to be swept now; none while there are only a few, or no
+    /// time.
+    fn blocks_due(&self) -> usize {
+        if self.sweep_time_left() == Some(Duration::ZERO) {
+            return 0;
+        }
+        let collector = self.collector.borrow();
+        let fresh_bytes = collector.fresh_bytes(self.shared);
+        let unswept_blocks = collector.lists.unswept_blocks();
+        collector
+            .sweep_schedule
+            .blocks_due(unswept_blocks, fresh_bytes)
+    }
+
+    /// Whether an allocation of this width would sweep now.
+    pub fn will_sweep(&self, cache: &AllocationCache, width: WidthIndex) -> bool {
+        !cache.has_run(width)
+            && self.is_sweeping()
+            && (self.blocks_due() > 0 || !self.collector.borrow().lists.has_available(width))
+    }
+
     /// Sweeps everything that is unswept.
     pub fn finish_sweep(&self) {
-        while self.sweep_any() {}
+        while self.sweep_next(None) {}
         self.release_idle_blocks(&mut Allowance::unlimited());
     }
 
@@ -506,12 +559,14 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.collector.borrow().lists.unswept_blocks() > 0
     }
 
-    fn sweep_any(&self) -> bool {
-        let next = self
-            .collector
-            .borrow_mut()
-            .lists
-            .pop_any_unswept(self.region());
+    /// Sweeps a block, of this width if there is one; whether there was any.
+    fn sweep_next(&self, width: Option<WidthIndex>) -> bool {
+        let next = {
+            let lists = &mut self.collector.borrow_mut().lists;
+            let of_width =
+                width.and_then(|width| Some((width, lists.pop_unswept(self.region(), width)?)));
+            of_width.or_else(|| lists.pop_any_unswept(self.region()))
+        };
         let Some((width, block)) = next else {
             return false;
         };
@@ -771,7 +826,7 @@ impl Collector {
             blocks_taken: [0; WIDTH_COUNT],
             blocks_given: [0; WIDTH_COUNT],
             fresh_cell_bytes: 0,
-            sweep_ahead_blocks: 0,
+            sweep_schedule: Schedule::default(),
             stress_countdown: 0,
             release_from: None,
         }

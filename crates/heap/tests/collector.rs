@@ -623,6 +623,24 @@ fn a_cell_with_many_references_is_marked_in_parts_while_they_move_about() {
 }
 
 #[test]
+fn what_an_earlier_collection_marked_does_not_put_off_the_slices_of_the_next() {
+    with_program(64 * MIB, |p| {
+        let mut list = p.object(plain(1));
+        p.root(list);
+        for _ in 0..60_000 {
+            let next = p.object(plain(1));
+            p.store(list, 0, next);
+            list = next;
+        }
+        p.full();
+        p.slice(Scope::Full, 1);
+        assert_eq!(p.heap.phase(), Phase::Clearing);
+        let until_due_bytes = p.heap.bytes_until_due();
+        assert!(until_due_bytes <= MIB / 4, "{until_due_bytes}");
+    });
+}
+
+#[test]
 fn slices_are_due_as_the_program_allocates_until_marking_is_over() {
     with_program(64 * MIB, |p| {
         let mut slices = 0;

@@ -101,7 +101,7 @@ impl AllocationCache {
 
     /// Whether the block of this width has another free run: then an allocation
     /// sweeps nothing.
-    pub fn has_run(&self, width: WidthIndex) -> bool {
+    pub(crate) fn has_run(&self, width: WidthIndex) -> bool {
         self.cursors[width.index()].next_run != 0
     }
 

@@ -55,6 +55,11 @@ impl BlockLists {
         self.available[width.index()].pop(region)
     }
 
+    /// Whether there is such a block.
+    pub(crate) fn has_available(&self, width: WidthIndex) -> bool {
+        self.available[width.index()].first.is_some()
+    }
+
     pub(crate) fn push_available(&mut self, region: &Region, width: WidthIndex, b: BlockIndex) {
         self.available[width.index()].push(region, b);
     }

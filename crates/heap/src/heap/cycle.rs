@@ -274,7 +274,11 @@ impl<V: Vm> Heap<'_, V> {
     /// Lets the program run until it has been handed another slice's worth of
     /// bytes.
     fn rest_after_slice(&self) {
-        let marked_cells = self.with_marker(|marker| marker.marked_cells);
+        // While clearing, the previous collection's are counted still.
+        let marked_cells = match self.phase() {
+            Phase::Marking => self.with_marker(|marker| marker.marked_cells),
+            Phase::Idle | Phase::Clearing => 0,
+        };
         let mut collector = self.collector.borrow_mut();
         let fresh_bytes = collector.fresh_bytes(self.shared);
         let cycle = &mut collector.cycle;

@@ -1,5 +1,7 @@
 //! Unmarked → free runs, block by block; whole blocks → the shared stock.
 
+pub(crate) mod schedule;
+
 use crate::allocate::run::Run;
 use crate::heap::Heap;
 use crate::layout::block::{BlockIndex, HAS_YOUNG, NEEDS_SWEEP};
