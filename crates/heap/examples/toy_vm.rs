@@ -157,20 +157,15 @@ fn trace_strong(cell: Cell, tracer: &impl Trace) {
     let count = counts & COUNT_MASK;
     let is_deferred = match (count >= MANY_REFERENCES, hands_over(tag)) {
         (false, _) => false,
-        // SAFETY: the object has so many references.
-        (true, true) => tracer.mark_later(unsafe { references_of(cell, count) }),
+        // Shared, because several threads may trace one object at once.
+        // SAFETY: the object has so many references, and the program is stopped.
+        (true, true) => tracer
+            .mark_later(unsafe { std::slice::from_raw_parts(word(cell, HEADER_WORDS), count) }),
         (true, false) => tracer.trace_later(count),
     };
     if !is_deferred {
         each_reference(cell, |child| tracer.mark(child), |_| ());
     }
-}
-
-/// # Safety
-/// `cell` is a live toy object with so many references.
-unsafe fn references_of<'object>(cell: Cell, count: usize) -> &'object mut [usize] {
-    // SAFETY: the caller's contract.
-    unsafe { std::slice::from_raw_parts_mut(word(cell, HEADER_WORDS), count) }
 }
 
 /// Calls `visit` with every strong reference of `cell`, and `visit_weak` with
@@ -394,7 +389,8 @@ pub unsafe fn shift_references(cell: Cell) {
     // SAFETY: every toy object has a header, and as many references as it says.
     unsafe {
         let (tag, counts) = (word(cell, 0).read(), word(cell, 1).read());
-        let references = references_of(cell, counts & COUNT_MASK);
+        let references =
+            std::slice::from_raw_parts_mut(word(cell, HEADER_WORDS), counts & COUNT_MASK);
         if hands_over(tag) && !references.is_empty() {
             references.rotate_left(1);
         } else {
