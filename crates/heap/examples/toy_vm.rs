@@ -58,6 +58,8 @@ pub struct ToyVm {
     pub roots: RefCell<Vec<usize>>,
     /// Words that may be cells, as a machine stack has them.
     pub ambiguous_roots: RefCell<Vec<usize>>,
+    /// Roots that the program is changing without a write barrier.
+    pub changing_roots: RefCell<Vec<usize>>,
     /// Free payload pieces of the only thread.
     pub payload_cache: RefCell<ThreadCache>,
     /// Cells the sweeper released, in order.
@@ -95,6 +97,7 @@ impl ToyVm {
         Self {
             roots: RefCell::new(Vec::new()),
             ambiguous_roots: RefCell::new(Vec::new()),
+            changing_roots: RefCell::new(Vec::new()),
             payload_cache: RefCell::new(ThreadCache::new()),
             released: RefCell::new(Vec::new()),
             wishes: StdCell::new(Wishes::default()),
@@ -191,6 +194,11 @@ impl Vm for ToyVm {
         self.each_root(|cell| tracer.mark(cell));
         for &word in self.ambiguous_roots.borrow().iter() {
             heap.mark_conservatively(word);
+        }
+        for &word in self.changing_roots.borrow().iter() {
+            if let Some(cell) = heap.mark_conservatively(word) {
+                heap.trace_anew(cell);
+            }
         }
     }
 
