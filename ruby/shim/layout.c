@@ -17,6 +17,7 @@
 #include "internal/struct.h"
 #include "internal/string.h"
 #include "internal/object.h"
+#include "iseq.h"
 #include "shape.h"
 #include "ruby/st.h"
 
@@ -97,6 +98,7 @@ main(void)
     CONSTANT("IMEMO_KIND_MASK", "Bits of an internal object's kind.", IMEMO_MASK);
     KIND(CREF, imemo_cref); KIND(SVAR, imemo_svar); KIND(THROW_DATA, imemo_throw_data); KIND(IFUNC, imemo_ifunc);
     KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
+    KIND(ISEQ, imemo_iseq); FLAG(ISEQ_USE_COMPILE_DATA);
 
     printf("/// The Ruby that the library is built for.\n"
            "pub(crate) const RUBY_VERSION: &str = \"%d.%d.%d\";\n",

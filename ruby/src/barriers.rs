@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use ashlar_heap::layout::region::Cell;
 
 use crate::collect;
+use crate::object_model::Object;
 use crate::objspace::from_ruby;
 use crate::ruby_calls::{is_object, Value};
 
@@ -57,14 +58,20 @@ unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Val
     }
 }
 
+/// Marks what `word`, from the stack of a thread, may refer to. Code that is being
+/// compiled is always on the stack of the thread that does it.
+///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark_maybe(objspace: *mut c_void, word: Value) {
     // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }
-        .heap
-        .mark_conservatively(word);
+    let heap = &unsafe { from_ruby(objspace) }.heap;
+    if let Some(cell) = heap.mark_conservatively(word) {
+        if Object::new(cell).is_being_compiled() {
+            heap.trace_anew(cell);
+        }
+    }
 }
 
 /// # Safety

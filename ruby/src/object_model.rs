@@ -85,6 +85,14 @@ impl Object {
         (self.flags >> IMEMO_SHIFT) & IMEMO_KIND_MASK
     }
 
+    /// Whether this is code that Ruby is compiling. Meanwhile Ruby stores into it
+    /// without always saying so (`iseq_peephole_optimize` of compile.c).
+    pub(crate) fn is_being_compiled(self) -> bool {
+        self.kind() == T_IMEMO
+            && self.internal_kind() == IMEMO_ISEQ
+            && self.has(ISEQ_USE_COMPILE_DATA)
+    }
+
     pub(crate) fn shape(self) -> usize {
         self.flags >> SHAPE_SHIFT
     }

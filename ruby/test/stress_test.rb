@@ -142,6 +142,22 @@ claim "mixed code gives the same answers with YJIT while a collection is always 
   lines_match(ruby(MIXED), ruby(MIXED, "--yjit", "--yjit-call-threshold=1", env: { "ASHLAR_SLICE_CELLS" => "100" }, limit: 300))
 end
 
+# Ruby replaces the hash of keywords by another one in code that is old by now, and
+# does not tell.
+claim "keywords after a splat, with a block, are compiled under GC.stress" do
+  ruby_prints("{a: 11, b: 12, c: 13}\n" * 2, <<~'RUBY')
+    def keywords(*, **all, &) = all
+    list, block = [1], proc {}
+    [1, true].each do |stress|
+      GC.stress = stress
+      call = eval("proc { keywords(*list, a: 11, b: 12, c: 13, &block) }")
+      GC.stress = false
+      100.times { |i| { i => i }.dup }
+      p call.call
+    end
+  RUBY
+end
+
 claim "GC.stress returns the value it was given and can be switched off" do
   ruby_prints("[false, true, 3, false]\n", <<~'RUBY')
     seen = [GC.stress]

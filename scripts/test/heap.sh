@@ -43,7 +43,7 @@ case ${1-} in
       -p ashlar-heap --lib --test payloads --test parallel --target-dir target/thread-sanitizer
     ;;
   address-sanitizer)
-    RUSTFLAGS=-Zsanitizer=address cargo +nightly test --target "$host" \
+    RUSTFLAGS='-Zsanitizer=address --cfg address_sanitizer' cargo +nightly test --target "$host" \
       -p ashlar-heap --tests --target-dir target/address-sanitizer
     ;;
   *)

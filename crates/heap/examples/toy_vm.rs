@@ -58,6 +58,8 @@ pub struct ToyVm {
     pub roots: RefCell<Vec<usize>>,
     /// Words that may be cells, as a machine stack has them.
     pub ambiguous_roots: RefCell<Vec<usize>>,
+    /// Roots that the program is changing without a write barrier.
+    pub changing_roots: RefCell<Vec<usize>>,
     /// Free payload pieces of the only thread.
     pub payload_cache: RefCell<ThreadCache>,
     /// Cells the sweeper released, in order.
@@ -95,6 +97,7 @@ impl ToyVm {
         Self {
             roots: RefCell::new(Vec::new()),
             ambiguous_roots: RefCell::new(Vec::new()),
+            changing_roots: RefCell::new(Vec::new()),
             payload_cache: RefCell::new(ThreadCache::new()),
             released: RefCell::new(Vec::new()),
             wishes: StdCell::new(Wishes::default()),
@@ -157,20 +160,15 @@ fn trace_strong(cell: Cell, tracer: &impl Trace) {
     let count = counts & COUNT_MASK;
     let is_deferred = match (count >= MANY_REFERENCES, hands_over(tag)) {
         (false, _) => false,
-        // SAFETY: the object has so many references.
-        (true, true) => tracer.mark_later(unsafe { references_of(cell, count) }),
+        // Shared, because several threads may trace one object at once.
+        // SAFETY: the object has so many references, and the program is stopped.
+        (true, true) => tracer
+            .mark_later(unsafe { std::slice::from_raw_parts(word(cell, HEADER_WORDS), count) }),
         (true, false) => tracer.trace_later(count),
     };
     if !is_deferred {
         each_reference(cell, |child| tracer.mark(child), |_| ());
     }
-}
-
-/// # Safety
-/// `cell` is a live toy object with so many references.
-unsafe fn references_of<'object>(cell: Cell, count: usize) -> &'object mut [usize] {
-    // SAFETY: the caller's contract.
-    unsafe { std::slice::from_raw_parts_mut(word(cell, HEADER_WORDS), count) }
 }
 
 /// Calls `visit` with every strong reference of `cell`, and `visit_weak` with
@@ -196,6 +194,11 @@ impl Vm for ToyVm {
         self.each_root(|cell| tracer.mark(cell));
         for &word in self.ambiguous_roots.borrow().iter() {
             heap.mark_conservatively(word);
+        }
+        for &word in self.changing_roots.borrow().iter() {
+            if let Some(cell) = heap.mark_conservatively(word) {
+                heap.trace_anew(cell);
+            }
         }
     }
 
@@ -394,7 +397,8 @@ pub unsafe fn shift_references(cell: Cell) {
     // SAFETY: every toy object has a header, and as many references as it says.
     unsafe {
         let (tag, counts) = (word(cell, 0).read(), word(cell, 1).read());
-        let references = references_of(cell, counts & COUNT_MASK);
+        let references =
+            std::slice::from_raw_parts_mut(word(cell, HEADER_WORDS), counts & COUNT_MASK);
         if hands_over(tag) && !references.is_empty() {
             references.rotate_left(1);
         } else {

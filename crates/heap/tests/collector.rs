@@ -476,6 +476,31 @@ fn a_weak_reference_of_a_black_cell_is_cleared_as_it_is_at_the_end() {
     });
 }
 
+/// A child that is stored without a barrier into an old cell, or a black one, while
+/// the roots say that the cell is being changed.
+#[test]
+fn what_is_stored_silently_into_a_cell_that_is_being_changed_is_kept() {
+    with_program(64 * MIB, |p| {
+        let parent = p.old_root(2);
+        let changing = || p.heap.vm.changing_roots.borrow_mut();
+        changing().push(parent.address());
+        let child = p.object(plain(0));
+        p.store_without_barrier(parent, 0, child);
+        p.minor();
+        assert!(p.lives(child));
+
+        for scope in [Scope::Minor, Scope::Full] {
+            p.begin_slices(scope);
+            let child = p.object(plain(0));
+            p.store_without_barrier(parent, 1, child);
+            assert_eq!(p.heap.finish_marking(), Some(scope));
+            p.heap.finish_sweep();
+            p.heap.verify().unwrap();
+            assert!(p.lives(child), "{scope:?}");
+        }
+    });
+}
+
 #[test]
 fn garbage_from_before_a_collection_in_slices_is_freed_by_it() {
     with_program(16 * MIB, |p| {

@@ -17,6 +17,8 @@ use toy_vm::{Shape, ToyVm};
 
 /// Cells of a graph: enough for several threads to get a part of it.
 const CELLS: usize = if cfg!(miri) { 600 } else { 60_000 };
+/// How many threads are compared with one.
+const THREADS: &[usize] = if cfg!(miri) { &[3] } else { &[2, 3, 8] };
 /// A tag of objects that any thread can trace, and one of those for the
 /// collecting thread.
 const COMMON: usize = 7;
@@ -146,7 +148,7 @@ fn outcome(threads: usize, build: impl Fn(&mut Program<'_>)) -> Vec<(Vec<u8>, us
 
 fn claim_the_same_for_any_number_of_threads(build: impl Fn(&mut Program<'_>)) {
     let alone = outcome(1, &build);
-    for threads in [2, 3, 8] {
+    for &threads in THREADS {
         let together = outcome(threads, &build);
         for (collection, (one, many)) in alone.iter().zip(&together).enumerate() {
             assert_eq!((one.1, one.2), (many.1, many.2), "{threads}, {collection}");

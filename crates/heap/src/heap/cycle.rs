@@ -636,11 +636,23 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Marks what `word` refers to if it is the address of a live cell, which
-    /// does not move; any word may be passed.
+    /// does not move; any word may be passed. Says which cell that is.
     #[inline(always)]
-    pub fn mark_conservatively(&self, word: usize) {
-        if let Some(cell) = self.region().cell_at(word) {
-            self.pin(cell);
+    pub fn mark_conservatively(&self, word: usize) -> Option<Cell> {
+        let cell = self.region().cell_at(word)?;
+        self.pin(cell);
+        Some(cell)
+    }
+
+    /// Makes a marked cell grey once more, in every collection and at every last
+    /// stop in which the VM's roots say so: for a cell that the program is changing,
+    /// for a while, without telling the write barrier.
+    #[cold]
+    pub fn trace_anew(&self, cell: Cell) {
+        debug_assert!(self.region().state(cell).is_marked());
+        match self.with_marker(|marker| marker.worker) {
+            worker if worker.is_null() => self.with_marker(|marker| marker.push(cell)),
+            worker => self.push_together(worker, cell),
         }
     }
 

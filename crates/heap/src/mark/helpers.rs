@@ -206,11 +206,12 @@ mod thread {
 
     use std::ffi::c_void;
     use std::mem::MaybeUninit;
-    use std::ptr::{null, null_mut};
+    use std::ptr::null_mut;
 
     use super::Desk;
 
     /// Address space of a helper's stack, of which some 24 KiB are touched.
+    #[cfg(not(miri))]
     const STACK_BYTES: usize = 256 << 10;
 
     #[derive(Debug)]
@@ -234,6 +235,19 @@ mod thread {
 
     /// Starts a helper; `None` when the system refuses.
     pub(super) fn start(desk: &Desk) -> Option<Thread> {
+        let desk = (&raw const *desk).cast_mut().cast();
+        let thread = create(run, desk)?;
+        // SAFETY: the thread has not been joined.
+        unsafe { name(thread) };
+        Some(Thread(thread))
+    }
+
+    /// A new thread with a small stack that no signal of the program reaches.
+    #[cfg(not(miri))]
+    fn create(
+        run: extern "C" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> Option<libc::pthread_t> {
         let mut attributes = MaybeUninit::uninit();
         let mut thread = MaybeUninit::uninit();
         // SAFETY: the attributes are initialized before they are used, and the
@@ -243,16 +257,26 @@ mod thread {
                 return None;
             }
             libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);
-            let desk = (&raw const *desk).cast_mut().cast();
             let failed = without_signals(|| {
-                libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, desk) != 0
+                libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, argument) != 0
             });
             libc::pthread_attr_destroy(attributes.as_mut_ptr());
-            if failed {
-                return None;
-            }
-            name(thread.assume_init());
-            Some(Thread(thread.assume_init()))
+            (!failed).then(|| thread.assume_init())
+        }
+    }
+
+    /// Miri knows neither attributes of threads nor signals.
+    #[cfg(miri)]
+    fn create(
+        run: extern "C" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> Option<libc::pthread_t> {
+        let mut thread = MaybeUninit::uninit();
+        let attributes = std::ptr::null();
+        // SAFETY: the thread is initialized when the call does not fail.
+        unsafe {
+            let failed = libc::pthread_create(thread.as_mut_ptr(), attributes, run, argument) != 0;
+            (!failed).then(|| thread.assume_init())
         }
     }
 
@@ -284,11 +308,6 @@ mod thread {
         }
     }
 
-    #[cfg(miri)]
-    fn without_signals<R>(start: impl FnOnce() -> R) -> R {
-        start()
-    }
-
     /// What `top` and debuggers show.
     unsafe fn name(thread: libc::pthread_t) {
         #[cfg(all(target_os = "linux", not(miri)))]
@@ -296,7 +315,7 @@ mod thread {
         unsafe {
             libc::pthread_setname_np(thread, c"ashlar-marker".as_ptr());
         }
-        let _ = (thread, null::<u8>());
+        let _ = thread;
     }
 }
 

@@ -165,6 +165,12 @@ impl<V: Vm> Heap<'_, V> {
         // this is, leads; it has no reference into it while it traces a cell.
         unsafe { SharedTracer::of(worker, is_old) }.mark(cell);
     }
+
+    /// Makes a marked cell grey while several threads mark.
+    pub(crate) fn push_together(&self, worker: *mut Worker<'static>, cell: Cell) {
+        // SAFETY: as in `mark_together`.
+        unsafe { (*worker).push(cell) };
+    }
 }
 
 /// The collecting thread among the workers: marks may come back through the VM,
