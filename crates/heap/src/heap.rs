@@ -264,7 +264,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         };
         loop {
             if let Some(bytes) = cache.next_run(self.region(), width, cells_at_most) {
-                self.collector.borrow_mut().fresh_cell_bytes += bytes;
+                self.collector.borrow_mut().hand_out(bytes, self.shared);
                 if let Some(cell) = cache.bump(self.states, width, state) {
                     return Allocation::Allocated(cell);
                 }
@@ -509,13 +509,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// `None` when there is no limit.
     fn sweep_time_left(&self) -> Option<Duration> {
         let time_max = self.sweep_time_max.get()?;
-        let mut collector = self.collector.borrow_mut();
+        let collector = self.collector.borrow();
         if collector.pace.is_short_of_room() {
             return None;
         }
-        let fresh_bytes = collector.fresh_bytes(self.shared);
-        let schedule = &mut collector.sweep_schedule;
-        Some(schedule.time_left(fresh_bytes, time_max))
+        Some(collector.sweep_schedule.time_left(time_max))
     }
 
     /// Sweeps so many blocks, those of `width` first.
@@ -534,14 +532,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             return 0;
         }
         let collector = self.collector.borrow();
-        let fresh_bytes = collector.fresh_bytes(self.shared);
         let unswept_blocks = collector.lists.unswept_blocks();
-        collector
-            .sweep_schedule
-            .blocks_due(unswept_blocks, fresh_bytes)
+        collector.sweep_schedule.blocks_due(unswept_blocks)
     }
 
-    /// Whether an allocation of this width would sweep now.
+    /// Whether the next allocation of this width will sweep if it comes before any
+    /// other.
     pub fn will_sweep(&self, cache: &AllocationCache, width: WidthIndex) -> bool {
         !cache.has_run(width)
             && self.is_sweeping()
@@ -830,6 +826,14 @@ impl Collector {
             stress_countdown: 0,
             release_from: None,
         }
+    }
+
+    /// An allocation has got a run of so many bytes.
+    #[inline(always)]
+    fn hand_out(&mut self, bytes: usize, shared: &Shared) {
+        self.fresh_cell_bytes += bytes;
+        let fresh_bytes = self.fresh_bytes(shared);
+        self.sweep_schedule.note_handed(fresh_bytes);
     }
 
     #[inline(always)]

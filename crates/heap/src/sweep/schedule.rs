@@ -12,6 +12,8 @@ use std::time::Duration;
 pub(crate) struct Schedule {
     planned_bytes: usize,
     blocks: usize,
+    /// What the program had been handed when an allocation last told.
+    handed_bytes: usize,
     /// What allocations have swept for since the program was handed
     /// `interval_start_bytes`.
     spent: Duration,
@@ -34,10 +36,21 @@ impl Schedule {
         }
     }
 
-    /// How many of `unswept_blocks` are to be swept now that the program has been
-    /// handed `handed_bytes`.
-    pub(crate) fn blocks_due(&self, unswept_blocks: usize, handed_bytes: usize) -> usize {
-        let bytes_left = self.planned_bytes.saturating_sub(handed_bytes);
+    /// The program has been handed so many bytes. Allocations alone tell, so that
+    /// whether the next one will sweep does not change until then: other threads may
+    /// be handed payloads at any time.
+    pub(crate) fn note_handed(&mut self, handed_bytes: usize) {
+        self.handed_bytes = handed_bytes;
+        // Less than before when a collection has begun to count anew.
+        if handed_bytes.wrapping_sub(self.interval_start_bytes) >= INTERVAL_BYTES {
+            self.interval_start_bytes = handed_bytes;
+            self.spent = Duration::ZERO;
+        }
+    }
+
+    /// How many of `unswept_blocks` are to be swept now.
+    pub(crate) fn blocks_due(&self, unswept_blocks: usize) -> usize {
+        let bytes_left = self.planned_bytes.saturating_sub(self.handed_bytes);
         let blocks_left_max =
             self.blocks as u128 * bytes_left as u128 / self.planned_bytes.max(1) as u128;
         let due = unswept_blocks.saturating_sub(blocks_left_max as usize);
@@ -49,12 +62,7 @@ impl Schedule {
 
     /// Time that an allocation may sweep for now, if `time_max` is all that the
     /// allocations of an interval may.
-    pub(crate) fn time_left(&mut self, handed_bytes: usize, time_max: Duration) -> Duration {
-        // Less than before when a collection has begun to count anew.
-        if handed_bytes.wrapping_sub(self.interval_start_bytes) >= INTERVAL_BYTES {
-            self.interval_start_bytes = handed_bytes;
-            self.spent = Duration::ZERO;
-        }
+    pub(crate) fn time_left(&self, time_max: Duration) -> Duration {
         time_max.saturating_sub(self.spent)
     }
 
@@ -68,34 +76,38 @@ impl Schedule {
 mod tests {
     use super::*;
 
+    fn due(blocks: usize, unswept_blocks: usize, handed_bytes: usize) -> usize {
+        let mut schedule = Schedule::new(1000, blocks);
+        schedule.note_handed(handed_bytes);
+        schedule.blocks_due(unswept_blocks)
+    }
+
     #[test]
     fn half_of_the_blocks_are_swept_when_half_of_the_bytes_are_handed_out() {
-        let schedule = Schedule::new(1000, 60);
-        let due = [0, 500, 999, 1000, 5000].map(|bytes| schedule.blocks_due(60, bytes));
-        assert_eq!(due, [0, 30, 60, 60, 60]);
-        assert_eq!(schedule.blocks_due(30, 500), 0);
-        assert_eq!(Schedule::default().blocks_due(0, 0), 0);
+        let due_of_all = [0, 500, 999, 1000, 5000].map(|bytes| due(60, 60, bytes));
+        assert_eq!(due_of_all, [0, 30, 60, 60, 60]);
+        assert_eq!(due(60, 30, 500), 0);
+        assert_eq!(Schedule::default().blocks_due(0), 0);
     }
 
     #[test]
     fn a_few_blocks_wait_until_there_are_more_or_no_others() {
-        let schedule = Schedule::new(1000, 50);
-        assert_eq!(schedule.blocks_due(50, 300), 0);
-        assert_eq!(schedule.blocks_due(50, 320), 16);
-        assert_eq!(schedule.blocks_due(2, 999), 2);
+        assert_eq!(due(50, 50, 300), 0);
+        assert_eq!(due(50, 50, 320), 16);
+        assert_eq!(due(50, 2, 999), 2);
     }
 
     #[test]
     fn allocations_share_the_time_of_an_interval() {
         let time_max = Duration::from_micros(250);
         let mut schedule = Schedule::new(1 << 20, 30);
-        assert_eq!(schedule.time_left(0, time_max), time_max);
+        assert_eq!(schedule.time_left(time_max), time_max);
         schedule.note_spent(Duration::from_micros(200));
-        let left = schedule.time_left(INTERVAL_BYTES - 1, time_max);
-        assert_eq!(left, Duration::from_micros(50));
+        schedule.note_handed(INTERVAL_BYTES - 1);
+        assert_eq!(schedule.time_left(time_max), Duration::from_micros(50));
         schedule.note_spent(Duration::from_micros(100));
-        let left = schedule.time_left(INTERVAL_BYTES - 1, time_max);
-        assert_eq!(left, Duration::ZERO);
-        assert_eq!(schedule.time_left(INTERVAL_BYTES, time_max), time_max);
+        assert_eq!(schedule.time_left(time_max), Duration::ZERO);
+        schedule.note_handed(INTERVAL_BYTES);
+        assert_eq!(schedule.time_left(time_max), time_max);
     }
 }
