@@ -74,11 +74,11 @@ fn reserve_bytes() -> usize {
 }
 
 /// What a limit on the address space leaves for the heap. Its tables and stacks
-/// take four fifths as much again.
+/// take nearly as much again.
 fn reserve_bytes_below(limit: usize) -> usize {
     /// Ruby, its libraries, the main thread's stack and a few small ones.
     const ELSE_BYTES: usize = 96 << 20;
-    (limit.saturating_sub(ELSE_BYTES) / 9 * 5).min(limit / 2)
+    limit.saturating_sub(ELSE_BYTES) / 2
 }
 
 /// With less than this Ruby does not get as far as its first line.
