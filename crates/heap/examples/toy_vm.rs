@@ -128,6 +128,10 @@ fn word(cell: Cell, index: usize) -> *mut usize {
 /// own code can trace.
 const UNCOMMON_TAGS: usize = 5;
 
+/// An object with this tag refers to something that the program is changing without a write
+/// barrier, as the stack of a thread does. It must not refer to another one of its kind.
+pub const SHOWS_CHANGING: usize = 1_000_000 * UNCOMMON_TAGS;
+
 /// Traces toy objects on any thread: it needs nothing but their words.
 #[derive(Clone, Copy, Debug)]
 pub struct Common;
@@ -212,7 +216,10 @@ impl Vm for ToyVm {
             cell,
             |child| {
                 // As a VM's own code would, which knows no tracer.
-                if tag % UNCOMMON_TAGS == 0 {
+                if tag == SHOWS_CHANGING {
+                    heap.mark(child);
+                    heap.trace_anew(child);
+                } else if tag % UNCOMMON_TAGS == 0 {
                     heap.mark(child);
                 } else {
                     tracer.mark(child);

@@ -7,7 +7,7 @@ mod toy_vm;
 use std::ptr::NonNull;
 
 use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
+use ashlar_heap::heap::{Allocation, Heap, Phase, Progress, Request, Shared, Urgency};
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::mark::allowance::Allowance;
 use ashlar_heap::mark::parallel::ParallelMarking;
@@ -233,6 +233,34 @@ fn what_old_objects_refer_to_is_old_afterwards() {
                 states.clone().all(|state| state.is_old()),
                 "{threads} threads"
             );
+        });
+    }
+}
+
+/// The one that shows it is found when several threads mark already.
+#[test]
+fn a_cell_that_is_being_changed_is_traced_anew_whoever_marks() {
+    for threads in [1, 3] {
+        with_program(threads, |p| {
+            p.tree();
+            let parent = p.object(COMMON, 2, 0, true);
+            p.root(parent);
+            while p.heap.phase() != Phase::Marking {
+                p.heap.advance(Some(Scope::Full), &mut Allowance::cells(1));
+            }
+            p.heap.advance(None, &mut Allowance::cells(10));
+            let child = p.object(COMMON, 0, 0, true);
+            // SAFETY: the parent is live, and its place holds nothing yet.
+            unsafe { toy_vm::store(p.heap, parent, 0, Some(child), false) };
+            let stack = p.object(toy_vm::SHOWS_CHANGING, 1, 0, true);
+            p.store(stack, 0, parent);
+            p.root(stack);
+            assert_eq!(p.heap.finish_marking(), Some(Scope::Full));
+            p.heap.finish_sweep();
+            assert_eq!(p.threads() > 1, threads > 1);
+            let lives = p.heap.region().cell_at(child.address()).is_some();
+            assert!(lives, "{threads} threads");
+            p.heap.verify().unwrap();
         });
     }
 }
