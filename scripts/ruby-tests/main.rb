@@ -19,7 +19,10 @@ def parse_settings(arguments)
     options.banner = "usage: run.sh quick|core|full [options]"
     options.on("--collector NAME", %w[ashlar default], "ashlar (the default here) or default") { settings.collector = _1 }
     options.on("--only PATTERN", "jobs whose name contains PATTERN; may be repeated") { settings.only << _1 }
-    options.on("--workers N", Integer, "test files that run at once (2)") { settings.workers = _1 }
+    options.on("--workers N", Integer, "test files that run at once (2)") do |workers|
+      raise OptionParser::InvalidArgument, "#{workers}: at least 1" if workers < 1
+      settings.workers = workers
+    end
     options.on("--environment NAME=VALUE", "set for every test process; may be repeated") do |pair|
       name, value = pair.split("=", 2)
       settings.environment[name] = value
@@ -39,8 +42,7 @@ def parse_settings(arguments)
   end
   rest = parser.parse(arguments)
   settings.selection = rest.shift || "quick"
-  abort "ruby-tests: unknown argument '#{rest.first}'; see --help" unless rest.empty?
-  abort "ruby-tests: --workers #{settings.workers}: at least 1" if settings.workers < 1
+  raise OptionParser::NeedlessArgument, rest.first unless rest.empty?
   settings
 rescue OptionParser::ParseError => error
   warn "ruby-tests: #{error.message}; see --help"
