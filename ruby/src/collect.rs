@@ -28,6 +28,15 @@ pub(crate) enum Reason {
     Stress,
 }
 
+impl Reason {
+    /// Ruby may allocate memory between a write barrier and the store (`st_update`
+    /// enlarges its table after its callback has called the barrier), but makes no
+    /// object there and asks for no collection.
+    fn may_come_before_a_store(self) -> bool {
+        !matches!(self, Self::NewObject | Self::Method)
+    }
+}
+
 /// Why a collection looked at the whole heap: `enum ashlar_full_reason`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -284,20 +293,16 @@ fn stopped(objspace: &Objspace, work: impl FnOnce()) {
 }
 
 fn run(objspace: &Objspace, request: Request, reason: Reason) {
-    finish_collection(objspace);
+    finish_collection(objspace, reason);
     begin(objspace, request.scope, reason);
     let waiting_jobs = objspace.finalizers.borrow().waiting_jobs();
     let mut scope = Scope::Full;
-    let mut work = || {
+    mark(objspace, reason, || {
         scope = objspace.heap.collect(Request {
             sweep_now: false,
             ..request
         });
         Some(scope)
-    };
-    mark(objspace, || match reason {
-        Reason::NewObject | Reason::Method => work(),
-        _ => objspace.heap.between_barrier_and_store(work),
     });
     marked(objspace, scope, request.sweep_now);
     let timing = &objspace.timing;
@@ -311,9 +316,6 @@ fn run(objspace: &Objspace, request: Request, reason: Reason) {
         timing.swept(objspace);
     }
 }
-
-// Ruby may allocate memory between a write barrier and the store (`st_update`
-// enlarges its table after its callback has called the barrier), but no object.
 
 fn run_slice(objspace: &Objspace, scope: Option<Scope>, mut allowance: Allowance, reason: Reason) {
     let (heap, timing) = (&objspace.heap, &objspace.timing);
@@ -332,13 +334,11 @@ fn run_slice(objspace: &Objspace, scope: Option<Scope>, mut allowance: Allowance
             allowance = Allowance::time(timing.pauses.at_once_time());
         }
     }
-    let mut work = || match heap.advance(scope, &mut allowance) {
-        Progress::Marked(scope) => Some(scope),
-        Progress::Marking | Progress::Sweeping => None,
-    };
-    let marked_scope = mark(objspace, || match reason {
-        Reason::NewObject => work(),
-        _ => heap.between_barrier_and_store(work),
+    let marked_scope = mark(objspace, reason, || {
+        match heap.advance(scope, &mut allowance) {
+            Progress::Marked(scope) => Some(scope),
+            Progress::Marking | Progress::Sweeping => None,
+        }
     });
     if let Some(scope) = marked_scope {
         marked(objspace, scope, false);
@@ -350,11 +350,11 @@ fn run_slice(objspace: &Objspace, scope: Option<Scope>, mut allowance: Allowance
     }
 }
 
-/// Ends the collection in progress, marking and sweeping.
-fn finish_collection(objspace: &Objspace) {
+/// Ends the collection in progress, marking and sweeping, for this reason.
+fn finish_collection(objspace: &Objspace, reason: Reason) {
     let (heap, timing) = (&objspace.heap, &objspace.timing);
     if heap.is_marking() {
-        if let Some(scope) = mark(objspace, || heap.finish_marking()) {
+        if let Some(scope) = mark(objspace, reason, || heap.finish_marking()) {
             marked(objspace, scope, false);
         }
     }
@@ -368,11 +368,21 @@ fn begin(objspace: &Objspace, asked: Option<Scope>, reason: Reason) {
 }
 
 /// Runs `work`, which marks; the scope when the marking is over.
-fn mark(objspace: &Objspace, work: impl FnOnce() -> Option<Scope>) -> Option<Scope> {
+fn mark(
+    objspace: &Objspace,
+    reason: Reason,
+    work: impl FnOnce() -> Option<Scope>,
+) -> Option<Scope> {
     objspace.timing.count(Phase::Mark, || {
         // SAFETY: this thread's registers and stack are roots.
         unsafe { (objspace.heap.vm.calls.save_machine_context)() };
-        objspace.timing.pauses.marking(work)
+        objspace.timing.pauses.marking(|| {
+            if reason.may_come_before_a_store() {
+                objspace.heap.between_barrier_and_store(work)
+            } else {
+                work()
+            }
+        })
     })
 }
 
@@ -439,7 +449,7 @@ unsafe extern "C" fn ashlar_during_gc(objspace: *mut c_void) -> bool {
 unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
-    stopped(objspace, || finish_collection(objspace));
+    stopped(objspace, || finish_collection(objspace, Reason::Method));
 }
 
 /// Ruby is about to free everything: what marking would still find dead is freed

@@ -180,10 +180,10 @@ pub struct Request {
 /// A block takes about as long to be swept as so many cells to be marked: enough
 /// to look at the clock after each.
 const CELLS_PER_SWEPT_BLOCK: usize = 256;
-/// An allocation that has to sweep makes room for about so much.
-const ROOM_BYTES: usize = 8 << 10;
 /// And giving back the pages of one.
 const CELLS_PER_RELEASED_BLOCK: usize = 256;
+/// An allocation that has to sweep makes room for about so much.
+const ROOM_BYTES: usize = 8 << 10;
 
 impl<'shared, V: Vm> Heap<'shared, V> {
     /// A heap for `vm` over shared parts that no other heap uses.
@@ -293,20 +293,17 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// One that has cells in it, within the time that may be spent on sweeping.
     fn find_used_block(&self, width: WidthIndex) -> Option<BlockIndex> {
-        let available = || {
-            let lists = &mut self.collector.borrow_mut().lists;
-            lists.pop_available(self.region(), width)
-        };
         let blocks_due = self.blocks_due();
         if blocks_due == 0 {
-            let block = available();
+            let block = self.pop_available(width);
             if block.is_some() || !self.is_sweeping() {
                 return block;
             }
         }
         self.sweep_a_little(|allowance| {
             self.sweep_ahead(width, blocks_due, allowance);
-            available().or_else(|| self.sweep_for(width, allowance))
+            self.pop_available(width)
+                .or_else(|| self.sweep_for(width, allowance))
         })
     }
 
@@ -345,10 +342,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 room_cells += width.cells_per_block() - live_cells;
             }
         }
-        self.collector
-            .borrow_mut()
-            .lists
-            .pop_available(self.region(), width)
+        self.pop_available(width)
+    }
+
+    fn pop_available(&self, width: WidthIndex) -> Option<BlockIndex> {
+        let lists = &mut self.collector.borrow_mut().lists;
+        lists.pop_available(self.region(), width)
     }
 
     /// Makes an allocation cache. It is the caller's until
@@ -459,14 +458,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             .rebuild(self.region(), used_limit, scope == Scope::Full);
         collector.stats.marked_cells = marked_cells;
         collector.stats.old_cells = old_cells;
-        if scope == Scope::Full {
-            collector.stats.marking_threads = threads;
-        }
         // Early, because what is dead holds memory, but not at once.
         let planned_bytes = collector.pace.budget_bytes() / 16;
         let unswept_blocks = collector.lists.unswept_blocks();
         collector.sweep_schedule = Schedule::new(planned_bytes, unswept_blocks);
         if scope == Scope::Full {
+            collector.stats.marking_threads = threads;
             collector.release_from = Some(0);
         }
     }

@@ -157,12 +157,8 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn shade_roots(&self) {
-        self.with_marker(|marker| {
-            marker.collecting = true;
-            marker.parent = 0;
-            marker.parent_is_old = false;
-        });
-        self.vm.trace_roots(self, &self.tracer(false));
+        self.with_marker(|marker| marker.collecting = true);
+        self.trace_roots();
         self.with_marker(|marker| marker.collecting = false);
     }
 
@@ -419,8 +415,12 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn trace_from_roots(&self) {
+        self.with_marker(|marker| marker.is_last_stop = true);
+        self.trace_roots();
+    }
+
+    fn trace_roots(&self) {
         self.with_marker(|marker| {
-            marker.is_last_stop = true;
             marker.parent = 0;
             marker.parent_is_old = false;
         });
