@@ -455,7 +455,12 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn end_marking(&self) {
-        while self.vm.marking_done(self, &self.tracer(false)) {
+        loop {
+            self.with_marker(|marker| marker.parent = 0);
+            self.vm.marking_done(self, &self.tracer(false));
+            if self.with_marker(|marker| marker.is_done()) {
+                break;
+            }
             self.trace_grey(&mut Allowance::unlimited());
         }
         debug_assert!(self.with_marker(|marker| marker.deferred.is_empty()));
