@@ -118,10 +118,10 @@ unsafe extern "C" fn ashlar_new_object(
     // slow path gets the arguments as they came.
     unsafe {
         let this = from_ruby(objspace);
-        let cursors = &mut *cache.cast::<AllocationCache>();
+        let cursors = &mut *cache.cast::<AllocationCache<'static>>();
         if let Some(width) = width_for(this, flags, size) {
             let state = first_state(wb_protected);
-            if let Some(cell) = cursors.bump(this.heap.states(), width, state) {
+            if let Some(cell) = cursors.bump(width, state) {
                 return Contents {
                     flags,
                     klass,
@@ -182,7 +182,7 @@ unsafe extern "C" fn ashlar_allocate(
 
 fn allocate_slowly(
     objspace: &'static Objspace,
-    cache: *mut AllocationCache,
+    cache: *mut AllocationCache<'static>,
     width: WidthIndex,
     state: CellState,
 ) -> Option<Cell> {

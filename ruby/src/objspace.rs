@@ -223,7 +223,7 @@ unsafe extern "C" fn ashlar_objspace_new(
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationCache {
+unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationCache<'static> {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
     let cache = if objspace.started.replace(true) {
@@ -237,7 +237,10 @@ unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationC
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_cache_free(objspace: *mut c_void, cache: *mut AllocationCache) {
+unsafe extern "C" fn ashlar_cache_free(
+    objspace: *mut c_void,
+    cache: *mut AllocationCache<'static>,
+) {
     // SAFETY: Ruby passes its object space.
     let objspace = unsafe { from_ruby(objspace) };
     if let Some(cache) = NonNull::new(cache) {

@@ -65,7 +65,7 @@ impl Profile {
         }
         let usage = objspace.heap.usage();
         let moved_cells = objspace.heap.stats().moved_cells;
-        let blocks = objspace.heap.shared().blocks.counts().in_use;
+        let blocks = objspace.heap.space().blocks.counts().in_use;
         self.change_latest(|record| {
             record.collection = collection;
             record.used_bytes = (usage.cell_bytes + usage.payload_bytes) as u64;

@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 
 use ashlar_heap::allocate::cursor::AllocationCache;
 use ashlar_heap::heap::{Allocation, CellRange, Heap, Phase, Progress, Request, Shared, Urgency};
+use ashlar_heap::layout::cell_state::CellState;
 use ashlar_heap::layout::kind::Kind;
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::WidthIndex;
@@ -21,13 +22,13 @@ const MIB: usize = 1 << 20;
 
 /// A program on a heap of its own: it allocates, stores and keeps roots.
 struct Program<'heap> {
-    heap: &'heap Heap<'heap, ToyVm>,
-    cache: NonNull<AllocationCache>,
+    heap: &'heap Heap<'heap, ToyVm<'heap>>,
+    cache: NonNull<AllocationCache<'heap>>,
 }
 
 fn with_program(region_bytes: usize, run: impl FnOnce(&mut Program<'_>)) {
     let shared = Shared::reserve(region_bytes).unwrap();
-    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).unwrap();
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
     let cache = heap.new_cache();
     run(&mut Program { heap: &heap, cache });
     // SAFETY: nobody uses the cache any more.
@@ -1372,5 +1373,29 @@ fn memory_owned_elsewhere_makes_collections_due() {
             .payloads
             .note_elsewhere(-(65 * MIB as isize));
         assert_eq!(p.heap.shared().payloads.elsewhere_bytes(), 0);
+    });
+}
+
+#[test]
+#[should_panic(expected = "these shared parts have a heap already")]
+fn shared_parts_are_for_one_heap() {
+    with_program(16 * MIB, |p| {
+        let shared = p.heap.shared();
+        let _ = Heap::new(ToyVm::new(shared), shared, PaceOptions::default());
+    });
+}
+
+#[test]
+#[should_panic(expected = "the cache is another heap's")]
+fn a_heap_does_not_allocate_with_the_cache_of_another() {
+    with_program(16 * MIB, |mine| {
+        with_program(16 * MIB, |theirs| {
+            let mut cache = mine.heap.new_cache();
+            // SAFETY: nobody else uses the cache.
+            let cache = unsafe { cache.as_mut() };
+            let _ = theirs
+                .heap
+                .allocate(cache, 40, CellState::NEW, Urgency::MustAllocate);
+        });
     });
 }
