@@ -3,8 +3,11 @@
 use std::ffi::c_void;
 
 use ashlar_heap::layout::region::Cell;
+use ashlar_heap::mark::trace::Trace;
+use ashlar_heap::mark::tracer::Tracer;
 
 use crate::collect;
+use crate::current_tracer;
 use crate::object_model::Object;
 use crate::objspace::from_ruby;
 use crate::ruby_calls::{is_object, Value};
@@ -20,10 +23,10 @@ pub(crate) unsafe fn cell(value: Value) -> Cell {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark(objspace: *mut c_void, value: Value) {
+unsafe extern "C" fn ashlar_mark(_objspace: *mut c_void, value: Value) {
     if is_object(value) {
-        // SAFETY: Ruby marks objects of its object space.
-        unsafe { from_ruby(objspace).heap.mark(cell(value)) };
+        // SAFETY: Ruby marks objects of its object space, in a collection.
+        unsafe { current_tracer::with(|tracer| tracer.mark(cell(value))) };
     }
 }
 
@@ -32,10 +35,10 @@ unsafe extern "C" fn ashlar_mark(objspace: *mut c_void, value: Value) {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_and_pin(objspace: *mut c_void, value: Value) {
+unsafe extern "C" fn ashlar_mark_and_pin(_objspace: *mut c_void, value: Value) {
     if is_object(value) {
-        // SAFETY: Ruby marks objects of its object space.
-        unsafe { from_ruby(objspace).heap.pin(cell(value)) };
+        // SAFETY: Ruby marks objects of its object space, in a collection.
+        unsafe { current_tracer::with(|tracer| tracer.pin(cell(value))) };
     }
 }
 
@@ -64,24 +67,26 @@ unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Val
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_maybe(objspace: *mut c_void, word: Value) {
-    // SAFETY: Ruby passes its object space.
-    let heap = &unsafe { from_ruby(objspace) }.heap;
-    if let Some(cell) = heap.mark_conservatively(word) {
-        if Object::new(cell).is_being_compiled() {
-            heap.trace_anew(cell);
+unsafe extern "C" fn ashlar_mark_maybe(_objspace: *mut c_void, word: Value) {
+    let mark = |tracer: &mut Tracer<'_>| {
+        if let Some(cell) = tracer.mark_conservatively(word) {
+            if Object::new(cell).is_being_compiled() {
+                tracer.trace_anew(cell);
+            }
         }
-    }
+    };
+    // SAFETY: Ruby calls in a collection.
+    unsafe { current_tracer::with(mark) };
 }
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_weak(objspace: *mut c_void, reference: *mut Value) {
-    // SAFETY: Ruby passes its object space and a valid reference.
+unsafe extern "C" fn ashlar_mark_weak(_objspace: *mut c_void, reference: *mut Value) {
+    // SAFETY: Ruby calls in a collection, and passes a valid reference.
     unsafe {
         if is_object(reference.read()) {
-            from_ruby(objspace).heap.mark_weak(reference);
+            current_tracer::with(|tracer| tracer.mark_weak(reference));
         }
     }
 }
@@ -105,6 +110,17 @@ unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, 
     }
 }
 
+/// Tells the tracer of a store by a function that traces, an extension's perhaps; false
+/// when none is at work.
+///
+/// # Safety
+/// As for [`ashlar_write_barrier`].
+unsafe fn tracing_stored(parent: Value) -> bool {
+    // SAFETY: the caller's contract; Ruby stores with the GVL, so that no other thread
+    // traces.
+    unsafe { current_tracer::with(|tracer| tracer.write_barrier_all(cell(parent))) }
+}
+
 /// # Safety
 /// As for [`ashlar_write_barrier`].
 #[cold]
@@ -112,6 +128,9 @@ unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, 
 unsafe fn write_barrier_slowly(objspace: *mut c_void, parent: Value, child: Value) {
     // SAFETY: the caller's contract.
     unsafe {
+        if tracing_stored(parent) {
+            return;
+        }
         let objspace = from_ruby(objspace);
         collect::with_vm_lock_no_collection(objspace, || {
             let (parent, child) = (cell(parent), cell(child));
@@ -127,6 +146,9 @@ unsafe fn write_barrier_slowly(objspace: *mut c_void, parent: Value, child: Valu
 unsafe fn remember(objspace: *mut c_void, parent: Value) {
     // SAFETY: Ruby passes its object space and an object of it.
     unsafe {
+        if tracing_stored(parent) {
+            return;
+        }
         let objspace = from_ruby(objspace);
         collect::with_vm_lock_no_collection(objspace, || {
             objspace.heap.write_barrier_all(cell(parent));
@@ -140,6 +162,9 @@ unsafe fn remember(objspace: *mut c_void, parent: Value) {
 unsafe extern "C" fn ashlar_unprotect(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby passes its object space and an object of it.
     unsafe {
+        if current_tracer::with(|tracer| tracer.unprotect(cell(object))) {
+            return;
+        }
         let objspace = from_ruby(objspace);
         collect::with_vm_lock_no_collection(objspace, || objspace.heap.unprotect(cell(object)));
     }

@@ -5,8 +5,8 @@ use std::ffi::c_void;
 
 use ashlar_heap::compact::Evacuation;
 use ashlar_heap::heap::{Progress, Request};
-use ashlar_heap::mark::allowance::Allowance;
 use ashlar_heap::pace::Scope;
+use ashlar_heap::work_budget::WorkBudget;
 
 use crate::objspace::{from_ruby, Objspace};
 use crate::pauses::Pauses;
@@ -204,8 +204,8 @@ pub(crate) fn paced(objspace: &Objspace, reason: Reason) {
         (true, Reason::Stress) => stress_scope(objspace),
         (true, _) => None,
     };
-    if let Some(allowance) = objspace.slice_allowance() {
-        return advance(objspace, scope, allowance, reason);
+    if let Some(work) = objspace.slice_budget() {
+        return advance(objspace, scope, work, reason);
     }
     // When payloads are what fills the heap, waiting for allocation to sweep
     // would let the dead ones float.
@@ -271,8 +271,8 @@ pub(crate) fn collect(objspace: &Objspace, request: Request, reason: Reason) {
 }
 
 /// Does a part of a collection, or begins one, when that is due.
-fn advance(objspace: &Objspace, scope: Option<Scope>, allowance: Allowance, reason: Reason) {
-    stopped(objspace, || run_slice(objspace, scope, allowance, reason));
+fn advance(objspace: &Objspace, scope: Option<Scope>, work: WorkBudget, reason: Reason) {
+    stopped(objspace, || run_slice(objspace, scope, work, reason));
 }
 
 /// Runs `work` with the program stopped, unless the collector is at work.
@@ -317,10 +317,10 @@ fn run(objspace: &Objspace, request: Request, reason: Reason) {
     }
 }
 
-fn run_slice(objspace: &Objspace, scope: Option<Scope>, mut allowance: Allowance, reason: Reason) {
+fn run_slice(objspace: &Objspace, scope: Option<Scope>, mut work: WorkBudget, reason: Reason) {
     let (heap, timing) = (&objspace.heap, &objspace.timing);
     if !heap.is_marking() {
-        let is_swept = timing.sweeping(objspace, || heap.sweep_slice(&mut allowance));
+        let is_swept = timing.sweeping(objspace, || heap.sweep_slice(&mut work));
         let is_wanted = heap.collection_is_due() || heap.stress().slice_cells > 0;
         if !is_swept || !is_wanted {
             return;
@@ -331,14 +331,12 @@ fn run_slice(objspace: &Objspace, scope: Option<Scope>, mut allowance: Allowance
             asked => asked.unwrap_or(Scope::Minor),
         };
         if heap.stress().slice_cells == 0 && timing.pauses.is_short(next) {
-            allowance = Allowance::time(timing.pauses.at_once_time());
+            work = WorkBudget::time(timing.pauses.at_once_time());
         }
     }
-    let marked_scope = mark(objspace, reason, || {
-        match heap.advance(scope, &mut allowance) {
-            Progress::Marked(scope) => Some(scope),
-            Progress::Marking | Progress::Sweeping => None,
-        }
+    let marked_scope = mark(objspace, reason, || match heap.advance(scope, &mut work) {
+        Progress::Marked(scope) => Some(scope),
+        Progress::Marking | Progress::Sweeping => None,
     });
     if let Some(scope) = marked_scope {
         marked(objspace, scope, false);
@@ -586,19 +584,19 @@ impl Objspace {
 
     /// What the next slice of a collection may do; `None` when it is to be done
     /// at once.
-    fn slice_allowance(&self) -> Option<Allowance> {
+    fn slice_budget(&self) -> Option<WorkBudget> {
         if self.auto_compact.get() || self.heap.stress().move_everything {
             // What moves has to be marked anew, at once.
             return None;
         }
         let cells = self.heap.stress().slice_cells;
         if cells > 0 {
-            return Some(Allowance::cells(cells));
+            return Some(WorkBudget::cells(cells));
         }
         let options = self.timing.pauses.options();
         self.heap.note_resident();
         let at_once = self.heap.stress().collect_every > 0 || self.heap.pace().is_short_of_room();
-        (options.incremental && !at_once).then(|| Allowance::time(options.slice_time))
+        (options.incremental && !at_once).then(|| WorkBudget::time(options.slice_time))
     }
 
     /// Says once that live data does not fit into the memory limit.

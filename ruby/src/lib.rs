@@ -19,6 +19,7 @@ mod barriers;
 mod collect;
 mod compaction;
 mod config;
+mod current_tracer;
 mod elf;
 mod finalizers;
 mod fork;

@@ -13,12 +13,14 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ashlar_heap::heap::Heap;
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::mark::tracer::{Trace, Tracer};
+use ashlar_heap::mark::trace::Trace;
+use ashlar_heap::mark::tracer::{MarkingEnd, Tracer};
 use ashlar_heap::vm::{TraceCommon, Vm};
 
 use crate::barriers::cell;
 use crate::collect;
 use crate::compaction::MoveCounts;
+use crate::current_tracer;
 use crate::layout::*;
 use crate::objspace::objspace;
 use crate::payloads;
@@ -197,7 +199,7 @@ pub(crate) fn each_value(values: Values, mut visit: impl FnMut(usize)) {
 }
 
 #[inline(always)]
-fn mark_value(tracer: &impl Trace, value: Value) {
+fn mark_value(tracer: &mut impl Trace, value: Value) {
     if is_object(value) {
         // SAFETY: what an object refers to is an object of this heap.
         tracer.mark(unsafe { cell(value) });
@@ -205,7 +207,7 @@ fn mark_value(tracer: &impl Trace, value: Value) {
 }
 
 #[inline(always)]
-fn mark_values(tracer: &impl Trace, values: Values) {
+fn mark_values(tracer: &mut impl Trace, values: Values) {
     each_value(values, |place| {
         // SAFETY: the caller passes values of a live object.
         mark_value(tracer, unsafe { (place as *const Value).read() });
@@ -231,7 +233,7 @@ pub(crate) struct Common {
 impl TraceCommon for Common {
     /// False when Ruby has to.
     #[inline(always)]
-    fn trace_cell(self, cell: Cell, tracer: &impl Trace) -> bool {
+    fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
         let object = Object::new(cell);
         if object.has(FL_EXIVAR) {
             return false;
@@ -256,6 +258,15 @@ impl TraceCommon for Common {
         mark_value(tracer, object.word(KLASS));
         true
     }
+
+    fn reference(self, word: usize) -> Option<Cell> {
+        // SAFETY: what an object refers to is an object of this heap.
+        is_object(word).then(|| unsafe { cell(word) })
+    }
+
+    fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize {
+        trace_entries_below(Object::new(cell), end, tracer)
+    }
 }
 
 impl Ruby {
@@ -266,7 +277,7 @@ impl Ruby {
 }
 
 #[inline(always)]
-fn trace_object(object: Object, shape_by_id: ShapeById, tracer: &impl Trace) {
+fn trace_object(object: Object, shape_by_id: ShapeById, tracer: &mut impl Trace) {
     let variables = variables(object, shape_by_id);
     mark_values(tracer, variables);
     raise_max_iv_count(object.word(KLASS), variables.count as u32);
@@ -313,7 +324,7 @@ fn raise_max_iv_count(klass: Value, count: u32) {
 const MANY_REFERENCES: usize = 1024;
 
 #[inline(always)]
-fn trace_array(object: Object, tracer: &impl Trace) {
+fn trace_array(object: Object, tracer: &mut impl Trace) {
     if object.has(RARRAY_EMBED_FLAG) {
         mark_values(tracer, object.embedded_values());
     } else if object.has(ELTS_SHARED) {
@@ -336,7 +347,7 @@ fn trace_array(object: Object, tracer: &impl Trace) {
 /// A string whose bytes are in the cell of another one: that cell must not move,
 /// because C code may have the address of the bytes and no reference to it.
 #[inline(always)]
-fn trace_shared_string(root: Value, tracer: &impl Trace) {
+fn trace_shared_string(root: Value, tracer: &mut impl Trace) {
     if !tracer.finds_pins() || !is_object(root) {
         return mark_value(tracer, root);
     }
@@ -350,7 +361,7 @@ fn trace_shared_string(root: Value, tracer: &impl Trace) {
 }
 
 #[inline(always)]
-fn trace_hash(object: Object, tracer: &impl Trace) {
+fn trace_hash(object: Object, tracer: &mut impl Trace) {
     if !object.has(RHASH_ST_TABLE_FLAG) {
         let [pairs, default] = object.small_hash_values();
         mark_values(tracer, pairs);
@@ -367,7 +378,7 @@ fn trace_hash(object: Object, tracer: &impl Trace) {
 
 /// Marks the entries of a large hash from `start` to `end`.
 #[inline(always)]
-fn trace_entries(object: Object, start: usize, end: usize, tracer: &impl Trace) {
+fn trace_entries(object: Object, start: usize, end: usize, tracer: &mut impl Trace) {
     /// `struct st_table_entry` of st.c: hash, key, record.
     type Entry = [usize; 3];
     /// The hash of a deleted entry.
@@ -386,7 +397,7 @@ fn trace_entries(object: Object, start: usize, end: usize, tracer: &impl Trace) 
 /// Marks some of the entries of a large hash below `end`, or below its bound when
 /// it has fewer by now; where the rest ends. A hash that has become small has its
 /// entries from elsewhere, which the write barrier was told.
-fn trace_entries_below(object: Object, end: usize, tracer: &impl Trace) -> usize {
+fn trace_entries_below(object: Object, end: usize, tracer: &mut impl Trace) -> usize {
     const ENTRIES_AT_ONCE: usize = 32;
     if object.kind() != T_HASH || !object.has(RHASH_ST_TABLE_FLAG) {
         return 0;
@@ -479,45 +490,37 @@ impl Ruby {
 }
 
 impl Vm for Ruby {
-    fn trace_roots(&self, _heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
+    fn trace_roots(&self, tracer: &mut Tracer<'_>) {
         let Some(objspace) = objspace() else { return };
-        // SAFETY: the collecting thread holds Ruby's lock and has saved its
-        // registers; marks come back through `ashlar_mark`.
-        unsafe { (self.calls.mark_roots)(objspace.as_ruby(), null_mut()) };
+        current_tracer::lend(tracer, || {
+            // SAFETY: the collecting thread holds Ruby's lock and has saved its
+            // registers.
+            unsafe { (self.calls.mark_roots)(objspace.as_ruby(), null_mut()) };
+        });
         objspace
             .finalizers
             .borrow()
             .each_value(|value| mark_value(tracer, value));
     }
 
-    #[inline(always)]
-    fn trace_cell(&self, _heap: &Heap<'_, Self>, cell: Cell, tracer: &impl Trace) {
-        if !self.common().trace_cell(cell, tracer) {
-            self.trace_by_ruby(cell);
-        }
+    fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
+        let Some(objspace) = objspace() else { return };
+        current_tracer::lend(tracer, || {
+            // SAFETY: the cell is a live object.
+            unsafe { (self.calls.mark_children)(objspace.as_ruby(), cell.address()) };
+        });
     }
-
-    fn reference(&self, word: usize) -> Option<Cell> {
-        // SAFETY: what an object refers to is an object of this heap.
-        is_object(word).then(|| unsafe { cell(word) })
-    }
-
-    fn trace_below(&self, cell: Cell, end: usize, tracer: &impl Trace) -> usize {
-        trace_entries_below(Object::new(cell), end, tracer)
-    }
-
-    type Common = Common;
 
     #[inline(always)]
-    fn common(&self) -> Common {
+    fn common(&self) -> impl TraceCommon {
         Common {
             shape_by_id: self.calls.shape_by_id,
         }
     }
 
-    fn marking_done(&self, heap: &Heap<'_, Self>, _tracer: &Tracer<'_>) {
+    fn marking_done(&self, end: &mut MarkingEnd<'_>) {
         // SAFETY: a dead weak reference is overwritten in place, as Ruby wants.
-        let counts = heap.clear_weak_references(|reference| unsafe { reference.write(UNDEFINED) });
+        let counts = end.clear_weak_references(|reference| unsafe { reference.write(UNDEFINED) });
         self.weak.set(counts);
         // SAFETY: marking is over.
         unsafe { (self.calls.finish_marking)() };
@@ -585,17 +588,6 @@ impl Vm for Ruby {
                 }
             }
             Freeing::ByRuby => self.free_by_ruby(object),
-        }
-    }
-}
-
-impl Ruby {
-    #[inline(never)]
-    fn trace_by_ruby(&self, cell: Cell) {
-        if let Some(objspace) = objspace() {
-            // SAFETY: the cell is a live object; marks come back through
-            // `ashlar_mark`.
-            unsafe { (self.calls.mark_children)(objspace.as_ruby(), cell.address()) };
         }
     }
 }

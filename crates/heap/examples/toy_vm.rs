@@ -13,7 +13,8 @@ use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
 use ashlar_heap::layout::cell_state::CellState;
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::mark::tracer::{Trace, Tracer};
+use ashlar_heap::mark::trace::Trace;
+use ashlar_heap::mark::tracer::{MarkingEnd, Tracer};
 use ashlar_heap::pace::PaceOptions;
 use ashlar_heap::payload::thread_cache::ThreadCache;
 use ashlar_heap::vm::{TraceCommon, Vm};
@@ -135,7 +136,7 @@ pub const SHOWS_CHANGING: usize = 1_000_000 * UNCOMMON_TAGS;
 pub struct Common;
 
 impl TraceCommon for Common {
-    fn trace_cell(self, cell: Cell, tracer: &impl Trace) -> bool {
+    fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
         // SAFETY: every toy object has a header.
         let (tag, counts) = unsafe { (word(cell, 0).read(), word(cell, 1).read()) };
         if counts >> WEAK_SHIFT != 0 || tag % UNCOMMON_TAGS == 0 {
@@ -143,6 +144,20 @@ impl TraceCommon for Common {
         }
         trace_strong(cell, tracer);
         true
+    }
+
+    fn reference(self, word: usize) -> Option<Cell> {
+        // SAFETY: what is no cell is 0.
+        (word != 0).then(|| unsafe { Cell::from_address(word) })
+    }
+
+    fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize {
+        // SAFETY: the object has more than so many references.
+        let last = unsafe { word(cell, HEADER_WORDS + end - 1).read() };
+        if let Some(child) = self.reference(last) {
+            tracer.mark(child);
+        }
+        end - 1
     }
 }
 
@@ -156,7 +171,7 @@ pub fn hands_over(tag: usize) -> bool {
     tag % 2 == 0
 }
 
-fn trace_strong(cell: Cell, tracer: &impl Trace) {
+fn trace_strong(cell: Cell, tracer: &mut impl Trace) {
     // SAFETY: every toy object has a header.
     let (tag, counts) = unsafe { (word(cell, 0).read(), word(cell, 1).read()) };
     let count = counts & COUNT_MASK;
@@ -169,13 +184,27 @@ fn trace_strong(cell: Cell, tracer: &impl Trace) {
         (true, false) => tracer.trace_later(count),
     };
     if !is_deferred {
-        each_reference(cell, |child| tracer.mark(child), |_| ());
+        each_strong_reference(cell, |child| tracer.mark(child));
     }
 }
 
-/// Calls `visit` with every strong reference of `cell`, and `visit_weak` with
-/// the place of every weak one that refers to something.
-fn each_reference(cell: Cell, mut visit: impl FnMut(Cell), mut visit_weak: impl FnMut(*mut usize)) {
+/// Calls `visit` with what `cell` refers to and keeps.
+fn each_strong_reference(cell: Cell, mut visit: impl FnMut(Cell)) {
+    each_reference(cell, |reference| match reference {
+        Reference::Strong(child) => visit(child),
+        Reference::Weak(_) => {}
+    });
+}
+
+/// A reference of an object that refers to something.
+enum Reference {
+    Strong(Cell),
+    /// The place where it is.
+    Weak(*mut usize),
+}
+
+/// Calls `visit` with every reference of `cell`.
+fn each_reference(cell: Cell, mut visit: impl FnMut(Reference)) {
     // SAFETY: every toy object has a header, and as many references as it says.
     unsafe {
         let counts = word(cell, 1).read();
@@ -184,76 +213,51 @@ fn each_reference(cell: Cell, mut visit: impl FnMut(Cell), mut visit_weak: impl 
             let place = word(cell, HEADER_WORDS + index);
             match place.read() {
                 0 => (),
-                _ if index < weak => visit_weak(place),
-                address => visit(Cell::from_address(address)),
+                _ if index < weak => visit(Reference::Weak(place)),
+                address => visit(Reference::Strong(Cell::from_address(address))),
             }
         }
     }
 }
 
 impl Vm for ToyVm<'_> {
-    fn trace_roots(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
+    fn trace_roots(&self, tracer: &mut Tracer<'_>) {
         self.each_root(|cell| tracer.mark(cell));
         for &word in self.ambiguous_roots.borrow().iter() {
-            heap.mark_conservatively(word);
+            tracer.mark_conservatively(word);
         }
         for &word in self.changing_roots.borrow().iter() {
-            if let Some(cell) = heap.mark_conservatively(word) {
-                heap.trace_anew(cell);
+            if let Some(cell) = tracer.mark_conservatively(word) {
+                tracer.trace_anew(cell);
             }
         }
     }
 
-    fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &impl Trace) {
-        if Common.trace_cell(cell, tracer) {
-            return;
-        }
+    fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
         // SAFETY: every toy object has a header.
         let tag = unsafe { word(cell, 0).read() };
-        each_reference(
-            cell,
-            |child| {
-                // As a VM's own code would, which knows no tracer.
+        each_reference(cell, |reference| match reference {
+            Reference::Strong(child) => {
+                tracer.mark(child);
                 if tag == SHOWS_CHANGING {
-                    heap.mark(child);
-                    heap.trace_anew(child);
-                } else if tag % UNCOMMON_TAGS == 0 {
-                    heap.mark(child);
-                } else {
-                    tracer.mark(child);
+                    tracer.trace_anew(child);
                 }
-            },
+            }
             // SAFETY: the place belongs to a live object and holds a cell.
-            |place| unsafe { heap.mark_weak(place) },
-        );
+            Reference::Weak(place) => unsafe { tracer.mark_weak(place) },
+        });
     }
 
-    fn reference(&self, word: usize) -> Option<Cell> {
-        // SAFETY: what is no cell is 0.
-        (word != 0).then(|| unsafe { Cell::from_address(word) })
-    }
-
-    fn trace_below(&self, cell: Cell, end: usize, tracer: &impl Trace) -> usize {
-        // SAFETY: the object has more than so many references.
-        let last = unsafe { word(cell, HEADER_WORDS + end - 1).read() };
-        if let Some(child) = self.reference(last) {
-            tracer.mark(child);
-        }
-        end - 1
-    }
-
-    type Common = Common;
-
-    fn common(&self) -> Common {
+    fn common(&self) -> impl TraceCommon {
         Common
     }
 
-    fn marking_done(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
+    fn marking_done(&self, end: &mut MarkingEnd<'_>) {
         // SAFETY: the place belongs to a live object.
-        heap.clear_weak_references(|place| unsafe { place.write(0) });
+        end.clear_weak_references(|place| unsafe { place.write(0) });
         for &cell in self.finalizable.borrow().iter() {
             // SAFETY: what is finalizable is a cell of this VM's heap, and is kept.
-            tracer.mark(unsafe { Cell::from_address(cell) });
+            end.tracer().mark(unsafe { Cell::from_address(cell) });
         }
     }
 
@@ -269,7 +273,7 @@ impl Vm for ToyVm<'_> {
     }
 
     fn visit_cell(&self, _heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell)) {
-        each_reference(cell, visit, |_| ());
+        each_strong_reference(cell, visit);
     }
 
     fn wanted_width(

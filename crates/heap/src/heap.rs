@@ -1,13 +1,17 @@
 //! The heap: owns everything, and is the one place that orders the phases.
 
-mod cycle;
+mod barrier;
+mod collect;
+mod collection;
 mod reading;
+mod slices;
 
+pub use collection::Stage;
 pub use reading::CellRange;
 
-use std::cell::{Cell as StdCell, RefCell, UnsafeCell};
+use std::cell::{Cell as StdCell, RefCell, RefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
@@ -22,10 +26,10 @@ use crate::layout::kind::Kind;
 use crate::layout::region::{Cell, Region, States};
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
-use crate::mark::allowance::Allowance;
 use crate::mark::helpers::{Helpers, Stopped};
 use crate::mark::marker::Marker;
 use crate::mark::parallel::ParallelMarking;
+use crate::mark::tracer::Mode;
 use crate::os::{self, Refused};
 use crate::pace::{Measure, Pace, PaceOptions, Residence, Scope};
 use crate::payload::pool::Pool;
@@ -37,9 +41,10 @@ use crate::stress::Stress;
 use crate::sweep::schedule::Schedule;
 use crate::verify::Stop;
 use crate::vm::Vm;
+use crate::work_budget::WorkBudget;
 
-use cycle::Cycle;
-pub use cycle::{Phase, Progress};
+use collection::{Collection, StageByte};
+use slices::Slices;
 
 /// The parts of a heap that every thread may use at any time.
 #[derive(Debug)]
@@ -123,14 +128,12 @@ pub struct Heap<'shared, V> {
     shared: &'shared Shared,
     /// A copy of the region's, one load nearer.
     states: States<'shared>,
-    /// A [`Phase`]; the write barrier asks for it without the VM's lock.
-    phase: AtomicU8,
-    marker: UnsafeCell<Marker>,
+    /// The write barrier asks for it without the VM's lock.
+    stage: StageByte,
+    marker: RefCell<Marker>,
     collector: RefCell<Collector<'shared>>,
     stress: StdCell<Stress>,
-    pub(crate) parallel: StdCell<ParallelMarking>,
-    /// Cells are moving: references may be to where they were.
-    moving: StdCell<bool>,
+    parallel: StdCell<ParallelMarking>,
     /// Walks that hold addresses of cells: nothing moves meanwhile.
     walks: StdCell<usize>,
     sweep_time_max: StdCell<Option<Duration>>,
@@ -145,7 +148,10 @@ unsafe impl<V: Send> Send for Heap<'_, V> {}
 struct Collector<'shared> {
     lists: BlockLists<'shared>,
     pace: Pace,
-    cycle: Cycle,
+    collection: Collection,
+    slices: Slices,
+    /// What the latest collection found live was all, when it ended.
+    latest_is_exact: bool,
     stats: Stats,
     caches: Vec<NonNull<AllocationCache<'shared>>>,
     /// Cells allocated by caches that are gone, by width.
@@ -198,6 +204,17 @@ pub struct Request {
     pub compact: Option<Evacuation>,
 }
 
+/// How far [`Heap::advance`] came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The previous collection's dead cells are not all freed yet.
+    Sweeping,
+    /// Marking goes on.
+    Marking,
+    /// Everything live is marked: dead cells are freed from now on.
+    Marked(Scope),
+}
+
 /// A block takes about as long to be swept as so many cells to be marked: enough
 /// to look at the clock after each.
 const CELLS_PER_SWEPT_BLOCK: usize = 256;
@@ -220,12 +237,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             vm,
             shared,
             states: shared.space.region.states(),
-            phase: AtomicU8::new(Phase::Idle as u8),
-            marker: UnsafeCell::new(marker),
+            stage: StageByte::new(),
+            marker: RefCell::new(marker),
             collector: RefCell::new(Collector::new(&shared.space, pace)),
             stress: StdCell::new(Stress::default()),
             parallel: StdCell::new(ParallelMarking::default()),
-            moving: StdCell::new(false),
             walks: StdCell::new(0),
             sweep_time_max: StdCell::new(None),
         })
@@ -322,7 +338,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     fn find_block(&self, width: WidthIndex) -> Option<BlockIndex> {
         self.find_used_block(width)
             .or_else(|| self.take_block(width))
-            .or_else(|| self.sweep_for(width, &mut Allowance::unlimited()))
+            .or_else(|| self.sweep_for(width, &mut WorkBudget::unlimited()))
     }
 
     /// One that has cells in it, within the time that may be spent on sweeping.
@@ -334,10 +350,10 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 return block;
             }
         }
-        self.sweep_a_little(|allowance| {
-            self.sweep_ahead(width, blocks_due, allowance);
+        self.sweep_a_little(|work| {
+            self.sweep_ahead(width, blocks_due, work);
             self.pop_available(width)
-                .or_else(|| self.sweep_for(width, allowance))
+                .or_else(|| self.sweep_for(width, work))
         })
     }
 
@@ -361,9 +377,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Sweeps blocks of this width until there is room for some cells, because a
     /// block of a dense heap has room for one or two; a block with free runs.
-    fn sweep_for(&self, width: WidthIndex, allowance: &mut Allowance) -> Option<BlockIndex> {
+    fn sweep_for(&self, width: WidthIndex, work: &mut WorkBudget) -> Option<BlockIndex> {
         let mut room_cells = 0;
-        while room_cells * width.bytes() < ROOM_BYTES && allowance.spend(CELLS_PER_SWEPT_BLOCK) {
+        while room_cells * width.bytes() < ROOM_BYTES && work.spend(CELLS_PER_SWEPT_BLOCK) {
             let unswept = {
                 let lists = &mut self.collector.borrow_mut().lists;
                 lists.pop_unswept(width)
@@ -421,6 +437,49 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     // ── Collection ──────────────────────────────────────────────────────────
+
+    /// Collects at once: allocate → mark → sweep → compact, in this order. The VM
+    /// must be stopped. Says which scope it had. A collection in progress is finished
+    /// before.
+    pub fn collect(&self, request: Request) -> Scope {
+        let request = self.stressed(request);
+        self.finish_marking();
+        self.finish_sweep();
+        let mut compact = request.compact;
+        let scope = self.begin(request.scope, |scope| {
+            compact = compact.filter(|_| self.may_move(scope));
+            match compact {
+                Some(_) => Mode::FindingPins,
+                None => Mode::AtOnce,
+            }
+        });
+        self.mark_within(&mut WorkBudget::unlimited());
+        if request.sweep_now || compact.is_some() {
+            self.finish_sweep();
+        }
+        if let Some(evacuation) = compact {
+            self.compact(evacuation);
+            self.verify_if_wanted();
+        }
+        scope
+    }
+
+    /// Where the collection in progress is; any thread may ask.
+    #[inline(always)]
+    pub fn stage(&self) -> Stage {
+        self.stage.get()
+    }
+
+    /// When several threads mark.
+    pub fn parallel_marking(&self) -> ParallelMarking {
+        self.parallel.get()
+    }
+
+    /// Chooses when several threads mark. Helpers that exist go on to wait for
+    /// work, even if fewer are wanted.
+    pub fn set_parallel_marking(&self, parallel: ParallelMarking) {
+        self.parallel.set(parallel.within_bounds());
+    }
 
     /// Whether the next collection is a full one if nobody asks for a scope.
     /// Not known, and therefore false, while dead cells are unswept.
@@ -483,32 +542,31 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     fn start_sweep(&self, scope: Scope) {
-        let (marked_cells, old_cells, threads) =
-            self.with_marker(|marker| (marker.marked_cells, marker.old_cells, marker.threads));
+        let counts = self.marker().counts;
         let mut collector = self.collector.borrow_mut();
         collector.lists.rebuild(scope == Scope::Full);
-        collector.stats.marked_cells = marked_cells;
-        collector.stats.old_cells = old_cells;
+        collector.stats.marked_cells = counts.marked_cells;
+        collector.stats.old_cells = counts.old_cells;
         // Early, because what is dead holds memory, but not at once.
         let planned_bytes = collector.pace.budget_bytes() / 16;
         let unswept_blocks = collector.lists.unswept_blocks();
         collector.sweep_schedule = Schedule::new(planned_bytes, unswept_blocks);
         if scope == Scope::Full {
-            collector.stats.marking_threads = threads;
+            collector.stats.marking_threads = counts.threads;
             collector.release_from = Some(0);
         }
     }
 
-    /// Sweeps as much as `allowance` allows; whether everything is swept.
-    pub fn sweep_within(&self, allowance: &mut Allowance) -> bool {
+    /// Sweeps as much as `work` allows; whether everything is swept.
+    pub fn sweep_within(&self, work: &mut WorkBudget) -> bool {
         while self.sweep_next(None) {
-            if !allowance.spend(CELLS_PER_SWEPT_BLOCK) {
+            if !work.spend(CELLS_PER_SWEPT_BLOCK) {
                 break;
             }
         }
         let is_swept = !self.is_sweeping();
         if is_swept {
-            self.release_idle_blocks(allowance);
+            self.release_idle_blocks(work);
         }
         is_swept
     }
@@ -521,14 +579,14 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     /// Runs `sweep` with what is left of the time that allocations may sweep for.
-    fn sweep_a_little<R>(&self, sweep: impl FnOnce(&mut Allowance) -> R) -> R {
-        let mut allowance = match self.sweep_time_left() {
-            None => return sweep(&mut Allowance::unlimited()),
-            Some(Duration::ZERO) => return sweep(&mut Allowance::cells(0)),
-            Some(time) => Allowance::time(time),
+    fn sweep_a_little<R>(&self, sweep: impl FnOnce(&mut WorkBudget) -> R) -> R {
+        let mut work = match self.sweep_time_left() {
+            None => return sweep(&mut WorkBudget::unlimited()),
+            Some(Duration::ZERO) => return sweep(&mut WorkBudget::cells(0)),
+            Some(time) => WorkBudget::time(time),
         };
         let start = Instant::now();
-        let result = sweep(&mut allowance);
+        let result = sweep(&mut work);
         let schedule = &mut self.collector.borrow_mut().sweep_schedule;
         schedule.note_spent(start.elapsed());
         result
@@ -545,9 +603,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     /// Sweeps so many blocks, those of `width` first.
-    fn sweep_ahead(&self, width: WidthIndex, blocks: usize, allowance: &mut Allowance) {
+    fn sweep_ahead(&self, width: WidthIndex, blocks: usize, work: &mut WorkBudget) {
         for _ in 0..blocks {
-            if !allowance.spend(CELLS_PER_SWEPT_BLOCK) || !self.sweep_next(Some(width)) {
+            if !work.spend(CELLS_PER_SWEPT_BLOCK) || !self.sweep_next(Some(width)) {
                 break;
             }
         }
@@ -575,7 +633,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// Sweeps everything that is unswept.
     pub fn finish_sweep(&self) {
         while self.sweep_next(None) {}
-        self.release_idle_blocks(&mut Allowance::unlimited());
+        self.release_idle_blocks(&mut WorkBudget::unlimited());
     }
 
     /// Whether dead cells may still be around.
@@ -616,22 +674,22 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     /// Gives pages back, slowly, once a full collection has been swept, as many as
-    /// `allowance` allows; the rest at the next opportunity.
-    fn release_idle_blocks(&self, allowance: &mut Allowance) {
+    /// `work` allows; the rest at the next opportunity.
+    fn release_idle_blocks(&self, work: &mut WorkBudget) {
         let Some(from) = self.collector.borrow_mut().release_from.take() else {
             return;
         };
         self.space().close_reserve();
         let all_at_once = self.is_out_of_limit();
-        let goes_on = || all_at_once || allowance.spend(CELLS_PER_RELEASED_BLOCK);
+        let goes_on = || all_at_once || work.spend(CELLS_PER_RELEASED_BLOCK);
         let released = self.space().release_idle_blocks(from, all_at_once, goes_on);
         let mut collector = self.collector.borrow_mut();
         collector.stats.blocks_released += released.blocks;
         collector.release_from = released.next;
         if released.next.is_none() && collector.pace.options().memory_limit_bytes.is_some() {
             let resident_bytes = os::resident_bytes().unwrap_or(0);
-            let exact = !collector.cycle.was_in_slices();
-            collector.pace.note_after_full(resident_bytes, exact);
+            let is_exact = collector.latest_is_exact;
+            collector.pace.note_after_full(resident_bytes, is_exact);
         }
     }
 
@@ -679,7 +737,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             if state.is_old() {
                 return;
             }
-            self.with_marker(|marker| marker.old_cells += 1);
+            self.marker().counts.old_cells += 1;
             let old = state.with(CellState::OLD | CellState::MARKED);
             self.region().set_state(cell, old);
             if old.is_unprotected() {
@@ -692,7 +750,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Whether cells are moving: [`Heap::location`] says where they are now.
     pub fn is_moving(&self) -> bool {
-        self.moving.get()
+        self.stage() == Stage::Moving
     }
 
     /// Somebody begins to hold addresses of cells, in places that nobody
@@ -712,13 +770,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Runs `work`, which moves cells; payloads it frees count as swept.
     pub(crate) fn while_moving(&self, work: impl FnOnce()) {
-        self.set_collecting(true);
-        self.moving.set(true);
+        self.enter(Collection::Moving);
         self.payloads_sweeping(true);
-        work();
+        self.while_collecting(work);
         self.payloads_sweeping(false);
-        self.moving.set(false);
-        self.set_collecting(false);
+        self.enter(Collection::Idle);
     }
 
     pub(crate) fn count_compaction(&self) {
@@ -747,11 +803,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// allocation notices.
     pub fn set_stress(&self, stress: Stress) {
         self.stress.set(stress);
-        self.with_marker(|marker| {
-            marker.limit(match stress.mark_stack_cells_max {
-                0 => usize::MAX,
-                cells => cells,
-            });
+        self.marker().limit(match stress.mark_stack_cells_max {
+            0 => usize::MAX,
+            cells => cells,
         });
         self.collector.borrow_mut().stress_countdown = stress.collect_every;
         self.retire_caches();
@@ -806,20 +860,22 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     // ── Inside ──────────────────────────────────────────────────────────────
 
-    fn set_collecting(&self, collecting: bool) {
-        self.shared.collecting.store(collecting, Relaxed);
+    /// Runs `work`, during which the collector is at work.
+    fn while_collecting<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.shared.collecting.store(true, Relaxed);
+        let result = work();
+        self.shared.collecting.store(false, Relaxed);
+        result
     }
 
     pub(crate) fn payloads_sweeping(&self, sweeping: bool) {
         self.shared.payloads.set_sweeping(sweeping);
     }
 
-    /// Uses the marker for a moment. `with` must not call back into the VM.
-    #[inline(always)]
-    pub(crate) fn with_marker<R>(&self, with: impl FnOnce(&mut Marker) -> R) -> R {
-        // SAFETY: one thread at a time uses the heap, and no reference to the
-        // marker outlives `with`, which does not come here again.
-        with(unsafe { &mut *self.marker.get() })
+    /// What marking works with. While a marking goes on it is the tracer's: nothing
+    /// that the VM may call then asks for it.
+    pub(crate) fn marker(&self) -> RefMut<'_, Marker> {
+        self.marker.borrow_mut()
     }
 
     pub(crate) fn check_lists(&self) -> Result<(), Stop> {
@@ -832,7 +888,9 @@ impl<'shared> Collector<'shared> {
         Self {
             lists: BlockLists::new(space),
             pace: Pace::new(pace),
-            cycle: Cycle::default(),
+            collection: Collection::Idle,
+            slices: Slices::default(),
+            latest_is_exact: true,
             stats: Stats::default(),
             caches: Vec::new(),
             allocated_by_retired: [0; WIDTH_COUNT],
@@ -853,6 +911,12 @@ impl<'shared> Collector<'shared> {
         self.fresh_cell_bytes += bytes;
         let fresh_bytes = self.fresh_bytes(shared);
         self.sweep_schedule.note_handed(fresh_bytes);
+    }
+
+    /// What has been handed out so far is not fresh any more.
+    fn count_fresh_anew(&mut self, shared: &Shared) {
+        self.fresh_cell_bytes = 0;
+        shared.payloads.take_fresh_bytes();
     }
 
     #[inline(always)]

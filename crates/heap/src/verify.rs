@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, TryReserveError};
 use std::hash::Hash;
 
 use crate::allocate::run::Run;
-use crate::heap::{Heap, Phase};
+use crate::heap::{Heap, Stage};
 use crate::layout::block::{BlockIndex, NEEDS_SWEEP, OWNED};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
@@ -98,10 +98,10 @@ impl<V: Vm> Heap<'_, V> {
     fn verify_all(&self) -> Result<(), Stop> {
         self.verify_states()?;
         self.verify_remembered()?;
-        match self.phase() {
-            Phase::Idle => self.verify_generations(&Seen::new())?,
-            Phase::Clearing => self.verify_cleared()?,
-            Phase::Marking => self.verify_black_cells()?,
+        match self.stage() {
+            Stage::Idle | Stage::Moving => self.verify_generations(&Seen::new())?,
+            Stage::Clearing => self.verify_cleared()?,
+            Stage::Tracing | Stage::Remark => self.verify_black_cells()?,
         }
         self.verify_reachable()?;
         self.verify_runs()?;
@@ -125,10 +125,10 @@ impl<V: Vm> Heap<'_, V> {
                     return Err(format!("invariant 2: {cell:?} is {state:?}").into());
                 }
                 // A full collection does not know yet which of its old cells live.
-                let is_known = self.phase() == Phase::Idle || state.is_marked();
+                let is_known = self.stage() == Stage::Idle || state.is_marked();
                 let is_certain = is_known || !self.is_marking_fully();
                 if !state.is_old()
-                    || self.phase() == Phase::Clearing
+                    || self.stage() == Stage::Clearing
                     || !is_certain
                     || self.is_garbage(cell)
                 {
@@ -147,21 +147,16 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Invariant 3.
     fn verify_remembered(&self) -> Result<(), Stop> {
-        if self.phase() == Phase::Clearing {
+        if self.stage() == Stage::Clearing {
             return Ok(());
         }
-        let mut times: HashMap<usize, usize> = HashMap::new();
-        self.with_marker(|marker| -> Result<(), Stop> {
-            let untraced = marker.remembered_untraced().iter();
-            for &word in marker.remembered_cells().iter().chain(untraced) {
-                times.try_reserve(1)?;
-                *times.entry(word).or_default() += 1;
-            }
-            Ok(())
-        })?;
-        for (&word, &count) in &times {
-            // SAFETY: only cells are remembered.
-            let cell = unsafe { Cell::from_address(word) };
+        let mut times: HashMap<Cell, usize> = HashMap::new();
+        let remembered = &self.marker().remembered;
+        for &cell in remembered.cells().iter().chain(remembered.untraced()) {
+            times.try_reserve(1)?;
+            *times.entry(cell).or_default() += 1;
+        }
+        for (&cell, &count) in &times {
             let state = self.region().state(cell);
             if count != 1 || !state.is_remembered() || !state.is_old() {
                 return Err(format!(
@@ -170,14 +165,14 @@ impl<V: Vm> Heap<'_, V> {
                 .into());
             }
         }
-        if self.with_marker(|marker| marker.remembered_overflowed()) {
+        if remembered.has_overflowed() {
             // The next collection is full and needs no remembered set.
             return Ok(());
         }
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
-                if state.is_remembered() && !times.contains_key(&cell.address()) {
+                if state.is_remembered() && !times.contains_key(&cell) {
                     return Err(
                         format!("invariant 3: {cell:?} is not in the remembered set").into(),
                     );
@@ -203,20 +198,19 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Invariants 11 and 5.
     fn verify_black_cells(&self) -> Result<(), Stop> {
-        if self.with_marker(|marker| marker.is_overflowed()) {
+        if self.marker().has_overflowed() {
             // Then no list has all grey cells.
             return Ok(());
         }
         let mut grey = Seen::new();
-        self.with_marker(|marker| {
-            let mut cells = marker.grey_cells();
-            cells.try_for_each(|cell| grey.add(cell).map(drop))
-        })?;
+        for cell in self.marker().grey_cells() {
+            grey.add(cell)?;
+        }
         self.verify_generations(&grey)?;
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
-                if !state.is_marked() || grey.has(&cell.address()) {
+                if !state.is_marked() || grey.has(&cell) {
                     return Ok(());
                 }
                 let mut white = None;
@@ -238,14 +232,14 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Invariant 5, for marked cells that are not in `grey`.
-    fn verify_generations(&self, grey: &Seen<usize>) -> Result<(), Stop> {
+    fn verify_generations(&self, grey: &Seen<Cell>) -> Result<(), Stop> {
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if !state.is_old() || state.is_remembered() || self.is_garbage(cell) {
                     return Ok(());
                 }
-                if !state.is_marked() || grey.has(&cell.address()) {
+                if !state.is_marked() || grey.has(&cell) {
                     return Ok(());
                 }
                 let mut young = None;

@@ -3,59 +3,39 @@
 use crate::heap::Heap;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
-use crate::mark::tracer::{Trace, Tracer};
-
-/// Traces the cells that any thread can trace: those whose references are found
-/// by reading memory that nobody changes while the VM is stopped.
-///
-/// Several threads do so at the same time while the collecting one is in
-/// [`Vm::trace_cell`].
-pub trait TraceCommon: Copy + Send + Sync {
-    /// Marks everything that `cell` refers to. False when it is none of those
-    /// cells; then nothing has been marked.
-    fn trace_cell(self, cell: Cell, tracer: &impl Trace) -> bool;
-}
+use crate::mark::trace::Trace;
+use crate::mark::tracer::{MarkingEnd, Tracer};
 
 /// The virtual machine's side of the heap.
 ///
 /// Every method is called with the VM stopped, except [`Vm::release`], which
 /// runs on the allocating thread while it holds the VM's lock. None may
-/// allocate cells; all may free payloads.
+/// allocate cells; all may free payloads. While it traces, the VM speaks to the
+/// collector through its tracer, not through the heap.
 pub trait Vm: Sized {
     /// Marks everything the program can reach without going through a cell.
-    fn trace_roots(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>);
+    fn trace_roots(&self, tracer: &mut Tracer<'_>);
 
-    /// Marks everything that `cell` refers to. Only the collecting thread calls
-    /// this.
-    fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &impl Trace);
+    /// Marks everything that `cell` refers to. Cells that [`Vm::common`] traces do not
+    /// come here. Only the collecting thread calls this.
+    fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>);
 
-    /// What `word` refers to, which was handed over with [`Trace::mark_later`].
-    fn reference(&self, word: usize) -> Option<Cell> {
-        let _ = word;
-        None
-    }
-
-    /// Marks some of what `cell` refers to by its references below the one with
-    /// the index `end`, the last ones first. Says below which one the rest is to be
-    /// marked, 0 when there is none. For cells that were traced with
-    /// [`Trace::trace_later`]; the program may have changed them since.
-    fn trace_below(&self, cell: Cell, end: usize, tracer: &impl Trace) -> usize {
-        let _ = (cell, end, tracer);
-        0
-    }
-
-    /// Traces cells without the VM.
-    type Common: TraceCommon;
-
-    /// What helps the collecting thread in marking.
-    fn common(&self) -> Self::Common;
+    /// Frees whatever `cell` owns; the cell itself is reused afterwards.
+    fn release(&self, heap: &Heap<'_, Self>, cell: Cell, width: WidthIndex);
 
     /// Called in each collection when everything reachable is marked and
     /// nothing has been freed: the place for weak references and finalizers.
     /// It may mark more; marking then goes on until nothing is left, and this
     /// is called again, until it finds nothing more to mark.
-    fn marking_done(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
-        let _ = (heap, tracer);
+    fn marking_done(&self, end: &mut MarkingEnd<'_>) {
+        let _ = end;
+    }
+
+    /// What traces cells without the VM's own code, for cells that are traced often
+    /// and by several threads at once. Without it every cell is traced by
+    /// [`Vm::trace_cell`].
+    fn common(&self) -> impl TraceCommon {
+        NoneCommon
     }
 
     /// Shows everything that [`Vm::trace_roots`] marks to `visit`, without
@@ -78,7 +58,7 @@ pub trait Vm: Sized {
     /// The width that suits `cell`, which has `width`, its own included; `None`
     /// when it must not move. Its contents must fit in the width returned. A VM
     /// that supplies this also supplies the three methods below, and pins with
-    /// [`Heap::pin`] what it cannot rewrite.
+    /// [`Trace::pin`] what it cannot rewrite.
     fn wanted_width(
         &self,
         heap: &Heap<'_, Self>,
@@ -106,7 +86,43 @@ pub trait Vm: Sized {
     fn update_roots(&self, heap: &Heap<'_, Self>) {
         let _ = heap;
     }
+}
 
-    /// Frees whatever `cell` owns; the cell itself is reused afterwards.
-    fn release(&self, heap: &Heap<'_, Self>, cell: Cell, width: WidthIndex);
+/// Traces the cells that any thread can trace: those whose references are found
+/// by reading memory that nobody changes while the VM is stopped.
+///
+/// Several threads do so at the same time while the collecting one is in
+/// [`Vm::trace_cell`].
+pub trait TraceCommon: Copy + Send + Sync {
+    /// Marks everything that `cell` refers to. False when it is none of those
+    /// cells; then nothing has been marked.
+    fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool;
+
+    /// What `word` refers to, which was handed over with [`Trace::mark_later`].
+    fn reference(self, word: usize) -> Option<Cell>;
+
+    /// Marks some of what `cell` refers to by its references below the one with
+    /// the index `end`, the last ones first. Says below which one the rest is to be
+    /// marked, 0 when there is none. For cells that were traced with
+    /// [`Trace::trace_later`]; the program may have changed them since.
+    fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize;
+}
+
+/// No cell is common.
+#[derive(Clone, Copy, Debug)]
+struct NoneCommon;
+
+impl TraceCommon for NoneCommon {
+    #[inline(always)]
+    fn trace_cell(self, _cell: Cell, _tracer: &mut impl Trace) -> bool {
+        false
+    }
+
+    fn reference(self, _word: usize) -> Option<Cell> {
+        None
+    }
+
+    fn trace_below(self, _cell: Cell, _end: usize, _tracer: &mut impl Trace) -> usize {
+        0
+    }
 }

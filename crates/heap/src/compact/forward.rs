@@ -35,6 +35,12 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
+    /// Where `cell` is now.
+    pub(super) fn cell_location(&self, cell: Cell) -> Cell {
+        // SAFETY: a cell moves to a cell.
+        unsafe { Cell::from_address(self.location(cell.address())) }
+    }
+
     /// Whether the cell that was at `word` has moved in the compaction that is
     /// going on. Any word may be passed.
     pub fn has_moved(&self, word: usize) -> bool {

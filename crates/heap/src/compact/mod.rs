@@ -63,7 +63,8 @@ impl<V: Vm> Heap<'_, V> {
     fn update_references(&self) {
         self.for_each_cell_unswept(|cell, width| self.vm.update_cell(self, cell, width));
         self.vm.update_roots(self);
-        self.with_marker(|marker| marker.update_remembered(|word| self.location(word)));
+        let location = |cell| self.cell_location(cell);
+        self.marker().remembered.relocate(location);
     }
 
     /// Makes free memory of what was left, and the lists of blocks anew.

@@ -25,6 +25,9 @@ impl std::fmt::Debug for Cell {
 }
 
 impl Cell {
+    /// No cell: what fills places that hold none yet. Never looked at.
+    pub(crate) const NONE: Self = Self(0);
+
     /// Takes a word for a cell.
     ///
     /// # Safety

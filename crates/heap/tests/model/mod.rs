@@ -24,10 +24,10 @@ use ashlar_heap::compact::Evacuation;
 use ashlar_heap::heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::{WidthIndex, WIDTH_MAX_BYTES};
-use ashlar_heap::mark::allowance::Allowance;
 use ashlar_heap::mark::parallel::ParallelMarking;
 use ashlar_heap::pace::{PaceOptions, Scope};
 use ashlar_heap::stress::Stress;
+use ashlar_heap::work_budget::WorkBudget;
 
 use crate::toy_vm::{self, Shape, ToyVm, Wishes, HEADER_WORDS};
 use op::{Aim, Op};
@@ -564,7 +564,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 old: self.reach(self.old_objects()),
             });
         }
-        let progress = self.heap.advance(scope, &mut Allowance::cells(cells));
+        let progress = self.heap.advance(scope, &mut WorkBudget::cells(cells));
         self.sync();
         match progress {
             Progress::Sweeping => self.may_live = None,

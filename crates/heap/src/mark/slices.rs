@@ -9,7 +9,7 @@ use std::cmp::max;
 /// heaps, so the interval to the next one follows from what is left of both. A
 /// program that outruns even the shortest interval makes slices longer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Schedule {
+pub(crate) struct SliceSchedule {
     planned_bytes: usize,
     /// Cells that there are to mark, as far as is known at the beginning.
     cells: usize,
@@ -29,7 +29,7 @@ const LEFT_PART_MIN: usize = 16;
 /// Slices grow by this factor at most.
 const LENGTH_MAX: usize = 8;
 
-impl Schedule {
+impl SliceSchedule {
     /// A marking of about `cells` while the program is handed `planned_bytes`.
     pub(crate) fn new(planned_bytes: usize, cells: usize) -> Self {
         Self {
@@ -80,16 +80,16 @@ mod tests {
 
     #[test]
     fn slices_are_spread_over_what_is_planned() {
-        let schedule = Schedule::new(10 * MIB, 40 * CELLS_PER_SLICE);
+        let schedule = SliceSchedule::new(10 * MIB, 40 * CELLS_PER_SLICE);
         assert_eq!(schedule.interval_bytes(0), 10 * MIB / 41);
     }
 
     #[test]
     fn slices_that_mark_little_come_more_often() {
-        let mut schedule = Schedule::new(10 * MIB, 400_000);
+        let mut schedule = SliceSchedule::new(10 * MIB, 400_000);
         schedule.note_slice(10_000);
         let slow = schedule.interval_bytes(MIB);
-        let mut schedule = Schedule::new(10 * MIB, 400_000);
+        let mut schedule = SliceSchedule::new(10 * MIB, 400_000);
         schedule.note_slice(40_000);
         let fast = schedule.interval_bytes(MIB);
         assert!(3 * slow < fast, "{slow} {fast}");
@@ -97,17 +97,17 @@ mod tests {
 
     #[test]
     fn a_program_always_gets_on_and_a_marking_too() {
-        let mut schedule = Schedule::new(MIB, 1 << 30);
+        let mut schedule = SliceSchedule::new(MIB, 1 << 30);
         assert_eq!(schedule.interval_bytes(0), INTERVAL_BYTES_MIN);
         assert_eq!(schedule.interval_bytes(100 * MIB), INTERVAL_BYTES_MIN);
-        schedule = Schedule::new(1 << 30, 1);
+        schedule = SliceSchedule::new(1 << 30, 1);
         schedule.note_slice(1);
         assert_eq!(schedule.interval_bytes(0), INTERVAL_BYTES_MAX);
     }
 
     #[test]
     fn slices_grow_only_when_twice_the_plan_is_exceeded() {
-        let schedule = Schedule::new(10 * MIB, 1);
+        let schedule = SliceSchedule::new(10 * MIB, 1);
         assert_eq!(schedule.lateness(20 * MIB - 1), 0);
         assert_eq!(schedule.lateness(20 * MIB), 1);
         assert_eq!(schedule.lateness(1 << 40), LENGTH_MAX - 1);

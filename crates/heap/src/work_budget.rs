@@ -1,10 +1,12 @@
-//! How much of a collection may be done at one stop of the program.
+//! How much of a collection may be done at one stop of the program. (What the program
+//! may be handed between two collections is another budget: of bytes, in
+//! [`pace`](crate::pace).)
 
 use std::time::{Duration, Instant};
 
 /// What one stop may spend: cells, or time, or anything.
 #[derive(Clone, Copy, Debug)]
-pub struct Allowance {
+pub struct WorkBudget {
     /// Cells until the limit is looked at.
     left: usize,
     limit: Limit,
@@ -23,7 +25,7 @@ const CELLS_PER_LOOK: usize = 64;
 /// time; so many cells are marked all the same, or allocation would get ahead.
 const CELLS_MIN: usize = 4096;
 
-impl Allowance {
+impl WorkBudget {
     /// Whatever it takes.
     pub fn unlimited() -> Self {
         Self {
@@ -110,27 +112,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_allowance_of_cells_ends_after_so_many() {
-        let mut allowance = Allowance::cells(3);
-        assert!(allowance.spend(1) && allowance.is_mostly_left());
-        assert!(allowance.spend(1) && !allowance.is_mostly_left());
-        assert!(!allowance.spend(1));
-        assert!(!allowance.spend(1));
+    fn a_budget_of_cells_ends_after_so_many() {
+        let mut budget = WorkBudget::cells(3);
+        assert!(budget.spend(1) && budget.is_mostly_left());
+        assert!(budget.spend(1) && !budget.is_mostly_left());
+        assert!(!budget.spend(1));
+        assert!(!budget.spend(1));
     }
 
     #[test]
-    fn an_allowance_of_no_time_ends_after_the_least_that_is_done() {
-        let mut allowance = Allowance::time(Duration::ZERO);
-        assert!((1..CELLS_MIN).all(|_| allowance.spend(1)));
-        assert!(!allowance.spend(1));
-        assert!(Allowance::unlimited().spend(usize::MAX));
+    fn a_budget_of_no_time_ends_after_the_least_that_is_done() {
+        let mut budget = WorkBudget::time(Duration::ZERO);
+        assert!((1..CELLS_MIN).all(|_| budget.spend(1)));
+        assert!(!budget.spend(1));
+        assert!(WorkBudget::unlimited().spend(usize::MAX));
     }
 
     #[test]
     fn doubling_makes_room_for_what_did_not_fit() {
-        let mut allowance = Allowance::cells(4);
-        allowance.double(2);
-        assert!(allowance.spend(15));
-        assert!(!allowance.spend(1));
+        let mut budget = WorkBudget::cells(4);
+        budget.double(2);
+        assert!(budget.spend(15));
+        assert!(!budget.spend(1));
     }
 }
