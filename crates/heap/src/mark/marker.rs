@@ -61,7 +61,6 @@ pub(crate) struct Marker {
     pub(crate) marked_cells: usize,
     /// Of those, old ones.
     pub(crate) old_cells: usize,
-    pub(crate) collecting: bool,
     /// Cells that must not move are being told apart from those that may.
     pub(crate) finding_pins: bool,
     /// Whether the cell being traced is old, for marks that arrive through the
@@ -100,7 +99,6 @@ impl Marker {
             weak: WordStack::new(cells)?,
             marked_cells: 0,
             old_cells: 0,
-            collecting: false,
             finding_pins: false,
             parent_is_old: false,
             parent: 0,
