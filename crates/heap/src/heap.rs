@@ -1,9 +1,10 @@
 //! The heap: owns everything, and is the one place that orders the phases.
 
+mod compaction;
 mod cycle;
 mod reading;
 
-pub use reading::CellRange;
+pub use crate::space::CellRange;
 
 use std::cell::{Cell as StdCell, RefCell, UnsafeCell};
 use std::ptr::NonNull;
@@ -34,8 +35,9 @@ use crate::payload::Payloads;
 use crate::space::Space;
 use crate::stats::Stats;
 use crate::stress::Stress;
-use crate::sweep::schedule::Schedule;
-use crate::verify::Stop;
+use crate::sweep::free_cells::poison_block;
+use crate::sweep::pacer::SweepPacer;
+use crate::sweep::sweep_block;
 use crate::vm::Vm;
 
 use cycle::Cycle;
@@ -144,7 +146,7 @@ struct Collector<'shared> {
     blocks_taken: [usize; WIDTH_COUNT],
     blocks_given: [usize; WIDTH_COUNT],
     fresh_cell_bytes: usize,
-    sweep_schedule: Schedule,
+    sweep_pacer: SweepPacer,
     stress_countdown: usize,
     /// The latest full collection has not given back idle blocks yet, from this one
     /// on.
@@ -307,7 +309,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// that has some once it is swept, or an empty one.
     fn find_block(&self, width: WidthIndex) -> Option<BlockIndex> {
         self.find_used_block(width)
-            .or_else(|| self.take_block(width))
+            .or_else(|| self.take_empty_block(width))
             .or_else(|| self.sweep_for(width, &mut Allowance::unlimited()))
     }
 
@@ -328,7 +330,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     /// An empty block from the stock, one free run.
-    pub(crate) fn take_block(&self, width: WidthIndex) -> Option<BlockIndex> {
+    pub(crate) fn take_empty_block(&self, width: WidthIndex) -> Option<BlockIndex> {
         let block = self.space().take_block(Kind::Cells(width))?;
         self.collector.borrow_mut().blocks_taken[width.index()] += 1;
         let start = self.region().address_of(block);
@@ -340,7 +342,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         .write(self.region());
         self.region().block(block).set_free(start);
         if self.stress().poison {
-            self.poison_free_cells(block, width);
+            poison_block(self.space(), block, width);
         }
         Some(block)
     }
@@ -478,7 +480,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         // Early, because what is dead holds memory, but not at once.
         let planned_bytes = collector.pace.budget_bytes() / 16;
         let unswept_blocks = collector.lists.unswept_blocks();
-        collector.sweep_schedule = Schedule::new(planned_bytes, unswept_blocks);
+        collector.sweep_pacer = SweepPacer::new(planned_bytes, unswept_blocks);
         if scope == Scope::Full {
             collector.stats.marking_threads = threads;
             collector.release_from = Some(0);
@@ -515,8 +517,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         };
         let start = Instant::now();
         let result = sweep(&mut allowance);
-        let schedule = &mut self.collector.borrow_mut().sweep_schedule;
-        schedule.note_spent(start.elapsed());
+        let pacer = &mut self.collector.borrow_mut().sweep_pacer;
+        pacer.note_spent(start.elapsed());
         result
     }
 
@@ -527,7 +529,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         if collector.pace.is_short_of_room() {
             return None;
         }
-        Some(collector.sweep_schedule.time_left(time_max))
+        Some(collector.sweep_pacer.time_left(time_max))
     }
 
     /// Sweeps so many blocks, those of `width` first.
@@ -547,7 +549,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         }
         let collector = self.collector.borrow();
         let unswept_blocks = collector.lists.unswept_blocks();
-        collector.sweep_schedule.blocks_due(unswept_blocks)
+        collector.sweep_pacer.blocks_due(unswept_blocks)
     }
 
     /// Whether the next allocation of this width will sweep if it comes before any
@@ -594,7 +596,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     fn sweep_and_count(&self, block: BlockIndex, width: WidthIndex) -> usize {
-        let swept = self.sweep_block(block, width);
+        self.payloads_sweeping(true);
+        let swept = sweep_block(self.space(), block, width, self.stress().poison, |cell| {
+            self.vm.release(self, cell, width);
+        });
+        self.payloads_sweeping(false);
         let mut collector = self.collector.borrow_mut();
         collector.freed[width.index()] += swept.freed_cells as u64;
         collector.stats.freed_cells += swept.freed_cells as u64;
@@ -674,54 +680,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         });
     }
 
-    // ── Compaction ──────────────────────────────────────────────────────────
-
-    /// Whether cells are moving: [`Heap::location`] says where they are now.
-    pub fn is_moving(&self) -> bool {
-        self.moving.get()
-    }
-
-    /// Somebody begins to hold addresses of cells, in places that nobody
-    /// rewrites or scans: nothing moves until [`Heap::end_walk`].
-    pub fn begin_walk(&self) {
-        self.walks.set(self.walks.get() + 1);
-    }
-
-    /// Ends what [`Heap::begin_walk`] began.
-    pub fn end_walk(&self) {
-        self.walks.set(self.walks.get() - 1);
-    }
-
-    fn may_move(&self, scope: Scope) -> bool {
-        scope == Scope::Full && self.walks.get() == 0
-    }
-
-    /// Runs `work`, which moves cells; payloads it frees count as swept.
-    pub(crate) fn while_moving(&self, work: impl FnOnce()) {
-        self.with_marker(|marker| marker.collecting = true);
-        self.moving.set(true);
-        self.payloads_sweeping(true);
-        work();
-        self.payloads_sweeping(false);
-        self.moving.set(false);
-        self.with_marker(|marker| marker.collecting = false);
-    }
-
-    pub(crate) fn count_compaction(&self) {
-        self.collector.borrow_mut().stats.compactions += 1;
-    }
-
-    pub(crate) fn count_moves(&self, moves: &Moves) {
-        let mut collector = self.collector.borrow_mut();
-        collector.moves.add(moves);
-        collector.stats.moved_cells += moves.cells();
-    }
-
-    /// Makes the lists of blocks anew when none needs sweeping.
-    pub(crate) fn list_swept_blocks(&self) {
-        self.collector.borrow_mut().lists.rebuild_swept();
-    }
-
     // ── Stress ──────────────────────────────────────────────────────────────
 
     /// The stress switches that are on.
@@ -748,7 +706,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     fn poison_everything_free(&self) {
         for (block, width) in self.space().cell_blocks() {
-            self.poison_free_cells(block, width);
+            poison_block(self.space(), block, width);
         }
     }
 
@@ -804,8 +762,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         with(unsafe { &mut *self.marker.get() })
     }
 
-    pub(crate) fn check_lists(&self) -> Result<(), Stop> {
-        self.collector.borrow().lists.verify()
+    /// Shows the lists of blocks to the verifier.
+    pub(crate) fn with_lists<R>(&self, with: impl FnOnce(&BlockLists<'_>) -> R) -> R {
+        with(&self.collector.borrow().lists)
     }
 }
 
@@ -823,7 +782,7 @@ impl<'shared> Collector<'shared> {
             blocks_taken: [0; WIDTH_COUNT],
             blocks_given: [0; WIDTH_COUNT],
             fresh_cell_bytes: 0,
-            sweep_schedule: Schedule::default(),
+            sweep_pacer: SweepPacer::default(),
             stress_countdown: 0,
             release_from: None,
         }
@@ -834,7 +793,7 @@ impl<'shared> Collector<'shared> {
     fn hand_out(&mut self, bytes: usize, shared: &Shared) {
         self.fresh_cell_bytes += bytes;
         let fresh_bytes = self.fresh_bytes(shared);
-        self.sweep_schedule.note_handed(fresh_bytes);
+        self.sweep_pacer.note_handed(fresh_bytes);
     }
 
     #[inline(always)]

@@ -2,34 +2,13 @@
 //! a cell, but for sweeping what is unswept where a walk needs it.
 
 use super::Heap;
-use crate::layout::block::BlockIndex;
+use crate::layout::block::NEEDS_SWEEP;
 use crate::layout::region::Cell;
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 use crate::pace::{Pace, PaceOptions};
+use crate::space::CellRange;
 use crate::stats::{Stats, Usage, WidthUsage};
 use crate::vm::Vm;
-
-/// Neighbouring cells of one block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CellRange {
-    /// One that the program has.
-    Live(Cell),
-    /// As many as there are until the next live one.
-    Free {
-        /// Address of the first.
-        start: usize,
-        /// Address just past the last.
-        end: usize,
-        /// How wide they are.
-        width: WidthIndex,
-    },
-}
-
-impl CellRange {
-    fn free(start: usize, end: usize, width: WidthIndex) -> Self {
-        Self::Free { start, end, width }
-    }
-}
 
 impl<V: Vm> Heap<'_, V> {
     /// Whether `cell` is dead although it has not been freed yet, or free.
@@ -37,7 +16,7 @@ impl<V: Vm> Heap<'_, V> {
     pub fn is_garbage(&self, cell: Cell) -> bool {
         let state = self.region().state(cell);
         let block = self.region().block(self.region().block_of(cell));
-        !state.is_live() || (block.has(crate::layout::block::NEEDS_SWEEP) && !state.is_marked())
+        !state.is_live() || (block.has(NEEDS_SWEEP) && !state.is_marked())
     }
 
     /// Calls `visit` with every live cell, in address order, after sweeping
@@ -63,43 +42,14 @@ impl<V: Vm> Heap<'_, V> {
     pub fn for_each_range(&self, mut visit: impl FnMut(CellRange)) {
         self.finish_sweep();
         for (block, width) in self.space().cell_blocks() {
-            self.for_each_range_of(block, width, &mut visit);
-        }
-    }
-
-    fn for_each_range_of(
-        &self,
-        block: BlockIndex,
-        width: WidthIndex,
-        visit: &mut impl FnMut(CellRange),
-    ) {
-        let cells = self.space().cells_of(block);
-        let end = cells.end();
-        let mut free_start = self.region().address_of(block);
-        for cell in cells {
-            if !self.region().state(cell).is_live() {
-                continue;
-            }
-            if free_start < cell.address() {
-                visit(CellRange::free(free_start, cell.address(), width));
-            }
-            visit(CellRange::Live(cell));
-            free_start = cell.address() + width.bytes();
-        }
-        if free_start < end {
-            visit(CellRange::free(free_start, end, width));
+            self.space().for_each_range_of(block, width, &mut visit);
         }
     }
 
     /// The first live cell behind `address`, in address order; garbage that is
     /// not swept yet counts as live.
     pub fn next_cell(&self, address: usize) -> Option<Cell> {
-        let region = self.region();
-        let first = region.block_at(address).map_or(0, BlockIndex::get);
-        let blocks = self.space().cell_blocks_from(first);
-        blocks
-            .flat_map(|(block, _)| self.space().cells_of(block).after(address))
-            .find(|&cell| region.state(cell).is_live())
+        self.space().next_cell(address)
     }
 
     /// Totals so far.
