@@ -5,7 +5,6 @@ use super::Heap;
 use crate::layout::block::NEEDS_SWEEP;
 use crate::layout::region::Cell;
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
-use crate::pace::{Pace, PaceOptions};
 use crate::space::CellRange;
 use crate::stats::{Stats, Usage, WidthUsage};
 use crate::vm::Vm;
@@ -133,60 +132,5 @@ impl<V: Vm> Heap<'_, V> {
             usage.cell_bytes += width.live_cells * width.width_bytes;
         }
         usage
-    }
-
-    pub(super) fn live_cell_bytes(&self) -> usize {
-        let widths = self.width_usage();
-        let bytes = widths.map(|width| width.live_cells * width.width_bytes);
-        bytes.iter().sum()
-    }
-
-    /// Bytes allocated since the latest collection.
-    pub fn fresh_bytes(&self) -> usize {
-        self.collector.borrow().fresh_bytes(self.shared)
-    }
-
-    /// Bytes that further blocks may be taken for before the next collection is
-    /// due: what is left of the budget when all free cells have been handed out.
-    pub fn bytes_for_new_blocks(&self) -> usize {
-        let budget_bytes = self.pace().budget_bytes();
-        budget_bytes.saturating_sub(self.bytes_without_new_blocks())
-    }
-
-    /// What has been handed out since the latest collection, and what can be
-    /// without another block. A run that is allocated from counts as fresh from
-    /// its beginning to its end, and its free cells as free.
-    fn bytes_without_new_blocks(&self) -> usize {
-        let free_bytes = self
-            .width_usage()
-            .map(|width| (width.cells - width.live_cells) * width.width_bytes);
-        let mut unused_bytes = 0;
-        let collector = self.collector.borrow();
-        for cache in &collector.caches {
-            // SAFETY: caches live until `drop_cache`; the VM's lock is held.
-            let cache = unsafe { cache.as_ref() };
-            unused_bytes += WidthIndex::all()
-                .map(|width| cache.unused_bytes(width))
-                .sum::<usize>();
-        }
-        let fresh_bytes = collector.fresh_bytes(self.shared);
-        (fresh_bytes + free_bytes.iter().sum::<usize>()).saturating_sub(unused_bytes)
-    }
-
-    /// The pacing in force.
-    pub fn pace(&self) -> Pace {
-        self.collector.borrow().pace
-    }
-
-    /// Changes the options of pacing.
-    pub fn set_pace_options(&self, options: PaceOptions) {
-        self.collector.borrow_mut().pace.set_options(options);
-    }
-
-    /// Puts the next collection off until further blocks have been taken for at
-    /// least `bytes` ([`Heap::bytes_for_new_blocks`]).
-    pub fn put_off_collection(&self, bytes: usize) {
-        let budget_bytes = bytes.saturating_add(self.bytes_without_new_blocks());
-        self.collector.borrow_mut().pace.put_off(budget_bytes);
     }
 }
