@@ -21,12 +21,19 @@ use crate::stress::POISON;
 #[inline(always)]
 pub(crate) fn free_cell(region: &Region, cell: Cell, width: WidthIndex, poison: bool) {
     region.set_state(cell, CellState::FREE);
-    // SAFETY: the cell has just become free.
-    let words = unsafe { words_of(region, cell, width) };
-    words[0].store(0, Relaxed);
+    let first_word = region.pointer(cell.address()).cast::<usize>();
+    // SAFETY: the cell has just become free, and begins with a word.
+    unsafe { first_word.write(0) };
     if poison {
-        fill(&words[1..]);
+        poison_cell(region, cell, width);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn poison_cell(region: &Region, cell: Cell, width: WidthIndex) {
+    // SAFETY: the cell is free.
+    fill(&unsafe { words_of(region, cell, width) }[1..]);
 }
 
 /// Poisons the free cells of a block, but for the words that runs need.
