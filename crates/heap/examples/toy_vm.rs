@@ -60,6 +60,9 @@ pub struct ToyVm<'heap> {
     pub ambiguous_roots: RefCell<Vec<usize>>,
     /// Roots that the program is changing without a write barrier.
     pub changing_roots: RefCell<Vec<usize>>,
+    /// Cells that finalizers are to see, whether or not anything else keeps them:
+    /// marked when everything else is.
+    pub finalizable: RefCell<Vec<usize>>,
     /// Free payload pieces of the only thread.
     pub payload_cache: RefCell<ThreadCache<'heap>>,
     /// Cells the sweeper released, in order.
@@ -98,6 +101,7 @@ impl<'heap> ToyVm<'heap> {
             roots: RefCell::new(Vec::new()),
             ambiguous_roots: RefCell::new(Vec::new()),
             changing_roots: RefCell::new(Vec::new()),
+            finalizable: RefCell::new(Vec::new()),
             payload_cache: RefCell::new(shared.thread_cache()),
             released: RefCell::new(Vec::new()),
             wishes: StdCell::new(Wishes::default()),
@@ -244,10 +248,13 @@ impl Vm for ToyVm<'_> {
         Common
     }
 
-    fn marking_done(&self, heap: &Heap<'_, Self>, _tracer: &Tracer<'_>) -> bool {
+    fn marking_done(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
         // SAFETY: the place belongs to a live object.
         heap.clear_weak_references(|place| unsafe { place.write(0) });
-        false
+        for &cell in self.finalizable.borrow().iter() {
+            // SAFETY: what is finalizable is a cell of this VM's heap, and is kept.
+            tracer.mark(unsafe { Cell::from_address(cell) });
+        }
     }
 
     fn visit_roots(&self, heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell)) {

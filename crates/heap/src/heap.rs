@@ -52,6 +52,8 @@ pub struct Shared {
     pub(crate) helpers: Helpers,
     /// Some heap has been made of this.
     has_heap: AtomicBool,
+    /// The collector is marking, or moving cells, at this moment.
+    collecting: AtomicBool,
 }
 
 impl Shared {
@@ -62,7 +64,14 @@ impl Shared {
             payloads: Payloads::new(),
             helpers: Helpers::default(),
             has_heap: AtomicBool::new(false),
+            collecting: AtomicBool::new(false),
         })
+    }
+
+    /// Whether the collector is at work at this moment: it marks, moves cells, or
+    /// frees what dead cells owned.
+    pub fn is_busy(&self) -> bool {
+        self.collecting.load(Relaxed) || self.payloads.is_sweeping()
     }
 }
 
@@ -126,6 +135,11 @@ pub struct Heap<'shared, V> {
     walks: StdCell<usize>,
     sweep_time_max: StdCell<Option<Duration>>,
 }
+
+// SAFETY: nothing in a heap belongs to a thread. The caches that it points to are
+// boxes whose owners give them up with `drop_cache`; the marker's pointers are to
+// the stack of a thread that is collecting, while it is.
+unsafe impl<V: Send> Send for Heap<'_, V> {}
 
 /// What the collector remembers between its phases.
 struct Collector<'shared> {
@@ -249,6 +263,10 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 self.remember_if_old(cell);
             }
         });
+    }
+
+    fn set_collecting(&self, collecting: bool) {
+        self.shared.collecting.store(collecting, Relaxed);
     }
 
     /// Uses the marker for a moment. `with` must not call back into the VM.

@@ -763,6 +763,45 @@ fn a_weak_reference_noted_twice_in_one_collection_is_cleared_once() {
     });
 }
 
+/// Finalizers need their objects once more, after weak references to these have been
+/// cleared. What only such an object refers to is found last of all.
+#[test]
+fn what_is_marked_after_all_else_is_kept_with_all_it_refers_to() {
+    for scope in [Scope::Minor, Scope::Full] {
+        for in_slices in [false, true] {
+            with_program(16 * MIB, |p| {
+                let shape = Shape {
+                    weak: 1,
+                    ..plain(2)
+                };
+                let finalizable = p.object(shape);
+                let (dying, child, grandchild) =
+                    (p.object(plain(0)), p.object(plain(1)), p.object(plain(0)));
+                p.store_without_barrier(finalizable, 0, dying);
+                p.store(finalizable, 1, child);
+                p.store(child, 0, grandchild);
+                let watcher = p.object(weak(1));
+                p.root(watcher);
+                p.store_without_barrier(watcher, 0, finalizable);
+                let cells = &p.heap.vm.finalizable;
+                cells.borrow_mut().push(finalizable.address());
+                if in_slices {
+                    p.begin_slices(scope);
+                    p.end_slices();
+                } else {
+                    p.collect(scope);
+                }
+                let kept = [finalizable, child, grandchild].map(|cell| p.lives(cell));
+                assert_eq!(kept, [true; 3], "{scope:?}, in slices: {in_slices}");
+                assert!(!p.lives(dying));
+                // SAFETY: both live.
+                let weak = unsafe { [toy_vm::load(watcher, 0), toy_vm::load(finalizable, 0)] };
+                assert_eq!(weak, [None; 2], "{scope:?}, in slices: {in_slices}");
+            });
+        }
+    }
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "too many cells for the interpreter")]
 fn weak_references_beyond_what_can_be_noted_are_strong_for_that_collection() {

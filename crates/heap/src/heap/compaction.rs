@@ -83,13 +83,13 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Runs `work`, which moves cells; payloads it frees count as swept.
     fn while_moving(&self, work: impl FnOnce()) {
-        self.with_marker(|marker| marker.collecting = true);
+        self.set_collecting(true);
         self.moving.set(true);
         self.payloads_sweeping(true);
         work();
         self.payloads_sweeping(false);
         self.moving.set(false);
-        self.with_marker(|marker| marker.collecting = false);
+        self.set_collecting(false);
     }
 
     fn update_references(&self) {

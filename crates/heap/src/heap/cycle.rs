@@ -157,9 +157,9 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn shade_roots(&self) {
-        self.with_marker(|marker| marker.collecting = true);
+        self.set_collecting(true);
         self.trace_roots();
-        self.with_marker(|marker| marker.collecting = false);
+        self.set_collecting(false);
     }
 
     /// Has slices free what the collection found dead, without waiting for new
@@ -229,9 +229,9 @@ impl<V: Vm> Heap<'_, V> {
         self.phase() != Phase::Idle
     }
 
-    /// Whether the collector is at work at this moment.
+    /// Whether the collector is marking, or moving cells, at this moment.
     pub fn is_collecting(&self) -> bool {
-        self.with_marker(|marker| marker.collecting)
+        self.shared.collecting.load(Relaxed)
     }
 
     /// What the collection in progress is doing.
@@ -378,12 +378,10 @@ impl<V: Vm> Heap<'_, V> {
     /// Marks as much as `allowance` allows; the scope when that was all.
     fn mark_within(&self, allowance: &mut Allowance) -> Option<Scope> {
         let scope = self.collector.borrow().cycle.scope?;
-        self.with_marker(|marker| marker.collecting = true);
+        self.set_collecting(true);
         let is_over = self.mark_phases(scope, allowance);
-        self.with_marker(|marker| {
-            marker.collecting = false;
-            marker.leave_last_stop();
-        });
+        self.set_collecting(false);
+        self.with_marker(Marker::leave_last_stop);
         if is_over {
             self.start_sweep(scope);
             self.verify_if_wanted();
@@ -455,7 +453,12 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn end_marking(&self) {
-        while self.vm.marking_done(self, &self.tracer(false)) {
+        loop {
+            self.with_marker(|marker| marker.parent = 0);
+            self.vm.marking_done(self, &self.tracer(false));
+            if self.with_marker(|marker| marker.is_done()) {
+                break;
+            }
             self.trace_grey(&mut Allowance::unlimited());
         }
         debug_assert!(self.with_marker(|marker| marker.deferred.is_empty()));
