@@ -27,7 +27,7 @@ use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 use crate::mark::helpers::{Helpers, Stopped};
 use crate::mark::marker::Marker;
 use crate::mark::parallel::ParallelMarking;
-use crate::os::Refused;
+use crate::os::{self, Refused};
 use crate::pace::{Pace, PaceOptions, Scope};
 use crate::payload::pool::Pool;
 use crate::payload::thread_cache::ThreadCache;
@@ -59,8 +59,14 @@ pub struct Shared {
 impl Shared {
     /// Reserves a heap of at most `bytes`.
     pub fn reserve(bytes: usize) -> Result<Self, Refused> {
+        Self::reserve_in_pages(bytes, os::page_bytes())
+    }
+
+    /// [`Shared::reserve`] as on a system with pages of `page_bytes`, a power of two,
+    /// at least this one's and at most [`BLOCK_BYTES`].
+    pub fn reserve_in_pages(bytes: usize, page_bytes: usize) -> Result<Self, Refused> {
         Ok(Self {
-            space: Space::reserve(bytes)?,
+            space: Space::reserve(bytes, page_bytes)?,
             payloads: Payloads::new(),
             helpers: Helpers::default(),
             has_heap: AtomicBool::new(false),

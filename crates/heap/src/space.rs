@@ -36,10 +36,10 @@ pub struct Space {
 }
 
 impl Space {
-    /// Reserves a space of at most `bytes`.
-    pub fn reserve(bytes: usize) -> Result<Self, Refused> {
+    /// Reserves a space of `bytes` in pages of `page_bytes`: [`Region::reserve`].
+    pub fn reserve(bytes: usize, page_bytes: usize) -> Result<Self, Refused> {
         Ok(Self {
-            region: Region::reserve(bytes)?,
+            region: Region::reserve(bytes, page_bytes)?,
             blocks: Blocks::new(),
         })
     }

@@ -41,7 +41,7 @@ pub(super) fn copy(region: &Region, from: Cell, to: Cell, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(source, target, bytes) };
 }
 
-/// Leaves the new address behind in a cell whose contents have been copied.
+/// Leaves the new address behind in a cell whose contents are somewhere else.
 pub(super) fn forward(region: &Region, from: Cell, to: Cell, header: usize) {
     let words = region.pointer(from.address()).cast::<usize>();
     // SAFETY: nobody needs the contents here any more; a cell has at least four

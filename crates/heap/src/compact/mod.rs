@@ -47,8 +47,9 @@ pub(crate) trait Host {
     /// move.
     fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex>;
 
-    /// The contents of `from` have been copied to `to` as far as they fit.
-    fn moved(&self, from: Cell, to: Cell);
+    /// The contents of `from` have been copied to `to` as far as they fit. False when
+    /// the cell stays where it is after all, for want of memory.
+    fn moved(&self, from: Cell, to: Cell) -> bool;
 
     /// An empty block, for cells of this width, one free run; `None` when memory is
     /// out.

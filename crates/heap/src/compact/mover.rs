@@ -112,9 +112,14 @@ impl<'a, H: Host> Mover<'a, H> {
             return;
         };
         copy(region, from, to, width.bytes().min(wanted.bytes()));
-        self.host.moved(from, to);
-        forward(region, from, to, H::FORWARDED_HEADER);
-        region.block(region.block_of(from)).add(LEFT);
+        // What is left behind is one of the two.
+        let has_moved = self.host.moved(from, to);
+        let left = if has_moved { from } else { to };
+        forward(region, left, to, H::FORWARDED_HEADER);
+        region.block(region.block_of(left)).add(LEFT);
+        if !has_moved {
+            return;
+        }
         self.moves.left[width.index()] += 1;
         self.moves.arrived[wanted.index()] += 1;
     }

@@ -15,8 +15,8 @@ impl<V: Vm> Host for Heap<'_, V> {
         self.vm.wanted_width(self, cell, width)
     }
 
-    fn moved(&self, from: Cell, to: Cell) {
-        self.vm.moved(self, from, to);
+    fn moved(&self, from: Cell, to: Cell) -> bool {
+        self.vm.moved(self, from, to)
     }
 
     fn take_block(&self, width: WidthIndex) -> Option<BlockIndex> {

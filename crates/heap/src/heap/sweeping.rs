@@ -42,7 +42,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Sweeps as much as `allowance` allows; whether everything is swept.
     pub fn sweep_within(&self, allowance: &mut Allowance) -> bool {
         while self.sweep_next(None) {
-            if !allowance.spend(CELLS_PER_SWEPT_BLOCK) {
+            if !allowance.spend_step(CELLS_PER_SWEPT_BLOCK) {
                 break;
             }
         }
@@ -92,7 +92,8 @@ impl<V: Vm> Heap<'_, V> {
         allowance: &mut Allowance,
     ) -> Option<BlockIndex> {
         let mut room_cells = 0;
-        while room_cells * width.bytes() < ROOM_BYTES && allowance.spend(CELLS_PER_SWEPT_BLOCK) {
+        while room_cells * width.bytes() < ROOM_BYTES && allowance.spend_step(CELLS_PER_SWEPT_BLOCK)
+        {
             let unswept = {
                 let lists = &mut self.collector.borrow_mut().lists;
                 lists.pop_unswept(width)
@@ -111,7 +112,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Sweeps so many blocks, those of `width` first.
     pub(super) fn sweep_ahead(&self, width: WidthIndex, blocks: usize, allowance: &mut Allowance) {
         for _ in 0..blocks {
-            if !allowance.spend(CELLS_PER_SWEPT_BLOCK) || !self.sweep_next(Some(width)) {
+            if !allowance.spend_step(CELLS_PER_SWEPT_BLOCK) || !self.sweep_next(Some(width)) {
                 break;
             }
         }
@@ -191,7 +192,7 @@ impl<V: Vm> Heap<'_, V> {
         };
         self.space().close_reserve();
         let all_at_once = self.is_out_of_limit();
-        let goes_on = || all_at_once || allowance.spend(CELLS_PER_RELEASED_BLOCK);
+        let goes_on = || all_at_once || allowance.spend_step(CELLS_PER_RELEASED_BLOCK);
         let released = self.space().release_idle_blocks(from, all_at_once, goes_on);
         let mut collector = self.collector.borrow_mut();
         collector.stats.blocks_released += released.blocks;
