@@ -123,8 +123,6 @@ unsafe extern "C" fn ashlar_calloc_payload(cache: *mut ThreadCache, size: usize)
     raw(cache.and_then(|cache| cache.allocate_zeroed(size).ok()))
 }
 
-/// Null also when `align` is more than a block.
-///
 /// # Safety
 /// `cache` is the calling thread's, or null.
 #[no_mangle]

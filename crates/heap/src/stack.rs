@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 use std::slice;
 
-use crate::os::{self, Refused, Reservation, PAGE_BYTES};
+use crate::os::{self, Refused, Reservation};
 
 /// A stack of plain values.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl<T: Copy> Stack<T> {
     pub(crate) fn new(capacity: usize) -> Result<Self, Refused> {
         let bytes = (capacity * size_of::<T>()).next_multiple_of(STEP_BYTES);
         let mut stack = Self {
-            reservation: Reservation::new(bytes, PAGE_BYTES)?,
+            reservation: Reservation::new(bytes, align_of::<T>())?,
             max: bytes / size_of::<T>(),
             ..Self::default()
         };
@@ -125,8 +125,9 @@ impl<T: Copy> Stack<T> {
         self.len = 0;
         let spare_bytes = self.committed_bytes.saturating_sub(STEP_BYTES);
         if spare_bytes > 0 {
-            // SAFETY: the range is committed and holds no item.
-            unsafe { os::release(self.reservation.start().add(STEP_BYTES), spare_bytes) };
+            // SAFETY: the range is committed and holds no item. If the system refuses,
+            // the stack keeps its memory.
+            let _ = unsafe { os::release(self.reservation.start().add(STEP_BYTES), spare_bytes) };
         }
     }
 

@@ -65,6 +65,18 @@ impl WorkBudget {
         self.left != 0 || self.look()
     }
 
+    /// [`WorkBudget::spend`] for a step that takes as long as so many cells: the clock
+    /// is looked at after each, however little has been done.
+    pub(crate) fn spend_step(&mut self, cells: usize) -> bool {
+        if let Limit::Time { until, .. } = self.limit {
+            if Instant::now() >= until {
+                self.left = 0;
+                return false;
+            }
+        }
+        self.spend(cells)
+    }
+
     #[cold]
     fn look(&mut self) -> bool {
         self.left = match self.limit {
@@ -126,6 +138,16 @@ mod tests {
         assert!((1..CELLS_MIN).all(|_| budget.spend(1)));
         assert!(!budget.spend(1));
         assert!(WorkBudget::unlimited().spend(usize::MAX));
+    }
+
+    #[test]
+    fn long_steps_end_with_the_time() {
+        let mut budget = WorkBudget::time(Duration::ZERO);
+        assert!(budget.spend(1), "a few cells come first");
+        assert!(!budget.spend_step(1));
+        assert!(!budget.spend(1), "and nothing after the end");
+        assert!(WorkBudget::time(Duration::from_secs(60)).spend_step(CELLS_MIN));
+        assert!(!WorkBudget::cells(1).spend_step(1));
     }
 
     #[test]
