@@ -9,11 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ashlar_heap::heap::Frozen;
 use ashlar_heap::mark::helpers::Stopped;
-use ashlar_heap::payload::thread_cache::ThreadCache;
 use ashlar_wordmap::memory::SharedHeap;
 
 use crate::interpose;
 use crate::knobs::KNOBS;
+use crate::payloads::ThreadCache;
 use crate::process::shared;
 
 /// Most threads a process has at once; caches beyond are merely not taken over.
@@ -114,7 +114,6 @@ extern "C" fn ashlar_after_fork(in_child: bool) {
 
 /// Gives what the parent's other threads had in stock back to everybody.
 fn take_over_caches() {
-    let Some(shared) = shared() else { return };
     // SAFETY: asks for this thread's own cache.
     let mine = NonNull::new(unsafe { ashlar_current_thread_cache() }.cast());
     let mut caches = caches();
@@ -125,11 +124,7 @@ fn take_over_caches() {
         // SAFETY: its thread does not exist in this process. It may have been
         // stopped in the middle of a push or pop: its lists are whole at every
         // step, at worst a count is off by one and one piece is lost.
-        unsafe {
-            let cache = cache.as_mut();
-            let payloads = &shared.payloads;
-            payloads.flush(&shared.region, &shared.blocks, cache);
-        }
+        unsafe { cache.as_mut().flush() };
     }
     caches.all[0] = mine;
     caches.count = usize::from(mine.is_some());

@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 
 use ashlar_heap::heap::Heap;
-use ashlar_heap::layout::region::{Cell, Region, States};
+use ashlar_heap::layout::region::{Cell, Region};
 
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
@@ -152,11 +152,6 @@ impl<'a> Unlocked<'a> {
     #[inline(always)]
     pub(crate) fn region(self) -> &'a Region {
         self.0.region()
-    }
-
-    #[inline(always)]
-    pub(crate) fn states(self) -> States {
-        self.0.states()
     }
 
     /// [`Heap::needs_barrier`].

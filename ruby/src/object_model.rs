@@ -528,13 +528,12 @@ impl Vm for Ruby {
         }
     }
 
-    fn marking_done(&self, heap: &Heap<'_, Self>, _tracer: &Tracer<'_>) -> bool {
+    fn marking_done(&self, heap: &Heap<'_, Self>, _tracer: &Tracer<'_>) {
         // SAFETY: a dead weak reference is overwritten in place, as Ruby wants.
         let counts = heap.clear_weak_references(|reference| unsafe { reference.write(UNDEFINED) });
         self.weak.set(counts);
         // SAFETY: marking is over.
         unsafe { (self.calls.finish_marking)() };
-        false
     }
 
     fn visit_roots(&self, _heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell)) {

@@ -99,14 +99,13 @@ unsafe extern "C" fn ashlar_new_object(
     wb_protected: bool,
     size: usize,
 ) -> Value {
-    // SAFETY: Ruby passes its object space and the calling Ractor's cache; the
-    // slow path gets the arguments as they came.
+    // SAFETY: Ruby passes the calling Ractor's cache; the slow path gets the
+    // arguments as they came.
     unsafe {
-        let states = unlocked(objspace).states();
-        let cursors = &mut *cache.cast::<AllocationCache>();
+        let cursors = &mut *cache.cast::<AllocationCache<'static>>();
         if let Some(width) = width_for(flags, size) {
             let state = first_state(wb_protected);
-            if let Some(cell) = cursors.bump(states, width, state) {
+            if let Some(cell) = cursors.bump(width, state) {
                 return Contents {
                     flags,
                     klass,
@@ -168,7 +167,7 @@ unsafe extern "C" fn ashlar_allocate(
 
 fn allocate_slowly(
     collector: &Collector,
-    cache: *mut AllocationCache,
+    cache: *mut AllocationCache<'static>,
     width: WidthIndex,
     state: CellState,
 ) -> Option<Cell> {
@@ -226,6 +225,7 @@ unsafe extern "C" fn ashlar_object_width(object: Value) -> usize {
     match shared() {
         // SAFETY: the caller's contract.
         Some(shared) => shared
+            .space
             .region
             .width_of(unsafe { Cell::from_address(object) })
             .bytes(),

@@ -197,7 +197,7 @@ unsafe extern "C" fn ashlar_objspace_new(
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationCache {
+unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationCache<'static> {
     // SAFETY: Ruby calls with the GVL, or before it has one.
     let gvl = unsafe { Gvl::of_caller(objspace) };
     let cache = gvl.with_vm_lock_if_there(|collector| collector.heap.new_cache());
@@ -208,7 +208,10 @@ unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationC
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_cache_free(objspace: *mut c_void, cache: *mut AllocationCache) {
+unsafe extern "C" fn ashlar_cache_free(
+    objspace: *mut c_void,
+    cache: *mut AllocationCache<'static>,
+) {
     // SAFETY: Ruby calls with the GVL.
     let gvl = unsafe { Gvl::of_caller(objspace) };
     if let Some(cache) = NonNull::new(cache) {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
-use crate::allocate::blocks::{Blocks, Stock};
+use crate::allocate::blocks::Stock;
 use crate::allocate::cursor::AllocationCache;
 use crate::allocate::lists::BlockLists;
 use crate::allocate::run::Run;
@@ -29,7 +29,9 @@ use crate::mark::parallel::ParallelMarking;
 use crate::os::{self, Refused};
 use crate::pace::{Measure, Pace, PaceOptions, Residence, Scope};
 use crate::payload::pool::Pool;
+use crate::payload::thread_cache::ThreadCache;
 use crate::payload::Payloads;
+use crate::space::Space;
 use crate::stats::Stats;
 use crate::stress::Stress;
 use crate::sweep::schedule::Schedule;
@@ -42,14 +44,14 @@ pub use cycle::{Phase, Progress};
 /// The parts of a heap that every thread may use at any time.
 #[derive(Debug)]
 pub struct Shared {
-    /// The address range and its tables.
-    pub region: Region,
-    /// The stock of empty blocks.
-    pub blocks: Blocks,
-    /// The payload side.
+    /// The region and its blocks.
+    pub space: Space,
+    /// What is known about all payloads.
     pub payloads: Payloads,
     /// Threads that help in marking.
     pub(crate) helpers: Helpers,
+    /// Some heap has been made of this.
+    has_heap: AtomicBool,
     /// The collector is marking, or moving cells, at this moment.
     collecting: AtomicBool,
 }
@@ -58,10 +60,10 @@ impl Shared {
     /// Reserves a heap of at most `bytes`.
     pub fn reserve(bytes: usize) -> Result<Self, Refused> {
         Ok(Self {
-            region: Region::reserve(bytes)?,
-            blocks: Blocks::new(),
+            space: Space::reserve(bytes)?,
             payloads: Payloads::new(),
             helpers: Helpers::default(),
+            has_heap: AtomicBool::new(false),
             collecting: AtomicBool::new(false),
         })
     }
@@ -81,6 +83,11 @@ pub struct Frozen<'a> {
 }
 
 impl Shared {
+    /// A thread's door to the payloads of this heap.
+    pub fn thread_cache(&self) -> ThreadCache<'_> {
+        ThreadCache::new(&self.space, &self.payloads)
+    }
+
     /// Ends the threads that help in marking, which a fork would not copy; they
     /// are started anew when they are needed next. Waits for a marking that they
     /// share in.
@@ -101,7 +108,7 @@ impl Shared {
     pub fn freeze(&self) -> Frozen<'_> {
         Frozen {
             _pool: self.payloads.lock(),
-            _stock: self.blocks.lock(),
+            _stock: self.space.blocks.lock(),
         }
     }
 }
@@ -115,11 +122,11 @@ pub struct Heap<'shared, V> {
     pub vm: V,
     shared: &'shared Shared,
     /// A copy of the region's, one load nearer.
-    states: States,
+    states: States<'shared>,
     /// A [`Phase`]; the write barrier asks for it without the VM's lock.
     phase: AtomicU8,
     marker: UnsafeCell<Marker>,
-    collector: RefCell<Collector>,
+    collector: RefCell<Collector<'shared>>,
     stress: StdCell<Stress>,
     pub(crate) parallel: StdCell<ParallelMarking>,
     /// Cells are moving: references may be to where they were.
@@ -135,12 +142,12 @@ pub struct Heap<'shared, V> {
 unsafe impl<V: Send> Send for Heap<'_, V> {}
 
 /// What the collector remembers between its phases.
-struct Collector {
-    lists: BlockLists,
+struct Collector<'shared> {
+    lists: BlockLists<'shared>,
     pace: Pace,
     cycle: Cycle,
     stats: Stats,
-    caches: Vec<NonNull<AllocationCache>>,
+    caches: Vec<NonNull<AllocationCache<'shared>>>,
     /// Cells allocated by caches that are gone, by width.
     allocated_by_retired: [u64; WIDTH_COUNT],
     /// Cells freed, by width.
@@ -200,16 +207,22 @@ const CELLS_PER_RELEASED_BLOCK: usize = 256;
 const ROOM_BYTES: usize = 8 << 10;
 
 impl<'shared, V: Vm> Heap<'shared, V> {
-    /// A heap for `vm` over shared parts that no other heap uses.
+    /// A heap for `vm` over `shared`, the first and only one that ever uses it.
+    ///
+    /// # Panics
+    /// When a heap has been made of `shared` before.
     pub fn new(vm: V, shared: &'shared Shared, pace: PaceOptions) -> Result<Self, Refused> {
-        let cells_max = shared.region.reserved_blocks() * (BLOCK_BYTES / STATE_GRANULE_BYTES);
+        let cells_max = shared.space.region.reserved_blocks() * (BLOCK_BYTES / STATE_GRANULE_BYTES);
+        let marker = Marker::new(cells_max)?;
+        let is_taken = shared.has_heap.swap(true, Relaxed);
+        assert!(!is_taken, "these shared parts have a heap already");
         Ok(Self {
             vm,
             shared,
-            states: shared.region.states(),
+            states: shared.space.region.states(),
             phase: AtomicU8::new(Phase::Idle as u8),
-            marker: UnsafeCell::new(Marker::new(cells_max)?),
-            collector: RefCell::new(Collector::new(pace)),
+            marker: UnsafeCell::new(marker),
+            collector: RefCell::new(Collector::new(&shared.space, pace)),
             stress: StdCell::new(Stress::default()),
             parallel: StdCell::new(ParallelMarking::default()),
             moving: StdCell::new(false),
@@ -227,12 +240,18 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// The address range and its tables.
     #[inline(always)]
     pub fn region(&self) -> &'shared Region {
-        &self.shared.region
+        &self.shared.space.region
+    }
+
+    /// The region and its blocks.
+    #[inline(always)]
+    pub fn space(&self) -> &'shared Space {
+        &self.shared.space
     }
 
     /// The cell states.
     #[inline(always)]
-    pub fn states(&self) -> States {
+    pub fn states(&self) -> States<'shared> {
         self.states
     }
 
@@ -240,11 +259,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Allocates a cell of at least `size_bytes` in state `state`
     /// ([`CellState::NEW`] or [`CellState::NEW_UNPROTECTED`]). Its contents are
-    /// unspecified.
+    /// unspecified. The cache must be one of this heap's.
     #[inline(always)]
     pub fn allocate(
         &self,
-        cache: &mut AllocationCache,
+        cache: &mut AllocationCache<'_>,
         size_bytes: usize,
         state: CellState,
         urgency: Urgency,
@@ -252,7 +271,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         let Some(width) = WidthIndex::for_size(size_bytes) else {
             return Allocation::TooLarge;
         };
-        match cache.bump(self.states, width, state) {
+        match cache.bump(width, state) {
             Some(cell) => Allocation::Allocated(cell),
             None => self.allocate_slowly(cache, width, state, urgency),
         }
@@ -262,11 +281,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     #[inline(never)]
     fn allocate_slowly(
         &self,
-        cache: &mut AllocationCache,
+        cache: &mut AllocationCache<'_>,
         width: WidthIndex,
         state: CellState,
         urgency: Urgency,
     ) -> Allocation {
+        assert!(cache.is_of(self.space()), "the cache is another heap's");
         if urgency == Urgency::MayCollect && (self.collection_is_due() || self.stress_is_due()) {
             return Allocation::NeedsCollection;
         }
@@ -277,15 +297,15 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             1
         };
         loop {
-            if let Some(bytes) = cache.next_run(self.region(), width, cells_at_most) {
+            if let Some(bytes) = cache.next_run(width, cells_at_most) {
                 self.collector.borrow_mut().hand_out(bytes, self.shared);
-                if let Some(cell) = cache.bump(self.states, width, state) {
+                if let Some(cell) = cache.bump(width, state) {
                     return Allocation::Allocated(cell);
                 }
             }
-            cache.retire(self.region(), width);
+            cache.retire(width);
             match self.find_block(width) {
-                Some(block) => cache.adopt(self.region(), width, block),
+                Some(block) => cache.adopt(width, block),
                 None => return Allocation::OutOfMemory,
             }
         }
@@ -294,7 +314,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// The program is about to be told that memory is out: it may have the last
     /// of it for that. A full collection that finds room takes this back.
     pub fn open_reserve(&self) {
-        self.shared.blocks.open_reserve();
+        self.shared.space.blocks.open_reserve();
     }
 
     /// A block of this width with free runs: one that has some already, one
@@ -323,7 +343,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// An empty block from the stock, one free run.
     pub(crate) fn take_block(&self, width: WidthIndex) -> Option<BlockIndex> {
-        let block = self.shared.blocks.take(self.region(), Kind::Cells(width))?;
+        let block = self.space().take_block(Kind::Cells(width))?;
         self.collector.borrow_mut().blocks_taken[width.index()] += 1;
         let start = self.region().address_of(block);
         Run {
@@ -346,13 +366,13 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         while room_cells * width.bytes() < ROOM_BYTES && allowance.spend(CELLS_PER_SWEPT_BLOCK) {
             let unswept = {
                 let lists = &mut self.collector.borrow_mut().lists;
-                lists.pop_unswept(self.region(), width)
+                lists.pop_unswept(width)
             };
             let Some(block) = unswept else { break };
             let live_cells = self.sweep_and_count(block, width);
             if self.region().block(block).free() != 0 {
                 let lists = &mut self.collector.borrow_mut().lists;
-                lists.push_available(self.region(), width, block);
+                lists.push_available(width, block);
                 room_cells += width.cells_per_block() - live_cells;
             }
         }
@@ -361,13 +381,13 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     fn pop_available(&self, width: WidthIndex) -> Option<BlockIndex> {
         let lists = &mut self.collector.borrow_mut().lists;
-        lists.pop_available(self.region(), width)
+        lists.pop_available(width)
     }
 
     /// Makes an allocation cache. It is the caller's until
     /// [`Heap::drop_cache`]; the heap retires it at every collection.
-    pub fn new_cache(&self) -> NonNull<AllocationCache> {
-        let cache = NonNull::from(Box::leak(Box::new(AllocationCache::new())));
+    pub fn new_cache(&self) -> NonNull<AllocationCache<'shared>> {
+        let cache = NonNull::from(Box::leak(Box::new(AllocationCache::new(self.space()))));
         self.collector.borrow_mut().caches.push(cache);
         cache
     }
@@ -377,7 +397,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// # Safety
     /// The cache must come from [`Heap::new_cache`] of this heap and must not
     /// be used any more.
-    pub unsafe fn drop_cache(&self, cache: NonNull<AllocationCache>) {
+    pub unsafe fn drop_cache(&self, cache: NonNull<AllocationCache<'shared>>) {
         self.collector.borrow_mut().caches.retain(|c| *c != cache);
         // SAFETY: the cache was leaked from a box, and nobody else has it.
         let mut cache = unsafe { Box::from_raw(cache.as_ptr()) };
@@ -388,14 +408,14 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         }
     }
 
-    fn retire_cache(&self, cache: &mut AllocationCache) {
+    fn retire_cache(&self, cache: &mut AllocationCache<'_>) {
         for width in WidthIndex::all() {
-            let Some(block) = cache.retire(self.region(), width) else {
+            let Some(block) = cache.retire(width) else {
                 continue;
             };
             if self.region().block(block).free() != 0 {
                 let lists = &mut self.collector.borrow_mut().lists;
-                lists.push_available(self.region(), width, block);
+                lists.push_available(width, block);
             }
         }
     }
@@ -440,7 +460,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         let resident_bytes = is_limited.then(os::resident_bytes).flatten();
         Measure {
             residence: resident_bytes.map(|resident_bytes| {
-                let block_bytes = self.shared.blocks.counts().in_use * BLOCK_BYTES;
+                let block_bytes = self.shared.space.blocks.counts().in_use * BLOCK_BYTES;
                 let here_bytes = measure.used_bytes - self.shared.payloads.elsewhere_bytes();
                 Residence {
                     resident_bytes,
@@ -463,13 +483,10 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     fn start_sweep(&self, scope: Scope) {
-        let used_limit = self.shared.blocks.used_limit();
         let (marked_cells, old_cells, threads) =
             self.with_marker(|marker| (marker.marked_cells, marker.old_cells, marker.threads));
         let mut collector = self.collector.borrow_mut();
-        collector
-            .lists
-            .rebuild(self.region(), used_limit, scope == Scope::Full);
+        collector.lists.rebuild(scope == Scope::Full);
         collector.stats.marked_cells = marked_cells;
         collector.stats.old_cells = old_cells;
         // Early, because what is dead holds memory, but not at once.
@@ -570,9 +587,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     fn sweep_next(&self, width: Option<WidthIndex>) -> bool {
         let next = {
             let lists = &mut self.collector.borrow_mut().lists;
-            let of_width =
-                width.and_then(|width| Some((width, lists.pop_unswept(self.region(), width)?)));
-            of_width.or_else(|| lists.pop_any_unswept(self.region()))
+            let of_width = width.and_then(|width| Some((width, lists.pop_unswept(width)?)));
+            of_width.or_else(|| lists.pop_any_unswept())
         };
         let Some((width, block)) = next else {
             return false;
@@ -581,13 +597,13 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             self.give_block(block, width);
         } else if self.region().block(block).free() != 0 {
             let lists = &mut self.collector.borrow_mut().lists;
-            lists.push_available(self.region(), width, block);
+            lists.push_available(width, block);
         }
         true
     }
 
     pub(crate) fn give_block(&self, block: BlockIndex, width: WidthIndex) {
-        self.shared.blocks.give(self.region(), block, 1);
+        self.space().give_blocks(block, 1);
         self.collector.borrow_mut().blocks_given[width.index()] += 1;
     }
 
@@ -605,13 +621,10 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         let Some(from) = self.collector.borrow_mut().release_from.take() else {
             return;
         };
-        self.shared.blocks.close_reserve(self.region());
+        self.space().close_reserve();
         let all_at_once = self.is_out_of_limit();
         let goes_on = || all_at_once || allowance.spend(CELLS_PER_RELEASED_BLOCK);
-        let released = self
-            .shared
-            .blocks
-            .release_idle(self.region(), from, all_at_once, goes_on);
+        let released = self.space().release_idle_blocks(from, all_at_once, goes_on);
         let mut collector = self.collector.borrow_mut();
         collector.stats.blocks_released += released.blocks;
         collector.release_from = released.next;
@@ -653,8 +666,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Gives the pages of all empty blocks back to the system now.
     pub fn release_empty_blocks(&self) {
-        let blocks = &self.shared.blocks;
-        let released = blocks.release_idle(self.region(), 0, true, || true);
+        let released = self.space().release_idle_blocks(0, true, || true);
         self.collector.borrow_mut().stats.blocks_released += released.blocks;
     }
 
@@ -721,9 +733,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Makes the lists of blocks anew when none needs sweeping.
     pub(crate) fn list_swept_blocks(&self) {
-        let used_limit = self.shared.blocks.used_limit();
-        let mut collector = self.collector.borrow_mut();
-        collector.lists.rebuild_swept(self.region(), used_limit);
+        self.collector.borrow_mut().lists.rebuild_swept();
     }
 
     // ── Stress ──────────────────────────────────────────────────────────────
@@ -751,11 +761,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     fn poison_everything_free(&self) {
-        for index in 0..self.shared.blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            if let Some(width) = self.region().kind_byte(block).width() {
-                self.poison_free_cells(block, width);
-            }
+        for (block, width) in self.space().cell_blocks() {
+            self.poison_free_cells(block, width);
         }
     }
 
@@ -816,17 +823,14 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     pub(crate) fn check_lists(&self) -> Result<(), Stop> {
-        self.collector
-            .borrow()
-            .lists
-            .verify(self.region(), self.shared.blocks.used_limit())
+        self.collector.borrow().lists.verify()
     }
 }
 
-impl Collector {
-    fn new(pace: PaceOptions) -> Self {
+impl<'shared> Collector<'shared> {
+    fn new(space: &'shared Space, pace: PaceOptions) -> Self {
         Self {
-            lists: BlockLists::default(),
+            lists: BlockLists::new(space),
             pace: Pace::new(pace),
             cycle: Cycle::default(),
             stats: Stats::default(),

@@ -106,14 +106,14 @@ impl<V: Vm> Heap<'_, V> {
         self.verify_reachable()?;
         self.verify_runs()?;
         self.verify_poison()?;
-        self.shared().blocks.verify(self.region())?;
+        self.space().verify_blocks()?;
         self.check_lists()
     }
 
     /// Invariants 1, 2, 4 and 13.
     fn verify_states(&self) -> Result<(), Stop> {
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if state == CellState::FORWARDED {
                     return Err(format!("invariant 13: {cell:?} is {state:?}").into());
@@ -174,8 +174,8 @@ impl<V: Vm> Heap<'_, V> {
             // The next collection is full and needs no remembered set.
             return Ok(());
         }
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if state.is_remembered() && !times.contains_key(&cell.address()) {
                     return Err(
@@ -190,8 +190,8 @@ impl<V: Vm> Heap<'_, V> {
     /// Invariant 12.
     fn verify_cleared(&self) -> Result<(), Stop> {
         let cleared_blocks = self.cleared_blocks();
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if block.get() < cleared_blocks && state.is_marked() {
                     return Err(format!("invariant 12: {cell:?} is {state:?}").into());
@@ -213,8 +213,8 @@ impl<V: Vm> Heap<'_, V> {
             cells.try_for_each(|cell| grey.add(cell).map(drop))
         })?;
         self.verify_generations(&grey)?;
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if !state.is_marked() || grey.has(&cell.address()) {
                     return Ok(());
@@ -239,8 +239,8 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Invariant 5, for marked cells that are not in `grey`.
     fn verify_generations(&self, grey: &Seen<usize>) -> Result<(), Stop> {
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if !state.is_old() || state.is_remembered() || self.is_garbage(cell) {
                     return Ok(());
@@ -316,10 +316,9 @@ impl<V: Vm> Heap<'_, V> {
                 next = run.next;
             }
             let mut free = 0;
-            self.for_each_start(index, width, |cell| {
+            for cell in self.space().cells_of(index) {
                 free += usize::from(self.region().state(cell) == CellState::FREE);
-                Ok(())
-            })?;
+            }
             if free != in_runs {
                 return Err(
                     format!("{index:?} has {free} free cells, {in_runs} in its runs").into(),
@@ -350,14 +349,13 @@ impl<V: Vm> Heap<'_, V> {
         if !self.stress().poison {
             return;
         }
-        let _ = self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        for (block, width) in self.space().cell_blocks() {
+            for cell in self.space().cells_of(block) {
                 if self.region().state(cell) == CellState::FREE && !self.is_poisoned(cell, width) {
                     visit(cell);
                 }
-                Ok(())
-            })
-        });
+            }
+        }
     }
 
     /// Words 1 and 2 may hold a run.
@@ -373,26 +371,8 @@ impl<V: Vm> Heap<'_, V> {
         &self,
         mut visit: impl FnMut(BlockIndex, WidthIndex) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        for index in 0..self.shared().blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            if let Some(width) = self.region().kind_byte(block).width() {
-                visit(block, width)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn for_each_start(
-        &self,
-        block: BlockIndex,
-        width: WidthIndex,
-        mut visit: impl FnMut(Cell) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
-        let start = self.region().address_of(block);
-        for index in 0..width.cells_per_block() {
-            // SAFETY: the loop visits the cells of a cell block.
-            visit(unsafe { Cell::from_address(start + index * width.bytes()) })?;
-        }
-        Ok(())
+        self.space()
+            .cell_blocks()
+            .try_for_each(|(block, width)| visit(block, width))
     }
 }

@@ -2,6 +2,7 @@
 //! sizes, frees by other threads than allocated.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::mpsc;
 
@@ -19,72 +20,34 @@ const MIB: usize = 1 << 20;
 /// One thread's door to the payloads of a heap.
 struct Door<'shared> {
     shared: &'shared Shared,
-    cache: ThreadCache,
+    cache: ThreadCache<'shared>,
 }
 
 impl<'shared> Door<'shared> {
     fn new(shared: &'shared Shared) -> Self {
         Self {
             shared,
-            cache: ThreadCache::new(),
-        }
-    }
-
-    fn allocate(&mut self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-        let Shared { region, blocks, .. } = self.shared;
-        let payloads = &self.shared.payloads;
-        payloads.allocate(region, blocks, &mut self.cache, size)
-    }
-
-    fn allocate_zeroed(&mut self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-        let Shared { region, blocks, .. } = self.shared;
-        let payloads = &self.shared.payloads;
-        payloads.allocate_zeroed(region, blocks, &mut self.cache, size)
-    }
-
-    fn allocate_aligned(&mut self, size: usize, align: usize) -> Result<NonNull<u8>, OutOfMemory> {
-        let Shared { region, blocks, .. } = self.shared;
-        let payloads = &self.shared.payloads;
-        payloads.allocate_aligned(region, blocks, &mut self.cache, size, align)
-    }
-
-    /// # Safety
-    /// As for `Payloads::reallocate`.
-    unsafe fn reallocate(
-        &mut self,
-        payload: NonNull<u8>,
-        size: usize,
-    ) -> Result<NonNull<u8>, OutOfMemory> {
-        let Shared { region, blocks, .. } = self.shared;
-        let payloads = &self.shared.payloads;
-        // SAFETY: the caller's contract.
-        unsafe { payloads.reallocate(region, blocks, &mut self.cache, payload, size) }
-    }
-
-    /// # Safety
-    /// As for `Payloads::free`.
-    unsafe fn free(&mut self, payload: NonNull<u8>) {
-        let Shared { region, blocks, .. } = self.shared;
-        // SAFETY: the caller's contract.
-        unsafe {
-            self.shared
-                .payloads
-                .free(region, blocks, &mut self.cache, payload);
+            cache: shared.thread_cache(),
         }
     }
 
     fn usable_bytes(&self, payload: NonNull<u8>) -> usize {
-        let address = payload.as_ptr() as usize;
-        let usable = self
-            .shared
-            .payloads
-            .usable_bytes(&self.shared.region, address);
+        let usable = self.shared.space.usable_bytes(payload.as_ptr() as usize);
         usable.expect("a payload of this heap")
     }
+}
 
-    fn flush(&mut self) {
-        let Shared { region, blocks, .. } = self.shared;
-        self.shared.payloads.flush(region, blocks, &mut self.cache);
+impl<'shared> Deref for Door<'shared> {
+    type Target = ThreadCache<'shared>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.cache
+    }
+}
+
+impl DerefMut for Door<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.cache
     }
 }
 
@@ -297,7 +260,7 @@ fn is_zero(payload: NonNull<u8>, bytes: usize) -> bool {
 /// At most one block per class stays with the pool.
 fn assert_nothing_in_use(shared: &Shared) {
     assert_eq!(shared.payloads.in_use_bytes(), 0);
-    let in_use = shared.blocks.counts().in_use;
+    let in_use = shared.space.blocks.counts().in_use;
     assert!(in_use <= CLASS_COUNT, "{in_use} blocks are still in use");
 }
 
@@ -561,9 +524,13 @@ fn the_size_of_a_payload_is_known_from_its_address_and_other_memory_is_nobodys()
     let on_the_stack = 0u64;
     let foreign = [&raw const on_the_stack as usize, 0, usize::MAX];
     for address in foreign {
-        let usable = shared.payloads.usable_bytes(&shared.region, address);
+        let usable = shared.space.usable_bytes(address);
         assert_eq!(usable, None);
     }
-    let block = shared.region.block_at(span.as_ptr() as usize).unwrap();
-    assert_eq!(shared.region.kind(block), Kind::Span);
+    let block = shared
+        .space
+        .region
+        .block_at(span.as_ptr() as usize)
+        .unwrap();
+    assert_eq!(shared.space.region.kind(block), Kind::Span);
 }

@@ -4,9 +4,7 @@
 use std::ffi::c_void;
 use std::ptr::{null_mut, NonNull};
 
-use ashlar_heap::heap::Shared;
-use ashlar_heap::payload::thread_cache::ThreadCache;
-
+use super::ThreadCache;
 use crate::libc_malloc;
 use crate::process::shared;
 
@@ -18,18 +16,12 @@ extern "C" {
 /// the payload side itself, so that no `malloc` is needed.
 #[cold]
 #[inline(never)]
-fn new_cache(shared: &Shared) -> Option<&'static mut ThreadCache> {
-    let mut first = ThreadCache::new();
-    let place = shared.payloads.allocate_aligned(
-        &shared.region,
-        &shared.blocks,
-        &mut first,
-        size_of::<ThreadCache>(),
-        align_of::<ThreadCache>(),
-    );
+fn new_cache() -> Option<&'static mut ThreadCache> {
+    let mut first = shared()?.thread_cache();
+    let place = first.allocate_aligned(size_of::<ThreadCache>(), align_of::<ThreadCache>());
     let place = place.ok()?.cast::<ThreadCache>();
     // SAFETY: the place is wide enough, aligned, and this thread's alone; what
-    // `first` has in stock moves with it.
+    // `first` keeps moves with it.
     unsafe {
         place.write(first);
         ashlar_thread_cache_set(place.as_ptr().cast());
@@ -38,27 +30,17 @@ fn new_cache(shared: &Shared) -> Option<&'static mut ThreadCache> {
     }
 }
 
-/// What the calling thread allocates with: the side of the heap that all
-/// threads share, and its own cache.
-struct Here {
-    shared: &'static Shared,
-    cache: &'static mut ThreadCache,
-}
-
-impl Here {
-    /// `None` before the heap exists and when not even a cache can be had.
-    ///
-    /// # Safety
-    /// `cache` is the calling thread's, or null: then it gets one.
-    #[inline(always)]
-    unsafe fn of(cache: *mut ThreadCache) -> Option<Self> {
-        let shared = shared()?;
-        // SAFETY: a thread's cache is used by that thread alone.
-        let cache = match unsafe { cache.as_mut() } {
-            Some(cache) => cache,
-            None => new_cache(shared)?,
-        };
-        Some(Self { shared, cache })
+/// What the calling thread allocates with. `None` before the heap exists and when
+/// not even a cache can be had.
+///
+/// # Safety
+/// `cache` is the calling thread's, or null: then it gets one.
+#[inline(always)]
+unsafe fn cache_here(cache: *mut ThreadCache) -> Option<&'static mut ThreadCache> {
+    // SAFETY: a thread's cache is used by that thread alone.
+    match unsafe { cache.as_mut() } {
+        Some(cache) => Some(cache),
+        None => new_cache(),
     }
 }
 
@@ -74,13 +56,8 @@ pub(super) unsafe extern "C" fn ashlar_malloc_payload(
     size: usize,
 ) -> *mut c_void {
     // SAFETY: the caller's contract.
-    let payload = unsafe { Here::of(cache) }.and_then(|Here { shared, cache }| {
-        let payloads = &shared.payloads;
-        payloads
-            .allocate(&shared.region, &shared.blocks, cache, size)
-            .ok()
-    });
-    raw(payload)
+    let cache = unsafe { cache_here(cache) };
+    raw(cache.and_then(|cache| cache.allocate(size).ok()))
 }
 
 /// # Safety
@@ -91,13 +68,8 @@ pub(super) unsafe extern "C" fn ashlar_calloc_payload(
     size: usize,
 ) -> *mut c_void {
     // SAFETY: the caller's contract.
-    let payload = unsafe { Here::of(cache) }.and_then(|Here { shared, cache }| {
-        let payloads = &shared.payloads;
-        payloads
-            .allocate_zeroed(&shared.region, &shared.blocks, cache, size)
-            .ok()
-    });
-    raw(payload)
+    let cache = unsafe { cache_here(cache) };
+    raw(cache.and_then(|cache| cache.allocate_zeroed(size).ok()))
 }
 
 /// Null also when `align` is more than a block.
@@ -111,13 +83,8 @@ unsafe extern "C" fn ashlar_aligned_payload(
     align: usize,
 ) -> *mut c_void {
     // SAFETY: the caller's contract.
-    let payload = unsafe { Here::of(cache) }.and_then(|Here { shared, cache }| {
-        let payloads = &shared.payloads;
-        payloads
-            .allocate_aligned(&shared.region, &shared.blocks, cache, size, align)
-            .ok()
-    });
-    raw(payload)
+    let cache = unsafe { cache_here(cache) };
+    raw(cache.and_then(|cache| cache.allocate_aligned(size, align).ok()))
 }
 
 /// # Safety
@@ -137,12 +104,7 @@ pub(super) unsafe extern "C" fn ashlar_realloc_payload(
         if !is_in_heap(payload.cast()) {
             return libc_malloc::realloc(payload.cast(), size);
         }
-        raw(Here::of(cache).and_then(|Here { shared, cache }| {
-            let payloads = &shared.payloads;
-            payloads
-                .reallocate(&shared.region, &shared.blocks, cache, old, size)
-                .ok()
-        }))
+        raw(cache_here(cache).and_then(|cache| cache.reallocate(old, size).ok()))
     }
 }
 
@@ -155,9 +117,8 @@ pub(super) unsafe extern "C" fn ashlar_free_payload(cache: *mut ThreadCache, pay
         if !is_in_heap(payload.as_ptr().cast()) {
             return libc_malloc::free(payload.as_ptr().cast());
         }
-        if let Some(Here { shared, cache }) = Here::of(cache) {
-            let payloads = &shared.payloads;
-            payloads.free(&shared.region, &shared.blocks, cache, payload);
+        if let Some(cache) = cache_here(cache) {
+            cache.free(payload);
         }
     }
 }
@@ -166,18 +127,14 @@ pub(super) unsafe extern "C" fn ashlar_free_payload(cache: *mut ThreadCache, pay
 /// `payload` is memory that the process allocated.
 #[no_mangle]
 unsafe extern "C" fn ashlar_usable_payload(payload: *mut c_void) -> usize {
-    let ours = shared().and_then(|shared| {
-        shared
-            .payloads
-            .usable_bytes(&shared.region, payload as usize)
-    });
+    let ours = shared().and_then(|shared| shared.space.usable_bytes(payload as usize));
     // SAFETY: memory that is not ours is libc's.
     ours.unwrap_or_else(|| unsafe { libc_malloc::usable_size(payload) })
 }
 
 #[inline(always)]
 pub(super) fn is_in_heap(memory: *const c_void) -> bool {
-    shared().is_some_and(|shared| shared.region.block_at(memory as usize).is_some())
+    shared().is_some_and(|shared| shared.space.region.block_at(memory as usize).is_some())
 }
 
 /// Whether `memory` is in the heap.
@@ -192,13 +149,11 @@ extern "C" fn ashlar_is_payload(memory: *const c_void) -> bool {
 /// The cache is the ending thread's.
 #[no_mangle]
 unsafe extern "C" fn ashlar_flush_payload_cache(cache: NonNull<ThreadCache>) {
-    let Some(shared) = shared() else { return };
     crate::fork::forget_cache(cache);
     // SAFETY: the thread does not use its cache any more, which is a payload.
     unsafe {
         let mut rest = cache.read();
-        let payloads = &shared.payloads;
-        payloads.free(&shared.region, &shared.blocks, &mut rest, cache.cast());
-        payloads.flush(&shared.region, &shared.blocks, &mut rest);
+        rest.free(cache.cast());
+        rest.flush();
     }
 }

@@ -8,12 +8,11 @@
 use std::ffi::c_void;
 use std::ptr::{null_mut, NonNull};
 
-use ashlar_heap::payload::thread_cache::ThreadCache;
-
 use super::process_malloc::{
     ashlar_calloc_payload, ashlar_free_payload, ashlar_malloc_payload, ashlar_realloc_payload,
     is_in_heap,
 };
+use super::ThreadCache;
 use crate::collect::{self, Reason};
 use crate::collector::Collector;
 use crate::interpose;
@@ -145,11 +144,8 @@ fn allocate_or_collect(allocate: impl Fn() -> *mut c_void) -> *mut c_void {
 unsafe extern "C" fn ashlar_xmalloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
     // SAFETY: the cache is the calling thread's.
     if let (Some(cache), true) = (unsafe { cache.as_mut() }, KNOBS.xmalloc_is_plain()) {
-        if let Some(shared) = shared() {
-            let payloads = &shared.payloads;
-            if let Some(piece) = payloads.allocate_from_cache(&shared.region, cache, size) {
-                return piece.as_ptr().cast();
-            }
+        if let Some(piece) = cache.allocate_at_once(size) {
+            return piece.as_ptr().cast();
         }
     }
     // SAFETY: as above.

@@ -68,11 +68,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Makes free memory of what was left, and the lists of blocks anew.
     fn settle(&self) {
-        for index in 0..self.shared().blocks.used_limit() {
-            let index = BlockIndex(index as u32);
-            let Some(width) = self.region().kind_byte(index).width() else {
-                continue;
-            };
+        for (index, width) in self.space().cell_blocks() {
             let block = self.region().block(index);
             if block.has(LEFT) {
                 self.settle_block(index, width);

@@ -11,7 +11,7 @@ use crate::vm::Vm;
 /// Where the next cells go.
 pub(super) struct Mover<'a, 'shared, V> {
     heap: &'a Heap<'shared, V>,
-    cursors: AllocationCache,
+    cursors: AllocationCache<'shared>,
     plan: &'a Plan,
     destinations: [std::slice::Iter<'a, BlockIndex>; WIDTH_COUNT],
     /// By width: the block that cells go into is the drained one, or one that
@@ -46,7 +46,7 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
     pub(super) fn new(heap: &'a Heap<'shared, V>, plan: &'a Plan) -> Self {
         Self {
             heap,
-            cursors: AllocationCache::new(),
+            cursors: AllocationCache::new(heap.space()),
             plan,
             destinations: std::array::from_fn(|width| plan.destinations[width].iter()),
             past_others: [false; WIDTH_COUNT],
@@ -61,11 +61,7 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
             self.move_cell(cell, width, wanted);
         }
         // Blocks taken from here on are not to be emptied.
-        for index in 0..self.heap.shared().blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            let Some(width) = self.heap.region().kind_byte(block).width() else {
-                continue;
-            };
+        for (block, width) in self.heap.space().cell_blocks() {
             if self.heap.region().block(block).has(EMPTYING) {
                 self.empty(block, width);
             }
@@ -92,10 +88,7 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
         width: WidthIndex,
         goes_on: impl Fn(&mut Self) -> bool,
     ) {
-        let start = self.heap.region().address_of(block);
-        for cell in 0..width.cells_per_block() {
-            // SAFETY: the loop visits the cells of a cell block.
-            let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
+        for cell in self.heap.space().cells_of(block) {
             let state = self.heap.region().state(cell);
             if state.is_live() && !state.is_pinned() && goes_on(self) {
                 self.move_cell(cell, width, width);
@@ -128,10 +121,10 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
         let region = self.heap.region();
         loop {
             let state = region.state(from);
-            if let Some(cell) = self.cursors.bump(region.states(), width, state) {
+            if let Some(cell) = self.cursors.bump(width, state) {
                 return Some(cell);
             }
-            if self.cursors.next_run(region, width, usize::MAX).is_none() {
+            if self.cursors.next_run(width, usize::MAX).is_none() {
                 self.next_block(width)?;
             }
         }
@@ -139,15 +132,15 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
 
     /// Goes on to the next block of this width with free cells.
     fn next_block(&mut self, width: WidthIndex) -> Option<()> {
-        let (index, region) = (width.index(), self.heap.region());
-        self.cursors.retire(region, width);
+        let index = width.index();
+        self.cursors.retire(width);
         let next = self.destinations[index].next().copied();
         self.past_others[index] = next.is_none() || next == self.plan.drained[index];
         let block = match next {
             Some(block) => block,
             None => self.heap.take_block(width)?,
         };
-        self.cursors.adopt(region, width, block);
+        self.cursors.adopt(width, block);
         Some(())
     }
 
@@ -175,7 +168,7 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
     /// Gives up the blocks that are not full yet.
     pub(super) fn end(mut self) {
         for width in WidthIndex::all() {
-            self.cursors.retire(self.heap.region(), width);
+            self.cursors.retire(width);
         }
         self.heap.count_moves(&self.moves);
     }

@@ -45,11 +45,7 @@ impl Plan {
         };
         let mut arriving_cells = [0; WIDTH_COUNT];
         let mut occupancy: [Vec<Occupancy>; WIDTH_COUNT] = std::array::from_fn(|_| Vec::new());
-        for index in 0..heap.shared().blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            let Some(width) = heap.region().kind_byte(block).width() else {
-                continue;
-            };
+        for (block, width) in heap.space().cell_blocks() {
             let found = plan.look_at(heap, block, width, &mut arriving_cells);
             // Without memory to remember it the block stays as it is.
             let blocks = &mut occupancy[width.index()];
@@ -86,10 +82,7 @@ impl Plan {
             free_cells: 0,
             pinned_cells: 0,
         };
-        let start = heap.region().address_of(block);
-        for cell in 0..width.cells_per_block() {
-            // SAFETY: the loop visits the cells of a cell block.
-            let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
+        for cell in heap.space().cells_of(block) {
             let state = heap.region().state(cell);
             if !state.is_live() {
                 found.free_cells += 1;

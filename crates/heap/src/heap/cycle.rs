@@ -206,7 +206,7 @@ impl<V: Vm> Heap<'_, V> {
             return;
         }
         self.with_marker(Marker::restart);
-        let used_limit = self.shared.blocks.used_limit();
+        let used_limit = self.shared.space.blocks.used_limit();
         let mut collector = self.collector.borrow_mut();
         if collector.cycle.scope == Some(Scope::Minor) {
             collector.stats.minor_collections -= 1;
@@ -307,7 +307,7 @@ impl<V: Vm> Heap<'_, V> {
             scope: Some(scope),
             blocks_to_clear: match scope {
                 Scope::Minor => 0,
-                Scope::Full => self.shared.blocks.used_limit(),
+                Scope::Full => self.shared.space.blocks.used_limit(),
             },
             schedule: Schedule::new(planned_bytes, cells),
             marked_before: match scope {
@@ -453,7 +453,12 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn end_marking(&self) {
-        while self.vm.marking_done(self, &self.tracer(false)) {
+        loop {
+            self.with_marker(|marker| marker.parent = 0);
+            self.vm.marking_done(self, &self.tracer(false));
+            if self.with_marker(|marker| marker.is_done()) {
+                break;
+            }
             self.trace_grey(&mut Allowance::unlimited());
         }
         debug_assert!(self.with_marker(|marker| marker.deferred.is_empty()));

@@ -48,15 +48,8 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     pub(crate) fn for_each_cell_unswept(&self, mut visit: impl FnMut(Cell, WidthIndex)) {
-        for index in 0..self.shared.blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            let Some(width) = self.region().kind_byte(block).width() else {
-                continue;
-            };
-            let start = self.region().address_of(block);
-            for cell in 0..width.cells_per_block() {
-                // SAFETY: the loop visits the cells of a cell block.
-                let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
+        for (block, width) in self.space().cell_blocks() {
+            for cell in self.space().cells_of(block) {
                 if self.region().state(cell).is_live() {
                     visit(cell, width);
                 }
@@ -69,11 +62,8 @@ impl<V: Vm> Heap<'_, V> {
     /// or collect.
     pub fn for_each_range(&self, mut visit: impl FnMut(CellRange)) {
         self.finish_sweep();
-        for index in 0..self.shared.blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            if let Some(width) = self.region().kind_byte(block).width() {
-                self.for_each_range_of(block, width, &mut visit);
-            }
+        for (block, width) in self.space().cell_blocks() {
+            self.for_each_range_of(block, width, &mut visit);
         }
     }
 
@@ -83,21 +73,18 @@ impl<V: Vm> Heap<'_, V> {
         width: WidthIndex,
         visit: &mut impl FnMut(CellRange),
     ) {
-        let bytes = width.bytes();
-        let start = self.region().address_of(block);
-        let end = start + width.cells_per_block() * bytes;
-        let mut free_start = start;
-        for address in (start..end).step_by(bytes) {
-            // SAFETY: the loop visits the cells of a cell block.
-            let cell = unsafe { Cell::from_address(address) };
+        let cells = self.space().cells_of(block);
+        let end = cells.end();
+        let mut free_start = self.region().address_of(block);
+        for cell in cells {
             if !self.region().state(cell).is_live() {
                 continue;
             }
-            if free_start < address {
-                visit(CellRange::free(free_start, address, width));
+            if free_start < cell.address() {
+                visit(CellRange::free(free_start, cell.address(), width));
             }
             visit(CellRange::Live(cell));
-            free_start = address + bytes;
+            free_start = cell.address() + width.bytes();
         }
         if free_start < end {
             visit(CellRange::free(free_start, end, width));
@@ -109,25 +96,10 @@ impl<V: Vm> Heap<'_, V> {
     pub fn next_cell(&self, address: usize) -> Option<Cell> {
         let region = self.region();
         let first = region.block_at(address).map_or(0, BlockIndex::get);
-        for index in first..self.shared.blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            let Some(width) = region.kind_byte(block).width() else {
-                continue;
-            };
-            let start = region.address_of(block);
-            let passed = match address.checked_sub(start) {
-                Some(offset) => offset / width.bytes() + 1,
-                None => 0,
-            };
-            for cell in passed..width.cells_per_block() {
-                // SAFETY: the loop visits the cells of a cell block.
-                let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
-                if region.state(cell).is_live() {
-                    return Some(cell);
-                }
-            }
-        }
-        None
+        let blocks = self.space().cell_blocks_from(first);
+        blocks
+            .flat_map(|(block, _)| self.space().cells_of(block).after(address))
+            .find(|&cell| region.state(cell).is_live())
     }
 
     /// Totals so far.
@@ -197,7 +169,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// What is in the heap now.
     pub fn usage(&self) -> Usage {
-        let blocks = self.shared.blocks.counts();
+        let blocks = self.shared.space.blocks.counts();
         let mut usage = Usage {
             payload_bytes: self.shared.payloads.in_use_bytes(),
             empty_blocks: blocks.empty,

@@ -14,7 +14,7 @@ impl BlockIndex {
     }
 
     /// The `count`-th block after this one.
-    pub fn after(self, count: usize) -> Self {
+    pub(crate) fn after(self, count: usize) -> Self {
         Self(self.0 + count as u32)
     }
 }

@@ -1,5 +1,6 @@
 //! The reserved region and its side tables: address arithmetic.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 use super::block::{Block, BlockIndex};
@@ -43,23 +44,18 @@ impl Cell {
 /// The table of cell states, by address: a single word, to be kept in registers
 /// by whoever looks at many cells.
 #[derive(Clone, Copy, Debug)]
-pub struct States {
+pub struct States<'region> {
     /// Where the entry of address 0 would be.
     biased: *const AtomicU8,
+    region: PhantomData<&'region Region>,
 }
 
 // SAFETY: the table is accessed through atomics only.
-unsafe impl Send for States {}
-// SAFETY: as above.
-unsafe impl Sync for States {}
+unsafe impl Send for States<'_> {}
+// SAFETY: the table is accessed through atomics only.
+unsafe impl Sync for States<'_> {}
 
-impl States {
-    fn new(table: *const AtomicU8, region_start: usize) -> Self {
-        Self {
-            biased: table.wrapping_sub(region_start >> STATE_SHIFT),
-        }
-    }
-
+impl<'region> States<'region> {
     #[inline(always)]
     fn entry(self, address: usize) -> *const AtomicU8 {
         self.biased.wrapping_add(address >> STATE_SHIFT)
@@ -75,7 +71,7 @@ impl States {
 
     /// The entry of a cell, for several threads that change it.
     #[inline(always)]
-    pub(crate) fn entry_of(&self, cell: Cell) -> &AtomicU8 {
+    pub(crate) fn entry_of(self, cell: Cell) -> &'region AtomicU8 {
         // SAFETY: as in `get`.
         unsafe { &*self.entry(cell.0) }
     }
@@ -96,7 +92,8 @@ impl States {
 pub struct Region {
     start: usize,
     committed_bytes: AtomicUsize,
-    states: States,
+    /// Where the state of address 0 would be.
+    biased_states: *const AtomicU8,
     kinds: *mut AtomicU8,
     blocks: *mut Block,
     cells: Reservation,
@@ -126,7 +123,10 @@ impl Region {
         Ok(Self {
             start: cells.start().expose_provenance(),
             committed_bytes: AtomicUsize::new(0),
-            states: States::new(state_table.start().cast(), cells.start().addr()),
+            biased_states: state_table
+                .start()
+                .cast::<AtomicU8>()
+                .wrapping_sub(cells.start().addr() >> STATE_SHIFT),
             kinds: kind_table.start().cast(),
             blocks: block_table.start().cast(),
             cells,
@@ -205,8 +205,11 @@ impl Region {
 
     /// The cell states, without the rest of the region.
     #[inline(always)]
-    pub fn states(&self) -> States {
-        self.states
+    pub fn states(&self) -> States<'_> {
+        States {
+            biased: self.biased_states,
+            region: PhantomData,
+        }
     }
 
     /// The descriptor of a committed block.
@@ -245,12 +248,12 @@ impl Region {
     /// The state of a cell.
     #[inline(always)]
     pub fn state(&self, cell: Cell) -> CellState {
-        self.states.get(cell)
+        self.states().get(cell)
     }
 
     #[inline(always)]
     pub(crate) fn set_state(&self, cell: Cell, state: CellState) {
-        self.states.set(cell, state);
+        self.states().set(cell, state);
     }
 
     /// The state entries of a block, one per [`STATE_GRANULE_BYTES`].
@@ -259,7 +262,7 @@ impl Region {
         debug_assert!(block.get() < self.committed_blocks());
         const ENTRIES: usize = BLOCK_BYTES / STATE_GRANULE_BYTES;
         // SAFETY: the block is committed, and so are its entries.
-        unsafe { std::slice::from_raw_parts(self.states.entry(self.address_of(block)), ENTRIES) }
+        unsafe { std::slice::from_raw_parts(self.states().entry(self.address_of(block)), ENTRIES) }
     }
 
     /// The same entries, eight at a time.

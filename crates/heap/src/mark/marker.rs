@@ -132,6 +132,11 @@ impl Marker {
         Some(unsafe { Cell::from_address(word) })
     }
 
+    /// Whether nothing is grey.
+    pub(crate) fn is_done(&self) -> bool {
+        self.has_no_grey() && self.deferred.is_empty() && !self.overflowed
+    }
+
     /// Whether the mark stack is empty.
     pub(super) fn has_no_grey(&self) -> bool {
         self.grey.is_empty() && self.coming.is_empty()

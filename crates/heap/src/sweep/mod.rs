@@ -36,12 +36,11 @@ impl<V: Vm> Heap<'_, V> {
         let mut swept = Swept::default();
         let mut has_young = false;
         let mut runs = RunBuilder::new();
-        let start = self.region().address_of(index);
+        let cells = self.space().cells_of(index);
+        let end = cells.end();
         self.payloads_sweeping(true);
-        for cell in 0..width.cells_per_block() {
-            let address = start + cell * width.bytes();
-            // SAFETY: the loop visits the cells of a cell block.
-            let cell = unsafe { Cell::from_address(address) };
+        for cell in cells {
+            let address = cell.address();
             let state = self.region().state(cell);
             if state.is_marked() {
                 swept.live_cells += 1;
@@ -61,7 +60,7 @@ impl<V: Vm> Heap<'_, V> {
             runs.continue_at(address);
         }
         self.payloads_sweeping(false);
-        runs.end_at(self, start + width.cells_per_block() * width.bytes());
+        runs.end_at(self, end);
         block.set_free(runs.first);
         block.set_used(swept.live_cells);
         block.remove(NEEDS_SWEEP | HAS_YOUNG);
@@ -75,13 +74,12 @@ impl<V: Vm> Heap<'_, V> {
     /// block anew. Returns how many cells live there.
     pub(crate) fn rebuild_runs(&self, index: BlockIndex, width: WidthIndex) -> usize {
         let block = self.region().block(index);
-        let start = self.region().address_of(index);
+        let cells = self.space().cells_of(index);
+        let end = cells.end();
         let mut runs = RunBuilder::new();
         let (mut live_cells, mut has_young) = (0, false);
-        for cell in 0..width.cells_per_block() {
-            let address = start + cell * width.bytes();
-            // SAFETY: the loop visits the cells of a cell block.
-            let cell = unsafe { Cell::from_address(address) };
+        for cell in cells {
+            let address = cell.address();
             let state = self.region().state(cell);
             if state.is_live() {
                 live_cells += 1;
@@ -94,7 +92,7 @@ impl<V: Vm> Heap<'_, V> {
             }
             runs.continue_at(address);
         }
-        runs.end_at(self, start + width.cells_per_block() * width.bytes());
+        runs.end_at(self, end);
         block.set_free(runs.first);
         block.set_used(live_cells);
         block.remove(HAS_YOUNG);
@@ -126,10 +124,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Poisons the free cells of a block, but for the words that runs need.
     pub(crate) fn poison_free_cells(&self, block: BlockIndex, width: WidthIndex) {
-        let start = self.region().address_of(block);
-        for cell in 0..width.cells_per_block() {
-            // SAFETY: the loop visits the cells of a cell block.
-            let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
+        for cell in self.space().cells_of(block) {
             if self.region().state(cell) == CellState::FREE {
                 self.fill_free_cell(cell, width, 3);
             }
