@@ -189,7 +189,7 @@ ashlar_value ashlar_object_by_id(void *objspace, uint64_t id);
 uint64_t ashlar_next_object_id(void *objspace);
 
 /* Hooks of Ruby's tracing. */
-void ashlar_set_event_hooks(bool newobj, bool freeobj);
+void ashlar_set_event_hooks(void *objspace, bool newobj, bool freeobj);
 
 /* State bits of a cell, as shown by ObjectSpace.dump and GC.stat. */
 enum ashlar_cell_bit {

@@ -697,7 +697,7 @@ rb_gc_impl_garbage_object_p(void *objspace, VALUE obj)
 void
 rb_gc_impl_set_event_hook(void *objspace, const rb_event_flag_t event)
 {
-    ashlar_set_event_hooks(event & RUBY_INTERNAL_EVENT_NEWOBJ, event & RUBY_INTERNAL_EVENT_FREEOBJ);
+    ashlar_set_event_hooks(objspace, event & RUBY_INTERNAL_EVENT_NEWOBJ, event & RUBY_INTERNAL_EVENT_FREEOBJ);
 }
 
 void

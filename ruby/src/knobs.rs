@@ -39,8 +39,6 @@ pub(crate) struct Knobs {
     pub(crate) full_marking_allowed: Switch,
     /// `GC.measure_total_time`.
     pub(crate) measures_time: Switch,
-    /// Somebody wants to hear of every freed object.
-    pub(crate) traces_frees: Switch,
     /// What `GC.stress=` was given.
     stress_flag: AtomicUsize,
     /// Types, by number, whose objects may have the narrowest cells.
@@ -76,7 +74,6 @@ impl Knobs {
             auto_compact: Switch::new(false),
             full_marking_allowed: Switch::new(true),
             measures_time: Switch::new(true),
-            traces_frees: Switch::new(false),
             stress_flag: AtomicUsize::new(0),
             narrow_types: AtomicU32::new(FOUR_WORD_TYPES),
             xmalloc_mode: AtomicU8::new(FROM_LIBC),

@@ -19,7 +19,6 @@ use ashlar_heap::vm::{TraceCommon, Vm};
 use crate::barriers::cell;
 use crate::compaction::MoveCounts;
 use crate::finalizers::Finalizers;
-use crate::knobs::KNOBS;
 use crate::layout::*;
 use crate::object_ids::ObjectIds;
 use crate::payloads;
@@ -36,6 +35,8 @@ pub(crate) struct Ruby {
     pub(crate) events: RubyEvents,
     pub(crate) finalizers: RefCell<Finalizers>,
     pub(crate) object_ids: RefCell<ObjectIds>,
+    /// Somebody wants to hear of every freed object.
+    pub(crate) traces_frees: StdCell<bool>,
     pub(crate) weak: StdCell<ashlar_heap::mark::WeakCounts>,
     pub(crate) move_counts: MoveCounts,
 }
@@ -47,6 +48,7 @@ impl Ruby {
             events,
             finalizers: RefCell::default(),
             object_ids: RefCell::default(),
+            traces_frees: StdCell::new(false),
             weak: StdCell::default(),
             move_counts: MoveCounts::default(),
         }
@@ -461,7 +463,7 @@ impl Ruby {
         // free what it owns. Flags are taken off first where the collector
         // does itself what they stand for.
         unsafe {
-            if KNOBS.traces_frees.is_on() {
+            if self.traces_frees.get() {
                 (self.calls.event_hook)(address, self.events.free_object);
             }
             (self.calls.free_weak_references)(address);
@@ -586,7 +588,7 @@ impl Vm for Ruby {
     #[inline(always)]
     fn release(&self, _heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
         let object = Object::new(cell);
-        if KNOBS.traces_frees.is_on() {
+        if self.traces_frees.get() {
             return self.free_by_ruby(object);
         }
         match freeing(object) {

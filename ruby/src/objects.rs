@@ -52,11 +52,14 @@ pub(crate) fn width_for(flags: Value, size: usize) -> Option<WidthIndex> {
         Some(width) => width,
         None => WidthIndex::NARROWEST,
     };
-    let width = WidthIndex::for_size(size)?;
-    if width == WidthIndex::NARROWEST && !KNOBS.is_narrow_type(flags) {
-        return Some(FIVE_WORDS);
+    if size > WidthIndex::NARROWEST.bytes() {
+        return WidthIndex::for_size(size);
     }
-    Some(width)
+    Some(if KNOBS.is_narrow_type(flags) {
+        WidthIndex::NARROWEST
+    } else {
+        FIVE_WORDS
+    })
 }
 
 #[inline(always)]
@@ -267,8 +270,13 @@ unsafe extern "C" fn ashlar_is_garbage(objspace: *mut c_void, word: Value) -> bo
 }
 
 /// Turns hooks on or off that Ruby's tracing wants.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-extern "C" fn ashlar_set_event_hooks(newobj: bool, freeobj: bool) {
+unsafe extern "C" fn ashlar_set_event_hooks(objspace: *mut c_void, newobj: bool, freeobj: bool) {
     KNOBS.trace_allocations(newobj);
-    KNOBS.traces_frees.set(freeobj);
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }
+        .with_vm_lock(|collector| collector.heap.vm.traces_frees.set(freeobj));
 }
