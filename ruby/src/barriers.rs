@@ -6,10 +6,10 @@ use ashlar_heap::layout::region::Cell;
 use ashlar_heap::mark::trace::Trace;
 use ashlar_heap::mark::tracer::Tracer;
 
-use crate::collect;
 use crate::current_tracer;
+use crate::lock::{held, Gvl};
 use crate::object_model::Object;
-use crate::objspace::from_ruby;
+use crate::process::unlocked;
 use crate::ruby_calls::{is_object, Value};
 
 /// # Safety
@@ -48,9 +48,9 @@ unsafe extern "C" fn ashlar_mark_and_pin(_objspace: *mut c_void, value: Value) {
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Value) {
-    // SAFETY: Ruby passes its object space and the place of a reference.
+    // SAFETY: Ruby calls in a collection, and passes the place of a reference.
     unsafe {
-        let (heap, value) = (&from_ruby(objspace).heap, place.read());
+        let (heap, value) = (&held(objspace).heap, place.read());
         if !heap.is_moving() {
             return ashlar_mark(objspace, value);
         }
@@ -103,8 +103,7 @@ unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, 
     // SAFETY: Ruby passes its object space and two objects; immediates are
     // filtered before.
     unsafe {
-        let heap = &from_ruby(objspace).heap;
-        if heap.needs_barrier(cell(parent), cell(child)) {
+        if unlocked(objspace).needs_barrier(cell(parent), cell(child)) {
             write_barrier_slowly(objspace, parent, child);
         }
     }
@@ -126,32 +125,14 @@ unsafe fn tracing_stored(parent: Value) -> bool {
 #[cold]
 #[inline(never)]
 unsafe fn write_barrier_slowly(objspace: *mut c_void, parent: Value, child: Value) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller's contract; Ruby stores with the GVL.
     unsafe {
         if tracing_stored(parent) {
             return;
         }
-        let objspace = from_ruby(objspace);
-        collect::with_vm_lock_no_collection(objspace, || {
-            let (parent, child) = (cell(parent), cell(child));
-            objspace.heap.write_barrier_slowly(parent, child);
-        });
-    }
-}
-
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[cold]
-#[inline(never)]
-unsafe fn remember(objspace: *mut c_void, parent: Value) {
-    // SAFETY: Ruby passes its object space and an object of it.
-    unsafe {
-        if tracing_stored(parent) {
-            return;
-        }
-        let objspace = from_ruby(objspace);
-        collect::with_vm_lock_no_collection(objspace, || {
-            objspace.heap.write_barrier_all(cell(parent));
+        let (parent, child) = (cell(parent), cell(child));
+        Gvl::of_caller(objspace).with_vm_lock_no_collection(|collector| {
+            collector.heap.write_barrier_slowly(parent, child);
         });
     }
 }
@@ -160,20 +141,30 @@ unsafe fn remember(objspace: *mut c_void, parent: Value) {
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_unprotect(objspace: *mut c_void, object: Value) {
-    // SAFETY: Ruby passes its object space and an object of it.
+    // SAFETY: Ruby calls with the GVL and passes an object.
     unsafe {
         if current_tracer::with(|tracer| tracer.unprotect(cell(object))) {
             return;
         }
-        let objspace = from_ruby(objspace);
-        collect::with_vm_lock_no_collection(objspace, || objspace.heap.unprotect(cell(object)));
+        let cell = cell(object);
+        Gvl::of_caller(objspace)
+            .with_vm_lock_no_collection(|collector| collector.heap.unprotect(cell));
     }
 }
 
+/// Any number of references may have been stored into the object.
+///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_remember(objspace: *mut c_void, object: Value) {
-    // SAFETY: as for `remember`.
-    unsafe { remember(objspace, object) };
+    // SAFETY: Ruby calls with the GVL and passes an object.
+    unsafe {
+        if tracing_stored(object) {
+            return;
+        }
+        let cell = cell(object);
+        Gvl::of_caller(objspace)
+            .with_vm_lock_no_collection(|collector| collector.heap.write_barrier_all(cell));
+    }
 }
