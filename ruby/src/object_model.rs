@@ -10,12 +10,12 @@ use std::ptr::{null_mut, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use ashlar_heap::heap::Heap;
+use ashlar_heap::compact::forward::Forwarding;
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::WidthIndex;
 use ashlar_heap::mark::trace::Trace;
 use ashlar_heap::mark::tracer::{MarkingEnd, Tracer};
-use ashlar_heap::vm::{TraceCommon, Vm};
+use ashlar_heap::vm::{Inspection, Moving, Root, TraceCommon, Vm};
 
 use crate::barriers::cell;
 use crate::compaction::MoveCounts;
@@ -540,55 +540,16 @@ impl Vm for Ruby {
         unsafe { (self.calls.finish_marking)() };
     }
 
-    fn visit_roots(&self, _heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell)) {
-        unsafe extern "C" fn each(_category: *const c_char, value: Value, data: *mut c_void) {
-            // SAFETY: `data` is the visitor below, which outlives the call.
-            unsafe { visit_value(value, data) };
-        }
-        let mut visitor = Visitor { visit };
-        // SAFETY: the lock is held and no collection runs.
-        unsafe { (self.calls.reachable_from_roots)(each, (&raw mut visitor).cast()) };
+    fn moving(&self) -> Option<&impl Moving> {
+        Some(self)
     }
 
-    fn visit_cell(&self, _heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell)) {
-        unsafe extern "C" fn each(value: Value, data: *mut c_void) {
-            // SAFETY: as in `visit_roots`.
-            unsafe { visit_value(value, data) };
-        }
-        let mut visitor = Visitor { visit };
-        // SAFETY: the lock is held and no collection runs.
-        unsafe { (self.calls.reachable_from)(cell.address(), each, (&raw mut visitor).cast()) };
-    }
-
-    const FORWARDED_HEADER: usize = T_MOVED;
-
-    fn compaction_begins(&self, _heap: &Heap<'_, Self>) {
-        self.move_counts.reset();
-    }
-
-    fn wanted_width(
-        &self,
-        _heap: &Heap<'_, Self>,
-        cell: Cell,
-        width: WidthIndex,
-    ) -> Option<WidthIndex> {
-        self.suitable_width(cell, width)
-    }
-
-    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) -> bool {
-        self.object_moved(heap, from, to)
-    }
-
-    fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
-        self.update_object(heap, cell);
-    }
-
-    fn update_roots(&self, heap: &Heap<'_, Self>) {
-        self.update_tables(heap);
+    fn inspection(&self) -> Option<&impl Inspection> {
+        Some(self)
     }
 
     #[inline(always)]
-    fn release(&self, _heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
+    fn release(&self, cell: Cell, _width: WidthIndex) {
         let object = Object::new(cell);
         if self.traces_frees.get() {
             return self.free_by_ruby(object);
@@ -603,6 +564,53 @@ impl Vm for Ruby {
             }
             Freeing::ByRuby => self.free_by_ruby(object),
         }
+    }
+}
+
+impl Moving for Ruby {
+    const FORWARDED_HEADER: usize = T_MOVED;
+
+    fn compaction_begins(&self) {
+        self.move_counts.reset();
+    }
+
+    fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex> {
+        self.suitable_width(cell, width)
+    }
+
+    fn moved(&self, from: Cell, to: Cell, width: WidthIndex, new_width: WidthIndex) -> bool {
+        self.object_moved(from, to, width, new_width)
+    }
+
+    fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
+        self.update_object(cell, now);
+    }
+
+    fn update_roots(&self, now: Forwarding<'_>) {
+        self.update_tables(now);
+    }
+}
+
+impl Inspection for Ruby {
+    fn visit_roots(&self, visit: &mut dyn FnMut(Root)) {
+        unsafe extern "C" fn each(_category: *const c_char, value: Value, data: *mut c_void) {
+            // SAFETY: `data` is the visitor below, which outlives the call.
+            unsafe { visit_value(value, data) };
+        }
+        let mut visit = |cell| visit(Root::Exact(cell));
+        let mut visitor = Visitor { visit: &mut visit };
+        // SAFETY: the lock is held and no collection runs.
+        unsafe { (self.calls.reachable_from_roots)(each, (&raw mut visitor).cast()) };
+    }
+
+    fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
+        unsafe extern "C" fn each(value: Value, data: *mut c_void) {
+            // SAFETY: as in `visit_roots`.
+            unsafe { visit_value(value, data) };
+        }
+        let mut visitor = Visitor { visit };
+        // SAFETY: the lock is held and no collection runs.
+        unsafe { (self.calls.reachable_from)(cell.address(), each, (&raw mut visitor).cast()) };
     }
 }
 

@@ -8,6 +8,7 @@ use std::cell::{Cell as StdCell, RefCell};
 use std::ptr::NonNull;
 
 use ashlar_heap::allocate::cursor::AllocationCache;
+use ashlar_heap::compact::forward::Forwarding;
 use ashlar_heap::compact::Evacuation;
 use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
 use ashlar_heap::layout::cell_state::CellState;
@@ -17,7 +18,7 @@ use ashlar_heap::mark::trace::Trace;
 use ashlar_heap::mark::tracer::{MarkingEnd, Tracer};
 use ashlar_heap::pace::PaceOptions;
 use ashlar_heap::payload::thread_cache::ThreadCache;
-use ashlar_heap::vm::{TraceCommon, Vm};
+use ashlar_heap::vm::{Inspection, Moving, Root, TraceCommon, Vm};
 
 /// Words of a toy object before its references.
 ///
@@ -116,6 +117,13 @@ impl<'heap> ToyVm<'heap> {
             wishes: StdCell::new(Wishes::default()),
             moves: RefCell::new(Vec::new()),
         }
+    }
+
+    /// # Safety
+    /// Nobody uses the payload any more.
+    unsafe fn free_payload(&self, payload: NonNull<u8>) {
+        // SAFETY: the caller owns the payload.
+        unsafe { self.payload_cache.borrow_mut().free(payload) };
     }
 
     fn each_root(&self, mut visit: impl FnMut(Cell)) {
@@ -269,27 +277,28 @@ impl Vm for ToyVm<'_> {
         }
     }
 
-    fn visit_roots(&self, heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell)) {
-        self.each_root(&mut *visit);
-        for &word in self.ambiguous_roots.borrow().iter() {
-            // A word may also be a leftover that refers to what is dead by now.
-            match heap.region().cell_at(word) {
-                Some(cell) if !heap.is_garbage(cell) => visit(cell),
-                _ => (),
+    fn moving(&self) -> Option<&impl Moving> {
+        Some(self)
+    }
+
+    fn inspection(&self) -> Option<&impl Inspection> {
+        Some(self)
+    }
+
+    fn release(&self, cell: Cell, _width: WidthIndex) {
+        self.released.borrow_mut().push(cell.address());
+        // SAFETY: the cell is dead but its header is intact; it owned its
+        // payload alone.
+        unsafe {
+            if let Some(payload) = NonNull::new(word(cell, 2).read() as *mut u8) {
+                self.free_payload(payload);
             }
         }
     }
+}
 
-    fn visit_cell(&self, _heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell)) {
-        each_strong_reference(cell, visit);
-    }
-
-    fn wanted_width(
-        &self,
-        _heap: &Heap<'_, Self>,
-        cell: Cell,
-        _width: WidthIndex,
-    ) -> Option<WidthIndex> {
+impl Moving for ToyVm<'_> {
+    fn wanted_width(&self, cell: Cell, _width: WidthIndex) -> Option<WidthIndex> {
         // SAFETY: every toy object has a header.
         let (tag, counts) = unsafe { (word(cell, 0).read(), word(cell, 1).read()) };
         let (references, data) = (counts & COUNT_MASK, counts >> DATA_SHIFT & COUNT_MASK);
@@ -297,7 +306,7 @@ impl Vm for ToyVm<'_> {
         self.wishes.get().width(tag, needed_bytes)
     }
 
-    fn moved(&self, _heap: &Heap<'_, Self>, from: Cell, to: Cell) -> bool {
+    fn moved(&self, from: Cell, to: Cell, _width: WidthIndex, _new_width: WidthIndex) -> bool {
         // SAFETY: every toy object has a header.
         let tag = unsafe { word(from, 0).read() };
         if is_multiple(tag, self.wishes.get().refused_every) {
@@ -308,33 +317,35 @@ impl Vm for ToyVm<'_> {
         true
     }
 
-    fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
+    fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
         // SAFETY: every toy object has a header, and as many references as it
         // says.
         unsafe {
             let references = word(cell, 1).read() & COUNT_MASK;
             for index in 0..references {
                 let place = word(cell, HEADER_WORDS + index);
-                place.write(heap.location(place.read()));
+                place.write(now.location(place.read()));
             }
         }
     }
 
-    fn update_roots(&self, heap: &Heap<'_, Self>) {
+    fn update_roots(&self, now: Forwarding<'_>) {
         for root in self.roots.borrow_mut().iter_mut() {
-            *root = heap.location(*root);
+            *root = now.location(*root);
+        }
+    }
+}
+
+impl Inspection for ToyVm<'_> {
+    fn visit_roots(&self, visit: &mut dyn FnMut(Root)) {
+        self.each_root(|cell| visit(Root::Exact(cell)));
+        for &word in self.ambiguous_roots.borrow().iter() {
+            visit(Root::Conservative(word));
         }
     }
 
-    fn release(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
-        self.released.borrow_mut().push(cell.address());
-        // SAFETY: the cell is dead but its header is intact; it owned its
-        // payload alone.
-        unsafe {
-            if let Some(payload) = NonNull::new(word(cell, 2).read() as *mut u8) {
-                free_payload(heap, payload);
-            }
-        }
+    fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
+        each_strong_reference(cell, visit);
     }
 }
 
@@ -462,16 +473,9 @@ pub unsafe fn drop_payload(heap: &Heap<'_, ToyVm<'_>>, cell: Cell) {
     // SAFETY: the object's payload word holds a payload of this heap or 0.
     unsafe {
         if let Some(payload) = NonNull::new(word(cell, 2).replace(0) as *mut u8) {
-            free_payload(heap, payload);
+            heap.vm.free_payload(payload);
         }
     }
-}
-
-/// # Safety
-/// Nobody uses the payload any more.
-unsafe fn free_payload(heap: &Heap<'_, ToyVm<'_>>, payload: NonNull<u8>) {
-    // SAFETY: the caller owns the payload.
-    unsafe { heap.vm.payload_cache.borrow_mut().free(payload) };
 }
 
 /// Reads a reference back.

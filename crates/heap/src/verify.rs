@@ -16,7 +16,7 @@ use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
 use crate::sweep::free_cells::for_each_disturbed;
-use crate::vm::Vm;
+use crate::vm::{Inspection, Root, Vm};
 
 /// Why a walk ends before its end.
 enum Stop {
@@ -100,16 +100,26 @@ impl<V: Vm> Heap<'_, V> {
     fn verify_all(&self) -> Result<(), Stop> {
         self.verify_states()?;
         self.verify_remembered()?;
-        match self.stage() {
-            Stage::Idle | Stage::Moving => self.verify_generations(&Seen::new())?,
-            Stage::Clearing => self.verify_cleared()?,
-            Stage::Tracing | Stage::Remark => self.verify_black_cells()?,
+        if self.stage() == Stage::Clearing {
+            self.verify_cleared()?;
         }
-        self.verify_reachable()?;
+        if let Some(vm) = self.vm.inspection() {
+            self.verify_references(vm)?;
+        }
         self.verify_runs()?;
         self.verify_poison()?;
         self.space().verify_blocks()?;
         self.verify_lists()
+    }
+
+    /// What cells refer to.
+    fn verify_references(&self, vm: &impl Inspection) -> Result<(), Stop> {
+        match self.stage() {
+            Stage::Idle | Stage::Moving => self.verify_generations(vm, &Seen::new())?,
+            Stage::Clearing => {}
+            Stage::Tracing | Stage::Remark => self.verify_black_cells(vm)?,
+        }
+        self.verify_reachable(vm)
     }
 
     /// Invariants 1, 2, 4 and 13.
@@ -199,7 +209,7 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Invariants 11 and 5.
-    fn verify_black_cells(&self) -> Result<(), Stop> {
+    fn verify_black_cells(&self, vm: &impl Inspection) -> Result<(), Stop> {
         if self.marker().has_overflowed() {
             // Then no list has all grey cells.
             return Ok(());
@@ -208,7 +218,7 @@ impl<V: Vm> Heap<'_, V> {
         for cell in self.marker().grey_cells() {
             grey.add(cell)?;
         }
-        self.verify_generations(&grey)?;
+        self.verify_generations(vm, &grey)?;
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
@@ -216,7 +226,7 @@ impl<V: Vm> Heap<'_, V> {
                     return Ok(());
                 }
                 let mut white = None;
-                self.vm.visit_cell(self, cell, &mut |child| {
+                vm.visit_cell(cell, &mut |child| {
                     if !self.region().state(child).is_marked() {
                         white = Some(child);
                     }
@@ -234,7 +244,7 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Invariant 5, for marked cells that are not in `grey`.
-    fn verify_generations(&self, grey: &Seen<Cell>) -> Result<(), Stop> {
+    fn verify_generations(&self, vm: &impl Inspection, grey: &Seen<Cell>) -> Result<(), Stop> {
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
@@ -245,7 +255,7 @@ impl<V: Vm> Heap<'_, V> {
                     return Ok(());
                 }
                 let mut young = None;
-                self.vm.visit_cell(self, cell, &mut |child| {
+                vm.visit_cell(cell, &mut |child| {
                     if !self.region().state(child).is_old() {
                         young = Some(child);
                     }
@@ -263,11 +273,19 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Everything reachable is live and no garbage.
-    fn verify_reachable(&self) -> Result<(), Stop> {
+    fn verify_reachable(&self, vm: &impl Inspection) -> Result<(), Stop> {
         let mut seen = Seen::new();
         let mut grey = Pending::new();
-        self.vm
-            .visit_roots(self, &mut |cell| grey.push((cell, None)));
+        vm.visit_roots(&mut |root| match root {
+            Root::Exact(cell) => grey.push((cell, None)),
+            // It may also be left over and refer to what is dead by now.
+            Root::Conservative(word) => {
+                let cell = self.region().cell_at(word);
+                if let Some(cell) = cell.filter(|cell| !self.is_garbage(*cell)) {
+                    grey.push((cell, None));
+                }
+            }
+        });
         while let Some((cell, parent)) = grey.pop()? {
             if self.region().cell_at(cell.address()).is_none() || self.is_garbage(cell) {
                 return Err(format!(
@@ -277,8 +295,7 @@ impl<V: Vm> Heap<'_, V> {
                 .into());
             }
             if seen.add(cell)? {
-                self.vm
-                    .visit_cell(self, cell, &mut |child| grey.push((child, Some(cell))));
+                vm.visit_cell(cell, &mut |child| grey.push((child, Some(cell))));
             }
         }
         Ok(())

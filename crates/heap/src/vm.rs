@@ -1,6 +1,9 @@
-//! What a virtual machine supplies to have its objects collected.
+//! What a virtual machine supplies to have its objects collected: roots, tracing and
+//! release. What else it may supply is a trait each: tracing by several threads
+//! ([`TraceCommon`]), cells that move ([`Moving`]), and being looked at by the
+//! verifier ([`Inspection`]).
 
-use crate::heap::Heap;
+use crate::compact::forward::Forwarding;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
 use crate::mark::trace::Trace;
@@ -21,7 +24,7 @@ pub trait Vm: Sized {
     fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>);
 
     /// Frees whatever `cell` owns; the cell itself is reused afterwards.
-    fn release(&self, heap: &Heap<'_, Self>, cell: Cell, width: WidthIndex);
+    fn release(&self, cell: Cell, width: WidthIndex);
 
     /// Called in each collection when everything reachable is marked and
     /// nothing has been freed: the place for weak references and finalizers.
@@ -35,58 +38,18 @@ pub trait Vm: Sized {
     /// and by several threads at once. Without it every cell is traced by
     /// [`Vm::trace_cell`].
     fn common(&self) -> impl TraceCommon {
-        NoneCommon
+        Absent
     }
 
-    /// Shows everything that [`Vm::trace_roots`] marks to `visit`, without
-    /// marking: for the verifier, outside collections.
-    fn visit_roots(&self, heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell));
-
-    /// Shows everything that [`Vm::trace_cell`] marks to `visit`, without
-    /// marking: for the verifier, outside collections.
-    fn visit_cell(&self, heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell));
-
-    /// What a cell begins with while it is forwarded, for a VM that looks at the
-    /// first word of a stale reference.
-    const FORWARDED_HEADER: usize = 0;
-
-    /// Called before a compaction asks what the cells want.
-    fn compaction_begins(&self, heap: &Heap<'_, Self>) {
-        let _ = heap;
+    /// What moves cells; without it none moves.
+    fn moving(&self) -> Option<&impl Moving> {
+        None::<&Absent>
     }
 
-    /// The width that suits `cell`, which has `width`, its own included; `None`
-    /// when it must not move. Its contents must fit in the width returned. A VM
-    /// that supplies this also supplies the three methods below, and pins with
-    /// [`Trace::pin`] what it cannot rewrite.
-    fn wanted_width(
-        &self,
-        heap: &Heap<'_, Self>,
-        cell: Cell,
-        width: WidthIndex,
-    ) -> Option<WidthIndex> {
-        let _ = (heap, cell, width);
-        None
-    }
-
-    /// The contents of `from` have been copied to `to` as far as they fit; both
-    /// can be read. The place for tables by address. False when the VM has no memory
-    /// for that: then `from` stays where it is, and nothing may have changed.
-    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) -> bool {
-        let _ = (heap, from, to);
-        true
-    }
-
-    /// Rewrites everything that `cell` refers to, weak references included, to
-    /// its [`Heap::location`]. It may free payloads.
-    fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, width: WidthIndex) {
-        let _ = (heap, cell, width);
-    }
-
-    /// Rewrites every reference that is in no cell, but for those that pinned
-    /// what they refer to.
-    fn update_roots(&self, heap: &Heap<'_, Self>) {
-        let _ = heap;
+    /// What shows references to the verifier; without it only those invariants are
+    /// verified that need none.
+    fn inspection(&self) -> Option<&impl Inspection> {
+        None::<&Absent>
     }
 }
 
@@ -110,11 +73,58 @@ pub trait TraceCommon: Copy + Send + Sync {
     fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize;
 }
 
-/// No cell is common.
-#[derive(Clone, Copy, Debug)]
-struct NoneCommon;
+/// A VM whose cells may move. It pins with [`Trace::pin`] what it cannot rewrite.
+pub trait Moving {
+    /// What a cell begins with while it is forwarded, for a VM that looks at the
+    /// first word of a stale reference.
+    const FORWARDED_HEADER: usize = 0;
 
-impl TraceCommon for NoneCommon {
+    /// Called before a compaction asks what the cells want.
+    fn compaction_begins(&self) {}
+
+    /// The width that suits `cell`, which has `width`, its own included; `None`
+    /// when it must not move. Its contents must fit in the width returned.
+    fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex>;
+
+    /// The contents of `from`, which has `width`, have been copied to `to`, which has
+    /// `new_width`, as far as they fit; both can be read. The place for tables by
+    /// address. False when the VM has no memory for that: then `from` stays where it
+    /// is, and nothing may have changed.
+    fn moved(&self, from: Cell, to: Cell, width: WidthIndex, new_width: WidthIndex) -> bool;
+
+    /// Rewrites everything that `cell` refers to, weak references included, to
+    /// where it is now. It may free payloads.
+    fn update_cell(&self, cell: Cell, width: WidthIndex, now: Forwarding<'_>);
+
+    /// Rewrites every reference that is in no cell, but for those that pinned
+    /// what they refer to.
+    fn update_roots(&self, now: Forwarding<'_>);
+}
+
+/// A VM that shows what its cells and roots refer to without marking: to the verifier,
+/// outside collections.
+pub trait Inspection {
+    /// Shows everything that [`Vm::trace_roots`] marks to `visit`.
+    fn visit_roots(&self, visit: &mut dyn FnMut(Root));
+
+    /// Shows everything that [`Vm::trace_cell`] marks to `visit`.
+    fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell));
+}
+
+/// Something that is not in a cell and keeps one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// A reference.
+    Exact(Cell),
+    /// A word that may be one, or be left over from one.
+    Conservative(usize),
+}
+
+/// What a VM does not supply.
+#[derive(Clone, Copy, Debug)]
+struct Absent;
+
+impl TraceCommon for Absent {
     #[inline(always)]
     fn trace_cell(self, _cell: Cell, _tracer: &mut impl Trace) -> bool {
         false
@@ -127,4 +137,24 @@ impl TraceCommon for NoneCommon {
     fn trace_below(self, _cell: Cell, _end: usize, _tracer: &mut impl Trace) -> usize {
         0
     }
+}
+
+impl Moving for Absent {
+    fn wanted_width(&self, _cell: Cell, _width: WidthIndex) -> Option<WidthIndex> {
+        None
+    }
+
+    fn moved(&self, _from: Cell, _to: Cell, _width: WidthIndex, _new_width: WidthIndex) -> bool {
+        false
+    }
+
+    fn update_cell(&self, _cell: Cell, _width: WidthIndex, _now: Forwarding<'_>) {}
+
+    fn update_roots(&self, _now: Forwarding<'_>) {}
+}
+
+impl Inspection for Absent {
+    fn visit_roots(&self, _visit: &mut dyn FnMut(Root)) {}
+
+    fn visit_cell(&self, _cell: Cell, _visit: &mut dyn FnMut(Cell)) {}
 }

@@ -1,7 +1,7 @@
 //! Where a cell has moved to.
 //!
 //! ```text
-//! a cell whose contents moved:  [ Host::FORWARDED_HEADER │ new address │ … ]
+//! a cell whose contents moved:  [ Moving::FORWARDED_HEADER │ new address │ … ]
 //! ```
 //! Its state is [`CellState::FORWARDED`]: neither live nor marked, so no other
 //! phase takes it for a cell.
@@ -30,6 +30,31 @@ pub(crate) fn location(region: &Region, word: usize) -> usize {
             unsafe { words.add(1).read() }
         }
         _ => word,
+    }
+}
+
+/// Where cells are now, while they move.
+#[derive(Clone, Copy, Debug)]
+pub struct Forwarding<'a> {
+    region: &'a Region,
+}
+
+impl<'a> Forwarding<'a> {
+    pub(crate) fn new(region: &'a Region) -> Self {
+        Self { region }
+    }
+
+    /// The address at which the cell that was at `word` is now: `word` itself unless
+    /// it moved in this compaction. Any word may be passed.
+    #[inline(always)]
+    pub fn location(self, word: usize) -> usize {
+        location(self.region, word)
+    }
+
+    /// Whether `cell` is pinned, and has therefore stayed where it was.
+    #[inline(always)]
+    pub fn is_pinned(self, cell: Cell) -> bool {
+        self.region.state(cell).is_pinned()
     }
 }
 

@@ -2,28 +2,10 @@
 
 use super::collection::Collection;
 use super::{Heap, Stage};
-use crate::compact::{self, forward, Evacuation, Host, Moves, Plan};
-use crate::layout::block::BlockIndex;
-use crate::layout::region::Cell;
-use crate::layout::width::WidthIndex;
+use crate::compact::forward::{self, Forwarding};
+use crate::compact::{self, Evacuation, Moves, Plan};
 use crate::pace::Scope;
-use crate::vm::Vm;
-
-impl<V: Vm> Host for Heap<'_, V> {
-    const FORWARDED_HEADER: usize = V::FORWARDED_HEADER;
-
-    fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex> {
-        self.vm.wanted_width(self, cell, width)
-    }
-
-    fn moved(&self, from: Cell, to: Cell) -> bool {
-        self.vm.moved(self, from, to)
-    }
-
-    fn take_block(&self, width: WidthIndex) -> Option<BlockIndex> {
-        self.take_empty_block(width)
-    }
-}
+use crate::vm::{Moving, Vm};
 
 impl<V: Vm> Heap<'_, V> {
     /// Whether cells are moving: [`Heap::location`] says where they are now.
@@ -66,15 +48,17 @@ impl<V: Vm> Heap<'_, V> {
     /// and what earlier calls left there would pin cells.
     #[inline(never)]
     pub(super) fn compact(&self, evacuation: Evacuation) {
+        let Some(vm) = self.vm.moving() else { return };
         self.collector.borrow_mut().stats.compactions += 1;
-        self.vm.compaction_begins(self);
-        let plan = Plan::make(self.space(), self, evacuation);
+        vm.compaction_begins();
+        let plan = Plan::make(self.space(), vm, evacuation);
         if plan.moves_nothing() {
             return;
         }
         self.while_moving(|| {
-            self.count_moves(&compact::move_cells(self.space(), &plan, self));
-            self.update_references();
+            let take_block = |width| self.take_empty_block(width);
+            self.count_moves(&compact::move_cells(self.space(), &plan, vm, take_block));
+            self.update_references(vm);
             compact::settle(self.space(), self.stress().poison, |block, width| {
                 self.give_block(block, width);
             });
@@ -91,9 +75,10 @@ impl<V: Vm> Heap<'_, V> {
         self.enter(Collection::Idle);
     }
 
-    fn update_references(&self) {
-        self.for_each_cell_unswept(|cell, width| self.vm.update_cell(self, cell, width));
-        self.vm.update_roots(self);
+    fn update_references(&self, vm: &impl Moving) {
+        let now = Forwarding::new(self.region());
+        self.for_each_cell_unswept(|cell, width| vm.update_cell(cell, width, now));
+        vm.update_roots(now);
         let location = |cell| forward::location_of(self.region(), cell);
         self.marker().remembered.relocate(location);
     }
