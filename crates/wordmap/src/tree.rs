@@ -266,28 +266,20 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                 is_new: false,
             }),
             Place::Before(i) => {
-                if leaf.insert_in_place(i, key) {
-                    if V == 0 && leaf.len() == 256 {
-                        self.release_leaf(edge);
-                        self.store(path, Edge::full(key));
-                    }
-                    Self::add_counts(path, 1);
-                    return Ok(new_value(leaf.value(i)));
-                }
                 if leaf.len() >= ENTRIES_MAX && edge.kind() != Kind::BITMAP {
                     return self.split(path, edge, key);
                 }
-                match leaf.roomier(key) {
-                    Some(shape) => self.grow(path, leaf, &shape, i, key),
+                match leaf.shape_with(key) {
+                    Some(shape) => self.open(path, leaf, &shape, i, key),
                     None => self.rewrite(path, edge, key),
                 }
             }
         }
     }
 
-    /// Gives the leaf more room, where it is or elsewhere, and inserts.
+    /// Inserts into a leaf that keeps its shape, where it is or in a larger block.
     #[inline(always)]
-    fn grow(
+    fn open(
         &mut self,
         path: &mut Path,
         leaf: Leaf<V>,
@@ -295,27 +287,55 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         i: usize,
         key: u64,
     ) -> Result<Inserted, OutOfMemory> {
+        if V == 0 && shape.entries == 256 {
+            self.release(leaf.block(), leaf.shape().block_bytes::<V>());
+            self.store(path, Edge::full(key));
+            Self::add_counts(path, 1);
+            return Ok(new_value(ptr::null_mut()));
+        }
         let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
         let old_bytes = leaf.shape().block_bytes::<V>();
         let new_bytes = shape.block_bytes::<V>();
-        let n = leaf.len();
-        let mut edge = Edge::NULL;
         // SAFETY: the old block is this leaf's, of the size that follows from its
-        // shape; the new one has the room of `shape`.
+        // shape; the block written to is as long as `shape` says.
+        let edge = unsafe {
+            if old_bytes == new_bytes {
+                leaf.open(old.as_ptr(), shape, i, key)
+            } else {
+                let edge = self.enlarge(old, old_bytes, new_bytes, |block| {
+                    leaf.open(block.as_ptr(), shape, i, key)
+                })?;
+                self.store(path, edge);
+                edge
+            }
+        };
+        Self::add_counts(path, 1);
+        Ok(new_value(crate::path::leaf::<V>(edge).value(i)))
+    }
+
+    /// Has `write` write a leaf to a larger block: its old one, made longer, or another.
+    ///
+    /// # Safety
+    /// `old` must be the block of a leaf that is on its way to being written anew.
+    #[inline(always)]
+    unsafe fn enlarge(
+        &self,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        write: impl FnOnce(NonNull<u8>) -> Edge,
+    ) -> Result<Edge, OutOfMemory> {
+        // SAFETY: the caller's duty.
         unsafe {
             if self.source.extend(old, old_bytes, new_bytes) {
-                edge = leaf.move_to(old.as_ptr(), shape);
-            } else {
-                let fill = |block: NonNull<u8>| edge = leaf.move_to(block.as_ptr(), shape);
-                let new = self.source.replace(old, old_bytes, new_bytes, fill);
-                new.ok_or(OutOfMemory)?;
+                return Ok(write(old));
             }
+            let mut edge = Edge::NULL;
+            let new = self
+                .source
+                .replace(old, old_bytes, new_bytes, |block| edge = write(block));
+            new.map(|_| edge).ok_or(OutOfMemory)
         }
-        let moved = crate::path::leaf::<V>(edge);
-        moved.insert_in_moved(i, key, n);
-        self.store(path, edge);
-        Self::add_counts(path, 1);
-        Ok(new_value(moved.value(i)))
     }
 
     /// Inserts a key into a small leaf that must cover more for it.
@@ -539,19 +559,17 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             self.unlink(&mut path);
             self.tidy(&mut path, None);
         } else {
-            let edge = if leaf.remove_in_place(i) {
-                edge
-            } else {
-                self.shrink_leaf(&path, edge, i)
+            let edge = match leaf.shape_without(i) {
+                Some(shape) => self.close(&path, leaf, &shape, i, key),
+                None => self.rewrite_without(&path, edge, i),
             };
             self.tidy(&mut path, Some(edge));
         }
         Some(value)
     }
 
-    /// A full leaf has no block to go on in; should there be no memory for a
-    /// bit map, the leaf's entries less one are what cannot be kept, so the
-    /// removal is refused by saying the key is still there.
+    /// A full leaf has no block to go on in. Should there be no memory for a bitmap,
+    /// the key stays; [`Tree::remove_may_fail`] tells that from a key that was not there.
     fn remove_from_full(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
         if edge.full_base() != key & !0xff {
             return None;
@@ -586,8 +604,35 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Writes the leaf at the end of `path` anew without entry `i`.
-    fn shrink_leaf(&mut self, path: &Path, edge: Edge, i: usize) -> Edge {
+    /// Removes entry `i`, whose key is `key`, from a leaf that keeps its shape, where it
+    /// is or in a smaller block.
+    #[inline(always)]
+    fn close(&mut self, path: &Path, leaf: Leaf<V>, shape: &Shape, i: usize, key: u64) -> Edge {
+        let old_bytes = leaf.shape().block_bytes::<V>();
+        let new_bytes = shape.block_bytes::<V>();
+        let mut edge = Edge::NULL;
+        // SAFETY: the old block is this leaf's, of the size that follows from its
+        // shape; the block written to is as long as `shape` says.
+        unsafe {
+            let old = NonNull::new_unchecked(leaf.block());
+            let mut write = |block: NonNull<u8>| edge = leaf.close(block.as_ptr(), shape, i, key);
+            if old_bytes == new_bytes {
+                write(old);
+                return edge;
+            }
+            let new = self.source.replace(old, old_bytes, new_bytes, &mut write);
+            if new.is_none() {
+                write(old);
+                self.source.shrink(old, old_bytes, new_bytes);
+            }
+        }
+        self.store(path, edge);
+        edge
+    }
+
+    /// Writes the leaf at the end of `path` anew without entry `i`, in the shape that
+    /// suits it now.
+    fn rewrite_without(&mut self, path: &Path, edge: Edge, i: usize) -> Edge {
         let mut entries = Entries::new();
         let old = leaf::<V>(edge);
         old.read(&mut entries);

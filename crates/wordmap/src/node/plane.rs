@@ -113,33 +113,47 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Makes room for one item at `i` in a plane that holds `n`.
+/// As [`copy`] when the places differ.
 ///
 /// # Safety
-/// The plane must have room for `n + 1` items, and `i <= n`.
+/// As [`copy`].
 #[inline(always)]
-pub(crate) unsafe fn open(plane: *mut u8, width: usize, n: usize, i: usize) {
-    // SAFETY: both ranges lie in the plane.
-    unsafe {
-        copy(
-            plane.add(i * width),
-            plane.add((i + 1) * width),
-            (n - i) * width,
-        );
+pub(crate) unsafe fn copy_unless_same(from: *const u8, to: *mut u8, bytes: usize) {
+    if !ptr::eq(from, to) {
+        // SAFETY: the caller's duty.
+        unsafe { copy(from, to, bytes) };
     }
 }
 
-/// Closes the gap left by item `i` of a plane that holds `n`.
+/// Copies a plane of `n` items to `to`, with room for one at `i`. `to` may be the plane
+/// itself, or overlap it from above.
 ///
 /// # Safety
-/// The plane must hold `n` items, and `i < n`.
+/// `to` must have room for `n + 1` items, and `i <= n`.
 #[inline(always)]
-pub(crate) unsafe fn close(plane: *mut u8, width: usize, n: usize, i: usize) {
-    // SAFETY: both ranges lie in the plane.
+pub(crate) unsafe fn open(plane: *const u8, to: *mut u8, width: usize, n: usize, i: usize) {
+    let before = i * width;
+    // SAFETY: items `i..n`, then items `0..i`.
     unsafe {
+        copy(plane.add(before), to.add(before + width), (n - i) * width);
+        copy_unless_same(plane, to, before);
+    }
+}
+
+/// Copies a plane of `n` items to `to` without item `i`. `to` may be the plane itself, or
+/// overlap it from below.
+///
+/// # Safety
+/// `to` must have room for `n - 1` items, and `i < n`.
+#[inline(always)]
+pub(crate) unsafe fn close(plane: *const u8, to: *mut u8, width: usize, n: usize, i: usize) {
+    let before = i * width;
+    // SAFETY: items `0..i`, then those behind `i`.
+    unsafe {
+        copy_unless_same(plane, to, before);
         copy(
-            plane.add((i + 1) * width),
-            plane.add(i * width),
+            plane.add(before + width),
+            to.add(before),
             (n - i - 1) * width,
         );
     }
