@@ -7,7 +7,7 @@
 use crate::memory::NodeSource;
 use crate::node::branch::{block_bytes_for, Branch, Children};
 use crate::node::edge::{above, byte, highest_difference, leaf_tag, Edge, Kind};
-use crate::node::leaf::{Entries, Leaf, Place, Shape, ENTRIES_MAX};
+use crate::node::leaf::{Entries, Insertion, Leaf, Place, Removal, Shape, ENTRIES_MAX};
 use crate::path::{branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, Path};
 use core::fmt;
 use core::ptr::{self, NonNull};
@@ -260,20 +260,20 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                 None => self.insert_outside(path, edge, key),
             };
         }
-        match leaf.place(key) {
-            Place::At(i) => Ok(Inserted {
+        match leaf.insert(key) {
+            Insertion::Present(i) => Ok(Inserted {
                 value: leaf.value(i),
                 is_new: false,
             }),
-            Place::Before(i) => {
-                if leaf.len() >= ENTRIES_MAX && edge.kind() != Kind::BITMAP {
-                    return self.split(path, edge, key);
-                }
-                match leaf.shape_with(key) {
-                    Some(shape) => self.open(path, leaf, &shape, i, key),
-                    None => self.rewrite(path, edge, key),
-                }
+            Insertion::Done(i) => {
+                Self::add_counts(path, 1);
+                Ok(new_value(leaf.value(i)))
             }
+            Insertion::NoRoom(_) if leaf.is_full() => self.split(path, edge, key),
+            Insertion::NoRoom(i) => match leaf.shape_with(key) {
+                Some(shape) => self.open(path, leaf, &shape, i, key),
+                None => self.rewrite(path, edge, key),
+            },
         }
     }
 
@@ -546,7 +546,18 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             return self.remove_from_full(&mut path, edge, key);
         }
         let leaf = leaf::<V>(edge);
-        let i = leaf.find(key)?;
+        if !leaf.covers(key) {
+            return None;
+        }
+        let i = match leaf.remove(key) {
+            Removal::Absent => return None,
+            Removal::Done(value) => {
+                Self::add_counts(&path, -1);
+                self.tidy(&mut path, Some(edge));
+                return Some(value);
+            }
+            Removal::TooMuchRoom(i) => i,
+        };
         let value = if V == 1 {
             // SAFETY: N1: entry `i` of a live leaf.
             unsafe { *leaf.value(i) }

@@ -1,17 +1,18 @@
 //! A bitmap: a bit for each of the 256 keys of a leaf of level 1.
 
-use super::{at_or_before, Leaf, Place, Planes, Shape, Step};
+use super::shape::{bitmap_room, LISTED_MAX};
+use super::{Leaf, Planes, Shape, Spot, Step};
 use crate::node::bits;
 
 #[derive(Clone, Copy)]
-pub(super) struct Bitmap {
+pub(super) struct Bitmap<const V: usize> {
     header: *mut u8,
     n: usize,
 }
 
-impl Bitmap {
+impl<const V: usize> Bitmap<V> {
     #[inline(always)]
-    pub(super) fn of<const V: usize>(leaf: Leaf<V>) -> Self {
+    pub(super) fn of(leaf: Leaf<V>) -> Self {
         Bitmap {
             header: leaf.header,
             n: usize::from(leaf.word() as u8) + 1,
@@ -76,6 +77,10 @@ impl Bitmap {
     unsafe fn flip(self, to: Self, b: usize) {
         // SAFETY: N1: a bitmap has four words; all are read before one is written.
         unsafe {
+            if self.header == to.header {
+                *self.words().add(b / 64) ^= 1 << (b % 64);
+                return;
+            }
             let mut words = self.words().cast::<[u64; 4]>().read();
             words[b / 64] ^= 1 << (b % 64);
             to.words().cast::<[u64; 4]>().write(words);
@@ -83,7 +88,7 @@ impl Bitmap {
     }
 }
 
-impl Planes for Bitmap {
+impl<const V: usize> Planes for Bitmap<V> {
     #[inline(always)]
     fn moved(self, header: *mut u8, _: &Shape) -> Self {
         Bitmap { header, n: self.n }
@@ -95,9 +100,23 @@ impl Planes for Bitmap {
     }
 
     #[inline(always)]
-    fn place(self, key: u64) -> Place {
+    fn spot(self, key: u64) -> Spot {
         let (rank, hit) = self.rank((key & 0xff) as usize);
-        at_or_before(rank, hit)
+        Spot::new(rank, hit)
+    }
+
+    #[inline(always)]
+    fn has_room(self, _: Spot) -> bool {
+        if V == 1 {
+            bitmap_room(self.n) > self.n
+        } else {
+            self.n < 255
+        }
+    }
+
+    #[inline(always)]
+    fn keeps_room(self, _: usize) -> bool {
+        self.n > LISTED_MAX + 1 && (V == 0 || bitmap_room(self.n - 1) == bitmap_room(self.n))
     }
 
     #[inline(always)]
@@ -165,7 +184,7 @@ impl Planes for Bitmap {
     }
 
     #[inline(always)]
-    unsafe fn open(self, to: Self, _: usize, key: u64) {
+    unsafe fn open(self, to: Self, _: Spot, key: u64) {
         // SAFETY: the caller's duty.
         unsafe { self.flip(to, (key & 0xff) as usize) };
     }

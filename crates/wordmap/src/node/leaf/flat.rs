@@ -1,7 +1,8 @@
 //! A flat leaf of level 1 or 2: sorted suffixes of `LEVEL` bytes. What objects'
 //! fields look like.
 
-use super::{at_or_before, Leaf, Place, Planes, Shape, Step};
+use super::shape::room;
+use super::{Leaf, Planes, Shape, Spot, Step};
 use crate::node::edge::{above, below, prefix};
 use crate::node::plane;
 use core::ptr;
@@ -74,11 +75,21 @@ impl<const V: usize, const LEVEL: usize> Planes for Flat<V, LEVEL> {
     }
 
     #[inline(always)]
-    fn place(self, key: u64) -> Place {
+    fn spot(self, key: u64) -> Spot {
         let suffix = below(key, LEVEL);
         // SAFETY: N1: the plane holds `n` suffixes behind the 8-byte header.
         let i = unsafe { plane::count_below_small(self.suffixes(), LEVEL, self.n, suffix) };
-        at_or_before(i, i < self.n && self.suffix(i) == suffix)
+        Spot::new(i, i < self.n && self.suffix(i) == suffix)
+    }
+
+    #[inline(always)]
+    fn has_room(self, _: Spot) -> bool {
+        room(self.n) > self.n
+    }
+
+    #[inline(always)]
+    fn keeps_room(self, _: usize) -> bool {
+        self.n > 2 && room(self.n - 1) == room(self.n)
     }
 
     #[inline(always)]
@@ -123,11 +134,11 @@ impl<const V: usize, const LEVEL: usize> Planes for Flat<V, LEVEL> {
     }
 
     #[inline(always)]
-    unsafe fn open(self, to: Self, i: usize, key: u64) {
+    unsafe fn open(self, to: Self, spot: Spot, key: u64) {
         // SAFETY: the caller's duty.
         unsafe {
-            plane::open(self.suffixes(), to.suffixes(), LEVEL, self.n, i);
-            plane::set(to.suffixes(), LEVEL, i, key);
+            plane::open(self.suffixes(), to.suffixes(), LEVEL, self.n, spot.i);
+            plane::set(to.suffixes(), LEVEL, spot.i, key);
         }
     }
 

@@ -3,8 +3,8 @@
 //! the lower bytes of each key. A run of 16 neighbouring keys costs its upper
 //! bytes once.
 
-use super::shape::{group_room, GROUPS_MAX};
-use super::{place_between, prefetch_values, Leaf, Place, Planes, Shape, Step};
+use super::shape::{group_room, room, GROUPS_MAX};
+use super::{find_between, prefetch_values, Leaf, Planes, Shape, Spot, Step};
 use crate::node::edge::{prefix, split};
 use crate::node::plane;
 
@@ -169,17 +169,35 @@ impl<const V: usize> Planes for Grouped<V> {
     }
 
     #[inline(always)]
-    fn place(self, key: u64) -> Place {
+    fn spot(self, key: u64) -> Spot {
         let (upper, lower) = split(key, self.level, self.group_bytes);
-        let (g, found) = self.group(upper);
-        let from = self.start(g);
-        if !found {
-            return Place::Before(from);
+        let (group, in_group) = self.group(upper);
+        let from = self.start(group);
+        let (mut i, mut hit) = (from, false);
+        if in_group {
+            let to = self.end(group);
+            prefetch_values::<V>(self.header, from, to);
+            // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
+            (i, hit) = unsafe { find_between(self.lowers(), self.width(), from, to, lower) };
         }
-        let to = self.end(g);
-        prefetch_values::<V>(self.header, from, to);
-        // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
-        unsafe { place_between(self.lowers(), self.width(), from, to, lower) }
+        Spot {
+            i,
+            hit,
+            group,
+            in_group,
+        }
+    }
+
+    #[inline(always)]
+    fn has_room(self, spot: Spot) -> bool {
+        room(self.n) > self.n
+            && (spot.in_group || self.groups < self.group_room && self.groups < GROUPS_MAX)
+    }
+
+    #[inline(always)]
+    fn keeps_room(self, i: usize) -> bool {
+        let group = self.group_of(i);
+        self.n > 2 && room(self.n - 1) == room(self.n) && self.end(group) - self.start(group) > 1
     }
 
     #[inline(always)]
@@ -189,11 +207,9 @@ impl<const V: usize> Planes for Grouped<V> {
         let mut i = self.start(g);
         if found {
             let end = self.end(g);
-            // SAFETY: as in `place`; no group is empty.
-            i = match unsafe { place_between(self.lowers(), self.width(), i, end, lower) } {
-                Place::At(i) => i + 1,
-                Place::Before(i) => i,
-            };
+            // SAFETY: as in `spot`; no group is empty.
+            let (at, hit) = unsafe { find_between(self.lowers(), self.width(), i, end, lower) };
+            i = at + usize::from(hit);
             g += usize::from(i == end);
         }
         (g < self.groups).then(|| (i, self.key_in(g, i)))
@@ -249,24 +265,23 @@ impl<const V: usize> Planes for Grouped<V> {
     }
 
     #[inline(always)]
-    unsafe fn open(self, to: Self, i: usize, key: u64) {
+    unsafe fn open(self, to: Self, spot: Spot, key: u64) {
         let (upper, lower) = split(key, self.level, self.group_bytes);
-        let (width, groups) = (self.width(), self.groups);
-        let (g, found) = self.group(upper);
+        let (width, groups, g) = (self.width(), self.groups, spot.group);
         // SAFETY: the caller's duty; the highest bytes first.
         unsafe {
-            plane::open(self.lowers(), to.lowers(), width, self.n, i);
-            plane::set(to.lowers(), width, i, lower);
-            if found {
+            plane::open(self.lowers(), to.lowers(), width, self.n, spot.i);
+            plane::set(to.lowers(), width, spot.i, lower);
+            if spot.in_group {
                 plane::copy_unless_same(self.ends(), to.ends(), groups);
                 plane::copy_unless_same(self.uppers(), to.uppers(), groups * self.group_bytes);
             } else {
                 plane::open(self.ends(), to.ends(), 1, groups, g);
-                *to.ends().add(g) = i as u8;
+                *to.ends().add(g) = spot.i as u8;
                 plane::open(self.uppers(), to.uppers(), self.group_bytes, groups, g);
                 plane::set(to.uppers(), self.group_bytes, g, upper);
             }
-            for end in g..to.groups {
+            for end in g..groups + usize::from(!spot.in_group) {
                 *to.ends().add(end) += 1;
             }
             if to.group_room != self.group_room {

@@ -43,6 +43,50 @@ pub(crate) enum Place {
     Before(usize),
 }
 
+/// Where a key is in a leaf or belongs, and what inserting it there must know.
+#[derive(Clone, Copy)]
+struct Spot {
+    /// Of the entry that has the key or would follow it.
+    i: usize,
+    hit: bool,
+    /// The key's group, or the one it would come before (grouped leaves only).
+    group: usize,
+    in_group: bool,
+}
+
+impl Spot {
+    /// A spot in a leaf without groups.
+    #[inline(always)]
+    fn new(i: usize, hit: bool) -> Spot {
+        Spot {
+            i,
+            hit,
+            group: 0,
+            in_group: true,
+        }
+    }
+}
+
+/// The outcome of inserting into a leaf.
+pub(crate) enum Insertion {
+    /// The key is there, as this entry.
+    Present(usize),
+    /// The key has become this entry.
+    Done(usize),
+    /// The key belongs before this entry, where there is no room.
+    NoRoom(usize),
+}
+
+/// The outcome of removing from a leaf.
+pub(crate) enum Removal {
+    /// The key is not there.
+    Absent,
+    /// The key had this value and is gone.
+    Done(u64),
+    /// The key is this entry, without which the block would be too large.
+    TooMuchRoom(usize),
+}
+
 /// What lies behind an entry that was guessed to have a key.
 pub(crate) enum Step {
     /// The key of the next entry.
@@ -62,7 +106,20 @@ trait Planes: Copy {
     fn len(self) -> usize;
 
     /// Where `key` is or belongs.
-    fn place(self, key: u64) -> Place;
+    fn spot(self, key: u64) -> Spot;
+
+    /// Whether a key may be inserted without another layout.
+    fn has_room(self, spot: Spot) -> bool;
+
+    /// Whether entry `i` may be removed without another layout.
+    fn keeps_room(self, i: usize) -> bool;
+
+    /// As [`Planes::spot`].
+    #[inline(always)]
+    fn place(self, key: u64) -> Place {
+        let spot = self.spot(key);
+        at_or_before(spot.i, spot.hit)
+    }
 
     /// The key of entry `i`.
     fn key(self, i: usize) -> u64;
@@ -98,12 +155,12 @@ trait Planes: Copy {
     /// The leaf must have been laid out for these keys.
     unsafe fn write(self, keys: &[u64]);
 
-    /// Copies the keys to `to`, with `key` among them at `i`.
+    /// Copies the keys to `to`, with `key` among them at `spot`.
     ///
     /// # Safety
     /// `to` must be laid out for them. It may be where the keys are now, or overlap
     /// that from above: the highest bytes are copied first.
-    unsafe fn open(self, to: Self, i: usize, key: u64);
+    unsafe fn open(self, to: Self, spot: Spot, key: u64);
 
     /// Copies the keys to `to` without entry `i`, whose key is `key`.
     ///
@@ -192,6 +249,12 @@ impl<const V: usize> Leaf<V> {
         } else {
             (self.word() as u8) as usize + 1
         }
+    }
+
+    /// Whether the leaf has as many entries as there may be in one.
+    #[inline(always)]
+    pub(crate) fn is_full(self) -> bool {
+        self.edge.kind() != Kind::BITMAP && self.len() >= ENTRIES_MAX
     }
 
     /// Whether all keys of the leaf share their upper bytes with `key`.
@@ -332,13 +395,12 @@ impl<const V: usize> Leaf<V> {
     pub(crate) fn shape_with(self, key: u64) -> Option<Shape> {
         let mut shape = self.shape();
         if shape.kind == Kind::GROUPED {
-            let with = Grouped::of(self).shape_with(shape, key);
-            return with.filter(|shape| shape.entries % 16 != 1);
+            return Grouped::of(self).shape_with(shape, key);
         }
         shape.entries += 1;
         let same = match shape.kind {
             Kind::FLAT if shape.level == 1 => shape.entries <= LISTED_MAX,
-            Kind::FLAT => !groups_pay(&shape) || shape.entries % 16 != 1,
+            Kind::FLAT => !groups_pay(&shape) || !(shape.entries - 1).is_power_of_two(),
             kind => kind == Kind::BITMAP,
         };
         same.then_some(shape)
@@ -360,6 +422,68 @@ impl<const V: usize> Leaf<V> {
         same.then_some(shape)
     }
 
+    /// Inserts `key`, which the leaf covers, with value 0 where there is room for it.
+    #[inline(always)]
+    pub(crate) fn insert(self, key: u64) -> Insertion {
+        each!(self, planes => self.insert_into(planes, key))
+    }
+
+    #[inline(always)]
+    fn insert_into(self, planes: impl Planes, key: u64) -> Insertion {
+        let spot = planes.spot(key);
+        let i = spot.i;
+        if spot.hit {
+            return Insertion::Present(i);
+        }
+        if !planes.has_room(spot) {
+            return Insertion::NoRoom(i);
+        }
+        let n = planes.len();
+        // SAFETY: there is room for one more key, in a group of its own if it needs one,
+        // and for one more value.
+        unsafe {
+            planes.open(planes, spot, key);
+            if V == 1 {
+                let last = self.header.sub(8 * n);
+                plane::copy(last, last.sub(8), 8 * (n - i));
+                *self.value(i) = 0;
+            }
+        }
+        self.set_word(self.word() + 1 + (u64::from(!spot.in_group) << Shape::GROUPS_SHIFT));
+        Insertion::Done(i)
+    }
+
+    /// Removes `key`, which the leaf covers, where the block stays as long without it.
+    #[inline(always)]
+    pub(crate) fn remove(self, key: u64) -> Removal {
+        each!(self, planes => self.remove_from(planes, key))
+    }
+
+    #[inline(always)]
+    fn remove_from(self, planes: impl Planes, key: u64) -> Removal {
+        let spot = planes.spot(key);
+        let i = spot.i;
+        if !spot.hit {
+            return Removal::Absent;
+        }
+        if !planes.keeps_room(i) {
+            return Removal::TooMuchRoom(i);
+        }
+        let n = planes.len();
+        let mut value = 0;
+        // SAFETY: N1: entry `i` of the leaf's `n`.
+        unsafe {
+            planes.close(planes, i, key);
+            if V == 1 {
+                value = *self.value(i);
+                let last = self.header.sub(8 * n);
+                plane::copy(last, last.add(8), 8 * (n - 1 - i));
+            }
+        }
+        self.set_word(self.word() - 1);
+        Removal::Done(value)
+    }
+
     /// Writes the leaf's entries and `key`, with value 0 at `i`, to `block`, laid out
     /// in a shape from [`Leaf::shape_with`].
     ///
@@ -373,7 +497,9 @@ impl<const V: usize> Leaf<V> {
         // SAFETY: the new block has room for `n + 1` entries. In one block, everything
         // moves up, so the highest bytes go first: planes, header, values.
         unsafe {
-            each!(self, planes => planes.open(planes.moved(header, shape), i, key));
+            each!(self, planes => {
+                planes.open(planes.moved(header, shape), planes.spot(key), key)
+            });
             header.cast::<u64>().write(shape.word(key));
             if V == 1 {
                 plane::copy_unless_same(self.header.sub(8 * i), header.sub(8 * i), 8 * i);
@@ -412,12 +538,19 @@ impl<const V: usize> Leaf<V> {
     }
 }
 
-/// Where `item` is or belongs among items `from..to` of a plane.
+/// The index of `item` among items `from..to` of a plane, or of the one it belongs
+/// before, and whether it is there.
 ///
 /// # Safety
 /// There must be at least one; 8 bytes must be readable before the plane.
 #[inline(always)]
-unsafe fn place_between(items: *mut u8, width: usize, from: usize, to: usize, item: u64) -> Place {
+unsafe fn find_between(
+    items: *mut u8,
+    width: usize,
+    from: usize,
+    to: usize,
+    item: u64,
+) -> (usize, bool) {
     // SAFETY: the caller names items of a plane; the node's bytes lie before it.
     unsafe {
         let i = if width <= 2 {
@@ -426,7 +559,7 @@ unsafe fn place_between(items: *mut u8, width: usize, from: usize, to: usize, it
         } else {
             plane::lower_bound(items, width, from, to, item)
         };
-        at_or_before(i, i < to && plane::get(items, width, i) == item)
+        (i, i < to && plane::get(items, width, i) == item)
     }
 }
 

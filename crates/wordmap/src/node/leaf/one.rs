@@ -1,6 +1,6 @@
 //! A leaf of one entry: the header word is the key.
 
-use super::{Leaf, Place, Planes, Shape};
+use super::{Leaf, Planes, Shape, Spot};
 
 #[derive(Clone, Copy)]
 pub(super) struct One {
@@ -26,8 +26,16 @@ impl Planes for One {
     }
 
     #[inline(always)]
-    fn place(self, _: u64) -> Place {
-        Place::At(0)
+    fn spot(self, _: u64) -> Spot {
+        Spot::new(0, true)
+    }
+
+    fn has_room(self, _: Spot) -> bool {
+        false
+    }
+
+    fn keeps_room(self, _: usize) -> bool {
+        false
     }
 
     #[inline(always)]
@@ -41,7 +49,7 @@ impl Planes for One {
 
     unsafe fn write(self, _: &[u64]) {}
 
-    unsafe fn open(self, _: Self, _: usize, _: u64) {
+    unsafe fn open(self, _: Self, _: Spot, _: u64) {
         unreachable!("no other key is covered")
     }
 

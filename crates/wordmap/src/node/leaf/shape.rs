@@ -18,8 +18,10 @@ pub(super) fn room(n: usize) -> usize {
         n
     } else if n <= 16 {
         (n + 1) & !1
-    } else {
+    } else if n <= 48 {
         (n + 3) & !3
+    } else {
+        (n + 7) & !7
     }
 }
 
@@ -55,6 +57,9 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// Where the header word of a grouped leaf holds the number of groups, less one.
+    pub(super) const GROUPS_SHIFT: u32 = 11;
+
     /// Bytes before the header.
     #[inline(always)]
     pub(super) fn before<const V: usize>(&self) -> usize {

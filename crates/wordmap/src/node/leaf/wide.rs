@@ -3,7 +3,7 @@
 //! rests are looked at.
 
 use super::shape::room;
-use super::{prefetch_values, Leaf, Place, Planes, Shape};
+use super::{prefetch_values, Leaf, Planes, Shape, Spot};
 use crate::node::edge::{prefix, split};
 use crate::node::plane;
 
@@ -71,14 +71,14 @@ impl<const V: usize> Planes for Wide<V> {
     }
 
     #[inline(always)]
-    fn place(self, key: u64) -> Place {
+    fn spot(self, key: u64) -> Spot {
         let n = self.n;
         let (top, rest) = split(key, self.level, 1);
         // SAFETY: N1: tops and rests of `n` entries, each with the bytes before it.
         unsafe {
             let from = plane::count_below_small(self.tops(), 1, n, top);
             if from == n || plane::get(self.tops(), 1, from) != top {
-                return Place::Before(from);
+                return Spot::new(from, false);
             }
             let mut to = from + 1;
             if to < n && plane::get(self.tops(), 1, to) == top {
@@ -88,8 +88,19 @@ impl<const V: usize> Planes for Wide<V> {
                 };
             }
             prefetch_values::<V>(self.header, from, to);
-            super::place_between(self.rests(), self.level - 1, from, to, rest)
+            let (i, hit) = super::find_between(self.rests(), self.level - 1, from, to, rest);
+            Spot::new(i, hit)
         }
+    }
+
+    #[inline(always)]
+    fn has_room(self, _: Spot) -> bool {
+        self.room > self.n
+    }
+
+    #[inline(always)]
+    fn keeps_room(self, _: usize) -> bool {
+        self.n > 2 && room(self.n - 1) == self.room
     }
 
     #[inline(always)]
@@ -117,7 +128,8 @@ impl<const V: usize> Planes for Wide<V> {
     }
 
     #[inline(always)]
-    unsafe fn open(self, to: Self, i: usize, key: u64) {
+    unsafe fn open(self, to: Self, spot: Spot, key: u64) {
+        let i = spot.i;
         let (top, rest) = split(key, self.level, 1);
         let width = self.level - 1;
         // SAFETY: the caller's duty; the highest bytes first.
