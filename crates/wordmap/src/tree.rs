@@ -302,40 +302,16 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             if old_bytes == new_bytes {
                 leaf.open(old.as_ptr(), shape, i, key)
             } else {
-                let edge = self.enlarge(old, old_bytes, new_bytes, |block| {
-                    leaf.open(block.as_ptr(), shape, i, key)
-                })?;
+                let mut edge = Edge::NULL;
+                let fill = |block: NonNull<u8>| edge = leaf.open(block.as_ptr(), shape, i, key);
+                let new = self.source.enlarge(old, old_bytes, new_bytes, fill);
+                new.ok_or(OutOfMemory)?;
                 self.store(path, edge);
                 edge
             }
         };
         Self::add_counts(path, 1);
         Ok(new_value(crate::path::leaf::<V>(edge).value(i)))
-    }
-
-    /// Has `write` write a leaf to a larger block: its old one, made longer, or another.
-    ///
-    /// # Safety
-    /// `old` must be the block of a leaf that is on its way to being written anew.
-    #[inline(always)]
-    unsafe fn enlarge(
-        &self,
-        old: NonNull<u8>,
-        old_bytes: usize,
-        new_bytes: usize,
-        write: impl FnOnce(NonNull<u8>) -> Edge,
-    ) -> Result<Edge, OutOfMemory> {
-        // SAFETY: the caller's duty.
-        unsafe {
-            if self.source.extend(old, old_bytes, new_bytes) {
-                return Ok(write(old));
-            }
-            let mut edge = Edge::NULL;
-            let new = self
-                .source
-                .replace(old, old_bytes, new_bytes, |block| edge = write(block));
-            new.map(|_| edge).ok_or(OutOfMemory)
-        }
     }
 
     /// Inserts a key into a small leaf that must cover more for it.

@@ -84,12 +84,12 @@ impl<const V: usize, const LEVEL: usize> Planes for Flat<V, LEVEL> {
 
     #[inline(always)]
     fn has_room(self, _: Spot) -> bool {
-        room(self.n) > self.n
+        room(self.n, LEVEL) > self.n
     }
 
     #[inline(always)]
     fn keeps_room(self, _: usize) -> bool {
-        self.n > 2 && room(self.n - 1) == room(self.n)
+        self.n > 2 && room(self.n - 1, LEVEL) == room(self.n, LEVEL)
     }
 
     #[inline(always)]

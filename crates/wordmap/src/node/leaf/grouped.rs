@@ -190,14 +190,16 @@ impl<const V: usize> Planes for Grouped<V> {
 
     #[inline(always)]
     fn has_room(self, spot: Spot) -> bool {
-        room(self.n) > self.n
+        room(self.n, self.width()) > self.n
             && (spot.in_group || self.groups < self.group_room && self.groups < GROUPS_MAX)
     }
 
     #[inline(always)]
     fn keeps_room(self, i: usize) -> bool {
-        let group = self.group_of(i);
-        self.n > 2 && room(self.n - 1) == room(self.n) && self.end(group) - self.start(group) > 1
+        let (group, width) = (self.group_of(i), self.width());
+        self.n > 2
+            && room(self.n - 1, width) == room(self.n, width)
+            && self.end(group) - self.start(group) > 1
     }
 
     #[inline(always)]

@@ -40,7 +40,7 @@ impl<const V: usize> Leaf<V> {
     /// The block of a leaf that lists `n` suffixes of `LEVEL` bytes, and its length.
     #[inline(always)]
     pub(crate) fn listed_block<const LEVEL: usize>(self, n: usize) -> (*mut u8, usize) {
-        let block = self.header.wrapping_sub(8 * V * room(n));
+        let block = self.header.wrapping_sub(8 * V * room(n, LEVEL));
         (block, Self::listed_bytes::<LEVEL>(n))
     }
 
@@ -54,7 +54,7 @@ impl<const V: usize> Leaf<V> {
     /// block has room. The new value is 0.
     #[inline(always)]
     pub(crate) fn insert_listed<const LEVEL: usize>(self, n: usize, i: usize, key: u64) -> bool {
-        if room(n) == n {
+        if room(n, LEVEL) == n {
             return false;
         }
         // SAFETY: there is room for one more suffix and value.
@@ -75,7 +75,7 @@ impl<const V: usize> Leaf<V> {
         i: usize,
         key: u64,
     ) -> Edge {
-        let header = block.wrapping_add(8 * V * room(n + 1));
+        let header = block.wrapping_add(8 * V * room(n + 1, LEVEL));
         let edge = Edge::new(Kind::FLAT, LEVEL, header);
         // SAFETY: the caller's duty.
         unsafe {

@@ -10,18 +10,21 @@ pub(crate) const ENTRIES_MAX: usize = 192;
 pub(super) const LISTED_MAX: usize = 32;
 pub(super) const GROUPS_MAX: usize = 32;
 
-/// Entries a leaf of `n` has room for: exact while tiny, then in steps that
-/// leave an eighth at most.
+/// Entries a leaf of `n` has room for, `width` being the bytes of a key that each of them
+/// takes: exact while tiny, then in steps that leave an eighth at most. Neighbours come
+/// in numbers of 8, others one by one.
 #[inline(always)]
-pub(super) fn room(n: usize) -> usize {
+pub(super) fn room(n: usize, width: usize) -> usize {
     if n <= 6 {
         n
     } else if n <= 16 {
         (n + 1) & !1
     } else if n <= 48 {
         (n + 3) & !3
-    } else {
+    } else if width == 1 {
         (n + 7) & !7
+    } else {
+        n.div_ceil(6) * 6
     }
 }
 
@@ -60,13 +63,19 @@ impl Shape {
     /// Where the header word of a grouped leaf holds the number of groups, less one.
     pub(super) const GROUPS_SHIFT: u32 = 11;
 
+    /// Entries there is room for in a list.
+    #[inline(always)]
+    pub(super) fn room(&self) -> usize {
+        room(self.entries, self.level - self.group_bytes)
+    }
+
     /// Bytes before the header.
     #[inline(always)]
     pub(super) fn before<const V: usize>(&self) -> usize {
         match self.kind {
             Kind::ONE => 8 * V,
             Kind::BITMAP => 8 * V * bitmap_room(self.entries),
-            _ => 8 * V * room(self.entries),
+            _ => 8 * V * self.room(),
         }
     }
 
@@ -75,10 +84,10 @@ impl Shape {
     fn after(&self) -> usize {
         match self.kind {
             Kind::ONE => 0,
-            Kind::FLAT => round8(self.level * room(self.entries)),
+            Kind::FLAT => round8(self.level * self.room()),
             Kind::GROUPED => round8(
                 (self.group_bytes + 1) * group_room(self.groups)
-                    + (self.level - self.group_bytes) * room(self.entries),
+                    + (self.level - self.group_bytes) * self.room(),
             ),
             _ => 32,
         }

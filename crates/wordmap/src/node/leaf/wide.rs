@@ -23,7 +23,7 @@ impl<const V: usize> Wide<V> {
             header: leaf.header,
             level: leaf.level(),
             n,
-            room: room(n),
+            room: room(n, leaf.level()),
         }
     }
 
@@ -60,7 +60,7 @@ impl<const V: usize> Planes for Wide<V> {
     fn moved(self, header: *mut u8, shape: &Shape) -> Self {
         Wide {
             header,
-            room: room(shape.entries),
+            room: shape.room(),
             ..self
         }
     }
@@ -80,13 +80,15 @@ impl<const V: usize> Planes for Wide<V> {
             if from == n || plane::get(self.tops(), 1, from) != top {
                 return Spot::new(from, false);
             }
-            let mut to = from + 1;
-            if to < n && plane::get(self.tops(), 1, to) == top {
-                to = match top {
-                    255 => n,
-                    _ => plane::count_below_small(self.tops(), 1, n, top + 1),
-                };
-            }
+            let to = if n >= 16 {
+                // Behind 16 tops there are 32 bytes of rests at least.
+                from + plane::run_of(self.tops().add(from), n - from, top)
+            } else if top < 255 {
+                plane::count_below_small(self.tops(), 1, n, top + 1)
+            } else {
+                n
+            };
+            let to = to.min(n);
             prefetch_values::<V>(self.header, from, to);
             let (i, hit) = super::find_between(self.rests(), self.level - 1, from, to, rest);
             Spot::new(i, hit)
@@ -100,7 +102,7 @@ impl<const V: usize> Planes for Wide<V> {
 
     #[inline(always)]
     fn keeps_room(self, _: usize) -> bool {
-        self.n > 2 && room(self.n - 1) == self.room
+        self.n > 2 && room(self.n - 1, self.level) == self.room
     }
 
     #[inline(always)]
