@@ -14,7 +14,8 @@ class Run:
 
     `metrics` carries its units in its names; `series` is (seconds, RSS MiB of the tree, processes) and `pss` is
     (seconds, PSS MiB, private MiB), both from the start of the command. `others` has the CPU seconds of the busiest
-    other programs of the machine during the run, by name.
+    other programs of the machine during the run, by name. `machine` names one of the store's machines; it is empty where
+    the store has a single, nameless one.
     """
 
     block: int
@@ -41,6 +42,7 @@ class Run:
     others: dict[str, float] = field(default_factory=dict)
     started: str = ""
     load: float = 0.0
+    machine: str = ""
 
     @property
     def arm(self) -> tuple[str, str, str | None, str]:
