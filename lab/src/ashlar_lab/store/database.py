@@ -26,6 +26,8 @@ _PLAIN = ("block", "position", "program", "variant", "value", "role", "state", "
           "errors_tail", "started", "load", "machine")
 _JSON = ("metrics", "told", "command", "environment", "complaints", "missing", "others")
 _PACKED = ("series", "pss", "latency_s")
+# A block is of one machine; check runs are each machine's own.
+_INDEX = "CREATE UNIQUE INDEX one_run_per_cell ON run (block, program, variant, ifnull(value, ''), role, CASE WHEN block < 0 THEN machine ELSE '' END)"
 _SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE run (
@@ -35,7 +37,7 @@ CREATE TABLE run (
   machine TEXT NOT NULL DEFAULT '',
   {", ".join(f"{c} TEXT NOT NULL" for c in _JSON)}, {", ".join(f"{c} BLOB NOT NULL" for c in _PACKED)}
 ) STRICT;
-CREATE UNIQUE INDEX one_run_per_cell ON run (block, program, variant, ifnull(value, ''), role);
+{_INDEX};
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {FORMAT_VERSION};
 """
@@ -153,6 +155,8 @@ class Store:
             return
         with self._connection:
             self._connection.execute("ALTER TABLE run ADD COLUMN machine TEXT NOT NULL DEFAULT ''")
+            self._connection.execute("DROP INDEX one_run_per_cell")
+            self._connection.execute(_INDEX)
             self._connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
         self._version = FORMAT_VERSION
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from dataclasses import dataclass, field
 
 OK, CRASHED, TIMED_OUT, WRONG_OUTPUT, WRONG_LIBRARY = "ok", "crashed", "timed out", "wrong output", "wrong library"
@@ -43,6 +45,19 @@ class Run:
     started: str = ""
     load: float = 0.0
     machine: str = ""
+
+    def to_json(self) -> str:
+        """All of it as one line of text."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "Run":
+        raw = json.loads(text)
+        for name in ("series", "pss"):
+            raw[name] = tuple(map(tuple, raw[name]))
+        for name in ("told", "command", "complaints", "latency_s"):
+            raw[name] = tuple(raw[name])
+        return Run(**raw)
 
     @property
     def arm(self) -> tuple[str, str, str | None, str]:
