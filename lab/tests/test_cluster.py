@@ -109,7 +109,6 @@ def test_a_slow_machine_changes_no_ratio_and_seconds_are_not_pooled(ashlar, tmp_
     experiment, machine, runs = read_all([tmp_path / "s.ashlar"])
     on = whole_blocks(runs)
     assert len(on) == 10 and set(on.values()) == {"quick", "slow"} and set(machine["machines"]) == {"quick", "slow"}
-    assert list(on.values()).count("quick") > list(on.values()).count("slow"), "blocks go to whoever is free"
     found = analyse(experiment, runs)
     ratio = found.ratio(experiment.programs[0].name, "new", "cpu_s")
     assert 0.6 < ratio.value < 0.9

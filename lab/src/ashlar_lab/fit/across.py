@@ -18,7 +18,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ashlar_lab.fit.trimmed import Trimmed, trimmed
+import numpy as np
+
+from ashlar_lab.fit.trimmed import TRIM, Trimmed, trimmed
 
 # Machines that can stand for others. With five a fifth, one of them, is trimmed on each side.
 POPULATION = 5
@@ -30,16 +32,28 @@ DIFFER_BELOW_P = 0.01
 
 def across(groups: Sequence[Sequence[float]]) -> Trimmed:
     """The mean over machines with its error. `groups` has each machine's values, one per block; logarithms as a rule."""
+    if len(groups) >= POPULATION:
+        over = trimmed(means(groups))
+        return Trimmed(over.mean, over.error, over.freedom, sum(map(len, groups)))
     parts = [trimmed(g) for g in groups]
     count = sum(p.n for p in parts)
     if len(parts) == 1:
         return parts[0]
-    if len(parts) < POPULATION:
-        known = [p for p in parts if p.freedom >= 1]
-        if len(known) == len(parts) and not differ(parts):
-            return mean(parts)
+    if all(p.freedom >= 1 for p in parts) and not differ(parts):
+        return mean(parts)
     over = trimmed([p.mean for p in parts])
     return Trimmed(over.mean, over.error, over.freedom, count)
+
+
+def means(groups: Sequence[Sequence[float]]) -> list[float]:
+    """The trimmed mean of each group; groups of one size are done together, as a thousand machines have few sizes."""
+    sizes = np.array([len(g) for g in groups])
+    found = np.empty(len(groups))
+    for size in np.unique(sizes):
+        own = np.flatnonzero(sizes == size)
+        cut = int(TRIM * size)
+        found[own] = np.sort(np.stack([groups[i] for i in own]), axis=1)[:, cut:size - cut].mean(axis=1)
+    return found.tolist()
 
 
 def mean(parts: Sequence[Trimmed]) -> Trimmed:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ashlar_lab.experiment.model import MAIN, TWIN, Experiment
-from ashlar_lab.fit.across import POPULATION
+from ashlar_lab.fit.across import POPULATION, means
 from ashlar_lab.fit.cells import Cell, Cells, common_values
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, geometric_mean, mean_estimate, trimmed
 from ashlar_lab.store.table import Table
@@ -111,8 +111,7 @@ def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Cell, Cell]]) 
     if len(shared) < POPULATION:
         parts = [cells.log_ratio(metric, first, second) for first, second in arms]
         return geometric_mean([p for p in parts if p is not None])
-    means = [math.fsum(trimmed(groups[machine]).mean for groups in by_arms) / len(arms) for machine in sorted(shared)]
-    over = trimmed(means)
+    over = trimmed(np.mean([means([groups[machine] for machine in sorted(shared)]) for groups in by_arms], axis=0))
     return exp_estimate(Trimmed(over.mean, over.error, over.freedom, min(sum(map(len, groups.values())) for groups in by_arms)))
 
 

@@ -18,8 +18,8 @@ from ashlar_lab.store.table import Row, Runs, Table
 # made into 3 when a run is added.
 FORMAT_VERSION = 3
 _READ_TOO = 2
-# Of a larger store only some runs are read whole: blocks from the first on, and failures.
-SHOWN_MAX, SHOWN_FAILURES_MAX = 20_000, 500
+# With more runs than this only some are read whole, so many of the first blocks and at most so many failures.
+WHOLE_MAX, SHOWN_MAX, SHOWN_FAILURES_MAX = 20_000, 2_000, 500
 _APPLICATION_ID = 0x41534C52  # "ASLR" in the file header tells a store from any other SQLite file
 _IDENTITY = ("architecture", "cpu", "cpus", "memory_gib", "kernel", "libc")
 _PLAIN = ("block", "position", "program", "variant", "value", "role", "state", "reason", "checksum", "mapped", "padding",
@@ -195,15 +195,15 @@ class Store:
         rows = self._connection.execute(f"SELECT {selected} FROM run WHERE {where} ORDER BY block, position, id")
         return [_run(dict(zip(columns, row))) for row in rows]
 
-    def shown(self) -> list[Run]:
-        """All runs of a small store. Of a large one check runs, blocks from the first on, and failures, up to a limit."""
-        count = self._connection.execute("SELECT count(*) FROM run").fetchone()[0]
-        if count <= SHOWN_MAX:
-            return self.runs()
+    def count(self) -> int:
+        return self._connection.execute("SELECT count(*) FROM run").fetchone()[0]
+
+    def first_runs(self, most: int) -> list[Run]:
+        """Check runs, about `most` runs of the first blocks, and failures."""
         each = self._connection.execute("SELECT count(*) / (count(DISTINCT block) + 1.0) FROM run WHERE block >= 0").fetchone()[0]
-        first = int(SHOWN_MAX / 10 / max(1.0, each))
         failed = self._connection.execute("SELECT id FROM run WHERE state != ? LIMIT ?", (OK, SHOWN_FAILURES_MAX)).fetchall()
-        return self.runs(f"block <= {first} OR id IN ({', '.join(str(i) for i, in failed)})")
+        return self.runs(f"block BETWEEN 0 AND {int(most / max(1.0, each))} OR id IN (SELECT id FROM run WHERE block < 0 LIMIT {most}) "
+                         f"OR id IN ({', '.join(str(i) for i, in failed)})")
 
     def told(self) -> set[str]:
         """Names of the figures that programs reported themselves."""
@@ -211,12 +211,16 @@ class Store:
 
     def rows(self, blocks: int = 0, with_checks: bool = True) -> Iterable[Row]:
         """What a table needs of every run, in no order; `blocks` is added to the numbers of the blocks."""
-        arms: dict[tuple, tuple] = {}
+        kinds: dict[tuple, tuple] = {}
+        decode = json.JSONDecoder().raw_decode
         chosen = "1" if with_checks else "block >= 0"
-        for block, position, program, variant, value, role, state, reason, checksum, machine, metrics in self._connection.execute(
-                f"SELECT block, position, program, variant, value, role, state, reason, checksum, {self._machine()}, metrics FROM run WHERE {chosen}"):
-            arm = (program, variant, value, role)
-            yield (block + blocks if block >= 0 else block, position, arms.setdefault(arm, arm), state, reason, checksum, machine, json.loads(metrics))
+        for block, position, metrics, *told in self._connection.execute(
+                f"SELECT block, position, metrics, program, variant, value, role, state, reason, checksum, {self._machine()} FROM run WHERE {chosen}"):
+            key = tuple(told)
+            kind = kinds.get(key)
+            if kind is None:
+                kind = kinds[key] = (key[:4], *key[4:])
+            yield (block + blocks if block >= 0 else block, position, kind, decode(metrics)[0])
 
     def blocks_end(self) -> int:
         """One more than the highest block."""
@@ -281,10 +285,13 @@ def read_all(paths: Iterable[Path | str]) -> tuple[Experiment, dict, Runs]:
                 for name in machines.keys() & named.keys():
                     refuse_unlike(named[name], machines[name], f"cannot merge {path}: it has another machine called {name}")
                 named = {**named, **machines}
-            shown += [r if not after else _moved(r, after) for r in store.shown() if r.block >= 0 or not after]
             told |= store.told()
             after += store.blocks_end()
         assert experiment is not None and machine is not None
+        many = sum(store.count() for store, _, _ in opened) > WHOLE_MAX
+        for store, offset, _ in opened:
+            own = store.first_runs(SHOWN_MAX // len(opened)) if many else store.runs()
+            shown += [r if not offset else _moved(r, offset) for r in own if r.block >= 0 or not offset]
         table = Table((row for store, offset, first in opened for row in store.rows(offset, first)), told)
     finally:
         for store, _, _ in opened:

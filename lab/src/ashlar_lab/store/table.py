@@ -15,27 +15,8 @@ import numpy as np
 from ashlar_lab.store.run import OK, Run
 
 Arm = tuple[str, str, str | None, str]
-# One row of a table as it is read: block, position, arm, state, reason, checksum, machine, metrics.
-Row = tuple[int, int, Arm, str, str, str | None, str, dict[str, float]]
-
-
-class _Codes:
-    """Values that repeat, as small numbers in the order they came."""
-
-    def __init__(self):
-        self.names: list = []
-        self._known: dict = {}
-        self._codes = array("i")
-
-    def append(self, value) -> None:
-        code = self._known.get(value)
-        if code is None:
-            code = self._known[value] = len(self.names)
-            self.names.append(value)
-        self._codes.append(code)
-
-    def done(self) -> np.ndarray:
-        return np.frombuffer(self._codes, dtype=np.int32) if self._codes else np.zeros(0, np.int32)
+# One row of a table as it is read: block, position, what repeats (arm, state, reason, checksum, machine), metrics.
+Row = tuple[int, int, tuple[Arm, str, str, str | None, str], dict[str, float]]
 
 
 class Table:
@@ -43,28 +24,23 @@ class Table:
     `machines`, `reason[i]` and `checksum[i]` into `reasons` and `checksums`."""
 
     def __init__(self, rows: Iterable[Row], told: Iterable[str] = ()):
-        block, position = array("i"), array("i")
-        arm, state, reason, checksum, machine = _Codes(), _Codes(), _Codes(), _Codes(), _Codes()
+        block, position, kind = array("i"), array("i"), array("i")
+        kinds: dict[tuple, int] = {}  # what repeats of a row, together: one look-up a row
         parts: dict[tuple[str, ...], tuple[array, array]] = {}
-        for at, (b, p, a, s, why, digest, m, metrics) in enumerate(rows):
+        for at, (b, p, repeats, metrics) in enumerate(rows):
             block.append(b)
             position.append(p)
-            arm.append(a)
-            state.append(s)
-            reason.append(why)
-            checksum.append(digest)
-            machine.append(m)
+            kind.append(kinds.setdefault(repeats, len(kinds)))
             names = tuple(metrics)
             part = parts.get(names)
             if part is None:
                 part = parts[names] = (array("i"), array("d"))
             part[0].append(at)
             part[1].extend(metrics.values())
-        self.block, self.position = (np.frombuffer(c, dtype=np.int32) if c else np.zeros(0, np.int32) for c in (block, position))
-        self.arm, self.state, self.machine = arm.done(), state.done(), machine.done()
-        self.reason, self.checksum = reason.done(), checksum.done()
-        self.arms, self.states, self.machines = arm.names, state.names, machine.names
-        self.reasons, self.checksums = reason.names, checksum.names
+        self.block, self.position, of_kind = (np.frombuffer(c, dtype=np.int32) if c else np.zeros(0, np.int32) for c in (block, position, kind))
+        columns = list(zip(*kinds)) or [()] * 5
+        (self.arms, self.arm), (self.states, self.state), (self.reasons, self.reason), (self.checksums, self.checksum), (self.machines, self.machine) = (
+            _coded(column, of_kind) for column in columns)
         self._parts = [(names, np.frombuffer(at, dtype=np.int32), np.frombuffer(values, dtype=np.float64).reshape(len(at), len(names)))
                        for names, (at, values) in parts.items() if names]
         self.order = np.lexsort((self.position, self.block))
@@ -75,7 +51,7 @@ class Table:
         """The table of these runs, or the one that `Runs` has already."""
         if isinstance(runs, Runs) and runs.table is not None:
             return runs.table
-        return Table(((r.block, r.position, r.arm, r.state, r.reason, r.checksum, r.machine, r.metrics) for r in runs),
+        return Table(((r.block, r.position, (r.arm, r.state, r.reason, r.checksum, r.machine), r.metrics) for r in runs),
                      {m for r in runs for m in r.told})
 
     def __len__(self) -> int:
@@ -104,6 +80,13 @@ class Table:
     def counts(self) -> dict[str, int]:
         """Runs by state."""
         return {name: int(n) for name, n in zip(self.states, np.bincount(self.state, minlength=len(self.states)))}
+
+
+def _coded(column: Sequence, of_kind: np.ndarray) -> tuple[list, np.ndarray]:
+    """The different values of a column of kinds, and every row's index into them."""
+    names = list(dict.fromkeys(column))
+    number = {name: i for i, name in enumerate(names)}
+    return names, np.array([number[value] for value in column], np.int32)[of_kind] if names else np.zeros(0, np.int32)
 
 
 class Runs(list):

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import zlib
 from pathlib import Path
@@ -61,10 +62,9 @@ def keep(digest, piece, last, data):
 
 def lay_out(session, manifest):
     """Make the folder of a session from kept contents: (relative path, digest, mode) each. Every session has copies of
-    its own, since a program may change what it is given. Returns the folder."""
-    root = cache() / "sessions" / session
-    shutil.rmtree(root, ignore_errors=True)
-    root.mkdir(parents=True)
+    its own, since a program may change what it is given, and so has every worker. Returns the folder."""
+    (cache() / "sessions").mkdir(parents=True, exist_ok=True)
+    root = Path(tempfile.mkdtemp(prefix=f"{session}-", dir=cache() / "sessions"))
     for relative, digest, mode in manifest:
         path = root / relative
         if digest is None:
@@ -140,8 +140,9 @@ def halt(session):
 
 
 def tidy(session):
-    """Remove a session's folder."""
-    shutil.rmtree(cache() / "sessions" / session, ignore_errors=True)
+    """Remove a session's folders."""
+    for root in (cache() / "sessions").glob(f"{session}-*"):
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def alive(dask_scheduler=None):

@@ -101,12 +101,14 @@ class _Session:
         self.machines: dict[str, _Machine] = {}  # by address
         self.tasks: dict[str, _Machine] = {}
         self.turned_away: dict[str, str] = {}
+        self.alive: dict[str, tuple[str, dict]] = {}
         self.expected: dict[str, str] = {}
         self.arms = len(experiment.arms())
         self.done: dict[int, set[int]] = {}  # block → positions that the store has
         self.owner: dict[int, str] = {}  # block → machine
         self.runs: list[Run] = []  # of the blocks, for the stopping rule; raw samples left out
         self.enough = False
+        self.first_open = 0  # every block below is whole
         self.judged_at = 0
         self.spent_s = 0.0
         if store:
@@ -154,9 +156,9 @@ class _Session:
         return budget is not None and seconds > budget and any(len(d) == self.arms for d in self.done.values())
 
     def _nobody(self, waited_s: float) -> None:
-        if self.turned_away and self.store is None:
+        if self.turned_away and set(self.alive) <= set(self.turned_away):
             address, why = next(iter(self.turned_away.items()))
-            raise BadInput(f"no worker can measure; {address}: {why}")
+            raise BadInput(f"no worker can measure; {self.alive.get(address, (address,))[0] or address}: {why}")
         if self.store is None and waited_s > _PATIENCE_S:
             raise BadInput("the scheduler has no worker; start some with 'dask worker SCHEDULER --nworkers 1 --nthreads 1 --resources ashlar=1'")
         if self.store is not None:
@@ -171,6 +173,7 @@ class _Session:
         while first and len(alive) < self.cluster.expected and time.monotonic() < end:
             time.sleep(0.1)
             alive = self.cluster.alive()
+        self.alive = alive
         for address in set(self.machines) - set(alive):
             self._lost(address)
         unknown = set(alive) - set(self.machines) - set(self.turned_away)
@@ -259,7 +262,9 @@ class _Session:
         busy = {m.block for m in self.machines.values() if m.block is not None}
         here = {m.worker.machine for m in self.machines.values()}
         joining = any(not m.joined for m in self.machines.values())
-        for block in range(self.experiment.stop.blocks_max):
+        while len(self.done.get(self.first_open, ())) == self.arms:
+            self.first_open += 1
+        for block in range(self.first_open, self.experiment.stop.blocks_max):
             have = len(self.done.get(block, ()))
             if have == self.arms or block in busy:
                 continue
