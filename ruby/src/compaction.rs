@@ -120,6 +120,19 @@ impl Ruby {
         unsafe { (self.calls.rebuild_shape)(object.address(), width.index()) }
     }
 
+    /// Has what is known of an object by its address known by the new one. When there
+    /// is no memory, nothing changes.
+    fn move_entries(&self, from: Value, to: Value) -> Result<(), OutOfMemory> {
+        let mut ids = self.object_ids.borrow_mut();
+        ids.begin_move(from, to)?;
+        let moved = self.finalizers.borrow_mut().moved(from, to);
+        match moved {
+            Ok(()) => ids.finish_move(from, to),
+            Err(_) => ids.undo_move(to),
+        }
+        moved
+    }
+
     /// An object has been copied to another cell; false when there is no memory for
     /// what is known of it by its address.
     pub(crate) fn object_moved(
@@ -130,11 +143,9 @@ impl Ruby {
         new_width: WidthIndex,
     ) -> bool {
         let object = Object::new(from);
-        if object.has(FL_SEEN_OBJ_ID | FL_FINALIZE) {
-            let moved = self.move_entries(from.address(), to.address());
-            if moved.is_err() {
-                return false;
-            }
+        let is_known = object.has(FL_SEEN_OBJ_ID | FL_FINALIZE);
+        if is_known && self.move_entries(from.address(), to.address()).is_err() {
+            return false;
         }
         if object.has(FL_EXIVAR) {
             // SAFETY: both addresses are of this object; only a table changes.
@@ -153,19 +164,6 @@ impl Ruby {
             add_one(&counts.moved_down[object.kind()]);
         }
         true
-    }
-
-    /// Has what is known of an object by its address known by the new one. When there
-    /// is no memory, nothing changes.
-    fn move_entries(&self, from: Value, to: Value) -> Result<(), OutOfMemory> {
-        let mut ids = self.object_ids.borrow_mut();
-        ids.begin_move(from, to)?;
-        let moved = self.finalizers.borrow_mut().moved(from, to);
-        match moved {
-            Ok(()) => ids.finish_move(from, to),
-            Err(_) => ids.undo_move(to),
-        }
-        moved
     }
 
     /// Rewrites the references of an object.
