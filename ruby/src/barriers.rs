@@ -2,9 +2,9 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::mark::trace::Trace;
-use ashlar_heap::mark::tracer::Tracer;
+use ashlar_heap::Cell;
+use ashlar_heap::Trace;
+use ashlar_heap::Tracer;
 
 use crate::current_tracer;
 use crate::lock::{held, Gvl};

@@ -9,12 +9,12 @@
 use std::cell::Cell as StdCell;
 use std::ffi::c_void;
 
-use ashlar_heap::compact::forward::Forwarding;
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::Request;
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::pace::Scope;
+use ashlar_heap::Cell;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Forwarding;
+use ashlar_heap::Request;
+use ashlar_heap::Scope;
+use ashlar_heap::WidthIndex;
 use ashlar_wordmap::OutOfMemory;
 
 use crate::collect::{self, Reason};

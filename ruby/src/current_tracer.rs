@@ -4,7 +4,7 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-use ashlar_heap::mark::tracer::Tracer;
+use ashlar_heap::Tracer;
 
 /// Null unless Ruby is tracing. Only the collecting thread uses it, with all Ractors
 /// stopped.

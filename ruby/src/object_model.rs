@@ -10,12 +10,12 @@ use std::ptr::{null_mut, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use ashlar_heap::compact::forward::Forwarding;
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::mark::trace::Trace;
-use ashlar_heap::mark::tracer::{MarkingEnd, Tracer};
-use ashlar_heap::vm::{Inspection, Moving, Root, TraceCommon, Vm};
+use ashlar_heap::Cell;
+use ashlar_heap::Forwarding;
+use ashlar_heap::Trace;
+use ashlar_heap::WidthIndex;
+use ashlar_heap::{Inspection, Moving, Root, TraceCommon, Vm};
+use ashlar_heap::{MarkingEnd, Tracer};
 
 use crate::barriers::cell;
 use crate::compaction::MoveCounts;
@@ -39,7 +39,7 @@ pub(crate) struct Ruby {
     pub(crate) object_ids: RefCell<ObjectIds>,
     /// Somebody wants to hear of every freed object.
     pub(crate) traces_frees: StdCell<bool>,
-    pub(crate) weak: StdCell<ashlar_heap::mark::WeakCounts>,
+    pub(crate) weak: StdCell<ashlar_heap::WeakCounts>,
     pub(crate) move_counts: MoveCounts,
 }
 

@@ -7,18 +7,18 @@
 use std::cell::{Cell as StdCell, RefCell};
 use std::ptr::NonNull;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::compact::forward::Forwarding;
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
-use ashlar_heap::layout::cell_state::CellState;
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::mark::trace::Trace;
-use ashlar_heap::mark::tracer::{MarkingEnd, Tracer};
-use ashlar_heap::pace::PaceOptions;
-use ashlar_heap::payload::thread_cache::ThreadCache;
-use ashlar_heap::vm::{Inspection, Moving, Root, TraceCommon, Vm};
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::CellState;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Forwarding;
+use ashlar_heap::PaceOptions;
+use ashlar_heap::ThreadCache;
+use ashlar_heap::Trace;
+use ashlar_heap::WidthIndex;
+use ashlar_heap::{Allocation, Heap, Request, Shared, Urgency};
+use ashlar_heap::{Inspection, Moving, Root, TraceCommon, Vm};
+use ashlar_heap::{MarkingEnd, Tracer};
 
 /// Words of a toy object before its references.
 ///

@@ -11,7 +11,6 @@ mod slices;
 mod stress;
 mod sweeping;
 
-pub use crate::space::CellRange;
 pub use collection::Stage;
 
 use std::cell::{Cell as StdCell, RefCell, RefMut};

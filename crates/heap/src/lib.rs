@@ -7,7 +7,7 @@
 //! allocate → mark → sweep (→ compact) → allocate → …
 //! ```
 //!
-//! [`heap`] orders the phases. A VM implements [`Vm`] and calls [`Heap`]. This is a
+//! `heap.rs` orders the phases. A VM implements [`Vm`] and calls [`Heap`]. This is a
 //! whole one, whose objects are lists: the first word of a cell is the address of the
 //! next one, or 0.
 //!
@@ -62,47 +62,59 @@
 //!
 //! * **Cell**: memory for one object. **Width**: the bytes of a cell.
 //! * **Block**: 64 KiB, holding cells of one width, or payloads.
-//! * **Payload**: memory an object owns, allocated through [`payload`].
+//! * **Payload**: memory an object owns, allocated through a [`ThreadCache`].
 //! * **Run**: neighbouring free cells. **Cursor**: the run being allocated from.
-//! * **Young**, **old**: generations by sticky mark bits ([`mark`]).
+//! * **Young**, **old**: generations by sticky mark bits.
 //! * **Unprotected**: a cell that the program writes to without a barrier.
 //! * **Remembered set**: old cells that may refer to young ones.
 //! * **Pinned**: must not move, because something refers to it that cannot be
 //!   rewritten. **Forwarded**: has moved, and says where to.
 //!
-//! Numbered invariants stand where the data lives; [`verify`] asserts them.
+//! Numbered invariants stand where the data lives; [`Heap::verify`] asserts
+//! them.
 
-pub mod allocate;
-pub mod compact;
-pub mod heap;
-pub mod layout;
-pub mod mark;
+mod allocate;
+mod compact;
+mod heap;
+mod layout;
+mod mark;
 pub mod os;
-pub mod pace;
-pub mod payload;
-pub mod space;
+mod pace;
+mod payload;
+mod space;
 mod stack;
-pub mod stats;
-pub mod stress;
+mod stats;
+mod stress;
 mod sweep;
-pub mod verify;
-pub mod vm;
-pub mod work_budget;
+mod verify;
+mod vm;
+mod work_budget;
 
 pub use allocate::cursor::AllocationCache;
 pub use compact::forward::Forwarding;
 pub use compact::Evacuation;
-pub use heap::{Allocation, Heap, Progress, Request, Shared, Stage, Urgency};
+pub use heap::{Allocation, Frozen, Heap, Progress, Request, Shared, Stage, Urgency};
 pub use layout::cell_state::CellState;
-pub use layout::region::Cell;
-pub use layout::width::WidthIndex;
+pub use layout::region::{Cell, Region, States};
+pub use layout::width::{WidthIndex, WIDTHS, WIDTH_COUNT, WIDTH_MAX_BYTES};
+pub use layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
+pub use mark::helpers::{Stopped, THREADS_MAX};
 pub use mark::parallel::ParallelMarking;
 pub use mark::trace::Trace;
 pub use mark::tracer::{MarkingEnd, Tracer};
-pub use mark::WeakCounts;
-pub use pace::{PaceOptions, Scope};
+pub use mark::weak::WeakCounts;
+pub use pace::{Measure, Pace, PaceOptions, Scope};
 pub use payload::thread_cache::ThreadCache;
-pub use stats::{Stats, Usage};
+pub use payload::{OutOfMemory, Payloads};
+pub use space::{CellRange, Space};
+pub use stats::{Stats, Usage, WidthUsage};
 pub use stress::Stress;
 pub use vm::{Inspection, Moving, Root, TraceCommon, Vm};
 pub use work_budget::WorkBudget;
+
+/// What the tests of this crate look at beside: sizes that a user of a heap need not
+/// know.
+pub mod for_tests {
+    pub use crate::layout::kind::Kind;
+    pub use crate::payload::class::{CLASS_COUNT, CLASS_MAX_BYTES};
+}

@@ -7,17 +7,17 @@ mod toy_vm;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::{Allocation, CellRange, Heap, Progress, Request, Shared, Stage, Urgency};
-use ashlar_heap::layout::cell_state::CellState;
-use ashlar_heap::layout::kind::Kind;
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::layout::BLOCK_BYTES;
-use ashlar_heap::pace::{PaceOptions, Scope};
-use ashlar_heap::stress::Stress;
-use ashlar_heap::work_budget::WorkBudget;
+use ashlar_heap::for_tests::Kind;
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::CellState;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Stress;
+use ashlar_heap::WidthIndex;
+use ashlar_heap::WorkBudget;
+use ashlar_heap::BLOCK_BYTES;
+use ashlar_heap::{Allocation, CellRange, Heap, Progress, Request, Shared, Stage, Urgency};
+use ashlar_heap::{PaceOptions, Scope};
 use toy_vm::{Shape, ToyVm};
 
 const MIB: usize = 1 << 20;

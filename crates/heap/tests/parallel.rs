@@ -6,13 +6,13 @@ mod toy_vm;
 
 use std::ptr::NonNull;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::heap::{Allocation, Heap, Progress, Request, Shared, Stage, Urgency};
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::mark::parallel::ParallelMarking;
-use ashlar_heap::pace::{PaceOptions, Scope};
-use ashlar_heap::stress::Stress;
-use ashlar_heap::work_budget::WorkBudget;
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::ParallelMarking;
+use ashlar_heap::Stress;
+use ashlar_heap::WorkBudget;
+use ashlar_heap::{Allocation, Heap, Progress, Request, Shared, Stage, Urgency};
+use ashlar_heap::{PaceOptions, Scope};
 use toy_vm::{Shape, ToyVm};
 
 /// Cells of a graph: enough for several threads to get a part of it.
@@ -336,7 +336,7 @@ fn slices_are_done_by_one_thread_and_ended_by_several() {
 
 #[test]
 fn a_compaction_finds_what_must_not_move_with_one_thread() {
-    use ashlar_heap::compact::Evacuation;
+    use ashlar_heap::Evacuation;
     with_program(4, |p| {
         let root = p.tree();
         p.heap.vm.ambiguous_roots.borrow_mut().push(root.address());

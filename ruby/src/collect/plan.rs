@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::Request;
-use ashlar_heap::pace::Scope;
-use ashlar_heap::stress::Stress;
-use ashlar_heap::work_budget::WorkBudget;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Request;
+use ashlar_heap::Scope;
+use ashlar_heap::Stress;
+use ashlar_heap::WorkBudget;
 
 use super::record::Reason;
 use crate::collector::Collector;

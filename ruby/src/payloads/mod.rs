@@ -6,4 +6,4 @@ mod xmalloc;
 pub(crate) use xmalloc::free_swept;
 
 /// A thread's cache of payloads of the one heap there is.
-pub(crate) type ThreadCache = ashlar_heap::payload::thread_cache::ThreadCache<'static>;
+pub(crate) type ThreadCache = ashlar_heap::ThreadCache<'static>;

@@ -17,7 +17,7 @@
 //!     the location of a location is itself.
 //! 14. A pinned cell does not move.
 
-pub mod forward;
+pub(crate) mod forward;
 mod mover;
 mod plan;
 

@@ -10,17 +10,15 @@
 
 mod deferred;
 mod grey;
-pub mod helpers;
+pub(crate) mod helpers;
 pub(crate) mod marker;
 pub(crate) mod marking;
-pub mod parallel;
+pub(crate) mod parallel;
 mod pending_store;
 mod prefetch;
 mod remembered;
 mod rescan;
 pub(crate) mod slices;
-pub mod trace;
-pub mod tracer;
-mod weak;
-
-pub use weak::WeakCounts;
+pub(crate) mod trace;
+pub(crate) mod tracer;
+pub(crate) mod weak;

@@ -19,15 +19,15 @@ pub mod op;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::{WidthIndex, WIDTH_MAX_BYTES};
-use ashlar_heap::mark::parallel::ParallelMarking;
-use ashlar_heap::pace::{PaceOptions, Scope};
-use ashlar_heap::stress::Stress;
-use ashlar_heap::work_budget::WorkBudget;
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::Evacuation;
+use ashlar_heap::ParallelMarking;
+use ashlar_heap::Stress;
+use ashlar_heap::WorkBudget;
+use ashlar_heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
+use ashlar_heap::{PaceOptions, Scope};
+use ashlar_heap::{WidthIndex, WIDTH_MAX_BYTES};
 
 use crate::toy_vm::{self, Shape, ToyVm, Wishes, HEADER_WORDS};
 use op::{Aim, Op};
