@@ -101,7 +101,7 @@ bundled_gems() {
 step() {
   local label=$1 lines=$2
   shift 2
-  run_logged "$label" "$lines" "$log" bash -c "set -euo pipefail; $(declare -p "${lists[@]}")
+  run_logged "$label" "$lines" "$folder.log" bash -c "set -euo pipefail; $(declare -p "${lists[@]}")
     \"\$@\"" step "$@"
 }
 lists=(WANTED_PACKAGES BUNDLED_GEMS SOURCE_SUITES)
@@ -118,7 +118,7 @@ rails_from_debian() {
   local package missing=() native
   is_debian || fail 'RAILS_FROM=debian needs Debian; set RAILS_FROM=rubygems to use the Gemfile.'
   folder=$CACHE/applications/rails-debian-$SOURCE_ID-r$RAILS_RECIPE
-  gems=$folder/gems log=$folder.log
+  gems=$folder/gems
   [[ -e $folder/finished ]] || (
     ensure_build_packages
     for package in "${NATIVE_PACKAGES[@]}"; do
@@ -131,7 +131,7 @@ rails_from_debian() {
     [[ ! -e $folder/finished ]] || exit 0
     rm -rf "$folder"
     mkdir -p "$folder/packages" "$gems"
-    : >"$log"
+    : >"$folder.log"
     APT_STATE=$CACHE/apt
     export APT_STATE RAILS_SUITE UNWANTED_PACKAGES folder gems RUBY RUBY_SOURCE
     # shellcheck disable=SC2046
@@ -159,19 +159,18 @@ rails_from_rubygems() {
   local application=$CLONE/workloads/applications/tracker identity
   identity=$(cat "$application/Gemfile" <(echo "$SOURCE_ID") | digest8)
   folder=$CACHE/applications/rails-rubygems-$identity-r$RAILS_RECIPE
-  log=$folder.log
   [[ -e $folder/finished ]] || (
     hold_lock rails-rubygems
     [[ ! -e $folder/finished ]] || exit 0
     rm -rf "$folder"
     mkdir -p "$folder"
-    : >"$log"
+    : >"$folder.log"
     cp "$application/Gemfile" "$folder/"
     # As gems of the Ruby under test, in a folder of their own.
     export BUNDLE_GEMFILE=$folder/Gemfile BUNDLE_PATH=$folder/gems GEM_HOME=$folder/gems BUNDLE_RETRY=1 BUNDLE_TIMEOUT=15
-    (run_logged 'Rails: bundle install' 80 "$log" "$RUBY" -rbundler -e \
+    (run_logged 'Rails: bundle install' 80 "$folder.log" "$RUBY" -rbundler -e \
       'require "bundler/cli"; Bundler::CLI.start(["install", "--jobs", "2"])') ||
-      fail "RubyGems could not give what ${application#"$CLONE"/}/Gemfile names (the log is $log)." \
+      fail "RubyGems could not give what ${application#"$CLONE"/}/Gemfile names (the log is $folder.log)." \
         'On Debian, RAILS_FROM=debian takes the packages of Debian instead.'
     touch "$folder/finished"
   ) || exit

@@ -55,8 +55,8 @@ class Visitor
   end
 end
 
-rounds = Integer(ARGV.fetch(0, "3"))
-count = Integer(ARGV.fetch(1, "250"))
+rounds = Integer(ARGV.fetch(0, "2"))
+count = Integer(ARGV.fetch(1, "140"))
 session = RackSession.new(Rails.application)
 visitor = Visitor.new(session, Random.new(7))
 visitor.log_in

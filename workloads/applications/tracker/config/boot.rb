@@ -2,4 +2,4 @@
 
 # Ready to be measured: as in production, with the gems that scripts/bench/rails.sh found.
 ENV["RAILS_ENV"] ||= "production"
-require "bundler/setup" if ENV["BUNDLE_GEMFILE"]
+require "bundler/setup" unless ENV["BUNDLE_GEMFILE"].to_s.empty?
