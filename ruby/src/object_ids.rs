@@ -5,8 +5,7 @@ use std::ffi::c_void;
 use ashlar_heap::layout::region::Cell;
 use ashlar_wordmap::{OutOfMemory, WordMap};
 
-use crate::collect::with_vm_lock;
-use crate::objspace::from_ruby;
+use crate::lock::{held, Gvl};
 use crate::ruby_calls::Value;
 
 /// Ids are multiples of this, so that none looks like an immediate.
@@ -132,8 +131,8 @@ unsafe extern "C" fn ashlar_object_id(
     object: Value,
     fresh: *mut bool,
 ) -> u64 {
-    // SAFETY: Ruby passes its object space; the shim holds the lock.
-    let ids = unsafe { &from_ruby(objspace).object_ids };
+    // SAFETY: the shim holds the VM lock.
+    let ids = unsafe { &held(objspace).heap.vm.object_ids };
     let (id, is_fresh) = ids.borrow_mut().id_of(object).unwrap_or((0, false));
     // SAFETY: the shim passes a place for the answer.
     unsafe { fresh.write(is_fresh) };
@@ -146,12 +145,12 @@ unsafe extern "C" fn ashlar_object_id(
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_object_by_id(objspace: *mut c_void, id: u64) -> Value {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    with_vm_lock(objspace, || {
-        let object = objspace.object_ids.borrow_mut().object(id);
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        let heap = &collector.heap;
+        let object = heap.vm.object_ids.borrow_mut().object(id);
         // SAFETY: objects leave the table when they are freed.
-        let is_garbage = |object| unsafe { objspace.heap.is_garbage(Cell::from_address(object)) };
+        let is_garbage = |object| heap.is_garbage(unsafe { Cell::from_address(object) });
         object.filter(|&object| !is_garbage(object)).unwrap_or(0)
     })
 }
@@ -160,9 +159,9 @@ unsafe extern "C" fn ashlar_object_by_id(objspace: *mut c_void, id: u64) -> Valu
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_object_id(objspace: *mut c_void) -> u64 {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    with_vm_lock(objspace, || objspace.object_ids.borrow().next)
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }
+        .with_vm_lock(|collector| collector.heap.vm.object_ids.borrow().next)
 }
 
 #[cfg(test)]
