@@ -34,8 +34,10 @@ module Figures
     nil
   end
 
-  def self.write(path)
-    line = gather.map { |name, value| "\"#{name}\": #{value}" }.join(", ")
+  def self.write(path) = append(path, gather)
+
+  def self.append(path, figures)
+    line = figures.map { |name, value| "\"#{name}\": #{value}" }.join(", ")
     File.write(path, "{#{line}}\n", mode: "a")
   end
 end

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Measures the programs of workloads/applications, or one of your own, under stock Ruby, stock
+# with jemalloc or fewer arenas, and Ashlar; prints tables that can be pasted, writes a page,
+# and records a whole run under bench/results/. Environment, beside what measure.sh reads:
+#   CURVES     yes: also the curves over the collectors' knobs; no; only; yes for a whole run
+#   APP        a program or an application of your own; application.rb says what it may be
+#   RAILS_FROM where Rails comes from: rails.sh
+# For example
+#   make bench-applications PROGRAMS="rails png" BLOCKS=5
+#   make bench-applications CURVES=only PROGRAMS=rails
+#   make bench-applications APP=~/src/optcarrot APP_ARGUMENTS="--benchmark examples/Lan_Master.nes"
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/ruby/paths.sh
+. "$here/../ruby/paths.sh"
+# shellcheck source=scripts/ruby/messages.sh
+. "$here/../ruby/messages.sh"
+# shellcheck source=scripts/ruby/packages.sh
+. "$here/../ruby/packages.sh"
+trap - ERR # what is run here says itself what was wrong
+
+case ${CURVES-} in
+  '' | yes | no | only) ;;
+  *) fail "CURVES='$CURVES' is none of yes, no and only." ;;
+esac
+[[ -z ${APP-} || -e $APP ]] || fail "APP='$APP' does not exist; give the path of a Ruby file, an executable, or an application's folder."
+# shellcheck source=scripts/bench/setup.sh
+. "$here/setup.sh"
+# shellcheck source=scripts/bench/measure.sh
+. "$here/measure.sh"
+experiments=$clone/workloads/applications
+
+# Whether a name is among those chosen, or nothing was chosen.
+chosen() { [[ -z $1 || " $1 " == *" $2 "* ]]; }
+
+# The library that stands for jemalloc; the lab is told where it is.
+ensure_jemalloc() {
+  local found
+  find_jemalloc() { find /usr/lib /usr/lib64 /usr/local/lib -name 'libjemalloc.so.2' 2>/dev/null | head -n 1; }
+  found=$(find_jemalloc)
+  if [[ -z $found ]] && is_debian; then
+    install_packages 'the variant stock-jemalloc' libjemalloc2
+    found=$(find_jemalloc)
+  fi
+  [[ $found ]] || fail 'the variant stock-jemalloc needs libjemalloc.so.2, which is not installed.' \
+    'Leave it out with VARIANTS="stock stock-2-arenas ashlar ashlar-preloaded".'
+  export JEMALLOC=$found
+}
+
+# The tracker's records, made once for each state of what makes them.
+ensure_tracker() {
+  local exports folder=$CACHE/applications identity
+  exports=$("$here/rails.sh")
+  eval "$exports"
+  identity=$(cat "$experiments/tracker/db"/*.rb | sha256sum | cut -c1-8)
+  TRACKER_DATABASE=$folder/tracker-$identity.sqlite3
+  export TRACKER_DATABASE
+  hold_lock tracker
+  [[ -e $TRACKER_DATABASE ]] || run_logged "the tracker's records" 45 "$folder/tracker.log" \
+    env GEM_PATH="$RAILS_GEM_PATH" RUBYLIB="$RAILS_RUBYLIB" BUNDLE_GEMFILE="$RAILS_GEMFILE" \
+    "$RUBY_STOCK" "$experiments/tracker/prepare.rb" "$TRACKER_DATABASE"
+  release_lock
+}
+
+# The gems of an application's Gemfile, for the Ruby under test, beside the others in the cache.
+ensure_gems() {
+  local gemfile=$1 identity folder log
+  identity=$(printf %s "$gemfile" | cat - "$gemfile" "$gemfile.lock" 2>/dev/null | sha256sum | cut -c1-8)
+  folder=$CACHE/applications/gems-$identity log=$CACHE/applications/gems-$identity.log
+  export APP_GEM_HOME=$folder
+  [[ ! -e $folder/finished ]] || return 0
+  mkdir -p "$folder"
+  : >"$log"
+  (run_logged 'gems of the application' 80 "$log" env BUNDLE_GEMFILE="$gemfile" BUNDLE_PATH="$folder" GEM_HOME="$folder" \
+    BUNDLE_RETRY=1 BUNDLE_TIMEOUT=15 "$RUBY_STOCK" -rbundler -e 'require "bundler/cli"; Bundler::CLI.start(["install", "--jobs", "2"])') ||
+    fail "The gems that $gemfile names could not be installed." \
+      'APP_BUNDLE=0 runs without Bundler, with GEM_PATH and RUBYLIB as your shell has them.'
+  touch "$folder/finished"
+}
+
+! chosen "${VARIANTS-}" stock-jemalloc || ensure_jemalloc
+
+if [[ -n ${APP-} ]]; then
+  gemfile=$("$RUBY_STOCK" "$here/application.rb" gemfile)
+  [[ -z $gemfile ]] || ensure_gems "$gemfile"
+  [[ -n ${RECORD-} ]] || record=
+  for name in applications curves; do
+    case $name:${CURVES:-no} in applications:only | curves:no) continue ;; esac
+    "$RUBY_STOCK" "$here/application.rb" experiment "$experiments/$name.toml" >"$results/application-$name.toml"
+    measure "application-$name" "$results/application-$name.toml" "${selection[@]}"
+  done
+  exit
+fi
+
+if chosen "${PROGRAMS-}" rails || chosen "${PROGRAMS-}" rails-server; then ensure_tracker; fi
+[[ ${CURVES-} == only ]] || measure applications "$experiments/applications.toml" "${selection[@]}"
+case ${CURVES:-${whole:-no}} in
+  yes | only) measure applications-curves "$experiments/curves.toml" "${selection[@]}" ;;
+esac
