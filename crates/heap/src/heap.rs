@@ -371,6 +371,13 @@ impl<'shared> Collector<'shared> {
         }
     }
 
+    /// The caches that there are, for a look at their counters.
+    fn caches(&self) -> impl Iterator<Item = &AllocationCache<'shared>> {
+        // SAFETY: caches live until `drop_cache`, which takes them off this list, and
+        // whoever holds the VM's lock has stopped those who allocate from them.
+        self.caches.iter().map(|cache| unsafe { cache.as_ref() })
+    }
+
     /// An allocation has got a run of so many bytes.
     #[inline(always)]
     fn hand_out(&mut self, bytes: usize, shared: &Shared) {

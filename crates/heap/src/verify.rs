@@ -317,10 +317,10 @@ impl<V: Vm> Heap<'_, V> {
                 let mut address = run.start;
                 while address < run.end {
                     let inside = self.region().block_at(address) == Some(index);
-                    // SAFETY: only looked at when it is inside the block.
-                    let cell = unsafe { Cell::from_address(address) };
-                    if !inside || self.region().state(cell) != CellState::FREE || address < past {
-                        return Err(format!("run {run:?}: {cell:?} is not free").into());
+                    let cell = self.region().cell_in_any_state_at(address);
+                    let is_free = |cell| self.region().state(cell) == CellState::FREE;
+                    if !inside || !cell.is_some_and(is_free) || address < past {
+                        return Err(format!("run {run:?}: {address:#x} is not free").into());
                     }
                     address += width.bytes();
                     past = address;

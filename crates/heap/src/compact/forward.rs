@@ -8,23 +8,13 @@
 
 use crate::layout::cell_state::CellState;
 use crate::layout::region::{Cell, Region};
-use crate::layout::BLOCK_BYTES;
 
 /// The address at which the cell that was at `word` is now: `word` itself unless it
 /// moved in the compaction that is going on. Any word may be passed.
 #[inline(always)]
 pub(crate) fn location(region: &Region, word: usize) -> usize {
-    let Some(block) = region.block_at(word) else {
-        return word;
-    };
-    // SAFETY: the entry of a word in a committed block exists; what it says of a
-    // word that is no cell is only a hint, looked at more closely below.
-    let cell = unsafe { Cell::from_address(word) };
-    if region.state(cell) != CellState::FORWARDED {
-        return word;
-    }
-    match region.kind_byte(block).width() {
-        Some(width) if width.is_cell_start(word & (BLOCK_BYTES - 1)) => {
+    match region.cell_in_any_state_at(word) {
+        Some(cell) if region.state(cell) == CellState::FORWARDED => {
             let words = region.pointer(word).cast::<usize>();
             // SAFETY: a forwarded cell holds its new address in the second word.
             unsafe { words.add(1).read() }

@@ -74,9 +74,7 @@ impl<V: Vm> Heap<'_, V> {
     pub fn allocated_cells(&self) -> [u64; WIDTH_COUNT] {
         let collector = self.collector.borrow();
         let mut allocated = collector.allocated_by_retired;
-        for cache in &collector.caches {
-            // SAFETY: caches live until `drop_cache`; the VM's lock is held.
-            let cache = unsafe { cache.as_ref() };
+        for cache in collector.caches() {
             for width in WidthIndex::all() {
                 allocated[width.index()] += cache.allocated_cells(width);
             }
