@@ -69,11 +69,17 @@ fn reserve() -> Result<Shared, Refused> {
 /// `None` when the system refuses the address space.
 #[inline(always)]
 pub(crate) fn shared() -> Option<&'static Shared> {
-    // SAFETY: set once, to a static; the parts of the heap are made before.
-    match unsafe { SHARED_ADDRESS.load(Acquire).as_ref() } {
+    match made_shared() {
         Some(shared) => Some(shared),
         None => make_shared(),
     }
+}
+
+/// [`shared`], if there has been a call of it.
+#[inline(always)]
+pub(crate) fn made_shared() -> Option<&'static Shared> {
+    // SAFETY: set once, to a static; the parts of the heap are made before.
+    unsafe { SHARED_ADDRESS.load(Acquire).as_ref() }
 }
 
 #[cold]
