@@ -14,6 +14,7 @@ use ashlar_heap::heap::{Heap, Request};
 use ashlar_heap::layout::region::Cell;
 use ashlar_heap::layout::width::WidthIndex;
 use ashlar_heap::pace::Scope;
+use ashlar_wordmap::OutOfMemory;
 
 use crate::collect::{self, Reason};
 use crate::knobs::KNOBS;
@@ -118,18 +119,31 @@ impl Ruby {
         unsafe { (self.calls.rebuild_shape)(object.address(), width.index()) }
     }
 
-    /// An object has been copied to another cell.
-    pub(crate) fn object_moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) {
+    /// Has what is known of an object by its address known by the new one. When there
+    /// is no memory, nothing changes.
+    fn move_entries(&self, from: Value, to: Value) -> Result<(), OutOfMemory> {
+        let mut ids = self.object_ids.borrow_mut();
+        ids.begin_move(from, to)?;
+        let moved = self.finalizers.borrow_mut().moved(from, to);
+        match moved {
+            Ok(()) => ids.finish_move(from, to),
+            Err(_) => ids.undo_move(to),
+        }
+        moved
+    }
+
+    /// An object has been copied to another cell; false when there is no memory for
+    /// what is known of it by its address.
+    pub(crate) fn object_moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) -> bool {
         let object = Object::new(from);
         let (width, new_width) = (heap.region().width_of(from), heap.region().width_of(to));
+        let is_known = object.has(FL_SEEN_OBJ_ID | FL_FINALIZE);
+        if is_known && self.move_entries(from.address(), to.address()).is_err() {
+            return false;
+        }
         if object.has(FL_EXIVAR) {
             // SAFETY: both addresses are of this object; only a table changes.
             unsafe { (self.calls.move_generic_variables)(from.address(), to.address()) };
-        }
-        if object.has(FL_SEEN_OBJ_ID | FL_FINALIZE) {
-            let (from, to) = (from.address(), to.address());
-            self.object_ids.borrow_mut().moved(from, to);
-            self.finalizers.borrow_mut().moved(from, to);
         }
         if object.kind() == T_OBJECT && width != new_width {
             let shape = self.shape_in(object, new_width);
@@ -143,6 +157,7 @@ impl Ruby {
         } else if new_width < width {
             add_one(&counts.moved_down[object.kind()]);
         }
+        true
     }
 
     /// Rewrites the references of an object.

@@ -140,12 +140,15 @@ impl Finalizers {
         self.first = 0;
     }
 
-    /// The object has moved; it keeps its place in the order.
-    pub(crate) fn moved(&mut self, from: Value, to: Value) {
-        if let Some(place) = self.places.remove(from as u64) {
-            self.places.insert(to as u64, place);
+    /// The object has moved; it keeps its place in the order. When there is no
+    /// memory, nothing changes.
+    pub(crate) fn moved(&mut self, from: Value, to: Value) -> Result<(), OutOfMemory> {
+        if let Some(&place) = self.places.get(from as u64) {
+            self.places.try_insert(to as u64, place)?;
+            self.places.remove(from as u64);
             self.defined[place as usize].object = to;
         }
+        Ok(())
     }
 
     /// Rewrites the arrays of procs.
@@ -360,7 +363,7 @@ mod tests {
         }
         finalizers.remove(80);
         finalizers.insert(80, 88).unwrap();
-        finalizers.moved(240, 320);
+        finalizers.moved(240, 320).unwrap();
         finalizers.update(|array| if array == 248 { 328 } else { array });
         let mut order = Vec::new();
         while let Some(object) = finalizers.first() {

@@ -60,15 +60,30 @@ impl ObjectIds {
         self.next - STEP
     }
 
-    /// The object has moved.
-    pub(crate) fn moved(&mut self, from: Value, to: Value) {
+    /// The object is going to move: its id is known at both places until
+    /// [`ObjectIds::finish_move`] or [`ObjectIds::undo_move`]. When there is no memory,
+    /// nothing changes.
+    pub(crate) fn begin_move(&mut self, from: Value, to: Value) -> Result<(), OutOfMemory> {
+        if let Some(&id) = self.by_object.get(from as u64) {
+            self.by_object.try_insert(to as u64, id)?;
+        }
+        Ok(())
+    }
+
+    /// The object has moved. Needs no memory.
+    pub(crate) fn finish_move(&mut self, from: Value, to: Value) {
         let Some(id) = self.by_object.remove(from as u64) else {
             return;
         };
-        self.by_object.insert(to as u64, id);
-        if let Some(by_number) = &mut self.by_number {
-            by_number.insert(id / STEP, to as u64);
+        let by_number = self.by_number.as_mut();
+        if let Some(object) = by_number.and_then(|known| known.get_mut(id / STEP)) {
+            *object = to as u64;
         }
+    }
+
+    /// The object stays where it was. Needs no memory.
+    pub(crate) fn undo_move(&mut self, to: Value) {
+        self.by_object.remove(to as u64);
     }
 
     /// The object is dead.
@@ -159,7 +174,11 @@ mod tests {
         let (first, fresh) = ids.id_of(40).unwrap();
         assert!(fresh);
         assert_eq!(ids.id_of(40), Ok((first, false)));
-        ids.moved(40, 80);
+        ids.begin_move(40, 120).unwrap();
+        ids.undo_move(120);
+        assert_eq!((ids.object(first), ids.by_object.len()), (Some(40), 1));
+        ids.begin_move(40, 80).unwrap();
+        ids.finish_move(40, 80);
         assert_eq!(ids.id_of(80), Ok((first, false)));
         assert_eq!(ids.object(first), Some(80));
         ids.forget(80);

@@ -573,8 +573,8 @@ impl Vm for Ruby {
         self.suitable_width(cell, width)
     }
 
-    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) {
-        self.object_moved(heap, from, to);
+    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) -> bool {
+        self.object_moved(heap, from, to)
     }
 
     fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {

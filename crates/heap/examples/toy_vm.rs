@@ -81,17 +81,25 @@ pub struct Wishes {
     pub spare_bytes: usize,
     /// Objects whose tag is a multiple of this do not move; 0 is for none.
     pub immovable_every: usize,
+    /// For objects whose tag is a multiple of this memory is out when they have
+    /// been copied: they stay. 0 is for none.
+    pub refused_every: usize,
 }
 
 impl Wishes {
     /// The width that an object wants; `None` when it does not move.
     pub fn width(self, tag: usize, needed_bytes: usize) -> Option<WidthIndex> {
-        if self.immovable_every != 0 && tag % self.immovable_every == 0 {
+        if is_multiple(tag, self.immovable_every) {
             return None;
         }
         let spacious = WidthIndex::for_size(needed_bytes + self.spare_bytes);
         spacious.or(WidthIndex::for_size(needed_bytes))
     }
+}
+
+/// Whether `tag` is a multiple of `every`, if that is not 0.
+fn is_multiple(tag: usize, every: usize) -> bool {
+    every != 0 && tag % every == 0
 }
 
 impl<'heap> ToyVm<'heap> {
@@ -285,9 +293,15 @@ impl Vm for ToyVm<'_> {
         self.wishes.get().width(tag, needed_bytes)
     }
 
-    fn moved(&self, _heap: &Heap<'_, Self>, from: Cell, to: Cell) {
+    fn moved(&self, _heap: &Heap<'_, Self>, from: Cell, to: Cell) -> bool {
+        // SAFETY: every toy object has a header.
+        let tag = unsafe { word(from, 0).read() };
+        if is_multiple(tag, self.wishes.get().refused_every) {
+            return false;
+        }
         let mut moves = self.moves.borrow_mut();
         moves.push((from.address(), to.address()));
+        true
     }
 
     fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {

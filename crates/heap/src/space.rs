@@ -10,6 +10,22 @@ use crate::layout::region::{Cell, Region};
 use crate::layout::width::WidthIndex;
 use crate::os::Refused;
 
+/// Neighbouring cells of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellRange {
+    /// One that the program has.
+    Live(Cell),
+    /// As many as there are until the next live one.
+    Free {
+        /// Address of the first.
+        start: usize,
+        /// Address just past the last.
+        end: usize,
+        /// How wide they are.
+        width: WidthIndex,
+    },
+}
+
 /// A region and the stock of its blocks.
 #[derive(Debug)]
 pub struct Space {
@@ -20,10 +36,10 @@ pub struct Space {
 }
 
 impl Space {
-    /// Reserves a space of at most `bytes`.
-    pub fn reserve(bytes: usize) -> Result<Self, Refused> {
+    /// Reserves a space of `bytes` in pages of `page_bytes`: [`Region::reserve`].
+    pub fn reserve(bytes: usize, page_bytes: usize) -> Result<Self, Refused> {
         Ok(Self {
-            region: Region::reserve(bytes)?,
+            region: Region::reserve(bytes, page_bytes)?,
             blocks: Blocks::new(),
         })
     }
@@ -59,6 +75,39 @@ impl Space {
             end: start + cells * bytes,
             bytes,
         }
+    }
+
+    /// Calls `visit` with the live cells of a block and the ranges of free ones
+    /// between them, in address order.
+    pub fn for_each_range_of(
+        &self,
+        block: BlockIndex,
+        width: WidthIndex,
+        visit: &mut impl FnMut(CellRange),
+    ) {
+        let cells = self.cells_of(block);
+        let end = cells.end();
+        let mut start = self.region.address_of(block);
+        for cell in cells.filter(|&cell| self.region.state(cell).is_live()) {
+            let end = cell.address();
+            if start < end {
+                visit(CellRange::Free { start, end, width });
+            }
+            visit(CellRange::Live(cell));
+            start = end + width.bytes();
+        }
+        if start < end {
+            visit(CellRange::Free { start, end, width });
+        }
+    }
+
+    /// The first live cell behind `address`, in address order; garbage that is not
+    /// swept yet counts as live.
+    pub fn next_cell(&self, address: usize) -> Option<Cell> {
+        let first = self.region.block_at(address).map_or(0, BlockIndex::get);
+        self.cell_blocks_from(first)
+            .flat_map(|(block, _)| self.cells_of(block).after(address))
+            .find(|&cell| self.region.state(cell).is_live())
     }
 }
 

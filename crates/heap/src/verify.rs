@@ -1,23 +1,25 @@
 //! Walks the whole heap and asserts the numbered invariants.
 //!
 //! The walk finds reachable cells with the VM's visitors and a set of its own,
-//! so that a mistake in marking cannot hide itself. Nothing else in the heap
-//! depends on this file.
+//! so that a mistake in marking cannot hide itself. Tests ask for it, and
+//! [`Stress::verify`](crate::stress::Stress::verify); nothing else depends on this
+//! file.
 
 use std::collections::{HashMap, HashSet, TryReserveError};
 use std::hash::Hash;
 
+use crate::allocate::lists::{AVAILABLE, UNSWEPT};
 use crate::allocate::run::Run;
 use crate::heap::{Heap, Phase};
 use crate::layout::block::{BlockIndex, NEEDS_SWEEP, OWNED};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
-use crate::stress::POISON;
+use crate::sweep::free_cells::for_each_disturbed;
 use crate::vm::Vm;
 
 /// Why a walk ends before its end.
-pub(crate) enum Stop {
+enum Stop {
     /// An invariant is broken; the text says which and where.
     Broken(String),
     /// There is no memory to go on with.
@@ -107,7 +109,7 @@ impl<V: Vm> Heap<'_, V> {
         self.verify_runs()?;
         self.verify_poison()?;
         self.space().verify_blocks()?;
-        self.check_lists()
+        self.verify_lists()
     }
 
     /// Invariants 1, 2, 4 and 13.
@@ -328,6 +330,40 @@ impl<V: Vm> Heap<'_, V> {
         })
     }
 
+    /// Invariant 10.
+    fn verify_lists(&self) -> Result<(), Stop> {
+        let mut listed = HashMap::new();
+        self.with_lists(|lists| {
+            lists.try_for_each(|block, name| -> Result<(), Stop> {
+                listed.try_reserve(1)?;
+                match listed.insert(block, name) {
+                    None => Ok(()),
+                    Some(_) => Err(format!("invariant 10: {block:?} is listed twice").into()),
+                }
+            })
+        })?;
+        self.for_each_block(|index, _| {
+            let block = self.region().block(index);
+            if block.has(OWNED) {
+                return Ok(());
+            }
+            let expected = if block.has(NEEDS_SWEEP) {
+                Some(UNSWEPT)
+            } else if block.free() != 0 {
+                Some(AVAILABLE)
+            } else {
+                None
+            };
+            match listed.get(&index).copied() {
+                found if found == expected => Ok(()),
+                found => Err(format!(
+                    "invariant 10: {index:?} should be in {expected:?}, is in {found:?}"
+                )
+                .into()),
+            }
+        })
+    }
+
     /// While poisoning is on, nobody has written to a free cell.
     fn verify_poison(&self) -> Result<(), Stop> {
         let mut disturbed = None;
@@ -350,20 +386,7 @@ impl<V: Vm> Heap<'_, V> {
             return;
         }
         for (block, width) in self.space().cell_blocks() {
-            for cell in self.space().cells_of(block) {
-                if self.region().state(cell) == CellState::FREE && !self.is_poisoned(cell, width) {
-                    visit(cell);
-                }
-            }
-        }
-    }
-
-    /// Words 1 and 2 may hold a run.
-    fn is_poisoned(&self, cell: Cell, width: WidthIndex) -> bool {
-        let words = self.region().pointer(cell.address()).cast::<usize>();
-        // SAFETY: the loop stays inside the cell.
-        unsafe {
-            words.read() == 0 && (3..width.bytes() / 8).all(|word| words.add(word).read() == POISON)
+            for_each_disturbed(self.space(), block, width, &mut visit);
         }
     }
 

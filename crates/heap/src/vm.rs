@@ -90,9 +90,11 @@ pub trait Vm: Sized {
     }
 
     /// The contents of `from` have been copied to `to` as far as they fit; both
-    /// can be read. The place for tables by address.
-    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) {
+    /// can be read. The place for tables by address. False when the VM has no memory
+    /// for that: then `from` stays where it is, and nothing may have changed.
+    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) -> bool {
         let _ = (heap, from, to);
+        true
     }
 
     /// Rewrites everything that `cell` refers to, weak references included, to

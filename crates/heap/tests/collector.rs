@@ -5,8 +5,10 @@
 mod toy_vm;
 
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use ashlar_heap::allocate::cursor::AllocationCache;
+use ashlar_heap::compact::Evacuation;
 use ashlar_heap::heap::{Allocation, CellRange, Heap, Phase, Progress, Request, Shared, Urgency};
 use ashlar_heap::layout::cell_state::CellState;
 use ashlar_heap::layout::kind::Kind;
@@ -876,6 +878,28 @@ fn sweeping_is_over_long_before_the_next_collection_is_due() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too many cells for the interpreter")]
+fn the_time_for_sweeping_is_kept_after_each_block() {
+    with_program(64 * MIB, |p| {
+        for _ in 0..100_000 {
+            p.object(plain(1));
+        }
+        p.heap.collect(Request::default());
+        let cells_of_a_block = BLOCK_BYTES as u64 / 32;
+        // Over before it begins: a block, to get on.
+        let is_swept = p.heap.sweep_within(&mut Allowance::time(Duration::ZERO));
+        assert!(!is_swept && p.heap.stats().freed_cells <= cells_of_a_block);
+        p.heap.set_sweep_time_max(Some(Duration::from_nanos(1)));
+        let freed_before = p.heap.stats().freed_cells;
+        while p.heap.stats().freed_cells == freed_before && p.heap.is_sweeping() {
+            p.object(plain(1));
+        }
+        let freed_now = p.heap.stats().freed_cells - freed_before;
+        assert!(freed_now <= cells_of_a_block, "{freed_now}");
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
 fn a_block_without_live_cells_serves_other_widths_and_payloads() {
     with_program(16 * MIB, |p| {
         let mut kinds = std::collections::BTreeSet::new();
@@ -1397,5 +1421,42 @@ fn a_heap_does_not_allocate_with_the_cache_of_another() {
                 .heap
                 .allocate(cache, 40, CellState::NEW, Urgency::MustAllocate);
         });
+    });
+}
+
+#[test]
+fn what_the_vm_has_no_memory_to_move_stays_whole() {
+    with_program(16 * MIB, |p| {
+        let cells: Vec<_> = (0..40).map(|_| p.object(plain(2))).collect();
+        for &cell in &cells {
+            p.root(cell);
+            p.store(cell, 0, cells[7]);
+        }
+        // All objects of this program have this tag.
+        p.heap.vm.wishes.set(toy_vm::Wishes {
+            refused_every: 7,
+            ..Default::default()
+        });
+        let compact = || {
+            p.heap.collect(Request {
+                scope: Some(Scope::Full),
+                sweep_now: true,
+                compact: Some(Evacuation::Everything),
+            });
+            p.heap.verify().unwrap();
+        };
+        for poison in [false, true] {
+            p.heap.set_stress(Stress {
+                poison,
+                ..Stress::default()
+            });
+            compact();
+            assert!(cells.iter().all(|&cell| p.lives(cell)));
+            assert_eq!(p.live_cells(), cells.len());
+            assert_eq!(p.heap.stats().moved_cells, 0);
+        }
+        p.heap.vm.wishes.set(toy_vm::Wishes::default());
+        compact();
+        assert_eq!(p.heap.stats().moved_cells, cells.len() as u64);
     });
 }

@@ -72,8 +72,6 @@ pub(super) unsafe extern "C" fn ashlar_calloc_payload(
     raw(cache.and_then(|cache| cache.allocate_zeroed(size).ok()))
 }
 
-/// Null also when `align` is more than a block.
-///
 /// # Safety
 /// `cache` is the calling thread's, or null.
 #[no_mangle]

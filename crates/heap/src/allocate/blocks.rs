@@ -200,11 +200,13 @@ impl Space {
             if region.kind_byte(block_index) != KindByte::EMPTY || !block.has(DIRTY) {
                 continue;
             }
-            let idle = block.idle_collections() + 1;
+            let idle = block.idle_collections().saturating_add(1);
             block.set_idle_collections(idle);
             if all_at_once || idle > IDLE_COLLECTIONS_BEFORE_RELEASE {
-                region.release(block_index, 1);
-                block.remove(DIRTY);
+                if region.release(block_index, 1).is_err() {
+                    // It would refuse the others, too; the next collection asks again.
+                    break;
+                }
                 released.blocks += 1;
                 if !goes_on() {
                     released.next = Some(index + 1);

@@ -1,9 +1,8 @@
 //! Which cell blocks to allocate from next, by width.
 
-use crate::layout::block::{BlockIndex, HAS_YOUNG, NEEDS_SWEEP, OWNED};
+use crate::layout::block::{BlockIndex, HAS_YOUNG, NEEDS_SWEEP};
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 use crate::space::Space;
-use crate::verify::Stop;
 
 /// A list of blocks, linked through their descriptors, in the order in which
 /// they were added.
@@ -32,6 +31,10 @@ impl BlockList {
         Some(block)
     }
 }
+
+/// The names of the lists.
+pub(crate) const UNSWEPT: &str = "unswept";
+pub(crate) const AVAILABLE: &str = "available";
 
 /// The lists of all widths.
 ///
@@ -116,45 +119,20 @@ impl<'space> BlockLists<'space> {
             }
         }
     }
-}
 
-impl BlockLists<'_> {
-    /// Asserts invariant 10.
-    pub(crate) fn verify(&self) -> Result<(), Stop> {
-        let mut listed = std::collections::HashMap::new();
-        for width in WidthIndex::all() {
-            for (name, list) in [
-                ("unswept", &self.unswept[width.index()]),
-                ("available", &self.available[width.index()]),
-            ] {
+    /// Calls `visit` with every listed block and the name of its list, until that
+    /// fails.
+    pub(crate) fn try_for_each<E>(
+        &self,
+        mut visit: impl FnMut(BlockIndex, &'static str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (name, lists) in [(UNSWEPT, &self.unswept), (AVAILABLE, &self.available)] {
+            for list in lists {
                 let mut next = list.first;
                 while let Some(block) = next {
-                    listed.try_reserve(1)?;
-                    if listed.insert(block, name).is_some() {
-                        return Err(format!("invariant 10: {block:?} is listed twice").into());
-                    }
+                    visit(block, name)?;
                     next = self.space.region.block(block).next();
                 }
-            }
-        }
-        for (index, _) in self.space.cell_blocks() {
-            let block = self.space.region.block(index);
-            if block.has(OWNED) {
-                continue;
-            }
-            let expected = if block.has(NEEDS_SWEEP) {
-                Some("unswept")
-            } else if block.free() != 0 {
-                Some("available")
-            } else {
-                None
-            };
-            if listed.get(&index).copied() != expected {
-                return Err(format!(
-                    "invariant 10: {index:?} should be in {expected:?}, is in {:?}",
-                    listed.get(&index)
-                )
-                .into());
             }
         }
         Ok(())

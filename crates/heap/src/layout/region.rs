@@ -1,14 +1,17 @@
 //! The reserved region and its side tables: address arithmetic.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64, AtomicU8, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
-use super::block::{Block, BlockIndex};
+use super::block::{Block, BlockIndex, DIRTY};
 use super::cell_state::CellState;
 use super::kind::{Kind, KindByte};
 use super::width::WidthIndex;
 use super::{BLOCK_BYTES, BLOCK_SHIFT, STATE_GRANULE_BYTES, STATE_SHIFT};
-use crate::os::{self, Refused, Reservation, PAGE_BYTES};
+use crate::os::{self, Refused, Reservation};
 
 /// Blocks are committed in steps of this many, so that the system is asked
 /// once per 16 MiB.
@@ -91,6 +94,7 @@ impl<'region> States<'region> {
 #[derive(Debug)]
 pub struct Region {
     start: usize,
+    page_bytes: usize,
     committed_bytes: AtomicUsize,
     /// Where the state of address 0 would be.
     biased_states: *const AtomicU8,
@@ -111,17 +115,23 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Reserves a region of `bytes` (rounded down to whole commit steps; at
-    /// least one) and its tables.
-    pub fn reserve(bytes: usize) -> Result<Self, Refused> {
+    /// least one) and its tables, in pages of `page_bytes`: a power of two, at least
+    /// the system's and at most a block.
+    pub fn reserve(bytes: usize, page_bytes: usize) -> Result<Self, Refused> {
+        if page_bytes > BLOCK_BYTES {
+            return Err(Refused);
+        }
+        let table = |bytes| Reservation::with_pages(bytes, align_of::<Block>(), page_bytes);
         let steps = (bytes / (BLOCK_BYTES * COMMIT_STEP_BLOCKS)).max(1);
         let blocks = steps * COMMIT_STEP_BLOCKS;
-        let cells = Reservation::new(blocks * BLOCK_BYTES, BLOCK_BYTES)?;
-        let state_table = Reservation::new((blocks * BLOCK_BYTES) >> STATE_SHIFT, PAGE_BYTES)?;
-        let kind_table = Reservation::new(blocks.next_multiple_of(PAGE_BYTES), PAGE_BYTES)?;
-        let block_table = Reservation::new(blocks * size_of::<Block>(), PAGE_BYTES)?;
+        let cells = Reservation::with_pages(blocks * BLOCK_BYTES, BLOCK_BYTES, page_bytes)?;
+        let state_table = table((blocks * BLOCK_BYTES) >> STATE_SHIFT)?;
+        let kind_table = table(blocks)?;
+        let block_table = table(blocks * size_of::<Block>())?;
         kind_table.commit(0, kind_table.bytes())?;
         Ok(Self {
             start: cells.start().expose_provenance(),
+            page_bytes,
             committed_bytes: AtomicUsize::new(0),
             biased_states: state_table
                 .start()
@@ -139,6 +149,11 @@ impl Region {
     /// First address of the region.
     pub fn start(&self) -> usize {
         self.start
+    }
+
+    /// Bytes of a page.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.page_bytes
     }
 
     /// Blocks that are readable and writable.
@@ -214,7 +229,7 @@ impl Region {
 
     /// The descriptor of a committed block.
     #[inline(always)]
-    pub fn block(&self, block: BlockIndex) -> &Block {
+    pub(crate) fn block(&self, block: BlockIndex) -> &Block {
         debug_assert!(block.get() < self.committed_blocks());
         // SAFETY: a `BlockIndex` comes from `block_at` or a committed range, so
         // its entry is readable; zeroed bytes are a valid `Block`.
@@ -223,7 +238,10 @@ impl Region {
 
     /// What a block holds.
     pub fn kind(&self, block: BlockIndex) -> Kind {
-        self.kind_byte(block).kind()
+        assert!(block.get() < self.reserved_blocks());
+        // SAFETY: the kind table is committed whole, an entry for every block. What
+        // was written about a span before its kind can be read from here on.
+        KindByte(unsafe { &*self.kinds.add(block.get()) }.load(Acquire)).kind()
     }
 
     #[inline(always)]
@@ -232,9 +250,11 @@ impl Region {
         KindByte(unsafe { &*self.kinds.add(block.get()) }.load(Relaxed))
     }
 
+    /// What has been written about the block before can be read by whoever reads the
+    /// kind with [`Region::kind`].
     pub(crate) fn set_kind(&self, block: BlockIndex, kind: Kind) {
         // SAFETY: the kind table is committed whole.
-        unsafe { &*self.kinds.add(block.get()) }.store(KindByte::from(kind).0, Relaxed);
+        unsafe { &*self.kinds.add(block.get()) }.store(KindByte::from(kind).0, Release);
     }
 
     /// The width of a cell.
@@ -285,10 +305,15 @@ impl Region {
             .then_some(cell)
     }
 
-    /// Gives the pages of empty blocks back to the system.
-    pub(crate) fn release(&self, first: BlockIndex, count: usize) {
+    /// Gives the pages of empty blocks back to the system: they are not
+    /// [`DIRTY`] any more, unless it refuses.
+    pub(crate) fn release(&self, first: BlockIndex, count: usize) -> Result<(), Refused> {
         // SAFETY: the blocks are empty, so nothing in them is in use.
-        unsafe { os::release(self.pointer(self.address_of(first)), count * BLOCK_BYTES) };
+        unsafe { os::release(self.pointer(self.address_of(first)), count * BLOCK_BYTES) }?;
+        for index in 0..count {
+            self.block(first.after(index)).remove(DIRTY);
+        }
+        Ok(())
     }
 }
 

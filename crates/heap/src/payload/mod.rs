@@ -131,11 +131,11 @@ impl Space {
     #[inline(always)]
     pub fn usable_bytes(&self, address: usize) -> Option<usize> {
         let block = self.region.block_at(address)?;
-        let kind = self.region.kind_byte(block);
-        if let Some(class) = kind.class() {
+        if let Some(class) = self.region.kind_byte(block).class() {
             return Some(class.bytes());
         }
-        (kind.kind() == Kind::Span).then(|| self.region.block(block).span_blocks() * BLOCK_BYTES)
+        (self.region.kind(block) == Kind::Span)
+            .then(|| self.region.block(block).span_blocks() * BLOCK_BYTES)
     }
 }
 

@@ -7,7 +7,7 @@ use super::OutOfMemory;
 use crate::layout::block::{BlockIndex, DIRTY};
 use crate::layout::kind::Kind;
 use crate::layout::BLOCK_BYTES;
-use crate::os::{self, PAGE_BYTES};
+use crate::os;
 use crate::space::Space;
 
 /// A span of at least this many blocks (4 MiB) goes back to the system as soon
@@ -31,6 +31,37 @@ impl Supply<'_> {
     pub(super) fn allocate_span(self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let count = blocks_for(size)?;
         let first = self.space.take_span(count).ok_or(OutOfMemory)?;
+        self.begin_span(first, count, size);
+        NonNull::new(
+            self.space
+                .region
+                .pointer(self.space.region.address_of(first)),
+        )
+        .ok_or(OutOfMemory)
+    }
+
+    /// A span that begins at a multiple of `align`, a power of two of more than a
+    /// block.
+    #[cold]
+    pub(super) fn allocate_aligned_span(
+        self,
+        size: usize,
+        align: usize,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
+        let count = blocks_for(size.max(1))?;
+        // With so many more, one of the first blocks is at such a multiple.
+        let taken = blocks_for((align - BLOCK_BYTES).checked_add(size).ok_or(OutOfMemory)?)?;
+        let start = self.space.take_span(taken).ok_or(OutOfMemory)?;
+        let address = self.space.region.address_of(start);
+        let before = (address.next_multiple_of(align) - address) / BLOCK_BYTES;
+        let first = start.after(before);
+        if before > 0 {
+            self.space.give_blocks(start, before);
+        }
+        if before + count < taken {
+            self.space
+                .give_blocks(first.after(count), taken - before - count);
+        }
         self.begin_span(first, count, size);
         NonNull::new(
             self.space
@@ -138,13 +169,14 @@ impl Supply<'_> {
     /// Counts a span by the pages that were asked for.
     fn set_span_size(self, first: BlockIndex, size: usize) {
         let block = self.space.region.block(first);
-        let (old, new) = (block.span_pages(), size.div_ceil(PAGE_BYTES));
+        let page_bytes = self.space.region.page_bytes();
+        let (old, new) = (block.span_pages(), size.div_ceil(page_bytes));
         block.set_span_pages(new);
         if new >= old {
-            self.payloads.charge((new - old) * PAGE_BYTES);
+            self.payloads.charge((new - old) * page_bytes);
         } else {
-            self.payloads.credit((old - new) * PAGE_BYTES);
-            self.payloads.credit_fresh((old - new) * PAGE_BYTES);
+            self.payloads.credit((old - new) * page_bytes);
+            self.payloads.credit_fresh((old - new) * page_bytes);
         }
     }
 }
@@ -158,10 +190,8 @@ fn span_at(space: &Space, address: usize) -> Option<BlockIndex> {
 
 fn give_blocks(space: &Space, first: BlockIndex, count: usize) {
     if count >= RELEASE_AT_ONCE_BLOCKS {
-        space.region.release(first, count);
-        for index in 0..count {
-            space.region.block(first.after(index)).remove(DIRTY);
-        }
+        // If the system refuses, the blocks keep their pages.
+        let _ = space.region.release(first, count);
     }
     space.give_blocks(first, count);
 }

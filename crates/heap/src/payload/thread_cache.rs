@@ -122,8 +122,7 @@ impl<'heap> ThreadCache<'heap> {
         Ok(piece)
     }
 
-    /// Allocates at least `size` bytes aligned to `align`, a power of two of at
-    /// most a block.
+    /// Allocates at least `size` bytes aligned to `align`, a power of two.
     pub fn allocate_aligned(
         &mut self,
         size: usize,
@@ -133,7 +132,7 @@ impl<'heap> ThreadCache<'heap> {
             return self.allocate(size);
         }
         if align > BLOCK_BYTES {
-            return Err(OutOfMemory);
+            return self.supply.allocate_aligned_span(size, align);
         }
         // Pieces start at multiples of their size, spans at blocks.
         let size = match ClassIndex::for_size(size.max(align)) {

@@ -195,10 +195,12 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 evacuation,
                 spare_bytes,
                 immovable_every,
+                refused_every,
             } => {
                 self.heap.vm.wishes.set(Wishes {
                     spare_bytes: spare_bytes as usize,
                     immovable_every: immovable_every as usize,
+                    refused_every: refused_every as usize,
                 });
                 self.collect(Request {
                     scope,
@@ -721,6 +723,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         moves: &BTreeMap<Address, Address>,
         room_before: bool,
     ) {
+        let room_before = room_before && self.heap.vm.wishes.get().refused_every == 0;
         for address in survivors {
             let Some(&to) = moves.get(address) else {
                 let must_move = evacuation == Evacuation::Everything && !pinned.contains(address);
