@@ -121,6 +121,13 @@ pub(crate) unsafe fn unlocked(objspace: *mut c_void) -> Unlocked<'static> {
     unsafe { from_ruby(objspace) }.collector.unlocked()
 }
 
+/// Makes `objspace` the process's.
+#[cfg(test)]
+pub(crate) fn start_for_test(objspace: Objspace) {
+    STARTED.store(true, Relaxed);
+    OBJSPACE.store(Box::leak(Box::new(objspace)), Release);
+}
+
 /// Whether Ruby has a Ractor, and with it the VM lock.
 pub(crate) fn has_started() -> bool {
     STARTED.load(Relaxed)

@@ -140,7 +140,10 @@ fn allocate_or_collect(allocate: impl Fn() -> *mut c_void) -> *mut c_void {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_xmalloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+pub(crate) unsafe extern "C" fn ashlar_xmalloc(
+    cache: *mut ThreadCache,
+    size: usize,
+) -> *mut c_void {
     // SAFETY: the cache is the calling thread's.
     if let (Some(cache), true) = (unsafe { cache.as_mut() }, KNOBS.xmalloc_is_plain()) {
         if let Some(piece) = cache.allocate_at_once(size) {
@@ -188,7 +191,7 @@ unsafe extern "C" fn ashlar_xcalloc(cache: *mut ThreadCache, size: usize) -> *mu
 /// # Safety
 /// As `shim/ashlar_ruby.h` says. A size of 0 gives a payload that can be freed.
 #[no_mangle]
-unsafe extern "C" fn ashlar_xrealloc(
+pub(crate) unsafe extern "C" fn ashlar_xrealloc(
     cache: *mut ThreadCache,
     payload: *mut u8,
     size: usize,
@@ -213,7 +216,7 @@ unsafe extern "C" fn ashlar_xrealloc(
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>) {
+pub(crate) unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>) {
     // SAFETY: the caller's contract.
     unsafe {
         if !KNOBS.xmalloc_is_from_libc() {
