@@ -134,14 +134,16 @@ impl Knobs {
     }
 
     /// Whether every `xmalloc` collects.
-    #[inline(always)]
     pub(crate) fn xmalloc_is_stressed(&self) -> bool {
         self.xmalloc_mode.load(Relaxed) & STRESS != 0
     }
 
-    /// Says whether every `xmalloc` collects from now on.
-    pub(crate) fn stress_xmalloc(&self, on: bool) {
+    /// Says whether every `xmalloc` collects from now on; whether that is a change,
+    /// which takes a new budget.
+    pub(crate) fn stress_xmalloc(&self, on: bool) -> bool {
+        let is_change = self.xmalloc_is_stressed() != on;
         self.set_mode(STRESS, on);
+        is_change
     }
 
     /// Has the next `xmalloc` look for newly loaded objects.
@@ -175,8 +177,11 @@ impl Knobs {
         self.room_bytes.load(Relaxed)
     }
 
-    /// The collector says what payloads may take.
+    /// The collector says what payloads may take: nothing under stress, so that only
+    /// one thing has to be asked.
     pub(crate) fn set_payload_budget(&self, budget_bytes: usize, room_bytes: usize) {
+        let is_stressed = self.xmalloc_is_stressed();
+        let budget_bytes = if is_stressed { 0 } else { budget_bytes };
         self.budget_bytes.store(budget_bytes, Relaxed);
         self.room_bytes.store(room_bytes, Relaxed);
     }

@@ -43,5 +43,7 @@ mod process;
 mod profile;
 mod ruby_calls;
 mod ruby_gc_variables;
+#[cfg(test)]
+mod shared_test;
 mod statistics;
 mod walk;

@@ -12,7 +12,7 @@ use crate::collect::{self, Reason};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
-use crate::process::{shared, unlocked};
+use crate::process::{made_shared, unlocked};
 use crate::ruby_calls::Value;
 
 /// The five words Ruby hands over with a new object.
@@ -225,7 +225,7 @@ fn collect_before_allocating(collector: &Collector) {
 /// `object` must be an object in the heap.
 #[no_mangle]
 unsafe extern "C" fn ashlar_object_width(object: Value) -> usize {
-    match shared() {
+    match made_shared() {
         // SAFETY: the caller's contract.
         Some(shared) => shared
             .space

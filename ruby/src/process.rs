@@ -69,11 +69,17 @@ fn reserve() -> Result<Shared, Refused> {
 /// `None` when the system refuses the address space.
 #[inline(always)]
 pub(crate) fn shared() -> Option<&'static Shared> {
-    // SAFETY: set once, to a static; the parts of the heap are made before.
-    match unsafe { SHARED_ADDRESS.load(Acquire).as_ref() } {
+    match made_shared() {
         Some(shared) => Some(shared),
         None => make_shared(),
     }
+}
+
+/// [`shared`], if there has been a call of it.
+#[inline(always)]
+pub(crate) fn made_shared() -> Option<&'static Shared> {
+    // SAFETY: set once, to a static; the parts of the heap are made before.
+    unsafe { SHARED_ADDRESS.load(Acquire).as_ref() }
 }
 
 #[cold]
@@ -113,6 +119,13 @@ pub(crate) unsafe fn from_ruby(objspace: *mut c_void) -> &'static Objspace {
 pub(crate) unsafe fn unlocked(objspace: *mut c_void) -> Unlocked<'static> {
     // SAFETY: the caller's contract.
     unsafe { from_ruby(objspace) }.collector.unlocked()
+}
+
+/// Makes `objspace` the process's.
+#[cfg(test)]
+pub(crate) fn start_for_test(objspace: Objspace) {
+    STARTED.store(true, Relaxed);
+    OBJSPACE.store(Box::leak(Box::new(objspace)), Release);
 }
 
 /// Whether Ruby has a Ractor, and with it the VM lock.

@@ -2,7 +2,8 @@
 # Runs the heap's tests under a tool of the nightly Rust toolchain.
 #   scripts/test/heap.sh fuzz              random programs, coverage-guided, for FUZZ_SECONDS (900)
 #   scripts/test/heap.sh miri              the interpreter that finds undefined behaviour
-#   scripts/test/heap.sh thread-sanitizer  data races between threads that use payloads or mark
+#   scripts/test/heap.sh thread-sanitizer  data races between threads that use payloads, mark, or
+#                                          share Ruby's side of the collector
 #   scripts/test/heap.sh address-sanitizer accesses outside mappings and allocations
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -44,13 +45,17 @@ case ${1-} in
     # The standard library is built anew, or its locks would be invisible.
     RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target "$host" \
       -p ashlar-heap --lib --test payloads --test parallel --target-dir target/thread-sanitizer
+    exports=$(scripts/ruby/env.sh --no-library)
+    eval "$exports"
+    RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target "$host" \
+      -p ashlar-ruby --target-dir target/thread-sanitizer shared_test
     ;;
   address-sanitizer)
     RUSTFLAGS='-Zsanitizer=address --cfg address_sanitizer' cargo +nightly test --target "$host" \
       -p ashlar-heap --tests --target-dir target/address-sanitizer
     ;;
   *)
-    sed -n '2,6s/^# //p' "${BASH_SOURCE[0]}" >&2
+    sed -n '2,7s/^# //p' "${BASH_SOURCE[0]}" >&2
     exit 2
     ;;
 esac

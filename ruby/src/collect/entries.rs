@@ -12,7 +12,7 @@ use super::run::{at_once, finish};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
-use crate::process::shared;
+use crate::process::made_shared;
 use crate::ruby_calls::Value;
 
 /// # Safety
@@ -34,7 +34,7 @@ unsafe extern "C" fn ashlar_start(
 /// Any thread may ask, a signal handler too.
 #[no_mangle]
 extern "C" fn ashlar_during_gc() -> bool {
-    shared().is_some_and(|shared| shared.is_busy())
+    made_shared().is_some_and(|shared| shared.is_busy())
 }
 
 /// # Safety
@@ -119,9 +119,12 @@ unsafe extern "C" fn ashlar_set_stress(objspace: *mut c_void, flag: Value, on: b
     KNOBS.set_stress_flag(flag);
     // Ruby sets the initial value before it has a lock.
     // SAFETY: Ruby calls with the GVL, or before it has one.
-    unsafe { Gvl::of_caller(objspace) }
-        .with_vm_lock_if_there(|collector| collector.apply_stress(on));
-    KNOBS.stress_xmalloc(on);
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock_if_there(|collector| {
+        if KNOBS.stress_xmalloc(on) {
+            collector.set_payload_budget();
+        }
+        collector.apply_stress(on);
+    });
 }
 
 #[no_mangle]

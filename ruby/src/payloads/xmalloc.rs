@@ -19,7 +19,7 @@ use crate::interpose;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::lock::Gvl;
-use crate::process::shared;
+use crate::process::made_shared;
 
 extern "C" {
     fn ashlar_current_thread_cache() -> *mut c_void;
@@ -58,12 +58,11 @@ fn collect_if_due() {
 
 #[inline]
 fn is_due() -> bool {
-    let Some(shared) = shared() else { return false };
-    KNOBS.xmalloc_is_stressed() || shared.payloads.fresh_bytes() >= KNOBS.budget_bytes()
+    made_shared().is_some_and(|shared| shared.payloads.fresh_bytes() >= KNOBS.budget_bytes())
 }
 
 fn exceeds_room(size: usize) -> bool {
-    let fresh_bytes = shared().map_or(0, |shared| shared.payloads.fresh_bytes());
+    let fresh_bytes = made_shared().map_or(0, |shared| shared.payloads.fresh_bytes());
     fresh_bytes.saturating_add(size) > KNOBS.room_bytes()
 }
 
@@ -107,7 +106,7 @@ fn may_collect() -> bool {
 }
 
 fn is_busy() -> bool {
-    shared().is_some_and(|shared| shared.is_busy())
+    made_shared().is_some_and(|shared| shared.is_busy())
 }
 
 /// When memory is out: everything dead goes, if the calling thread may collect. The
@@ -141,7 +140,10 @@ fn allocate_or_collect(allocate: impl Fn() -> *mut c_void) -> *mut c_void {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_xmalloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+pub(crate) unsafe extern "C" fn ashlar_xmalloc(
+    cache: *mut ThreadCache,
+    size: usize,
+) -> *mut c_void {
     // SAFETY: the cache is the calling thread's.
     if let (Some(cache), true) = (unsafe { cache.as_mut() }, KNOBS.xmalloc_is_plain()) {
         if let Some(piece) = cache.allocate_at_once(size) {
@@ -189,7 +191,7 @@ unsafe extern "C" fn ashlar_xcalloc(cache: *mut ThreadCache, size: usize) -> *mu
 /// # Safety
 /// As `shim/ashlar_ruby.h` says. A size of 0 gives a payload that can be freed.
 #[no_mangle]
-unsafe extern "C" fn ashlar_xrealloc(
+pub(crate) unsafe extern "C" fn ashlar_xrealloc(
     cache: *mut ThreadCache,
     payload: *mut u8,
     size: usize,
@@ -214,7 +216,7 @@ unsafe extern "C" fn ashlar_xrealloc(
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>) {
+pub(crate) unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>) {
     // SAFETY: the caller's contract.
     unsafe {
         if !KNOBS.xmalloc_is_from_libc() {
@@ -231,7 +233,7 @@ unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>)
 /// Counts memory that objects own outside the heap.
 #[no_mangle]
 extern "C" fn ashlar_adjust_memory(difference: isize) {
-    let Some(shared) = shared() else { return };
+    let Some(shared) = made_shared() else { return };
     shared.payloads.note_elsewhere(difference);
     if difference > 0 {
         collect_if_due();
