@@ -20,7 +20,8 @@ def compare(
     command: Annotated[Optional[list[str]], typer.Argument(help="After --: the command to measure, {placeholders} allowed.")] = None,
     experiment: Annotated[Optional[Path], typer.Option("--experiment", "-e", help="A TOML experiment instead of a command.")] = None,
     variant: Annotated[Optional[list[str]], typer.Option("--variant", "-v", help="BASE, BASE:setting=value,..., LABEL=BASE:..., LABEL=command:COMMAND.")] = None,
-    knob: Annotated[Optional[list[str]], typer.Option("--knob", "-k", help="NAME=VALUE,VALUE,...; goes to every variant that understands it.")] = None,
+    knob: Annotated[Optional[list[str]], typer.Option("--knob", "-k", help="NAME=VALUE,VALUE,...; goes to every variant that understands it. NAME alone takes the values its base suggests.")] = None,
+    curves: Annotated[bool, typer.Option("--curves", help="Every variant over the knob of its base, where it has one: ruby-stock over growth, ruby-ashlar over space_overhead.")] = False,
     baseline: Annotated[Optional[str], typer.Option(help="The variant that is 1.00; the first one unless named.")] = None,
     blocks: Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision.")] = None,
     precision: Annotated[Optional[float], typer.Option(help="Stop when every interval is ± this fraction.")] = None,
@@ -49,7 +50,9 @@ def compare(
     \b
     ashlar compare --variant glibc --variant jemalloc -- python3 -c 'print(len([str(i) for i in range(300000)]))'
     ashlar compare -v python=env -k every=3000,5000,9000,16000,28000,50000,90000 -- python3 -c 'import gc; gc.disable(); live = [[i] for i in range(100000)]; [(a := [i] * 50, a.append(a), i % {every} or gc.collect()) and None for i in range(300000)]'
+    ashlar compare -v ruby-stock -v ruby-ashlar --curves -- ruby -e 'puts Array.new(400000) { |i| [i.to_s] }.size'
     ashlar compare --experiment examples/three-allocators.toml    # from the lab's folder
+    ashlar compare -v ruby-stock -v ruby-ashlar --curves -- ruby -e 'puts Array.new(400000) { |i| [i.to_s] }.size'
     ashlar compare --experiment examples/three-allocators.toml --programs strings --blocks 20 --store strings.ashlar
     ashlar compare --resume three-allocators.ashlar --blocks 20
     """
@@ -77,7 +80,7 @@ def compare(
         chosen = toml.load(str(experiment), blocks=blocks, precision=precision, budget_s=budget, seed=seed, programs=_names(programs), variants=_names(variants))
     else:
         stop = experiments.Stop(10 if blocks is None else blocks, 30 if blocks is None else blocks, 0.02 if precision is None else precision, budget)
-        chosen = command_line.build(variant or [], knob or [], command or [], name=name, baseline=baseline, stop=stop, seed=1 if seed is None else seed,
+        chosen = command_line.build(variant or [], knob or [], command or [], name=name, baseline=baseline, stop=stop, curves=curves, seed=1 if seed is None else seed,
                                     time_metric=time, space_metric=space, timeout_s=timeout, compare_output=not ignore_output,
                                     ignore_lines=ignore_lines or [])
     path = resume or store or Path(f"{_file_name(chosen.name)}.ashlar")

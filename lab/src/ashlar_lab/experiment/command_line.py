@@ -14,12 +14,13 @@ _SOURCE = "command line"
 
 
 def build(specs: list[str], knobs: list[str], command: list[str], *, name: str | None, baseline: str | None,
-          stop: Stop, server: Server | None = None, **rest) -> Experiment:
-    """Every variant gets the first knob it understands; a variant that understands none runs at one point."""
+          stop: Stop, curves: bool = False, server: Server | None = None, **rest) -> Experiment:
+    """Every variant gets the first knob it understands; a variant that understands none runs at one point, or with `curves` over the
+    knob of its base."""
     if not specs:
         raise BadInput("no variant given; add --variant NAME at least once ('ashlar variants' lists the built-in ones)")
     parsed_knobs = [_knob(k) for k in knobs]
-    contenders = tuple(_variant(spec, parsed_knobs, i) for i, spec in enumerate(specs))
+    contenders = tuple(_variant(spec, parsed_knobs, curves) for spec in specs)
     for knob, _ in parsed_knobs:
         if not any(v.knob == knob for v in contenders):
             raise BadInput(f"no variant understands the knob {knob!r}; 'ashlar variants' lists the knobs of each")
@@ -49,6 +50,9 @@ def base_of(spec: str) -> str:
 def _knob(text: str) -> tuple[str, tuple[str, ...]]:
     name, equals, values = text.partition("=")
     found = tuple(v.strip() for v in values.split(",") if v.strip())
+    known = next((b.sweeps[name] for b in variants.BASES.values() if name in b.sweeps), None)
+    if known and not equals:
+        return name, known
     if not name or not equals or not found:
         raise BadInput(f"--knob {text!r} is not of the form NAME=VALUE,VALUE,...; for example --knob o=20,40,80,160,320")
     if len(found) < 2:
@@ -56,7 +60,7 @@ def _knob(text: str) -> tuple[str, tuple[str, ...]]:
     return name, found
 
 
-def _variant(spec: str, knobs: list[tuple[str, tuple[str, ...]]], number: int) -> Variant:
+def _variant(spec: str, knobs: list[tuple[str, tuple[str, ...]]], curves: bool) -> Variant:
     """`BASE`, `BASE:setting=value,...`, `LABEL=BASE:...`, or `LABEL=command:COMMAND`."""
     head, colon, tail = spec.partition(":")
     label, equals, base = head.partition("=")
@@ -77,6 +81,10 @@ def _variant(spec: str, knobs: list[tuple[str, tuple[str, ...]]], number: int) -
         if variants.understands(variant, knob):
             variant = Variant(**{**variant.__dict__, "knob": knob, "values": values})
             break
+    sweeps = variants.base(variant.base).sweeps
+    if curves and not variant.knob and sweeps:
+        knob, values = next(iter(sweeps.items()))
+        variant = Variant(**{**variant.__dict__, "knob": knob, "values": values})
     return variants.completed(variant)
 
 

@@ -124,7 +124,7 @@ class _Maker:
         if "/" in executable:
             self.named(os.path.join(directory, executable), directory)
         else:
-            self.check(executable)
+            self.check((variants.executable(begin) if begin.path else None) or executable)
         for word in (*begin.command[1:], *begin.environment.values(), *(w for v in (variant.settings, variant.environment) for w in v.values())):
             for part in (word, *re.split(r"[=:,]", word), word[2:] if word.startswith("-") else ""):
                 if part and "\n" not in part and (os.path.isabs(part) or os.path.exists(os.path.join(directory, part))):
