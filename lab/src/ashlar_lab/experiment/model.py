@@ -59,6 +59,7 @@ class Variant:
     preload: str | None = None
     knob: str | None = None
     values: tuple[str, ...] = ()
+    directory: str | None = None  # where its commands run, in place of the program's
 
     def middle_value(self) -> str | None:
         """The knob value that stands for this variant when one is enough."""
@@ -157,6 +158,9 @@ class Experiment:
             described.pop(free)
         for program in described["programs"]:
             program.pop("goals")
+        for variant in described["variants"]:
+            if variant["directory"] is None:
+                variant.pop("directory")
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
 
     @staticmethod
