@@ -252,6 +252,83 @@ def diff(
     raise typer.Exit(1 if any(d.judged == WORSE for d in found) else 0)
 
 
+@app.command(no_args_is_help=True, short_help="Compare two git revisions of a project, as continuous integration does.")
+def ci(
+    command: options.Command = None,
+    base: Annotated[Optional[str], typer.Option(help="The git revision to compare with, such as origin/main; measured beside the other one.")] = None,
+    against: Annotated[Optional[Path], typer.Option("--baseline", help="Compare with this stored baseline instead; --save wrote it on this machine.")] = None,
+    head: Annotated[str, typer.Option(help="The git revision that is judged.")] = "HEAD",
+    build: Annotated[Optional[str], typer.Option(help="A shell command that builds a revision in its folder.")] = None,
+    save: Annotated[Optional[Path], typer.Option(help="Store the runs of --head here, as a baseline for later.")] = None,
+    threshold: Annotated[float, typer.Option(help="How much worse is still allowed, as a fraction.")] = 0.05,
+    metric: Annotated[Optional[list[str]], typer.Option(help="Metrics to judge; the experiment's time and space unless named.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit status 3 when a figure is undecided.")] = False,
+    markdown: Annotated[Optional[Path], typer.Option(help="Write the comment here as well; it is printed in any case.")] = None,
+    program: options.Programs = None,
+    server: options.Server = None,
+    rate: options.Rate = None,
+    duration: options.Duration = 10.0,
+    connections: options.Connections = 32,
+    path: options.Paths = None,
+    blocks: options.Blocks = None,
+    precision: options.Precision = None,
+    budget: options.Budget = None,
+    seed: options.Seed = None,
+    time: options.Time = "cpu_s",
+    space: options.Space = "peak_mib",
+    timeout: options.Timeout = 600.0,
+    ignore_output: options.IgnoreOutput = False,
+    ignore_lines: options.IgnoreLines = None,
+    name: options.Name = None,
+    store: Annotated[Optional[Path], typer.Option(help="Keep the runs in this result file.")] = None,
+    quiet: options.Quiet = False,
+):
+    """Compare two git revisions of the project in this folder, and print a comment for the change.
+
+    Both are checked out and built in folders of their own and measured in turn, so that a slow moment hits both alike. A stored baseline
+    saves measuring the older one, on the same machine, at the price of wider intervals.
+
+    Exit status 0 when nothing is shown to be worse, 1 when some interval lies wholly beyond the threshold on the worse side or a run of --head
+    fails, 2 for bad input, 3 with --strict when a figure is undecided.
+
+    \b
+    ashlar ci --base origin/main --build 'make -j2' -- ./program input
+    ashlar ci --save main.ashlar --build make -- ./program input        # on the main branch
+    ashlar ci --baseline main.ashlar --build make -- ./program input    # on a change, on the same machine
+    """
+    from ashlar_lab import ci as judging
+
+    given = locals()
+    experiment = _from_command_line({**given, "variant": ["head=env"], "knob": None, "curves": False, "baseline": None, "goal": None})
+    raise typer.Exit(judging.judge(experiment, base=base, stored=against, head=head, build=build, save=save, threshold=threshold, metrics=metric,
+                                   strict=strict, comment=markdown, store_path=store, quiet=quiet))
+
+
+@app.command(short_help="Print a completion script for bash or zsh.")
+def completion(shell: Annotated[str, typer.Argument(help="bash or zsh.")]):
+    """Print a completion script.
+
+    \b
+    eval "$(ashlar completion bash)"    # in ~/.bashrc
+    eval "$(ashlar completion zsh)"     # in ~/.zshrc, after compinit
+    """
+    from ashlar_lab import variants as known
+    from ashlar_lab.experiment.check import SPACE_METRICS, TIME_METRICS
+    from ashlar_lab.report import completion as made
+    from ashlar_lab.report.write import FORMS
+
+    if shell not in made.SHELLS:
+        raise BadInput(f"there is no completion for {shell!r}; give one of {', '.join(made.SHELLS)}")
+    values = {"--variant": tuple(known.BASES), "--form": FORMS, "--time": TIME_METRICS, "--space": SPACE_METRICS, "--on": ("local:2", "tcp://"),
+              "--knob": tuple(sorted({f"{k}=" for b in known.BASES.values() for k in b.settings if k.isidentifier() and len(k) > 1}))}
+    verbs = {}
+    for verb, told in sorted(typer.main.get_command(app).commands.items()):
+        found = [made.Option(tuple(p.opts), p.help or "", not p.is_flag, next((values[n] for n in p.opts if n in values), ()))
+                 for p in told.params if p.param_type_name == "option"]
+        verbs[verb] = (told.get_short_help_str(80), [*found, made.Option(("--help",), "say what there is", False)])
+    print(made.script(shell, verbs), end="")
+
+
 @app.command(no_args_is_help=True, short_help="Memory of a command's process tree at its exit and its peak.")
 def mem(
     command: Annotated[list[str], typer.Argument(help="After --: the command to look at.")],

@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+from ashlar_lab import variants
 from ashlar_lab.experiment.model import Contrast, Experiment, Program, Server, Variant
 
 _REFERENCE = re.compile(r"\$(?=\$?\{[A-Za-z_])")
@@ -65,13 +66,21 @@ def _server(s: Server) -> dict:
 def _variant(v: Variant, folder: Path) -> list[str]:
     lines = ["[[variant]]", _line("name", v.name)]
     lines += [_line("uses", v.base)] if v.base != "env" else []
-    for key in ("settings", "environment", "command", "prefix"):
+    settings = _given(v)
+    lines += [_line("settings", settings)] if settings else []
+    for key in ("environment", "command", "prefix"):
         lines += [_line(key, getattr(v, key))] if getattr(v, key) else []
     # A base finds its own library; only one that was named belongs into the file.
     lines += [_line("preload", v.preload), _line("library", v.library)] if v.preload and v.base == "env" else []
     lines += [_line("knob", v.knob), _line("values", v.values)] if v.knob else []
     lines += [_line("directory", os.path.relpath(v.directory, folder))] if v.directory else []
     return lines
+
+
+def _given(v: Variant) -> dict[str, str]:
+    """The settings without those that the base would find again by itself, which may be elsewhere on another machine."""
+    found = variants.BASES[v.base].found({}) if v.base in variants.BASES else {}
+    return {k: value for k, value in v.settings.items() if found.get(k) != value}
 
 
 def _contrast(c: Contrast) -> list[str]:
