@@ -60,6 +60,7 @@ class Variant:
     preload: str | None = None
     knob: str | None = None
     values: tuple[str, ...] = ()
+    directory: str | None = None  # where its commands run, in place of the program's
 
     def middle_value(self) -> str | None:
         """The knob value that stands for this variant when one is enough."""
@@ -160,6 +161,9 @@ class Experiment:
         for program in described["programs"]:
             program.pop("goals")
             program.pop("figures")
+        for variant in described["variants"]:
+            if variant["directory"] is None:
+                variant.pop("directory")
         return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
 
     @staticmethod

@@ -158,6 +158,8 @@ def _ratio_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
                              f"(geometric mean over {summary.programs} program{'s' if summary.programs != 1 else ''}).{_exceptions(of_variant, metric)}")
             else:
                 for r in of_variant:
+                    if fleet.depends(analysis, r.program, r.variant, r.at_value, metric):
+                        continue  # said machine by machine
                     at = f" at {variant.knob}={r.at_value}" if r.at_value else ""
                     found.append(f"{variant.name}{at}, {units.in_sentence(metric)}: {_judged(r.ratio, experiment.baseline, floor, metric)}.")
     return found
