@@ -47,21 +47,6 @@ ensure_jemalloc() {
   export JEMALLOC=$found
 }
 
-# The tracker's records, made once for each state of what makes them.
-ensure_tracker() {
-  local exports folder=$CACHE/applications identity
-  exports=$("$here/rails.sh")
-  eval "$exports"
-  identity=$(cat "$experiments/tracker/db"/*.rb | sha256sum | cut -c1-8)
-  TRACKER_DATABASE=$folder/tracker-$identity.sqlite3
-  export TRACKER_DATABASE
-  hold_lock tracker
-  [[ -e $TRACKER_DATABASE ]] || run_logged "the tracker's records" 45 "$folder/tracker.log" \
-    env GEM_PATH="$RAILS_GEM_PATH" RUBYLIB="$RAILS_RUBYLIB" BUNDLE_GEMFILE="$RAILS_GEMFILE" \
-    "$RUBY_STOCK" "$experiments/tracker/prepare.rb" "$TRACKER_DATABASE"
-  release_lock
-}
-
 # The gems of an application's Gemfile, for the Ruby under test, beside the others in the cache.
 ensure_gems() {
   local gemfile=$1 identity folder log
@@ -92,7 +77,10 @@ if [[ -n ${APP-} ]]; then
   exit
 fi
 
-if chosen "${PROGRAMS-}" rails || chosen "${PROGRAMS-}" rails-server; then ensure_tracker; fi
+if chosen "${PROGRAMS-}" rails || chosen "${PROGRAMS-}" rails-server; then
+  exports=$("$here/tracker.sh")
+  eval "$exports"
+fi
 [[ ${CURVES-} == only ]] || measure applications "$experiments/applications.toml" "${selection[@]}"
 case ${CURVES:-${whole:-no}} in
   yes | only) measure applications-curves "$experiments/curves.toml" "${selection[@]}" ;;
