@@ -22,11 +22,13 @@ with_rubies = exports=$$(scripts/ruby/env.sh --no-library) && eval "$$exports" &
 with_library = exports=$$(scripts/ruby/env.sh) && eval "$$exports" &&
 
 # --- Measurements ---
-.PHONY: demo bench bench-profile bench-applications
+.PHONY: demo bench bench-profile bench-instructions bench-applications
 demo: ## four Ruby programs on stock Ruby, its collector as a module, and Ashlar, side by side
 	@scripts/bench/demo.sh
 bench-profile: ## where the time of those programs goes: collector, malloc, kernel (needs perf)
 	@PROGRAMS="$(PROGRAMS)" scripts/bench/profile.sh
+bench-instructions: ## count their instructions, which a busy machine does not change (needs valgrind); VARIANTS="stock ashlar"
+	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" scripts/bench/instructions.sh
 bench: ## measure the Ruby workloads against the goals; PROGRAMS="splay strings" BLOCKS=20 VARIANTS="stock ashlar"
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" scripts/bench/bench.sh
 bench-applications: ## applications against stock, jemalloc and more, points and curves; PROGRAMS="rails pdf" BLOCKS=2 CURVES=no, or APP=~/src/optcarrot

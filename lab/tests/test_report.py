@@ -127,7 +127,7 @@ def test_what_a_program_printed_cannot_become_markup():
 def test_every_run_is_listed(case):
     _, content = case
     assert html.render(content).count("<tr") >= len(content.runs)
-    assert exports.runs_csv(content).count("\n") == len(content.runs) + 1
+    assert "".join(exports.runs_csv(content)).count("\n") == len(content.runs) + 1
 
 
 def test_charts_are_well_formed_and_stay_inside_their_frame(case):

@@ -25,7 +25,7 @@ runs = st.builds(
     pss=st.lists(st.tuples(real, real, real), max_size=5).map(tuple), latency_s=st.lists(real, max_size=5).map(tuple),
     checksum=st.none() | text, mapped=st.none() | text, command=st.lists(text, max_size=3).map(tuple),
     environment=st.dictionaries(text, text, max_size=3), padding=st.integers(0, 4096), errors_tail=text,
-    complaints=st.lists(text, max_size=2).map(tuple), missing=st.dictionaries(text, text, max_size=2),
+    machine=text, complaints=st.lists(text, max_size=2).map(tuple), missing=st.dictionaries(text, text, max_size=2),
     others=st.dictionaries(text, real, max_size=3), started=text, load=real)
 names = st.text("abcdefgh", min_size=1, max_size=6)
 experiments = st.builds(
@@ -71,7 +71,7 @@ def test_a_store_of_another_format_is_refused_by_its_number(tmp_path):
     Store.create(path, two_variants(), MACHINE).__exit__()
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(BadInput, match="store format 99, this lab reads 2"):
+    with pytest.raises(BadInput, match="store format 99, this lab reads 3"):
         Store.open(path)
 
 

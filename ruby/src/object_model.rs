@@ -4,7 +4,7 @@
 //! Ruby. Either way is right for every type: what stands here saves the calls, and
 //! lets other threads than the collecting one trace ([`Common`]).
 
-use std::cell::Cell as StdCell;
+use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void};
 use std::ptr::{null_mut, NonNull};
 use std::slice;
@@ -17,29 +17,37 @@ use ashlar_heap::mark::tracer::{Trace, Tracer};
 use ashlar_heap::vm::{TraceCommon, Vm};
 
 use crate::barriers::cell;
-use crate::collect;
 use crate::compaction::MoveCounts;
+use crate::finalizers::Finalizers;
 use crate::layout::*;
-use crate::objspace::objspace;
+use crate::object_ids::ObjectIds;
 use crate::payloads;
-use crate::ruby_calls::{is_object, RubyCalls, Value};
+use crate::process;
+use crate::ruby_calls::{is_object, RubyCalls, RubyEvents, Value};
 
 /// `Qundef`: what a dead weak reference becomes.
 const UNDEFINED: Value = 0x24;
 
-/// A Ruby as the collector sees it.
+/// A Ruby as the collector sees it: its functions, and what is known of its objects
+/// beside the heap.
 pub(crate) struct Ruby {
     pub(crate) calls: RubyCalls,
-    /// Whether somebody wants to hear of every freed object.
+    pub(crate) events: RubyEvents,
+    pub(crate) finalizers: RefCell<Finalizers>,
+    pub(crate) object_ids: RefCell<ObjectIds>,
+    /// Somebody wants to hear of every freed object.
     pub(crate) traces_frees: StdCell<bool>,
     pub(crate) weak: StdCell<ashlar_heap::mark::WeakCounts>,
     pub(crate) move_counts: MoveCounts,
 }
 
 impl Ruby {
-    pub(crate) fn new(calls: RubyCalls) -> Self {
+    pub(crate) fn new(calls: RubyCalls, events: RubyEvents) -> Self {
         Self {
             calls,
+            events,
+            finalizers: RefCell::default(),
+            object_ids: RefCell::default(),
             traces_frees: StdCell::new(false),
             weak: StdCell::default(),
             move_counts: MoveCounts::default(),
@@ -450,44 +458,51 @@ impl Ruby {
     #[cold]
     #[inline(never)]
     fn free_by_ruby(&self, object: Object) {
-        let Some(objspace) = objspace() else { return };
         let address = object.address;
-        let raw = (objspace as *const crate::objspace::Objspace)
-            .cast_mut()
-            .cast::<c_void>();
         // SAFETY: the object is dead and has not been freed; Ruby's functions
         // free what it owns. Flags are taken off first where the collector
         // does itself what they stand for.
         unsafe {
             if self.traces_frees.get() {
-                (self.calls.event_hook)(address, objspace.events.free_object);
+                (self.calls.event_hook)(address, self.events.free_object);
             }
             (self.calls.free_weak_references)(address);
             let flags = address as *mut usize;
             let had = flags.read();
             flags.write(had & !(FL_FINALIZE | FL_SEEN_OBJ_ID));
-            (self.calls.free_object)(raw, address);
+            (self.calls.free_object)(process::as_ruby(), address);
             if had & FL_FINALIZE != 0 {
-                objspace.queue_finalizers(address);
+                self.queue_finalizers(address);
             }
             // Its finalizers are told an id even if nobody had asked for one.
             if had & (FL_SEEN_OBJ_ID | FL_FINALIZE) != 0 {
-                objspace.object_ids.borrow_mut().forget(address);
+                self.object_ids.borrow_mut().forget(address);
             }
         }
+    }
+
+    /// Queues the finalizers of a dead object, to run outside the collection.
+    pub(crate) fn queue_finalizers(&self, object: Value) {
+        let id = self.object_ids.borrow_mut().last_id_of(object);
+        if self.finalizers.borrow_mut().queue(object, id) {
+            self.trigger_jobs();
+        }
+    }
+
+    /// Has Ruby run the queued jobs as soon as it can.
+    pub(crate) fn trigger_jobs(&self) {
+        // SAFETY: may be called anywhere.
+        unsafe { (self.calls.trigger_finalizers)() };
     }
 }
 
 impl Vm for Ruby {
     fn trace_roots(&self, _heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
-        let Some(objspace) = objspace() else { return };
         // SAFETY: the collecting thread holds Ruby's lock and has saved its
         // registers; marks come back through `ashlar_mark`.
-        unsafe { (self.calls.mark_roots)(objspace.as_ruby(), null_mut()) };
-        objspace
-            .finalizers
-            .borrow()
-            .each_value(|value| mark_value(tracer, value));
+        unsafe { (self.calls.mark_roots)(process::as_ruby(), null_mut()) };
+        let finalizers = self.finalizers.borrow();
+        finalizers.each_value(|value| mark_value(tracer, value));
     }
 
     #[inline(always)]
@@ -515,13 +530,12 @@ impl Vm for Ruby {
         }
     }
 
-    fn marking_done(&self, heap: &Heap<'_, Self>, _tracer: &Tracer<'_>) -> bool {
+    fn marking_done(&self, heap: &Heap<'_, Self>, _tracer: &Tracer<'_>) {
         // SAFETY: a dead weak reference is overwritten in place, as Ruby wants.
         let counts = heap.clear_weak_references(|reference| unsafe { reference.write(UNDEFINED) });
         self.weak.set(counts);
         // SAFETY: marking is over.
         unsafe { (self.calls.finish_marking)() };
-        false
     }
 
     fn visit_roots(&self, _heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell)) {
@@ -559,8 +573,8 @@ impl Vm for Ruby {
         self.suitable_width(cell, width)
     }
 
-    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) {
-        self.object_moved(heap, from, to);
+    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) -> bool {
+        self.object_moved(heap, from, to)
     }
 
     fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
@@ -593,11 +607,9 @@ impl Vm for Ruby {
 impl Ruby {
     #[inline(never)]
     fn trace_by_ruby(&self, cell: Cell) {
-        if let Some(objspace) = objspace() {
-            // SAFETY: the cell is a live object; marks come back through
-            // `ashlar_mark`.
-            unsafe { (self.calls.mark_children)(objspace.as_ruby(), cell.address()) };
-        }
+        // SAFETY: the cell is a live object; marks come back through
+        // `ashlar_mark`.
+        unsafe { (self.calls.mark_children)(process::as_ruby(), cell.address()) };
     }
 }
 
@@ -611,21 +623,5 @@ unsafe fn visit_value(value: Value, data: *mut c_void) {
     if is_object(value) {
         // SAFETY: the caller's contract.
         unsafe { ((*data.cast::<Visitor<'_>>()).visit)(cell(value)) };
-    }
-}
-
-impl crate::objspace::Objspace {
-    /// The pointer by which Ruby knows the object space.
-    pub(crate) fn as_ruby(&self) -> *mut c_void {
-        (&raw const *self).cast_mut().cast()
-    }
-
-    /// Queues the finalizers of a dead object, to run outside the collection.
-    pub(crate) fn queue_finalizers(&self, object: Value) {
-        let id = self.object_ids.borrow_mut().last_id_of(object);
-        if self.finalizers.borrow_mut().queue(object, id) {
-            self.timing.note_finalizers();
-            collect::trigger_finalizers(self);
-        }
     }
 }

@@ -53,15 +53,18 @@ impl Shape {
 }
 
 /// The VM: its roots, and what its threads allocate with.
-pub struct ToyVm {
+pub struct ToyVm<'heap> {
     /// Cells the program refers to directly; 0 for none.
     pub roots: RefCell<Vec<usize>>,
     /// Words that may be cells, as a machine stack has them.
     pub ambiguous_roots: RefCell<Vec<usize>>,
     /// Roots that the program is changing without a write barrier.
     pub changing_roots: RefCell<Vec<usize>>,
+    /// Cells that finalizers are to see, whether or not anything else keeps them:
+    /// marked when everything else is.
+    pub finalizable: RefCell<Vec<usize>>,
     /// Free payload pieces of the only thread.
-    pub payload_cache: RefCell<ThreadCache>,
+    pub payload_cache: RefCell<ThreadCache<'heap>>,
     /// Cells the sweeper released, in order.
     pub released: RefCell<Vec<usize>>,
     /// What objects want when cells move.
@@ -78,12 +81,15 @@ pub struct Wishes {
     pub spare_bytes: usize,
     /// Objects whose tag is a multiple of this do not move; 0 is for none.
     pub immovable_every: usize,
+    /// For objects whose tag is a multiple of this memory is out when they have
+    /// been copied: they stay. 0 is for none.
+    pub refused_every: usize,
 }
 
 impl Wishes {
     /// The width that an object wants; `None` when it does not move.
     pub fn width(self, tag: usize, needed_bytes: usize) -> Option<WidthIndex> {
-        if self.immovable_every != 0 && tag % self.immovable_every == 0 {
+        if is_multiple(tag, self.immovable_every) {
             return None;
         }
         let spacious = WidthIndex::for_size(needed_bytes + self.spare_bytes);
@@ -91,14 +97,20 @@ impl Wishes {
     }
 }
 
-impl ToyVm {
-    /// A VM without roots.
-    pub fn new() -> Self {
+/// Whether `tag` is a multiple of `every`, if that is not 0.
+fn is_multiple(tag: usize, every: usize) -> bool {
+    every != 0 && tag % every == 0
+}
+
+impl<'heap> ToyVm<'heap> {
+    /// A VM without roots, for a heap over `shared`.
+    pub fn new(shared: &'heap Shared) -> Self {
         Self {
             roots: RefCell::new(Vec::new()),
             ambiguous_roots: RefCell::new(Vec::new()),
             changing_roots: RefCell::new(Vec::new()),
-            payload_cache: RefCell::new(ThreadCache::new()),
+            finalizable: RefCell::new(Vec::new()),
+            payload_cache: RefCell::new(shared.thread_cache()),
             released: RefCell::new(Vec::new()),
             wishes: StdCell::new(Wishes::default()),
             moves: RefCell::new(Vec::new()),
@@ -110,12 +122,6 @@ impl ToyVm {
             // SAFETY: roots are cells of this VM's heap.
             visit(unsafe { Cell::from_address(root) });
         }
-    }
-}
-
-impl Default for ToyVm {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -193,7 +199,7 @@ fn each_reference(cell: Cell, mut visit: impl FnMut(Cell), mut visit_weak: impl 
     }
 }
 
-impl Vm for ToyVm {
+impl Vm for ToyVm<'_> {
     fn trace_roots(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
         self.each_root(|cell| tracer.mark(cell));
         for &word in self.ambiguous_roots.borrow().iter() {
@@ -250,10 +256,13 @@ impl Vm for ToyVm {
         Common
     }
 
-    fn marking_done(&self, heap: &Heap<'_, Self>, _tracer: &Tracer<'_>) -> bool {
+    fn marking_done(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
         // SAFETY: the place belongs to a live object.
         heap.clear_weak_references(|place| unsafe { place.write(0) });
-        false
+        for &cell in self.finalizable.borrow().iter() {
+            // SAFETY: what is finalizable is a cell of this VM's heap, and is kept.
+            tracer.mark(unsafe { Cell::from_address(cell) });
+        }
     }
 
     fn visit_roots(&self, heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell)) {
@@ -284,9 +293,15 @@ impl Vm for ToyVm {
         self.wishes.get().width(tag, needed_bytes)
     }
 
-    fn moved(&self, _heap: &Heap<'_, Self>, from: Cell, to: Cell) {
+    fn moved(&self, _heap: &Heap<'_, Self>, from: Cell, to: Cell) -> bool {
+        // SAFETY: every toy object has a header.
+        let tag = unsafe { word(from, 0).read() };
+        if is_multiple(tag, self.wishes.get().refused_every) {
+            return false;
+        }
         let mut moves = self.moves.borrow_mut();
         moves.push((from.address(), to.address()));
+        true
     }
 
     fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
@@ -322,8 +337,8 @@ impl Vm for ToyVm {
 /// Allocates an object without any reference or payload; its data is
 /// unspecified.
 pub fn try_new_object(
-    heap: &Heap<'_, ToyVm>,
-    cache: &mut AllocationCache,
+    heap: &Heap<'_, ToyVm<'_>>,
+    cache: &mut AllocationCache<'_>,
     tag: usize,
     shape: Shape,
     urgency: Urgency,
@@ -353,8 +368,8 @@ pub fn try_new_object(
 /// when that is due. `None` when memory is out.
 #[allow(dead_code)]
 pub fn new_object(
-    heap: &Heap<'_, ToyVm>,
-    cache: &mut AllocationCache,
+    heap: &Heap<'_, ToyVm<'_>>,
+    cache: &mut AllocationCache<'_>,
     references: usize,
     protected: bool,
 ) -> Option<Cell> {
@@ -380,7 +395,7 @@ pub fn new_object(
 /// # Safety
 /// Both are live toy objects, and `parent` has more than `index` references.
 pub unsafe fn store(
-    heap: &Heap<'_, ToyVm>,
+    heap: &Heap<'_, ToyVm<'_>>,
     parent: Cell,
     index: usize,
     child: Option<Cell>,
@@ -419,21 +434,14 @@ pub unsafe fn shift_references(cell: Cell) {
 ///
 /// # Safety
 /// `cell` is a live toy object.
-pub unsafe fn set_payload(heap: &Heap<'_, ToyVm>, cell: Cell, bytes: usize) -> bool {
-    let shared = heap.shared();
+pub unsafe fn set_payload(heap: &Heap<'_, ToyVm<'_>>, cell: Cell, bytes: usize) -> bool {
     // SAFETY: the object's payload word holds a payload of this heap or 0.
     unsafe {
         let slot = word(cell, 2);
         let mut cache = heap.vm.payload_cache.borrow_mut();
         let fresh = match NonNull::new(slot.read() as *mut u8) {
-            Some(old) => {
-                shared
-                    .payloads
-                    .reallocate(&shared.region, &shared.blocks, &mut cache, old, bytes)
-            }
-            None => shared
-                .payloads
-                .allocate(&shared.region, &shared.blocks, &mut cache, bytes),
+            Some(old) => cache.reallocate(old, bytes),
+            None => cache.allocate(bytes),
         };
         let Ok(fresh) = fresh else { return false };
         slot.write(fresh.as_ptr() as usize);
@@ -446,7 +454,7 @@ pub unsafe fn set_payload(heap: &Heap<'_, ToyVm>, cell: Cell, bytes: usize) -> b
 /// # Safety
 /// `cell` is a live toy object.
 #[allow(dead_code)]
-pub unsafe fn drop_payload(heap: &Heap<'_, ToyVm>, cell: Cell) {
+pub unsafe fn drop_payload(heap: &Heap<'_, ToyVm<'_>>, cell: Cell) {
     // SAFETY: the object's payload word holds a payload of this heap or 0.
     unsafe {
         if let Some(payload) = NonNull::new(word(cell, 2).replace(0) as *mut u8) {
@@ -457,15 +465,9 @@ pub unsafe fn drop_payload(heap: &Heap<'_, ToyVm>, cell: Cell) {
 
 /// # Safety
 /// Nobody uses the payload any more.
-unsafe fn free_payload(heap: &Heap<'_, ToyVm>, payload: NonNull<u8>) {
-    let shared = heap.shared();
-    let mut cache = heap.vm.payload_cache.borrow_mut();
+unsafe fn free_payload(heap: &Heap<'_, ToyVm<'_>>, payload: NonNull<u8>) {
     // SAFETY: the caller owns the payload.
-    unsafe {
-        shared
-            .payloads
-            .free(&shared.region, &shared.blocks, &mut cache, payload);
-    }
+    unsafe { heap.vm.payload_cache.borrow_mut().free(payload) };
 }
 
 /// Reads a reference back.
@@ -496,7 +498,7 @@ pub unsafe fn payload(cell: Cell) -> usize {
 #[allow(dead_code)]
 fn main() {
     let shared = Shared::reserve(64 << 20).expect("64 MiB of address space");
-    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).expect("a heap");
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).expect("a heap");
     let mut cache_pointer = heap.new_cache();
     // SAFETY: the cache is this thread's until it is dropped at the end.
     let cache = unsafe { cache_pointer.as_mut() };

@@ -32,6 +32,7 @@ pub mod mark;
 pub mod os;
 pub mod pace;
 pub mod payload;
+pub mod space;
 pub mod stats;
 pub mod stress;
 mod sweep;

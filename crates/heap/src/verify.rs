@@ -1,23 +1,25 @@
 //! Walks the whole heap and asserts the numbered invariants.
 //!
 //! The walk finds reachable cells with the VM's visitors and a set of its own,
-//! so that a mistake in marking cannot hide itself. Nothing else in the heap
-//! depends on this file.
+//! so that a mistake in marking cannot hide itself. Tests ask for it, and
+//! [`Stress::verify`](crate::stress::Stress::verify); nothing else depends on this
+//! file.
 
 use std::collections::{HashMap, HashSet, TryReserveError};
 use std::hash::Hash;
 
+use crate::allocate::lists::{AVAILABLE, UNSWEPT};
 use crate::allocate::run::Run;
 use crate::heap::{Heap, Phase};
 use crate::layout::block::{BlockIndex, NEEDS_SWEEP, OWNED};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
-use crate::stress::POISON;
+use crate::sweep::free_cells::for_each_disturbed;
 use crate::vm::Vm;
 
 /// Why a walk ends before its end.
-pub(crate) enum Stop {
+enum Stop {
     /// An invariant is broken; the text says which and where.
     Broken(String),
     /// There is no memory to go on with.
@@ -106,14 +108,14 @@ impl<V: Vm> Heap<'_, V> {
         self.verify_reachable()?;
         self.verify_runs()?;
         self.verify_poison()?;
-        self.shared().blocks.verify(self.region())?;
-        self.check_lists()
+        self.space().verify_blocks()?;
+        self.verify_lists()
     }
 
     /// Invariants 1, 2, 4 and 13.
     fn verify_states(&self) -> Result<(), Stop> {
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if state == CellState::FORWARDED {
                     return Err(format!("invariant 13: {cell:?} is {state:?}").into());
@@ -174,8 +176,8 @@ impl<V: Vm> Heap<'_, V> {
             // The next collection is full and needs no remembered set.
             return Ok(());
         }
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if state.is_remembered() && !times.contains_key(&cell.address()) {
                     return Err(
@@ -190,8 +192,8 @@ impl<V: Vm> Heap<'_, V> {
     /// Invariant 12.
     fn verify_cleared(&self) -> Result<(), Stop> {
         let cleared_blocks = self.cleared_blocks();
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if block.get() < cleared_blocks && state.is_marked() {
                     return Err(format!("invariant 12: {cell:?} is {state:?}").into());
@@ -213,8 +215,8 @@ impl<V: Vm> Heap<'_, V> {
             cells.try_for_each(|cell| grey.add(cell).map(drop))
         })?;
         self.verify_generations(&grey)?;
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if !state.is_marked() || grey.has(&cell.address()) {
                     return Ok(());
@@ -239,8 +241,8 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Invariant 5, for marked cells that are not in `grey`.
     fn verify_generations(&self, grey: &Seen<usize>) -> Result<(), Stop> {
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if !state.is_old() || state.is_remembered() || self.is_garbage(cell) {
                     return Ok(());
@@ -316,16 +318,49 @@ impl<V: Vm> Heap<'_, V> {
                 next = run.next;
             }
             let mut free = 0;
-            self.for_each_start(index, width, |cell| {
+            for cell in self.space().cells_of(index) {
                 free += usize::from(self.region().state(cell) == CellState::FREE);
-                Ok(())
-            })?;
+            }
             if free != in_runs {
                 return Err(
                     format!("{index:?} has {free} free cells, {in_runs} in its runs").into(),
                 );
             }
             Ok(())
+        })
+    }
+
+    /// Invariant 10.
+    fn verify_lists(&self) -> Result<(), Stop> {
+        let mut listed = HashMap::new();
+        self.with_lists(|lists| {
+            lists.try_for_each(|block, name| -> Result<(), Stop> {
+                listed.try_reserve(1)?;
+                match listed.insert(block, name) {
+                    None => Ok(()),
+                    Some(_) => Err(format!("invariant 10: {block:?} is listed twice").into()),
+                }
+            })
+        })?;
+        self.for_each_block(|index, _| {
+            let block = self.region().block(index);
+            if block.has(OWNED) {
+                return Ok(());
+            }
+            let expected = if block.has(NEEDS_SWEEP) {
+                Some(UNSWEPT)
+            } else if block.free() != 0 {
+                Some(AVAILABLE)
+            } else {
+                None
+            };
+            match listed.get(&index).copied() {
+                found if found == expected => Ok(()),
+                found => Err(format!(
+                    "invariant 10: {index:?} should be in {expected:?}, is in {found:?}"
+                )
+                .into()),
+            }
         })
     }
 
@@ -350,22 +385,8 @@ impl<V: Vm> Heap<'_, V> {
         if !self.stress().poison {
             return;
         }
-        let _ = self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
-                if self.region().state(cell) == CellState::FREE && !self.is_poisoned(cell, width) {
-                    visit(cell);
-                }
-                Ok(())
-            })
-        });
-    }
-
-    /// Words 1 and 2 may hold a run.
-    fn is_poisoned(&self, cell: Cell, width: WidthIndex) -> bool {
-        let words = self.region().pointer(cell.address()).cast::<usize>();
-        // SAFETY: the loop stays inside the cell.
-        unsafe {
-            words.read() == 0 && (3..width.bytes() / 8).all(|word| words.add(word).read() == POISON)
+        for (block, width) in self.space().cell_blocks() {
+            for_each_disturbed(self.space(), block, width, &mut visit);
         }
     }
 
@@ -373,26 +394,8 @@ impl<V: Vm> Heap<'_, V> {
         &self,
         mut visit: impl FnMut(BlockIndex, WidthIndex) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        for index in 0..self.shared().blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            if let Some(width) = self.region().kind_byte(block).width() {
-                visit(block, width)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn for_each_start(
-        &self,
-        block: BlockIndex,
-        width: WidthIndex,
-        mut visit: impl FnMut(Cell) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
-        let start = self.region().address_of(block);
-        for index in 0..width.cells_per_block() {
-            // SAFETY: the loop visits the cells of a cell block.
-            visit(unsafe { Cell::from_address(start + index * width.bytes()) })?;
-        }
-        Ok(())
+        self.space()
+            .cell_blocks()
+            .try_for_each(|(block, width)| visit(block, width))
     }
 }

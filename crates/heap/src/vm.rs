@@ -50,13 +50,12 @@ pub trait Vm: Sized {
     /// What helps the collecting thread in marking.
     fn common(&self) -> Self::Common;
 
-    /// Called once per collection, when everything reachable is marked and
+    /// Called in each collection when everything reachable is marked and
     /// nothing has been freed: the place for weak references and finalizers.
     /// It may mark more; marking then goes on until nothing is left, and this
-    /// is called again only when `true` was returned.
-    fn marking_done(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>) -> bool {
+    /// is called again, until it finds nothing more to mark.
+    fn marking_done(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
         let _ = (heap, tracer);
-        false
     }
 
     /// Shows everything that [`Vm::trace_roots`] marks to `visit`, without
@@ -91,9 +90,11 @@ pub trait Vm: Sized {
     }
 
     /// The contents of `from` have been copied to `to` as far as they fit; both
-    /// can be read. The place for tables by address.
-    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) {
+    /// can be read. The place for tables by address. False when the VM has no memory
+    /// for that: then `from` stays where it is, and nothing may have changed.
+    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) -> bool {
         let _ = (heap, from, to);
+        true
     }
 
     /// Rewrites everything that `cell` refers to, weak references included, to

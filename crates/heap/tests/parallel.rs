@@ -25,14 +25,14 @@ const COMMON: usize = 7;
 const UNCOMMON: usize = 10;
 
 struct Program<'heap> {
-    heap: &'heap Heap<'heap, ToyVm>,
-    cache: NonNull<AllocationCache>,
+    heap: &'heap Heap<'heap, ToyVm<'heap>>,
+    cache: NonNull<AllocationCache<'heap>>,
     made: Vec<Cell>,
 }
 
 fn with_program(threads: usize, run: impl FnOnce(&mut Program<'_>)) {
     let shared = Shared::reserve(64 << 20).unwrap();
-    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).unwrap();
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
     heap.set_parallel_marking(ParallelMarking {
         threads,
         cells_min: 0,

@@ -37,7 +37,7 @@ const LEAVES: usize = 5;
 
 /// Makes roots of objects that refer to `LEAVES` others each, without
 /// collecting.
-fn make_branches(heap: &Heap<'_, ToyVm>, cache: &mut AllocationCache) {
+fn make_branches(heap: &Heap<'_, ToyVm<'_>>, cache: &mut AllocationCache<'_>) {
     let new = |cache: &mut _, references| {
         let shape = Shape {
             references,
@@ -64,7 +64,7 @@ fn make_branches(heap: &Heap<'_, ToyVm>, cache: &mut AllocationCache) {
 #[test]
 fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_nothing() {
     let shared = Shared::reserve(1 << 30).unwrap();
-    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).unwrap();
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
     heap.vm.roots.borrow_mut().reserve(2 * BRANCHES);
     heap.vm.released.borrow_mut().reserve(1 << 20);
     let mut cache_pointer = heap.new_cache();

@@ -39,6 +39,9 @@ def compare(
     output: Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the store unless named.")] = None,
     form: Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png,record.")] = "html,md,json",
     install: Annotated[bool, typer.Option("--install", help="As root: install missing allocators from Debian.")] = False,
+    on: Annotated[Optional[str], typer.Option(help="Measure on the machines of a Dask cluster: tcp://SCHEDULER:8786, or local:N for trying it out.")] = None,
+    ship: Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that travels too, beside those the command names.")] = None,
+    there: Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that every machine has already; its files are checked, not sent.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
 ):
     """Measure variants against each other and write a report.
@@ -55,6 +58,8 @@ def compare(
     from ashlar_lab.measure import install as installer
 
     forms = _forms(form)
+    if (ship or there) and not on:
+        raise BadInput("--ship and --there say what the machines of a cluster get; add --on SCHEDULER")
     if (programs or variants) and not experiment:
         raise BadInput("--programs and --variants choose from an experiment file; add --experiment FILE, or use --variant for a command")
     if install:
@@ -76,10 +81,12 @@ def compare(
                                     time_metric=time, space_metric=space, timeout_s=timeout, compare_output=not ignore_output,
                                     ignore_lines=ignore_lines or [])
     path = resume or store or Path(f"{_file_name(chosen.name)}.ashlar")
-    raise typer.Exit(run(chosen, path, output or path.with_suffix(""), forms, resume=bool(resume), quiet=quiet))
+    raise typer.Exit(run(chosen, path, output or path.with_suffix(""), forms, resume=bool(resume), quiet=quiet, on=on, ships=ship or [],
+                         there=there or []))
 
 
-def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool) -> int:
+def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool, on: str | None = None, ships: list[str] = [],
+        there: list[str] = []) -> int:
     """Measure, store, fit, report. The exit status is 0, or 130 when the measurement was interrupted."""
     from ashlar_lab.measure.session import measure
     from ashlar_lab.report.write import check_can_write
@@ -89,13 +96,18 @@ def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bo
         Store.check_can_create(store_path)
     check_can_write(output, forms)
     try:
-        finished = measure(experiment, store_path, resume=resume, quiet=quiet)
+        if on:
+            from ashlar_lab.measure.cluster.session import measure_on
+
+            finished = measure_on(on, experiment, store_path, resume=resume, quiet=quiet, ships=ships, there=there)
+        else:
+            finished = measure(experiment, store_path, resume=resume, quiet=quiet)
     except KeyboardInterrupt:
         print("ashlar: interrupted before the first block; nothing was written", file=sys.stderr)
         return 130
     report_files([store_path], output, forms, quiet)
     if not finished:
-        print(f"interrupted; what was measured is kept. Go on with: ashlar compare --resume {store_path}", file=sys.stderr)
+        print(f"interrupted; what was measured is kept. Go on with: ashlar compare --resume {store_path}{f' --on {on}' if on else ''}", file=sys.stderr)
     return 0 if finished else 130
 
 

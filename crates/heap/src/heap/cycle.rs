@@ -157,9 +157,9 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn shade_roots(&self) {
-        self.with_marker(|marker| marker.collecting = true);
+        self.set_collecting(true);
         self.trace_roots();
-        self.with_marker(|marker| marker.collecting = false);
+        self.set_collecting(false);
     }
 
     /// Has slices free what the collection found dead, without waiting for new
@@ -206,7 +206,7 @@ impl<V: Vm> Heap<'_, V> {
             return;
         }
         self.with_marker(Marker::restart);
-        let used_limit = self.shared.blocks.used_limit();
+        let used_limit = self.shared.space.blocks.used_limit();
         let mut collector = self.collector.borrow_mut();
         if collector.cycle.scope == Some(Scope::Minor) {
             collector.stats.minor_collections -= 1;
@@ -229,9 +229,9 @@ impl<V: Vm> Heap<'_, V> {
         self.phase() != Phase::Idle
     }
 
-    /// Whether the collector is at work at this moment.
+    /// Whether the collector is marking, or moving cells, at this moment.
     pub fn is_collecting(&self) -> bool {
-        self.with_marker(|marker| marker.collecting)
+        self.shared.collecting.load(Relaxed)
     }
 
     /// What the collection in progress is doing.
@@ -307,7 +307,7 @@ impl<V: Vm> Heap<'_, V> {
             scope: Some(scope),
             blocks_to_clear: match scope {
                 Scope::Minor => 0,
-                Scope::Full => self.shared.blocks.used_limit(),
+                Scope::Full => self.shared.space.blocks.used_limit(),
             },
             schedule: Schedule::new(planned_bytes, cells),
             marked_before: match scope {
@@ -378,12 +378,10 @@ impl<V: Vm> Heap<'_, V> {
     /// Marks as much as `allowance` allows; the scope when that was all.
     fn mark_within(&self, allowance: &mut Allowance) -> Option<Scope> {
         let scope = self.collector.borrow().cycle.scope?;
-        self.with_marker(|marker| marker.collecting = true);
+        self.set_collecting(true);
         let is_over = self.mark_phases(scope, allowance);
-        self.with_marker(|marker| {
-            marker.collecting = false;
-            marker.leave_last_stop();
-        });
+        self.set_collecting(false);
+        self.with_marker(Marker::leave_last_stop);
         if is_over {
             self.start_sweep(scope);
             self.verify_if_wanted();
@@ -455,7 +453,12 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn end_marking(&self) {
-        while self.vm.marking_done(self, &self.tracer(false)) {
+        loop {
+            self.with_marker(|marker| marker.parent = 0);
+            self.vm.marking_done(self, &self.tracer(false));
+            if self.with_marker(|marker| marker.is_done()) {
+                break;
+            }
             self.trace_grey(&mut Allowance::unlimited());
         }
         debug_assert!(self.with_marker(|marker| marker.deferred.is_empty()));

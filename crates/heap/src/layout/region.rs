@@ -1,13 +1,17 @@
 //! The reserved region and its side tables: address arithmetic.
 
-use std::sync::atomic::{AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::marker::PhantomData;
+use std::sync::atomic::{
+    AtomicU64, AtomicU8, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
-use super::block::{Block, BlockIndex};
+use super::block::{Block, BlockIndex, DIRTY};
 use super::cell_state::CellState;
 use super::kind::{Kind, KindByte};
 use super::width::WidthIndex;
 use super::{BLOCK_BYTES, BLOCK_SHIFT, STATE_GRANULE_BYTES, STATE_SHIFT};
-use crate::os::{self, Refused, Reservation, PAGE_BYTES};
+use crate::os::{self, Refused, Reservation};
 
 /// Blocks are committed in steps of this many, so that the system is asked
 /// once per 16 MiB.
@@ -43,23 +47,18 @@ impl Cell {
 /// The table of cell states, by address: a single word, to be kept in registers
 /// by whoever looks at many cells.
 #[derive(Clone, Copy, Debug)]
-pub struct States {
+pub struct States<'region> {
     /// Where the entry of address 0 would be.
     biased: *const AtomicU8,
+    region: PhantomData<&'region Region>,
 }
 
 // SAFETY: the table is accessed through atomics only.
-unsafe impl Send for States {}
-// SAFETY: as above.
-unsafe impl Sync for States {}
+unsafe impl Send for States<'_> {}
+// SAFETY: the table is accessed through atomics only.
+unsafe impl Sync for States<'_> {}
 
-impl States {
-    fn new(table: *const AtomicU8, region_start: usize) -> Self {
-        Self {
-            biased: table.wrapping_sub(region_start >> STATE_SHIFT),
-        }
-    }
-
+impl<'region> States<'region> {
     #[inline(always)]
     fn entry(self, address: usize) -> *const AtomicU8 {
         self.biased.wrapping_add(address >> STATE_SHIFT)
@@ -75,7 +74,7 @@ impl States {
 
     /// The entry of a cell, for several threads that change it.
     #[inline(always)]
-    pub(crate) fn entry_of(&self, cell: Cell) -> &AtomicU8 {
+    pub(crate) fn entry_of(self, cell: Cell) -> &'region AtomicU8 {
         // SAFETY: as in `get`.
         unsafe { &*self.entry(cell.0) }
     }
@@ -95,8 +94,10 @@ impl States {
 #[derive(Debug)]
 pub struct Region {
     start: usize,
+    page_bytes: usize,
     committed_bytes: AtomicUsize,
-    states: States,
+    /// Where the state of address 0 would be.
+    biased_states: *const AtomicU8,
     kinds: *mut AtomicU8,
     blocks: *mut Block,
     cells: Reservation,
@@ -114,19 +115,28 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Reserves a region of `bytes` (rounded down to whole commit steps; at
-    /// least one) and its tables.
-    pub fn reserve(bytes: usize) -> Result<Self, Refused> {
+    /// least one) and its tables, in pages of `page_bytes`: a power of two, at least
+    /// the system's and at most a block.
+    pub fn reserve(bytes: usize, page_bytes: usize) -> Result<Self, Refused> {
+        if page_bytes > BLOCK_BYTES {
+            return Err(Refused);
+        }
+        let table = |bytes| Reservation::with_pages(bytes, align_of::<Block>(), page_bytes);
         let steps = (bytes / (BLOCK_BYTES * COMMIT_STEP_BLOCKS)).max(1);
         let blocks = steps * COMMIT_STEP_BLOCKS;
-        let cells = Reservation::new(blocks * BLOCK_BYTES, BLOCK_BYTES)?;
-        let state_table = Reservation::new((blocks * BLOCK_BYTES) >> STATE_SHIFT, PAGE_BYTES)?;
-        let kind_table = Reservation::new(blocks.next_multiple_of(PAGE_BYTES), PAGE_BYTES)?;
-        let block_table = Reservation::new(blocks * size_of::<Block>(), PAGE_BYTES)?;
+        let cells = Reservation::with_pages(blocks * BLOCK_BYTES, BLOCK_BYTES, page_bytes)?;
+        let state_table = table((blocks * BLOCK_BYTES) >> STATE_SHIFT)?;
+        let kind_table = table(blocks)?;
+        let block_table = table(blocks * size_of::<Block>())?;
         kind_table.commit(0, kind_table.bytes())?;
         Ok(Self {
             start: cells.start().expose_provenance(),
+            page_bytes,
             committed_bytes: AtomicUsize::new(0),
-            states: States::new(state_table.start().cast(), cells.start().addr()),
+            biased_states: state_table
+                .start()
+                .cast::<AtomicU8>()
+                .wrapping_sub(cells.start().addr() >> STATE_SHIFT),
             kinds: kind_table.start().cast(),
             blocks: block_table.start().cast(),
             cells,
@@ -139,6 +149,11 @@ impl Region {
     /// First address of the region.
     pub fn start(&self) -> usize {
         self.start
+    }
+
+    /// Bytes of a page.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.page_bytes
     }
 
     /// Blocks that are readable and writable.
@@ -205,13 +220,16 @@ impl Region {
 
     /// The cell states, without the rest of the region.
     #[inline(always)]
-    pub fn states(&self) -> States {
-        self.states
+    pub fn states(&self) -> States<'_> {
+        States {
+            biased: self.biased_states,
+            region: PhantomData,
+        }
     }
 
     /// The descriptor of a committed block.
     #[inline(always)]
-    pub fn block(&self, block: BlockIndex) -> &Block {
+    pub(crate) fn block(&self, block: BlockIndex) -> &Block {
         debug_assert!(block.get() < self.committed_blocks());
         // SAFETY: a `BlockIndex` comes from `block_at` or a committed range, so
         // its entry is readable; zeroed bytes are a valid `Block`.
@@ -220,7 +238,10 @@ impl Region {
 
     /// What a block holds.
     pub fn kind(&self, block: BlockIndex) -> Kind {
-        self.kind_byte(block).kind()
+        assert!(block.get() < self.reserved_blocks());
+        // SAFETY: the kind table is committed whole, an entry for every block. What
+        // was written about a span before its kind can be read from here on.
+        KindByte(unsafe { &*self.kinds.add(block.get()) }.load(Acquire)).kind()
     }
 
     #[inline(always)]
@@ -229,9 +250,11 @@ impl Region {
         KindByte(unsafe { &*self.kinds.add(block.get()) }.load(Relaxed))
     }
 
+    /// What has been written about the block before can be read by whoever reads the
+    /// kind with [`Region::kind`].
     pub(crate) fn set_kind(&self, block: BlockIndex, kind: Kind) {
         // SAFETY: the kind table is committed whole.
-        unsafe { &*self.kinds.add(block.get()) }.store(KindByte::from(kind).0, Relaxed);
+        unsafe { &*self.kinds.add(block.get()) }.store(KindByte::from(kind).0, Release);
     }
 
     /// The width of a cell.
@@ -245,12 +268,12 @@ impl Region {
     /// The state of a cell.
     #[inline(always)]
     pub fn state(&self, cell: Cell) -> CellState {
-        self.states.get(cell)
+        self.states().get(cell)
     }
 
     #[inline(always)]
     pub(crate) fn set_state(&self, cell: Cell, state: CellState) {
-        self.states.set(cell, state);
+        self.states().set(cell, state);
     }
 
     /// The state entries of a block, one per [`STATE_GRANULE_BYTES`].
@@ -259,7 +282,7 @@ impl Region {
         debug_assert!(block.get() < self.committed_blocks());
         const ENTRIES: usize = BLOCK_BYTES / STATE_GRANULE_BYTES;
         // SAFETY: the block is committed, and so are its entries.
-        unsafe { std::slice::from_raw_parts(self.states.entry(self.address_of(block)), ENTRIES) }
+        unsafe { std::slice::from_raw_parts(self.states().entry(self.address_of(block)), ENTRIES) }
     }
 
     /// The same entries, eight at a time.
@@ -282,10 +305,15 @@ impl Region {
             .then_some(cell)
     }
 
-    /// Gives the pages of empty blocks back to the system.
-    pub(crate) fn release(&self, first: BlockIndex, count: usize) {
+    /// Gives the pages of empty blocks back to the system: they are not
+    /// [`DIRTY`] any more, unless it refuses.
+    pub(crate) fn release(&self, first: BlockIndex, count: usize) -> Result<(), Refused> {
         // SAFETY: the blocks are empty, so nothing in them is in use.
-        unsafe { os::release(self.pointer(self.address_of(first)), count * BLOCK_BYTES) };
+        unsafe { os::release(self.pointer(self.address_of(first)), count * BLOCK_BYTES) }?;
+        for index in 0..count {
+            self.block(first.after(index)).remove(DIRTY);
+        }
+        Ok(())
     }
 }
 

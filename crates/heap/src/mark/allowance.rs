@@ -63,6 +63,18 @@ impl Allowance {
         self.left != 0 || self.look()
     }
 
+    /// [`Allowance::spend`] for a step that takes as long as so many cells: the clock
+    /// is looked at after each, however little has been done.
+    pub(crate) fn spend_step(&mut self, cells: usize) -> bool {
+        if let Limit::Time { until, .. } = self.limit {
+            if Instant::now() >= until {
+                self.left = 0;
+                return false;
+            }
+        }
+        self.spend(cells)
+    }
+
     #[cold]
     fn look(&mut self) -> bool {
         self.left = match self.limit {
@@ -124,6 +136,16 @@ mod tests {
         assert!((1..CELLS_MIN).all(|_| allowance.spend(1)));
         assert!(!allowance.spend(1));
         assert!(Allowance::unlimited().spend(usize::MAX));
+    }
+
+    #[test]
+    fn long_steps_end_with_the_time() {
+        let mut allowance = Allowance::time(Duration::ZERO);
+        assert!(allowance.spend(1), "a few cells come first");
+        assert!(!allowance.spend_step(1));
+        assert!(!allowance.spend(1), "and nothing after the end");
+        assert!(Allowance::time(Duration::from_secs(60)).spend_step(CELLS_MIN));
+        assert!(!Allowance::cells(1).spend_step(1));
     }
 
     #[test]

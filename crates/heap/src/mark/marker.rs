@@ -61,7 +61,6 @@ pub(crate) struct Marker {
     pub(crate) marked_cells: usize,
     /// Of those, old ones.
     pub(crate) old_cells: usize,
-    pub(crate) collecting: bool,
     /// Cells that must not move are being told apart from those that may.
     pub(crate) finding_pins: bool,
     /// Whether the cell being traced is old, for marks that arrive through the
@@ -100,7 +99,6 @@ impl Marker {
             weak: WordStack::new(cells)?,
             marked_cells: 0,
             old_cells: 0,
-            collecting: false,
             finding_pins: false,
             parent_is_old: false,
             parent: 0,
@@ -132,6 +130,11 @@ impl Marker {
         let word = self.coming.next(|| self.grey.pop())?;
         // SAFETY: only cells are pushed.
         Some(unsafe { Cell::from_address(word) })
+    }
+
+    /// Whether nothing is grey.
+    pub(crate) fn is_done(&self) -> bool {
+        self.has_no_grey() && self.deferred.is_empty() && !self.overflowed
     }
 
     /// Whether the mark stack is empty.

@@ -38,7 +38,6 @@ use super::helpers::THREADS_MAX;
 use super::marker::Marker;
 use super::tracer::Trace;
 use crate::heap::Heap;
-use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::CellState;
 use crate::layout::region::{Cell, States};
 use crate::os::WordStack;
@@ -118,11 +117,7 @@ impl<V: Vm> Heap<'_, V> {
         const MARKED: u32 = CellState::MARKED.trailing_zeros();
         const OLD: u32 = CellState::OLD.trailing_zeros();
         let (mut marked, mut old) = (0, 0);
-        for index in 0..self.shared().blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            if self.region().kind_byte(block).width().is_none() {
-                continue;
-            }
+        for (block, _) in self.space().cell_blocks() {
             for word in self.region().state_words_of(block) {
                 let word = word.load(Relaxed);
                 let marked_here = word >> MARKED & ONES;
@@ -396,7 +391,7 @@ pub(crate) enum Supply {
 #[repr(align(128))]
 pub(crate) struct Worker<'a> {
     pile: &'a Pile,
-    states: States,
+    states: States<'a>,
     is_collecting_thread: bool,
     own: &'a mut [usize],
     own_count: usize,
@@ -439,13 +434,13 @@ impl Noted {
 
 impl<'a> Worker<'a> {
     /// The part of the collecting thread, which ends the marking when it leaves.
-    pub(crate) fn collecting(pile: &'a Pile, states: States, own: &'a mut [usize]) -> Self {
+    pub(crate) fn collecting(pile: &'a Pile, states: States<'a>, own: &'a mut [usize]) -> Self {
         pile.lock().working += 1;
         Self::new(pile, states, own, true)
     }
 
     /// The part of a helper; `None` when marking is over.
-    fn helping(pile: &'a Pile, states: States, own: &'a mut [usize]) -> Option<Self> {
+    fn helping(pile: &'a Pile, states: States<'a>, own: &'a mut [usize]) -> Option<Self> {
         let mut stacks = pile.lock();
         if stacks.over {
             return None;
@@ -457,7 +452,7 @@ impl<'a> Worker<'a> {
 
     fn new(
         pile: &'a Pile,
-        states: States,
+        states: States<'a>,
         own: &'a mut [usize],
         is_collecting_thread: bool,
     ) -> Self {
@@ -663,7 +658,7 @@ impl Drop for Worker<'_> {
 }
 
 /// What a helper does in one marking.
-pub(crate) fn help(pile: &Pile, states: States, common: impl TraceCommon) {
+pub(crate) fn help(pile: &Pile, states: States<'_>, common: impl TraceCommon) {
     let mut own = [0; OWN_CELLS];
     let worker = Worker::helping(pile, states, &mut own);
     if let Some(mut worker) = worker {
@@ -674,7 +669,7 @@ pub(crate) fn help(pile: &Pile, states: States, common: impl TraceCommon) {
 /// Marks cells on behalf of one worker.
 #[derive(Debug)]
 pub struct SharedTracer<'worker> {
-    states: States,
+    states: States<'worker>,
     /// Of this thread alone.
     worker: *mut Worker<'worker>,
     parent_is_old: bool,

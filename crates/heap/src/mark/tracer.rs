@@ -47,7 +47,7 @@ pub trait Trace {
 /// again.
 #[derive(Debug)]
 pub struct Tracer<'heap> {
-    states: States,
+    states: States<'heap>,
     marker: *mut Marker,
     /// Whether the cell whose references are being marked is old.
     parent_is_old: bool,

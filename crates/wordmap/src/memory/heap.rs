@@ -237,6 +237,26 @@ impl<P: PageSource> Heap<P> {
         Some(block)
     }
 
+    /// The old block's shard serves both blocks, so that one lock does.
+    ///
+    /// # Safety
+    /// As [`NodeSource::replace`], for a block of the locked shard.
+    #[inline(always)]
+    unsafe fn replace_in(
+        &self,
+        locked: &mut Locked<'_>,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
+        let new = self.allocate_in(locked, new_bytes)?;
+        fill(new);
+        // SAFETY: the caller's duty.
+        unsafe { self.release_in(locked, old, old_bytes) };
+        Some(new)
+    }
+
     #[cold]
     #[inline(never)]
     fn allocate_fresh(&self, locked: &mut Locked<'_>, bytes: usize) -> Option<NonNull<u8>> {
@@ -421,18 +441,26 @@ unsafe impl<P: PageSource> NodeSource for Heap<P> {
     }
 
     unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
-        if old_bytes <= SLOT_BYTES_MAX {
-            return false;
-        }
-        let mut locked = self.owner(block);
-        // SAFETY: the caller's duty. Slots do not grow, and a run once shrunk
-        // in place to the size of a slot is not asked for.
+        // SAFETY: the caller's duty; the shard is the block's own.
+        old_bytes > SLOT_BYTES_MAX
+            && unsafe { extend_in(&mut self.owner(block), block, old_bytes, new_bytes) }
+    }
+
+    unsafe fn enlarge(
+        &self,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
+        let mut locked = self.owner(old);
+        // SAFETY: the caller's duty; the shard is the old block's own.
         unsafe {
-            !(*Chunk::of(block.as_ptr())).has_pages
-                && locked
-                    .shelf()
-                    .runs
-                    .extend(block.as_ptr(), old_bytes, new_bytes)
+            if old_bytes > SLOT_BYTES_MAX && extend_in(&mut locked, old, old_bytes, new_bytes) {
+                fill(old);
+                return Some(old);
+            }
+            self.replace_in(&mut locked, old, old_bytes, new_bytes, fill)
         }
     }
 
@@ -444,13 +472,28 @@ unsafe impl<P: PageSource> NodeSource for Heap<P> {
         new_bytes: usize,
         fill: impl FnOnce(NonNull<u8>),
     ) -> Option<NonNull<u8>> {
-        // The old block's shard serves both, so that one lock does.
         let mut locked = self.owner(old);
-        let new = self.allocate_in(&mut locked, new_bytes)?;
-        fill(new);
         // SAFETY: the caller's duty; the shard is the old block's own.
-        unsafe { self.release_in(&mut locked, old, old_bytes) };
-        Some(new)
+        unsafe { self.replace_in(&mut locked, old, old_bytes, new_bytes, fill) }
+    }
+}
+
+/// Makes a run longer where it is. Slots do not grow, and a run once shrunk in place
+/// to the size of a slot is not asked for.
+///
+/// # Safety
+/// As [`NodeSource::extend`], for a block of the locked shard.
+#[inline(always)]
+unsafe fn extend_in(
+    locked: &mut Locked<'_>,
+    block: NonNull<u8>,
+    old_bytes: usize,
+    new_bytes: usize,
+) -> bool {
+    let block = block.as_ptr();
+    // SAFETY: the caller's duty; a live block lies in a live chunk.
+    unsafe {
+        !(*Chunk::of(block)).has_pages && locked.shelf().runs.extend(block, old_bytes, new_bytes)
     }
 }
 
@@ -516,6 +559,18 @@ unsafe impl<H: HasHeap> NodeSource for H {
     unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
         // SAFETY: handed on.
         unsafe { self.heap().extend(block, old_bytes, new_bytes) }
+    }
+
+    #[inline(always)]
+    unsafe fn enlarge(
+        &self,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
+        // SAFETY: handed on.
+        unsafe { self.heap().enlarge(old, old_bytes, new_bytes, fill) }
     }
 
     #[inline(always)]

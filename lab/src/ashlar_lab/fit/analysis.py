@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit import ratios
@@ -14,6 +15,7 @@ from ashlar_lab.fit import curves as curve_fits
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.contrasts import Answer, answers
 from ashlar_lab.fit.lowerbound import LowerBound, lower_bounds
+from ashlar_lab.fit.machines import Machines, machines_of
 from ashlar_lab.store.run import OK, Run
 
 
@@ -34,6 +36,7 @@ class Analysis:
     curves: tuple[curve_fits.Curve, ...]
     comparisons: tuple[curve_fits.Comparison, ...]
     answers: tuple[Answer, ...] = ()
+    machines: Machines | None = None
 
     def to_dict(self) -> dict:
         return _plain(dataclasses.asdict(self))
@@ -46,19 +49,19 @@ class Analysis:
 
 
 def analyse(experiment: Experiment, runs: Sequence[Run]) -> Analysis:
-    """The analysis of all runs of one experiment on one machine."""
+    """The analysis of all runs of one experiment, machines being a factor of it."""
     cells = Cells(runs)
-    metrics = ratios.metrics_of(experiment, runs)
-    measured = [r for r in runs if r.block >= 0]
+    table = cells.table
+    metrics = ratios.metrics_of(experiment, table)
     curves, comparisons = [], []
     for program in experiment.programs if experiment.sweeps() else ():
         own, compared = curve_fits.curves_of(experiment, cells, program.name)
         curves += curve_fits.plain(own)
         comparisons += compared
     return Analysis(
-        blocks=len({r.block for r in measured}),
-        runs=len(measured),
-        failures=dict(Counter(r.state for r in runs if r.state != OK)),
+        blocks=len(np.unique(table.block[table.measured()])),
+        runs=int(table.measured().sum()),
+        failures={state: n for state, n in table.counts().items() if n and state != OK},
         metrics=tuple(metrics),
         levels=tuple(ratios.levels(experiment, cells, metrics)),
         ratios=tuple(ratios.ratios(experiment, cells, metrics)),
@@ -69,6 +72,7 @@ def analyse(experiment: Experiment, runs: Sequence[Run]) -> Analysis:
         curves=tuple(curves),
         comparisons=tuple(comparisons),
         answers=tuple(answers(experiment, cells)),
+        machines=machines_of(experiment, cells),
     )
 
 

@@ -2,43 +2,96 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from ashlar_lab.experiment.model import MAIN
-from ashlar_lab.fit.trimmed import Trimmed, trimmed
-from ashlar_lab.store.run import OK, Run
+import numpy as np
 
-Cell = tuple[str, str, str | None, str]
+from ashlar_lab.fit.across import across
+from ashlar_lab.fit.trimmed import Trimmed
+from ashlar_lab.store.run import Run
+from ashlar_lab.store.table import Arm, Table
+
+Cell = Arm
 
 
 class Cells:
-    """The successful runs of the blocks: `cells[arm][block]` is that run's metrics. A failed run has no place here;
-    it is reported by itself."""
+    """The successful runs of the blocks, by arm. A failed run has no place here; it is reported by itself.
 
-    def __init__(self, runs: Iterable[Run]):
-        self._metrics: dict[Cell, dict[int, dict[str, float]]] = defaultdict(dict)
-        for run in runs:
-            if run.block >= 0 and run.state == OK:
-                self._metrics[run.arm][run.block] = run.metrics
+    A block is of one machine. `reference` is the machine with the most blocks: plain values, in seconds or MiB, are always
+    those of one machine, and this is the one.
+    """
 
-    def blocks(self, arm: Cell) -> dict[int, dict[str, float]]:
-        return self._metrics.get(arm, {})
+    def __init__(self, runs: Sequence[Run]):
+        table = self.table = Table.of(runs)
+        order = table.order[table.good()[table.order]]
+        by_arm = order[np.argsort(table.arm[order], kind="stable")]
+        edges = np.searchsorted(table.arm[by_arm], np.arange(len(table.arms) + 1))
+        self._rows = {arm: by_arm[edges[i]:edges[i + 1]] for i, arm in enumerate(table.arms)}
+        self._columns: dict[str, np.ndarray] = {}
+        blocks, first = np.unique(table.block[table.measured()], return_index=True)
+        self._blocks, self._machine = blocks, table.machine[table.measured()][first]
+        counts = np.bincount(self._machine, minlength=len(table.machines)) if len(blocks) else np.zeros(0, int)
+        self.blocks_of = {table.machines[i]: int(n) for i, n in enumerate(counts) if n}
+        self.machines = tuple(sorted(self.blocks_of))
+        self.reference = max(self.machines, key=lambda m: self.blocks_of[m]) if self.machines else ""
+        self._number = {name: i for i, name in enumerate(table.machines)}
 
-    def values(self, metric: str, program: str, variant: str, value: str | None, role: str = MAIN) -> dict[int, float]:
+    def series(self, metric: str, arm: Cell) -> tuple[np.ndarray, np.ndarray]:
+        """(blocks, values) of one metric in one arm, by block."""
+        rows = self._rows.get(arm)
+        if rows is None:
+            return np.zeros(0, int), np.zeros(0)
+        if metric not in self._columns:
+            self._columns[metric] = self.table.column(metric)
+        values = self._columns[metric][rows]
+        there = ~np.isnan(values)
+        return self.table.block[rows][there], values[there]
+
+    def values(self, metric: str, program: str, variant: str, value: str | None, role: str = "main") -> dict[int, float]:
         """Block → value of one metric in one arm."""
-        found = self.blocks((program, variant, value, role))
-        return {block: m[metric] for block, m in sorted(found.items()) if metric in m}
+        blocks, values = self.series(metric, (program, variant, value, role))
+        return dict(zip(blocks.tolist(), values.tolist()))
 
-    def pairs(self, metric: str, first: Cell, second: Cell) -> list[tuple[float, float]]:
-        """Values of the blocks in which both arms succeeded."""
-        a, b = self.values(metric, *first), self.values(metric, *second)
-        return [(a[block], b[block]) for block in sorted(a.keys() & b.keys())]
+    def own(self, metric: str, arm: Cell) -> np.ndarray:
+        """Values of one arm on the reference machine, by block."""
+        blocks, values = self.series(metric, arm)
+        return values if len(self.machines) < 2 else values[self.machine_of(blocks) == self._number[self.reference]]
+
+    def machine_of(self, blocks: np.ndarray) -> np.ndarray:
+        """The number of each block's machine."""
+        return self._machine[np.searchsorted(self._blocks, blocks)]
+
+    def pairs(self, metric: str, first: Cell, second: Cell) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(blocks, values of the first, values of the second) over the blocks in which both arms succeeded."""
+        (left, a), (right, b) = self.series(metric, first), self.series(metric, second)
+        blocks, at_left, at_right = np.intersect1d(left, right, assume_unique=True, return_indices=True)
+        return blocks, a[at_left], b[at_right]
+
+    def own_pairs(self, metric: str, first: Cell, second: Cell) -> list[tuple[float, float]]:
+        """Pairs of the reference machine's blocks."""
+        blocks, a, b = self.pairs(metric, first, second)
+        here = self.machine_of(blocks) == self._number[self.reference] if len(blocks) else slice(None)
+        return list(zip(a[here].tolist(), b[here].tolist()))
+
+    def groups(self, blocks: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Values by the machine of their blocks."""
+        if len(self.machines) < 2:
+            return {self.reference: values} if len(values) else {}
+        machine = self.machine_of(blocks)
+        order = np.argsort(machine, kind="stable")
+        present, starts = np.unique(machine[order], return_index=True)
+        return {self.table.machines[m]: part for m, part in zip(present, np.split(values[order], starts[1:]))}
+
+    def log_ratios(self, metric: str, first: Cell, second: Cell) -> dict[str, np.ndarray]:
+        """Machine → log-ratios of its blocks."""
+        blocks, a, b = self.pairs(metric, first, second)
+        whole = (a > 0) & (b > 0)
+        return self.groups(blocks[whole], np.log(a[whole] / b[whole]))
 
     def log_ratio(self, metric: str, first: Cell, second: Cell) -> Trimmed | None:
-        logs = [math.log(a / b) for a, b in self.pairs(metric, first, second) if a > 0 and b > 0]
-        return trimmed(logs) if logs else None
+        """The log-ratio with its error, machines accounted for (`across`)."""
+        groups = self.log_ratios(metric, first, second)
+        return across(list(groups.values())) if groups else None
 
 
 def common_values(first: Sequence[str], second: Sequence[str]) -> list[str | None]:
@@ -48,3 +101,5 @@ def common_values(first: Sequence[str], second: Sequence[str]) -> list[str | Non
     if not first or not second:
         return list(first or second)
     return [v for v in first if v in second]
+
+

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ashlar_lab.experiment.model import MAIN, Contrast, Experiment
 from ashlar_lab.fit.cells import Cells
-from ashlar_lab.fit.trimmed import Estimate, exp_estimate, geometric_mean, mean_estimate
+from ashlar_lab.fit.ratios import over_programs
+from ashlar_lab.fit.trimmed import Estimate, exp_estimate, mean_estimate
 
 MET, MISSED, OPEN = "met", "missed", "open"
 
@@ -34,21 +35,21 @@ def answers(experiment: Experiment, cells: Cells) -> list[Answer]:
 
 
 def _answers(experiment: Experiment, cells: Cells, contrast: Contrast) -> list[Answer]:
-    found, ratios = [], []
+    found, pairs_of_arms = [], []
     for program in experiment.programs:
         first, second = ((program.name, name, None, MAIN) for name in (contrast.variant, contrast.against))
         if contrast.difference:
-            pairs = cells.pairs(contrast.metric, first, second)
+            pairs = cells.own_pairs(contrast.metric, first, second)
             estimate = mean_estimate([a - b for a, b in pairs]) if pairs else None
         else:
             ratio = cells.log_ratio(contrast.metric, first, second)
-            ratios += [ratio] if ratio else []
+            pairs_of_arms += [(first, second)] if ratio else []
             estimate = exp_estimate(ratio) if ratio else None
         if estimate:
             goal = program.goals.get(contrast.name)
             found.append(Answer(contrast.name, program.name, estimate, goal, judged(estimate, goal)))
-    if len(ratios) > 1:
-        found.append(Answer(contrast.name, None, geometric_mean(ratios), None, None))
+    if len(pairs_of_arms) > 1:
+        found.append(Answer(contrast.name, None, over_programs(cells, contrast.metric, pairs_of_arms), None, None))
     return found
 
 

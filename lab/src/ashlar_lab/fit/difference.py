@@ -2,7 +2,8 @@
 
 Blocks of different stores are not pairs, so this is Yuen's test on the logarithms: difference of trimmed means, errors
 added in squares, degrees of freedom after Welch. With `relative`, each side's paired ratio to its own baseline is
-compared instead, which cancels a machine that was slower on one of the days.
+compared instead, which cancels a machine that was slower on one of the days. Of stores with several machines each machine
+is compared with itself.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.fit.across import POPULATION, mean
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.ratios import metrics_of
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, trimmed
@@ -36,7 +40,7 @@ def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[R
                 threshold: float, relative: bool) -> list[Difference]:
     """Every arm that both stores have. `threshold` is a fraction: 0.05 lets 5 % pass."""
     a, b = Cells(first), Cells(second)
-    known = [m for m in metrics_of(experiment, first) if m in metrics_of(experiment, second)]
+    known = [m for m in metrics_of(experiment, a.table) if m in metrics_of(experiment, b.table)]
     chosen = list(metrics) if metrics else [m for m in dict.fromkeys((experiment.time_metric, experiment.space_metric)) if m in known]
     found = []
     for arm in experiment.arms():
@@ -45,30 +49,45 @@ def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[R
         for metric in chosen:
             cell = (arm.program, arm.variant, arm.value, MAIN)
             left, right = _side(experiment, a, metric, cell, relative), _side(experiment, b, metric, cell, relative)
-            if left is None or right is None:
+            ratio = _between_machines(left, right)
+            if ratio is None:
                 continue
-            ratio = _between(left, right)
             found.append(Difference(arm.program, arm.variant, arm.value, metric, ratio, _judged(ratio, threshold, metric.endswith("_per_s"))))
     return found
 
 
-def _side(experiment: Experiment, cells: Cells, metric: str, cell, relative: bool) -> Trimmed | None:
+def _side(experiment: Experiment, cells: Cells, metric: str, cell, relative: bool) -> dict[str, Trimmed]:
+    """One store's side, by machine."""
     if relative:
         baseline = experiment.variant(experiment.baseline)
         value = cell[2] if cell[2] in baseline.values else baseline.middle_value()
-        return cells.log_ratio(metric, cell, (cell[0], baseline.name, value, MAIN))
-    logs = [math.log(v) for v in cells.values(metric, *cell).values() if v > 0]
-    return trimmed(logs) if logs else None
+        groups = cells.log_ratios(metric, cell, (cell[0], baseline.name, value, MAIN))
+    else:
+        blocks, values = cells.series(metric, cell)
+        groups = cells.groups(blocks[values > 0], np.log(values[values > 0]))
+    return {machine: trimmed(logs) for machine, logs in groups.items()}
 
 
-def _between(left: Trimmed, right: Trimmed) -> Estimate:
+def _between_machines(first: dict[str, Trimmed], second: dict[str, Trimmed]) -> Estimate | None:
+    """Second over first, each machine against itself; None when no machine is in both."""
+    both = sorted(first.keys() & second.keys())
+    if not both:
+        return None
+    each = [_between(first[m], second[m]) for m in both]
+    n = min(sum(side[m].n for m in both) for side in (first, second))
+    known = len(each) < POPULATION and all(e.freedom >= 1 for e in each)
+    means = mean(each) if known else trimmed([e.mean for e in each])
+    return exp_estimate(Trimmed(means.mean, means.error, means.freedom, n))
+
+
+def _between(left: Trimmed, right: Trimmed) -> Trimmed:
     n = min(left.n, right.n)
     if left.freedom < 1 or right.freedom < 1:
-        return Estimate(math.exp(right.mean - left.mean), 0.0, math.inf, n)
+        return Trimmed(right.mean - left.mean, math.inf, 0, n)
     squares = left.error**2, right.error**2
     below = squares[0] ** 2 / left.freedom + squares[1] ** 2 / right.freedom
     freedom = max(1, int(sum(squares) ** 2 / below)) if below > 0 else min(left.freedom, right.freedom)
-    return exp_estimate(Trimmed(right.mean - left.mean, math.sqrt(sum(squares)), freedom, n))
+    return Trimmed(right.mean - left.mean, math.sqrt(sum(squares)), freedom, n)
 
 
 def _judged(ratio: Estimate, threshold: float, more_is_better: bool) -> str:

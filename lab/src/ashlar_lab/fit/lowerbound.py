@@ -2,7 +2,7 @@
 
 Baseline = the smallest (total time − attributable collector time) over all variants and knob values; an arm's
 overhead is its total over that. It is a lower bound of the true overhead, because the baseline still contains
-whatever collection cost cannot be attributed. Source: Cai, Blackburn, Bond and Maas, "Distilling the Real Cost of
+whatever collection cost cannot be attributed. It is taken from one machine's blocks. Source: Cai, Blackburn, Bond and Maas, "Distilling the Real Cost of
 Production Garbage Collectors", ISPASS 2022.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ashlar_lab.experiment.model import MAIN, Experiment
-from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.cells import Cell, Cells
 from ashlar_lab.fit.curves import interval_of
 from ashlar_lab.fit.sweep import REPLICATES, trimmed_mean
 from ashlar_lab.fit.trimmed import Estimate
@@ -42,9 +42,16 @@ def lower_bounds(experiment: Experiment, cells: Cells, seed: int) -> list[LowerB
     return found
 
 
+def _of_reference(cells: Cells, metric: str, arm: Cell) -> dict[int, float]:
+    """Block → value on the reference machine."""
+    blocks, values = cells.series(metric, arm)
+    groups = cells.groups(blocks, blocks), cells.groups(blocks, values)
+    return dict(zip(*(g.get(cells.reference, np.zeros(0)).tolist() for g in groups)))
+
+
 def _of_program(experiment: Experiment, cells: Cells, program: str, seed: int) -> Sequence[LowerBound]:
     arms = [(v.name, value) for v in experiment.variants for value in v.values or (None,)]
-    time = {arm: cells.values(experiment.time_metric, program, *arm) for arm in arms}
+    time = {arm: _of_reference(cells, experiment.time_metric, (program, *arm, MAIN)) for arm in arms}
     time = {arm: values for arm, values in time.items() if values}
     if len(time) < 2:
         return []
@@ -52,7 +59,7 @@ def _of_program(experiment: Experiment, cells: Cells, program: str, seed: int) -
     if not blocks:
         return []
     arms = list(time)
-    collector = {arm: cells.values(_COLLECTOR_TIME, program, *arm, MAIN) for arm in arms}
+    collector = {arm: _of_reference(cells, _COLLECTOR_TIME, (program, *arm, MAIN)) for arm in arms}
     attributed = all(set(blocks) <= set(collector[arm]) for arm in arms)
     totals = np.array([[time[arm][b] for b in blocks] for arm in arms])
     gc = np.array([[collector[arm][b] / 1000 if attributed else 0.0 for b in blocks] for arm in arms])

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+
+import numpy as np
 
 from ashlar_lab.experiment.model import MAIN, TWIN, Experiment
-from ashlar_lab.fit.cells import Cells, common_values
-from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, geometric_mean, mean_estimate
-from ashlar_lab.store.run import Run
+from ashlar_lab.fit.across import POPULATION, means
+from ashlar_lab.fit.cells import Cell, Cells, common_values
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, geometric_mean, mean_estimate, trimmed
+from ashlar_lab.store.table import Table
 
 
 @dataclass(frozen=True)
 class Level:
-    """The plain value of a metric in one arm."""
+    """The plain value of a metric in one arm, on the reference machine: seconds of several machines have no mean."""
 
     program: str
     variant: str
@@ -57,11 +59,11 @@ class Overhead:
     over: Estimate
 
 
-def metrics_of(experiment: Experiment, runs: Sequence[Run]) -> list[str]:
+def metrics_of(experiment: Experiment, table: Table) -> list[str]:
     """The metrics worth a column: the measured ones in a fixed order, then the programs' own figures."""
-    present = {m for r in runs if r.block >= 0 for m in r.metrics}
-    told = sorted({m for r in runs for m in r.told})
-    served = ["requests_per_s", "failed_requests"] if any(r.metrics.get("failed_requests") for r in runs) else ["requests_per_s"]
+    present, told = table.metrics(), sorted(table.told)
+    failed = "failed_requests" in present and np.nansum(table.column("failed_requests")) > 0
+    served = ["requests_per_s", "failed_requests"] if failed else ["requests_per_s"]
     fixed = [*served, "p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms", experiment.time_metric, "wall_s", "cpu_s", "user_s", "sys_s", experiment.space_metric, "peak_mib", "peak_rss_mib", "mean_mib", "final_mib", "cgroup_peak_mib",
              "minor_faults", "major_faults", "instructions", "cycles", "cache_misses", "branch_misses", "dtlb_misses",
              "involuntary_switches"]
@@ -76,14 +78,14 @@ def levels(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list
         if arm.role != MAIN:
             continue
         for metric in metrics:
-            values = list(cells.values(metric, arm.program, arm.variant, arm.value).values())
-            if values:
-                found.append(Level(arm.program, arm.variant, arm.value, metric, mean_estimate(values), median(values)))
+            values = cells.own(metric, (arm.program, arm.variant, arm.value, MAIN))
+            if len(values):
+                found.append(Level(arm.program, arm.variant, arm.value, metric, mean_estimate(values), float(np.median(values))))
     return found
 
 
-def _log_ratios(experiment: Experiment, cells: Cells, metric: str):
-    """(program, variant, knob value, trimmed log-ratio) of every comparison with the baseline that has data."""
+def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, Cell, Cell]]:
+    """(program, variant, knob value, arm, arm of the baseline) of every comparison with the baseline."""
     baseline = experiment.variant(experiment.baseline)
     for program in experiment.programs:
         for variant in experiment.variants:
@@ -92,13 +94,25 @@ def _log_ratios(experiment: Experiment, cells: Cells, metric: str):
             for value in common_values(variant.values, baseline.values):
                 first = (program.name, variant.name, value if variant.values else None, MAIN)
                 second = (program.name, baseline.name, value if baseline.values else None, MAIN)
-                ratio = cells.log_ratio(metric, first, second)
-                if ratio is not None:
-                    yield program.name, variant.name, value, ratio
+                yield program.name, variant.name, value, first, second
 
 
 def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
-    return [Ratio(p, v, k, metric, exp_estimate(t)) for metric in metrics for p, v, k, t in _log_ratios(experiment, cells, metric)]
+    asked = list(comparisons(experiment))
+    found = ((p, v, k, metric, cells.log_ratio(metric, first, second)) for metric in metrics for p, v, k, first, second in asked)
+    return [Ratio(p, v, k, metric, exp_estimate(t)) for p, v, k, metric, t in found if t is not None]
+
+
+def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Cell, Cell]]) -> Estimate | None:
+    """The geometric mean of the ratios of pairs of arms, one for each program. With machines that stand for others each
+    machine gives one mean over the programs, as whatever it favours it may favour in all of them."""
+    by_arms = [cells.log_ratios(metric, first, second) for first, second in arms]
+    shared = set.intersection(*(set(groups) for groups in by_arms)) if by_arms else set()
+    if len(shared) < POPULATION:
+        parts = [cells.log_ratio(metric, first, second) for first, second in arms]
+        return geometric_mean([p for p in parts if p is not None])
+    over = trimmed(np.mean([means([groups[machine] for machine in sorted(shared)]) for groups in by_arms], axis=0))
+    return exp_estimate(Trimmed(over.mean, over.error, over.freedom, min(sum(map(len, groups.values())) for groups in by_arms)))
 
 
 def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Summary]:
@@ -107,13 +121,14 @@ def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
         return []
     found = []
     for metric in metrics:
-        by_variant: dict[str, list[Trimmed]] = {}
-        for _, variant, _, ratio in _log_ratios(experiment, cells, metric):
-            by_variant.setdefault(variant, []).append(ratio)
-        for variant, parts in by_variant.items():
-            mean = geometric_mean(parts)
+        by_variant: dict[str, list[tuple[Cell, Cell]]] = {}
+        for _, variant, _, first, second in comparisons(experiment):
+            if cells.log_ratios(metric, first, second):
+                by_variant.setdefault(variant, []).append((first, second))
+        for variant, arms in by_variant.items():
+            mean = over_programs(cells, metric, arms)
             if mean is not None:
-                found.append(Summary(variant, metric, mean, len(parts)))
+                found.append(Summary(variant, metric, mean, len(arms)))
     return found
 
 
@@ -143,8 +158,8 @@ def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
             for variant in experiment.variants:
                 means = []
                 for value in variant.values or (None,):
-                    values = list(cells.values(metric, program.name, variant.name, value).values())
-                    if values and min(values) > 0:
+                    values = cells.own(metric, (program.name, variant.name, value, MAIN))
+                    if len(values) and values.min() > 0:
                         means.append((mean_estimate(values).value, value))
                 if means:
                     best_of[variant.name] = min(means)

@@ -69,10 +69,10 @@ class Progress:
         if budget:
             left = min(left, max(0.0, budget - (total - left)))
             total = min(total, budget)
-        self._bar.update(self._task, total=total, completed=total - left, left=f"at most {_clock(left)} left")
+        self._bar.update(self._task, total=total, completed=total - left, left=f"at most {clock(left)} left")
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
     minutes, seconds = divmod(int(seconds + 0.5), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -37,7 +37,7 @@ def figures(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) -> 
         found += _advantage_chart(experiment, analysis, program.name)
     for program in experiment.programs:
         found += _latency_chart(experiment, analysis, program.name)
-        found += _memory_over_time(experiment, runs, program.name)
+        found += _memory_over_time(experiment, runs, analysis, program.name)
     return found
 
 
@@ -157,11 +157,12 @@ def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> 
     return [Figure(f"latency-{_file_name(program)}", chart, "Medians over blocks of each block's percentile; percentiles of different blocks are never pooled.")]
 
 
-def _memory_over_time(experiment: Experiment, runs: Sequence[Run], program: str) -> list[Figure]:
+def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Analysis, program: str) -> list[Figure]:
     chosen: dict[str, list[Run]] = {}
     for variant in experiment.variants:
         value = variant.middle_value()
-        own = [r for r in runs if r.arm == (program, variant.name, value, MAIN) and r.block >= 0 and r.state == OK and len(r.series) > 1]
+        own = [r for r in runs if r.arm == (program, variant.name, value, MAIN) and r.block >= 0 and r.state == OK and len(r.series) > 1
+               and (analysis.machines is None or r.machine == analysis.machines.reference)]
         if own:
             chosen[variant.name] = own
     if not chosen:

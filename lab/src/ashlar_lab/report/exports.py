@@ -5,19 +5,29 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+from collections.abc import Iterator
 
 from ashlar_lab.report.page import Page
 
 
-def runs_csv(page: Page) -> str:
-    """One line per run, failed runs included; the columns are the union of all metrics."""
-    metrics = sorted({m for r in page.runs for m in r.metrics})
+def runs_csv(page: Page) -> Iterator[str]:
+    """One line per run, failed runs included, in pieces; the columns are the union of all metrics."""
+    table = page.table
+    metrics = sorted(table.metrics(measured_only=False))
+    columns = [table.column(m) for m in metrics]
+    named = ["machine"] if page.analysis.machines else []
+    yield _line(["block", "position", "program", "variant", "value", "role", "state", "reason", "checksum", *named, *metrics])
+    for i in table.order:
+        program, variant, value, role = table.arms[table.arm[i]]
+        machine = [table.machines[table.machine[i]]] if named else []
+        yield _line([table.block[i], table.position[i], program, variant, value or "", role, table.states[table.state[i]], table.reasons[table.reason[i]],
+                     table.checksums[table.checksum[i]] or "", *machine, *("" if math.isnan(c[i]) else float(c[i]) for c in columns)])
+
+
+def _line(cells: list) -> str:
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["block", "position", "program", "variant", "value", "role", "state", "reason", "checksum", *metrics])
-    for r in page.runs:
-        writer.writerow([r.block, r.position, r.program, r.variant, r.value or "", r.role, r.state, r.reason, r.checksum or "",
-                         *(r.metrics.get(m, "") for m in metrics)])
+    csv.writer(out, lineterminator="\n").writerow(cells)
     return out.getvalue()
 
 

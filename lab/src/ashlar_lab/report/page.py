@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
-from ashlar_lab.report import by_program, charts, contrasts, side_by_side, words
+from ashlar_lab.report import by_program, charts, contrasts, fleet, side_by_side, words
 from ashlar_lab.report.charts import Figure
 from ashlar_lab.report.tables import Table, tables
 from ashlar_lab.store.run import Run
+from ashlar_lab.store.table import Table as RunTable
 
 
 @dataclass(frozen=True)
 class Page:
-    """All parts of a report in reading order."""
+    """All parts of a report in reading order. `table` has every run by column, `runs` those that are listed."""
 
     title: str
     note: str
@@ -26,6 +27,7 @@ class Page:
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
     runs: tuple[Run, ...]
+    table: RunTable
     machine: tuple[tuple[str, str], ...]
     commands: tuple[tuple[str, str], ...]
     experiment: Experiment
@@ -38,17 +40,20 @@ class Page:
 
 def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: Analysis) -> Page:
     blocks = f"{analysis.blocks} block{'s' if analysis.blocks != 1 else ''}"
+    machines = f" on {len(analysis.machines.machines)} machines" if analysis.machines else ""
     facts = (f"{len(experiment.programs)} program{'s' if len(experiment.programs) != 1 else ''}, {len(experiment.variants)} variant{'s' if len(experiment.variants) != 1 else ''}, "
-             f"{blocks}, {analysis.runs} runs, seed {experiment.seed}, {machine.get('time', 'time unknown')}")
+             f"{blocks}{machines}, {analysis.runs} runs, seed {experiment.seed}, {machine.get('time', 'time unknown')}")
     return Page(
         title=experiment.title or experiment.name,
         note=experiment.note,
         facts=facts,
         verdict=tuple(words.verdict(experiment, analysis)),
-        warnings=tuple(words.warnings(experiment, runs, analysis)),
+        warnings=tuple(words.warnings(experiment, runs, analysis)) + tuple(fleet.shared_kernels(machine.get("machines", {}))),
         figures=tuple(charts.figures(experiment, runs, analysis)),
-        tables=tuple(_headline_first(experiment, [*_headline_tables(experiment, runs, analysis), *tables(experiment, analysis)])),
+        tables=tuple(_headline_first(experiment, [*_headline_tables(experiment, runs, analysis), *tables(experiment, analysis),
+                                                  *fleet.tables(experiment, analysis, machine.get("machines", {}))])),
         runs=tuple(runs),
+        table=RunTable.of(runs),
         machine=tuple(_machine_rows(machine)) + _sampling(runs) + tuple(("not measured", m.removeprefix("Not measured: ")) for m in words.missing(runs)),
         commands=tuple(_commands(experiment, runs)),
         experiment=experiment,
@@ -74,7 +79,7 @@ def _sampling(runs: Sequence[Run]) -> tuple[tuple[str, str], ...]:
 
 def _machine_rows(machine: dict):
     for key, value in machine.items():
-        if key != "contenders" and value is not None:
+        if key not in ("contenders", "machines", "kernel_instance") and value is not None:
             yield key.replace("_", " "), str(value)
     for name, found in machine.get("contenders", {}).items():
         told = []

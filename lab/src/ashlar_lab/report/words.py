@@ -7,15 +7,20 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
+import numpy as np
+
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.fit.ratios import noise_floor
 from ashlar_lab.fit.trimmed import Estimate
-from ashlar_lab.report import units
+from ashlar_lab.report import fleet, units
 from ashlar_lab.store.run import OK, Run
+from ashlar_lab.store.table import Table
 
 # Other processes matter from here on. /proc counts in hundredths of a second, so that a shorter run cannot be judged.
 _DISTURBED_CORES, _SHORTEST_JUDGED_S = 0.1, 0.3
+# The drift of so many arms, each on one machine, is looked at: enough for a median.
+_DRIFT_GROUPS = 200
 # An interval whose ends differ by this factor.
 _SAYS_NOTHING = 10
 
@@ -25,10 +30,12 @@ def verdict(experiment: Experiment, analysis: Analysis) -> list[str]:
     if not analysis.runs:
         return ["Nothing was measured yet."]
     if analysis.curves:
-        return _curve_sentences(experiment, analysis) + _misled_sentences(experiment, analysis)
-    if len(experiment.variants) == 1:
-        return _single(experiment, analysis)
-    return _ratio_sentences(experiment, analysis)
+        said = _curve_sentences(experiment, analysis) + _misled_sentences(experiment, analysis)
+    elif len(experiment.variants) == 1:
+        said = _single(experiment, analysis)
+    else:
+        said = _ratio_sentences(experiment, analysis)
+    return said + fleet.verdict(experiment, analysis)
 
 
 def _range(experiment: Experiment, curve) -> str:
@@ -187,19 +194,21 @@ def _exceptions(ratios, metric: str) -> str:
 def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) -> list[str]:
     """What makes the result weaker than it looks, and what to do about it."""
     found = []
-    measured = [r for r in runs if r.block >= 0]
-    good = [r for r in measured if r.state == OK]
-    bad = [r for r in runs if r.state != OK]
+    table = Table.of(runs)
+    good = _Good(table)
+    bad = len(table) - int((table.state == table.states.index(OK)).sum()) if OK in table.states else len(table)
     if bad:
         kinds = ", ".join(f"{n} {state}" for state, n in analysis.failures.items())
-        found.append(f"{len(bad)} of {len(runs)} runs did not succeed ({kinds}). They are listed below and are in no figure; find out why before believing the rest.")
+        found.append(f"{bad} of {len(table)} runs did not succeed ({kinds}). They are listed below and are in no figure; find out why before believing the rest.")
     if analysis.blocks < 10:
         found.append(f"Only {analysis.blocks} block{'s' if analysis.blocks != 1 else ''}: intervals are wide, and 10 is the least for a firm statement. Add blocks with --resume and --blocks.")
-    shared = [r for r in good if r.metrics.get("cpu_s", 0) > 0.05 and r.metrics["wall_s"] > 1.3 * r.metrics["cpu_s"] + 0.05 and not r.latency_s]
-    if len(shared) > 0.1 * max(1, len(good)):
-        found.append(f"In {len(shared)} of {len(good)} runs the program waited for the CPU or for input (wall time more than 1.3 times CPU time). "
+    found += fleet.warnings(experiment, analysis)
+    cpu, wall = good.column("cpu_s"), good.column("wall_s")
+    shared = int(((cpu > 0.05) & (wall > 1.3 * cpu + 0.05) & np.isnan(good.column("p50_ms"))).sum())
+    if shared > 0.1 * max(1, good.count):
+        found.append(f"In {shared} of {good.count} runs the program waited for the CPU or for input (wall time more than 1.3 times CPU time). "
                      "On a shared machine read CPU time, or measure when it is quiet.")
-    found += _disturbed(good)
+    found += _disturbed(good, runs)
     if analysis.curves:
         fewest = min(len(c.points) for c in analysis.curves)
         if fewest < 7:
@@ -214,69 +223,100 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
     if clear:
         found.append("The A/A arm's interval excludes 1 for " + ", ".join(r.program for r in clear) + ". One in twenty does so by chance; more means the order or the machine biases the result.")
     found += _drift(experiment, good)
-    short = sorted({r.program for r in good if r.metrics["wall_s"] < 0.1})
+    short = good.programs(wall < 0.1)
     if short:
         found.append(f"{', '.join(short)} runs under 0.1 s: start-up dominates and memory has few samples. Give it more work.")
     for complaint in list(dict.fromkeys(f"{r.program}: {c}" for r in runs for c in r.complaints))[:3]:
         found.append(f"{complaint}.")
-    left = sorted({r.program for r in good if r.metrics.get("left_behind", 0)})
+    left = good.programs(good.column("left_behind") > 0)
     if left:
         found.append(f"{', '.join(left)} left processes behind when it ended; they were killed. Time after the main process's end is not counted.")
     return found
 
 
-def others_cores(run: Run) -> float | None:
-    """Cores that other processes (and, on a virtual machine, other guests) kept busy during a run."""
-    if "others_cpu_s" not in run.metrics or run.metrics["wall_s"] < _SHORTEST_JUDGED_S:
-        return None
-    return (run.metrics["others_cpu_s"] + run.metrics["stolen_s"]) / run.metrics["wall_s"]
+class _Good:
+    """The successful runs of the blocks, by column."""
+
+    def __init__(self, table: Table):
+        self._table, self._rows = table, table.good()
+        self.count = int(self._rows.sum())
+        self.block, self.arm, self.machine = (c[self._rows] for c in (table.block, table.arm, table.machine))
+
+    def column(self, metric: str) -> np.ndarray:
+        return self._table.column(metric)[self._rows]
+
+    def programs(self, which: np.ndarray) -> list[str]:
+        """The programs of some of the runs."""
+        return sorted({self._table.arms[i][0] for i in np.unique(self.arm[which])})
+
+    def others_cores(self) -> np.ndarray:
+        """Cores that other processes (and, on a virtual machine, other guests) kept busy during each run; nan where it cannot be judged."""
+        wall = self.column("wall_s")
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(wall >= _SHORTEST_JUDGED_S, (self.column("others_cpu_s") + self.column("stolen_s")) / wall, np.nan)
 
 
-def _disturbed(good: Sequence[Run]) -> list[str]:
-    """Runs that others took CPU from, and who they were."""
-    judged = [(run, cores) for run in good if (cores := others_cores(run)) is not None]
-    hit = [(run, cores) for run, cores in judged if cores > _DISTURBED_CORES]
-    if len(hit) <= 0.05 * len(judged):
+def _disturbed(good: _Good, runs: Sequence[Run]) -> list[str]:
+    """Runs that others took CPU from, and who they were. The names are those of the runs that are listed."""
+    cores = good.others_cores()
+    judged = int((~np.isnan(cores)).sum())
+    hit = cores > _DISTURBED_CORES
+    count = int(hit.sum())
+    if count <= 0.05 * judged:
         return []
     named = Counter()
-    for run, _ in hit:
-        named.update(run.others)
-    stolen = sum(run.metrics["stolen_s"] for run, _ in hit) / sum(run.metrics["wall_s"] for run, _ in hit)
+    for run in runs:
+        if run.block >= 0 and run.state == OK and run.others and run.metrics["wall_s"] >= _SHORTEST_JUDGED_S and \
+                run.metrics["others_cpu_s"] + run.metrics["stolen_s"] > _DISTURBED_CORES * run.metrics["wall_s"]:
+            named.update(run.others)
+    stolen = good.column("stolen_s")[hit].sum() / good.column("wall_s")[hit].sum()
     most = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in named.most_common(3))
-    return [f"In {len(hit)} of {len(judged)} runs other processes kept more than a tenth of a core busy; in the median of these runs {median(c for _, c in hit):.1f} cores"
+    return [f"In {count} of {judged} runs other processes kept more than a tenth of a core busy; in the median of these runs {np.median(cores[hit]):.1f} cores"
             + (f", most of it {most}" if most else ", and the lab cannot see which they are") + "."
             + (f" The hypervisor gave {stolen:.1f} cores to other guests." if stolen > 0.05 else "")
             + " They share caches and memory with the program, so CPU time suffers too: stop them and measure again, or add blocks."]
 
 
-def _drift(experiment: Experiment, good: Sequence[Run]) -> list[str]:
-    """The whole machine getting slower or faster during the measurement: medians of the first and last third."""
-    blocks = sorted({r.block for r in good})
+def _drift(experiment: Experiment, good: _Good) -> list[str]:
+    """The whole machine getting slower or faster during the measurement: medians of the first and last third of each machine's
+    blocks."""
+    time = good.column(experiment.time_metric)
+    blocks = np.unique(good.block)
     if len(blocks) < 6:
         return []
-    third = len(blocks) // 3
-    first, last = set(blocks[:third]), set(blocks[-third:])
-    arms: dict = {}
-    for run in good:
-        if run.block in first or run.block in last:
-            arms.setdefault(run.arm, ([], []))[run.block in last].append(run.metrics[experiment.time_metric])
-    moved = [math.log(median(b) / median(a)) for a, b in arms.values() if a and b and min(a + b) > 0]
+    machine_of = good.machine[np.unique(good.block, return_index=True)[1]]
+    place = np.zeros(len(blocks), int)
+    for machine in np.unique(machine_of):
+        own = np.flatnonzero(machine_of == machine)
+        place[own[:len(own) // 3]], place[own[len(own) - len(own) // 3:]] = 1, 2
+    of_run = place[np.searchsorted(blocks, good.block)]
+    moved = []
+    for group in np.unique(np.stack([good.arm, good.machine]), axis=1).T:
+        own = (good.arm == group[0]) & (good.machine == group[1]) if len(moved) < _DRIFT_GROUPS else None
+        if own is None:
+            break
+        first, last = time[own & (of_run == 1)], time[own & (of_run == 2)]
+        if len(first) and len(last) and min(first.min(), last.min()) > 0:
+            moved.append(math.log(np.median(last) / np.median(first)))
     if moved and abs(median(moved)) > math.log(1.05):
-        return [f"The machine {'slowed down' if median(moved) > 0 else 'sped up'} by {units.percent(abs(math.expm1(median(moved))), signed=False)} from the first to the last third "
+        return [f"The machine{'s' if len(np.unique(machine_of)) > 1 else ''} {'slowed down' if median(moved) > 0 else 'sped up'} by {units.percent(abs(math.expm1(median(moved))), signed=False)} from the first to the last third "
                 "of the measurement. Pairing within blocks removes most of that; a repeat on a quiet machine removes all."]
     return []
 
 
 def sampling_cost(runs: Sequence[Run]) -> str | None:
     """What the launcher's own work took of one core while the programs ran."""
-    shares = [r.metrics["sampling_s"] / r.metrics["wall_s"] for r in runs if r.block >= 0 and r.metrics.get("wall_s", 0) > 0.2 and "sampling_s" in r.metrics]
-    return f"{100 * median(shares):.2g} % of one core (median over runs)" if shares else None
+    table = Table.of(runs)
+    wall, cost = table.column("wall_s"), table.column("sampling_s")
+    shares = (cost / np.where(wall > 0, wall, np.nan))[table.measured() & (wall > 0.2) & ~np.isnan(cost)]
+    return f"{100 * np.median(shares):.2g} % of one core (median over runs)" if len(shares) else None
 
 
 def other_processes(runs: Sequence[Run]) -> str | None:
     """What else the machine did while the programs ran."""
-    cores = [c for r in runs if r.block >= 0 and (c := others_cores(r)) is not None]
-    return f"kept {median(cores):.2f} cores busy in the median run, {max(cores):.2f} at most" if cores else None
+    cores = _Good(Table.of(runs)).others_cores()
+    cores = cores[~np.isnan(cores)]
+    return f"kept {np.median(cores):.2f} cores busy in the median run, {cores.max():.2f} at most" if len(cores) else None
 
 
 def missing(runs: Sequence[Run]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ashlar_lab.errors import BadInput
@@ -62,10 +62,12 @@ def _beside(base: Path, suffix: str) -> Path:
     return base.with_name(base.name + suffix)
 
 
-def _put(path: Path, content: str | bytes) -> Path:
+def _put(path: Path, content: str | bytes | Iterator[str]) -> Path:
     partial = path.with_name(f".{path.name}.new")
     try:
-        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        with partial.open("wb") as file:
+            for piece in (content,) if isinstance(content, (str, bytes)) else content:
+                file.write(piece.encode() if isinstance(piece, str) else piece)
         os.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)

@@ -11,25 +11,33 @@ from pathlib import Path
 
 from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
-from ashlar_lab.store.run import Run
+from ashlar_lab.store.run import OK, Run
+from ashlar_lab.store.table import Row, Runs, Table
 
-# Raised when a column comes or changes its meaning. 1: the first format. 2: `others`.
-FORMAT_VERSION = 2
+# Raised when a column comes or changes its meaning. 1: the first format. 2: `others`. 3: `machine`; 2 is read as well, and
+# made into 3 when a run is added.
+FORMAT_VERSION = 3
+_READ_TOO = 2
+# With more runs than this only some are read whole, so many of the first blocks and at most so many failures.
+WHOLE_MAX, SHOWN_MAX, SHOWN_FAILURES_MAX = 20_000, 2_000, 500
 _APPLICATION_ID = 0x41534C52  # "ASLR" in the file header tells a store from any other SQLite file
 _IDENTITY = ("architecture", "cpu", "cpus", "memory_gib", "kernel", "libc")
 _PLAIN = ("block", "position", "program", "variant", "value", "role", "state", "reason", "checksum", "mapped", "padding",
-          "errors_tail", "started", "load")
+          "errors_tail", "started", "load", "machine")
 _JSON = ("metrics", "told", "command", "environment", "complaints", "missing", "others")
 _PACKED = ("series", "pss", "latency_s")
+# A block is of one machine; check runs are each machine's own.
+_INDEX = "CREATE UNIQUE INDEX one_run_per_cell ON run (block, program, variant, ifnull(value, ''), role, CASE WHEN block < 0 THEN machine ELSE '' END)"
 _SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE run (
   id INTEGER PRIMARY KEY, block INTEGER NOT NULL, position INTEGER NOT NULL, program TEXT NOT NULL, variant TEXT NOT NULL,
   value TEXT, role TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, checksum TEXT, mapped TEXT,
   padding INTEGER NOT NULL, errors_tail TEXT NOT NULL, started TEXT NOT NULL, load REAL NOT NULL,
+  machine TEXT NOT NULL DEFAULT '',
   {", ".join(f"{c} TEXT NOT NULL" for c in _JSON)}, {", ".join(f"{c} BLOB NOT NULL" for c in _PACKED)}
 ) STRICT;
-CREATE UNIQUE INDEX one_run_per_cell ON run (block, program, variant, ifnull(value, ''), role);
+{_INDEX};
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {FORMAT_VERSION};
 """
@@ -38,8 +46,8 @@ PRAGMA user_version = {FORMAT_VERSION};
 class Store:
     """An open result file. Use as a context manager."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection):
-        self.path, self._connection = path, connection
+    def __init__(self, path: Path, connection: sqlite3.Connection, version: int = FORMAT_VERSION):
+        self.path, self._connection, self._version = path, connection, version
 
     def __enter__(self) -> "Store":
         return self
@@ -95,18 +103,62 @@ class Store:
             raise BadInput(f"{path} is no store of the lab: {error}") from None
         if application != _APPLICATION_ID:
             raise BadInput(f"{path} is no store of the lab; give a file that 'ashlar compare' wrote")
-        if version != FORMAT_VERSION:
+        if version not in (_READ_TOO, FORMAT_VERSION):
             raise BadInput(f"{path} has store format {version}, this lab reads {FORMAT_VERSION}; use the version of the lab that wrote it")
-        return Store(path, connection)
+        return Store(path, connection, version)
 
     def experiment(self) -> Experiment:
         return Experiment.from_json(self._meta("experiment"))
 
     def machine(self) -> dict:
+        """The machine the store was begun on. Of a store with several, `machines` has them all."""
         return json.loads(self._meta("machine"))
 
-    def _meta(self, key: str) -> str:
-        return self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0]
+    def machines(self) -> dict[str, dict]:
+        """The machines that runs name, by name; empty where all runs are of the one nameless machine."""
+        return json.loads(self._meta("machines", "{}"))
+
+    def add_machine(self, name: str, facts: dict) -> None:
+        """Note a machine before its first run. A name that is known must be the same machine."""
+        known = self.machines()
+        if name in known:
+            refuse_unlike(known[name], facts, f"{self.path} has another machine called {name}")
+        self._set_meta("machines", json.dumps({**known, name: {**known.get(name, {}), **facts}}))
+
+    def name_machine(self, name: str) -> None:
+        """Give the nameless machine of a store that was begun on one machine a name, so that others can join it."""
+        if self.machines() or not self._connection.execute("SELECT 1 FROM run WHERE machine = '' LIMIT 1").fetchone():
+            return
+        self._upgrade()
+        with self._connection:
+            self._connection.execute("UPDATE run SET machine = ? WHERE machine = ''", (name,))
+        self._set_meta("machines", json.dumps({name: self.machine()}))
+
+    def files(self) -> dict[str, str]:
+        """SHA-256 by path of what travelled to the machines or was checked there; empty for runs on one machine."""
+        return json.loads(self._meta("files", "{}"))
+
+    def set_files(self, digests: dict[str, str]) -> None:
+        self._set_meta("files", json.dumps(digests))
+
+    def _meta(self, key: str, otherwise: str | None = None) -> str:
+        row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return row[0] if row or otherwise is None else otherwise
+
+    def _set_meta(self, key: str, value: str) -> None:
+        with self._connection:
+            self._connection.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
+
+    def _upgrade(self) -> None:
+        """Make a store of the format before into one of this format."""
+        if self._version == FORMAT_VERSION:
+            return
+        with self._connection:
+            self._connection.execute("ALTER TABLE run ADD COLUMN machine TEXT NOT NULL DEFAULT ''")
+            self._connection.execute("DROP INDEX one_run_per_cell")
+            self._connection.execute(_INDEX)
+            self._connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        self._version = FORMAT_VERSION
 
     def update_experiment(self, experiment: Experiment) -> None:
         """Replace the stopping rule of the stored experiment; what is measured must stay the same."""
@@ -117,18 +169,71 @@ class Store:
 
     def add(self, run: Run) -> None:
         """Add one run; it is on disk when this returns."""
-        columns = _PLAIN + _JSON + _PACKED
-        values = [getattr(run, c) for c in _PLAIN]
-        values += [json.dumps(getattr(run, c)) for c in _JSON]
-        values += [zlib.compress(json.dumps(getattr(run, c)).encode(), 6) for c in _PACKED]
-        with self._connection:
-            self._connection.execute(f"INSERT INTO run ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", values)
+        self.add_all([run])
 
-    def runs(self) -> list[Run]:
+    def add_all(self, runs: Iterable[Run]) -> None:
+        """Add runs together: all of them are on disk when this returns, or none."""
+        self._upgrade()
+        columns = _PLAIN + _JSON + _PACKED
+        with self._connection:
+            self._connection.executemany(f"INSERT INTO run ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", map(_values, runs))
+
+    def drop_block(self, block: int) -> None:
+        """Forget a block that did not become whole, so that another machine can run it from its start."""
+        with self._connection:
+            self._connection.execute("DELETE FROM run WHERE block = ?", (block,))
+
+    def blocks(self) -> dict[int, tuple[str, int]]:
+        """Block → (machine, runs)."""
+        return {b: (m, n) for b, m, n in self._connection.execute(
+            f"SELECT block, max({self._machine()}), count(*) FROM run WHERE block >= 0 GROUP BY block")}
+
+    def runs(self, where: str = "1") -> list[Run]:
         """All runs, check runs first, then by block and position."""
         columns = _PLAIN + _JSON + _PACKED
-        rows = self._connection.execute(f"SELECT {', '.join(columns)} FROM run ORDER BY block, position, id")
+        selected = ", ".join(self._machine() if c == "machine" else c for c in columns)
+        rows = self._connection.execute(f"SELECT {selected} FROM run WHERE {where} ORDER BY block, position, id")
         return [_run(dict(zip(columns, row))) for row in rows]
+
+    def count(self) -> int:
+        return self._connection.execute("SELECT count(*) FROM run").fetchone()[0]
+
+    def first_runs(self, most: int) -> list[Run]:
+        """Check runs, about `most` runs of the first blocks, and failures."""
+        each = self._connection.execute("SELECT count(*) / (count(DISTINCT block) + 1.0) FROM run WHERE block >= 0").fetchone()[0]
+        failed = self._connection.execute("SELECT id FROM run WHERE state != ? LIMIT ?", (OK, SHOWN_FAILURES_MAX)).fetchall()
+        return self.runs(f"block BETWEEN 0 AND {int(most / max(1.0, each))} OR id IN (SELECT id FROM run WHERE block < 0 LIMIT {most}) "
+                         f"OR id IN ({', '.join(str(i) for i, in failed)})")
+
+    def told(self) -> set[str]:
+        """Names of the figures that programs reported themselves."""
+        return {name for text, in self._connection.execute("SELECT DISTINCT told FROM run") for name in json.loads(text)}
+
+    def rows(self, blocks: int = 0, with_checks: bool = True) -> Iterable[Row]:
+        """What a table needs of every run, in no order; `blocks` is added to the numbers of the blocks."""
+        kinds: dict[tuple, tuple] = {}
+        decode = json.JSONDecoder().raw_decode
+        chosen = "1" if with_checks else "block >= 0"
+        for block, position, metrics, *told in self._connection.execute(
+                f"SELECT block, position, metrics, program, variant, value, role, state, reason, checksum, {self._machine()} FROM run WHERE {chosen}"):
+            key = tuple(told)
+            kind = kinds.get(key)
+            if kind is None:
+                kind = kinds[key] = (key[:4], *key[4:])
+            yield (block + blocks if block >= 0 else block, position, kind, decode(metrics)[0])
+
+    def blocks_end(self) -> int:
+        """One more than the highest block."""
+        return self._connection.execute("SELECT ifnull(max(block), -1) + 1 FROM run").fetchone()[0]
+
+    def _machine(self) -> str:
+        return "machine" if self._version >= FORMAT_VERSION else "''"
+
+
+def _values(run: Run) -> list:
+    values = [getattr(run, c) for c in _PLAIN]
+    values += [json.dumps(getattr(run, c)) for c in _JSON]
+    return values + [zlib.compress(json.dumps(getattr(run, c)).encode(), 6) for c in _PACKED]
 
 
 def _run(row: dict) -> Run:
@@ -157,23 +262,41 @@ def refuse_unlike(first: dict, second: dict, what: str) -> None:
                            "measure both on one machine")
 
 
-def read_all(paths: Iterable[Path | str]) -> tuple[Experiment, dict, list[Run]]:
-    """The experiment, machine and runs of one store, or of several of the same experiment and machine.
-    Blocks of later stores are numbered on, so that pairing within a block stays true."""
-    experiment, machine, runs = None, None, []
-    for path in paths:
-        with Store.open(path) as store:
-            found, found_machine, found_runs = store.experiment(), store.machine(), store.runs()
-        if experiment is None:
-            experiment, machine = found, found_machine
-        elif found.identity() != experiment.identity():
-            raise BadInput(f"{path} holds another experiment than the first store; only runs of one experiment merge")
-        else:
-            refuse_unlike(machine, found_machine, f"cannot merge {path}")
-        after = max((r.block for r in runs), default=-1) + 1
-        runs += [r if not runs or after == 0 else _moved(r, after) for r in found_runs if r.block >= 0 or not after]
-    assert experiment is not None and machine is not None
-    return experiment, machine, runs
+def read_all(paths: Iterable[Path | str]) -> tuple[Experiment, dict, Runs]:
+    """The experiment, machine and runs of one store, or of several of the same experiment and machine; stores that name
+    their machines merge whatever the machines are. Blocks of later stores are numbered on, so that pairing within a block
+    stays true. The machine's `machines` has those that runs name."""
+    experiment, machine, shown, told = None, None, [], set()
+    opened: list[tuple[Store, int, bool]] = []
+    named: dict[str, dict] = {}
+    try:
+        after = 0
+        for path in paths:
+            store = Store.open(path)
+            opened.append((store, after, not opened))
+            found, found_machine, machines = store.experiment(), store.machine(), store.machines()
+            if experiment is None:
+                experiment, machine, named = found, found_machine, machines
+            else:
+                if found.identity() != experiment.identity():
+                    raise BadInput(f"{path} holds another experiment than the first store; only runs of one experiment merge")
+                if not (named and machines):
+                    refuse_unlike(machine, found_machine, f"cannot merge {path}")
+                for name in machines.keys() & named.keys():
+                    refuse_unlike(named[name], machines[name], f"cannot merge {path}: it has another machine called {name}")
+                named = {**named, **machines}
+            told |= store.told()
+            after += store.blocks_end()
+        assert experiment is not None and machine is not None
+        many = sum(store.count() for store, _, _ in opened) > WHOLE_MAX
+        for store, offset, _ in opened:
+            own = store.first_runs(SHOWN_MAX // len(opened)) if many else store.runs()
+            shown += [r if not offset else _moved(r, offset) for r in own if r.block >= 0 or not offset]
+        table = Table((row for store, offset, first in opened for row in store.rows(offset, first)), told)
+    finally:
+        for store, _, _ in opened:
+            store.__exit__()
+    return experiment, ({**machine, "machines": named} if named else machine), Runs(shown, table)
 
 
 def _moved(run: Run, blocks: int) -> Run:

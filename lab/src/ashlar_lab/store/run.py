@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from dataclasses import dataclass, field
 
 OK, CRASHED, TIMED_OUT, WRONG_OUTPUT, WRONG_LIBRARY = "ok", "crashed", "timed out", "wrong output", "wrong library"
@@ -14,7 +16,8 @@ class Run:
 
     `metrics` carries its units in its names; `series` is (seconds, RSS MiB of the tree, processes) and `pss` is
     (seconds, PSS MiB, private MiB), both from the start of the command. `others` has the CPU seconds of the busiest
-    other programs of the machine during the run, by name.
+    other programs of the machine during the run, by name. `machine` names one of the store's machines; it is empty where
+    the store has a single, nameless one.
     """
 
     block: int
@@ -41,6 +44,20 @@ class Run:
     others: dict[str, float] = field(default_factory=dict)
     started: str = ""
     load: float = 0.0
+    machine: str = ""
+
+    def to_json(self) -> str:
+        """All of it as one line of text."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "Run":
+        raw = json.loads(text)
+        for name in ("series", "pss"):
+            raw[name] = tuple(map(tuple, raw[name]))
+        for name in ("told", "command", "complaints", "latency_s"):
+            raw[name] = tuple(raw[name])
+        return Run(**raw)
 
     @property
     def arm(self) -> tuple[str, str, str | None, str]:

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// whole block. Counted by allocations, a dense heap would be swept in the first
 /// few requests after a collection; bytes spread it evenly.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Schedule {
+pub(crate) struct SweepPacer {
     planned_bytes: usize,
     blocks: usize,
     /// What the program had been handed when an allocation last told.
@@ -26,7 +26,7 @@ const INTERVAL_BYTES: usize = 64 << 10;
 /// To begin and to end costs as much as to sweep a block.
 const BLOCKS_TOGETHER: usize = 16;
 
-impl Schedule {
+impl SweepPacer {
     /// `blocks` while the program is handed `planned_bytes`.
     pub(crate) fn new(planned_bytes: usize, blocks: usize) -> Self {
         Self {
@@ -77,9 +77,9 @@ mod tests {
     use super::*;
 
     fn due(blocks: usize, unswept_blocks: usize, handed_bytes: usize) -> usize {
-        let mut schedule = Schedule::new(1000, blocks);
-        schedule.note_handed(handed_bytes);
-        schedule.blocks_due(unswept_blocks)
+        let mut pacer = SweepPacer::new(1000, blocks);
+        pacer.note_handed(handed_bytes);
+        pacer.blocks_due(unswept_blocks)
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
         let due_of_all = [0, 500, 999, 1000, 5000].map(|bytes| due(60, 60, bytes));
         assert_eq!(due_of_all, [0, 30, 60, 60, 60]);
         assert_eq!(due(60, 30, 500), 0);
-        assert_eq!(Schedule::default().blocks_due(0), 0);
+        assert_eq!(SweepPacer::default().blocks_due(0), 0);
     }
 
     #[test]
@@ -100,14 +100,14 @@ mod tests {
     #[test]
     fn allocations_share_the_time_of_an_interval() {
         let time_max = Duration::from_micros(250);
-        let mut schedule = Schedule::new(1 << 20, 30);
-        assert_eq!(schedule.time_left(time_max), time_max);
-        schedule.note_spent(Duration::from_micros(200));
-        schedule.note_handed(INTERVAL_BYTES - 1);
-        assert_eq!(schedule.time_left(time_max), Duration::from_micros(50));
-        schedule.note_spent(Duration::from_micros(100));
-        assert_eq!(schedule.time_left(time_max), Duration::ZERO);
-        schedule.note_handed(INTERVAL_BYTES);
-        assert_eq!(schedule.time_left(time_max), time_max);
+        let mut pacer = SweepPacer::new(1 << 20, 30);
+        assert_eq!(pacer.time_left(time_max), time_max);
+        pacer.note_spent(Duration::from_micros(200));
+        pacer.note_handed(INTERVAL_BYTES - 1);
+        assert_eq!(pacer.time_left(time_max), Duration::from_micros(50));
+        pacer.note_spent(Duration::from_micros(100));
+        assert_eq!(pacer.time_left(time_max), Duration::ZERO);
+        pacer.note_handed(INTERVAL_BYTES);
+        assert_eq!(pacer.time_left(time_max), time_max);
     }
 }

@@ -1,10 +1,9 @@
 //! Everything there is one of, and the start of a process.
 
-use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::ptr::{null_mut, NonNull};
-use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::OnceLock;
 
 use ashlar_heap::allocate::cursor::AllocationCache;
@@ -12,55 +11,26 @@ use ashlar_heap::heap::{Heap, Shared};
 use ashlar_heap::layout::width::{WIDTHS, WIDTH_COUNT};
 use ashlar_heap::os::{self, Refused};
 
-use crate::collect::{with_vm_lock, Timing};
-use crate::finalizers::Finalizers;
-use crate::object_ids::ObjectIds;
+use crate::collector::Collector;
+use crate::knobs::KNOBS;
+use crate::lock::{Gvl, Locked, Unlocked};
 use crate::object_model::Ruby;
 use crate::options::{MallocSource, Options};
-use crate::ruby_calls::{RubyCalls, RubyEvents, Value};
+use crate::ruby_calls::{RubyCalls, RubyEvents};
 use crate::{interpose, layout, libc_malloc};
 
-/// What Ruby calls an object space: the heap and all that belongs to it.
-///
-/// All of it is used with Ruby's lock held; payloads alone are for every
-/// thread, through [`shared`].
+/// What Ruby calls an object space.
 pub(crate) struct Objspace {
-    pub(crate) heap: Heap<'static, Ruby>,
-    pub(crate) events: RubyEvents,
-    pub(crate) finalizers: RefCell<Finalizers>,
-    pub(crate) object_ids: RefCell<ObjectIds>,
-    pub(crate) timing: Timing,
-    /// The main Ractor has its cache.
-    started: StdCell<bool>,
-    /// `GC.disable`.
-    pub(crate) disabled: StdCell<bool>,
-    /// `GC.auto_compact`.
-    pub(crate) auto_compact: StdCell<bool>,
-    /// What `GC.stress=` was given.
-    pub(crate) stress_flag: StdCell<Value>,
-    /// The stress that the environment or `GC.config` asked for.
-    pub(crate) stress_option: StdCell<ashlar_heap::stress::Stress>,
-    /// `GC.config(rgengc_allow_full_mark:)`.
-    pub(crate) full_marking_allowed: StdCell<bool>,
-    /// Types, by number, whose objects may have the narrowest cells.
-    pub(crate) narrow_types: StdCell<u32>,
-    /// Latest message of the verifier or about an option.
-    pub(crate) message: RefCell<CString>,
-    /// Somebody has been told that live data does not fit into the limit.
-    pub(crate) warned_of_limit: StdCell<bool>,
-    /// Where `xmalloc` gets its memory.
-    pub(crate) malloc: MallocSource,
+    pub(crate) calls: RubyCalls,
+    pub(crate) collector: Locked<Collector>,
 }
-
-// SAFETY: whoever holds Ruby's lock uses the object space, nobody else.
-unsafe impl Sync for Objspace {}
-// SAFETY: as above.
-unsafe impl Send for Objspace {}
 
 static SHARED: OnceLock<Result<Shared, Refused>> = OnceLock::new();
 /// What [`SHARED`] holds once it is made: one load instead of three.
 static SHARED_ADDRESS: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
 static OBJSPACE: AtomicPtr<Objspace> = AtomicPtr::new(null_mut());
+/// The main Ractor has its allocation cache.
+static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// Address space to reserve: enough for any program on this machine, and of a
 /// limited address space a part that leaves room for stacks and libraries.
@@ -116,8 +86,13 @@ fn make_shared() -> Option<&'static Shared> {
 /// The object space, once Ruby has started.
 #[inline(always)]
 pub(crate) fn objspace() -> Option<&'static Objspace> {
-    // SAFETY: the object space is never freed.
-    unsafe { OBJSPACE.load(Relaxed).as_ref() }
+    // SAFETY: the object space is never freed, and was written before its address.
+    unsafe { OBJSPACE.load(Acquire).as_ref() }
+}
+
+/// The pointer by which Ruby knows the object space.
+pub(crate) fn as_ruby() -> *mut c_void {
+    OBJSPACE.load(Relaxed).cast()
 }
 
 /// The object space that a call of Ruby names.
@@ -128,6 +103,21 @@ pub(crate) fn objspace() -> Option<&'static Objspace> {
 pub(crate) unsafe fn from_ruby(objspace: *mut c_void) -> &'static Objspace {
     // SAFETY: the caller's contract; the object space is never freed.
     unsafe { &*objspace.cast() }
+}
+
+/// What any thread may ask of the heap of the object space that Ruby names.
+///
+/// # Safety
+/// `objspace` must come from [`ashlar_objspace_new`].
+#[inline(always)]
+pub(crate) unsafe fn unlocked(objspace: *mut c_void) -> Unlocked<'static> {
+    // SAFETY: the caller's contract.
+    unsafe { from_ruby(objspace) }.collector.unlocked()
+}
+
+/// Whether Ruby has a Ractor, and with it the VM lock.
+pub(crate) fn has_started() -> bool {
+    STARTED.load(Relaxed)
 }
 
 extern "C" {
@@ -149,37 +139,21 @@ fn new_objspace(
     let options = Options::from_environment(|name| std::env::var(name).ok())?;
     let refused = "the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`";
     let shared = shared().ok_or(refused)?;
-    let heap = Heap::new(Ruby::new(calls), shared, options.pace).map_err(|_| refused)?;
+    let heap = Heap::new(Ruby::new(calls, events), shared, options.pace).map_err(|_| refused)?;
     libc_malloc::find();
     let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe();
-    crate::payloads::serve_from_heap(payloads_here);
+    KNOBS.serve_from_heap(payloads_here);
     // SAFETY: may be called at any time.
     unsafe { ashlar_watch_forks() };
-    heap.set_stress(options.stress);
-    heap.set_parallel_marking(options.parallel);
-    heap.set_sweep_time_max(options.pauses.sweep_time_max());
-    let timing = Timing::default();
-    timing.pauses.set_options(options.pauses);
+    let malloc = if payloads_here {
+        MallocSource::Heap
+    } else {
+        MallocSource::Libc
+    };
+    let collector = Collector::new(heap, Options { malloc, ..options });
     Ok(Box::new(Objspace {
-        heap,
-        events,
-        finalizers: RefCell::default(),
-        object_ids: RefCell::default(),
-        timing,
-        started: StdCell::new(false),
-        disabled: StdCell::new(false),
-        auto_compact: StdCell::new(false),
-        stress_flag: StdCell::new(0),
-        stress_option: StdCell::new(options.stress),
-        full_marking_allowed: StdCell::new(true),
-        narrow_types: StdCell::new(crate::objects::narrow_types(false)),
-        message: RefCell::default(),
-        warned_of_limit: StdCell::new(false),
-        malloc: if payloads_here {
-            MallocSource::Heap
-        } else {
-            MallocSource::Libc
-        },
+        calls,
+        collector: Locked::new(collector),
     }))
 }
 
@@ -205,7 +179,7 @@ unsafe extern "C" fn ashlar_objspace_new(
     match new_objspace(calls, events, &version) {
         Ok(objspace) => {
             let objspace = Box::leak(objspace);
-            OBJSPACE.store(objspace, Relaxed);
+            OBJSPACE.store(objspace, Release);
             objspace
         }
         Err(message) => {
@@ -223,26 +197,26 @@ unsafe extern "C" fn ashlar_objspace_new(
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationCache {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    let cache = if objspace.started.replace(true) {
-        with_vm_lock(objspace, || objspace.heap.new_cache())
-    } else {
-        objspace.heap.new_cache()
-    };
+unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationCache<'static> {
+    // SAFETY: Ruby calls with the GVL, or before it has one.
+    let gvl = unsafe { Gvl::of_caller(objspace) };
+    let cache = gvl.with_vm_lock_if_there(|collector| collector.heap.new_cache());
+    STARTED.store(true, Relaxed);
     cache.as_ptr()
 }
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_cache_free(objspace: *mut c_void, cache: *mut AllocationCache) {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
+unsafe extern "C" fn ashlar_cache_free(
+    objspace: *mut c_void,
+    cache: *mut AllocationCache<'static>,
+) {
+    // SAFETY: Ruby calls with the GVL.
+    let gvl = unsafe { Gvl::of_caller(objspace) };
     if let Some(cache) = NonNull::new(cache) {
         // SAFETY: Ruby has no more use for the cache.
-        with_vm_lock(objspace, || unsafe { objspace.heap.drop_cache(cache) });
+        gvl.with_vm_lock(|collector| unsafe { collector.heap.drop_cache(cache) });
     }
 }
 

@@ -1,0 +1,84 @@
+"""One estimate from several machines: the machine as a factor.
+
+Within a machine the blocks are alike, and their 20 % trimmed mean says what holds there. Between machines the same program
+and variants may differ, and blocks of one machine say nothing of that. So:
+
+From `POPULATION` machines on, each machine gives one number and the interval is the trimmed t over these numbers. It holds for
+machines like these, whatever their speed and noise, and a machine that lies falls to the trimming. Group estimates under a
+t are valid, and conservative, when groups have unequal variances: R. Ibragimov and U. K. Müller, "t-Statistic Based
+Correlation and Heterogeneity Robust Inference", J. Business & Economic Statistics 28 (2010).
+
+With fewer machines a t over them would have two degrees of freedom or less and say nothing. There the estimate is the mean of these
+machines, with the errors within each added in squares, and speaks of them alone; if they contradict each other, the
+t over the machines is taken all the same, since then there is no such mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ashlar_lab.fit.trimmed import TRIM, Trimmed, trimmed
+
+# Machines that can stand for others. With five a fifth, one of them, is trimmed on each side.
+POPULATION = 5
+# Differences below this do not matter; see `gate.MARGIN`.
+MARGIN = 0.02
+# How often chance alone may call machines different that are not, over all pairs of machines of one comparison.
+DIFFER_BELOW_P = 0.01
+
+
+def across(groups: Sequence[Sequence[float]]) -> Trimmed:
+    """The mean over machines with its error. `groups` has each machine's values, one per block; logarithms as a rule."""
+    if len(groups) >= POPULATION:
+        over = trimmed(means(groups))
+        return Trimmed(over.mean, over.error, over.freedom, sum(map(len, groups)))
+    parts = [trimmed(g) for g in groups]
+    count = sum(p.n for p in parts)
+    if len(parts) == 1:
+        return parts[0]
+    if all(p.freedom >= 1 for p in parts) and not differ(parts):
+        return mean(parts)
+    over = trimmed([p.mean for p in parts])
+    return Trimmed(over.mean, over.error, over.freedom, count)
+
+
+def means(groups: Sequence[Sequence[float]]) -> list[float]:
+    """The trimmed mean of each group; groups of one size are done together, as a thousand machines have few sizes."""
+    sizes = np.array([len(g) for g in groups])
+    found = np.empty(len(groups))
+    for size in np.unique(sizes):
+        own = np.flatnonzero(sizes == size)
+        cut = int(TRIM * size)
+        found[own] = np.sort(np.stack([groups[i] for i in own]), axis=1)[:, cut:size - cut].mean(axis=1)
+    return found.tolist()
+
+
+def mean(parts: Sequence[Trimmed]) -> Trimmed:
+    """The plain mean of independent estimates; degrees of freedom after Welch and Satterthwaite."""
+    squares = [p.error**2 for p in parts]
+    below = math.fsum(s**2 / p.freedom for s, p in zip(squares, parts))
+    total = math.fsum(squares)
+    freedom = max(1, int(total**2 / below)) if below > 0 else max(1, min(p.freedom for p in parts))
+    return Trimmed(math.fsum(p.mean for p in parts) / len(parts), math.sqrt(total) / len(parts), freedom, sum(p.n for p in parts))
+
+
+def differ(parts: Sequence[Trimmed]) -> bool:
+    """Whether any two machines differ by more than the margin and than chance explains."""
+    pairs = len(parts) * (len(parts) - 1) // 2
+    return any(apart(a, b, DIFFER_BELOW_P / pairs) for i, a in enumerate(parts) for b in parts[:i])
+
+
+def apart(a: Trimmed, b: Trimmed, p: float) -> bool:
+    """Whether two estimates of logarithms differ by more than the margin, and by more than chance at `p` (Welch)."""
+    from scipy.special import stdtrit
+
+    gap = abs(a.mean - b.mean)
+    if gap <= math.log1p(MARGIN) or a.freedom < 1 or b.freedom < 1:
+        return False
+    squares = a.error**2, b.error**2
+    below = squares[0]**2 / a.freedom + squares[1]**2 / b.freedom
+    freedom = sum(squares)**2 / below if below > 0 else min(a.freedom, b.freedom)
+    return gap > float(stdtrit(max(1.0, freedom), 1 - p / 2)) * math.sqrt(sum(squares))

@@ -1,0 +1,195 @@
+"""How the machines of one experiment differ: speed, noise, and which of them says something else than the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ashlar_lab.experiment.model import MAIN, TWIN, Experiment
+from ashlar_lab.fit.across import DIFFER_BELOW_P, POPULATION, apart, mean
+from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.ratios import comparisons
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, trimmed
+
+# A machine stands out when it is further from the middle than this many robust standard deviations of the others.
+_FAR = 4.0
+# Degrees of freedom from which a machine's own noise is known well enough for a test far out in the tail.
+_KNOWS_ITSELF = 15
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine. `speed` is its time over the reference machine's for the same work (1.20: a fifth slower; None for the
+    reference itself or without common work). `noise` is the spread of a single run's time there, as a fraction. `failures` counts runs."""
+
+    name: str
+    blocks: int
+    speed: Estimate | None
+    noise: float | None
+    failures: int
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A machine whose ratio is not the others'. `variant` is the baseline for its A/A twin."""
+
+    machine: str
+    program: str
+    variant: str
+    value: str | None
+    metric: str
+    own: Estimate
+    others: Estimate
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The ratio of one comparison on each machine: the lowest and the highest, and whether they are surely not the same."""
+
+    program: str
+    variant: str
+    value: str | None
+    metric: str
+    lowest: str
+    low: Estimate
+    highest: str
+    high: Estimate
+    differs: bool
+
+
+@dataclass(frozen=True)
+class Machines:
+    """`population` says whether the machines are many enough to stand for others of their kind."""
+
+    reference: str
+    population: bool
+    machines: tuple[Machine, ...]
+    disagreements: tuple[Disagreement, ...]
+    spreads: tuple[Spread, ...]
+
+
+def machines_of(experiment: Experiment, cells: Cells) -> Machines | None:
+    """None where all runs are of one machine."""
+    if len(cells.machines) < 2:
+        return None
+    speeds, noises = _speeds(experiment, cells)
+    table = cells.table
+    failed = table.measured() & ~table.good()
+    failures = {name: int((failed & (table.machine == i)).sum()) for i, name in enumerate(table.machines)}
+    machines = tuple(Machine(name, cells.blocks_of[name], speeds.get(name), noises.get(name), failures[name]) for name in cells.machines)
+    disagreements, spreads = _compared(experiment, cells)
+    return Machines(cells.reference, len(cells.machines) >= POPULATION, machines, tuple(disagreements), tuple(spreads))
+
+
+def _speeds(experiment: Experiment, cells: Cells) -> tuple[dict[str, Estimate], dict[str, float]]:
+    """Speed and noise by machine, each a median over arms: an arm that a machine favours moves neither."""
+    ratios: dict[str, list[Trimmed]] = {}
+    noises: dict[str, list[float]] = {}
+    for arm in experiment.arms():
+        blocks, values = cells.series(experiment.time_metric, (arm.program, arm.variant, arm.value, arm.role))
+        logs = {m: np.log(v[v > 0]) for m, v in cells.groups(blocks, values).items()}
+        parts = {m: trimmed(v) for m, v in logs.items() if len(v)}
+        for name, part in parts.items():
+            if len(logs[name]) > 1:
+                noises.setdefault(name, []).append(float(np.std(logs[name], ddof=1)))
+            if cells.reference in parts and name != cells.reference:
+                reference = parts[cells.reference]
+                ratios.setdefault(name, []).append(Trimmed(part.mean - reference.mean, math.hypot(part.error, reference.error),
+                                                           max(0, min(part.freedom, reference.freedom)), part.n))
+    speeds = {}
+    for name, parts in ratios.items():
+        middle = sorted(parts, key=lambda t: t.mean)[len(parts) // 2]
+        speeds[name] = exp_estimate(middle)
+    return speeds, {name: float(np.median(found)) for name, found in noises.items()}
+
+
+def _compared(experiment: Experiment, cells: Cells) -> tuple[list[Disagreement], list[Spread]]:
+    asked = [(p, v, k, metric, first, second) for p, v, k, first, second in comparisons(experiment)
+             for metric in (experiment.time_metric, experiment.space_metric)]
+    baseline = experiment.variant(experiment.baseline)
+    twins = [(p.name, baseline.name, baseline.middle_value(), experiment.time_metric) for p in experiment.programs]
+    asked += [(p, v, k, metric, (p, v, k, TWIN), (p, v, k, MAIN)) for p, v, k, metric in twins]
+    disagreements, spreads = [], []
+    tests = len(asked) * len(cells.machines)
+    for program, variant, value, metric, first, second in asked:
+        parts = {name: trimmed(logs) for name, logs in cells.log_ratios(metric, first, second).items()}
+        if len(parts) < 2:
+            continue
+        for name in outliers(parts, DIFFER_BELOW_P / tests):
+            others = _of_others(parts, name)
+            disagreements.append(Disagreement(name, program, variant, value, metric, exp_estimate(parts[name]), exp_estimate(others)))
+        if variant != experiment.baseline:
+            spreads.append(_spread(program, variant, value, metric, parts))
+    return disagreements, spreads
+
+
+def outliers(parts: dict[str, Trimmed], p: float) -> list[str]:
+    """The machines that differ from the others by more than the margin, than their noise explains at `p`, and than the others
+    differ among themselves. Of two machines that differ both are named: nobody can say which of them is right."""
+    pooled = _pooled(parts)
+    found = []
+    for name in _far_out(parts):
+        part = parts[name]
+        rest = np.array([t.mean for other, t in parts.items() if other != name])
+        middle = float(np.median(rest))
+        gap = abs(part.mean - middle)
+        robust = 1.4826 * float(np.median(np.abs(rest - middle))) if len(rest) > 1 else 0.0
+        if gap > _FAR * robust and apart(_with_error(part, pooled), _of_others(parts, name), p):
+            found.append(name)
+    return found
+
+
+def _far_out(parts: dict[str, Trimmed]) -> list[str]:
+    """Those worth a closer look: of many machines, the ones far from the middle of all."""
+    if len(parts) < 4 * POPULATION:
+        return list(parts)
+    means = np.array([t.mean for t in parts.values()])
+    gaps = np.abs(means - np.median(means))
+    far = 0.75 * _FAR * 1.4826 * np.median(gaps)
+    return [name for name, gap in zip(parts, gaps) if gap > far]
+
+
+def _pooled(parts: dict[str, Trimmed]) -> Trimmed | None:
+    """The error of one block's worth, pooled over machines that know theirs."""
+    known = [t for t in parts.values() if t.freedom >= 1]
+    freedom = sum(t.freedom for t in known)
+    if not freedom:
+        return None
+    return Trimmed(0.0, math.sqrt(sum(t.freedom * t.error**2 * t.n for t in known) / freedom), freedom, 1)
+
+
+def _with_error(part: Trimmed, pooled: Trimmed | None) -> Trimmed:
+    """A machine with few blocks hardly knows its own noise and has the others' put in its place."""
+    if part.freedom >= _KNOWS_ITSELF or pooled is None:
+        return part
+    return Trimmed(part.mean, max(pooled.error / math.sqrt(part.n), part.error if part.freedom >= 1 else 0.0), pooled.freedom, part.n)
+
+
+def _of_others(parts: dict[str, Trimmed], name: str) -> Trimmed:
+    pooled = _pooled(parts)
+    rest = [_with_error(t, pooled) for other, t in parts.items() if other != name]
+    if len(rest) >= POPULATION:
+        over = trimmed([t.mean for t in rest])
+        return Trimmed(over.mean, over.error, over.freedom, sum(t.n for t in rest))
+    if any(t.freedom < 1 for t in rest):
+        return Trimmed(math.fsum(t.mean for t in rest) / len(rest), math.inf, 0, sum(t.n for t in rest))
+    return mean(rest)
+
+
+def _spread(program: str, variant: str, value: str | None, metric: str, parts: dict[str, Trimmed]) -> Spread:
+    pooled = _pooled(parts)
+    ordered = sorted(parts, key=lambda name: parts[name].mean)
+    low, high = ordered[0], ordered[-1]
+    pairs = max(1, len(parts) * (len(parts) - 1) // 2)
+    differs = apart(_with_error(parts[low], pooled), _with_error(parts[high], pooled), DIFFER_BELOW_P / pairs)
+    return Spread(program, variant, value, metric, low, exp_estimate(parts[low]), high, exp_estimate(parts[high]), differs)
+
+
+def named(disagreements: Sequence[Disagreement]) -> list[str]:
+    """The machines that disagree, most often first."""
+    names = [d.machine for d in disagreements]
+    return sorted(set(names), key=lambda n: (-names.count(n), n))
+

@@ -1,0 +1,95 @@
+"""What a report says of several machines: which, how many, how they differ, and which of them disagrees."""
+
+from __future__ import annotations
+
+from ashlar_lab.experiment.model import Experiment
+from ashlar_lab.fit.across import POPULATION
+from ashlar_lab.fit.analysis import Analysis
+from ashlar_lab.fit.machines import Disagreement, Spread, named
+from ashlar_lab.report import units
+from ashlar_lab.report.tables import Table
+
+_NAMED, _LISTED = 4, 60
+
+
+def verdict(experiment: Experiment, analysis: Analysis) -> list[str]:
+    """For whom the figures hold, and where they depend on the machine."""
+    found = analysis.machines
+    if found is None:
+        return []
+    count = len(found.machines)
+    spoken = (f"Measured on {count} machines, each giving one number: the intervals hold for machines like these." if found.population else
+              f"Measured on {count} machines: the intervals speak of these {count}, not of others ({POPULATION} or more would).")
+    depends = [s for s in found.spreads if s.differs]
+    said = [f"{_where(s)} depends on the machine: {units.interval(s.low)} of {experiment.baseline}'s on {s.lowest}, {units.interval(s.high)} on {s.highest}."
+            for s in sorted(depends, key=lambda s: s.low.value / s.high.value)[:_NAMED]]
+    if len(depends) > _NAMED:
+        said.append(f"{len(depends) - _NAMED} more ratios depend on the machine; the table of machines lists the widest.")
+    return [spoken, *said]
+
+
+def warnings(experiment: Experiment, analysis: Analysis) -> list[str]:
+    """The machines that disagree with the others, worst first, and those that fail."""
+    found = analysis.machines
+    if found is None:
+        return []
+    said = []
+    names = named(found.disagreements)
+    for name in names[:_NAMED]:
+        own = sorted((d for d in found.disagreements if d.machine == name), key=_distance, reverse=True)
+        worst = own[0]
+        more = f" ({len(own) - 1} more such ratios)" if len(own) > 1 else ""
+        said.append(f"{name} disagrees with the other machines: {_where(worst)} is {units.interval(worst.own)} of {experiment.baseline}'s there and {units.interval(worst.others)} "
+                    f"elsewhere{more}. Find out why, or measure without it.")
+    if len(names) > _NAMED:
+        said.append(f"{len(names) - _NAMED} more machines disagree: {', '.join(names[_NAMED:_NAMED + 8])}.")
+    failing = [m for m in found.machines if m.failures]
+    if failing and len(failing) < len(found.machines):
+        said.append("Failed runs were on " + ", ".join(f"{m.name} ({m.failures})" for m in sorted(failing, key=lambda m: -m.failures)[:_NAMED])
+                    + f"; {len(found.machines) - len(failing)} other machines had none.")
+    return said
+
+
+def shared_kernels(facts: dict[str, dict]) -> list[str]:
+    """Workers that count as machines and are one machine measure each other's noise."""
+    by_kernel: dict[str, list[str]] = {}
+    for name, own in facts.items():
+        if own.get("kernel_instance"):
+            by_kernel.setdefault(own["kernel_instance"], []).append(name)
+    return [f"{', '.join(sorted(names)[:_NAMED])}{' and others' if len(names) > _NAMED else ''} share one machine, each running a program at the same time: they disturb each "
+            "other, and what they agree on may be that machine's own." for names in by_kernel.values() if len(names) > 1]
+
+
+def tables(experiment: Experiment, analysis: Analysis, facts: dict[str, dict]) -> list[Table]:
+    """One row per machine."""
+    found = analysis.machines
+    if found is None:
+        return []
+    accused = {d.machine for d in found.disagreements}
+    rows = []
+    shown = found.machines if len(found.machines) <= _LISTED else sorted(found.machines, key=lambda m: (m.name not in accused, not m.failures))[:_LISTED]
+    for m in shown:
+        speed = "1 (the reference)" if m.name == found.reference else units.interval(m.speed)
+        own = facts.get(m.name, {})
+        what = ", ".join(str(own[k]) for k in ("cpu", "system") if own.get(k))
+        rows.append((m.name, str(m.blocks), speed, units.percent(m.noise, signed=False) if m.noise is not None else "–",
+                     str(m.failures), "yes" if m.name in accused else "no", what or "–"))
+    less = f" {len(found.machines) - len(rows)} more are not listed." if len(rows) < len(found.machines) else ""
+    made = [Table("machines", f"{len(found.machines)} machines", ("", "blocks", f"{units.title(experiment.time_metric, False)} / {found.reference}'s", "spread of a run",
+                  "failed runs", "disagrees", "machine"), tuple(rows),
+                  f"Ratios pair runs of one machine. Seconds and MiB everywhere else are {found.reference}'s alone, which ran the most blocks; curves are at its speed." + less)]
+    spreads = sorted((s for s in found.spreads), key=lambda s: s.low.value / s.high.value)[:_LISTED // 4]
+    if spreads:
+        made.append(Table("machines-ratios", "How far the machines differ", ("", "lowest", "on", "highest", "on", "surely different"), tuple(
+            (_where(s), units.interval(s.low), s.lowest, units.interval(s.high), s.highest, "yes" if s.differs else "no") for s in spreads),
+            f"Ratio to {experiment.baseline} on the machine where it is lowest and where it is highest; the widest first. Of many machines the two extremes differ by chance as well."))
+    return made
+
+
+def _where(d: Disagreement | Spread) -> str:
+    arm = f"{d.program} · {d.variant}" + (f" {d.value}" if d.value is not None else "")
+    return f"{units.in_sentence(d.metric)} of {arm}"
+
+
+def _distance(d: Disagreement) -> float:
+    return max(d.own.value / d.others.value, d.others.value / d.own.value)

@@ -1,0 +1,97 @@
+"""Many runs by column: what estimates need of a million runs, without a million objects.
+
+A `Table` holds what every run has in few bytes: block, position, codes for its arm, state and machine, and its metrics as
+rows of one matrix per set of metric names. `Runs` is a list of whole runs that knows the table of all of them; of a large
+store it lists only some.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ashlar_lab.store.run import OK, Run
+
+Arm = tuple[str, str, str | None, str]
+# One row of a table as it is read: block, position, what repeats (arm, state, reason, checksum, machine), metrics.
+Row = tuple[int, int, tuple[Arm, str, str, str | None, str], dict[str, float]]
+
+
+class Table:
+    """Columns over all runs, ordered by block and position. `arm[i]` is an index into `arms`, `state[i]` into `states`, `machine[i]` into
+    `machines`, `reason[i]` and `checksum[i]` into `reasons` and `checksums`."""
+
+    def __init__(self, rows: Iterable[Row], told: Iterable[str] = ()):
+        block, position, kind = array("i"), array("i"), array("i")
+        kinds: dict[tuple, int] = {}  # what repeats of a row, together: one look-up a row
+        parts: dict[tuple[str, ...], tuple[array, array]] = {}
+        for at, (b, p, repeats, metrics) in enumerate(rows):
+            block.append(b)
+            position.append(p)
+            kind.append(kinds.setdefault(repeats, len(kinds)))
+            names = tuple(metrics)
+            part = parts.get(names)
+            if part is None:
+                part = parts[names] = (array("i"), array("d"))
+            part[0].append(at)
+            part[1].extend(metrics.values())
+        self.block, self.position, of_kind = (np.frombuffer(c, dtype=np.int32) if c else np.zeros(0, np.int32) for c in (block, position, kind))
+        columns = list(zip(*kinds)) or [()] * 5
+        (self.arms, self.arm), (self.states, self.state), (self.reasons, self.reason), (self.checksums, self.checksum), (self.machines, self.machine) = (
+            _coded(column, of_kind) for column in columns)
+        self._parts = [(names, np.frombuffer(at, dtype=np.int32), np.frombuffer(values, dtype=np.float64).reshape(len(at), len(names)))
+                       for names, (at, values) in parts.items() if names]
+        self.order = np.lexsort((self.position, self.block))
+        self.told = frozenset(told)
+
+    @staticmethod
+    def of(runs: Sequence[Run]) -> "Table":
+        """The table of these runs, or the one that `Runs` has already."""
+        if isinstance(runs, Runs) and runs.table is not None:
+            return runs.table
+        return Table(((r.block, r.position, (r.arm, r.state, r.reason, r.checksum, r.machine), r.metrics) for r in runs),
+                     {m for r in runs for m in r.told})
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    def metrics(self, measured_only: bool = True) -> set[str]:
+        """The names that any run has; only runs of blocks count unless told otherwise."""
+        return {name for names, at, _ in self._parts for name in names if not measured_only or (self.block[at] >= 0).any()}
+
+    def column(self, metric: str) -> np.ndarray:
+        """One value per run; nan where a run has none."""
+        found = np.full(len(self), np.nan)
+        for names, at, values in self._parts:
+            if metric in names:
+                found[at] = values[:, names.index(metric)]
+        return found
+
+    def measured(self) -> np.ndarray:
+        """Which runs belong to blocks; the others are check runs."""
+        return self.block >= 0
+
+    def good(self) -> np.ndarray:
+        """Which runs belong to blocks and succeeded."""
+        return self.measured() & (self.state == self.states.index(OK)) if OK in self.states else np.zeros(len(self), bool)
+
+    def counts(self) -> dict[str, int]:
+        """Runs by state."""
+        return {name: int(n) for name, n in zip(self.states, np.bincount(self.state, minlength=len(self.states)))}
+
+
+def _coded(column: Sequence, of_kind: np.ndarray) -> tuple[list, np.ndarray]:
+    """The different values of a column of kinds, and every row's index into them."""
+    names = list(dict.fromkeys(column))
+    number = {name: i for i, name in enumerate(names)}
+    return names, np.array([number[value] for value in column], np.int32)[of_kind] if names else np.zeros(0, np.int32)
+
+
+class Runs(list):
+    """Whole runs, with the table of all runs of the store; `len(runs.table)` may be more than `len(runs)`."""
+
+    def __init__(self, shown: Iterable[Run] = (), table: Table | None = None):
+        super().__init__(shown)
+        self.table = table

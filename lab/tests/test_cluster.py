@@ -1,0 +1,262 @@
+"""Real schedulers and workers on loopback: a slow machine, a lying one, a lost one, an interrupt, and going on elsewhere."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import PYTHON
+
+from ashlar_lab.fit.analysis import analyse
+from ashlar_lab.store import Store
+from ashlar_lab.store.database import read_all
+
+distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed; scripts/lab/setup.sh --test installs it")
+
+# The work takes SLOW times as long on a machine that has SLOW, and the variant `new` LIE times as long as it should.
+PROGRAM = """
+import os, sys, time
+factor = float(os.environ.get("SLOW", 1)) * (float(os.environ.get("LIE", 1)) if os.environ["KIND"] == "new" else 1)
+end = time.process_time() + 0.05 * factor * (0.7 if os.environ["KIND"] == "new" else 1)
+while time.process_time() < end:
+    sum(range(1000))
+print(open(sys.argv[1]).read(), end="")
+"""
+
+
+class Machines:
+    """A scheduler and workers, each worker a process of its own with an environment of its own."""
+
+    def __init__(self, folder):
+        self.folder, self.processes = folder, []
+        self.file = folder / "scheduler.json"
+        self._start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(self.file))
+        self.address = self._wait_for(lambda: json.loads(self.file.read_text())["address"])
+
+    def _start(self, module, *arguments, **environment):
+        process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   env={**os.environ, **environment}, cwd=self.folder, start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def worker(self, name, **environment):
+        """A worker that measures as the machine `name`, whose cache is its own."""
+        return self._start("distributed.cli.dask_worker", self.address, "--no-nanny", "--nthreads", "1", "--no-dashboard", "--name", name, "--resources",
+                           "ashlar=1", "--local-directory", str(self.folder / name), ASHLAR_CACHE=str(self.folder / name / "cache"), **environment)
+
+    def wait(self, count):
+        with distributed.Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(count, timeout=60)
+
+    @staticmethod
+    def _wait_for(what, seconds=30):
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return what()
+            except (OSError, ValueError, KeyError):
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+
+    def close(self):
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def machines(tmp_path):
+    folder = tmp_path / "machines"
+    folder.mkdir()
+    found = Machines(folder)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A command whose program and input lie beside each other, as files that must travel."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "input").write_text("the same everywhere\n")
+    return ("--", PYTHON, "program.py", "input")
+
+
+PAIR = ("compare", "-v", "old=env:KIND=old", "-v", "new=env:KIND=new", "--store", "s.ashlar", "--form", "json")
+
+
+def whole_blocks(runs):
+    found = {}
+    for r in runs:
+        if r.block >= 0:
+            found.setdefault(r.block, []).append(r.machine)
+    assert all(len(set(on)) == 1 for on in found.values()), "a block stays on one machine"
+    return {block: on[0] for block, on in found.items() if len(on) == 3}
+
+
+def test_a_slow_machine_changes_no_ratio_and_seconds_are_not_pooled(ashlar, tmp_path, machines, program):
+    machines.worker("quick")
+    machines.worker("slow", SLOW="3")
+    machines.wait(2)
+    done = ashlar(*PAIR, "--blocks", "10", "--on", machines.address, *program)
+    assert done.returncode == 0, done.stderr
+    assert "quick takes part" in done.stderr and "slow takes part" in done.stderr
+    experiment, machine, runs = read_all([tmp_path / "s.ashlar"])
+    on = whole_blocks(runs)
+    assert len(on) == 10 and set(on.values()) == {"quick", "slow"} and set(machine["machines"]) == {"quick", "slow"}
+    found = analyse(experiment, runs)
+    ratio = found.ratio(experiment.programs[0].name, "new", "cpu_s")
+    assert 0.6 < ratio.value < 0.9
+    speed = next(m.speed for m in found.machines.machines if m.speed)
+    assert 1.5 < max(speed.value, 1 / speed.value) < 4
+    level = found.level(experiment.programs[0].name, "old", "cpu_s").mean.value
+    own = [r.metrics["cpu_s"] for r in runs if r.machine == found.machines.reference and r.variant == "old" and r.role == "main" and r.block >= 0]
+    assert min(own) <= level <= max(own), "the seconds shown are those of one machine"
+    assert [p for name in ("quick", "slow") for p in (machines.folder / name / "cache" / "lab" / "sessions").rglob("*")] == [], "sessions are tidied away"
+
+
+def test_a_lying_machine_is_named(ashlar, tmp_path, machines, program):
+    for name in ("a", "b"):
+        machines.worker(name)
+    machines.worker("liar", LIE="4")
+    machines.wait(3)
+    done = ashlar(*PAIR, "--blocks", "18", "--on", machines.address, *program)
+    assert done.returncode == 0, done.stderr
+    experiment, _, runs = read_all([tmp_path / "s.ashlar"])
+    accused = {d.machine for d in analyse(experiment, runs).machines.disagreements if d.metric == "cpu_s"}
+    assert accused == {"liar"}
+    said = json.loads((tmp_path / "s.json").read_text())
+    assert any("liar" in w and "disagrees" in w for w in said["warnings"])
+
+
+def begun(ashlar, tmp_path, address, program, blocks="40"):
+    """A comparison that runs in the background, in the folder of `ashlar`."""
+    return subprocess.Popen([sys.executable, "-m", "ashlar_lab", *PAIR, "--blocks", blocks, "--on", address, *program], cwd=tmp_path,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            # A shell may have made this test's own process deaf to SIGINT, as it does for background jobs.
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+
+
+def wait_for_runs(path, count, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if path.exists():
+            with Store.open(path) as store:
+                if len(store.runs("block >= 0")) >= count:
+                    return
+        time.sleep(0.05)
+    raise AssertionError(f"{count} runs did not come within {seconds} s")
+
+
+def test_a_worker_that_dies_loses_its_block_only_and_it_is_run_again(ashlar, tmp_path, machines, program):
+    machines.worker("stays")
+    victim = machines.worker("dies")
+    machines.wait(2)
+    process = begun(ashlar, tmp_path, machines.address, program, blocks="9")
+    wait_for_runs(tmp_path / "s.ashlar", 9)
+    with Store.open(tmp_path / "s.ashlar") as store:
+        before = {b for b, (machine, n) in store.blocks().items() if n == 3}
+    victim.kill()
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert "dies is gone" in errors
+    _, _, runs = read_all([tmp_path / "s.ashlar"])
+    on = whole_blocks(runs)
+    assert sorted(on) == list(range(9)) and before <= set(on)
+    assert "stays" in on.values()
+
+
+def test_ctrl_c_keeps_what_came_and_resume_goes_on_on_other_machines(ashlar, tmp_path, machines, program):
+    machines.worker("first")
+    machines.wait(1)
+    process = begun(ashlar, tmp_path, machines.address, program)
+    wait_for_runs(tmp_path / "s.ashlar", 7)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "--resume s.ashlar --on tcp://" in errors
+    _, _, kept = read_all([tmp_path / "s.ashlar"])
+    assert len([r for r in kept if r.block >= 0]) >= 7 and (tmp_path / "s.json").exists()
+    assert subprocess.run(["pgrep", "-f", str(machines.folder / "first" / "cache")], capture_output=True).returncode == 1, "nothing runs on"
+    elsewhere = ashlar("compare", "--resume", "s.ashlar", "--blocks", "6", "--on", "local:2", "--form", "json")
+    assert elsewhere.returncode == 0, elsewhere.stderr
+    _, machine, runs = read_all([tmp_path / "s.ashlar"])
+    on = whole_blocks(runs)
+    assert sorted(on)[:6] == list(range(6))
+    assert set(list(on.values())[:6]) & {"first"} and set(on.values()) - {"first"}
+    for block in range(6):
+        if on[block] == "first":
+            assert [r for r in runs if r.block == block] == [r for r in kept if r.block == block], "what came is not run again"
+
+
+def test_a_store_of_this_machine_goes_on_with_others_and_not_by_mistake_alone(ashlar, tmp_path, program):
+    assert ashlar(*PAIR, "--blocks", "2", *program).returncode == 0
+    assert ashlar("compare", "--resume", "s.ashlar", "--blocks", "5", "--on", "local:2", "--form", "json").returncode == 0
+    _, machine, runs = read_all([tmp_path / "s.ashlar"])
+    host = os.uname().nodename
+    on = whole_blocks(runs)
+    assert len(on) == 5 and on[0] == on[1] == host and set(on.values()) <= {host, f"{host}-1", f"{host}-2"}
+    alone = ashlar("compare", "--resume", "s.ashlar", "--blocks", "6")
+    assert alone.returncode == 2 and "go on with --on" in alone.stderr and alone.stderr.count("\n") == 1
+
+
+def test_an_input_that_changed_is_not_resumed_with(ashlar, tmp_path, program):
+    assert ashlar(*PAIR, "--blocks", "1", "--on", "local:1", *program).returncode == 0
+    (tmp_path / "input").write_text("something else\n")
+    done = ashlar("compare", "--resume", "s.ashlar", "--blocks", "2", "--on", "local:1")
+    assert done.returncode == 2 and "input has changed since" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_machine_without_what_must_be_there_takes_no_part(ashlar, tmp_path, machines, program):
+    (tmp_path / "bin").mkdir()
+    tool = tmp_path / "bin" / "only-here"
+    tool.write_text(f"#!{PYTHON}\nprint(sum(range(20000000)))\n")
+    tool.chmod(0o755)
+    machines.worker("bare")
+    machines.wait(1)
+    done = ashlar(*PAIR, "--blocks", "1", "--on", machines.address, "--", "only-here", PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert done.returncode == 2 and "only-here is not there; install it, or --ship it" in done.stderr
+    assert not (tmp_path / "s.ashlar").exists()
+
+
+def test_a_baseline_that_fails_there_is_told_in_one_line(ashlar, tmp_path):
+    done = ashlar(*PAIR, "--blocks", "1", "--on", "local:1", "--", PYTHON, "-c", "import sys; print('no such luck', file=sys.stderr); sys.exit(3)")
+    assert done.returncode == 2 and "exit status 3" in done.stderr and "no such luck" in done.stderr
+    assert not (tmp_path / "s.ashlar").exists()
+
+
+@pytest.mark.parametrize(("arguments", "complaint"), [
+    (("--on", "tcp://127.0.0.1:1"), "no Dask scheduler answers at tcp://127.0.0.1:1"),
+    (("--on", "nonsense"), "--on nonsense is no address"),
+    (("--on", "local:0"), "names no number of workers"),
+    (("--on", "local:1", "--ship", "/no/such"), "--ship /no/such: there is no such file or folder"),
+    (("--on", "local:1", "--there", "/no/such"), "--there /no/such"),
+    (("--ship", "x"), "add --on SCHEDULER"),
+])
+def test_bad_input_gets_one_line_and_leaves_nothing(ashlar, tmp_path, arguments, complaint):
+    done = ashlar(*PAIR, *arguments, "--", "sleep", "0.06")
+    assert done.returncode == 2 and complaint in done.stderr and done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scheduler_without_workers_says_how_to_start_one(ashlar, tmp_path, machines, monkeypatch):
+    from ashlar_lab.errors import BadInput
+    from ashlar_lab.experiment import command_line
+    from ashlar_lab.experiment.model import Stop
+    from ashlar_lab.measure.cluster import session
+
+    monkeypatch.setattr(session, "_PATIENCE_S", 1.0)
+    experiment = command_line.build(["glibc"], [], ["sleep", "0.06"], name=None, baseline=None, stop=Stop(1, 1))
+    with pytest.raises(BadInput, match="the scheduler has no worker; start some with 'dask worker"):
+        session.measure_on(machines.address, experiment, tmp_path / "s.ashlar", quiet=True)
+    assert not (tmp_path / "s.ashlar").exists()
+
+
+def test_the_numbers_are_finite(ashlar, tmp_path, program):
+    assert ashlar(*PAIR, "--blocks", "4", "--on", "local:2", *program).returncode == 0
+    found = json.loads((tmp_path / "s.json").read_text())["analysis"]
+    assert all(math.isfinite(r["ratio"]["value"]) for r in found["ratios"])
