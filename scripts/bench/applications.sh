@@ -69,10 +69,13 @@ if [[ -n ${APP-} ]]; then
   gemfile=$("$RUBY_STOCK" "$here/application.rb" gemfile)
   [[ -z $gemfile ]] || ensure_gems "$gemfile"
   [[ -n ${RECORD-} ]] || record=
-  for name in applications curves; do
-    case $name:${CURVES:-no} in applications:only | curves:no) continue ;; esac
-    "$RUBY_STOCK" "$here/application.rb" experiment "$experiments/$name.toml" >"$results/application-$name.toml"
-    measure "application-$name" "$results/application-$name.toml" "${selection[@]}"
+  for template in applications curves; do
+    case $template:${CURVES:-no} in applications:only | curves:no) continue ;; esac
+    name=application
+    [[ $template != curves ]] || name=application-curves
+    experiment=$("$RUBY_STOCK" "$here/application.rb" experiment "$experiments/$template.toml")
+    printf '%s\n' "$experiment" >"$results/$name.toml"
+    measure "$name" "$results/$name.toml" "${selection[@]}"
   done
   exit
 fi
