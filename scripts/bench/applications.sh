@@ -17,6 +17,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../ruby/messages.sh"
 # shellcheck source=scripts/ruby/packages.sh
 . "$here/../ruby/packages.sh"
+# shellcheck source=scripts/bench/bundle.sh
+. "$here/bundle.sh"
 trap - ERR # what is run here says itself what was wrong
 
 case ${CURVES-} in
@@ -49,18 +51,14 @@ ensure_jemalloc() {
 
 # The gems of an application's Gemfile, for the Ruby under test, beside the others in the cache.
 ensure_gems() {
-  local gemfile=$1 identity folder log
+  local gemfile=$1 identity
   identity=$(printf %s "$gemfile" | cat - "$gemfile" "$gemfile.lock" 2>/dev/null | sha256sum | cut -c1-8)
-  folder=$CACHE/applications/gems-$identity log=$CACHE/applications/gems-$identity.log
-  export APP_GEM_HOME=$folder
-  [[ ! -e $folder/finished ]] || return 0
-  mkdir -p "$folder"
-  : >"$log"
-  (run_logged 'gems of the application' 80 "$log" env BUNDLE_GEMFILE="$gemfile" BUNDLE_PATH="$folder" GEM_HOME="$folder" \
-    BUNDLE_RETRY=1 BUNDLE_TIMEOUT=15 "$RUBY_STOCK" -rbundler -e 'require "bundler/cli"; Bundler::CLI.start(["install", "--jobs", "2"])') ||
-    fail "The gems that $gemfile names could not be installed." \
+  export APP_GEM_HOME=$CACHE/applications/gems-$identity
+  [[ ! -e $APP_GEM_HOME/finished ]] || return 0
+  bundle_install "$RUBY_STOCK" "$gemfile" "$APP_GEM_HOME" 'gems of the application' ||
+    fail "The gems that $gemfile names could not be installed (the log is $APP_GEM_HOME.log)." \
       'APP_BUNDLE=0 runs without Bundler, with GEM_PATH and RUBYLIB as your shell has them.'
-  touch "$folder/finished"
+  touch "$APP_GEM_HOME/finished"
 }
 
 ! chosen "${VARIANTS-}" stock-jemalloc || ensure_jemalloc
