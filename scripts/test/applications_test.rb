@@ -24,6 +24,7 @@ SMALL.each do |file, arguments|
     check_equal(stock(self, [File.join(WORKLOADS, file), *arguments]).out, ashlar.out)
     told = figures(report)
     check(told["gc_count"].is_a?(Integer) && told["gc_time_ms"].is_a?(Numeric)) { told.inspect }
+    check(told["final_mib"].between?(5, 300)) { told.inspect }
     check_equal(REQUEST_FIGURES, REQUEST_FIGURES & told.keys) if File.read(File.join(WORKLOADS, file)).include?("Requests.new")
     check_equal(20, told.keys.grep(/_per_s\z/).size) if file == "arrays.rb"
   end
