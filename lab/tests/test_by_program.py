@@ -10,6 +10,7 @@ from conftest import make_run, simulated_sweep, two_variants
 from ashlar_lab.experiment import Experiment
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.report import by_program, page, record, terminal
+from ashlar_lab.report.svg import Chart
 
 MACHINE = {"cpu": "a CPU"}
 
@@ -86,3 +87,15 @@ def test_a_record_of_curves_has_the_knob_and_the_probabilities():
     assert {v["knob"] for v in told["values"]} == set("0123456")
     assert {row["knob"] for row in csv.DictReader(record.as_csv(content).splitlines())} == set("0123456")
     assert "probability of being faster at every common space" in record.as_markdown(content)
+
+
+def test_a_legend_that_is_too_wide_goes_on_in_a_second_line():
+    narrow = Chart((0, 1), (0, 1), title="t", x_title="x", width=480, height=300)
+    for index, name in enumerate(("stock", "stock-jemalloc", "stock-2-arenas", "ashlar", "ashlar-preloaded")):
+        narrow.legend(name, index)
+    drawn = narrow.render()
+    assert 'viewBox="0 0 480 317"' in drawn and 'translate(0 17)' in drawn
+    assert 'y="50">ashlar-preloaded' in drawn and 'y="33">stock<' in drawn
+    wide = Chart((0, 1), (0, 1), title="t", x_title="x")
+    wide.legend("stock", 0)
+    assert 'viewBox="0 0 720 400"' in wide.render() and "translate" not in wide.render()

@@ -17,6 +17,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../ruby/messages.sh"
 # shellcheck source=scripts/ruby/packages.sh
 . "$here/../ruby/packages.sh"
+# shellcheck source=scripts/bench/bundle.sh
+. "$here/bundle.sh"
 trap - ERR # what is run here says itself what was wrong
 
 case ${CURVES-} in
@@ -47,35 +49,16 @@ ensure_jemalloc() {
   export JEMALLOC=$found
 }
 
-# The tracker's records, made once for each state of what makes them.
-ensure_tracker() {
-  local exports folder=$CACHE/applications identity
-  exports=$("$here/rails.sh")
-  eval "$exports"
-  identity=$(cat "$experiments/tracker/db"/*.rb | sha256sum | cut -c1-8)
-  TRACKER_DATABASE=$folder/tracker-$identity.sqlite3
-  export TRACKER_DATABASE
-  hold_lock tracker
-  [[ -e $TRACKER_DATABASE ]] || run_logged "the tracker's records" 45 "$folder/tracker.log" \
-    env GEM_PATH="$RAILS_GEM_PATH" RUBYLIB="$RAILS_RUBYLIB" BUNDLE_GEMFILE="$RAILS_GEMFILE" \
-    "$RUBY_STOCK" "$experiments/tracker/prepare.rb" "$TRACKER_DATABASE"
-  release_lock
-}
-
 # The gems of an application's Gemfile, for the Ruby under test, beside the others in the cache.
 ensure_gems() {
-  local gemfile=$1 identity folder log
+  local gemfile=$1 identity
   identity=$(printf %s "$gemfile" | cat - "$gemfile" "$gemfile.lock" 2>/dev/null | sha256sum | cut -c1-8)
-  folder=$CACHE/applications/gems-$identity log=$CACHE/applications/gems-$identity.log
-  export APP_GEM_HOME=$folder
-  [[ ! -e $folder/finished ]] || return 0
-  mkdir -p "$folder"
-  : >"$log"
-  (run_logged 'gems of the application' 80 "$log" env BUNDLE_GEMFILE="$gemfile" BUNDLE_PATH="$folder" GEM_HOME="$folder" \
-    BUNDLE_RETRY=1 BUNDLE_TIMEOUT=15 "$RUBY_STOCK" -rbundler -e 'require "bundler/cli"; Bundler::CLI.start(["install", "--jobs", "2"])') ||
-    fail "The gems that $gemfile names could not be installed." \
+  export APP_GEM_HOME=$CACHE/applications/gems-$identity
+  [[ ! -e $APP_GEM_HOME/finished ]] || return 0
+  bundle_install "$RUBY_STOCK" "$gemfile" "$APP_GEM_HOME" 'gems of the application' ||
+    fail "The gems that $gemfile names could not be installed (the log is $APP_GEM_HOME.log)." \
       'APP_BUNDLE=0 runs without Bundler, with GEM_PATH and RUBYLIB as your shell has them.'
-  touch "$folder/finished"
+  touch "$APP_GEM_HOME/finished"
 }
 
 ! chosen "${VARIANTS-}" stock-jemalloc || ensure_jemalloc
@@ -84,15 +67,21 @@ if [[ -n ${APP-} ]]; then
   gemfile=$("$RUBY_STOCK" "$here/application.rb" gemfile)
   [[ -z $gemfile ]] || ensure_gems "$gemfile"
   [[ -n ${RECORD-} ]] || record=
-  for name in applications curves; do
-    case $name:${CURVES:-no} in applications:only | curves:no) continue ;; esac
-    "$RUBY_STOCK" "$here/application.rb" experiment "$experiments/$name.toml" >"$results/application-$name.toml"
-    measure "application-$name" "$results/application-$name.toml" "${selection[@]}"
+  for template in applications curves; do
+    case $template:${CURVES:-no} in applications:only | curves:no) continue ;; esac
+    name=application
+    [[ $template != curves ]] || name=application-curves
+    experiment=$("$RUBY_STOCK" "$here/application.rb" experiment "$experiments/$template.toml")
+    printf '%s\n' "$experiment" >"$results/$name.toml"
+    measure "$name" "$results/$name.toml" "${selection[@]}"
   done
   exit
 fi
 
-if chosen "${PROGRAMS-}" rails || chosen "${PROGRAMS-}" rails-server; then ensure_tracker; fi
+if chosen "${PROGRAMS-}" rails || chosen "${PROGRAMS-}" rails-server; then
+  exports=$("$here/tracker.sh")
+  eval "$exports"
+fi
 [[ ${CURVES-} == only ]] || measure applications "$experiments/applications.toml" "${selection[@]}"
 case ${CURVES:-${whole:-no}} in
   yes | only) measure applications-curves "$experiments/curves.toml" "${selection[@]}" ;;

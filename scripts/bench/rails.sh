@@ -13,6 +13,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/rubies.sh
 . "$here/../ruby/rubies.sh"
+# shellcheck source=scripts/bench/bundle.sh
+. "$here/bundle.sh"
 
 # Raise when what is below makes something else.
 RAILS_RECIPE=1
@@ -164,13 +166,9 @@ rails_from_rubygems() {
     [[ ! -e $folder/finished ]] || exit 0
     rm -rf "$folder"
     mkdir -p "$folder"
-    : >"$folder.log"
     cp "$application/Gemfile" "$folder/"
-    # As gems of the Ruby under test, in a folder of their own.
-    export BUNDLE_GEMFILE=$folder/Gemfile BUNDLE_PATH=$folder/gems GEM_HOME=$folder/gems BUNDLE_RETRY=1 BUNDLE_TIMEOUT=15
-    (run_logged 'Rails: bundle install' 80 "$folder.log" "$RUBY" -rbundler -e \
-      'require "bundler/cli"; Bundler::CLI.start(["install", "--jobs", "2"])') ||
-      fail "RubyGems could not give what ${application#"$CLONE"/}/Gemfile names (the log is $folder.log)." \
+    bundle_install "$RUBY" "$folder/Gemfile" "$folder/gems" 'Rails: bundle install' ||
+      fail "RubyGems could not give what ${application#"$CLONE"/}/Gemfile names (the log is $folder/gems.log)." \
         'On Debian, RAILS_FROM=debian takes the packages of Debian instead.'
     touch "$folder/finished"
   ) || exit

@@ -146,7 +146,7 @@ def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> 
         return []
     values = [v for *_, own in lines for v in own]
     chart = Chart((-0.3, len(names) - 0.7), (min(values) / 1.3, max(values) * 1.3), title=f"{program}: latency by percentile",
-                  x_title="percentile of requests, from their intended time", y_title="ms", height=340, log_y=True)
+                  x_title="percentile of requests" + (", from their intended time" if experiment.program(program).server else ""), y_title="ms", height=340, log_y=True)
     for k, name in enumerate(names):
         chart.column(units.title(name, False), k)
     for index, name, own in lines:

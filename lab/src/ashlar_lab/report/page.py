@@ -50,8 +50,8 @@ def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: 
         verdict=tuple(words.verdict(experiment, analysis)),
         warnings=tuple(words.warnings(experiment, runs, analysis)) + tuple(fleet.shared_kernels(machine.get("machines", {}))),
         figures=tuple(charts.figures(experiment, runs, analysis)),
-        tables=tuple(_headline_first(experiment, [*_headline_tables(experiment, runs, analysis), *tables(experiment, analysis)]))
-        + tuple(fleet.tables(experiment, analysis, machine.get("machines", {}))),
+        tables=tuple(_headline_first(experiment, [*_headline_tables(experiment, runs, analysis), *tables(experiment, analysis),
+                                                  *fleet.tables(experiment, analysis, machine.get("machines", {}))])),
         runs=tuple(runs),
         table=RunTable.of(runs),
         machine=tuple(_machine_rows(machine)) + _sampling(runs) + tuple(("not measured", m.removeprefix("Not measured: ")) for m in words.missing(runs)),

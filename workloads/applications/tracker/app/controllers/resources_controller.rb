@@ -85,7 +85,7 @@ class ResourcesController < ApplicationController
   def as_data(record)
     { id: record.id, name: record.name, **fields.index_with { |field| record.public_send(field) },
       **preloaded.index_with { |owner| record.public_send(owner)&.slice(:id, :name) },
-      url: polymorphic_url(record) }
+      url: polymorphic_path(record) }
   end
 
   def as_csv
