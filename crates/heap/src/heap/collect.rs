@@ -78,9 +78,9 @@ impl<V: Vm> Heap<'_, V> {
     /// may have told the barrier of a reference that it has not stored yet.
     ///
     /// What the barrier did depends on what the cell was that the reference goes
-    /// into, and `work` may change that: it may become black, or old. So what is to
-    /// be stored, which a root knows, is marked before; and what a pinning root
-    /// refers to is remembered if it grows old now.
+    /// into, and `work` may change that: it may become black, or old, or be remembered
+    /// no more. So what is to be stored, which a root knows, is marked before; and what
+    /// a root refers to is remembered afterwards if it grows old now, or was remembered.
     pub fn between_barrier_and_store<R>(&self, work: impl FnOnce() -> R) -> R {
         self.marker().set_pending_store(true);
         if let Some(cycle) = self.cycle().filter(|_| self.stage().is_tracing()) {
@@ -89,8 +89,8 @@ impl<V: Vm> Heap<'_, V> {
         let result = work();
         self.marker().set_pending_store(false);
         loop {
-            let pinned = self.marker().pop_pinned_root();
-            let Some(cell) = pinned else { return result };
+            let noted = self.marker().pop_noted_root();
+            let Some(cell) = noted else { return result };
             self.remember_if_old(cell);
         }
     }

@@ -143,21 +143,25 @@ impl Marker {
     }
 
     /// From now on, and until it is false, a store that a barrier was told of may not
-    /// have happened yet; what roots pin is noted meanwhile.
+    /// have happened yet; what roots refer to is noted meanwhile.
     pub(crate) fn set_pending_store(&mut self, may_be: bool) {
         self.pending_store.set(may_be);
     }
 
-    /// Takes one of the cells that roots pin and that were young.
-    pub(crate) fn pop_pinned_root(&mut self) -> Option<Cell> {
+    /// Takes one of the cells that roots refer to and that are to be remembered if they
+    /// are old.
+    pub(crate) fn pop_noted_root(&mut self) -> Option<Cell> {
         self.pending_store.pop()
     }
 
-    /// Notes a young cell that a root pins. Without room for it the next collection
-    /// is a full one, which needs no remembered set.
+    /// Notes a cell that a root refers to if marking may make it old, or forget that it
+    /// is remembered. Without room for it the next collection is a full one, which needs
+    /// no remembered set.
     #[cold]
-    pub(super) fn note_pinned_root(&mut self, states: States<'_>, cell: Cell) {
-        if !states.get(cell).is_old() && self.pending_store.note(cell).is_err() {
+    pub(super) fn note_root(&mut self, states: States<'_>, cell: Cell) {
+        let state = states.get(cell);
+        let stays_forgotten = state.is_old() && state.is_marked() && !state.is_remembered();
+        if !stays_forgotten && self.pending_store.note(cell).is_err() {
             self.remembered.note_overflow();
         }
     }

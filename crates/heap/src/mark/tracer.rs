@@ -108,9 +108,7 @@ impl Trace for Tracer<'_> {
 
     #[inline(always)]
     fn pin(&mut self, cell: Cell) {
-        if self.parent.is_none() && self.marker.pending_store.may_be() {
-            self.marker.note_pinned_root(self.states, cell);
-        }
+        self.note_root(cell);
         self.mark(cell);
         if self.finds_pins() {
             set_pinned(self.states, cell);
@@ -124,8 +122,18 @@ impl Trace for Tracer<'_> {
 }
 
 impl Tracer<'_> {
+    /// What a root pins may be stored into before the program tells of it again. Another
+    /// root may show it first, and change it.
+    #[inline(always)]
+    fn note_root(&mut self, cell: Cell) {
+        if self.parent.is_none() && self.marker.pending_store.may_be() {
+            self.marker.note_root(self.states, cell);
+        }
+    }
+
     #[inline(never)]
     fn mark_or_promote(&mut self, cell: Cell) {
+        self.note_root(cell);
         match &mut self.member {
             None => self.marker.mark(self.states, cell, self.parent_is_old),
             Some(member) => SharedTracer::of(member, self.parent_is_old).mark(cell),
