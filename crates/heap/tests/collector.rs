@@ -449,6 +449,46 @@ fn what_is_stored_into_a_cell_that_was_old_when_the_barrier_was_told_is_kept() {
 }
 
 #[test]
+fn what_a_thread_stores_that_waited_while_others_collected_is_kept() {
+    type Others = fn(&mut Program<'_>);
+    let others: [Others; 4] = [
+        |p| p.minor(),
+        |p| p.full(),
+        |p| p.begin_slices(Scope::Full),
+        |p| {
+            p.begin_slices(Scope::Minor);
+            p.end_slices();
+        },
+    ];
+    for (number, collect) in others.into_iter().enumerate() {
+        with_program(16 * MIB, |p| {
+            let parent = p.old_root(1);
+            let child = p.object(plain(0));
+            let ambiguous = &p.heap.vm.ambiguous_roots;
+            // The stack of the thread, a cell for those who collect.
+            let stack = p.object(unprotected(2));
+            p.root(stack);
+            p.store_without_barrier(stack, 0, parent);
+            p.store_without_barrier(stack, 1, child);
+            p.heap.write_barrier(parent, child);
+            collect(p);
+            ambiguous
+                .borrow_mut()
+                .extend([parent, child].map(Cell::address));
+            p.heap.after_others_collected_before_store();
+            p.store_without_barrier(parent, 0, child);
+            ambiguous.borrow_mut().clear();
+            // SAFETY: it is live, and has two references.
+            unsafe { (0..2).for_each(|at| toy_vm::store(p.heap, stack, at, None, false)) };
+            p.heap.verify().unwrap();
+            p.heap.finish_marking();
+            p.minor();
+            assert!(p.lives(child), "{number}");
+        });
+    }
+}
+
+#[test]
 fn a_root_that_came_after_the_roots_were_traced_is_kept_with_all_it_refers_to() {
     with_program(16 * MIB, |p| {
         p.old_root(0);

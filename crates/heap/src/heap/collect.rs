@@ -10,6 +10,7 @@ use crate::layout::cell_state::CellState;
 use crate::mark::marker::Marker;
 use crate::mark::marking::Marking;
 use crate::mark::parallel::Team;
+use crate::mark::pending_store::Noting;
 use crate::mark::slices::SliceSchedule;
 use crate::mark::tracer::Mode;
 use crate::pace::Scope;
@@ -82,15 +83,42 @@ impl<V: Vm> Heap<'_, V> {
     /// no more. So what is to be stored, which a root knows, is marked before; and what
     /// a root refers to is remembered afterwards if it grows old now, or was remembered.
     pub fn between_barrier_and_store<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.marker().set_pending_store(true);
+        self.marker().set_pending_store(Noting::WhatMayChange);
         if let Some(cycle) = self.cycle().filter(|_| self.stage().is_tracing()) {
             self.while_collecting(|| self.marking(&mut self.marker(), &cycle).trace_roots());
         }
         let result = work();
-        self.marker().set_pending_store(false);
+        self.remember_noted_roots();
+        result
+    }
+
+    /// What [`Heap::between_barrier_and_store`] does, when it was another thread that
+    /// collected, while the calling one waited to, and the roots that the VM shows now
+    /// include the calling thread's. The other threads must be stopped.
+    pub fn after_others_collected_before_store(&self) {
+        let stage = self.stage();
+        if stage == Stage::Clearing {
+            return;
+        }
+        self.marker().set_pending_store(Noting::Everything);
+        self.while_collecting(|| {
+            let mut marker = self.marker();
+            match self.cycle() {
+                Some(cycle) => self.marking(&mut marker, &cycle).trace_roots(),
+                None => {
+                    let (vm, mode) = (&self.vm, Mode::AtOnce);
+                    Marking::new(vm, self.space(), &mut marker, mode, None).note_roots();
+                }
+            }
+        });
+        self.remember_noted_roots();
+    }
+
+    fn remember_noted_roots(&self) {
+        self.marker().set_pending_store(Noting::Nothing);
         loop {
             let noted = self.marker().pop_noted_root();
-            let Some(cell) = noted else { return result };
+            let Some(cell) = noted else { return };
             self.remember_if_old(cell);
         }
     }

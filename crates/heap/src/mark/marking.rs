@@ -20,6 +20,7 @@ pub(crate) struct Marking<'a, V> {
     /// The threads that may mark when no budget limits the work.
     pub(super) team: Option<Team<'a>>,
     is_remark: bool,
+    only_notes: bool,
 }
 
 impl<'a, V: Vm> Marking<'a, V> {
@@ -38,6 +39,7 @@ impl<'a, V: Vm> Marking<'a, V> {
             mode,
             team,
             is_remark: false,
+            only_notes: false,
         }
     }
 
@@ -46,6 +48,12 @@ impl<'a, V: Vm> Marking<'a, V> {
     pub(crate) fn trace_roots(&mut self) {
         let vm = self.vm;
         vm.trace_roots(&mut self.tracer(None, false));
+    }
+
+    /// Notes what the roots refer to, and marks nothing: no collection is going on.
+    pub(crate) fn note_roots(&mut self) {
+        self.only_notes = true;
+        self.trace_roots();
     }
 
     /// Begins the remark at the beginning of marking, when there is nothing yet to
@@ -166,6 +174,7 @@ impl<'a, V: Vm> Marking<'a, V> {
             mode: self.mode,
             is_remark: self.is_remark,
             is_rescan,
+            only_notes: self.only_notes,
         }
     }
 

@@ -15,14 +15,26 @@ use crate::stack::Stack;
 #[derive(Debug)]
 pub(super) struct PendingStore {
     noted: Stack<Cell>,
-    may_be: bool,
+    noting: Noting,
+}
+
+/// Which of the cells that roots refer to are noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noting {
+    /// None: no store is pending.
+    Nothing,
+    /// Those that marking, which begins now, may make old, or forget that they are
+    /// remembered.
+    WhatMayChange,
+    /// All: marking may have done so.
+    Everything,
 }
 
 impl PendingStore {
     pub(super) fn new(cells: usize) -> Result<Self, Refused> {
         Ok(Self {
             noted: Stack::new(cells)?,
-            may_be: false,
+            noting: Noting::Nothing,
         })
     }
 
@@ -30,14 +42,13 @@ impl PendingStore {
         self.noted.limit(cells);
     }
 
-    /// Whether what roots refer to is to be noted.
     #[inline(always)]
-    pub(super) fn may_be(&self) -> bool {
-        self.may_be
+    pub(super) fn noting(&self) -> Noting {
+        self.noting
     }
 
-    pub(super) fn set(&mut self, may_be: bool) {
-        self.may_be = may_be;
+    pub(super) fn set(&mut self, noting: Noting) {
+        self.noting = noting;
     }
 
     /// A root refers to this cell.

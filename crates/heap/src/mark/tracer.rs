@@ -3,6 +3,7 @@
 
 use super::marker::Marker;
 use super::parallel::{Member, SharedTracer};
+use super::pending_store::Noting;
 use super::trace::Trace;
 use super::weak::WeakCounts;
 use crate::layout::cell_state::CellState;
@@ -93,6 +94,8 @@ pub(super) struct Visit {
     pub(super) is_remark: bool,
     /// The remark traces the cell once more, as every remark does.
     pub(super) is_rescan: bool,
+    /// Nothing is marked: roots are noted (`pending_store.rs`), between collections.
+    pub(super) only_notes: bool,
 }
 
 impl Trace for Tracer<'_> {
@@ -126,7 +129,7 @@ impl Tracer<'_> {
     /// root may show it first, and change it.
     #[inline(always)]
     fn note_root(&mut self, cell: Cell) {
-        if self.parent.is_none() && self.marker.pending_store.may_be() {
+        if self.parent.is_none() && self.marker.pending_store.noting() != Noting::Nothing {
             self.marker.note_root(self.states, cell);
         }
     }
@@ -134,6 +137,9 @@ impl Tracer<'_> {
     #[inline(never)]
     fn mark_or_promote(&mut self, cell: Cell) {
         self.note_root(cell);
+        if self.visit.only_notes {
+            return;
+        }
         match &mut self.member {
             None => self.marker.mark(self.states, cell, self.parent_is_old),
             Some(member) => SharedTracer::of(member, self.parent_is_old).mark(cell),
@@ -154,6 +160,9 @@ impl Tracer<'_> {
     /// a while, without telling the write barrier.
     #[cold]
     pub fn trace_anew(&mut self, cell: Cell) {
+        if self.visit.only_notes {
+            return;
+        }
         debug_assert!(self.states.get(cell).is_marked());
         match &mut self.member {
             None => self.marker.grey.push(cell),
