@@ -104,12 +104,14 @@ impl Gvl {
     }
 
     /// Runs `work` with the VM lock for an `xmalloc`, which may come between a write
-    /// barrier and the store. A collection of another Ractor that stops this one
-    /// while it waits is told so.
+    /// barrier and the store. What other Ractors have marked while this one waited
+    /// for it is made up for before.
     pub(crate) fn with_vm_lock_in_malloc<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
-        KNOBS.begin_wait_in_malloc();
+        let markings_before = KNOBS.markings();
         self.with_vm_lock(|collector| {
-            KNOBS.end_wait_in_malloc();
+            if KNOBS.markings() != markings_before {
+                collector.catch_up_before_store();
+            }
             work(collector)
         })
     }
