@@ -22,7 +22,7 @@ with_rubies = exports=$$(scripts/ruby/env.sh --no-library) && eval "$$exports" &
 with_library = exports=$$(scripts/ruby/env.sh) && eval "$$exports" &&
 
 # --- Measurements ---
-.PHONY: demo bench bench-profile bench-instructions
+.PHONY: demo bench bench-profile bench-instructions bench-applications
 demo: ## four Ruby programs on stock Ruby, its collector as a module, and Ashlar, side by side
 	@scripts/bench/demo.sh
 bench-profile: ## where the time of those programs goes: collector, malloc, kernel (needs perf)
@@ -31,9 +31,11 @@ bench-instructions: ## count their instructions, which a busy machine does not c
 	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" scripts/bench/instructions.sh
 bench: ## measure the Ruby workloads against the goals; PROGRAMS="splay strings" BLOCKS=20 VARIANTS="stock ashlar"
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" scripts/bench/bench.sh
+bench-applications: ## applications against stock, jemalloc and more, points and curves; PROGRAMS="rails pdf" BLOCKS=2 CURVES=no, or APP=~/src/optcarrot
+	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" CURVES="$(CURVES)" APP="$(APP)" scripts/bench/applications.sh
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-ruby-quick test-ruby
+.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-ruby-quick test-ruby
 test: ## run every test below but the full Ruby suite, and end with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
@@ -46,6 +48,8 @@ test-rust: ## cargo test
 	@$(with_rubies) cargo test --workspace
 test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test)
 	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb
+test-applications: ## the applications that are measured: the same answer on Ashlar as on stock, and what APP= takes
+	@$(with_library) scripts/test/applications.sh
 test-ruby-quick: ## the memory-related part of Ruby's own tests, against the default collector
 	@scripts/ruby-tests/run.sh quick
 test-ruby: ## all of Ruby's own tests, against the default collector (long)
@@ -80,11 +84,14 @@ memcheck: ## Ruby programs on Ashlar under valgrind (about 5 minutes); needs val
 		object_ids_test.rb weak_references_test.rb finalizers_test.rb
 
 # --- The lab ---
-.PHONY: lab test-lab ocaml-curves
+.PHONY: lab test-lab simulate-lab ocaml-curves
 lab: ## set up the measuring lab (cached) and say how to run it
 	@scripts/lab/setup.sh >/dev/null && echo "The lab is ready: scripts/lab/ashlar --help"
 test-lab: ## run the lab's tests
 	@python="$$(dirname "$$(scripts/lab/setup.sh --test)")/python" && cd lab && "$$python" -m pytest
+simulate-lab: ## the lab's long simulations: coverage on unlike machines, and a million runs (about 20 minutes)
+	@python="$$(dirname "$$(scripts/lab/setup.sh --test)")/python" && cd lab/tests && "$$python" fleet.py "$${TRIALS:-300}" && \
+		"$$python" scale.py 1e6 && "$$python" scale.py 1e6 --sweep
 ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (6 minutes on a quiet machine)
 	@scripts/lab/ocaml-curves.sh
 

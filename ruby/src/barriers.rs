@@ -2,8 +2,11 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::layout::region::Cell;
+use ashlar_heap::Cell;
+use ashlar_heap::Trace;
+use ashlar_heap::Tracer;
 
+use crate::current_tracer;
 use crate::lock::{held, Gvl};
 use crate::object_model::Object;
 use crate::process::unlocked;
@@ -20,10 +23,10 @@ pub(crate) unsafe fn cell(value: Value) -> Cell {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark(objspace: *mut c_void, value: Value) {
+unsafe extern "C" fn ashlar_mark(_objspace: *mut c_void, value: Value) {
     if is_object(value) {
         // SAFETY: Ruby marks objects of its object space, in a collection.
-        unsafe { held(objspace).heap.mark(cell(value)) };
+        unsafe { current_tracer::with(|tracer| tracer.mark(cell(value))) };
     }
 }
 
@@ -32,10 +35,10 @@ unsafe extern "C" fn ashlar_mark(objspace: *mut c_void, value: Value) {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_and_pin(objspace: *mut c_void, value: Value) {
+unsafe extern "C" fn ashlar_mark_and_pin(_objspace: *mut c_void, value: Value) {
     if is_object(value) {
         // SAFETY: Ruby marks objects of its object space, in a collection.
-        unsafe { held(objspace).heap.pin(cell(value)) };
+        unsafe { current_tracer::with(|tracer| tracer.pin(cell(value))) };
     }
 }
 
@@ -64,24 +67,26 @@ unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Val
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_maybe(objspace: *mut c_void, word: Value) {
-    // SAFETY: Ruby calls in a collection.
-    let heap = &unsafe { held(objspace) }.heap;
-    if let Some(cell) = heap.mark_conservatively(word) {
-        if Object::new(cell).is_being_compiled() {
-            heap.trace_anew(cell);
+unsafe extern "C" fn ashlar_mark_maybe(_objspace: *mut c_void, word: Value) {
+    let mark = |tracer: &mut Tracer<'_>| {
+        if let Some(cell) = tracer.mark_conservatively(word) {
+            if Object::new(cell).is_being_compiled() {
+                tracer.trace_anew(cell);
+            }
         }
-    }
+    };
+    // SAFETY: Ruby calls in a collection.
+    unsafe { current_tracer::with(mark) };
 }
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_weak(objspace: *mut c_void, reference: *mut Value) {
+unsafe extern "C" fn ashlar_mark_weak(_objspace: *mut c_void, reference: *mut Value) {
     // SAFETY: Ruby calls in a collection, and passes a valid reference.
     unsafe {
         if is_object(reference.read()) {
-            held(objspace).heap.mark_weak(reference);
+            current_tracer::with(|tracer| tracer.mark_weak(reference));
         }
     }
 }
@@ -104,6 +109,17 @@ unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, 
     }
 }
 
+/// Tells the tracer of a store by a function that traces, an extension's perhaps; false
+/// when none is at work.
+///
+/// # Safety
+/// As for [`ashlar_write_barrier`].
+unsafe fn tracing_stored(parent: Value) -> bool {
+    // SAFETY: the caller's contract; Ruby stores with the GVL, so that no other thread
+    // traces.
+    unsafe { current_tracer::with(|tracer| tracer.write_barrier_all(cell(parent))) }
+}
+
 /// # Safety
 /// As for [`ashlar_write_barrier`].
 #[cold]
@@ -111,6 +127,9 @@ unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, 
 unsafe fn write_barrier_slowly(objspace: *mut c_void, parent: Value, child: Value) {
     // SAFETY: the caller's contract; Ruby stores with the GVL.
     unsafe {
+        if tracing_stored(parent) {
+            return;
+        }
         let (parent, child) = (cell(parent), cell(child));
         Gvl::of_caller(objspace).with_vm_lock_no_collection(|collector| {
             collector.heap.write_barrier_slowly(parent, child);
@@ -124,6 +143,9 @@ unsafe fn write_barrier_slowly(objspace: *mut c_void, parent: Value, child: Valu
 unsafe extern "C" fn ashlar_unprotect(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby calls with the GVL and passes an object.
     unsafe {
+        if current_tracer::with(|tracer| tracer.unprotect(cell(object))) {
+            return;
+        }
         let cell = cell(object);
         Gvl::of_caller(objspace)
             .with_vm_lock_no_collection(|collector| collector.heap.unprotect(cell));
@@ -138,6 +160,9 @@ unsafe extern "C" fn ashlar_unprotect(objspace: *mut c_void, object: Value) {
 unsafe extern "C" fn ashlar_remember(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby calls with the GVL and passes an object.
     unsafe {
+        if tracing_stored(object) {
+            return;
+        }
         let cell = cell(object);
         Gvl::of_caller(objspace)
             .with_vm_lock_no_collection(|collector| collector.heap.write_barrier_all(cell));

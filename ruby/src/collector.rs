@@ -2,9 +2,9 @@
 
 use std::cell::Cell as StdCell;
 
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::Heap;
-use ashlar_heap::stress::Stress;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Heap;
+use ashlar_heap::Stress;
 
 use crate::collect::{Clocks, Latest};
 use crate::knobs::KNOBS;

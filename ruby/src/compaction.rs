@@ -9,11 +9,12 @@
 use std::cell::Cell as StdCell;
 use std::ffi::c_void;
 
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::{Heap, Request};
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::pace::Scope;
+use ashlar_heap::Cell;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Forwarding;
+use ashlar_heap::Request;
+use ashlar_heap::Scope;
+use ashlar_heap::WidthIndex;
 use ashlar_wordmap::OutOfMemory;
 
 use crate::collect::{self, Reason};
@@ -134,9 +135,14 @@ impl Ruby {
 
     /// An object has been copied to another cell; false when there is no memory for
     /// what is known of it by its address.
-    pub(crate) fn object_moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) -> bool {
+    pub(crate) fn object_moved(
+        &self,
+        from: Cell,
+        to: Cell,
+        width: WidthIndex,
+        new_width: WidthIndex,
+    ) -> bool {
         let object = Object::new(from);
-        let (width, new_width) = (heap.region().width_of(from), heap.region().width_of(to));
         let is_known = object.has(FL_SEEN_OBJ_ID | FL_FINALIZE);
         if is_known && self.move_entries(from.address(), to.address()).is_err() {
             return false;
@@ -162,13 +168,13 @@ impl Ruby {
 
     /// Rewrites the references of an object.
     #[inline]
-    pub(crate) fn update_object(&self, heap: &Heap<'_, Self>, cell: Cell) {
+    pub(crate) fn update_object(&self, cell: Cell, now: Forwarding<'_>) {
         let object = Object::new(cell);
-        let keeps_form = heap.region().state(cell).is_pinned() || keeps_buffer(object);
+        let keeps_form = now.is_pinned(cell) || keeps_buffer(object);
         if !object.has(FL_EXIVAR) {
             if let Some(values) = self.values_in(object, keeps_form) {
-                update_values(heap, values);
-                update_value(heap, object.address() + KLASS);
+                update_values(now, values);
+                update_value(now, object.address() + KLASS);
                 return;
             }
         }
@@ -221,10 +227,10 @@ impl Ruby {
     }
 
     /// Rewrites the references that are in no object.
-    pub(crate) fn update_tables(&self, heap: &Heap<'_, Self>) {
+    pub(crate) fn update_tables(&self, now: Forwarding<'_>) {
         self.finalizers.borrow_mut().update(|value| {
             if is_object(value) {
-                heap.location(value)
+                now.location(value)
             } else {
                 value
             }
@@ -247,21 +253,21 @@ fn keeps_buffer(object: Object) -> bool {
 }
 
 #[inline(always)]
-fn update_values(heap: &Heap<'_, Ruby>, values: [Values; 2]) {
+fn update_values(now: Forwarding<'_>, values: [Values; 2]) {
     for values in values {
-        each_value(values, |place| update_value(heap, place));
+        each_value(values, |place| update_value(now, place));
     }
 }
 
 /// Rewrites the value at `place`, and touches its page only when it changes.
 #[inline(always)]
-fn update_value(heap: &Heap<'_, Ruby>, place: usize) {
+fn update_value(now: Forwarding<'_>, place: usize) {
     let place = place as *mut Value;
     // SAFETY: the caller passes the place of a value of a live object.
     unsafe {
         let value = place.read();
         if is_object(value) {
-            let location = heap.location(value);
+            let location = now.location(value);
             if location != value {
                 place.write(location);
             }

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
 
-use ashlar_heap::pace::PaceOptions;
+use ashlar_heap::PaceOptions;
 
 use crate::collector::Collector;
 use crate::knobs::KNOBS;

@@ -7,8 +7,8 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ashlar_heap::heap::Frozen;
-use ashlar_heap::mark::helpers::Stopped;
+use ashlar_heap::Frozen;
+use ashlar_heap::Stopped;
 use ashlar_wordmap::memory::SharedHeap;
 
 use crate::interpose;

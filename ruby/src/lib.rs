@@ -22,6 +22,7 @@ mod collect;
 mod collector;
 mod compaction;
 mod config;
+mod current_tracer;
 mod elf;
 mod finalizers;
 mod fork;

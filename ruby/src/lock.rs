@@ -14,8 +14,8 @@
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-use ashlar_heap::heap::Heap;
-use ashlar_heap::layout::region::{Cell, Region};
+use ashlar_heap::Heap;
+use ashlar_heap::{Cell, Region};
 
 use crate::collector::Collector;
 use crate::knobs::KNOBS;

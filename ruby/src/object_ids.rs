@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::layout::region::Cell;
+use ashlar_heap::Cell;
 use ashlar_wordmap::{OutOfMemory, WordMap};
 
 use crate::lock::{held, Gvl};

@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::heap::{Allocation, Urgency};
-use ashlar_heap::layout::cell_state::CellState;
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::WidthIndex;
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::CellState;
+use ashlar_heap::WidthIndex;
+use ashlar_heap::{Allocation, Urgency};
 
 use crate::collect::{self, Reason};
 use crate::collector::Collector;

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::OnceLock;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::heap::{Heap, Shared};
-use ashlar_heap::layout::width::{WIDTHS, WIDTH_COUNT};
 use ashlar_heap::os::{self, Refused};
+use ashlar_heap::AllocationCache;
+use ashlar_heap::{Heap, Shared};
+use ashlar_heap::{WIDTHS, WIDTH_COUNT};
 
 use crate::collector::Collector;
 use crate::knobs::KNOBS;

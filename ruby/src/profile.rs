@@ -3,7 +3,7 @@
 use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::c_void;
 
-use ashlar_heap::layout::BLOCK_BYTES;
+use ashlar_heap::BLOCK_BYTES;
 
 use crate::collect::{Collection, Phase};
 use crate::collector::Collector;

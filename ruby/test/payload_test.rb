@@ -74,8 +74,10 @@ EXTENSION = <<~'C'
   #include <ruby.h>
   #include <ruby/thread.h>
   #include <dlfcn.h>
+  #include <malloc.h>
   #include <pthread.h>
   #include <stdatomic.h>
+  #include <stdint.h>
   #include <stdlib.h>
   #include <string.h>
 
@@ -122,6 +124,23 @@ EXTENSION = <<~'C'
           ruby_xfree(q);
           q = NULL;
           if (posix_memalign((void **)&q, 64, n) == 0) ruby_xfree(q);
+      }
+      return Qtrue;
+  }
+
+  static VALUE aligned(VALUE self) {
+      for (size_t align = 16; align <= 4 << 20; align *= 2) {
+          char *p = NULL;
+          if (posix_memalign((void **)&p, align, 100)) rb_raise(rb_eRuntimeError, "refused");
+          if ((uintptr_t)p % align) rb_raise(rb_eRuntimeError, "not aligned");
+          fill(p, 100, 9); check(p, 100, 9);
+          free(p);
+      }
+      free(valloc(100));
+      free(pvalloc(100));
+      volatile size_t all = SIZE_MAX;
+      for (size_t less = 0; less < 3; less++) {
+          if (pvalloc(all - less)) rb_raise(rb_eRuntimeError, "got more than there is");
       }
       return Qtrue;
   }
@@ -308,6 +327,7 @@ EXTENSION = <<~'C'
       rb_define_singleton_method(m, "xmalloc_then_free", xmalloc_then_free, 1);
       rb_define_singleton_method(m, "xmalloc_then_libc_realloc", xmalloc_then_libc_realloc, 1);
       rb_define_singleton_method(m, "malloc_then_xfree", malloc_then_xfree, 1);
+      rb_define_singleton_method(m, "aligned", aligned, 0);
       rb_define_singleton_method(m, "realloc_to_zero", realloc_to_zero, 1);
       rb_define_singleton_method(m, "sizes", sizes, 0);
       rb_define_singleton_method(m, "overflow", overflow, 0);
@@ -473,6 +493,7 @@ claim "everything works with the library preloaded, where it serves every alloca
     Payload.xmalloc_then_free(20_000)
     Payload.xmalloc_then_libc_realloc(5_000)
     Payload.malloc_then_xfree(5_000)
+    Payload.aligned
     abort "torn" unless Payload.foreign_threads(20_000) == 0
     abort "child" unless `echo child` == "child\n"
     require "openssl"

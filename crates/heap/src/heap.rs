@@ -1,18 +1,21 @@
 //! The heap: owns everything, and is the one place that orders the phases.
 
 mod allocation;
+mod barrier;
+mod collect;
+mod collection;
 mod compaction;
-mod cycle;
 mod pacing;
 mod reading;
+mod slices;
 mod stress;
 mod sweeping;
 
-pub use crate::space::CellRange;
+pub use collection::Stage;
 
-use std::cell::{Cell as StdCell, RefCell, UnsafeCell};
+use std::cell::{Cell as StdCell, RefCell, RefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::MutexGuard;
 use std::time::Duration;
 
@@ -27,6 +30,7 @@ use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 use crate::mark::helpers::{Helpers, Stopped};
 use crate::mark::marker::Marker;
 use crate::mark::parallel::ParallelMarking;
+use crate::mark::tracer::Mode;
 use crate::os::{self, Refused};
 use crate::pace::{Pace, PaceOptions, Scope};
 use crate::payload::pool::Pool;
@@ -37,9 +41,10 @@ use crate::stats::Stats;
 use crate::stress::Stress;
 use crate::sweep::pacer::SweepPacer;
 use crate::vm::Vm;
+use crate::work_budget::WorkBudget;
 
-use cycle::Cycle;
-pub use cycle::{Phase, Progress};
+use collection::{Collection, StageByte};
+use slices::Slices;
 
 /// The parts of a heap that every thread may use at any time.
 #[derive(Debug)]
@@ -129,29 +134,29 @@ pub struct Heap<'shared, V> {
     shared: &'shared Shared,
     /// A copy of the region's, one load nearer.
     states: States<'shared>,
-    /// A [`Phase`]; the write barrier asks for it without the VM's lock.
-    phase: AtomicU8,
-    marker: UnsafeCell<Marker>,
+    /// The write barrier asks for it without the VM's lock.
+    stage: StageByte,
+    marker: RefCell<Marker>,
     collector: RefCell<Collector<'shared>>,
     stress: StdCell<Stress>,
-    pub(crate) parallel: StdCell<ParallelMarking>,
-    /// Cells are moving: references may be to where they were.
-    moving: StdCell<bool>,
+    parallel: StdCell<ParallelMarking>,
     /// Walks that hold addresses of cells: nothing moves meanwhile.
     walks: StdCell<usize>,
     sweep_time_max: StdCell<Option<Duration>>,
 }
 
 // SAFETY: nothing in a heap belongs to a thread. The caches that it points to are
-// boxes whose owners give them up with `drop_cache`; the marker's pointers are to
-// the stack of a thread that is collecting, while it is.
+// boxes whose owners give them up with `drop_cache`.
 unsafe impl<V: Send> Send for Heap<'_, V> {}
 
 /// What the collector remembers between its phases.
 struct Collector<'shared> {
     lists: BlockLists<'shared>,
     pace: Pace,
-    cycle: Cycle,
+    collection: Collection,
+    slices: Slices,
+    /// What the latest collection found live was all, when it ended.
+    latest_is_exact: bool,
     stats: Stats,
     caches: Vec<NonNull<AllocationCache<'shared>>>,
     /// Cells allocated by caches that are gone, by width.
@@ -204,6 +209,17 @@ pub struct Request {
     pub compact: Option<Evacuation>,
 }
 
+/// How far [`Heap::advance`] came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The previous collection's dead cells are not all freed yet.
+    Sweeping,
+    /// Marking goes on.
+    Marking,
+    /// Everything live is marked: dead cells are freed from now on.
+    Marked(Scope),
+}
+
 impl<'shared, V: Vm> Heap<'shared, V> {
     /// A heap for `vm` over `shared`, the first and only one that ever uses it.
     ///
@@ -218,12 +234,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             vm,
             shared,
             states: shared.space.region.states(),
-            phase: AtomicU8::new(Phase::Idle as u8),
-            marker: UnsafeCell::new(marker),
+            stage: StageByte::new(),
+            marker: RefCell::new(marker),
             collector: RefCell::new(Collector::new(&shared.space, pace)),
             stress: StdCell::new(Stress::default()),
             parallel: StdCell::new(ParallelMarking::default()),
-            moving: StdCell::new(false),
             walks: StdCell::new(0),
             sweep_time_max: StdCell::new(None),
         })
@@ -253,6 +268,43 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.states
     }
 
+    /// Collects at once: allocate → mark → sweep → compact, in this order. The VM
+    /// must be stopped. Says which scope it had. A collection in progress is finished
+    /// before.
+    pub fn collect(&self, request: Request) -> Scope {
+        let request = self.stressed(request);
+        self.finish_marking();
+        self.finish_sweep();
+        let mut compact = request.compact;
+        let scope = self.begin(request.scope, |scope| {
+            compact = compact.filter(|_| self.may_move(scope));
+            match compact {
+                Some(_) => Mode::FindingPins,
+                None => Mode::AtOnce,
+            }
+        });
+        self.mark_within(&mut WorkBudget::unlimited());
+        if request.sweep_now || compact.is_some() {
+            self.finish_sweep();
+        }
+        if let Some(evacuation) = compact {
+            self.compact(evacuation);
+            self.verify_if_wanted();
+        }
+        scope
+    }
+
+    /// When several threads mark.
+    pub fn parallel_marking(&self) -> ParallelMarking {
+        self.parallel.get()
+    }
+
+    /// Chooses when several threads mark. Helpers that exist go on to wait for
+    /// work, even if fewer are wanted.
+    pub fn set_parallel_marking(&self, parallel: ParallelMarking) {
+        self.parallel.set(parallel.within_bounds());
+    }
+
     /// Makes every live cell old, after sweeping what is unswept: for a program
     /// that says it has finished starting up. Finishes what marking is going on.
     pub fn promote_everything(&self) {
@@ -262,7 +314,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             if state.is_old() {
                 return;
             }
-            self.with_marker(|marker| marker.old_cells += 1);
+            self.marker().counts.old_cells += 1;
             let old = state.with(CellState::OLD | CellState::MARKED);
             self.region().set_state(cell, old);
             if old.is_unprotected() {
@@ -271,16 +323,24 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         });
     }
 
-    fn set_collecting(&self, collecting: bool) {
-        self.shared.collecting.store(collecting, Relaxed);
+    /// Where the collection in progress is; any thread may ask.
+    #[inline(always)]
+    pub fn stage(&self) -> Stage {
+        self.stage.get()
     }
 
-    /// Uses the marker for a moment. `with` must not call back into the VM.
-    #[inline(always)]
-    pub(crate) fn with_marker<R>(&self, with: impl FnOnce(&mut Marker) -> R) -> R {
-        // SAFETY: one thread at a time uses the heap, and no reference to the
-        // marker outlives `with`, which does not come here again.
-        with(unsafe { &mut *self.marker.get() })
+    /// Runs `work`, during which the collector is at work.
+    fn while_collecting<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.shared.collecting.store(true, Relaxed);
+        let result = work();
+        self.shared.collecting.store(false, Relaxed);
+        result
+    }
+
+    /// What marking works with. While a marking goes on it is the tracer's: nothing
+    /// that the VM may call then asks for it.
+    pub(crate) fn marker(&self) -> RefMut<'_, Marker> {
+        self.marker.borrow_mut()
     }
 
     /// Shows the lists of blocks to the verifier.
@@ -294,7 +354,9 @@ impl<'shared> Collector<'shared> {
         Self {
             lists: BlockLists::new(space),
             pace: Pace::new(pace),
-            cycle: Cycle::default(),
+            collection: Collection::Idle,
+            slices: Slices::default(),
+            latest_is_exact: true,
             stats: Stats::default(),
             caches: Vec::new(),
             allocated_by_retired: [0; WIDTH_COUNT],
@@ -309,12 +371,25 @@ impl<'shared> Collector<'shared> {
         }
     }
 
+    /// The caches that there are, for a look at their counters.
+    fn caches(&self) -> impl Iterator<Item = &AllocationCache<'shared>> {
+        // SAFETY: caches live until `drop_cache`, which takes them off this list, and
+        // whoever holds the VM's lock has stopped those who allocate from them.
+        self.caches.iter().map(|cache| unsafe { cache.as_ref() })
+    }
+
     /// An allocation has got a run of so many bytes.
     #[inline(always)]
     fn hand_out(&mut self, bytes: usize, shared: &Shared) {
         self.fresh_cell_bytes += bytes;
         let fresh_bytes = self.fresh_bytes(shared);
         self.sweep_pacer.note_handed(fresh_bytes);
+    }
+
+    /// What has been handed out so far is not fresh any more.
+    fn count_fresh_anew(&mut self, shared: &Shared) {
+        self.fresh_cell_bytes = 0;
+        shared.payloads.take_fresh_bytes();
     }
 
     #[inline(always)]

@@ -69,7 +69,7 @@ impl Reservation {
     }
 
     /// No address space at all.
-    fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self {
             start: NonNull::<usize>::dangling().cast(),
             bytes: 0,
@@ -220,7 +220,7 @@ mod system {
     ///
     /// # Safety
     /// The range must be committed.
-    pub(super) unsafe fn populate(start: *mut u8, bytes: usize) {
+    pub(crate) unsafe fn populate(start: *mut u8, bytes: usize) {
         let before = start as usize % page_bytes();
         // SAFETY: only brings pages in; contents stay as they are.
         unsafe {
@@ -290,7 +290,7 @@ mod system {
 
     /// # Safety
     /// As on a real system.
-    pub(super) unsafe fn populate(_start: *mut u8, _bytes: usize) {}
+    pub(crate) unsafe fn populate(_start: *mut u8, _bytes: usize) {}
 
     /// # Safety
     /// As on a real system.
@@ -299,168 +299,9 @@ mod system {
     }
 }
 
-use system::{make_writable, populate, reserve, unreserve};
+pub(crate) use system::populate;
+use system::{make_writable, reserve, unreserve};
 pub use system::{move_pages, release};
-
-/// A stack of words in address space of its own, so that growing it neither
-/// copies nor calls anybody's `malloc`.
-#[derive(Debug)]
-pub struct WordStack {
-    reservation: Reservation,
-    len: usize,
-    committed_words: usize,
-    /// More words than this are refused.
-    words_max: usize,
-    /// The smaller of the two: pushing goes on without a question below it.
-    room_words: usize,
-}
-
-const STACK_COMMIT_WORDS: usize = 32 * 1024;
-
-impl Default for WordStack {
-    /// A stack that refuses every word.
-    fn default() -> Self {
-        Self {
-            reservation: Reservation::none(),
-            len: 0,
-            committed_words: 0,
-            words_max: 0,
-            room_words: 0,
-        }
-    }
-}
-
-impl WordStack {
-    /// An empty stack that can hold `capacity_words`. Its first words are
-    /// committed now: marking a long list needs few, but would take forever
-    /// with none.
-    pub fn new(capacity_words: usize) -> Result<Self, Refused> {
-        let words = capacity_words.next_multiple_of(STACK_COMMIT_WORDS);
-        let mut stack = Self {
-            reservation: Reservation::new(words * 8, 8)?,
-            len: 0,
-            committed_words: 0,
-            words_max: words,
-            room_words: 0,
-        };
-        stack.grow()?;
-        Ok(stack)
-    }
-
-    /// Refuses more than `words` from now on: stress runs see rare paths that
-    /// way.
-    pub fn limit(&mut self, words: usize) {
-        self.words_max = words;
-        self.room_words = self.committed_words.min(words);
-    }
-
-    /// Puts a word on top.
-    #[inline(always)]
-    pub fn push(&mut self, word: usize) -> Result<(), Refused> {
-        if self.len >= self.room_words {
-            self.grow()?;
-        }
-        // SAFETY: `len < room_words`, and those words are writable.
-        unsafe { self.word_at(self.len).write(word) };
-        self.len += 1;
-        Ok(())
-    }
-
-    /// Puts all these words on top, or none of them.
-    pub fn push_all(&mut self, words: &[usize]) -> Result<(), Refused> {
-        let end = self.len + words.len();
-        if end > self.room_words {
-            self.grow_to(end)?;
-        }
-        // SAFETY: the words up to `room_words` are writable, and from `len` on no
-        // words of the stack.
-        unsafe {
-            let top = self.word_at(self.len);
-            populate(top.cast(), words.len() * 8);
-            top.copy_from_nonoverlapping(words.as_ptr(), words.len());
-        }
-        self.len = end;
-        Ok(())
-    }
-
-    /// Takes the top word.
-    #[inline(always)]
-    pub fn pop(&mut self) -> Option<usize> {
-        self.len = self.len.checked_sub(1)?;
-        // SAFETY: the word was written by `push` and is below `committed_words`.
-        Some(unsafe { self.word_at(self.len).read() })
-    }
-
-    /// Words on the stack.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether nothing is on the stack.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The words, oldest first.
-    pub fn as_slice(&self) -> &[usize] {
-        // SAFETY: the first `len` words have been written and stay put.
-        unsafe { std::slice::from_raw_parts(self.word_at(0), self.len) }
-    }
-
-    /// Keeps the first `len` words.
-    pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
-    }
-
-    /// Replaces the word at `index`.
-    pub fn set(&mut self, index: usize, word: usize) {
-        assert!(index < self.len);
-        // SAFETY: `index < len`.
-        unsafe { self.word_at(index).write(word) };
-    }
-
-    /// Forgets all words and gives their pages back beyond a small rest.
-    pub fn clear_and_release(&mut self) {
-        self.len = 0;
-        if self.committed_words > STACK_COMMIT_WORDS {
-            let rest_bytes = (self.committed_words - STACK_COMMIT_WORDS) * 8;
-            // SAFETY: the range is committed and holds no word of the stack. If the
-            // system refuses, the stack keeps its memory.
-            let _ = unsafe { release(self.word_at(STACK_COMMIT_WORDS).cast(), rest_bytes) };
-        }
-    }
-
-    #[cold]
-    fn grow(&mut self) -> Result<(), Refused> {
-        self.grow_to(self.len + 1)
-    }
-
-    /// Makes room for `len` words.
-    fn grow_to(&mut self, len: usize) -> Result<(), Refused> {
-        let words = len
-            .next_multiple_of(STACK_COMMIT_WORDS)
-            .max(self.committed_words);
-        if len > self.words_max || words * 8 > self.reservation.bytes() {
-            return Err(Refused);
-        }
-        let fresh_bytes = (words - self.committed_words) * 8;
-        if fresh_bytes > 0 {
-            self.reservation
-                .commit(self.committed_words * 8, fresh_bytes)?;
-        }
-        self.committed_words = words;
-        self.room_words = words.min(self.words_max);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn word_at(&self, index: usize) -> *mut usize {
-        self.reservation.start().cast::<usize>().wrapping_add(index)
-    }
-}
-
-// SAFETY: the stack owns its reservation; nothing else points into it.
-unsafe impl Send for WordStack {}
 
 #[cfg(test)]
 mod tests {
@@ -522,43 +363,5 @@ mod tests {
             release(reservation.start(), 1 << 16).unwrap();
             assert_eq!(reservation.start().read(), 0);
         }
-    }
-
-    #[test]
-    fn a_word_stack_returns_words_in_reverse_and_refuses_when_full() {
-        let mut stack = WordStack::new(10).unwrap();
-        for word in 0..STACK_COMMIT_WORDS {
-            stack.push(word).unwrap();
-        }
-        assert_eq!(stack.push(1), Err(Refused));
-        for word in (0..STACK_COMMIT_WORDS).rev() {
-            assert_eq!(stack.pop(), Some(word));
-        }
-        assert_eq!(stack.pop(), None);
-    }
-
-    #[test]
-    fn a_stack_without_address_space_is_empty_and_refuses_every_word() {
-        let mut stack = WordStack::default();
-        assert_eq!(stack.push(1), Err(Refused));
-        assert_eq!((stack.pop(), stack.as_slice()), (None, &[][..]));
-        stack.clear_and_release();
-    }
-
-    #[test]
-    fn a_limited_word_stack_refuses_beyond_its_limit_and_keeps_what_it_has() {
-        let mut stack = WordStack::new(10).unwrap();
-        for word in 0..5 {
-            stack.push(word).unwrap();
-        }
-        stack.limit(3);
-        assert_eq!(stack.push(5), Err(Refused));
-        assert_eq!(stack.as_slice(), [0, 1, 2, 3, 4]);
-        stack.truncate(2);
-        stack.push(6).unwrap();
-        assert_eq!(stack.push(7), Err(Refused));
-        stack.limit(usize::MAX);
-        stack.push(8).unwrap();
-        assert_eq!(stack.as_slice(), [0, 1, 6, 8]);
     }
 }

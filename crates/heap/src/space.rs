@@ -104,10 +104,16 @@ impl Space {
     /// The first live cell behind `address`, in address order; garbage that is not
     /// swept yet counts as live.
     pub fn next_cell(&self, address: usize) -> Option<Cell> {
-        let first = self.region.block_at(address).map_or(0, BlockIndex::get);
+        let is_live = |&cell: &Cell| self.region.state(cell).is_live();
+        let mut first = 0;
+        if let Some(block) = self.region.block_at(address) {
+            if let Some(cell) = self.cells_of(block).after(address).find(is_live) {
+                return Some(cell);
+            }
+            first = block.get() + 1;
+        }
         self.cell_blocks_from(first)
-            .flat_map(|(block, _)| self.cells_of(block).after(address))
-            .find(|&cell| self.region.state(cell).is_live())
+            .find_map(|(block, _)| self.cells_of(block).find(is_live))
     }
 }
 

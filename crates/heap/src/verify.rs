@@ -10,13 +10,13 @@ use std::hash::Hash;
 
 use crate::allocate::lists::{AVAILABLE, UNSWEPT};
 use crate::allocate::run::Run;
-use crate::heap::{Heap, Phase};
+use crate::heap::{Heap, Stage};
 use crate::layout::block::{BlockIndex, NEEDS_SWEEP, OWNED};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
 use crate::sweep::free_cells::for_each_disturbed;
-use crate::vm::Vm;
+use crate::vm::{Inspection, Root, Vm};
 
 /// Why a walk ends before its end.
 enum Stop {
@@ -100,16 +100,26 @@ impl<V: Vm> Heap<'_, V> {
     fn verify_all(&self) -> Result<(), Stop> {
         self.verify_states()?;
         self.verify_remembered()?;
-        match self.phase() {
-            Phase::Idle => self.verify_generations(&Seen::new())?,
-            Phase::Clearing => self.verify_cleared()?,
-            Phase::Marking => self.verify_black_cells()?,
+        if self.stage() == Stage::Clearing {
+            self.verify_cleared()?;
         }
-        self.verify_reachable()?;
+        if let Some(vm) = self.vm.inspection() {
+            self.verify_references(vm)?;
+        }
         self.verify_runs()?;
         self.verify_poison()?;
         self.space().verify_blocks()?;
         self.verify_lists()
+    }
+
+    /// What cells refer to.
+    fn verify_references(&self, vm: &impl Inspection) -> Result<(), Stop> {
+        match self.stage() {
+            Stage::Idle | Stage::Moving => self.verify_generations(vm, &Seen::new())?,
+            Stage::Clearing => {}
+            Stage::Tracing | Stage::Remark => self.verify_black_cells(vm)?,
+        }
+        self.verify_reachable(vm)
     }
 
     /// Invariants 1, 2, 4 and 13.
@@ -127,10 +137,10 @@ impl<V: Vm> Heap<'_, V> {
                     return Err(format!("invariant 2: {cell:?} is {state:?}").into());
                 }
                 // A full collection does not know yet which of its old cells live.
-                let is_known = self.phase() == Phase::Idle || state.is_marked();
+                let is_known = self.stage() == Stage::Idle || state.is_marked();
                 let is_certain = is_known || !self.is_marking_fully();
                 if !state.is_old()
-                    || self.phase() == Phase::Clearing
+                    || self.stage() == Stage::Clearing
                     || !is_certain
                     || self.is_garbage(cell)
                 {
@@ -149,21 +159,16 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Invariant 3.
     fn verify_remembered(&self) -> Result<(), Stop> {
-        if self.phase() == Phase::Clearing {
+        if self.stage() == Stage::Clearing {
             return Ok(());
         }
-        let mut times: HashMap<usize, usize> = HashMap::new();
-        self.with_marker(|marker| -> Result<(), Stop> {
-            let untraced = marker.remembered_untraced().iter();
-            for &word in marker.remembered_cells().iter().chain(untraced) {
-                times.try_reserve(1)?;
-                *times.entry(word).or_default() += 1;
-            }
-            Ok(())
-        })?;
-        for (&word, &count) in &times {
-            // SAFETY: only cells are remembered.
-            let cell = unsafe { Cell::from_address(word) };
+        let mut times: HashMap<Cell, usize> = HashMap::new();
+        let remembered = &self.marker().remembered;
+        for &cell in remembered.cells().iter().chain(remembered.untraced()) {
+            times.try_reserve(1)?;
+            *times.entry(cell).or_default() += 1;
+        }
+        for (&cell, &count) in &times {
             let state = self.region().state(cell);
             if count != 1 || !state.is_remembered() || !state.is_old() {
                 return Err(format!(
@@ -172,14 +177,14 @@ impl<V: Vm> Heap<'_, V> {
                 .into());
             }
         }
-        if self.with_marker(|marker| marker.remembered_overflowed()) {
+        if remembered.has_overflowed() {
             // The next collection is full and needs no remembered set.
             return Ok(());
         }
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
-                if state.is_remembered() && !times.contains_key(&cell.address()) {
+                if state.is_remembered() && !times.contains_key(&cell) {
                     return Err(
                         format!("invariant 3: {cell:?} is not in the remembered set").into(),
                     );
@@ -204,25 +209,24 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Invariants 11 and 5.
-    fn verify_black_cells(&self) -> Result<(), Stop> {
-        if self.with_marker(|marker| marker.is_overflowed()) {
+    fn verify_black_cells(&self, vm: &impl Inspection) -> Result<(), Stop> {
+        if self.marker().has_overflowed() {
             // Then no list has all grey cells.
             return Ok(());
         }
         let mut grey = Seen::new();
-        self.with_marker(|marker| {
-            let mut cells = marker.grey_cells();
-            cells.try_for_each(|cell| grey.add(cell).map(drop))
-        })?;
-        self.verify_generations(&grey)?;
+        for cell in self.marker().grey_cells() {
+            grey.add(cell)?;
+        }
+        self.verify_generations(vm, &grey)?;
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
-                if !state.is_marked() || grey.has(&cell.address()) {
+                if !state.is_marked() || grey.has(&cell) {
                     return Ok(());
                 }
                 let mut white = None;
-                self.vm.visit_cell(self, cell, &mut |child| {
+                vm.visit_cell(cell, &mut |child| {
                     if !self.region().state(child).is_marked() {
                         white = Some(child);
                     }
@@ -240,18 +244,18 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Invariant 5, for marked cells that are not in `grey`.
-    fn verify_generations(&self, grey: &Seen<usize>) -> Result<(), Stop> {
+    fn verify_generations(&self, vm: &impl Inspection, grey: &Seen<Cell>) -> Result<(), Stop> {
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if !state.is_old() || state.is_remembered() || self.is_garbage(cell) {
                     return Ok(());
                 }
-                if !state.is_marked() || grey.has(&cell.address()) {
+                if !state.is_marked() || grey.has(&cell) {
                     return Ok(());
                 }
                 let mut young = None;
-                self.vm.visit_cell(self, cell, &mut |child| {
+                vm.visit_cell(cell, &mut |child| {
                     if !self.region().state(child).is_old() {
                         young = Some(child);
                     }
@@ -269,11 +273,19 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Everything reachable is live and no garbage.
-    fn verify_reachable(&self) -> Result<(), Stop> {
+    fn verify_reachable(&self, vm: &impl Inspection) -> Result<(), Stop> {
         let mut seen = Seen::new();
         let mut grey = Pending::new();
-        self.vm
-            .visit_roots(self, &mut |cell| grey.push((cell, None)));
+        vm.visit_roots(&mut |root| match root {
+            Root::Exact(cell) => grey.push((cell, None)),
+            // It may also be left over and refer to what is dead by now.
+            Root::Conservative(word) => {
+                let cell = self.region().cell_at(word);
+                if let Some(cell) = cell.filter(|cell| !self.is_garbage(*cell)) {
+                    grey.push((cell, None));
+                }
+            }
+        });
         while let Some((cell, parent)) = grey.pop()? {
             if self.region().cell_at(cell.address()).is_none() || self.is_garbage(cell) {
                 return Err(format!(
@@ -283,8 +295,7 @@ impl<V: Vm> Heap<'_, V> {
                 .into());
             }
             if seen.add(cell)? {
-                self.vm
-                    .visit_cell(self, cell, &mut |child| grey.push((child, Some(cell))));
+                vm.visit_cell(cell, &mut |child| grey.push((child, Some(cell))));
             }
         }
         Ok(())
@@ -306,10 +317,10 @@ impl<V: Vm> Heap<'_, V> {
                 let mut address = run.start;
                 while address < run.end {
                     let inside = self.region().block_at(address) == Some(index);
-                    // SAFETY: only looked at when it is inside the block.
-                    let cell = unsafe { Cell::from_address(address) };
-                    if !inside || self.region().state(cell) != CellState::FREE || address < past {
-                        return Err(format!("run {run:?}: {cell:?} is not free").into());
+                    let cell = self.region().cell_in_any_state_at(address);
+                    let is_free = |cell| self.region().state(cell) == CellState::FREE;
+                    if !inside || !cell.is_some_and(is_free) || address < past {
+                        return Err(format!("run {run:?}: {address:#x} is not free").into());
                     }
                     address += width.bytes();
                     past = address;

@@ -7,17 +7,17 @@ mod toy_vm;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::{Allocation, CellRange, Heap, Phase, Progress, Request, Shared, Urgency};
-use ashlar_heap::layout::cell_state::CellState;
-use ashlar_heap::layout::kind::Kind;
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::layout::BLOCK_BYTES;
-use ashlar_heap::mark::allowance::Allowance;
-use ashlar_heap::pace::{PaceOptions, Scope};
-use ashlar_heap::stress::Stress;
+use ashlar_heap::for_tests::Kind;
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::CellState;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Stress;
+use ashlar_heap::WidthIndex;
+use ashlar_heap::WorkBudget;
+use ashlar_heap::BLOCK_BYTES;
+use ashlar_heap::{Allocation, CellRange, Heap, Progress, Request, Shared, Stage, Urgency};
+use ashlar_heap::{PaceOptions, Scope};
 use toy_vm::{Shape, ToyVm};
 
 const MIB: usize = 1 << 20;
@@ -106,7 +106,7 @@ impl Program<'_> {
             list = next;
         }
         let roots = self.heap.vm.roots.borrow().len();
-        while self.heap.phase() != Phase::Marking {
+        while self.heap.stage() != Stage::Tracing {
             assert_eq!(self.slice(scope, 1), Progress::Marking);
         }
         for _ in 0..20 * roots {
@@ -129,7 +129,9 @@ impl Program<'_> {
     }
 
     fn slice(&self, scope: Scope, cells: usize) -> Progress {
-        let progress = self.heap.advance(Some(scope), &mut Allowance::cells(cells));
+        let progress = self
+            .heap
+            .advance(Some(scope), &mut WorkBudget::cells(cells));
         self.heap.verify().unwrap();
         progress
     }
@@ -363,7 +365,7 @@ fn what_is_stored_into_a_cell_that_has_become_black_since_the_barrier_is_kept() 
             p.heap
                 .between_barrier_and_store(|| p.slice(Scope::Full, 50));
         }
-        assert_eq!(p.heap.phase(), Phase::Marking);
+        assert_eq!(p.heap.stage(), Stage::Tracing);
         p.store_without_barrier(last, 0, child);
         ambiguous.borrow_mut().clear();
         p.end_slices();
@@ -549,7 +551,7 @@ fn marking_ends_although_every_slice_finds_more_than_it_may_do() {
         p.old_root(0);
         p.begin_slices(Scope::Full);
         let mut slices = 0;
-        while p.heap.advance(None, &mut Allowance::cells(4)) == Progress::Marking {
+        while p.heap.advance(None, &mut WorkBudget::cells(4)) == Progress::Marking {
             // A new list each time, of which only the roots know.
             let mut list = p.object(plain(1));
             p.heap.vm.roots.borrow_mut()[1] = list.address();
@@ -574,8 +576,8 @@ fn a_marking_that_begins_anew_forgets_what_it_had_found() {
             p.root(kept);
             p.root(dead);
             p.begin_slices(scope);
-            while p.heap.phase() != Phase::Marking {
-                p.heap.advance(None, &mut Allowance::cells(1));
+            while p.heap.stage() != Stage::Tracing {
+                p.heap.advance(None, &mut WorkBudget::cells(1));
             }
             let full_before = p.heap.stats().full_collections;
             p.heap.restart_marking();
@@ -627,7 +629,7 @@ fn a_cell_with_many_references_is_marked_in_parts_while_they_move_about() {
             let mut scope = Some(Scope::Full);
             while scope.is_some() || p.heap.is_marking() {
                 let before = marked();
-                p.heap.advance(scope.take(), &mut Allowance::cells(1));
+                p.heap.advance(scope.take(), &mut WorkBudget::cells(1));
                 parts.push(marked() - before);
                 p.heap.verify().unwrap();
                 // SAFETY: the object lives, has so many references, and none is
@@ -662,7 +664,7 @@ fn what_an_earlier_collection_marked_does_not_put_off_the_slices_of_the_next() {
         }
         p.full();
         p.slice(Scope::Full, 1);
-        assert_eq!(p.heap.phase(), Phase::Clearing);
+        assert_eq!(p.heap.stage(), Stage::Clearing);
         let until_due_bytes = p.heap.bytes_until_due();
         assert!(until_due_bytes <= MIB / 4, "{until_due_bytes}");
     });
@@ -684,7 +686,7 @@ fn slices_are_due_as_the_program_allocates_until_marking_is_over() {
                 allocated_bytes += plain(5).bytes();
             }
             assert!(allocated_bytes < until_due_bytes + BLOCK_BYTES);
-            p.heap.advance(None, &mut Allowance::cells(200));
+            p.heap.advance(None, &mut WorkBudget::cells(200));
             slices += 1;
         }
         assert!((2..20).contains(&slices), "{slices}");
@@ -886,7 +888,7 @@ fn the_time_for_sweeping_is_kept_after_each_block() {
         p.heap.collect(Request::default());
         let cells_of_a_block = BLOCK_BYTES as u64 / 32;
         // Over before it begins: a block, to get on.
-        let is_swept = p.heap.sweep_within(&mut Allowance::time(Duration::ZERO));
+        let is_swept = p.heap.sweep_within(&mut WorkBudget::time(Duration::ZERO));
         assert!(!is_swept && p.heap.stats().freed_cells <= cells_of_a_block);
         p.heap.set_sweep_time_max(Some(Duration::from_nanos(1)));
         let freed_before = p.heap.stats().freed_cells;
@@ -986,7 +988,7 @@ fn idle_blocks_go_back_a_few_at_a_time_in_slices() {
         });
         let mut released = Vec::new();
         for _ in 0..3 {
-            assert!(p.heap.sweep_slice(&mut Allowance::cells(1)));
+            assert!(p.heap.sweep_slice(&mut WorkBudget::cells(1)));
             released.push(p.heap.stats().blocks_released);
         }
         assert_eq!(released, [1, 2, 3]);

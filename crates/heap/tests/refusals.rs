@@ -8,11 +8,11 @@
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::mark::parallel::ParallelMarking;
-use ashlar_heap::pace::{PaceOptions, Scope};
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::ParallelMarking;
+use ashlar_heap::{Allocation, Heap, Request, Shared, Urgency};
+use ashlar_heap::{PaceOptions, Scope};
 use toy_vm::{new_object, set_payload, store, try_new_object, Shape, ToyVm};
 
 /// Bytes of data the process has, as the system counts them for the limit.

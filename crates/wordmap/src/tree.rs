@@ -110,7 +110,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         self.release(branch.block(), branch.block_bytes());
     }
 
-    fn new_leaf(&self, entries: &Entries) -> Result<Edge, OutOfMemory> {
+    pub(crate) fn new_leaf(&self, entries: &Entries) -> Result<Edge, OutOfMemory> {
         if V == 0 && entries.len() == 256 {
             return Ok(Edge::full(entries.key(0)));
         }
@@ -127,7 +127,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(unsafe { Leaf::<V>::write_one(block.as_ptr(), key) })
     }
 
-    fn new_branch(
+    pub(crate) fn new_branch(
         &self,
         level: usize,
         key: u64,
@@ -468,7 +468,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         path.push(edge, usize::from(step.slot));
     }
 
-    /// Inserts into a leaf that is as full as leaves get: two leaves take its
+    /// Inserts into a list that is as full as lists get: two leaves take its
     /// place, cut where their highest differing byte changes nearest the middle.
     #[inline(never)]
     fn split(&mut self, path: &mut Path, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
@@ -477,6 +477,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let i = low.insert(key, 0);
         let n = low.len();
         let level = highest_difference(low.key(0), low.key(n - 1));
+        if level == 0 {
+            // Removals have left neighbours only: a bitmap has room for them all.
+            return self.rewrite(path, edge, key);
+        }
         let cut = middle_cut(&low, level);
         let mut high = Entries::new();
         low.split_off(cut, &mut high);
@@ -769,7 +773,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    fn release_subtree(&self, edge: Edge) {
+    pub(crate) fn release_subtree(&self, edge: Edge) {
         if edge.is_branch() {
             let b = branch(edge);
             let mut slot = Some(0);
@@ -844,7 +848,7 @@ fn read_subtree<const V: usize>(edge: Edge, entries: &mut Entries) {
     }
 }
 
-fn subtree_bytes<const V: usize>(edge: Edge) -> usize {
+pub(crate) fn subtree_bytes<const V: usize>(edge: Edge) -> usize {
     if edge.is_null() || edge.kind() == Kind::FULL {
         return 0;
     }

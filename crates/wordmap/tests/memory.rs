@@ -138,6 +138,51 @@ fn a_failed_insertion_changes_nothing() {
 }
 
 #[test]
+fn building_without_memory_leaves_nothing_behind() {
+    for (name, key) in families() {
+        let mut keys: Vec<u64> = (0..4000).map(key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let source = Strict::default();
+        let mut loose = WordMap::new_in(&source);
+        for &k in &keys {
+            loose.insert(k, !k);
+        }
+        let blocks = source.live.borrow().len();
+        for fuse in 1.. {
+            let failures = source.failures.get();
+            source.fuse.set(fuse);
+            let mut map = WordMap::new_in(&source);
+            let built = map.try_fill_sorted(keys.iter().map(|&k| (k, k)));
+            assert_eq!(built.is_err(), source.failures.get() > failures, "{name}");
+            drop(map);
+            assert_eq!(
+                source.live.borrow().len(),
+                blocks,
+                "{name}: blocks left behind"
+            );
+            source.fuse.set(fuse);
+            loose.shrink_to_fit();
+            source.fuse.set(-1);
+            assert!(loose
+                .iter()
+                .map(|(k, &v)| (k, v))
+                .eq(keys.iter().map(|&k| (k, !k))));
+            if built.is_ok() {
+                assert!(fuse > 1, "{name}: the test must fail allocations");
+                break;
+            }
+            assert_eq!(
+                source.live.borrow().len(),
+                blocks,
+                "{name}: blocks left behind"
+            );
+        }
+        loose.verify().unwrap();
+    }
+}
+
+#[test]
 fn removal_from_a_map_needs_no_memory() {
     for (name, key) in families() {
         let source = Strict::default();

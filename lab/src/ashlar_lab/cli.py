@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from ashlar_lab import options
 from ashlar_lab.errors import BadInput
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
@@ -17,43 +18,55 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=N
 
 @app.command(no_args_is_help=True)
 def compare(
-    command: Annotated[Optional[list[str]], typer.Argument(help="After --: the command to measure, {placeholders} allowed.")] = None,
+    command: options.Command = None,
     experiment: Annotated[Optional[Path], typer.Option("--experiment", "-e", help="A TOML experiment instead of a command.")] = None,
-    variant: Annotated[Optional[list[str]], typer.Option("--variant", "-v", help="BASE, BASE:setting=value,..., LABEL=BASE:..., LABEL=command:COMMAND.")] = None,
-    knob: Annotated[Optional[list[str]], typer.Option("--knob", "-k", help="NAME=VALUE,VALUE,...; goes to every variant that understands it.")] = None,
-    baseline: Annotated[Optional[str], typer.Option(help="The variant that is 1.00; the first one unless named.")] = None,
-    blocks: Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision.")] = None,
-    precision: Annotated[Optional[float], typer.Option(help="Stop when every interval is ± this fraction.")] = None,
-    budget: Annotated[Optional[float], typer.Option(help="Stop after this many seconds, at least one block done.")] = None,
+    variant: options.Variants = None,
+    knob: options.Knobs = None,
+    curves: options.Curves = False,
+    program: options.Programs = None,
+    server: options.Server = None,
+    rate: options.Rate = None,
+    duration: options.Duration = 10.0,
+    connections: options.Connections = 32,
+    path: options.Paths = None,
+    goal: options.Goals = None,
+    baseline: options.Baseline = None,
+    blocks: options.Blocks = None,
+    precision: options.Precision = None,
+    budget: options.Budget = None,
     programs: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its programs, as NAME,NAME,....")] = None,
     variants: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its variants, as NAME,NAME,....")] = None,
-    seed: Annotated[Optional[int], typer.Option(help="Shuffles the order of runs.")] = None,
-    time: Annotated[str, typer.Option(help="Time that counts: cpu_s, wall_s or user_s.")] = "cpu_s",
-    space: Annotated[str, typer.Option(help="Space that counts: peak_mib, mean_mib, final_mib, peak_rss_mib or cgroup_peak_mib.")] = "peak_mib",
-    timeout: Annotated[float, typer.Option(help="Seconds after which a run is killed.")] = 600.0,
-    ignore_output: Annotated[bool, typer.Option("--ignore-output", help="Do not require equal output.")] = False,
-    ignore_lines: Annotated[Optional[list[str]], typer.Option(help="Leave output lines matching this pattern out of the comparison.")] = None,
-    name: Annotated[Optional[str], typer.Option(help="What to call the experiment.")] = None,
-    store: Annotated[Optional[Path], typer.Option(help="The result file; NAME.ashlar in the current folder unless named.")] = None,
+    seed: options.Seed = None,
+    time: options.Time = "cpu_s",
+    space: options.Space = "peak_mib",
+    timeout: options.Timeout = 600.0,
+    ignore_output: options.IgnoreOutput = False,
+    ignore_lines: options.IgnoreLines = None,
+    name: options.Name = None,
+    store: options.Store = None,
     resume: Annotated[Optional[Path], typer.Option(help="Go on with this store; give --blocks for more blocks.")] = None,
-    output: Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the store unless named.")] = None,
-    form: Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png,record.")] = "html,md,json",
+    output: options.Output = None,
+    form: options.Form = "html,md,json",
     install: Annotated[bool, typer.Option("--install", help="As root: install missing allocators from Debian.")] = False,
-    on: Annotated[Optional[str], typer.Option(help="Measure on the machines of a Dask cluster: tcp://SCHEDULER:8786, or local:N for trying it out.")] = None,
-    ship: Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that travels too, beside those the command names.")] = None,
-    there: Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that every machine has already; its files are checked, not sent.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+    on: options.On = None,
+    ship: options.Ship = None,
+    there: options.There = None,
+    quiet: options.Quiet = False,
 ):
     """Measure variants against each other and write a report.
 
     \b
     ashlar compare --variant glibc --variant jemalloc -- python3 -c 'print(len([str(i) for i in range(300000)]))'
     ashlar compare -v python=env -k every=3000,5000,9000,16000,28000,50000,90000 -- python3 -c 'import gc; gc.disable(); live = [[i] for i in range(100000)]; [(a := [i] * 50, a.append(a), i % {every} or gc.collect()) and None for i in range(300000)]'
+    ashlar compare -v ruby-stock -v ruby-ashlar --curves -- ruby -e 'puts Array.new(400000) { |i| [i.to_s] }.size'
     ashlar compare --experiment examples/three-allocators.toml    # from the lab's folder
+    ashlar compare -v ruby-stock -v ruby-ashlar --curves -- ruby -e 'puts Array.new(400000) { |i| [i.to_s] }.size'
     ashlar compare --experiment examples/three-allocators.toml --programs strings --blocks 20 --store strings.ashlar
+    ashlar compare -v glibc -v jemalloc --server 'python3 -m http.server {port} --bind 127.0.0.1 --directory /proc/sys' --rate 100 --goal 'p99_ms<=1.1'
+    ashlar compare -v glibc -v jemalloc -p 'words=python3 -c "print(len([str(i) for i in range(300000)]))"' -p 'lists=python3 -c "print(len([[i] for i in range(300000)]))"'
+    ashlar compare -v glibc -v jemalloc --on local:2 -- python3 -c 'print(len([str(i) for i in range(300000)]))'
     ashlar compare --resume three-allocators.ashlar --blocks 20
     """
-    from ashlar_lab import experiment as experiments
     from ashlar_lab.experiment import command_line, toml
     from ashlar_lab.measure import install as installer
 
@@ -65,24 +78,89 @@ def compare(
     if install:
         installer.install([command_line.base_of(v) for v in variant or []] + (toml.bases(str(experiment)) if experiment else []))
     if resume:
-        if experiment or variant or command:
+        if experiment or variant or command or program or server:
             raise BadInput("--resume takes the experiment from the store; leave out --experiment, --variant and the command")
         from ashlar_lab.store import Store
 
         with Store.open(resume) as opened:
             chosen = extended(opened.experiment(), blocks, precision, budget)
     elif experiment:
-        if variant or command:
+        if variant or command or program or server:
             raise BadInput("--experiment describes variants and commands itself; leave out --variant and the command")
         chosen = toml.load(str(experiment), blocks=blocks, precision=precision, budget_s=budget, seed=seed, programs=_names(programs), variants=_names(variants))
     else:
-        stop = experiments.Stop(10 if blocks is None else blocks, 30 if blocks is None else blocks, 0.02 if precision is None else precision, budget)
-        chosen = command_line.build(variant or [], knob or [], command or [], name=name, baseline=baseline, stop=stop, seed=1 if seed is None else seed,
-                                    time_metric=time, space_metric=space, timeout_s=timeout, compare_output=not ignore_output,
-                                    ignore_lines=ignore_lines or [])
-    path = resume or store or Path(f"{_file_name(chosen.name)}.ashlar")
-    raise typer.Exit(run(chosen, path, output or path.with_suffix(""), forms, resume=bool(resume), quiet=quiet, on=on, ships=ship or [],
+        chosen = _from_command_line(locals())
+    store_path = resume or store or Path(f"{_file_name(chosen.name)}.ashlar")
+    raise typer.Exit(run(chosen, store_path, output or store_path.with_suffix(""), forms, resume=bool(resume), quiet=quiet, on=on, ships=ship or [],
                          there=there or []))
+
+
+def _from_command_line(given: dict):
+    """The experiment that the options of a verb describe."""
+    from ashlar_lab.experiment import Stop, command_line
+
+    blocks, server, served = given["blocks"], None, [n for n, usual in (("rate", None), ("path", None)) if given[n] != usual]
+    if given["server"]:
+        if given["rate"] is None:
+            raise BadInput("--server needs --rate: how many requests a second, whatever the server does; for example --rate 200")
+        server = command_line.Serve(given["server"], given["rate"], given["duration"], connections=given["connections"], paths=tuple(given["path"] or ("/",)))
+    elif served:
+        raise BadInput(f"--{served[0]} says how a server is driven; add --server 'COMMAND {{port}}'")
+    stop = Stop(10 if blocks is None else blocks, 30 if blocks is None else blocks, 0.02 if given["precision"] is None else given["precision"], given["budget"])
+    return command_line.build(given["variant"] or [], given["knob"] or [], given["command"] or [], name=given["name"], baseline=given["baseline"], stop=stop,
+                              curves=given["curves"], programs=given["program"] or [], server=server, goals=given["goal"] or [],
+                              seed=1 if given["seed"] is None else given["seed"], time_metric=given["time"], space_metric=given["space"],
+                              timeout_s=given["timeout"], compare_output=not given["ignore_output"], ignore_lines=given["ignore_lines"] or [])
+
+
+@app.command(no_args_is_help=True)
+def init(
+    command: options.Command = None,
+    variant: options.Variants = None,
+    knob: options.Knobs = None,
+    curves: options.Curves = False,
+    program: options.Programs = None,
+    server: options.Server = None,
+    rate: options.Rate = None,
+    duration: options.Duration = 10.0,
+    connections: options.Connections = 32,
+    path: options.Paths = None,
+    goal: options.Goals = None,
+    baseline: options.Baseline = None,
+    blocks: options.Blocks = None,
+    precision: options.Precision = None,
+    budget: options.Budget = None,
+    seed: options.Seed = None,
+    time: options.Time = "cpu_s",
+    space: options.Space = "peak_mib",
+    timeout: options.Timeout = 600.0,
+    ignore_output: options.IgnoreOutput = False,
+    ignore_lines: options.IgnoreLines = None,
+    name: options.Name = None,
+    file: Annotated[Optional[Path], typer.Option("--file", "-f", help="The file to write; NAME.toml unless named, - prints it.")] = None,
+):
+    """Write the TOML experiment of a command line, to be edited and kept; nothing is measured.
+
+    \b
+    ashlar init -v glibc -v jemalloc --goal 'peak_mib<=0.9' --name strings -- python3 -c 'print(len([str(i) for i in range(300000)]))'
+    ashlar compare --experiment strings.toml
+    """
+    from ashlar_lab.experiment import write_toml
+
+    chosen = _from_command_line(locals())
+    target = file or Path(f"{_file_name(chosen.name)}.toml")
+    text = write_toml.text(chosen, Path.cwd() if str(target) == "-" else target.absolute().parent)
+    if str(target) == "-":
+        print(text, end="")
+        return
+    try:
+        with target.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        raise BadInput(f"{target} exists; name another with --file, or - to print") from None
+    except OSError as error:
+        raise BadInput(f"cannot write {target}: {error.strerror}; name a writable place with --file") from None
+    print(f"wrote {target}; measure it with: ashlar compare --experiment {target}")
 
 
 def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool, on: str | None = None, ships: list[str] = [],
@@ -172,6 +250,83 @@ def diff(
         raise BadInput(f"{first} and {second} have no arm and metric in common; measure the same programs and variants")
     print(difference.text(found, threshold, str(first), str(second)))
     raise typer.Exit(1 if any(d.judged == WORSE for d in found) else 0)
+
+
+@app.command(no_args_is_help=True, short_help="Compare two git revisions of a project, as continuous integration does.")
+def ci(
+    command: options.Command = None,
+    base: Annotated[Optional[str], typer.Option(help="The git revision to compare with, such as origin/main; measured beside the other one.")] = None,
+    against: Annotated[Optional[Path], typer.Option("--baseline", help="Compare with this stored baseline instead; --save wrote it on this machine.")] = None,
+    head: Annotated[str, typer.Option(help="The git revision that is judged.")] = "HEAD",
+    build: Annotated[Optional[str], typer.Option(help="A shell command that builds a revision in its folder.")] = None,
+    save: Annotated[Optional[Path], typer.Option(help="Store the runs of --head here, as a baseline for later.")] = None,
+    threshold: Annotated[float, typer.Option(help="How much worse is still allowed, as a fraction.")] = 0.05,
+    metric: Annotated[Optional[list[str]], typer.Option(help="Metrics to judge; the experiment's time and space unless named.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit status 3 when a figure is undecided.")] = False,
+    markdown: Annotated[Optional[Path], typer.Option(help="Write the comment here as well; it is printed in any case.")] = None,
+    program: options.Programs = None,
+    server: options.Server = None,
+    rate: options.Rate = None,
+    duration: options.Duration = 10.0,
+    connections: options.Connections = 32,
+    path: options.Paths = None,
+    blocks: options.Blocks = None,
+    precision: options.Precision = None,
+    budget: options.Budget = None,
+    seed: options.Seed = None,
+    time: options.Time = "cpu_s",
+    space: options.Space = "peak_mib",
+    timeout: options.Timeout = 600.0,
+    ignore_output: options.IgnoreOutput = False,
+    ignore_lines: options.IgnoreLines = None,
+    name: options.Name = None,
+    store: Annotated[Optional[Path], typer.Option(help="Keep the runs in this result file.")] = None,
+    quiet: options.Quiet = False,
+):
+    """Compare two git revisions of the project in this folder, and print a comment for the change.
+
+    Both are checked out and built in folders of their own and measured in turn, so that a slow moment hits both alike. A stored baseline
+    saves measuring the older one, on the same machine, at the price of wider intervals.
+
+    Exit status 0 when nothing is shown to be worse, 1 when some interval lies wholly beyond the threshold on the worse side or a run of --head
+    fails, 2 for bad input, 3 with --strict when a figure is undecided.
+
+    \b
+    ashlar ci --base origin/main --build 'make -j2' -- ./program input
+    ashlar ci --save main.ashlar --build make -- ./program input        # on the main branch
+    ashlar ci --baseline main.ashlar --build make -- ./program input    # on a change, on the same machine
+    """
+    from ashlar_lab import ci as judging
+
+    given = locals()
+    experiment = _from_command_line({**given, "variant": ["head=env"], "knob": None, "curves": False, "baseline": None, "goal": None})
+    raise typer.Exit(judging.judge(experiment, base=base, stored=against, head=head, build=build, save=save, threshold=threshold, metrics=metric,
+                                   strict=strict, comment=markdown, store_path=store, quiet=quiet))
+
+
+@app.command(short_help="Print a completion script for bash or zsh.")
+def completion(shell: Annotated[str, typer.Argument(help="bash or zsh.")]):
+    """Print a completion script.
+
+    \b
+    eval "$(ashlar completion bash)"    # in ~/.bashrc
+    eval "$(ashlar completion zsh)"     # in ~/.zshrc, after compinit
+    """
+    from ashlar_lab import variants as known
+    from ashlar_lab.experiment.check import SPACE_METRICS, TIME_METRICS
+    from ashlar_lab.report import completion as made
+    from ashlar_lab.report.write import FORMS
+
+    if shell not in made.SHELLS:
+        raise BadInput(f"there is no completion for {shell!r}; give one of {', '.join(made.SHELLS)}")
+    values = {"--variant": tuple(known.BASES), "--form": FORMS, "--time": TIME_METRICS, "--space": SPACE_METRICS, "--on": ("local:2", "tcp://"),
+              "--knob": tuple(sorted({f"{k}=" for b in known.BASES.values() for k in b.settings if k.isidentifier() and len(k) > 1}))}
+    verbs = {}
+    for verb, told in sorted(typer.main.get_command(app).commands.items()):
+        found = [made.Option(tuple(p.opts), p.help or "", not p.is_flag, next((values[n] for n in p.opts if n in values), ()))
+                 for p in told.params if p.param_type_name == "option"]
+        verbs[verb] = (told.get_short_help_str(80), [*found, made.Option(("--help",), "say what there is", False)])
+    print(made.script(shell, verbs), end="")
 
 
 @app.command(no_args_is_help=True, short_help="Memory of a command's process tree at its exit and its peak.")

@@ -2,9 +2,9 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::Request;
-use ashlar_heap::pace::Scope;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Request;
+use ashlar_heap::Scope;
 
 use super::plan::Situation;
 use super::record::{Answer, Reason};

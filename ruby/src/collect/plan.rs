@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::Request;
-use ashlar_heap::mark::allowance::Allowance;
-use ashlar_heap::pace::Scope;
-use ashlar_heap::stress::Stress;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Request;
+use ashlar_heap::Scope;
+use ashlar_heap::Stress;
+use ashlar_heap::WorkBudget;
 
 use super::record::Reason;
 use crate::collector::Collector;
@@ -48,11 +48,11 @@ pub(super) enum Slice {
 }
 
 impl Slice {
-    /// The allowance of a slice that begins now.
-    pub(super) fn allowance(self) -> Allowance {
+    /// The work budget of a slice that begins now.
+    pub(super) fn work_budget(self) -> WorkBudget {
         match self {
-            Self::Cells(cells) => Allowance::cells(cells),
-            Self::Time(time) => Allowance::time(time),
+            Self::Cells(cells) => WorkBudget::cells(cells),
+            Self::Time(time) => WorkBudget::time(time),
         }
     }
 }

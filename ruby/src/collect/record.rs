@@ -1,7 +1,7 @@
 //! What a collection was: for `GC.latest_gc_info` and the profiler.
 
-use ashlar_heap::mark::WeakCounts;
-use ashlar_heap::pace::Scope;
+use ashlar_heap::Scope;
+use ashlar_heap::WeakCounts;
 
 use crate::collector::Collector;
 

@@ -1,8 +1,8 @@
 //! Running collections: the program stopped, Ruby's events fired, the time counted.
 
-use ashlar_heap::heap::{Progress, Request};
-use ashlar_heap::mark::allowance::Allowance;
-use ashlar_heap::pace::Scope;
+use ashlar_heap::Scope;
+use ashlar_heap::WorkBudget;
+use ashlar_heap::{Progress, Request};
 
 use super::clocks::{cpu_time_ns, Phase};
 use super::plan::{Plan, Situation, Slice};
@@ -124,23 +124,21 @@ fn run(collector: &Collector, request: Request, reason: Reason) {
 
 fn run_slice(collector: &Collector, scope: Option<Scope>, slice: Slice, reason: Reason) {
     let heap = &collector.heap;
-    let mut allowance = slice.allowance();
+    let mut work = slice.work_budget();
     if !heap.is_marking() {
-        let is_swept = collector.sweeping(|| heap.sweep_slice(&mut allowance));
+        let is_swept = collector.sweeping(|| heap.sweep_slice(&mut work));
         let is_wanted = heap.collection_is_due() || heap.stress().slice_cells > 0;
         if !is_swept || !is_wanted {
             return;
         }
         begin(collector, scope, reason);
         if let (Slice::Time(_), true) = (slice, is_short(collector, scope)) {
-            allowance = Allowance::time(collector.pauses.at_once_time());
+            work = WorkBudget::time(collector.pauses.at_once_time());
         }
     }
-    let marked_scope = mark(collector, reason, || {
-        match heap.advance(scope, &mut allowance) {
-            Progress::Marked(scope) => Some(scope),
-            Progress::Marking | Progress::Sweeping => None,
-        }
+    let marked_scope = mark(collector, reason, || match heap.advance(scope, &mut work) {
+        Progress::Marked(scope) => Some(scope),
+        Progress::Marking | Progress::Sweeping => None,
     });
     if let Some(scope) = marked_scope {
         marked(collector, scope, false, collector.jobs_so_far());

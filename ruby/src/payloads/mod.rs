@@ -8,4 +8,4 @@ pub(crate) use xmalloc::free_swept;
 pub(crate) use xmalloc::{ashlar_xfree, ashlar_xmalloc, ashlar_xrealloc};
 
 /// A thread's cache of payloads of the one heap there is.
-pub(crate) type ThreadCache = ashlar_heap::payload::thread_cache::ThreadCache<'static>;
+pub(crate) type ThreadCache = ashlar_heap::ThreadCache<'static>;

@@ -1,36 +1,57 @@
 //! Where a cell has moved to.
 //!
 //! ```text
-//! a cell whose contents moved:  [ Host::FORWARDED_HEADER │ new address │ … ]
+//! a cell whose contents moved:  [ Moving::FORWARDED_HEADER │ new address │ … ]
 //! ```
 //! Its state is [`CellState::FORWARDED`]: neither live nor marked, so no other
 //! phase takes it for a cell.
 
 use crate::layout::cell_state::CellState;
 use crate::layout::region::{Cell, Region};
-use crate::layout::BLOCK_BYTES;
 
 /// The address at which the cell that was at `word` is now: `word` itself unless it
 /// moved in the compaction that is going on. Any word may be passed.
 #[inline(always)]
 pub(crate) fn location(region: &Region, word: usize) -> usize {
-    let Some(block) = region.block_at(word) else {
-        return word;
-    };
-    // SAFETY: the entry of a word in a committed block exists; what it says of a
-    // word that is no cell is only a hint, looked at more closely below.
-    let cell = unsafe { Cell::from_address(word) };
-    if region.state(cell) != CellState::FORWARDED {
-        return word;
-    }
-    match region.kind_byte(block).width() {
-        Some(width) if width.is_cell_start(word & (BLOCK_BYTES - 1)) => {
+    match region.cell_in_any_state_at(word) {
+        Some(cell) if region.state(cell) == CellState::FORWARDED => {
             let words = region.pointer(word).cast::<usize>();
             // SAFETY: a forwarded cell holds its new address in the second word.
             unsafe { words.add(1).read() }
         }
         _ => word,
     }
+}
+
+/// Where cells are now, while they move.
+#[derive(Clone, Copy, Debug)]
+pub struct Forwarding<'a> {
+    region: &'a Region,
+}
+
+impl<'a> Forwarding<'a> {
+    pub(crate) fn new(region: &'a Region) -> Self {
+        Self { region }
+    }
+
+    /// The address at which the cell that was at `word` is now: `word` itself unless
+    /// it moved in this compaction. Any word may be passed.
+    #[inline(always)]
+    pub fn location(self, word: usize) -> usize {
+        location(self.region, word)
+    }
+
+    /// Whether `cell` is pinned, and has therefore stayed where it was.
+    #[inline(always)]
+    pub fn is_pinned(self, cell: Cell) -> bool {
+        self.region.state(cell).is_pinned()
+    }
+}
+
+/// Where `cell` is now.
+pub(crate) fn location_of(region: &Region, cell: Cell) -> Cell {
+    // SAFETY: a cell moves to a cell.
+    unsafe { Cell::from_address(location(region, cell.address())) }
 }
 
 /// Copies what `from` begins with to `to`, which was free. Both are at least

@@ -22,7 +22,6 @@ mod mover;
 mod plan;
 
 use crate::layout::block::{BlockIndex, EMPTYING, LEFT};
-use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
 use crate::space::Space;
 use crate::sweep::rebuild_runs;
@@ -36,24 +35,6 @@ pub enum Evacuation {
     Sparse,
     /// Everything that may move, into blocks that were empty: for tests.
     Everything,
-}
-
-/// What moving cells asks of those whose cells they are.
-pub(crate) trait Host {
-    /// What a forwarded cell begins with.
-    const FORWARDED_HEADER: usize;
-
-    /// The width that suits a live cell, which has `width`; `None` when it must not
-    /// move.
-    fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex>;
-
-    /// The contents of `from` have been copied to `to` as far as they fit. False when
-    /// the cell stays where it is after all, for want of memory.
-    fn moved(&self, from: Cell, to: Cell) -> bool;
-
-    /// An empty block, for cells of this width, one free run; `None` when memory is
-    /// out.
-    fn take_block(&self, width: WidthIndex) -> Option<BlockIndex>;
 }
 
 /// Makes free memory of what was left, and calls `emptied` with the blocks in which

@@ -2,24 +2,31 @@
 
 use super::forward::{copy, forward};
 use super::plan::Plan;
-use super::Host;
 use crate::allocate::cursor::AllocationCache;
 use crate::layout::block::{BlockIndex, EMPTYING, LEFT};
 use crate::layout::region::Cell;
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 use crate::space::Space;
+use crate::vm::Moving;
 
-/// Moves what is planned. What finds no room stays.
-pub(crate) fn move_cells(space: &Space, plan: &Plan, host: &impl Host) -> Moves {
-    let mut mover = Mover::new(space, plan, host);
+/// Moves what is planned, also into blocks that `take_block` gives: empty ones, of one
+/// free run. What finds no room stays.
+pub(crate) fn move_cells(
+    space: &Space,
+    plan: &Plan,
+    vm: &impl Moving,
+    take_block: impl Fn(WidthIndex) -> Option<BlockIndex>,
+) -> Moves {
+    let mut mover = Mover::new(space, plan, vm, take_block);
     mover.move_all();
     mover.end()
 }
 
 /// Where the next cells go.
-struct Mover<'a, H> {
+struct Mover<'a, M, T> {
     space: &'a Space,
-    host: &'a H,
+    vm: &'a M,
+    take_block: T,
     cursors: AllocationCache<'a>,
     plan: &'a Plan,
     destinations: [std::slice::Iter<'a, BlockIndex>; WIDTH_COUNT],
@@ -51,11 +58,16 @@ impl Moves {
     }
 }
 
-impl<'a, H: Host> Mover<'a, H> {
-    fn new(space: &'a Space, plan: &'a Plan, host: &'a H) -> Self {
+impl<'a, M, T> Mover<'a, M, T>
+where
+    M: Moving,
+    T: Fn(WidthIndex) -> Option<BlockIndex>,
+{
+    fn new(space: &'a Space, plan: &'a Plan, vm: &'a M, take_block: T) -> Self {
         Self {
             space,
-            host,
+            vm,
+            take_block,
             cursors: AllocationCache::new(space),
             plan,
             destinations: std::array::from_fn(|width| plan.destinations[width].iter()),
@@ -113,9 +125,9 @@ impl<'a, H: Host> Mover<'a, H> {
         };
         copy(region, from, to, width.bytes().min(wanted.bytes()));
         // What is left behind is one of the two.
-        let has_moved = self.host.moved(from, to);
+        let has_moved = self.vm.moved(from, to, width, wanted);
         let left = if has_moved { from } else { to };
-        forward(region, left, to, H::FORWARDED_HEADER);
+        forward(region, left, to, M::FORWARDED_HEADER);
         region.block(region.block_of(left)).add(LEFT);
         if !has_moved {
             return;
@@ -146,7 +158,7 @@ impl<'a, H: Host> Mover<'a, H> {
         self.past_others[index] = next.is_none() || next == self.plan.drained[index];
         let block = match next {
             Some(block) => block,
-            None => self.host.take_block(width)?,
+            None => (self.take_block)(width)?,
         };
         self.cursors.adopt(width, block);
         Some(())

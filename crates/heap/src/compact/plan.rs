@@ -1,11 +1,12 @@
 //! What to move. The choice of blocks is pure arithmetic on how full they are.
 
-use super::{Evacuation, Host};
+use super::Evacuation;
 use crate::layout::block::{BlockIndex, EMPTYING};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 use crate::space::Space;
+use crate::vm::Moving;
 
 /// What a compaction is going to move.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ struct Occupancy {
 impl Plan {
     /// Looks at every live cell. Cells that the VM does not let move are pinned
     /// by this.
-    pub(crate) fn make(space: &Space, host: &impl Host, evacuation: Evacuation) -> Self {
+    pub(crate) fn make(space: &Space, vm: &impl Moving, evacuation: Evacuation) -> Self {
         let mut plan = Self {
             changing: Vec::new(),
             destinations: std::array::from_fn(|_| Vec::new()),
@@ -45,7 +46,7 @@ impl Plan {
         let mut arriving_cells = [0; WIDTH_COUNT];
         let mut occupancy: [Vec<Occupancy>; WIDTH_COUNT] = std::array::from_fn(|_| Vec::new());
         for (block, width) in space.cell_blocks() {
-            let found = plan.look_at(space, host, block, width, &mut arriving_cells);
+            let found = plan.look_at(space, vm, block, width, &mut arriving_cells);
             // Without memory to remember it the block stays as it is.
             let blocks = &mut occupancy[width.index()];
             if blocks.try_reserve(1).is_ok() {
@@ -71,7 +72,7 @@ impl Plan {
     fn look_at(
         &mut self,
         space: &Space,
-        host: &impl Host,
+        vm: &impl Moving,
         block: BlockIndex,
         width: WidthIndex,
         arriving_cells: &mut [usize; WIDTH_COUNT],
@@ -88,7 +89,7 @@ impl Plan {
                 found.free_cells += 1;
                 continue;
             }
-            match wanted_width(space, host, cell, width) {
+            match wanted_width(space, vm, cell, width) {
                 Some(wanted) if wanted != width && self.changing.try_reserve(1).is_ok() => {
                     self.changing.push((cell, wanted));
                     arriving_cells[wanted.index()] += 1;
@@ -130,7 +131,7 @@ impl Plan {
 /// not move.
 fn wanted_width(
     space: &Space,
-    host: &impl Host,
+    vm: &impl Moving,
     cell: Cell,
     width: WidthIndex,
 ) -> Option<WidthIndex> {
@@ -138,7 +139,7 @@ fn wanted_width(
     if state.is_pinned() {
         return None;
     }
-    let wanted = host.wanted_width(cell, width);
+    let wanted = vm.wanted_width(cell, width);
     if wanted.is_none() {
         space.region.set_state(cell, state.with(CellState::PINNED));
     }

@@ -9,9 +9,9 @@ use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::CellState;
 use crate::layout::kind::Kind;
 use crate::layout::width::WidthIndex;
-use crate::mark::allowance::Allowance;
 use crate::sweep::free_cells::poison_block;
 use crate::vm::Vm;
+use crate::work_budget::WorkBudget;
 
 impl<'shared, V: Vm> Heap<'shared, V> {
     /// Allocates a cell of at least `size_bytes` in state `state`
@@ -79,7 +79,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     fn find_block(&self, width: WidthIndex) -> Option<BlockIndex> {
         self.find_used_block(width)
             .or_else(|| self.take_empty_block(width))
-            .or_else(|| self.sweep_for(width, &mut Allowance::unlimited()))
+            .or_else(|| self.sweep_for(width, &mut WorkBudget::unlimited()))
     }
 
     /// One that has cells in it, within the time that may be spent on sweeping.
@@ -91,10 +91,10 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 return block;
             }
         }
-        self.sweep_a_little(|allowance| {
-            self.sweep_ahead(width, blocks_due, allowance);
+        self.sweep_a_little(|work| {
+            self.sweep_ahead(width, blocks_due, work);
             self.pop_available(width)
-                .or_else(|| self.sweep_for(width, allowance))
+                .or_else(|| self.sweep_for(width, work))
         })
     }
 

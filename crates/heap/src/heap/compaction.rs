@@ -1,33 +1,16 @@
 //! Compacting the heap: when cells may move, and the order of what is done then.
 
-use super::Heap;
-use crate::compact::{self, Evacuation, Host, Moves, Plan};
-use crate::layout::block::BlockIndex;
-use crate::layout::region::Cell;
-use crate::layout::width::WidthIndex;
+use super::collection::Collection;
+use super::{Heap, Stage};
+use crate::compact::forward::{self, Forwarding};
+use crate::compact::{self, Evacuation, Moves, Plan};
 use crate::pace::Scope;
-use crate::vm::Vm;
-
-impl<V: Vm> Host for Heap<'_, V> {
-    const FORWARDED_HEADER: usize = V::FORWARDED_HEADER;
-
-    fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex> {
-        self.vm.wanted_width(self, cell, width)
-    }
-
-    fn moved(&self, from: Cell, to: Cell) -> bool {
-        self.vm.moved(self, from, to)
-    }
-
-    fn take_block(&self, width: WidthIndex) -> Option<BlockIndex> {
-        self.take_empty_block(width)
-    }
-}
+use crate::vm::{Moving, Vm};
 
 impl<V: Vm> Heap<'_, V> {
     /// Whether cells are moving: [`Heap::location`] says where they are now.
     pub fn is_moving(&self) -> bool {
-        self.moving.get()
+        self.stage() == Stage::Moving
     }
 
     /// Somebody begins to hold addresses of cells, in places that nobody
@@ -46,7 +29,7 @@ impl<V: Vm> Heap<'_, V> {
     /// passed.
     #[inline(always)]
     pub fn location(&self, word: usize) -> usize {
-        compact::forward::location(self.region(), word)
+        forward::location(self.region(), word)
     }
 
     /// Whether the cell that was at `word` has moved in the compaction that is
@@ -65,15 +48,17 @@ impl<V: Vm> Heap<'_, V> {
     /// and what earlier calls left there would pin cells.
     #[inline(never)]
     pub(super) fn compact(&self, evacuation: Evacuation) {
+        let Some(vm) = self.vm.moving() else { return };
         self.collector.borrow_mut().stats.compactions += 1;
-        self.vm.compaction_begins(self);
-        let plan = Plan::make(self.space(), self, evacuation);
+        vm.compaction_begins();
+        let plan = Plan::make(self.space(), vm, evacuation);
         if plan.moves_nothing() {
             return;
         }
         self.while_moving(|| {
-            self.count_moves(&compact::move_cells(self.space(), &plan, self));
-            self.update_references();
+            let take_block = |width| self.take_empty_block(width);
+            self.count_moves(&compact::move_cells(self.space(), &plan, vm, take_block));
+            self.update_references(vm);
             compact::settle(self.space(), self.stress().poison, |block, width| {
                 self.give_block(block, width);
             });
@@ -83,19 +68,19 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Runs `work`, which moves cells; payloads it frees count as swept.
     fn while_moving(&self, work: impl FnOnce()) {
-        self.set_collecting(true);
-        self.moving.set(true);
+        self.enter(Collection::Moving);
         self.payloads_sweeping(true);
-        work();
+        self.while_collecting(work);
         self.payloads_sweeping(false);
-        self.moving.set(false);
-        self.set_collecting(false);
+        self.enter(Collection::Idle);
     }
 
-    fn update_references(&self) {
-        self.for_each_cell_unswept(|cell, width| self.vm.update_cell(self, cell, width));
-        self.vm.update_roots(self);
-        self.with_marker(|marker| marker.update_remembered(|word| self.location(word)));
+    fn update_references(&self, vm: &impl Moving) {
+        let now = Forwarding::new(self.region());
+        self.for_each_cell_unswept(|cell, width| vm.update_cell(cell, width, now));
+        vm.update_roots(now);
+        let location = |cell| forward::location_of(self.region(), cell);
+        self.marker().remembered.relocate(location);
     }
 
     fn count_moves(&self, moves: &Moves) {

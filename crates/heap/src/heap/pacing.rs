@@ -36,9 +36,7 @@ impl<V: Vm> Heap<'_, V> {
             .map(|width| (width.cells - width.live_cells) * width.width_bytes);
         let mut unused_bytes = 0;
         let collector = self.collector.borrow();
-        for cache in &collector.caches {
-            // SAFETY: caches live until `drop_cache`; the VM's lock is held.
-            let cache = unsafe { cache.as_ref() };
+        for cache in collector.caches() {
             unused_bytes += WidthIndex::all()
                 .map(|width| cache.unused_bytes(width))
                 .sum::<usize>();

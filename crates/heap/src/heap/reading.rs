@@ -64,24 +64,17 @@ impl<V: Vm> Heap<'_, V> {
     /// Old cells that are traced in every collection, counted by a walk over
     /// the remembered set.
     pub fn remembered_unprotected_cells(&self) -> usize {
-        let is_unprotected = |&&word: &&usize| {
-            // SAFETY: only cells are remembered.
-            let cell = unsafe { Cell::from_address(word) };
-            self.region().state(cell).is_unprotected()
-        };
-        self.with_marker(|marker| {
-            let remembered = marker.remembered_cells().iter();
-            remembered.filter(is_unprotected).count()
-        })
+        let is_unprotected = |&&cell: &&Cell| self.region().state(cell).is_unprotected();
+        let marker = self.marker();
+        let remembered = marker.remembered.cells().iter();
+        remembered.filter(is_unprotected).count()
     }
 
     /// Cells allocated so far, by width.
     pub fn allocated_cells(&self) -> [u64; WIDTH_COUNT] {
         let collector = self.collector.borrow();
         let mut allocated = collector.allocated_by_retired;
-        for cache in &collector.caches {
-            // SAFETY: caches live until `drop_cache`; the VM's lock is held.
-            let cache = unsafe { cache.as_ref() };
+        for cache in collector.caches() {
             for width in WidthIndex::all() {
                 allocated[width.index()] += cache.allocated_cells(width);
             }

@@ -17,11 +17,9 @@ impl<V: Vm> Heap<'_, V> {
     /// allocation notices.
     pub fn set_stress(&self, stress: Stress) {
         self.stress.set(stress);
-        self.with_marker(|marker| {
-            marker.limit(match stress.mark_stack_cells_max {
-                0 => usize::MAX,
-                cells => cells,
-            });
+        self.marker().limit(match stress.mark_stack_cells_max {
+            0 => usize::MAX,
+            cells => cells,
         });
         self.collector.borrow_mut().stress_countdown = stress.collect_every;
         self.retire_caches();

@@ -6,12 +6,12 @@ use super::Heap;
 use crate::allocate::cursor::AllocationCache;
 use crate::layout::block::BlockIndex;
 use crate::layout::width::WidthIndex;
-use crate::mark::allowance::Allowance;
 use crate::os;
 use crate::pace::Scope;
 use crate::sweep::pacer::SweepPacer;
 use crate::sweep::sweep_block;
 use crate::vm::Vm;
+use crate::work_budget::WorkBudget;
 
 /// A block takes about as long to be swept as so many cells to be marked: enough
 /// to look at the clock after each.
@@ -23,32 +23,31 @@ const ROOM_BYTES: usize = 8 << 10;
 
 impl<V: Vm> Heap<'_, V> {
     pub(super) fn start_sweep(&self, scope: Scope) {
-        let (marked_cells, old_cells, threads) =
-            self.with_marker(|marker| (marker.marked_cells, marker.old_cells, marker.threads));
+        let counts = self.marker().counts;
         let mut collector = self.collector.borrow_mut();
         collector.lists.rebuild(scope == Scope::Full);
-        collector.stats.marked_cells = marked_cells;
-        collector.stats.old_cells = old_cells;
+        collector.stats.marked_cells = counts.marked_cells;
+        collector.stats.old_cells = counts.old_cells;
         // Early, because what is dead holds memory, but not at once.
         let planned_bytes = collector.pace.budget_bytes() / 16;
         let unswept_blocks = collector.lists.unswept_blocks();
         collector.sweep_pacer = SweepPacer::new(planned_bytes, unswept_blocks);
         if scope == Scope::Full {
-            collector.stats.marking_threads = threads;
+            collector.stats.marking_threads = counts.threads;
             collector.release_from = Some(0);
         }
     }
 
-    /// Sweeps as much as `allowance` allows; whether everything is swept.
-    pub fn sweep_within(&self, allowance: &mut Allowance) -> bool {
+    /// Sweeps as much as `work` allows; whether everything is swept.
+    pub fn sweep_within(&self, work: &mut WorkBudget) -> bool {
         while self.sweep_next(None) {
-            if !allowance.spend_step(CELLS_PER_SWEPT_BLOCK) {
+            if !work.spend_step(CELLS_PER_SWEPT_BLOCK) {
                 break;
             }
         }
         let is_swept = !self.is_sweeping();
         if is_swept {
-            self.release_idle_blocks(allowance);
+            self.release_idle_blocks(work);
         }
         is_swept
     }
@@ -61,14 +60,14 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Runs `sweep` with what is left of the time that allocations may sweep for.
-    pub(super) fn sweep_a_little<R>(&self, sweep: impl FnOnce(&mut Allowance) -> R) -> R {
-        let mut allowance = match self.sweep_time_left() {
-            None => return sweep(&mut Allowance::unlimited()),
-            Some(Duration::ZERO) => return sweep(&mut Allowance::cells(0)),
-            Some(time) => Allowance::time(time),
+    pub(super) fn sweep_a_little<R>(&self, sweep: impl FnOnce(&mut WorkBudget) -> R) -> R {
+        let mut work = match self.sweep_time_left() {
+            None => return sweep(&mut WorkBudget::unlimited()),
+            Some(Duration::ZERO) => return sweep(&mut WorkBudget::cells(0)),
+            Some(time) => WorkBudget::time(time),
         };
         let start = Instant::now();
-        let result = sweep(&mut allowance);
+        let result = sweep(&mut work);
         let pacer = &mut self.collector.borrow_mut().sweep_pacer;
         pacer.note_spent(start.elapsed());
         result
@@ -86,14 +85,9 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Sweeps blocks of this width until there is room for some cells, because a
     /// block of a dense heap has room for one or two; a block with free runs.
-    pub(super) fn sweep_for(
-        &self,
-        width: WidthIndex,
-        allowance: &mut Allowance,
-    ) -> Option<BlockIndex> {
+    pub(super) fn sweep_for(&self, width: WidthIndex, work: &mut WorkBudget) -> Option<BlockIndex> {
         let mut room_cells = 0;
-        while room_cells * width.bytes() < ROOM_BYTES && allowance.spend_step(CELLS_PER_SWEPT_BLOCK)
-        {
+        while room_cells * width.bytes() < ROOM_BYTES && work.spend_step(CELLS_PER_SWEPT_BLOCK) {
             let unswept = {
                 let lists = &mut self.collector.borrow_mut().lists;
                 lists.pop_unswept(width)
@@ -110,9 +104,9 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Sweeps so many blocks, those of `width` first.
-    pub(super) fn sweep_ahead(&self, width: WidthIndex, blocks: usize, allowance: &mut Allowance) {
+    pub(super) fn sweep_ahead(&self, width: WidthIndex, blocks: usize, work: &mut WorkBudget) {
         for _ in 0..blocks {
-            if !allowance.spend_step(CELLS_PER_SWEPT_BLOCK) || !self.sweep_next(Some(width)) {
+            if !work.spend_step(CELLS_PER_SWEPT_BLOCK) || !self.sweep_next(Some(width)) {
                 break;
             }
         }
@@ -140,7 +134,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Sweeps everything that is unswept.
     pub fn finish_sweep(&self) {
         while self.sweep_next(None) {}
-        self.release_idle_blocks(&mut Allowance::unlimited());
+        self.release_idle_blocks(&mut WorkBudget::unlimited());
     }
 
     /// Whether dead cells may still be around.
@@ -175,7 +169,7 @@ impl<V: Vm> Heap<'_, V> {
     fn sweep_and_count(&self, block: BlockIndex, width: WidthIndex) -> usize {
         self.payloads_sweeping(true);
         let swept = sweep_block(self.space(), block, width, self.stress().poison, |cell| {
-            self.vm.release(self, cell, width);
+            self.vm.release(cell, width);
         });
         self.payloads_sweeping(false);
         let mut collector = self.collector.borrow_mut();
@@ -185,22 +179,22 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Gives pages back, slowly, once a full collection has been swept, as many as
-    /// `allowance` allows; the rest at the next opportunity.
-    pub(super) fn release_idle_blocks(&self, allowance: &mut Allowance) {
+    /// `work` allows; the rest at the next opportunity.
+    pub(super) fn release_idle_blocks(&self, work: &mut WorkBudget) {
         let Some(from) = self.collector.borrow_mut().release_from.take() else {
             return;
         };
         self.space().close_reserve();
         let all_at_once = self.is_out_of_limit();
-        let goes_on = || all_at_once || allowance.spend_step(CELLS_PER_RELEASED_BLOCK);
+        let goes_on = || all_at_once || work.spend_step(CELLS_PER_RELEASED_BLOCK);
         let released = self.space().release_idle_blocks(from, all_at_once, goes_on);
         let mut collector = self.collector.borrow_mut();
         collector.stats.blocks_released += released.blocks;
         collector.release_from = released.next;
         if released.next.is_none() && collector.pace.options().memory_limit_bytes.is_some() {
             let resident_bytes = os::resident_bytes().unwrap_or(0);
-            let exact = !collector.cycle.was_in_slices();
-            collector.pace.note_after_full(resident_bytes, exact);
+            let is_exact = collector.latest_is_exact;
+            collector.pace.note_after_full(resident_bytes, is_exact);
         }
     }
 

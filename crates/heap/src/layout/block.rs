@@ -26,7 +26,7 @@ impl BlockIndex {
 /// holds the payload lock, so relaxed accesses are enough.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub struct Block {
+pub(crate) struct Block {
     /// Next block of the list this one is in, plus one; 0 ends the list.
     next: AtomicU32,
     /// Payload blocks: previous block of the list, plus one.

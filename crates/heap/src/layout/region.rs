@@ -28,6 +28,9 @@ impl std::fmt::Debug for Cell {
 }
 
 impl Cell {
+    /// No cell: what fills places that hold none yet. Never looked at.
+    pub(crate) const NONE: Self = Self(0);
+
     /// Takes a word for a cell.
     ///
     /// # Safety
@@ -64,25 +67,23 @@ impl<'region> States<'region> {
         self.biased.wrapping_add(address >> STATE_SHIFT)
     }
 
-    /// The state of a cell.
-    #[inline(always)]
-    pub fn get(self, cell: Cell) -> CellState {
-        // SAFETY: a cell lies in a committed block, whose entries are committed
-        // and live as long as the region.
-        CellState(unsafe { &*self.entry(cell.0) }.load(Relaxed))
-    }
-
     /// The entry of a cell, for several threads that change it.
     #[inline(always)]
     pub(crate) fn entry_of(self, cell: Cell) -> &'region AtomicU8 {
-        // SAFETY: as in `get`.
+        // SAFETY: a cell lies in a committed block, whose entries are committed
+        // and live as long as the region.
         unsafe { &*self.entry(cell.0) }
+    }
+
+    /// The state of a cell.
+    #[inline(always)]
+    pub fn get(self, cell: Cell) -> CellState {
+        CellState(self.entry_of(cell).load(Relaxed))
     }
 
     #[inline(always)]
     pub(crate) fn set(self, cell: Cell, state: CellState) {
-        // SAFETY: as in `get`.
-        unsafe { &*self.entry(cell.0) }.store(state.0, Relaxed);
+        self.entry_of(cell).store(state.0, Relaxed);
     }
 }
 
@@ -110,7 +111,8 @@ pub struct Region {
 // SAFETY: the tables are accessed through atomics only; cells are accessed by
 // their owners.
 unsafe impl Send for Region {}
-// SAFETY: as above.
+// SAFETY: the tables are accessed through atomics only; cells are accessed by
+// their owners.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -236,25 +238,29 @@ impl Region {
         unsafe { &*self.blocks.add(block.get()) }
     }
 
-    /// What a block holds.
+    /// What a block holds. What is known about a span of blocks can be read from here
+    /// on.
     pub fn kind(&self, block: BlockIndex) -> Kind {
-        assert!(block.get() < self.reserved_blocks());
-        // SAFETY: the kind table is committed whole, an entry for every block. What
-        // was written about a span before its kind can be read from here on.
-        KindByte(unsafe { &*self.kinds.add(block.get()) }.load(Acquire)).kind()
+        KindByte(self.kind_entry(block).load(Acquire)).kind()
     }
 
     #[inline(always)]
     pub(crate) fn kind_byte(&self, block: BlockIndex) -> KindByte {
-        // SAFETY: the kind table is committed whole.
-        KindByte(unsafe { &*self.kinds.add(block.get()) }.load(Relaxed))
+        KindByte(self.kind_entry(block).load(Relaxed))
     }
 
     /// What has been written about the block before can be read by whoever reads the
     /// kind with [`Region::kind`].
     pub(crate) fn set_kind(&self, block: BlockIndex, kind: Kind) {
-        // SAFETY: the kind table is committed whole.
-        unsafe { &*self.kinds.add(block.get()) }.store(KindByte::from(kind).0, Release);
+        let entry = self.kind_entry(block);
+        entry.store(KindByte::from(kind).0, Release);
+    }
+
+    #[inline(always)]
+    fn kind_entry(&self, block: BlockIndex) -> &AtomicU8 {
+        debug_assert!(block.get() < self.reserved_blocks());
+        // SAFETY: the table is committed whole, with an entry for every block.
+        unsafe { &*self.kinds.add(block.get()) }
     }
 
     /// The width of a cell.
@@ -298,11 +304,18 @@ impl Region {
     /// live. Any word may be passed: this is the test for conservative roots.
     #[inline(always)]
     pub fn cell_at(&self, word: usize) -> Option<Cell> {
+        self.cell_in_any_state_at(word)
+            .filter(|&cell| self.state(cell).is_live())
+    }
+
+    /// The cell that starts exactly at `word`, when there is one. Any word may be
+    /// passed.
+    #[inline(always)]
+    pub(crate) fn cell_in_any_state_at(&self, word: usize) -> Option<Cell> {
         let block = self.block_at(word)?;
         let width = self.kind_byte(block).width()?;
-        let cell = Cell(word);
-        (width.is_cell_start(word & (BLOCK_BYTES - 1)) && self.state(cell).is_live())
-            .then_some(cell)
+        let is_start = width.is_cell_start(word & (BLOCK_BYTES - 1));
+        is_start.then_some(Cell(word))
     }
 
     /// Gives the pages of empty blocks back to the system: they are not

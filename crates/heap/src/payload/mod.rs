@@ -9,11 +9,11 @@
 //! A payload's size is found from its address alone. Any thread may allocate
 //! and free; a payload may be freed by another thread than allocated it.
 
-pub mod class;
+pub(crate) mod class;
 pub(crate) mod pool;
 mod span;
 mod supply;
-pub mod thread_cache;
+pub(crate) mod thread_cache;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};

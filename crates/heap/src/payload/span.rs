@@ -32,12 +32,7 @@ impl Supply<'_> {
         let count = blocks_for(size)?;
         let first = self.space.take_span(count).ok_or(OutOfMemory)?;
         self.begin_span(first, count, size);
-        NonNull::new(
-            self.space
-                .region
-                .pointer(self.space.region.address_of(first)),
-        )
-        .ok_or(OutOfMemory)
+        self.payload_at(first)
     }
 
     /// A span that begins at a multiple of `align`, a power of two of more than a
@@ -48,7 +43,8 @@ impl Supply<'_> {
         size: usize,
         align: usize,
     ) -> Result<NonNull<u8>, OutOfMemory> {
-        let count = blocks_for(size.max(1))?;
+        let size = size.max(1);
+        let count = blocks_for(size)?;
         // With so many more, one of the first blocks is at such a multiple.
         let taken = blocks_for((align - BLOCK_BYTES).checked_add(size).ok_or(OutOfMemory)?)?;
         let start = self.space.take_span(taken).ok_or(OutOfMemory)?;
@@ -63,12 +59,7 @@ impl Supply<'_> {
                 .give_blocks(first.after(count), taken - before - count);
         }
         self.begin_span(first, count, size);
-        NonNull::new(
-            self.space
-                .region
-                .pointer(self.space.region.address_of(first)),
-        )
-        .ok_or(OutOfMemory)
+        self.payload_at(first)
     }
 
     #[cold]
@@ -84,12 +75,7 @@ impl Supply<'_> {
             }
         }
         self.begin_span(first, count, size);
-        NonNull::new(
-            self.space
-                .region
-                .pointer(self.space.region.address_of(first)),
-        )
-        .ok_or(OutOfMemory)
+        self.payload_at(first)
     }
 
     #[cold]
@@ -128,31 +114,32 @@ impl Supply<'_> {
     }
 
     fn move_span(self, from: BlockIndex, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-        let (old, new) = (
-            self.space.region.block(from).span_blocks(),
-            blocks_for(size)?,
-        );
+        let region = &self.space.region;
+        let (old, new) = (region.block(from).span_blocks(), blocks_for(size)?);
         let to = self.space.take_span(new).ok_or(OutOfMemory)?;
-        let source = self
-            .space
-            .region
-            .pointer(self.space.region.address_of(from));
-        let target = self.space.region.pointer(self.space.region.address_of(to));
+        let source = region.pointer(region.address_of(from));
+        let target = region.pointer(region.address_of(to));
         // SAFETY: the target span is ours and unused, the source is the
         // caller's payload, and the two spans do not overlap.
         let remapped =
             old >= REMAP_BLOCKS && unsafe { os::move_pages(source, target, old * BLOCK_BYTES) };
         if remapped {
             for index in 0..old {
-                self.space.region.block(from.after(index)).remove(DIRTY);
+                region.block(from.after(index)).remove(DIRTY);
             }
         } else {
-            // SAFETY: as above.
+            // SAFETY: the target, which is as long, is ours and unused; the source is
+            // the caller's payload; two spans do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(source, target, old * BLOCK_BYTES) };
         }
         self.begin_span(to, new, size);
-        self.free_span(self.space.region.address_of(from));
+        self.free_span(region.address_of(from));
         NonNull::new(target).ok_or(OutOfMemory)
+    }
+
+    fn payload_at(self, first: BlockIndex) -> Result<NonNull<u8>, OutOfMemory> {
+        let region = &self.space.region;
+        NonNull::new(region.pointer(region.address_of(first))).ok_or(OutOfMemory)
     }
 
     /// Writes down that `count` blocks from `first` on are one span. Its first

@@ -33,19 +33,20 @@ pub(crate) fn sweep_block(
     mut release: impl FnMut(Cell),
 ) -> Swept {
     let region = &space.region;
+    let states = region.states();
     let mut swept = Swept::default();
     let mut has_young = false;
     let mut runs = RunBuilder::new(region);
     let cells = space.cells_of(index);
     let end = cells.end();
     for cell in cells {
-        let state = region.state(cell);
+        let state = states.get(cell);
         if state.is_marked() {
             swept.live_cells += 1;
             if !state.is_old() {
                 has_young = true;
                 let aged = state.aged_once_more().without(CellState::MARKED);
-                region.set_state(cell, aged);
+                states.set(cell, aged);
             }
             runs.end_at(cell.address());
             continue;
@@ -125,9 +126,13 @@ impl<'region> RunBuilder<'region> {
     /// The run, when there is one, ends before `address`.
     #[inline(always)]
     fn end_at(&mut self, address: usize) {
-        if self.current == 0 {
-            return;
+        if self.current != 0 {
+            self.end_run_at(address);
         }
+    }
+
+    #[inline(never)]
+    fn end_run_at(&mut self, address: usize) {
         let run = Run {
             start: self.current,
             end: address,

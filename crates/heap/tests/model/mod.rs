@@ -19,15 +19,15 @@ pub mod op;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::{WidthIndex, WIDTH_MAX_BYTES};
-use ashlar_heap::mark::allowance::Allowance;
-use ashlar_heap::mark::parallel::ParallelMarking;
-use ashlar_heap::pace::{PaceOptions, Scope};
-use ashlar_heap::stress::Stress;
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::Evacuation;
+use ashlar_heap::ParallelMarking;
+use ashlar_heap::Stress;
+use ashlar_heap::WorkBudget;
+use ashlar_heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
+use ashlar_heap::{PaceOptions, Scope};
+use ashlar_heap::{WidthIndex, WIDTH_MAX_BYTES};
 
 use crate::toy_vm::{self, Shape, ToyVm, Wishes, HEADER_WORDS};
 use op::{Aim, Op};
@@ -566,7 +566,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 old: self.reach(self.old_objects()),
             });
         }
-        let progress = self.heap.advance(scope, &mut Allowance::cells(cells));
+        let progress = self.heap.advance(scope, &mut WorkBudget::cells(cells));
         self.sync();
         match progress {
             Progress::Sweeping => self.may_live = None,

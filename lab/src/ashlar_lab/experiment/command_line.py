@@ -1,44 +1,124 @@
-"""The simple case: an experiment made from `--variant`, `--knob` and a command."""
+"""An experiment made from `--variant`, `--knob`, `--program`, `--server`, `--goal` and a command."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ashlar_lab import variants
 from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.check import checked
-from ashlar_lab.experiment.model import Experiment, Program, Server, Stop, Variant
+from ashlar_lab.experiment.model import Contrast, Experiment, Program, Server, Stop, Variant
 
 _SOURCE = "command line"
 
 
 def build(specs: list[str], knobs: list[str], command: list[str], *, name: str | None, baseline: str | None,
-          stop: Stop, server: Server | None = None, **rest) -> Experiment:
-    """Every variant gets the first knob it understands; a variant that understands none runs at one point."""
+          stop: Stop, curves: bool = False, programs: Sequence[str] = (), server: Serve | None = None, goals: Sequence[str] = (), **rest) -> Experiment:
+    """Every variant gets the first knob it understands; a variant that understands none runs at one point, or with `curves` over the
+    knob of its base."""
     if not specs:
         raise BadInput("no variant given; add --variant NAME at least once ('ashlar variants' lists the built-in ones)")
     parsed_knobs = [_knob(k) for k in knobs]
-    contenders = tuple(_variant(spec, parsed_knobs, i) for i, spec in enumerate(specs))
+    contenders = tuple(_variant(spec, parsed_knobs, curves) for spec in specs)
     for knob, _ in parsed_knobs:
         if not any(v.knob == knob for v in contenders):
             raise BadInput(f"no variant understands the knob {knob!r}; 'ashlar variants' lists the knobs of each")
-    if not command and any(not v.command for v in contenders):
-        raise BadInput("no command given; put it after --, as in: ashlar compare --variant glibc --variant jemalloc -- ./program")
-    program_name = os.path.basename(command[0] if command else contenders[0].command[0]).replace("=", "_") or "program"
-    program = Program(program_name, tuple(command), directory=os.getcwd(), server=server,
-                      timeout_s=rest.pop("timeout_s", 600.0), compare_output=rest.pop("compare_output", True),
-                      ignore_lines=tuple(rest.pop("ignore_lines", ())))
+    made = tuple(_program(name_, words, None, rest) for name_, words in map(_named_command, programs))
+    if server:
+        made += (_program(*_server_command(server.command), server.model(), rest),)
+    if command or not made:
+        if not command and any(not v.command for v in contenders):
+            raise BadInput("no command given; put it after --, as in: ashlar compare --variant glibc --variant jemalloc -- ./program")
+        made = (_program(_short_name(command or contenders[0].command), tuple(command), None, rest), *made)
+    chosen = baseline or contenders[0].name
+    contrasts, made = _with_goals(goals, contenders, chosen, made)
+    fixed = {k: v for k, v in rest.items() if k not in ("timeout_s", "compare_output", "ignore_lines")}
     experiment = Experiment(
-        name=name or program_name,
-        title=name or f"{shlex.join(command) or program_name}",
-        programs=(program,),
+        name=name or made[0].name,
+        title=name or ", ".join(shlex.join(p.command) or p.name for p in made),
+        programs=made,
         variants=contenders,
-        baseline=baseline or contenders[0].name,
+        baseline=chosen,
         stop=stop,
-        **rest,
+        contrasts=contrasts,
+        **fixed,
     )
     return checked(experiment, _SOURCE)
+
+
+@dataclass(frozen=True)
+class Serve:
+    """A server as the command line gives it."""
+
+    command: str
+    rate_per_s: float
+    duration_s: float = 10.0
+    warm_up_s: float = 1.0
+    connections: int = 32
+    paths: tuple[str, ...] = ("/",)
+
+    def model(self) -> Server:
+        return Server(0, self.rate_per_s, self.duration_s, self.warm_up_s, self.paths, self.connections)
+
+
+def _short_name(command: Sequence[str]) -> str:
+    return os.path.basename(command[0]).replace("=", "_") or "program"
+
+
+def _program(name: str, command: tuple[str, ...], server: Server | None, rest: dict) -> Program:
+    return Program(name, command, directory=os.getcwd(), server=server, timeout_s=rest.get("timeout_s", 600.0),
+                   compare_output=rest.get("compare_output", True), ignore_lines=tuple(rest.get("ignore_lines", ())))
+
+
+def _words(text: str, option: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise BadInput(f"{option} {text!r} is no command: {str(error).lower()}") from None
+    if not words:
+        raise BadInput(f"{option} {text!r} names no command")
+    return words
+
+
+def _named_command(text: str) -> tuple[str, tuple[str, ...]]:
+    name, equals, command = text.partition("=")
+    if not equals or not name.strip() or not command.strip() or " " in name.strip():
+        raise BadInput(f"--program {text!r} is not of the form NAME=COMMAND; for example --program 'sort=./sort --size 100'")
+    return name.strip(), _words(command, "--program")
+
+
+def _server_command(text: str) -> tuple[str, tuple[str, ...]]:
+    words = _words(text, "--server")
+    if not any("{port}" in w for w in words):
+        raise BadInput(f"--server {text!r} says nowhere which port to listen on; put {{port}} where the port goes, as in --server 'ruby app.rb {{port}}'")
+    return _short_name(words), words
+
+
+_GOAL = re.compile(r"(?:(?P<variant>[^:<>]+):)?\s*(?P<metric>[a-z][a-z0-9_]*)\s*<=\s*(?P<most>[0-9]*\.?[0-9]+)\s*")
+
+
+def _with_goals(goals: Sequence[str], contenders: tuple[Variant, ...], baseline: str, programs: tuple[Program, ...]) -> tuple[tuple[Contrast, ...], tuple[Program, ...]]:
+    """`METRIC<=RATIO` for every variant, or `VARIANT:METRIC<=RATIO`: the ratio to the baseline may be so much at most."""
+    contrasts: dict[str, Contrast] = {}
+    asked: dict[str, float] = {}
+    for goal in goals:
+        found = _GOAL.fullmatch(goal)
+        if not found:
+            raise BadInput(f"--goal {goal!r} is not of the form METRIC<=RATIO or VARIANT:METRIC<=RATIO; for example --goal 'peak_mib<=0.9'")
+        names = [v.name for v in contenders if v.name != baseline]
+        wanted = found["variant"].strip() if found["variant"] else None
+        if wanted is not None and wanted not in names:
+            raise BadInput(f"--goal {goal!r}: there is no variant {wanted!r} beside the baseline; {'choose among ' + ', '.join(names) if names else 'add one'}")
+        for variant in names if wanted is None else [wanted]:
+            name = f"{variant}: {found['metric']} / {baseline}"
+            contrasts[name] = Contrast(name, found["metric"], variant, baseline)
+            asked[name] = float(found["most"])
+    return tuple(contrasts.values()), tuple(dataclasses.replace(p, goals=dict(asked)) for p in programs)
 
 
 def base_of(spec: str) -> str:
@@ -49,6 +129,9 @@ def base_of(spec: str) -> str:
 def _knob(text: str) -> tuple[str, tuple[str, ...]]:
     name, equals, values = text.partition("=")
     found = tuple(v.strip() for v in values.split(",") if v.strip())
+    known = next((b.sweeps[name] for b in variants.BASES.values() if name in b.sweeps), None)
+    if known and not equals:
+        return name, known
     if not name or not equals or not found:
         raise BadInput(f"--knob {text!r} is not of the form NAME=VALUE,VALUE,...; for example --knob o=20,40,80,160,320")
     if len(found) < 2:
@@ -56,7 +139,7 @@ def _knob(text: str) -> tuple[str, tuple[str, ...]]:
     return name, found
 
 
-def _variant(spec: str, knobs: list[tuple[str, tuple[str, ...]]], number: int) -> Variant:
+def _variant(spec: str, knobs: list[tuple[str, tuple[str, ...]]], curves: bool) -> Variant:
     """`BASE`, `BASE:setting=value,...`, `LABEL=BASE:...`, or `LABEL=command:COMMAND`."""
     head, colon, tail = spec.partition(":")
     label, equals, base = head.partition("=")
@@ -77,6 +160,10 @@ def _variant(spec: str, knobs: list[tuple[str, tuple[str, ...]]], number: int) -
         if variants.understands(variant, knob):
             variant = Variant(**{**variant.__dict__, "knob": knob, "values": values})
             break
+    sweeps = variants.base(variant.base).sweeps
+    if curves and not variant.knob and sweeps:
+        knob, values = next(iter(sweeps.items()))
+        variant = Variant(**{**variant.__dict__, "knob": knob, "values": values})
     return variants.completed(variant)
 
 

@@ -14,7 +14,7 @@ from ashlar_lab.experiment.check import checked
 from ashlar_lab.experiment.model import Contrast, Experiment, Program, Server, Stop, Variant
 
 _TOP = {"experiment", "program", "variant", "knob", "contrast"}
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_REFERENCE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def load(path: str, **overrides) -> Experiment:
@@ -48,7 +48,7 @@ def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:
     knob = (shared_knob.text("name"), _values(shared_knob)) if shared_knob else None
     if shared_knob:
         shared_knob.finished()
-    contenders = tuple(_variant(v, knob, source, n) for n, v in enumerate(_chosen(raw, "variant", source, overrides.get("variants"))))
+    contenders = tuple(_variant(v, directory, knob, source, n) for n, v in enumerate(_chosen(raw, "variant", source, overrides.get("variants"))))
     contrasts = tuple(_contrast(c, source, n) for n, c in enumerate(raw.get("contrast", ())))
     stop = _stop(head, overrides)
     name = head.text("name", Path(source).stem)
@@ -66,6 +66,7 @@ def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:
         sample_hz=head.number("sample_hz", 50.0),
         check=head.flag("check", True),
         figures=head.texts("figures", ()),
+        metrics=head.texts("metrics", ()),
         contrasts=contrasts,
         headline=head.texts("headline", ()),
     )
@@ -133,6 +134,7 @@ def _program(raw: dict, directory: Path, source: str, number: int) -> Program:
         ignore_lines=table.texts("ignore_lines", ()),
         server=_server(raw["server"], table.where) if "server" in raw else None,
         goals=table.number_map("goals"),
+        figures=table.texts("figures", ()),
     )
     table.drop("server")
     table.finished()
@@ -168,11 +170,12 @@ def _server(raw: dict, where: str) -> Server:
     return server
 
 
-def _variant(raw: dict, shared_knob: tuple | None, source: str, number: int) -> Variant:
+def _variant(raw: dict, directory: Path, shared_knob: tuple | None, source: str, number: int) -> Variant:
     table = _Table(raw, f"{source}: [[variant]] {raw.get('name', number + 1)}")
     knob, values = shared_knob or (None, ())
     if "knob" in raw or "values" in raw:
         knob, values = table.text("knob"), _values(table)
+    where = table.text("directory", None)
     variant = Variant(
         name=table.text("name"),
         base=table.text("uses", "env"),
@@ -182,6 +185,7 @@ def _variant(raw: dict, shared_knob: tuple | None, source: str, number: int) -> 
         prefix=table.texts("prefix", ()),
         library=table.text("library", None),
         preload=table.text("preload", None),
+        directory=str((directory / where).resolve()) if where else None,
         knob=knob,
         values=values,
     )
@@ -210,7 +214,7 @@ def _only(raw: dict, allowed: set[str], where: str) -> None:
 
 
 def _expanded(value, source: str):
-    """Replace `${NAME}` and `${NAME:-default}` by the environment in every string."""
+    """Replace `${NAME}` and `${NAME:-default}` by the environment in every string; `$${NAME}` stays `${NAME}`."""
     if isinstance(value, dict):
         return {k: _expanded(v, source) for k, v in value.items()}
     if isinstance(value, list):
@@ -219,9 +223,11 @@ def _expanded(value, source: str):
         return value
 
     def lookup(match: re.Match) -> str:
-        found = os.environ.get(match[1]) or match[2]
+        if match[1]:
+            return match[0][1:]
+        found = os.environ.get(match[2]) or match[3]
         if found is None:
-            raise BadInput(f"{source}: {match[0]} is not set in the environment; set {match[1]} or write ${{{match[1]}:-default}}")
+            raise BadInput(f"{source}: {match[0]} is not set in the environment; set {match[2]} or write ${{{match[2]}:-default}}")
         return found
 
     return _REFERENCE.sub(lookup, value)

@@ -17,7 +17,7 @@ import numpy as np
 from ashlar_lab.experiment.model import MAIN, Experiment
 from ashlar_lab.fit.across import POPULATION, mean
 from ashlar_lab.fit.cells import Cells
-from ashlar_lab.fit.ratios import metrics_of
+from ashlar_lab.fit.ratios import comparisons, metrics_of
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, trimmed
 from ashlar_lab.store.run import Run
 
@@ -53,6 +53,21 @@ def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[R
             if ratio is None:
                 continue
             found.append(Difference(arm.program, arm.variant, arm.value, metric, ratio, _judged(ratio, threshold, metric.endswith("_per_s"))))
+    return found
+
+
+def within(experiment: Experiment, runs: Sequence[Run], metrics: Sequence[str] | None, threshold: float) -> list[Difference]:
+    """Every variant against the baseline in the same blocks: the paired ratio, judged as a difference of stores is."""
+    cells = Cells(runs)
+    known = metrics_of(experiment, cells.table)
+    chosen = list(metrics) if metrics else [m for m in dict.fromkeys((experiment.time_metric, experiment.space_metric)) if m in known]
+    found = []
+    for program, variant, value, first, second in comparisons(experiment):
+        for metric in chosen:
+            ratio = cells.log_ratio(metric, first, second)
+            if ratio is not None:
+                e = exp_estimate(ratio)
+                found.append(Difference(program, variant, value, metric, e, _judged(e, threshold, metric.endswith("_per_s"))))
     return found
 
 

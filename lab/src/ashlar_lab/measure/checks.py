@@ -42,7 +42,8 @@ def contenders(experiment: Experiment) -> dict[str, dict]:
     found = {}
     for variant in experiment.variants:
         starts = [variants.start_of(experiment, p, variant, variant.middle_value()) for p in experiment.programs]
-        executables = {s.command[0]: machine.version_of(s.command[0], p.directory) for s, p in zip(starts, experiment.programs)}
+        executables = {s.command[0]: machine.version_of(variants.executable(s) or s.command[0] if s.path else s.command[0], variant.directory or p.directory)
+                       for s, p in zip(starts, experiment.programs)}
         found[variant.name] = {
             "executables": executables,
             "library": variant.preload,

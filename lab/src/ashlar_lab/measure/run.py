@@ -35,10 +35,12 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         folder = Path(scratch)
         # Environment size shifts the stack and with it the speed of a program; drawn anew for every run.
         environment = {**os.environ, **start.environment, figures.VARIABLE: str(folder / "figures"), "ASHLAR_PADDING": "x" * padding}
+        if start.path:
+            environment["PATH"] = f"{start.path}:{os.environ.get('PATH', os.defpath)}"
         before = neighbours.look()
         process = launcher.start(
             start.command, result=folder / "observed", environment=environment, output=folder / "output", errors=folder / "errors",
-            directory=program.directory, preload=start.preload, library=start.library, cgroup=group.entry,
+            directory=variant.directory or program.directory, preload=start.preload, library=start.library, cgroup=group.entry,
             period_us=int(1e6 / experiment.sample_hz), timeout_s=program.timeout_s, trace=traced,
             grace_s=program.server.stop_timeout_s if program.server else 0.5,
         )
@@ -78,7 +80,7 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         reason=reason, metrics=metrics, told=tuple(sorted(told)), series=series,
         pss=tuple((t / 1e6, pss / 1024, private / 1024) for t, pss, private, _, _ in seen.pss),
         latency_s=tuple(served.latency_s) if served else (), checksum=checksum, mapped=seen.mapped, command=start.command,
-        environment={**start.environment, **({"LD_PRELOAD": start.preload} if start.preload else {})}, padding=padding,
+        environment={**({"PATH": f"{start.path}:$PATH"} if start.path else {}), **start.environment, **({"LD_PRELOAD": start.preload} if start.preload else {})}, padding=padding,
         errors_tail=errors_tail if state != OK else "", complaints=tuple(complaints), missing=_missing(seen, group.reason),
         others=others.biggest if others else {}, started=started, load=load,
     )

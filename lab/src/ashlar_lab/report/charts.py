@@ -146,7 +146,7 @@ def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> 
         return []
     values = [v for *_, own in lines for v in own]
     chart = Chart((-0.3, len(names) - 0.7), (min(values) / 1.3, max(values) * 1.3), title=f"{program}: latency by percentile",
-                  x_title="percentile of requests, from their intended time", y_title="ms", height=340, log_y=True)
+                  x_title="percentile of requests" + (", from their intended time" if experiment.program(program).server else ""), y_title="ms", height=340, log_y=True)
     for k, name in enumerate(names):
         chart.column(units.title(name, False), k)
     for index, name, own in lines:
@@ -178,14 +178,19 @@ def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Ana
             continue
         value = variant.middle_value()
         chart.legend(variant.name + (f" {variant.knob}={value}" if value else ""), index)
-        middle = median(r.metrics["wall_s"] for r in own)
-        typical = min(own, key=lambda r: abs(r.metrics["wall_s"] - middle))
+        typical = typical_run(own)
         for run in own[:_FAINT_RUNS]:
             if run is not typical:
                 chart.line(_thinned(run.series), index, faint=True)
         chart.line(_thinned(typical.series), index)
     caption = "Resident memory of the whole process tree; the strong line is the run with the middle wall time, faint lines are other runs."
     return [Figure(f"memory-{_file_name(program)}", chart, caption, wide=not many)]
+
+
+def typical_run(runs: Sequence[Run]) -> Run:
+    """The one with the middle wall time."""
+    middle = median(r.metrics["wall_s"] for r in runs)
+    return min(runs, key=lambda r: abs(r.metrics["wall_s"] - middle))
 
 
 def _thinned(series: Sequence[tuple[float, float, int]]) -> list[tuple[float, float]]:

@@ -21,7 +21,7 @@ def verdict(experiment: Experiment, analysis: Analysis) -> list[str]:
     spoken = (f"Measured on {count} machines, each giving one number: the intervals hold for machines like these." if found.population else
               f"Measured on {count} machines: the intervals speak of these {count}, not of others ({POPULATION} or more would).")
     depends = [s for s in found.spreads if s.differs]
-    said = [f"{_where(s)} depends on the machine: {units.interval(s.low)} of {experiment.baseline}'s on {s.lowest}, {units.interval(s.high)} on {s.highest}."
+    said = [f"{_where(s, first=True)} depends on the machine: {units.interval(s.low)} of {experiment.baseline}'s on {s.lowest}, {units.interval(s.high)} on {s.highest}."
             for s in sorted(depends, key=lambda s: s.low.value / s.high.value)[:_NAMED]]
     if len(depends) > _NAMED:
         said.append(f"{len(depends) - _NAMED} more ratios depend on the machine; the table of machines lists the widest.")
@@ -86,9 +86,17 @@ def tables(experiment: Experiment, analysis: Analysis, facts: dict[str, dict]) -
     return made
 
 
-def _where(d: Disagreement | Spread) -> str:
+def depends(analysis: Analysis, program: str, variant: str, value: str | None, metric: str) -> bool:
+    """Whether a ratio is not one figure: a few machines contradict each other about it."""
+    found = analysis.machines
+    return found is not None and not found.population and any(
+        s.differs and (s.program, s.variant, s.value, s.metric) == (program, variant, value, metric) for s in found.spreads)
+
+
+def _where(d: Disagreement | Spread, first: bool = False) -> str:
+    """The figure in words; `first` where a sentence begins with it."""
     arm = f"{d.program} · {d.variant}" + (f" {d.value}" if d.value is not None else "")
-    return f"{units.in_sentence(d.metric)} of {arm}"
+    return f"{units.title(d.metric, False) if first else units.in_sentence(d.metric)} of {arm}"
 
 
 def _distance(d: Disagreement) -> float:

@@ -29,15 +29,15 @@ def write(page: Page, base: Path, forms: Sequence[str]) -> list[Path]:
     written = []
     for form in forms:
         if form == "svg":
-            written += [_put(_beside(base, f"-{f.name}.svg"), svg_file(f.chart)) for f in page.figures]
+            written += [put(_beside(base, f"-{f.name}.svg"), svg_file(f.chart)) for f in page.figures]
         elif form == "png":
-            written += [_put(_beside(base, f"-{f.name}.png"), png_file(f.chart)) for f in page.figures]
+            written += [put(_beside(base, f"-{f.name}.png"), png_file(f.chart)) for f in page.figures]
         elif form == "record":
             for suffix, make in ((".md", record.as_markdown), (".json", record.as_json), (".csv", record.as_csv)):
-                written.append(_put(_beside(base, suffix), make(page)))
+                written.append(put(_beside(base, suffix), make(page)))
         else:
             text = {"html": html.render, "md": markdown.render, "csv": exports.runs_csv, "json": exports.analysis_json}[form](page)
-            written.append(_put(_beside(base, f".{form}"), text))
+            written.append(put(_beside(base, f".{form}"), text))
     return written
 
 
@@ -62,7 +62,7 @@ def _beside(base: Path, suffix: str) -> Path:
     return base.with_name(base.name + suffix)
 
 
-def _put(path: Path, content: str | bytes | Iterator[str]) -> Path:
+def put(path: Path, content: str | bytes | Iterator[str]) -> Path:
     partial = path.with_name(f".{path.name}.new")
     try:
         with partial.open("wb") as file:

@@ -8,6 +8,7 @@ import glob
 import os
 import platform
 import re
+import shutil
 from dataclasses import dataclass
 
 from ashlar_lab.errors import BadInput
@@ -16,7 +17,7 @@ from ashlar_lab.variants import go, jvm, node, ocaml, preload, ruby
 from ashlar_lab.variants.base import Base
 
 ENV = Base("env", "anything else: every setting is an environment variable or a {placeholder}", any_setting=True)
-BASES: dict[str, Base] = {b.name: b for b in (*preload.ALL, ocaml.OCAML, ruby.RUBY, go.GO, jvm.JVM, node.NODE, ENV)}
+BASES: dict[str, Base] = {b.name: b for b in (*preload.ALL, ocaml.OCAML, ruby.RUBY, ruby.STOCK, ruby.ASHLAR, go.GO, jvm.JVM, node.NODE, ENV)}
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -28,6 +29,7 @@ class Start:
     environment: dict[str, str]
     preload: str | None
     library: str | None
+    path: str | None = None  # a folder in front of PATH
 
 
 def base(name: str) -> Base:
@@ -61,6 +63,7 @@ def completed(variant: Variant) -> Variant:
     for setting in (*variant.settings, *((variant.knob,) if variant.knob else ())):
         if not understands(variant, setting):
             raise BadInput(f"variant {variant.name}: {known.name} has no setting {setting!r}; it has {', '.join(known.settings) or 'none'}")
+    variant = dataclasses.replace(variant, settings={**known.found(variant.settings), **variant.settings})
     if variant.preload:
         if not os.path.exists(variant.preload):
             raise BadInput(f"variant {variant.name}: the library {variant.preload} does not exist; give the path of a shared library")
@@ -90,7 +93,12 @@ def start_of(experiment: Experiment, program: Program, variant: Variant, value: 
         fill["port"] = str(port)
     environment.update({k: _filled(v, fill) for k, v in variant.environment.items()})
     command = tuple(_filled(word, fill) for word in (*variant.prefix, *(variant.command or program.command)))
-    return Start(command, {k: _filled(v, fill) for k, v in environment.items()}, variant.preload, variant.library or known.mapped(settings))
+    return Start(command, {k: _filled(v, fill) for k, v in environment.items()}, variant.preload, variant.library or known.mapped(settings), known.path(settings))
+
+
+def executable(start: Start) -> str | None:
+    """The file that a start's command names, looked for where its run looks."""
+    return shutil.which(start.command[0], path=f"{start.path}:{os.environ.get('PATH', os.defpath)}" if start.path else None)
 
 
 def _filled(text: str, fill: dict[str, str]) -> str:

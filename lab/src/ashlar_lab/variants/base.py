@@ -13,7 +13,9 @@ class Base:
     `settings` maps each knob to one line of help; `environment` turns chosen settings into environment
     variables. A setting written in capitals is an environment variable under every base, and every setting
     also fills its `{placeholder}` in commands and environments. `mapped` says which library the chosen settings make
-    the runtime itself load, as text of its path; `library` the same of a preloaded allocator.
+    the runtime itself load, as text of its path; `library` the same of a preloaded allocator. `found` gives the settings
+    that are looked up on this machine where the user does not give them, and `path` the folder that the settings put in front of PATH.
+    `sweeps` has the values a knob takes when only its name is given; the first knob in it is the base's own.
     """
 
     name: str
@@ -26,6 +28,9 @@ class Base:
     files: tuple[str, ...] = ()
     library: str | None = None
     version_command: tuple[str, ...] = ()
+    found: Callable[[dict[str, str]], dict[str, str]] = lambda settings: {}
+    path: Callable[[dict[str, str]], str | None] = lambda settings: None
+    sweeps: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def as_variables(names: dict[str, str]) -> Callable[[dict[str, str]], dict[str, str]]:

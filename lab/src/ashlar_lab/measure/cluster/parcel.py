@@ -62,7 +62,8 @@ class Parcel:
         programs = tuple(dataclasses.replace(p, command=words(p.command), environment=table(p.environment), directory=f"{root}/{self.places[p.directory or os.getcwd()]}")
                          for p in self.experiment.programs)
         contenders = tuple(dataclasses.replace(v, command=words(v.command), prefix=words(v.prefix), settings=table(v.settings), values=words(v.values),
-                                               environment=table(v.environment), preload=put(v.preload)) for v in self.experiment.variants)
+                                               environment=table(v.environment), preload=put(v.preload),
+                                               directory=put(v.directory)) for v in self.experiment.variants)
         return dataclasses.replace(self.experiment, programs=programs, variants=contenders)
 
     def back(self, text: str, root: str) -> str:
@@ -96,6 +97,8 @@ def packed(experiment: Experiment, ships: Iterable[str] = (), there: Iterable[st
     for program in experiment.programs:
         made.directory(program.directory or os.getcwd())
         for variant in experiment.variants:
+            if variant.directory:
+                made.directory(variant.directory)
             for value in variant.values or (None,):
                 made.start(program, variant, value)
     made.lab()
@@ -119,12 +122,12 @@ class _Maker:
 
     def start(self, program, variant, value) -> None:
         begin = variants.start_of(self.parcel.experiment, program, variant, value)
-        directory = program.directory or os.getcwd()
+        directory = variant.directory or program.directory or os.getcwd()
         executable = begin.command[0]
         if "/" in executable:
             self.named(os.path.join(directory, executable), directory)
         else:
-            self.check(executable)
+            self.check((variants.executable(begin) if begin.path else None) or executable)
         for word in (*begin.command[1:], *begin.environment.values(), *(w for v in (variant.settings, variant.environment) for w in v.values())):
             for part in (word, *re.split(r"[=:,]", word), word[2:] if word.startswith("-") else ""):
                 if part and "\n" not in part and (os.path.isabs(part) or os.path.exists(os.path.join(directory, part))):

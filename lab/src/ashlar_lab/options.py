@@ -1,0 +1,36 @@
+"""Options that several verbs share, each said once."""
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+Command = Annotated[Optional[list[str]], typer.Argument(help="After --: the command to measure, {placeholders} allowed.")]
+Variants = Annotated[Optional[list[str]], typer.Option("--variant", "-v", help="BASE, BASE:setting=value,..., LABEL=BASE:..., LABEL=command:COMMAND.")]
+Knobs = Annotated[Optional[list[str]], typer.Option("--knob", "-k", help="NAME=VALUE,VALUE,...; goes to every variant that understands it. NAME alone takes the values its base suggests.")]
+Curves = Annotated[bool, typer.Option("--curves", help="Every variant over the knob of its base, where it has one: ruby-stock over growth, ruby-ashlar over space_overhead.")]
+Programs = Annotated[Optional[list[str]], typer.Option("--program", "-p", help="NAME=COMMAND: one more program, beside the command after --.")]
+Server = Annotated[Optional[str], typer.Option(help="A server's command, with {port}: it is driven at --rate over loopback.")]
+Rate = Annotated[Optional[float], typer.Option(help="With --server: requests a second, whatever the server does.")]
+Duration = Annotated[float, typer.Option(help="With --server: seconds that are measured, after a second of warm-up.")]
+Connections = Annotated[int, typer.Option(help="With --server: connections that are kept open.")]
+Paths = Annotated[Optional[list[str]], typer.Option("--path", help="With --server: a path to ask for, in turn with the others; / unless given.")]
+Goals = Annotated[Optional[list[str]], typer.Option("--goal", help="METRIC<=RATIO, or VARIANT:METRIC<=RATIO: the most that a variant's ratio to the baseline may be.")]
+Baseline = Annotated[Optional[str], typer.Option(help="The variant that is 1.00; the first one unless named.")]
+Blocks = Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision.")]
+Precision = Annotated[Optional[float], typer.Option(help="Stop when every interval is ± this fraction.")]
+Budget = Annotated[Optional[float], typer.Option(help="Stop after this many seconds, at least one block done.")]
+Seed = Annotated[Optional[int], typer.Option(help="Shuffles the order of runs.")]
+Time = Annotated[str, typer.Option(help="Time that counts: cpu_s, wall_s or user_s; of servers also p50_ms, p90_ms, p99_ms, p999_ms.")]
+Space = Annotated[str, typer.Option(help="Space that counts: peak_mib, mean_mib, final_mib, peak_rss_mib or cgroup_peak_mib.")]
+Timeout = Annotated[float, typer.Option(help="Seconds after which a run is killed.")]
+IgnoreOutput = Annotated[bool, typer.Option("--ignore-output", help="Do not require equal output.")]
+IgnoreLines = Annotated[Optional[list[str]], typer.Option(help="Leave output lines matching this pattern out of the comparison.")]
+Name = Annotated[Optional[str], typer.Option(help="What to call the experiment.")]
+Store = Annotated[Optional[Path], typer.Option(help="The result file; NAME.ashlar in the current folder unless named.")]
+Output = Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the store unless named.")]
+Form = Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png,record.")]
+On = Annotated[Optional[str], typer.Option(help="Measure on the machines of a Dask cluster: tcp://SCHEDULER:8786, or local:N for trying it out.")]
+Ship = Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that travels too, beside those the command names.")]
+There = Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that every machine has already; its files are checked, not sent.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]

@@ -1,0 +1,98 @@
+"""Two revisions of a project, judged by intervals, as continuous integration meets it."""
+
+import subprocess
+import sys
+
+import pytest
+from conftest import PYTHON
+
+SLOW = "end = __import__('time').process_time() + {seconds}\nwhile __import__('time').process_time() < end: pass\nprint({says!r})\n"
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A repository with a build step; `commit` adds a revision whose program takes so long and says so much."""
+    def git(*arguments):
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    def commit(seconds, says="done"):
+        (tmp_path / "source").write_text(SLOW.format(seconds=seconds, says=says))
+        git("add", "source")
+        git("commit", "-qm", str(seconds))
+
+    git("init", "-q", "-b", "main")
+    commit.git = git
+    return commit
+
+
+BUILD = ("--build", "cp source program.py")
+RUN = ("--", PYTHON, "-S", "program.py")
+
+
+def test_a_slower_change_fails_and_the_comment_says_by_how_much(ashlar, tmp_path, project):
+    project(0.05)
+    project(0.15)
+    done = ashlar("ci", "--base", "HEAD~1", "--blocks", "6", "--markdown", "comment.md", *BUILD, *RUN)
+    assert done.returncode == 1, done.stderr
+    assert "**Worse by more than 5.0 %: CPU time of python" in done.stdout and " worse |" in done.stdout
+    assert (tmp_path / "comment.md").read_text() == done.stdout
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".git", "comment.md", "source"], "revisions are built elsewhere and removed"
+    assert subprocess.run(["git", "worktree", "list"], cwd=tmp_path, capture_output=True, text=True).stdout.count("\n") == 1
+
+
+def test_a_change_of_nothing_passes_and_undecided_fails_only_when_strict(ashlar, project):
+    project(0.05)
+    assert ashlar("ci", "--base", "HEAD", "--blocks", "4", "--threshold", "2", "--strict", "-q", *BUILD, *RUN).returncode == 0
+    arguments = ("ci", "--base", "HEAD", "--blocks", "2", "--threshold", "0.0001", "--metric", "wall_s", "-q", *BUILD)
+    assert ashlar(*arguments, *RUN).returncode == 0
+    assert ashlar(*arguments, "--strict", *RUN).returncode == 3
+
+
+def test_a_stored_baseline_saves_measuring_it_again(ashlar, tmp_path, project):
+    project(0.05)
+    assert ashlar("ci", "--save", "main.ashlar", "--blocks", "6", "-q", *BUILD, *RUN).returncode == 0
+    project(0.15)
+    worse = ashlar("ci", "--baseline", "main.ashlar", "--blocks", "6", "-q", *BUILD, *RUN)
+    assert worse.returncode == 1 and "against main.ashlar" in worse.stdout
+    other = ashlar("ci", "--baseline", "main.ashlar", "--blocks", "2", "-q", *BUILD, *RUN, "another argument")
+    assert other.returncode == 2 and "measured with other programs" in other.stderr and other.stderr.count("\n") == 1
+
+
+def test_other_output_fails_unless_it_is_ignored(ashlar, project):
+    project(0.05, "one answer")
+    project(0.05, "another")
+    arguments = ("ci", "--base", "HEAD~1", "--blocks", "3", "--threshold", "2", "-q", *BUILD)
+    failed = ashlar(*arguments, *RUN)
+    assert failed.returncode == 1 and "its output differs from the baseline's" in failed.stdout
+    assert ashlar(*arguments, "--ignore-output", *RUN).returncode == 0
+
+
+@pytest.mark.parametrize(("arguments", "complaint"), [
+    ((), "nothing to compare with; give --base REVISION"),
+    (("--base", "nowhere"), "git knows no revision 'nowhere' here"),
+    (("--base", "HEAD", "--baseline", "x.ashlar"), "give one of them"),
+    (("--baseline", "x.ashlar"), "there is no store x.ashlar"),
+    (("--base", "HEAD", "--build", "echo my own words >&2; exit 7"), "the build of HEAD fails with status 7"),
+    (("--base", "HEAD", "--threshold", "-1"), "--threshold -1.0 is negative"),
+    (("--base", "HEAD", "--metric", "nonsense", "--blocks", "1"), "no metric to judge"),
+])
+def test_bad_input_gets_one_line(ashlar, tmp_path, project, arguments, complaint):
+    project(0.06)
+    done = ashlar("ci", "-q", *arguments, "--", PYTHON, "-S", "source")
+    assert done.returncode == 2 and complaint in done.stderr and done.stderr.count("\n") == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".git", "source"]
+
+
+def test_outside_a_repository_it_says_so(ashlar, tmp_path):
+    done = ashlar("ci", "--base", "HEAD", "--", "true", GIT_CEILING_DIRECTORIES=str(tmp_path.parent))
+    assert done.returncode == 2 and "is in no git repository" in done.stderr
+
+
+def test_a_project_in_a_subfolder_is_found_there(ashlar, tmp_path, project):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "program.py").write_text(SLOW.format(seconds=0.06, says="inner"))
+    project.git("add", "inner")
+    project.git("commit", "-qm", "inner")
+    done = subprocess.run([sys.executable, "-m", "ashlar_lab", "ci", "--base", "HEAD", "--blocks", "2", "--threshold", "3", "-q", *RUN],
+                          cwd=tmp_path / "inner", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
