@@ -36,6 +36,8 @@ mod object_ids;
 mod object_model;
 mod objects;
 mod options;
+// Tests have Rust's usual memory, which sanitizers know.
+#[cfg(not(test))]
 mod own_memory;
 mod pauses;
 mod payloads;
