@@ -326,7 +326,7 @@ fn rising(family: usize, n: u64) -> Vec<u64> {
         4 => u64::MAX - i * 257,
         5 => scrambled(i) & 0xff00_ff00_ff00_00ff,
         // A few keys here, many there.
-        _ => (1 << (scrambled(i) % 64)) | scrambled(i >> 6) % 1000,
+        _ => (1 << (scrambled(i) % 64)) | (scrambled(i >> 6) % 1000),
     };
     (0..n)
         .map(key)
