@@ -22,16 +22,20 @@ with_rubies = exports=$$(scripts/ruby/env.sh --no-library) && eval "$$exports" &
 with_library = exports=$$(scripts/ruby/env.sh) && eval "$$exports" &&
 
 # --- Measurements ---
-.PHONY: demo bench
+.PHONY: demo bench bench-profile bench-instructions bench-applications
 demo: ## four Ruby programs on stock Ruby, its collector as a module, and Ashlar, side by side
 	@scripts/bench/demo.sh
 bench-profile: ## where the time of those programs goes: collector, malloc, kernel (needs perf)
 	@PROGRAMS="$(PROGRAMS)" scripts/bench/profile.sh
+bench-instructions: ## count their instructions, which a busy machine does not change (needs valgrind); VARIANTS="stock ashlar"
+	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" scripts/bench/instructions.sh
 bench: ## measure the Ruby workloads against the goals; PROGRAMS="splay strings" BLOCKS=20 VARIANTS="stock ashlar"
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" scripts/bench/bench.sh
+bench-applications: ## applications against stock, jemalloc and more, points and curves; PROGRAMS="rails pdf" BLOCKS=2 CURVES=no, or APP=~/src/optcarrot
+	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" CURVES="$(CURVES)" APP="$(APP)" scripts/bench/applications.sh
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-ruby-quick test-ruby
+.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-ruby-quick test-ruby
 test: ## run every test below but the full Ruby suite, and end with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
@@ -44,6 +48,8 @@ test-rust: ## cargo test
 	@$(with_rubies) cargo test --workspace
 test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test)
 	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb
+test-applications: ## the applications that are measured: the same answer on Ashlar as on stock, and what APP= takes
+	@$(with_library) scripts/test/applications.sh
 test-ruby-quick: ## the memory-related part of Ruby's own tests, against the default collector
 	@scripts/ruby-tests/run.sh quick
 test-ruby: ## all of Ruby's own tests, against the default collector (long)

@@ -8,9 +8,10 @@
  * is a table because the same library also serves processes without a Ruby in
  * them (LD_PRELOAD), where those functions do not exist.
  *
- * Threads: functions named `*_payload` may be called by any thread at any
- * time. All others are called with Ruby's lock held (the GVL, or the VM lock
- * when several Ractors run).
+ * Threads: functions without an `objspace` may be called by any thread at any
+ * time, and so may `ashlar_x*`. Those with one are called with the GVL of the
+ * calling Ractor held, and take the VM lock themselves where they need it; those
+ * for marking are called from inside a collection, which holds it.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,7 +36,6 @@ struct ashlar_ruby_calls {
     void (*vm_barrier)(void);
     bool (*multi_ractor)(void);
     int (*thread_has_gvl)(void);
-    void *(*with_gvl)(void *(*function)(void *), void *argument);
     size_t (*optimal_size)(ashlar_value object);
     uint32_t (*rebuild_shape)(ashlar_value object, size_t width_index);
     void (*set_shape)(ashlar_value object, uint32_t shape);
@@ -58,8 +58,7 @@ enum ashlar_reason {
     ASHLAR_REASON_NONE,   /* there has been none */
     ASHLAR_REASON_NEWOBJ, /* cells used up */
     ASHLAR_REASON_MALLOC, /* payloads */
-    ASHLAR_REASON_METHOD, /* GC.start */
-    ASHLAR_REASON_CAPI,   /* rb_gc() and the like */
+    ASHLAR_REASON_METHOD, /* GC.start, rb_gc() and the like */
     ASHLAR_REASON_STRESS,
 };
 
@@ -72,15 +71,15 @@ const size_t *ashlar_widths(void);
 
 /* Collection. */
 void ashlar_start(void *objspace, bool full, bool sweep_now, enum ashlar_reason);
-bool ashlar_during_gc(void *objspace);
+bool ashlar_during_gc(void);
 void ashlar_finish_collection(void *objspace);
 /* No collection comes any more; marking that goes on is dropped, dead objects are freed. */
 void ashlar_end_collections(void *objspace);
 void ashlar_prepare_heap(void *objspace);
-void ashlar_set_disabled(void *objspace, bool disabled);
-bool ashlar_is_disabled(void *objspace);
+void ashlar_set_disabled(bool disabled);
+bool ashlar_is_disabled(void);
 void ashlar_set_stress(void *objspace, ashlar_value flag, bool on);
-ashlar_value ashlar_stress(void *objspace);
+ashlar_value ashlar_stress(void);
 
 /* Objects. When the cursor's run is used up, `ashlar_new_object` goes on to the
    shim's `ashlar_new_object_slowly` with the same arguments (a jump: nothing
@@ -114,7 +113,7 @@ void *ashlar_aligned_payload(void *cache, size_t size, size_t align);
 size_t ashlar_usable_payload(void *payload);
 bool ashlar_is_payload(const void *memory);
 void ashlar_flush_payload_cache(void *cache);
-void ashlar_adjust_memory(void *objspace, ssize_t difference);
+void ashlar_adjust_memory(ssize_t difference);
 
 /* The calling thread's cache (shim/payload.c); NULL until it has one. Reading it
    is one load: the initial-exec model saves the call that the general model of
@@ -134,8 +133,8 @@ void ashlar_remove_weak(void *objspace, ashlar_value *reference);
 
 /* Compaction. Any word may be asked for its location. */
 void ashlar_compact(void *objspace, bool everything);
-void ashlar_set_auto_compact(void *objspace, bool on);
-bool ashlar_auto_compact(void *objspace);
+void ashlar_set_auto_compact(bool on);
+bool ashlar_auto_compact(void);
 ashlar_value ashlar_location(void *objspace, ashlar_value object);
 bool ashlar_has_moved(void *objspace, ashlar_value object);
 
@@ -181,8 +180,10 @@ void ashlar_queue_finalizers(void *objspace, ashlar_value object);
 bool ashlar_jobs_wait(void *objspace);
 bool ashlar_next_job(void *objspace, struct ashlar_job *job);
 void ashlar_job_done(void *objspace);
+void ashlar_forget_running_jobs(void *objspace); /* in a forked child */
 
-/* Object ids; 0 means none, of ashlar_object_id that memory is out. */
+/* Object ids; 0 means none, of ashlar_object_id that memory is out. The caller of
+   that one holds the VM lock. */
 uint64_t ashlar_object_id(void *objspace, ashlar_value object, bool *fresh);
 ashlar_value ashlar_object_by_id(void *objspace, uint64_t id);
 uint64_t ashlar_next_object_id(void *objspace);
@@ -280,8 +281,8 @@ struct ashlar_latest {
 };
 void ashlar_latest(void *objspace, struct ashlar_latest *);
 
-void ashlar_measure_time(void *objspace, bool on);
-bool ashlar_measures_time(void *objspace);
+void ashlar_measure_time(bool on);
+bool ashlar_measures_time(void);
 
 /* The profile: one record for each collection while it is on. */
 struct ashlar_profile_record {
@@ -311,25 +312,27 @@ struct ashlar_option {
 };
 bool ashlar_option(void *objspace, size_t index, struct ashlar_option *);
 
-/* Sets the options among `pairs`, all or none of them. A message (valid until
-   the next call) when a value is impossible, NULL otherwise. */
+/* A message that the caller has got from a function below, and frees. */
+void ashlar_message_free(char *message);
+
+/* Sets the options among `pairs`, all or none of them. A message when a value is
+   impossible, NULL otherwise. */
 struct ashlar_pair {
     const char *name;
     size_t name_bytes;
     const char *value;
     size_t value_bytes;
 };
-const char *ashlar_configure(void *objspace, const struct ashlar_pair *pairs, size_t count);
+char *ashlar_configure(void *objspace, const struct ashlar_pair *pairs, size_t count);
 
 /* Prints what became of the RUBY_GC_* variables, a line each. */
 void ashlar_explain_variables(void);
 
-bool ashlar_full_marking_allowed(void *objspace);
-void ashlar_allow_full_marking(void *objspace, bool allowed);
+bool ashlar_full_marking_allowed(void);
+void ashlar_allow_full_marking(bool allowed);
 
-/* Checks every invariant; a message (valid until the next call) when one is
-   broken, NULL when all hold. */
-const char *ashlar_verify(void *objspace);
+/* Checks every invariant; a message when one is broken, NULL when all hold. */
+char *ashlar_verify(void *objspace);
 
 /* Fork. */
 void ashlar_watch_forks(void);

@@ -33,7 +33,7 @@ ashlar_config(void *objspace)
 {
     VALUE hash = rb_hash_new();
     struct ashlar_option option;
-    rb_hash_aset(hash, full_mark_key(), RBOOL(ashlar_full_marking_allowed(objspace)));
+    rb_hash_aset(hash, full_mark_key(), RBOOL(ashlar_full_marking_allowed()));
     for (size_t i = 0; ashlar_option(objspace, i, &option); i++) {
         rb_hash_aset(hash, ID2SYM(rb_intern(option.name)), option_value(&option));
     }
@@ -67,6 +67,14 @@ collect_pair(VALUE key, VALUE value, VALUE data)
 }
 
 static void
+refuse(char *refusal)
+{
+    VALUE text = rb_utf8_str_new_cstr(refusal);
+    ashlar_message_free(refusal);
+    rb_raise(rb_eArgError, "%"PRIsVALUE, text);
+}
+
+static void
 set_options(void *objspace, VALUE texts)
 {
     long count = RARRAY_LEN(texts) / 2;
@@ -78,10 +86,10 @@ set_options(void *objspace, VALUE texts)
             RSTRING_PTR(name), RSTRING_LEN(name), RSTRING_PTR(value), RSTRING_LEN(value)
         };
     }
-    const char *refusal = ashlar_configure(objspace, pairs, (size_t)count);
+    char *refusal = ashlar_configure(objspace, pairs, (size_t)count);
     ALLOCV_END(room);
     RB_GC_GUARD(texts);
-    if (refusal) rb_raise(rb_eArgError, "%s", refusal);
+    if (refusal) refuse(refusal);
 }
 
 void
@@ -94,6 +102,6 @@ ashlar_config_update(void *objspace, VALUE hash)
     VALUE allowed = rb_hash_lookup2(hash, full_mark_key(), Qundef);
     if (allowed != Qundef) {
         ashlar_finish_collection(objspace);
-        ashlar_allow_full_marking(objspace, RTEST(allowed));
+        ashlar_allow_full_marking(RTEST(allowed));
     }
 }

@@ -25,6 +25,7 @@ extern const char ruby_version[];
 
 static rb_postponed_job_handle_t finalizers_job;
 static bool vm_is_going; /* and its queue of postponed jobs with it */
+static VALUE runner; /* the Thread that runs jobs, 0 when none does; a root */
 static void run_jobs(void *objspace);
 
 static void
@@ -49,7 +50,6 @@ static const struct ashlar_ruby_calls calls = {
     .vm_barrier = rb_gc_vm_barrier,
     .multi_ractor = rb_gc_multi_ractor_p,
     .thread_has_gvl = ruby_thread_has_gvl_p,
-    .with_gvl = rb_thread_call_with_gvl,
     .optimal_size = rb_gc_obj_optimal_size,
     .rebuild_shape = rb_gc_rebuild_shape,
     .set_shape = rb_gc_set_shape,
@@ -121,6 +121,7 @@ rb_gc_impl_set_params(void *objspace)
 void
 rb_gc_impl_init(void)
 {
+    rb_gc_register_address(&runner);
     ashlar_define_gc_methods();
 }
 
@@ -163,7 +164,7 @@ rb_gc_impl_start(void *objspace, bool full_mark, bool immediate_mark, bool immed
 bool
 rb_gc_impl_during_gc_p(void *objspace)
 {
-    return ashlar_during_gc(objspace);
+    return ashlar_during_gc();
 }
 
 void
@@ -175,20 +176,20 @@ rb_gc_impl_prepare_heap(void *objspace)
 void
 rb_gc_impl_gc_enable(void *objspace)
 {
-    ashlar_set_disabled(objspace, false);
+    ashlar_set_disabled(false);
 }
 
 void
 rb_gc_impl_gc_disable(void *objspace, bool finish_current_gc)
 {
     if (finish_current_gc) ashlar_finish_collection(objspace);
-    ashlar_set_disabled(objspace, true);
+    ashlar_set_disabled(true);
 }
 
 bool
 rb_gc_impl_gc_enabled_p(void *objspace)
 {
-    return !ashlar_is_disabled(objspace);
+    return !ashlar_is_disabled();
 }
 
 void
@@ -200,7 +201,7 @@ rb_gc_impl_stress_set(void *objspace, VALUE flag)
 VALUE
 rb_gc_impl_stress_get(void *objspace)
 {
-    return ashlar_stress(objspace);
+    return ashlar_stress();
 }
 
 VALUE
@@ -280,7 +281,7 @@ rb_gc_impl_free(void *objspace, void *ptr, size_t old_size)
 void
 rb_gc_impl_adjust_memory_usage(void *objspace, ssize_t diff)
 {
-    ashlar_adjust_memory(objspace, diff);
+    ashlar_adjust_memory(diff);
 }
 
 /* ── Marking ─────────────────────────────────────────────────────────────── */
@@ -462,16 +463,25 @@ run_all_jobs(void *objspace)
     rb_gc_unset_pending_interrupt();
 }
 
-/* Whoever runs jobs runs them all: a finalizer that collects does not start
-   the next one inside itself. */
+/* Whoever runs jobs runs them all: a finalizer that collects does not start the
+   next one inside itself. */
 static void
 run_jobs(void *objspace)
 {
-    static rb_atomic_t running;
-    if (RUBY_ATOMIC_EXCHANGE(running, 1)) return;
+    if (RUBY_ATOMIC_VALUE_CAS(runner, 0, rb_thread_current())) return;
     run_all_jobs(objspace);
-    RUBY_ATOMIC_SET(running, 0);
-    /* Another Ractor may have seen `running` after the last job was taken. */
+    RUBY_ATOMIC_VALUE_EXCHANGE(runner, 0);
+    /* Another Ractor may have seen `runner` after the last job was taken. */
+    if (ashlar_jobs_wait(objspace)) trigger_finalizers();
+}
+
+/* A child has the thread that forked and no other. */
+static void
+take_over_jobs(void *objspace)
+{
+    if (runner == 0 || runner == rb_thread_current()) return;
+    ashlar_forget_running_jobs(objspace);
+    runner = 0;
     if (ashlar_jobs_wait(objspace)) trigger_finalizers();
 }
 
@@ -574,7 +584,7 @@ rb_gc_impl_object_id_to_ref(void *objspace, VALUE object_id)
     rb_raise(rb_eRangeError, "%+"PRIsVALUE" is recycled object", shown);
 }
 
-/* ── Forking: pthread_atfork does the work (shim/payload.c) ──────────────── */
+/* ── Forking: pthread_atfork does most of the work (shim/payload.c) ──────── */
 
 void
 rb_gc_impl_before_fork(void *objspace)
@@ -584,6 +594,7 @@ rb_gc_impl_before_fork(void *objspace)
 void
 rb_gc_impl_after_fork(void *objspace, rb_pid_t pid)
 {
+    if (pid == 0) take_over_jobs(objspace);
 }
 
 /* ── Statistics ──────────────────────────────────────────────────────────── */
@@ -591,13 +602,13 @@ rb_gc_impl_after_fork(void *objspace, rb_pid_t pid)
 void
 rb_gc_impl_set_measure_total_time(void *objspace, VALUE flag)
 {
-    ashlar_measure_time(objspace, RTEST(flag));
+    ashlar_measure_time(RTEST(flag));
 }
 
 bool
 rb_gc_impl_get_measure_total_time(void *objspace)
 {
-    return ashlar_measures_time(objspace);
+    return ashlar_measures_time();
 }
 
 unsigned long long
@@ -663,7 +674,7 @@ rb_gc_impl_obj_flags(void *objspace, VALUE obj, ID *flags, size_t max)
     SHOW("wb_protected", !(state & ASHLAR_CELL_UNPROTECTED));
     SHOW("old", state & ASHLAR_CELL_OLD);
     SHOW("uncollectible", state & ASHLAR_CELL_OLD);
-    SHOW("marking", ashlar_during_gc(objspace) && (state & ASHLAR_CELL_MARKED));
+    SHOW("marking", ashlar_during_gc() && (state & ASHLAR_CELL_MARKED));
     SHOW("marked", state & (ASHLAR_CELL_MARKED | ASHLAR_CELL_AGED));
     SHOW("pinned", state & ASHLAR_CELL_PINNED);
 #undef SHOW

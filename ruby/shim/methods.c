@@ -9,7 +9,7 @@
 static VALUE
 verify_internal_consistency(VALUE self)
 {
-    const char *broken = ashlar_verify(rb_gc_get_objspace());
+    char *broken = ashlar_verify(rb_gc_get_objspace());
     if (broken) rb_bug("ashlar: heap verification failed: %s", broken);
     return Qnil;
 }
@@ -56,13 +56,13 @@ compact(VALUE self)
 static VALUE
 auto_compact(VALUE self)
 {
-    return RBOOL(ashlar_auto_compact(rb_gc_get_objspace()));
+    return RBOOL(ashlar_auto_compact());
 }
 
 static VALUE
 set_auto_compact(VALUE self, VALUE on)
 {
-    ashlar_set_auto_compact(rb_gc_get_objspace(), RTEST(on));
+    ashlar_set_auto_compact(RTEST(on));
     return on;
 }
 

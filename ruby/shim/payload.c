@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ashlar_ruby.h"
 
@@ -143,18 +144,27 @@ posix_memalign(void **result, size_t align, size_t size)
     return 0;
 }
 
-#define PAGE_BYTES 4096
+static size_t
+page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 void *
 valloc(size_t size)
 {
-    return memalign(PAGE_BYTES, size);
+    return memalign(page_bytes(), size);
 }
 
 void *
 pvalloc(size_t size)
 {
-    return memalign(PAGE_BYTES, (size + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1));
+    size_t page = page_bytes(), padded;
+    if (__builtin_add_overflow(size, page - 1, &padded)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return memalign(page, padded & ~(page - 1));
 }
 
 size_t

@@ -185,7 +185,6 @@ reason_name(enum ashlar_reason reason)
       case ASHLAR_REASON_NEWOBJ: return "newobj";
       case ASHLAR_REASON_MALLOC: return "malloc";
       case ASHLAR_REASON_METHOD: return "method";
-      case ASHLAR_REASON_CAPI: return "capi";
       case ASHLAR_REASON_STRESS: return "stress";
     }
     return NULL;

@@ -2,11 +2,14 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::layout::region::Cell;
+use ashlar_heap::Cell;
+use ashlar_heap::Trace;
+use ashlar_heap::Tracer;
 
-use crate::collect;
+use crate::current_tracer;
+use crate::lock::{held, Gvl};
 use crate::object_model::Object;
-use crate::objspace::from_ruby;
+use crate::process::unlocked;
 use crate::ruby_calls::{is_object, Value};
 
 /// # Safety
@@ -20,10 +23,10 @@ pub(crate) unsafe fn cell(value: Value) -> Cell {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark(objspace: *mut c_void, value: Value) {
+unsafe extern "C" fn ashlar_mark(_objspace: *mut c_void, value: Value) {
     if is_object(value) {
-        // SAFETY: Ruby marks objects of its object space.
-        unsafe { from_ruby(objspace).heap.mark(cell(value)) };
+        // SAFETY: Ruby marks objects of its object space, in a collection.
+        unsafe { current_tracer::with(|tracer| tracer.mark(cell(value))) };
     }
 }
 
@@ -32,10 +35,10 @@ unsafe extern "C" fn ashlar_mark(objspace: *mut c_void, value: Value) {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_and_pin(objspace: *mut c_void, value: Value) {
+unsafe extern "C" fn ashlar_mark_and_pin(_objspace: *mut c_void, value: Value) {
     if is_object(value) {
-        // SAFETY: Ruby marks objects of its object space.
-        unsafe { from_ruby(objspace).heap.pin(cell(value)) };
+        // SAFETY: Ruby marks objects of its object space, in a collection.
+        unsafe { current_tracer::with(|tracer| tracer.pin(cell(value))) };
     }
 }
 
@@ -45,9 +48,9 @@ unsafe extern "C" fn ashlar_mark_and_pin(objspace: *mut c_void, value: Value) {
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Value) {
-    // SAFETY: Ruby passes its object space and the place of a reference.
+    // SAFETY: Ruby calls in a collection, and passes the place of a reference.
     unsafe {
-        let (heap, value) = (&from_ruby(objspace).heap, place.read());
+        let (heap, value) = (&held(objspace).heap, place.read());
         if !heap.is_moving() {
             return ashlar_mark(objspace, value);
         }
@@ -64,24 +67,26 @@ unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Val
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_maybe(objspace: *mut c_void, word: Value) {
-    // SAFETY: Ruby passes its object space.
-    let heap = &unsafe { from_ruby(objspace) }.heap;
-    if let Some(cell) = heap.mark_conservatively(word) {
-        if Object::new(cell).is_being_compiled() {
-            heap.trace_anew(cell);
+unsafe extern "C" fn ashlar_mark_maybe(_objspace: *mut c_void, word: Value) {
+    let mark = |tracer: &mut Tracer<'_>| {
+        if let Some(cell) = tracer.mark_conservatively(word) {
+            if Object::new(cell).is_being_compiled() {
+                tracer.trace_anew(cell);
+            }
         }
-    }
+    };
+    // SAFETY: Ruby calls in a collection.
+    unsafe { current_tracer::with(mark) };
 }
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_mark_weak(objspace: *mut c_void, reference: *mut Value) {
-    // SAFETY: Ruby passes its object space and a valid reference.
+unsafe extern "C" fn ashlar_mark_weak(_objspace: *mut c_void, reference: *mut Value) {
+    // SAFETY: Ruby calls in a collection, and passes a valid reference.
     unsafe {
         if is_object(reference.read()) {
-            from_ruby(objspace).heap.mark_weak(reference);
+            current_tracer::with(|tracer| tracer.mark_weak(reference));
         }
     }
 }
@@ -98,11 +103,21 @@ unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, 
     // SAFETY: Ruby passes its object space and two objects; immediates are
     // filtered before.
     unsafe {
-        let heap = &from_ruby(objspace).heap;
-        if heap.needs_barrier(cell(parent), cell(child)) {
+        if unlocked(objspace).needs_barrier(cell(parent), cell(child)) {
             write_barrier_slowly(objspace, parent, child);
         }
     }
+}
+
+/// Tells the tracer of a store by a function that traces, an extension's perhaps; false
+/// when none is at work.
+///
+/// # Safety
+/// As for [`ashlar_write_barrier`].
+unsafe fn tracing_stored(parent: Value) -> bool {
+    // SAFETY: the caller's contract; Ruby stores with the GVL, so that no other thread
+    // traces.
+    unsafe { current_tracer::with(|tracer| tracer.write_barrier_all(cell(parent))) }
 }
 
 /// # Safety
@@ -110,26 +125,14 @@ unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, 
 #[cold]
 #[inline(never)]
 unsafe fn write_barrier_slowly(objspace: *mut c_void, parent: Value, child: Value) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller's contract; Ruby stores with the GVL.
     unsafe {
-        let objspace = from_ruby(objspace);
-        collect::with_vm_lock_no_collection(objspace, || {
-            let (parent, child) = (cell(parent), cell(child));
-            objspace.heap.write_barrier_slowly(parent, child);
-        });
-    }
-}
-
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[cold]
-#[inline(never)]
-unsafe fn remember(objspace: *mut c_void, parent: Value) {
-    // SAFETY: Ruby passes its object space and an object of it.
-    unsafe {
-        let objspace = from_ruby(objspace);
-        collect::with_vm_lock_no_collection(objspace, || {
-            objspace.heap.write_barrier_all(cell(parent));
+        if tracing_stored(parent) {
+            return;
+        }
+        let (parent, child) = (cell(parent), cell(child));
+        Gvl::of_caller(objspace).with_vm_lock_no_collection(|collector| {
+            collector.heap.write_barrier_slowly(parent, child);
         });
     }
 }
@@ -138,17 +141,30 @@ unsafe fn remember(objspace: *mut c_void, parent: Value) {
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_unprotect(objspace: *mut c_void, object: Value) {
-    // SAFETY: Ruby passes its object space and an object of it.
+    // SAFETY: Ruby calls with the GVL and passes an object.
     unsafe {
-        let objspace = from_ruby(objspace);
-        collect::with_vm_lock_no_collection(objspace, || objspace.heap.unprotect(cell(object)));
+        if current_tracer::with(|tracer| tracer.unprotect(cell(object))) {
+            return;
+        }
+        let cell = cell(object);
+        Gvl::of_caller(objspace)
+            .with_vm_lock_no_collection(|collector| collector.heap.unprotect(cell));
     }
 }
 
+/// Any number of references may have been stored into the object.
+///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_remember(objspace: *mut c_void, object: Value) {
-    // SAFETY: as for `remember`.
-    unsafe { remember(objspace, object) };
+    // SAFETY: Ruby calls with the GVL and passes an object.
+    unsafe {
+        if tracing_stored(object) {
+            return;
+        }
+        let cell = cell(object);
+        Gvl::of_caller(objspace)
+            .with_vm_lock_no_collection(|collector| collector.heap.write_barrier_all(cell));
+    }
 }

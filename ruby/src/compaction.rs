@@ -9,17 +9,21 @@
 use std::cell::Cell as StdCell;
 use std::ffi::c_void;
 
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::{Heap, Request};
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::pace::Scope;
+use ashlar_heap::Cell;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Forwarding;
+use ashlar_heap::Request;
+use ashlar_heap::Scope;
+use ashlar_heap::WidthIndex;
+use ashlar_wordmap::OutOfMemory;
 
 use crate::collect::{self, Reason};
+use crate::knobs::KNOBS;
 use crate::layout::*;
+use crate::lock::Gvl;
 use crate::object_model::{each_value, Object, Ruby, Values};
 use crate::objects::width_for;
-use crate::objspace::{from_ruby, objspace, Objspace};
+use crate::process::{self, unlocked};
 use crate::ruby_calls::{is_object, Value};
 
 /// Ruby's types, by number.
@@ -59,30 +63,22 @@ impl Ruby {
             return None;
         }
         add_one(&self.move_counts.considered[object.kind()]);
-        let Some(objspace) = objspace() else {
-            return Some(width);
-        };
         let wanted = match object.kind() {
-            T_OBJECT => return Some(self.width_of_variables(objspace, object, width)),
+            T_OBJECT => return Some(self.width_of_variables(object, width)),
             _ => self.suitable_bytes(object),
         };
-        let wanted = wanted.map(|bytes| width_for(objspace, object.flags(), bytes));
+        let wanted = wanted.map(|bytes| width_for(object.flags(), bytes));
         Some(match wanted {
             None => width,
             // What is too large for any cell needs no more than its header there.
-            Some(None) => width_for(objspace, object.flags(), HEADER_BYTES).unwrap_or(width),
+            Some(None) => width_for(object.flags(), HEADER_BYTES).unwrap_or(width),
             Some(Some(wanted)) => wanted,
         })
     }
 
     /// An object whose variables are elsewhere suits the width that its class
     /// gives to new objects, once there are some: it shares its shapes with them.
-    fn width_of_variables(
-        &self,
-        objspace: &Objspace,
-        object: Object,
-        width: WidthIndex,
-    ) -> WidthIndex {
+    fn width_of_variables(&self, object: Object, width: WidthIndex) -> WidthIndex {
         if object.has(ROBJECT_EMBED) || object.shape() == TOO_COMPLEX_SHAPE {
             return width;
         }
@@ -95,7 +91,7 @@ impl Ruby {
         let counts = [count.max(object.variables_of_class()), count];
         let wanted = counts
             .into_iter()
-            .filter_map(|count| width_for(objspace, object.flags(), OBJECT_EMBEDDED + 8 * count));
+            .filter_map(|count| width_for(object.flags(), OBJECT_EMBEDDED + 8 * count));
         let exists = |wanted: &WidthIndex| self.shape_in(object, *wanted) != 0;
         wanted.into_iter().find(exists).unwrap_or(width)
     }
@@ -124,20 +120,36 @@ impl Ruby {
         unsafe { (self.calls.rebuild_shape)(object.address(), width.index()) }
     }
 
-    /// An object has been copied to another cell.
-    pub(crate) fn object_moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) {
+    /// Has what is known of an object by its address known by the new one. When there
+    /// is no memory, nothing changes.
+    fn move_entries(&self, from: Value, to: Value) -> Result<(), OutOfMemory> {
+        let mut ids = self.object_ids.borrow_mut();
+        ids.begin_move(from, to)?;
+        let moved = self.finalizers.borrow_mut().moved(from, to);
+        match moved {
+            Ok(()) => ids.finish_move(from, to),
+            Err(_) => ids.undo_move(to),
+        }
+        moved
+    }
+
+    /// An object has been copied to another cell; false when there is no memory for
+    /// what is known of it by its address.
+    pub(crate) fn object_moved(
+        &self,
+        from: Cell,
+        to: Cell,
+        width: WidthIndex,
+        new_width: WidthIndex,
+    ) -> bool {
         let object = Object::new(from);
-        let (width, new_width) = (heap.region().width_of(from), heap.region().width_of(to));
+        let is_known = object.has(FL_SEEN_OBJ_ID | FL_FINALIZE);
+        if is_known && self.move_entries(from.address(), to.address()).is_err() {
+            return false;
+        }
         if object.has(FL_EXIVAR) {
             // SAFETY: both addresses are of this object; only a table changes.
             unsafe { (self.calls.move_generic_variables)(from.address(), to.address()) };
-        }
-        if object.has(FL_SEEN_OBJ_ID | FL_FINALIZE) {
-            if let Some(objspace) = objspace() {
-                let (from, to) = (from.address(), to.address());
-                objspace.object_ids.borrow_mut().moved(from, to);
-                objspace.finalizers.borrow_mut().moved(from, to);
-            }
         }
         if object.kind() == T_OBJECT && width != new_width {
             let shape = self.shape_in(object, new_width);
@@ -151,17 +163,18 @@ impl Ruby {
         } else if new_width < width {
             add_one(&counts.moved_down[object.kind()]);
         }
+        true
     }
 
     /// Rewrites the references of an object.
     #[inline]
-    pub(crate) fn update_object(&self, heap: &Heap<'_, Self>, cell: Cell) {
+    pub(crate) fn update_object(&self, cell: Cell, now: Forwarding<'_>) {
         let object = Object::new(cell);
-        let keeps_form = heap.region().state(cell).is_pinned() || keeps_buffer(object);
+        let keeps_form = now.is_pinned(cell) || keeps_buffer(object);
         if !object.has(FL_EXIVAR) {
             if let Some(values) = self.values_in(object, keeps_form) {
-                update_values(heap, values);
-                update_value(heap, object.address() + KLASS);
+                update_values(now, values);
+                update_value(now, object.address() + KLASS);
                 return;
             }
         }
@@ -209,25 +222,21 @@ impl Ruby {
 
     #[inline(never)]
     fn update_by_ruby(&self, object: Object) {
-        if let Some(objspace) = objspace() {
-            // SAFETY: the object is live; Ruby asks where its references went.
-            unsafe { (self.calls.update_object)(objspace.as_ruby(), object.address()) };
-        }
+        // SAFETY: the object is live; Ruby asks where its references went.
+        unsafe { (self.calls.update_object)(process::as_ruby(), object.address()) };
     }
 
     /// Rewrites the references that are in no object.
-    pub(crate) fn update_tables(&self, heap: &Heap<'_, Self>) {
-        let Some(objspace) = objspace() else { return };
-        let mut finalizers = objspace.finalizers.borrow_mut();
-        finalizers.update(|value| {
+    pub(crate) fn update_tables(&self, now: Forwarding<'_>) {
+        self.finalizers.borrow_mut().update(|value| {
             if is_object(value) {
-                heap.location(value)
+                now.location(value)
             } else {
                 value
             }
         });
         // SAFETY: the lock is held and all objects have been rewritten.
-        unsafe { (self.calls.update_vm)(objspace.as_ruby()) };
+        unsafe { (self.calls.update_vm)(process::as_ruby()) };
     }
 }
 
@@ -244,32 +253,25 @@ fn keeps_buffer(object: Object) -> bool {
 }
 
 #[inline(always)]
-fn update_values(heap: &Heap<'_, Ruby>, values: [Values; 2]) {
+fn update_values(now: Forwarding<'_>, values: [Values; 2]) {
     for values in values {
-        each_value(values, |place| update_value(heap, place));
+        each_value(values, |place| update_value(now, place));
     }
 }
 
 /// Rewrites the value at `place`, and touches its page only when it changes.
 #[inline(always)]
-fn update_value(heap: &Heap<'_, Ruby>, place: usize) {
+fn update_value(now: Forwarding<'_>, place: usize) {
     let place = place as *mut Value;
     // SAFETY: the caller passes the place of a value of a live object.
     unsafe {
         let value = place.read();
         if is_object(value) {
-            let location = heap.location(value);
+            let location = now.location(value);
             if location != value {
                 place.write(location);
             }
         }
-    }
-}
-
-impl Objspace {
-    /// What every collection that turns out to be a full one moves.
-    pub(crate) fn auto_compaction(&self) -> Option<Evacuation> {
-        self.auto_compact.get().then_some(Evacuation::Sparse)
     }
 }
 
@@ -279,8 +281,6 @@ impl Objspace {
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_compact(objspace: *mut c_void, everything: bool) {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
     let evacuation = if everything {
         Evacuation::Everything
     } else {
@@ -291,37 +291,33 @@ unsafe extern "C" fn ashlar_compact(objspace: *mut c_void, everything: bool) {
         sweep_now: true,
         compact: Some(evacuation),
     };
-    collect::collect(objspace, request, Reason::Method);
-    // What a program asks for may take the time to give pages back.
-    collect::with_vm_lock(objspace, || objspace.heap.release_empty_blocks());
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        collect::at_once(collector, request, Reason::Method);
+        // What a program asks for may take the time to give pages back.
+        collector.heap.release_empty_blocks();
+    });
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_set_auto_compact(objspace: *mut c_void, on: bool) {
-    // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }.auto_compact.set(on);
+extern "C" fn ashlar_set_auto_compact(on: bool) {
+    KNOBS.auto_compact.set(on);
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_auto_compact(objspace: *mut c_void) -> bool {
-    // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }.auto_compact.get()
+extern "C" fn ashlar_auto_compact() -> bool {
+    KNOBS.auto_compact.is_on()
 }
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_latest_compaction(objspace: *mut c_void, counts: *mut MoveCounts) {
-    // SAFETY: Ruby passes its object space and a place for the answer.
-    unsafe {
-        let objspace = from_ruby(objspace);
-        let latest = collect::with_vm_lock(objspace, || objspace.heap.vm.move_counts.clone());
-        counts.write(latest);
-    }
+    // SAFETY: Ruby calls with the GVL.
+    let gvl = unsafe { Gvl::of_caller(objspace) };
+    let latest = gvl.with_vm_lock(|collector| collector.heap.vm.move_counts.clone());
+    // SAFETY: the shim passes a place for the answer.
+    unsafe { counts.write(latest) };
 }
 
 /// Where an object is now; any word may be passed.
@@ -331,7 +327,7 @@ unsafe extern "C" fn ashlar_latest_compaction(objspace: *mut c_void, counts: *mu
 #[no_mangle]
 unsafe extern "C" fn ashlar_location(objspace: *mut c_void, value: Value) -> Value {
     // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }.heap.location(value)
+    unsafe { unlocked(objspace) }.location(value)
 }
 
 /// Whether an object has moved away from `value`; any word may be passed.
@@ -341,5 +337,5 @@ unsafe extern "C" fn ashlar_location(objspace: *mut c_void, value: Value) -> Val
 #[no_mangle]
 unsafe extern "C" fn ashlar_has_moved(objspace: *mut c_void, value: Value) -> bool {
     // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }.heap.has_moved(value)
+    unsafe { unlocked(objspace) }.has_moved(value)
 }

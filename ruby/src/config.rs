@@ -1,12 +1,14 @@
 //! `GC.config`: the options, shown and changed while Ruby runs.
 
-use std::ffi::{c_char, c_void, CString};
-use std::ptr::null;
+use std::ffi::{c_char, c_void};
+use std::ptr::{null, null_mut};
 
-use ashlar_heap::pace::PaceOptions;
+use ashlar_heap::PaceOptions;
 
-use crate::collect::with_vm_lock;
-use crate::objspace::{from_ruby, Objspace};
+use crate::collector::Collector;
+use crate::knobs::KNOBS;
+use crate::lock::Gvl;
+use crate::message;
 use crate::options::{MallocSource, Options};
 use crate::ruby_gc_variables::tuned;
 
@@ -54,11 +56,11 @@ impl Pair {
     }
 }
 
-impl Objspace {
+impl Collector {
     fn options(&self) -> Options {
         Options {
             pace: *self.heap.pace().options(),
-            pauses: self.timing.pauses.options(),
+            pauses: self.pauses.options(),
             parallel: self.heap.parallel_marking(),
             stress: self.stress_option.get(),
             malloc: self.malloc,
@@ -71,14 +73,14 @@ impl Objspace {
             change.map(|(_, value)| value.clone())
         })?;
         self.heap.set_pace_options(options.pace);
-        self.timing.pauses.set_options(options.pauses);
+        self.pauses.set_options(options.pauses);
         self.heap.set_parallel_marking(options.parallel);
         let sweep_time_max = options.pauses.sweep_time_max();
         self.heap.set_sweep_time_max(sweep_time_max);
         self.set_payload_budget();
         if options.stress != self.stress_option.get() {
             self.stress_option.set(options.stress);
-            self.apply_stress(self.gc_stress_is_on());
+            self.apply_stress(KNOBS.stress_is_on());
         }
         Ok(())
     }
@@ -136,13 +138,6 @@ impl Objspace {
             _ => return None,
         })
     }
-
-    /// Keeps a message for the shim, until the next one.
-    pub(crate) fn keep_message(&self, message: String) -> *const c_char {
-        let mut kept = self.message.borrow_mut();
-        *kept = CString::new(message).unwrap_or_default();
-        kept.as_ptr()
-    }
 }
 
 /// # Safety
@@ -153,9 +148,9 @@ unsafe extern "C" fn ashlar_option(
     index: usize,
     option: *mut ShownOption,
 ) -> bool {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    match with_vm_lock(objspace, || objspace.shown_option(index)) {
+    // SAFETY: Ruby calls with the GVL.
+    let gvl = unsafe { Gvl::of_caller(objspace) };
+    match gvl.with_vm_lock(|collector| collector.shown_option(index)) {
         Some(shown) => {
             // SAFETY: the shim passes a place for the option.
             unsafe { option.write(shown) };
@@ -172,35 +167,27 @@ unsafe extern "C" fn ashlar_configure(
     objspace: *mut c_void,
     pairs: *const Pair,
     count: usize,
-) -> *const c_char {
-    // SAFETY: Ruby passes its object space and `count` pairs of texts.
-    let (objspace, changes) = unsafe {
+) -> *mut c_char {
+    // SAFETY: Ruby calls with the GVL and `count` pairs of texts.
+    let (gvl, changes) = unsafe {
         let pairs = std::slice::from_raw_parts(pairs, count);
         let changes: Vec<_> = pairs.iter().map(|pair| pair.texts()).collect();
-        (from_ruby(objspace), changes)
+        (Gvl::of_caller(objspace), changes)
     };
-    match with_vm_lock(objspace, || objspace.configure(&changes)) {
-        Ok(()) => null(),
-        Err(message) => objspace.keep_message(message),
+    match gvl.with_vm_lock(|collector| collector.configure(&changes)) {
+        Ok(()) => null_mut(),
+        Err(text) => message::hand_over(text),
     }
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_full_marking_allowed(objspace: *mut c_void) -> bool {
-    // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }.full_marking_allowed.get()
+extern "C" fn ashlar_full_marking_allowed() -> bool {
+    KNOBS.full_marking_allowed.is_on()
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_allow_full_marking(objspace: *mut c_void, allowed: bool) {
-    // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }
-        .full_marking_allowed
-        .set(allowed);
+extern "C" fn ashlar_allow_full_marking(allowed: bool) {
+    KNOBS.full_marking_allowed.set(allowed);
 }
 
 /// Says what became of the variables that tune Ruby's default collector.

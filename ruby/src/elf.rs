@@ -63,8 +63,6 @@ const JUMP_SLOT: u32 = 1026;
 #[cfg(target_arch = "aarch64")]
 const ADDRESS: [u32; 3] = [JUMP_SLOT, 1025, 257];
 
-const PAGE_BYTES: usize = 4096;
-
 /// Calls `visit` with every object when the process has loaded any since
 /// `loads_seen`; returns the count of loads to pass the next time.
 pub(crate) fn for_each_object(loads_seen: u64, visit: impl FnMut(Object)) -> u64 {
@@ -256,7 +254,8 @@ impl Object {
 
     fn read_only_pages(&self) -> (usize, usize) {
         let (start, end) = self.read_only;
-        (start & !(PAGE_BYTES - 1), end & !(PAGE_BYTES - 1))
+        let page_bytes = ashlar_heap::os::page_bytes();
+        (start & !(page_bytes - 1), end & !(page_bytes - 1))
     }
 
     fn protect(&self, access: c_int) -> bool {

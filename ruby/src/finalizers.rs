@@ -6,8 +6,7 @@ use std::ptr::null_mut;
 
 use ashlar_wordmap::{OutOfMemory, WordMap};
 
-use crate::collect;
-use crate::objspace::from_ruby;
+use crate::lock::Gvl;
 use crate::ruby_calls::Value;
 
 /// Places without an object that are not worth closing up.
@@ -22,6 +21,9 @@ pub(crate) struct Job {
     finalizers: Value,
     object_id: u64,
 }
+
+// SAFETY: `data` is Ruby's, which has any thread with the GVL run jobs.
+unsafe impl Send for Job {}
 
 /// An object with finalizers, or what has been left of its place.
 #[derive(Clone, Copy)]
@@ -57,6 +59,8 @@ pub(crate) struct Finalizers {
     waiting: VecDeque<Job>,
     /// The job being run: its array is a root as long.
     running: Vec<Job>,
+    /// Jobs ever queued.
+    jobs_so_far: usize,
 }
 
 impl Finalizers {
@@ -72,6 +76,11 @@ impl Finalizers {
     /// Jobs that wait.
     pub(crate) fn waiting_jobs(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// Jobs ever queued.
+    pub(crate) fn jobs_so_far(&self) -> usize {
+        self.jobs_so_far
     }
 
     /// The array of an object.
@@ -131,12 +140,15 @@ impl Finalizers {
         self.first = 0;
     }
 
-    /// The object has moved; it keeps its place in the order.
-    pub(crate) fn moved(&mut self, from: Value, to: Value) {
-        if let Some(place) = self.places.remove(from as u64) {
-            self.places.insert(to as u64, place);
+    /// The object has moved; it keeps its place in the order. When there is no
+    /// memory, nothing changes.
+    pub(crate) fn moved(&mut self, from: Value, to: Value) -> Result<(), OutOfMemory> {
+        if let Some(&place) = self.places.get(from as u64) {
+            self.places.try_insert(to as u64, place)?;
+            self.places.remove(from as u64);
             self.defined[place as usize].object = to;
         }
+        Ok(())
     }
 
     /// Rewrites the arrays of procs.
@@ -159,7 +171,7 @@ impl Finalizers {
         let Some(finalizers) = self.remove(object) else {
             return false;
         };
-        self.waiting.push_back(Job {
+        self.push(Job {
             free: None,
             data: null_mut(),
             finalizers,
@@ -173,27 +185,37 @@ impl Finalizers {
     fn queue_free(&mut self, job: Job) -> bool {
         let has_room = self.reserve_jobs(1).is_ok();
         if has_room {
-            self.waiting.push_back(job);
+            self.push(job);
         }
         has_room
     }
+
+    fn push(&mut self, job: Job) {
+        self.waiting.push_back(job);
+        self.jobs_so_far += 1;
+    }
+
+    /// The threads that ran jobs do not exist in this process, which is a child.
+    fn forget_running(&mut self) {
+        self.running.clear();
+    }
 }
 
-/// Uses the finalizers with Ruby's lock held.
+/// Uses the finalizers with the VM lock held.
 ///
 /// # Safety
-/// `objspace` is Ruby's object space; `with` must not call into Ruby.
+/// As for [`Gvl::of_caller`]; `with` must not call into Ruby.
 unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&mut Finalizers) -> R) -> R {
     // SAFETY: the caller's contract.
-    let objspace = unsafe { from_ruby(objspace) };
-    collect::with_vm_lock(objspace, || with(&mut objspace.finalizers.borrow_mut()))
+    unsafe { Gvl::of_caller(objspace) }
+        .with_vm_lock(|collector| with(&mut collector.heap.vm.finalizers.borrow_mut()))
 }
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_finalizers(objspace: *mut c_void, object: Value) -> Value {
-    // SAFETY: Ruby passes its object space.
+    // SAFETY: Ruby calls with the GVL.
     unsafe { locked(objspace, |finalizers| finalizers.get(object)) }.unwrap_or(0)
 }
 
@@ -207,7 +229,7 @@ unsafe extern "C" fn ashlar_set_finalizers(
     object: Value,
     array: Value,
 ) -> bool {
-    // SAFETY: Ruby passes its object space.
+    // SAFETY: Ruby calls with the GVL.
     unsafe { locked(objspace, |finalizers| finalizers.insert(object, array)) }.is_ok()
 }
 
@@ -215,7 +237,7 @@ unsafe extern "C" fn ashlar_set_finalizers(
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_forget_finalizers(objspace: *mut c_void, object: Value) {
-    // SAFETY: Ruby passes its object space.
+    // SAFETY: Ruby calls with the GVL.
     unsafe { locked(objspace, |finalizers| finalizers.remove(object)) };
 }
 
@@ -225,7 +247,7 @@ unsafe extern "C" fn ashlar_forget_finalizers(objspace: *mut c_void, object: Val
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_first_finalized(objspace: *mut c_void) -> Value {
-    // SAFETY: Ruby passes its object space.
+    // SAFETY: Ruby calls with the GVL.
     unsafe { locked(objspace, |finalizers| finalizers.first()) }.unwrap_or(0)
 }
 
@@ -235,12 +257,12 @@ unsafe extern "C" fn ashlar_first_finalized(objspace: *mut c_void) -> Value {
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_queue_finalizers(objspace: *mut c_void, object: Value) {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    collect::with_vm_lock(objspace, || {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        let ruby = &collector.heap.vm;
         // What its finalizers are told stays its id, if there is memory for that.
-        let _ = objspace.object_ids.borrow_mut().id_of(object);
-        objspace.queue_finalizers(object);
+        let _ = ruby.object_ids.borrow_mut().id_of(object);
+        ruby.queue_finalizers(object);
     });
 }
 
@@ -255,20 +277,25 @@ unsafe extern "C" fn ashlar_queue_free(
     free: unsafe extern "C" fn(*mut c_void),
     data: *mut c_void,
 ) {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    let queued = objspace.finalizers.borrow_mut().queue_free(Job {
+    let job = Job {
         free: Some(free),
         data,
         finalizers: 0,
         object_id: 0,
+    };
+    // SAFETY: Ruby calls with the GVL.
+    let queued = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        let ruby = &collector.heap.vm;
+        let queued = ruby.finalizers.borrow_mut().queue_free(job);
+        if queued {
+            ruby.trigger_jobs();
+        }
+        queued
     });
     if !queued {
         // SAFETY: Ruby passes the function with its argument.
-        return unsafe { free(data) };
+        unsafe { free(data) };
     }
-    objspace.timing.note_finalizers();
-    collect::trigger_finalizers(objspace);
 }
 
 /// Whether there is a job to take.
@@ -277,7 +304,7 @@ unsafe extern "C" fn ashlar_queue_free(
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_jobs_wait(objspace: *mut c_void) -> bool {
-    // SAFETY: Ruby passes its object space.
+    // SAFETY: Ruby calls with the GVL.
     unsafe { locked(objspace, |finalizers| !finalizers.waiting.is_empty()) }
 }
 
@@ -288,7 +315,7 @@ unsafe extern "C" fn ashlar_jobs_wait(objspace: *mut c_void) -> bool {
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_job(objspace: *mut c_void, job: *mut Job) -> bool {
-    // SAFETY: Ruby passes its object space.
+    // SAFETY: Ruby calls with the GVL.
     let next = unsafe {
         locked(objspace, |finalizers| {
             let next = finalizers.waiting.pop_front()?;
@@ -310,8 +337,18 @@ unsafe extern "C" fn ashlar_next_job(objspace: *mut c_void, job: *mut Job) -> bo
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_job_done(objspace: *mut c_void) {
-    // SAFETY: Ruby passes its object space.
+    // SAFETY: Ruby calls with the GVL.
     unsafe { locked(objspace, |finalizers| finalizers.running.pop()) };
+}
+
+/// Forgets the jobs that other threads were running when this process was forked.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_forget_running_jobs(objspace: *mut c_void) {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { locked(objspace, Finalizers::forget_running) };
 }
 
 #[cfg(test)]
@@ -326,7 +363,7 @@ mod tests {
         }
         finalizers.remove(80);
         finalizers.insert(80, 88).unwrap();
-        finalizers.moved(240, 320);
+        finalizers.moved(240, 320).unwrap();
         finalizers.update(|array| if array == 248 { 328 } else { array });
         let mut order = Vec::new();
         while let Some(object) = finalizers.first() {

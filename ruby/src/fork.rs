@@ -7,12 +7,14 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ashlar_heap::heap::Frozen;
-use ashlar_heap::mark::helpers::Stopped;
-use ashlar_heap::payload::thread_cache::ThreadCache;
+use ashlar_heap::Frozen;
+use ashlar_heap::Stopped;
 use ashlar_wordmap::memory::SharedHeap;
 
-use crate::objspace::shared;
+use crate::interpose;
+use crate::knobs::KNOBS;
+use crate::payloads::ThreadCache;
+use crate::process::shared;
 
 /// Most threads a process has at once; caches beyond are merely not taken over.
 const CACHES_MAX: usize = 4096;
@@ -59,13 +61,16 @@ pub(crate) fn forget_cache(cache: NonNull<ThreadCache>) {
 struct Held {
     _heap: Option<Frozen<'static>>,
     _caches: MutexGuard<'static, Caches>,
+    _redirecting: MutexGuard<'static, ()>,
     _helpers: Option<Stopped<'static>>,
 }
 
-/// The locks of the thread that forks; it alone comes here, before and after.
+/// The locks of the thread that forks.
 struct HeldByForker(RefCell<Option<Held>>);
 
-// SAFETY: pthread_atfork handlers of one process run one fork at a time.
+// SAFETY: several threads may fork at the same time, but this is used by the one that
+// holds the locks that are in it: filled when all are taken, emptied before one is
+// given back.
 unsafe impl Sync for HeldByForker {}
 
 static HELD: HeldByForker = HeldByForker(RefCell::new(None));
@@ -75,11 +80,14 @@ static HELD: HeldByForker = HeldByForker(RefCell::new(None));
 extern "C" fn ashlar_before_fork() {
     // First of all: a marking that they share in may need the other locks.
     let helpers = shared().map(|shared| shared.stop_helpers());
+    // Who redirects waits for none of the others.
+    let redirecting = interpose::lock();
     let caches = caches();
     let held = Held {
         _helpers: helpers,
         _heap: shared().map(|shared| shared.freeze()),
         _caches: caches,
+        _redirecting: redirecting,
     };
     // The nodes of the collector's tables.
     SharedHeap.heap().lock_for_fork();
@@ -99,13 +107,13 @@ extern "C" fn ashlar_after_fork(in_child: bool) {
     unsafe { SharedHeap.heap().unlock_after_fork() };
     drop(held);
     if in_child {
+        KNOBS.nobody_waits_in_malloc();
         take_over_caches();
     }
 }
 
 /// Gives what the parent's other threads had in stock back to everybody.
 fn take_over_caches() {
-    let Some(shared) = shared() else { return };
     // SAFETY: asks for this thread's own cache.
     let mine = NonNull::new(unsafe { ashlar_current_thread_cache() }.cast());
     let mut caches = caches();
@@ -116,11 +124,7 @@ fn take_over_caches() {
         // SAFETY: its thread does not exist in this process. It may have been
         // stopped in the middle of a push or pop: its lists are whole at every
         // step, at worst a count is off by one and one piece is lost.
-        unsafe {
-            let cache = cache.as_mut();
-            let payloads = &shared.payloads;
-            payloads.flush(&shared.region, &shared.blocks, cache);
-        }
+        unsafe { cache.as_mut().flush() };
     }
     caches.all[0] = mine;
     caches.count = usize::from(mine.is_some());

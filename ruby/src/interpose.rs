@@ -10,11 +10,11 @@
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::elf::{Object, Slot};
+use crate::knobs::KNOBS;
 use crate::libc_malloc::{self, Place};
-use crate::payloads;
 
 extern "C" {
     // shim/interposed.c
@@ -89,6 +89,11 @@ static LOADS_SEEN: AtomicU64 = AtomicU64::new(0);
 /// One thread at a time redirects.
 static REDIRECTING: Mutex<()> = Mutex::new(());
 
+/// Waits until nobody redirects, and lets nobody begin: what a fork needs.
+pub(crate) fn lock() -> MutexGuard<'static, ()> {
+    REDIRECTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Makes it safe to serve `xmalloc` from the heap; false when it cannot be, and
 /// then payloads must come from libc.
 pub(crate) fn make_safe() -> bool {
@@ -107,7 +112,7 @@ pub(crate) fn make_safe() -> bool {
 /// Redirects the slots of objects loaded since the last call; false when one
 /// could not be.
 fn redirect_new_objects() -> bool {
-    let _one_at_a_time = REDIRECTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one_at_a_time = lock();
     let mut all_redirected = true;
     let loads = crate::elf::for_each_object(LOADS_SEEN.load(Relaxed), |object| {
         all_redirected &= object.is_exempt() || redirect(&object);
@@ -134,7 +139,7 @@ pub(crate) fn look_again() {
             "ashlar: a library was loaded whose calls of free cannot be redirected; \
              payloads come from libc from now on"
         );
-        payloads::serve_from_heap(false);
+        KNOBS.serve_from_heap(false);
     }
 }
 
@@ -147,7 +152,7 @@ extern "C" fn ashlar_objects_loaded() {
 /// Something will be loaded: the next `xmalloc` looks again.
 #[no_mangle]
 extern "C" fn ashlar_objects_will_load() {
-    payloads::look_again_soon();
+    KNOBS.look_again_soon();
 }
 
 /// What `dlsym` answers instead of `address`.

@@ -4,10 +4,12 @@
 //! functions it calls are the `extern "C"` ones, named `ashlar_*` and declared
 //! in `shim/ashlar_ruby.h`.
 //!
-//! * [`objspace`]: everything there is one of, and the start of a process.
+//! * [`process`]: what there is one of in a process, and its start.
+//! * [`lock`]: who may use what: any thread, the GVL, the VM lock.
+//! * [`collector`]: what is used with the VM lock; [`knobs`]: what any thread may read.
 //! * [`options`]: the environment variables.
 //! * [`objects`], [`barriers`], [`payloads`]: what Ruby calls all the time.
-//! * [`collect`]: a collection as Ruby sees it: locks, events, clocks.
+//! * [`collect`]: a collection as Ruby sees it: what decides, and what runs.
 //! * [`pauses`]: how long the program waits for the collector.
 //! * [`object_model`]: what the collector knows about Ruby's objects.
 //! * [`compaction`]: how they move.
@@ -17,24 +19,33 @@
 
 mod barriers;
 mod collect;
+mod collector;
 mod compaction;
 mod config;
+mod current_tracer;
 mod elf;
 mod finalizers;
 mod fork;
 mod interpose;
+mod knobs;
 mod layout;
 mod libc_malloc;
+mod lock;
+mod message;
 mod object_ids;
 mod object_model;
 mod objects;
-mod objspace;
 mod options;
+// Tests have Rust's usual memory, which sanitizers know.
+#[cfg(not(test))]
 mod own_memory;
 mod pauses;
 mod payloads;
+mod process;
 mod profile;
 mod ruby_calls;
 mod ruby_gc_variables;
+#[cfg(test)]
+mod shared_test;
 mod statistics;
 mod walk;

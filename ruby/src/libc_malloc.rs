@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-use crate::objspace::shared;
+use crate::process::shared;
 
 /// The address of a function of the process, null while it is unknown.
 pub(crate) struct Place(AtomicPtr<c_void>);

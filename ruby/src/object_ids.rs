@@ -2,11 +2,10 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::layout::region::Cell;
+use ashlar_heap::Cell;
 use ashlar_wordmap::{OutOfMemory, WordMap};
 
-use crate::collect::with_vm_lock;
-use crate::objspace::from_ruby;
+use crate::lock::{held, Gvl};
 use crate::ruby_calls::Value;
 
 /// Ids are multiples of this, so that none looks like an immediate.
@@ -61,15 +60,30 @@ impl ObjectIds {
         self.next - STEP
     }
 
-    /// The object has moved.
-    pub(crate) fn moved(&mut self, from: Value, to: Value) {
+    /// The object is going to move: its id is known at both places until
+    /// [`ObjectIds::finish_move`] or [`ObjectIds::undo_move`]. When there is no memory,
+    /// nothing changes.
+    pub(crate) fn begin_move(&mut self, from: Value, to: Value) -> Result<(), OutOfMemory> {
+        if let Some(&id) = self.by_object.get(from as u64) {
+            self.by_object.try_insert(to as u64, id)?;
+        }
+        Ok(())
+    }
+
+    /// The object has moved. Needs no memory.
+    pub(crate) fn finish_move(&mut self, from: Value, to: Value) {
         let Some(id) = self.by_object.remove(from as u64) else {
             return;
         };
-        self.by_object.insert(to as u64, id);
-        if let Some(by_number) = &mut self.by_number {
-            by_number.insert(id / STEP, to as u64);
+        let by_number = self.by_number.as_mut();
+        if let Some(object) = by_number.and_then(|known| known.get_mut(id / STEP)) {
+            *object = to as u64;
         }
+    }
+
+    /// The object stays where it was. Needs no memory.
+    pub(crate) fn undo_move(&mut self, to: Value) {
+        self.by_object.remove(to as u64);
     }
 
     /// The object is dead.
@@ -117,8 +131,8 @@ unsafe extern "C" fn ashlar_object_id(
     object: Value,
     fresh: *mut bool,
 ) -> u64 {
-    // SAFETY: Ruby passes its object space; the shim holds the lock.
-    let ids = unsafe { &from_ruby(objspace).object_ids };
+    // SAFETY: the shim holds the VM lock.
+    let ids = unsafe { &held(objspace).heap.vm.object_ids };
     let (id, is_fresh) = ids.borrow_mut().id_of(object).unwrap_or((0, false));
     // SAFETY: the shim passes a place for the answer.
     unsafe { fresh.write(is_fresh) };
@@ -131,12 +145,12 @@ unsafe extern "C" fn ashlar_object_id(
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_object_by_id(objspace: *mut c_void, id: u64) -> Value {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    with_vm_lock(objspace, || {
-        let object = objspace.object_ids.borrow_mut().object(id);
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        let heap = &collector.heap;
+        let object = heap.vm.object_ids.borrow_mut().object(id);
         // SAFETY: objects leave the table when they are freed.
-        let is_garbage = |object| unsafe { objspace.heap.is_garbage(Cell::from_address(object)) };
+        let is_garbage = |object| heap.is_garbage(unsafe { Cell::from_address(object) });
         object.filter(|&object| !is_garbage(object)).unwrap_or(0)
     })
 }
@@ -145,9 +159,9 @@ unsafe extern "C" fn ashlar_object_by_id(objspace: *mut c_void, id: u64) -> Valu
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_object_id(objspace: *mut c_void) -> u64 {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    with_vm_lock(objspace, || objspace.object_ids.borrow().next)
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }
+        .with_vm_lock(|collector| collector.heap.vm.object_ids.borrow().next)
 }
 
 #[cfg(test)]
@@ -160,7 +174,11 @@ mod tests {
         let (first, fresh) = ids.id_of(40).unwrap();
         assert!(fresh);
         assert_eq!(ids.id_of(40), Ok((first, false)));
-        ids.moved(40, 80);
+        ids.begin_move(40, 120).unwrap();
+        ids.undo_move(120);
+        assert_eq!((ids.object(first), ids.by_object.len()), (Some(40), 1));
+        ids.begin_move(40, 80).unwrap();
+        ids.finish_move(40, 80);
         assert_eq!(ids.id_of(80), Ok((first, false)));
         assert_eq!(ids.object(first), Some(80));
         ids.forget(80);

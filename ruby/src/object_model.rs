@@ -4,42 +4,52 @@
 //! Ruby. Either way is right for every type: what stands here saves the calls, and
 //! lets other threads than the collecting one trace ([`Common`]).
 
-use std::cell::Cell as StdCell;
+use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void};
 use std::ptr::{null_mut, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use ashlar_heap::heap::Heap;
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::mark::tracer::{Trace, Tracer};
-use ashlar_heap::vm::{TraceCommon, Vm};
+use ashlar_heap::Cell;
+use ashlar_heap::Forwarding;
+use ashlar_heap::Trace;
+use ashlar_heap::WidthIndex;
+use ashlar_heap::{Inspection, Moving, Root, TraceCommon, Vm};
+use ashlar_heap::{MarkingEnd, Tracer};
 
 use crate::barriers::cell;
-use crate::collect;
 use crate::compaction::MoveCounts;
+use crate::current_tracer;
+use crate::finalizers::Finalizers;
 use crate::layout::*;
-use crate::objspace::objspace;
+use crate::object_ids::ObjectIds;
 use crate::payloads;
-use crate::ruby_calls::{is_object, RubyCalls, Value};
+use crate::process;
+use crate::ruby_calls::{is_object, RubyCalls, RubyEvents, Value};
 
 /// `Qundef`: what a dead weak reference becomes.
 const UNDEFINED: Value = 0x24;
 
-/// A Ruby as the collector sees it.
+/// A Ruby as the collector sees it: its functions, and what is known of its objects
+/// beside the heap.
 pub(crate) struct Ruby {
     pub(crate) calls: RubyCalls,
-    /// Whether somebody wants to hear of every freed object.
+    pub(crate) events: RubyEvents,
+    pub(crate) finalizers: RefCell<Finalizers>,
+    pub(crate) object_ids: RefCell<ObjectIds>,
+    /// Somebody wants to hear of every freed object.
     pub(crate) traces_frees: StdCell<bool>,
-    pub(crate) weak: StdCell<ashlar_heap::mark::WeakCounts>,
+    pub(crate) weak: StdCell<ashlar_heap::WeakCounts>,
     pub(crate) move_counts: MoveCounts,
 }
 
 impl Ruby {
-    pub(crate) fn new(calls: RubyCalls) -> Self {
+    pub(crate) fn new(calls: RubyCalls, events: RubyEvents) -> Self {
         Self {
             calls,
+            events,
+            finalizers: RefCell::default(),
+            object_ids: RefCell::default(),
             traces_frees: StdCell::new(false),
             weak: StdCell::default(),
             move_counts: MoveCounts::default(),
@@ -197,7 +207,7 @@ pub(crate) fn each_value(values: Values, mut visit: impl FnMut(usize)) {
 }
 
 #[inline(always)]
-fn mark_value(tracer: &impl Trace, value: Value) {
+fn mark_value(tracer: &mut impl Trace, value: Value) {
     if is_object(value) {
         // SAFETY: what an object refers to is an object of this heap.
         tracer.mark(unsafe { cell(value) });
@@ -205,7 +215,7 @@ fn mark_value(tracer: &impl Trace, value: Value) {
 }
 
 #[inline(always)]
-fn mark_values(tracer: &impl Trace, values: Values) {
+fn mark_values(tracer: &mut impl Trace, values: Values) {
     each_value(values, |place| {
         // SAFETY: the caller passes values of a live object.
         mark_value(tracer, unsafe { (place as *const Value).read() });
@@ -231,7 +241,7 @@ pub(crate) struct Common {
 impl TraceCommon for Common {
     /// False when Ruby has to.
     #[inline(always)]
-    fn trace_cell(self, cell: Cell, tracer: &impl Trace) -> bool {
+    fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
         let object = Object::new(cell);
         if object.has(FL_EXIVAR) {
             return false;
@@ -256,6 +266,15 @@ impl TraceCommon for Common {
         mark_value(tracer, object.word(KLASS));
         true
     }
+
+    fn reference(self, word: usize) -> Option<Cell> {
+        // SAFETY: what an object refers to is an object of this heap.
+        is_object(word).then(|| unsafe { cell(word) })
+    }
+
+    fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize {
+        trace_entries_below(Object::new(cell), end, tracer)
+    }
 }
 
 impl Ruby {
@@ -266,7 +285,7 @@ impl Ruby {
 }
 
 #[inline(always)]
-fn trace_object(object: Object, shape_by_id: ShapeById, tracer: &impl Trace) {
+fn trace_object(object: Object, shape_by_id: ShapeById, tracer: &mut impl Trace) {
     let variables = variables(object, shape_by_id);
     mark_values(tracer, variables);
     raise_max_iv_count(object.word(KLASS), variables.count as u32);
@@ -313,7 +332,7 @@ fn raise_max_iv_count(klass: Value, count: u32) {
 const MANY_REFERENCES: usize = 1024;
 
 #[inline(always)]
-fn trace_array(object: Object, tracer: &impl Trace) {
+fn trace_array(object: Object, tracer: &mut impl Trace) {
     if object.has(RARRAY_EMBED_FLAG) {
         mark_values(tracer, object.embedded_values());
     } else if object.has(ELTS_SHARED) {
@@ -336,7 +355,7 @@ fn trace_array(object: Object, tracer: &impl Trace) {
 /// A string whose bytes are in the cell of another one: that cell must not move,
 /// because C code may have the address of the bytes and no reference to it.
 #[inline(always)]
-fn trace_shared_string(root: Value, tracer: &impl Trace) {
+fn trace_shared_string(root: Value, tracer: &mut impl Trace) {
     if !tracer.finds_pins() || !is_object(root) {
         return mark_value(tracer, root);
     }
@@ -350,7 +369,7 @@ fn trace_shared_string(root: Value, tracer: &impl Trace) {
 }
 
 #[inline(always)]
-fn trace_hash(object: Object, tracer: &impl Trace) {
+fn trace_hash(object: Object, tracer: &mut impl Trace) {
     if !object.has(RHASH_ST_TABLE_FLAG) {
         let [pairs, default] = object.small_hash_values();
         mark_values(tracer, pairs);
@@ -367,7 +386,7 @@ fn trace_hash(object: Object, tracer: &impl Trace) {
 
 /// Marks the entries of a large hash from `start` to `end`.
 #[inline(always)]
-fn trace_entries(object: Object, start: usize, end: usize, tracer: &impl Trace) {
+fn trace_entries(object: Object, start: usize, end: usize, tracer: &mut impl Trace) {
     /// `struct st_table_entry` of st.c: hash, key, record.
     type Entry = [usize; 3];
     /// The hash of a deleted entry.
@@ -386,7 +405,7 @@ fn trace_entries(object: Object, start: usize, end: usize, tracer: &impl Trace) 
 /// Marks some of the entries of a large hash below `end`, or below its bound when
 /// it has fewer by now; where the rest ends. A hash that has become small has its
 /// entries from elsewhere, which the write barrier was told.
-fn trace_entries_below(object: Object, end: usize, tracer: &impl Trace) -> usize {
+fn trace_entries_below(object: Object, end: usize, tracer: &mut impl Trace) -> usize {
     const ENTRIES_AT_ONCE: usize = 32;
     if object.kind() != T_HASH || !object.has(RHASH_ST_TABLE_FLAG) {
         return 0;
@@ -450,129 +469,87 @@ impl Ruby {
     #[cold]
     #[inline(never)]
     fn free_by_ruby(&self, object: Object) {
-        let Some(objspace) = objspace() else { return };
         let address = object.address;
-        let raw = (objspace as *const crate::objspace::Objspace)
-            .cast_mut()
-            .cast::<c_void>();
         // SAFETY: the object is dead and has not been freed; Ruby's functions
         // free what it owns. Flags are taken off first where the collector
         // does itself what they stand for.
         unsafe {
             if self.traces_frees.get() {
-                (self.calls.event_hook)(address, objspace.events.free_object);
+                (self.calls.event_hook)(address, self.events.free_object);
             }
             (self.calls.free_weak_references)(address);
             let flags = address as *mut usize;
             let had = flags.read();
             flags.write(had & !(FL_FINALIZE | FL_SEEN_OBJ_ID));
-            (self.calls.free_object)(raw, address);
+            (self.calls.free_object)(process::as_ruby(), address);
             if had & FL_FINALIZE != 0 {
-                objspace.queue_finalizers(address);
+                self.queue_finalizers(address);
             }
             // Its finalizers are told an id even if nobody had asked for one.
             if had & (FL_SEEN_OBJ_ID | FL_FINALIZE) != 0 {
-                objspace.object_ids.borrow_mut().forget(address);
+                self.object_ids.borrow_mut().forget(address);
             }
         }
+    }
+
+    /// Queues the finalizers of a dead object, to run outside the collection.
+    pub(crate) fn queue_finalizers(&self, object: Value) {
+        let id = self.object_ids.borrow_mut().last_id_of(object);
+        if self.finalizers.borrow_mut().queue(object, id) {
+            self.trigger_jobs();
+        }
+    }
+
+    /// Has Ruby run the queued jobs as soon as it can.
+    pub(crate) fn trigger_jobs(&self) {
+        // SAFETY: may be called anywhere.
+        unsafe { (self.calls.trigger_finalizers)() };
     }
 }
 
 impl Vm for Ruby {
-    fn trace_roots(&self, _heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
-        let Some(objspace) = objspace() else { return };
-        // SAFETY: the collecting thread holds Ruby's lock and has saved its
-        // registers; marks come back through `ashlar_mark`.
-        unsafe { (self.calls.mark_roots)(objspace.as_ruby(), null_mut()) };
-        objspace
-            .finalizers
-            .borrow()
-            .each_value(|value| mark_value(tracer, value));
+    fn trace_roots(&self, tracer: &mut Tracer<'_>) {
+        current_tracer::lend(tracer, || {
+            // SAFETY: the collecting thread holds Ruby's lock and has saved its
+            // registers.
+            unsafe { (self.calls.mark_roots)(process::as_ruby(), null_mut()) };
+        });
+        let finalizers = self.finalizers.borrow();
+        finalizers.each_value(|value| mark_value(tracer, value));
+    }
+
+    fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
+        current_tracer::lend(tracer, || {
+            // SAFETY: the cell is a live object.
+            unsafe { (self.calls.mark_children)(process::as_ruby(), cell.address()) };
+        });
     }
 
     #[inline(always)]
-    fn trace_cell(&self, _heap: &Heap<'_, Self>, cell: Cell, tracer: &impl Trace) {
-        if !self.common().trace_cell(cell, tracer) {
-            self.trace_by_ruby(cell);
-        }
-    }
-
-    fn reference(&self, word: usize) -> Option<Cell> {
-        // SAFETY: what an object refers to is an object of this heap.
-        is_object(word).then(|| unsafe { cell(word) })
-    }
-
-    fn trace_below(&self, cell: Cell, end: usize, tracer: &impl Trace) -> usize {
-        trace_entries_below(Object::new(cell), end, tracer)
-    }
-
-    type Common = Common;
-
-    #[inline(always)]
-    fn common(&self) -> Common {
+    fn common(&self) -> impl TraceCommon {
         Common {
             shape_by_id: self.calls.shape_by_id,
         }
     }
 
-    fn marking_done(&self, heap: &Heap<'_, Self>, _tracer: &Tracer<'_>) -> bool {
+    fn marking_done(&self, end: &mut MarkingEnd<'_>) {
         // SAFETY: a dead weak reference is overwritten in place, as Ruby wants.
-        let counts = heap.clear_weak_references(|reference| unsafe { reference.write(UNDEFINED) });
+        let counts = end.clear_weak_references(|reference| unsafe { reference.write(UNDEFINED) });
         self.weak.set(counts);
         // SAFETY: marking is over.
         unsafe { (self.calls.finish_marking)() };
-        false
     }
 
-    fn visit_roots(&self, _heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell)) {
-        unsafe extern "C" fn each(_category: *const c_char, value: Value, data: *mut c_void) {
-            // SAFETY: `data` is the visitor below, which outlives the call.
-            unsafe { visit_value(value, data) };
-        }
-        let mut visitor = Visitor { visit };
-        // SAFETY: the lock is held and no collection runs.
-        unsafe { (self.calls.reachable_from_roots)(each, (&raw mut visitor).cast()) };
+    fn moving(&self) -> Option<&impl Moving> {
+        Some(self)
     }
 
-    fn visit_cell(&self, _heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell)) {
-        unsafe extern "C" fn each(value: Value, data: *mut c_void) {
-            // SAFETY: as in `visit_roots`.
-            unsafe { visit_value(value, data) };
-        }
-        let mut visitor = Visitor { visit };
-        // SAFETY: the lock is held and no collection runs.
-        unsafe { (self.calls.reachable_from)(cell.address(), each, (&raw mut visitor).cast()) };
-    }
-
-    const FORWARDED_HEADER: usize = T_MOVED;
-
-    fn compaction_begins(&self, _heap: &Heap<'_, Self>) {
-        self.move_counts.reset();
-    }
-
-    fn wanted_width(
-        &self,
-        _heap: &Heap<'_, Self>,
-        cell: Cell,
-        width: WidthIndex,
-    ) -> Option<WidthIndex> {
-        self.suitable_width(cell, width)
-    }
-
-    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) {
-        self.object_moved(heap, from, to);
-    }
-
-    fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
-        self.update_object(heap, cell);
-    }
-
-    fn update_roots(&self, heap: &Heap<'_, Self>) {
-        self.update_tables(heap);
+    fn inspection(&self) -> Option<&impl Inspection> {
+        Some(self)
     }
 
     #[inline(always)]
-    fn release(&self, _heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
+    fn release(&self, cell: Cell, _width: WidthIndex) {
         let object = Object::new(cell);
         if self.traces_frees.get() {
             return self.free_by_ruby(object);
@@ -590,14 +567,50 @@ impl Vm for Ruby {
     }
 }
 
-impl Ruby {
-    #[inline(never)]
-    fn trace_by_ruby(&self, cell: Cell) {
-        if let Some(objspace) = objspace() {
-            // SAFETY: the cell is a live object; marks come back through
-            // `ashlar_mark`.
-            unsafe { (self.calls.mark_children)(objspace.as_ruby(), cell.address()) };
+impl Moving for Ruby {
+    const FORWARDED_HEADER: usize = T_MOVED;
+
+    fn compaction_begins(&self) {
+        self.move_counts.reset();
+    }
+
+    fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex> {
+        self.suitable_width(cell, width)
+    }
+
+    fn moved(&self, from: Cell, to: Cell, width: WidthIndex, new_width: WidthIndex) -> bool {
+        self.object_moved(from, to, width, new_width)
+    }
+
+    fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
+        self.update_object(cell, now);
+    }
+
+    fn update_roots(&self, now: Forwarding<'_>) {
+        self.update_tables(now);
+    }
+}
+
+impl Inspection for Ruby {
+    fn visit_roots(&self, visit: &mut dyn FnMut(Root)) {
+        unsafe extern "C" fn each(_category: *const c_char, value: Value, data: *mut c_void) {
+            // SAFETY: `data` is the visitor below, which outlives the call.
+            unsafe { visit_value(value, data) };
         }
+        let mut visit = |cell| visit(Root::Exact(cell));
+        let mut visitor = Visitor { visit: &mut visit };
+        // SAFETY: the lock is held and no collection runs.
+        unsafe { (self.calls.reachable_from_roots)(each, (&raw mut visitor).cast()) };
+    }
+
+    fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
+        unsafe extern "C" fn each(value: Value, data: *mut c_void) {
+            // SAFETY: as in `visit_roots`.
+            unsafe { visit_value(value, data) };
+        }
+        let mut visitor = Visitor { visit };
+        // SAFETY: the lock is held and no collection runs.
+        unsafe { (self.calls.reachable_from)(cell.address(), each, (&raw mut visitor).cast()) };
     }
 }
 
@@ -611,21 +624,5 @@ unsafe fn visit_value(value: Value, data: *mut c_void) {
     if is_object(value) {
         // SAFETY: the caller's contract.
         unsafe { ((*data.cast::<Visitor<'_>>()).visit)(cell(value)) };
-    }
-}
-
-impl crate::objspace::Objspace {
-    /// The pointer by which Ruby knows the object space.
-    pub(crate) fn as_ruby(&self) -> *mut c_void {
-        (&raw const *self).cast_mut().cast()
-    }
-
-    /// Queues the finalizers of a dead object, to run outside the collection.
-    pub(crate) fn queue_finalizers(&self, object: Value) {
-        let id = self.object_ids.borrow_mut().last_id_of(object);
-        if self.finalizers.borrow_mut().queue(object, id) {
-            self.timing.note_finalizers();
-            collect::trigger_finalizers(self);
-        }
     }
 }

@@ -2,15 +2,17 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::heap::{Allocation, Urgency};
-use ashlar_heap::layout::cell_state::CellState;
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::WidthIndex;
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::CellState;
+use ashlar_heap::WidthIndex;
+use ashlar_heap::{Allocation, Urgency};
 
 use crate::collect::{self, Reason};
-use crate::layout;
-use crate::objspace::{from_ruby, objspace, Objspace};
+use crate::collector::Collector;
+use crate::knobs::KNOBS;
+use crate::lock::Gvl;
+use crate::process::{made_shared, unlocked};
 use crate::ruby_calls::Value;
 
 /// The five words Ruby hands over with a new object.
@@ -42,36 +44,22 @@ impl Contents {
     }
 }
 
-/// Types that never need more than four words unless they ask for more. All
-/// others may be turned into a form of five words in place, or are written as
-/// five words when they are moved to another Ractor.
-const FOUR_WORD_TYPES: u32 =
-    1 << layout::T_FLOAT | 1 << layout::T_RATIONAL | 1 << layout::T_COMPLEX;
-
-/// The types that may have the narrowest cells: none while allocations are
-/// traced, because Ruby then clears what follows an object's first five words.
-pub(crate) const fn narrow_types(traced: bool) -> u32 {
-    if traced {
-        0
-    } else {
-        FOUR_WORD_TYPES
-    }
-}
-
 /// The width for an object of this type and size; `None` when no cell is that
 /// wide.
 #[inline(always)]
-pub(crate) fn width_for(objspace: &Objspace, flags: Value, size: usize) -> Option<WidthIndex> {
+pub(crate) fn width_for(flags: Value, size: usize) -> Option<WidthIndex> {
     const FIVE_WORDS: WidthIndex = match WidthIndex::for_size(40) {
         Some(width) => width,
         None => WidthIndex::NARROWEST,
     };
-    let width = WidthIndex::for_size(size)?;
-    let is_narrow_type = objspace.narrow_types.get() >> (flags & layout::T_MASK) & 1 == 1;
-    if width == WidthIndex::NARROWEST && !is_narrow_type {
-        return Some(FIVE_WORDS);
+    if size > WidthIndex::NARROWEST.bytes() {
+        return WidthIndex::for_size(size);
     }
-    Some(width)
+    Some(if KNOBS.is_narrow_type(flags) {
+        WidthIndex::NARROWEST
+    } else {
+        FIVE_WORDS
+    })
 }
 
 #[inline(always)]
@@ -114,14 +102,13 @@ unsafe extern "C" fn ashlar_new_object(
     wb_protected: bool,
     size: usize,
 ) -> Value {
-    // SAFETY: Ruby passes its object space and the calling Ractor's cache; the
-    // slow path gets the arguments as they came.
+    // SAFETY: Ruby passes the calling Ractor's cache; the slow path gets the
+    // arguments as they came.
     unsafe {
-        let this = from_ruby(objspace);
-        let cursors = &mut *cache.cast::<AllocationCache>();
-        if let Some(width) = width_for(this, flags, size) {
+        let cursors = &mut *cache.cast::<AllocationCache<'static>>();
+        if let Some(width) = width_for(flags, size) {
             let state = first_state(wb_protected);
-            if let Some(cell) = cursors.bump(this.heap.states(), width, state) {
+            if let Some(cell) = cursors.bump(width, state) {
                 return Contents {
                     flags,
                     klass,
@@ -162,12 +149,13 @@ unsafe extern "C" fn ashlar_allocate(
     wb_protected: bool,
     size: usize,
 ) -> Value {
-    // SAFETY: as for `ashlar_new_object`.
-    let objspace = unsafe { from_ruby(objspace) };
-    let Some(width) = width_for(objspace, flags, size) else {
+    let Some(width) = width_for(flags, size) else {
         return 0;
     };
-    match allocate_slowly(objspace, cache.cast(), width, first_state(wb_protected)) {
+    let (cache, state) = (cache.cast(), first_state(wb_protected));
+    // SAFETY: Ruby calls with the GVL and passes the calling Ractor's cache.
+    let gvl = unsafe { Gvl::of_caller(objspace) };
+    match gvl.with_vm_lock(|collector| allocate_slowly(collector, cache, width, state)) {
         Some(cell) => Contents {
             flags,
             klass,
@@ -181,55 +169,54 @@ unsafe extern "C" fn ashlar_allocate(
 }
 
 fn allocate_slowly(
-    objspace: &'static Objspace,
-    cache: *mut AllocationCache,
+    collector: &Collector,
+    cache: *mut AllocationCache<'static>,
     width: WidthIndex,
     state: CellState,
 ) -> Option<Cell> {
-    collect::with_vm_lock(objspace, || {
-        let mut urgency = if objspace.disabled.get() {
-            Urgency::MustAllocate
+    let heap = &collector.heap;
+    let mut urgency = if KNOBS.disabled.is_on() {
+        Urgency::MustAllocate
+    } else {
+        Urgency::MayCollect
+    };
+    let mut is_last_try = false;
+    loop {
+        // SAFETY: this thread holds the lock and owns the cache; the
+        // reference ends before a collection retires the cache.
+        let cache = unsafe { &mut *cache };
+        // Reading the clock costs as much as filling a short run.
+        let sweeps = heap.will_sweep(cache, width);
+        let mut allocate = || heap.allocate(cache, width.bytes(), state, urgency);
+        let outcome = if sweeps {
+            collector.sweeping(allocate)
         } else {
-            Urgency::MayCollect
+            allocate()
         };
-        let mut is_last_try = false;
-        loop {
-            // SAFETY: this thread holds the lock and owns the cache; the
-            // reference ends before a collection retires the cache.
-            let cache = unsafe { &mut *cache };
-            // Reading the clock costs as much as filling a short run.
-            let sweeps = objspace.heap.will_sweep(cache, width);
-            let mut allocate = || objspace.heap.allocate(cache, width.bytes(), state, urgency);
-            let outcome = if sweeps {
-                objspace.timing.sweeping(objspace, allocate)
-            } else {
-                allocate()
-            };
-            match outcome {
-                Allocation::Allocated(cell) => return Some(cell),
-                Allocation::NeedsCollection => {
-                    collect_before_allocating(objspace);
-                    urgency = Urgency::MustAllocate;
-                }
-                Allocation::OutOfMemory if !is_last_try && collect::last_resort(objspace) => {
-                    is_last_try = true;
-                }
-                Allocation::OutOfMemory | Allocation::TooLarge => {
-                    objspace.heap.open_reserve();
-                    return None;
-                }
+        match outcome {
+            Allocation::Allocated(cell) => return Some(cell),
+            Allocation::NeedsCollection => {
+                collect_before_allocating(collector);
+                urgency = Urgency::MustAllocate;
+            }
+            Allocation::OutOfMemory if !is_last_try && collect::last_resort(collector) => {
+                is_last_try = true;
+            }
+            Allocation::OutOfMemory | Allocation::TooLarge => {
+                heap.open_reserve();
+                return None;
             }
         }
-    })
+    }
 }
 
-fn collect_before_allocating(objspace: &Objspace) {
-    let reason = if objspace.gc_stress_is_on() {
+fn collect_before_allocating(collector: &Collector) {
+    let reason = if KNOBS.stress_is_on() {
         Reason::Stress
     } else {
         Reason::NewObject
     };
-    collect::paced(objspace, reason);
+    collect::paced(collector, reason);
 }
 
 /// Bytes that an object's cell has.
@@ -238,11 +225,11 @@ fn collect_before_allocating(objspace: &Objspace) {
 /// `object` must be an object in the heap.
 #[no_mangle]
 unsafe extern "C" fn ashlar_object_width(object: Value) -> usize {
-    match objspace() {
+    match made_shared() {
         // SAFETY: the caller's contract.
-        Some(objspace) => objspace
-            .heap
-            .region()
+        Some(shared) => shared
+            .space
+            .region
             .width_of(unsafe { Cell::from_address(object) })
             .bytes(),
         None => 0,
@@ -262,7 +249,7 @@ extern "C" fn ashlar_width_index(size: usize) -> usize {
 #[no_mangle]
 unsafe extern "C" fn ashlar_cell_state(objspace: *mut c_void, word: Value) -> u32 {
     // SAFETY: Ruby passes its object space.
-    let region = unsafe { from_ruby(objspace) }.heap.region();
+    let region = unsafe { unlocked(objspace) }.region();
     region
         .cell_at(word)
         .map_or(0, |cell| u32::from(region.state(cell).bits()))
@@ -275,7 +262,7 @@ unsafe extern "C" fn ashlar_cell_state(objspace: *mut c_void, word: Value) -> u3
 #[no_mangle]
 unsafe extern "C" fn ashlar_is_garbage(objspace: *mut c_void, word: Value) -> bool {
     // SAFETY: Ruby passes its object space.
-    let heap = &unsafe { from_ruby(objspace) }.heap;
+    let heap = unsafe { unlocked(objspace) };
     match heap.region().cell_at(word) {
         Some(cell) => heap.is_garbage(cell),
         None => true,
@@ -288,8 +275,8 @@ unsafe extern "C" fn ashlar_is_garbage(objspace: *mut c_void, word: Value) -> bo
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_set_event_hooks(objspace: *mut c_void, newobj: bool, freeobj: bool) {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    objspace.narrow_types.set(narrow_types(newobj));
-    objspace.heap.vm.traces_frees.set(freeobj);
+    KNOBS.trace_allocations(newobj);
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }
+        .with_vm_lock(|collector| collector.heap.vm.traces_frees.set(freeobj));
 }

@@ -3,7 +3,7 @@
 use std::cell::{Cell as StdCell, RefCell};
 use std::time::{Duration, Instant};
 
-use ashlar_heap::pace::Scope;
+use ashlar_heap::Scope;
 
 /// What the user chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::c_void;
 
-use ashlar_heap::layout::BLOCK_BYTES;
+use ashlar_heap::BLOCK_BYTES;
 
-use crate::collect::{with_vm_lock, Collection, Phase};
-use crate::objspace::{from_ruby, Objspace};
+use crate::collect::{Collection, Phase};
+use crate::collector::Collector;
+use crate::lock::Gvl;
 
 /// One collection: `struct ashlar_profile_record`.
 #[repr(C)]
@@ -39,9 +40,9 @@ impl Profile {
     }
 
     /// A collection begins.
-    pub(crate) fn begin(&self, objspace: &Objspace, now_ns: impl FnOnce() -> u64) {
+    pub(crate) fn begin(&self, collector: &Collector, now_ns: impl FnOnce() -> u64) {
         if self.is_on() {
-            self.moved_before.set(objspace.heap.stats().moved_cells);
+            self.moved_before.set(collector.heap.stats().moved_cells);
             self.records.borrow_mut().push(Record {
                 start_ns: now_ns(),
                 ..Record::default()
@@ -59,13 +60,13 @@ impl Profile {
 
     /// What there is to say about the latest collection, and about the heap
     /// that it leaves: once after marking and once more when all is swept.
-    pub(crate) fn describe(&self, objspace: &Objspace, collection: Collection) {
+    pub(crate) fn describe(&self, collector: &Collector, collection: Collection) {
         if !self.is_on() {
             return;
         }
-        let usage = objspace.heap.usage();
-        let moved_cells = objspace.heap.stats().moved_cells;
-        let blocks = objspace.heap.shared().blocks.counts().in_use;
+        let usage = collector.heap.usage();
+        let moved_cells = collector.heap.stats().moved_cells;
+        let blocks = collector.heap.space().blocks.counts().in_use;
         self.change_latest(|record| {
             record.collection = collection;
             record.used_bytes = (usage.cell_bytes + usage.payload_bytes) as u64;
@@ -85,38 +86,45 @@ impl Profile {
     }
 }
 
+/// Uses the profile with the VM lock held.
+///
+/// # Safety
+/// As for [`Gvl::of_caller`].
+unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&Profile) -> R) -> R {
+    // SAFETY: the caller's contract.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| with(&collector.profile))
+}
+
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_profiles(objspace: *mut c_void) -> bool {
-    // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }.timing.profile.is_on()
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { locked(objspace, Profile::is_on) }
 }
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_set_profiling(objspace: *mut c_void, on: bool) {
-    // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }.timing.profile.on.set(on);
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { locked(objspace, |profile| profile.on.set(on)) };
 }
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_clear_profile(objspace: *mut c_void) {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    with_vm_lock(objspace, || objspace.timing.profile.records.take());
+    // SAFETY: Ruby calls with the GVL.
+    drop(unsafe { locked(objspace, |profile| profile.records.take()) });
 }
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_profile_length(objspace: *mut c_void) -> usize {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    with_vm_lock(objspace, || objspace.timing.profile.records.borrow().len())
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { locked(objspace, |profile| profile.records.borrow().len()) }
 }
 
 /// One record; false when there are not that many.
@@ -129,13 +137,9 @@ unsafe extern "C" fn ashlar_profile_record(
     index: usize,
     record: *mut Record,
 ) -> bool {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    let found = with_vm_lock(objspace, || {
-        let records = objspace.timing.profile.records.borrow();
-        records.get(index).copied()
-    });
-    match found {
+    let copy = |profile: &Profile| profile.records.borrow().get(index).copied();
+    // SAFETY: Ruby calls with the GVL.
+    match unsafe { locked(objspace, copy) } {
         Some(found) => {
             // SAFETY: the shim passes a place for the record.
             unsafe { record.write(found) };

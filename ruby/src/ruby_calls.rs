@@ -32,10 +32,6 @@ pub(crate) struct RubyCalls {
     pub(crate) vm_barrier: unsafe extern "C" fn(),
     pub(crate) multi_ractor: unsafe extern "C" fn() -> bool,
     pub(crate) thread_has_gvl: unsafe extern "C" fn() -> c_int,
-    pub(crate) with_gvl: unsafe extern "C" fn(
-        unsafe extern "C" fn(*mut c_void) -> *mut c_void,
-        *mut c_void,
-    ) -> *mut c_void,
     pub(crate) optimal_size: unsafe extern "C" fn(Value) -> usize,
     pub(crate) rebuild_shape: unsafe extern "C" fn(Value, usize) -> u32,
     pub(crate) set_shape: unsafe extern "C" fn(Value, u32),

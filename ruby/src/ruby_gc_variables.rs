@@ -7,8 +7,8 @@
 //! value that cannot be is passed over, as the default collector does it, and
 //! ashlar's own variables come before these.
 
-use ashlar_heap::layout::width::{WIDTHS, WIDTH_COUNT};
-use ashlar_heap::pace::PaceOptions;
+use ashlar_heap::PaceOptions;
+use ashlar_heap::{WIDTHS, WIDTH_COUNT};
 
 use crate::options::{parse_bytes, NURSERY_BYTES_MIN};
 

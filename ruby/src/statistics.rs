@@ -1,13 +1,14 @@
 //! Counters for `GC.stat` and its relatives.
 
 use std::ffi::{c_char, c_void};
-use std::ptr::null;
+use std::ptr::null_mut;
 
-use ashlar_heap::layout::width::{WIDTHS, WIDTH_COUNT};
-use ashlar_heap::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
+use ashlar_heap::{BLOCK_BYTES, STATE_GRANULE_BYTES};
+use ashlar_heap::{WIDTHS, WIDTH_COUNT};
 
-use crate::collect;
-use crate::objspace::{from_ruby, Objspace};
+use crate::collector::Collector;
+use crate::lock::Gvl;
+use crate::message;
 
 /// The width of an object that asks for no more: a header and three words.
 const BASE_BYTES: usize = 40;
@@ -84,13 +85,13 @@ const RESIDENCE: u32 = 32;
 
 const NS_PER_US: u64 = 1000;
 
-impl Objspace {
-    fn total_time_ns(&self) -> u64 {
-        self.timing.mark_ns.get() + self.timing.sweep_ns.get()
-    }
-
+impl Collector {
     fn statistics(&self, groups: u32) -> Statistics {
         let mut filled = Statistics::default();
+        if groups & (CELLS | BYTES) != 0 {
+            // Cells that they are allocating are counted where they allocate.
+            self.stop_ractors();
+        }
         if groups & (COLLECTIONS | BYTES) != 0 {
             self.count_collections(&mut filled);
         }
@@ -133,7 +134,7 @@ impl Objspace {
     }
 
     fn count_pauses(&self, filled: &mut Statistics) {
-        let pauses = self.timing.pauses.summary();
+        let pauses = self.pauses.summary();
         filled.pause_count = pauses.count;
         filled.pause_total_us = pauses.total_ns / NS_PER_US;
         filled.pause_us_p50 = pauses.median_ns.div_ceil(NS_PER_US);
@@ -143,10 +144,10 @@ impl Objspace {
 
     fn count_collections(&self, filled: &mut Statistics) {
         let stats = self.heap.stats();
-        filled.time_ms = self.total_time_ns() / NS_PER_MS;
-        filled.mark_time_ms = self.timing.mark_ns.get() / NS_PER_MS;
-        filled.sweep_time_ms = self.timing.sweep_ns.get() / NS_PER_MS;
-        filled.waiting_jobs = self.finalizers.borrow().waiting_jobs() as u64;
+        filled.time_ms = self.clocks.total_ns() / NS_PER_MS;
+        filled.mark_time_ms = self.clocks.mark_ns.get() / NS_PER_MS;
+        filled.sweep_time_ms = self.clocks.sweep_ns.get() / NS_PER_MS;
+        filled.waiting_jobs = self.heap.vm.finalizers.borrow().waiting_jobs() as u64;
         filled.minor_count = stats.minor_collections as u64;
         filled.major_count = stats.full_collections as u64;
         filled.count = filled.minor_count + filled.major_count;
@@ -205,9 +206,9 @@ unsafe extern "C" fn ashlar_statistics(
     groups: u32,
     statistics: *mut Statistics,
 ) {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    let filled = collect::with_vm_lock(objspace, || objspace.statistics(groups));
+    // SAFETY: Ruby calls with the GVL.
+    let gvl = unsafe { Gvl::of_caller(objspace) };
+    let filled = gvl.with_vm_lock(|collector| collector.statistics(groups));
     // SAFETY: the shim passes a place for the answer.
     unsafe { statistics.write(filled) };
 }
@@ -216,9 +217,9 @@ unsafe extern "C" fn ashlar_statistics(
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_collection_count(objspace: *mut c_void) -> usize {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    let stats = collect::with_vm_lock(objspace, || objspace.heap.stats());
+    // SAFETY: Ruby calls with the GVL.
+    let stats =
+        unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| collector.heap.stats());
     stats.minor_collections + stats.full_collections
 }
 
@@ -226,8 +227,8 @@ unsafe extern "C" fn ashlar_collection_count(objspace: *mut c_void) -> usize {
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_total_time_ns(objspace: *mut c_void) -> u64 {
-    // SAFETY: Ruby passes its object space.
-    unsafe { from_ruby(objspace) }.total_time_ns()
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| collector.clocks.total_ns())
 }
 
 /// `struct ashlar_width_statistics`.
@@ -262,15 +263,15 @@ unsafe extern "C" fn ashlar_width_statistics(
     objspace: *mut c_void,
     first: *mut [WidthStatistics; WIDTH_COUNT],
 ) {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    let filled = collect::with_vm_lock(objspace, || objspace.width_statistics());
+    // SAFETY: Ruby calls with the GVL.
+    let filled = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(Collector::width_statistics);
     // SAFETY: the shim passes places for the answer.
     unsafe { first.write(filled) };
 }
 
-impl Objspace {
+impl Collector {
     fn width_statistics(&self) -> [WidthStatistics; WIDTH_COUNT] {
+        self.stop_ractors();
         let (usage, allocated, freed) = (
             self.heap.width_usage(),
             self.heap.allocated_cells(),
@@ -311,7 +312,8 @@ unsafe extern "C" fn ashlar_geometry(geometry: *mut Geometry) {
         base_bytes: BASE_BYTES,
         block_bytes: BLOCK_BYTES,
         block_state_bytes: BLOCK_BYTES / STATE_GRANULE_BYTES,
-        // One makes it aged, the next one old.
+        // Found the first time, a young cell is marked, the second time aged, and the
+        // third time old.
         collections_to_old: 3,
     };
     // SAFETY: the shim passes a place for the answer.
@@ -321,16 +323,14 @@ unsafe extern "C" fn ashlar_geometry(geometry: *mut Geometry) {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_verify(objspace: *mut c_void) -> *const c_char {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    let outcome = collect::with_vm_lock(objspace, || {
-        // SAFETY: the lock is held; the other Ractors stop here.
-        unsafe { (objspace.heap.vm.calls.vm_barrier)() };
-        objspace.heap.verify()
+unsafe extern "C" fn ashlar_verify(objspace: *mut c_void) -> *mut c_char {
+    // SAFETY: Ruby calls with the GVL.
+    let outcome = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        collector.stop_ractors();
+        collector.heap.verify()
     });
     match outcome {
-        Ok(()) => null(),
-        Err(message) => objspace.keep_message(message),
+        Ok(()) => null_mut(),
+        Err(text) => message::hand_over(text),
     }
 }

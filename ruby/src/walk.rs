@@ -4,11 +4,12 @@
 use std::ffi::c_void;
 use std::ptr::{null_mut, slice_from_raw_parts_mut};
 
-use ashlar_heap::heap::CellRange;
-use ashlar_heap::layout::width::WidthIndex;
+use ashlar_heap::CellRange;
+use ashlar_heap::WidthIndex;
 
-use crate::collect;
-use crate::objspace::{from_ruby, Objspace};
+use crate::collector::Collector;
+use crate::lock::Gvl;
+use crate::process::unlocked;
 use crate::ruby_calls::Value;
 
 /// All cells, in the form that `shim/ashlar_ruby.h` describes; null when there
@@ -19,47 +20,47 @@ use crate::ruby_calls::Value;
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_snapshot(objspace: *mut c_void, count: *mut usize) -> *mut Value {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    let mut words = Vec::new();
-    let has_memory = collect::with_vm_lock(objspace, || {
-        objspace.heap.begin_walk();
-        // SAFETY: the lock is held; the other Ractors do not allocate now.
-        unsafe { (objspace.heap.vm.calls.vm_barrier)() };
-        let mut needed = 0;
-        objspace.heap.for_each_range(|range| {
-            needed += match range {
-                CellRange::Live(_) => 1,
-                CellRange::Free { .. } => 2,
-            }
-        });
-        if words.try_reserve_exact(needed).is_err() {
-            return false;
-        }
-        objspace.heap.for_each_range(|range| match range {
-            CellRange::Live(cell) => words.push(cell.address()),
-            CellRange::Free { start, end, width } => {
-                show_as_free(objspace, start, end, width);
-                words.extend([start | 1, end]);
-            }
-        });
-        true
-    });
-    if !has_memory {
-        collect::with_vm_lock(objspace, || objspace.heap.end_walk());
+    // SAFETY: Ruby calls with the GVL.
+    let words = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(snapshot);
+    let Some(words) = words else {
         return null_mut();
-    }
+    };
     let words = Box::leak(words.into_boxed_slice());
     // SAFETY: the shim passes a place for the count.
     unsafe { count.write(words.len()) };
     words.as_mut_ptr()
 }
 
+/// `None` when there is no memory for it.
+fn snapshot(collector: &Collector) -> Option<Vec<Value>> {
+    let heap = &collector.heap;
+    // They do not allocate now.
+    collector.stop_ractors();
+    let mut needed = 0;
+    heap.for_each_range(|range| {
+        needed += match range {
+            CellRange::Live(_) => 1,
+            CellRange::Free { .. } => 2,
+        }
+    });
+    let mut words = Vec::new();
+    words.try_reserve_exact(needed).ok()?;
+    heap.for_each_range(|range| match range {
+        CellRange::Live(cell) => words.push(cell.address()),
+        CellRange::Free { start, end, width } => {
+            show_as_free(collector, start, end, width);
+            words.extend([start | 1, end]);
+        }
+    });
+    heap.begin_walk();
+    Some(words)
+}
+
 /// Makes Ruby see an object of no type in each of these free cells. Only what
 /// has to change is written, for the sake of pages that a child shares.
-fn show_as_free(objspace: &Objspace, start: usize, end: usize, width: WidthIndex) {
+fn show_as_free(collector: &Collector, start: usize, end: usize, width: WidthIndex) {
     for cell in (start..end).step_by(width.bytes()) {
-        let flags = objspace.heap.region().pointer(cell).cast::<usize>();
+        let flags = collector.heap.region().pointer(cell).cast::<usize>();
         // SAFETY: the cell is free, and nobody allocates now; what a free run
         // keeps in its first cell stands behind the first word, which is 0.
         unsafe {
@@ -78,7 +79,7 @@ fn show_as_free(objspace: &Objspace, start: usize, end: usize, width: WidthIndex
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value) -> Value {
     // SAFETY: Ruby passes its object space.
-    let heap = &unsafe { from_ruby(objspace) }.heap;
+    let heap = unsafe { unlocked(objspace) };
     heap.next_cell(object).map_or(0, |cell| cell.address())
 }
 
@@ -91,9 +92,8 @@ unsafe extern "C" fn ashlar_snapshot_free(
     snapshot: *mut Value,
     count: usize,
 ) {
-    // SAFETY: Ruby passes its object space.
-    let objspace = unsafe { from_ruby(objspace) };
-    collect::with_vm_lock(objspace, || objspace.heap.end_walk());
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| collector.heap.end_walk());
     // SAFETY: the caller's contract.
     drop(unsafe { Box::from_raw(slice_from_raw_parts_mut(snapshot, count)) });
 }
@@ -105,7 +105,7 @@ unsafe extern "C" fn ashlar_snapshot_free(
 #[no_mangle]
 unsafe extern "C" fn ashlar_is_live(objspace: *mut c_void, word: Value) -> bool {
     // SAFETY: Ruby passes its object space.
-    let heap = &unsafe { from_ruby(objspace) }.heap;
+    let heap = unsafe { unlocked(objspace) };
     heap.region()
         .cell_at(word)
         .is_some_and(|cell| !heap.is_garbage(cell))

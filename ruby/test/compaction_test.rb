@@ -637,3 +637,33 @@ claim "programs run with everything moving at every collection", only: "ashlar" 
     puts "ok"
   RUBY
 end
+
+# What has an object id, or finalizers, is also in a table by address, which takes memory.
+claim "compaction without memory for the tables of ids and finalizers moves what it can", only: "ashlar" do
+  ruby_ok <<~'RUBY', limit: 120
+    Ender = ->(_id) { }
+    all = Array.new(300_000) { Object.new }
+    kept = all.each_slice(25).map(&:first)
+    all = nil
+    GC.start
+    kept.each { |object| ObjectSpace.define_finalizer(object, Ender) if object.object_id % 16 == 0 }
+    ids = kept.map(&:object_id)
+    status = ->(name) { File.read("/proc/self/status")[/#{name}:\s+(\d+)/, 1].to_i * 1024 }
+    GC.start
+    limits = { AS: "VmSize", DATA: "VmData" }
+    limits.each { |name, field| Process.setrlimit(name, status.(field), Process::RLIM_INFINITY) }
+    others = []
+    20.times do
+      2_000.times { (others << Object.new).last.object_id } # until what is left is used up
+    rescue NoMemoryError
+    end
+    GC.compact
+    limits.each_key { |name| Process.setrlimit(name, Process::RLIM_INFINITY, Process::RLIM_INFINITY) }
+    abort "other ids" unless kept.map(&:object_id) == ids
+    GC.compact
+    abort "other ids after the second" unless kept.map(&:object_id) == ids
+    kept.each { |object| ObjectSpace.undefine_finalizer(object) }
+    GC.start
+    puts "ok"
+  RUBY
+end

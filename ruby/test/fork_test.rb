@@ -125,3 +125,47 @@ claim "Process.daemon's child collects and writes" do
     puts "ok" if File.read("daemon") == "collected"
   RUBY
 end
+
+claim "a child that is forked while another thread runs a finalizer runs its own" do
+  ruby_prints("child\nparent\n", <<~'RUBY', limit: 30)
+    $stdout.sync = true
+    began, go_on = Queue.new, Queue.new
+    Thread.new do
+      ObjectSpace.define_finalizer(Object.new, proc { began << true; go_on.pop })
+      30.times { GC.start; Array.new(1_000) { Object.new } }
+    end
+    began.pop
+    pid = fork do
+      ran = false
+      make = proc { ObjectSpace.define_finalizer(Object.new, proc { ran = true }); nil }
+      20.times(&make)
+      100.times { GC.start; break if ran; Array.new(100) { Object.new } }
+      $stdout.syswrite("child\n") if ran
+      exit!(0)
+    end
+    Process.wait(pid)
+    go_on << true
+    puts "parent"
+    exit!(0)
+  RUBY
+end
+
+claim "a finalizer that forks is followed by the others, in the parent and in the child" do
+  ruby_prints("5 5\n", <<~'RUBY', limit: 30)
+    $stdout.sync = true
+    ran = 0
+    child = nil
+    make = proc { ObjectSpace.define_finalizer(Object.new, proc { ran += 1; child = fork if ran == 1; }) }
+    reader, writer = IO.pipe
+    5.times(&make)
+    200.times { GC.start; Array.new(100) { Object.new }; break if ran == 5 }
+    if child.nil?
+      writer.write(ran.to_s)
+      exit!(0)
+    end
+    Process.wait(child)
+    writer.close
+    puts "#{ran} #{reader.read}"
+    exit!(0)
+  RUBY
+end

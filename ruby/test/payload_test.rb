@@ -73,7 +73,11 @@ end
 EXTENSION = <<~'C'
   #include <ruby.h>
   #include <ruby/thread.h>
+  #include <dlfcn.h>
+  #include <malloc.h>
   #include <pthread.h>
+  #include <stdatomic.h>
+  #include <stdint.h>
   #include <stdlib.h>
   #include <string.h>
 
@@ -124,6 +128,23 @@ EXTENSION = <<~'C'
       return Qtrue;
   }
 
+  static VALUE aligned(VALUE self) {
+      for (size_t align = 16; align <= 4 << 20; align *= 2) {
+          char *p = NULL;
+          if (posix_memalign((void **)&p, align, 100)) rb_raise(rb_eRuntimeError, "refused");
+          if ((uintptr_t)p % align) rb_raise(rb_eRuntimeError, "not aligned");
+          fill(p, 100, 9); check(p, 100, 9);
+          free(p);
+      }
+      free(valloc(100));
+      free(pvalloc(100));
+      volatile size_t all = SIZE_MAX;
+      for (size_t less = 0; less < 3; less++) {
+          if (pvalloc(all - less)) rb_raise(rb_eRuntimeError, "got more than there is");
+      }
+      return Qtrue;
+  }
+
   static VALUE realloc_to_zero(VALUE self, VALUE times) {
       for (long i = 0; i < NUM2LONG(times); i++) {
           char *p = ruby_xmalloc(100 + i % 2000);
@@ -168,6 +189,20 @@ EXTENSION = <<~'C'
 
   struct work { int seed; long rounds; int bad; };
 
+  /* Large payloads, of which only the ends are touched. */
+  static void *churn_large(void *argument) {
+      struct work *work = argument;
+      for (long i = 0; i < work->rounds; i++) {
+          size_t size = (size_t)(256 + i % 40 * 1200) << 10;
+          char *large = ruby_xmalloc(size);
+          large[0] = large[size - 1] = work->seed;
+          large = ruby_xrealloc(large, size + size / 2);
+          if (large[0] != work->seed || large[size - 1] != work->seed) work->bad++;
+          ruby_xfree(large);
+      }
+      return NULL;
+  }
+
   static void *churn(void *argument) {
       struct work *work = argument;
       char *kept[64] = {0};
@@ -186,6 +221,37 @@ EXTENSION = <<~'C'
       }
       for (int k = 0; k < 64; k++) ruby_xfree(kept[k]);
       return NULL;
+  }
+
+  /* After a dlopen the next xmalloc looks for objects whose calls of free are to be redirected. */
+  static void load(void) {
+      dlclose(dlopen(NULL, RTLD_LAZY));
+      ruby_xfree(ruby_xmalloc(10));
+  }
+  static VALUE load_objects(VALUE self, VALUE rounds) {
+      for (long i = NUM2LONG(rounds); i > 0; i--) load();
+      return Qnil;
+  }
+
+  static atomic_int loading;
+  static void *load_all_the_time(void *unused) {
+      while (loading) load();
+      return NULL;
+  }
+  static VALUE while_loading(VALUE self) {
+      pthread_t thread;
+      loading = 1;
+      pthread_create(&thread, NULL, load_all_the_time, NULL);
+      VALUE result = rb_yield(Qnil);
+      loading = 0;
+      pthread_join(thread, NULL);
+      return result;
+  }
+
+  static VALUE large_without_lock(VALUE self, VALUE seed, VALUE rounds) {
+      struct work work = {NUM2INT(seed), NUM2LONG(rounds), 0};
+      rb_thread_call_without_gvl(churn_large, &work, NULL, NULL);
+      return INT2NUM(work.bad);
   }
 
   /* xmalloc on a Ruby thread that does not hold the lock. */
@@ -261,10 +327,14 @@ EXTENSION = <<~'C'
       rb_define_singleton_method(m, "xmalloc_then_free", xmalloc_then_free, 1);
       rb_define_singleton_method(m, "xmalloc_then_libc_realloc", xmalloc_then_libc_realloc, 1);
       rb_define_singleton_method(m, "malloc_then_xfree", malloc_then_xfree, 1);
+      rb_define_singleton_method(m, "aligned", aligned, 0);
       rb_define_singleton_method(m, "realloc_to_zero", realloc_to_zero, 1);
       rb_define_singleton_method(m, "sizes", sizes, 0);
       rb_define_singleton_method(m, "overflow", overflow, 0);
       rb_define_singleton_method(m, "without_lock", without_lock, 2);
+      rb_define_singleton_method(m, "load_objects", load_objects, 1);
+      rb_define_singleton_method(m, "while_loading", while_loading, 0);
+      rb_define_singleton_method(m, "large_without_lock", large_without_lock, 2);
       rb_define_singleton_method(m, "foreign_threads", foreign_threads, 1);
       rb_define_singleton_method(m, "across_threads", across_threads, 1);
       rb_define_singleton_method(m, "external", external, 1);
@@ -328,6 +398,55 @@ claim "xmalloc and xfree work on threads that do not hold Ruby's lock, beside co
   RUBY
 end
 
+claim "large payloads below a memory limit come to threads without Ruby's lock, beside collections of a large heap" do
+  # Slices too short to end a marking soon: the collector is always at work.
+  with_extension(<<~'RUBY', env: { "ASHLAR_MEMORY_LIMIT" => "160MiB", "ASHLAR_SLICE_US" => "100" }, limit: 120)
+    kept = Array.new(300_000) { |i| "kept #{i}" }
+    GC.start
+    threads = Array.new(3) { |i| Thread.new { Payload.large_without_lock(i + 1, 20_000) } }
+    until threads.none?(&:alive?)
+      Array.new(5_000) { |i| i.to_s * 20 }
+      GC.start
+    end
+    abort "torn" unless threads.map(&:value) == [0, 0, 0]
+    abort "lost" unless kept.each_with_index.all? { |text, i| text == "kept #{i}" }
+  RUBY
+end
+
+claim "a child that is forked while another thread loads objects loads some itself" do
+  with_extension(<<~'RUBY', limit: 60)
+    Payload.while_loading do
+      300.times do |round|
+        pid = fork { Payload.load_objects(10); exit!(0) }
+        waiter = Process.detach(pid)
+        Process.kill(:KILL, pid) unless waiter.join(10)
+        abort "child of round #{round}: #{waiter.value}" unless waiter.value.success?
+      end
+    end
+  RUBY
+end
+
+claim "zlib deflates and inflates in threads below a memory limit, beside collections in slices" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_MEMORY_LIMIT" => "128MiB", "ASHLAR_SLICE_US" => "100" }, limit: 120
+    require "zlib"
+    random = Random.new(3)
+    text = Array.new(60_000) { random.rand(1 << 20).to_s }.join(" ")
+    threads = Array.new(4) do |t|
+      Thread.new do
+        12.times.all? do |i|
+          mine = "#{t} #{i} #{text}"
+          Zlib::Inflate.inflate(Zlib::Deflate.deflate(mine, 1 + i % 3)) == mine
+        end
+      end
+    end
+    until threads.none?(&:alive?)
+      Array.new(5_000) { |i| i.to_s * 20 }
+      GC.start(full_mark: false)
+    end
+    puts threads.all?(&:value) ? "ok" : "differs"
+  RUBY
+end
+
 claim "xmalloc and xfree work on threads that are not Ruby's, beside collections" do
   with_extension(<<~'RUBY', limit: 120)
     busy = Thread.new { 20.times { Array.new(5_000) { |i| i.to_s * 20 }; GC.start } }
@@ -374,6 +493,7 @@ claim "everything works with the library preloaded, where it serves every alloca
     Payload.xmalloc_then_free(20_000)
     Payload.xmalloc_then_libc_realloc(5_000)
     Payload.malloc_then_xfree(5_000)
+    Payload.aligned
     abort "torn" unless Payload.foreign_threads(20_000) == 0
     abort "child" unless `echo child` == "child\n"
     require "openssl"

@@ -139,3 +139,72 @@ claim "what moves to another Ractor leaves its neighbours alone" do
     puts "ok"
   RUBY
 end
+
+{ "in slices of 100 us" => { "ASHLAR_SLICE_US" => "100" },
+  "at once" => { "ASHLAR_INCREMENTAL" => "0" },
+  "at every 1000th allocation, each time verified" => { "ASHLAR_COLLECT_EVERY" => "1000", "ASHLAR_VERIFY" => "1" } }.each do |how, options|
+  claim "Ractors that need much memory below a limit get what they ask for while another one forces collections (marking #{how})" do
+    verifies = options.key?("ASHLAR_VERIFY")
+    ruby_ok <<~'RUBY', "-W:no-experimental", env: { "ASHLAR_MEMORY_LIMIT" => "128MiB", "ROUNDS" => verifies ? "300" : "3000" }.merge(options), limit: 120
+      forcing = Ractor.new do
+        count = 0
+        GC.start(full_mark: (count += 1).odd?, immediate_sweep: count % 3 == 0) until Ractor.receive == :stop
+      end
+      workers = Array.new(4) do |n|
+        Ractor.new(n, ENV["ROUNDS"].to_i) do |n, rounds|
+          kept = []
+          rounds.times do |i|
+            text = "#{n} #{i} " + "x" * (900 + i * 37 % 7_000)
+            text << "y" * (i % 900)
+            kept << [text, text.size, i]
+            kept << [+"#{n} #{i} " << "b" * (300 << 10), "#{n} #{i} ".size + (300 << 10), i] if i % 40 == 0
+            room = String.new(capacity: 48 << 20)
+            kept << [(room << "#{n} #{i} room").dup, "#{n} #{i} room".size, i]
+            room.clear
+            kept.shift(30) if kept.size > 120
+          end
+          kept.all? { |text, size, i| text.size == size && text.start_with?("#{n} #{i} ") }
+        end
+      end
+      asking = Thread.new { loop { forcing.send(:collect); sleep 0.002 } }
+      whole = workers.map(&:take)
+      asking.kill
+      forcing.send(:stop)
+      forcing.take
+      puts whole.all? ? "ok" : whole.inspect
+    RUBY
+  end
+end
+
+claim "messages about options that Ractors get wrong at the same time are each their own", only: "ashlar" do
+  ruby_ok <<~'RUBY', "-W:no-experimental"
+    ractors = Array.new(4) do |n|
+      Ractor.new(n) do |n|
+        2_000.times.all? do |i|
+          GC.config(slice_us: n)
+        rescue ArgumentError => error
+          error.message.start_with?("slice_us=#{n}: ")
+        end
+      end
+    end
+    puts ractors.all?(&:take) ? "ok" : "mixed up"
+  RUBY
+end
+
+claim "statistics that are read while other Ractors allocate add up", only: "ashlar" do
+  # A count that is off by one block of another Ractor wraps around below zero.
+  ruby_ok <<~'RUBY', "-W:no-experimental", limit: 120
+    workers = Array.new(3) { Ractor.new { 300_000.times { [1]; Object.new; "text".dup }; Ractor.yield(:done) } }
+    last = 0
+    2_000.times do |i|
+      stat = GC.stat
+      abort "fewer allocated: #{last}, then #{stat}" if stat[:total_allocated_objects] < last
+      last = stat[:total_allocated_objects]
+      abort "live: #{stat}" unless stat[:heap_live_slots] + stat[:heap_free_slots] == stat[:heap_available_slots]
+      abort "bytes: #{stat}" if stat[:live_bytes].to_i > 1 << 32
+      GC.stat_heap.each_value { |heap| abort heap.inspect unless heap.values.all? { |value| value < 1 << 40 } }
+    end
+    workers.each(&:take)
+    puts "ok"
+  RUBY
+end

@@ -12,6 +12,14 @@ debian_mirror() {
     awk '$2 == "Debian" && $3 == "main" && $1 !~ /security/ {print $1; exit}'
 }
 
+# The mirror that apt knows from its lists, else the one its configuration names.
+any_mirror() {
+  local found
+  found=$(debian_mirror)
+  [[ $found ]] || found=$(system_list_mirror)
+  echo "$found"
+}
+
 # private_apt SUITE COMMAND...
 private_apt() {
   local suite=$1 state=$APT_STATE/$1
@@ -23,12 +31,16 @@ private_apt() {
     -o Dir::State::status=/var/lib/dpkg/status "${@:2}"
 }
 
+# prepare_suite SUITE MIRROR [TYPE...]: its lists, of sources unless told otherwise.
 prepare_suite() {
-  local suite=$1 mirror=$2 state=$APT_STATE/$1 signed=''
+  local suite=$1 mirror=$2 state=$APT_STATE/$1 signed='' type
+  shift 2
   local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
   mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
   [[ -e $keyring ]] && signed="[signed-by=$keyring] "
-  printf 'deb-src %s%s %s main\n' "$signed" "$mirror" "$suite" >"$state/source.list"
+  for type in "${@:-deb-src}"; do
+    printf '%s %s%s %s main\n' "$type" "$signed" "$mirror" "$suite"
+  done >"$state/source.list"
   private_apt "$suite" apt-get update
 }
 
@@ -41,8 +53,7 @@ listed_versions() {
 # really has; a version can be listed and gone.
 download_tarball() {
   local folder=$1 mirror suite version
-  mirror=$(debian_mirror)
-  [[ $mirror ]] || mirror=$(system_list_mirror)
+  mirror=$(any_mirror)
   [[ $mirror ]] || fail 'no Debian mirror is configured for apt on this system;' \
     'set RUBY_SRC to a folder or tarball with the source of Ruby '"$RUBY_SERIES"'.'
   cd "$folder" || return

@@ -4,6 +4,7 @@
 
 BUILD_PACKAGES=(gcc libc6-dev make xz-utils libyaml-dev libffi-dev zlib1g-dev
   libssl-dev libgmp-dev ruby)
+TEST_PACKAGES=(shellcheck)
 
 is_debian() { [[ -e /etc/debian_version ]] && command -v dpkg-query apt-get >/dev/null; }
 
@@ -27,13 +28,26 @@ install_packages() {
     apt-get -q -y install --no-install-recommends "$@"
 }
 
+# not_installed PACKAGE...: those that are not, one a line.
+not_installed() {
+  local package
+  for package in "$@"; do package_installed "$package" || echo "$package"; done
+}
+
 ensure_build_packages() {
   is_debian || return 0
-  local package missing=()
-  for package in "${BUILD_PACKAGES[@]}"; do
-    package_installed "$package" || missing+=("$package")
-  done
+  local missing
+  mapfile -t missing < <(not_installed "${BUILD_PACKAGES[@]}")
   ((${#missing[@]} == 0)) || install_packages 'building Ruby' "${missing[@]}"
+}
+
+# What single parts of the tests run. Nobody else is asked to install it: a part says
+# itself that it was not run.
+ensure_test_packages() {
+  is_debian && ((EUID == 0)) || return 0
+  local missing
+  mapfile -t missing < <(not_installed "${TEST_PACKAGES[@]}")
+  ((${#missing[@]} == 0)) || install_packages 'testing' "${missing[@]}"
 }
 
 # version_at_least HAVE WANT

@@ -2,7 +2,8 @@
 # Runs the heap's tests under a tool of the nightly Rust toolchain.
 #   scripts/test/heap.sh fuzz              random programs, coverage-guided, for FUZZ_SECONDS (900)
 #   scripts/test/heap.sh miri              the interpreter that finds undefined behaviour
-#   scripts/test/heap.sh thread-sanitizer  data races between threads that use payloads or mark
+#   scripts/test/heap.sh thread-sanitizer  data races between threads that use payloads, mark, or
+#                                          share Ruby's side of the collector
 #   scripts/test/heap.sh address-sanitizer accesses outside mappings and allocations
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -29,25 +30,32 @@ case ${1-} in
     ;;
   miri)
     (($# > 1)) || set -- miri --lib # all of them take hours; give others by name
+    spans=a_span_is_seen_whole_or_not_at_all # needs the model that the others are spared
     need 'Miri: rustup component add --toolchain nightly miri' cargo +nightly miri --version
     # Words of the heap are addresses: pointers made of them have no provenance of their own.
     # The state table is read by bytes and by words, which Miri's model of weak memory refuses.
     MIRIFLAGS='-Zmiri-permissive-provenance -Zmiri-disable-isolation
       -Zmiri-disable-weak-memory-emulation' \
       cargo +nightly miri test -p ashlar-heap --target-dir target/miri "${@:2}"
+    MIRIFLAGS='-Zmiri-permissive-provenance -Zmiri-disable-isolation -Zmiri-many-seeds=0..8' \
+      cargo +nightly miri test -p ashlar-heap --target-dir target/miri --test payloads "$spans"
     ;;
   thread-sanitizer)
     need "Rust's own source: rustup component add --toolchain nightly rust-src" has_std_source
     # The standard library is built anew, or its locks would be invisible.
     RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target "$host" \
       -p ashlar-heap --lib --test payloads --test parallel --target-dir target/thread-sanitizer
+    exports=$(scripts/ruby/env.sh --no-library)
+    eval "$exports"
+    RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target "$host" \
+      -p ashlar-ruby --target-dir target/thread-sanitizer shared_test
     ;;
   address-sanitizer)
     RUSTFLAGS='-Zsanitizer=address --cfg address_sanitizer' cargo +nightly test --target "$host" \
       -p ashlar-heap --tests --target-dir target/address-sanitizer
     ;;
   *)
-    sed -n '2,6s/^# //p' "${BASH_SOURCE[0]}" >&2
+    sed -n '2,7s/^# //p' "${BASH_SOURCE[0]}" >&2
     exit 2
     ;;
 esac

@@ -7,20 +7,22 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 
-all=(ruby check-format check-lints check-scripts test-rust lib test-behaviour test-ruby-quick
-  test-lab test-wordmap)
+all=(ruby check-format check-lints check-scripts test-rust lib test-behaviour test-applications
+  test-ruby-quick test-lab test-wordmap)
 
 # why_not PART: says why a part cannot be run here, or nothing. Rust's own tools for
-# format and lints, and shellcheck, are the developer's choice to install.
+# format and lints are the developer's choice to install; shellcheck is installed below
+# where that may be done.
 why_not() {
   case $1 in
     check-format) cargo fmt --version >/dev/null 2>&1 || echo 'cargo fmt is not installed' ;;
     check-lints) cargo clippy --version >/dev/null 2>&1 || echo 'cargo clippy is not installed' ;;
-    check-scripts) command -v shellcheck >/dev/null || echo 'shellcheck is not installed' ;;
+    check-scripts) command -v shellcheck >/dev/null || echo 'shellcheck is not installed (Debian: apt-get install shellcheck)' ;;
   esac
 }
 
 (($#)) && parts=("$@") || parts=("${all[@]}")
+[[ " ${parts[*]} " != *' check-scripts '* ]] || scripts/test/packages.sh
 rows=()
 failed=0
 for part in "${parts[@]}"; do

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# The word map's tests: Rust's, and the Ruby class where there is a Ruby.
+# The word map's tests: Rust's, and those of the Ruby class, in the Ruby that RUBY names,
+# else in the stock one that `make ruby` builds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cargo test --release --quiet -p ashlar-wordmap
-if command -v "${RUBY:-ruby}" >/dev/null && "${RUBY:-ruby}" -rmkmf -e 'exit File.exist?(RbConfig::CONFIG["rubyhdrdir"] + "/ruby.h")' >/dev/null 2>&1; then
-    extension="$(scripts/wordmap/ruby-extension.sh 2>/dev/null)"
-    "${RUBY:-ruby}" -I "$extension" ruby/wordmap-ext/test/test_wordmap.rb
-else
-    echo "ruby/wordmap-ext: SKIPPED, no ruby with headers (set RUBY or install ruby and ruby-dev)"
+if [[ -z ${RUBY-} ]]; then
+  exports=$(scripts/ruby/env.sh --no-library)
+  eval "$exports"
+  RUBY=$RUBY_STOCK
 fi
+export RUBY
+extension=$(scripts/wordmap/ruby-extension.sh)
+"$RUBY" -I "$extension" ruby/wordmap-ext/test/test_wordmap.rb

@@ -10,6 +10,8 @@
 # allocated_objects   objects made since the process began
 # live_bytes          bytes of the cells that held an object at the end, garbage that was
 #                     not swept yet included
+# final_mib           resident memory when the program's work had ended, before Ruby takes the
+#                     process down
 # pause_ms_p99        length of the collector's pauses, those that only sweep included:
 # pause_ms_max        the 99th percentile, and the longest
 module Figures
@@ -18,9 +20,17 @@ module Figures
     figures = { gc_count: GC.count, gc_time_ms: GC.total_time / 1e6 }
     figures[:allocated_objects] = stat[:total_allocated_objects]
     figures[:live_bytes] = live_bytes
+    figures[:final_mib] = resident_mib
     figures[:pause_ms_p99] = milliseconds(stat[:pause_us_p99])
     figures[:pause_ms_max] = milliseconds(stat[:pause_us_max])
     figures.compact
+  end
+
+  def self.resident_mib
+    kib = File.foreach("/proc/self/status").find { |line| line.start_with?("VmRSS:") }
+    kib && kib[/\d+/].to_i / 1024.0
+  rescue SystemCallError
+    nil # no Linux
   end
 
   def self.milliseconds(microseconds) = microseconds && microseconds / 1e3
@@ -34,8 +44,10 @@ module Figures
     nil
   end
 
-  def self.write(path)
-    line = gather.map { |name, value| "\"#{name}\": #{value}" }.join(", ")
+  def self.write(path) = append(path, gather)
+
+  def self.append(path, figures)
+    line = figures.map { |name, value| "\"#{name}\": #{value}" }.join(", ")
     File.write(path, "{#{line}}\n", mode: "a")
   end
 end

@@ -1,22 +1,24 @@
-//! The smallest VM: objects that are a list of references and own one payload
-//! each. The tests drive the heap with it, and it is what to copy when giving
-//! another VM this heap.
+//! A VM that does all that a VM may do: its objects are a list of references, weak ones
+//! perhaps, own one payload each, and move. The tests drive the heap with it, and it is
+//! what to copy when giving another VM this heap.
 //!
 //! Run it with `cargo run --example toy_vm`.
 
 use std::cell::{Cell as StdCell, RefCell};
 use std::ptr::NonNull;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
-use ashlar_heap::layout::cell_state::CellState;
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::mark::tracer::{Trace, Tracer};
-use ashlar_heap::pace::PaceOptions;
-use ashlar_heap::payload::thread_cache::ThreadCache;
-use ashlar_heap::vm::{TraceCommon, Vm};
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::CellState;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Forwarding;
+use ashlar_heap::PaceOptions;
+use ashlar_heap::ThreadCache;
+use ashlar_heap::Trace;
+use ashlar_heap::WidthIndex;
+use ashlar_heap::{Allocation, Heap, Request, Shared, Urgency};
+use ashlar_heap::{Inspection, Moving, Root, TraceCommon, Vm};
+use ashlar_heap::{MarkingEnd, Tracer};
 
 /// Words of a toy object before its references.
 ///
@@ -53,15 +55,18 @@ impl Shape {
 }
 
 /// The VM: its roots, and what its threads allocate with.
-pub struct ToyVm {
+pub struct ToyVm<'heap> {
     /// Cells the program refers to directly; 0 for none.
     pub roots: RefCell<Vec<usize>>,
     /// Words that may be cells, as a machine stack has them.
     pub ambiguous_roots: RefCell<Vec<usize>>,
     /// Roots that the program is changing without a write barrier.
     pub changing_roots: RefCell<Vec<usize>>,
+    /// Cells that finalizers are to see, whether or not anything else keeps them:
+    /// marked when everything else is.
+    pub finalizable: RefCell<Vec<usize>>,
     /// Free payload pieces of the only thread.
-    pub payload_cache: RefCell<ThreadCache>,
+    pub payload_cache: RefCell<ThreadCache<'heap>>,
     /// Cells the sweeper released, in order.
     pub released: RefCell<Vec<usize>>,
     /// What objects want when cells move.
@@ -78,12 +83,15 @@ pub struct Wishes {
     pub spare_bytes: usize,
     /// Objects whose tag is a multiple of this do not move; 0 is for none.
     pub immovable_every: usize,
+    /// For objects whose tag is a multiple of this memory is out when they have
+    /// been copied: they stay. 0 is for none.
+    pub refused_every: usize,
 }
 
 impl Wishes {
     /// The width that an object wants; `None` when it does not move.
     pub fn width(self, tag: usize, needed_bytes: usize) -> Option<WidthIndex> {
-        if self.immovable_every != 0 && tag % self.immovable_every == 0 {
+        if is_multiple(tag, self.immovable_every) {
             return None;
         }
         let spacious = WidthIndex::for_size(needed_bytes + self.spare_bytes);
@@ -91,18 +99,31 @@ impl Wishes {
     }
 }
 
-impl ToyVm {
-    /// A VM without roots.
-    pub fn new() -> Self {
+/// Whether `tag` is a multiple of `every`, if that is not 0.
+fn is_multiple(tag: usize, every: usize) -> bool {
+    every != 0 && tag % every == 0
+}
+
+impl<'heap> ToyVm<'heap> {
+    /// A VM without roots, for a heap over `shared`.
+    pub fn new(shared: &'heap Shared) -> Self {
         Self {
             roots: RefCell::new(Vec::new()),
             ambiguous_roots: RefCell::new(Vec::new()),
             changing_roots: RefCell::new(Vec::new()),
-            payload_cache: RefCell::new(ThreadCache::new()),
+            finalizable: RefCell::new(Vec::new()),
+            payload_cache: RefCell::new(shared.thread_cache()),
             released: RefCell::new(Vec::new()),
             wishes: StdCell::new(Wishes::default()),
             moves: RefCell::new(Vec::new()),
         }
+    }
+
+    /// # Safety
+    /// Nobody uses the payload any more.
+    unsafe fn free_payload(&self, payload: NonNull<u8>) {
+        // SAFETY: the caller owns the payload.
+        unsafe { self.payload_cache.borrow_mut().free(payload) };
     }
 
     fn each_root(&self, mut visit: impl FnMut(Cell)) {
@@ -110,12 +131,6 @@ impl ToyVm {
             // SAFETY: roots are cells of this VM's heap.
             visit(unsafe { Cell::from_address(root) });
         }
-    }
-}
-
-impl Default for ToyVm {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -137,7 +152,7 @@ pub const SHOWS_CHANGING: usize = 1_000_000 * UNCOMMON_TAGS;
 pub struct Common;
 
 impl TraceCommon for Common {
-    fn trace_cell(self, cell: Cell, tracer: &impl Trace) -> bool {
+    fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
         // SAFETY: every toy object has a header.
         let (tag, counts) = unsafe { (word(cell, 0).read(), word(cell, 1).read()) };
         if counts >> WEAK_SHIFT != 0 || tag % UNCOMMON_TAGS == 0 {
@@ -145,6 +160,20 @@ impl TraceCommon for Common {
         }
         trace_strong(cell, tracer);
         true
+    }
+
+    fn reference(self, word: usize) -> Option<Cell> {
+        // SAFETY: what is no cell is 0.
+        (word != 0).then(|| unsafe { Cell::from_address(word) })
+    }
+
+    fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize {
+        // SAFETY: the object has more than so many references.
+        let last = unsafe { word(cell, HEADER_WORDS + end - 1).read() };
+        if let Some(child) = self.reference(last) {
+            tracer.mark(child);
+        }
+        end - 1
     }
 }
 
@@ -158,7 +187,7 @@ pub fn hands_over(tag: usize) -> bool {
     tag % 2 == 0
 }
 
-fn trace_strong(cell: Cell, tracer: &impl Trace) {
+fn trace_strong(cell: Cell, tracer: &mut impl Trace) {
     // SAFETY: every toy object has a header.
     let (tag, counts) = unsafe { (word(cell, 0).read(), word(cell, 1).read()) };
     let count = counts & COUNT_MASK;
@@ -171,13 +200,27 @@ fn trace_strong(cell: Cell, tracer: &impl Trace) {
         (true, false) => tracer.trace_later(count),
     };
     if !is_deferred {
-        each_reference(cell, |child| tracer.mark(child), |_| ());
+        each_strong_reference(cell, |child| tracer.mark(child));
     }
 }
 
-/// Calls `visit` with every strong reference of `cell`, and `visit_weak` with
-/// the place of every weak one that refers to something.
-fn each_reference(cell: Cell, mut visit: impl FnMut(Cell), mut visit_weak: impl FnMut(*mut usize)) {
+/// Calls `visit` with what `cell` refers to and keeps.
+fn each_strong_reference(cell: Cell, mut visit: impl FnMut(Cell)) {
+    each_reference(cell, |reference| match reference {
+        Reference::Strong(child) => visit(child),
+        Reference::Weak(_) => {}
+    });
+}
+
+/// A reference of an object that refers to something.
+enum Reference {
+    Strong(Cell),
+    /// The place where it is.
+    Weak(*mut usize),
+}
+
+/// Calls `visit` with every reference of `cell`.
+fn each_reference(cell: Cell, mut visit: impl FnMut(Reference)) {
     // SAFETY: every toy object has a header, and as many references as it says.
     unsafe {
         let counts = word(cell, 1).read();
@@ -186,97 +229,76 @@ fn each_reference(cell: Cell, mut visit: impl FnMut(Cell), mut visit_weak: impl 
             let place = word(cell, HEADER_WORDS + index);
             match place.read() {
                 0 => (),
-                _ if index < weak => visit_weak(place),
-                address => visit(Cell::from_address(address)),
+                _ if index < weak => visit(Reference::Weak(place)),
+                address => visit(Reference::Strong(Cell::from_address(address))),
             }
         }
     }
 }
 
-impl Vm for ToyVm {
-    fn trace_roots(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>) {
+impl Vm for ToyVm<'_> {
+    fn trace_roots(&self, tracer: &mut Tracer<'_>) {
         self.each_root(|cell| tracer.mark(cell));
         for &word in self.ambiguous_roots.borrow().iter() {
-            heap.mark_conservatively(word);
+            tracer.mark_conservatively(word);
         }
         for &word in self.changing_roots.borrow().iter() {
-            if let Some(cell) = heap.mark_conservatively(word) {
-                heap.trace_anew(cell);
+            if let Some(cell) = tracer.mark_conservatively(word) {
+                tracer.trace_anew(cell);
             }
         }
     }
 
-    fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &impl Trace) {
-        if Common.trace_cell(cell, tracer) {
-            return;
-        }
+    fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
         // SAFETY: every toy object has a header.
         let tag = unsafe { word(cell, 0).read() };
-        each_reference(
-            cell,
-            |child| {
-                // As a VM's own code would, which knows no tracer.
+        each_reference(cell, |reference| match reference {
+            Reference::Strong(child) => {
+                tracer.mark(child);
                 if tag == SHOWS_CHANGING {
-                    heap.mark(child);
-                    heap.trace_anew(child);
-                } else if tag % UNCOMMON_TAGS == 0 {
-                    heap.mark(child);
-                } else {
-                    tracer.mark(child);
+                    tracer.trace_anew(child);
                 }
-            },
+            }
             // SAFETY: the place belongs to a live object and holds a cell.
-            |place| unsafe { heap.mark_weak(place) },
-        );
+            Reference::Weak(place) => unsafe { tracer.mark_weak(place) },
+        });
     }
 
-    fn reference(&self, word: usize) -> Option<Cell> {
-        // SAFETY: what is no cell is 0.
-        (word != 0).then(|| unsafe { Cell::from_address(word) })
-    }
-
-    fn trace_below(&self, cell: Cell, end: usize, tracer: &impl Trace) -> usize {
-        // SAFETY: the object has more than so many references.
-        let last = unsafe { word(cell, HEADER_WORDS + end - 1).read() };
-        if let Some(child) = self.reference(last) {
-            tracer.mark(child);
-        }
-        end - 1
-    }
-
-    type Common = Common;
-
-    fn common(&self) -> Common {
+    fn common(&self) -> impl TraceCommon {
         Common
     }
 
-    fn marking_done(&self, heap: &Heap<'_, Self>, _tracer: &Tracer<'_>) -> bool {
+    fn marking_done(&self, end: &mut MarkingEnd<'_>) {
         // SAFETY: the place belongs to a live object.
-        heap.clear_weak_references(|place| unsafe { place.write(0) });
-        false
-    }
-
-    fn visit_roots(&self, heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell)) {
-        self.each_root(&mut *visit);
-        for &word in self.ambiguous_roots.borrow().iter() {
-            // A word may also be a leftover that refers to what is dead by now.
-            match heap.region().cell_at(word) {
-                Some(cell) if !heap.is_garbage(cell) => visit(cell),
-                _ => (),
-            }
+        end.clear_weak_references(|place| unsafe { place.write(0) });
+        for &cell in self.finalizable.borrow().iter() {
+            // SAFETY: what is finalizable is a cell of this VM's heap, and is kept.
+            end.tracer().mark(unsafe { Cell::from_address(cell) });
         }
     }
 
-    fn visit_cell(&self, _heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell)) {
-        each_reference(cell, visit, |_| ());
+    fn moving(&self) -> Option<&impl Moving> {
+        Some(self)
     }
 
-    fn wanted_width(
-        &self,
-        _heap: &Heap<'_, Self>,
-        cell: Cell,
-        _width: WidthIndex,
-    ) -> Option<WidthIndex> {
+    fn inspection(&self) -> Option<&impl Inspection> {
+        Some(self)
+    }
+
+    fn release(&self, cell: Cell, _width: WidthIndex) {
+        self.released.borrow_mut().push(cell.address());
+        // SAFETY: the cell is dead but its header is intact; it owned its
+        // payload alone.
+        unsafe {
+            if let Some(payload) = NonNull::new(word(cell, 2).read() as *mut u8) {
+                self.free_payload(payload);
+            }
+        }
+    }
+}
+
+impl Moving for ToyVm<'_> {
+    fn wanted_width(&self, cell: Cell, _width: WidthIndex) -> Option<WidthIndex> {
         // SAFETY: every toy object has a header.
         let (tag, counts) = unsafe { (word(cell, 0).read(), word(cell, 1).read()) };
         let (references, data) = (counts & COUNT_MASK, counts >> DATA_SHIFT & COUNT_MASK);
@@ -284,46 +306,54 @@ impl Vm for ToyVm {
         self.wishes.get().width(tag, needed_bytes)
     }
 
-    fn moved(&self, _heap: &Heap<'_, Self>, from: Cell, to: Cell) {
+    fn moved(&self, from: Cell, to: Cell, _width: WidthIndex, _new_width: WidthIndex) -> bool {
+        // SAFETY: every toy object has a header.
+        let tag = unsafe { word(from, 0).read() };
+        if is_multiple(tag, self.wishes.get().refused_every) {
+            return false;
+        }
         let mut moves = self.moves.borrow_mut();
         moves.push((from.address(), to.address()));
+        true
     }
 
-    fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
+    fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
         // SAFETY: every toy object has a header, and as many references as it
         // says.
         unsafe {
             let references = word(cell, 1).read() & COUNT_MASK;
             for index in 0..references {
                 let place = word(cell, HEADER_WORDS + index);
-                place.write(heap.location(place.read()));
+                place.write(now.location(place.read()));
             }
         }
     }
 
-    fn update_roots(&self, heap: &Heap<'_, Self>) {
+    fn update_roots(&self, now: Forwarding<'_>) {
         for root in self.roots.borrow_mut().iter_mut() {
-            *root = heap.location(*root);
+            *root = now.location(*root);
+        }
+    }
+}
+
+impl Inspection for ToyVm<'_> {
+    fn visit_roots(&self, visit: &mut dyn FnMut(Root)) {
+        self.each_root(|cell| visit(Root::Exact(cell)));
+        for &word in self.ambiguous_roots.borrow().iter() {
+            visit(Root::Conservative(word));
         }
     }
 
-    fn release(&self, heap: &Heap<'_, Self>, cell: Cell, _width: WidthIndex) {
-        self.released.borrow_mut().push(cell.address());
-        // SAFETY: the cell is dead but its header is intact; it owned its
-        // payload alone.
-        unsafe {
-            if let Some(payload) = NonNull::new(word(cell, 2).read() as *mut u8) {
-                free_payload(heap, payload);
-            }
-        }
+    fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
+        each_strong_reference(cell, visit);
     }
 }
 
 /// Allocates an object without any reference or payload; its data is
 /// unspecified.
 pub fn try_new_object(
-    heap: &Heap<'_, ToyVm>,
-    cache: &mut AllocationCache,
+    heap: &Heap<'_, ToyVm<'_>>,
+    cache: &mut AllocationCache<'_>,
     tag: usize,
     shape: Shape,
     urgency: Urgency,
@@ -353,8 +383,8 @@ pub fn try_new_object(
 /// when that is due. `None` when memory is out.
 #[allow(dead_code)]
 pub fn new_object(
-    heap: &Heap<'_, ToyVm>,
-    cache: &mut AllocationCache,
+    heap: &Heap<'_, ToyVm<'_>>,
+    cache: &mut AllocationCache<'_>,
     references: usize,
     protected: bool,
 ) -> Option<Cell> {
@@ -380,7 +410,7 @@ pub fn new_object(
 /// # Safety
 /// Both are live toy objects, and `parent` has more than `index` references.
 pub unsafe fn store(
-    heap: &Heap<'_, ToyVm>,
+    heap: &Heap<'_, ToyVm<'_>>,
     parent: Cell,
     index: usize,
     child: Option<Cell>,
@@ -419,21 +449,14 @@ pub unsafe fn shift_references(cell: Cell) {
 ///
 /// # Safety
 /// `cell` is a live toy object.
-pub unsafe fn set_payload(heap: &Heap<'_, ToyVm>, cell: Cell, bytes: usize) -> bool {
-    let shared = heap.shared();
+pub unsafe fn set_payload(heap: &Heap<'_, ToyVm<'_>>, cell: Cell, bytes: usize) -> bool {
     // SAFETY: the object's payload word holds a payload of this heap or 0.
     unsafe {
         let slot = word(cell, 2);
         let mut cache = heap.vm.payload_cache.borrow_mut();
         let fresh = match NonNull::new(slot.read() as *mut u8) {
-            Some(old) => {
-                shared
-                    .payloads
-                    .reallocate(&shared.region, &shared.blocks, &mut cache, old, bytes)
-            }
-            None => shared
-                .payloads
-                .allocate(&shared.region, &shared.blocks, &mut cache, bytes),
+            Some(old) => cache.reallocate(old, bytes),
+            None => cache.allocate(bytes),
         };
         let Ok(fresh) = fresh else { return false };
         slot.write(fresh.as_ptr() as usize);
@@ -446,25 +469,12 @@ pub unsafe fn set_payload(heap: &Heap<'_, ToyVm>, cell: Cell, bytes: usize) -> b
 /// # Safety
 /// `cell` is a live toy object.
 #[allow(dead_code)]
-pub unsafe fn drop_payload(heap: &Heap<'_, ToyVm>, cell: Cell) {
+pub unsafe fn drop_payload(heap: &Heap<'_, ToyVm<'_>>, cell: Cell) {
     // SAFETY: the object's payload word holds a payload of this heap or 0.
     unsafe {
         if let Some(payload) = NonNull::new(word(cell, 2).replace(0) as *mut u8) {
-            free_payload(heap, payload);
+            heap.vm.free_payload(payload);
         }
-    }
-}
-
-/// # Safety
-/// Nobody uses the payload any more.
-unsafe fn free_payload(heap: &Heap<'_, ToyVm>, payload: NonNull<u8>) {
-    let shared = heap.shared();
-    let mut cache = heap.vm.payload_cache.borrow_mut();
-    // SAFETY: the caller owns the payload.
-    unsafe {
-        shared
-            .payloads
-            .free(&shared.region, &shared.blocks, &mut cache, payload);
     }
 }
 
@@ -496,7 +506,7 @@ pub unsafe fn payload(cell: Cell) -> usize {
 #[allow(dead_code)]
 fn main() {
     let shared = Shared::reserve(64 << 20).expect("64 MiB of address space");
-    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).expect("a heap");
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).expect("a heap");
     let mut cache_pointer = heap.new_cache();
     // SAFETY: the cache is this thread's until it is dropped at the end.
     let cache = unsafe { cache_pointer.as_mut() };

@@ -7,33 +7,114 @@
 //! allocate → mark → sweep (→ compact) → allocate → …
 //! ```
 //!
-//! [`heap`] orders the phases. A VM implements [`vm::Vm`] and calls
-//! [`heap::Heap`]; `examples/toy_vm.rs` is the smallest one.
+//! `heap.rs` orders the phases. A VM implements [`Vm`] and calls [`Heap`]. This is a
+//! whole one, whose objects are lists: the first word of a cell is the address of the
+//! next one, or 0.
+//!
+//! ```
+//! use std::{cell::RefCell, ptr::with_exposed_provenance_mut as pointer};
+//! use ashlar_heap::*;
+//!
+//! struct Lists(RefCell<Vec<Cell>>);
+//!
+//! impl Vm for Lists {
+//!     fn trace_roots(&self, tracer: &mut Tracer<'_>) {
+//!         self.0.borrow().iter().for_each(|&head| tracer.mark(head));
+//!     }
+//!     fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
+//!         // SAFETY: every cell begins with 0 or the address of another one.
+//!         match unsafe { pointer::<usize>(cell.address()).read() } {
+//!             0 => {}
+//!             next => tracer.mark(unsafe { Cell::from_address(next) }),
+//!         }
+//!     }
+//!     fn release(&self, _cell: Cell, _width: WidthIndex) {}
+//! }
+//!
+//! let shared = Shared::reserve(64 << 20).expect("address space");
+//! let vm = Lists(RefCell::default());
+//! let heap = Heap::new(vm, &shared, PaceOptions::default()).expect("memory");
+//! let mut cache = heap.new_cache();
+//! for number in 0..100_000 {
+//!     // SAFETY: this thread alone uses the cache.
+//!     let cache = unsafe { cache.as_mut() };
+//!     let mut cell = heap.allocate(cache, 32, CellState::NEW, Urgency::MayCollect);
+//!     if cell == Allocation::NeedsCollection {
+//!         heap.collect(Request::default());
+//!         cell = heap.allocate(cache, 32, CellState::NEW, Urgency::MustAllocate);
+//!     }
+//!     let Allocation::Allocated(cell) = cell else { panic!("{cell:?}") };
+//!     // Lists of ten, of which only the latest is kept.
+//!     let mut heads = heap.vm.0.borrow_mut();
+//!     let next = heads.pop().filter(|_| number % 10 != 0);
+//!     // SAFETY: the cell is new, and nobody else has it.
+//!     unsafe { pointer::<usize>(cell.address()).write(next.map_or(0, Cell::address)) };
+//!     heads.push(cell);
+//! }
+//! heap.collect(Request { scope: Some(Scope::Full), sweep_now: true, compact: None });
+//! assert_eq!(heap.usage().live_cells, 10);
+//! ```
+//!
+//! `examples/toy_vm.rs` does all that a VM may do beside: it owns payloads, has weak
+//! references, lets several threads trace and cells move.
 //!
 //! # Words
 //!
 //! * **Cell**: memory for one object. **Width**: the bytes of a cell.
 //! * **Block**: 64 KiB, holding cells of one width, or payloads.
-//! * **Payload**: memory an object owns, allocated through [`payload`].
+//! * **Payload**: memory an object owns, allocated through a [`ThreadCache`].
 //! * **Run**: neighbouring free cells. **Cursor**: the run being allocated from.
-//! * **Young**, **old**: generations by sticky mark bits ([`mark`]).
+//! * **Young**, **old**: generations by sticky mark bits.
 //! * **Unprotected**: a cell that the program writes to without a barrier.
 //! * **Remembered set**: old cells that may refer to young ones.
 //! * **Pinned**: must not move, because something refers to it that cannot be
 //!   rewritten. **Forwarded**: has moved, and says where to.
 //!
-//! Numbered invariants stand where the data lives; [`verify`] asserts them.
+//! Numbered invariants stand where the data lives; [`Heap::verify`] asserts
+//! them.
 
-pub mod allocate;
-pub mod compact;
-pub mod heap;
-pub mod layout;
-pub mod mark;
+mod allocate;
+mod compact;
+mod heap;
+mod layout;
+mod mark;
 pub mod os;
-pub mod pace;
-pub mod payload;
-pub mod stats;
-pub mod stress;
+mod pace;
+mod payload;
+mod space;
+mod stack;
+mod stats;
+mod stress;
 mod sweep;
-pub mod verify;
-pub mod vm;
+mod verify;
+mod vm;
+mod work_budget;
+
+pub use allocate::cursor::AllocationCache;
+pub use compact::forward::Forwarding;
+pub use compact::Evacuation;
+pub use heap::{Allocation, Frozen, Heap, Progress, Request, Shared, Stage, Urgency};
+pub use layout::cell_state::CellState;
+pub use layout::region::{Cell, Region, States};
+pub use layout::width::{WidthIndex, WIDTHS, WIDTH_COUNT, WIDTH_MAX_BYTES};
+pub use layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
+pub use mark::helpers::{Stopped, THREADS_MAX};
+pub use mark::parallel::ParallelMarking;
+pub use mark::trace::Trace;
+pub use mark::tracer::{MarkingEnd, Tracer};
+pub use mark::weak::WeakCounts;
+pub use pace::{Measure, Pace, PaceOptions, Scope};
+pub use payload::thread_cache::ThreadCache;
+pub use payload::{OutOfMemory, Payloads};
+pub use space::{CellRange, Space};
+pub use stats::{Stats, Usage, WidthUsage};
+pub use stress::Stress;
+pub use vm::{Inspection, Moving, Root, TraceCommon, Vm};
+pub use work_budget::WorkBudget;
+
+/// What the tests of this crate look at beside: sizes that a user of a heap need not
+/// know.
+pub mod for_tests {
+    pub use crate::layout::kind::Kind;
+    pub use crate::payload::class::{CLASS_COUNT, CLASS_MAX_BYTES};
+}

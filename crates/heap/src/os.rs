@@ -4,12 +4,24 @@
 //! (made readable and writable) before first use and may be released: their
 //! pages go back to the system and read as zero afterwards.
 
+use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The page size everything here is rounded to. Pages of 4 KiB are what x86-64
-/// has and what 64-bit ARM systems are usually configured with; a larger page
-/// size only makes [`release`] give back less.
-pub const PAGE_BYTES: usize = 4096;
+/// Bytes of a page of this system: it commits and releases whole ones.
+#[inline]
+pub fn page_bytes() -> usize {
+    static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
+    match PAGE_BYTES.load(Relaxed) {
+        0 => {
+            // SAFETY: sysconf reads a number and has no other effect.
+            let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+            PAGE_BYTES.store(bytes, Relaxed);
+            bytes
+        }
+        bytes => bytes,
+    }
+}
 
 /// The system refused memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +33,7 @@ pub struct Reservation {
     start: NonNull<u8>,
     bytes: usize,
     align: usize,
+    page_bytes: usize,
 }
 
 impl Drop for Reservation {
@@ -35,23 +48,33 @@ impl Drop for Reservation {
 }
 
 impl Reservation {
-    /// Reserves `bytes` of inaccessible address space, aligned to `align`
-    /// (a power of two of at least a page).
+    /// Reserves at least `bytes` of inaccessible address space, aligned to `align`
+    /// (a power of two), in whole pages of the system.
     pub fn new(bytes: usize, align: usize) -> Result<Self, Refused> {
-        debug_assert!(align.is_power_of_two() && align >= PAGE_BYTES);
+        Self::with_pages(bytes, align, page_bytes())
+    }
+
+    /// [`Reservation::new`] with pages of `page_bytes`, a multiple of the system's:
+    /// so larger ones than the system has can be tried.
+    pub fn with_pages(bytes: usize, align: usize, page_bytes: usize) -> Result<Self, Refused> {
+        assert!(align.is_power_of_two() && page_bytes % self::page_bytes() == 0);
+        let bytes = bytes.checked_next_multiple_of(page_bytes).ok_or(Refused)?;
+        let align = align.max(page_bytes);
         reserve(bytes, align).map(|start| Self {
             start,
             bytes,
             align,
+            page_bytes,
         })
     }
 
     /// No address space at all.
-    fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self {
             start: NonNull::<usize>::dangling().cast(),
             bytes: 0,
-            align: PAGE_BYTES,
+            align: 1,
+            page_bytes: 1,
         }
     }
 
@@ -65,25 +88,26 @@ impl Reservation {
         self.bytes
     }
 
-    /// Makes `bytes` from `offset` on readable and writable. Pages that were
-    /// never touched read as zero.
+    /// Makes `bytes` from `offset` on readable and writable, and the rest of the pages
+    /// that they share with others. Pages that were never touched read as zero.
     pub fn commit(&self, offset: usize, bytes: usize) -> Result<(), Refused> {
-        assert!(offset + bytes <= self.bytes);
+        let pages = whole_pages(offset, bytes, self.page_bytes);
+        assert!(pages.end <= self.bytes);
         // SAFETY: the range lies inside this reservation, which nobody unmaps.
-        unsafe { make_writable(self.start.as_ptr().add(offset), bytes) }
+        unsafe { make_writable(self.start.as_ptr().add(pages.start), pages.len()) }
     }
+}
+
+/// The pages that `bytes` from `offset` on lie in.
+fn whole_pages(offset: usize, bytes: usize, page_bytes: usize) -> Range<usize> {
+    offset / page_bytes * page_bytes..(offset + bytes).next_multiple_of(page_bytes)
 }
 
 /// Bytes of physical memory of the machine, or `None` where it cannot be told.
 pub fn physical_memory_bytes() -> Option<usize> {
     // SAFETY: sysconf reads a number and has no other effect.
-    let (pages, page) = unsafe {
-        (
-            libc::sysconf(libc::_SC_PHYS_PAGES),
-            libc::sysconf(libc::_SC_PAGESIZE),
-        )
-    };
-    (pages > 0 && page > 0).then(|| pages as usize * page as usize)
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    (pages > 0).then(|| pages as usize * page_bytes())
 }
 
 /// Physical memory that this process occupies, or `None` where it cannot be
@@ -94,11 +118,13 @@ pub fn resident_bytes() -> Option<usize> {
     let bytes = std::fs::File::open("/proc/self/statm")
         .and_then(|mut file| file.read(&mut text))
         .ok()?;
-    let pages = std::str::from_utf8(&text[..bytes])
-        .ok()?
-        .split(' ')
-        .nth(1)?;
-    Some(pages.parse::<usize>().ok()? * PAGE_BYTES)
+    resident_bytes_of(&text[..bytes], page_bytes())
+}
+
+/// What a line of `/proc/self/statm`, which counts pages, says is resident.
+fn resident_bytes_of(statm: &[u8], page_bytes: usize) -> Option<usize> {
+    let pages = std::str::from_utf8(statm).ok()?.split(' ').nth(1)?;
+    Some(pages.parse::<usize>().ok()? * page_bytes)
 }
 
 /// Bytes of address space this process may use in all (`ulimit -v`), or `None`
@@ -115,10 +141,10 @@ pub fn address_space_limit_bytes() -> Option<usize> {
 
 #[cfg(not(miri))]
 mod system {
-    use super::{NonNull, Refused, PAGE_BYTES};
+    use super::{page_bytes, NonNull, Refused};
 
     pub(super) fn reserve(bytes: usize, align: usize) -> Result<NonNull<u8>, Refused> {
-        let padded = bytes.checked_add(align - PAGE_BYTES).ok_or(Refused)?;
+        let padded = bytes.checked_add(align - page_bytes()).ok_or(Refused)?;
         // SAFETY: a fresh anonymous mapping at an address of the system's
         // choice cannot overlap anything.
         let raw = unsafe {
@@ -174,14 +200,18 @@ mod system {
         Ok(())
     }
 
-    /// Gives the whole pages inside the range back to the system; they read as
-    /// zero afterwards.
+    /// Gives the pages of the range, which begins with one, back to the system. They
+    /// read as zero afterwards unless the system refuses, as it does for memory that
+    /// is locked (`mlock`): then some may, and the others are as they were.
     ///
     /// # Safety
     /// The range must be committed and nothing in it may be in use.
-    pub unsafe fn release(start: *mut u8, bytes: usize) {
+    pub unsafe fn release(start: *mut u8, bytes: usize) -> Result<(), Refused> {
         // SAFETY: nobody uses the contents (caller's contract).
-        unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED) };
+        match unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED) } {
+            0 => Ok(()),
+            _ => Err(Refused),
+        }
     }
 
     /// Gets pages for what is about to be written, all together: one at a time,
@@ -190,8 +220,8 @@ mod system {
     ///
     /// # Safety
     /// The range must be committed.
-    pub(super) unsafe fn populate(start: *mut u8, bytes: usize) {
-        let before = start as usize % PAGE_BYTES;
+    pub(crate) unsafe fn populate(start: *mut u8, bytes: usize) {
+        let before = start as usize % page_bytes();
         // SAFETY: only brings pages in; contents stay as they are.
         unsafe {
             let page = start.wrapping_sub(before).cast();
@@ -252,14 +282,15 @@ mod system {
 
     /// # Safety
     /// The range must be committed and unused.
-    pub unsafe fn release(start: *mut u8, bytes: usize) {
+    pub unsafe fn release(start: *mut u8, bytes: usize) -> Result<(), Refused> {
         // SAFETY: the caller's contract.
         unsafe { std::ptr::write_bytes(start, 0, bytes) };
+        Ok(())
     }
 
     /// # Safety
     /// As on a real system.
-    pub(super) unsafe fn populate(_start: *mut u8, _bytes: usize) {}
+    pub(crate) unsafe fn populate(_start: *mut u8, _bytes: usize) {}
 
     /// # Safety
     /// As on a real system.
@@ -268,171 +299,9 @@ mod system {
     }
 }
 
-use system::{make_writable, populate, reserve, unreserve};
+pub(crate) use system::populate;
+use system::{make_writable, reserve, unreserve};
 pub use system::{move_pages, release};
-
-/// A stack of words in address space of its own, so that growing it neither
-/// copies nor calls anybody's `malloc`.
-#[derive(Debug)]
-pub struct WordStack {
-    reservation: Reservation,
-    len: usize,
-    committed_words: usize,
-    /// More words than this are refused.
-    words_max: usize,
-    /// The smaller of the two: pushing goes on without a question below it.
-    room_words: usize,
-}
-
-const STACK_COMMIT_WORDS: usize = 32 * 1024;
-
-impl Default for WordStack {
-    /// A stack that refuses every word.
-    fn default() -> Self {
-        Self {
-            reservation: Reservation::none(),
-            len: 0,
-            committed_words: 0,
-            words_max: 0,
-            room_words: 0,
-        }
-    }
-}
-
-impl WordStack {
-    /// An empty stack that can hold `capacity_words`. Its first words are
-    /// committed now: marking a long list needs few, but would take forever
-    /// with none.
-    pub fn new(capacity_words: usize) -> Result<Self, Refused> {
-        let words = capacity_words.next_multiple_of(STACK_COMMIT_WORDS);
-        let mut stack = Self {
-            reservation: Reservation::new(words * 8, PAGE_BYTES)?,
-            len: 0,
-            committed_words: 0,
-            words_max: words,
-            room_words: 0,
-        };
-        stack.grow()?;
-        Ok(stack)
-    }
-
-    /// Refuses more than `words` from now on: stress runs see rare paths that
-    /// way.
-    pub fn limit(&mut self, words: usize) {
-        self.words_max = words;
-        self.room_words = self.committed_words.min(words);
-    }
-
-    /// Puts a word on top.
-    #[inline(always)]
-    pub fn push(&mut self, word: usize) -> Result<(), Refused> {
-        if self.len >= self.room_words {
-            self.grow()?;
-        }
-        // SAFETY: `len < room_words`, and those words are writable.
-        unsafe { self.word_at(self.len).write(word) };
-        self.len += 1;
-        Ok(())
-    }
-
-    /// Puts all these words on top, or none of them.
-    pub fn push_all(&mut self, words: &[usize]) -> Result<(), Refused> {
-        let end = self.len + words.len();
-        if end > self.room_words {
-            self.grow_to(end)?;
-        }
-        // SAFETY: the words up to `room_words` are writable, and from `len` on no
-        // words of the stack.
-        unsafe {
-            let top = self.word_at(self.len);
-            populate(top.cast(), words.len() * 8);
-            top.copy_from_nonoverlapping(words.as_ptr(), words.len());
-        }
-        self.len = end;
-        Ok(())
-    }
-
-    /// Takes the top word.
-    #[inline(always)]
-    pub fn pop(&mut self) -> Option<usize> {
-        self.len = self.len.checked_sub(1)?;
-        // SAFETY: the word was written by `push` and is below `committed_words`.
-        Some(unsafe { self.word_at(self.len).read() })
-    }
-
-    /// Words on the stack.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether nothing is on the stack.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The words, oldest first.
-    pub fn as_slice(&self) -> &[usize] {
-        // SAFETY: the first `len` words have been written and stay put.
-        unsafe { std::slice::from_raw_parts(self.word_at(0), self.len) }
-    }
-
-    /// Keeps the first `len` words.
-    pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
-    }
-
-    /// Replaces the word at `index`.
-    pub fn set(&mut self, index: usize, word: usize) {
-        assert!(index < self.len);
-        // SAFETY: `index < len`.
-        unsafe { self.word_at(index).write(word) };
-    }
-
-    /// Forgets all words and gives their pages back beyond a small rest.
-    pub fn clear_and_release(&mut self) {
-        self.len = 0;
-        if self.committed_words > STACK_COMMIT_WORDS {
-            // SAFETY: the range is committed and holds no word of the stack.
-            unsafe {
-                release(
-                    self.word_at(STACK_COMMIT_WORDS).cast(),
-                    (self.committed_words - STACK_COMMIT_WORDS) * 8,
-                );
-            }
-        }
-    }
-
-    #[cold]
-    fn grow(&mut self) -> Result<(), Refused> {
-        self.grow_to(self.len + 1)
-    }
-
-    /// Makes room for `len` words.
-    fn grow_to(&mut self, len: usize) -> Result<(), Refused> {
-        let words = len
-            .next_multiple_of(STACK_COMMIT_WORDS)
-            .max(self.committed_words);
-        if len > self.words_max || words * 8 > self.reservation.bytes() {
-            return Err(Refused);
-        }
-        let fresh_bytes = (words - self.committed_words) * 8;
-        if fresh_bytes > 0 {
-            self.reservation
-                .commit(self.committed_words * 8, fresh_bytes)?;
-        }
-        self.committed_words = words;
-        self.room_words = words.min(self.words_max);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn word_at(&self, index: usize) -> *mut usize {
-        self.reservation.start().cast::<usize>().wrapping_add(index)
-    }
-}
-
-// SAFETY: the stack owns its reservation; nothing else points into it.
-unsafe impl Send for WordStack {}
 
 #[cfg(test)]
 mod tests {
@@ -458,52 +327,41 @@ mod tests {
     }
 
     #[test]
+    fn what_is_committed_is_whole_pages() {
+        let pages = |offset, bytes| whole_pages(offset, bytes, 1 << 16);
+        assert_eq!(pages(16 << 10, 16 << 10), 0..1 << 16);
+        assert_eq!(pages(48 << 10, 32 << 10), 0..2 << 16);
+        assert_eq!(pages(1 << 16, 1 << 16), 1 << 16..2 << 16);
+        let reservation = Reservation::with_pages(80 << 10, 8, 1 << 16).unwrap();
+        assert_eq!(reservation.start() as usize % (1 << 16), 0);
+        assert_eq!(reservation.bytes(), 2 << 16);
+        reservation.commit(16 << 10, 64 << 10).unwrap();
+        // SAFETY: in pages that have just been committed.
+        let bytes = unsafe {
+            let start = reservation.start();
+            (start.read(), start.add((2 << 16) - 1).read())
+        };
+        assert_eq!(bytes, (0, 0));
+    }
+
+    #[test]
+    fn resident_memory_is_counted_in_pages_of_the_system() {
+        let statm = b"1000 300 20 1 0 50 0\n";
+        for page_bytes in [4 << 10, 64 << 10] {
+            let resident_bytes = resident_bytes_of(statm, page_bytes);
+            assert_eq!(resident_bytes, Some(300 * page_bytes));
+        }
+    }
+
+    #[test]
     fn released_pages_read_as_zero() {
         let reservation = Reservation::new(1 << 16, 1 << 16).unwrap();
         reservation.commit(0, 1 << 16).unwrap();
         // SAFETY: committed, and used by this test alone.
         unsafe {
             reservation.start().write(7);
-            release(reservation.start(), 1 << 16);
+            release(reservation.start(), 1 << 16).unwrap();
             assert_eq!(reservation.start().read(), 0);
         }
-    }
-
-    #[test]
-    fn a_word_stack_returns_words_in_reverse_and_refuses_when_full() {
-        let mut stack = WordStack::new(10).unwrap();
-        for word in 0..STACK_COMMIT_WORDS {
-            stack.push(word).unwrap();
-        }
-        assert_eq!(stack.push(1), Err(Refused));
-        for word in (0..STACK_COMMIT_WORDS).rev() {
-            assert_eq!(stack.pop(), Some(word));
-        }
-        assert_eq!(stack.pop(), None);
-    }
-
-    #[test]
-    fn a_stack_without_address_space_is_empty_and_refuses_every_word() {
-        let mut stack = WordStack::default();
-        assert_eq!(stack.push(1), Err(Refused));
-        assert_eq!((stack.pop(), stack.as_slice()), (None, &[][..]));
-        stack.clear_and_release();
-    }
-
-    #[test]
-    fn a_limited_word_stack_refuses_beyond_its_limit_and_keeps_what_it_has() {
-        let mut stack = WordStack::new(10).unwrap();
-        for word in 0..5 {
-            stack.push(word).unwrap();
-        }
-        stack.limit(3);
-        assert_eq!(stack.push(5), Err(Refused));
-        assert_eq!(stack.as_slice(), [0, 1, 2, 3, 4]);
-        stack.truncate(2);
-        stack.push(6).unwrap();
-        assert_eq!(stack.push(7), Err(Refused));
-        stack.limit(usize::MAX);
-        stack.push(8).unwrap();
-        assert_eq!(stack.as_slice(), [0, 1, 6, 8]);
     }
 }

@@ -2,7 +2,7 @@
 
 /// What free cells are filled with while poisoning is on; their first word is
 /// zero, and the next two may hold a free run.
-pub const POISON: usize = 0xDEAD_CE11_DEAD_CE11;
+pub(crate) const POISON: usize = 0xDEAD_CE11_DEAD_CE11;
 
 /// Which stress is on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

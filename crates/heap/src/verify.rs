@@ -1,23 +1,25 @@
 //! Walks the whole heap and asserts the numbered invariants.
 //!
 //! The walk finds reachable cells with the VM's visitors and a set of its own,
-//! so that a mistake in marking cannot hide itself. Nothing else in the heap
-//! depends on this file.
+//! so that a mistake in marking cannot hide itself. Tests ask for it, and
+//! [`Stress::verify`](crate::stress::Stress::verify); nothing else depends on this
+//! file.
 
 use std::collections::{HashMap, HashSet, TryReserveError};
 use std::hash::Hash;
 
+use crate::allocate::lists::{AVAILABLE, UNSWEPT};
 use crate::allocate::run::Run;
-use crate::heap::{Heap, Phase};
+use crate::heap::{Heap, Stage};
 use crate::layout::block::{BlockIndex, NEEDS_SWEEP, OWNED};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
-use crate::stress::POISON;
-use crate::vm::Vm;
+use crate::sweep::free_cells::for_each_disturbed;
+use crate::vm::{Inspection, Root, Vm};
 
 /// Why a walk ends before its end.
-pub(crate) enum Stop {
+enum Stop {
     /// An invariant is broken; the text says which and where.
     Broken(String),
     /// There is no memory to go on with.
@@ -98,22 +100,32 @@ impl<V: Vm> Heap<'_, V> {
     fn verify_all(&self) -> Result<(), Stop> {
         self.verify_states()?;
         self.verify_remembered()?;
-        match self.phase() {
-            Phase::Idle => self.verify_generations(&Seen::new())?,
-            Phase::Clearing => self.verify_cleared()?,
-            Phase::Marking => self.verify_black_cells()?,
+        if self.stage() == Stage::Clearing {
+            self.verify_cleared()?;
         }
-        self.verify_reachable()?;
+        if let Some(vm) = self.vm.inspection() {
+            self.verify_references(vm)?;
+        }
         self.verify_runs()?;
         self.verify_poison()?;
-        self.shared().blocks.verify(self.region())?;
-        self.check_lists()
+        self.space().verify_blocks()?;
+        self.verify_lists()
+    }
+
+    /// What cells refer to.
+    fn verify_references(&self, vm: &impl Inspection) -> Result<(), Stop> {
+        match self.stage() {
+            Stage::Idle | Stage::Moving => self.verify_generations(vm, &Seen::new())?,
+            Stage::Clearing => {}
+            Stage::Tracing | Stage::Remark => self.verify_black_cells(vm)?,
+        }
+        self.verify_reachable(vm)
     }
 
     /// Invariants 1, 2, 4 and 13.
     fn verify_states(&self) -> Result<(), Stop> {
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if state == CellState::FORWARDED {
                     return Err(format!("invariant 13: {cell:?} is {state:?}").into());
@@ -125,10 +137,10 @@ impl<V: Vm> Heap<'_, V> {
                     return Err(format!("invariant 2: {cell:?} is {state:?}").into());
                 }
                 // A full collection does not know yet which of its old cells live.
-                let is_known = self.phase() == Phase::Idle || state.is_marked();
+                let is_known = self.stage() == Stage::Idle || state.is_marked();
                 let is_certain = is_known || !self.is_marking_fully();
                 if !state.is_old()
-                    || self.phase() == Phase::Clearing
+                    || self.stage() == Stage::Clearing
                     || !is_certain
                     || self.is_garbage(cell)
                 {
@@ -147,21 +159,16 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Invariant 3.
     fn verify_remembered(&self) -> Result<(), Stop> {
-        if self.phase() == Phase::Clearing {
+        if self.stage() == Stage::Clearing {
             return Ok(());
         }
-        let mut times: HashMap<usize, usize> = HashMap::new();
-        self.with_marker(|marker| -> Result<(), Stop> {
-            let untraced = marker.remembered_untraced().iter();
-            for &word in marker.remembered_cells().iter().chain(untraced) {
-                times.try_reserve(1)?;
-                *times.entry(word).or_default() += 1;
-            }
-            Ok(())
-        })?;
-        for (&word, &count) in &times {
-            // SAFETY: only cells are remembered.
-            let cell = unsafe { Cell::from_address(word) };
+        let mut times: HashMap<Cell, usize> = HashMap::new();
+        let remembered = &self.marker().remembered;
+        for &cell in remembered.cells().iter().chain(remembered.untraced()) {
+            times.try_reserve(1)?;
+            *times.entry(cell).or_default() += 1;
+        }
+        for (&cell, &count) in &times {
             let state = self.region().state(cell);
             if count != 1 || !state.is_remembered() || !state.is_old() {
                 return Err(format!(
@@ -170,14 +177,14 @@ impl<V: Vm> Heap<'_, V> {
                 .into());
             }
         }
-        if self.with_marker(|marker| marker.remembered_overflowed()) {
+        if remembered.has_overflowed() {
             // The next collection is full and needs no remembered set.
             return Ok(());
         }
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
-                if state.is_remembered() && !times.contains_key(&cell.address()) {
+                if state.is_remembered() && !times.contains_key(&cell) {
                     return Err(
                         format!("invariant 3: {cell:?} is not in the remembered set").into(),
                     );
@@ -190,8 +197,8 @@ impl<V: Vm> Heap<'_, V> {
     /// Invariant 12.
     fn verify_cleared(&self) -> Result<(), Stop> {
         let cleared_blocks = self.cleared_blocks();
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if block.get() < cleared_blocks && state.is_marked() {
                     return Err(format!("invariant 12: {cell:?} is {state:?}").into());
@@ -202,25 +209,24 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Invariants 11 and 5.
-    fn verify_black_cells(&self) -> Result<(), Stop> {
-        if self.with_marker(|marker| marker.is_overflowed()) {
+    fn verify_black_cells(&self, vm: &impl Inspection) -> Result<(), Stop> {
+        if self.marker().has_overflowed() {
             // Then no list has all grey cells.
             return Ok(());
         }
         let mut grey = Seen::new();
-        self.with_marker(|marker| {
-            let mut cells = marker.grey_cells();
-            cells.try_for_each(|cell| grey.add(cell).map(drop))
-        })?;
-        self.verify_generations(&grey)?;
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+        for cell in self.marker().grey_cells() {
+            grey.add(cell)?;
+        }
+        self.verify_generations(vm, &grey)?;
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
-                if !state.is_marked() || grey.has(&cell.address()) {
+                if !state.is_marked() || grey.has(&cell) {
                     return Ok(());
                 }
                 let mut white = None;
-                self.vm.visit_cell(self, cell, &mut |child| {
+                vm.visit_cell(cell, &mut |child| {
                     if !self.region().state(child).is_marked() {
                         white = Some(child);
                     }
@@ -238,18 +244,18 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Invariant 5, for marked cells that are not in `grey`.
-    fn verify_generations(&self, grey: &Seen<usize>) -> Result<(), Stop> {
-        self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
+    fn verify_generations(&self, vm: &impl Inspection, grey: &Seen<Cell>) -> Result<(), Stop> {
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
                 if !state.is_old() || state.is_remembered() || self.is_garbage(cell) {
                     return Ok(());
                 }
-                if !state.is_marked() || grey.has(&cell.address()) {
+                if !state.is_marked() || grey.has(&cell) {
                     return Ok(());
                 }
                 let mut young = None;
-                self.vm.visit_cell(self, cell, &mut |child| {
+                vm.visit_cell(cell, &mut |child| {
                     if !self.region().state(child).is_old() {
                         young = Some(child);
                     }
@@ -267,11 +273,19 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Everything reachable is live and no garbage.
-    fn verify_reachable(&self) -> Result<(), Stop> {
+    fn verify_reachable(&self, vm: &impl Inspection) -> Result<(), Stop> {
         let mut seen = Seen::new();
         let mut grey = Pending::new();
-        self.vm
-            .visit_roots(self, &mut |cell| grey.push((cell, None)));
+        vm.visit_roots(&mut |root| match root {
+            Root::Exact(cell) => grey.push((cell, None)),
+            // It may also be left over and refer to what is dead by now.
+            Root::Conservative(word) => {
+                let cell = self.region().cell_at(word);
+                if let Some(cell) = cell.filter(|cell| !self.is_garbage(*cell)) {
+                    grey.push((cell, None));
+                }
+            }
+        });
         while let Some((cell, parent)) = grey.pop()? {
             if self.region().cell_at(cell.address()).is_none() || self.is_garbage(cell) {
                 return Err(format!(
@@ -281,8 +295,7 @@ impl<V: Vm> Heap<'_, V> {
                 .into());
             }
             if seen.add(cell)? {
-                self.vm
-                    .visit_cell(self, cell, &mut |child| grey.push((child, Some(cell))));
+                vm.visit_cell(cell, &mut |child| grey.push((child, Some(cell))));
             }
         }
         Ok(())
@@ -304,10 +317,10 @@ impl<V: Vm> Heap<'_, V> {
                 let mut address = run.start;
                 while address < run.end {
                     let inside = self.region().block_at(address) == Some(index);
-                    // SAFETY: only looked at when it is inside the block.
-                    let cell = unsafe { Cell::from_address(address) };
-                    if !inside || self.region().state(cell) != CellState::FREE || address < past {
-                        return Err(format!("run {run:?}: {cell:?} is not free").into());
+                    let cell = self.region().cell_in_any_state_at(address);
+                    let is_free = |cell| self.region().state(cell) == CellState::FREE;
+                    if !inside || !cell.is_some_and(is_free) || address < past {
+                        return Err(format!("run {run:?}: {address:#x} is not free").into());
                     }
                     address += width.bytes();
                     past = address;
@@ -316,16 +329,49 @@ impl<V: Vm> Heap<'_, V> {
                 next = run.next;
             }
             let mut free = 0;
-            self.for_each_start(index, width, |cell| {
+            for cell in self.space().cells_of(index) {
                 free += usize::from(self.region().state(cell) == CellState::FREE);
-                Ok(())
-            })?;
+            }
             if free != in_runs {
                 return Err(
                     format!("{index:?} has {free} free cells, {in_runs} in its runs").into(),
                 );
             }
             Ok(())
+        })
+    }
+
+    /// Invariant 10.
+    fn verify_lists(&self) -> Result<(), Stop> {
+        let mut listed = HashMap::new();
+        self.with_lists(|lists| {
+            lists.try_for_each(|block, name| -> Result<(), Stop> {
+                listed.try_reserve(1)?;
+                match listed.insert(block, name) {
+                    None => Ok(()),
+                    Some(_) => Err(format!("invariant 10: {block:?} is listed twice").into()),
+                }
+            })
+        })?;
+        self.for_each_block(|index, _| {
+            let block = self.region().block(index);
+            if block.has(OWNED) {
+                return Ok(());
+            }
+            let expected = if block.has(NEEDS_SWEEP) {
+                Some(UNSWEPT)
+            } else if block.free() != 0 {
+                Some(AVAILABLE)
+            } else {
+                None
+            };
+            match listed.get(&index).copied() {
+                found if found == expected => Ok(()),
+                found => Err(format!(
+                    "invariant 10: {index:?} should be in {expected:?}, is in {found:?}"
+                )
+                .into()),
+            }
         })
     }
 
@@ -350,22 +396,8 @@ impl<V: Vm> Heap<'_, V> {
         if !self.stress().poison {
             return;
         }
-        let _ = self.for_each_block(|block, width| {
-            self.for_each_start(block, width, |cell| {
-                if self.region().state(cell) == CellState::FREE && !self.is_poisoned(cell, width) {
-                    visit(cell);
-                }
-                Ok(())
-            })
-        });
-    }
-
-    /// Words 1 and 2 may hold a run.
-    fn is_poisoned(&self, cell: Cell, width: WidthIndex) -> bool {
-        let words = self.region().pointer(cell.address()).cast::<usize>();
-        // SAFETY: the loop stays inside the cell.
-        unsafe {
-            words.read() == 0 && (3..width.bytes() / 8).all(|word| words.add(word).read() == POISON)
+        for (block, width) in self.space().cell_blocks() {
+            for_each_disturbed(self.space(), block, width, &mut visit);
         }
     }
 
@@ -373,26 +405,8 @@ impl<V: Vm> Heap<'_, V> {
         &self,
         mut visit: impl FnMut(BlockIndex, WidthIndex) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        for index in 0..self.shared().blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            if let Some(width) = self.region().kind_byte(block).width() {
-                visit(block, width)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn for_each_start(
-        &self,
-        block: BlockIndex,
-        width: WidthIndex,
-        mut visit: impl FnMut(Cell) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
-        let start = self.region().address_of(block);
-        for index in 0..width.cells_per_block() {
-            // SAFETY: the loop visits the cells of a cell block.
-            visit(unsafe { Cell::from_address(start + index * width.bytes()) })?;
-        }
-        Ok(())
+        self.space()
+            .cell_blocks()
+            .try_for_each(|(block, width)| visit(block, width))
     }
 }

@@ -1,9 +1,57 @@
-//! What a virtual machine supplies to have its objects collected.
+//! What a virtual machine supplies to have its objects collected: roots, tracing and
+//! release. What else it may supply is a trait each: tracing by several threads
+//! ([`TraceCommon`]), cells that move ([`Moving`]), and being looked at by the
+//! verifier ([`Inspection`]).
 
-use crate::heap::Heap;
+use crate::compact::forward::Forwarding;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
-use crate::mark::tracer::{Trace, Tracer};
+use crate::mark::trace::Trace;
+use crate::mark::tracer::{MarkingEnd, Tracer};
+
+/// The virtual machine's side of the heap.
+///
+/// Every method is called with the VM stopped, except [`Vm::release`], which
+/// runs on the allocating thread while it holds the VM's lock. None may
+/// allocate cells; all may free payloads. While it traces, the VM speaks to the
+/// collector through its tracer, not through the heap.
+pub trait Vm: Sized {
+    /// Marks everything the program can reach without going through a cell.
+    fn trace_roots(&self, tracer: &mut Tracer<'_>);
+
+    /// Marks everything that `cell` refers to. Cells that [`Vm::common`] traces do not
+    /// come here. Only the collecting thread calls this.
+    fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>);
+
+    /// Frees whatever `cell` owns; the cell itself is reused afterwards.
+    fn release(&self, cell: Cell, width: WidthIndex);
+
+    /// Called in each collection when everything reachable is marked and
+    /// nothing has been freed: the place for weak references and finalizers.
+    /// It may mark more; marking then goes on until nothing is left, and this
+    /// is called again, until it finds nothing more to mark.
+    fn marking_done(&self, end: &mut MarkingEnd<'_>) {
+        let _ = end;
+    }
+
+    /// What traces cells without the VM's own code, for cells that are traced often
+    /// and by several threads at once. Without it every cell is traced by
+    /// [`Vm::trace_cell`].
+    fn common(&self) -> impl TraceCommon {
+        Absent
+    }
+
+    /// What moves cells; without it none moves.
+    fn moving(&self) -> Option<&impl Moving> {
+        None::<&Absent>
+    }
+
+    /// What shows references to the verifier; without it only those invariants are
+    /// verified that need none.
+    fn inspection(&self) -> Option<&impl Inspection> {
+        None::<&Absent>
+    }
+}
 
 /// Traces the cells that any thread can trace: those whose references are found
 /// by reading memory that nobody changes while the VM is stopped.
@@ -13,101 +61,100 @@ use crate::mark::tracer::{Trace, Tracer};
 pub trait TraceCommon: Copy + Send + Sync {
     /// Marks everything that `cell` refers to. False when it is none of those
     /// cells; then nothing has been marked.
-    fn trace_cell(self, cell: Cell, tracer: &impl Trace) -> bool;
-}
-
-/// The virtual machine's side of the heap.
-///
-/// Every method is called with the VM stopped, except [`Vm::release`], which
-/// runs on the allocating thread while it holds the VM's lock. None may
-/// allocate cells; all may free payloads.
-pub trait Vm: Sized {
-    /// Marks everything the program can reach without going through a cell.
-    fn trace_roots(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>);
-
-    /// Marks everything that `cell` refers to. Only the collecting thread calls
-    /// this.
-    fn trace_cell(&self, heap: &Heap<'_, Self>, cell: Cell, tracer: &impl Trace);
+    fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool;
 
     /// What `word` refers to, which was handed over with [`Trace::mark_later`].
-    fn reference(&self, word: usize) -> Option<Cell> {
-        let _ = word;
-        None
-    }
+    fn reference(self, word: usize) -> Option<Cell>;
 
     /// Marks some of what `cell` refers to by its references below the one with
     /// the index `end`, the last ones first. Says below which one the rest is to be
     /// marked, 0 when there is none. For cells that were traced with
     /// [`Trace::trace_later`]; the program may have changed them since.
-    fn trace_below(&self, cell: Cell, end: usize, tracer: &impl Trace) -> usize {
-        let _ = (cell, end, tracer);
-        0
-    }
+    fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize;
+}
 
-    /// Traces cells without the VM.
-    type Common: TraceCommon;
-
-    /// What helps the collecting thread in marking.
-    fn common(&self) -> Self::Common;
-
-    /// Called once per collection, when everything reachable is marked and
-    /// nothing has been freed: the place for weak references and finalizers.
-    /// It may mark more; marking then goes on until nothing is left, and this
-    /// is called again only when `true` was returned.
-    fn marking_done(&self, heap: &Heap<'_, Self>, tracer: &Tracer<'_>) -> bool {
-        let _ = (heap, tracer);
-        false
-    }
-
-    /// Shows everything that [`Vm::trace_roots`] marks to `visit`, without
-    /// marking: for the verifier, outside collections.
-    fn visit_roots(&self, heap: &Heap<'_, Self>, visit: &mut dyn FnMut(Cell));
-
-    /// Shows everything that [`Vm::trace_cell`] marks to `visit`, without
-    /// marking: for the verifier, outside collections.
-    fn visit_cell(&self, heap: &Heap<'_, Self>, cell: Cell, visit: &mut dyn FnMut(Cell));
-
+/// A VM whose cells may move. It pins with [`Trace::pin`] what it cannot rewrite.
+pub trait Moving {
     /// What a cell begins with while it is forwarded, for a VM that looks at the
     /// first word of a stale reference.
     const FORWARDED_HEADER: usize = 0;
 
     /// Called before a compaction asks what the cells want.
-    fn compaction_begins(&self, heap: &Heap<'_, Self>) {
-        let _ = heap;
-    }
+    fn compaction_begins(&self) {}
 
     /// The width that suits `cell`, which has `width`, its own included; `None`
-    /// when it must not move. Its contents must fit in the width returned. A VM
-    /// that supplies this also supplies the three methods below, and pins with
-    /// [`Heap::pin`] what it cannot rewrite.
-    fn wanted_width(
-        &self,
-        heap: &Heap<'_, Self>,
-        cell: Cell,
-        width: WidthIndex,
-    ) -> Option<WidthIndex> {
-        let _ = (heap, cell, width);
-        None
-    }
+    /// when it must not move. Its contents must fit in the width returned.
+    fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex>;
 
-    /// The contents of `from` have been copied to `to` as far as they fit; both
-    /// can be read. The place for tables by address.
-    fn moved(&self, heap: &Heap<'_, Self>, from: Cell, to: Cell) {
-        let _ = (heap, from, to);
-    }
+    /// The contents of `from`, which has `width`, have been copied to `to`, which has
+    /// `new_width`, as far as they fit; both can be read. The place for tables by
+    /// address. False when the VM has no memory for that: then `from` stays where it
+    /// is, and nothing may have changed.
+    fn moved(&self, from: Cell, to: Cell, width: WidthIndex, new_width: WidthIndex) -> bool;
 
     /// Rewrites everything that `cell` refers to, weak references included, to
-    /// its [`Heap::location`]. It may free payloads.
-    fn update_cell(&self, heap: &Heap<'_, Self>, cell: Cell, width: WidthIndex) {
-        let _ = (heap, cell, width);
-    }
+    /// where it is now. It may free payloads.
+    fn update_cell(&self, cell: Cell, width: WidthIndex, now: Forwarding<'_>);
 
     /// Rewrites every reference that is in no cell, but for those that pinned
     /// what they refer to.
-    fn update_roots(&self, heap: &Heap<'_, Self>) {
-        let _ = heap;
+    fn update_roots(&self, now: Forwarding<'_>);
+}
+
+/// A VM that shows what its cells and roots refer to without marking: to the verifier,
+/// outside collections.
+pub trait Inspection {
+    /// Shows everything that [`Vm::trace_roots`] marks to `visit`.
+    fn visit_roots(&self, visit: &mut dyn FnMut(Root));
+
+    /// Shows everything that [`Vm::trace_cell`] marks to `visit`.
+    fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell));
+}
+
+/// Something that is not in a cell and keeps one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// A reference.
+    Exact(Cell),
+    /// A word that may be one, or be left over from one.
+    Conservative(usize),
+}
+
+/// What a VM does not supply.
+#[derive(Clone, Copy, Debug)]
+struct Absent;
+
+impl TraceCommon for Absent {
+    #[inline(always)]
+    fn trace_cell(self, _cell: Cell, _tracer: &mut impl Trace) -> bool {
+        false
     }
 
-    /// Frees whatever `cell` owns; the cell itself is reused afterwards.
-    fn release(&self, heap: &Heap<'_, Self>, cell: Cell, width: WidthIndex);
+    fn reference(self, _word: usize) -> Option<Cell> {
+        None
+    }
+
+    fn trace_below(self, _cell: Cell, _end: usize, _tracer: &mut impl Trace) -> usize {
+        0
+    }
+}
+
+impl Moving for Absent {
+    fn wanted_width(&self, _cell: Cell, _width: WidthIndex) -> Option<WidthIndex> {
+        None
+    }
+
+    fn moved(&self, _from: Cell, _to: Cell, _width: WidthIndex, _new_width: WidthIndex) -> bool {
+        false
+    }
+
+    fn update_cell(&self, _cell: Cell, _width: WidthIndex, _now: Forwarding<'_>) {}
+
+    fn update_roots(&self, _now: Forwarding<'_>) {}
+}
+
+impl Inspection for Absent {
+    fn visit_roots(&self, _visit: &mut dyn FnMut(Root)) {}
+
+    fn visit_cell(&self, _cell: Cell, _visit: &mut dyn FnMut(Cell)) {}
 }

@@ -10,7 +10,7 @@ mod model;
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
 
-use ashlar_heap::mark::parallel::ParallelMarking;
+use ashlar_heap::ParallelMarking;
 use model::op::Op;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;

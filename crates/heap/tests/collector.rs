@@ -5,29 +5,32 @@
 mod toy_vm;
 
 use std::ptr::NonNull;
+use std::time::Duration;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::heap::{Allocation, CellRange, Heap, Phase, Progress, Request, Shared, Urgency};
-use ashlar_heap::layout::kind::Kind;
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::WidthIndex;
-use ashlar_heap::layout::BLOCK_BYTES;
-use ashlar_heap::mark::allowance::Allowance;
-use ashlar_heap::pace::{PaceOptions, Scope};
-use ashlar_heap::stress::Stress;
+use ashlar_heap::for_tests::Kind;
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::CellState;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Stress;
+use ashlar_heap::WidthIndex;
+use ashlar_heap::WorkBudget;
+use ashlar_heap::BLOCK_BYTES;
+use ashlar_heap::{Allocation, CellRange, Heap, Progress, Request, Shared, Stage, Urgency};
+use ashlar_heap::{PaceOptions, Scope};
 use toy_vm::{Shape, ToyVm};
 
 const MIB: usize = 1 << 20;
 
 /// A program on a heap of its own: it allocates, stores and keeps roots.
 struct Program<'heap> {
-    heap: &'heap Heap<'heap, ToyVm>,
-    cache: NonNull<AllocationCache>,
+    heap: &'heap Heap<'heap, ToyVm<'heap>>,
+    cache: NonNull<AllocationCache<'heap>>,
 }
 
 fn with_program(region_bytes: usize, run: impl FnOnce(&mut Program<'_>)) {
     let shared = Shared::reserve(region_bytes).unwrap();
-    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).unwrap();
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
     let cache = heap.new_cache();
     run(&mut Program { heap: &heap, cache });
     // SAFETY: nobody uses the cache any more.
@@ -103,7 +106,7 @@ impl Program<'_> {
             list = next;
         }
         let roots = self.heap.vm.roots.borrow().len();
-        while self.heap.phase() != Phase::Marking {
+        while self.heap.stage() != Stage::Tracing {
             assert_eq!(self.slice(scope, 1), Progress::Marking);
         }
         for _ in 0..20 * roots {
@@ -126,7 +129,9 @@ impl Program<'_> {
     }
 
     fn slice(&self, scope: Scope, cells: usize) -> Progress {
-        let progress = self.heap.advance(Some(scope), &mut Allowance::cells(cells));
+        let progress = self
+            .heap
+            .advance(Some(scope), &mut WorkBudget::cells(cells));
         self.heap.verify().unwrap();
         progress
     }
@@ -360,7 +365,7 @@ fn what_is_stored_into_a_cell_that_has_become_black_since_the_barrier_is_kept() 
             p.heap
                 .between_barrier_and_store(|| p.slice(Scope::Full, 50));
         }
-        assert_eq!(p.heap.phase(), Phase::Marking);
+        assert_eq!(p.heap.stage(), Stage::Tracing);
         p.store_without_barrier(last, 0, child);
         ambiguous.borrow_mut().clear();
         p.end_slices();
@@ -546,7 +551,7 @@ fn marking_ends_although_every_slice_finds_more_than_it_may_do() {
         p.old_root(0);
         p.begin_slices(Scope::Full);
         let mut slices = 0;
-        while p.heap.advance(None, &mut Allowance::cells(4)) == Progress::Marking {
+        while p.heap.advance(None, &mut WorkBudget::cells(4)) == Progress::Marking {
             // A new list each time, of which only the roots know.
             let mut list = p.object(plain(1));
             p.heap.vm.roots.borrow_mut()[1] = list.address();
@@ -571,8 +576,8 @@ fn a_marking_that_begins_anew_forgets_what_it_had_found() {
             p.root(kept);
             p.root(dead);
             p.begin_slices(scope);
-            while p.heap.phase() != Phase::Marking {
-                p.heap.advance(None, &mut Allowance::cells(1));
+            while p.heap.stage() != Stage::Tracing {
+                p.heap.advance(None, &mut WorkBudget::cells(1));
             }
             let full_before = p.heap.stats().full_collections;
             p.heap.restart_marking();
@@ -624,7 +629,7 @@ fn a_cell_with_many_references_is_marked_in_parts_while_they_move_about() {
             let mut scope = Some(Scope::Full);
             while scope.is_some() || p.heap.is_marking() {
                 let before = marked();
-                p.heap.advance(scope.take(), &mut Allowance::cells(1));
+                p.heap.advance(scope.take(), &mut WorkBudget::cells(1));
                 parts.push(marked() - before);
                 p.heap.verify().unwrap();
                 // SAFETY: the object lives, has so many references, and none is
@@ -659,7 +664,7 @@ fn what_an_earlier_collection_marked_does_not_put_off_the_slices_of_the_next() {
         }
         p.full();
         p.slice(Scope::Full, 1);
-        assert_eq!(p.heap.phase(), Phase::Clearing);
+        assert_eq!(p.heap.stage(), Stage::Clearing);
         let until_due_bytes = p.heap.bytes_until_due();
         assert!(until_due_bytes <= MIB / 4, "{until_due_bytes}");
     });
@@ -681,7 +686,7 @@ fn slices_are_due_as_the_program_allocates_until_marking_is_over() {
                 allocated_bytes += plain(5).bytes();
             }
             assert!(allocated_bytes < until_due_bytes + BLOCK_BYTES);
-            p.heap.advance(None, &mut Allowance::cells(200));
+            p.heap.advance(None, &mut WorkBudget::cells(200));
             slices += 1;
         }
         assert!((2..20).contains(&slices), "{slices}");
@@ -762,6 +767,45 @@ fn a_weak_reference_noted_twice_in_one_collection_is_cleared_once() {
     });
 }
 
+/// Finalizers need their objects once more, after weak references to these have been
+/// cleared. What only such an object refers to is found last of all.
+#[test]
+fn what_is_marked_after_all_else_is_kept_with_all_it_refers_to() {
+    for scope in [Scope::Minor, Scope::Full] {
+        for in_slices in [false, true] {
+            with_program(16 * MIB, |p| {
+                let shape = Shape {
+                    weak: 1,
+                    ..plain(2)
+                };
+                let finalizable = p.object(shape);
+                let (dying, child, grandchild) =
+                    (p.object(plain(0)), p.object(plain(1)), p.object(plain(0)));
+                p.store_without_barrier(finalizable, 0, dying);
+                p.store(finalizable, 1, child);
+                p.store(child, 0, grandchild);
+                let watcher = p.object(weak(1));
+                p.root(watcher);
+                p.store_without_barrier(watcher, 0, finalizable);
+                let cells = &p.heap.vm.finalizable;
+                cells.borrow_mut().push(finalizable.address());
+                if in_slices {
+                    p.begin_slices(scope);
+                    p.end_slices();
+                } else {
+                    p.collect(scope);
+                }
+                let kept = [finalizable, child, grandchild].map(|cell| p.lives(cell));
+                assert_eq!(kept, [true; 3], "{scope:?}, in slices: {in_slices}");
+                assert!(!p.lives(dying));
+                // SAFETY: both live.
+                let weak = unsafe { [toy_vm::load(watcher, 0), toy_vm::load(finalizable, 0)] };
+                assert_eq!(weak, [None; 2], "{scope:?}, in slices: {in_slices}");
+            });
+        }
+    }
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "too many cells for the interpreter")]
 fn weak_references_beyond_what_can_be_noted_are_strong_for_that_collection() {
@@ -831,6 +875,28 @@ fn sweeping_is_over_long_before_the_next_collection_is_due() {
             allocated += 1024;
         }
         assert!(allocated <= p.heap.pace().budget_bytes() / 2 + BLOCK_BYTES);
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
+fn the_time_for_sweeping_is_kept_after_each_block() {
+    with_program(64 * MIB, |p| {
+        for _ in 0..100_000 {
+            p.object(plain(1));
+        }
+        p.heap.collect(Request::default());
+        let cells_of_a_block = BLOCK_BYTES as u64 / 32;
+        // Over before it begins: a block, to get on.
+        let is_swept = p.heap.sweep_within(&mut WorkBudget::time(Duration::ZERO));
+        assert!(!is_swept && p.heap.stats().freed_cells <= cells_of_a_block);
+        p.heap.set_sweep_time_max(Some(Duration::from_nanos(1)));
+        let freed_before = p.heap.stats().freed_cells;
+        while p.heap.stats().freed_cells == freed_before && p.heap.is_sweeping() {
+            p.object(plain(1));
+        }
+        let freed_now = p.heap.stats().freed_cells - freed_before;
+        assert!(freed_now <= cells_of_a_block, "{freed_now}");
     });
 }
 
@@ -922,7 +988,7 @@ fn idle_blocks_go_back_a_few_at_a_time_in_slices() {
         });
         let mut released = Vec::new();
         for _ in 0..3 {
-            assert!(p.heap.sweep_slice(&mut Allowance::cells(1)));
+            assert!(p.heap.sweep_slice(&mut WorkBudget::cells(1)));
             released.push(p.heap.stats().blocks_released);
         }
         assert_eq!(released, [1, 2, 3]);
@@ -1333,5 +1399,66 @@ fn memory_owned_elsewhere_makes_collections_due() {
             .payloads
             .note_elsewhere(-(65 * MIB as isize));
         assert_eq!(p.heap.shared().payloads.elsewhere_bytes(), 0);
+    });
+}
+
+#[test]
+#[should_panic(expected = "these shared parts have a heap already")]
+fn shared_parts_are_for_one_heap() {
+    with_program(16 * MIB, |p| {
+        let shared = p.heap.shared();
+        let _ = Heap::new(ToyVm::new(shared), shared, PaceOptions::default());
+    });
+}
+
+#[test]
+#[should_panic(expected = "the cache is another heap's")]
+fn a_heap_does_not_allocate_with_the_cache_of_another() {
+    with_program(16 * MIB, |mine| {
+        with_program(16 * MIB, |theirs| {
+            let mut cache = mine.heap.new_cache();
+            // SAFETY: nobody else uses the cache.
+            let cache = unsafe { cache.as_mut() };
+            let _ = theirs
+                .heap
+                .allocate(cache, 40, CellState::NEW, Urgency::MustAllocate);
+        });
+    });
+}
+
+#[test]
+fn what_the_vm_has_no_memory_to_move_stays_whole() {
+    with_program(16 * MIB, |p| {
+        let cells: Vec<_> = (0..40).map(|_| p.object(plain(2))).collect();
+        for &cell in &cells {
+            p.root(cell);
+            p.store(cell, 0, cells[7]);
+        }
+        // All objects of this program have this tag.
+        p.heap.vm.wishes.set(toy_vm::Wishes {
+            refused_every: 7,
+            ..Default::default()
+        });
+        let compact = || {
+            p.heap.collect(Request {
+                scope: Some(Scope::Full),
+                sweep_now: true,
+                compact: Some(Evacuation::Everything),
+            });
+            p.heap.verify().unwrap();
+        };
+        for poison in [false, true] {
+            p.heap.set_stress(Stress {
+                poison,
+                ..Stress::default()
+            });
+            compact();
+            assert!(cells.iter().all(|&cell| p.lives(cell)));
+            assert_eq!(p.live_cells(), cells.len());
+            assert_eq!(p.heap.stats().moved_cells, 0);
+        }
+        p.heap.vm.wishes.set(toy_vm::Wishes::default());
+        compact();
+        assert_eq!(p.heap.stats().moved_cells, cells.len() as u64);
     });
 }

@@ -6,13 +6,13 @@ mod toy_vm;
 
 use std::ptr::NonNull;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::heap::{Allocation, Heap, Phase, Progress, Request, Shared, Urgency};
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::mark::allowance::Allowance;
-use ashlar_heap::mark::parallel::ParallelMarking;
-use ashlar_heap::pace::{PaceOptions, Scope};
-use ashlar_heap::stress::Stress;
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::ParallelMarking;
+use ashlar_heap::Stress;
+use ashlar_heap::WorkBudget;
+use ashlar_heap::{Allocation, Heap, Progress, Request, Shared, Stage, Urgency};
+use ashlar_heap::{PaceOptions, Scope};
 use toy_vm::{Shape, ToyVm};
 
 /// Cells of a graph: enough for several threads to get a part of it.
@@ -25,14 +25,14 @@ const COMMON: usize = 7;
 const UNCOMMON: usize = 10;
 
 struct Program<'heap> {
-    heap: &'heap Heap<'heap, ToyVm>,
-    cache: NonNull<AllocationCache>,
+    heap: &'heap Heap<'heap, ToyVm<'heap>>,
+    cache: NonNull<AllocationCache<'heap>>,
     made: Vec<Cell>,
 }
 
 fn with_program(threads: usize, run: impl FnOnce(&mut Program<'_>)) {
     let shared = Shared::reserve(64 << 20).unwrap();
-    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).unwrap();
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
     heap.set_parallel_marking(ParallelMarking {
         threads,
         cells_min: 0,
@@ -245,10 +245,10 @@ fn a_cell_that_is_being_changed_is_traced_anew_whoever_marks() {
             p.tree();
             let parent = p.object(COMMON, 2, 0, true);
             p.root(parent);
-            while p.heap.phase() != Phase::Marking {
-                p.heap.advance(Some(Scope::Full), &mut Allowance::cells(1));
+            while p.heap.stage() != Stage::Tracing {
+                p.heap.advance(Some(Scope::Full), &mut WorkBudget::cells(1));
             }
-            p.heap.advance(None, &mut Allowance::cells(10));
+            p.heap.advance(None, &mut WorkBudget::cells(10));
             let child = p.object(COMMON, 0, 0, true);
             // SAFETY: the parent is live, and its place holds nothing yet.
             unsafe { toy_vm::store(p.heap, parent, 0, Some(child), false) };
@@ -322,7 +322,7 @@ fn slices_are_done_by_one_thread_and_ended_by_several() {
         drop(p.heap.shared().stop_helpers());
         let one_slice = || {
             p.heap
-                .advance(Some(Scope::Full), &mut Allowance::cells(100))
+                .advance(Some(Scope::Full), &mut WorkBudget::cells(100))
         };
         for _ in 0..CELLS / 400 {
             assert_eq!(one_slice(), Progress::Marking);
@@ -336,7 +336,7 @@ fn slices_are_done_by_one_thread_and_ended_by_several() {
 
 #[test]
 fn a_compaction_finds_what_must_not_move_with_one_thread() {
-    use ashlar_heap::compact::Evacuation;
+    use ashlar_heap::Evacuation;
     with_program(4, |p| {
         let root = p.tree();
         p.heap.vm.ambiguous_roots.borrow_mut().push(root.address());

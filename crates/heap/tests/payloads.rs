@@ -1,90 +1,60 @@
 //! The payload side as `malloc` and its relatives see it: several threads, any
 //! sizes, frees by other threads than allocated.
 
+#[allow(dead_code, unreachable_pub)]
+#[path = "../examples/toy_vm.rs"]
+mod toy_vm;
+
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::mpsc;
 
-use ashlar_heap::heap::Shared;
-use ashlar_heap::layout::kind::Kind;
-use ashlar_heap::layout::BLOCK_BYTES;
-use ashlar_heap::payload::class::{CLASS_COUNT, CLASS_MAX_BYTES};
-use ashlar_heap::payload::thread_cache::ThreadCache;
-use ashlar_heap::payload::OutOfMemory;
+use ashlar_heap::for_tests::Kind;
+use ashlar_heap::for_tests::{CLASS_COUNT, CLASS_MAX_BYTES};
+use ashlar_heap::os::Refused;
+use ashlar_heap::OutOfMemory;
+use ashlar_heap::PaceOptions;
+use ashlar_heap::ThreadCache;
+use ashlar_heap::BLOCK_BYTES;
+use ashlar_heap::{Heap, Shared};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
+use toy_vm::ToyVm;
 
 const MIB: usize = 1 << 20;
 
 /// One thread's door to the payloads of a heap.
 struct Door<'shared> {
     shared: &'shared Shared,
-    cache: ThreadCache,
+    cache: ThreadCache<'shared>,
 }
 
 impl<'shared> Door<'shared> {
     fn new(shared: &'shared Shared) -> Self {
         Self {
             shared,
-            cache: ThreadCache::new(),
-        }
-    }
-
-    fn allocate(&mut self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-        let Shared { region, blocks, .. } = self.shared;
-        let payloads = &self.shared.payloads;
-        payloads.allocate(region, blocks, &mut self.cache, size)
-    }
-
-    fn allocate_zeroed(&mut self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-        let Shared { region, blocks, .. } = self.shared;
-        let payloads = &self.shared.payloads;
-        payloads.allocate_zeroed(region, blocks, &mut self.cache, size)
-    }
-
-    fn allocate_aligned(&mut self, size: usize, align: usize) -> Result<NonNull<u8>, OutOfMemory> {
-        let Shared { region, blocks, .. } = self.shared;
-        let payloads = &self.shared.payloads;
-        payloads.allocate_aligned(region, blocks, &mut self.cache, size, align)
-    }
-
-    /// # Safety
-    /// As for `Payloads::reallocate`.
-    unsafe fn reallocate(
-        &mut self,
-        payload: NonNull<u8>,
-        size: usize,
-    ) -> Result<NonNull<u8>, OutOfMemory> {
-        let Shared { region, blocks, .. } = self.shared;
-        let payloads = &self.shared.payloads;
-        // SAFETY: the caller's contract.
-        unsafe { payloads.reallocate(region, blocks, &mut self.cache, payload, size) }
-    }
-
-    /// # Safety
-    /// As for `Payloads::free`.
-    unsafe fn free(&mut self, payload: NonNull<u8>) {
-        let Shared { region, blocks, .. } = self.shared;
-        // SAFETY: the caller's contract.
-        unsafe {
-            self.shared
-                .payloads
-                .free(region, blocks, &mut self.cache, payload);
+            cache: shared.thread_cache(),
         }
     }
 
     fn usable_bytes(&self, payload: NonNull<u8>) -> usize {
-        let address = payload.as_ptr() as usize;
-        let usable = self
-            .shared
-            .payloads
-            .usable_bytes(&self.shared.region, address);
+        let usable = self.shared.space.usable_bytes(payload.as_ptr() as usize);
         usable.expect("a payload of this heap")
     }
+}
 
-    fn flush(&mut self) {
-        let Shared { region, blocks, .. } = self.shared;
-        self.shared.payloads.flush(region, blocks, &mut self.cache);
+impl<'shared> Deref for Door<'shared> {
+    type Target = ThreadCache<'shared>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.cache
+    }
+}
+
+impl DerefMut for Door<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.cache
     }
 }
 
@@ -185,7 +155,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => size().prop_map(|size| Op::Allocate { size }),
         2 => size().prop_map(|size| Op::AllocateZeroed { size }),
-        2 => (size(), 0..=16u8)
+        2 => (size(), 0..=18u8)
             .prop_map(|(size, align_shift)| Op::AllocateAligned { size, align_shift }),
         5 => (any::<u16>(), size()).prop_map(|(which, size)| Op::Reallocate { which, size }),
         5 => any::<u16>().prop_map(|which| Op::Free { which }),
@@ -297,7 +267,7 @@ fn is_zero(payload: NonNull<u8>, bytes: usize) -> bool {
 /// At most one block per class stays with the pool.
 fn assert_nothing_in_use(shared: &Shared) {
     assert_eq!(shared.payloads.in_use_bytes(), 0);
-    let in_use = shared.blocks.counts().in_use;
+    let in_use = shared.space.blocks.counts().in_use;
     assert!(in_use <= CLASS_COUNT, "{in_use} blocks are still in use");
 }
 
@@ -546,7 +516,7 @@ fn impossible_requests_are_refused_and_change_nothing() {
         // SAFETY: the payload is ours and stays so.
         assert_eq!(unsafe { door.reallocate(kept, size) }, Err(OutOfMemory));
     }
-    assert_eq!(door.allocate_aligned(1, 2 * BLOCK_BYTES), Err(OutOfMemory));
+    assert_eq!(door.allocate_aligned(1, 1 << 40), Err(OutOfMemory));
     written.check(kept, usize::MAX);
     assert_eq!(shared.payloads.in_use_bytes(), before);
 }
@@ -561,9 +531,140 @@ fn the_size_of_a_payload_is_known_from_its_address_and_other_memory_is_nobodys()
     let on_the_stack = 0u64;
     let foreign = [&raw const on_the_stack as usize, 0, usize::MAX];
     for address in foreign {
-        let usable = shared.payloads.usable_bytes(&shared.region, address);
+        let usable = shared.space.usable_bytes(address);
         assert_eq!(usable, None);
     }
-    let block = shared.region.block_at(span.as_ptr() as usize).unwrap();
-    assert_eq!(shared.region.kind(block), Kind::Span);
+    let block = shared
+        .space
+        .region
+        .block_at(span.as_ptr() as usize)
+        .unwrap();
+    assert_eq!(shared.space.region.kind(block), Kind::Span);
+}
+
+#[test]
+fn a_payload_can_be_aligned_to_more_than_a_block() {
+    let shared = Shared::reserve(256 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let mut payloads = Vec::new();
+    for align in [2 * BLOCK_BYTES, 4 * MIB, 16 * MIB] {
+        for size in [0, 1, 100_000, 3 * BLOCK_BYTES] {
+            let payload = door.allocate_aligned(size, align).unwrap();
+            assert_eq!(payload.as_ptr() as usize % align, 0);
+            let usable = size.max(1).next_multiple_of(BLOCK_BYTES);
+            assert_eq!(door.usable_bytes(payload), usable);
+            payloads.push(Written::new(payload, size, payloads.len() as u8));
+        }
+    }
+    // No more blocks are in use than those of the payloads.
+    let blocks: usize = payloads
+        .iter()
+        .map(|written| written.bytes.max(1).div_ceil(BLOCK_BYTES))
+        .sum();
+    assert_eq!(shared.space.blocks.counts().in_use, blocks);
+    for written in payloads {
+        free(&mut door, written);
+    }
+    assert_eq!(shared.space.blocks.counts().in_use, 0);
+    for align in [1 << 40, 1 << 63] {
+        for size in [1, usize::MAX - 4 * BLOCK_BYTES, usize::MAX] {
+            assert_eq!(door.allocate_aligned(size, align), Err(OutOfMemory));
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "the interpreter has no locked memory")]
+fn memory_that_the_system_does_not_take_back_is_cleared_for_calloc() {
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let payload = door.allocate(5 * MIB).unwrap();
+    // SAFETY: the payload is ours and this long; a page of it may be locked.
+    unsafe {
+        payload.as_ptr().write_bytes(0xA5, 5 * MIB);
+        assert_eq!(libc::mlock(payload.as_ptr().cast(), 1), 0, "ulimit -l is 0");
+        door.free(payload);
+    }
+    let again = door.allocate_zeroed(5 * MIB).unwrap();
+    assert_eq!(again, payload, "the lowest blocks come first");
+    // SAFETY: the payload is ours and this long.
+    let bytes = unsafe { std::slice::from_raw_parts(again.as_ptr(), 5 * MIB) };
+    assert_eq!(bytes.iter().position(|&byte| byte != 0), None);
+}
+
+/// What holds the memory stays counted: it is asked for again, and found.
+#[test]
+#[cfg_attr(miri, ignore = "the interpreter has no locked memory")]
+fn a_block_that_the_system_does_not_take_back_goes_on_holding_memory() {
+    let shared = Shared::reserve(16 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let payload = door.allocate(BLOCK_BYTES).unwrap();
+    // SAFETY: the payload is ours and may be locked.
+    unsafe {
+        payload.as_ptr().write_bytes(0xA5, BLOCK_BYTES);
+        assert_eq!(libc::mlock(payload.as_ptr().cast(), 1), 0, "ulimit -l is 0");
+        door.free(payload);
+    }
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
+    heap.release_empty_blocks();
+    assert_eq!(shared.space.blocks.counts().held, 1);
+    heap.verify().unwrap();
+    // SAFETY: as above.
+    unsafe { libc::munlock(payload.as_ptr().cast(), 1) };
+    heap.release_empty_blocks();
+    assert_eq!(shared.space.blocks.counts().held, 0);
+    heap.verify().unwrap();
+}
+
+#[test]
+fn a_heap_lives_in_pages_of_the_size_of_a_block() {
+    let shared = Shared::reserve_in_pages(48 * MIB, BLOCK_BYTES).unwrap();
+    let mut door = Door::new(&shared);
+    // Beyond what is committed in one step.
+    let payloads: Vec<_> = (0..30)
+        .map(|seed| Written::new(door.allocate(MIB).unwrap(), MIB, seed))
+        .collect();
+    assert!(shared.space.region.committed_blocks() > 256);
+    assert_eq!(shared.payloads.in_use_bytes(), 30 * MIB);
+    for written in payloads {
+        free(&mut door, written);
+    }
+    let small = door.allocate(33_000).unwrap();
+    assert_eq!(shared.payloads.in_use_bytes(), BLOCK_BYTES, "a whole page");
+    // SAFETY: the payload is ours.
+    unsafe { door.free(small) };
+    let too_large = Shared::reserve_in_pages(48 * MIB, 2 * BLOCK_BYTES);
+    assert_eq!(too_large.err(), Some(Refused));
+}
+
+/// Another thread, which only knows an address, sees none of a span's size until it
+/// sees all of it. Miri's model of weak memory shows what a processor may do.
+#[test]
+fn a_span_is_seen_whole_or_not_at_all() {
+    const SPAN_BYTES: usize = 3 * BLOCK_BYTES;
+    let shared = Shared::reserve(16 * MIB).unwrap();
+    let spans = if cfg!(miri) { 5 } else { 60 };
+    let first = {
+        let mut door = Door::new(&shared);
+        let payload = door.allocate(SPAN_BYTES).unwrap();
+        // SAFETY: the payload is ours.
+        unsafe { door.free(payload) };
+        payload.as_ptr() as usize
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut door = Door::new(&shared);
+            for _ in 0..spans {
+                door.allocate(SPAN_BYTES).unwrap();
+            }
+        });
+        for span in 0..spans {
+            loop {
+                match shared.space.usable_bytes(first + span * SPAN_BYTES) {
+                    None => std::thread::yield_now(),
+                    Some(bytes) => break assert_eq!(bytes, SPAN_BYTES),
+                }
+            }
+        }
+    });
 }

@@ -8,11 +8,11 @@
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::heap::{Allocation, Heap, Request, Shared, Urgency};
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::mark::parallel::ParallelMarking;
-use ashlar_heap::pace::{PaceOptions, Scope};
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::ParallelMarking;
+use ashlar_heap::{Allocation, Heap, Request, Shared, Urgency};
+use ashlar_heap::{PaceOptions, Scope};
 use toy_vm::{new_object, set_payload, store, try_new_object, Shape, ToyVm};
 
 /// Bytes of data the process has, as the system counts them for the limit.
@@ -37,7 +37,7 @@ const LEAVES: usize = 5;
 
 /// Makes roots of objects that refer to `LEAVES` others each, without
 /// collecting.
-fn make_branches(heap: &Heap<'_, ToyVm>, cache: &mut AllocationCache) {
+fn make_branches(heap: &Heap<'_, ToyVm<'_>>, cache: &mut AllocationCache<'_>) {
     let new = |cache: &mut _, references| {
         let shape = Shape {
             references,
@@ -64,7 +64,7 @@ fn make_branches(heap: &Heap<'_, ToyVm>, cache: &mut AllocationCache) {
 #[test]
 fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_nothing() {
     let shared = Shared::reserve(1 << 30).unwrap();
-    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).unwrap();
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
     heap.vm.roots.borrow_mut().reserve(2 * BRANCHES);
     heap.vm.released.borrow_mut().reserve(1 << 20);
     let mut cache_pointer = heap.new_cache();

@@ -81,6 +81,19 @@ impl End {
     }
 }
 
+impl Found {
+    /// The entry's value; 0 in a set.
+    #[inline(always)]
+    pub(crate) fn word(self) -> u64 {
+        if self.value.is_null() {
+            0
+        } else {
+            // SAFETY: a found entry is one of a live leaf, which walks borrow.
+            unsafe { *self.value }
+        }
+    }
+}
+
 /// A walk over the keys between two bounds, both inclusive, from both ends.
 ///
 /// * **W3** When `finished`, neither end has keys left in its batch.

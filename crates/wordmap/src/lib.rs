@@ -34,6 +34,7 @@ extern crate std;
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("a word map needs 64-bit pointers: an edge is an address and a tag in one word");
 
+mod build;
 mod cursor;
 mod entry;
 mod iter;
@@ -46,6 +47,7 @@ mod set;
 mod tree;
 mod verify;
 
+pub use build::BuildError;
 pub use cursor::Cursor;
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
 pub use iter::{

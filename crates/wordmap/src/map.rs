@@ -1,5 +1,6 @@
 //! The ordered map.
 
+use crate::build::{merge, BuildError, Pairs};
 use crate::cursor::Cursor;
 use crate::entry::{Entry, OccupiedEntry, VacantEntry};
 use crate::iter::{Iter, IterMut, Keys, Range, RangeMut, Values, ValuesMut, Walk, UNKNOWN};
@@ -295,11 +296,77 @@ impl<A: NodeSource> WordMap<A> {
         }
     }
 
+    /// Fills the map, which must be empty, with entries whose keys rise: several times as
+    /// fast as inserting them, into leaves that are full.
+    ///
+    /// # Errors
+    /// [`BuildError`]: a key does not rise, or there is no memory. The map stays empty.
+    ///
+    /// # Panics
+    /// When the map is not empty.
+    pub fn try_fill_sorted(
+        &mut self,
+        entries: impl IntoIterator<Item = (u64, u64)>,
+    ) -> Result<(), BuildError> {
+        assert!(
+            self.is_empty(),
+            "only an empty map can be filled; use extend"
+        );
+        self.tree.build(entries.into_iter())
+    }
+
     /// Moves all entries of `other` into this map; they win over entries
     /// with the same key.
     pub fn append(&mut self, other: &mut WordMap<A>) {
-        self.extend(other.iter().map(|(k, &v)| (k, v)));
+        self.merge(other, |_, _, theirs| theirs);
         other.clear();
+    }
+
+    /// Copies all entries of `other` into this map; `choose` makes one value of two, given
+    /// the key, the value here, the value there. Walks over both maps when `other` is not
+    /// much smaller. Calls the global handler of allocation errors when there is no memory.
+    ///
+    /// # Examples
+    /// ```
+    /// use ashlar_wordmap::WordMap;
+    ///
+    /// let mut counts = WordMap::from([(1, 10), (2, 20)]);
+    /// counts.merge(&WordMap::from([(2, 5), (3, 6)]), |_, here, there| here + there);
+    /// assert_eq!(counts, WordMap::from([(1, 10), (2, 25), (3, 6)]));
+    /// ```
+    pub fn merge<B: NodeSource>(
+        &mut self,
+        other: &WordMap<B>,
+        mut choose: impl FnMut(u64, u64, u64) -> u64,
+    ) {
+        if is_few(other.len(), self.len()) {
+            for (key, &theirs) in other {
+                let inserted = self.tree.insert(key).unwrap_or_else(|_| out_of_memory());
+                // SAFETY: the place of a value of a live leaf of this map.
+                unsafe {
+                    let mine = *inserted.value;
+                    *inserted.value = if inserted.is_new {
+                        theirs
+                    } else {
+                        choose(key, mine, theirs)
+                    };
+                }
+            }
+            return;
+        }
+        let theirs = Pairs(Walk::<1>::all(other.tree.root));
+        let keep = |key, mine, theirs| match (mine, theirs) {
+            (Some(mine), Some(theirs)) => Some(choose(key, mine, theirs)),
+            _ => mine.or(theirs),
+        };
+        or_out_of_memory(self.tree.rebuild(|mine| merge(mine, theirs, keep)));
+    }
+
+    /// Packs the entries into as little memory as there is for them: leaves of a map that
+    /// has grown have room, and are on average two thirds as full as they could be. Needs
+    /// memory for the map a second time; without it nothing changes.
+    pub fn shrink_to_fit(&mut self) {
+        self.tree.pack();
     }
 
     /// Removes all entries and frees their memory.
@@ -333,6 +400,19 @@ pub(crate) fn count_between(
     upto.saturating_sub(before)
 }
 
+/// Whether inserting `few` entries one by one takes less than walking over `many` as well.
+pub(crate) fn is_few(few: usize, many: usize) -> bool {
+    few < many / 8
+}
+
+/// Calls the global handler of allocation errors when a tree could not be built of keys
+/// that rise.
+pub(crate) fn or_out_of_memory(built: Result<(), BuildError>) {
+    if built.is_err() {
+        out_of_memory();
+    }
+}
+
 #[cold]
 pub(crate) fn out_of_memory() -> ! {
     handle_alloc_error(Layout::new::<[u64; 2]>())
@@ -347,7 +427,7 @@ impl<A: NodeSource + Default> Default for WordMap<A> {
 impl<A: NodeSource + Clone> Clone for WordMap<A> {
     fn clone(&self) -> Self {
         let mut copy = WordMap::new_in(self.tree.source.clone());
-        copy.extend(self.iter().map(|(k, &v)| (k, v)));
+        or_out_of_memory(copy.tree.build(Pairs(Walk::<1>::all(self.tree.root))));
         copy
     }
 }
@@ -377,9 +457,7 @@ impl<A: NodeSource> Hash for WordMap<A> {
 
 impl<A: NodeSource> Extend<(u64, u64)> for WordMap<A> {
     fn extend<I: IntoIterator<Item = (u64, u64)>>(&mut self, entries: I) {
-        for (key, value) in entries {
-            self.insert(key, value);
-        }
+        self.tree.extend(entries.into_iter());
     }
 }
 

@@ -1,8 +1,9 @@
 //! The ordered set.
 
+use crate::build::{merge, BuildError, Pairs};
 use crate::iter::{SetIter, SetRange, Walk, UNKNOWN};
 use crate::last_step::LastStep;
-use crate::map::{count_between, out_of_memory};
+use crate::map::{count_between, or_out_of_memory, out_of_memory};
 use crate::memory::{NodeSource, SharedHeap};
 use crate::node::edge::Edge;
 use crate::path::{leaf_key, nth, rank, seek_backward, Path};
@@ -191,6 +192,31 @@ impl<A: NodeSource> WordSet<A> {
         }
     }
 
+    /// Fills the set, which must be empty, with keys that rise: several times as fast as
+    /// inserting them, into leaves that are full.
+    ///
+    /// # Errors
+    /// [`BuildError`]: a key does not rise, or there is no memory. The set stays empty.
+    ///
+    /// # Panics
+    /// When the set is not empty.
+    pub fn try_fill_sorted(
+        &mut self,
+        keys: impl IntoIterator<Item = u64>,
+    ) -> Result<(), BuildError> {
+        assert!(
+            self.is_empty(),
+            "only an empty set can be filled; use extend"
+        );
+        self.tree.build(keys.into_iter().map(|key| (key, 0)))
+    }
+
+    /// Packs the keys into as little memory as there is for them; see
+    /// [`WordMap::shrink_to_fit`](crate::WordMap::shrink_to_fit).
+    pub fn shrink_to_fit(&mut self) {
+        self.tree.pack();
+    }
+
     /// Removes all keys and frees their memory.
     pub fn clear(&mut self) {
         self.tree.clear();
@@ -199,6 +225,61 @@ impl<A: NodeSource> WordSet<A> {
     /// Bytes of all nodes, without the set's own word. Looks at every node.
     pub fn memory_used(&self) -> usize {
         self.tree.node_bytes()
+    }
+}
+
+/// Makes a set of two by walking over both; `keep` says which keys are in it.
+macro_rules! combine {
+    ($(#[$doc:meta])* $name:ident, $try_name:ident, $keep:expr) => {
+        $(#[$doc])*
+        /// Takes its nodes from where this set does. Calls the global handler of
+        /// allocation errors when there is no memory.
+        #[must_use]
+        pub fn $name<B: NodeSource>(&self, other: &WordSet<B>) -> WordSet<A> {
+            self.$try_name(other).unwrap_or_else(|_| out_of_memory())
+        }
+
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// [`OutOfMemory`].
+        pub fn $try_name<B: NodeSource>(&self, other: &WordSet<B>) -> Result<WordSet<A>, OutOfMemory> {
+            self.combined(other, $keep)
+        }
+    };
+}
+
+impl<A: NodeSource + Clone> WordSet<A> {
+    combine!(
+        /// The keys that are in either set.
+        union, try_union, |_, _| true
+    );
+    combine!(
+        /// The keys that are in both sets.
+        intersection, try_intersection, |mine, theirs| mine && theirs
+    );
+    combine!(
+        /// The keys that are in this set and not in `other`.
+        difference, try_difference, |_, theirs: bool| !theirs
+    );
+    combine!(
+        /// The keys that are in exactly one of the sets.
+        symmetric_difference, try_symmetric_difference, |mine, theirs| mine != theirs
+    );
+
+    fn combined<B: NodeSource>(
+        &self,
+        other: &WordSet<B>,
+        keep: impl Fn(bool, bool) -> bool,
+    ) -> Result<WordSet<A>, OutOfMemory> {
+        let mut combined = WordSet::new_in(self.tree.source.clone());
+        let mine = Pairs(Walk::<0>::all(self.tree.root));
+        let theirs = Pairs(Walk::<0>::all(other.tree.root));
+        let kept = merge(mine, theirs, |_, mine: Option<u64>, theirs: Option<u64>| {
+            keep(mine.is_some(), theirs.is_some()).then_some(0)
+        });
+        combined.tree.build(kept).map_err(|_| OutOfMemory)?;
+        Ok(combined)
     }
 }
 
@@ -211,7 +292,7 @@ impl<A: NodeSource + Default> Default for WordSet<A> {
 impl<A: NodeSource + Clone> Clone for WordSet<A> {
     fn clone(&self) -> Self {
         let mut copy = WordSet::new_in(self.tree.source.clone());
-        copy.extend(self);
+        or_out_of_memory(copy.tree.build(Pairs(Walk::<0>::all(self.tree.root))));
         copy
     }
 }
@@ -241,9 +322,7 @@ impl<A: NodeSource> Hash for WordSet<A> {
 
 impl<A: NodeSource> Extend<u64> for WordSet<A> {
     fn extend<I: IntoIterator<Item = u64>>(&mut self, keys: I) {
-        for key in keys {
-            self.insert(key);
-        }
+        self.tree.extend(keys.into_iter().map(|key| (key, 0)));
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::memory::NodeSource;
 use crate::node::branch::{block_bytes_for, Branch, Children};
 use crate::node::edge::{above, byte, highest_difference, leaf_tag, Edge, Kind};
-use crate::node::leaf::{Entries, Leaf, Place, Shape, ENTRIES_MAX};
+use crate::node::leaf::{Entries, Insertion, Leaf, Place, Removal, Shape, ENTRIES_MAX};
 use crate::path::{branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, Path};
 use core::fmt;
 use core::ptr::{self, NonNull};
@@ -110,7 +110,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         self.release(branch.block(), branch.block_bytes());
     }
 
-    fn new_leaf(&self, entries: &Entries) -> Result<Edge, OutOfMemory> {
+    pub(crate) fn new_leaf(&self, entries: &Entries) -> Result<Edge, OutOfMemory> {
         if V == 0 && entries.len() == 256 {
             return Ok(Edge::full(entries.key(0)));
         }
@@ -127,7 +127,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(unsafe { Leaf::<V>::write_one(block.as_ptr(), key) })
     }
 
-    fn new_branch(
+    pub(crate) fn new_branch(
         &self,
         level: usize,
         key: u64,
@@ -260,34 +260,26 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                 None => self.insert_outside(path, edge, key),
             };
         }
-        match leaf.place(key) {
-            Place::At(i) => Ok(Inserted {
+        match leaf.insert(key) {
+            Insertion::Present(i) => Ok(Inserted {
                 value: leaf.value(i),
                 is_new: false,
             }),
-            Place::Before(i) => {
-                if leaf.insert_in_place(i, key) {
-                    if V == 0 && leaf.len() == 256 {
-                        self.release_leaf(edge);
-                        self.store(path, Edge::full(key));
-                    }
-                    Self::add_counts(path, 1);
-                    return Ok(new_value(leaf.value(i)));
-                }
-                if leaf.len() >= ENTRIES_MAX && edge.kind() != Kind::BITMAP {
-                    return self.split(path, edge, key);
-                }
-                match leaf.roomier(key) {
-                    Some(shape) => self.grow(path, leaf, &shape, i, key),
-                    None => self.rewrite(path, edge, key),
-                }
+            Insertion::Done(i) => {
+                Self::add_counts(path, 1);
+                Ok(new_value(leaf.value(i)))
             }
+            Insertion::NoRoom(_) if leaf.is_full() => self.split(path, edge, key),
+            Insertion::NoRoom(i) => match leaf.shape_with(key) {
+                Some(shape) => self.open(path, leaf, &shape, i, key),
+                None => self.rewrite(path, edge, key),
+            },
         }
     }
 
-    /// Gives the leaf more room, where it is or elsewhere, and inserts.
+    /// Inserts into a leaf that keeps its shape, where it is or in a larger block.
     #[inline(always)]
-    fn grow(
+    fn open(
         &mut self,
         path: &mut Path,
         leaf: Leaf<V>,
@@ -295,27 +287,31 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         i: usize,
         key: u64,
     ) -> Result<Inserted, OutOfMemory> {
+        if V == 0 && shape.entries == 256 {
+            self.release(leaf.block(), leaf.shape().block_bytes::<V>());
+            self.store(path, Edge::full(key));
+            Self::add_counts(path, 1);
+            return Ok(new_value(ptr::null_mut()));
+        }
         let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
         let old_bytes = leaf.shape().block_bytes::<V>();
         let new_bytes = shape.block_bytes::<V>();
-        let n = leaf.len();
-        let mut edge = Edge::NULL;
         // SAFETY: the old block is this leaf's, of the size that follows from its
-        // shape; the new one has the room of `shape`.
-        unsafe {
-            if self.source.extend(old, old_bytes, new_bytes) {
-                edge = leaf.move_to(old.as_ptr(), shape);
+        // shape; the block written to is as long as `shape` says.
+        let edge = unsafe {
+            if old_bytes == new_bytes {
+                leaf.open(old.as_ptr(), shape, i, key)
             } else {
-                let fill = |block: NonNull<u8>| edge = leaf.move_to(block.as_ptr(), shape);
-                let new = self.source.replace(old, old_bytes, new_bytes, fill);
+                let mut edge = Edge::NULL;
+                let fill = |block: NonNull<u8>| edge = leaf.open(block.as_ptr(), shape, i, key);
+                let new = self.source.enlarge(old, old_bytes, new_bytes, fill);
                 new.ok_or(OutOfMemory)?;
+                self.store(path, edge);
+                edge
             }
-        }
-        let moved = crate::path::leaf::<V>(edge);
-        moved.insert_in_moved(i, key, n);
-        self.store(path, edge);
+        };
         Self::add_counts(path, 1);
-        Ok(new_value(moved.value(i)))
+        Ok(new_value(crate::path::leaf::<V>(edge).value(i)))
     }
 
     /// Inserts a key into a small leaf that must cover more for it.
@@ -472,7 +468,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         path.push(edge, usize::from(step.slot));
     }
 
-    /// Inserts into a leaf that is as full as leaves get: two leaves take its
+    /// Inserts into a list that is as full as lists get: two leaves take its
     /// place, cut where their highest differing byte changes nearest the middle.
     #[inline(never)]
     fn split(&mut self, path: &mut Path, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
@@ -481,6 +477,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let i = low.insert(key, 0);
         let n = low.len();
         let level = highest_difference(low.key(0), low.key(n - 1));
+        if level == 0 {
+            // Removals have left neighbours only: a bitmap has room for them all.
+            return self.rewrite(path, edge, key);
+        }
         let cut = middle_cut(&low, level);
         let mut high = Entries::new();
         low.split_off(cut, &mut high);
@@ -526,7 +526,18 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             return self.remove_from_full(&mut path, edge, key);
         }
         let leaf = leaf::<V>(edge);
-        let i = leaf.find(key)?;
+        if !leaf.covers(key) {
+            return None;
+        }
+        let i = match leaf.remove(key) {
+            Removal::Absent => return None,
+            Removal::Done(value) => {
+                Self::add_counts(&path, -1);
+                self.tidy(&mut path, Some(edge));
+                return Some(value);
+            }
+            Removal::TooMuchRoom(i) => i,
+        };
         let value = if V == 1 {
             // SAFETY: N1: entry `i` of a live leaf.
             unsafe { *leaf.value(i) }
@@ -539,19 +550,17 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             self.unlink(&mut path);
             self.tidy(&mut path, None);
         } else {
-            let edge = if leaf.remove_in_place(i) {
-                edge
-            } else {
-                self.shrink_leaf(&path, edge, i)
+            let edge = match leaf.shape_without(i) {
+                Some(shape) => self.close(&path, leaf, &shape, i, key),
+                None => self.rewrite_without(&path, edge, i),
             };
             self.tidy(&mut path, Some(edge));
         }
         Some(value)
     }
 
-    /// A full leaf has no block to go on in; should there be no memory for a
-    /// bit map, the leaf's entries less one are what cannot be kept, so the
-    /// removal is refused by saying the key is still there.
+    /// A full leaf has no block to go on in. Should there be no memory for a bitmap,
+    /// the key stays; [`Tree::remove_may_fail`] tells that from a key that was not there.
     fn remove_from_full(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
         if edge.full_base() != key & !0xff {
             return None;
@@ -586,8 +595,35 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Writes the leaf at the end of `path` anew without entry `i`.
-    fn shrink_leaf(&mut self, path: &Path, edge: Edge, i: usize) -> Edge {
+    /// Removes entry `i`, whose key is `key`, from a leaf that keeps its shape, where it
+    /// is or in a smaller block.
+    #[inline(always)]
+    fn close(&mut self, path: &Path, leaf: Leaf<V>, shape: &Shape, i: usize, key: u64) -> Edge {
+        let old_bytes = leaf.shape().block_bytes::<V>();
+        let new_bytes = shape.block_bytes::<V>();
+        let mut edge = Edge::NULL;
+        // SAFETY: the old block is this leaf's, of the size that follows from its
+        // shape; the block written to is as long as `shape` says.
+        unsafe {
+            let old = NonNull::new_unchecked(leaf.block());
+            let mut write = |block: NonNull<u8>| edge = leaf.close(block.as_ptr(), shape, i, key);
+            if old_bytes == new_bytes {
+                write(old);
+                return edge;
+            }
+            let new = self.source.replace(old, old_bytes, new_bytes, &mut write);
+            if new.is_none() {
+                write(old);
+                self.source.shrink(old, old_bytes, new_bytes);
+            }
+        }
+        self.store(path, edge);
+        edge
+    }
+
+    /// Writes the leaf at the end of `path` anew without entry `i`, in the shape that
+    /// suits it now.
+    fn rewrite_without(&mut self, path: &Path, edge: Edge, i: usize) -> Edge {
         let mut entries = Entries::new();
         let old = leaf::<V>(edge);
         old.read(&mut entries);
@@ -737,7 +773,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    fn release_subtree(&self, edge: Edge) {
+    pub(crate) fn release_subtree(&self, edge: Edge) {
         if edge.is_branch() {
             let b = branch(edge);
             let mut slot = Some(0);
@@ -812,7 +848,7 @@ fn read_subtree<const V: usize>(edge: Edge, entries: &mut Entries) {
     }
 }
 
-fn subtree_bytes<const V: usize>(edge: Edge) -> usize {
+pub(crate) fn subtree_bytes<const V: usize>(edge: Edge) -> usize {
     if edge.is_null() || edge.kind() == Kind::FULL {
         return 0;
     }

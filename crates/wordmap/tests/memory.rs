@@ -138,6 +138,51 @@ fn a_failed_insertion_changes_nothing() {
 }
 
 #[test]
+fn building_without_memory_leaves_nothing_behind() {
+    for (name, key) in families() {
+        let mut keys: Vec<u64> = (0..4000).map(key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let source = Strict::default();
+        let mut loose = WordMap::new_in(&source);
+        for &k in &keys {
+            loose.insert(k, !k);
+        }
+        let blocks = source.live.borrow().len();
+        for fuse in 1.. {
+            let failures = source.failures.get();
+            source.fuse.set(fuse);
+            let mut map = WordMap::new_in(&source);
+            let built = map.try_fill_sorted(keys.iter().map(|&k| (k, k)));
+            assert_eq!(built.is_err(), source.failures.get() > failures, "{name}");
+            drop(map);
+            assert_eq!(
+                source.live.borrow().len(),
+                blocks,
+                "{name}: blocks left behind"
+            );
+            source.fuse.set(fuse);
+            loose.shrink_to_fit();
+            source.fuse.set(-1);
+            assert!(loose
+                .iter()
+                .map(|(k, &v)| (k, v))
+                .eq(keys.iter().map(|&k| (k, !k))));
+            if built.is_ok() {
+                assert!(fuse > 1, "{name}: the test must fail allocations");
+                break;
+            }
+            assert_eq!(
+                source.live.borrow().len(),
+                blocks,
+                "{name}: blocks left behind"
+            );
+        }
+        loose.verify().unwrap();
+    }
+}
+
+#[test]
 fn removal_from_a_map_needs_no_memory() {
     for (name, key) in families() {
         let source = Strict::default();
@@ -176,23 +221,36 @@ fn removal_from_a_map_needs_no_memory() {
 
 #[test]
 fn a_set_survives_failing_memory() {
-    let source = Strict::default();
-    let mut set = WordSet::new_in(&source);
-    let mut model = BTreeSet::new();
-    for i in 0..40_000u64 {
-        let k = scrambled(i) % 3000;
-        source.fuse.set((scrambled(i) >> 40) as i64 % 3);
-        if i % 3 < 2 {
-            if let Ok(is_new) = set.try_insert(k) {
-                assert_eq!(is_new, model.insert(k));
+    // Neighbours fill bitmaps, which seldom need another block; the others lists and groups.
+    for stride in [1, 0x101, 0x1_0001] {
+        let source = Strict::default();
+        let mut set = WordSet::new_in(&source);
+        let mut model = BTreeSet::new();
+        let mut turn = 0;
+        while source.failures.get() <= 100 {
+            turn += 1;
+            assert!(turn < 2_000_000, "the test must fail allocations");
+            let k = scrambled(turn) % 3000 * stride;
+            source.fuse.set((scrambled(turn) >> 40) as i64 % 3);
+            // Mostly full and mostly empty by turns, so that leaves come and go.
+            let inserting = if turn >> 14 & 1 == 0 { 8 } else { 2 };
+            if scrambled(turn) >> 50 & 15 < inserting {
+                if let Ok(is_new) = set.try_insert(k) {
+                    assert_eq!(is_new, model.insert(k));
+                }
+            } else if let Ok(was_there) = set.try_remove(k) {
+                assert_eq!(was_there, model.remove(&k));
             }
-        } else if let Ok(was_there) = set.try_remove(k) {
-            assert_eq!(was_there, model.remove(&k));
+            if turn % 1024 == 0 {
+                set.verify().unwrap();
+                assert!(set.iter().eq(model.iter().copied()));
+            }
         }
+        set.verify().unwrap();
+        assert!(set.iter().eq(model.iter().copied()));
+        drop(set);
+        assert!(source.live.borrow().is_empty(), "blocks left behind");
     }
-    set.verify().unwrap();
-    assert!(set.iter().eq(model.iter().copied()));
-    assert!(source.failures.get() > 100);
 }
 
 #[test]

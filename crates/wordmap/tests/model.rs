@@ -1,7 +1,7 @@
 //! The map and the set behave as the standard library's ordered ones do,
 //! and keep their own invariants, under any sequence of operations.
 
-use ashlar_wordmap::{LastStep, WordMap, WordSet};
+use ashlar_wordmap::{BuildError, LastStep, WordMap, WordSet};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -289,6 +289,155 @@ fn a_walk_by_steps_sees_what_changes_meanwhile() {
         }
         assert!(turn > n * 3 / 4);
         assert_same(&map, &model);
+    }
+}
+
+/// A leaf of two-byte suffixes that removals leave with neighbours only, and that then
+/// fills up, has no byte to be cut at.
+#[test]
+fn a_list_of_neighbours_becomes_a_bitmap_when_it_is_full() {
+    let mut set = WordSet::new();
+    let mut map = WordMap::new();
+    for k in (0..33).chain(355..578) {
+        set.insert(k);
+        map.insert(k, k);
+    }
+    for k in 314..512 {
+        set.remove(k);
+        map.remove(k);
+    }
+    for k in 0..250 {
+        set.insert(k);
+        map.insert(k, k);
+        set.verify().unwrap();
+        map.verify().unwrap();
+    }
+    assert!(set.iter().eq((0..250).chain(512..578)));
+    assert!(map.iter().map(|(k, _)| k).eq((0..250).chain(512..578)));
+}
+
+/// Keys that rise, of every family, `n` of them or fewer.
+fn rising(family: usize, n: u64) -> Vec<u64> {
+    let key = |i: u64| match family {
+        0 => i,
+        1 => (scrambled(i / 16) & 0x1fff_ffff_fff0) + i % 16,
+        2 => scrambled(i),
+        3 => scrambled(i) % (3 * n),
+        4 => u64::MAX - i * 257,
+        5 => scrambled(i) & 0xff00_ff00_ff00_00ff,
+        // A few keys here, many there.
+        _ => (1 << (scrambled(i) % 64)) | (scrambled(i >> 6) % 1000),
+    };
+    (0..n)
+        .map(key)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
+}
+
+const FAMILIES: usize = 7;
+
+#[test]
+fn what_is_built_from_sorted_entries_is_what_inserting_them_gives() {
+    let sizes: &[u64] = match cfg!(miri) {
+        true => &[1, 2, 300],
+        false => &[0, 1, 2, 6, 33, 192, 193, 255, 256, 257, 513, 3000, 50_000],
+    };
+    for family in 0..FAMILIES {
+        for &n in sizes {
+            let keys = rising(family, n);
+            let mut built = WordMap::new();
+            built
+                .try_fill_sorted(keys.iter().map(|&k| (k, !k)))
+                .unwrap();
+            built.verify().unwrap();
+            let mut inserted = WordMap::new();
+            for &k in &keys {
+                inserted.insert(k, !k);
+            }
+            assert_eq!(built, inserted, "family {family}, {n} keys");
+            assert!(keys.iter().all(|k| built.get(*k) == Some(&!k)));
+            let loose = inserted.memory_used();
+            inserted.shrink_to_fit();
+            inserted.verify().unwrap();
+            assert_eq!(built, inserted, "family {family}, {n} keys");
+            assert!(inserted.memory_used() <= loose, "family {family}, {n} keys");
+            // It goes on growing and shrinking as any other.
+            for &k in keys.iter().step_by(2) {
+                assert_eq!(built.remove(k), Some(!k));
+                built.insert(k ^ 1, k);
+            }
+            built.verify().unwrap();
+
+            let mut set = WordSet::new();
+            set.try_fill_sorted(keys.iter().copied()).unwrap();
+            set.verify().unwrap();
+            assert!(set.iter().eq(keys.iter().copied()));
+        }
+    }
+}
+
+#[test]
+fn keys_that_do_not_rise_are_refused_and_leave_nothing() {
+    for repeated in [1, 300, 2999] {
+        let mut keys = rising(2, 3000);
+        keys[repeated] = keys[repeated - 1];
+        let mut map = WordMap::new();
+        let refused = map.try_fill_sorted(keys.iter().map(|&k| (k, 0)));
+        assert_eq!(refused, Err(BuildError::Unsorted(keys[repeated])));
+        assert!(map.is_empty());
+    }
+}
+
+#[test]
+fn many_entries_at_once_are_inserted_in_their_order() {
+    let n = if cfg!(miri) { 700 } else { 20_000 };
+    for family in 0..FAMILIES {
+        let mut model = BTreeMap::new();
+        let mut map = WordMap::new();
+        // Each key comes twice, with two values; then some of them again to a map that has entries.
+        for part in [0..2 * n, n / 2..n / 2 + n / 16, 0..n] {
+            let first = rising(family, n)[0];
+            let entries: Vec<_> = part
+                .map(|i| (first.wrapping_add(scrambled(i % n) % (4 * n)), i))
+                .collect();
+            map.extend(entries.iter().copied());
+            model.extend(entries.iter().copied());
+            assert_same(&map, &model);
+        }
+    }
+}
+
+#[test]
+fn two_sets_are_combined_as_the_model_combines_them() {
+    let n = if cfg!(miri) { 300 } else { 5000 };
+    for family in 0..FAMILIES {
+        let all = rising(family, n);
+        let pick = |bit: u64| {
+            all.iter()
+                .copied()
+                .filter(move |k| scrambled(*k) >> bit & 3 != 0)
+        };
+        let (a, b): (WordSet, WordSet) = (pick(3).collect(), pick(9).collect());
+        let (ma, mb): (BTreeSet<u64>, BTreeSet<u64>) = (pick(3).collect(), pick(9).collect());
+        for (ours, theirs) in [
+            (a.union(&b), &ma | &mb),
+            (a.intersection(&b), &ma & &mb),
+            (a.difference(&b), &ma - &mb),
+            (a.symmetric_difference(&b), &ma ^ &mb),
+        ] {
+            ours.verify().unwrap();
+            assert!(ours.iter().eq(theirs.iter().copied()), "family {family}");
+        }
+        let mut map: WordMap = pick(3).map(|k| (k, 1)).collect();
+        let other: WordMap = pick(9).map(|k| (k, 2)).collect();
+        map.merge(&other, |_, here, there| 10 * here + there);
+        map.verify().unwrap();
+        for k in all {
+            let value = u64::from(ma.contains(&k)) + 2 * u64::from(mb.contains(&k));
+            let expected = [None, Some(1), Some(2), Some(12)][value as usize];
+            assert_eq!(map.get(k).copied(), expected, "family {family}, key {k:#x}");
+        }
     }
 }
 

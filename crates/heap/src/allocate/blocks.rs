@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::layout::block::{BlockIndex, DIRTY};
 use crate::layout::kind::{Kind, KindByte};
 use crate::layout::region::Region;
+use crate::space::Space;
 
 /// Full collections an empty block sees before its pages go back.
 const IDLE_COLLECTIONS_BEFORE_RELEASE: u16 = 2;
@@ -62,123 +63,9 @@ impl Blocks {
         Self(Mutex::new(Stock::default()))
     }
 
-    /// Takes one block, the lowest empty one, for `kind`.
-    pub(crate) fn take(&self, region: &Region, kind: Kind) -> Option<BlockIndex> {
-        let mut stock = self.lock();
-        if !stock.has_room(region, 1) {
-            return None;
-        }
-        let first = match stock.find_run(region, 1) {
-            Some(block) => block,
-            None => stock.extend(region, 1)?,
-        };
-        stock.in_use += 1;
-        let block = region.block(first);
-        stock.held -= usize::from(block.has(DIRTY));
-        block.reset();
-        block.add(DIRTY);
-        region.set_kind(first, kind);
-        Some(first)
-    }
-
-    /// Takes `count` neighbouring blocks. They are marked as the rest of a
-    /// span; the caller names the first one.
-    pub(crate) fn take_span(&self, region: &Region, count: usize) -> Option<BlockIndex> {
-        let mut stock = self.lock();
-        if !stock.has_room(region, count) {
-            return None;
-        }
-        let first = match stock.find_run(region, count) {
-            Some(first) => first,
-            None => stock.extend(region, count)?,
-        };
-        stock.occupy(region, first, count);
-        Some(first)
-    }
-
-    /// Takes the `count` blocks from `first` on if all are empty.
-    pub(crate) fn extend_span(&self, region: &Region, first: BlockIndex, count: usize) -> bool {
-        let mut stock = self.lock();
-        let end = first.get() + count;
-        if end > region.reserved_blocks() || !stock.has_room(region, count) {
-            return false;
-        }
-        let known = end.min(stock.used_limit);
-        if !(first.get()..known).all(|block| is_empty(region, block)) {
-            return false;
-        }
-        if end > stock.used_limit {
-            if region.commit(end).is_err() {
-                return false;
-            }
-            stock.used_limit = end;
-        }
-        stock.occupy(region, first, count);
-        true
-    }
-
     /// Memory has run out: lets the last blocks be taken.
     pub(crate) fn open_reserve(&self) {
         self.lock().reserve_is_open = true;
-    }
-
-    /// Keeps the last blocks back again if there is room besides.
-    pub(crate) fn close_reserve(&self, region: &Region) {
-        let mut stock = self.lock();
-        let free_blocks = region.reserved_blocks() - stock.in_use;
-        if free_blocks > 2 * RESERVE_BLOCKS {
-            stock.reserve_is_open = false;
-        }
-    }
-
-    /// Takes back `count` blocks from `first` on.
-    pub(crate) fn give(&self, region: &Region, first: BlockIndex, count: usize) {
-        let mut stock = self.lock();
-        for block in first.get()..first.get() + count {
-            let block = BlockIndex(block as u32);
-            region.block(block).reset();
-            region.set_kind(block, Kind::Empty);
-            stock.held += usize::from(region.block(block).has(DIRTY));
-        }
-        stock.in_use -= count;
-        for (length, floor) in stock.floors.iter_mut().enumerate().skip(1) {
-            *floor = (*floor).min(first.get().saturating_sub(length - 1));
-        }
-    }
-
-    /// Looks at the empty blocks from `from` on, once after every full collection,
-    /// as long as `goes_on` says after each; gives back the pages of those that have
-    /// stayed empty for a while, so that memory returns to the system slowly.
-    /// `all_at_once` is for a program that asked for it.
-    pub(crate) fn release_idle(
-        &self,
-        region: &Region,
-        from: usize,
-        all_at_once: bool,
-        mut goes_on: impl FnMut() -> bool,
-    ) -> Released {
-        let mut stock = self.lock();
-        let mut released = Released::default();
-        for index in from.max(stock.floors[1])..stock.used_limit {
-            let block_index = BlockIndex(index as u32);
-            let block = region.block(block_index);
-            if region.kind_byte(block_index) != KindByte::EMPTY || !block.has(DIRTY) {
-                continue;
-            }
-            let idle = block.idle_collections() + 1;
-            block.set_idle_collections(idle);
-            if all_at_once || idle > IDLE_COLLECTIONS_BEFORE_RELEASE {
-                region.release(block_index, 1);
-                block.remove(DIRTY);
-                released.blocks += 1;
-                if !goes_on() {
-                    released.next = Some(index + 1);
-                    break;
-                }
-            }
-        }
-        stock.held -= released.blocks;
-        released
     }
 
     /// Counts blocks by condition.
@@ -199,10 +86,141 @@ impl Blocks {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Stock> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The stock while it is locked, and the region whose blocks it counts.
+struct LockedStock<'a> {
+    region: &'a Region,
+    stock: MutexGuard<'a, Stock>,
+}
+
+impl Space {
+    fn lock_stock(&self) -> LockedStock<'_> {
+        LockedStock {
+            region: &self.region,
+            stock: self.blocks.lock(),
+        }
+    }
+
+    /// Takes one block, the lowest empty one, for `kind`.
+    pub(crate) fn take_block(&self, kind: Kind) -> Option<BlockIndex> {
+        let mut locked = self.lock_stock();
+        if !locked.has_room(1) {
+            return None;
+        }
+        let first = match locked.find_run(1) {
+            Some(block) => block,
+            None => locked.extend(1)?,
+        };
+        let LockedStock { region, mut stock } = locked;
+        stock.in_use += 1;
+        let block = region.block(first);
+        stock.held -= usize::from(block.has(DIRTY));
+        block.reset();
+        block.add(DIRTY);
+        region.set_kind(first, kind);
+        Some(first)
+    }
+
+    /// Takes `count` neighbouring blocks. They are marked as the rest of a
+    /// span; the caller names the first one.
+    pub(crate) fn take_span(&self, count: usize) -> Option<BlockIndex> {
+        let mut locked = self.lock_stock();
+        if !locked.has_room(count) {
+            return None;
+        }
+        let first = match locked.find_run(count) {
+            Some(first) => first,
+            None => locked.extend(count)?,
+        };
+        locked.occupy(first, count);
+        Some(first)
+    }
+
+    /// Takes the `count` blocks from `first` on if all are empty.
+    pub(crate) fn extend_span(&self, first: BlockIndex, count: usize) -> bool {
+        let mut locked = self.lock_stock();
+        let end = first.get() + count;
+        if end > self.region.reserved_blocks() || !locked.has_room(count) {
+            return false;
+        }
+        let known = end.min(locked.stock.used_limit);
+        if !(first.get()..known).all(|block| is_empty(&self.region, block)) {
+            return false;
+        }
+        if end > locked.stock.used_limit {
+            if self.region.commit(end).is_err() {
+                return false;
+            }
+            locked.stock.used_limit = end;
+        }
+        locked.occupy(first, count);
+        true
+    }
+
+    /// Keeps the last blocks back again if there is room besides.
+    pub(crate) fn close_reserve(&self) {
+        let mut stock = self.blocks.lock();
+        let free_blocks = self.region.reserved_blocks() - stock.in_use;
+        if free_blocks > 2 * RESERVE_BLOCKS {
+            stock.reserve_is_open = false;
+        }
+    }
+
+    /// Takes back `count` blocks from `first` on.
+    pub(crate) fn give_blocks(&self, first: BlockIndex, count: usize) {
+        let LockedStock { region, mut stock } = self.lock_stock();
+        for index in 0..count {
+            let block = first.after(index);
+            region.block(block).reset();
+            region.set_kind(block, Kind::Empty);
+            stock.held += usize::from(region.block(block).has(DIRTY));
+        }
+        stock.in_use -= count;
+        for (length, floor) in stock.floors.iter_mut().enumerate().skip(1) {
+            *floor = (*floor).min(first.get().saturating_sub(length - 1));
+        }
+    }
+
+    /// Looks at the empty blocks from `from` on, once after every full collection,
+    /// as long as `goes_on` says after each; gives back the pages of those that have
+    /// stayed empty for a while, so that memory returns to the system slowly.
+    /// `all_at_once` is for a program that asked for it.
+    pub(crate) fn release_idle_blocks(
+        &self,
+        from: usize,
+        all_at_once: bool,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Released {
+        let LockedStock { region, mut stock } = self.lock_stock();
+        let mut released = Released::default();
+        for index in from.max(stock.floors[1])..stock.used_limit {
+            let block_index = BlockIndex(index as u32);
+            let block = region.block(block_index);
+            if region.kind_byte(block_index) != KindByte::EMPTY || !block.has(DIRTY) {
+                continue;
+            }
+            let idle = block.idle_collections().saturating_add(1);
+            block.set_idle_collections(idle);
+            if all_at_once || idle > IDLE_COLLECTIONS_BEFORE_RELEASE {
+                if region.release(block_index, 1).is_err() {
+                    // It would refuse the others, too; the next collection asks again.
+                    break;
+                }
+                released.blocks += 1;
+                if !goes_on() {
+                    released.next = Some(index + 1);
+                    break;
+                }
+            }
+        }
+        stock.held -= released.blocks;
+        released
+    }
 
     /// Asserts invariants 8 and 9.
-    pub(crate) fn verify(&self, region: &Region) -> Result<(), String> {
-        let stock = self.lock();
+    pub(crate) fn verify_blocks(&self) -> Result<(), String> {
+        let LockedStock { region, stock } = self.lock_stock();
         let mut in_use = 0;
         let mut held = 0;
         let mut run = 0;
@@ -237,43 +255,45 @@ impl Blocks {
     }
 }
 
-impl Stock {
+impl LockedStock<'_> {
     /// Whether `count` more blocks may be in use.
-    fn has_room(&self, region: &Region, count: usize) -> bool {
-        let kept_back = if self.reserve_is_open {
+    fn has_room(&self, count: usize) -> bool {
+        let kept_back = if self.stock.reserve_is_open {
             0
         } else {
             RESERVE_BLOCKS
         };
-        self.in_use + count + kept_back <= region.reserved_blocks()
+        self.stock.in_use + count + kept_back <= self.region.reserved_blocks()
     }
 
     /// The lowest run of `count` empty blocks: lowest first keeps the heap
     /// dense, and pages that were used before are used again.
-    fn find_run(&mut self, region: &Region, count: usize) -> Option<BlockIndex> {
+    fn find_run(&mut self, count: usize) -> Option<BlockIndex> {
+        let Self { region, stock } = self;
         let length = count.min(FLOORS);
-        let from = self.floors[1..=length].iter().copied().max()?;
+        let from = stock.floors[1..=length].iter().copied().max()?;
         let mut run = 0;
         let mut floor = None;
-        for block in from..self.used_limit {
+        for block in from..stock.used_limit {
             run = if is_empty(region, block) { run + 1 } else { 0 };
             if run == length && floor.is_none() {
                 floor = Some(block + 1 - length);
             }
             if run == count {
-                self.floors[length] = floor.unwrap_or(from);
+                stock.floors[length] = floor.unwrap_or(from);
                 return Some(BlockIndex((block + 1 - count) as u32));
             }
         }
-        self.floors[length] = floor.unwrap_or(self.used_limit - run.min(self.used_limit - from));
+        stock.floors[length] = floor.unwrap_or(stock.used_limit - run.min(stock.used_limit - from));
         None
     }
 
     /// `count` blocks, as many as necessary of them beyond everything used so
     /// far.
-    fn extend(&mut self, region: &Region, count: usize) -> Option<BlockIndex> {
-        let mut first = self.used_limit;
-        while first > self.floors[1] && is_empty(region, first - 1) {
+    fn extend(&mut self, count: usize) -> Option<BlockIndex> {
+        let Self { region, stock } = self;
+        let mut first = stock.used_limit;
+        while first > stock.floors[1] && is_empty(region, first - 1) {
             first -= 1;
         }
         let end = first.checked_add(count)?;
@@ -281,18 +301,18 @@ impl Stock {
             return None;
         }
         region.commit(end).ok()?;
-        self.used_limit = self.used_limit.max(end);
+        stock.used_limit = stock.used_limit.max(end);
         Some(BlockIndex(first as u32))
     }
 
-    fn occupy(&mut self, region: &Region, first: BlockIndex, count: usize) {
+    fn occupy(&mut self, first: BlockIndex, count: usize) {
         for index in 0..count {
             let block = first.after(index);
-            self.held -= usize::from(region.block(block).has(DIRTY));
-            region.block(block).reset();
-            region.set_kind(block, Kind::SpanRest);
+            self.stock.held -= usize::from(self.region.block(block).has(DIRTY));
+            self.region.block(block).reset();
+            self.region.set_kind(block, Kind::SpanRest);
         }
-        self.in_use += count;
+        self.stock.in_use += count;
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::layout::block::{BlockIndex, HAS_YOUNG, OWNED};
 use crate::layout::cell_state::CellState;
-use crate::layout::region::{Cell, Region, States};
+use crate::layout::region::{Cell, States};
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
+use crate::space::Space;
 
 use super::run::Run;
 
@@ -23,31 +24,36 @@ struct Cursor {
 /// One allocating thread's cursors (a Ractor's, say). Cells come from its runs
 /// without any lock; a block belongs to at most one cache.
 #[derive(Debug)]
-pub struct AllocationCache {
+pub struct AllocationCache<'space> {
+    /// A copy of the region's, one load nearer.
+    states: States<'space>,
     cursors: [Cursor; WIDTH_COUNT],
     /// Cells in the runs handed to this cache so far, by width.
     cells_in_runs: [u64; WIDTH_COUNT],
+    space: &'space Space,
 }
 
-impl Default for AllocationCache {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl AllocationCache {
-    /// A cache without any block.
-    pub fn new() -> Self {
+impl<'space> AllocationCache<'space> {
+    /// A cache without any block. Whoever makes one sees to it that it owns none
+    /// while blocks are swept.
+    pub(crate) fn new(space: &'space Space) -> Self {
         Self {
+            states: space.region.states(),
             cursors: [Cursor::default(); WIDTH_COUNT],
             cells_in_runs: [0; WIDTH_COUNT],
+            space,
         }
+    }
+
+    /// Whether its cells are cells of `space`.
+    pub(crate) fn is_of(&self, space: &Space) -> bool {
+        std::ptr::eq(self.space, space)
     }
 
     /// The next cell of the current run, in state `state`; `None` when the run
     /// is used up.
     #[inline(always)]
-    pub fn bump(&mut self, states: States, width: WidthIndex, state: CellState) -> Option<Cell> {
+    pub fn bump(&mut self, width: WidthIndex, state: CellState) -> Option<Cell> {
         let cursor = &mut self.cursors[width.index()];
         let address = cursor.next;
         if address >= cursor.end {
@@ -56,19 +62,15 @@ impl AllocationCache {
         cursor.next = address + width.bytes();
         // SAFETY: a run consists of cells of the cursor's width.
         let cell = unsafe { Cell::from_address(address) };
-        states.set(cell, state);
+        self.states.set(cell, state);
         Some(cell)
     }
 
     /// Goes on to the next run of the current block; its bytes, or `None` when
     /// the block is used up. `cells_at_most` shortens the run (stress runs
     /// allocate one cell at a time).
-    pub(crate) fn next_run(
-        &mut self,
-        region: &Region,
-        width: WidthIndex,
-        cells_at_most: usize,
-    ) -> Option<usize> {
+    pub(crate) fn next_run(&mut self, width: WidthIndex, cells_at_most: usize) -> Option<usize> {
+        let region = &self.space.region;
         let cursor = &mut self.cursors[width.index()];
         if cursor.next_run == 0 {
             return None;
@@ -106,8 +108,8 @@ impl AllocationCache {
     }
 
     /// Starts on a block of free runs.
-    pub(crate) fn adopt(&mut self, region: &Region, width: WidthIndex, index: BlockIndex) {
-        let block = region.block(index);
+    pub(crate) fn adopt(&mut self, width: WidthIndex, index: BlockIndex) {
+        let block = self.space.region.block(index);
         block.add(OWNED | HAS_YOUNG);
         self.cursors[width.index()] = Cursor {
             next: 0,
@@ -119,7 +121,8 @@ impl AllocationCache {
     }
 
     /// Gives up the block of one width, with what is left of its runs.
-    pub(crate) fn retire(&mut self, region: &Region, width: WidthIndex) -> Option<BlockIndex> {
+    pub(crate) fn retire(&mut self, width: WidthIndex) -> Option<BlockIndex> {
+        let region = &self.space.region;
         let cursor = std::mem::take(&mut self.cursors[width.index()]);
         let index = cursor.block?;
         let mut first = cursor.next_run;

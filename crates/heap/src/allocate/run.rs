@@ -9,6 +9,9 @@
 
 use crate::layout::region::Region;
 
+/// Words of the first cell that a run takes.
+pub(crate) const RUN_WORDS: usize = 3;
+
 /// One free run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {

@@ -1,60 +1,75 @@
 //! Where a cell has moved to.
 //!
 //! ```text
-//! a cell whose contents moved:  [ V::FORWARDED_HEADER │ new address │ … ]
+//! a cell whose contents moved:  [ Moving::FORWARDED_HEADER │ new address │ … ]
 //! ```
 //! Its state is [`CellState::FORWARDED`]: neither live nor marked, so no other
 //! phase takes it for a cell.
 
-use crate::heap::Heap;
 use crate::layout::cell_state::CellState;
-use crate::layout::region::Cell;
-use crate::vm::Vm;
+use crate::layout::region::{Cell, Region};
 
-impl<V: Vm> Heap<'_, V> {
-    /// The address at which the cell that was at `word` is now: `word` itself
-    /// unless it moved in the compaction that is going on. Any word may be
-    /// passed.
+/// The address at which the cell that was at `word` is now: `word` itself unless it
+/// moved in the compaction that is going on. Any word may be passed.
+#[inline(always)]
+pub(crate) fn location(region: &Region, word: usize) -> usize {
+    match region.cell_in_any_state_at(word) {
+        Some(cell) if region.state(cell) == CellState::FORWARDED => {
+            let words = region.pointer(word).cast::<usize>();
+            // SAFETY: a forwarded cell holds its new address in the second word.
+            unsafe { words.add(1).read() }
+        }
+        _ => word,
+    }
+}
+
+/// Where cells are now, while they move.
+#[derive(Clone, Copy, Debug)]
+pub struct Forwarding<'a> {
+    region: &'a Region,
+}
+
+impl<'a> Forwarding<'a> {
+    pub(crate) fn new(region: &'a Region) -> Self {
+        Self { region }
+    }
+
+    /// The address at which the cell that was at `word` is now: `word` itself unless
+    /// it moved in this compaction. Any word may be passed.
     #[inline(always)]
-    pub fn location(&self, word: usize) -> usize {
-        let Some(block) = self.region().block_at(word) else {
-            return word;
-        };
-        // Reading the state of a word that is no cell is harmless: the entry
-        // exists, and what it says is only a hint.
-        // SAFETY: as above; a forwarded state is looked at more closely below.
-        let cell = unsafe { Cell::from_address(word) };
-        if self.states().get(cell) != CellState::FORWARDED {
-            return word;
-        }
-        match self.region().kind_byte(block).width() {
-            Some(width) if width.is_cell_start(word & (crate::layout::BLOCK_BYTES - 1)) => {
-                self.forwarding_address(cell)
-            }
-            _ => word,
-        }
+    pub fn location(self, word: usize) -> usize {
+        location(self.region, word)
     }
 
-    /// Whether the cell that was at `word` has moved in the compaction that is
-    /// going on. Any word may be passed.
-    pub fn has_moved(&self, word: usize) -> bool {
-        self.location(word) != word
+    /// Whether `cell` is pinned, and has therefore stayed where it was.
+    #[inline(always)]
+    pub fn is_pinned(self, cell: Cell) -> bool {
+        self.region.state(cell).is_pinned()
     }
+}
 
-    fn forwarding_address(&self, cell: Cell) -> usize {
-        let words = self.region().pointer(cell.address()).cast::<usize>();
-        // SAFETY: a forwarded cell holds its new address in the second word.
-        unsafe { words.add(1).read() }
-    }
+/// Where `cell` is now.
+pub(crate) fn location_of(region: &Region, cell: Cell) -> Cell {
+    // SAFETY: a cell moves to a cell.
+    unsafe { Cell::from_address(location(region, cell.address())) }
+}
 
-    /// Leaves the new address behind in a cell whose contents have moved.
-    pub(super) fn forward(&self, from: Cell, to: Cell) {
-        let words = self.region().pointer(from.address()).cast::<usize>();
-        // SAFETY: the contents have been copied; a cell has at least four words.
-        unsafe {
-            words.write(V::FORWARDED_HEADER);
-            words.add(1).write(to.address());
-        }
-        self.region().set_state(from, CellState::FORWARDED);
+/// Copies what `from` begins with to `to`, which was free. Both are at least
+/// `bytes` wide.
+pub(super) fn copy(region: &Region, from: Cell, to: Cell, bytes: usize) {
+    let (source, target) = (region.pointer(from.address()), region.pointer(to.address()));
+    // SAFETY: both are cells and different: one is live, the other was free.
+    unsafe { std::ptr::copy_nonoverlapping(source, target, bytes) };
+}
+
+/// Leaves the new address behind in a cell whose contents are somewhere else.
+pub(super) fn forward(region: &Region, from: Cell, to: Cell, header: usize) {
+    let words = region.pointer(from.address()).cast::<usize>();
+    // SAFETY: nobody needs the contents here any more; a cell has at least four
+    // words.
+    unsafe {
+        words.write(header);
+        words.add(1).write(to.address());
     }
+    region.set_state(from, CellState::FORWARDED);
 }

@@ -17,17 +17,16 @@
 //!     the location of a location is itself.
 //! 14. A pinned cell does not move.
 
-mod forward;
+pub(crate) mod forward;
 mod mover;
 mod plan;
 
-use crate::heap::Heap;
 use crate::layout::block::{BlockIndex, EMPTYING, LEFT};
 use crate::layout::width::WidthIndex;
-use crate::vm::Vm;
-use mover::Mover;
-pub(crate) use mover::Moves;
-use plan::Plan;
+use crate::space::Space;
+use crate::sweep::rebuild_runs;
+pub(crate) use mover::{move_cells, Moves};
+pub(crate) use plan::Plan;
 
 /// How much a compaction moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,53 +37,14 @@ pub enum Evacuation {
     Everything,
 }
 
-impl<V: Vm> Heap<'_, V> {
-    /// Compacts, right after a full collection that found the pins and swept.
-    ///
-    /// Not inlined: its large frame would be on the stack while that is scanned,
-    /// and what earlier calls left there would pin cells.
-    #[inline(never)]
-    pub(crate) fn compact(&self, evacuation: Evacuation) {
-        self.count_compaction();
-        self.vm.compaction_begins(self);
-        let plan = Plan::make(self, evacuation);
-        if plan.moves_nothing() {
-            return;
+/// Makes free memory of what was left, and calls `emptied` with the blocks in which
+/// nothing lives any more.
+pub(crate) fn settle(space: &Space, poison: bool, mut emptied: impl FnMut(BlockIndex, WidthIndex)) {
+    for (index, width) in space.cell_blocks() {
+        let block = space.region.block(index);
+        if block.has(LEFT) && rebuild_runs(space, index, width, poison) == 0 {
+            emptied(index, width);
         }
-        self.while_moving(|| {
-            let mut mover = Mover::new(self, &plan);
-            mover.move_all();
-            mover.end();
-            self.update_references();
-            self.settle();
-        });
-    }
-
-    fn update_references(&self) {
-        self.for_each_cell_unswept(|cell, width| self.vm.update_cell(self, cell, width));
-        self.vm.update_roots(self);
-        self.with_marker(|marker| marker.update_remembered(|word| self.location(word)));
-    }
-
-    /// Makes free memory of what was left, and the lists of blocks anew.
-    fn settle(&self) {
-        for index in 0..self.shared().blocks.used_limit() {
-            let index = BlockIndex(index as u32);
-            let Some(width) = self.region().kind_byte(index).width() else {
-                continue;
-            };
-            let block = self.region().block(index);
-            if block.has(LEFT) {
-                self.settle_block(index, width);
-            }
-            block.remove(LEFT | EMPTYING);
-        }
-        self.list_swept_blocks();
-    }
-
-    fn settle_block(&self, block: BlockIndex, width: WidthIndex) {
-        if self.rebuild_runs(block, width) == 0 {
-            self.give_block(block, width);
-        }
+        block.remove(LEFT | EMPTYING);
     }
 }

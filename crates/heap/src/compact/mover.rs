@@ -1,17 +1,33 @@
 //! Moving cells: a free cell of the wanted width, a copy, a forwarding address.
 
+use super::forward::{copy, forward};
 use super::plan::Plan;
 use crate::allocate::cursor::AllocationCache;
-use crate::heap::Heap;
 use crate::layout::block::{BlockIndex, EMPTYING, LEFT};
 use crate::layout::region::Cell;
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
-use crate::vm::Vm;
+use crate::space::Space;
+use crate::vm::Moving;
+
+/// Moves what is planned, also into blocks that `take_block` gives: empty ones, of one
+/// free run. What finds no room stays.
+pub(crate) fn move_cells(
+    space: &Space,
+    plan: &Plan,
+    vm: &impl Moving,
+    take_block: impl Fn(WidthIndex) -> Option<BlockIndex>,
+) -> Moves {
+    let mut mover = Mover::new(space, plan, vm, take_block);
+    mover.move_all();
+    mover.end()
+}
 
 /// Where the next cells go.
-pub(super) struct Mover<'a, 'shared, V> {
-    heap: &'a Heap<'shared, V>,
-    cursors: AllocationCache,
+struct Mover<'a, M, T> {
+    space: &'a Space,
+    vm: &'a M,
+    take_block: T,
+    cursors: AllocationCache<'a>,
     plan: &'a Plan,
     destinations: [std::slice::Iter<'a, BlockIndex>; WIDTH_COUNT],
     /// By width: the block that cells go into is the drained one, or one that
@@ -42,11 +58,17 @@ impl Moves {
     }
 }
 
-impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
-    pub(super) fn new(heap: &'a Heap<'shared, V>, plan: &'a Plan) -> Self {
+impl<'a, M, T> Mover<'a, M, T>
+where
+    M: Moving,
+    T: Fn(WidthIndex) -> Option<BlockIndex>,
+{
+    fn new(space: &'a Space, plan: &'a Plan, vm: &'a M, take_block: T) -> Self {
         Self {
-            heap,
-            cursors: AllocationCache::new(),
+            space,
+            vm,
+            take_block,
+            cursors: AllocationCache::new(space),
             plan,
             destinations: std::array::from_fn(|width| plan.destinations[width].iter()),
             past_others: [false; WIDTH_COUNT],
@@ -54,19 +76,14 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
         }
     }
 
-    /// Moves what is planned. What finds no room stays.
-    pub(super) fn move_all(&mut self) {
+    fn move_all(&mut self) {
         for &(cell, wanted) in &self.plan.changing {
-            let width = self.heap.region().width_of(cell);
+            let width = self.space.region.width_of(cell);
             self.move_cell(cell, width, wanted);
         }
         // Blocks taken from here on are not to be emptied.
-        for index in 0..self.heap.shared().blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            let Some(width) = self.heap.region().kind_byte(block).width() else {
-                continue;
-            };
-            if self.heap.region().block(block).has(EMPTYING) {
+        for (block, width) in self.space.cell_blocks() {
+            if self.space.region.block(block).has(EMPTYING) {
                 self.empty(block, width);
             }
         }
@@ -92,11 +109,8 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
         width: WidthIndex,
         goes_on: impl Fn(&mut Self) -> bool,
     ) {
-        let start = self.heap.region().address_of(block);
-        for cell in 0..width.cells_per_block() {
-            // SAFETY: the loop visits the cells of a cell block.
-            let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
-            let state = self.heap.region().state(cell);
+        for cell in self.space.cells_of(block) {
+            let state = self.space.region.state(cell);
             if state.is_live() && !state.is_pinned() && goes_on(self) {
                 self.move_cell(cell, width, width);
             }
@@ -104,34 +118,33 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
     }
 
     fn move_cell(&mut self, from: Cell, width: WidthIndex, wanted: WidthIndex) {
-        let region = self.heap.region();
+        let region = &self.space.region;
         debug_assert!(!region.state(from).is_pinned(), "invariant 14: {from:?}");
         let Some(to) = self.take(wanted, from) else {
             return;
         };
-        let bytes = width.bytes().min(wanted.bytes());
-        // SAFETY: both cells are at least this wide, and they are different: one
-        // is live, the other was free.
-        unsafe {
-            let (source, target) = (from.address(), to.address());
-            std::ptr::copy_nonoverlapping(region.pointer(source), region.pointer(target), bytes);
+        copy(region, from, to, width.bytes().min(wanted.bytes()));
+        // What is left behind is one of the two.
+        let has_moved = self.vm.moved(from, to, width, wanted);
+        let left = if has_moved { from } else { to };
+        forward(region, left, to, M::FORWARDED_HEADER);
+        region.block(region.block_of(left)).add(LEFT);
+        if !has_moved {
+            return;
         }
-        self.heap.vm.moved(self.heap, from, to);
-        self.heap.forward(from, to);
-        region.block(region.block_of(from)).add(LEFT);
         self.moves.left[width.index()] += 1;
         self.moves.arrived[wanted.index()] += 1;
     }
 
     /// A free cell, in the state of the one that is going to move there.
     fn take(&mut self, width: WidthIndex, from: Cell) -> Option<Cell> {
-        let region = self.heap.region();
+        let region = &self.space.region;
         loop {
             let state = region.state(from);
-            if let Some(cell) = self.cursors.bump(region.states(), width, state) {
+            if let Some(cell) = self.cursors.bump(width, state) {
                 return Some(cell);
             }
-            if self.cursors.next_run(region, width, usize::MAX).is_none() {
+            if self.cursors.next_run(width, usize::MAX).is_none() {
                 self.next_block(width)?;
             }
         }
@@ -139,15 +152,15 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
 
     /// Goes on to the next block of this width with free cells.
     fn next_block(&mut self, width: WidthIndex) -> Option<()> {
-        let (index, region) = (width.index(), self.heap.region());
-        self.cursors.retire(region, width);
+        let index = width.index();
+        self.cursors.retire(width);
         let next = self.destinations[index].next().copied();
         self.past_others[index] = next.is_none() || next == self.plan.drained[index];
         let block = match next {
             Some(block) => block,
-            None => self.heap.take_block(width)?,
+            None => (self.take_block)(width)?,
         };
-        self.cursors.adopt(region, width, block);
+        self.cursors.adopt(width, block);
         Some(())
     }
 
@@ -173,10 +186,10 @@ impl<'a, 'shared, V: Vm> Mover<'a, 'shared, V> {
     }
 
     /// Gives up the blocks that are not full yet.
-    pub(super) fn end(mut self) {
+    fn end(mut self) -> Moves {
         for width in WidthIndex::all() {
-            self.cursors.retire(self.heap.region(), width);
+            self.cursors.retire(width);
         }
-        self.heap.count_moves(&self.moves);
+        self.moves
     }
 }

@@ -1,16 +1,16 @@
 //! What to move. The choice of blocks is pure arithmetic on how full they are.
 
 use super::Evacuation;
-use crate::heap::Heap;
 use crate::layout::block::{BlockIndex, EMPTYING};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
-use crate::vm::Vm;
+use crate::space::Space;
+use crate::vm::Moving;
 
 /// What a compaction is going to move.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Cells that want another width. The others that move are those in blocks
     /// flagged [`EMPTYING`].
     pub(super) changing: Vec<(Cell, WidthIndex)>,
@@ -36,7 +36,7 @@ struct Occupancy {
 impl Plan {
     /// Looks at every live cell. Cells that the VM does not let move are pinned
     /// by this.
-    pub(super) fn make<V: Vm>(heap: &Heap<'_, V>, evacuation: Evacuation) -> Self {
+    pub(crate) fn make(space: &Space, vm: &impl Moving, evacuation: Evacuation) -> Self {
         let mut plan = Self {
             changing: Vec::new(),
             destinations: std::array::from_fn(|_| Vec::new()),
@@ -45,12 +45,8 @@ impl Plan {
         };
         let mut arriving_cells = [0; WIDTH_COUNT];
         let mut occupancy: [Vec<Occupancy>; WIDTH_COUNT] = std::array::from_fn(|_| Vec::new());
-        for index in 0..heap.shared().blocks.used_limit() {
-            let block = BlockIndex(index as u32);
-            let Some(width) = heap.region().kind_byte(block).width() else {
-                continue;
-            };
-            let found = plan.look_at(heap, block, width, &mut arriving_cells);
+        for (block, width) in space.cell_blocks() {
+            let found = plan.look_at(space, vm, block, width, &mut arriving_cells);
             // Without memory to remember it the block stays as it is.
             let blocks = &mut occupancy[width.index()];
             if blocks.try_reserve(1).is_ok() {
@@ -63,19 +59,20 @@ impl Plan {
                 Evacuation::Sparse => choose(blocks, arriving_cells[width.index()]),
                 Evacuation::Everything => blocks.len(),
             };
-            plan.empty(heap, width, blocks, emptied);
+            plan.empty(space, width, blocks, emptied);
         }
         plan
     }
 
-    pub(super) fn moves_nothing(&self) -> bool {
+    pub(crate) fn moves_nothing(&self) -> bool {
         let drains = self.drained.iter().any(Option::is_some);
         self.changing.is_empty() && self.emptying_blocks == 0 && !drains
     }
 
-    fn look_at<V: Vm>(
+    fn look_at(
         &mut self,
-        heap: &Heap<'_, V>,
+        space: &Space,
+        vm: &impl Moving,
         block: BlockIndex,
         width: WidthIndex,
         arriving_cells: &mut [usize; WIDTH_COUNT],
@@ -86,16 +83,13 @@ impl Plan {
             free_cells: 0,
             pinned_cells: 0,
         };
-        let start = heap.region().address_of(block);
-        for cell in 0..width.cells_per_block() {
-            // SAFETY: the loop visits the cells of a cell block.
-            let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
-            let state = heap.region().state(cell);
+        for cell in space.cells_of(block) {
+            let state = space.region.state(cell);
             if !state.is_live() {
                 found.free_cells += 1;
                 continue;
             }
-            match wanted_width(heap, cell, state, width) {
+            match wanted_width(space, vm, cell, width) {
                 Some(wanted) if wanted != width && self.changing.try_reserve(1).is_ok() => {
                     self.changing.push((cell, wanted));
                     arriving_cells[wanted.index()] += 1;
@@ -110,16 +104,16 @@ impl Plan {
     }
 
     /// Flags the first `emptied` blocks; the others are destinations.
-    fn empty<V: Vm>(
+    fn empty(
         &mut self,
-        heap: &Heap<'_, V>,
+        space: &Space,
         width: WidthIndex,
         blocks: &mut [Occupancy],
         emptied: usize,
     ) {
         let (emptied, kept) = blocks.split_at_mut(emptied);
         for found in emptied {
-            heap.region().block(found.block).add(EMPTYING);
+            space.region.block(found.block).add(EMPTYING);
             self.emptying_blocks += usize::from(found.staying_cells > 0);
         }
         let drained = choose_drained(kept);
@@ -135,19 +129,19 @@ impl Plan {
 
 /// The width that a cell would move to, its own included; `None` when it must
 /// not move.
-fn wanted_width<V: Vm>(
-    heap: &Heap<'_, V>,
+fn wanted_width(
+    space: &Space,
+    vm: &impl Moving,
     cell: Cell,
-    state: CellState,
     width: WidthIndex,
 ) -> Option<WidthIndex> {
+    let state = space.region.state(cell);
     if state.is_pinned() {
         return None;
     }
-    let wanted = heap.vm.wanted_width(heap, cell, width);
+    let wanted = vm.wanted_width(cell, width);
     if wanted.is_none() {
-        let pinned = state.with(CellState::PINNED);
-        heap.region().set_state(cell, pinned);
+        space.region.set_state(cell, state.with(CellState::PINNED));
     }
     wanted
 }

@@ -14,7 +14,7 @@ impl BlockIndex {
     }
 
     /// The `count`-th block after this one.
-    pub fn after(self, count: usize) -> Self {
+    pub(crate) fn after(self, count: usize) -> Self {
         Self(self.0 + count as u32)
     }
 }
@@ -26,7 +26,7 @@ impl BlockIndex {
 /// holds the payload lock, so relaxed accesses are enough.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub struct Block {
+pub(crate) struct Block {
     /// Next block of the list this one is in, plus one; 0 ends the list.
     next: AtomicU32,
     /// Payload blocks: previous block of the list, plus one.
@@ -44,7 +44,7 @@ pub struct Block {
     /// Spans: pages that were asked for; the rest of the last block is address
     /// space that nobody touches.
     span_pages: AtomicU32,
-    /// Minor and full collections an empty block has seen.
+    /// Full collections that the block has been empty for.
     idle_collections: AtomicU16,
     flags: AtomicU8,
 }
@@ -146,6 +146,17 @@ impl Block {
 
     pub(crate) fn remove(&self, flags: u8) {
         self.flags.store(self.flags.load(Relaxed) & !flags, Relaxed);
+    }
+
+    /// Cell blocks: notes where the free runs begin, how many cells live and whether
+    /// any of them is young.
+    pub(crate) fn set_contents(&self, first_run: usize, live_cells: usize, has_young: bool) {
+        self.set_free(first_run);
+        self.set_used(live_cells);
+        self.remove(HAS_YOUNG);
+        if has_young {
+            self.add(HAS_YOUNG);
+        }
     }
 
     /// Forgets everything but whether the pages are dirty.

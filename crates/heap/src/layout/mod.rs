@@ -10,21 +10,21 @@
 //! Every table is found from an address by subtracting the region's start and
 //! shifting; nothing about collection is stored in the cells themselves.
 
-pub mod block;
-pub mod cell_state;
-pub mod kind;
-pub mod region;
-pub mod width;
+pub(crate) mod block;
+pub(crate) mod cell_state;
+pub(crate) mod kind;
+pub(crate) mod region;
+pub(crate) mod width;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 64 * 1024;
 /// Log2 of [`BLOCK_BYTES`].
-pub const BLOCK_SHIFT: u32 = 16;
+pub(crate) const BLOCK_SHIFT: u32 = 16;
 /// Bytes that share one entry of the cell-state table: the narrowest cell, so
 /// that two cells never share an entry.
 pub const STATE_GRANULE_BYTES: usize = 32;
 /// Log2 of [`STATE_GRANULE_BYTES`].
-pub const STATE_SHIFT: u32 = 5;
+pub(crate) const STATE_SHIFT: u32 = 5;
 
 const _: () = assert!(1 << BLOCK_SHIFT == BLOCK_BYTES);
 const _: () = assert!(1 << STATE_SHIFT == STATE_GRANULE_BYTES);

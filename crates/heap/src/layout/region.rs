@@ -1,13 +1,17 @@
 //! The reserved region and its side tables: address arithmetic.
 
-use std::sync::atomic::{AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::marker::PhantomData;
+use std::sync::atomic::{
+    AtomicU64, AtomicU8, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
-use super::block::{Block, BlockIndex};
+use super::block::{Block, BlockIndex, DIRTY};
 use super::cell_state::CellState;
 use super::kind::{Kind, KindByte};
 use super::width::WidthIndex;
 use super::{BLOCK_BYTES, BLOCK_SHIFT, STATE_GRANULE_BYTES, STATE_SHIFT};
-use crate::os::{self, Refused, Reservation, PAGE_BYTES};
+use crate::os::{self, Refused, Reservation};
 
 /// Blocks are committed in steps of this many, so that the system is asked
 /// once per 16 MiB.
@@ -24,6 +28,9 @@ impl std::fmt::Debug for Cell {
 }
 
 impl Cell {
+    /// No cell: what fills places that hold none yet. Never looked at.
+    pub(crate) const NONE: Self = Self(0);
+
     /// Takes a word for a cell.
     ///
     /// # Safety
@@ -43,47 +50,40 @@ impl Cell {
 /// The table of cell states, by address: a single word, to be kept in registers
 /// by whoever looks at many cells.
 #[derive(Clone, Copy, Debug)]
-pub struct States {
+pub struct States<'region> {
     /// Where the entry of address 0 would be.
     biased: *const AtomicU8,
+    region: PhantomData<&'region Region>,
 }
 
 // SAFETY: the table is accessed through atomics only.
-unsafe impl Send for States {}
-// SAFETY: as above.
-unsafe impl Sync for States {}
+unsafe impl Send for States<'_> {}
+// SAFETY: the table is accessed through atomics only.
+unsafe impl Sync for States<'_> {}
 
-impl States {
-    fn new(table: *const AtomicU8, region_start: usize) -> Self {
-        Self {
-            biased: table.wrapping_sub(region_start >> STATE_SHIFT),
-        }
-    }
-
+impl<'region> States<'region> {
     #[inline(always)]
     fn entry(self, address: usize) -> *const AtomicU8 {
         self.biased.wrapping_add(address >> STATE_SHIFT)
     }
 
+    /// The entry of a cell, for several threads that change it.
+    #[inline(always)]
+    pub(crate) fn entry_of(self, cell: Cell) -> &'region AtomicU8 {
+        // SAFETY: a cell lies in a committed block, whose entries are committed
+        // and live as long as the region.
+        unsafe { &*self.entry(cell.0) }
+    }
+
     /// The state of a cell.
     #[inline(always)]
     pub fn get(self, cell: Cell) -> CellState {
-        // SAFETY: a cell lies in a committed block, whose entries are committed
-        // and live as long as the region.
-        CellState(unsafe { &*self.entry(cell.0) }.load(Relaxed))
-    }
-
-    /// The entry of a cell, for several threads that change it.
-    #[inline(always)]
-    pub(crate) fn entry_of(&self, cell: Cell) -> &AtomicU8 {
-        // SAFETY: as in `get`.
-        unsafe { &*self.entry(cell.0) }
+        CellState(self.entry_of(cell).load(Relaxed))
     }
 
     #[inline(always)]
     pub(crate) fn set(self, cell: Cell, state: CellState) {
-        // SAFETY: as in `get`.
-        unsafe { &*self.entry(cell.0) }.store(state.0, Relaxed);
+        self.entry_of(cell).store(state.0, Relaxed);
     }
 }
 
@@ -95,8 +95,10 @@ impl States {
 #[derive(Debug)]
 pub struct Region {
     start: usize,
+    page_bytes: usize,
     committed_bytes: AtomicUsize,
-    states: States,
+    /// Where the state of address 0 would be.
+    biased_states: *const AtomicU8,
     kinds: *mut AtomicU8,
     blocks: *mut Block,
     cells: Reservation,
@@ -109,24 +111,34 @@ pub struct Region {
 // SAFETY: the tables are accessed through atomics only; cells are accessed by
 // their owners.
 unsafe impl Send for Region {}
-// SAFETY: as above.
+// SAFETY: the tables are accessed through atomics only; cells are accessed by
+// their owners.
 unsafe impl Sync for Region {}
 
 impl Region {
     /// Reserves a region of `bytes` (rounded down to whole commit steps; at
-    /// least one) and its tables.
-    pub fn reserve(bytes: usize) -> Result<Self, Refused> {
+    /// least one) and its tables, in pages of `page_bytes`: a power of two, at least
+    /// the system's and at most a block.
+    pub fn reserve(bytes: usize, page_bytes: usize) -> Result<Self, Refused> {
+        if page_bytes > BLOCK_BYTES {
+            return Err(Refused);
+        }
+        let table = |bytes| Reservation::with_pages(bytes, align_of::<Block>(), page_bytes);
         let steps = (bytes / (BLOCK_BYTES * COMMIT_STEP_BLOCKS)).max(1);
         let blocks = steps * COMMIT_STEP_BLOCKS;
-        let cells = Reservation::new(blocks * BLOCK_BYTES, BLOCK_BYTES)?;
-        let state_table = Reservation::new((blocks * BLOCK_BYTES) >> STATE_SHIFT, PAGE_BYTES)?;
-        let kind_table = Reservation::new(blocks.next_multiple_of(PAGE_BYTES), PAGE_BYTES)?;
-        let block_table = Reservation::new(blocks * size_of::<Block>(), PAGE_BYTES)?;
+        let cells = Reservation::with_pages(blocks * BLOCK_BYTES, BLOCK_BYTES, page_bytes)?;
+        let state_table = table((blocks * BLOCK_BYTES) >> STATE_SHIFT)?;
+        let kind_table = table(blocks)?;
+        let block_table = table(blocks * size_of::<Block>())?;
         kind_table.commit(0, kind_table.bytes())?;
         Ok(Self {
             start: cells.start().expose_provenance(),
+            page_bytes,
             committed_bytes: AtomicUsize::new(0),
-            states: States::new(state_table.start().cast(), cells.start().addr()),
+            biased_states: state_table
+                .start()
+                .cast::<AtomicU8>()
+                .wrapping_sub(cells.start().addr() >> STATE_SHIFT),
             kinds: kind_table.start().cast(),
             blocks: block_table.start().cast(),
             cells,
@@ -139,6 +151,11 @@ impl Region {
     /// First address of the region.
     pub fn start(&self) -> usize {
         self.start
+    }
+
+    /// Bytes of a page.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.page_bytes
     }
 
     /// Blocks that are readable and writable.
@@ -205,33 +222,45 @@ impl Region {
 
     /// The cell states, without the rest of the region.
     #[inline(always)]
-    pub fn states(&self) -> States {
-        self.states
+    pub fn states(&self) -> States<'_> {
+        States {
+            biased: self.biased_states,
+            region: PhantomData,
+        }
     }
 
     /// The descriptor of a committed block.
     #[inline(always)]
-    pub fn block(&self, block: BlockIndex) -> &Block {
+    pub(crate) fn block(&self, block: BlockIndex) -> &Block {
         debug_assert!(block.get() < self.committed_blocks());
         // SAFETY: a `BlockIndex` comes from `block_at` or a committed range, so
         // its entry is readable; zeroed bytes are a valid `Block`.
         unsafe { &*self.blocks.add(block.get()) }
     }
 
-    /// What a block holds.
+    /// What a block holds. What is known about a span of blocks can be read from here
+    /// on.
     pub fn kind(&self, block: BlockIndex) -> Kind {
-        self.kind_byte(block).kind()
+        KindByte(self.kind_entry(block).load(Acquire)).kind()
     }
 
     #[inline(always)]
     pub(crate) fn kind_byte(&self, block: BlockIndex) -> KindByte {
-        // SAFETY: the kind table is committed whole.
-        KindByte(unsafe { &*self.kinds.add(block.get()) }.load(Relaxed))
+        KindByte(self.kind_entry(block).load(Relaxed))
     }
 
+    /// What has been written about the block before can be read by whoever reads the
+    /// kind with [`Region::kind`].
     pub(crate) fn set_kind(&self, block: BlockIndex, kind: Kind) {
-        // SAFETY: the kind table is committed whole.
-        unsafe { &*self.kinds.add(block.get()) }.store(KindByte::from(kind).0, Relaxed);
+        let entry = self.kind_entry(block);
+        entry.store(KindByte::from(kind).0, Release);
+    }
+
+    #[inline(always)]
+    fn kind_entry(&self, block: BlockIndex) -> &AtomicU8 {
+        debug_assert!(block.get() < self.reserved_blocks());
+        // SAFETY: the table is committed whole, with an entry for every block.
+        unsafe { &*self.kinds.add(block.get()) }
     }
 
     /// The width of a cell.
@@ -245,12 +274,12 @@ impl Region {
     /// The state of a cell.
     #[inline(always)]
     pub fn state(&self, cell: Cell) -> CellState {
-        self.states.get(cell)
+        self.states().get(cell)
     }
 
     #[inline(always)]
     pub(crate) fn set_state(&self, cell: Cell, state: CellState) {
-        self.states.set(cell, state);
+        self.states().set(cell, state);
     }
 
     /// The state entries of a block, one per [`STATE_GRANULE_BYTES`].
@@ -259,7 +288,7 @@ impl Region {
         debug_assert!(block.get() < self.committed_blocks());
         const ENTRIES: usize = BLOCK_BYTES / STATE_GRANULE_BYTES;
         // SAFETY: the block is committed, and so are its entries.
-        unsafe { std::slice::from_raw_parts(self.states.entry(self.address_of(block)), ENTRIES) }
+        unsafe { std::slice::from_raw_parts(self.states().entry(self.address_of(block)), ENTRIES) }
     }
 
     /// The same entries, eight at a time.
@@ -275,17 +304,29 @@ impl Region {
     /// live. Any word may be passed: this is the test for conservative roots.
     #[inline(always)]
     pub fn cell_at(&self, word: usize) -> Option<Cell> {
-        let block = self.block_at(word)?;
-        let width = self.kind_byte(block).width()?;
-        let cell = Cell(word);
-        (width.is_cell_start(word & (BLOCK_BYTES - 1)) && self.state(cell).is_live())
-            .then_some(cell)
+        self.cell_in_any_state_at(word)
+            .filter(|&cell| self.state(cell).is_live())
     }
 
-    /// Gives the pages of empty blocks back to the system.
-    pub(crate) fn release(&self, first: BlockIndex, count: usize) {
+    /// The cell that starts exactly at `word`, when there is one. Any word may be
+    /// passed.
+    #[inline(always)]
+    pub(crate) fn cell_in_any_state_at(&self, word: usize) -> Option<Cell> {
+        let block = self.block_at(word)?;
+        let width = self.kind_byte(block).width()?;
+        let is_start = width.is_cell_start(word & (BLOCK_BYTES - 1));
+        is_start.then_some(Cell(word))
+    }
+
+    /// Gives the pages of empty blocks back to the system: they are not
+    /// [`DIRTY`] any more, unless it refuses.
+    pub(crate) fn release(&self, first: BlockIndex, count: usize) -> Result<(), Refused> {
         // SAFETY: the blocks are empty, so nothing in them is in use.
-        unsafe { os::release(self.pointer(self.address_of(first)), count * BLOCK_BYTES) };
+        unsafe { os::release(self.pointer(self.address_of(first)), count * BLOCK_BYTES) }?;
+        for index in 0..count {
+            self.block(first.after(index)).remove(DIRTY);
+        }
+        Ok(())
     }
 }
 

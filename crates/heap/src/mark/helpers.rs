@@ -15,7 +15,7 @@ pub const THREADS_MAX: usize = 64;
 /// The lock of the roster is held while they work and across a fork; whoever
 /// wants them in the meantime does without.
 #[derive(Debug)]
-pub struct Helpers {
+pub(crate) struct Helpers {
     roster: Mutex<Roster>,
     /// In a place of its own: threads refer to it.
     desk: Box<Desk>,
@@ -101,7 +101,7 @@ impl Helpers {
 
     /// Ends all helpers, and starts no new ones until what it returns is dropped:
     /// what a fork needs. Waits for work that they share in to end.
-    pub fn stop(&self) -> Stopped<'_> {
+    pub(crate) fn stop(&self) -> Stopped<'_> {
         let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
         self.desk.lock().dismissed = true;
         self.desk.called.notify_all();
@@ -115,7 +115,7 @@ impl Helpers {
     }
 
     /// Helpers that exist, at work or waiting; 0 while that cannot be told.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         match self.roster.try_lock() {
             Ok(roster) => roster.threads.iter().flatten().count(),
             Err(_) => 0,

@@ -1,149 +1,230 @@
-//! Marking one cell: the innermost step of a collection.
-//!
-//! [`Tracer`] does it while one thread marks, as in slices and minor collections;
-//! [`SharedTracer`](super::parallel::SharedTracer) while several do.
-
-use std::marker::PhantomData;
+//! The collecting thread's tracers: one for cells that are traced from their layout,
+//! the innermost step of a collection, and one for the VM's own code.
 
 use super::marker::Marker;
+use super::parallel::{Member, SharedTracer};
+use super::trace::Trace;
+use super::weak::WeakCounts;
 use crate::layout::cell_state::CellState;
-use crate::layout::region::{Cell, Region, States};
+use crate::layout::region::{Cell, States};
+use crate::space::Space;
 
-/// Marks what one cell, or the roots, refer to.
-pub trait Trace {
-    /// Marks `cell` and, when it was white, makes it grey.
-    fn mark(&self, cell: Cell);
-
-    /// Marks `cell`, which must not move in this collection: the reference
-    /// cannot be rewritten.
-    fn pin(&self, cell: Cell);
-
-    /// Whether this collection moves cells, so that it matters what is pinned.
-    fn finds_pins(&self) -> bool;
-
-    /// Hands over words of the cell being traced, to be marked a few at a time as
-    /// far as they are references, which
-    /// [`Vm::reference`](crate::vm::Vm::reference) says. False when the cell is to be
-    /// traced as any other.
-    #[inline]
-    fn mark_later(&self, words: &[usize]) -> bool {
-        let _ = words;
-        false
-    }
-
-    /// Has the many references of the cell being traced marked a few at a time by
-    /// [`Vm::trace_below`](crate::vm::Vm::trace_below), from the one before `end`
-    /// on downwards: for a cell within which references never move upwards. False
-    /// when the cell is to be traced as any other.
-    #[inline]
-    fn trace_later(&self, end: usize) -> bool {
-        let _ = end;
-        false
-    }
+/// How a collection marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// In slices, between which the program runs.
+    InSlices,
+    /// With the program stopped from the beginning to the end.
+    AtOnce,
+    /// The same, for a compaction: cells that must not move are told apart from
+    /// those that may.
+    FindingPins,
 }
 
-/// Marks cells on behalf of one tracing step, while no other thread does. It keeps the addresses it needs
-/// in registers, where a store to the state table cannot force them to be read
-/// again.
+/// Marks the references of one cell while no other thread marks.
+///
+/// Nothing keeps its address, so that what it consists of stays in registers, where
+/// a store to the state table cannot force it to be read again.
 #[derive(Debug)]
-pub struct Tracer<'heap> {
-    states: States,
-    marker: *mut Marker,
-    /// Whether the cell whose references are being marked is old.
-    parent_is_old: bool,
-    heap: PhantomData<&'heap Region>,
+pub(super) struct CellTracer<'c> {
+    pub(super) states: States<'c>,
+    pub(super) marker: &'c mut Marker,
+    pub(super) mode: Mode,
+    pub(super) parent: Cell,
+    pub(super) parent_is_old: bool,
 }
 
-impl<'heap> Tracer<'heap> {
-    /// A tracer for the references of one cell (or of the roots).
-    ///
-    /// # Safety
-    /// `marker` must stay valid for `'heap`, and only tracers of the collecting
-    /// thread may use it.
+impl Trace for CellTracer<'_> {
     #[inline(always)]
-    pub(crate) unsafe fn new(
-        region: &'heap Region,
-        marker: *mut Marker,
-        parent_is_old: bool,
-    ) -> Self {
-        Self {
-            states: region.states(),
-            marker,
-            parent_is_old,
-            heap: PhantomData,
-        }
-    }
-
-    /// Makes `cell` old and grey. What an old cell refers to becomes old with
-    /// it (invariant 5); a cell that was black already is traced once more for
-    /// that. An unprotected cell is remembered as long as it is old
-    /// (invariant 4).
-    #[inline]
-    fn promote(&self, cell: Cell, state: CellState) {
-        let mut bits = CellState::MARKED | CellState::OLD;
-        if state.is_unprotected() && !state.is_remembered() {
-            bits |= CellState::REMEMBERED;
-            // SAFETY: only this thread uses the marker, and no reference into
-            // it is held across this call.
-            unsafe { (*self.marker).remember(cell) };
-        }
-        // SAFETY: as above. A cell that is old and marked does not come here.
-        unsafe {
-            (*self.marker).old_cells += 1;
-            (*self.marker).marked_cells += usize::from(!state.is_marked());
-        }
-        self.states.set(cell, state.with(bits));
-        self.push(cell);
+    fn mark(&mut self, cell: Cell) {
+        self.marker.mark(self.states, cell, self.parent_is_old);
     }
 
     #[inline(always)]
-    fn push(&self, cell: Cell) {
-        // SAFETY: as in `promote`.
-        unsafe { (*self.marker).push(cell) };
-    }
-}
-
-impl Trace for Tracer<'_> {
-    #[inline(always)]
-    fn mark(&self, cell: Cell) {
-        let state = self.states.get(cell);
-        debug_assert!(state.is_live(), "marking a free cell at {cell:?}");
-        if state.is_marked() {
-            if self.parent_is_old && !state.is_old() {
-                self.promote(cell, state);
-            }
-            return;
-        }
-        if self.parent_is_old || state.grows_old() || state.is_old() {
-            return self.promote(cell, state);
-        }
-        self.states.set(cell, state.with(CellState::MARKED));
-        // SAFETY: as in `promote`.
-        unsafe { (*self.marker).marked_cells += 1 };
-        self.push(cell);
-    }
-
-    #[inline(always)]
-    fn pin(&self, cell: Cell) {
+    fn pin(&mut self, cell: Cell) {
         self.mark(cell);
         if self.finds_pins() {
-            let pinned = self.states.get(cell).with(CellState::PINNED);
-            self.states.set(cell, pinned);
+            set_pinned(self.states, cell);
         }
     }
 
     #[inline(always)]
     fn finds_pins(&self) -> bool {
-        // SAFETY: as in `promote`.
-        unsafe { (*self.marker).finding_pins }
-    }
-    fn mark_later(&self, words: &[usize]) -> bool {
-        // SAFETY: as in `promote`.
-        unsafe { (*self.marker).mark_later(words) }
+        self.mode == Mode::FindingPins
     }
 
-    fn trace_later(&self, end: usize) -> bool {
-        // SAFETY: as in `promote`.
-        unsafe { (*self.marker).trace_later(end) }
+    #[inline(always)]
+    fn mark_later(&mut self, words: &[usize]) -> bool {
+        self.mode == Mode::InSlices && self.marker.deferred.keep(self.parent, words).is_ok()
+    }
+
+    #[inline(always)]
+    fn trace_later(&mut self, end: usize) -> bool {
+        self.mode == Mode::InSlices && self.marker.deferred.continue_at(self.parent, end).is_ok()
+    }
+}
+
+#[inline(always)]
+fn set_pinned(states: States<'_>, cell: Cell) {
+    states.set(cell, states.get(cell).with(CellState::PINNED));
+}
+
+/// Marks on behalf of the VM's own code: what roots refer to, or a cell that only
+/// the VM can trace. The collecting thread alone has one.
+#[derive(Debug)]
+pub struct Tracer<'c> {
+    pub(super) states: States<'c>,
+    pub(super) space: &'c Space,
+    pub(super) marker: &'c mut Marker,
+    /// The collecting thread's part while several threads mark.
+    pub(super) member: Option<Member<'c>>,
+    /// `None` while roots are traced.
+    pub(super) parent: Option<Cell>,
+    pub(super) parent_is_old: bool,
+    pub(super) visit: Visit,
+}
+
+/// Why a cell is traced.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visit {
+    pub(super) mode: Mode,
+    /// The program will not run any more before marking is over, unless too much is
+    /// found: the remark has begun.
+    pub(super) is_remark: bool,
+    /// The remark traces the cell once more, as every remark does.
+    pub(super) is_rescan: bool,
+}
+
+impl Trace for Tracer<'_> {
+    #[inline(always)]
+    fn mark(&mut self, cell: Cell) {
+        let state = self.states.get(cell);
+        // Most are: classes, and what everything else refers to.
+        let changes_nothing = state.is_marked() && (state.is_old() || !self.parent_is_old);
+        if !changes_nothing {
+            self.mark_or_promote(cell);
+        }
+    }
+
+    #[inline(always)]
+    fn pin(&mut self, cell: Cell) {
+        if self.parent.is_none() && self.marker.pending_store.may_be() {
+            self.marker.note_pinned_root(self.states, cell);
+        }
+        self.mark(cell);
+        if self.finds_pins() {
+            set_pinned(self.states, cell);
+        }
+    }
+
+    #[inline(always)]
+    fn finds_pins(&self) -> bool {
+        self.visit.mode == Mode::FindingPins
+    }
+}
+
+impl Tracer<'_> {
+    #[inline(never)]
+    fn mark_or_promote(&mut self, cell: Cell) {
+        match &mut self.member {
+            None => self.marker.mark(self.states, cell, self.parent_is_old),
+            Some(member) => SharedTracer::of(member, self.parent_is_old).mark(cell),
+        }
+    }
+
+    /// Marks what `word` refers to if it is the address of a live cell, which
+    /// does not move; any word may be passed. Says which cell that is.
+    #[inline(always)]
+    pub fn mark_conservatively(&mut self, word: usize) -> Option<Cell> {
+        let cell = self.space.region.cell_at(word)?;
+        self.pin(cell);
+        Some(cell)
+    }
+
+    /// Makes a marked cell grey once more, in every collection and at every remark
+    /// in which the VM's roots say so: for a cell that the program is changing, for
+    /// a while, without telling the write barrier.
+    #[cold]
+    pub fn trace_anew(&mut self, cell: Cell) {
+        debug_assert!(self.states.get(cell).is_marked());
+        match &mut self.member {
+            None => self.marker.grey.push(cell),
+            Some(member) => member.push(cell),
+        }
+    }
+
+    /// The write barrier for what the VM's own code stores into `cell` while it
+    /// traces: any number of references.
+    #[cold]
+    pub fn write_barrier_all(&mut self, cell: Cell) {
+        if self.states.get(cell).is_marked() {
+            self.trace_anew(cell);
+        }
+    }
+
+    /// As [`Heap::unprotect`](crate::heap::Heap::unprotect), for the VM's own code
+    /// while it traces.
+    #[cold]
+    pub fn unprotect(&mut self, cell: Cell) {
+        match &mut self.member {
+            None => self.marker.unprotect(self.states, cell, self.visit.mode),
+            Some(_) => {
+                if self.marker.shared.unprotect_later(cell).is_err() {
+                    self.marker.unprotect(self.states, cell, self.visit.mode);
+                }
+            }
+        }
+    }
+
+    /// Notes a weak reference of the cell being traced: once marking is over,
+    /// the word at `reference` is handed to the sink of
+    /// [`MarkingEnd::clear_weak_references`] if what it refers to has died.
+    ///
+    /// When there is no memory to note it, the reference is treated as strong
+    /// in this collection.
+    ///
+    /// # Safety
+    /// `reference` points at the address of a cell and stays valid until the
+    /// end of this collection, or until the program runs.
+    pub unsafe fn mark_weak(&mut self, reference: *mut usize) {
+        // Noted before the program runs again, it may be gone by the end: so its
+        // holder is traced again then.
+        if self.visit.mode == Mode::InSlices && !self.visit.is_rescan {
+            if let Some(parent) = self.parent {
+                self.marker.rescans.add(parent);
+            }
+        }
+        if self.visit.is_remark && self.marker.weak.note(self.parent, reference).is_err() {
+            // SAFETY: the caller passes the address of a reference to a cell.
+            let target = unsafe { Cell::from_address(reference.read()) };
+            self.mark(target);
+        }
+    }
+}
+
+/// The end of marking: everything reachable is marked, and nothing has been freed.
+#[derive(Debug)]
+pub struct MarkingEnd<'c> {
+    pub(super) tracer: Tracer<'c>,
+}
+
+impl<'c> MarkingEnd<'c> {
+    /// Marks what is to be kept although nothing that lives refers to it.
+    pub fn tracer(&mut self) -> &mut Tracer<'c> {
+        &mut self.tracer
+    }
+
+    /// Goes through the weak references noted in this collection and calls
+    /// `clear` with those whose cell has died; it must put a word there that is
+    /// not the address of a cell. Returns how many there were and how many of
+    /// them live on.
+    pub fn clear_weak_references(&mut self, clear: impl FnMut(*mut usize)) -> WeakCounts {
+        let Tracer { space, marker, .. } = &mut self.tracer;
+        marker.clear_weak_references(space, clear)
+    }
+
+    /// Whether `cell` is going to be freed unless it is marked now.
+    pub fn is_dead(&self, cell: Cell) -> bool {
+        !self.tracer.states.get(cell).is_marked()
     }
 }

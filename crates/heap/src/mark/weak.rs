@@ -1,60 +1,27 @@
 //! Weak references: words that are cleared when what they refer to dies.
 
-use crate::heap::Heap;
+use super::marker::Marker;
 use crate::layout::region::Cell;
-use crate::vm::Vm;
+use crate::os::Refused;
+use crate::space::Space;
+use crate::stack::Stack;
 
-impl<V: Vm> Heap<'_, V> {
-    /// Notes a weak reference of the cell being traced: once marking is over,
-    /// the word at `reference` is handed to the sink of
-    /// [`Heap::clear_weak_references`] if what it refers to has died.
-    ///
-    /// When there is no memory to note it, the reference is treated as strong
-    /// in this collection.
-    ///
-    /// # Safety
-    /// `reference` points at the address of a cell and stays valid until the
-    /// end of this collection.
-    pub unsafe fn mark_weak(&self, reference: *mut usize) {
-        let noted = self.with_marker(|marker| marker.push_weak(reference as usize));
-        if !noted {
-            // SAFETY: the caller passes the address of a reference to a cell.
-            let target = unsafe { Cell::from_address(reference.read()) };
-            self.mark(target);
-        }
-    }
-
-    /// Goes through the weak references noted in this collection and calls
-    /// `clear` with those whose cell has died; it must put a word there that is
-    /// not the address of a cell. Returns how many there were and how many of
-    /// them live on.
-    pub fn clear_weak_references(&self, clear: impl Fn(*mut usize)) -> WeakCounts {
-        let mut counts = WeakCounts {
-            noted: self.with_marker(|marker| marker.weak_references()),
-            retained: 0,
-        };
-        while let Some((parent, reference)) = self.with_marker(|marker| marker.pop_weak()) {
-            let reference = reference as *mut usize;
-            // A holder that became old after it was traced was traced, and its
-            // references noted, twice: this one may have been cleared already.
-            // SAFETY: the holder lives, so its reference can be read.
-            let Some(target) = self.region().cell_at(unsafe { reference.read() }) else {
-                continue;
-            };
-            let state = self.region().state(target);
-            if !state.is_marked() {
-                clear(reference);
-                continue;
-            }
-            counts.retained += 1;
-            if parent != 0 && !state.is_old() {
-                // SAFETY: only cells are noted as holders.
-                self.remember_if_old(unsafe { Cell::from_address(parent) });
-            }
-        }
-        counts
-    }
+/// The weak references that a remark has seen.
+#[derive(Debug)]
+pub(super) struct WeakReferences {
+    noted: Stack<WeakReference>,
 }
+
+/// A word that is to be cleared when the cell it refers to dies.
+#[derive(Clone, Copy, Debug)]
+struct WeakReference {
+    /// The cell that has it; `None` when nobody does.
+    holder: Option<Cell>,
+    place: *mut usize,
+}
+
+// SAFETY: the places are read and written by the collecting thread alone.
+unsafe impl Send for WeakReferences {}
 
 /// How many weak references one collection saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,4 +30,60 @@ pub struct WeakCounts {
     pub noted: usize,
     /// Of those, referring to a live cell.
     pub retained: usize,
+}
+
+impl WeakReferences {
+    pub(super) fn new(cells: usize) -> Result<Self, Refused> {
+        Ok(Self {
+            noted: Stack::new(cells)?,
+        })
+    }
+
+    /// Notes a reference at `place`, which is valid until the collection ends.
+    pub(super) fn note(&mut self, holder: Option<Cell>, place: *mut usize) -> Result<(), Refused> {
+        self.noted.push(WeakReference { holder, place })
+    }
+
+    /// The program goes on: the places may be gone when marking ends, and are noted
+    /// anew in the next remark.
+    pub(super) fn forget(&mut self) {
+        self.noted.truncate(0);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.noted.clear_and_release();
+    }
+}
+
+impl Marker {
+    /// Calls `clear` with those of the noted references whose cell is not marked,
+    /// and forgets them all.
+    pub(super) fn clear_weak_references(
+        &mut self,
+        space: &Space,
+        mut clear: impl FnMut(*mut usize),
+    ) -> WeakCounts {
+        let mut counts = WeakCounts {
+            noted: self.weak.noted.len(),
+            retained: 0,
+        };
+        while let Some(WeakReference { holder, place }) = self.weak.noted.pop() {
+            // A holder that became old after it was traced was traced, and its
+            // references noted, twice: this one may have been cleared already.
+            // SAFETY: whoever noted the place keeps it valid until now.
+            let Some(target) = space.region.cell_at(unsafe { place.read() }) else {
+                continue;
+            };
+            let state = space.region.state(target);
+            if !state.is_marked() {
+                clear(place);
+                continue;
+            }
+            counts.retained += 1;
+            if let Some(holder) = holder.filter(|_| !state.is_old()) {
+                self.remember_if_old(space.region.states(), holder);
+            }
+        }
+        counts
+    }
 }

@@ -6,7 +6,7 @@ use crate::layout::BLOCK_BYTES;
 /// number of pieces (eight sizes per doubling up to 1 KiB, four above), so that
 /// nothing is left over at its end. Every power of two is among them, which is
 /// what aligned requests need.
-pub const CLASSES: [u16; CLASS_COUNT] = {
+pub(crate) const CLASSES: [u16; CLASS_COUNT] = {
     let mut table = [0; CLASS_COUNT];
     let mut index = 0;
     while index < 16 {
@@ -33,7 +33,7 @@ pub const CLASS_COUNT: usize = 50;
 pub const CLASS_MAX_BYTES: usize = CLASSES[CLASS_COUNT - 1] as usize;
 
 /// Alignment of every payload.
-pub const PAYLOAD_ALIGN: usize = 16;
+pub(crate) const PAYLOAD_ALIGN: usize = 16;
 
 /// Which of [`CLASSES`] a payload has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,24 +9,21 @@
 //! A payload's size is found from its address alone. Any thread may allocate
 //! and free; a payload may be freed by another thread than allocated it.
 
-pub mod class;
+pub(crate) mod class;
 pub(crate) mod pool;
 mod span;
-pub mod thread_cache;
+mod supply;
+pub(crate) mod thread_cache;
 
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::allocate::blocks::Blocks;
 use crate::layout::kind::Kind;
-use crate::layout::region::Region;
 use crate::layout::BLOCK_BYTES;
-use class::{ClassIndex, CLASS_MAX_BYTES, PAYLOAD_ALIGN};
+use crate::space::Space;
 use pool::Pool;
-use thread_cache::ThreadCache;
 
-/// The payload side of a heap.
+/// What all threads know about the payloads of a heap.
 #[derive(Debug)]
 pub struct Payloads {
     pool: Mutex<Pool>,
@@ -54,155 +51,6 @@ impl Payloads {
             fresh_bytes: AtomicUsize::new(0),
             elsewhere_bytes: AtomicUsize::new(0),
             sweeping: AtomicBool::new(false),
-        }
-    }
-
-    /// Allocates at least `size` bytes (at least one), aligned to 16.
-    #[inline(always)]
-    pub fn allocate(
-        &self,
-        region: &Region,
-        blocks: &Blocks,
-        cache: &mut ThreadCache,
-        size: usize,
-    ) -> Result<NonNull<u8>, OutOfMemory> {
-        match ClassIndex::for_size(size.max(1)) {
-            Some(class) => match cache.pop(region, class) {
-                Some(piece) => Ok(piece),
-                None => self.refill(region, blocks, cache, class),
-            },
-            None => self.allocate_span(region, blocks, size),
-        }
-    }
-
-    /// Takes a piece of at least `size` bytes from the thread's cache, if there
-    /// is one: the part of [`Payloads::allocate`] that never waits.
-    #[inline(always)]
-    pub fn allocate_from_cache(
-        &self,
-        region: &Region,
-        cache: &mut ThreadCache,
-        size: usize,
-    ) -> Option<NonNull<u8>> {
-        cache.pop(region, ClassIndex::for_size(size.max(1))?)
-    }
-
-    /// Allocates at least `size` zeroed bytes.
-    pub fn allocate_zeroed(
-        &self,
-        region: &Region,
-        blocks: &Blocks,
-        cache: &mut ThreadCache,
-        size: usize,
-    ) -> Result<NonNull<u8>, OutOfMemory> {
-        if size > CLASS_MAX_BYTES {
-            return self.allocate_zeroed_span(region, blocks, size);
-        }
-        let piece = self.allocate(region, blocks, cache, size)?;
-        // SAFETY: the piece has at least `size` bytes and nobody else has it.
-        unsafe { piece.as_ptr().write_bytes(0, size) };
-        Ok(piece)
-    }
-
-    /// Allocates at least `size` bytes aligned to `align`, a power of two of at
-    /// most a block.
-    pub fn allocate_aligned(
-        &self,
-        region: &Region,
-        blocks: &Blocks,
-        cache: &mut ThreadCache,
-        size: usize,
-        align: usize,
-    ) -> Result<NonNull<u8>, OutOfMemory> {
-        if align <= PAYLOAD_ALIGN {
-            return self.allocate(region, blocks, cache, size);
-        }
-        if align > BLOCK_BYTES {
-            return Err(OutOfMemory);
-        }
-        // Pieces start at multiples of their size, spans at blocks.
-        let size = match ClassIndex::for_size(size.max(align)) {
-            Some(class) => class.aligned_to(align).bytes(),
-            None => size.max(align),
-        };
-        self.allocate(region, blocks, cache, size)
-    }
-
-    /// Takes a payload back.
-    ///
-    /// # Safety
-    /// `payload` must come from this heap and nobody may use it any more.
-    #[inline(always)]
-    pub unsafe fn free(
-        &self,
-        region: &Region,
-        blocks: &Blocks,
-        cache: &mut ThreadCache,
-        payload: NonNull<u8>,
-    ) {
-        let address = payload.as_ptr() as usize;
-        let Some(block) = region.block_at(address) else {
-            return not_a_payload(address);
-        };
-        match region.kind_byte(block).class() {
-            Some(class) => {
-                if cache.push(payload, class) {
-                    self.flush_half(region, blocks, cache, class);
-                }
-            }
-            None => self.free_span(region, blocks, address),
-        }
-    }
-
-    /// Changes the size of a payload, keeping its contents up to the smaller
-    /// size; in place where that is possible.
-    ///
-    /// # Safety
-    /// As for [`Payloads::free`], unless an error comes back: then the payload
-    /// is as it was.
-    pub unsafe fn reallocate(
-        &self,
-        region: &Region,
-        blocks: &Blocks,
-        cache: &mut ThreadCache,
-        payload: NonNull<u8>,
-        size: usize,
-    ) -> Result<NonNull<u8>, OutOfMemory> {
-        let address = payload.as_ptr() as usize;
-        let old_bytes = self.usable_bytes(region, address).unwrap_or(0);
-        // A payload that fits and fills more than half stays where it is.
-        if size <= old_bytes && size > old_bytes / 2 {
-            return Ok(payload);
-        }
-        if old_bytes > CLASS_MAX_BYTES && size > CLASS_MAX_BYTES {
-            return self.resize_span(region, blocks, address, size);
-        }
-        let fresh = self.allocate(region, blocks, cache, size)?;
-        // SAFETY: two different payloads, both at least this long; the old one
-        // is not used after this (caller's contract).
-        unsafe {
-            std::ptr::copy_nonoverlapping(payload.as_ptr(), fresh.as_ptr(), size.min(old_bytes));
-            self.free(region, blocks, cache, payload);
-        }
-        Ok(fresh)
-    }
-
-    /// The bytes a payload can hold, or `None` when `address` is not in a
-    /// payload block of this heap: then the memory is somebody else's.
-    #[inline(always)]
-    pub fn usable_bytes(&self, region: &Region, address: usize) -> Option<usize> {
-        let block = region.block_at(address)?;
-        let kind = region.kind_byte(block);
-        if let Some(class) = kind.class() {
-            return Some(class.bytes());
-        }
-        (kind.kind() == Kind::Span).then(|| region.block(block).span_blocks() * BLOCK_BYTES)
-    }
-
-    /// Gives every piece of a thread's cache back to the pool.
-    pub fn flush(&self, region: &Region, blocks: &Blocks, cache: &mut ThreadCache) {
-        for class in ClassIndex::all() {
-            self.give_back(region, blocks, cache, class, 0);
         }
     }
 
@@ -254,10 +102,8 @@ impl Payloads {
 
     /// Holds the lock of the pool while `during` runs: nothing can be in the
     /// middle of a change then, which is what a fork needs.
-    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, Pool> {
-        self.pool
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn charge(&self, bytes: usize) {
@@ -277,55 +123,19 @@ impl Payloads {
         let fresh = self.fresh_bytes.load(Relaxed);
         self.fresh_bytes.store(fresh.saturating_sub(bytes), Relaxed);
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn refill(
-        &self,
-        region: &Region,
-        blocks: &Blocks,
-        cache: &mut ThreadCache,
-        class: ClassIndex,
-    ) -> Result<NonNull<u8>, OutOfMemory> {
-        let mut pool = self.lock();
-        let taken = pool.take(region, blocks, cache, class);
-        drop(pool);
-        self.charge(taken * class.bytes());
-        cache.pop(region, class).ok_or(OutOfMemory)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn flush_half(
-        &self,
-        region: &Region,
-        blocks: &Blocks,
-        cache: &mut ThreadCache,
-        class: ClassIndex,
-    ) {
-        self.give_back(region, blocks, cache, class, cache.limit(class) / 2);
-    }
-
-    fn give_back(
-        &self,
-        region: &Region,
-        blocks: &Blocks,
-        cache: &mut ThreadCache,
-        class: ClassIndex,
-        keep: usize,
-    ) {
-        let mut pool = self.lock();
-        let mut given = 0;
-        while cache.len(class) > keep {
-            let Some(piece) = cache.pop(region, class) else {
-                break;
-            };
-            pool.give(region, blocks, piece, class);
-            given += 1;
+impl Space {
+    /// The bytes that a payload can hold, or `None` when `address` is in no payload
+    /// block: then the memory is somebody else's.
+    #[inline(always)]
+    pub fn usable_bytes(&self, address: usize) -> Option<usize> {
+        let block = self.region.block_at(address)?;
+        if let Some(class) = self.region.kind_byte(block).class() {
+            return Some(class.bytes());
         }
-        drop(pool);
-        self.credit(given * class.bytes());
-        self.credit_fresh(given * class.bytes());
+        (self.region.kind(block) == Kind::Span)
+            .then(|| self.region.block(block).span_blocks() * BLOCK_BYTES)
     }
 }
 

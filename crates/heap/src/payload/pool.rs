@@ -3,11 +3,10 @@
 use std::ptr::NonNull;
 
 use super::class::{ClassIndex, CLASS_COUNT};
-use super::thread_cache::ThreadCache;
-use crate::allocate::blocks::Blocks;
+use super::thread_cache::FreeLists;
 use crate::layout::block::{BlockIndex, LISTED};
 use crate::layout::kind::Kind;
-use crate::layout::region::Region;
+use crate::space::Space;
 
 /// The blocks that have free pieces, a list per class.
 ///
@@ -32,27 +31,26 @@ impl Pool {
     /// unless memory is out) and says how many.
     pub(crate) fn take(
         &mut self,
-        region: &Region,
-        blocks: &Blocks,
-        cache: &mut ThreadCache,
+        space: &Space,
+        lists: &mut FreeLists,
         class: ClassIndex,
     ) -> usize {
-        let wanted = (cache.limit(class) / 2).max(1);
+        let wanted = (lists.limit(class) / 2).max(1);
         let mut taken = 0;
         while taken < wanted {
-            let Some(block) = self.listed_block(region, blocks, class, taken == 0) else {
+            let Some(block) = self.listed_block(space, class, taken == 0) else {
                 break;
             };
             while taken < wanted {
-                let Some(piece) = take_piece(region, block, class) else {
-                    self.unlist(region, block, class);
+                let Some(piece) = take_piece(space, block, class) else {
+                    self.unlist(space, block, class);
                     break;
                 };
-                cache.push(piece, class);
+                lists.push(piece, class);
                 taken += 1;
             }
-            if !has_piece(region, block, class) {
-                self.unlist(region, block, class);
+            if !has_piece(space, block, class) {
+                self.unlist(space, block, class);
             }
         }
         taken
@@ -60,34 +58,27 @@ impl Pool {
 
     /// Puts a piece back into its block; an empty block becomes free for any
     /// use, unless it is the last listed one of its class.
-    pub(crate) fn give(
-        &mut self,
-        region: &Region,
-        blocks: &Blocks,
-        piece: NonNull<u8>,
-        class: ClassIndex,
-    ) {
+    pub(crate) fn give(&mut self, space: &Space, piece: NonNull<u8>, class: ClassIndex) {
         let address = piece.as_ptr() as usize;
-        let Some(index) = region.block_at(address) else {
+        let Some(index) = space.region.block_at(address) else {
             return;
         };
-        let block = region.block(index);
+        let block = space.region.block(index);
         // SAFETY: the piece is free now and at least 16 bytes long.
         unsafe { piece.as_ptr().cast::<usize>().write(block.free()) };
         block.set_free(address);
         block.set_used(block.used() - 1);
-        self.list(region, index, class);
+        self.list(space, index, class);
         let is_only = block.next().is_none() && block.previous().is_none();
         if block.used() == 0 && !is_only {
-            self.unlist(region, index, class);
-            blocks.give(region, index, 1);
+            self.unlist(space, index, class);
+            space.give_blocks(index, 1);
         }
     }
 
     fn listed_block(
         &mut self,
-        region: &Region,
-        blocks: &Blocks,
+        space: &Space,
         class: ClassIndex,
         may_take_block: bool,
     ) -> Option<BlockIndex> {
@@ -97,13 +88,13 @@ impl Pool {
         if !may_take_block {
             return None;
         }
-        let block = blocks.take(region, Kind::Payloads(class))?;
-        self.list(region, block, class);
+        let block = space.take_block(Kind::Payloads(class))?;
+        self.list(space, block, class);
         Some(block)
     }
 
-    fn list(&mut self, region: &Region, index: BlockIndex, class: ClassIndex) {
-        let block = region.block(index);
+    fn list(&mut self, space: &Space, index: BlockIndex, class: ClassIndex) {
+        let block = space.region.block(index);
         if block.has(LISTED) {
             return;
         }
@@ -112,49 +103,49 @@ impl Pool {
         block.set_previous(None);
         block.set_next(head);
         if let Some(head) = head {
-            region.block(head).set_previous(Some(index));
+            space.region.block(head).set_previous(Some(index));
         }
         self.listed[class.index()] = Some(index);
     }
 
-    fn unlist(&mut self, region: &Region, index: BlockIndex, class: ClassIndex) {
-        let block = region.block(index);
+    fn unlist(&mut self, space: &Space, index: BlockIndex, class: ClassIndex) {
+        let block = space.region.block(index);
         if !block.has(LISTED) {
             return;
         }
         block.remove(LISTED);
         let (previous, next) = (block.previous(), block.next());
         match previous {
-            Some(previous) => region.block(previous).set_next(next),
+            Some(previous) => space.region.block(previous).set_next(next),
             None => self.listed[class.index()] = next,
         }
         if let Some(next) = next {
-            region.block(next).set_previous(previous);
+            space.region.block(next).set_previous(previous);
         }
         block.set_next(None);
         block.set_previous(None);
     }
 }
 
-fn has_piece(region: &Region, index: BlockIndex, class: ClassIndex) -> bool {
-    let block = region.block(index);
+fn has_piece(space: &Space, index: BlockIndex, class: ClassIndex) -> bool {
+    let block = space.region.block(index);
     block.free() != 0 || block.untouched() < class.pieces_per_block()
 }
 
-fn take_piece(region: &Region, index: BlockIndex, class: ClassIndex) -> Option<NonNull<u8>> {
-    let block = region.block(index);
+fn take_piece(space: &Space, index: BlockIndex, class: ClassIndex) -> Option<NonNull<u8>> {
+    let block = space.region.block(index);
     let address = if block.free() != 0 {
         let address = block.free();
         // SAFETY: a free piece begins with the address of the next.
-        block.set_free(unsafe { region.pointer(address).cast::<usize>().read() });
+        block.set_free(unsafe { space.region.pointer(address).cast::<usize>().read() });
         address
     } else if block.untouched() < class.pieces_per_block() {
         let piece = block.untouched();
         block.set_untouched(piece + 1);
-        region.address_of(index) + piece * class.bytes()
+        space.region.address_of(index) + piece * class.bytes()
     } else {
         return None;
     };
     block.set_used(block.used() + 1);
-    NonNull::new(region.pointer(address))
+    NonNull::new(space.region.pointer(address))
 }

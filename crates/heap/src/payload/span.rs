@@ -2,13 +2,13 @@
 
 use std::ptr::NonNull;
 
-use super::{OutOfMemory, Payloads};
-use crate::allocate::blocks::Blocks;
+use super::supply::Supply;
+use super::OutOfMemory;
 use crate::layout::block::{BlockIndex, DIRTY};
 use crate::layout::kind::Kind;
-use crate::layout::region::Region;
 use crate::layout::BLOCK_BYTES;
-use crate::os::{self, PAGE_BYTES};
+use crate::os;
+use crate::space::Space;
 
 /// A span of at least this many blocks (4 MiB) goes back to the system as soon
 /// as it is freed. Below that the pages are worth more kept: fetching them
@@ -25,91 +25,98 @@ fn blocks_for(size: usize) -> Result<usize, OutOfMemory> {
     Ok(blocks)
 }
 
-impl Payloads {
+impl Supply<'_> {
     #[cold]
     #[inline(never)]
-    pub(super) fn allocate_span(
-        &self,
-        region: &Region,
-        blocks: &Blocks,
-        size: usize,
-    ) -> Result<NonNull<u8>, OutOfMemory> {
+    pub(super) fn allocate_span(self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let count = blocks_for(size)?;
-        let first = blocks.take_span(region, count).ok_or(OutOfMemory)?;
-        self.begin_span(region, first, count, size);
-        NonNull::new(region.pointer(region.address_of(first))).ok_or(OutOfMemory)
+        let first = self.space.take_span(count).ok_or(OutOfMemory)?;
+        self.begin_span(first, count, size);
+        self.payload_at(first)
+    }
+
+    /// A span that begins at a multiple of `align`, a power of two of more than a
+    /// block.
+    #[cold]
+    pub(super) fn allocate_aligned_span(
+        self,
+        size: usize,
+        align: usize,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
+        let size = size.max(1);
+        let count = blocks_for(size)?;
+        // With so many more, one of the first blocks is at such a multiple.
+        let taken = blocks_for((align - BLOCK_BYTES).checked_add(size).ok_or(OutOfMemory)?)?;
+        let start = self.space.take_span(taken).ok_or(OutOfMemory)?;
+        let address = self.space.region.address_of(start);
+        let before = (address.next_multiple_of(align) - address) / BLOCK_BYTES;
+        let first = start.after(before);
+        if before > 0 {
+            self.space.give_blocks(start, before);
+        }
+        if before + count < taken {
+            self.space
+                .give_blocks(first.after(count), taken - before - count);
+        }
+        self.begin_span(first, count, size);
+        self.payload_at(first)
     }
 
     #[cold]
-    pub(super) fn allocate_zeroed_span(
-        &self,
-        region: &Region,
-        blocks: &Blocks,
-        size: usize,
-    ) -> Result<NonNull<u8>, OutOfMemory> {
+    pub(super) fn allocate_zeroed_span(self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let count = blocks_for(size)?;
-        let first = blocks.take_span(region, count).ok_or(OutOfMemory)?;
+        let first = self.space.take_span(count).ok_or(OutOfMemory)?;
         for index in 0..count {
             let block = first.after(index);
-            if region.block(block).has(DIRTY) {
+            if self.space.region.block(block).has(DIRTY) {
+                let start = self.space.region.address_of(block);
                 // SAFETY: the block belongs to this span, which nobody has yet.
-                unsafe {
-                    region
-                        .pointer(region.address_of(block))
-                        .write_bytes(0, BLOCK_BYTES);
-                }
+                unsafe { self.space.region.pointer(start).write_bytes(0, BLOCK_BYTES) };
             }
         }
-        self.begin_span(region, first, count, size);
-        NonNull::new(region.pointer(region.address_of(first))).ok_or(OutOfMemory)
+        self.begin_span(first, count, size);
+        self.payload_at(first)
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) fn free_span(&self, region: &Region, blocks: &Blocks, address: usize) {
-        let Some(first) = span_at(region, address) else {
+    pub(super) fn free_span(self, address: usize) {
+        let Some(first) = span_at(self.space, address) else {
             return super::not_a_payload(address);
         };
-        let count = region.block(first).span_blocks();
-        self.set_span_size(region, first, 0);
-        give_blocks(region, blocks, first, count);
+        let count = self.space.region.block(first).span_blocks();
+        self.set_span_size(first, 0);
+        give_blocks(self.space, first, count);
     }
 
     pub(super) fn resize_span(
-        &self,
-        region: &Region,
-        blocks: &Blocks,
+        self,
         address: usize,
         size: usize,
     ) -> Result<NonNull<u8>, OutOfMemory> {
-        let Some(first) = span_at(region, address) else {
+        let Some(first) = span_at(self.space, address) else {
             return Err(OutOfMemory);
         };
-        let old = region.block(first).span_blocks();
+        let old = self.space.region.block(first).span_blocks();
         let new = blocks_for(size)?;
-        if new > old && !blocks.extend_span(region, first.after(old), new - old) {
-            return self.move_span(region, blocks, first, size);
+        if new > old && !self.space.extend_span(first.after(old), new - old) {
+            return self.move_span(first, size);
         }
         for index in old..new {
-            region.block(first.after(index)).add(DIRTY);
+            self.space.region.block(first.after(index)).add(DIRTY);
         }
-        region.block(first).set_span_blocks(new);
-        self.set_span_size(region, first, size);
+        self.space.region.block(first).set_span_blocks(new);
+        self.set_span_size(first, size);
         if new < old {
-            give_blocks(region, blocks, first.after(new), old - new);
+            give_blocks(self.space, first.after(new), old - new);
         }
-        NonNull::new(region.pointer(address)).ok_or(OutOfMemory)
+        NonNull::new(self.space.region.pointer(address)).ok_or(OutOfMemory)
     }
 
-    fn move_span(
-        &self,
-        region: &Region,
-        blocks: &Blocks,
-        from: BlockIndex,
-        size: usize,
-    ) -> Result<NonNull<u8>, OutOfMemory> {
+    fn move_span(self, from: BlockIndex, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let region = &self.space.region;
         let (old, new) = (region.block(from).span_blocks(), blocks_for(size)?);
-        let to = blocks.take_span(region, new).ok_or(OutOfMemory)?;
+        let to = self.space.take_span(new).ok_or(OutOfMemory)?;
         let source = region.pointer(region.address_of(from));
         let target = region.pointer(region.address_of(to));
         // SAFETY: the target span is ours and unused, the source is the
@@ -121,51 +128,57 @@ impl Payloads {
                 region.block(from.after(index)).remove(DIRTY);
             }
         } else {
-            // SAFETY: as above.
+            // SAFETY: the target, which is as long, is ours and unused; the source is
+            // the caller's payload; two spans do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(source, target, old * BLOCK_BYTES) };
         }
-        self.begin_span(region, to, new, size);
-        self.free_span(region, blocks, region.address_of(from));
+        self.begin_span(to, new, size);
+        self.free_span(region.address_of(from));
         NonNull::new(target).ok_or(OutOfMemory)
+    }
+
+    fn payload_at(self, first: BlockIndex) -> Result<NonNull<u8>, OutOfMemory> {
+        let region = &self.space.region;
+        NonNull::new(region.pointer(region.address_of(first))).ok_or(OutOfMemory)
     }
 
     /// Writes down that `count` blocks from `first` on are one span. Its first
     /// block says so last, so that no other thread sees half a span.
-    fn begin_span(&self, region: &Region, first: BlockIndex, count: usize, size: usize) {
+    fn begin_span(self, first: BlockIndex, count: usize, size: usize) {
         for index in 0..count {
-            region.block(first.after(index)).add(DIRTY);
+            self.space.region.block(first.after(index)).add(DIRTY);
         }
-        region.block(first).set_span_blocks(count);
-        self.set_span_size(region, first, size);
-        region.set_kind(first, Kind::Span);
+        self.space.region.block(first).set_span_blocks(count);
+        self.set_span_size(first, size);
+        self.space.region.set_kind(first, Kind::Span);
     }
 
     /// Counts a span by the pages that were asked for.
-    fn set_span_size(&self, region: &Region, first: BlockIndex, size: usize) {
-        let block = region.block(first);
-        let (old, new) = (block.span_pages(), size.div_ceil(PAGE_BYTES));
+    fn set_span_size(self, first: BlockIndex, size: usize) {
+        let block = self.space.region.block(first);
+        let page_bytes = self.space.region.page_bytes();
+        let (old, new) = (block.span_pages(), size.div_ceil(page_bytes));
         block.set_span_pages(new);
         if new >= old {
-            self.charge((new - old) * PAGE_BYTES);
+            self.payloads.charge((new - old) * page_bytes);
         } else {
-            self.credit((old - new) * PAGE_BYTES);
-            self.credit_fresh((old - new) * PAGE_BYTES);
+            self.payloads.credit((old - new) * page_bytes);
+            self.payloads.credit_fresh((old - new) * page_bytes);
         }
     }
 }
 
-fn span_at(region: &Region, address: usize) -> Option<BlockIndex> {
+fn span_at(space: &Space, address: usize) -> Option<BlockIndex> {
+    let region = &space.region;
     let block = region.block_at(address)?;
     let is_start = region.kind(block) == Kind::Span && region.address_of(block) == address;
     is_start.then_some(block)
 }
 
-fn give_blocks(region: &Region, blocks: &Blocks, first: BlockIndex, count: usize) {
+fn give_blocks(space: &Space, first: BlockIndex, count: usize) {
     if count >= RELEASE_AT_ONCE_BLOCKS {
-        region.release(first, count);
-        for index in 0..count {
-            region.block(first.after(index)).remove(DIRTY);
-        }
+        // If the system refuses, the blocks keep their pages.
+        let _ = space.region.release(first, count);
     }
-    blocks.give(region, first, count);
+    space.give_blocks(first, count);
 }

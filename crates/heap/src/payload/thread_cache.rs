@@ -1,10 +1,13 @@
-//! A thread's own stock of free pieces, so that most allocations and frees
-//! take no lock.
+//! A thread's door to the payloads of a heap: its own free pieces, so that most
+//! allocations and frees take no lock.
 
-use std::ptr::NonNull;
+use std::ptr::{with_exposed_provenance_mut, NonNull};
 
-use super::class::{ClassIndex, CLASS_COUNT};
-use crate::layout::region::Region;
+use super::class::{ClassIndex, CLASS_COUNT, CLASS_MAX_BYTES, PAYLOAD_ALIGN};
+use super::supply::Supply;
+use super::{not_a_payload, OutOfMemory, Payloads};
+use crate::layout::BLOCK_BYTES;
+use crate::space::Space;
 
 /// At most this many bytes of one class are kept.
 const LIMIT_BYTES: usize = 8 * 1024;
@@ -13,10 +16,22 @@ const LIMIT_PIECES: usize = 64;
 /// At least this many, also of the large classes.
 const LIMIT_PIECES_MIN: usize = 2;
 
+/// Allocates and frees payloads of one heap on behalf of one thread.
+///
+/// The pieces that it keeps are lost to the heap when it is dropped:
+/// [`ThreadCache::flush`] gives them back before.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct ThreadCache<'heap> {
+    lists: FreeLists,
+    supply: Supply<'heap>,
+}
+
+/// Free pieces of one class.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stock {
-    /// Address of the first free piece; each piece begins with the address of
-    /// the next. 0 ends the list.
+struct FreeList {
+    /// Address of the first one; each piece begins with the address of the next.
+    /// 0 ends the list.
     first: usize,
     count: u32,
     limit: u32,
@@ -24,59 +39,178 @@ struct Stock {
 
 /// Free pieces that one thread keeps, by size class.
 #[derive(Debug)]
-#[repr(align(64))]
-pub struct ThreadCache {
-    stocks: [Stock; CLASS_COUNT],
-}
+pub(crate) struct FreeLists([FreeList; CLASS_COUNT]);
 
-impl Default for ThreadCache {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl ThreadCache {
-    /// An empty cache.
-    pub fn new() -> Self {
-        let mut stocks = [Stock::default(); CLASS_COUNT];
+impl FreeLists {
+    fn new() -> Self {
+        let mut lists = [FreeList::default(); CLASS_COUNT];
         for class in ClassIndex::all() {
-            stocks[class.index()].limit =
+            lists[class.index()].limit =
                 (LIMIT_BYTES / class.bytes()).clamp(LIMIT_PIECES_MIN, LIMIT_PIECES) as u32;
         }
-        Self { stocks }
+        Self(lists)
     }
 
-    /// Pieces of the class in stock.
+    /// Pieces of the class.
     pub(crate) fn len(&self, class: ClassIndex) -> usize {
-        self.stocks[class.index()].count as usize
+        self.0[class.index()].count as usize
     }
 
     /// Pieces of the class to keep at most.
     pub(crate) fn limit(&self, class: ClassIndex) -> usize {
-        self.stocks[class.index()].limit as usize
+        self.0[class.index()].limit as usize
     }
 
     #[inline(always)]
-    pub(crate) fn pop(&mut self, region: &Region, class: ClassIndex) -> Option<NonNull<u8>> {
-        let stock = &mut self.stocks[class.index()];
-        if stock.first == 0 {
-            return None;
-        }
-        let piece = region.pointer(stock.first);
-        // SAFETY: a piece in stock is free and begins with the next address.
-        stock.first = unsafe { piece.cast::<usize>().read() };
-        stock.count -= 1;
-        NonNull::new(piece)
+    pub(crate) fn pop(&mut self, class: ClassIndex) -> Option<NonNull<u8>> {
+        let list = &mut self.0[class.index()];
+        let piece = NonNull::new(with_exposed_provenance_mut::<u8>(list.first))?;
+        // SAFETY: a piece in a list is free and begins with the next address.
+        list.first = unsafe { piece.cast().read() };
+        list.count -= 1;
+        Some(piece)
     }
 
-    /// Puts a free piece in stock; true when the stock is over its limit now.
+    /// Puts a free piece in its list; true when that is over its limit now.
     #[inline(always)]
     pub(crate) fn push(&mut self, piece: NonNull<u8>, class: ClassIndex) -> bool {
-        let stock = &mut self.stocks[class.index()];
+        let list = &mut self.0[class.index()];
         // SAFETY: the piece is free and at least 16 bytes long.
-        unsafe { piece.as_ptr().cast::<usize>().write(stock.first) };
-        stock.first = piece.as_ptr() as usize;
-        stock.count += 1;
-        stock.count > stock.limit
+        unsafe { piece.cast().write(list.first) };
+        list.first = piece.as_ptr() as usize;
+        list.count += 1;
+        list.count > list.limit
+    }
+}
+
+impl<'heap> ThreadCache<'heap> {
+    /// An empty cache. Both parts must be of one heap.
+    pub(crate) fn new(space: &'heap Space, payloads: &'heap Payloads) -> Self {
+        Self {
+            lists: FreeLists::new(),
+            supply: Supply { space, payloads },
+        }
+    }
+
+    /// Allocates at least `size` bytes (at least one), aligned to 16.
+    #[inline(always)]
+    pub fn allocate(&mut self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        match ClassIndex::for_size(size.max(1)) {
+            Some(class) => match self.lists.pop(class) {
+                Some(piece) => Ok(piece),
+                None => self.refill(class),
+            },
+            None => self.supply.allocate_span(size),
+        }
+    }
+
+    /// Takes one of the pieces that the cache keeps, of at least `size` bytes, if
+    /// there is one: the part of [`ThreadCache::allocate`] that never waits.
+    #[inline(always)]
+    pub fn allocate_at_once(&mut self, size: usize) -> Option<NonNull<u8>> {
+        self.lists.pop(ClassIndex::for_size(size.max(1))?)
+    }
+
+    /// Allocates at least `size` zeroed bytes.
+    pub fn allocate_zeroed(&mut self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        if size > CLASS_MAX_BYTES {
+            return self.supply.allocate_zeroed_span(size);
+        }
+        let piece = self.allocate(size)?;
+        // SAFETY: the piece has at least `size` bytes and nobody else has it.
+        unsafe { piece.as_ptr().write_bytes(0, size) };
+        Ok(piece)
+    }
+
+    /// Allocates at least `size` bytes aligned to `align`, a power of two.
+    pub fn allocate_aligned(
+        &mut self,
+        size: usize,
+        align: usize,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
+        if align <= PAYLOAD_ALIGN {
+            return self.allocate(size);
+        }
+        if align > BLOCK_BYTES {
+            return self.supply.allocate_aligned_span(size, align);
+        }
+        // Pieces start at multiples of their size, spans at blocks.
+        let size = match ClassIndex::for_size(size.max(align)) {
+            Some(class) => class.aligned_to(align).bytes(),
+            None => size.max(align),
+        };
+        self.allocate(size)
+    }
+
+    /// Takes a payload back.
+    ///
+    /// # Safety
+    /// `payload` must come from this heap and nobody may use it any more.
+    #[inline(always)]
+    pub unsafe fn free(&mut self, payload: NonNull<u8>) {
+        let address = payload.as_ptr() as usize;
+        let region = &self.supply.space.region;
+        let Some(block) = region.block_at(address) else {
+            return not_a_payload(address);
+        };
+        match region.kind_byte(block).class() {
+            Some(class) => {
+                if self.lists.push(payload, class) {
+                    self.flush_half(class);
+                }
+            }
+            None => self.supply.free_span(address),
+        }
+    }
+
+    /// Changes the size of a payload, keeping its contents up to the smaller
+    /// size; in place where that is possible.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free`], unless an error comes back: then the payload
+    /// is as it was.
+    pub unsafe fn reallocate(
+        &mut self,
+        payload: NonNull<u8>,
+        size: usize,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
+        let address = payload.as_ptr() as usize;
+        let old_bytes = self.supply.space.usable_bytes(address).unwrap_or(0);
+        // A payload that fits and fills more than half stays where it is.
+        if size <= old_bytes && size > old_bytes / 2 {
+            return Ok(payload);
+        }
+        if old_bytes > CLASS_MAX_BYTES && size > CLASS_MAX_BYTES {
+            return self.supply.resize_span(address, size);
+        }
+        let fresh = self.allocate(size)?;
+        // SAFETY: two different payloads, both at least this long; the old one
+        // is not used after this (caller's contract).
+        unsafe {
+            std::ptr::copy_nonoverlapping(payload.as_ptr(), fresh.as_ptr(), size.min(old_bytes));
+            self.free(payload);
+        }
+        Ok(fresh)
+    }
+
+    /// Gives every piece back to the heap.
+    pub fn flush(&mut self) {
+        for class in ClassIndex::all() {
+            self.supply.give_back(&mut self.lists, class, 0);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refill(&mut self, class: ClassIndex) -> Result<NonNull<u8>, OutOfMemory> {
+        self.supply.refill(&mut self.lists, class);
+        self.lists.pop(class).ok_or(OutOfMemory)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn flush_half(&mut self, class: ClassIndex) {
+        let keep = self.lists.limit(class) / 2;
+        self.supply.give_back(&mut self.lists, class, keep);
     }
 }

@@ -1,15 +1,15 @@
-//! Unmarked → free runs, block by block; whole blocks → the shared stock.
+//! Unmarked → free runs, one block at a time.
 
-pub(crate) mod schedule;
+pub(crate) mod free_cells;
+pub(crate) mod pacer;
 
 use crate::allocate::run::Run;
-use crate::heap::Heap;
-use crate::layout::block::{BlockIndex, HAS_YOUNG, NEEDS_SWEEP};
+use crate::layout::block::{BlockIndex, NEEDS_SWEEP};
 use crate::layout::cell_state::CellState;
-use crate::layout::region::Cell;
+use crate::layout::region::{Cell, Region};
 use crate::layout::width::WidthIndex;
-use crate::stress::POISON;
-use crate::vm::Vm;
+use crate::space::Space;
+use free_cells::free_cell;
 
 /// What sweeping one block found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,126 +20,95 @@ pub(crate) struct Swept {
     pub(crate) freed_cells: usize,
 }
 
+/// Frees the dead cells of a block, each after `release` has freed what it owns,
+/// and makes the block's free runs anew. A young survivor loses its mark, so that
+/// the next collection has to find it again, and ages; an old one keeps it.
+/// With `poison` the freed cells are filled with it.
+#[inline(always)]
+pub(crate) fn sweep_block(
+    space: &Space,
+    index: BlockIndex,
+    width: WidthIndex,
+    poison: bool,
+    mut release: impl FnMut(Cell),
+) -> Swept {
+    let region = &space.region;
+    let states = region.states();
+    let mut swept = Swept::default();
+    let mut has_young = false;
+    let mut runs = RunBuilder::new(region);
+    let cells = space.cells_of(index);
+    let end = cells.end();
+    for cell in cells {
+        let state = states.get(cell);
+        if state.is_marked() {
+            swept.live_cells += 1;
+            if !state.is_old() {
+                has_young = true;
+                let aged = state.aged_once_more().without(CellState::MARKED);
+                states.set(cell, aged);
+            }
+            runs.end_at(cell.address());
+            continue;
+        }
+        if state.is_live() {
+            release(cell);
+            free_cell(region, cell, width, poison);
+            swept.freed_cells += 1;
+        }
+        runs.continue_at(cell.address());
+    }
+    runs.end_at(end);
+    let block = region.block(index);
+    block.remove(NEEDS_SWEEP);
+    block.set_contents(runs.first, swept.live_cells, has_young);
+    swept
+}
+
+/// Makes free memory of the cells that others moved out of, and the free runs of
+/// the block anew. Returns how many cells live there.
+pub(crate) fn rebuild_runs(
+    space: &Space,
+    index: BlockIndex,
+    width: WidthIndex,
+    poison: bool,
+) -> usize {
+    let region = &space.region;
+    let mut runs = RunBuilder::new(region);
+    let (mut live_cells, mut has_young) = (0, false);
+    let cells = space.cells_of(index);
+    let end = cells.end();
+    for cell in cells {
+        let state = region.state(cell);
+        if state.is_live() {
+            live_cells += 1;
+            has_young |= !state.is_old();
+            runs.end_at(cell.address());
+            continue;
+        }
+        if state != CellState::FREE {
+            free_cell(region, cell, width, poison);
+        }
+        runs.continue_at(cell.address());
+    }
+    runs.end_at(end);
+    let block = region.block(index);
+    block.set_contents(runs.first, live_cells, has_young);
+    live_cells
+}
+
 /// Strings the free runs of one block together, in address order.
-struct RunBuilder {
+struct RunBuilder<'region> {
+    region: &'region Region,
     first: usize,
     previous: usize,
     current: usize,
 }
 
-impl<V: Vm> Heap<'_, V> {
-    /// Frees the dead cells of a block and makes its free runs anew. A young
-    /// survivor loses its mark, so that the next collection has to find it
-    /// again, and ages; an old one keeps it.
-    pub(crate) fn sweep_block(&self, index: BlockIndex, width: WidthIndex) -> Swept {
-        let block = self.region().block(index);
-        let mut swept = Swept::default();
-        let mut has_young = false;
-        let mut runs = RunBuilder::new();
-        let start = self.region().address_of(index);
-        self.payloads_sweeping(true);
-        for cell in 0..width.cells_per_block() {
-            let address = start + cell * width.bytes();
-            // SAFETY: the loop visits the cells of a cell block.
-            let cell = unsafe { Cell::from_address(address) };
-            let state = self.region().state(cell);
-            if state.is_marked() {
-                swept.live_cells += 1;
-                if !state.is_old() {
-                    has_young = true;
-                    let aged = state.aged_once_more().without(CellState::MARKED);
-                    self.region().set_state(cell, aged);
-                }
-                runs.end_at(self, address);
-                continue;
-            }
-            if state.is_live() {
-                self.vm.release(self, cell, width);
-                self.free_cell(cell, width);
-                swept.freed_cells += 1;
-            }
-            runs.continue_at(address);
-        }
-        self.payloads_sweeping(false);
-        runs.end_at(self, start + width.cells_per_block() * width.bytes());
-        block.set_free(runs.first);
-        block.set_used(swept.live_cells);
-        block.remove(NEEDS_SWEEP | HAS_YOUNG);
-        if has_young {
-            block.add(HAS_YOUNG);
-        }
-        swept
-    }
-
-    /// Makes free memory of the cells that were left, and the free runs of the
-    /// block anew. Returns how many cells live there.
-    pub(crate) fn rebuild_runs(&self, index: BlockIndex, width: WidthIndex) -> usize {
-        let block = self.region().block(index);
-        let start = self.region().address_of(index);
-        let mut runs = RunBuilder::new();
-        let (mut live_cells, mut has_young) = (0, false);
-        for cell in 0..width.cells_per_block() {
-            let address = start + cell * width.bytes();
-            // SAFETY: the loop visits the cells of a cell block.
-            let cell = unsafe { Cell::from_address(address) };
-            let state = self.region().state(cell);
-            if state.is_live() {
-                live_cells += 1;
-                has_young |= !state.is_old();
-                runs.end_at(self, address);
-                continue;
-            }
-            if state != CellState::FREE {
-                self.free_cell(cell, width);
-            }
-            runs.continue_at(address);
-        }
-        runs.end_at(self, start + width.cells_per_block() * width.bytes());
-        block.set_free(runs.first);
-        block.set_used(live_cells);
-        block.remove(HAS_YOUNG);
-        if has_young {
-            block.add(HAS_YOUNG);
-        }
-        live_cells
-    }
-
-    fn free_cell(&self, cell: Cell, width: WidthIndex) {
-        self.region().set_state(cell, CellState::FREE);
-        self.fill_free_cell(cell, width, 1);
-    }
-
-    /// Zeroes the first word of a free cell; with poisoning on, fills it from
-    /// word `from` on.
-    fn fill_free_cell(&self, cell: Cell, width: WidthIndex, from: usize) {
-        let words = self.region().pointer(cell.address()).cast::<usize>();
-        // SAFETY: the cell is free, and the loop stays inside it.
-        unsafe {
-            words.write(0);
-            if self.stress().poison {
-                for word in from..width.bytes() / 8 {
-                    words.add(word).write(POISON);
-                }
-            }
-        }
-    }
-
-    /// Poisons the free cells of a block, but for the words that runs need.
-    pub(crate) fn poison_free_cells(&self, block: BlockIndex, width: WidthIndex) {
-        let start = self.region().address_of(block);
-        for cell in 0..width.cells_per_block() {
-            // SAFETY: the loop visits the cells of a cell block.
-            let cell = unsafe { Cell::from_address(start + cell * width.bytes()) };
-            if self.region().state(cell) == CellState::FREE {
-                self.fill_free_cell(cell, width, 3);
-            }
-        }
-    }
-}
-
-impl RunBuilder {
-    fn new() -> Self {
+impl<'region> RunBuilder<'region> {
+    fn new(region: &'region Region) -> Self {
         Self {
+            region,
             first: 0,
             previous: 0,
             current: 0,
@@ -156,25 +125,29 @@ impl RunBuilder {
 
     /// The run, when there is one, ends before `address`.
     #[inline(always)]
-    fn end_at<V: Vm>(&mut self, heap: &Heap<'_, V>, address: usize) {
-        if self.current == 0 {
-            return;
+    fn end_at(&mut self, address: usize) {
+        if self.current != 0 {
+            self.end_run_at(address);
         }
+    }
+
+    #[inline(never)]
+    fn end_run_at(&mut self, address: usize) {
         let run = Run {
             start: self.current,
             end: address,
             next: 0,
         };
-        run.write(heap.region());
+        run.write(self.region);
         if self.previous == 0 {
             self.first = run.start;
         } else {
-            let previous = Run::read(heap.region(), self.previous);
+            let previous = Run::read(self.region, self.previous);
             Run {
                 next: run.start,
                 ..previous
             }
-            .write(heap.region());
+            .write(self.region);
         }
         self.previous = run.start;
         self.current = 0;

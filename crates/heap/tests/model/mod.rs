@@ -19,15 +19,15 @@ pub mod op;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 
-use ashlar_heap::allocate::cursor::AllocationCache;
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
-use ashlar_heap::layout::region::Cell;
-use ashlar_heap::layout::width::{WidthIndex, WIDTH_MAX_BYTES};
-use ashlar_heap::mark::allowance::Allowance;
-use ashlar_heap::mark::parallel::ParallelMarking;
-use ashlar_heap::pace::{PaceOptions, Scope};
-use ashlar_heap::stress::Stress;
+use ashlar_heap::AllocationCache;
+use ashlar_heap::Cell;
+use ashlar_heap::Evacuation;
+use ashlar_heap::ParallelMarking;
+use ashlar_heap::Stress;
+use ashlar_heap::WorkBudget;
+use ashlar_heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
+use ashlar_heap::{PaceOptions, Scope};
+use ashlar_heap::{WidthIndex, WIDTH_MAX_BYTES};
 
 use crate::toy_vm::{self, Shape, ToyVm, Wishes, HEADER_WORDS};
 use op::{Aim, Op};
@@ -74,14 +74,14 @@ struct MayLive {
 
 /// A heap beside the map that says what must be in it.
 pub struct Model<'shared, 'heap> {
-    heap: &'heap Heap<'shared, ToyVm>,
+    heap: &'heap Heap<'shared, ToyVm<'shared>>,
     objects: BTreeMap<Address, Object>,
     /// Objects that a collection found dead and that are not released yet.
     doomed: BTreeSet<Address>,
     /// Start and end of every cell and payload in use.
     extents: BTreeMap<Address, Address>,
     roots: Vec<Option<Address>>,
-    caches: Vec<NonNull<AllocationCache>>,
+    caches: Vec<NonNull<AllocationCache<'shared>>>,
     next_tag: usize,
     released: u64,
     collections: usize,
@@ -104,7 +104,7 @@ pub fn run(ops: &[Op]) {
 /// [`run`], with so many threads marking until the program chooses otherwise.
 pub fn run_with(parallel: ParallelMarking, ops: &[Op]) {
     let shared = Shared::reserve(REGION_BYTES).expect("address space");
-    let heap = Heap::new(ToyVm::new(), &shared, PaceOptions::default()).expect("a heap");
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).expect("a heap");
     heap.set_parallel_marking(parallel);
     let mut model = Model::new(&heap);
     for op in ops {
@@ -115,7 +115,7 @@ pub fn run_with(parallel: ParallelMarking, ops: &[Op]) {
 
 impl<'shared, 'heap> Model<'shared, 'heap> {
     /// An oracle for a heap that is empty.
-    pub fn new(heap: &'heap Heap<'shared, ToyVm>) -> Self {
+    pub fn new(heap: &'heap Heap<'shared, ToyVm<'shared>>) -> Self {
         *heap.vm.roots.borrow_mut() = vec![0; ROOTS];
         *heap.vm.ambiguous_roots.borrow_mut() = vec![0; AMBIGUOUS_ROOTS];
         Self {
@@ -195,10 +195,12 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 evacuation,
                 spare_bytes,
                 immovable_every,
+                refused_every,
             } => {
                 self.heap.vm.wishes.set(Wishes {
                     spare_bytes: spare_bytes as usize,
                     immovable_every: immovable_every as usize,
+                    refused_every: refused_every as usize,
                 });
                 self.collect(Request {
                     scope,
@@ -288,11 +290,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             // SAFETY: nobody uses the cache any more.
             unsafe { self.heap.drop_cache(cache) };
         }
-        let shared = self.heap.shared();
-        let mut payload_cache = self.heap.vm.payload_cache.borrow_mut();
-        shared
-            .payloads
-            .flush(&shared.region, &shared.blocks, &mut payload_cache);
+        self.heap.vm.payload_cache.borrow_mut().flush();
         let usage = self.heap.usage();
         assert_eq!((usage.live_cells, usage.payload_bytes), (0, 0));
         assert_eq!(
@@ -468,8 +466,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             ..old
         });
         self.check_payload(moved.as_ref(), bytes);
-        let shared = self.heap.shared();
-        let usable = shared.payloads.usable_bytes(&shared.region, fresh).unwrap();
+        let usable = self.heap.space().usable_bytes(fresh).unwrap();
         assert!(usable >= bytes.max(1) && fresh % 16 == 0);
         self.occupy(fresh, usable);
         let payload = Payload {
@@ -569,7 +566,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 old: self.reach(self.old_objects()),
             });
         }
-        let progress = self.heap.advance(scope, &mut Allowance::cells(cells));
+        let progress = self.heap.advance(scope, &mut WorkBudget::cells(cells));
         self.sync();
         match progress {
             Progress::Sweeping => self.may_live = None,
@@ -665,7 +662,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
 
     /// Whether there are so many empty blocks that every cell can move.
     fn has_room_to_move(&self) -> bool {
-        let in_use = self.heap.shared().blocks.counts().in_use;
+        let in_use = self.heap.space().blocks.counts().in_use;
         // Beside each used block a new one, and a started one for every width.
         2 * in_use + 64 < self.heap.region().reserved_blocks()
     }
@@ -726,6 +723,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         moves: &BTreeMap<Address, Address>,
         room_before: bool,
     ) {
+        let room_before = room_before && self.heap.vm.wishes.get().refused_every == 0;
         for address in survivors {
             let Some(&to) = moves.get(address) else {
                 let must_move = evacuation == Evacuation::Everything && !pinned.contains(address);

@@ -1,8 +1,8 @@
 //! The language in which tests and fuzzers talk to a heap: what a program may
 //! do to it, one operation at a time.
 
-use ashlar_heap::compact::Evacuation;
-use ashlar_heap::pace::Scope;
+use ashlar_heap::Evacuation;
+use ashlar_heap::Scope;
 
 /// One step of a program. Numbers called `object`, `parent` and so on choose
 /// something that exists, whatever their value, so that every sequence of
@@ -57,6 +57,7 @@ pub enum Op {
         evacuation: Evacuation,
         spare_bytes: u16,
         immovable_every: u8,
+        refused_every: u8,
     },
     /// Does a part of a collection, or begins one.
     Slice { scope: Option<Scope>, cells: u16 },
@@ -164,6 +165,7 @@ impl Op {
                 // Mostly the width they have, as in life.
                 spare_bytes: if a & 8 == 0 { 0 } else { b % 300 },
                 immovable_every: if a & 16 == 0 { 0 } else { c as u8 },
+                refused_every: if a & 32 == 0 { 0 } else { (c >> 8) as u8 },
             },
             209..=214 => Self::Slice {
                 scope: match a & 3 {

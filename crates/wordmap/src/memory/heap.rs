@@ -237,6 +237,26 @@ impl<P: PageSource> Heap<P> {
         Some(block)
     }
 
+    /// The old block's shard serves both blocks, so that one lock does.
+    ///
+    /// # Safety
+    /// As [`NodeSource::replace`], for a block of the locked shard.
+    #[inline(always)]
+    unsafe fn replace_in(
+        &self,
+        locked: &mut Locked<'_>,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
+        let new = self.allocate_in(locked, new_bytes)?;
+        fill(new);
+        // SAFETY: the caller's duty.
+        unsafe { self.release_in(locked, old, old_bytes) };
+        Some(new)
+    }
+
     #[cold]
     #[inline(never)]
     fn allocate_fresh(&self, locked: &mut Locked<'_>, bytes: usize) -> Option<NonNull<u8>> {
@@ -421,18 +441,26 @@ unsafe impl<P: PageSource> NodeSource for Heap<P> {
     }
 
     unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
-        if old_bytes <= SLOT_BYTES_MAX {
-            return false;
-        }
-        let mut locked = self.owner(block);
-        // SAFETY: the caller's duty. Slots do not grow, and a run once shrunk
-        // in place to the size of a slot is not asked for.
+        // SAFETY: the caller's duty; the shard is the block's own.
+        old_bytes > SLOT_BYTES_MAX
+            && unsafe { extend_in(&mut self.owner(block), block, old_bytes, new_bytes) }
+    }
+
+    unsafe fn enlarge(
+        &self,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
+        let mut locked = self.owner(old);
+        // SAFETY: the caller's duty; the shard is the old block's own.
         unsafe {
-            !(*Chunk::of(block.as_ptr())).has_pages
-                && locked
-                    .shelf()
-                    .runs
-                    .extend(block.as_ptr(), old_bytes, new_bytes)
+            if old_bytes > SLOT_BYTES_MAX && extend_in(&mut locked, old, old_bytes, new_bytes) {
+                fill(old);
+                return Some(old);
+            }
+            self.replace_in(&mut locked, old, old_bytes, new_bytes, fill)
         }
     }
 
@@ -444,13 +472,28 @@ unsafe impl<P: PageSource> NodeSource for Heap<P> {
         new_bytes: usize,
         fill: impl FnOnce(NonNull<u8>),
     ) -> Option<NonNull<u8>> {
-        // The old block's shard serves both, so that one lock does.
         let mut locked = self.owner(old);
-        let new = self.allocate_in(&mut locked, new_bytes)?;
-        fill(new);
         // SAFETY: the caller's duty; the shard is the old block's own.
-        unsafe { self.release_in(&mut locked, old, old_bytes) };
-        Some(new)
+        unsafe { self.replace_in(&mut locked, old, old_bytes, new_bytes, fill) }
+    }
+}
+
+/// Makes a run longer where it is. Slots do not grow, and a run once shrunk in place
+/// to the size of a slot is not asked for.
+///
+/// # Safety
+/// As [`NodeSource::extend`], for a block of the locked shard.
+#[inline(always)]
+unsafe fn extend_in(
+    locked: &mut Locked<'_>,
+    block: NonNull<u8>,
+    old_bytes: usize,
+    new_bytes: usize,
+) -> bool {
+    let block = block.as_ptr();
+    // SAFETY: the caller's duty; a live block lies in a live chunk.
+    unsafe {
+        !(*Chunk::of(block)).has_pages && locked.shelf().runs.extend(block, old_bytes, new_bytes)
     }
 }
 
@@ -519,6 +562,18 @@ unsafe impl<H: HasHeap> NodeSource for H {
     }
 
     #[inline(always)]
+    unsafe fn enlarge(
+        &self,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
+        // SAFETY: handed on.
+        unsafe { self.heap().enlarge(old, old_bytes, new_bytes, fill) }
+    }
+
+    #[inline(always)]
     unsafe fn replace(
         &self,
         old: NonNull<u8>,
@@ -531,25 +586,53 @@ unsafe impl<H: HasHeap> NodeSource for H {
     }
 }
 
-/// The heap that all maps of the process share unless told otherwise; its
-/// chunks come from the global allocator. Takes no room in the map.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct SharedHeap;
+/// Declares a type that leads to a heap of its own, which all values of the type share,
+/// and takes no room in a map: name, page source, and an expression that makes one.
+///
+/// # Examples
+/// ```
+/// use ashlar_wordmap::memory::GlobalPages;
+/// use ashlar_wordmap::WordMap;
+///
+/// ashlar_wordmap::shared_heap!(
+///     /// Where this program's tables are.
+///     pub Tables, GlobalPages, GlobalPages
+/// );
+///
+/// let mut map = WordMap::new_in(Tables);
+/// map.insert(26314, 1);
+/// assert!(Tables.heap().usage().reserved_bytes > 0);
+/// assert_eq!(size_of_val(&map), 8);
+/// ```
+#[macro_export]
+macro_rules! shared_heap {
+    ($(#[$doc:meta])* $visible:vis $name:ident, $pages:ty, $source:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+        $visible struct $name;
 
-static SHARED: Heap<GlobalPages> = Heap::new(GlobalPages);
+        impl $name {
+            /// The heap itself.
+            #[inline(always)]
+            $visible fn heap(self) -> &'static $crate::memory::Heap<$pages> {
+                static HEAP: $crate::memory::Heap<$pages> = $crate::memory::Heap::new($source);
+                &HEAP
+            }
+        }
 
-impl SharedHeap {
-    /// The heap itself, for its figures.
-    pub fn heap(self) -> &'static Heap<GlobalPages> {
-        &SHARED
-    }
+        impl $crate::memory::HasHeap for $name {
+            type Pages = $pages;
+
+            #[inline(always)]
+            fn heap(&self) -> &$crate::memory::Heap<$pages> {
+                (*self).heap()
+            }
+        }
+    };
 }
 
-impl HasHeap for SharedHeap {
-    type Pages = GlobalPages;
-
-    #[inline(always)]
-    fn heap(&self) -> &Heap<GlobalPages> {
-        &SHARED
-    }
-}
+shared_heap!(
+    /// The heap that all maps of the process share unless told otherwise; its
+    /// chunks come from the global allocator. Takes no room in the map.
+    pub SharedHeap, GlobalPages, GlobalPages
+);

@@ -39,6 +39,33 @@ pub unsafe trait NodeSource {
         false
     }
 
+    /// Makes a block longer where it is, or allocates a longer one; lets `fill` write what
+    /// it has become; releases the old block if it is another. `None`, and nothing filled,
+    /// when there is no memory.
+    ///
+    /// # Safety
+    /// As [`NodeSource::extend`].
+    #[inline]
+    unsafe fn enlarge(
+        &self,
+        old: NonNull<u8>,
+        old_bytes: usize,
+        new_bytes: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<NonNull<u8>>
+    where
+        Self: Sized,
+    {
+        // SAFETY: the caller's duty.
+        unsafe {
+            if self.extend(old, old_bytes, new_bytes) {
+                fill(old);
+                return Some(old);
+            }
+            self.replace(old, old_bytes, new_bytes, fill)
+        }
+    }
+
     /// Allocates `new_bytes`, lets `fill` write the new block (the old one is
     /// still whole), then releases the old block.
     ///

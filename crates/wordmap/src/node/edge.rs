@@ -118,6 +118,23 @@ pub(crate) fn below(word: u64, bytes: usize) -> u64 {
     (word << shift) >> shift
 }
 
+/// The bytes of `key` above its `level` lowest, in place.
+#[inline(always)]
+pub(crate) fn prefix(key: u64, level: usize) -> u64 {
+    if level == 8 {
+        0
+    } else {
+        key & (u64::MAX << (8 * level))
+    }
+}
+
+/// The `level`-byte suffix of `key`, cut into its `upper` highest bytes and the rest.
+#[inline(always)]
+pub(crate) fn split(key: u64, level: usize, upper: usize) -> (u64, u64) {
+    let lower = level - upper;
+    (below(key, level) >> (8 * lower), below(key, lower))
+}
+
 /// Byte `level` of `key`, 0 being the lowest.
 #[inline(always)]
 pub(crate) fn byte(key: u64, level: usize) -> u8 {

@@ -47,36 +47,21 @@ pub(crate) unsafe fn get(plane: *const u8, width: usize, i: usize) -> u64 {
 #[inline(always)]
 pub(crate) unsafe fn set(plane: *mut u8, width: usize, i: usize, item: u64) {
     let at = plane.wrapping_add(i * width);
-    match width {
-        // SAFETY: `width` bytes at item `i` belong to the plane.
-        1 => unsafe { *at = item as u8 },
-        // SAFETY: as above.
-        2 => unsafe { ptr::write_unaligned(at.cast(), (item as u16).to_le()) },
-        // SAFETY: as above.
-        4 => unsafe { ptr::write_unaligned(at.cast(), (item as u32).to_le()) },
-        // SAFETY: as above.
-        8 => unsafe { ptr::write_unaligned(at.cast(), item.to_le()) },
-        // SAFETY: as above; the parts make up the width.
-        3 => unsafe {
-            set(at, 2, 0, item);
-            set(at.add(2), 1, 0, item >> 16);
-        },
-        // SAFETY: as above.
-        5 => unsafe {
-            set(at, 4, 0, item);
-            set(at.add(4), 1, 0, item >> 32);
-        },
-        // SAFETY: as above.
-        6 => unsafe {
-            set(at, 4, 0, item);
-            set(at.add(4), 2, 0, item >> 32);
-        },
-        // SAFETY: as above.
-        _ => unsafe {
-            set(at, 4, 0, item);
-            set(at.add(4), 2, 0, item >> 32);
-            set(at.add(6), 1, 0, item >> 48);
-        },
+    // Two stores that overlap make up a width that no single one has.
+    let last = |size: usize| item >> (8 * (width - size));
+    // SAFETY: `width` bytes at item `i` belong to the plane.
+    unsafe {
+        match width {
+            1 => *at = item as u8,
+            2..=3 => {
+                ptr::write_unaligned(at.cast(), (item as u16).to_le());
+                ptr::write_unaligned(at.add(width - 2).cast(), (last(2) as u16).to_le());
+            }
+            _ => {
+                ptr::write_unaligned(at.cast(), (item as u32).to_le());
+                ptr::write_unaligned(at.add(width - 4).cast(), (last(4) as u32).to_le());
+            }
+        }
     }
 }
 
@@ -113,33 +98,47 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Makes room for one item at `i` in a plane that holds `n`.
+/// As [`copy`] when the places differ.
 ///
 /// # Safety
-/// The plane must have room for `n + 1` items, and `i <= n`.
+/// As [`copy`].
 #[inline(always)]
-pub(crate) unsafe fn open(plane: *mut u8, width: usize, n: usize, i: usize) {
-    // SAFETY: both ranges lie in the plane.
-    unsafe {
-        copy(
-            plane.add(i * width),
-            plane.add((i + 1) * width),
-            (n - i) * width,
-        );
+pub(crate) unsafe fn copy_unless_same(from: *const u8, to: *mut u8, bytes: usize) {
+    if !ptr::eq(from, to) {
+        // SAFETY: the caller's duty.
+        unsafe { copy(from, to, bytes) };
     }
 }
 
-/// Closes the gap left by item `i` of a plane that holds `n`.
+/// Copies a plane of `n` items to `to`, with room for one at `i`. `to` may be the plane
+/// itself, or overlap it from above.
 ///
 /// # Safety
-/// The plane must hold `n` items, and `i < n`.
+/// `to` must have room for `n + 1` items, and `i <= n`.
 #[inline(always)]
-pub(crate) unsafe fn close(plane: *mut u8, width: usize, n: usize, i: usize) {
-    // SAFETY: both ranges lie in the plane.
+pub(crate) unsafe fn open(plane: *const u8, to: *mut u8, width: usize, n: usize, i: usize) {
+    let before = i * width;
+    // SAFETY: items `i..n`, then items `0..i`.
     unsafe {
+        copy(plane.add(before), to.add(before + width), (n - i) * width);
+        copy_unless_same(plane, to, before);
+    }
+}
+
+/// Copies a plane of `n` items to `to` without item `i`. `to` may be the plane itself, or
+/// overlap it from below.
+///
+/// # Safety
+/// `to` must have room for `n - 1` items, and `i < n`.
+#[inline(always)]
+pub(crate) unsafe fn close(plane: *const u8, to: *mut u8, width: usize, n: usize, i: usize) {
+    let before = i * width;
+    // SAFETY: items `0..i`, then those behind `i`.
+    unsafe {
+        copy_unless_same(plane, to, before);
         copy(
-            plane.add((i + 1) * width),
-            plane.add(i * width),
+            plane.add(before + width),
+            to.add(before),
             (n - i - 1) * width,
         );
     }
@@ -348,6 +347,14 @@ mod lanes {
         unsafe { first::<WIDTH, BEFORE>(plane, n, splat::<WIDTH>(item), test) }
     }
 
+    /// How many of the first 16 bytes at `at` are `b`, up to the first that is not.
+    #[inline(always)]
+    pub(super) unsafe fn run_of_16(at: *const u8, b: u8) -> usize {
+        // SAFETY: the caller vouches for 16 readable bytes.
+        let hit = unsafe { equal1(load(at), splat::<1>(u64::from(b))) };
+        (!hit).trailing_zeros() as usize
+    }
+
     /// How many of 16 bytes at `at`, the first `n` of which rise, are at most `b`.
     #[inline(always)]
     pub(super) unsafe fn at_most_16(at: *const u8, n: usize, b: u8) -> usize {
@@ -409,6 +416,11 @@ mod lanes {
         unsafe { lower_bound(plane, WIDTH, 0, n, item + 1) }
     }
 
+    pub(super) unsafe fn run_of_16(at: *const u8, b: u8) -> usize {
+        // SAFETY: the caller vouches for 16 readable bytes.
+        (0..16).take_while(|i| unsafe { *at.add(*i) } == b).count()
+    }
+
     pub(super) unsafe fn at_most_16(at: *const u8, n: usize, b: u8) -> usize {
         let mut i = 0;
         // SAFETY: the caller vouches for 16 readable bytes and `n <= 16`.
@@ -451,6 +463,24 @@ pub(crate) unsafe fn count_at_most_small<const WIDTH: usize, const BEFORE: usize
 ) -> usize {
     // SAFETY: handed on.
     unsafe { lanes::count_at_most::<WIDTH, BEFORE>(plane, n, item) }
+}
+
+/// How many of the `n` bytes at `at`, which rise, are `byte`, the first one being it; it
+/// may count bytes behind them.
+///
+/// # Safety
+/// 16 bytes must be readable behind the last one.
+#[inline(always)]
+pub(crate) unsafe fn run_of(at: *const u8, n: usize, byte: u64) -> usize {
+    let mut run = 0;
+    loop {
+        // SAFETY: `run < n`.
+        let more = unsafe { lanes::run_of_16(at.add(run), byte as u8) };
+        run += more;
+        if more < 16 || run >= n {
+            return run;
+        }
+    }
 }
 
 /// How many of the `n >= 1` rising items of a plane of 1- or 2-byte items are below `item`.

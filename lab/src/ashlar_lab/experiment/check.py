@@ -8,7 +8,7 @@ from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
 
 TIME_METRICS = ("cpu_s", "wall_s", "user_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms")
-HEADLINES = ("contrasts", "side-by-side")
+HEADLINES = ("contrasts", "side-by-side", "ratios", "programs", "curves")
 SPACE_METRICS = ("peak_mib", "mean_mib", "final_mib", "peak_rss_mib", "cgroup_peak_mib")
 _NAME = re.compile(r"[^\s/,:=][^/,:=\n]{0,59}")
 

@@ -43,6 +43,7 @@ class Program:
     ignore_lines: tuple[str, ...] = ()
     server: Server | None = None
     goals: dict[str, float] = field(default_factory=dict)  # contrast name → the most it may be
+    figures: tuple[str, ...] = ()  # rows of its own table, after the experiment's metrics
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class Experiment:
     sample_hz: float = 50.0
     check: bool = True
     figures: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()  # rows of each program's table, where the headline asks for these
     contrasts: tuple[Contrast, ...] = ()
     headline: tuple[str, ...] = ()
 
@@ -154,10 +156,11 @@ class Experiment:
         """A hash of what is measured and how; two stores with the same identity hold the same experiment.
         When to stop is not part of it, so a run can be extended."""
         described = json.loads(self.to_json())
-        for free in ("stop", "seed", "title", "note", "figures", "contrasts", "headline"):
+        for free in ("stop", "seed", "title", "note", "figures", "metrics", "contrasts", "headline"):
             described.pop(free)
         for program in described["programs"]:
             program.pop("goals")
+            program.pop("figures")
         for variant in described["variants"]:
             if variant["directory"] is None:
                 variant.pop("directory")
@@ -167,16 +170,16 @@ class Experiment:
     def from_json(text: str) -> "Experiment":
         raw = json.loads(text)
         programs = tuple(
-            Program(**{**p, **_tuples(p, "command", "ignore_lines"),
+            Program(**{**p, **_tuples(p, "command", "ignore_lines", "figures"),
                        "server": Server(**{**p["server"], **_tuples(p["server"], "paths")}) if p["server"] else None})
             for p in raw.pop("programs")
         )
         variants = tuple(Variant(**{**v, **_tuples(v, "command", "prefix", "values")}) for v in raw.pop("variants"))
         stop = Stop(**raw.pop("stop"))
         contrasts = tuple(Contrast(**c) for c in raw.pop("contrasts", ()))
-        free = {name: tuple(raw.pop(name, ())) for name in ("figures", "headline")}
+        free = {name: tuple(raw.pop(name, ())) for name in ("figures", "metrics", "headline")}
         return Experiment(programs=programs, variants=variants, stop=stop, contrasts=contrasts, **free, **raw)
 
 
 def _tuples(raw: dict, *names: str) -> dict:
-    return {name: tuple(raw[name]) for name in names}
+    return {name: tuple(raw[name]) for name in names if name in raw}

@@ -66,6 +66,7 @@ def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:
         sample_hz=head.number("sample_hz", 50.0),
         check=head.flag("check", True),
         figures=head.texts("figures", ()),
+        metrics=head.texts("metrics", ()),
         contrasts=contrasts,
         headline=head.texts("headline", ()),
     )
@@ -133,6 +134,7 @@ def _program(raw: dict, directory: Path, source: str, number: int) -> Program:
         ignore_lines=table.texts("ignore_lines", ()),
         server=_server(raw["server"], table.where) if "server" in raw else None,
         goals=table.number_map("goals"),
+        figures=table.texts("figures", ()),
     )
     table.drop("server")
     table.finished()

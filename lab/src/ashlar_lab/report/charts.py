@@ -145,8 +145,9 @@ def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> 
     if not lines:
         return []
     values = [v for *_, own in lines for v in own]
-    chart = Chart((-0.3, len(names) - 0.7), (min(values) / 1.3, max(values) * 1.3), title=f"{program}: latency by percentile",
-                  x_title="percentile of requests, from their intended time", y_title="ms", height=340, log_y=True)
+    many = len(experiment.programs) > 1
+    chart = Chart((-0.3, len(names) - 0.7), (min(values) / 1.3, max(values) * 1.3), title=f"{program}: latency by percentile", width=480 if many else 720,
+                  x_title="percentile of requests" + (", from their intended time" if experiment.program(program).server else ""), y_title="ms", height=300 if many else 340, log_y=True)
     for k, name in enumerate(names):
         chart.column(units.title(name, False), k)
     for index, name, own in lines:
@@ -154,7 +155,7 @@ def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> 
         chart.line(list(enumerate(own)), index)
         for k, value in enumerate(own):
             chart.point(k, value, index, f"{name} {units.title(names[k], False)}: {units.number(value)} ms")
-    return [Figure(f"latency-{_file_name(program)}", chart, "Medians over blocks of each block's percentile; percentiles of different blocks are never pooled.")]
+    return [Figure(f"latency-{_file_name(program)}", chart, "Medians over blocks of each block's percentile; percentiles of different blocks are never pooled.", wide=not many)]
 
 
 def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Analysis, program: str) -> list[Figure]:
@@ -178,14 +179,19 @@ def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Ana
             continue
         value = variant.middle_value()
         chart.legend(variant.name + (f" {variant.knob}={value}" if value else ""), index)
-        middle = median(r.metrics["wall_s"] for r in own)
-        typical = min(own, key=lambda r: abs(r.metrics["wall_s"] - middle))
+        typical = typical_run(own)
         for run in own[:_FAINT_RUNS]:
             if run is not typical:
                 chart.line(_thinned(run.series), index, faint=True)
         chart.line(_thinned(typical.series), index)
     caption = "Resident memory of the whole process tree; the strong line is the run with the middle wall time, faint lines are other runs."
     return [Figure(f"memory-{_file_name(program)}", chart, caption, wide=not many)]
+
+
+def typical_run(runs: Sequence[Run]) -> Run:
+    """The one with the middle wall time."""
+    middle = median(r.metrics["wall_s"] for r in runs)
+    return min(runs, key=lambda r: abs(r.metrics["wall_s"] - middle))
 
 
 def _thinned(series: Sequence[tuple[float, float, int]]) -> list[tuple[float, float]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
-from ashlar_lab.report import charts, contrasts, fleet, side_by_side, words
+from ashlar_lab.report import by_program, charts, contrasts, fleet, side_by_side, words
 from ashlar_lab.report.charts import Figure
 from ashlar_lab.report.tables import Table, tables
 from ashlar_lab.store.run import Run
@@ -33,6 +33,10 @@ class Page:
     experiment: Experiment
     analysis: Analysis
 
+    def headline(self) -> list[Table]:
+        """The tables that the experiment asks to be shown first, and alone where there is little room."""
+        return [t for t in self.tables if t.asked_by in self.experiment.headline]
+
 
 def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: Analysis) -> Page:
     blocks = f"{analysis.blocks} block{'s' if analysis.blocks != 1 else ''}"
@@ -46,7 +50,8 @@ def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: 
         verdict=tuple(words.verdict(experiment, analysis)),
         warnings=tuple(words.warnings(experiment, runs, analysis)) + tuple(fleet.shared_kernels(machine.get("machines", {}))),
         figures=tuple(charts.figures(experiment, runs, analysis)),
-        tables=tuple(_headline_tables(experiment, analysis)) + tuple(tables(experiment, analysis)) + tuple(fleet.tables(experiment, analysis, machine.get("machines", {}))),
+        tables=tuple(_headline_first(experiment, [*_headline_tables(experiment, runs, analysis), *tables(experiment, analysis),
+                                                  *fleet.tables(experiment, analysis, machine.get("machines", {}))])),
         runs=tuple(runs),
         table=RunTable.of(runs),
         machine=tuple(_machine_rows(machine)) + _sampling(runs) + tuple(("not measured", m.removeprefix("Not measured: ")) for m in words.missing(runs)),
@@ -56,9 +61,15 @@ def build(experiment: Experiment, machine: dict, runs: Sequence[Run], analysis: 
     )
 
 
-def _headline_tables(experiment: Experiment, analysis: Analysis):
-    made = (contrasts.table(experiment, analysis), side_by_side.table(experiment, analysis))
+def _headline_tables(experiment: Experiment, runs: Sequence[Run], analysis: Analysis):
+    made = (contrasts.table(experiment, analysis), side_by_side.table(experiment, analysis), *by_program.tables(experiment, runs, analysis))
     return [table for table in made if table]
+
+
+def _headline_first(experiment: Experiment, found: list[Table]) -> list[Table]:
+    """In the order in which the headline asks; what it does not ask for comes after."""
+    asked = experiment.headline
+    return sorted(found, key=lambda t: asked.index(t.asked_by) if t.asked_by in asked else len(asked))
 
 
 def _sampling(runs: Sequence[Run]) -> tuple[tuple[str, str], ...]:

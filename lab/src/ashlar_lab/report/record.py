@@ -16,10 +16,11 @@ _RUN_METRICS = ("wall_s", "user_s", "sys_s", "peak_mib", "mean_mib", "gc_count",
 
 def as_markdown(page: Page) -> str:
     """The tables the experiment calls its headline, the warnings, and the machine."""
-    shown = [t for t in page.tables if t.name in page.experiment.headline] or page.tables[:3]
+    shown = page.headline() or page.tables[:3]
     parts = [f"# {page.title}", "", page.facts]
     parts += ["", page.note] if page.note else []
     for table in shown:
+        parts += ["", f"## {table.title}"] if len(shown) > 1 else []
         parts += ["", markdown.table_text(table), "", table.note]
     parts += ["", "## Read with it", ""] + [f"- {w}" for w in page.warnings] if page.warnings else []
     parts += ["", "## Machine", ""] + [f"- {key}: {value}" for key, value in page.machine]
@@ -33,21 +34,41 @@ def as_json(page: Page) -> str:
         "title": page.title, "facts": page.facts, "warnings": page.warnings, "machine": dict(page.machine),
         "answers": [{"contrast": a.contrast, "program": a.program, "value": _finite(a.estimate.value), "low": _finite(a.estimate.low),
                      "high": _finite(a.estimate.high), "pairs": a.estimate.n, "goal": a.goal, "judged": a.judged} for a in analysis.answers],
-        "values": [{"program": v.program, "variant": v.variant, "metric": v.metric, "unit": units.unit(v.metric), "mean": _finite(v.mean.value),
-                    "median": _finite(v.median)} for v in analysis.levels if v.metric in (*_RUN_METRICS, "cpu_s")],
+        "values": [{"program": v.program, "variant": v.variant, **_knob(v.value), "metric": v.metric, "unit": units.unit(v.metric), "mean": _finite(v.mean.value),
+                    "median": _finite(v.median)} for v in analysis.levels if v.metric in (*_metrics(page), "cpu_s")],
+        **({"curves": _curves(page)} if analysis.comparisons else {}),
     }, ensure_ascii=False, indent=None).replace('}, {"', '},\n {"') + "\n"
 
 
 def as_csv(page: Page) -> str:
     """One line per run, failed ones included."""
-    metrics = [m for m in _RUN_METRICS if any(m in r.metrics for r in page.runs)]
+    metrics = [m for m in _metrics(page) if any(m in r.metrics for r in page.runs)]
+    knob = ["knob"] if page.experiment.sweeps() else []
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["block", "position", "program", "variant", "role", "state", "load", *metrics])
+    writer.writerow(["block", "position", "program", "variant", *knob, "role", "state", "load", *metrics])
     for r in page.runs:
-        writer.writerow([r.block, r.position, r.program, r.variant, r.role, r.state, f"{r.load:.2f}",
+        writer.writerow([r.block, r.position, r.program, r.variant, *([r.value or ""] if knob else []), r.role, r.state, f"{r.load:.2f}",
                          *(f"{r.metrics[m]:.6g}" if m in r.metrics else "" for m in metrics)])
     return out.getvalue()
+
+
+def _metrics(page: Page) -> list[str]:
+    """What is kept of every run: the usual metrics, and those that the experiment shows."""
+    own = [m for program in page.experiment.programs for m in program.figures]
+    return list(dict.fromkeys([*_RUN_METRICS, *page.experiment.figures, *(m for m in page.experiment.metrics if m != "cpu_s"), *own]))
+
+
+def _knob(value: str | None) -> dict[str, str]:
+    return {} if value is None else {"knob": value}
+
+
+def _curves(page: Page) -> list[dict]:
+    """Every comparison of curves: the time ratios at equal space, and the probabilities of dominance."""
+    return [{"program": c.program, "variant": c.first, "against": c.second, "better": c.better, "better_by_2_percent": c.better_by_margin,
+             "worse": c.worse, "cross": c.cross,
+             "time_ratios": [{"space": _finite(a.place), "value": _finite(a.ratio.value), "low": _finite(a.ratio.low), "high": _finite(a.ratio.high)} for a in c.time_ratios]}
+            for c in page.analysis.comparisons]
 
 
 def _finite(value: float) -> float | None:

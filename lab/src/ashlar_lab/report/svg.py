@@ -46,6 +46,9 @@ def tick_text(value: float) -> str:
     return f"{value:g}"
 
 
+_LEGEND_LINE = 17
+
+
 class Chart:
     """Accumulates marks between two axes. Sizes are in SVG user units, one per CSS pixel at full width."""
 
@@ -113,17 +116,23 @@ class Chart:
 
     def render(self, style: str = "") -> str:
         """The SVG element. `style` is CSS for a stand-alone file; a page that holds the chart brings its own."""
-        head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" role="img" '
+        legend, lower = self._legend_marks()
+        height = self.height + lower
+        head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {height}" role="img" '
                 f'aria-label="{escape(self.title)}" font-family="DejaVu Sans, Liberation Sans, Arial, sans-serif">')
         if style:
-            head += f'<style>{style}</style><rect class="paper" width="{self.width}" height="{self.height}"/>'
+            head += f'<style>{style}</style><rect class="paper" width="{self.width}" height="{height}"/>'
         else:
             head += f"<title>{escape(self.title)}</title>"
-        return head + self._frame() + "".join(self._marks) + self._legend_marks() + "</svg>"
+        body = self._frame() + "".join(self._marks)
+        return head + (f'<g transform="translate(0 {lower})">{body}</g>' if lower else body) + self._heading() + legend + "</svg>"
+
+    def _heading(self) -> str:
+        return f'<text class="ink" font-size="14" font-weight="600" x="{8 if self._rows else self._left}" y="16">{escape(self.title)}</text>'
 
     def _frame(self) -> str:
         bottom, right = self.height - self._bottom, self.width - self._right
-        parts = [f'<text class="ink" font-size="14" font-weight="600" x="{8 if self._rows else self._left}" y="16">{escape(self.title)}</text>']
+        parts = []
         wanted = max(3, (self.width - self._left) // 110)
         for text, tick in self._columns or [(tick_text(t), t) for t in self.x.ticks(wanted)]:
             at = self.x(tick)
@@ -143,13 +152,19 @@ class Chart:
         parts.append(f'<text class="soft" font-size="12" text-anchor="middle" x="{(self._left + right) / 2:.0f}" y="{self.height - 10}">{escape(self._x_title)}</text>')
         return "".join(parts)
 
-    def _legend_marks(self) -> str:
-        parts, at = [], float(8 if self._rows else self._left)
+    def _legend_marks(self) -> tuple[str, int]:
+        """The names in as many lines as they need, and how much lower the plot begins for those after the first."""
+        start, line = float(8 if self._rows else self._left), 0
+        parts, at = [], start
         for name, series in self._legend:
-            parts.append(_shape(at + 5, 29, series, 4, "", False))
-            parts.append(f'<text class="ink" font-size="12" x="{at + 14:.0f}" y="33">{escape(name)}</text>')
-            at += 14 + 7.2 * len(name) + 18
-        return "".join(parts)
+            wide = 14 + 7.2 * len(name)
+            if at > start and at + wide > self.width:
+                at, line = start, line + 1
+            y = 33 + _LEGEND_LINE * line
+            parts.append(_shape(at + 5, y - 4, series, 4, "", False))
+            parts.append(f'<text class="ink" font-size="12" x="{at + 14:.0f}" y="{y}">{escape(name)}</text>')
+            at += wide + 18
+        return "".join(parts), _LEGEND_LINE * line
 
 
 def _shape(x: float, y: float, series: int, size: float, tip: str, hollow: bool) -> str:

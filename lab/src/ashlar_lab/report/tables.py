@@ -23,6 +23,11 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    group: str = ""  # the headline that asks for it, where that is not its name
+
+    @property
+    def asked_by(self) -> str:
+        return self.group or self.name
 
 
 def tables(experiment: Experiment, analysis: Analysis) -> list[Table]:
@@ -61,8 +66,9 @@ def _ratios_by_program(experiment: Experiment, analysis: Analysis, metric: str) 
     if sums:
         rows.append(("geometric mean", "", *(units.interval(sums.get(name)) for name in others)))
     less = "more is better" if units.more_is_better(metric) else "less is better"
+    group = "ratios" if metric in (experiment.time_metric, experiment.space_metric, *experiment.figures) else ""
     return Table(f"ratios-{metric}", f"{units.title(metric)}: ratio to {experiment.baseline}",
-                 ("", experiment.baseline, *others), tuple(rows), f"20 % trimmed means of paired ratios with 95 % intervals; {less}.")
+                 ("", experiment.baseline, *others), tuple(rows), f"20 % trimmed means of paired ratios with 95 % intervals; {less}.", group)
 
 
 def _program_tables(experiment: Experiment, analysis: Analysis, program: str) -> list[Table]:
@@ -116,7 +122,7 @@ def _sweep_table(experiment: Experiment, analysis: Analysis, program: str) -> Ta
         rows.append(tuple(row))
     heading = f"{units.title(experiment.time_metric)} / {units.title(experiment.space_metric)}"
     return Table(f"sweep-{program}", f"{program}: {heading} at each {knobs}", (knobs, *(v.name for v in experiment.variants)), tuple(rows),
-                 "20 % trimmed means over blocks. Equal knob values are not equal costs: compare the curves.")
+                 "20 % trimmed means over blocks. Equal knob values are not equal costs: compare the curves.", "curves")
 
 
 def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> list[Table]:
@@ -150,7 +156,7 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
             rows.append(("they cross between (MiB)", f"{c.crossing[0]:.0f} and {c.crossing[1]:.0f}"))
         if rows:
             found.append(Table(f"comparison-{program}-{c.first}", f"{program}: {c.first} relative to {c.second}", ("", "ratio or value"), tuple(rows),
-                               (c.note + ". " if c.note else "") + "Only where both were measured; below 1 favours " + c.first + "."))
+                               (c.note + ". " if c.note else "") + "Only where both were measured; below 1 favours " + c.first + ".", "curves"))
     return found
 
 

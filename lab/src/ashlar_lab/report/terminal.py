@@ -40,7 +40,7 @@ def bars(page: Page) -> list[str]:
 
 def show(page: Page, tables: int = 4) -> None:
     """Print to standard output; colours and boxes only on a terminal."""
-    chosen = [t for t in page.tables if t.name in page.experiment.headline]
+    chosen = page.headline()
     shown, picture = (chosen, []) if chosen else (page.tables[:tables], bars(page))
     shown = [*shown, *(t for t in page.tables if t.name == "machines" and t not in shown)]
     if not sys.stdout.isatty():

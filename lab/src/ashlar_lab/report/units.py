@@ -13,7 +13,9 @@ TITLES = {
     "cache_misses": "Cache misses", "branch_misses": "Branch misses", "dtlb_misses": "TLB misses",
     "involuntary_switches": "Preemptions", "requests_per_s": "Requests", "p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99",
     "p999_ms": "p99.9", "p100_ms": "p100", "others_cpu_s": "CPU time of others", "gc_count": "Collections", "gc_time_ms": "Collector time",
-    "pause_ms_max": "Longest pause", "live_bytes": "Live bytes",
+    "pause_ms_max": "Longest pause", "live_bytes": "Live bytes", "requests_cpu_s": "CPU time inside requests",
+    "gc_in_requests_ms": "Collector time inside requests", "gc_in_requests_count": "Collections inside requests",
+    "gc_in_request_ms_max": "Most collector time in one request",
 }
 _UNITS = {"s": "s", "ms": "ms", "us": "µs", "ns": "ns", "mib": "MiB", "kib": "KiB", "bytes": "bytes"}
 
@@ -33,7 +35,7 @@ def title(metric: str, with_unit: bool = True) -> str:
     """A heading such as `Peak memory (MiB)`."""
     name = TITLES.get(metric)
     if name is None:
-        words = [w for w in metric.split("_") if w not in _UNITS]
+        words = [w for w in metric.removesuffix("_per_s").split("_") if w not in _UNITS]
         name = " ".join(words).capitalize() or metric
     return f"{name} ({unit(metric)})" if with_unit and unit(metric) else name
 

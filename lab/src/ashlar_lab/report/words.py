@@ -155,7 +155,7 @@ def _ratio_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
             of_variant = [r for r in analysis.ratios if r.variant == variant.name and r.metric == metric]
             if summary:
                 found.append(f"{variant.name}, {units.in_sentence(metric)}: {_judged(summary.ratio, experiment.baseline, floor, metric)} "
-                             f"(geometric mean over {summary.programs} programs).{_exceptions(of_variant, metric)}")
+                             f"(geometric mean over {summary.programs} program{'s' if summary.programs != 1 else ''}).{_exceptions(of_variant, metric)}")
             else:
                 for r in of_variant:
                     if fleet.depends(analysis, r.program, r.variant, r.at_value, metric):

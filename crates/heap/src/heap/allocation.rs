@@ -1,0 +1,170 @@
+//! Allocating cells: from a cache's run, or from the next block with free runs.
+
+use std::ptr::NonNull;
+
+use super::{Allocation, Heap, Urgency};
+use crate::allocate::cursor::AllocationCache;
+use crate::allocate::run::Run;
+use crate::layout::block::BlockIndex;
+use crate::layout::cell_state::CellState;
+use crate::layout::kind::Kind;
+use crate::layout::width::WidthIndex;
+use crate::sweep::free_cells::poison_block;
+use crate::vm::Vm;
+use crate::work_budget::WorkBudget;
+
+impl<'shared, V: Vm> Heap<'shared, V> {
+    /// Allocates a cell of at least `size_bytes` in state `state`
+    /// ([`CellState::NEW`] or [`CellState::NEW_UNPROTECTED`]). Its contents are
+    /// unspecified. The cache must be one of this heap's.
+    #[inline(always)]
+    pub fn allocate(
+        &self,
+        cache: &mut AllocationCache<'_>,
+        size_bytes: usize,
+        state: CellState,
+        urgency: Urgency,
+    ) -> Allocation {
+        let Some(width) = WidthIndex::for_size(size_bytes) else {
+            return Allocation::TooLarge;
+        };
+        match cache.bump(width, state) {
+            Some(cell) => Allocation::Allocated(cell),
+            None => self.allocate_slowly(cache, width, state, urgency),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_slowly(
+        &self,
+        cache: &mut AllocationCache<'_>,
+        width: WidthIndex,
+        state: CellState,
+        urgency: Urgency,
+    ) -> Allocation {
+        assert!(cache.is_of(self.space()), "the cache is another heap's");
+        if urgency == Urgency::MayCollect && (self.collection_is_due() || self.stress_is_due()) {
+            return Allocation::NeedsCollection;
+        }
+        let stress = self.stress.get();
+        let cells_at_most = if stress.collect_every == 0 && stress.slice_cells == 0 {
+            usize::MAX
+        } else {
+            1
+        };
+        loop {
+            if let Some(bytes) = cache.next_run(width, cells_at_most) {
+                self.collector.borrow_mut().hand_out(bytes, self.shared);
+                if let Some(cell) = cache.bump(width, state) {
+                    return Allocation::Allocated(cell);
+                }
+            }
+            cache.retire(width);
+            match self.find_block(width) {
+                Some(block) => cache.adopt(width, block),
+                None => return Allocation::OutOfMemory,
+            }
+        }
+    }
+
+    /// The program is about to be told that memory is out: it may have the last
+    /// of it for that. A full collection that finds room takes this back.
+    pub fn open_reserve(&self) {
+        self.shared.space.blocks.open_reserve();
+    }
+
+    /// A block of this width with free runs: one that has some already, one
+    /// that has some once it is swept, or an empty one.
+    fn find_block(&self, width: WidthIndex) -> Option<BlockIndex> {
+        self.find_used_block(width)
+            .or_else(|| self.take_empty_block(width))
+            .or_else(|| self.sweep_for(width, &mut WorkBudget::unlimited()))
+    }
+
+    /// One that has cells in it, within the time that may be spent on sweeping.
+    fn find_used_block(&self, width: WidthIndex) -> Option<BlockIndex> {
+        let blocks_due = self.blocks_due();
+        if blocks_due == 0 {
+            let block = self.pop_available(width);
+            if block.is_some() || !self.is_sweeping() {
+                return block;
+            }
+        }
+        self.sweep_a_little(|work| {
+            self.sweep_ahead(width, blocks_due, work);
+            self.pop_available(width)
+                .or_else(|| self.sweep_for(width, work))
+        })
+    }
+
+    /// An empty block from the stock, one free run.
+    pub(crate) fn take_empty_block(&self, width: WidthIndex) -> Option<BlockIndex> {
+        let block = self.space().take_block(Kind::Cells(width))?;
+        self.collector.borrow_mut().blocks_taken[width.index()] += 1;
+        let start = self.region().address_of(block);
+        Run {
+            start,
+            end: start + width.cells_per_block() * width.bytes(),
+            next: 0,
+        }
+        .write(self.region());
+        self.region().block(block).set_free(start);
+        if self.stress().poison {
+            poison_block(self.space(), block, width);
+        }
+        Some(block)
+    }
+
+    pub(super) fn pop_available(&self, width: WidthIndex) -> Option<BlockIndex> {
+        let lists = &mut self.collector.borrow_mut().lists;
+        lists.pop_available(width)
+    }
+
+    /// Makes an allocation cache. It is the caller's until
+    /// [`Heap::drop_cache`]; the heap retires it at every collection.
+    pub fn new_cache(&self) -> NonNull<AllocationCache<'shared>> {
+        let cache = NonNull::from(Box::leak(Box::new(AllocationCache::new(self.space()))));
+        self.collector.borrow_mut().caches.push(cache);
+        cache
+    }
+
+    /// Ends a cache.
+    ///
+    /// # Safety
+    /// The cache must come from [`Heap::new_cache`] of this heap and must not
+    /// be used any more.
+    pub unsafe fn drop_cache(&self, cache: NonNull<AllocationCache<'shared>>) {
+        self.collector.borrow_mut().caches.retain(|c| *c != cache);
+        // SAFETY: the cache was leaked from a box, and nobody else has it.
+        let mut cache = unsafe { Box::from_raw(cache.as_ptr()) };
+        self.retire_cache(&mut cache);
+        let mut collector = self.collector.borrow_mut();
+        for width in WidthIndex::all() {
+            collector.allocated_by_retired[width.index()] += cache.allocated_cells(width);
+        }
+    }
+
+    fn retire_cache(&self, cache: &mut AllocationCache<'_>) {
+        for width in WidthIndex::all() {
+            let Some(block) = cache.retire(width) else {
+                continue;
+            };
+            if self.region().block(block).free() != 0 {
+                let lists = &mut self.collector.borrow_mut().lists;
+                lists.push_available(width, block);
+            }
+        }
+    }
+
+    pub(super) fn retire_caches(&self) {
+        // No copy of the list: there may be no memory for one.
+        for index in 0.. {
+            let cache = self.collector.borrow().caches.get(index).copied();
+            let Some(mut cache) = cache else { return };
+            // SAFETY: caches live until `drop_cache`, and the VM is stopped, so
+            // nobody allocates from them now.
+            self.retire_cache(unsafe { cache.as_mut() });
+        }
+    }
+}

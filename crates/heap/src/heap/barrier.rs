@@ -1,0 +1,104 @@
+//! The write barrier: called after a reference has been stored.
+//!
+//! Between collections it remembers old cells that refer to young ones. While
+//! the program runs between slices of marking it also makes the stored cell
+//! grey: a black cell must not be the only one to know a white cell.
+//!
+//! What the VM's own code stores while it traces is told to its
+//! [`Tracer`](crate::mark::tracer::Tracer).
+
+use super::{Heap, Stage};
+use crate::layout::cell_state::CellState;
+use crate::layout::region::Cell;
+use crate::mark::tracer::Mode;
+use crate::vm::Vm;
+
+impl<V: Vm> Heap<'_, V> {
+    /// `parent` now refers to `child`. Keeps invariant 5, an old cell that
+    /// refers to a young one is remembered, and invariant 11.
+    #[inline(always)]
+    pub fn write_barrier(&self, parent: Cell, child: Cell) {
+        if self.needs_barrier(parent, child) {
+            self.write_barrier_slowly(parent, child);
+        }
+    }
+
+    /// Whether [`Heap::write_barrier`] would do anything. This part may be
+    /// called without the VM's lock.
+    #[inline(always)]
+    pub fn needs_barrier(&self, parent: Cell, child: Cell) -> bool {
+        // By far the most frequent first.
+        if self.stage.is_idle() {
+            return self.must_remember(parent, child);
+        }
+        match self.stage() {
+            Stage::Idle | Stage::Moving => self.must_remember(parent, child),
+            // Nothing is black yet, and what is remembered will be forgotten.
+            Stage::Clearing => false,
+            Stage::Tracing | Stage::Remark => {
+                let is_black = self.states().get(parent).is_marked();
+                is_black
+                    && (self.must_remember(parent, child) || !self.states().get(child).is_marked())
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn must_remember(&self, parent: Cell, child: Cell) -> bool {
+        let state = self.states().get(parent);
+        state.0 & (CellState::OLD | CellState::REMEMBERED) == CellState::OLD
+            && !self.states().get(child).is_old()
+    }
+
+    /// What is left of [`Heap::write_barrier`] when [`Heap::needs_barrier`].
+    #[cold]
+    #[inline(never)]
+    pub fn write_barrier_slowly(&self, parent: Cell, child: Cell) {
+        let is_black = self.stage().is_tracing() && self.states().get(parent).is_marked();
+        if is_black {
+            // As young as it is: what an old cell refers to for a moment only should
+            // not grow old.
+            self.marker().mark(self.states(), child, false);
+        }
+        if !self.states().get(child).is_old() {
+            self.remember_if_old(parent);
+        }
+    }
+
+    /// Any number of references may have been stored into `parent`.
+    #[inline]
+    pub fn write_barrier_all(&self, parent: Cell) {
+        if !self.stage().is_tracing() {
+            self.remember_if_old(parent);
+        } else if self.states().get(parent).is_marked() {
+            self.marker().rescan_written(parent);
+        }
+    }
+
+    /// `cell` will be written to without a barrier from now on, for good.
+    pub fn unprotect(&self, cell: Cell) {
+        if self.stage() == Stage::Clearing {
+            // What is marked, and what is remembered, is found anew.
+            let state = self.states().get(cell).with(CellState::UNPROTECTED);
+            return self.states().set(cell, state);
+        }
+        let mode = match self.stage() {
+            Stage::Tracing => Mode::InSlices,
+            _ => Mode::AtOnce,
+        };
+        self.marker().unprotect(self.states(), cell, mode);
+    }
+
+    /// In a full collection only cells that have been found are remembered: the
+    /// others may be freed by it.
+    pub(crate) fn remember_if_old(&self, cell: Cell) {
+        let is_kept = match self.stage() {
+            Stage::Idle | Stage::Moving => true,
+            Stage::Clearing => false,
+            Stage::Tracing | Stage::Remark => self.states().get(cell).is_marked(),
+        };
+        if is_kept {
+            self.marker().remember_if_old(self.states(), cell);
+        }
+    }
+}

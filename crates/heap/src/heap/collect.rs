@@ -1,0 +1,299 @@
+//! One collection, from its beginning to the end of marking: at once, or in
+//! slices between which the program runs.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::collection::{Collection, Cycle, Stage};
+use super::{Heap, Progress, Slices};
+use crate::layout::block::BlockIndex;
+use crate::layout::cell_state::CellState;
+use crate::mark::marker::Marker;
+use crate::mark::marking::Marking;
+use crate::mark::parallel::Team;
+use crate::mark::slices::SliceSchedule;
+use crate::mark::tracer::Mode;
+use crate::pace::Scope;
+use crate::vm::Vm;
+use crate::work_budget::WorkBudget;
+
+impl<V: Vm> Heap<'_, V> {
+    /// Does the next part of a collection, as much as `work` allows, and
+    /// begins one when there is none: it frees what the previous one left,
+    /// then marks. `scope` is for a collection that begins. The VM must be
+    /// stopped.
+    ///
+    /// A collection that is done within its first budget is the same as
+    /// [`Heap::collect`].
+    pub fn advance(&self, scope: Option<Scope>, work: &mut WorkBudget) -> Progress {
+        if !self.is_marking() {
+            if !self.sweep_slice(work) {
+                return Progress::Sweeping;
+            }
+            let mode = match work.is_limited() {
+                true => Mode::InSlices,
+                false => Mode::AtOnce,
+            };
+            self.begin(scope, |_| mode);
+        } else {
+            work.lengthen(self.lateness());
+        }
+        match self.mark_within(work) {
+            Some(scope) => Progress::Marked(scope),
+            None => {
+                self.verify_if_wanted();
+                Progress::Marking
+            }
+        }
+    }
+
+    /// Finishes the marking that is going on, if one is. Afterwards the heap is
+    /// as after [`Heap::collect`]. Says which scope the collection had.
+    pub fn finish_marking(&self) -> Option<Scope> {
+        self.mark_within(&mut WorkBudget::unlimited())
+    }
+
+    /// Drops what the marking that is going on has found, for a program that is
+    /// about to end: finishing it would be in vain. It begins anew, as a full one,
+    /// if the program goes on long enough after all.
+    pub fn restart_marking(&self) {
+        let Some(cycle) = self.cycle() else { return };
+        self.marker().restart();
+        if cycle.scope == Scope::Minor {
+            let stats = &mut self.collector.borrow_mut().stats;
+            stats.minor_collections -= 1;
+            stats.full_collections += 1;
+        }
+        self.enter(Collection::Clearing {
+            cycle: Cycle {
+                scope: Scope::Full,
+                marked_before: 0,
+                later_remarks: 0,
+                ..cycle
+            },
+            uncleared: 0..self.space().blocks.used_limit(),
+        });
+    }
+
+    /// Runs `work`, a collection or a slice of one, at a moment when the program
+    /// may have told the barrier of a reference that it has not stored yet.
+    ///
+    /// What the barrier did depends on what the cell was that the reference goes
+    /// into, and `work` may change that: it may become black, or old. So what is to
+    /// be stored, which a root knows, is marked before; and what a pinning root
+    /// refers to is remembered if it grows old now.
+    pub fn between_barrier_and_store<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.marker().set_pending_store(true);
+        if let Some(cycle) = self.cycle().filter(|_| self.stage().is_tracing()) {
+            self.while_collecting(|| self.marking(&mut self.marker(), &cycle).trace_roots());
+        }
+        let result = work();
+        self.marker().set_pending_store(false);
+        loop {
+            let pinned = self.marker().pop_pinned_root();
+            let Some(cell) = pinned else { return result };
+            self.remember_if_old(cell);
+        }
+    }
+
+    /// Whether a collection has begun whose marking is not over; the program
+    /// may be running in the meantime.
+    #[inline]
+    pub fn is_marking(&self) -> bool {
+        self.stage().is_marking()
+    }
+
+    /// Whether the collector is marking, or moving cells, at this moment.
+    pub fn is_collecting(&self) -> bool {
+        self.shared.collecting.load(Relaxed)
+    }
+
+    /// Whether the collection in progress is a full one.
+    pub(crate) fn is_marking_fully(&self) -> bool {
+        self.cycle().is_some_and(|cycle| cycle.scope == Scope::Full)
+    }
+
+    /// Blocks that clearing has done, for the verifier.
+    pub(crate) fn cleared_blocks(&self) -> usize {
+        match &self.collector.borrow().collection {
+            Collection::Clearing { uncleared, .. } => uncleared.start,
+            _ => 0,
+        }
+    }
+
+    // ── States ──────────────────────────────────────────────────────────────
+
+    fn cycle(&self) -> Option<Cycle> {
+        self.collector.borrow().collection.cycle()
+    }
+
+    pub(super) fn enter(&self, collection: Collection) {
+        self.stage.follow(&collection);
+        self.collector.borrow_mut().collection = collection;
+    }
+
+    /// Begins a collection; how it marks may depend on its scope, which this chooses
+    /// when nobody has asked for one.
+    ///
+    /// Not inlined, for the same reason as compaction is not.
+    #[inline(never)]
+    pub(super) fn begin(&self, asked: Option<Scope>, mode: impl FnOnce(Scope) -> Mode) -> Scope {
+        let measure = self.measure_residence();
+        let (overflowed, old_cells) = {
+            let marker = self.marker();
+            (marker.remembered.has_overflowed(), marker.counts.old_cells)
+        };
+        let asked = if overflowed { Some(Scope::Full) } else { asked };
+        let mut collector = self.collector.borrow_mut();
+        let scope = collector.pace.start(measure, asked);
+        collector.count_fresh_anew(self.shared);
+        let (planned_bytes, cells) = collector.pace.marking_plan(scope, measure);
+        collector.slices = Slices::new(SliceSchedule::new(planned_bytes, cells));
+        let (marked_before, uncleared) = match scope {
+            Scope::Minor => (old_cells, 0..0),
+            Scope::Full => (0, 0..self.space().blocks.used_limit()),
+        };
+        match scope {
+            Scope::Minor => collector.stats.minor_collections += 1,
+            Scope::Full => collector.stats.full_collections += 1,
+        }
+        drop(collector);
+        let cycle = Cycle {
+            scope,
+            mode: mode(scope),
+            marked_before,
+            later_remarks: 0,
+            has_been_paused: false,
+        };
+        self.enter(Collection::Clearing { cycle, uncleared });
+        scope
+    }
+
+    /// Marks as much as `work` allows; the scope when that was all.
+    pub(super) fn mark_within(&self, work: &mut WorkBudget) -> Option<Scope> {
+        let cycle = self.cycle()?;
+        let is_over = self.while_collecting(|| {
+            let mut marker = self.marker();
+            let is_over = self.mark_stages(&mut marker, &cycle, work);
+            match is_over {
+                true => marker.end(),
+                false => marker.pause(),
+            }
+            is_over
+        });
+        if !is_over {
+            self.pause();
+            return None;
+        }
+        self.end_marking();
+        self.start_sweep(cycle.scope);
+        self.verify_if_wanted();
+        Some(cycle.scope)
+    }
+
+    /// What is left of a marking, as far as `work` allows; whether that was all.
+    fn mark_stages(&self, marker: &mut Marker, cycle: &Cycle, work: &mut WorkBudget) -> bool {
+        let mut marking = if self.stage() == Stage::Clearing {
+            if !self.clear_marks(work) {
+                return false;
+            }
+            marker.begin(cycle.scope);
+            self.enter(Collection::Remark(*cycle));
+            let mut marking = self.marking(marker, cycle);
+            marking.begin_first_remark();
+            marking
+        } else {
+            let mut marking = self.marking(marker, cycle);
+            // What earlier slices left, before the roots are traced again.
+            if !marking.trace_grey(work) || !work.is_mostly_left() {
+                return false;
+            }
+            // It grows from one try to the next, so that there is a last one.
+            work.double(cycle.later_remarks);
+            self.enter(Collection::Remark(Cycle {
+                later_remarks: cycle.later_remarks + 1,
+                ..*cycle
+            }));
+            marking.begin_remark();
+            marking
+        };
+        if !marking.trace_grey(work) {
+            return false;
+        }
+        marking.end();
+        true
+    }
+
+    fn marking<'m>(&'m self, marker: &'m mut Marker, cycle: &Cycle) -> Marking<'m, V> {
+        // What pins says so at any moment: one thread finds it.
+        let may_share = cycle.scope == Scope::Full && cycle.mode != Mode::FindingPins;
+        let (parallel, latest_cells) = (self.parallel.get(), self.stats().marked_cells);
+        let team = Team::of(&self.shared.helpers, parallel, latest_cells);
+        let team = team.filter(|_| may_share);
+        Marking::new(&self.vm, self.space(), marker, cycle.mode, team)
+    }
+
+    /// The program goes on although marking is not over.
+    fn pause(&self) {
+        let marked_cells = self.marker().counts.marked_cells;
+        let mut collector = self.collector.borrow_mut();
+        if let Some(cycle) = collector.collection.cycle_mut() {
+            cycle.has_been_paused = true;
+        }
+        // While clearing, the previous collection's marked cells are counted still.
+        if let Collection::Tracing(cycle) | Collection::Remark(cycle) = collector.collection {
+            collector.note_slice(marked_cells.saturating_sub(cycle.marked_before));
+            collector.collection = Collection::Tracing(cycle);
+            self.stage.follow(&collector.collection);
+        }
+        collector.plan_next_slice(self.shared);
+    }
+
+    /// Everything live is marked.
+    fn end_marking(&self) {
+        let mut collector = self.collector.borrow_mut();
+        let handed_bytes = collector.fresh_bytes(self.shared);
+        if let Some(cycle) = collector.collection.cycle() {
+            collector.pace.note_marked(cycle.scope, handed_bytes);
+            collector.latest_is_exact = !cycle.has_been_paused;
+        }
+        collector.slices.next_bytes = 0;
+        // What the program was handed in the meantime has been judged with the
+        // rest: it is kept or dead, and fresh no more.
+        collector.count_fresh_anew(self.shared);
+        drop(collector);
+        self.enter(Collection::Idle);
+        self.retire_caches();
+    }
+
+    // ── Clearing ────────────────────────────────────────────────────────────
+
+    /// Makes every cell white. Old cells stay old: they are marked again when
+    /// they are found, or freed. False when `work` is used up before.
+    fn clear_marks(&self, work: &mut WorkBudget) -> bool {
+        /// A block takes about as long as so many cells take to be marked.
+        const CELLS_PER_BLOCK: usize = 8;
+        let mut collector = self.collector.borrow_mut();
+        let Collection::Clearing { uncleared, .. } = &mut collector.collection else {
+            return true;
+        };
+        for index in uncleared.by_ref() {
+            self.clear_marks_of(BlockIndex(index as u32));
+            if !work.spend(CELLS_PER_BLOCK) {
+                break;
+            }
+        }
+        ExactSizeIterator::len(uncleared) == 0
+    }
+
+    fn clear_marks_of(&self, block: BlockIndex) {
+        const KEPT: u64 = u64::from_ne_bytes(
+            [!(CellState::MARKED | CellState::REMEMBERED | CellState::PINNED); 8],
+        );
+        if self.region().kind_byte(block).width().is_none() {
+            return;
+        }
+        for word in self.region().state_words_of(block) {
+            word.store(word.load(Relaxed) & KEPT, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Where a collection is.
+//!
+//! ```text
+//!              ┌─ what a stop may do is used up, or the remark finds too much ─┐
+//!              ↓                                                               │
+//! idle → clearing → remark ───────────────→ tracing → … → remark → idle, and sweeping begins
+//!            └── once that is over, nothing was left ──────────↗
+//! ```
+//!
+//! A *remark* traces the roots, the cells without a barrier, and those written to
+//! without saying what, with the program stopped; when nothing is grey then, marking
+//! is over. The first one begins with marking itself: what is done in one stop needs
+//! no other. When a remark finds more than a slice may do, the program goes on,
+//! tracing too, and another remark is tried later. New cells are white: what their
+//! first references are is never told to a barrier.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use crate::mark::tracer::Mode;
+use crate::pace::Scope;
+
+/// The states of a collection, without their data: all that the write barrier, and
+/// whoever does not hold the VM's lock, need to know.
+///
+/// Invariants (the verifier asserts the same numbers):
+///
+/// 11. While tracing, a black cell refers to marked cells only. Black is a
+///     marked cell that is neither grey, nor remembered and untraced, nor to be
+///     traced again by the remark.
+/// 12. While clearing, no cell of a block that has been cleared is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// No marking is going on. Invariants 1 to 5 hold.
+    Idle,
+    /// A full collection takes the marks of the previous ones off; a minor one
+    /// passes. Nothing is marked in the meantime, and the remembered set is of no use
+    /// any more: invariants 2 to 5 do not hold.
+    Clearing,
+    /// Cells are being marked, and the program runs between slices. In a full
+    /// collection invariants 2 to 5 hold for marked cells, 5 only for black ones.
+    Tracing,
+    /// The roots have been traced, and the program has not run since: what is found
+    /// now is all there is. Never seen while the program runs.
+    Remark,
+    /// Cells move: references may be to where they were. Never seen while the program
+    /// runs.
+    Moving,
+}
+
+impl Stage {
+    /// Whether there are marks that are not complete: black and white cells.
+    #[inline(always)]
+    pub(crate) fn is_tracing(self) -> bool {
+        matches!(self, Self::Tracing | Self::Remark)
+    }
+
+    /// Whether a collection has begun whose marking is not over.
+    #[inline(always)]
+    pub(crate) fn is_marking(self) -> bool {
+        self == Self::Clearing || self.is_tracing()
+    }
+}
+
+/// The collection in progress.
+#[derive(Debug)]
+pub(super) enum Collection {
+    Idle,
+    Clearing {
+        cycle: Cycle,
+        /// Blocks that have marks of earlier collections, perhaps. Lower ones have
+        /// been cleared, higher ones have new cells only.
+        uncleared: Range<usize>,
+    },
+    Tracing(Cycle),
+    Remark(Cycle),
+    Moving,
+}
+
+/// What a collection is from its beginning to the end of marking.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cycle {
+    pub(super) scope: Scope,
+    pub(super) mode: Mode,
+    /// Cells marked at the beginning: the old ones, in a minor collection.
+    pub(super) marked_before: usize,
+    /// Remarks that were begun while the program ran in between.
+    pub(super) later_remarks: u32,
+    /// The program has run since the beginning: what has died meanwhile is kept.
+    pub(super) has_been_paused: bool,
+}
+
+impl Collection {
+    fn stage(&self) -> Stage {
+        match self {
+            Self::Idle => Stage::Idle,
+            Self::Clearing { .. } => Stage::Clearing,
+            Self::Tracing(_) => Stage::Tracing,
+            Self::Remark(_) => Stage::Remark,
+            Self::Moving => Stage::Moving,
+        }
+    }
+
+    pub(super) fn cycle(&self) -> Option<Cycle> {
+        match *self {
+            Self::Clearing { cycle, .. } | Self::Tracing(cycle) | Self::Remark(cycle) => {
+                Some(cycle)
+            }
+            Self::Idle | Self::Moving => None,
+        }
+    }
+
+    pub(super) fn cycle_mut(&mut self) -> Option<&mut Cycle> {
+        match self {
+            Self::Clearing { cycle, .. } | Self::Tracing(cycle) | Self::Remark(cycle) => {
+                Some(cycle)
+            }
+            Self::Idle | Self::Moving => None,
+        }
+    }
+}
+
+/// The [`Stage`], for those who ask without the VM's lock.
+#[derive(Debug)]
+pub(super) struct StageByte(AtomicU8);
+
+impl StageByte {
+    pub(super) fn new() -> Self {
+        Self(AtomicU8::new(Stage::Idle as u8))
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self) -> Stage {
+        match self.0.load(Relaxed) {
+            0 => Stage::Idle,
+            1 => Stage::Clearing,
+            2 => Stage::Tracing,
+            3 => Stage::Remark,
+            _ => Stage::Moving,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.0.load(Relaxed) == Stage::Idle as u8
+    }
+
+    pub(super) fn follow(&self, collection: &Collection) {
+        self.0.store(collection.stage() as u8, Relaxed);
+    }
+}

@@ -1,0 +1,91 @@
+//! Compacting the heap: when cells may move, and the order of what is done then.
+
+use super::collection::Collection;
+use super::{Heap, Stage};
+use crate::compact::forward::{self, Forwarding};
+use crate::compact::{self, Evacuation, Moves, Plan};
+use crate::pace::Scope;
+use crate::vm::{Moving, Vm};
+
+impl<V: Vm> Heap<'_, V> {
+    /// Whether cells are moving: [`Heap::location`] says where they are now.
+    pub fn is_moving(&self) -> bool {
+        self.stage() == Stage::Moving
+    }
+
+    /// Somebody begins to hold addresses of cells, in places that nobody
+    /// rewrites or scans: nothing moves until [`Heap::end_walk`].
+    pub fn begin_walk(&self) {
+        self.walks.set(self.walks.get() + 1);
+    }
+
+    /// Ends what [`Heap::begin_walk`] began.
+    pub fn end_walk(&self) {
+        self.walks.set(self.walks.get() - 1);
+    }
+
+    /// The address at which the cell that was at `word` is now: `word` itself
+    /// unless it moved in the compaction that is going on. Any word may be
+    /// passed.
+    #[inline(always)]
+    pub fn location(&self, word: usize) -> usize {
+        forward::location(self.region(), word)
+    }
+
+    /// Whether the cell that was at `word` has moved in the compaction that is
+    /// going on. Any word may be passed.
+    pub fn has_moved(&self, word: usize) -> bool {
+        self.location(word) != word
+    }
+
+    pub(super) fn may_move(&self, scope: Scope) -> bool {
+        scope == Scope::Full && self.walks.get() == 0
+    }
+
+    /// Compacts, right after a full collection that found the pins and swept.
+    ///
+    /// Not inlined: its large frame would be on the stack while that is scanned,
+    /// and what earlier calls left there would pin cells.
+    #[inline(never)]
+    pub(super) fn compact(&self, evacuation: Evacuation) {
+        let Some(vm) = self.vm.moving() else { return };
+        self.collector.borrow_mut().stats.compactions += 1;
+        vm.compaction_begins();
+        let plan = Plan::make(self.space(), vm, evacuation);
+        if plan.moves_nothing() {
+            return;
+        }
+        self.while_moving(|| {
+            let take_block = |width| self.take_empty_block(width);
+            self.count_moves(&compact::move_cells(self.space(), &plan, vm, take_block));
+            self.update_references(vm);
+            compact::settle(self.space(), self.stress().poison, |block, width| {
+                self.give_block(block, width);
+            });
+            self.collector.borrow_mut().lists.rebuild_swept();
+        });
+    }
+
+    /// Runs `work`, which moves cells; payloads it frees count as swept.
+    fn while_moving(&self, work: impl FnOnce()) {
+        self.enter(Collection::Moving);
+        self.payloads_sweeping(true);
+        self.while_collecting(work);
+        self.payloads_sweeping(false);
+        self.enter(Collection::Idle);
+    }
+
+    fn update_references(&self, vm: &impl Moving) {
+        let now = Forwarding::new(self.region());
+        self.for_each_cell_unswept(|cell, width| vm.update_cell(cell, width, now));
+        vm.update_roots(now);
+        let location = |cell| forward::location_of(self.region(), cell);
+        self.marker().remembered.relocate(location);
+    }
+
+    fn count_moves(&self, moves: &Moves) {
+        let mut collector = self.collector.borrow_mut();
+        collector.moves.add(moves);
+        collector.stats.moved_cells += moves.cells();
+    }
+}

@@ -1,0 +1,142 @@
+//! Pacing: its options, and what it is told of bytes in use and of the memory that
+//! the system has given.
+
+use super::Heap;
+use crate::layout::width::WidthIndex;
+use crate::layout::BLOCK_BYTES;
+use crate::os;
+use crate::pace::{Measure, Pace, PaceOptions, Residence, Scope};
+use crate::vm::Vm;
+
+impl<V: Vm> Heap<'_, V> {
+    fn live_cell_bytes(&self) -> usize {
+        let widths = self.width_usage();
+        let bytes = widths.map(|width| width.live_cells * width.width_bytes);
+        bytes.iter().sum()
+    }
+
+    /// Bytes allocated since the latest collection.
+    pub fn fresh_bytes(&self) -> usize {
+        self.collector.borrow().fresh_bytes(self.shared)
+    }
+
+    /// Bytes that further blocks may be taken for before the next collection is
+    /// due: what is left of the budget when all free cells have been handed out.
+    pub fn bytes_for_new_blocks(&self) -> usize {
+        let budget_bytes = self.pace().budget_bytes();
+        budget_bytes.saturating_sub(self.bytes_without_new_blocks())
+    }
+
+    /// What has been handed out since the latest collection, and what can be
+    /// without another block. A run that is allocated from counts as fresh from
+    /// its beginning to its end, and its free cells as free.
+    fn bytes_without_new_blocks(&self) -> usize {
+        let free_bytes = self
+            .width_usage()
+            .map(|width| (width.cells - width.live_cells) * width.width_bytes);
+        let mut unused_bytes = 0;
+        let collector = self.collector.borrow();
+        for cache in collector.caches() {
+            unused_bytes += WidthIndex::all()
+                .map(|width| cache.unused_bytes(width))
+                .sum::<usize>();
+        }
+        let fresh_bytes = collector.fresh_bytes(self.shared);
+        (fresh_bytes + free_bytes.iter().sum::<usize>()).saturating_sub(unused_bytes)
+    }
+
+    /// The pacing in force.
+    pub fn pace(&self) -> Pace {
+        self.collector.borrow().pace
+    }
+
+    /// Changes the options of pacing.
+    pub fn set_pace_options(&self, options: PaceOptions) {
+        self.collector.borrow_mut().pace.set_options(options);
+    }
+
+    /// Puts the next collection off until further blocks have been taken for at
+    /// least `bytes` ([`Heap::bytes_for_new_blocks`]).
+    pub fn put_off_collection(&self, bytes: usize) {
+        let budget_bytes = bytes.saturating_add(self.bytes_without_new_blocks());
+        self.collector.borrow_mut().pace.put_off(budget_bytes);
+    }
+
+    /// Whether the next collection is a full one if nobody asks for a scope.
+    /// Not known, and therefore false, while dead cells are unswept.
+    pub fn next_is_full(&self) -> bool {
+        let measure = self.measure();
+        let mut pace = self.pace();
+        let known = !self.is_sweeping() && !self.is_marking();
+        known && pace.start(measure, None) == Scope::Full
+    }
+
+    /// Bytes in use, and those of them that are fresh.
+    pub fn measure(&self) -> Measure {
+        let cell_bytes = self.live_cell_bytes();
+        let stats = self.collector.borrow().stats;
+        let counts_rescans = self.pace().options().rescans_max_millionths.is_some();
+        Measure {
+            used_bytes: cell_bytes
+                + self.shared.payloads.in_use_bytes()
+                + self.shared.payloads.elsewhere_bytes(),
+            fresh_bytes: self.fresh_bytes(),
+            cell_bytes,
+            kept_cells: stats.marked_cells,
+            old_cells: stats.old_cells,
+            rescanned_cells: if counts_rescans {
+                self.remembered_unprotected_cells()
+            } else {
+                0
+            },
+            residence: None,
+        }
+    }
+
+    /// [`Heap::measure`], and what the system has given when there is a limit.
+    pub(super) fn measure_residence(&self) -> Measure {
+        let measure = self.measure();
+        let is_limited = self.pace().options().memory_limit_bytes.is_some();
+        let resident_bytes = is_limited.then(os::resident_bytes).flatten();
+        Measure {
+            residence: resident_bytes.map(|resident_bytes| {
+                let block_bytes = self.shared.space.blocks.counts().in_use * BLOCK_BYTES;
+                let here_bytes = measure.used_bytes - self.shared.payloads.elsewhere_bytes();
+                Residence {
+                    resident_bytes,
+                    free_bytes: block_bytes.saturating_sub(here_bytes),
+                }
+            }),
+            ..measure
+        }
+    }
+
+    /// Bytes that the process may take from the system before it outgrows its
+    /// memory limit; `None` without a limit, or when live data does not fit.
+    pub fn room_below_limit_bytes(&self) -> Option<usize> {
+        let pace = self.pace();
+        let limit_bytes = pace.options().memory_limit_bytes?;
+        let resident_bytes = os::resident_bytes()?;
+        (!pace.is_over_limit()).then(|| limit_bytes.saturating_sub(resident_bytes))
+    }
+
+    /// Looks at what the process has resident, if there is a limit to it.
+    pub fn note_resident(&self) {
+        let has_limit = self.pace().options().memory_limit_bytes.is_some();
+        if let Some(resident_bytes) = has_limit.then(os::resident_bytes).flatten() {
+            self.collector
+                .borrow_mut()
+                .pace
+                .note_resident(resident_bytes);
+        }
+    }
+
+    /// Whether free memory has to go back at once to stay below the limit.
+    pub(super) fn is_out_of_limit(&self) -> bool {
+        let pace = self.pace();
+        pace.options().memory_limit_bytes.is_some_and(|limit| {
+            let resident_bytes = os::resident_bytes().unwrap_or(0);
+            resident_bytes + 2 * pace.budget_bytes() + limit / 8 > limit
+        })
+    }
+}

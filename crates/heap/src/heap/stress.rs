@@ -1,0 +1,74 @@
+//! Switches that make memory bugs show early, at work.
+
+use super::{Heap, Request};
+use crate::compact::Evacuation;
+use crate::pace::Scope;
+use crate::stress::Stress;
+use crate::sweep::free_cells::poison_block;
+use crate::vm::Vm;
+
+impl<V: Vm> Heap<'_, V> {
+    /// The stress switches that are on.
+    pub fn stress(&self) -> Stress {
+        self.stress.get()
+    }
+
+    /// Turns stress switches on or off. Caches are retired, so that the next
+    /// allocation notices.
+    pub fn set_stress(&self, stress: Stress) {
+        self.stress.set(stress);
+        self.marker().limit(match stress.mark_stack_cells_max {
+            0 => usize::MAX,
+            cells => cells,
+        });
+        self.collector.borrow_mut().stress_countdown = stress.collect_every;
+        self.retire_caches();
+        if stress.poison {
+            self.poison_everything_free();
+        }
+    }
+
+    fn poison_everything_free(&self) {
+        for (block, width) in self.space().cell_blocks() {
+            poison_block(self.space(), block, width);
+        }
+    }
+
+    pub(super) fn stress_is_due(&self) -> bool {
+        let Stress {
+            collect_every: every,
+            slice_cells,
+            ..
+        } = self.stress.get();
+        if every == 0 || slice_cells != 0 {
+            return slice_cells != 0;
+        }
+        let mut collector = self.collector.borrow_mut();
+        collector.stress_countdown = collector.stress_countdown.saturating_sub(1);
+        if collector.stress_countdown > 0 {
+            return false;
+        }
+        collector.stress_countdown = every;
+        true
+    }
+
+    /// The request, as moving everything makes it.
+    pub(super) fn stressed(&self, request: Request) -> Request {
+        if !self.stress.get().move_everything {
+            return request;
+        }
+        Request {
+            scope: Some(Scope::Full),
+            compact: Some(Evacuation::Everything),
+            ..request
+        }
+    }
+
+    pub(super) fn verify_if_wanted(&self) {
+        if self.stress.get().verify {
+            if let Err(broken) = self.verify() {
+                panic!("heap verification failed: {broken}");
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Sweeping, a few blocks at a time, and giving back the pages of empty ones.
+
+use std::time::{Duration, Instant};
+
+use super::Heap;
+use crate::allocate::cursor::AllocationCache;
+use crate::layout::block::BlockIndex;
+use crate::layout::width::WidthIndex;
+use crate::os;
+use crate::pace::Scope;
+use crate::sweep::pacer::SweepPacer;
+use crate::sweep::sweep_block;
+use crate::vm::Vm;
+use crate::work_budget::WorkBudget;
+
+/// A block takes about as long to be swept as so many cells to be marked: enough
+/// to look at the clock after each.
+const CELLS_PER_SWEPT_BLOCK: usize = 256;
+/// And giving back the pages of one.
+const CELLS_PER_RELEASED_BLOCK: usize = 256;
+/// An allocation that has to sweep makes room for about so much.
+const ROOM_BYTES: usize = 8 << 10;
+
+impl<V: Vm> Heap<'_, V> {
+    pub(super) fn start_sweep(&self, scope: Scope) {
+        let counts = self.marker().counts;
+        let mut collector = self.collector.borrow_mut();
+        collector.lists.rebuild(scope == Scope::Full);
+        collector.stats.marked_cells = counts.marked_cells;
+        collector.stats.old_cells = counts.old_cells;
+        // Early, because what is dead holds memory, but not at once.
+        let planned_bytes = collector.pace.budget_bytes() / 16;
+        let unswept_blocks = collector.lists.unswept_blocks();
+        collector.sweep_pacer = SweepPacer::new(planned_bytes, unswept_blocks);
+        if scope == Scope::Full {
+            collector.stats.marking_threads = counts.threads;
+            collector.release_from = Some(0);
+        }
+    }
+
+    /// Sweeps as much as `work` allows; whether everything is swept.
+    pub fn sweep_within(&self, work: &mut WorkBudget) -> bool {
+        while self.sweep_next(None) {
+            if !work.spend_step(CELLS_PER_SWEPT_BLOCK) {
+                break;
+            }
+        }
+        let is_swept = !self.is_sweeping();
+        if is_swept {
+            self.release_idle_blocks(work);
+        }
+        is_swept
+    }
+
+    /// Limits the time that allocations may sweep for, one or several in short
+    /// succession. They take empty blocks then, although there may be room in some
+    /// that are not swept yet.
+    pub fn set_sweep_time_max(&self, time: Option<Duration>) {
+        self.sweep_time_max.set(time);
+    }
+
+    /// Runs `sweep` with what is left of the time that allocations may sweep for.
+    pub(super) fn sweep_a_little<R>(&self, sweep: impl FnOnce(&mut WorkBudget) -> R) -> R {
+        let mut work = match self.sweep_time_left() {
+            None => return sweep(&mut WorkBudget::unlimited()),
+            Some(Duration::ZERO) => return sweep(&mut WorkBudget::cells(0)),
+            Some(time) => WorkBudget::time(time),
+        };
+        let start = Instant::now();
+        let result = sweep(&mut work);
+        let pacer = &mut self.collector.borrow_mut().sweep_pacer;
+        pacer.note_spent(start.elapsed());
+        result
+    }
+
+    /// `None` when there is no limit.
+    fn sweep_time_left(&self) -> Option<Duration> {
+        let time_max = self.sweep_time_max.get()?;
+        let collector = self.collector.borrow();
+        if collector.pace.is_short_of_room() {
+            return None;
+        }
+        Some(collector.sweep_pacer.time_left(time_max))
+    }
+
+    /// Sweeps blocks of this width until there is room for some cells, because a
+    /// block of a dense heap has room for one or two; a block with free runs.
+    pub(super) fn sweep_for(&self, width: WidthIndex, work: &mut WorkBudget) -> Option<BlockIndex> {
+        let mut room_cells = 0;
+        while room_cells * width.bytes() < ROOM_BYTES && work.spend_step(CELLS_PER_SWEPT_BLOCK) {
+            let unswept = {
+                let lists = &mut self.collector.borrow_mut().lists;
+                lists.pop_unswept(width)
+            };
+            let Some(block) = unswept else { break };
+            let live_cells = self.sweep_and_count(block, width);
+            if self.region().block(block).free() != 0 {
+                let lists = &mut self.collector.borrow_mut().lists;
+                lists.push_available(width, block);
+                room_cells += width.cells_per_block() - live_cells;
+            }
+        }
+        self.pop_available(width)
+    }
+
+    /// Sweeps so many blocks, those of `width` first.
+    pub(super) fn sweep_ahead(&self, width: WidthIndex, blocks: usize, work: &mut WorkBudget) {
+        for _ in 0..blocks {
+            if !work.spend_step(CELLS_PER_SWEPT_BLOCK) || !self.sweep_next(Some(width)) {
+                break;
+            }
+        }
+    }
+
+    /// Blocks that are to be swept now; none while there are only a few, or no
+    /// time.
+    pub(super) fn blocks_due(&self) -> usize {
+        if self.sweep_time_left() == Some(Duration::ZERO) {
+            return 0;
+        }
+        let collector = self.collector.borrow();
+        let unswept_blocks = collector.lists.unswept_blocks();
+        collector.sweep_pacer.blocks_due(unswept_blocks)
+    }
+
+    /// Whether the next allocation of this width will sweep if it comes before any
+    /// other.
+    pub fn will_sweep(&self, cache: &AllocationCache, width: WidthIndex) -> bool {
+        !cache.has_run(width)
+            && self.is_sweeping()
+            && (self.blocks_due() > 0 || !self.collector.borrow().lists.has_available(width))
+    }
+
+    /// Sweeps everything that is unswept.
+    pub fn finish_sweep(&self) {
+        while self.sweep_next(None) {}
+        self.release_idle_blocks(&mut WorkBudget::unlimited());
+    }
+
+    /// Whether dead cells may still be around.
+    pub fn is_sweeping(&self) -> bool {
+        self.collector.borrow().lists.unswept_blocks() > 0
+    }
+
+    /// Sweeps a block, of this width if there is one; whether there was any.
+    fn sweep_next(&self, width: Option<WidthIndex>) -> bool {
+        let next = {
+            let lists = &mut self.collector.borrow_mut().lists;
+            let of_width = width.and_then(|width| Some((width, lists.pop_unswept(width)?)));
+            of_width.or_else(|| lists.pop_any_unswept())
+        };
+        let Some((width, block)) = next else {
+            return false;
+        };
+        if self.sweep_and_count(block, width) == 0 {
+            self.give_block(block, width);
+        } else if self.region().block(block).free() != 0 {
+            let lists = &mut self.collector.borrow_mut().lists;
+            lists.push_available(width, block);
+        }
+        true
+    }
+
+    pub(crate) fn give_block(&self, block: BlockIndex, width: WidthIndex) {
+        self.space().give_blocks(block, 1);
+        self.collector.borrow_mut().blocks_given[width.index()] += 1;
+    }
+
+    fn sweep_and_count(&self, block: BlockIndex, width: WidthIndex) -> usize {
+        self.payloads_sweeping(true);
+        let swept = sweep_block(self.space(), block, width, self.stress().poison, |cell| {
+            self.vm.release(cell, width);
+        });
+        self.payloads_sweeping(false);
+        let mut collector = self.collector.borrow_mut();
+        collector.freed[width.index()] += swept.freed_cells as u64;
+        collector.stats.freed_cells += swept.freed_cells as u64;
+        swept.live_cells
+    }
+
+    /// Gives pages back, slowly, once a full collection has been swept, as many as
+    /// `work` allows; the rest at the next opportunity.
+    pub(super) fn release_idle_blocks(&self, work: &mut WorkBudget) {
+        let Some(from) = self.collector.borrow_mut().release_from.take() else {
+            return;
+        };
+        self.space().close_reserve();
+        let all_at_once = self.is_out_of_limit();
+        let goes_on = || all_at_once || work.spend_step(CELLS_PER_RELEASED_BLOCK);
+        let released = self.space().release_idle_blocks(from, all_at_once, goes_on);
+        let mut collector = self.collector.borrow_mut();
+        collector.stats.blocks_released += released.blocks;
+        collector.release_from = released.next;
+        if released.next.is_none() && collector.pace.options().memory_limit_bytes.is_some() {
+            let resident_bytes = os::resident_bytes().unwrap_or(0);
+            let is_exact = collector.latest_is_exact;
+            collector.pace.note_after_full(resident_bytes, is_exact);
+        }
+    }
+
+    /// Gives the pages of all empty blocks back to the system now.
+    pub fn release_empty_blocks(&self) {
+        let released = self.space().release_idle_blocks(0, true, || true);
+        self.collector.borrow_mut().stats.blocks_released += released.blocks;
+    }
+
+    pub(crate) fn payloads_sweeping(&self, sweeping: bool) {
+        self.shared.payloads.set_sweeping(sweeping);
+    }
+}

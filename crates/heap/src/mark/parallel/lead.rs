@@ -1,0 +1,124 @@
+//! The collecting thread's part of a marking by several.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::pile::Pile;
+use super::shared_tracer::SharedTracer;
+use super::worker::{help, AtWork, Member, Supply, Worker};
+use super::Team;
+use crate::layout::cell_state::CellState;
+use crate::layout::region::Cell;
+use crate::mark::marking::Marking;
+use crate::mark::tracer::Tracer;
+use crate::space::Space;
+use crate::vm::{TraceCommon, Vm};
+use crate::work_budget::WorkBudget;
+
+impl<V: Vm> Marking<'_, V> {
+    /// Traces what is grey with all threads of the team when there is much to do;
+    /// afterwards nothing is grey but what did not fit on the stacks. The program
+    /// must not run again before marking is over, so what is traced here is traced
+    /// for good.
+    pub(in crate::mark) fn trace_together(&mut self) {
+        let Some(team) = self.team.filter(|_| !self.marker.grey.is_empty()) else {
+            return;
+        };
+        let Team {
+            helpers,
+            wanted_helpers,
+            cells_alone,
+        } = team;
+        if cells_alone > 0 && self.trace_grey(&mut WorkBudget::cells(cells_alone)) {
+            return;
+        }
+        let pile = Pile::take_from(self.marker);
+        let vm = self.vm;
+        let (states, common) = (self.states, vm.common());
+        let job = || help(&pile, states, common);
+        helpers.share(wanted_helpers, &job, || self.lead(&pile));
+        let (marked_cells, old_cells) = count_marked_cells(self.space);
+        let marker = &mut *self.marker;
+        let threads = pile.give_back(marker);
+        marker.counts.threads = marker.counts.threads.max(threads);
+        marker.counts.marked_cells = marked_cells;
+        marker.counts.old_cells = old_cells;
+        marker.push_parents();
+        while let Some(cell) = marker.shared.unprotected.pop() {
+            marker.unprotect(states, cell, self.mode);
+        }
+    }
+
+    fn lead(&mut self, pile: &Pile) {
+        let own = self.marker.shared.worker.take();
+        let mut worker = own.unwrap_or_else(Worker::boxed);
+        let mut at_work = AtWork::collecting(Member {
+            pile,
+            states: self.states,
+            worker: &mut worker,
+        });
+        let member = &mut at_work.member;
+        loop {
+            while let Some(cell) = member.pop() {
+                self.trace_as(member, cell);
+                if member.traced(cell) && pile.has_set_aside() {
+                    self.trace_set_aside(member);
+                }
+            }
+            match member.supply(true) {
+                Supply::Grey => {}
+                Supply::Aside => self.trace_set_aside(member),
+                Supply::Over => break,
+            }
+        }
+        drop(at_work);
+        self.marker.shared.worker = Some(worker);
+    }
+
+    #[inline(always)]
+    fn trace_as(&mut self, member: &mut Member<'_>, cell: Cell) {
+        let parent_is_old = self.states.get(cell).is_old();
+        let mut tracer = SharedTracer::of(member, parent_is_old);
+        if !self.vm.common().trace_cell(cell, &mut tracer) {
+            self.trace_by_vm_as(member, cell, parent_is_old);
+        }
+    }
+
+    #[inline(never)]
+    fn trace_by_vm_as(&mut self, member: &mut Member<'_>, cell: Cell, parent_is_old: bool) {
+        let mut tracer = Tracer {
+            states: self.states,
+            space: self.space,
+            visit: self.visit(false),
+            marker: self.marker,
+            member: Some(member.reborrow()),
+            parent: Some(cell),
+            parent_is_old,
+        };
+        self.vm.trace_cell(cell, &mut tracer);
+    }
+
+    fn trace_set_aside(&mut self, member: &mut Member<'_>) {
+        for cell in member.take_set_aside() {
+            self.trace_as(member, cell);
+            member.traced(cell);
+        }
+    }
+}
+
+/// Counts marked cells, and those of them that are old.
+fn count_marked_cells(space: &Space) -> (usize, usize) {
+    /// The lowest bit of each of eight states.
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const MARKED: u32 = CellState::MARKED.trailing_zeros();
+    const OLD: u32 = CellState::OLD.trailing_zeros();
+    let (mut marked, mut old) = (0, 0);
+    for (block, _) in space.cell_blocks() {
+        for word in space.region.state_words_of(block) {
+            let word = word.load(Relaxed);
+            let marked_here = word >> MARKED & ONES;
+            marked += marked_here.count_ones() as usize;
+            old += (marked_here & word >> OLD).count_ones() as usize;
+        }
+    }
+    (marked, old)
+}

@@ -1,0 +1,152 @@
+//! What all workers of a marking share.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::layout::region::Cell;
+use crate::mark::marker::Marker;
+use crate::stack::Stack;
+
+/// Cells that any worker may take. Every one looks at it now and then, so it has
+/// cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(in crate::mark) struct Pile {
+    stacks: Mutex<Stacks>,
+    /// There are cells to take, or marking is over.
+    pub(super) changed: Condvar,
+    // What the stacks held a moment ago, to be looked at without the lock.
+    pub(super) grey_cells: AtomicUsize,
+    aside_cells: AtomicUsize,
+    pub(super) waiting: AtomicUsize,
+}
+
+/// Marking is over when all who work wait, and both stacks are empty. This is
+/// known for certain, because
+///
+/// * a worker that waits has no grey cell: none of its own, and none that it has
+///   set aside or is tracing;
+/// * it stops waiting only by taking cells, or with marking over;
+/// * only who works and does not wait adds to the stacks;
+/// * all this changes with the lock held.
+///
+/// So at that moment no cell is grey anywhere and nobody could make one grey. Who
+/// comes later finds it over.
+#[derive(Debug)]
+pub(super) struct Stacks {
+    pub(super) grey: Stack<Cell>,
+    /// Grey cells that only the collecting thread can trace.
+    pub(super) aside: Stack<Cell>,
+    remembered: Stack<Cell>,
+    pub(super) working: usize,
+    pub(super) waiting: usize,
+    /// Each of those has been called since it began to wait, and will look.
+    pub(super) called: bool,
+    pub(super) over: bool,
+    /// Some grey cells are on no stack.
+    overflowed: bool,
+    remembered_overflowed: bool,
+    /// Old cells that refer to young ones.
+    parents: Stack<Cell>,
+    /// Workers that have traced anything.
+    pub(super) threads: usize,
+}
+
+impl Pile {
+    /// A pile of what `marker` has. Until [`Pile::give_back`] the marker can
+    /// neither push nor remember.
+    pub(super) fn take_from(marker: &mut Marker) -> Self {
+        let stacks = Stacks {
+            grey: marker.grey.take(),
+            aside: std::mem::take(&mut marker.shared.aside),
+            remembered: marker.remembered.take(),
+            working: 0,
+            waiting: 0,
+            called: false,
+            over: false,
+            overflowed: false,
+            remembered_overflowed: false,
+            parents: std::mem::take(&mut marker.shared.parents),
+            threads: 0,
+        };
+        Self {
+            grey_cells: AtomicUsize::new(stacks.grey.len()),
+            aside_cells: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            changed: Condvar::new(),
+            stacks: Mutex::new(stacks),
+        }
+    }
+
+    /// Gives `marker` its stacks when all workers have left. Says how many there
+    /// were.
+    pub(super) fn give_back(self, marker: &mut Marker) -> usize {
+        let stacks = self.stacks.into_inner();
+        let stacks = stacks.unwrap_or_else(PoisonError::into_inner);
+        debug_assert!(stacks.working == 0);
+        marker.grey.put_back(stacks.grey);
+        marker.remembered.put_back(stacks.remembered);
+        marker.shared.aside = stacks.aside;
+        marker.shared.parents = stacks.parents;
+        if stacks.overflowed {
+            marker.grey.note_overflow();
+        }
+        if stacks.remembered_overflowed {
+            marker.remembered.note_overflow();
+        }
+        stacks.threads
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Stacks> {
+        self.stacks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether cells wait for the collecting thread.
+    #[inline(always)]
+    pub(super) fn has_set_aside(&self) -> bool {
+        self.aside_cells.load(Relaxed) > 0
+    }
+
+    /// Shows the numbers to those who have not got the lock.
+    pub(super) fn show(&self, stacks: &Stacks) {
+        self.grey_cells.store(stacks.grey.len(), Relaxed);
+        self.aside_cells.store(stacks.aside.len(), Relaxed);
+        self.waiting.store(stacks.waiting, Relaxed);
+    }
+
+    /// There is more on the stacks than before, or marking is over.
+    pub(super) fn call(&self, stacks: &mut Stacks) {
+        self.show(stacks);
+        if stacks.waiting > 0 && !stacks.called {
+            stacks.called = true;
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl Stacks {
+    pub(super) fn push(&mut self, cells: &[Cell]) {
+        for &cell in cells {
+            self.overflowed |= self.grey.push(cell).is_err();
+        }
+    }
+
+    pub(super) fn set_aside(&mut self, cells: &[Cell]) {
+        for &cell in cells {
+            self.overflowed |= self.aside.push(cell).is_err();
+        }
+    }
+
+    pub(super) fn remember(&mut self, cells: &[Cell]) {
+        for &cell in cells {
+            self.remembered_overflowed |= self.remembered.push(cell).is_err();
+        }
+    }
+
+    /// Without room for them every marked cell is traced again.
+    pub(super) fn note_parents(&mut self, cells: &[Cell]) {
+        for &cell in cells {
+            self.overflowed |= self.parents.push(cell).is_err();
+        }
+    }
+}

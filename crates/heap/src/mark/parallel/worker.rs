@@ -1,0 +1,318 @@
+//! One thread's part of a marking.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::PoisonError;
+
+use super::few::FewCells;
+use super::pile::{Pile, Stacks};
+use super::shared_tracer::SharedTracer;
+use crate::layout::region::{Cell, States};
+use crate::mark::prefetch::PrefetchQueue;
+use crate::vm::TraceCommon;
+
+/// Grey cells of a worker's own.
+const OWN_CELLS: usize = 2048;
+/// Cells that a worker takes from the pile at most, and that the pile should have.
+const BATCH_CELLS: usize = 256;
+/// Own cells of which half is worth giving away, while the others have work and
+/// while one has none.
+const SHARED_CELLS_MIN: usize = 64;
+const SHARED_CELLS_MIN_WHILE_WAITED_FOR: usize = 8;
+/// Cells traced between two looks at the pile.
+const CELLS_PER_LOOK: u32 = 32;
+/// Cells that are set aside, or remembered, before the pile gets them.
+const NOTED_CELLS: usize = 64;
+
+/// What a thread has to itself while it marks, on cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(in crate::mark) struct Worker {
+    own: FewCells<OWN_CELLS>,
+    prefetched: PrefetchQueue,
+    aside: FewCells<NOTED_CELLS>,
+    remembered: FewCells<NOTED_CELLS>,
+    parents: FewCells<NOTED_CELLS>,
+    /// The cell being traced is old and refers to a young one.
+    pub(super) has_young_child: bool,
+    has_traced: bool,
+    until_look: u32,
+}
+
+impl Worker {
+    pub(super) const fn new() -> Self {
+        Self {
+            own: FewCells::new(),
+            prefetched: PrefetchQueue::new(),
+            aside: FewCells::new(),
+            remembered: FewCells::new(),
+            parents: FewCells::new(),
+            has_young_child: false,
+            has_traced: false,
+            until_look: CELLS_PER_LOOK,
+        }
+    }
+
+    pub(super) fn boxed() -> Box<Self> {
+        Box::new(Self::new())
+    }
+
+    /// The next cell to trace, of its own.
+    #[inline(always)]
+    fn pop(&mut self) -> Option<Cell> {
+        self.prefetched.next(|| self.own.pop())
+    }
+}
+
+/// What a worker that has nothing left gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Supply {
+    /// Grey cells of its own.
+    Grey,
+    /// There are cells that only the collecting thread, which this is, can trace.
+    Aside,
+    /// Nothing: marking is over.
+    Over,
+}
+
+/// A worker at a pile.
+#[derive(Debug)]
+pub(in crate::mark) struct Member<'c> {
+    pub(super) pile: &'c Pile,
+    pub(super) states: States<'c>,
+    pub(super) worker: &'c mut Worker,
+}
+
+impl Member<'_> {
+    /// The same, for a while.
+    #[inline(always)]
+    pub(super) fn reborrow(&mut self) -> Member<'_> {
+        Member {
+            pile: self.pile,
+            states: self.states,
+            worker: self.worker,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn pop(&mut self) -> Option<Cell> {
+        self.worker.pop()
+    }
+
+    #[inline(always)]
+    pub(in crate::mark) fn push(&mut self, cell: Cell) {
+        if self.worker.own.is_full() {
+            self.give(OWN_CELLS / 4 * 3);
+        }
+        self.worker.own.push(cell);
+    }
+
+    /// Puts the `count` oldest cells on the pile: the most hangs on them, mostly.
+    #[cold]
+    #[inline(never)]
+    fn give(&mut self, count: usize) {
+        let mut stacks = self.pile.lock();
+        stacks.push(self.worker.own.oldest(count));
+        self.pile.call(&mut stacks);
+        drop(stacks);
+        self.worker.own.drop_oldest(count);
+    }
+
+    /// `cell` has been traced; true at every so many, when it is time to look
+    /// at the pile.
+    #[inline(always)]
+    pub(super) fn traced(&mut self, cell: Cell) -> bool {
+        if self.worker.has_young_child {
+            self.note_parent(cell);
+        }
+        self.worker.until_look -= 1;
+        self.worker.until_look == 0 && self.look()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_parent(&mut self, cell: Cell) {
+        self.worker.has_young_child = false;
+        self.worker.parents.push(cell);
+        if self.worker.parents.is_full() {
+            self.pile.lock().note_parents(self.worker.parents.take());
+        }
+    }
+
+    /// Gives cells away when the pile has few.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self) -> bool {
+        self.worker.until_look = CELLS_PER_LOOK;
+        self.worker.has_traced = true;
+        let on_pile = self.pile.grey_cells.load(Relaxed);
+        let worth = if on_pile == 0 && self.pile.waiting.load(Relaxed) > 0 {
+            SHARED_CELLS_MIN_WHILE_WAITED_FOR
+        } else {
+            SHARED_CELLS_MIN
+        };
+        let own_cells = self.worker.own.len();
+        if own_cells >= worth && on_pile < BATCH_CELLS {
+            self.give(own_cells / 2);
+        }
+        true
+    }
+
+    /// Leaves `cell` to the collecting thread.
+    fn set_aside(&mut self, cell: Cell) {
+        self.worker.aside.push(cell);
+        if self.worker.aside.is_full() {
+            let mut stacks = self.pile.lock();
+            stacks.set_aside(self.worker.aside.take());
+            self.pile.call(&mut stacks);
+        }
+    }
+
+    #[cold]
+    pub(super) fn remember(&mut self, cell: Cell) {
+        self.worker.remembered.push(cell);
+        if self.worker.remembered.is_full() {
+            self.pile.lock().remember(self.worker.remembered.take());
+        }
+    }
+
+    /// Waits for cells when it has none of its own.
+    pub(super) fn supply(&mut self, is_collecting_thread: bool) -> Supply {
+        let (pile, worker) = (self.pile, &mut *self.worker);
+        debug_assert!(worker.own.len() == 0 && worker.prefetched.is_empty());
+        let mut stacks = pile.lock();
+        if worker.aside.len() > 0 {
+            stacks.set_aside(worker.aside.take());
+            pile.call(&mut stacks);
+        }
+        stacks.waiting += 1;
+        let supply = loop {
+            if stacks.over {
+                break Supply::Over;
+            }
+            if is_collecting_thread && !stacks.aside.is_empty() {
+                break Supply::Aside;
+            }
+            if !stacks.grey.is_empty() {
+                self.take_grey(&mut stacks);
+                break Supply::Grey;
+            }
+            if stacks.waiting == stacks.working && stacks.aside.is_empty() {
+                stacks.over = true;
+                pile.call(&mut stacks);
+                break Supply::Over;
+            }
+            stacks.called = false;
+            pile.show(&stacks);
+            let waited = pile.changed.wait(stacks);
+            stacks = waited.unwrap_or_else(PoisonError::into_inner);
+        };
+        stacks.waiting -= 1;
+        pile.show(&stacks);
+        supply
+    }
+
+    /// Takes its share of the pile.
+    fn take_grey(&mut self, stacks: &mut Stacks) {
+        let share = stacks.grey.len().div_ceil(stacks.working);
+        while self.worker.own.len() < share.min(BATCH_CELLS) {
+            let Some(cell) = stacks.grey.pop() else {
+                return;
+            };
+            self.worker.own.push(cell);
+        }
+    }
+
+    /// Takes some of the cells that are set aside.
+    pub(super) fn take_set_aside(&mut self) -> impl Iterator<Item = Cell> {
+        let mut cells = FewCells::<NOTED_CELLS>::new();
+        let mut stacks = self.pile.lock();
+        while !cells.is_full() {
+            let Some(cell) = stacks.aside.pop() else {
+                break;
+            };
+            cells.push(cell);
+        }
+        self.pile.show(&stacks);
+        drop(stacks);
+        self.worker.has_traced = true;
+        std::iter::from_fn(move || cells.pop())
+    }
+
+    /// Traces whatever is grey and can be traced here, until marking is over.
+    fn help(&mut self, common: impl TraceCommon) {
+        loop {
+            while let Some(cell) = self.pop() {
+                let parent_is_old = self.states.get(cell).is_old();
+                let mut tracer = SharedTracer::of(self, parent_is_old);
+                if !common.trace_cell(cell, &mut tracer) {
+                    self.set_aside(cell);
+                }
+                self.traced(cell);
+            }
+            if self.supply(false) == Supply::Over {
+                return;
+            }
+        }
+    }
+}
+
+/// A member who is counted among those at work, until this is dropped.
+pub(super) struct AtWork<'c> {
+    pub(super) member: Member<'c>,
+    is_collecting_thread: bool,
+}
+
+impl<'c> AtWork<'c> {
+    /// The part of the collecting thread, which ends the marking when it leaves.
+    pub(super) fn collecting(member: Member<'c>) -> Self {
+        member.pile.lock().working += 1;
+        Self {
+            member,
+            is_collecting_thread: true,
+        }
+    }
+
+    /// The part of a helper; `None` when marking is over.
+    fn helping(member: Member<'c>) -> Option<Self> {
+        let mut stacks = member.pile.lock();
+        if stacks.over {
+            return None;
+        }
+        stacks.working += 1;
+        drop(stacks);
+        Some(Self {
+            member,
+            is_collecting_thread: false,
+        })
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        let Member { pile, worker, .. } = &mut self.member;
+        let mut stacks = pile.lock();
+        stacks.working -= 1;
+        stacks.remember(worker.remembered.take());
+        stacks.note_parents(worker.parents.take());
+        stacks.threads += usize::from(worker.has_traced);
+        worker.has_traced = false;
+        if self.is_collecting_thread {
+            // It is already, unless tracing has panicked.
+            stacks.over = true;
+            pile.changed.notify_all();
+        }
+    }
+}
+
+/// What a helper does in one marking.
+pub(super) fn help(pile: &Pile, states: States<'_>, common: impl TraceCommon) {
+    let mut worker = Worker::new();
+    let member = Member {
+        pile,
+        states,
+        worker: &mut worker,
+    };
+    if let Some(mut at_work) = AtWork::helping(member) {
+        at_work.member.help(common);
+    };
+}

@@ -1,0 +1,122 @@
+//! Black cells that the remark has to trace once more, because the barrier does not
+//! say what they refer to by now.
+
+use crate::layout::region::Cell;
+use crate::os::Refused;
+use crate::stack::Stack;
+
+/// What is traced again at every remark, and what at the next one only.
+#[derive(Debug)]
+pub(crate) struct Rescans {
+    /// Without a barrier, or with weak references: at every remark.
+    always: Stack<Cell>,
+    /// Written to without saying what: once for all that was written before.
+    written: WrittenCells,
+    /// One of the two had no room: every marked cell is traced again.
+    overflowed: bool,
+}
+
+impl Rescans {
+    pub(super) fn new(cells: usize) -> Result<Self, Refused> {
+        Ok(Self {
+            always: Stack::new(cells)?,
+            written: WrittenCells::new(cells)?,
+            overflowed: false,
+        })
+    }
+
+    pub(super) fn limit(&mut self, cells: usize) {
+        self.always.limit(cells);
+        self.written.cells.limit(cells);
+    }
+
+    /// Has every remark trace `cell` again.
+    #[inline]
+    pub(super) fn add(&mut self, cell: Cell) {
+        if self.always.as_slice().last() == Some(&cell) {
+            return;
+        }
+        if self.always.push(cell).is_err() {
+            self.overflowed = true;
+        }
+    }
+
+    /// Has the next remark trace `cell` again, into which the program has stored.
+    pub(super) fn add_written(&mut self, cell: Cell) {
+        if self.written.add(cell).is_err() {
+            self.overflowed = true;
+        }
+    }
+
+    /// Whether every marked cell is to be traced again.
+    pub(super) fn has_overflowed(&self) -> bool {
+        self.overflowed
+    }
+
+    /// The cells to trace again at every remark.
+    pub(super) fn always(&self) -> &[Cell] {
+        self.always.as_slice()
+    }
+
+    /// Takes one cell that was written to since it was traced.
+    pub(super) fn pop_written(&mut self) -> Option<Cell> {
+        self.written.pop()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Cell> + '_ {
+        let (always, written) = (self.always.as_slice(), self.written.cells.as_slice());
+        always.iter().chain(written).copied()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.always.clear_and_release();
+        self.written.clear();
+        self.overflowed = false;
+    }
+}
+
+/// Marked cells that were written to without saying what. A program that writes
+/// to one cell again and again gets one entry for it, mostly: a table of what
+/// was noted lately knows it.
+#[derive(Debug)]
+struct WrittenCells {
+    cells: Stack<Cell>,
+    lately: [Cell; LATELY],
+}
+
+const LATELY: usize = 256;
+
+impl WrittenCells {
+    fn new(cells: usize) -> Result<Self, Refused> {
+        Ok(Self {
+            cells: Stack::new(cells)?,
+            lately: [Cell::NONE; LATELY],
+        })
+    }
+
+    fn place(&mut self, cell: Cell) -> &mut Cell {
+        &mut self.lately[(cell.address() >> 5) % LATELY]
+    }
+
+    fn add(&mut self, cell: Cell) -> Result<(), Refused> {
+        if *self.place(cell) == cell {
+            return Ok(());
+        }
+        self.cells.push(cell)?;
+        *self.place(cell) = cell;
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<Cell> {
+        let cell = self.cells.pop()?;
+        if *self.place(cell) == cell {
+            *self.place(cell) = Cell::NONE;
+        }
+        Some(cell)
+    }
+
+    fn clear(&mut self) {
+        self.cells.clear_and_release();
+        self.lately = [Cell::NONE; LATELY];
+    }
+}

@@ -1,0 +1,166 @@
+//! The address space of a heap: the region, and which of its blocks are in use.
+//!
+//! What a block holds is written in the region's tables; that it is taken, and by
+//! whom, in the stock of blocks. One is of no use without the other, so they travel
+//! together.
+
+use crate::allocate::blocks::Blocks;
+use crate::layout::block::BlockIndex;
+use crate::layout::region::{Cell, Region};
+use crate::layout::width::WidthIndex;
+use crate::os::Refused;
+
+/// Neighbouring cells of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellRange {
+    /// One that the program has.
+    Live(Cell),
+    /// As many as there are until the next live one.
+    Free {
+        /// Address of the first.
+        start: usize,
+        /// Address just past the last.
+        end: usize,
+        /// How wide they are.
+        width: WidthIndex,
+    },
+}
+
+/// A region and the stock of its blocks.
+#[derive(Debug)]
+pub struct Space {
+    /// The address range and its tables.
+    pub region: Region,
+    /// Which blocks are empty.
+    pub blocks: Blocks,
+}
+
+impl Space {
+    /// Reserves a space of `bytes` in pages of `page_bytes`: [`Region::reserve`].
+    pub fn reserve(bytes: usize, page_bytes: usize) -> Result<Self, Refused> {
+        Ok(Self {
+            region: Region::reserve(bytes, page_bytes)?,
+            blocks: Blocks::new(),
+        })
+    }
+
+    /// The blocks that hold cells, lowest first, with the width of their cells.
+    /// A block that is taken while the walk goes on may be left out.
+    pub fn cell_blocks(&self) -> impl Iterator<Item = (BlockIndex, WidthIndex)> + '_ {
+        self.cell_blocks_from(0)
+    }
+
+    /// Those of [`Space::cell_blocks`] whose number is at least `first`.
+    pub fn cell_blocks_from(
+        &self,
+        first: usize,
+    ) -> impl Iterator<Item = (BlockIndex, WidthIndex)> + '_ {
+        (first..self.blocks.used_limit()).filter_map(|index| {
+            let block = BlockIndex(index as u32);
+            Some((block, self.region.kind_byte(block).width()?))
+        })
+    }
+
+    /// The cells of a block, lowest first, whether something lives in them or not;
+    /// none when the block does not hold cells.
+    #[inline(always)]
+    pub fn cells_of(&self, block: BlockIndex) -> Cells {
+        let start = self.region.address_of(block);
+        let (bytes, cells) = match self.region.kind_byte(block).width() {
+            Some(width) => (width.bytes(), width.cells_per_block()),
+            None => (1, 0),
+        };
+        Cells {
+            next: start,
+            end: start + cells * bytes,
+            bytes,
+        }
+    }
+
+    /// Calls `visit` with the live cells of a block and the ranges of free ones
+    /// between them, in address order.
+    pub fn for_each_range_of(
+        &self,
+        block: BlockIndex,
+        width: WidthIndex,
+        visit: &mut impl FnMut(CellRange),
+    ) {
+        let cells = self.cells_of(block);
+        let end = cells.end();
+        let mut start = self.region.address_of(block);
+        for cell in cells.filter(|&cell| self.region.state(cell).is_live()) {
+            let end = cell.address();
+            if start < end {
+                visit(CellRange::Free { start, end, width });
+            }
+            visit(CellRange::Live(cell));
+            start = end + width.bytes();
+        }
+        if start < end {
+            visit(CellRange::Free { start, end, width });
+        }
+    }
+
+    /// The first live cell behind `address`, in address order; garbage that is not
+    /// swept yet counts as live.
+    pub fn next_cell(&self, address: usize) -> Option<Cell> {
+        let is_live = |&cell: &Cell| self.region.state(cell).is_live();
+        let mut first = 0;
+        if let Some(block) = self.region.block_at(address) {
+            if let Some(cell) = self.cells_of(block).after(address).find(is_live) {
+                return Some(cell);
+            }
+            first = block.get() + 1;
+        }
+        self.cell_blocks_from(first)
+            .find_map(|(block, _)| self.cells_of(block).find(is_live))
+    }
+}
+
+/// The cells of one block: [`Space::cells_of`].
+#[derive(Clone, Debug)]
+pub struct Cells {
+    /// Address of the next one.
+    next: usize,
+    /// Address just past the last one.
+    end: usize,
+    /// How wide they are.
+    bytes: usize,
+}
+
+impl Cells {
+    /// Address just past the last cell.
+    #[inline(always)]
+    pub fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Those that begin behind `address`.
+    pub fn after(mut self, address: usize) -> Self {
+        if let Some(offset) = address.checked_sub(self.next) {
+            self.next += (offset / self.bytes + 1) * self.bytes;
+        }
+        self
+    }
+}
+
+impl Iterator for Cells {
+    type Item = Cell;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Cell> {
+        if self.next >= self.end {
+            return None;
+        }
+        // SAFETY: the addresses from the block's first one on, a width apart, are
+        // those of its cells.
+        let cell = unsafe { Cell::from_address(self.next) };
+        self.next += self.bytes;
+        Some(cell)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let cells = self.end.saturating_sub(self.next) / self.bytes;
+        (cells, Some(cells))
+    }
+}

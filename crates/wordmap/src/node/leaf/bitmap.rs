@@ -1,0 +1,215 @@
+//! A bitmap: a bit for each of the 256 keys of a leaf of level 1.
+
+use super::shape::{bitmap_room, LISTED_MAX};
+use super::{Leaf, Planes, Shape, Spot, Step};
+use crate::node::bits;
+
+#[derive(Clone, Copy)]
+pub(super) struct Bitmap<const V: usize> {
+    header: *mut u8,
+    n: usize,
+}
+
+impl<const V: usize> Bitmap<V> {
+    #[inline(always)]
+    pub(super) fn of(leaf: Leaf<V>) -> Self {
+        Bitmap {
+            header: leaf.header,
+            n: usize::from(leaf.word() as u8) + 1,
+        }
+    }
+
+    #[inline(always)]
+    fn words(self) -> *mut u64 {
+        self.header.cast::<u64>().wrapping_add(1)
+    }
+
+    #[inline(always)]
+    fn word(self, w: usize) -> u64 {
+        // SAFETY: N1: a bitmap has four words.
+        unsafe { *self.words().add(w & 3) }
+    }
+
+    #[inline(always)]
+    fn base(self) -> u64 {
+        // SAFETY: N1: the header word of a live node.
+        unsafe { *self.header.cast::<u64>() & !0xff }
+    }
+
+    /// The keys below bit `b`, and whether `b` is one.
+    #[inline(always)]
+    fn rank(self, b: usize) -> (usize, bool) {
+        // SAFETY: N1: a bitmap has four words.
+        unsafe { bits::rank(self.words(), b) }
+    }
+
+    /// The index of `key`, which the leaf covers.
+    #[inline(always)]
+    pub(super) fn find(self, key: u64) -> Option<usize> {
+        let (rank, hit) = self.rank((key & 0xff) as usize);
+        hit.then_some(rank)
+    }
+
+    /// The bit of entry `i`.
+    fn nth_bit(self, mut i: usize) -> u64 {
+        for w in 0..4 {
+            let mut word = self.word(w);
+            let ones = word.count_ones() as usize;
+            if i < ones {
+                if ones == 64 {
+                    return (w * 64 + i) as u64;
+                }
+                for _ in 0..i {
+                    word &= word - 1;
+                }
+                return (w * 64) as u64 + u64::from(word.trailing_zeros());
+            }
+            i -= ones;
+        }
+        unreachable!("a bitmap has as many bits as its header says")
+    }
+
+    /// The bits, to be written elsewhere with one of them changed.
+    ///
+    /// # Safety
+    /// `to` must have room for four words.
+    #[inline(always)]
+    unsafe fn flip(self, to: Self, b: usize) {
+        // SAFETY: N1: a bitmap has four words; all are read before one is written.
+        unsafe {
+            if self.header == to.header {
+                *self.words().add(b / 64) ^= 1 << (b % 64);
+                return;
+            }
+            let mut words = self.words().cast::<[u64; 4]>().read();
+            words[b / 64] ^= 1 << (b % 64);
+            to.words().cast::<[u64; 4]>().write(words);
+        }
+    }
+}
+
+impl<const V: usize> Planes for Bitmap<V> {
+    #[inline(always)]
+    fn moved(self, header: *mut u8, _: &Shape) -> Self {
+        Bitmap { header, n: self.n }
+    }
+
+    #[inline(always)]
+    fn len(self) -> usize {
+        self.n
+    }
+
+    #[inline(always)]
+    fn spot(self, key: u64) -> Spot {
+        let (rank, hit) = self.rank((key & 0xff) as usize);
+        Spot::new(rank, hit)
+    }
+
+    #[inline(always)]
+    fn has_room(self, _: Spot) -> bool {
+        if V == 1 {
+            bitmap_room(self.n) > self.n
+        } else {
+            self.n < 255
+        }
+    }
+
+    #[inline(always)]
+    fn keeps_room(self, _: usize) -> bool {
+        self.n > LISTED_MAX + 1 && (V == 0 || bitmap_room(self.n - 1) == bitmap_room(self.n))
+    }
+
+    #[inline(always)]
+    fn after(self, key: u64) -> Option<(usize, u64)> {
+        let b = (key & 0xff) as usize;
+        let (rank, hit) = self.rank(b);
+        let mut w = b / 64;
+        let mut word = self.word(w) & (u64::MAX << (b % 64) << 1);
+        while word == 0 {
+            w += 1;
+            if w == 4 {
+                return None;
+            }
+            word = self.word(w);
+        }
+        let next = (w * 64) as u64 + u64::from(word.trailing_zeros());
+        Some((rank + usize::from(hit), self.base() | next))
+    }
+
+    fn key(self, i: usize) -> u64 {
+        self.base() | self.nth_bit(i)
+    }
+
+    fn keys(self, from: usize, keys: &mut [u64]) {
+        let base = self.base();
+        let mut skip = from;
+        let mut k = 0;
+        for w in 0..4 {
+            let mut word = self.word(w);
+            let ones = word.count_ones() as usize;
+            if skip >= ones {
+                skip -= ones;
+                continue;
+            }
+            if word == u64::MAX {
+                let mut b = skip as u64;
+                while b < 64 && k < keys.len() {
+                    keys[k] = base | ((w as u64) * 64 + b);
+                    b += 1;
+                    k += 1;
+                }
+                skip = 0;
+                continue;
+            }
+            for _ in 0..skip {
+                word &= word - 1;
+            }
+            skip = 0;
+            while word != 0 && k < keys.len() {
+                keys[k] = base | ((w * 64) as u64 + u64::from(word.trailing_zeros()));
+                word &= word - 1;
+                k += 1;
+            }
+        }
+    }
+
+    unsafe fn write(self, keys: &[u64]) {
+        let mut bits = [0u64; 4];
+        for key in keys {
+            let b = (key & 0xff) as usize;
+            bits[b / 64] |= 1 << (b % 64);
+        }
+        // SAFETY: the caller's duty.
+        unsafe { self.words().cast::<[u64; 4]>().write(bits) };
+    }
+
+    #[inline(always)]
+    unsafe fn open(self, to: Self, _: Spot, key: u64) {
+        // SAFETY: the caller's duty.
+        unsafe { self.flip(to, (key & 0xff) as usize) };
+    }
+
+    #[inline(always)]
+    unsafe fn close(self, to: Self, _: usize, key: u64) {
+        // SAFETY: the caller's duty.
+        unsafe { self.flip(to, (key & 0xff) as usize) };
+    }
+
+    #[inline(always)]
+    fn step(self, i: usize, key: u64, is_last: bool) -> Step {
+        let b = (key & 0xff) as usize;
+        if key & !0xff != self.base() || self.rank(b) != (i, true) {
+            return Step::Elsewhere;
+        }
+        if is_last {
+            return Step::Behind;
+        }
+        // Where keys are dense, the next one is mostly there: the last key is below
+        // 255 here.
+        if self.word((b + 1) / 64) >> ((b + 1) % 64) & 1 != 0 {
+            return Step::To(key + 1);
+        }
+        self.after(key)
+            .map_or(Step::Behind, |(_, next)| Step::To(next))
+    }
+}

@@ -1,0 +1,330 @@
+//! A grouped leaf: what the keys of a group have in common, their upper bytes,
+//! stands once; behind it each group's end, the index behind its last entry; then
+//! the lower bytes of each key. A run of 16 neighbouring keys costs its upper
+//! bytes once.
+
+use super::shape::{group_room, room, GROUPS_MAX};
+use super::{find_between, prefetch_values, Leaf, Planes, Shape, Spot, Step};
+use crate::node::edge::{prefix, split};
+use crate::node::plane;
+
+#[derive(Clone, Copy)]
+pub(super) struct Grouped<const V: usize> {
+    header: *mut u8,
+    level: usize,
+    n: usize,
+    groups: usize,
+    /// Bytes of what stands once a group.
+    group_bytes: usize,
+    /// Groups there is room for.
+    group_room: usize,
+}
+
+impl<const V: usize> Grouped<V> {
+    #[inline(always)]
+    pub(super) fn of(leaf: Leaf<V>) -> Self {
+        let word = leaf.word();
+        let (groups, group_bytes) = Shape::groups_of(word);
+        Grouped {
+            header: leaf.header,
+            level: leaf.level(),
+            n: usize::from(word as u8) + 1,
+            groups,
+            group_bytes,
+            group_room: group_room(groups),
+        }
+    }
+
+    #[inline(always)]
+    fn uppers(self) -> *mut u8 {
+        self.header.wrapping_add(8)
+    }
+
+    #[inline(always)]
+    fn ends(self) -> *mut u8 {
+        self.uppers()
+            .wrapping_add(self.group_room * self.group_bytes)
+    }
+
+    #[inline(always)]
+    fn lowers(self) -> *mut u8 {
+        self.ends().wrapping_add(self.group_room)
+    }
+
+    /// Bytes of a key that stand once an entry.
+    #[inline(always)]
+    fn width(self) -> usize {
+        self.level - self.group_bytes
+    }
+
+    #[inline(always)]
+    fn base(self) -> u64 {
+        // SAFETY: N1: the header word of a live node.
+        prefix(unsafe { *self.header.cast::<u64>() }, self.level)
+    }
+
+    /// The index behind the last entry of group `g`.
+    #[inline(always)]
+    fn end(self, g: usize) -> usize {
+        debug_assert!(g < self.groups);
+        // SAFETY: N1: one end a group.
+        unsafe { usize::from(*self.ends().add(g)) }
+    }
+
+    /// The end of the group before `g`, which may be the one behind the last.
+    #[inline(always)]
+    fn start(self, g: usize) -> usize {
+        match g {
+            0 => 0,
+            _ => self.end(g - 1),
+        }
+    }
+
+    /// The group that entry `i` is in.
+    #[inline(always)]
+    fn group_of(self, i: usize) -> usize {
+        // SAFETY: N1: one end a group, the header lies before the plane.
+        unsafe { plane::count_at_most_small::<1, 8>(self.ends(), self.groups, i as u64) }
+    }
+
+    /// The group of `upper`, or the one it belongs before.
+    #[inline(always)]
+    fn group(self, upper: u64) -> (usize, bool) {
+        let (uppers, width) = (self.uppers(), self.group_bytes);
+        // SAFETY: N1: the plane of upper bytes lies right behind the header.
+        unsafe {
+            let g = if width <= 2 {
+                plane::count_below_small(uppers, width, self.groups, upper)
+            } else {
+                plane::lower_bound(uppers, width, 0, self.groups, upper)
+            };
+            let found = g < self.groups && plane::get(uppers, width, g) == upper;
+            (g, found)
+        }
+    }
+
+    /// The upper bytes of the keys of group `g`, in place.
+    #[inline(always)]
+    fn group_base(self, g: usize) -> u64 {
+        // SAFETY: N1: upper bytes of each group, behind the header.
+        let upper = unsafe { plane::get(self.uppers(), self.group_bytes, g) };
+        self.base() | (upper << (8 * self.width()))
+    }
+
+    /// The key of entry `i`, which is in group `g`.
+    #[inline(always)]
+    fn key_in(self, g: usize, i: usize) -> u64 {
+        // SAFETY: N1: lower bytes of each entry, with other planes before them.
+        self.group_base(g) | unsafe { plane::get(self.lowers(), self.width(), i) }
+    }
+
+    /// The shape with `key`, which is not in the leaf; `None` when it would have too many groups.
+    #[inline(always)]
+    pub(super) fn shape_with(self, mut shape: Shape, key: u64) -> Option<Shape> {
+        let (_, found) = self.group(split(key, self.level, self.group_bytes).0);
+        shape.entries += 1;
+        shape.groups += usize::from(!found);
+        (shape.groups <= GROUPS_MAX).then_some(shape)
+    }
+
+    /// The shape without entry `i`; `None` when no group would be left.
+    #[inline(always)]
+    pub(super) fn shape_without(self, mut shape: Shape, i: usize) -> Option<Shape> {
+        let g = self.group_of(i);
+        shape.entries -= 1;
+        shape.groups -= usize::from(self.end(g) - self.start(g) == 1);
+        (shape.groups > 0).then_some(shape)
+    }
+
+    /// Writes what lies between the planes: searches load it, and look at none of it.
+    ///
+    /// # Safety
+    /// The planes must be the caller's to write.
+    #[inline(always)]
+    unsafe fn clear_room(self) {
+        let (groups, room) = (self.groups, self.group_room);
+        // SAFETY: both planes have this room.
+        unsafe {
+            let width = self.group_bytes;
+            plane::clear(self.uppers(), groups * width, room * width);
+            plane::clear(self.ends(), groups, room);
+        }
+    }
+}
+
+impl<const V: usize> Planes for Grouped<V> {
+    #[inline(always)]
+    fn moved(self, header: *mut u8, shape: &Shape) -> Self {
+        Grouped {
+            header,
+            groups: shape.groups,
+            group_room: group_room(shape.groups),
+            ..self
+        }
+    }
+
+    #[inline(always)]
+    fn len(self) -> usize {
+        self.n
+    }
+
+    #[inline(always)]
+    fn spot(self, key: u64) -> Spot {
+        let (upper, lower) = split(key, self.level, self.group_bytes);
+        let (group, in_group) = self.group(upper);
+        let from = self.start(group);
+        let (mut i, mut hit) = (from, false);
+        if in_group {
+            let to = self.end(group);
+            prefetch_values::<V>(self.header, from, to);
+            // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
+            (i, hit) = unsafe { find_between(self.lowers(), self.width(), from, to, lower) };
+        }
+        Spot {
+            i,
+            hit,
+            group,
+            in_group,
+        }
+    }
+
+    #[inline(always)]
+    fn has_room(self, spot: Spot) -> bool {
+        room(self.n, self.width()) > self.n
+            && (spot.in_group || self.groups < self.group_room && self.groups < GROUPS_MAX)
+    }
+
+    #[inline(always)]
+    fn keeps_room(self, i: usize) -> bool {
+        let (group, width) = (self.group_of(i), self.width());
+        self.n > 2
+            && room(self.n - 1, width) == room(self.n, width)
+            && self.end(group) - self.start(group) > 1
+    }
+
+    #[inline(always)]
+    fn after(self, key: u64) -> Option<(usize, u64)> {
+        let (upper, lower) = split(key, self.level, self.group_bytes);
+        let (mut g, found) = self.group(upper);
+        let mut i = self.start(g);
+        if found {
+            let end = self.end(g);
+            // SAFETY: as in `spot`; no group is empty.
+            let (at, hit) = unsafe { find_between(self.lowers(), self.width(), i, end, lower) };
+            i = at + usize::from(hit);
+            g += usize::from(i == end);
+        }
+        (g < self.groups).then(|| (i, self.key_in(g, i)))
+    }
+
+    #[inline(always)]
+    fn key(self, i: usize) -> u64 {
+        self.key_in(self.group_of(i), i)
+    }
+
+    fn keys(self, from: usize, keys: &mut [u64]) {
+        let (lowers, width) = (self.lowers(), self.width());
+        let until = from + keys.len();
+        let mut g = self.group_of(from);
+        let mut i = from;
+        while i < until {
+            let base = self.group_base(g);
+            let end = self.end(g).min(until);
+            let keys = &mut keys[i - from..end - from];
+            if width == 1 {
+                for (k, key) in keys.iter_mut().enumerate() {
+                    // SAFETY: N1: a lower byte for each entry.
+                    *key = base | u64::from(unsafe { *lowers.add(i + k) });
+                }
+            } else {
+                for (k, key) in keys.iter_mut().enumerate() {
+                    // SAFETY: N1: lower bytes for each entry, planes before them.
+                    *key = base | unsafe { plane::get(lowers, width, i + k) };
+                }
+            }
+            i = end;
+            g += 1;
+        }
+    }
+
+    unsafe fn write(self, keys: &[u64]) {
+        let upper = |i: usize| split(keys[i], self.level, self.group_bytes).0;
+        // SAFETY: the caller's duty: the shape has counted as many groups as there are.
+        unsafe {
+            plane::fill(self.lowers(), self.width(), keys.len(), |i| keys[i]);
+            self.clear_room();
+            let mut g = 0;
+            let mut last = upper(0);
+            for i in 1..=keys.len() {
+                if i == keys.len() || upper(i) != last {
+                    plane::set(self.uppers(), self.group_bytes, g, last);
+                    *self.ends().add(g) = i as u8;
+                    g += 1;
+                    last = upper(i.min(keys.len() - 1));
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn open(self, to: Self, spot: Spot, key: u64) {
+        let (upper, lower) = split(key, self.level, self.group_bytes);
+        let (width, groups, g) = (self.width(), self.groups, spot.group);
+        // SAFETY: the caller's duty; the highest bytes first.
+        unsafe {
+            plane::open(self.lowers(), to.lowers(), width, self.n, spot.i);
+            plane::set(to.lowers(), width, spot.i, lower);
+            if spot.in_group {
+                plane::copy_unless_same(self.ends(), to.ends(), groups);
+                plane::copy_unless_same(self.uppers(), to.uppers(), groups * self.group_bytes);
+            } else {
+                plane::open(self.ends(), to.ends(), 1, groups, g);
+                *to.ends().add(g) = spot.i as u8;
+                plane::open(self.uppers(), to.uppers(), self.group_bytes, groups, g);
+                plane::set(to.uppers(), self.group_bytes, g, upper);
+            }
+            for end in g..groups + usize::from(!spot.in_group) {
+                *to.ends().add(end) += 1;
+            }
+            if to.group_room != self.group_room {
+                to.clear_room();
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn close(self, to: Self, i: usize, _: u64) {
+        let g = self.group_of(i);
+        let groups = self.groups;
+        // SAFETY: the caller's duty; the lowest bytes first.
+        unsafe {
+            for end in g..groups {
+                *self.ends().add(end) -= 1;
+            }
+            if to.groups == groups {
+                plane::copy_unless_same(self.uppers(), to.uppers(), groups * self.group_bytes);
+                plane::copy_unless_same(self.ends(), to.ends(), groups);
+            } else {
+                plane::close(self.uppers(), to.uppers(), self.group_bytes, groups, g);
+                plane::close(self.ends(), to.ends(), 1, groups, g);
+            }
+            plane::close(self.lowers(), to.lowers(), self.width(), self.n, i);
+            if to.group_room != self.group_room {
+                to.clear_room();
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn step(self, i: usize, key: u64, is_last: bool) -> Step {
+        let g = self.group_of(i);
+        if self.key_in(g, i) != key {
+            Step::Elsewhere
+        } else if is_last {
+            Step::Behind
+        } else {
+            let g = g + usize::from(self.end(g) == i + 1);
+            Step::To(self.key_in(g, i + 1))
+        }
+    }
+}

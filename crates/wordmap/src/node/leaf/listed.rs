@@ -1,0 +1,198 @@
+//! The quick ways in which small leaves grow: those of a few neighbouring keys, which
+//! most maps are.
+
+use super::shape::{room, LISTED_MAX};
+use super::{at_or_before, Leaf, Place, Shape};
+use crate::node::edge::{above, below, highest_difference, prefix, Edge, Kind};
+use crate::node::plane;
+
+/// The most entries of a list that are moved one by one.
+const SPREAD_MAX: usize = 8;
+/// The most entries of a leaf that becomes wider without a second thought: a leaf of
+/// its own for the key would take more.
+const WIDENED_MAX: usize = 8;
+
+impl<const V: usize> Leaf<V> {
+    /// Where the suffixes of a flat leaf are.
+    #[inline(always)]
+    fn plane(self) -> *mut u8 {
+        self.header.wrapping_add(8)
+    }
+
+    /// As [`Leaf::place`] for a leaf that lists up to 31 suffixes of `LEVEL` (1 or 2)
+    /// bytes, and how many it has. `None` when it has more or does not cover `key`.
+    #[inline(always)]
+    pub(crate) fn place_listed<const LEVEL: usize>(self, key: u64) -> Option<(usize, Place)> {
+        let word = self.word();
+        let n = usize::from(word as u8) + 1;
+        if above(word ^ key, LEVEL) != 0 || n >= LISTED_MAX {
+            return None;
+        }
+        let suffix = below(key, LEVEL);
+        // SAFETY: N1: the plane holds `n` suffixes behind the 8-byte header.
+        unsafe {
+            let i = plane::count_below_small(self.plane(), LEVEL, n, suffix);
+            let hit = i < n && plane::get(self.plane(), LEVEL, i) == suffix;
+            Some((n, at_or_before(i, hit)))
+        }
+    }
+
+    /// The block of a leaf that lists `n` suffixes of `LEVEL` bytes, and its length.
+    #[inline(always)]
+    pub(crate) fn listed_block<const LEVEL: usize>(self, n: usize) -> (*mut u8, usize) {
+        let block = self.header.wrapping_sub(8 * V * room(n, LEVEL));
+        (block, Self::listed_bytes::<LEVEL>(n))
+    }
+
+    /// The length of the block of such a leaf.
+    #[inline(always)]
+    pub(crate) fn listed_bytes<const LEVEL: usize>(n: usize) -> usize {
+        Shape::flat(LEVEL, n).block_bytes::<V>()
+    }
+
+    /// Inserts `key`, which belongs at `i` of such a leaf's `n` entries, when the
+    /// block has room. The new value is 0.
+    #[inline(always)]
+    pub(crate) fn insert_listed<const LEVEL: usize>(self, n: usize, i: usize, key: u64) -> bool {
+        if room(n, LEVEL) == n {
+            return false;
+        }
+        // SAFETY: there is room for one more suffix and value.
+        unsafe { self.write_listed::<LEVEL>(self, n, i, key) };
+        true
+    }
+
+    /// Writes the entries of such a leaf to a new block of [`Leaf::listed_bytes`] of
+    /// one more, `key` among them at `i` with value 0.
+    ///
+    /// # Safety
+    /// `block` must be writable for so many bytes, aligned to 8, and not the leaf's own.
+    #[inline(always)]
+    pub(crate) unsafe fn move_listed<const LEVEL: usize>(
+        self,
+        block: *mut u8,
+        n: usize,
+        i: usize,
+        key: u64,
+    ) -> Edge {
+        let header = block.wrapping_add(8 * V * room(n + 1, LEVEL));
+        let edge = Edge::new(Kind::FLAT, LEVEL, header);
+        // SAFETY: the caller's duty.
+        unsafe {
+            let to = Leaf::<V> { edge, header };
+            if n > SPREAD_MAX {
+                plane::copy(self.plane(), to.plane(), i * LEVEL);
+                if V == 1 {
+                    let first = 8 * i;
+                    plane::copy(self.header.sub(first), header.sub(first), first);
+                }
+            }
+            self.write_listed::<LEVEL>(to, n, i, key);
+        }
+        edge
+    }
+
+    /// Writes header, `key` and the entries behind it to `to`, which may be the leaf
+    /// itself; those before it too when they are few.
+    ///
+    /// # Safety
+    /// `to` must have room for `n + 1` suffixes of `LEVEL` bytes and their values.
+    #[inline(always)]
+    unsafe fn write_listed<const LEVEL: usize>(self, to: Leaf<V>, n: usize, i: usize, key: u64) {
+        let word = self.word();
+        // SAFETY: the caller's duty; the leaf has `n` entries.
+        unsafe {
+            if n <= SPREAD_MAX {
+                // One by one, last first: how long copies are would be hard to guess.
+                for j in (0..n).rev() {
+                    let behind = usize::from(j >= i);
+                    let suffix = plane::get(self.plane(), LEVEL, j);
+                    plane::set(to.plane(), LEVEL, j + behind, suffix);
+                    if V == 1 {
+                        *to.value(j + behind) = *self.value(j);
+                    }
+                }
+            } else {
+                let from = self.plane().add(i * LEVEL);
+                plane::copy(from, to.plane().add((i + 1) * LEVEL), (n - i) * LEVEL);
+                if V == 1 {
+                    let from = self.header.sub(8 * n);
+                    plane::copy(from, to.header.sub(8 * (n + 1)), 8 * (n - i));
+                }
+            }
+            plane::set(to.plane(), LEVEL, i, key);
+            if V == 1 {
+                *to.value(i) = 0;
+            }
+        }
+        to.set_word(word + 1);
+    }
+
+    /// Writes a leaf of `key` alone, with value 0.
+    ///
+    /// # Safety
+    /// As [`Leaf::write`], for [`Shape::one`].
+    #[inline(always)]
+    pub(crate) unsafe fn write_one(block: *mut u8, key: u64) -> Edge {
+        let header = block.wrapping_add(8 * V);
+        // SAFETY: the caller's duty: room for the values and the key.
+        unsafe {
+            if V == 1 {
+                block.cast::<u64>().write(0);
+            }
+            header.cast::<u64>().write(key);
+        }
+        Edge::new(Kind::ONE, 8, header)
+    }
+
+    /// The shape for the leaf's entries and `key`, which it does not cover, where
+    /// they are so close and so few that it is sure to be the best.
+    #[inline(always)]
+    pub(crate) fn wider(self, key: u64) -> Option<Shape> {
+        let narrow = match self.edge.tag() >> 4 {
+            Kind::ONE => true,
+            kind => kind == Kind::FLAT && self.level() == 1,
+        };
+        let level = highest_difference(self.lowest() & !0xff, key & !0xff | 1) + 1;
+        let n = self.len();
+        (narrow && level <= 2 && n < WIDENED_MAX).then(|| Shape::flat(level, n + 1))
+    }
+
+    /// Writes the leaf's entries and `key`, with value 0, to a new block, laid out
+    /// in a shape from [`Leaf::wider`]. Returns the leaf and the index of `key`:
+    /// all keys of the old one lie on the same side of it.
+    ///
+    /// # Safety
+    /// `block` must be writable for `shape.block_bytes()`, aligned to 8.
+    #[inline(always)]
+    pub(crate) unsafe fn write_wider(
+        self,
+        block: *mut u8,
+        shape: &Shape,
+        key: u64,
+    ) -> (Edge, usize) {
+        let header = block.wrapping_add(shape.before::<V>());
+        let level = shape.level;
+        let wider = Leaf::<V> {
+            edge: Edge::new(shape.kind, level, header),
+            header,
+        };
+        let n = self.len();
+        let i = if key < self.lowest() { 0 } else { n };
+        let others = usize::from(i == 0);
+        wider.set_word(prefix(key, level) | n as u64);
+        // SAFETY: the shape has room for `n + 1` suffixes and values.
+        unsafe {
+            for j in 0..n {
+                plane::set(wider.plane(), level, j + others, self.key(j));
+            }
+            plane::set(wider.plane(), level, i, key);
+            if V == 1 {
+                let to = header.sub(8 * (n + others));
+                plane::copy(self.header.sub(8 * n), to, 8 * n);
+                *wider.value(i) = 0;
+            }
+        }
+        (wider.edge, i)
+    }
+}

@@ -1,0 +1,59 @@
+//! A leaf of one entry: the header word is the key.
+
+use super::{Leaf, Planes, Shape, Spot};
+
+#[derive(Clone, Copy)]
+pub(super) struct One {
+    key: u64,
+}
+
+impl One {
+    #[inline(always)]
+    pub(super) fn of<const V: usize>(leaf: Leaf<V>) -> Self {
+        One { key: leaf.word() }
+    }
+}
+
+/// The leaf covers its own key and no other.
+impl Planes for One {
+    fn moved(self, _: *mut u8, _: &Shape) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn len(self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn spot(self, _: u64) -> Spot {
+        Spot::new(0, true)
+    }
+
+    fn has_room(self, _: Spot) -> bool {
+        false
+    }
+
+    fn keeps_room(self, _: usize) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn key(self, _: usize) -> u64 {
+        self.key
+    }
+
+    fn keys(self, _: usize, keys: &mut [u64]) {
+        keys.fill(self.key);
+    }
+
+    unsafe fn write(self, _: &[u64]) {}
+
+    unsafe fn open(self, _: Self, _: Spot, _: u64) {
+        unreachable!("no other key is covered")
+    }
+
+    unsafe fn close(self, _: Self, _: usize, _: u64) {
+        unreachable!("an empty leaf is released")
+    }
+}

@@ -1,0 +1,213 @@
+//! How a leaf is laid out: its shape, the room it has, and which shape suits
+//! which entries.
+
+use super::Entries;
+use crate::node::edge::{highest_difference, prefix, Kind};
+
+/// The most entries of a leaf that is not a bitmap.
+pub(crate) const ENTRIES_MAX: usize = 192;
+/// The most entries a leaf of level 1 lists one by one: 32 bytes, as many as a bitmap takes.
+pub(super) const LISTED_MAX: usize = 32;
+pub(super) const GROUPS_MAX: usize = 32;
+
+/// Entries a leaf of `n` has room for, `width` being the bytes of a key that each of them
+/// takes: exact while tiny, then in steps that leave an eighth at most. Neighbours come
+/// in numbers of 8, others one by one.
+#[inline(always)]
+pub(super) fn room(n: usize, width: usize) -> usize {
+    if n <= 6 {
+        n
+    } else if n <= 16 {
+        (n + 1) & !1
+    } else if n <= 48 {
+        (n + 3) & !3
+    } else if width == 1 {
+        (n + 7) & !7
+    } else {
+        n.div_ceil(6) * 6
+    }
+}
+
+/// As [`room`] for a bitmap, whose entries come one by one up to 256.
+#[inline(always)]
+pub(super) fn bitmap_room(n: usize) -> usize {
+    let step = match n {
+        0..=64 => 8,
+        65..=128 => 16,
+        _ => 32,
+    };
+    (n + step - 1) & !(step - 1)
+}
+
+#[inline(always)]
+pub(super) fn group_room(groups: usize) -> usize {
+    (groups + 1) & !1
+}
+
+const fn round8(bytes: usize) -> usize {
+    (bytes + 7) & !7
+}
+
+/// Everything that decides how a leaf is laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    pub(crate) kind: u8,
+    pub(crate) level: usize,
+    pub(crate) entries: usize,
+    /// Groups, and the bytes that tell them apart (grouped leaves only).
+    pub(super) groups: usize,
+    pub(super) group_bytes: usize,
+}
+
+impl Shape {
+    /// Where the header word of a grouped leaf holds the number of groups, less one.
+    pub(super) const GROUPS_SHIFT: u32 = 11;
+
+    /// Entries there is room for in a list.
+    #[inline(always)]
+    pub(super) fn room(&self) -> usize {
+        room(self.entries, self.level - self.group_bytes)
+    }
+
+    /// Bytes before the header.
+    #[inline(always)]
+    pub(super) fn before<const V: usize>(&self) -> usize {
+        match self.kind {
+            Kind::ONE => 8 * V,
+            Kind::BITMAP => 8 * V * bitmap_room(self.entries),
+            _ => 8 * V * self.room(),
+        }
+    }
+
+    /// Bytes after the header word.
+    #[inline(always)]
+    fn after(&self) -> usize {
+        match self.kind {
+            Kind::ONE => 0,
+            Kind::FLAT => round8(self.level * self.room()),
+            Kind::GROUPED => round8(
+                (self.group_bytes + 1) * group_room(self.groups)
+                    + (self.level - self.group_bytes) * self.room(),
+            ),
+            _ => 32,
+        }
+    }
+
+    /// Bytes of the whole block.
+    #[inline(always)]
+    pub(crate) fn block_bytes<const V: usize>(&self) -> usize {
+        self.before::<V>() + 8 + self.after()
+    }
+
+    /// The header word of a leaf of this shape that covers `key` (N2).
+    #[inline(always)]
+    pub(super) fn word(&self, key: u64) -> u64 {
+        match self.kind {
+            Kind::ONE => key,
+            Kind::GROUPED => {
+                let packed = ((self.groups as u64 - 1) << 3) | self.group_bytes as u64;
+                prefix(key, self.level) | (packed << 8) | (self.entries as u64 - 1)
+            }
+            _ => prefix(key, self.level) | (self.entries as u64 - 1),
+        }
+    }
+
+    /// Number of groups and of the bytes that tell them apart, from the header
+    /// word of a grouped leaf.
+    #[inline(always)]
+    pub(super) fn groups_of(word: u64) -> (usize, usize) {
+        let packed = (word >> 8) as u8;
+        (usize::from(packed >> 3) + 1, usize::from(packed & 7))
+    }
+
+    /// One entry.
+    pub(crate) fn one() -> Shape {
+        let mut one = Shape::flat(8, 1);
+        one.kind = Kind::ONE;
+        one
+    }
+
+    #[inline(always)]
+    pub(super) fn flat(level: usize, entries: usize) -> Shape {
+        Shape {
+            kind: Kind::FLAT,
+            level,
+            entries,
+            groups: 0,
+            group_bytes: 0,
+        }
+    }
+
+    /// The shape for these entries: the smallest, but flat when small, where
+    /// the search is fastest and growing cheapest.
+    pub(crate) fn choose(entries: &Entries) -> Shape {
+        let flat = Shape::plain(entries);
+        if !groups_pay(&flat) || flat.level == 1 {
+            return flat;
+        }
+        match Shape::best_grouped(entries, flat.level) {
+            Some(grouped) if grouped.after() + 8 <= flat.after() => grouped,
+            _ => flat,
+        }
+    }
+
+    /// The smallest shape for these entries.
+    pub(crate) fn smallest(entries: &Entries) -> Shape {
+        let flat = Shape::plain(entries);
+        if flat.kind != Kind::FLAT || flat.level == 1 {
+            return flat;
+        }
+        match Shape::best_grouped(entries, flat.level) {
+            Some(grouped) if grouped.after() < flat.after() => grouped,
+            _ => flat,
+        }
+    }
+
+    /// The shape without groups.
+    fn plain(entries: &Entries) -> Shape {
+        let n = entries.len();
+        if n == 1 {
+            return Shape::one();
+        }
+        let level = highest_difference(entries.key(0), entries.key(n - 1)) + 1;
+        let mut shape = Shape::flat(level, n);
+        if level == 1 && n > LISTED_MAX {
+            shape.kind = Kind::BITMAP;
+        }
+        shape
+    }
+
+    fn best_grouped(entries: &Entries, level: usize) -> Option<Shape> {
+        // differing[b]: neighbours whose highest difference is in byte b.
+        let n = entries.len();
+        let mut differing = [0usize; 8];
+        for pair in entries.keys().windows(2) {
+            differing[highest_difference(pair[0], pair[1])] += 1;
+        }
+        let mut best: Option<Shape> = None;
+        let mut groups = 1;
+        for group_bytes in 1..level {
+            groups += differing[level - group_bytes];
+            if groups > GROUPS_MAX {
+                break;
+            }
+            let shape = Shape {
+                kind: Kind::GROUPED,
+                level,
+                entries: n,
+                groups,
+                group_bytes,
+            };
+            if best.is_none_or(|b| shape.after() <= b.after()) {
+                best = Some(shape);
+            }
+        }
+        best
+    }
+}
+
+/// Whether a flat leaf may be worth grouping.
+pub(super) fn groups_pay(flat: &Shape) -> bool {
+    let n = flat.entries;
+    flat.kind == Kind::FLAT && flat.level >= 2 && (n > 32 || (flat.level >= 4 && n >= 16))
+}

@@ -1,0 +1,160 @@
+//! A flat leaf of level 3 to 8: the top byte of each suffix in one plane, the rest
+//! of each in another. The top bytes are searched by compares; then one or two
+//! rests are looked at.
+
+use super::shape::room;
+use super::{prefetch_values, Leaf, Planes, Shape, Spot};
+use crate::node::edge::{prefix, split};
+use crate::node::plane;
+
+#[derive(Clone, Copy)]
+pub(super) struct Wide<const V: usize> {
+    header: *mut u8,
+    level: usize,
+    n: usize,
+    room: usize,
+}
+
+impl<const V: usize> Wide<V> {
+    #[inline(always)]
+    pub(super) fn of(leaf: Leaf<V>) -> Self {
+        let n = usize::from(leaf.word() as u8) + 1;
+        Wide {
+            header: leaf.header,
+            level: leaf.level(),
+            n,
+            room: room(n, leaf.level()),
+        }
+    }
+
+    #[inline(always)]
+    fn tops(self) -> *mut u8 {
+        self.header.wrapping_add(8)
+    }
+
+    #[inline(always)]
+    fn rests(self) -> *mut u8 {
+        self.tops().wrapping_add(self.room)
+    }
+
+    #[inline(always)]
+    fn base(self) -> u64 {
+        // SAFETY: N1: the header word of a live node.
+        prefix(unsafe { *self.header.cast::<u64>() }, self.level)
+    }
+
+    #[inline(always)]
+    fn suffix(self, i: usize) -> u64 {
+        debug_assert!(i < self.n);
+        // SAFETY: N1: tops and rests of `n` entries, each with the bytes before it.
+        unsafe {
+            let top = plane::get(self.tops(), 1, i);
+            let rest = plane::get(self.rests(), self.level - 1, i);
+            (top << (8 * (self.level - 1))) | rest
+        }
+    }
+}
+
+impl<const V: usize> Planes for Wide<V> {
+    #[inline(always)]
+    fn moved(self, header: *mut u8, shape: &Shape) -> Self {
+        Wide {
+            header,
+            room: shape.room(),
+            ..self
+        }
+    }
+
+    #[inline(always)]
+    fn len(self) -> usize {
+        self.n
+    }
+
+    #[inline(always)]
+    fn spot(self, key: u64) -> Spot {
+        let n = self.n;
+        let (top, rest) = split(key, self.level, 1);
+        // SAFETY: N1: tops and rests of `n` entries, each with the bytes before it.
+        unsafe {
+            let from = plane::count_below_small(self.tops(), 1, n, top);
+            if from == n || plane::get(self.tops(), 1, from) != top {
+                return Spot::new(from, false);
+            }
+            let to = if n >= 16 {
+                // Behind 16 tops there are 32 bytes of rests at least.
+                from + plane::run_of(self.tops().add(from), n - from, top)
+            } else if top < 255 {
+                plane::count_below_small(self.tops(), 1, n, top + 1)
+            } else {
+                n
+            };
+            let to = to.min(n);
+            prefetch_values::<V>(self.header, from, to);
+            let (i, hit) = super::find_between(self.rests(), self.level - 1, from, to, rest);
+            Spot::new(i, hit)
+        }
+    }
+
+    #[inline(always)]
+    fn has_room(self, _: Spot) -> bool {
+        self.room > self.n
+    }
+
+    #[inline(always)]
+    fn keeps_room(self, _: usize) -> bool {
+        self.n > 2 && room(self.n - 1, self.level) == self.room
+    }
+
+    #[inline(always)]
+    fn key(self, i: usize) -> u64 {
+        self.base() | self.suffix(i)
+    }
+
+    #[inline(always)]
+    fn keys(self, from: usize, keys: &mut [u64]) {
+        let base = self.base();
+        for (k, key) in keys.iter_mut().enumerate() {
+            *key = base | self.suffix(from + k);
+        }
+    }
+
+    unsafe fn write(self, keys: &[u64]) {
+        let n = keys.len();
+        // SAFETY: the caller's duty. What lies between the planes is loaded with the
+        // first rests.
+        unsafe {
+            plane::fill(self.tops(), 1, n, |i| split(keys[i], self.level, 1).0);
+            plane::clear(self.tops(), n, self.room);
+            plane::fill(self.rests(), self.level - 1, n, |i| keys[i]);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn open(self, to: Self, spot: Spot, key: u64) {
+        let i = spot.i;
+        let (top, rest) = split(key, self.level, 1);
+        let width = self.level - 1;
+        // SAFETY: the caller's duty; the highest bytes first.
+        unsafe {
+            plane::open(self.rests(), to.rests(), width, self.n, i);
+            plane::set(to.rests(), width, i, rest);
+            plane::open(self.tops(), to.tops(), 1, self.n, i);
+            plane::set(to.tops(), 1, i, top);
+            if self.room != to.room {
+                plane::clear(to.tops(), self.n + 1, to.room);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn close(self, to: Self, i: usize, _: u64) {
+        // SAFETY: the caller's duty; the lowest bytes first.
+        unsafe {
+            plane::close(self.tops(), to.tops(), 1, self.n, i);
+            plane::close(self.rests(), to.rests(), self.level - 1, self.n, i);
+            if self.room != to.room {
+                plane::clear(to.tops(), self.n - 1, to.room);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+"""The table that each program gets, what a headline shows, and what a record keeps of curves."""
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+from conftest import make_run, simulated_sweep, two_variants
+
+from ashlar_lab.experiment import Experiment
+from ashlar_lab.fit.analysis import analyse
+from ashlar_lab.report import by_program, page, record, terminal
+from ashlar_lab.report.svg import Chart
+
+MACHINE = {"cpu": "a CPU"}
+
+
+def runs_of(program: str, figures: dict, blocks: int = 3):
+    """`new` takes half of old's memory, which grows to its end, and as long."""
+    found = []
+    for block in range(blocks):
+        for variant, space in (("old", 80.0), ("new", 40.0)):
+            series = tuple((i / 20, space * i / 20, 1) for i in range(21))
+            found.append(make_run(block, program, variant, None, 1.0, space, metrics=figures, told=tuple(figures), series=series))
+    return found
+
+
+def measured(**rest):
+    experiment = two_variants(programs=("p", "q"), metrics=("requests_per_s", "peak_mib"), headline=("ratios", "programs"), **rest)
+    programs = (experiment.programs[0], replace(experiment.programs[1], figures=("first_10_per_s",)))
+    experiment = replace(experiment, programs=programs)
+    runs = runs_of("p", {"requests_per_s": 50.0}) + runs_of("q", {"first_10_per_s": 7.0, "other_ms": 1.0})
+    return experiment, runs, analyse(experiment, runs)
+
+
+def test_a_program_has_a_table_with_the_metrics_asked_for_and_its_own():
+    experiment, runs, analysis = measured()
+    first, second = by_program.tables(experiment, runs, analysis)
+    assert first.head == ("", "old", "new")
+    assert [row[0] for row in first.rows] == ["Requests (1/s)", "Peak memory (MiB)", "RSS over time"]
+    assert first.rows[1] == ("Peak memory (MiB)", "80", "40 ×0.50")
+    assert [row[0] for row in second.rows] == ["Peak memory (MiB)", "First 10 (1/s)", "RSS over time"]
+    assert by_program.tables(replace(experiment, headline=("ratios",)), runs, analysis) == []
+
+
+def test_memory_over_time_has_one_scale_for_all_variants():
+    experiment, runs, _ = measured()
+    told = by_program.memory_over_time(experiment, runs, "p")
+    assert told["old"][-1] == "█" and told["new"][-1] == "▅" and told["old"][0] == "▁"
+    assert list(told["old"]) == sorted(told["old"]), "memory that grows is shown growing"
+    longer = [replace(r, series=tuple((2 * t, m, n) for t, m, n in r.series)) if r.variant == "new" else r for r in runs]
+    told = by_program.memory_over_time(experiment, longer, "p")
+    assert (len(told["old"]), len(told["new"])) == (11, 20), "the axis ends with the longest run"
+
+
+def test_a_stretch_without_a_reading_is_as_the_one_before():
+    assert by_program._bars(((0.0, 10.0, 1), (1.0, 10.0, 1)), 1.0, 10.0) == "█" * 20
+
+
+def test_the_headline_is_shown_in_its_order_and_alone(capsys):
+    experiment, runs, analysis = measured()
+    content = page.build(experiment, MACHINE, runs, analysis)
+    assert [t.name for t in content.headline()] == ["ratios-cpu_s", "ratios-peak_mib", "program-p", "program-q"]
+    assert [t.name for t in content.tables[:4]] == [t.name for t in content.headline()]
+    terminal.show(content)
+    assert "| RSS over time" in (told := capsys.readouterr().out) and "overhead over the best" not in told
+    assert record.as_markdown(content).count("\n## ") == 4 + 2, "each table has its heading, beside warnings and machine"
+
+
+def test_what_is_shown_does_not_change_what_was_measured():
+    experiment, _, _ = measured()
+    plain = replace(experiment, metrics=(), headline=(), programs=tuple(replace(p, figures=()) for p in experiment.programs))
+    assert experiment.identity() == plain.identity()
+    assert Experiment.from_json(experiment.to_json()) == experiment
+    older = json.loads(experiment.to_json())
+    older.pop("metrics")
+    for program in older["programs"]:
+        program.pop("figures")
+    assert Experiment.from_json(json.dumps(older)) == replace(plain, headline=experiment.headline)
+
+
+def test_a_record_of_curves_has_the_knob_and_the_probabilities():
+    experiment, runs = simulated_sweep(np.random.default_rng(2), {"old": (1.3, 40.0, 60.0), "new": (1.1, 40.0, 45.0)}, blocks=8)
+    content = page.build(replace(experiment, headline=("curves",)), MACHINE, runs, analyse(experiment, runs))
+    told = json.loads(record.as_json(content))
+    assert told["curves"][0]["variant"] == "new" and told["curves"][0]["better"] > 0.9
+    assert {v["knob"] for v in told["values"]} == set("0123456")
+    assert {row["knob"] for row in csv.DictReader(record.as_csv(content).splitlines())} == set("0123456")
+    assert "probability of being faster at every common space" in record.as_markdown(content)
+
+
+def test_a_legend_that_is_too_wide_goes_on_in_a_second_line():
+    narrow = Chart((0, 1), (0, 1), title="t", x_title="x", width=480, height=300)
+    for index, name in enumerate(("stock", "stock-jemalloc", "stock-2-arenas", "ashlar", "ashlar-preloaded")):
+        narrow.legend(name, index)
+    drawn = narrow.render()
+    assert 'viewBox="0 0 480 317"' in drawn and 'translate(0 17)' in drawn
+    assert 'y="50">ashlar-preloaded' in drawn and 'y="33">stock<' in drawn
+    wide = Chart((0, 1), (0, 1), title="t", x_title="x")
+    wide.legend("stock", 0)
+    assert 'viewBox="0 0 720 400"' in wide.render() and "translate" not in wide.render()

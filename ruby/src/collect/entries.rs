@@ -1,0 +1,157 @@
+//! What Ruby calls about collections: `GC.start`, `GC.disable` and their like.
+
+use std::ffi::c_void;
+
+use ashlar_heap::Evacuation;
+use ashlar_heap::Request;
+use ashlar_heap::Scope;
+
+use super::plan::Situation;
+use super::record::{Answer, Reason};
+use super::run::{at_once, finish};
+use crate::collector::Collector;
+use crate::knobs::KNOBS;
+use crate::lock::Gvl;
+use crate::process::made_shared;
+use crate::ruby_calls::Value;
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_start(
+    objspace: *mut c_void,
+    full: bool,
+    sweep_now: bool,
+    reason: Reason,
+) {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        let request = Situation::of(collector).asked_for(full, sweep_now);
+        at_once(collector, request, reason);
+    });
+}
+
+/// Any thread may ask, a signal handler too.
+#[no_mangle]
+extern "C" fn ashlar_during_gc() -> bool {
+    made_shared().is_some_and(|shared| shared.is_busy())
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        collector.stopped(|| finish(collector, Reason::Method));
+    });
+}
+
+/// Ruby is about to free everything: what marking would still find dead is freed
+/// with the rest.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_end_collections(objspace: *mut c_void) {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        collector.stopped(|| {
+            collector.heap.restart_marking();
+            collector.sweeping(|| collector.heap.finish_sweep());
+        });
+    });
+    KNOBS.disabled.set(true);
+}
+
+/// `Process.warmup`: what lives now will live long.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_prepare_heap(objspace: *mut c_void) {
+    // Held all along: until the lock is given back, the other Ractors stay where the
+    // collection has stopped them.
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(prepare);
+    // SAFETY: gives free memory of libc's allocator back.
+    unsafe { libc::malloc_trim(0) };
+}
+
+fn prepare(collector: &Collector) {
+    let heap = &collector.heap;
+    collector.stop_ractors();
+    let cells_at_hand = collector.cells_at_hand();
+    let request = Request {
+        scope: Some(Scope::Full),
+        sweep_now: true,
+        compact: Some(Evacuation::Sparse),
+    };
+    at_once(collector, request, Reason::Method);
+    let calls = collector.calls();
+    // Another Ractor may have been stopped while it was making a string.
+    // SAFETY: may be asked at any time.
+    if !unsafe { (calls.multi_ractor)() } {
+        // SAFETY: the object is live; Ruby only computes what it would later.
+        heap.for_each_cell(|cell, _| unsafe { (calls.prepare_object)(cell.address()) });
+    }
+    heap.promote_everything();
+    heap.release_empty_blocks();
+    // As Ruby documents it: what was given back may be taken again.
+    collector.keep_cells_at_hand(cells_at_hand);
+    collector.set_payload_budget();
+}
+
+#[no_mangle]
+extern "C" fn ashlar_set_disabled(disabled: bool) {
+    KNOBS.disabled.set(disabled);
+}
+
+#[no_mangle]
+extern "C" fn ashlar_is_disabled() -> bool {
+    KNOBS.disabled.is_on()
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_set_stress(objspace: *mut c_void, flag: Value, on: bool) {
+    KNOBS.set_stress_flag(flag);
+    // Ruby sets the initial value before it has a lock.
+    // SAFETY: Ruby calls with the GVL, or before it has one.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock_if_there(|collector| {
+        if KNOBS.stress_xmalloc(on) {
+            collector.set_payload_budget();
+        }
+        collector.apply_stress(on);
+    });
+}
+
+#[no_mangle]
+extern "C" fn ashlar_stress() -> Value {
+    KNOBS.stress_flag()
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_latest(objspace: *mut c_void, latest: *mut Answer) {
+    // SAFETY: Ruby calls with the GVL.
+    let answer = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        // What comes depends on what they have allocated.
+        collector.stop_ractors();
+        collector.answer()
+    });
+    // SAFETY: the shim passes a place for the answer.
+    unsafe { latest.write(answer) };
+}
+
+#[no_mangle]
+extern "C" fn ashlar_measure_time(on: bool) {
+    KNOBS.measures_time.set(on);
+}
+
+#[no_mangle]
+extern "C" fn ashlar_measures_time() -> bool {
+    KNOBS.measures_time.is_on()
+}

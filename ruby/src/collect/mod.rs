@@ -1,0 +1,16 @@
+//! A collection as Ruby sees it.
+//!
+//! * [`plan`] decides: which scope, in slices or at once.
+//! * [`run`] runs it, with events and clocks.
+//! * [`record`] says afterwards what it was.
+//! * `entries` is what Ruby calls.
+
+mod clocks;
+mod entries;
+mod plan;
+mod record;
+mod run;
+
+pub(crate) use clocks::{Clocks, Phase};
+pub(crate) use record::{Collection, Latest, Reason};
+pub(crate) use run::{at_once, last_resort, make_room, paced};

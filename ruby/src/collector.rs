@@ -1,0 +1,122 @@
+//! The collector of a process: all that is used with the VM lock held.
+
+use std::cell::Cell as StdCell;
+
+use ashlar_heap::Evacuation;
+use ashlar_heap::Heap;
+use ashlar_heap::Stress;
+
+use crate::collect::{Clocks, Latest};
+use crate::knobs::KNOBS;
+use crate::object_model::Ruby;
+use crate::options::{MallocSource, Options};
+use crate::pauses::Pauses;
+use crate::profile::Profile;
+use crate::ruby_calls::RubyCalls;
+
+/// The heap, and what is known about its collections.
+///
+/// Ruby's functions are called with it in use, and they come back to it: no borrow of
+/// a part of it lasts while Ruby is called.
+pub(crate) struct Collector {
+    pub(crate) heap: Heap<'static, Ruby>,
+    pub(crate) clocks: Clocks,
+    pub(crate) pauses: Pauses,
+    pub(crate) profile: Profile,
+    pub(crate) latest: StdCell<Latest>,
+    /// The stress that the environment or `GC.config` asked for.
+    pub(crate) stress_option: StdCell<Stress>,
+    /// Somebody has been told that live data does not fit into the limit.
+    warned_of_limit: StdCell<bool>,
+    /// Where `xmalloc` gets its memory.
+    pub(crate) malloc: MallocSource,
+}
+
+impl Collector {
+    pub(crate) fn new(heap: Heap<'static, Ruby>, options: Options) -> Self {
+        heap.set_stress(options.stress);
+        heap.set_parallel_marking(options.parallel);
+        heap.set_sweep_time_max(options.pauses.sweep_time_max());
+        let pauses = Pauses::default();
+        pauses.set_options(options.pauses);
+        Self {
+            heap,
+            clocks: Clocks::default(),
+            pauses,
+            profile: Profile::default(),
+            latest: StdCell::default(),
+            stress_option: StdCell::new(options.stress),
+            warned_of_limit: StdCell::new(false),
+            malloc: options.malloc,
+        }
+    }
+
+    pub(crate) fn calls(&self) -> &RubyCalls {
+        &self.heap.vm.calls
+    }
+
+    /// Stops the other Ractors until this one gives the VM lock back. While it waits
+    /// for that, others may have the lock, but none collects.
+    pub(crate) fn stop_ractors(&self) {
+        // SAFETY: the VM lock is held, as everywhere here.
+        unsafe { (self.calls().vm_barrier)() };
+    }
+
+    /// Fires an event of the collector.
+    pub(crate) fn fire(&self, event: u32) {
+        // SAFETY: the VM lock is held; Ruby ignores events that nobody wants.
+        unsafe { (self.calls().event_hook)(0, event) };
+    }
+
+    /// Whether there is anything to collect. Before the first object Ruby has
+    /// no roots to show either.
+    pub(crate) fn has_objects(&self) -> bool {
+        self.heap.stats().blocks_taken > 0
+    }
+
+    /// What every collection that turns out to be a full one moves.
+    pub(crate) fn auto_compaction(&self) -> Option<Evacuation> {
+        KNOBS.auto_compact.is_on().then_some(Evacuation::Sparse)
+    }
+
+    /// Puts the stress options in force; `GC.stress` collects at every
+    /// allocation beside.
+    pub(crate) fn apply_stress(&self, every_allocation: bool) {
+        let mut stress = self.stress_option.get();
+        if every_allocation {
+            stress.collect_every = 1;
+        }
+        if stress != self.heap.stress() {
+            // They do not allocate while their caches are retired.
+            self.stop_ractors();
+            self.heap.set_stress(stress);
+        }
+    }
+
+    /// Tells payloads when the collector has something to do.
+    pub(crate) fn set_payload_budget(&self) {
+        let fresh_bytes = self.heap.shared().payloads.fresh_bytes();
+        let room_bytes = self.heap.room_below_limit_bytes().unwrap_or(usize::MAX);
+        KNOBS.set_payload_budget(
+            fresh_bytes.saturating_add(self.heap.bytes_until_due()),
+            fresh_bytes.saturating_add(room_bytes),
+        );
+    }
+
+    /// Says once that live data does not fit into the memory limit.
+    pub(crate) fn warn_when_over_limit(&self) {
+        let pace = self.heap.pace();
+        let Some(limit_bytes) = pace.options().memory_limit_bytes else {
+            return;
+        };
+        if pace.is_over_limit() && !self.warned_of_limit.replace(true) {
+            let resident_bytes = ashlar_heap::os::resident_bytes().unwrap_or(0);
+            eprintln!(
+                "ashlar: memory_limit={} MiB: live data does not fit, {} MiB are in use after a full \
+                 collection; the program goes on beyond the limit",
+                limit_bytes >> 20,
+                resident_bytes >> 20
+            );
+        }
+    }
+}

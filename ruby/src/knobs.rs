@@ -1,0 +1,207 @@
+//! What every thread may read and set, without any lock: switches of the program, and
+//! what the collector tells `xmalloc`.
+//!
+//! Each is a value of its own; none says anything about other memory, so all are
+//! relaxed. What has to hold together is in the [`crate::collector::Collector`].
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU8, AtomicUsize, Ordering::Relaxed};
+
+use crate::layout;
+use crate::ruby_calls::Value;
+
+/// All of them; there is one Ruby in a process.
+pub(crate) static KNOBS: Knobs = Knobs::new();
+
+/// A switch that any thread may turn.
+pub(crate) struct Switch(AtomicBool);
+
+impl Switch {
+    const fn new(on: bool) -> Self {
+        Self(AtomicBool::new(on))
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+
+    pub(crate) fn set(&self, on: bool) {
+        self.0.store(on, Relaxed);
+    }
+}
+
+pub(crate) struct Knobs {
+    /// `GC.disable`.
+    pub(crate) disabled: Switch,
+    /// `GC.auto_compact`.
+    pub(crate) auto_compact: Switch,
+    /// `GC.config(rgengc_allow_full_mark:)`.
+    pub(crate) full_marking_allowed: Switch,
+    /// `GC.measure_total_time`.
+    pub(crate) measures_time: Switch,
+    /// What `GC.stress=` was given.
+    stress_flag: AtomicUsize,
+    /// Types, by number, whose objects may have the narrowest cells.
+    narrow_types: AtomicU32,
+    /// How `xmalloc` proceeds; anything but 0 leaves the fast path.
+    xmalloc_mode: AtomicU8,
+    /// Fresh payload bytes at which a collection is due. The pacing itself belongs to
+    /// the collector; this is what it came to.
+    budget_bytes: AtomicUsize,
+    /// Fresh payload bytes beyond which the process would outgrow its memory limit.
+    room_bytes: AtomicUsize,
+    /// Ractors that wait for the VM lock in an `xmalloc`.
+    waiting_in_malloc: AtomicUsize,
+}
+
+/// Payloads come from the C library.
+const FROM_LIBC: u8 = 1;
+/// Every allocation collects.
+const STRESS: u8 = 2;
+/// Objects may have been loaded whose calls of `free` are not redirected yet.
+const LOOK_AGAIN: u8 = 4;
+
+/// Types that never need more than four words unless they ask for more. All
+/// others may be turned into a form of five words in place, or are written as
+/// five words when they are moved to another Ractor.
+const FOUR_WORD_TYPES: u32 =
+    1 << layout::T_FLOAT | 1 << layout::T_RATIONAL | 1 << layout::T_COMPLEX;
+
+impl Knobs {
+    const fn new() -> Self {
+        Self {
+            disabled: Switch::new(false),
+            auto_compact: Switch::new(false),
+            full_marking_allowed: Switch::new(true),
+            measures_time: Switch::new(true),
+            stress_flag: AtomicUsize::new(0),
+            narrow_types: AtomicU32::new(FOUR_WORD_TYPES),
+            xmalloc_mode: AtomicU8::new(FROM_LIBC),
+            budget_bytes: AtomicUsize::new(usize::MAX),
+            room_bytes: AtomicUsize::new(usize::MAX),
+            waiting_in_malloc: AtomicUsize::new(0),
+        }
+    }
+
+    // ── Objects ─────────────────────────────────────────────────────────────
+
+    /// Whether an object with these flags may have a cell of the narrowest width.
+    #[inline(always)]
+    pub(crate) fn is_narrow_type(&self, flags: Value) -> bool {
+        self.narrow_types.load(Relaxed) >> (flags & layout::T_MASK) & 1 == 1
+    }
+
+    /// Says whether allocations are traced from now on: Ruby then clears what follows
+    /// an object's first five words, so none may have fewer.
+    pub(crate) fn trace_allocations(&self, traced: bool) {
+        let narrow_types = if traced { 0 } else { FOUR_WORD_TYPES };
+        self.narrow_types.store(narrow_types, Relaxed);
+    }
+
+    // ── `GC.stress` ─────────────────────────────────────────────────────────
+
+    pub(crate) fn stress_flag(&self) -> Value {
+        self.stress_flag.load(Relaxed)
+    }
+
+    pub(crate) fn set_stress_flag(&self, flag: Value) {
+        self.stress_flag.store(flag, Relaxed);
+    }
+
+    /// Whether `GC.stress` asks for a collection at every allocation.
+    pub(crate) fn stress_is_on(&self) -> bool {
+        /// `nil`, the only bit that a value without truth has.
+        const QNIL: Value = 4;
+        self.stress_flag() & !QNIL != 0
+    }
+
+    // ── `xmalloc` ───────────────────────────────────────────────────────────
+
+    /// Whether `xmalloc` may be served from the thread's cache without a question.
+    #[inline(always)]
+    pub(crate) fn xmalloc_is_plain(&self) -> bool {
+        self.xmalloc_mode.load(Relaxed) == 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn xmalloc_is_from_libc(&self) -> bool {
+        self.xmalloc_mode.load(Relaxed) & FROM_LIBC != 0
+    }
+
+    /// Says whether `xmalloc` is served from the heap from now on.
+    pub(crate) fn serve_from_heap(&self, from_heap: bool) {
+        self.set_mode(FROM_LIBC, !from_heap);
+    }
+
+    /// Whether every `xmalloc` collects.
+    pub(crate) fn xmalloc_is_stressed(&self) -> bool {
+        self.xmalloc_mode.load(Relaxed) & STRESS != 0
+    }
+
+    /// Says whether every `xmalloc` collects from now on; whether that is a change,
+    /// which takes a new budget.
+    pub(crate) fn stress_xmalloc(&self, on: bool) -> bool {
+        let is_change = self.xmalloc_is_stressed() != on;
+        self.set_mode(STRESS, on);
+        is_change
+    }
+
+    /// Has the next `xmalloc` look for newly loaded objects.
+    pub(crate) fn look_again_soon(&self) {
+        self.set_mode(LOOK_AGAIN, true);
+    }
+
+    /// Whether this `xmalloc` is the one to look for newly loaded objects.
+    pub(crate) fn take_look_again(&self) -> bool {
+        self.xmalloc_mode.load(Relaxed) & LOOK_AGAIN != 0
+            && self.xmalloc_mode.fetch_and(!LOOK_AGAIN, Relaxed) & LOOK_AGAIN != 0
+    }
+
+    fn set_mode(&self, bit: u8, on: bool) {
+        if on {
+            self.xmalloc_mode.fetch_or(bit, Relaxed);
+        } else {
+            self.xmalloc_mode.fetch_and(!bit, Relaxed);
+        }
+    }
+
+    /// Fresh payload bytes at which a collection is due.
+    #[inline(always)]
+    pub(crate) fn budget_bytes(&self) -> usize {
+        self.budget_bytes.load(Relaxed)
+    }
+
+    /// Fresh payload bytes that fit below the memory limit.
+    #[inline(always)]
+    pub(crate) fn room_bytes(&self) -> usize {
+        self.room_bytes.load(Relaxed)
+    }
+
+    /// The collector says what payloads may take: nothing under stress, so that only
+    /// one thing has to be asked.
+    pub(crate) fn set_payload_budget(&self, budget_bytes: usize, room_bytes: usize) {
+        let is_stressed = self.xmalloc_is_stressed();
+        let budget_bytes = if is_stressed { 0 } else { budget_bytes };
+        self.budget_bytes.store(budget_bytes, Relaxed);
+        self.room_bytes.store(room_bytes, Relaxed);
+    }
+
+    /// The calling Ractor waits for the VM lock in an `xmalloc` from now on.
+    pub(crate) fn begin_wait_in_malloc(&self) {
+        self.waiting_in_malloc.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn end_wait_in_malloc(&self) {
+        self.waiting_in_malloc.fetch_sub(1, Relaxed);
+    }
+
+    /// In a forked child, which has none of the threads that waited.
+    pub(crate) fn nobody_waits_in_malloc(&self) {
+        self.waiting_in_malloc.store(0, Relaxed);
+    }
+
+    /// Whether any does. It is told once those that wait are stopped.
+    pub(crate) fn somebody_waits_in_malloc(&self) -> bool {
+        self.waiting_in_malloc.load(Relaxed) > 0
+    }
+}

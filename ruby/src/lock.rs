@@ -1,0 +1,182 @@
+//! Who may use what, as types.
+//!
+//! | the calling thread has | what says so | what it may use |
+//! | --- | --- | --- |
+//! | nothing | | [`crate::knobs`], payloads, [`Unlocked`] |
+//! | the GVL of its Ractor | [`Gvl`] | its own allocation cache, and the VM lock |
+//! | the VM lock | [`Gvl::with_vm_lock`] | the [`Collector`] |
+//!
+//! The VM lock is Ruby's. While there is one Ractor it is free of charge and does
+//! nothing: the GVL excludes everybody else. With several, each has a GVL of its own
+//! and the lock excludes the other Ractors. Waiting for it, a Ractor may be stopped
+//! for a collection of another one.
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+
+use ashlar_heap::Heap;
+use ashlar_heap::{Cell, Region};
+
+use crate::collector::Collector;
+use crate::knobs::KNOBS;
+use crate::object_model::Ruby;
+use crate::process::{self, Objspace};
+
+/// What is used with the VM lock held, and only then.
+pub(crate) struct Locked<T>(T);
+
+// SAFETY: as a mutex does, the VM lock lets one thread at a time use what is inside,
+// and hands over what that thread wrote: the functions of this module give the only
+// references to it. They are shared ones, because the lock is recursive: what is
+// inside may be on any thread, not on two at once.
+unsafe impl<T: Send> Sync for Locked<T> {}
+
+impl<T> Locked<T> {
+    pub(crate) fn new(inside: T) -> Self {
+        Self(inside)
+    }
+}
+
+/// The calling thread holds the GVL of its Ractor.
+#[derive(Clone, Copy)]
+pub(crate) struct Gvl {
+    objspace: &'static Objspace,
+    /// It says nothing about other threads.
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl Gvl {
+    fn new(objspace: &'static Objspace) -> Self {
+        Self {
+            objspace,
+            of_this_thread: PhantomData,
+        }
+    }
+
+    /// That of a call of Ruby.
+    ///
+    /// # Safety
+    /// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the
+    /// GVL: `shim/ashlar_ruby.h` says which functions are called so.
+    #[inline(always)]
+    pub(crate) unsafe fn of_caller(objspace: *mut c_void) -> Self {
+        // SAFETY: the caller's contract.
+        Self::new(unsafe { process::from_ruby(objspace) })
+    }
+
+    /// The calling thread's, `None` when it has none, or Ruby has not started.
+    pub(crate) fn of_this_thread() -> Option<Self> {
+        let objspace = process::objspace()?;
+        // SAFETY: may be asked by any thread.
+        let has_gvl = unsafe { (objspace.calls.thread_has_gvl)() } != 0;
+        has_gvl.then(|| Self::new(objspace))
+    }
+
+    /// Runs `work` with the VM lock. Others may have used the collector in the
+    /// meantime whenever `work` has called [`Collector::stop_ractors`]: Ruby gives the
+    /// lock away while it waits for the other Ractors to stop.
+    #[inline]
+    pub(crate) fn with_vm_lock<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
+        let calls = &self.objspace.calls;
+        // SAFETY: this thread has the GVL; the lock is recursive, and given back
+        // below, because `work` neither unwinds nor jumps.
+        unsafe {
+            let level = (calls.vm_lock)();
+            let result = work(&self.objspace.collector.0);
+            (calls.vm_unlock)(level);
+            result
+        }
+    }
+
+    /// Runs `work` with the VM lock, without letting another Ractor collect while
+    /// this one waits for it: for write barriers, which come after the store. A
+    /// collection between the two would miss what has been stored.
+    #[inline]
+    pub(crate) fn with_vm_lock_no_collection<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
+        let calls = &self.objspace.calls;
+        // SAFETY: as in `with_vm_lock`: the same lock, and `work` returns.
+        unsafe {
+            let level = (calls.vm_lock_no_barrier)();
+            let result = work(&self.objspace.collector.0);
+            (calls.vm_unlock_no_barrier)(level);
+            result
+        }
+    }
+
+    /// Runs `work` with the VM lock for an `xmalloc`, which may come between a write
+    /// barrier and the store. A collection of another Ractor that stops this one
+    /// while it waits is told so.
+    pub(crate) fn with_vm_lock_in_malloc<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
+        KNOBS.begin_wait_in_malloc();
+        self.with_vm_lock(|collector| {
+            KNOBS.end_wait_in_malloc();
+            work(collector)
+        })
+    }
+
+    /// [`Gvl::with_vm_lock`], also before Ruby has a lock: until its first Ractor has
+    /// an allocation cache there is one thread.
+    pub(crate) fn with_vm_lock_if_there<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
+        if process::has_started() {
+            return self.with_vm_lock(work);
+        }
+        work(&self.objspace.collector.0)
+    }
+}
+
+/// The collector, for functions that are called with the VM lock held.
+///
+/// # Safety
+/// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the VM
+/// lock until it has done with the collector: the shim has taken it, or Ruby calls
+/// back from inside a collection.
+#[inline(always)]
+pub(crate) unsafe fn held(objspace: *mut c_void) -> &'static Collector {
+    // SAFETY: the caller's contract.
+    unsafe { &process::from_ruby(objspace).collector.0 }
+}
+
+/// What may be asked of the heap without the VM lock: the states of cells and the
+/// phase are atomics, and what the rest reads never changes.
+#[derive(Clone, Copy)]
+pub(crate) struct Unlocked<'a>(&'a Heap<'static, Ruby>);
+
+impl Locked<Collector> {
+    #[inline(always)]
+    pub(crate) fn unlocked(&self) -> Unlocked<'_> {
+        Unlocked(&self.0.heap)
+    }
+}
+
+impl<'a> Unlocked<'a> {
+    #[inline(always)]
+    pub(crate) fn region(self) -> &'a Region {
+        self.0.region()
+    }
+
+    /// [`Heap::needs_barrier`].
+    #[inline(always)]
+    pub(crate) fn needs_barrier(self, parent: Cell, child: Cell) -> bool {
+        self.0.needs_barrier(parent, child)
+    }
+
+    /// [`Heap::is_garbage`]; blocks are swept with all Ractors stopped.
+    pub(crate) fn is_garbage(self, cell: Cell) -> bool {
+        self.0.is_garbage(cell)
+    }
+
+    /// [`Heap::location`]; cells move with all Ractors stopped.
+    pub(crate) fn location(self, word: usize) -> usize {
+        self.0.location(word)
+    }
+
+    /// [`Heap::has_moved`].
+    pub(crate) fn has_moved(self, word: usize) -> bool {
+        self.0.has_moved(word)
+    }
+
+    /// [`Heap::next_cell`].
+    pub(crate) fn next_cell(self, address: usize) -> Option<Cell> {
+        self.0.next_cell(address)
+    }
+}

@@ -1,0 +1,16 @@
+//! Messages for the shim, which frees them.
+
+use std::ffi::{c_char, CString};
+
+/// Hands a message over; the shim gives it back to [`ashlar_message_free`].
+pub(crate) fn hand_over(text: String) -> *mut c_char {
+    CString::new(text).unwrap_or_default().into_raw()
+}
+
+/// # Safety
+/// The message comes from [`hand_over`] and is not used any more.
+#[no_mangle]
+unsafe extern "C" fn ashlar_message_free(message: *mut c_char) {
+    // SAFETY: the caller's contract.
+    drop(unsafe { CString::from_raw(message) });
+}

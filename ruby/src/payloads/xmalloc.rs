@@ -1,0 +1,241 @@
+//! `xmalloc` and its relatives: Ruby's payloads, which count towards the next
+//! collection.
+//!
+//! Any thread allocates. Whether a collection is due is asked of atomics; only a
+//! thread that has the GVL, and then the VM lock, may collect, and there asks again,
+//! because another Ractor may have collected while it waited.
+
+use std::ffi::c_void;
+use std::ptr::{null_mut, NonNull};
+
+use super::process_malloc::{
+    ashlar_calloc_payload, ashlar_free_payload, ashlar_malloc_payload, ashlar_realloc_payload,
+    is_in_heap,
+};
+use super::ThreadCache;
+use crate::collect::{self, Reason};
+use crate::collector::Collector;
+use crate::interpose;
+use crate::knobs::KNOBS;
+use crate::libc_malloc;
+use crate::lock::Gvl;
+use crate::process::made_shared;
+
+extern "C" {
+    fn ashlar_current_thread_cache() -> *mut c_void;
+}
+
+/// Frees what a dead object owned.
+///
+/// # Safety
+/// Nobody else has the payload.
+#[inline(always)]
+pub(crate) unsafe fn free_swept(payload: NonNull<u8>) {
+    // SAFETY: the caller's contract.
+    unsafe { ashlar_xfree(ashlar_current_thread_cache().cast(), payload) };
+}
+
+/// Smaller payloads add up to a budget before they are noticed.
+const LARGE_BYTES: usize = 256 << 10;
+
+/// Collects when payloads have used up the budget and the calling thread may,
+/// and before a large one that would not fit below the memory limit.
+#[inline]
+fn collect_if_due_for(size: usize) {
+    if size >= LARGE_BYTES && exceeds_room(size) {
+        make_room(size);
+    }
+    collect_if_due();
+}
+
+/// Collects when payloads have used up the budget and the calling thread may.
+#[inline]
+fn collect_if_due() {
+    if is_due() {
+        collect_here();
+    }
+}
+
+#[inline]
+fn is_due() -> bool {
+    made_shared().is_some_and(|shared| shared.payloads.fresh_bytes() >= KNOBS.budget_bytes())
+}
+
+fn exceeds_room(size: usize) -> bool {
+    let fresh_bytes = made_shared().map_or(0, |shared| shared.payloads.fresh_bytes());
+    fresh_bytes.saturating_add(size) > KNOBS.room_bytes()
+}
+
+#[cold]
+#[inline(never)]
+fn collect_here() {
+    with_collector(|collector| {
+        if !may_collect() || !is_due() {
+            return;
+        }
+        let reason = if KNOBS.xmalloc_is_stressed() {
+            Reason::Stress
+        } else {
+            Reason::Malloc
+        };
+        collect::paced(collector, reason);
+    });
+}
+
+#[cold]
+#[inline(never)]
+fn make_room(size: usize) {
+    with_collector(|collector| {
+        if may_collect() && exceeds_room(size) {
+            collect::make_room(collector, size);
+        }
+    });
+}
+
+/// Runs `work`, which may collect, if the calling thread may have the collector and
+/// nothing speaks against a collection; `None` otherwise.
+fn with_collector<R>(work: impl FnOnce(&Collector) -> R) -> Option<R> {
+    if !may_collect() {
+        return None;
+    }
+    Gvl::of_this_thread().map(|gvl| gvl.with_vm_lock_in_malloc(work))
+}
+
+fn may_collect() -> bool {
+    !KNOBS.disabled.is_on() && !is_busy()
+}
+
+fn is_busy() -> bool {
+    made_shared().is_some_and(|shared| shared.is_busy())
+}
+
+/// When memory is out: everything dead goes, if the calling thread may collect. The
+/// thread's GVL if it did.
+fn collect_as_last_resort() -> Option<Gvl> {
+    if is_busy() {
+        return None;
+    }
+    let gvl = Gvl::of_this_thread()?;
+    gvl.with_vm_lock_in_malloc(collect::last_resort)
+        .then_some(gvl)
+}
+
+/// Runs `allocate`, and once more after a collection if it fails.
+#[inline]
+fn allocate_or_collect(allocate: impl Fn() -> *mut c_void) -> *mut c_void {
+    let payload = allocate();
+    if !payload.is_null() {
+        return payload;
+    }
+    let Some(gvl) = collect_as_last_resort() else {
+        return null_mut();
+    };
+    let payload = allocate();
+    if payload.is_null() {
+        gvl.with_vm_lock_in_malloc(|collector| collector.heap.open_reserve());
+    }
+    payload
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+pub(crate) unsafe extern "C" fn ashlar_xmalloc(
+    cache: *mut ThreadCache,
+    size: usize,
+) -> *mut c_void {
+    // SAFETY: the cache is the calling thread's.
+    if let (Some(cache), true) = (unsafe { cache.as_mut() }, KNOBS.xmalloc_is_plain()) {
+        if let Some(piece) = cache.allocate_at_once(size) {
+            return piece.as_ptr().cast();
+        }
+    }
+    // SAFETY: as above.
+    unsafe { xmalloc_slowly(cache, size) }
+}
+
+/// # Safety
+/// As for [`ashlar_xmalloc`].
+#[cold]
+#[inline(never)]
+unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+    if KNOBS.take_look_again() {
+        interpose::look_again();
+    }
+    collect_if_due_for(size);
+    // SAFETY: the caller's contract.
+    allocate_or_collect(|| unsafe {
+        if KNOBS.xmalloc_is_from_libc() {
+            libc_malloc::counted_malloc(size.max(1))
+        } else {
+            ashlar_malloc_payload(cache, size)
+        }
+    })
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_xcalloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+    collect_if_due_for(size);
+    // SAFETY: the caller's contract.
+    allocate_or_collect(|| unsafe {
+        if KNOBS.xmalloc_is_from_libc() {
+            libc_malloc::counted_calloc(size.max(1))
+        } else {
+            ashlar_calloc_payload(cache, size)
+        }
+    })
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says. A size of 0 gives a payload that can be freed.
+#[no_mangle]
+pub(crate) unsafe extern "C" fn ashlar_xrealloc(
+    cache: *mut ThreadCache,
+    payload: *mut u8,
+    size: usize,
+) -> *mut c_void {
+    // SAFETY: the caller's contract, here and below.
+    unsafe {
+        if payload.is_null() {
+            return ashlar_xmalloc(cache, size);
+        }
+        collect_if_due_for(size);
+        let is_in_heap = is_in_heap(payload.cast());
+        allocate_or_collect(|| {
+            if is_in_heap {
+                ashlar_realloc_payload(cache, payload, size.max(1))
+            } else {
+                libc_malloc::counted_realloc(payload.cast(), size.max(1))
+            }
+        })
+    }
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+pub(crate) unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if !KNOBS.xmalloc_is_from_libc() {
+            return ashlar_free_payload(cache, payload);
+        }
+        if is_in_heap(payload.as_ptr().cast()) {
+            ashlar_free_payload(cache, payload);
+        } else {
+            libc_malloc::counted_free(payload.as_ptr().cast());
+        }
+    }
+}
+
+/// Counts memory that objects own outside the heap.
+#[no_mangle]
+extern "C" fn ashlar_adjust_memory(difference: isize) {
+    let Some(shared) = made_shared() else { return };
+    shared.payloads.note_elsewhere(difference);
+    if difference > 0 {
+        collect_if_due();
+    }
+}

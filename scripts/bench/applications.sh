@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Measures the programs of workloads/applications, or one of your own, under stock Ruby, stock
+# with jemalloc or fewer arenas, and Ashlar; prints tables that can be pasted, writes a page,
+# and records a whole run under bench/results/. Environment, beside what measure.sh reads:
+#   CURVES     yes: also the curves over the collectors' knobs; no; only; yes for a whole run
+#   APP        a program or an application of your own; application.rb says what it may be
+#   RAILS_FROM where Rails comes from: rails.sh
+# For example
+#   make bench-applications PROGRAMS="rails png" BLOCKS=5
+#   make bench-applications CURVES=only PROGRAMS=rails
+#   make bench-applications APP=~/src/optcarrot APP_ARGUMENTS="--benchmark examples/Lan_Master.nes"
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/ruby/paths.sh
+. "$here/../ruby/paths.sh"
+# shellcheck source=scripts/ruby/messages.sh
+. "$here/../ruby/messages.sh"
+# shellcheck source=scripts/ruby/packages.sh
+. "$here/../ruby/packages.sh"
+# shellcheck source=scripts/bench/bundle.sh
+. "$here/bundle.sh"
+trap - ERR # what is run here says itself what was wrong
+
+case ${CURVES-} in
+  '' | yes | no | only) ;;
+  *) fail "CURVES='$CURVES' is none of yes, no and only." ;;
+esac
+[[ -z ${APP-} || -e $APP ]] || fail "APP='$APP' does not exist; give the path of a Ruby file, an executable, or an application's folder."
+# shellcheck source=scripts/bench/setup.sh
+. "$here/setup.sh"
+# shellcheck source=scripts/bench/measure.sh
+. "$here/measure.sh"
+experiments=$clone/workloads/applications
+
+# Whether a name is among those chosen, or nothing was chosen.
+chosen() { [[ -z $1 || " $1 " == *" $2 "* ]]; }
+
+# The library that stands for jemalloc; the lab is told where it is.
+ensure_jemalloc() {
+  local found
+  find_jemalloc() { find /usr/lib /usr/lib64 /usr/local/lib -name 'libjemalloc.so.2' 2>/dev/null | head -n 1; }
+  found=$(find_jemalloc)
+  if [[ -z $found ]] && is_debian; then
+    install_packages 'the variant stock-jemalloc' libjemalloc2
+    found=$(find_jemalloc)
+  fi
+  [[ $found ]] || fail 'the variant stock-jemalloc needs libjemalloc.so.2, which is not installed.' \
+    'Leave it out with VARIANTS="stock stock-2-arenas ashlar ashlar-preloaded".'
+  export JEMALLOC=$found
+}
+
+# The gems of an application's Gemfile, for the Ruby under test, beside the others in the cache.
+ensure_gems() {
+  local gemfile=$1 identity
+  identity=$(printf %s "$gemfile" | cat - "$gemfile" "$gemfile.lock" 2>/dev/null | sha256sum | cut -c1-8)
+  export APP_GEM_HOME=$CACHE/applications/gems-$identity
+  [[ ! -e $APP_GEM_HOME/finished ]] || return 0
+  bundle_install "$RUBY_STOCK" "$gemfile" "$APP_GEM_HOME" 'gems of the application' ||
+    fail "The gems that $gemfile names could not be installed (the log is $APP_GEM_HOME.log)." \
+      'APP_BUNDLE=0 runs without Bundler, with GEM_PATH and RUBYLIB as your shell has them.'
+  touch "$APP_GEM_HOME/finished"
+}
+
+! chosen "${VARIANTS-}" stock-jemalloc || ensure_jemalloc
+
+if [[ -n ${APP-} ]]; then
+  gemfile=$("$RUBY_STOCK" "$here/application.rb" gemfile)
+  [[ -z $gemfile ]] || ensure_gems "$gemfile"
+  [[ -n ${RECORD-} ]] || record=
+  for template in applications curves; do
+    case $template:${CURVES:-no} in applications:only | curves:no) continue ;; esac
+    name=application
+    [[ $template != curves ]] || name=application-curves
+    experiment=$("$RUBY_STOCK" "$here/application.rb" experiment "$experiments/$template.toml")
+    printf '%s\n' "$experiment" >"$results/$name.toml"
+    measure "$name" "$results/$name.toml" "${selection[@]}"
+  done
+  exit
+fi
+
+if chosen "${PROGRAMS-}" rails || chosen "${PROGRAMS-}" rails-server; then
+  exports=$("$here/tracker.sh")
+  eval "$exports"
+fi
+[[ ${CURVES-} == only ]] || measure applications "$experiments/applications.toml" "${selection[@]}"
+case ${CURVES:-${whole:-no}} in
+  yes | only) measure applications-curves "$experiments/curves.toml" "${selection[@]}" ;;
+esac

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Counts the instructions of the benchmark's programs, which neighbours on a shared machine
+# do not change. Each program runs at two sizes and the difference is counted, so start-up
+# is not in it. One thread marks, and collections are done at once.
+#   scripts/bench/instructions.sh
+# Environment:
+#   PROGRAMS   names from the list below, blanks between; all unless given
+#   VARIANTS   stock, default, ashlar (this clone's), or the name of any other collector
+#              library that the modular Ruby finds; "stock default ashlar" unless given
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+command -v valgrind >/dev/null || {
+  echo "instructions.sh: needs valgrind (Debian: apt-get install valgrind)" >&2
+  exit 2
+}
+exports=$("$here/../ruby/env.sh")
+eval "$exports"
+unset RUBY_GC_LIBRARY RUBYOPT LD_PRELOAD
+cd "$here/../../workloads/ruby"
+counted=$(mktemp -d)
+trap 'rm -rf "$counted"' EXIT
+
+# name: program, arguments of the small run | of the large run
+programs() {
+  cat <<'LIST'
+object-new|object_new.rb 200000|object_new.rb 1200000
+binary-trees|binary_trees.rb 11|binary_trees.rb 14
+templates|templates.rb 40|templates.rb 240
+splay|splay.rb 1000 500|splay.rb 3000 4500
+json|json_round_trip.rb 10|json_round_trip.rb 60
+cpu|cpu.rb 1|cpu.rb 6
+full-collections|full_collections.rb 2|full_collections.rb 12
+LIST
+}
+
+# count VARIANT COMMAND...: instructions of one run.
+count() {
+  local variant=$1 ruby=$RUBY library=$1
+  shift
+  case $variant in
+    stock) ruby=$RUBY_STOCK library= ;;
+    ashlar) library=$ASHLAR_GC_LIBRARY ;;
+  esac
+  RUBY_GC_LIBRARY=$library ASHLAR_INCREMENTAL=0 ASHLAR_THREADS=1 \
+    valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null \
+    --log-file="$counted/log" "$ruby" "$@" >"$counted/answer" || {
+    echo "instructions.sh: '$*' failed on $variant:" >&2
+    tail -5 "$counted/log" >&2
+    exit 1
+  }
+  awk '/I +refs/ {gsub(",", "", $NF); print $NF}' "$counted/log"
+}
+
+# millions VARIANT SMALL LARGE: the difference, in millions.
+millions() {
+  local small large
+  # shellcheck disable=SC2086
+  small=$(count "$1" $2)
+  # shellcheck disable=SC2086
+  large=$(count "$1" $3)
+  echo $(((large - small) / 1000000))
+}
+
+read -ra variants <<<"${VARIANTS:-stock default ashlar}"
+first=${variants[0]}
+header="| program | $first (millions) |" rule='| --- | ---: |'
+for variant in "${variants[@]:1}"; do
+  header+=" $variant (millions) | / $first |" rule+=' ---: | ---: |'
+done
+printf '%s\n%s\n' "$header" "$rule"
+programs | while IFS='|' read -r name small large; do
+  [[ -z ${PROGRAMS-} || " $PROGRAMS " == *" $name "* ]] || continue
+  base=$(millions "$first" "$small" "$large")
+  row="| $name | $base |"
+  for variant in "${variants[@]:1}"; do
+    own=$(millions "$variant" "$small" "$large")
+    row+=" $own | $(awk -v own="$own" -v base="$base" 'BEGIN { printf "%.3f", own / base }') |"
+  done
+  echo "$row"
+done

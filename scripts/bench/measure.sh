@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# One measurement with its page and its record, for the scripts that have several. Sourced
+# after setup.sh. Sets selection, options for `ashlar compare`, and whole, which is empty when
+# a part was chosen, from the environment:
+#   PROGRAMS   names from the experiment, blanks between; all unless given
+#   VARIANTS   likewise
+#   BLOCKS     how often everything runs; what the experiment says unless given
+#   RECORD     a folder for the record; unless given, bench/results/DATE-KIND of machine for
+#              a whole run and none for a part
+selection=()
+[[ -z ${VARIANTS-} ]] || selection+=(--variants "$(tr -s ' ' , <<<"$VARIANTS" | tr -d '\n')")
+[[ -z ${PROGRAMS-} ]] || selection+=(--programs "$(tr -s ' ' , <<<"$PROGRAMS" | tr -d '\n')")
+[[ -z ${BLOCKS-} ]] || selection+=(--blocks "$BLOCKS")
+whole=
+[[ -n ${PROGRAMS-}${VARIANTS-} ]] || whole=yes
+
+record=${RECORD-}
+if [[ -z $record && -n $whole ]]; then
+  vendor=$(awk -F': *' '/^vendor_id/{print tolower($2); exit}' /proc/cpuinfo | sed 's/genuine//; s/authentic//')
+  # shellcheck disable=SC2154 # clone: setup.sh
+  record=$clone/bench/results/$(date -u +%Y-%m-%d)-$(uname -m)-${vendor:-unknown}-$(nproc)cpus
+fi
+
+# measure NAME EXPERIMENT OPTION...: an experiment's file, its page in build/bench, its record.
+measure() {
+  local name=$1 experiment=$2 store
+  shift 2
+  store=$(fresh "$name")
+  # shellcheck disable=SC2154 # ashlar_lab: setup.sh
+  "$ashlar_lab" compare --experiment "$experiment" --store "$store" --form html "$@"
+  [[ -n $record ]] || return 0
+  mkdir -p "$record"
+  "$ashlar_lab" report "$store" --output "$record/$name" --form record --quiet
+  echo "recorded $record/$name.md, .json and .csv"
+}

@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+# What requests cost: how long each took and how much of that was the collector. Tells the
+# lab when the program ends, beside what ../ruby/figures.rb tells of the whole process.
+#
+# requests_per_s        requests by the wall time that they took together
+# p50_ms ... p100_ms    wall time of a request
+# requests_cpu_s        CPU time inside requests, of every thread
+# gc_in_requests_ms     the collector's time inside requests, as it measures itself
+# gc_in_requests_count  collections that were finished inside requests
+# gc_in_request_ms_max  the most of it in one request
+require_relative "../ruby/figures"
+
+class Requests
+  PERCENTILES = { p50_ms: 0.5, p90_ms: 0.9, p99_ms: 0.99, p999_ms: 0.999, p100_ms: 1.0 }.freeze
+
+  def initialize
+    @seconds = []
+    @collector_ns = []
+    @collections = 0
+    @cpu_s = 0.0
+    at_exit { write(ENV["ASHLAR_REPORT_FILE"]) if ENV["ASHLAR_REPORT_FILE"] }
+  end
+
+  # Runs and measures one request; gives what the block gives.
+  def measure
+    count = GC.count
+    collector = GC.total_time
+    cpu = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+    started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    answer = yield
+    @seconds << (Process.clock_gettime(Process::CLOCK_MONOTONIC) - started)
+    @cpu_s += Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - cpu
+    @collector_ns << (GC.total_time - collector)
+    @collections += GC.count - count
+    answer
+  end
+
+  def figures
+    return {} if @seconds.empty?
+
+    sorted = @seconds.sort
+    { requests_per_s: sorted.size / sorted.sum,
+      **PERCENTILES.transform_values { |share| sorted[[(share * sorted.size).ceil - 1, 0].max] * 1e3 },
+      requests_cpu_s: @cpu_s,
+      gc_in_requests_ms: @collector_ns.sum / 1e6,
+      gc_in_requests_count: @collections,
+      gc_in_request_ms_max: @collector_ns.max / 1e6 }
+  end
+
+  private
+
+  def write(path) = Figures.append(path, figures)
+end

@@ -1,0 +1,11 @@
+# frozen_string_literal: true
+
+class Status < ApplicationRecord
+  has_many :issues, dependent: :destroy
+
+  validates :name, presence: true, length: { maximum: 120 }
+  validates :position, numericality: { greater_than_or_equal_to: 0 }, allow_nil: true
+
+  scope :closed, -> { where(closed: true) }
+  scope :in_order, -> { order(:position, :id) }
+end
