@@ -10,8 +10,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
-use ashlar_heap::heap::{Allocation, Heap, Urgency};
-use ashlar_heap::layout::cell_state::CellState;
+use ashlar_heap::{Allocation, CellState, Heap, Urgency};
 
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
