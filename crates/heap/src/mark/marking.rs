@@ -41,15 +41,15 @@ impl<'a, V: Vm> Marking<'a, V> {
         }
     }
 
-    /// Marks what the roots refer to, for good or not: the program may run and
-    /// change them before marking is over.
+    /// Marks what the roots refer to now. The program may run and change them before
+    /// marking is over.
     pub(crate) fn trace_roots(&mut self) {
         let vm = self.vm;
         vm.trace_roots(&mut self.tracer(None, false));
     }
 
-    /// Begins the remark at the beginning of marking, when there is nothing yet to
-    /// trace again: if nothing stops it, it finds everything.
+    /// Begins the first remark, with which marking begins: there is nothing to trace
+    /// again yet. If its budget lasts, it finds everything.
     pub(crate) fn begin_first_remark(&mut self) {
         self.is_remark = true;
         self.trace_roots();

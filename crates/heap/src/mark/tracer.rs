@@ -23,8 +23,8 @@ pub(crate) enum Mode {
 
 /// Marks the references of one cell while no other thread marks.
 ///
-/// Nothing keeps its address, so that what it consists of stays in registers, where
-/// a store to the state table cannot force it to be read again.
+/// Nothing keeps its address, so its fields stay in registers: a store to the state
+/// table does not force them to be read again.
 #[derive(Debug)]
 pub(super) struct CellTracer<'c> {
     pub(super) states: States<'c>,
@@ -88,8 +88,8 @@ pub struct Tracer<'c> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visit {
     pub(super) mode: Mode,
-    /// The program will not run any more before marking is over, unless too much is
-    /// found: the remark has begun.
+    /// The remark has begun: unless it finds too much, the program does not run before
+    /// marking is over.
     pub(super) is_remark: bool,
     /// The remark traces the cell once more, as every remark does.
     pub(super) is_rescan: bool,
@@ -141,9 +141,9 @@ impl Tracer<'_> {
         Some(cell)
     }
 
-    /// Makes a marked cell grey once more, in every collection and at every remark
-    /// in which the VM's roots say so: for a cell that the program is changing, for
-    /// a while, without telling the write barrier.
+    /// Makes a marked cell grey once more. For a cell that the program changes for a
+    /// while without telling the write barrier: the VM calls this each time that it
+    /// finds the cell among its roots.
     #[cold]
     pub fn trace_anew(&mut self, cell: Cell) {
         debug_assert!(self.states.get(cell).is_marked());
@@ -153,8 +153,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// The write barrier for what the VM's own code stores into `cell` while it
-    /// traces: any number of references.
+    /// The write barrier for the VM's own code while it traces: any number of references
+    /// may have been stored into `cell`.
     #[cold]
     pub fn write_barrier_all(&mut self, cell: Cell) {
         if self.states.get(cell).is_marked() {
