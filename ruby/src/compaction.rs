@@ -243,8 +243,8 @@ impl Ruby {
 /// What an object needs at least when all it owns is elsewhere.
 const HEADER_BYTES: usize = 40;
 
-/// Strings whose buffer stays: one that C code has locked, because that code has
-/// its address; an empty one, because Ruby would lose the buffer.
+/// Whether a string's buffer stays: that of one that C code has locked, because that
+/// code has the buffer's address; that of an empty one, because Ruby would lose it.
 #[inline(always)]
 fn keeps_buffer(object: Object) -> bool {
     object.kind() == T_STRING
