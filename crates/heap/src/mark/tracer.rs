@@ -81,17 +81,11 @@ pub struct Tracer<'c> {
     /// `None` while roots are traced.
     pub(super) parent: Option<Cell>,
     pub(super) parent_is_old: bool,
-    pub(super) visit: Visit,
-}
-
-/// Why a cell is traced.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Visit {
     pub(super) mode: Mode,
     /// The remark has begun: unless it finds too much, the program does not run before
     /// marking is over.
     pub(super) is_remark: bool,
-    /// The remark traces the cell once more, as every remark does.
+    /// The remark traces the parent once more, as every remark does.
     pub(super) is_rescan: bool,
 }
 
@@ -119,11 +113,53 @@ impl Trace for Tracer<'_> {
 
     #[inline(always)]
     fn finds_pins(&self) -> bool {
-        self.visit.mode == Mode::FindingPins
+        self.mode == Mode::FindingPins
     }
 }
 
-impl Tracer<'_> {
+impl<'c> Tracer<'c> {
+    pub(super) fn new(space: &'c Space, marker: &'c mut Marker, mode: Mode) -> Self {
+        Self {
+            states: space.region.states(),
+            space,
+            marker,
+            member: None,
+            parent: None,
+            parent_is_old: false,
+            mode,
+            is_remark: false,
+            is_rescan: false,
+        }
+    }
+
+    /// The same, for a while.
+    pub(super) fn reborrow(&mut self) -> Tracer<'_> {
+        Tracer {
+            marker: self.marker,
+            member: self.member.as_mut().map(Member::reborrow),
+            ..*self
+        }
+    }
+
+    /// Turns to what the roots refer to.
+    pub(super) fn of_roots(&mut self) -> &mut Self {
+        self.parent = None;
+        self.parent_is_old = false;
+        self
+    }
+
+    /// A tracer for a cell that is traced from its layout.
+    #[inline(always)]
+    pub(super) fn of_cell(&mut self, parent: Cell, parent_is_old: bool) -> CellTracer<'_> {
+        CellTracer {
+            states: self.states,
+            marker: self.marker,
+            mode: self.mode,
+            parent,
+            parent_is_old,
+        }
+    }
+
     #[inline(never)]
     fn mark_or_promote(&mut self, cell: Cell) {
         match &mut self.member {
@@ -167,10 +203,10 @@ impl Tracer<'_> {
     #[cold]
     pub fn unprotect(&mut self, cell: Cell) {
         match &mut self.member {
-            None => self.marker.unprotect(self.states, cell, self.visit.mode),
+            None => self.marker.unprotect(self.states, cell, self.mode),
             Some(_) => {
                 if self.marker.shared.unprotect_later(cell).is_err() {
-                    self.marker.unprotect(self.states, cell, self.visit.mode);
+                    self.marker.unprotect(self.states, cell, self.mode);
                 }
             }
         }
@@ -189,12 +225,12 @@ impl Tracer<'_> {
     pub unsafe fn mark_weak(&mut self, reference: *mut usize) {
         // Noted before the program runs again, it may be gone by the end: so its
         // holder is traced again then.
-        if self.visit.mode == Mode::InSlices && !self.visit.is_rescan {
+        if self.mode == Mode::InSlices && !self.is_rescan {
             if let Some(parent) = self.parent {
                 self.marker.rescans.add(parent);
             }
         }
-        if self.visit.is_remark && self.marker.weak.note(self.parent, reference).is_err() {
+        if self.is_remark && self.marker.weak.note(self.parent, reference).is_err() {
             // SAFETY: the caller passes the address of a reference to a cell.
             let target = unsafe { Cell::from_address(reference.read()) };
             self.mark(target);

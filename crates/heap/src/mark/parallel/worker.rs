@@ -85,7 +85,7 @@ pub(in crate::mark) struct Member<'c> {
 impl Member<'_> {
     /// The same, for a while.
     #[inline(always)]
-    pub(super) fn reborrow(&mut self) -> Member<'_> {
+    pub(in crate::mark) fn reborrow(&mut self) -> Member<'_> {
         Member {
             pile: self.pile,
             states: self.states,
