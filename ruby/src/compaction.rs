@@ -184,7 +184,7 @@ impl Ruby {
         self.update_by_ruby(object);
     }
 
-    /// The references of an object that keeps its form, beside its class;
+    /// The references of an object that keeps its form, without its class;
     /// `None` when Ruby has to find them.
     #[inline(always)]
     fn values_in(&self, object: Object, keeps_form: bool) -> Option<[Values; 2]> {
