@@ -74,8 +74,8 @@
 //! * **Pinned**: must not move, because something refers to it that cannot be
 //!   rewritten. **Forwarded**: has moved, and says where to.
 //!
-//! Numbered invariants stand where the data lives; [`Heap::verify`] asserts
-//! them.
+//! Numbered invariants stand where the data lives; [`Heap::verify`] asserts those of
+//! cells and of blocks of cells.
 
 mod allocate;
 mod compact;
