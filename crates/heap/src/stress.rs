@@ -15,7 +15,7 @@ pub struct Stress {
     /// Walk the heap and assert every invariant after each collection, and
     /// after each slice of one.
     pub verify: bool,
-    /// Keep free cells filled with [`POISON`].
+    /// Keep free cells filled with a pattern.
     pub poison: bool,
     /// Make every collection a full one that moves everything that may move.
     pub move_everything: bool,

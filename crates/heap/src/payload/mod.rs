@@ -59,7 +59,7 @@ impl Payloads {
         self.in_use_bytes.load(Relaxed)
     }
 
-    /// Bytes handed out since [`Payloads::take_fresh_bytes`].
+    /// Bytes handed out since a collection last began to count them anew.
     #[inline(always)]
     pub fn fresh_bytes(&self) -> usize {
         self.fresh_bytes.load(Relaxed)
