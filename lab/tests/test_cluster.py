@@ -1,5 +1,6 @@
 """Real schedulers and workers on loopback: a slow machine, a lying one, a lost one, an interrupt, and going on elsewhere."""
 
+import dataclasses
 import json
 import math
 import os
@@ -260,3 +261,108 @@ def test_the_numbers_are_finite(ashlar, tmp_path, program):
     assert ashlar(*PAIR, "--blocks", "4", "--on", "local:2", *program).returncode == 0
     found = json.loads((tmp_path / "s.json").read_text())["analysis"]
     assert all(math.isfinite(r["ratio"]["value"]) for r in found["ratios"])
+
+
+class FakeCluster:
+    """A cluster that does what it is told when it is told: the session's book-keeping without processes or clocks."""
+
+    def __init__(self):
+        import queue
+
+        self.messages, self.started, self.workers = queue.Queue(), {}, {}
+        self.expected = 1
+
+    def alive(self):
+        return {address: (address, {"ashlar": 1}) for address in self.workers}
+
+    def measuring(self, alive):
+        from ashlar_lab.measure.cluster.engine import Worker
+
+        return [Worker(a, a, a) for a in sorted(alive)], {}
+
+    def send(self, parcel, workers, on_sent):
+        return {}
+
+    def call(self, function, *arguments, workers):
+        return {w: {"digests_of": {}, "lay_out": f"/root-{w}"}.get(function.__name__) for w in workers}
+
+    def start(self, task, worker, session, root, request):
+        self.started[task] = (worker.address, json.loads(request))
+
+    def forget(self, task):
+        self.started.pop(task, None)
+
+
+@pytest.fixture
+def fake_session(tmp_path):
+    from ashlar_lab.experiment import command_line
+    from ashlar_lab.experiment.model import Stop
+    from ashlar_lab.measure.cluster.parcel import Parcel
+    from ashlar_lab.measure.cluster.progress import FleetProgress
+    from ashlar_lab.measure.cluster.session import _Session
+
+    experiment = command_line.build(["a=env:X=1", "b=env:X=2"], [], ["true"], name=None, baseline=None, stop=Stop(4, 4))
+    parcel = Parcel(experiment, places={os.getcwd(): "work"})
+    cluster = FakeCluster()
+    session = _Session(experiment, parcel, cluster, None, tmp_path / "s.ashlar", FleetProgress(experiment, quiet=True))
+    yield session, cluster
+    session.close()
+
+
+def do_some(session, cluster, address, runs=None, end=True):
+    """Let one worker say the results of its task, all or the first `runs`."""
+    import zlib
+
+    from conftest import make_run
+
+    from ashlar_lab.measure.cluster.engine import Ended, Said
+
+    task, (_, request) = next((t, started) for t, started in cluster.started.items() if started[0] == address)
+    if request["do"] == "join":
+        lines = [{"machine": {"cpu": "x"}}, {"joined": True}]
+    else:
+        order = session.experiment.order(request["block"])
+        made = []
+        for p in request["positions"]:
+            arm = order[p]
+            made.append(dataclasses.replace(make_run(request["block"], arm.program, arm.variant, arm.value, 1.0, 1.0, arm.role), position=p))
+        lines = [{"run": run.to_json()} for run in made[:runs]]
+    for line in lines:
+        cluster.messages.put(Said(task, zlib.compress(json.dumps(line).encode())))
+    if end:
+        cluster.messages.put(Ended(task, len(lines), 0, ""))
+    session._listen()
+
+
+def give_work(session):
+    for machine in list(session.machines.values()):
+        session._give_work(machine)
+
+
+@pytest.mark.parametrize("came", [0, 2, 3], ids=["nothing came", "a part came", "all came but its end"])
+def test_every_block_becomes_whole_whenever_a_machine_is_lost(fake_session, came):
+    session, cluster = fake_session
+    cluster.workers = {"one": 1, "two": 1}
+    session._look()
+    give_work(session)
+    do_some(session, cluster, "one")
+    give_work(session)
+    do_some(session, cluster, "two")
+    give_work(session)
+    do_some(session, cluster, "one")  # block 0 is whole
+    give_work(session)
+    do_some(session, cluster, "two", runs=came, end=False)
+    give_work(session)
+    assert len(session.machines) == 2
+    do_some(session, cluster, "one")
+    give_work(session)
+    del cluster.workers["two"]
+    session._look()
+    for _ in range(8):
+        give_work(session)
+        if cluster.started:
+            do_some(session, cluster, "one")
+    assert session._finished()
+    found = session.store.blocks()
+    assert {b: n for b, (_, n) in found.items()} == {0: 3, 1: 3, 2: 3, 3: 3}
+    assert found[1][0] == ("two" if came == 3 else "one")

@@ -83,7 +83,7 @@ pub(crate) fn for_each_object(loads_seen: u64, visit: impl FnMut(Object)) -> u64
         if walk.loads == walk.loads_seen {
             return 1;
         }
-        // SAFETY: as above.
+        // SAFETY: the loader passes its description of an object.
         if let Some(object) = unsafe { Object::read(info) } {
             (walk.visit)(object);
         }

@@ -38,10 +38,11 @@ unsafe impl GlobalAlloc for OwnMemory {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= MALLOC_ALIGN {
-            // SAFETY: as above.
+            // SAFETY: any size may be asked for.
             return unsafe { __libc_calloc(1, layout.size()).cast() };
         }
-        // SAFETY: as above; the memory has this size when it is there.
+        // SAFETY: any size and any power of two may be asked for; memory that comes back
+        // has this size.
         unsafe {
             let memory = self.alloc(layout);
             if !memory.is_null() {

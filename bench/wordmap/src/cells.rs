@@ -193,12 +193,24 @@ pub fn large<M: Map>(workload: &str, n: usize) -> Metrics {
         .collect();
     let mut map = M::new();
     let (before, resident) = (M::system_bytes(), resident_bytes());
+    // The swing: bytes an entry, at every hundredth of the way from a tenth on.
+    let mut swing = (f64::INFINITY, 0f64);
+    let mut done = 0;
     let (ns, ()) = timed(n, || {
-        for key in &keys {
-            map.insert(*key, !*key);
+        for part in keys.chunks(n.div_ceil(100)) {
+            for key in part {
+                map.insert(*key, !*key);
+            }
+            done += part.len();
+            if done >= n / 10 {
+                let bytes = (M::system_bytes() - before) as f64 / done as f64;
+                swing = (swing.0.min(bytes), swing.1.max(bytes));
+            }
         }
     });
     metrics.insert("insert_ns".into(), ns);
+    metrics.insert("growing_bytes_per_entry_min".into(), swing.0);
+    metrics.insert("growing_bytes_per_entry_max".into(), swing.1);
     metrics.insert(
         "bytes_per_entry".into(),
         (M::system_bytes() - before) as f64 / n as f64,
@@ -266,6 +278,23 @@ pub fn large<M: Map>(workload: &str, n: usize) -> Metrics {
     });
     assert_eq!(removed, doomed.len() as u64, "a removal went wrong");
     metrics.insert("remove_ns".into(), ns);
+    drop(map);
+
+    let mut keys = large_keys(workload, n);
+    keys.sort_unstable();
+    keys.dedup();
+    let before = M::system_bytes();
+    let (ns, built) = timed(keys.len(), || M::build(&keys));
+    metrics.insert("build_ns".into(), ns);
+    metrics.insert(
+        "built_bytes_per_entry".into(),
+        M::system_bytes().saturating_sub(before) as f64 / keys.len() as f64,
+    );
+    assert_eq!(
+        built.walk().entries,
+        keys.len() as u64,
+        "a built map is wrong"
+    );
     metrics
 }
 

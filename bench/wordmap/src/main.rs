@@ -31,12 +31,13 @@ pub struct Cell {
 const USAGE: &str = "\
 The word map beside its peers.
 
-usage: ashlar-bench-wordmap run [--quick] [--rounds N] [--minutes N] [--resume] [--ours FILE.so]
+usage: ashlar-bench-wordmap run [--quick] [--huge] [--rounds N] [--minutes N] [--resume] [--ours FILE.so]
                                 [--stock FILE.so] --out FILE.jsonl
        ashlar-bench-wordmap report FILE.jsonl [--svg FILE.svg]
        ashlar-bench-wordmap cell PEER WORKLOAD N [FILE.so]
 
   --quick        1 M entries at most, one round
+  --huge         100 M entries too, once, beside libJudy
   --rounds N     rounds of everything up to 1 M entries (3); 10 M are measured once
   --minutes N    stop after so long, with exit code 3
   --resume       go on where the file's run was stopped
@@ -58,6 +59,8 @@ const MAPS: [&str; 9] = [
 ];
 /// Those that ten million entries are put into: the best of the others.
 const LARGE_MAPS: [&str; 6] = ["ashlar", "ashlar.so", "judy", "fx", "btree", "expanse"];
+/// Those that a hundred million entries are put into.
+const HUGE_MAPS: [&str; 3] = ["ashlar", "ashlar.so", "judy"];
 /// Exit code of a run that was stopped by its time.
 const UNFINISHED: i32 = 3;
 const SETS: [&str; 5] = ["ashlar", "ashlar.so", "judy", "expanse", "btree"];
@@ -150,7 +153,7 @@ fn measure_set(peer: &str, keys: &str, n: usize) -> cells::Metrics {
 }
 
 /// What is measured, in order: (workload, n, peers, rounds at most).
-fn plan(quick: bool) -> Vec<(&'static str, usize, Vec<&'static str>, usize)> {
+fn plan(quick: bool, huge: bool) -> Vec<(&'static str, usize, Vec<&'static str>, usize)> {
     let mut plan = Vec::new();
     for n in [1, 2, 4, 8, 16, 32] {
         plan.push(("tiny", n, MAPS.to_vec(), usize::MAX));
@@ -167,6 +170,11 @@ fn plan(quick: bool) -> Vec<(&'static str, usize, Vec<&'static str>, usize)> {
     if !quick {
         for workload in ["random", "dense", "clustered"] {
             plan.push((workload, 10_000_000, LARGE_MAPS.to_vec(), 1));
+        }
+    }
+    if huge {
+        for workload in ["random", "dense", "clustered"] {
+            plan.push((workload, 100_000_000, HUGE_MAPS.to_vec(), 1));
         }
     }
     plan
@@ -199,7 +207,7 @@ fn run(options: &[&str]) {
     if measured.is_empty() && file.set_len(0).is_err() && !out.starts_with("/dev/") {
         stop(&format!("cannot empty {out}"));
     }
-    let plan = plan(quick);
+    let plan = plan(quick, options.contains(&"--huge"));
     let total: usize = plan.iter().map(|p| p.2.len() * rounds.min(p.3)).sum();
     let mut done = 0;
     for round in 0..rounds {

@@ -32,6 +32,18 @@ pub trait Map {
     fn get(&self, key: u64) -> Option<u64>;
     fn remove(&mut self, key: u64) -> bool;
     fn walk(&self) -> Seen;
+    /// A map of entries whose keys rise, the value of each being its complement: what the
+    /// peer has for it, else insertion.
+    fn build(keys: &[u64]) -> Self
+    where
+        Self: Sized,
+    {
+        let mut map = Self::new();
+        for key in keys {
+            map.insert(*key, !*key);
+        }
+        map
+    }
     /// Bytes taken from the system for all maps of this kind, handles aside.
     fn system_bytes() -> u64 {
         malloc_bytes()
@@ -76,6 +88,12 @@ impl Map for WordMap {
             seen.add(key, *value);
         }
         seen
+    }
+    fn build(keys: &[u64]) -> Self {
+        let mut map = WordMap::new();
+        let built = map.try_fill_sorted(keys.iter().map(|key| (*key, !*key)));
+        built.expect("rising keys, and memory for them");
+        map
     }
     fn system_bytes() -> u64 {
         SharedHeap.heap().usage().reserved_bytes as u64
@@ -154,6 +172,9 @@ impl Map for BTreeMap<u64, u64> {
             seen.add(*key, *value);
         }
         seen
+    }
+    fn build(keys: &[u64]) -> Self {
+        keys.iter().map(|key| (*key, !*key)).collect()
     }
 }
 
@@ -327,9 +348,13 @@ impl Map for Blart {
     }
 }
 
+type Fill =
+    unsafe extern "C" fn(*mut *mut c_void, usize, *const u64, *const u64, *mut c_void) -> c_int;
+
 /// The functions of a library with libJudy's interface.
 struct Judy {
     insert: unsafe extern "C" fn(*mut *mut c_void, u64, *mut c_void) -> *mut u64,
+    fill: Fill,
     get: unsafe extern "C" fn(*const c_void, u64, *mut c_void) -> *mut u64,
     delete: unsafe extern "C" fn(*mut *mut c_void, u64, *mut c_void) -> c_int,
     first: unsafe extern "C" fn(*const c_void, *mut u64, *mut c_void) -> *mut u64,
@@ -364,6 +389,7 @@ pub fn load_judy(path: &str) {
         let heap_bytes = libc::dlsym(library, c"ashlar_wordmap_heap_bytes".as_ptr());
         let judy = Judy {
             insert: std::mem::transmute(find(c"JudyLIns")),
+            fill: std::mem::transmute(find(c"JudyLInsArray")),
             get: std::mem::transmute(find(c"JudyLGet")),
             delete: std::mem::transmute(find(c"JudyLDel")),
             first: std::mem::transmute(find(c"JudyLFirst")),
@@ -430,6 +456,22 @@ impl Map for JudyMap {
     }
     fn system_bytes() -> u64 {
         judy_bytes()
+    }
+    fn build(keys: &[u64]) -> Self {
+        let mut map = JudyMap::new();
+        let values: Vec<u64> = keys.iter().map(|key| !*key).collect();
+        // SAFETY: both lead to as many words as said.
+        let built = unsafe {
+            (judy().fill)(
+                &mut map.0,
+                keys.len(),
+                keys.as_ptr(),
+                values.as_ptr(),
+                NO_ERROR,
+            )
+        };
+        assert_eq!(built, 1, "an array could not be built");
+        map
     }
 }
 

@@ -1,6 +1,6 @@
-//! The smallest VM: objects that are a list of references and own one payload
-//! each. The tests drive the heap with it, and it is what to copy when giving
-//! another VM this heap.
+//! A VM that does all that a VM may do: its objects are a list of references, weak ones
+//! perhaps, own one payload each, and move. The tests drive the heap with it, and it is
+//! what to copy when giving another VM this heap.
 //!
 //! Run it with `cargo run --example toy_vm`.
 

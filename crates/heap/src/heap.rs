@@ -55,7 +55,7 @@ pub struct Shared {
     pub payloads: Payloads,
     /// Threads that help in marking.
     pub(crate) helpers: Helpers,
-    /// Some heap has been made of this.
+    /// A heap has been made of these parts.
     has_heap: AtomicBool,
     /// The collector is marking, or moving cells, at this moment.
     collecting: AtomicBool,
@@ -106,7 +106,8 @@ impl Shared {
         self.helpers.stop()
     }
 
-    /// Threads that wait to help in marking; 0 while that cannot be told.
+    /// Threads that help in marking, at work or waiting; 0 while a marking or a fork
+    /// keeps them.
     pub fn helper_count(&self) -> usize {
         self.helpers.count()
     }
@@ -114,8 +115,8 @@ impl Shared {
     /// Waits until no thread is changing anything, and keeps it so: what a fork
     /// needs.
     ///
-    /// The helpers are to be stopped before, and before any other lock is taken
-    /// that marking may need.
+    /// Call [`Shared::stop_helpers`] first, and before taking any other lock that
+    /// marking may need.
     pub fn freeze(&self) -> Frozen<'_> {
         Frozen {
             _pool: self.payloads.lock(),
@@ -155,7 +156,7 @@ struct Collector<'shared> {
     pace: Pace,
     collection: Collection,
     slices: Slices,
-    /// What the latest collection found live was all, when it ended.
+    /// The latest collection marked in one stop: all that it kept was live.
     latest_is_exact: bool,
     stats: Stats,
     caches: Vec<NonNull<AllocationCache<'shared>>>,
@@ -171,8 +172,8 @@ struct Collector<'shared> {
     fresh_cell_bytes: usize,
     sweep_pacer: SweepPacer,
     stress_countdown: usize,
-    /// The latest full collection has not given back idle blocks yet, from this one
-    /// on.
+    /// The first block that the latest full collection has not looked at yet, to give
+    /// its pages back if it is empty.
     release_from: Option<usize>,
 }
 
@@ -386,7 +387,7 @@ impl<'shared> Collector<'shared> {
         self.sweep_pacer.note_handed(fresh_bytes);
     }
 
-    /// What has been handed out so far is not fresh any more.
+    /// Begins to count fresh bytes anew.
     fn count_fresh_anew(&mut self, shared: &Shared) {
         self.fresh_cell_bytes = 0;
         shared.payloads.take_fresh_bytes();

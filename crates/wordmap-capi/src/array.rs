@@ -3,9 +3,9 @@
 
 use crate::error::{fail, Errno, JudyError, JERR};
 use crate::memory::Shared;
-use ashlar_wordmap::{LastStep, WordMap, WordSet};
+use ashlar_wordmap::{BuildError, LastStep, OutOfMemory, WordMap, WordSet};
 use std::ffi::{c_int, c_void};
-use std::ptr::from_ref;
+use std::ptr::{from_mut, from_ref};
 
 pub(crate) type Map = WordMap<Shared>;
 pub(crate) type Set = WordSet<Shared>;
@@ -24,6 +24,12 @@ pub(crate) unsafe trait Array {
     /// An argument was refused.
     const REFUSED: Self::Answer;
 
+    /// Finds or inserts a key.
+    fn try_insert(&mut self, key: u64) -> Result<Self::Answer, OutOfMemory>;
+    /// Removes a key; returns whether it was there.
+    fn try_take(&mut self, key: u64) -> Result<bool, OutOfMemory>;
+    /// Fills an empty array with entries whose keys rise.
+    fn try_fill(&mut self, entries: impl Iterator<Item = (u64, u64)>) -> Result<(), BuildError>;
     fn is_empty(&self) -> bool;
     fn has(&self, key: u64) -> bool;
     fn count(&self, low: u64, high: u64) -> u64;
@@ -48,6 +54,17 @@ unsafe impl Array for Map {
     const ABSENT: Slot = std::ptr::null_mut();
     const REFUSED: Slot = crate::error::POINTER_ERROR;
 
+    #[inline(always)]
+    fn try_insert(&mut self, key: u64) -> Result<Slot, OutOfMemory> {
+        self.try_place(key).map(|value| from_mut(value).cast())
+    }
+    #[inline(always)]
+    fn try_take(&mut self, key: u64) -> Result<bool, OutOfMemory> {
+        Ok(self.remove(key).is_some())
+    }
+    fn try_fill(&mut self, entries: impl Iterator<Item = (u64, u64)>) -> Result<(), BuildError> {
+        self.try_fill_sorted(entries)
+    }
     fn is_empty(&self) -> bool {
         self.is_empty()
     }
@@ -88,6 +105,17 @@ unsafe impl Array for Set {
     const ABSENT: c_int = 0;
     const REFUSED: c_int = JERR;
 
+    #[inline(always)]
+    fn try_insert(&mut self, key: u64) -> Result<c_int, OutOfMemory> {
+        self.try_insert(key).map(c_int::from)
+    }
+    #[inline(always)]
+    fn try_take(&mut self, key: u64) -> Result<bool, OutOfMemory> {
+        self.try_remove(key)
+    }
+    fn try_fill(&mut self, entries: impl Iterator<Item = (u64, u64)>) -> Result<(), BuildError> {
+        self.try_fill_sorted(entries.map(|(key, _)| key))
+    }
     fn is_empty(&self) -> bool {
         self.is_empty()
     }
@@ -160,18 +188,49 @@ pub(crate) unsafe fn map_of(root: &*const c_void) -> &Map {
     unsafe { array_of(root) }
 }
 
-/// Fills an empty array with `count` rising indexes; `values` says whether there is
-/// something to go with them.
+/// Finds or inserts `index`.
 ///
 /// # Safety
-/// As [`array_at`]; `indexes` leads to `count` words or is null.
+/// As [`array_at`]; `error` is a record or null.
+#[inline(always)]
+pub(crate) unsafe fn insert<A: Array>(root: Slot, index: u64, error: *mut JudyError) -> A::Answer {
+    // SAFETY: the caller's duty.
+    unsafe {
+        match array_at::<A>(root).map(|array| array.try_insert(index)) {
+            Some(Ok(answer)) => answer,
+            Some(Err(_)) => fail(error, Errno::NoMemory, A::REFUSED),
+            None => fail(error, Errno::NullPointerToArray, A::REFUSED),
+        }
+    }
+}
+
+/// Removes `index`: 1, or 0 if it was not there.
+///
+/// # Safety
+/// As [`insert`].
+#[inline(always)]
+pub(crate) unsafe fn remove<A: Array>(root: Slot, index: u64, error: *mut JudyError) -> c_int {
+    // SAFETY: the caller's duty.
+    unsafe {
+        match array_at::<A>(root).map(|array| array.try_take(index)) {
+            Some(Ok(was_there)) => c_int::from(was_there),
+            Some(Err(_)) => fail(error, Errno::NoMemory, JERR),
+            None => fail(error, Errno::NullPointerToArray, JERR),
+        }
+    }
+}
+
+/// Fills an empty array with `count` rising indexes; `value` gives what goes with the one
+/// at a position; the caller has none where it should have.
+///
+/// # Safety
+/// As [`insert`]; `indexes` leads to `count` words or is null.
 pub(crate) unsafe fn fill<A: Array>(
     root: Slot,
     count: usize,
     indexes: *const u64,
-    values: Result<(), Errno>,
+    value: Option<impl Fn(usize) -> u64>,
     error: *mut JudyError,
-    insert: impl Fn(&mut A, usize, u64) -> Result<(), Errno>,
 ) -> c_int {
     // SAFETY: the caller's duty.
     unsafe {
@@ -184,22 +243,14 @@ pub(crate) unsafe fn fill<A: Array>(
         if indexes.is_null() {
             return fail(error, Errno::NullPointerToIndex, JERR);
         }
-        if let Err(errno) = values {
-            return fail(error, errno, JERR);
+        let Some(value) = value else {
+            return fail(error, Errno::NullPointerToValues, JERR);
+        };
+        match array.try_fill((0..count).map(|i| (*indexes.add(i), value(i)))) {
+            Ok(()) => 1,
+            Err(BuildError::OutOfMemory) => fail(error, Errno::NoMemory, JERR),
+            Err(BuildError::Unsorted(_)) => fail(error, Errno::Unsorted, JERR),
         }
-        for i in 0..count {
-            let index = *indexes.add(i);
-            let rises = i == 0 || index > *indexes.add(i - 1);
-            let done = match rises {
-                true => insert(array, i, index),
-                false => Err(Errno::Unsorted),
-            };
-            if let Err(errno) = done {
-                array.clear();
-                return fail(error, errno, JERR);
-            }
-        }
-        1
     }
 }
 

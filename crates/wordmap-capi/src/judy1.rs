@@ -1,7 +1,7 @@
 //! Judy1: a set of words.
 
-use crate::array::{self, array_at, array_of, Array, Set, Slot};
-use crate::error::{fail, Errno, JudyError, JERR};
+use crate::array::{self, array_of, Array, Set, Slot};
+use crate::error::JudyError;
 use std::ffi::{c_int, c_void};
 
 /// Inserts `index`: 1, or 0 if it was there.
@@ -11,15 +11,7 @@ use std::ffi::{c_int, c_void};
 #[no_mangle]
 pub unsafe extern "C" fn Judy1Set(root: Slot, index: u64, error: *mut JudyError) -> c_int {
     // SAFETY: the caller's duty.
-    unsafe {
-        let Some(set) = array_at::<Set>(root) else {
-            return fail(error, Errno::NullPointerToArray, JERR);
-        };
-        match set.try_insert(index) {
-            Ok(is_new) => c_int::from(is_new),
-            Err(_) => fail(error, Errno::NoMemory, JERR),
-        }
-    }
+    unsafe { array::insert::<Set>(root, index, error) }
 }
 
 /// Removes `index`: 1, or 0 if it was not there.
@@ -29,15 +21,7 @@ pub unsafe extern "C" fn Judy1Set(root: Slot, index: u64, error: *mut JudyError)
 #[no_mangle]
 pub unsafe extern "C" fn Judy1Unset(root: Slot, index: u64, error: *mut JudyError) -> c_int {
     // SAFETY: the caller's duty.
-    unsafe {
-        let Some(set) = array_at::<Set>(root) else {
-            return fail(error, Errno::NullPointerToArray, JERR);
-        };
-        match set.try_remove(index) {
-            Ok(was_there) => c_int::from(was_there),
-            Err(_) => fail(error, Errno::NoMemory, JERR),
-        }
-    }
+    unsafe { array::remove::<Set>(root, index, error) }
 }
 
 /// Whether `index` is in the set, as 1 or 0.
@@ -65,12 +49,8 @@ pub unsafe extern "C" fn Judy1SetArray(
     indexes: *const u64,
     error: *mut JudyError,
 ) -> c_int {
-    let insert = |set: &mut Set, _: usize, index: u64| {
-        let inserted = set.try_insert(index);
-        inserted.map(|_| ()).map_err(|_| Errno::NoMemory)
-    };
     // SAFETY: the caller's duty.
-    unsafe { array::fill(root, count, indexes, Ok(()), error, insert) }
+    unsafe { array::fill::<Set>(root, count, indexes, Some(|_| 0), error) }
 }
 
 array::functions! {

@@ -1,7 +1,7 @@
 //! JudyL: word to word.
 
-use crate::array::{self, array_at, array_of, slot, Array, Map, Slot};
-use crate::error::{fail, Errno, JudyError, JERR, POINTER_ERROR};
+use crate::array::{self, array_of, slot, Array, Map, Slot};
+use crate::error::JudyError;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
@@ -12,15 +12,7 @@ use std::ptr::null_mut;
 #[no_mangle]
 pub unsafe extern "C" fn JudyLIns(root: Slot, index: u64, error: *mut JudyError) -> Slot {
     // SAFETY: the caller's duty.
-    unsafe {
-        let Some(map) = array_at::<Map>(root) else {
-            return fail(error, Errno::NullPointerToArray, POINTER_ERROR);
-        };
-        match map.try_place(index) {
-            Ok(value) => std::ptr::from_mut(value).cast(),
-            Err(_) => fail(error, Errno::NoMemory, POINTER_ERROR),
-        }
-    }
+    unsafe { array::insert::<Map>(root, index, error) }
 }
 
 /// Removes `index`: 1, or 0 if it was not there.
@@ -30,12 +22,7 @@ pub unsafe extern "C" fn JudyLIns(root: Slot, index: u64, error: *mut JudyError)
 #[no_mangle]
 pub unsafe extern "C" fn JudyLDel(root: Slot, index: u64, error: *mut JudyError) -> c_int {
     // SAFETY: the caller's duty.
-    unsafe {
-        match array_at::<Map>(root) {
-            Some(map) => c_int::from(map.remove(index).is_some()),
-            None => fail(error, Errno::NullPointerToArray, JERR),
-        }
-    }
+    unsafe { array::remove::<Map>(root, index, error) }
 }
 
 /// The value of `index`, or null.
@@ -62,16 +49,8 @@ pub unsafe extern "C" fn JudyLInsArray(
 ) -> c_int {
     // SAFETY: the caller's duty.
     unsafe {
-        let insert = |map: &mut Map, i: usize, index: u64| {
-            let inserted = map.try_insert(index, *values.add(i));
-            inserted.map(|_| ()).map_err(|_| Errno::NoMemory)
-        };
-        let some = if values.is_null() {
-            Err(Errno::NullPointerToValues)
-        } else {
-            Ok(())
-        };
-        array::fill(root, count, indexes, some, error, insert)
+        let value = (!values.is_null()).then_some(|i| *values.add(i));
+        array::fill::<Map>(root, count, indexes, value, error)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Where nodes come from: one heap for all arrays of the process, over pages
 //! from malloc or from whatever the program has named.
 
-use ashlar_wordmap::memory::{HasHeap, Heap, PageSource};
+use ashlar_wordmap::memory::PageSource;
+use ashlar_wordmap::shared_heap;
 use std::ffi::{c_char, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -73,20 +74,10 @@ fn unmap(start: *mut u8, bytes: usize) {
     }
 }
 
-static HEAP: Heap<Pages> = Heap::new(Pages);
-
-/// The heap of this library; takes no room in an array.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Shared;
-
-impl HasHeap for Shared {
-    type Pages = Pages;
-
-    #[inline(always)]
-    fn heap(&self) -> &Heap<Pages> {
-        &HEAP
-    }
-}
+shared_heap!(
+    /// The heap of this library; takes no room in an array.
+    pub(crate) Shared, Pages, Pages
+);
 
 /// Sets where chunks of pages come from and go to. See `ashlar_wordmap.h`.
 ///
@@ -97,7 +88,7 @@ pub unsafe extern "C" fn ashlar_wordmap_set_pages(
     take: Option<TakePages>,
     give: Option<GivePages>,
 ) {
-    HEAP.trim();
+    Shared.heap().trim();
     let address = |f: Option<*mut c_void>| f.unwrap_or(std::ptr::null_mut());
     TAKE.store(address(take.map(|f| f as *mut c_void)), Ordering::Release);
     GIVE.store(address(give.map(|f| f as *mut c_void)), Ordering::Release);
@@ -106,16 +97,16 @@ pub unsafe extern "C" fn ashlar_wordmap_set_pages(
 /// The bytes that all arrays of the process have taken from the system.
 #[no_mangle]
 pub extern "C" fn ashlar_wordmap_heap_bytes() -> u64 {
-    HEAP.usage().reserved_bytes as u64
+    Shared.heap().usage().reserved_bytes as u64
 }
 
 extern "C" fn before_fork() {
-    HEAP.lock_for_fork();
+    Shared.heap().lock_for_fork();
 }
 
 extern "C" fn after_fork() {
     // SAFETY: `before_fork` ran in this thread, or in the one this is a copy of.
-    unsafe { HEAP.unlock_after_fork() };
+    unsafe { Shared.heap().unlock_after_fork() };
 }
 
 extern "C" fn at_load() {

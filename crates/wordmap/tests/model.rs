@@ -309,8 +309,10 @@ fn a_list_of_neighbours_becomes_a_bitmap_when_it_is_full() {
     for k in 0..250 {
         set.insert(k);
         map.insert(k, k);
-        set.verify().unwrap();
-        map.verify().unwrap();
+        if k % 50 == 49 {
+            set.verify().unwrap();
+            map.verify().unwrap();
+        }
     }
     assert!(set.iter().eq((0..250).chain(512..578)));
     assert!(map.iter().map(|(k, _)| k).eq((0..250).chain(512..578)));
@@ -326,7 +328,7 @@ fn rising(family: usize, n: u64) -> Vec<u64> {
         4 => u64::MAX - i * 257,
         5 => scrambled(i) & 0xff00_ff00_ff00_00ff,
         // A few keys here, many there.
-        _ => (1 << (scrambled(i) % 64)) | scrambled(i >> 6) % 1000,
+        _ => (1 << (scrambled(i) % 64)) | (scrambled(i >> 6) % 1000),
     };
     (0..n)
         .map(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -163,8 +164,8 @@ def init(
     print(f"wrote {target}; measure it with: ashlar compare --experiment {target}")
 
 
-def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool, on: str | None = None, ships: list[str] = [],
-        there: list[str] = []) -> int:
+def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool, on: str | None = None, ships: Sequence[str] = (),
+        there: Sequence[str] = ()) -> int:
     """Measure, store, fit, report. The exit status is 0, or 130 when the measurement was interrupted."""
     from ashlar_lab.measure.session import measure
     from ashlar_lab.report.write import check_can_write

@@ -64,8 +64,8 @@ impl Marker {
         self.shared.limit(cells);
     }
 
-    /// Marking begins. Old cells are marked already in a minor collection, and what
-    /// is remembered is to be traced; a full one finds both anew.
+    /// Marking begins. In a minor collection old cells are marked already, and
+    /// remembered ones are to be traced; a full collection finds both anew.
     pub(crate) fn begin(&mut self, scope: Scope) {
         match scope {
             Scope::Minor => {
@@ -168,9 +168,9 @@ impl Marker {
         }
     }
 
-    /// Makes `cell` grey, which is marked, or old, with it: what an old cell refers
-    /// to becomes old (invariant 5). A cell that was black is traced once more for
-    /// that. An unprotected cell is remembered as long as it is old (invariant 4).
+    /// Makes `cell` old, marked and grey. It is grey also if it was black, because what
+    /// it refers to becomes old with it (invariant 5). An unprotected cell is remembered
+    /// as long as it is old (invariant 4).
     #[inline]
     pub(super) fn promote(&mut self, states: States<'_>, cell: Cell, state: CellState) {
         let mut bits = CellState::MARKED | CellState::OLD;
@@ -185,7 +185,7 @@ impl Marker {
         self.grey.push(cell);
     }
 
-    /// Marks a reference of a cell, which is old or not, while no other thread
+    /// Marks `cell`, to which a parent refers that is old or not, while no other thread
     /// marks.
     #[inline(always)]
     pub(crate) fn mark(&mut self, states: States<'_>, cell: Cell, parent_is_old: bool) {
@@ -205,15 +205,16 @@ impl Marker {
         self.grey.push(cell);
     }
 
-    /// Makes the old cells grey that were seen to refer to young ones while several
-    /// threads marked: those become old with them (invariant 5).
+    /// Makes grey the old cells that several threads saw referring to young ones: when
+    /// they are traced again, the young ones become old (invariant 5).
     pub(super) fn push_parents(&mut self) {
         while let Some(cell) = self.shared.parents.pop() {
             self.grey.push(cell);
         }
     }
 
-    /// Grey cells, all sorts of them: they may refer to white cells.
+    /// All grey cells: on the mark stack, marked in parts, remembered and untraced, or to
+    /// be traced again by the remark. They may refer to white cells.
     pub(crate) fn grey_cells(&self) -> impl Iterator<Item = Cell> + '_ {
         let untraced = self.remembered.untraced().iter().copied();
         let stacked = self.grey.iter().chain(self.deferred.iter());

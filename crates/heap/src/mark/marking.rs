@@ -4,8 +4,8 @@
 use super::deferred::{Rest, REFERENCES_AT_ONCE};
 use super::marker::Marker;
 use super::parallel::Team;
-use super::tracer::{CellTracer, MarkingEnd, Mode, Tracer, Visit};
-use crate::layout::region::{Cell, States};
+use super::tracer::{MarkingEnd, Mode, Tracer};
+use crate::layout::region::Cell;
 use crate::space::Space;
 use crate::vm::{TraceCommon, Vm};
 use crate::work_budget::WorkBudget;
@@ -13,14 +13,11 @@ use crate::work_budget::WorkBudget;
 /// A marking that goes on, with the program stopped.
 pub(crate) struct Marking<'a, V> {
     pub(super) vm: &'a V,
-    pub(super) space: &'a Space,
-    pub(super) states: States<'a>,
-    pub(super) marker: &'a mut Marker,
-    pub(super) mode: Mode,
+    /// What it works with, which is lent to the VM's own code as it is: to build a
+    /// tracer for each cell would take longer than some cells take.
+    pub(super) tracer: Tracer<'a>,
     /// The threads that may mark when no budget limits the work.
     pub(super) team: Option<Team<'a>>,
-    is_remark: bool,
-    only_notes: bool,
 }
 
 impl<'a, V: Vm> Marking<'a, V> {
@@ -31,35 +28,26 @@ impl<'a, V: Vm> Marking<'a, V> {
         mode: Mode,
         team: Option<Team<'a>>,
     ) -> Self {
-        Self {
-            vm,
-            space,
-            states: space.region.states(),
-            marker,
-            mode,
-            team,
-            is_remark: false,
-            only_notes: false,
-        }
+        let tracer = Tracer::new(space, marker, mode);
+        Self { vm, tracer, team }
     }
 
-    /// Marks what the roots refer to, for good or not: the program may run and
-    /// change them before marking is over.
+    /// Marks what the roots refer to now. The program may run and change them before
+    /// marking is over.
     pub(crate) fn trace_roots(&mut self) {
-        let vm = self.vm;
-        vm.trace_roots(&mut self.tracer(None, false));
+        self.vm.trace_roots(self.tracer.of_roots());
     }
 
     /// Notes what the roots refer to, and marks nothing: no collection is going on.
     pub(crate) fn note_roots(&mut self) {
-        self.only_notes = true;
+        self.tracer.only_notes = true;
         self.trace_roots();
     }
 
-    /// Begins the remark at the beginning of marking, when there is nothing yet to
-    /// trace again: if nothing stops it, it finds everything.
+    /// Begins the first remark, with which marking begins: there is nothing to trace
+    /// again yet. If its budget lasts, it finds everything.
     pub(crate) fn begin_first_remark(&mut self) {
-        self.is_remark = true;
+        self.tracer.is_remark = true;
         self.trace_roots();
     }
 
@@ -68,27 +56,28 @@ impl<'a, V: Vm> Marking<'a, V> {
     /// is grey then, marking is over.
     pub(crate) fn begin_remark(&mut self) {
         self.begin_first_remark();
-        while let Some(cell) = self.marker.rescans.pop_written() {
+        while let Some(cell) = self.tracer.marker.rescans.pop_written() {
             self.trace(cell);
         }
-        if self.marker.rescans.has_overflowed() {
+        if self.tracer.marker.rescans.has_overflowed() {
             return self.trace_marked_cells();
         }
-        for index in 0..self.marker.rescans.always().len() {
-            let cell = self.marker.rescans.always()[index];
-            let is_old = self.states.get(cell).is_old();
-            self.trace_references(cell, is_old, true);
+        self.tracer.is_rescan = true;
+        for index in 0..self.tracer.marker.rescans.always().len() {
+            let cell = self.tracer.marker.rescans.always()[index];
+            let is_old = self.tracer.states.get(cell).is_old();
+            self.trace_references(cell, is_old);
         }
+        self.tracer.is_rescan = false;
     }
 
     /// Has the VM do what it does when everything is marked, until that marks
     /// nothing more.
     pub(crate) fn end(&mut self) {
         loop {
-            let vm = self.vm;
-            let tracer = self.tracer(None, false);
-            vm.marking_done(&mut MarkingEnd { tracer });
-            if self.marker.is_done() {
+            let tracer = self.tracer.of_roots().reborrow();
+            self.vm.marking_done(&mut MarkingEnd { tracer });
+            if self.tracer.marker.is_done() {
                 return;
             }
             self.trace_grey(&mut WorkBudget::unlimited());
@@ -101,23 +90,23 @@ impl<'a, V: Vm> Marking<'a, V> {
             self.trace_together();
         }
         loop {
-            while let Some(cell) = self.marker.grey.pop() {
+            while let Some(cell) = self.tracer.marker.grey.pop() {
                 self.trace(cell);
                 if !work.spend(1) {
                     return false;
                 }
             }
-            if let Some((cell, rest)) = self.marker.deferred.pop() {
+            if let Some((cell, rest)) = self.tracer.marker.deferred.pop() {
                 self.trace_part(cell, rest);
                 if !work.spend(REFERENCES_AT_ONCE) {
                     return false;
                 }
-            } else if let Some(cell) = self.marker.remembered.pop_untraced() {
+            } else if let Some(cell) = self.tracer.marker.remembered.pop_untraced() {
                 self.trace_remembered(cell);
                 if !work.spend(1) {
                     return false;
                 }
-            } else if self.marker.grey.take_overflow() {
+            } else if self.tracer.marker.grey.take_overflow() {
                 // Some grey cells are on no stack.
                 self.trace_marked_cells();
             } else {
@@ -128,68 +117,42 @@ impl<'a, V: Vm> Marking<'a, V> {
 
     #[inline(always)]
     fn trace(&mut self, cell: Cell) {
-        let state = self.states.get(cell);
-        if state.is_unprotected() && self.mode == Mode::InSlices {
-            self.marker.rescans.add(cell);
+        let state = self.tracer.states.get(cell);
+        if state.is_unprotected() && self.tracer.mode == Mode::InSlices {
+            self.tracer.marker.rescans.add(cell);
         }
-        self.trace_references(cell, state.is_old(), false);
+        self.trace_references(cell, state.is_old());
     }
 
     #[inline(always)]
-    fn trace_references(&mut self, cell: Cell, is_old: bool, is_rescan: bool) {
-        let mut tracer = CellTracer {
-            states: self.states,
-            marker: self.marker,
-            mode: self.mode,
-            parent: cell,
-            parent_is_old: is_old,
-        };
+    fn trace_references(&mut self, cell: Cell, is_old: bool) {
+        let mut tracer = self.tracer.of_cell(cell, is_old);
         if !self.vm.common().trace_cell(cell, &mut tracer) {
-            self.trace_by_vm(cell, is_old, is_rescan);
+            self.trace_by_vm(cell, is_old);
         }
     }
 
     #[inline(never)]
-    fn trace_by_vm(&mut self, cell: Cell, is_old: bool, is_rescan: bool) {
-        let vm = self.vm;
-        let mut tracer = self.tracer(Some(cell), is_rescan);
-        tracer.parent_is_old = is_old;
-        vm.trace_cell(cell, &mut tracer);
-    }
-
-    fn tracer(&mut self, parent: Option<Cell>, is_rescan: bool) -> Tracer<'_> {
-        Tracer {
-            states: self.states,
-            space: self.space,
-            visit: self.visit(is_rescan),
-            marker: self.marker,
-            member: None,
-            parent,
-            parent_is_old: false,
-        }
-    }
-
-    pub(super) fn visit(&self, is_rescan: bool) -> Visit {
-        Visit {
-            mode: self.mode,
-            is_remark: self.is_remark,
-            is_rescan,
-            only_notes: self.only_notes,
-        }
+    fn trace_by_vm(&mut self, cell: Cell, is_old: bool) {
+        self.tracer.parent = Some(cell);
+        self.tracer.parent_is_old = is_old;
+        self.vm.trace_cell(cell, &mut self.tracer);
     }
 
     /// Traces a remembered cell. What it refers to becomes old, so it need not
     /// be remembered any longer, unless it is unprotected.
     fn trace_remembered(&mut self, cell: Cell) {
-        self.marker.forget_unless_unprotected(self.states, cell);
+        self.tracer
+            .marker
+            .forget_unless_unprotected(self.tracer.states, cell);
         self.trace(cell);
     }
 
     fn trace_marked_cells(&mut self) {
-        let space = self.space;
+        let space = self.tracer.space;
         for (block, _) in space.cell_blocks() {
             for cell in space.cells_of(block) {
-                let state = self.states.get(cell);
+                let state = self.tracer.states.get(cell);
                 if state.is_live() && state.is_marked() {
                     self.trace(cell);
                 }
@@ -206,7 +169,7 @@ impl<'a, V: Vm> Marking<'a, V> {
                 Rest::Below(end) => Rest::Below(self.trace_below(cell, end)),
             };
             let is_over = matches!(left, Rest::Words(0) | Rest::Below(0));
-            if is_over || self.marker.deferred.put_back(cell, left).is_ok() {
+            if is_over || self.tracer.marker.deferred.put_back(cell, left).is_ok() {
                 return;
             }
             rest = left;
@@ -218,12 +181,14 @@ impl<'a, V: Vm> Marking<'a, V> {
     fn mark_words(&mut self, parent: Cell, count: usize) -> usize {
         let common = self.vm.common();
         // It may have grown old since.
-        let parent_is_old = self.states.get(parent).is_old();
+        let parent_is_old = self.tracer.states.get(parent).is_old();
         let now = count.min(REFERENCES_AT_ONCE);
         for _ in 0..now {
-            let word = self.marker.deferred.pop_word();
+            let word = self.tracer.marker.deferred.pop_word();
             if let Some(child) = word.and_then(|word| common.reference(word)) {
-                self.marker.mark(self.states, child, parent_is_old);
+                self.tracer
+                    .marker
+                    .mark(self.tracer.states, child, parent_is_old);
             }
         }
         count - now
@@ -232,14 +197,9 @@ impl<'a, V: Vm> Marking<'a, V> {
     /// Marks some of the references that `parent` has below `end`; where the rest
     /// ends.
     fn trace_below(&mut self, parent: Cell, end: usize) -> usize {
-        let mut tracer = CellTracer {
-            states: self.states,
-            // It may have grown old since.
-            parent_is_old: self.states.get(parent).is_old(),
-            marker: self.marker,
-            mode: self.mode,
-            parent,
-        };
+        // It may have grown old since.
+        let parent_is_old = self.tracer.states.get(parent).is_old();
+        let mut tracer = self.tracer.of_cell(parent, parent_is_old);
         self.vm.common().trace_below(parent, end, &mut tracer)
     }
 }

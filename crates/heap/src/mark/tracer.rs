@@ -24,8 +24,8 @@ pub(crate) enum Mode {
 
 /// Marks the references of one cell while no other thread marks.
 ///
-/// Nothing keeps its address, so that what it consists of stays in registers, where
-/// a store to the state table cannot force it to be read again.
+/// Nothing keeps its address, so its fields stay in registers: a store to the state
+/// table does not force them to be read again.
 #[derive(Debug)]
 pub(super) struct CellTracer<'c> {
     pub(super) states: States<'c>,
@@ -82,17 +82,11 @@ pub struct Tracer<'c> {
     /// `None` while roots are traced.
     pub(super) parent: Option<Cell>,
     pub(super) parent_is_old: bool,
-    pub(super) visit: Visit,
-}
-
-/// Why a cell is traced.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Visit {
     pub(super) mode: Mode,
-    /// The program will not run any more before marking is over, unless too much is
-    /// found: the remark has begun.
+    /// The remark has begun: unless it finds too much, the program does not run before
+    /// marking is over.
     pub(super) is_remark: bool,
-    /// The remark traces the cell once more, as every remark does.
+    /// The remark traces the parent once more, as every remark does.
     pub(super) is_rescan: bool,
     /// Nothing is marked: roots are noted (`pending_store.rs`), between collections.
     pub(super) only_notes: bool,
@@ -120,11 +114,54 @@ impl Trace for Tracer<'_> {
 
     #[inline(always)]
     fn finds_pins(&self) -> bool {
-        self.visit.mode == Mode::FindingPins
+        self.mode == Mode::FindingPins
     }
 }
 
-impl Tracer<'_> {
+impl<'c> Tracer<'c> {
+    pub(super) fn new(space: &'c Space, marker: &'c mut Marker, mode: Mode) -> Self {
+        Self {
+            states: space.region.states(),
+            space,
+            marker,
+            member: None,
+            parent: None,
+            parent_is_old: false,
+            mode,
+            is_remark: false,
+            is_rescan: false,
+            only_notes: false,
+        }
+    }
+
+    /// The same, for a while.
+    pub(super) fn reborrow(&mut self) -> Tracer<'_> {
+        Tracer {
+            marker: self.marker,
+            member: self.member.as_mut().map(Member::reborrow),
+            ..*self
+        }
+    }
+
+    /// Turns to what the roots refer to.
+    pub(super) fn of_roots(&mut self) -> &mut Self {
+        self.parent = None;
+        self.parent_is_old = false;
+        self
+    }
+
+    /// A tracer for a cell that is traced from its layout.
+    #[inline(always)]
+    pub(super) fn of_cell(&mut self, parent: Cell, parent_is_old: bool) -> CellTracer<'_> {
+        CellTracer {
+            states: self.states,
+            marker: self.marker,
+            mode: self.mode,
+            parent,
+            parent_is_old,
+        }
+    }
+
     /// What a root pins may be stored into before the program tells of it again. Another
     /// root may show it first, and change it.
     #[inline(always)]
@@ -137,7 +174,7 @@ impl Tracer<'_> {
     #[inline(never)]
     fn mark_or_promote(&mut self, cell: Cell) {
         self.note_root(cell);
-        if self.visit.only_notes {
+        if self.only_notes {
             return;
         }
         match &mut self.member {
@@ -155,12 +192,12 @@ impl Tracer<'_> {
         Some(cell)
     }
 
-    /// Makes a marked cell grey once more, in every collection and at every remark
-    /// in which the VM's roots say so: for a cell that the program is changing, for
-    /// a while, without telling the write barrier.
+    /// Makes a marked cell grey once more. For a cell that the program changes for a
+    /// while without telling the write barrier: the VM calls this each time that it
+    /// finds the cell among its roots.
     #[cold]
     pub fn trace_anew(&mut self, cell: Cell) {
-        if self.visit.only_notes {
+        if self.only_notes {
             return;
         }
         debug_assert!(self.states.get(cell).is_marked());
@@ -170,8 +207,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// The write barrier for what the VM's own code stores into `cell` while it
-    /// traces: any number of references.
+    /// The write barrier for the VM's own code while it traces: any number of references
+    /// may have been stored into `cell`.
     #[cold]
     pub fn write_barrier_all(&mut self, cell: Cell) {
         if self.states.get(cell).is_marked() {
@@ -184,10 +221,10 @@ impl Tracer<'_> {
     #[cold]
     pub fn unprotect(&mut self, cell: Cell) {
         match &mut self.member {
-            None => self.marker.unprotect(self.states, cell, self.visit.mode),
+            None => self.marker.unprotect(self.states, cell, self.mode),
             Some(_) => {
                 if self.marker.shared.unprotect_later(cell).is_err() {
-                    self.marker.unprotect(self.states, cell, self.visit.mode);
+                    self.marker.unprotect(self.states, cell, self.mode);
                 }
             }
         }
@@ -206,12 +243,12 @@ impl Tracer<'_> {
     pub unsafe fn mark_weak(&mut self, reference: *mut usize) {
         // Noted before the program runs again, it may be gone by the end: so its
         // holder is traced again then.
-        if self.visit.mode == Mode::InSlices && !self.visit.is_rescan {
+        if self.mode == Mode::InSlices && !self.is_rescan {
             if let Some(parent) = self.parent {
                 self.marker.rescans.add(parent);
             }
         }
-        if self.visit.is_remark && self.marker.weak.note(self.parent, reference).is_err() {
+        if self.is_remark && self.marker.weak.note(self.parent, reference).is_err() {
             // SAFETY: the caller passes the address of a reference to a cell.
             let target = unsafe { Cell::from_address(reference.read()) };
             self.mark(target);

@@ -586,25 +586,53 @@ unsafe impl<H: HasHeap> NodeSource for H {
     }
 }
 
-/// The heap that all maps of the process share unless told otherwise; its
-/// chunks come from the global allocator. Takes no room in the map.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct SharedHeap;
+/// Declares a type that leads to a heap of its own, which all values of the type share,
+/// and takes no room in a map: name, page source, and an expression that makes one.
+///
+/// # Examples
+/// ```
+/// use ashlar_wordmap::memory::GlobalPages;
+/// use ashlar_wordmap::WordMap;
+///
+/// ashlar_wordmap::shared_heap!(
+///     /// Where this program's tables are.
+///     pub Tables, GlobalPages, GlobalPages
+/// );
+///
+/// let mut map = WordMap::new_in(Tables);
+/// map.insert(26314, 1);
+/// assert!(Tables.heap().usage().reserved_bytes > 0);
+/// assert_eq!(size_of_val(&map), 8);
+/// ```
+#[macro_export]
+macro_rules! shared_heap {
+    ($(#[$doc:meta])* $visible:vis $name:ident, $pages:ty, $source:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+        $visible struct $name;
 
-static SHARED: Heap<GlobalPages> = Heap::new(GlobalPages);
+        impl $name {
+            /// The heap itself.
+            #[inline(always)]
+            $visible fn heap(self) -> &'static $crate::memory::Heap<$pages> {
+                static HEAP: $crate::memory::Heap<$pages> = $crate::memory::Heap::new($source);
+                &HEAP
+            }
+        }
 
-impl SharedHeap {
-    /// The heap itself, for its figures.
-    pub fn heap(self) -> &'static Heap<GlobalPages> {
-        &SHARED
-    }
+        impl $crate::memory::HasHeap for $name {
+            type Pages = $pages;
+
+            #[inline(always)]
+            fn heap(&self) -> &$crate::memory::Heap<$pages> {
+                (*self).heap()
+            }
+        }
+    };
 }
 
-impl HasHeap for SharedHeap {
-    type Pages = GlobalPages;
-
-    #[inline(always)]
-    fn heap(&self) -> &Heap<GlobalPages> {
-        &SHARED
-    }
-}
+shared_heap!(
+    /// The heap that all maps of the process share unless told otherwise; its
+    /// chunks come from the global allocator. Takes no room in the map.
+    pub SharedHeap, GlobalPages, GlobalPages
+);

@@ -145,8 +145,9 @@ def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> 
     if not lines:
         return []
     values = [v for *_, own in lines for v in own]
-    chart = Chart((-0.3, len(names) - 0.7), (min(values) / 1.3, max(values) * 1.3), title=f"{program}: latency by percentile",
-                  x_title="percentile of requests" + (", from their intended time" if experiment.program(program).server else ""), y_title="ms", height=340, log_y=True)
+    many = len(experiment.programs) > 1
+    chart = Chart((-0.3, len(names) - 0.7), (min(values) / 1.3, max(values) * 1.3), title=f"{program}: latency by percentile", width=480 if many else 720,
+                  x_title="percentile of requests" + (", from their intended time" if experiment.program(program).server else ""), y_title="ms", height=300 if many else 340, log_y=True)
     for k, name in enumerate(names):
         chart.column(units.title(name, False), k)
     for index, name, own in lines:
@@ -154,7 +155,7 @@ def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> 
         chart.line(list(enumerate(own)), index)
         for k, value in enumerate(own):
             chart.point(k, value, index, f"{name} {units.title(names[k], False)}: {units.number(value)} ms")
-    return [Figure(f"latency-{_file_name(program)}", chart, "Medians over blocks of each block's percentile; percentiles of different blocks are never pooled.")]
+    return [Figure(f"latency-{_file_name(program)}", chart, "Medians over blocks of each block's percentile; percentiles of different blocks are never pooled.", wide=not many)]
 
 
 def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Analysis, program: str) -> list[Figure]:

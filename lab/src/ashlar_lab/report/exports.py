@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 
 from ashlar_lab.report.page import Page
+from ashlar_lab.variants import BASES
 
 
 def runs_csv(page: Page) -> Iterator[str]:
@@ -36,6 +37,10 @@ def analysis_json(page: Page) -> str:
     experiment = json.loads(page.experiment.to_json())
     for program in experiment["programs"]:
         program.pop("directory")
+    for variant in experiment["variants"]:
+        variant.pop("directory")
+        if variant["base"] in BASES and BASES[variant["base"]].path(variant["settings"]):
+            variant["settings"].pop("ruby")
     return json.dumps({
         "title": page.title,
         "verdict": page.verdict,

@@ -15,12 +15,12 @@ use crate::vm::{TraceCommon, Vm};
 use crate::work_budget::WorkBudget;
 
 impl<V: Vm> Marking<'_, V> {
-    /// Traces what is grey with all threads of the team when there is much to do;
-    /// afterwards nothing is grey but what did not fit on the stacks. The program
-    /// must not run again before marking is over, so what is traced here is traced
-    /// for good.
+    /// Traces what is grey with all threads of the team when there is much to do.
+    /// Afterwards only those cells are grey that did not fit on the stacks, and those
+    /// that are to make others old. The program must not run again before marking is
+    /// over, so what is traced here is traced for good.
     pub(in crate::mark) fn trace_together(&mut self) {
-        let Some(team) = self.team.filter(|_| !self.marker.grey.is_empty()) else {
+        let Some(team) = self.team.filter(|_| !self.tracer.marker.grey.is_empty()) else {
             return;
         };
         let Team {
@@ -31,29 +31,29 @@ impl<V: Vm> Marking<'_, V> {
         if cells_alone > 0 && self.trace_grey(&mut WorkBudget::cells(cells_alone)) {
             return;
         }
-        let pile = Pile::take_from(self.marker);
+        let pile = Pile::take_from(self.tracer.marker);
         let vm = self.vm;
-        let (states, common) = (self.states, vm.common());
+        let (states, common) = (self.tracer.states, vm.common());
         let job = || help(&pile, states, common);
         helpers.share(wanted_helpers, &job, || self.lead(&pile));
-        let (marked_cells, old_cells) = count_marked_cells(self.space);
-        let marker = &mut *self.marker;
+        let (marked_cells, old_cells) = count_marked_cells(self.tracer.space);
+        let marker = &mut *self.tracer.marker;
         let threads = pile.give_back(marker);
         marker.counts.threads = marker.counts.threads.max(threads);
         marker.counts.marked_cells = marked_cells;
         marker.counts.old_cells = old_cells;
         marker.push_parents();
         while let Some(cell) = marker.shared.unprotected.pop() {
-            marker.unprotect(states, cell, self.mode);
+            marker.unprotect(states, cell, self.tracer.mode);
         }
     }
 
     fn lead(&mut self, pile: &Pile) {
-        let own = self.marker.shared.worker.take();
+        let own = self.tracer.marker.shared.worker.take();
         let mut worker = own.unwrap_or_else(Worker::boxed);
         let mut at_work = AtWork::collecting(Member {
             pile,
-            states: self.states,
+            states: self.tracer.states,
             worker: &mut worker,
         });
         let member = &mut at_work.member;
@@ -71,12 +71,12 @@ impl<V: Vm> Marking<'_, V> {
             }
         }
         drop(at_work);
-        self.marker.shared.worker = Some(worker);
+        self.tracer.marker.shared.worker = Some(worker);
     }
 
     #[inline(always)]
     fn trace_as(&mut self, member: &mut Member<'_>, cell: Cell) {
-        let parent_is_old = self.states.get(cell).is_old();
+        let parent_is_old = self.tracer.states.get(cell).is_old();
         let mut tracer = SharedTracer::of(member, parent_is_old);
         if !self.vm.common().trace_cell(cell, &mut tracer) {
             self.trace_by_vm_as(member, cell, parent_is_old);
@@ -86,13 +86,10 @@ impl<V: Vm> Marking<'_, V> {
     #[inline(never)]
     fn trace_by_vm_as(&mut self, member: &mut Member<'_>, cell: Cell, parent_is_old: bool) {
         let mut tracer = Tracer {
-            states: self.states,
-            space: self.space,
-            visit: self.visit(false),
-            marker: self.marker,
             member: Some(member.reborrow()),
             parent: Some(cell),
             parent_is_old,
+            ..self.tracer.reborrow()
         };
         self.vm.trace_cell(cell, &mut tracer);
     }

@@ -430,6 +430,7 @@ impl<const V: usize> Leaf<V> {
 
     #[inline(always)]
     fn insert_into(self, planes: impl Planes, key: u64) -> Insertion {
+        self.prefetch_last_values(planes.len());
         let spot = planes.spot(key);
         let i = spot.i;
         if spot.hit {
@@ -453,6 +454,18 @@ impl<const V: usize> Leaf<V> {
         Insertion::Done(i)
     }
 
+    /// Has the last of `n` values, which will have to move, fetched while the keys are
+    /// searched.
+    #[inline(always)]
+    fn prefetch_last_values(self, n: usize) {
+        if V == 1 && n > 32 {
+            let last = self.header.wrapping_sub(8 * n);
+            for line in 0..6 {
+                plane::prefetch(last.wrapping_add(64 * line));
+            }
+        }
+    }
+
     /// Removes `key`, which the leaf covers, where the block stays as long without it.
     #[inline(always)]
     pub(crate) fn remove(self, key: u64) -> Removal {
@@ -461,6 +474,7 @@ impl<const V: usize> Leaf<V> {
 
     #[inline(always)]
     fn remove_from(self, planes: impl Planes, key: u64) -> Removal {
+        self.prefetch_last_values(planes.len());
         let spot = planes.spot(key);
         let i = spot.i;
         if !spot.hit {

@@ -221,15 +221,17 @@ class _Session:
         if machine.task:
             self.tasks.pop(machine.task, None)
             self.cluster.forget(machine.task)
-        if machine.block is not None:
+        lost = machine.block is not None and len(self.done.get(machine.block, ())) < self.arms
+        if lost:
             self._forget_block(machine.block)
-        self.progress.says(f"{machine.worker.machine} is gone" + (f"; block {machine.block + 1} is run again elsewhere" if machine.block is not None else ""))
+        self.progress.says(f"{machine.worker.machine} is gone" + (f"; block {machine.block + 1} is run again elsewhere" if lost else ""))
 
     def _forget_block(self, block: int) -> None:
         if self.done.pop(block, None) and self.store:
             self.store.drop_block(block)
             self.runs = [r for r in self.runs if r.block != block]
         self.owner.pop(block, None)
+        self.first_open = min(self.first_open, block)
 
     # --- work ---
 
