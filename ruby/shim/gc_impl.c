@@ -586,15 +586,22 @@ rb_gc_impl_object_id_to_ref(void *objspace, VALUE object_id)
 
 /* ── Forking: pthread_atfork does most of the work (shim/payload.c) ──────── */
 
+static unsigned int fork_lock_level;
+
+/* The child has this thread alone: with the other Ractors stopped, none of them has
+   left a table half changed there, or holds the VM lock for ever. */
 void
 rb_gc_impl_before_fork(void *objspace)
 {
+    fork_lock_level = rb_gc_vm_lock();
+    rb_gc_vm_barrier();
 }
 
 void
 rb_gc_impl_after_fork(void *objspace, rb_pid_t pid)
 {
     if (pid == 0) take_over_jobs(objspace);
+    rb_gc_vm_unlock(fork_lock_level);
 }
 
 /* ── Statistics ──────────────────────────────────────────────────────────── */

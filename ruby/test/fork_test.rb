@@ -169,3 +169,29 @@ claim "a finalizer that forks is followed by the others, in the parent and in th
     exit!(0)
   RUBY
 end
+
+# Ruby's own collector forks without the VM lock: a child that comes while another Ractor has it
+# waits for it for ever.
+claim "children forked while other Ractors allocate and another thread runs a finalizer end", only: "ashlar" do
+  ruby_ok <<~'RUBY', "-W:no-experimental", "-rtimeout", limit: 60
+    def leave(object) = ObjectSpace.define_finalizer(object, SLOW)
+    SLOW = proc { sleep 20 }
+    leave(Object.new)
+    Thread.new { GC.start }
+    sleep 0.3
+    3.times { Ractor.new { loop { Array.new(50) { |i| "text #{i}" * 30 } } } }
+    sleep 0.2
+    20.times do |n|
+      child = fork { exit!(Array.new(20_000) { |i| "text #{i}" }.uniq.size == 20_000 ? 0 : 1) }
+      _, status = Timeout.timeout(10) { Process.wait2(child) }
+      abort "child #{n}: #{status.inspect}" unless status.success?
+    rescue Timeout::Error
+      Process.kill(:KILL, child)
+      $stderr.puts "child #{n} never ended"
+      exit!(1)
+    end
+    puts "ok"
+    $stdout.flush
+    exit!(0)
+  RUBY
+end
