@@ -220,6 +220,10 @@ impl<'c> Tracer<'c> {
     /// while it traces.
     #[cold]
     pub fn unprotect(&mut self, cell: Cell) {
+        // Said again whenever the cell is looked at, as old extensions do.
+        if self.states.get(cell).is_unprotected() {
+            return;
+        }
         match &mut self.member {
             None => self.marker.unprotect(self.states, cell, self.mode),
             Some(_) => {
