@@ -10,6 +10,7 @@ use crate::layout::cell_state::CellState;
 use crate::mark::marker::Marker;
 use crate::mark::marking::Marking;
 use crate::mark::parallel::Team;
+use crate::mark::pending_store::Noting;
 use crate::mark::slices::SliceSchedule;
 use crate::mark::tracer::Mode;
 use crate::pace::Scope;
@@ -78,19 +79,47 @@ impl<V: Vm> Heap<'_, V> {
     /// may have told the barrier of a reference that it has not stored yet.
     ///
     /// The barrier did what the state of the parent asked for, and `work` may change
-    /// that state: the parent may become black, or old. So the roots are traced
-    /// before, which marks the cell that is to be stored; and a parent that a root
-    /// pins is remembered if it becomes old now.
+    /// that state: the parent may become black, or old, or be remembered no more. So the
+    /// roots are traced before, which marks the cell that is to be stored; and a parent
+    /// that a root refers to is remembered afterwards if it became old now, or was
+    /// remembered before.
     pub fn between_barrier_and_store<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.marker().set_pending_store(true);
+        self.marker().set_pending_store(Noting::WhatMayChange);
         if let Some(cycle) = self.cycle().filter(|_| self.stage().is_tracing()) {
             self.while_collecting(|| self.marking(&mut self.marker(), &cycle).trace_roots());
         }
         let result = work();
-        self.marker().set_pending_store(false);
+        self.remember_noted_roots();
+        result
+    }
+
+    /// What [`Heap::between_barrier_and_store`] does, when it was another thread that
+    /// collected, while the calling one waited to, and the roots that the VM shows now
+    /// include the calling thread's. The other threads must be stopped.
+    pub fn after_others_collected_before_store(&self) {
+        let stage = self.stage();
+        if stage == Stage::Clearing {
+            return;
+        }
+        self.marker().set_pending_store(Noting::Everything);
+        self.while_collecting(|| {
+            let mut marker = self.marker();
+            match self.cycle() {
+                Some(cycle) => self.marking(&mut marker, &cycle).trace_roots(),
+                None => {
+                    let (vm, mode) = (&self.vm, Mode::AtOnce);
+                    Marking::new(vm, self.space(), &mut marker, mode, None).note_roots();
+                }
+            }
+        });
+        self.remember_noted_roots();
+    }
+
+    fn remember_noted_roots(&self) {
+        self.marker().set_pending_store(Noting::Nothing);
         loop {
-            let pinned = self.marker().pop_pinned_root();
-            let Some(cell) = pinned else { return result };
+            let noted = self.marker().pop_noted_root();
+            let Some(cell) = noted else { return };
             self.remember_if_old(cell);
         }
     }

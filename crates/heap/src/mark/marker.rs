@@ -3,7 +3,7 @@
 use super::deferred::Deferred;
 use super::grey::GreyStack;
 use super::parallel::SharedMarking;
-use super::pending_store::PendingStore;
+use super::pending_store::{Noting, PendingStore};
 use super::remembered::RememberedSet;
 use super::rescan::Rescans;
 use super::tracer::Mode;
@@ -142,22 +142,28 @@ impl Marker {
         }
     }
 
-    /// Says whether a store that a barrier was told of may not have happened yet. While
-    /// that is so, young cells that roots pin are noted.
-    pub(crate) fn set_pending_store(&mut self, may_be: bool) {
-        self.pending_store.set(may_be);
+    /// Says which roots are noted from now on, because a store that a barrier was told
+    /// of may not have happened yet.
+    pub(crate) fn set_pending_store(&mut self, noting: Noting) {
+        self.pending_store.set(noting);
     }
 
-    /// Takes one of the cells that roots pin and that were young.
-    pub(crate) fn pop_pinned_root(&mut self) -> Option<Cell> {
+    /// Takes one of the cells that roots refer to and that are to be remembered if they
+    /// are old.
+    pub(crate) fn pop_noted_root(&mut self) -> Option<Cell> {
         self.pending_store.pop()
     }
 
-    /// Notes a young cell that a root pins. Without room for it the next collection
-    /// is a full one, which needs no remembered set.
+    /// Notes a cell that a root refers to. Without room for it the next collection is a
+    /// full one, which needs no remembered set.
     #[cold]
-    pub(super) fn note_pinned_root(&mut self, states: States<'_>, cell: Cell) {
-        if !states.get(cell).is_old() && self.pending_store.note(cell).is_err() {
+    pub(super) fn note_root(&mut self, states: States<'_>, cell: Cell) {
+        let state = states.get(cell);
+        let stays_as_it_is = state.is_old() && state.is_marked() && !state.is_remembered();
+        if stays_as_it_is && self.pending_store.noting() == Noting::WhatMayChange {
+            return;
+        }
+        if self.pending_store.note(cell).is_err() {
             self.remembered.note_overflow();
         }
     }

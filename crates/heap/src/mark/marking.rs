@@ -38,6 +38,12 @@ impl<'a, V: Vm> Marking<'a, V> {
         self.vm.trace_roots(self.tracer.of_roots());
     }
 
+    /// Notes what the roots refer to, and marks nothing: no collection is going on.
+    pub(crate) fn note_roots(&mut self) {
+        self.tracer.only_notes = true;
+        self.trace_roots();
+    }
+
     /// Begins the first remark, with which marking begins: there is nothing to trace
     /// again yet. If its budget lasts, it finds everything.
     pub(crate) fn begin_first_remark(&mut self) {

@@ -14,7 +14,7 @@ pub(crate) mod helpers;
 pub(crate) mod marker;
 pub(crate) mod marking;
 pub(crate) mod parallel;
-mod pending_store;
+pub(crate) mod pending_store;
 mod prefetch;
 mod remembered;
 mod rescan;

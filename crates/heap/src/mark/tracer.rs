@@ -3,6 +3,7 @@
 
 use super::marker::Marker;
 use super::parallel::{Member, SharedTracer};
+use super::pending_store::Noting;
 use super::trace::Trace;
 use super::weak::WeakCounts;
 use crate::layout::cell_state::CellState;
@@ -87,6 +88,8 @@ pub struct Tracer<'c> {
     pub(super) is_remark: bool,
     /// The remark traces the parent once more, as every remark does.
     pub(super) is_rescan: bool,
+    /// Nothing is marked: roots are noted (`pending_store.rs`), between collections.
+    pub(super) only_notes: bool,
 }
 
 impl Trace for Tracer<'_> {
@@ -102,9 +105,7 @@ impl Trace for Tracer<'_> {
 
     #[inline(always)]
     fn pin(&mut self, cell: Cell) {
-        if self.parent.is_none() && self.marker.pending_store.may_be() {
-            self.marker.note_pinned_root(self.states, cell);
-        }
+        self.note_root(cell);
         self.mark(cell);
         if self.finds_pins() {
             set_pinned(self.states, cell);
@@ -129,6 +130,7 @@ impl<'c> Tracer<'c> {
             mode,
             is_remark: false,
             is_rescan: false,
+            only_notes: false,
         }
     }
 
@@ -148,6 +150,15 @@ impl<'c> Tracer<'c> {
         self
     }
 
+    /// What a root pins may be stored into before the program tells of it again. Another
+    /// root may show it first, and change it.
+    #[inline(always)]
+    fn note_root(&mut self, cell: Cell) {
+        if self.parent.is_none() && self.marker.pending_store.noting() != Noting::Nothing {
+            self.marker.note_root(self.states, cell);
+        }
+    }
+
     /// A tracer for a cell that is traced from its layout.
     #[inline(always)]
     pub(super) fn of_cell(&mut self, parent: Cell, parent_is_old: bool) -> CellTracer<'_> {
@@ -162,6 +173,10 @@ impl<'c> Tracer<'c> {
 
     #[inline(never)]
     fn mark_or_promote(&mut self, cell: Cell) {
+        self.note_root(cell);
+        if self.only_notes {
+            return;
+        }
         match &mut self.member {
             None => self.marker.mark(self.states, cell, self.parent_is_old),
             Some(member) => SharedTracer::of(member, self.parent_is_old).mark(cell),
@@ -182,6 +197,9 @@ impl<'c> Tracer<'c> {
     /// finds the cell among its roots.
     #[cold]
     pub fn trace_anew(&mut self, cell: Cell) {
+        if self.only_notes {
+            return;
+        }
         debug_assert!(self.states.get(cell).is_marked());
         match &mut self.member {
             None => self.marker.grey.push(cell),
