@@ -1,6 +1,5 @@
 //! Fork: the threads that help in marking are ended before, locks are held across
-//! it, and the child takes over what the threads that it does not have had in
-//! stock.
+//! it, and the child takes over what is in the caches of threads that it does not have.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -112,7 +111,7 @@ extern "C" fn ashlar_after_fork(in_child: bool) {
     }
 }
 
-/// Gives what the parent's other threads had in stock back to everybody.
+/// Gives what is in the caches of the parent's other threads back to everybody.
 fn take_over_caches() {
     // SAFETY: asks for this thread's own cache.
     let mine = NonNull::new(unsafe { ashlar_current_thread_cache() }.cast());

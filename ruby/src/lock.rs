@@ -94,7 +94,8 @@ impl Gvl {
     #[inline]
     pub(crate) fn with_vm_lock_no_collection<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
         let calls = &self.objspace.calls;
-        // SAFETY: as in `with_vm_lock`: the same lock, and `work` returns.
+        // SAFETY: this thread has the GVL; the lock is recursive, and given back
+        // below, because `work` neither unwinds nor jumps.
         unsafe {
             let level = (calls.vm_lock_no_barrier)();
             let result = work(&self.objspace.collector.0);

@@ -605,7 +605,7 @@ impl Inspection for Ruby {
 
     fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
         unsafe extern "C" fn each(value: Value, data: *mut c_void) {
-            // SAFETY: as in `visit_roots`.
+            // SAFETY: `data` is the visitor below, which outlives the call.
             unsafe { visit_value(value, data) };
         }
         let mut visitor = Visitor { visit };

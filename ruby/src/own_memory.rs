@@ -38,10 +38,11 @@ unsafe impl GlobalAlloc for OwnMemory {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= MALLOC_ALIGN {
-            // SAFETY: as above.
+            // SAFETY: any size may be asked for.
             return unsafe { __libc_calloc(1, layout.size()).cast() };
         }
-        // SAFETY: as above; the memory has this size when it is there.
+        // SAFETY: any size and alignment may be asked for; the memory has this size when
+        // it is there.
         unsafe {
             let memory = self.alloc(layout);
             if !memory.is_null() {
@@ -57,8 +58,8 @@ unsafe impl GlobalAlloc for OwnMemory {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the memory comes from here; the caller's contract covers the
-        // new layout.
+        // SAFETY: the memory comes from here and has the old layout; the new one is
+        // valid, because the caller may not ask for another.
         unsafe {
             if layout.align() <= MALLOC_ALIGN {
                 return __libc_realloc(memory.cast(), size).cast();

@@ -72,7 +72,7 @@ impl Program<'_> {
     }
 
     fn store_without_barrier(&self, parent: Cell, index: usize, child: Cell) {
-        // SAFETY: as above.
+        // SAFETY: the tests store into live objects only.
         unsafe { toy_vm::store(self.heap, parent, index, Some(child), false) };
     }
 
@@ -1156,7 +1156,7 @@ fn a_write_to_a_freed_cell_is_found_while_poisoning_is_on() {
             p.root(neighbour);
             let victim = p.object(shape);
             p.full();
-            // SAFETY: as above.
+            // SAFETY: the victim is free memory of a committed block.
             unsafe {
                 for index in [0, 3, words - 1] {
                     let intact = word(victim, index).replace(1);

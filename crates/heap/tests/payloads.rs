@@ -609,7 +609,7 @@ fn a_block_that_the_system_does_not_take_back_goes_on_holding_memory() {
     heap.release_empty_blocks();
     assert_eq!(shared.space.blocks.counts().held, 1);
     heap.verify().unwrap();
-    // SAFETY: as above.
+    // SAFETY: the address stays mapped as long as the region.
     unsafe { libc::munlock(payload.as_ptr().cast(), 1) };
     heap.release_empty_blocks();
     assert_eq!(shared.space.blocks.counts().held, 0);
