@@ -117,7 +117,7 @@ impl SharedMarking {
         Ok(Self {
             aside: Stack::new(cells)?,
             parents: Stack::new(cells)?,
-            unprotected: Stack::new(1)?,
+            unprotected: Stack::new(cells)?,
             worker: Some(Worker::boxed()),
         })
     }
