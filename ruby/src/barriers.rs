@@ -113,19 +113,19 @@ unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, 
 /// `parent`; false when nothing is being traced.
 ///
 /// # Safety
-/// As for [`ashlar_write_barrier`].
+/// `parent` is an object of this heap, and the calling thread holds the GVL.
 unsafe fn tracing_stored(parent: Value) -> bool {
-    // SAFETY: the caller's contract; Ruby stores with the GVL, so that no other thread
+    // SAFETY: `parent` is an object; this thread has the GVL, so that no other one
     // traces.
     unsafe { current_tracer::with(|tracer| tracer.write_barrier_all(cell(parent))) }
 }
 
 /// # Safety
-/// As for [`ashlar_write_barrier`].
+/// Both are objects of the heap of `objspace`, and the calling thread holds the GVL.
 #[cold]
 #[inline(never)]
 unsafe fn write_barrier_slowly(objspace: *mut c_void, parent: Value, child: Value) {
-    // SAFETY: the caller's contract; Ruby stores with the GVL.
+    // SAFETY: the caller's contract: two objects, and the GVL.
     unsafe {
         if tracing_stored(parent) {
             return;

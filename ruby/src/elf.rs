@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void, CStr};
 use std::ptr::null;
 
 /// One loaded object: the executable or a shared library.
-pub(crate) struct Object {
+pub(crate) struct LoadedObject {
     base: usize,
     name: &'static CStr,
     symbols: *const libc::Elf64_Sym,
@@ -65,13 +65,13 @@ const ADDRESS: [u32; 3] = [JUMP_SLOT, 1025, 257];
 
 /// Calls `visit` with every object when the process has loaded any since
 /// `loads_seen`; returns the count of loads to pass the next time.
-pub(crate) fn for_each_object(loads_seen: u64, visit: impl FnMut(Object)) -> u64 {
+pub(crate) fn for_each_object(loads_seen: u64, visit: impl FnMut(LoadedObject)) -> u64 {
     struct Walk<F> {
         visit: F,
         loads_seen: u64,
         loads: u64,
     }
-    unsafe extern "C" fn each<F: FnMut(Object)>(
+    unsafe extern "C" fn each<F: FnMut(LoadedObject)>(
         info: *mut libc::dl_phdr_info,
         _size: usize,
         walk: *mut c_void,
@@ -83,13 +83,13 @@ pub(crate) fn for_each_object(loads_seen: u64, visit: impl FnMut(Object)) -> u64
         if walk.loads == walk.loads_seen {
             return 1;
         }
-        // SAFETY: the loader passes its description of an object.
-        if let Some(object) = unsafe { Object::read(info) } {
+        // SAFETY: the loader describes an object that is loaded.
+        if let Some(object) = unsafe { LoadedObject::read(info) } {
             (walk.visit)(object);
         }
         0
     }
-    fn start<F: FnMut(Object)>(walk: &mut Walk<F>) {
+    fn start<F: FnMut(LoadedObject)>(walk: &mut Walk<F>) {
         // SAFETY: `each` is called with the walk, which outlives the call.
         unsafe { libc::dl_iterate_phdr(Some(each::<F>), (&raw mut *walk).cast()) };
     }
@@ -102,7 +102,7 @@ pub(crate) fn for_each_object(loads_seen: u64, visit: impl FnMut(Object)) -> u64
     walk.loads
 }
 
-impl Object {
+impl LoadedObject {
     /// An object without any slot.
     pub(crate) fn none() -> Self {
         Self {

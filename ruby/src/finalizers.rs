@@ -204,7 +204,8 @@ impl Finalizers {
 /// Uses the finalizers with the VM lock held.
 ///
 /// # Safety
-/// As for [`Gvl::of_caller`]; `with` must not call into Ruby.
+/// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the GVL;
+/// `with` must not call into Ruby.
 unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&mut Finalizers) -> R) -> R {
     // SAFETY: the caller's contract.
     unsafe { Gvl::of_caller(objspace) }

@@ -12,9 +12,9 @@ use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::elf::{Object, Slot};
+use crate::elf::{LoadedObject, Slot};
 use crate::knobs::KNOBS;
-use crate::libc_malloc::{self, Place};
+use crate::libc_malloc::{self, FunctionAddress};
 
 extern "C" {
     // shim/interposed.c
@@ -31,24 +31,24 @@ extern "C" {
 struct Redirection {
     name: &'static CStr,
     /// The process's own function.
-    real: &'static Place,
+    real: &'static FunctionAddress,
     /// What it is redirected to.
-    to: fn(object: &Object) -> usize,
+    to: fn(object: &LoadedObject) -> usize,
 }
 
-static REALLOCARRAY: Place = Place::unknown();
-static DLOPEN: Place = Place::unknown();
-static DLSYM: Place = Place::unknown();
+static REALLOCARRAY: FunctionAddress = FunctionAddress::unknown();
+static DLOPEN: FunctionAddress = FunctionAddress::unknown();
+static DLSYM: FunctionAddress = FunctionAddress::unknown();
 
 static REDIRECTIONS: [Redirection; 6] = [
     Redirection {
         name: c"free",
-        real: &libc_malloc::FREE.place,
+        real: &libc_malloc::FREE.address,
         to: |_| ashlar_interposed_free as *const () as usize,
     },
     Redirection {
         name: c"realloc",
-        real: &libc_malloc::REALLOC.place,
+        real: &libc_malloc::REALLOC.address,
         to: |_| ashlar_interposed_realloc as *const () as usize,
     },
     Redirection {
@@ -58,7 +58,7 @@ static REDIRECTIONS: [Redirection; 6] = [
     },
     Redirection {
         name: c"malloc_usable_size",
-        real: &libc_malloc::USABLE_SIZE.place,
+        real: &libc_malloc::USABLE_SIZE.address,
         to: |_| ashlar_interposed_usable_size as *const () as usize,
     },
     Redirection {
@@ -121,7 +121,7 @@ fn redirect_new_objects() -> bool {
     all_redirected
 }
 
-fn redirect(object: &Object) -> bool {
+fn redirect(object: &LoadedObject) -> bool {
     object.rewrite(|slot: &Slot| {
         let redirection = REDIRECTIONS.iter().find(|r| r.name == slot.name)?;
         let to = (redirection.to)(object);
@@ -162,7 +162,7 @@ extern "C" fn ashlar_redirected(name: *const c_char, address: *mut c_void) -> *m
     let name = unsafe { CStr::from_ptr(name) };
     let known = REDIRECTIONS[..4].iter().find(|r| r.name == name);
     match known {
-        Some(r) if r.real.address() == address => (r.to)(&Object::none()) as *mut c_void,
+        Some(r) if r.real.address() == address => (r.to)(&LoadedObject::none()) as *mut c_void,
         _ => address,
     }
 }

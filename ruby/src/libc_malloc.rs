@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use crate::process::shared;
 
 /// The address of a function of the process, null while it is unknown.
-pub(crate) struct Place(AtomicPtr<c_void>);
+pub(crate) struct FunctionAddress(AtomicPtr<c_void>);
 
-impl Place {
+impl FunctionAddress {
     pub(crate) const fn unknown() -> Self {
         Self(AtomicPtr::new(null_mut()))
     }
@@ -30,7 +30,7 @@ impl Place {
 
 /// A function of the process's allocator, by its type.
 pub(crate) struct Found<F> {
-    pub(crate) place: Place,
+    pub(crate) address: FunctionAddress,
     function: PhantomData<F>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) type UsableSize = unsafe extern "C" fn(*mut c_void) -> usize;
 impl<F: Copy> Found<F> {
     const fn nothing() -> Self {
         Self {
-            place: Place::unknown(),
+            address: FunctionAddress::unknown(),
             function: PhantomData,
         }
     }
@@ -56,7 +56,7 @@ impl<F: Copy> Found<F> {
     /// The function, unless it is unknown or this library's own.
     fn of_others(&self) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-        let address = self.place.address();
+        let address = self.address.address();
         let is_of_others = !address.is_null() && !is_this_library();
         // SAFETY: the symbol of this name has the type `F`, that of a function.
         is_of_others.then(|| unsafe { std::mem::transmute_copy(&address) })
@@ -71,11 +71,11 @@ pub(crate) static USABLE_SIZE: Found<UsableSize> = Found::nothing();
 
 /// Looks the functions up; called once, when Ruby starts.
 pub(crate) fn find() {
-    MALLOC.place.find(c"malloc");
-    CALLOC.place.find(c"calloc");
-    REALLOC.place.find(c"realloc");
-    FREE.place.find(c"free");
-    USABLE_SIZE.place.find(c"malloc_usable_size");
+    MALLOC.address.find(c"malloc");
+    CALLOC.address.find(c"calloc");
+    REALLOC.address.find(c"realloc");
+    FREE.address.find(c"free");
+    USABLE_SIZE.address.find(c"malloc_usable_size");
 }
 
 /// Whether this library itself serves the process (it is preloaded).
@@ -85,7 +85,7 @@ pub(crate) fn is_this_library() -> bool {
         fn own_free() -> *mut c_void;
     }
     // SAFETY: only asks for an address.
-    FREE.place.address() == unsafe { own_free() }
+    FREE.address.address() == unsafe { own_free() }
 }
 
 /// # Safety
@@ -99,7 +99,8 @@ pub(crate) unsafe fn free(memory: *mut c_void) {
 }
 
 /// # Safety
-/// As for [`free`], unless null comes back.
+/// `memory` comes from the process's allocator and is not used any more unless null
+/// comes back.
 pub(crate) unsafe fn realloc(memory: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: the caller's contract.
     REALLOC
@@ -154,7 +155,8 @@ fn count_fresh(memory: *mut c_void) -> *mut c_void {
 /// `realloc` that counts.
 ///
 /// # Safety
-/// As for [`realloc`].
+/// `memory` comes from the process's allocator and is not used any more unless null
+/// comes back.
 pub(crate) unsafe fn counted_realloc(memory: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: the caller's contract.
     unsafe {
@@ -170,7 +172,7 @@ pub(crate) unsafe fn counted_realloc(memory: *mut c_void, size: usize) -> *mut c
 /// `free` that counts.
 ///
 /// # Safety
-/// As for [`free`].
+/// `memory` comes from the process's allocator and is not used any more.
 pub(crate) unsafe fn counted_free(memory: *mut c_void) {
     // SAFETY: the caller's contract.
     unsafe {

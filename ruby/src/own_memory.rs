@@ -58,8 +58,8 @@ unsafe impl GlobalAlloc for OwnMemory {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the memory comes from here; the caller's contract covers the
-        // new layout.
+        // SAFETY: the memory comes from here and has the old layout; the new one is
+        // valid, because the caller may not ask for another.
         unsafe {
             if layout.align() <= MALLOC_ALIGN {
                 return __libc_realloc(memory.cast(), size).cast();

@@ -89,7 +89,7 @@ impl Profile {
 /// Uses the profile with the VM lock held.
 ///
 /// # Safety
-/// As for [`Gvl::of_caller`].
+/// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the GVL.
 unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&Profile) -> R) -> R {
     // SAFETY: the caller's contract.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| with(&collector.profile))

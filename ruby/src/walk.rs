@@ -94,7 +94,7 @@ unsafe extern "C" fn ashlar_snapshot_free(
 ) {
     // SAFETY: Ruby calls with the GVL.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| collector.heap.end_walk());
-    // SAFETY: the caller's contract.
+    // SAFETY: a snapshot is a box of `count` values, which the shim gives back once.
     drop(unsafe { Box::from_raw(slice_from_raw_parts_mut(snapshot, count)) });
 }
 

@@ -43,11 +43,11 @@ case ${1-} in
   thread-sanitizer)
     need "Rust's own source: rustup component add --toolchain nightly rust-src" has_std_source
     # The standard library is built anew, or its locks would be invisible.
-    RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target "$host" \
+    RUSTFLAGS='-Zsanitizer=thread --cfg thread_sanitizer' cargo +nightly test -Zbuild-std --target "$host" \
       -p ashlar-heap --lib --test payloads --test parallel --target-dir target/thread-sanitizer
     exports=$(scripts/ruby/env.sh --no-library)
     eval "$exports"
-    RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target "$host" \
+    RUSTFLAGS='-Zsanitizer=thread --cfg thread_sanitizer' cargo +nightly test -Zbuild-std --target "$host" \
       -p ashlar-ruby --target-dir target/thread-sanitizer shared_test
     ;;
   address-sanitizer)

@@ -147,6 +147,15 @@ const UNCOMMON_TAGS: usize = 5;
 /// barrier, as the stack of a thread does. It must not refer to another one of its kind.
 pub const SHOWS_CHANGING: usize = 1_000_000 * UNCOMMON_TAGS;
 
+/// What traces an object with this tag stores, as an extension's code may: what its second
+/// reference leads to goes into the first place of what the first one leads to, and is
+/// nowhere else from then on.
+pub const STORES_WHILE_TRACED: usize = 2_000_000 * UNCOMMON_TAGS;
+
+/// What traces an object with this tag does from now on without the write barrier of what
+/// its first reference leads to.
+pub const UNPROTECTS_WHILE_TRACED: usize = 3_000_000 * UNCOMMON_TAGS;
+
 /// Traces toy objects on any thread: it needs nothing but their words.
 #[derive(Clone, Copy, Debug)]
 pub struct Common;
@@ -236,6 +245,20 @@ fn each_reference(cell: Cell, mut visit: impl FnMut(Reference)) {
     }
 }
 
+/// Does what [`STORES_WHILE_TRACED`] says.
+fn store_while_traced(cell: Cell, tracer: &mut Tracer<'_>) {
+    // SAFETY: the object has two references, and what the first one leads to has one
+    // and is traced by this thread alone.
+    unsafe {
+        let (target, child) = (word(cell, HEADER_WORDS), word(cell, HEADER_WORDS + 1));
+        if child.read() != 0 {
+            let target = Cell::from_address(target.read());
+            word(target, HEADER_WORDS).write(child.replace(0));
+            tracer.write_barrier_all(target);
+        }
+    }
+}
+
 impl Vm for ToyVm<'_> {
     fn trace_roots(&self, tracer: &mut Tracer<'_>) {
         self.each_root(|cell| tracer.mark(cell));
@@ -252,11 +275,17 @@ impl Vm for ToyVm<'_> {
     fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
         // SAFETY: every toy object has a header.
         let tag = unsafe { word(cell, 0).read() };
+        if tag == STORES_WHILE_TRACED {
+            store_while_traced(cell, tracer);
+        }
         each_reference(cell, |reference| match reference {
             Reference::Strong(child) => {
                 tracer.mark(child);
                 if tag == SHOWS_CHANGING {
                     tracer.trace_anew(child);
+                }
+                if tag == UNPROTECTS_WHILE_TRACED {
+                    tracer.unprotect(child);
                 }
             }
             // SAFETY: the place belongs to a live object and holds a cell.

@@ -15,11 +15,8 @@ pub use collection::Stage;
 
 use std::cell::{Cell as StdCell, RefCell, RefMut};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::MutexGuard;
 use std::time::Duration;
 
-use crate::allocate::blocks::Stock;
 use crate::allocate::cursor::AllocationCache;
 use crate::allocate::lists::BlockLists;
 use crate::compact::{Evacuation, Moves};
@@ -27,15 +24,12 @@ use crate::layout::cell_state::CellState;
 use crate::layout::region::{Cell, Region, States};
 use crate::layout::width::WIDTH_COUNT;
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
-use crate::mark::helpers::{Helpers, Stopped};
 use crate::mark::marker::Marker;
+use crate::mark::mode::Mode;
 use crate::mark::parallel::ParallelMarking;
-use crate::mark::tracer::Mode;
-use crate::os::{self, Refused};
+use crate::os::Refused;
 use crate::pace::{Pace, PaceOptions, Scope};
-use crate::payload::pool::Pool;
-use crate::payload::thread_cache::ThreadCache;
-use crate::payload::Payloads;
+use crate::shared::Shared;
 use crate::space::Space;
 use crate::stats::Stats;
 use crate::stress::Stress;
@@ -45,85 +39,6 @@ use crate::work_budget::WorkBudget;
 
 use collection::{Collection, StageByte};
 use slices::Slices;
-
-/// The parts of a heap that every thread may use at any time.
-#[derive(Debug)]
-pub struct Shared {
-    /// The region and its blocks.
-    pub space: Space,
-    /// What is known about all payloads.
-    pub payloads: Payloads,
-    /// Threads that help in marking.
-    pub(crate) helpers: Helpers,
-    /// A heap has been made of these parts.
-    has_heap: AtomicBool,
-    /// The collector is marking, or moving cells, at this moment.
-    collecting: AtomicBool,
-}
-
-impl Shared {
-    /// Reserves a heap of at most `bytes`.
-    pub fn reserve(bytes: usize) -> Result<Self, Refused> {
-        Self::reserve_in_pages(bytes, os::page_bytes())
-    }
-
-    /// [`Shared::reserve`] as on a system with pages of `page_bytes`, a power of two,
-    /// at least this one's and at most [`BLOCK_BYTES`].
-    pub fn reserve_in_pages(bytes: usize, page_bytes: usize) -> Result<Self, Refused> {
-        Ok(Self {
-            space: Space::reserve(bytes, page_bytes)?,
-            payloads: Payloads::new(),
-            helpers: Helpers::default(),
-            has_heap: AtomicBool::new(false),
-            collecting: AtomicBool::new(false),
-        })
-    }
-
-    /// Whether the collector is at work at this moment: it marks, moves cells, or
-    /// frees what dead cells owned.
-    pub fn is_busy(&self) -> bool {
-        self.collecting.load(Relaxed) || self.payloads.is_sweeping()
-    }
-}
-
-/// Holds the locks of a [`Shared`]: nothing is in the middle of a change.
-#[derive(Debug)]
-pub struct Frozen<'a> {
-    _pool: MutexGuard<'a, Pool>,
-    _stock: MutexGuard<'a, Stock>,
-}
-
-impl Shared {
-    /// A thread's door to the payloads of this heap.
-    pub fn thread_cache(&self) -> ThreadCache<'_> {
-        ThreadCache::new(&self.space, &self.payloads)
-    }
-
-    /// Ends the threads that help in marking, which a fork would not copy; they
-    /// are started anew when they are needed next. Waits for a marking that they
-    /// share in.
-    pub fn stop_helpers(&self) -> Stopped<'_> {
-        self.helpers.stop()
-    }
-
-    /// Threads that help in marking, at work or waiting; 0 while a marking or a fork
-    /// keeps them.
-    pub fn helper_count(&self) -> usize {
-        self.helpers.count()
-    }
-
-    /// Waits until no thread is changing anything, and keeps it so: what a fork
-    /// needs.
-    ///
-    /// Call [`Shared::stop_helpers`] first, and before taking any other lock that
-    /// marking may need.
-    pub fn freeze(&self) -> Frozen<'_> {
-        Frozen {
-            _pool: self.payloads.lock(),
-            _stock: self.space.blocks.lock(),
-        }
-    }
-}
 
 /// A heap of cells and payloads for one VM.
 ///
@@ -166,7 +81,7 @@ struct Collector<'shared> {
     freed: [u64; WIDTH_COUNT],
     /// Cells that compactions moved.
     moves: Moves,
-    /// Blocks taken from the stock and given back to it, by width.
+    /// Blocks taken from the block allocator and given back to it, by width.
     blocks_taken: [usize; WIDTH_COUNT],
     blocks_given: [usize; WIDTH_COUNT],
     fresh_cell_bytes: usize,
@@ -229,8 +144,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     pub fn new(vm: V, shared: &'shared Shared, pace: PaceOptions) -> Result<Self, Refused> {
         let cells_max = shared.space.region.reserved_blocks() * (BLOCK_BYTES / STATE_GRANULE_BYTES);
         let marker = Marker::new(cells_max)?;
-        let is_taken = shared.has_heap.swap(true, Relaxed);
-        assert!(!is_taken, "these shared parts have a heap already");
+        shared.claim();
         Ok(Self {
             vm,
             shared,
@@ -328,14 +242,6 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     #[inline(always)]
     pub fn stage(&self) -> Stage {
         self.stage.get()
-    }
-
-    /// Runs `work`, during which the collector is at work.
-    fn while_collecting<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.shared.collecting.store(true, Relaxed);
-        let result = work();
-        self.shared.collecting.store(false, Relaxed);
-        result
     }
 
     /// What marking works with. While a marking goes on it is the tracer's: nothing

@@ -1,7 +1,7 @@
 //! The address space of a heap: the region, and which of its blocks are in use.
 //!
 //! What a block holds is written in the region's tables; that it is taken, and by
-//! whom, in the stock of blocks. One is of no use without the other, so they travel
+//! whom, in the block allocator. One is of no use without the other, so they travel
 //! together.
 
 use crate::allocate::blocks::Blocks;
@@ -26,7 +26,7 @@ pub enum CellRange {
     },
 }
 
-/// A region and the stock of its blocks.
+/// A region and its block allocator.
 #[derive(Debug)]
 pub struct Space {
     /// The address range and its tables.

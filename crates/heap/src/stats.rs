@@ -20,9 +20,9 @@ pub struct Stats {
     pub old_cells: usize,
     /// Threads that marked in the latest full collection.
     pub marking_threads: usize,
-    /// Cell blocks taken from the stock.
+    /// Cell blocks taken from the block allocator.
     pub blocks_taken: usize,
-    /// Cell blocks given back to the stock.
+    /// Cell blocks given back to the block allocator.
     pub blocks_given: usize,
     /// Blocks whose pages went back to the system.
     pub blocks_released: usize,
@@ -60,6 +60,6 @@ pub struct WidthUsage {
     pub cells: usize,
     /// Of those, live.
     pub live_cells: usize,
-    /// Blocks taken from the stock so far.
+    /// Blocks taken from the block allocator so far.
     pub blocks_taken: usize,
 }

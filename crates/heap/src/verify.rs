@@ -1,9 +1,13 @@
 //! Walks the whole heap and asserts the numbered invariants.
 //!
 //! The walk finds reachable cells with the VM's visitors and a set of its own,
-//! so that a mistake in marking cannot hide itself. Tests ask for it, and
-//! [`Stress::verify`](crate::stress::Stress::verify); nothing else depends on this
-//! file.
+//! so that a mistake in marking cannot hide itself.
+//!
+//! There are two doors. Tests, and VMs that offer a check to their users, call
+//! [`Heap::verify`]. The collector knows [`Heap::verify_if_wanted`] alone, which it
+//! calls after each collection and each slice, and which does nothing unless
+//! [`Stress::verify`](crate::stress::Stress::verify) is on. Nothing else in this crate
+//! depends on this file.
 
 use std::collections::{HashMap, HashSet, TryReserveError};
 use std::hash::Hash;
@@ -94,6 +98,18 @@ impl<V: Vm> Heap<'_, V> {
         match self.verify_all() {
             Err(Stop::Broken(broken)) => Err(broken),
             Ok(()) | Err(Stop::OutOfMemory) => Ok(()),
+        }
+    }
+
+    /// [`Heap::verify`] when the stress switches ask for it.
+    ///
+    /// # Panics
+    /// When an invariant is broken, which it names.
+    pub(crate) fn verify_if_wanted(&self) {
+        if self.stress().verify {
+            if let Err(broken) = self.verify() {
+                panic!("heap verification failed: {broken}");
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use crate::compact::forward::Forwarding;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
 use crate::mark::trace::Trace;
+use crate::mark::trace_common::TraceCommon;
 use crate::mark::tracer::{MarkingEnd, Tracer};
 
 /// The virtual machine's side of the heap.
@@ -51,26 +52,6 @@ pub trait Vm: Sized {
     fn inspection(&self) -> Option<&impl Inspection> {
         None::<&Absent>
     }
-}
-
-/// Traces the cells that any thread can trace: those whose references are found
-/// by reading memory that nobody changes while the VM is stopped.
-///
-/// Several threads do so at the same time while the collecting one is in
-/// [`Vm::trace_cell`].
-pub trait TraceCommon: Copy + Send + Sync {
-    /// Marks everything that `cell` refers to. False when it is none of those
-    /// cells; then nothing has been marked.
-    fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool;
-
-    /// What `word` refers to, which was handed over with [`Trace::mark_later`].
-    fn reference(self, word: usize) -> Option<Cell>;
-
-    /// Marks some of the references that `cell` has below the index `end`, the highest
-    /// first. Returns the index below which the others are, 0 when there are none. For
-    /// cells that were traced with [`Trace::trace_later`]; the program may have changed
-    /// them since.
-    fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize;
 }
 
 /// A VM whose cells may move. It pins with [`Trace::pin`] what it cannot rewrite.

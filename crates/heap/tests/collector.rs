@@ -39,13 +39,21 @@ fn with_program(region_bytes: usize, run: impl FnOnce(&mut Program<'_>)) {
 
 impl Program<'_> {
     fn try_object(&mut self, shape: Shape, urgency: Urgency) -> Allocation {
+        self.try_tagged(7, shape, urgency)
+    }
+
+    fn try_tagged(&mut self, tag: usize, shape: Shape, urgency: Urgency) -> Allocation {
         // SAFETY: this program alone uses the cache.
         let cache = unsafe { self.cache.as_mut() };
-        toy_vm::try_new_object(self.heap, cache, 7, shape, urgency)
+        toy_vm::try_new_object(self.heap, cache, tag, shape, urgency)
     }
 
     fn object(&mut self, shape: Shape) -> Cell {
-        match self.try_object(shape, Urgency::MustAllocate) {
+        self.tagged(7, shape)
+    }
+
+    fn tagged(&mut self, tag: usize, shape: Shape) -> Cell {
+        match self.try_tagged(tag, shape, Urgency::MustAllocate) {
             Allocation::Allocated(cell) => cell,
             other => panic!("{other:?}"),
         }
@@ -72,7 +80,7 @@ impl Program<'_> {
     }
 
     fn store_without_barrier(&self, parent: Cell, index: usize, child: Cell) {
-        // SAFETY: as above.
+        // SAFETY: the tests store into live objects only.
         unsafe { toy_vm::store(self.heap, parent, index, Some(child), false) };
     }
 
@@ -278,6 +286,62 @@ fn a_cell_that_gives_up_its_barrier_needs_none_from_then_on() {
             p.full();
         }
     });
+}
+
+/// The object that stores is found through the one that is stored into, which is black by
+/// then.
+#[test]
+fn what_is_stored_into_a_black_cell_while_tracing_is_marked() {
+    for scope in [Scope::Minor, Scope::Full] {
+        with_program(16 * MIB, |p| {
+            let target = p.old_root(2);
+            let storing = p.tagged(toy_vm::STORES_WHILE_TRACED, plain(2));
+            let child = p.object(plain(0));
+            p.store(storing, 0, target);
+            p.store(storing, 1, child);
+            p.store(target, 1, storing);
+            p.collect(scope);
+            // SAFETY: both are live.
+            let (stored, left) = unsafe { (toy_vm::load(target, 0), toy_vm::load(storing, 1)) };
+            assert_eq!((stored, left), (Some(child), None));
+            assert!(p.lives(child));
+        });
+    }
+}
+
+#[test]
+fn a_cell_that_gives_up_its_barrier_while_it_is_traced_needs_none_from_then_on() {
+    for scope in [Scope::Minor, Scope::Full] {
+        with_program(16 * MIB, |p| {
+            let parent = p.old_root(2);
+            let tracing = p.tagged(toy_vm::UNPROTECTS_WHILE_TRACED, plain(1));
+            p.store(tracing, 0, parent);
+            p.store(parent, 1, tracing);
+            p.collect(scope);
+            let child = p.object(plain(0));
+            p.store_without_barrier(parent, 0, child);
+            p.minor();
+            assert!(p.lives(child));
+        });
+    }
+}
+
+#[test]
+fn a_black_cell_that_gives_up_its_barrier_while_tracing_is_traced_again_at_the_end() {
+    for scope in [Scope::Minor, Scope::Full] {
+        with_program(16 * MIB, |p| {
+            let parent = p.old_root(2);
+            let tracing = p.tagged(toy_vm::UNPROTECTS_WHILE_TRACED, plain(1));
+            p.store(tracing, 0, parent);
+            p.store(parent, 1, tracing);
+            p.begin_slices(scope);
+            assert!(p.heap.region().state(parent).is_unprotected());
+            let child = p.object(plain(0));
+            p.store_without_barrier(parent, 0, child);
+            p.end_slices();
+            assert!(p.lives(child));
+        });
+    }
 }
 
 #[test]
@@ -1251,7 +1315,7 @@ fn a_write_to_a_freed_cell_is_found_while_poisoning_is_on() {
             p.root(neighbour);
             let victim = p.object(shape);
             p.full();
-            // SAFETY: as above.
+            // SAFETY: the victim is free memory of a committed block.
             unsafe {
                 for index in [0, 3, words - 1] {
                     let intact = word(victim, index).replace(1);

@@ -350,3 +350,68 @@ fn a_compaction_finds_what_must_not_move_with_one_thread() {
         assert_eq!(p.heap.vm.roots.borrow()[0], root.address());
     });
 }
+
+/// Old objects with this tag, each with an old one that it refers to first and that it is
+/// found through: that one is black by then. The collecting thread alone traces both, each
+/// once, as nothing young makes it look again.
+fn traced_by_own_code(p: &mut Program<'_>, tag: usize) -> Vec<(Cell, Cell)> {
+    let mut pairs = Vec::new();
+    for _ in 0..CELLS / 100 {
+        let target = p.object(UNCOMMON, 2, 0, true);
+        p.root(target);
+        let tracing = p.object(tag, 2, 0, true);
+        p.store(target, 1, tracing);
+        pairs.push((target, tracing));
+    }
+    for _ in 0..4 {
+        p.full();
+    }
+    for &(target, tracing) in &pairs {
+        p.store(tracing, 0, target);
+    }
+    pairs
+}
+
+fn lives(p: &Program<'_>, cell: Cell) -> bool {
+    p.heap.region().cell_at(cell.address()).is_some()
+}
+
+#[test]
+fn what_is_stored_into_black_cells_while_several_threads_mark_is_marked() {
+    for &threads in THREADS {
+        with_program(threads, |p| {
+            let pairs = traced_by_own_code(p, toy_vm::STORES_WHILE_TRACED);
+            let children: Vec<_> = (0..pairs.len())
+                .map(|_| p.object(COMMON, 0, 0, true))
+                .collect();
+            for ((_, storing), &child) in pairs.iter().zip(&children) {
+                p.store(*storing, 1, child);
+            }
+            p.full();
+            p.heap.finish_sweep();
+            assert!(children.iter().all(|&child| lives(p, child)));
+            p.heap.verify().unwrap();
+        });
+    }
+}
+
+#[test]
+fn cells_that_give_up_their_barrier_while_several_threads_mark_need_none_from_then_on() {
+    for &threads in THREADS {
+        with_program(threads, |p| {
+            let pairs = traced_by_own_code(p, toy_vm::UNPROTECTS_WHILE_TRACED);
+            p.full();
+            let children: Vec<_> = (0..pairs.len())
+                .map(|_| p.object(COMMON, 0, 0, true))
+                .collect();
+            for (&(target, _), &child) in pairs.iter().zip(&children) {
+                // SAFETY: both are live.
+                unsafe { toy_vm::store(p.heap, target, 0, Some(child), false) };
+            }
+            p.collect(Scope::Minor);
+            p.heap.finish_sweep();
+            assert!(children.iter().all(|&child| lives(p, child)));
+            p.heap.verify().unwrap();
+        });
+    }
+}

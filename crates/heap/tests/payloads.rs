@@ -595,6 +595,7 @@ fn memory_that_the_system_does_not_take_back_is_cleared_for_calloc() {
 /// What holds the memory stays counted: it is asked for again, and found.
 #[test]
 #[cfg_attr(miri, ignore = "the interpreter has no locked memory")]
+#[cfg_attr(thread_sanitizer, ignore = "ThreadSanitizer's mlock locks nothing")]
 fn a_block_that_the_system_does_not_take_back_goes_on_holding_memory() {
     let shared = Shared::reserve(16 * MIB).unwrap();
     let mut door = Door::new(&shared);
@@ -609,7 +610,7 @@ fn a_block_that_the_system_does_not_take_back_goes_on_holding_memory() {
     heap.release_empty_blocks();
     assert_eq!(shared.space.blocks.counts().held, 1);
     heap.verify().unwrap();
-    // SAFETY: as above.
+    // SAFETY: the address stays mapped as long as the region.
     unsafe { libc::munlock(payload.as_ptr().cast(), 1) };
     heap.release_empty_blocks();
     assert_eq!(shared.space.blocks.counts().held, 0);

@@ -99,7 +99,7 @@ unsafe impl Array for Map {
     }
 }
 
-// SAFETY: as the map's.
+// SAFETY: documented of a set over a source that takes no room.
 unsafe impl Array for Set {
     type Answer = c_int;
     const ABSENT: c_int = 0;
@@ -174,7 +174,7 @@ pub(crate) unsafe fn array_of<A: Array>(root: &*const c_void) -> &A {
 /// As [`array_at`].
 #[inline(always)]
 pub(crate) unsafe fn map_at<'a>(root: Slot) -> Option<&'a mut Map> {
-    // SAFETY: handed on.
+    // SAFETY: `root` is null, or leads to the word of a map that nobody else uses.
     unsafe { array_at(root) }
 }
 
@@ -184,7 +184,7 @@ pub(crate) unsafe fn map_at<'a>(root: Slot) -> Option<&'a mut Map> {
 /// As [`array_of`].
 #[inline(always)]
 pub(crate) unsafe fn map_of(root: &*const c_void) -> &Map {
-    // SAFETY: handed on.
+    // SAFETY: the word is that of a map, or null.
     unsafe { array_of(root) }
 }
 

@@ -152,7 +152,8 @@ unsafe fn insert(mut map: &mut Map, mut text: *const u8) -> Option<*mut u64> {
 /// # Safety
 /// `tail` must be live; it is gone unless the result is `None`.
 unsafe fn push_down(tail: *mut Tail) -> Option<u64> {
-    // SAFETY: as `insert`.
+    // SAFETY: the tail is live, and its text ends with NUL; no chunk behind the end is
+    // read.
     unsafe {
         let mut root = 0u64;
         let map = inner(&mut root);
@@ -175,9 +176,9 @@ unsafe fn push_down(tail: *mut Tail) -> Option<u64> {
 }
 
 /// # Safety
-/// As [`insert`].
+/// `text` must lead to a NUL-terminated string.
 unsafe fn find(mut map: &Map, mut text: *const u8) -> Option<*mut u64> {
-    // SAFETY: as `insert`.
+    // SAFETY: chunks are read up to the string's end; links lead to live tails and maps.
     unsafe {
         loop {
             let (here, last) = chunk(text);
@@ -239,7 +240,9 @@ enum Way {
 /// # Safety
 /// `text` must lead to a NUL-terminated string with room for any string of the array.
 unsafe fn near(map: &Map, text: *mut u8, way: Way, same_counts: bool) -> Option<*mut u64> {
-    // SAFETY: as `insert`; the caller gives room for what is written.
+    // SAFETY: the string ends with the chunk that says so, and none behind that is
+    // looked at; values of other chunks are links. The caller gives room for what is
+    // written.
     unsafe {
         let (here, last) = chunk(text);
         if let Some(value) = map.get(here) {
@@ -273,7 +276,7 @@ unsafe fn near_tail(
     way: Way,
     same_counts: bool,
 ) -> Option<*mut u64> {
-    // SAFETY: as `near`.
+    // SAFETY: both end with NUL, and the caller gives room for any string of the array.
     unsafe {
         let order = libc::strcmp(tail_text(tail).cast(), rest.cast());
         let fits = match way {
@@ -293,7 +296,8 @@ unsafe fn near_tail(
 /// # Safety
 /// As [`near`]; `slot` is the entry's value.
 unsafe fn end_of(mut chunk: u64, mut slot: *mut u64, mut text: *mut u8, way: Way) -> *mut u64 {
-    // SAFETY: as `near`; maps below links are never empty.
+    // SAFETY: values of chunks without an end are links to live tails and maps; the
+    // caller gives room for any string of the array.
     unsafe {
         loop {
             write_chunk(text, chunk);
@@ -378,9 +382,10 @@ pub unsafe extern "C" fn JudySLDel(root: Slot, text: *const u8, error: *mut Judy
 }
 
 /// # Safety
-/// As [`insert`].
+/// `text` must lead to a NUL-terminated string.
 unsafe fn remove(mut map: &mut Map, mut text: *const u8) -> bool {
-    // SAFETY: as `insert`. The raw pointer names a map above the one at hand, which
+    // SAFETY: chunks are read up to the string's end; links lead to live tails and maps.
+    // The raw pointer names a map above the one at hand, which
     // is not touched while it is used.
     unsafe {
         if find(map, text).is_none() {

@@ -153,7 +153,7 @@ pub extern "C" fn JudyMallocVirtual(words: usize) -> usize {
 /// As [`JudyFree`].
 #[no_mangle]
 pub unsafe extern "C" fn JudyFreeVirtual(memory: *mut c_void, words: usize) {
-    // SAFETY: handed on.
+    // SAFETY: the memory comes from `JudyMalloc`, or is null.
     unsafe { JudyFree(memory, words) };
 }
 

@@ -78,13 +78,13 @@ impl<'a, A: NodeSource> OccupiedEntry<'a, A> {
 
     /// The value, changeable.
     pub fn get_mut(&mut self) -> &mut u64 {
-        // SAFETY: as `get`.
+        // SAFETY: the entry borrows the map exclusively since the value was found in it.
         unsafe { &mut *self.value }
     }
 
     /// The value, changeable for as long as the map is borrowed.
     pub fn into_mut(self) -> &'a mut u64 {
-        // SAFETY: as `get`; the borrow of the map lasts for `'a`.
+        // SAFETY: the entry, which ends here, borrows the map exclusively for `'a`.
         unsafe { &mut *self.value }
     }
 

@@ -334,10 +334,12 @@ unsafe fn value<'a>(found: Found) -> &'a u64 {
 }
 
 /// # Safety
-/// As [`value`], with the map borrowed exclusively; a walk finds an entry once.
+/// The walk must borrow the map it found the entry in exclusively for `'a`; it finds an
+/// entry once.
 #[inline(always)]
 unsafe fn value_mut<'a>(found: Found) -> &'a mut u64 {
-    // SAFETY: as `value`.
+    // SAFETY: a found entry is one of a live leaf; the map is borrowed exclusively, and
+    // this is the only reference to the entry.
     unsafe { &mut *found.value }
 }
 

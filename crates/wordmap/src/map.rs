@@ -85,7 +85,8 @@ impl<A: NodeSource> WordMap<A> {
     /// The value of `key`, changeable.
     #[inline]
     pub fn get_mut(&mut self, key: u64) -> Option<&mut u64> {
-        // SAFETY: as `get`, borrowed exclusively.
+        // SAFETY: a value found is one of a live leaf of this map, which is borrowed
+        // exclusively.
         self.tree.value_of(key).map(|value| unsafe { &mut *value })
     }
 

@@ -74,7 +74,8 @@ pub(crate) fn branch(edge: Edge) -> Branch {
 #[inline(always)]
 pub(crate) fn leaf<const V: usize>(edge: Edge) -> Leaf<V> {
     debug_assert!(!edge.is_branch() && !edge.is_null() && edge.kind() != Kind::FULL);
-    // SAFETY: as `branch`.
+    // SAFETY: N1: trees hold edges to live nodes only, and views do not outlive
+    // the borrow of the tree they were reached through.
     unsafe { Leaf::of(edge) }
 }
 

@@ -86,15 +86,16 @@ unsafe extern "C" fn ashlar_aligned_payload(
 }
 
 /// # Safety
-/// `payload` is null, or memory that the process allocated and does not use
-/// any more unless null comes back.
+/// `cache` is the calling thread's, or null; `payload` is null, or memory that the
+/// process allocated and does not use any more unless null comes back.
 #[no_mangle]
 pub(super) unsafe extern "C" fn ashlar_realloc_payload(
     cache: *mut ThreadCache,
     payload: *mut u8,
     size: usize,
 ) -> *mut c_void {
-    // SAFETY: the caller's contract, here and below.
+    // SAFETY: the caller's contract: the cache is this thread's, and the payload is of
+    // the process, on the heap or from libc.
     unsafe {
         let Some(old) = NonNull::new(payload) else {
             return ashlar_malloc_payload(cache, size);
@@ -107,7 +108,8 @@ pub(super) unsafe extern "C" fn ashlar_realloc_payload(
 }
 
 /// # Safety
-/// `payload` is memory that the process allocated and does not use any more.
+/// `cache` is the calling thread's, or null; `payload` is memory that the process
+/// allocated and does not use any more.
 #[no_mangle]
 pub(super) unsafe extern "C" fn ashlar_free_payload(cache: *mut ThreadCache, payload: NonNull<u8>) {
     // SAFETY: the caller's contract.

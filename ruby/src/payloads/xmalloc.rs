@@ -31,7 +31,7 @@ extern "C" {
 /// Nobody else has the payload.
 #[inline(always)]
 pub(crate) unsafe fn free_swept(payload: NonNull<u8>) {
-    // SAFETY: the caller's contract.
+    // SAFETY: nobody else has the payload, and the cache is this thread's.
     unsafe { ashlar_xfree(ashlar_current_thread_cache().cast(), payload) };
 }
 
@@ -155,7 +155,7 @@ pub(crate) unsafe extern "C" fn ashlar_xmalloc(
 }
 
 /// # Safety
-/// As for [`ashlar_xmalloc`].
+/// `cache` is the calling thread's, or null.
 #[cold]
 #[inline(never)]
 unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize) -> *mut c_void {
@@ -163,7 +163,7 @@ unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize) -> *mut c_void {
         interpose::look_again();
     }
     collect_if_due_for(size);
-    // SAFETY: the caller's contract.
+    // SAFETY: the cache is the calling thread's, or null.
     allocate_or_collect(|| unsafe {
         if KNOBS.xmalloc_is_from_libc() {
             libc_malloc::counted_malloc(size.max(1))
@@ -178,7 +178,7 @@ unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize) -> *mut c_void {
 #[no_mangle]
 unsafe extern "C" fn ashlar_xcalloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
     collect_if_due_for(size);
-    // SAFETY: the caller's contract.
+    // SAFETY: the cache is the calling thread's, or null.
     allocate_or_collect(|| unsafe {
         if KNOBS.xmalloc_is_from_libc() {
             libc_malloc::counted_calloc(size.max(1))
@@ -196,7 +196,8 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
     payload: *mut u8,
     size: usize,
 ) -> *mut c_void {
-    // SAFETY: the caller's contract, here and below.
+    // SAFETY: the cache is the calling thread's, or null; the payload is Ruby's, and it
+    // does not use it any more unless null comes back.
     unsafe {
         if payload.is_null() {
             return ashlar_xmalloc(cache, size);
@@ -217,7 +218,8 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>) {
-    // SAFETY: the caller's contract.
+    // SAFETY: Ruby does not use the payload any more; the cache is the calling
+    // thread's, or null.
     unsafe {
         if !KNOBS.xmalloc_is_from_libc() {
             return ashlar_free_payload(cache, payload);

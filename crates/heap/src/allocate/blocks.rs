@@ -1,4 +1,4 @@
-//! The stock of empty blocks, shared by cells of all widths and by payloads.
+//! The block allocator: empty blocks, shared by cells of all widths and by payloads.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,14 +17,14 @@ const IDLE_COLLECTIONS_BEFORE_RELEASE: u16 = 2;
 ///    blocks in use, and the empty ones that hold memory, are counted.
 /// 9. No run of `n` empty blocks begins below `floors[n]`.
 #[derive(Debug)]
-pub struct Blocks(Mutex<Stock>);
+pub struct Blocks(Mutex<BlockAllocator>);
 
 /// Runs of up to this many blocks have a floor of their own; longer ones share
 /// the last.
 const FLOORS: usize = 16;
 
 #[derive(Debug, Default)]
-pub(crate) struct Stock {
+pub(crate) struct BlockAllocator {
     used_limit: usize,
     floors: [usize; FLOORS + 1],
     in_use: usize,
@@ -60,7 +60,7 @@ pub(crate) struct Released {
 
 impl Blocks {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(Stock::default()))
+        Self(Mutex::new(BlockAllocator::default()))
     }
 
     /// Memory has run out: lets the last blocks be taken.
@@ -70,11 +70,11 @@ impl Blocks {
 
     /// Counts blocks by condition.
     pub fn counts(&self) -> BlockCounts {
-        let stock = self.lock();
+        let allocator = self.lock();
         BlockCounts {
-            in_use: stock.in_use,
-            empty: stock.used_limit - stock.in_use,
-            held: stock.held,
+            in_use: allocator.in_use,
+            empty: allocator.used_limit - allocator.in_use,
+            held: allocator.held,
         }
     }
 
@@ -84,28 +84,28 @@ impl Blocks {
         self.lock().used_limit
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Stock> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, BlockAllocator> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The stock while it is locked, and the region whose blocks it counts.
-struct LockedStock<'a> {
+/// The block allocator while it is locked, and the region whose blocks it counts.
+struct LockedAllocator<'a> {
     region: &'a Region,
-    stock: MutexGuard<'a, Stock>,
+    allocator: MutexGuard<'a, BlockAllocator>,
 }
 
 impl Space {
-    fn lock_stock(&self) -> LockedStock<'_> {
-        LockedStock {
+    fn lock_allocator(&self) -> LockedAllocator<'_> {
+        LockedAllocator {
             region: &self.region,
-            stock: self.blocks.lock(),
+            allocator: self.blocks.lock(),
         }
     }
 
     /// Takes one block, the lowest empty one, for `kind`.
     pub(crate) fn take_block(&self, kind: Kind) -> Option<BlockIndex> {
-        let mut locked = self.lock_stock();
+        let mut locked = self.lock_allocator();
         if !locked.has_room(1) {
             return None;
         }
@@ -113,10 +113,13 @@ impl Space {
             Some(block) => block,
             None => locked.extend(1)?,
         };
-        let LockedStock { region, mut stock } = locked;
-        stock.in_use += 1;
+        let LockedAllocator {
+            region,
+            mut allocator,
+        } = locked;
+        allocator.in_use += 1;
         let block = region.block(first);
-        stock.held -= usize::from(block.has(DIRTY));
+        allocator.held -= usize::from(block.has(DIRTY));
         block.reset();
         block.add(DIRTY);
         region.set_kind(first, kind);
@@ -126,7 +129,7 @@ impl Space {
     /// Takes `count` neighbouring blocks. They are marked as the rest of a
     /// span; the caller names the first one.
     pub(crate) fn take_span(&self, count: usize) -> Option<BlockIndex> {
-        let mut locked = self.lock_stock();
+        let mut locked = self.lock_allocator();
         if !locked.has_room(count) {
             return None;
         }
@@ -140,20 +143,20 @@ impl Space {
 
     /// Takes the `count` blocks from `first` on if all are empty.
     pub(crate) fn extend_span(&self, first: BlockIndex, count: usize) -> bool {
-        let mut locked = self.lock_stock();
+        let mut locked = self.lock_allocator();
         let end = first.get() + count;
         if end > self.region.reserved_blocks() || !locked.has_room(count) {
             return false;
         }
-        let known = end.min(locked.stock.used_limit);
+        let known = end.min(locked.allocator.used_limit);
         if !(first.get()..known).all(|block| is_empty(&self.region, block)) {
             return false;
         }
-        if end > locked.stock.used_limit {
+        if end > locked.allocator.used_limit {
             if self.region.commit(end).is_err() {
                 return false;
             }
-            locked.stock.used_limit = end;
+            locked.allocator.used_limit = end;
         }
         locked.occupy(first, count);
         true
@@ -161,24 +164,27 @@ impl Space {
 
     /// Keeps the last blocks back again if there is enough room without them.
     pub(crate) fn close_reserve(&self) {
-        let mut stock = self.blocks.lock();
-        let free_blocks = self.region.reserved_blocks() - stock.in_use;
+        let mut allocator = self.blocks.lock();
+        let free_blocks = self.region.reserved_blocks() - allocator.in_use;
         if free_blocks > 2 * RESERVE_BLOCKS {
-            stock.reserve_is_open = false;
+            allocator.reserve_is_open = false;
         }
     }
 
     /// Takes back `count` blocks from `first` on.
     pub(crate) fn give_blocks(&self, first: BlockIndex, count: usize) {
-        let LockedStock { region, mut stock } = self.lock_stock();
+        let LockedAllocator {
+            region,
+            mut allocator,
+        } = self.lock_allocator();
         for index in 0..count {
             let block = first.after(index);
             region.block(block).reset();
             region.set_kind(block, Kind::Empty);
-            stock.held += usize::from(region.block(block).has(DIRTY));
+            allocator.held += usize::from(region.block(block).has(DIRTY));
         }
-        stock.in_use -= count;
-        for (length, floor) in stock.floors.iter_mut().enumerate().skip(1) {
+        allocator.in_use -= count;
+        for (length, floor) in allocator.floors.iter_mut().enumerate().skip(1) {
             *floor = (*floor).min(first.get().saturating_sub(length - 1));
         }
     }
@@ -193,9 +199,12 @@ impl Space {
         all_at_once: bool,
         mut goes_on: impl FnMut() -> bool,
     ) -> Released {
-        let LockedStock { region, mut stock } = self.lock_stock();
+        let LockedAllocator {
+            region,
+            mut allocator,
+        } = self.lock_allocator();
         let mut released = Released::default();
-        for index in from.max(stock.floors[1])..stock.used_limit {
+        for index in from.max(allocator.floors[1])..allocator.used_limit {
             let block_index = BlockIndex(index as u32);
             let block = region.block(block_index);
             if region.kind_byte(block_index) != KindByte::EMPTY || !block.has(DIRTY) {
@@ -215,13 +224,13 @@ impl Space {
                 }
             }
         }
-        stock.held -= released.blocks;
+        allocator.held -= released.blocks;
         released
     }
 
     /// Asserts invariants 8 and 9.
     pub(crate) fn verify_blocks(&self) -> Result<(), String> {
-        let LockedStock { region, stock } = self.lock_stock();
+        let LockedAllocator { region, allocator } = self.lock_allocator();
         let mut in_use = 0;
         let mut held = 0;
         let mut run = 0;
@@ -229,13 +238,13 @@ impl Space {
             let empty = is_empty(region, block);
             in_use += usize::from(!empty);
             held += usize::from(empty && region.block(BlockIndex(block as u32)).has(DIRTY));
-            if block >= stock.used_limit && !empty {
+            if block >= allocator.used_limit && !empty {
                 return Err(format!("invariant 8: block {block} is beyond the limit"));
             }
             run = if empty { run + 1 } else { 0 };
             for length in 1..=run.min(FLOORS) {
                 let first = block + 1 - length;
-                if block < stock.used_limit && first < stock.floors[length] {
+                if block < allocator.used_limit && first < allocator.floors[length] {
                     return Err(format!(
                         "invariant 9: blocks {first} to {block} are empty, below the floor"
                     ));
@@ -243,8 +252,8 @@ impl Space {
             }
         }
         for (what, found, counted) in [
-            ("in use", in_use, stock.in_use),
-            ("empty and held", held, stock.held),
+            ("in use", in_use, allocator.in_use),
+            ("empty and held", held, allocator.held),
         ] {
             if found != counted {
                 return Err(format!(
@@ -256,45 +265,46 @@ impl Space {
     }
 }
 
-impl LockedStock<'_> {
+impl LockedAllocator<'_> {
     /// Whether `count` more blocks may be in use.
     fn has_room(&self, count: usize) -> bool {
-        let kept_back = if self.stock.reserve_is_open {
+        let kept_back = if self.allocator.reserve_is_open {
             0
         } else {
             RESERVE_BLOCKS
         };
-        self.stock.in_use + count + kept_back <= self.region.reserved_blocks()
+        self.allocator.in_use + count + kept_back <= self.region.reserved_blocks()
     }
 
     /// The lowest run of `count` empty blocks: lowest first keeps the heap
     /// dense, and pages that were used before are used again.
     fn find_run(&mut self, count: usize) -> Option<BlockIndex> {
-        let Self { region, stock } = self;
+        let Self { region, allocator } = self;
         let length = count.min(FLOORS);
-        let from = stock.floors[1..=length].iter().copied().max()?;
+        let from = allocator.floors[1..=length].iter().copied().max()?;
         let mut run = 0;
         let mut floor = None;
-        for block in from..stock.used_limit {
+        for block in from..allocator.used_limit {
             run = if is_empty(region, block) { run + 1 } else { 0 };
             if run == length && floor.is_none() {
                 floor = Some(block + 1 - length);
             }
             if run == count {
-                stock.floors[length] = floor.unwrap_or(from);
+                allocator.floors[length] = floor.unwrap_or(from);
                 return Some(BlockIndex((block + 1 - count) as u32));
             }
         }
-        stock.floors[length] = floor.unwrap_or(stock.used_limit - run.min(stock.used_limit - from));
+        allocator.floors[length] =
+            floor.unwrap_or(allocator.used_limit - run.min(allocator.used_limit - from));
         None
     }
 
     /// `count` blocks, as many as necessary of them beyond everything used so
     /// far.
     fn extend(&mut self, count: usize) -> Option<BlockIndex> {
-        let Self { region, stock } = self;
-        let mut first = stock.used_limit;
-        while first > stock.floors[1] && is_empty(region, first - 1) {
+        let Self { region, allocator } = self;
+        let mut first = allocator.used_limit;
+        while first > allocator.floors[1] && is_empty(region, first - 1) {
             first -= 1;
         }
         let end = first.checked_add(count)?;
@@ -302,18 +312,18 @@ impl LockedStock<'_> {
             return None;
         }
         region.commit(end).ok()?;
-        stock.used_limit = stock.used_limit.max(end);
+        allocator.used_limit = allocator.used_limit.max(end);
         Some(BlockIndex(first as u32))
     }
 
     fn occupy(&mut self, first: BlockIndex, count: usize) {
         for index in 0..count {
             let block = first.after(index);
-            self.stock.held -= usize::from(self.region.block(block).has(DIRTY));
+            self.allocator.held -= usize::from(self.region.block(block).has(DIRTY));
             self.region.block(block).reset();
             self.region.set_kind(block, Kind::SpanRest);
         }
-        self.stock.in_use += count;
+        self.allocator.in_use += count;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Size → address: cursors over free runs, blocks from the shared stock.
+//! Size → address: cursors over free runs, blocks from the block allocator.
 
 pub(crate) mod blocks;
 pub(crate) mod cursor;

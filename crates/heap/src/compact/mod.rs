@@ -5,7 +5,7 @@
 //! plan      which blocks to empty, which cells want another width
 //! move      each into a free cell; the old one keeps the forwarding address
 //! update    every reference in the heap and in the VM
-//! settle    what was left is free memory, whole blocks go to the stock
+//! settle    what was left is free memory, whole blocks go to the block allocator
 //! ```
 //!
 //! Everything dead has been freed before, so no stale reference is followed on

@@ -100,7 +100,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         })
     }
 
-    /// An empty block from the stock, one free run.
+    /// An empty block from the block allocator, one free run.
     pub(crate) fn take_empty_block(&self, width: WidthIndex) -> Option<BlockIndex> {
         let block = self.space().take_block(Kind::Cells(width))?;
         self.collector.borrow_mut().blocks_taken[width.index()] += 1;

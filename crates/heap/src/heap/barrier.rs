@@ -10,7 +10,7 @@
 use super::{Heap, Stage};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
-use crate::mark::tracer::Mode;
+use crate::mark::mode::Mode;
 use crate::vm::Vm;
 
 impl<V: Vm> Heap<'_, V> {
@@ -98,7 +98,8 @@ impl<V: Vm> Heap<'_, V> {
             Stage::Tracing | Stage::Remark => self.states().get(cell).is_marked(),
         };
         if is_kept {
-            self.marker().remember_if_old(self.states(), cell);
+            let states = self.states();
+            self.marker().remembered.add_if_old(states, cell);
         }
     }
 }

@@ -9,10 +9,10 @@ use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::CellState;
 use crate::mark::marker::Marker;
 use crate::mark::marking::Marking;
+use crate::mark::mode::Mode;
 use crate::mark::parallel::Team;
 use crate::mark::pending_store::Noting;
 use crate::mark::slices::SliceSchedule;
-use crate::mark::tracer::Mode;
 use crate::pace::Scope;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
@@ -81,12 +81,13 @@ impl<V: Vm> Heap<'_, V> {
     /// The barrier did what the state of the parent asked for, and `work` may change
     /// that state: the parent may become black, or old, or be remembered no more. So the
     /// roots are traced before, which marks the cell that is to be stored; and a parent
-    /// that a root refers to is remembered afterwards, if it becomes old now or was
-    /// remembered.
+    /// that a root refers to is remembered afterwards if it became old now, or was
+    /// remembered before.
     pub fn between_barrier_and_store<R>(&self, work: impl FnOnce() -> R) -> R {
         self.marker().set_pending_store(Noting::WhatMayChange);
         if let Some(cycle) = self.cycle().filter(|_| self.stage().is_tracing()) {
-            self.while_collecting(|| self.marking(&mut self.marker(), &cycle).trace_roots());
+            self.shared
+                .while_collecting(|| self.marking(&mut self.marker(), &cycle).trace_roots());
         }
         let result = work();
         self.remember_noted_roots();
@@ -102,7 +103,7 @@ impl<V: Vm> Heap<'_, V> {
             return;
         }
         self.marker().set_pending_store(Noting::Everything);
-        self.while_collecting(|| {
+        self.shared.while_collecting(|| {
             let mut marker = self.marker();
             match self.cycle() {
                 Some(cycle) => self.marking(&mut marker, &cycle).trace_roots(),
@@ -133,7 +134,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Whether the collector is marking, or moving cells, at this moment.
     pub fn is_collecting(&self) -> bool {
-        self.shared.collecting.load(Relaxed)
+        self.shared.is_collecting()
     }
 
     /// Whether the collection in progress is a full one.
@@ -200,7 +201,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Marks as much as `work` allows; the scope when that was all.
     pub(super) fn mark_within(&self, work: &mut WorkBudget) -> Option<Scope> {
         let cycle = self.cycle()?;
-        let is_over = self.while_collecting(|| {
+        let is_over = self.shared.while_collecting(|| {
             let mut marker = self.marker();
             let is_over = self.mark_stages(&mut marker, &cycle, work);
             match is_over {

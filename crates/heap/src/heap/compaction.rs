@@ -70,7 +70,7 @@ impl<V: Vm> Heap<'_, V> {
     fn while_moving(&self, work: impl FnOnce()) {
         self.enter(Collection::Moving);
         self.payloads_sweeping(true);
-        self.while_collecting(work);
+        self.shared.while_collecting(work);
         self.payloads_sweeping(false);
         self.enter(Collection::Idle);
     }

@@ -1,7 +1,8 @@
 //! When the next slice of a collection is due, and what it may do.
 
-use super::{Collector, Heap, Shared};
+use super::{Collector, Heap};
 use crate::mark::slices::SliceSchedule;
+use crate::shared::Shared;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 

@@ -63,12 +63,4 @@ impl<V: Vm> Heap<'_, V> {
             ..request
         }
     }
-
-    pub(super) fn verify_if_wanted(&self) {
-        if self.stress.get().verify {
-            if let Err(broken) = self.verify() {
-                panic!("heap verification failed: {broken}");
-            }
-        }
-    }
 }

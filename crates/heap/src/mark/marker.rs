@@ -2,11 +2,11 @@
 
 use super::deferred::Deferred;
 use super::grey::GreyStack;
+use super::mode::Mode;
 use super::parallel::SharedMarking;
 use super::pending_store::{Noting, PendingStore};
 use super::remembered::RememberedSet;
 use super::rescan::Rescans;
-use super::tracer::Mode;
 use super::weak::WeakReferences;
 use crate::layout::cell_state::CellState;
 use crate::layout::region::{Cell, States};
@@ -106,14 +106,6 @@ impl Marker {
         self.grey.is_empty() && self.deferred.is_empty() && !self.grey.has_overflowed()
     }
 
-    /// Remembers `cell` if it is old, and lives on.
-    pub(crate) fn remember_if_old(&mut self, states: States<'_>, cell: Cell) {
-        let state = states.get(cell);
-        if state.is_old() && !state.is_remembered() {
-            self.remembered.add_in_state(states, cell, state);
-        }
-    }
-
     /// The program has stored into this black cell, and has not said what.
     pub(crate) fn rescan_written(&mut self, cell: Cell) {
         self.rescans.add_written(cell);
@@ -124,7 +116,7 @@ impl Marker {
         let state = states.get(cell).with(CellState::UNPROTECTED);
         states.set(cell, state);
         if state.is_marked() {
-            self.remember_if_old(states, cell);
+            self.remembered.add_if_old(states, cell);
             if mode == Mode::InSlices {
                 self.rescans.add(cell);
             }

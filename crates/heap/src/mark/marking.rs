@@ -3,11 +3,13 @@
 
 use super::deferred::{Rest, REFERENCES_AT_ONCE};
 use super::marker::Marker;
+use super::mode::Mode;
 use super::parallel::Team;
-use super::tracer::{MarkingEnd, Mode, Tracer};
+use super::trace_common::TraceCommon;
+use super::tracer::{MarkingEnd, Tracer};
 use crate::layout::region::Cell;
 use crate::space::Space;
-use crate::vm::{TraceCommon, Vm};
+use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
 /// A marking that goes on, with the program stopped.

@@ -36,10 +36,18 @@ impl RememberedSet {
         }
     }
 
+    /// Adds `cell`, which lives on, if it is old and not in it.
+    pub(crate) fn add_if_old(&mut self, states: States<'_>, cell: Cell) {
+        let state = states.get(cell);
+        if state.is_old() && !state.is_remembered() {
+            self.add_in_state(states, cell, state);
+        }
+    }
+
     /// Adds a cell that is not in it and has this state.
     #[cold]
     #[inline(never)]
-    pub(super) fn add_in_state(&mut self, states: States<'_>, cell: Cell, state: CellState) {
+    fn add_in_state(&mut self, states: States<'_>, cell: Cell, state: CellState) {
         states.set(cell, state.with(CellState::REMEMBERED));
         self.add(cell);
     }

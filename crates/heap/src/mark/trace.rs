@@ -18,7 +18,7 @@ pub trait Trace {
 
     /// Hands over words of the cell being traced, to be marked a few at a time as
     /// far as they are references, which
-    /// [`TraceCommon::reference`](crate::vm::TraceCommon::reference) says. False when
+    /// [`TraceCommon::reference`](crate::mark::trace_common::TraceCommon::reference) says. False when
     /// the cell is to be traced as any other.
     #[inline(always)]
     fn mark_later(&mut self, words: &[usize]) -> bool {
@@ -27,7 +27,7 @@ pub trait Trace {
     }
 
     /// Has the many references of the cell being traced marked a few at a time by
-    /// [`TraceCommon::trace_below`](crate::vm::TraceCommon::trace_below), from the one
+    /// [`TraceCommon::trace_below`](crate::mark::trace_common::TraceCommon::trace_below), from the one
     /// before `end` on downwards: for a cell within which references never move
     /// upwards. False when the cell is to be traced as any other.
     #[inline(always)]

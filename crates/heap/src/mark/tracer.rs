@@ -2,6 +2,7 @@
 //! the innermost step of a collection, and one for the VM's own code.
 
 use super::marker::Marker;
+use super::mode::Mode;
 use super::parallel::{Member, SharedTracer};
 use super::pending_store::Noting;
 use super::trace::Trace;
@@ -9,18 +10,6 @@ use super::weak::WeakCounts;
 use crate::layout::cell_state::CellState;
 use crate::layout::region::{Cell, States};
 use crate::space::Space;
-
-/// How a collection marks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// In slices, between which the program runs.
-    InSlices,
-    /// With the program stopped from the beginning to the end.
-    AtOnce,
-    /// The same, for a compaction: cells that must not move are told apart from
-    /// those that may.
-    FindingPins,
-}
 
 /// Marks the references of one cell while no other thread marks.
 ///
@@ -150,6 +139,15 @@ impl<'c> Tracer<'c> {
         self
     }
 
+    /// What a root pins may be stored into before the program tells of it again. Another
+    /// root may show it first, and change it.
+    #[inline(always)]
+    fn note_root(&mut self, cell: Cell) {
+        if self.parent.is_none() && self.marker.pending_store.noting() != Noting::Nothing {
+            self.marker.note_root(self.states, cell);
+        }
+    }
+
     /// A tracer for a cell that is traced from its layout.
     #[inline(always)]
     pub(super) fn of_cell(&mut self, parent: Cell, parent_is_old: bool) -> CellTracer<'_> {
@@ -159,15 +157,6 @@ impl<'c> Tracer<'c> {
             mode: self.mode,
             parent,
             parent_is_old,
-        }
-    }
-
-    /// What a root pins may be stored into before the program tells of it again. Another
-    /// root may show it first, and change it.
-    #[inline(always)]
-    fn note_root(&mut self, cell: Cell) {
-        if self.parent.is_none() && self.marker.pending_store.noting() != Noting::Nothing {
-            self.marker.note_root(self.states, cell);
         }
     }
 
@@ -278,7 +267,11 @@ impl<'c> MarkingEnd<'c> {
     /// them live on.
     pub fn clear_weak_references(&mut self, clear: impl FnMut(*mut usize)) -> WeakCounts {
         let Tracer { space, marker, .. } = &mut self.tracer;
-        marker.clear_weak_references(space, clear)
+        let Marker {
+            weak, remembered, ..
+        } = &mut **marker;
+        let states = space.region.states();
+        weak.clear_dead(space, clear, |holder| remembered.add_if_old(states, holder))
     }
 
     /// Whether `cell` is going to be freed unless it is marked now.

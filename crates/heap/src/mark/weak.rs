@@ -1,6 +1,5 @@
 //! Weak references: words that are cleared when what they refer to dies.
 
-use super::marker::Marker;
 use crate::layout::region::Cell;
 use crate::os::Refused;
 use crate::space::Space;
@@ -55,19 +54,21 @@ impl WeakReferences {
     }
 }
 
-impl Marker {
+impl WeakReferences {
     /// Calls `clear` with those of the noted references whose cell is not marked,
-    /// and forgets them all.
-    pub(super) fn clear_weak_references(
+    /// and forgets them all. Calls `holds_young` with each cell that has one to a
+    /// young cell that lives on.
+    pub(super) fn clear_dead(
         &mut self,
         space: &Space,
         mut clear: impl FnMut(*mut usize),
+        mut holds_young: impl FnMut(Cell),
     ) -> WeakCounts {
         let mut counts = WeakCounts {
-            noted: self.weak.noted.len(),
+            noted: self.noted.len(),
             retained: 0,
         };
-        while let Some(WeakReference { holder, place }) = self.weak.noted.pop() {
+        while let Some(WeakReference { holder, place }) = self.noted.pop() {
             // A holder that became old after it was traced was traced again, and its
             // references were noted twice: this one may have been cleared already.
             // SAFETY: whoever noted the place keeps it valid until now.
@@ -81,7 +82,7 @@ impl Marker {
             }
             counts.retained += 1;
             if let Some(holder) = holder.filter(|_| !state.is_old()) {
-                self.remember_if_old(space.region.states(), holder);
+                holds_young(holder);
             }
         }
         counts

@@ -500,7 +500,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         };
         // SAFETY: the object is reachable, so it is a live cell.
         let cell = unsafe { Cell::from_address(address) };
-        // SAFETY: as above.
+        // SAFETY: the object is a live cell with a payload's place.
         let done = unsafe { toy_vm::set_payload(self.heap, cell, bytes) };
         let old = self.object_mut(address).payload.take();
         if !done {
@@ -512,7 +512,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         if let Some(old) = &old {
             self.extents.remove(&old.address);
         }
-        // SAFETY: as above.
+        // SAFETY: the object is a live cell with a payload's place.
         let fresh = unsafe { toy_vm::payload(cell) };
         let moved = old.map(|old| Payload {
             address: fresh,

@@ -348,7 +348,7 @@ impl<P: PageSource> Heap<P> {
             shelf.spare_chunks += 1;
         } else if let Some(chunk) = NonNull::new(chunk.cast()) {
             shelf.chunks -= 1;
-            // SAFETY: as above.
+            // SAFETY: the chunk is empty and listed nowhere; the pages gave it in this size.
             unsafe { self.pages.release_chunk(chunk, CHUNK_BYTES) };
         }
     }
@@ -378,7 +378,7 @@ impl Shelf {
             self.kept_nodes += 1;
             return false;
         }
-        // SAFETY: handed on.
+        // SAFETY: the block is a live node of this shard, not in a page.
         unsafe { self.release_run_of_stray(block, bytes) }
     }
 
@@ -546,18 +546,18 @@ unsafe impl<H: HasHeap> NodeSource for H {
 
     #[inline(always)]
     unsafe fn release(&self, block: NonNull<u8>, bytes: usize) {
-        // SAFETY: handed on.
+        // SAFETY: the caller names a live block of this source, and of so many bytes: the heap's.
         unsafe { self.heap().release(block, bytes) };
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
-        // SAFETY: handed on.
+        // SAFETY: the caller names a live block of this source, and of `old_bytes`: the heap's.
         unsafe { self.heap().shrink(block, old_bytes, new_bytes) };
     }
 
     #[inline(always)]
     unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
-        // SAFETY: handed on.
+        // SAFETY: the caller names a live block of this source, and of `old_bytes`: the heap's.
         unsafe { self.heap().extend(block, old_bytes, new_bytes) }
     }
 
@@ -569,7 +569,7 @@ unsafe impl<H: HasHeap> NodeSource for H {
         new_bytes: usize,
         fill: impl FnOnce(NonNull<u8>),
     ) -> Option<NonNull<u8>> {
-        // SAFETY: handed on.
+        // SAFETY: the caller names a live block of this source, and of `old_bytes`: the heap's.
         unsafe { self.heap().enlarge(old, old_bytes, new_bytes, fill) }
     }
 
@@ -581,7 +581,7 @@ unsafe impl<H: HasHeap> NodeSource for H {
         new_bytes: usize,
         fill: impl FnOnce(NonNull<u8>),
     ) -> Option<NonNull<u8>> {
-        // SAFETY: handed on.
+        // SAFETY: the caller names a live block of this source, and of `old_bytes`: the heap's.
         unsafe { self.heap().replace(old, old_bytes, new_bytes, fill) }
     }
 }

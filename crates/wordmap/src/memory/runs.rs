@@ -52,7 +52,8 @@ fn bit(chunk: *mut Chunk, unit: usize) -> bool {
 }
 
 fn set_bit(chunk: *mut Chunk, unit: usize, on: bool) {
-    // SAFETY: as `bit`.
+    // SAFETY: every chunk of runs holds its bit map behind its header, and `unit < UNITS`;
+    // chunks are used under the shard's lock.
     let word = unsafe { &mut *map(chunk).add(unit / 64) };
     if on {
         *word |= 1 << (unit % 64);

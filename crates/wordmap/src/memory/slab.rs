@@ -219,7 +219,7 @@ impl Slabs {
     }
 
     fn unlink(&mut self, page: *mut Page) {
-        // SAFETY: as `link`; `page` is listed.
+        // SAFETY: listed pages, of which `page` is one, are live and ours under the lock.
         unsafe {
             let (next, previous) = ((*page).next, (*page).previous);
             if previous.is_null() {
@@ -246,7 +246,7 @@ impl Slabs {
     }
 
     fn unlink_chunk(&mut self, chunk: *mut Chunk) {
-        // SAFETY: as `link_chunk`; `chunk` is listed.
+        // SAFETY: listed chunks, of which `chunk` is one, are live and ours under the lock.
         unsafe {
             let (next, previous) = ((*chunk).next, (*chunk).previous);
             if previous.is_null() {

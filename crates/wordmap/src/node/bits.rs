@@ -54,9 +54,9 @@ mod popcnt {
     #[cold]
     #[inline(never)]
     fn ask() -> bool {
-        // Unsafe in older compilers only; every x86-64 processor has this leaf.
+        // Unsafe in older compilers only.
         #[allow(unused_unsafe)]
-        // SAFETY: as above.
+        // SAFETY: every x86-64 processor has this leaf.
         let features = unsafe { __cpuid(1) }.ecx;
         let is_there = features & (1 << 23) != 0;
         PROCESSOR.store(if is_there { THERE } else { ABSENT }, Ordering::Relaxed);

@@ -169,7 +169,8 @@ impl Branch {
 
     #[inline(always)]
     pub(crate) fn add_count(self, change: i64) {
-        // SAFETY: as `count`; the tree is borrowed exclusively where it changes.
+        // SAFETY: N1: the second word of a branch; the tree is borrowed exclusively where
+        // it changes.
         unsafe { *self.count_word() = (*self.count_word()).wrapping_add(change as u64) }
     }
 
@@ -203,6 +204,14 @@ impl Branch {
     pub(crate) fn child(self, slot: usize) -> Edge {
         // SAFETY: N1, and slots are made by this view.
         unsafe { *self.slot_address(slot) }
+    }
+
+    /// Writes one slot.
+    #[inline(always)]
+    fn set_child(self, slot: usize, edge: Edge) {
+        // SAFETY: N1, and slots are made by this view; the tree is borrowed exclusively
+        // where it changes.
+        unsafe { *self.slot_address(slot) = edge };
     }
 
     /// The slot of the child that covers `byte`.
@@ -257,8 +266,7 @@ impl Branch {
     pub(crate) fn replace_child(self, slot: usize, edge: Edge) {
         let old = self.child(slot);
         if self.edge.kind() != Kind::DIRECT {
-            // SAFETY: as `child`.
-            unsafe { *self.slot_address(slot) = edge };
+            self.set_child(slot, edge);
             return;
         }
         let mut s = slot;
@@ -266,8 +274,7 @@ impl Branch {
             s -= 1;
         }
         while s < 256 && self.child(s) == old {
-            // SAFETY: as `child`.
-            unsafe { *self.slot_address(s) = edge };
+            self.set_child(s, edge);
             s += 1;
         }
     }
@@ -291,8 +298,7 @@ impl Branch {
             } else {
                 high
             };
-            // SAFETY: as `child`.
-            unsafe { *self.slot_address(s) = edge };
+            self.set_child(s, edge);
             s += 1;
         }
         self.set_len(self.len() + 1);

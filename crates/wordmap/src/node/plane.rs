@@ -321,7 +321,7 @@ mod lanes {
         item: u64,
     ) -> usize {
         let test = if WIDTH == 1 { equal1 } else { equal2 };
-        // SAFETY: the caller's duty is that of `first`.
+        // SAFETY: the plane holds `n >= 1` items; `first` reads no further before it.
         unsafe { first::<WIDTH, BEFORE>(plane, n, splat::<WIDTH>(item), test) }
     }
 
@@ -332,7 +332,7 @@ mod lanes {
         item: u64,
     ) -> usize {
         let test = if WIDTH == 1 { at_least1 } else { at_least2 };
-        // SAFETY: the caller's duty is that of `first`.
+        // SAFETY: the plane holds `n >= 1` items; `first` reads no further before it.
         unsafe { first::<WIDTH, 8>(plane, n, splat::<WIDTH>(item), test) }
     }
 
@@ -343,7 +343,7 @@ mod lanes {
         item: u64,
     ) -> usize {
         let test = if WIDTH == 1 { above1 } else { above2 };
-        // SAFETY: the caller's duty is that of `first`.
+        // SAFETY: the plane holds `n >= 1` items; `first` reads no further before it.
         unsafe { first::<WIDTH, BEFORE>(plane, n, splat::<WIDTH>(item), test) }
     }
 
@@ -388,7 +388,7 @@ mod lanes {
         n: usize,
         item: u64,
     ) -> usize {
-        // SAFETY: the caller's duty is that of `lower_bound`.
+        // SAFETY: the plane holds `n` items.
         let i = unsafe { lower_bound(plane, WIDTH, 0, n, item) };
         // SAFETY: `i < n` where it is read.
         if i < n && unsafe { get(plane, WIDTH, i) } == item {
@@ -403,7 +403,7 @@ mod lanes {
         n: usize,
         item: u64,
     ) -> usize {
-        // SAFETY: the caller's duty is that of `lower_bound`.
+        // SAFETY: the plane holds `n` items.
         unsafe { lower_bound(plane, WIDTH, 0, n, item) }
     }
 
@@ -412,7 +412,7 @@ mod lanes {
         n: usize,
         item: u64,
     ) -> usize {
-        // SAFETY: the caller's duty is that of `lower_bound`.
+        // SAFETY: the plane holds `n` items.
         unsafe { lower_bound(plane, WIDTH, 0, n, item + 1) }
     }
 
@@ -431,7 +431,7 @@ mod lanes {
     }
 
     pub(super) unsafe fn at_most_8(at: *const u8, n: usize, b: u8) -> usize {
-        // SAFETY: the caller's duty, with `n <= 8`.
+        // SAFETY: the caller vouches for 8 readable bytes and `n <= 8`.
         unsafe { at_most_16(at, n, b) }
     }
 }
@@ -447,7 +447,7 @@ pub(crate) unsafe fn find_small<const WIDTH: usize, const BEFORE: usize>(
     n: usize,
     item: u64,
 ) -> usize {
-    // SAFETY: handed on.
+    // SAFETY: `n >= 1` items, and `BEFORE` readable bytes before them.
     unsafe { lanes::find::<WIDTH, BEFORE>(plane, n, item) }
 }
 
@@ -461,7 +461,7 @@ pub(crate) unsafe fn count_at_most_small<const WIDTH: usize, const BEFORE: usize
     n: usize,
     item: u64,
 ) -> usize {
-    // SAFETY: handed on.
+    // SAFETY: `n >= 1` items, and `BEFORE` readable bytes before them.
     unsafe { lanes::count_at_most::<WIDTH, BEFORE>(plane, n, item) }
 }
 
@@ -494,7 +494,7 @@ pub(crate) unsafe fn count_below_small(
     n: usize,
     item: u64,
 ) -> usize {
-    // SAFETY: handed on.
+    // SAFETY: `n >= 1` items, and 8 readable bytes before them.
     unsafe {
         if width == 1 {
             lanes::count_below::<1>(plane, n, item)
@@ -540,7 +540,7 @@ pub(crate) unsafe fn clear(plane: *mut u8, from: usize, to: usize) {
 /// 8 bytes must be readable at `at` when `n <= 8`, else 16.
 #[inline(always)]
 pub(crate) unsafe fn separators_at_most(at: *const u8, n: usize, b: u8) -> usize {
-    // SAFETY: handed on.
+    // SAFETY: as many bytes are readable as each of the two reads.
     unsafe {
         if n <= 8 {
             lanes::at_most_8(at, n, b)

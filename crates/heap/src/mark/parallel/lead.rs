@@ -2,16 +2,18 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::pile::Pile;
+use super::pile::{Pile, Stacks};
 use super::shared_tracer::SharedTracer;
-use super::worker::{help, AtWork, Member, Supply, Worker};
+use super::worker::{help, AtWork, Member, Refill, Worker};
 use super::Team;
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
+use crate::mark::marker::Marker;
 use crate::mark::marking::Marking;
+use crate::mark::trace_common::TraceCommon;
 use crate::mark::tracer::Tracer;
 use crate::space::Space;
-use crate::vm::{TraceCommon, Vm};
+use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
 impl<V: Vm> Marking<'_, V> {
@@ -31,14 +33,14 @@ impl<V: Vm> Marking<'_, V> {
         if cells_alone > 0 && self.trace_grey(&mut WorkBudget::cells(cells_alone)) {
             return;
         }
-        let pile = Pile::take_from(self.tracer.marker);
+        let pile = Pile::new(self.tracer.marker.lend_stacks());
         let vm = self.vm;
         let (states, common) = (self.tracer.states, vm.common());
         let job = || help(&pile, states, common);
         helpers.share(wanted_helpers, &job, || self.lead(&pile));
         let (marked_cells, old_cells) = count_marked_cells(self.tracer.space);
         let marker = &mut *self.tracer.marker;
-        let threads = pile.give_back(marker);
+        let threads = marker.take_back(pile.into_stacks());
         marker.counts.threads = marker.counts.threads.max(threads);
         marker.counts.marked_cells = marked_cells;
         marker.counts.old_cells = old_cells;
@@ -64,10 +66,10 @@ impl<V: Vm> Marking<'_, V> {
                     self.trace_set_aside(member);
                 }
             }
-            match member.supply(true) {
-                Supply::Grey => {}
-                Supply::Aside => self.trace_set_aside(member),
-                Supply::Over => break,
+            match member.refill(true) {
+                Refill::Grey => {}
+                Refill::Aside => self.trace_set_aside(member),
+                Refill::Over => break,
             }
         }
         drop(at_work);
@@ -99,6 +101,36 @@ impl<V: Vm> Marking<'_, V> {
             self.trace_as(member, cell);
             member.traced(cell);
         }
+    }
+}
+
+impl Marker {
+    /// Hands over the stacks that several threads share. Until
+    /// [`Marker::take_back`] nothing can be pushed or remembered here.
+    fn lend_stacks(&mut self) -> Stacks {
+        Stacks {
+            grey: self.grey.take(),
+            aside: std::mem::take(&mut self.shared.aside),
+            remembered: self.remembered.take(),
+            parents: std::mem::take(&mut self.shared.parents),
+            ..Stacks::default()
+        }
+    }
+
+    /// Takes the stacks back when all workers have gone. Says how many there were.
+    fn take_back(&mut self, stacks: Stacks) -> usize {
+        debug_assert!(stacks.working == 0);
+        self.grey.put_back(stacks.grey);
+        self.remembered.put_back(stacks.remembered);
+        self.shared.aside = stacks.aside;
+        self.shared.parents = stacks.parents;
+        if stacks.overflowed {
+            self.grey.note_overflow();
+        }
+        if stacks.remembered_overflowed {
+            self.remembered.note_overflow();
+        }
+        stacks.threads
     }
 }
 

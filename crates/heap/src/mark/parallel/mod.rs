@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Helpers trace what takes no more than reading memory
-//! ([`TraceCommon`](crate::vm::TraceCommon)); whatever else they find is set aside
+//! ([`TraceCommon`](crate::mark::trace_common::TraceCommon)); whatever else they find is set aside
 //! for the collecting thread, so no code of the VM runs on them.
 //!
 //! Cells are marked by plain loads and stores. Two workers that find a white cell

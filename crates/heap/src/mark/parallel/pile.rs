@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::layout::region::Cell;
-use crate::mark::marker::Marker;
 use crate::stack::Stack;
 
 /// Cells that any worker may take. Every one looks at it now and then, so it has
@@ -32,43 +31,29 @@ pub(in crate::mark) struct Pile {
 ///
 /// So at that moment no cell is grey anywhere and nobody could make one grey. Who
 /// comes later finds it over.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Stacks {
     pub(super) grey: Stack<Cell>,
     /// Grey cells that only the collecting thread can trace.
     pub(super) aside: Stack<Cell>,
-    remembered: Stack<Cell>,
+    pub(super) remembered: Stack<Cell>,
     pub(super) working: usize,
     pub(super) waiting: usize,
     /// Each of those has been called since it began to wait, and will look.
     pub(super) called: bool,
     pub(super) over: bool,
     /// Some grey cells are on no stack.
-    overflowed: bool,
-    remembered_overflowed: bool,
+    pub(super) overflowed: bool,
+    pub(super) remembered_overflowed: bool,
     /// Old cells that refer to young ones.
-    parents: Stack<Cell>,
+    pub(super) parents: Stack<Cell>,
     /// Workers that have traced anything.
     pub(super) threads: usize,
 }
 
 impl Pile {
-    /// A pile of what `marker` has. Until [`Pile::give_back`] the marker can
-    /// neither push nor remember.
-    pub(super) fn take_from(marker: &mut Marker) -> Self {
-        let stacks = Stacks {
-            grey: marker.grey.take(),
-            aside: std::mem::take(&mut marker.shared.aside),
-            remembered: marker.remembered.take(),
-            working: 0,
-            waiting: 0,
-            called: false,
-            over: false,
-            overflowed: false,
-            remembered_overflowed: false,
-            parents: std::mem::take(&mut marker.shared.parents),
-            threads: 0,
-        };
+    /// A pile of what is on `stacks`.
+    pub(super) fn new(stacks: Stacks) -> Self {
         Self {
             grey_cells: AtomicUsize::new(stacks.grey.len()),
             aside_cells: AtomicUsize::new(0),
@@ -78,23 +63,10 @@ impl Pile {
         }
     }
 
-    /// Gives `marker` its stacks when all workers have left. Says how many there
-    /// were.
-    pub(super) fn give_back(self, marker: &mut Marker) -> usize {
+    /// What is left when all workers have gone.
+    pub(super) fn into_stacks(self) -> Stacks {
         let stacks = self.stacks.into_inner();
-        let stacks = stacks.unwrap_or_else(PoisonError::into_inner);
-        debug_assert!(stacks.working == 0);
-        marker.grey.put_back(stacks.grey);
-        marker.remembered.put_back(stacks.remembered);
-        marker.shared.aside = stacks.aside;
-        marker.shared.parents = stacks.parents;
-        if stacks.overflowed {
-            marker.grey.note_overflow();
-        }
-        if stacks.remembered_overflowed {
-            marker.remembered.note_overflow();
-        }
-        stacks.threads
+        stacks.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Stacks> {

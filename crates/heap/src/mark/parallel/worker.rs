@@ -8,7 +8,7 @@ use super::pile::{Pile, Stacks};
 use super::shared_tracer::SharedTracer;
 use crate::layout::region::{Cell, States};
 use crate::mark::prefetch::PrefetchQueue;
-use crate::vm::TraceCommon;
+use crate::mark::trace_common::TraceCommon;
 
 /// Grey cells of a worker's own.
 const OWN_CELLS: usize = 2048;
@@ -65,7 +65,7 @@ impl Worker {
 
 /// What a worker that has nothing left gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Supply {
+pub(super) enum Refill {
     /// Grey cells of its own.
     Grey,
     /// There are cells that only the collecting thread, which this is, can trace.
@@ -176,7 +176,7 @@ impl Member<'_> {
     }
 
     /// Waits for cells when it has none of its own.
-    pub(super) fn supply(&mut self, is_collecting_thread: bool) -> Supply {
+    pub(super) fn refill(&mut self, is_collecting_thread: bool) -> Refill {
         let (pile, worker) = (self.pile, &mut *self.worker);
         debug_assert!(worker.own.len() == 0 && worker.prefetched.is_empty());
         let mut stacks = pile.lock();
@@ -185,21 +185,21 @@ impl Member<'_> {
             pile.call(&mut stacks);
         }
         stacks.waiting += 1;
-        let supply = loop {
+        let refill = loop {
             if stacks.over {
-                break Supply::Over;
+                break Refill::Over;
             }
             if is_collecting_thread && !stacks.aside.is_empty() {
-                break Supply::Aside;
+                break Refill::Aside;
             }
             if !stacks.grey.is_empty() {
                 self.take_grey(&mut stacks);
-                break Supply::Grey;
+                break Refill::Grey;
             }
             if stacks.waiting == stacks.working && stacks.aside.is_empty() {
                 stacks.over = true;
                 pile.call(&mut stacks);
-                break Supply::Over;
+                break Refill::Over;
             }
             stacks.called = false;
             pile.show(&stacks);
@@ -208,7 +208,7 @@ impl Member<'_> {
         };
         stacks.waiting -= 1;
         pile.show(&stacks);
-        supply
+        refill
     }
 
     /// Takes its share of the pile.
@@ -249,7 +249,7 @@ impl Member<'_> {
                 }
                 self.traced(cell);
             }
-            if self.supply(false) == Supply::Over {
+            if self.refill(false) == Refill::Over {
                 return;
             }
         }

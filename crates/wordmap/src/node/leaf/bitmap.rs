@@ -179,19 +179,19 @@ impl<const V: usize> Planes for Bitmap<V> {
             let b = (key & 0xff) as usize;
             bits[b / 64] |= 1 << (b % 64);
         }
-        // SAFETY: the caller's duty.
+        // SAFETY: the leaf is laid out for keys in a bit map: four words.
         unsafe { self.words().cast::<[u64; 4]>().write(bits) };
     }
 
     #[inline(always)]
     unsafe fn open(self, to: Self, _: Spot, key: u64) {
-        // SAFETY: the caller's duty.
+        // SAFETY: `to` is laid out for a bit map of these keys.
         unsafe { self.flip(to, (key & 0xff) as usize) };
     }
 
     #[inline(always)]
     unsafe fn close(self, to: Self, _: usize, key: u64) {
-        // SAFETY: the caller's duty.
+        // SAFETY: `to` is laid out for a bit map of these keys.
         unsafe { self.flip(to, (key & 0xff) as usize) };
     }
 

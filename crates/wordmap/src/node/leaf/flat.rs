@@ -95,7 +95,8 @@ impl<const V: usize, const LEVEL: usize> Planes for Flat<V, LEVEL> {
     #[inline(always)]
     fn after(self, key: u64) -> Option<(usize, u64)> {
         let suffix = below(key, LEVEL);
-        // SAFETY: as in `find`.
+        // SAFETY: N1: the plane holds `n` suffixes; the header lies before it, and
+        // a value where there are values.
         let i = unsafe {
             if V == 1 {
                 plane::count_at_most_small::<LEVEL, 16>(self.suffixes(), self.n, suffix)
@@ -122,20 +123,20 @@ impl<const V: usize, const LEVEL: usize> Planes for Flat<V, LEVEL> {
         } else {
             for (k, key) in keys.iter_mut().enumerate() {
                 let at = self.suffixes().cast::<u16>().wrapping_add(from + k);
-                // SAFETY: as above.
+                // SAFETY: N1: the plane holds `n` suffixes of two bytes.
                 *key = base | u64::from(u16::from_le(unsafe { ptr::read(at) }));
             }
         }
     }
 
     unsafe fn write(self, keys: &[u64]) {
-        // SAFETY: the caller's duty.
+        // SAFETY: the leaf is laid out for these keys: a plane of as many suffixes.
         unsafe { plane::fill(self.suffixes(), LEVEL, keys.len(), |i| keys[i]) };
     }
 
     #[inline(always)]
     unsafe fn open(self, to: Self, spot: Spot, key: u64) {
-        // SAFETY: the caller's duty.
+        // SAFETY: `to` is laid out for one suffix more, and overlaps from above at most.
         unsafe {
             plane::open(self.suffixes(), to.suffixes(), LEVEL, self.n, spot.i);
             plane::set(to.suffixes(), LEVEL, spot.i, key);
@@ -144,7 +145,7 @@ impl<const V: usize, const LEVEL: usize> Planes for Flat<V, LEVEL> {
 
     #[inline(always)]
     unsafe fn close(self, to: Self, i: usize, _: u64) {
-        // SAFETY: the caller's duty.
+        // SAFETY: `to` is laid out for one suffix less, and overlaps from below at most.
         unsafe { plane::close(self.suffixes(), to.suffixes(), LEVEL, self.n, i) };
     }
 

@@ -209,7 +209,7 @@ impl<const V: usize> Planes for Grouped<V> {
         let mut i = self.start(g);
         if found {
             let end = self.end(g);
-            // SAFETY: as in `spot`; no group is empty.
+            // SAFETY: N1: entries `i..end` of the plane of lower bytes; no group is empty.
             let (at, hit) = unsafe { find_between(self.lowers(), self.width(), i, end, lower) };
             i = at + usize::from(hit);
             g += usize::from(i == end);

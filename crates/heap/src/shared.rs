@@ -1,0 +1,112 @@
+//! What of a heap does not need the VM's lock: the space, the payloads and the threads
+//! that help.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::MutexGuard;
+
+use crate::allocate::blocks::BlockAllocator;
+use crate::mark::helpers::{Helpers, Stopped};
+use crate::os::{self, Refused};
+use crate::payload::pool::Pool;
+use crate::payload::thread_cache::ThreadCache;
+use crate::payload::Payloads;
+use crate::space::Space;
+
+/// The parts of a heap that every thread may use at any time.
+#[derive(Debug)]
+pub struct Shared {
+    /// The region and its blocks.
+    pub space: Space,
+    /// What is known about all payloads.
+    pub payloads: Payloads,
+    /// Threads that help in marking.
+    pub(crate) helpers: Helpers,
+    /// A heap has been made of these parts.
+    has_heap: AtomicBool,
+    /// The collector is marking, or moving cells, at this moment.
+    collecting: AtomicBool,
+}
+
+impl Shared {
+    /// Reserves a heap of at most `bytes`.
+    pub fn reserve(bytes: usize) -> Result<Self, Refused> {
+        Self::reserve_in_pages(bytes, os::page_bytes())
+    }
+
+    /// [`Shared::reserve`] as on a system with pages of `page_bytes`, a power of two,
+    /// at least this one's and at most [`BLOCK_BYTES`](crate::BLOCK_BYTES).
+    pub fn reserve_in_pages(bytes: usize, page_bytes: usize) -> Result<Self, Refused> {
+        Ok(Self {
+            space: Space::reserve(bytes, page_bytes)?,
+            payloads: Payloads::new(),
+            helpers: Helpers::default(),
+            has_heap: AtomicBool::new(false),
+            collecting: AtomicBool::new(false),
+        })
+    }
+
+    /// A heap is made of this.
+    ///
+    /// # Panics
+    /// When one has been made of it before.
+    pub(crate) fn claim(&self) {
+        let is_taken = self.has_heap.swap(true, Relaxed);
+        assert!(!is_taken, "these shared parts have a heap already");
+    }
+
+    /// Runs `work`, during which the collector is at work.
+    pub(crate) fn while_collecting<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.collecting.store(true, Relaxed);
+        let result = work();
+        self.collecting.store(false, Relaxed);
+        result
+    }
+
+    /// Whether the collector is marking, or moving cells, at this moment.
+    pub(crate) fn is_collecting(&self) -> bool {
+        self.collecting.load(Relaxed)
+    }
+
+    /// Whether the collector is at work at this moment: it marks, moves cells, or
+    /// frees what dead cells owned.
+    pub fn is_busy(&self) -> bool {
+        self.is_collecting() || self.payloads.is_sweeping()
+    }
+
+    /// A thread's door to the payloads of this heap.
+    pub fn thread_cache(&self) -> ThreadCache<'_> {
+        ThreadCache::new(&self.space, &self.payloads)
+    }
+
+    /// Ends the threads that help in marking, which a fork would not copy; they
+    /// are started anew when they are needed next. Waits for a marking that they
+    /// share in.
+    pub fn stop_helpers(&self) -> Stopped<'_> {
+        self.helpers.stop()
+    }
+
+    /// Threads that help in marking, at work or waiting; 0 while a marking or a fork
+    /// keeps them.
+    pub fn helper_count(&self) -> usize {
+        self.helpers.count()
+    }
+
+    /// Waits until no thread is changing anything, and keeps it so: what a fork
+    /// needs.
+    ///
+    /// Call [`Shared::stop_helpers`] first, and before taking any other lock that
+    /// marking may need.
+    pub fn freeze(&self) -> Frozen<'_> {
+        Frozen {
+            _pool: self.payloads.lock(),
+            _allocator: self.space.blocks.lock(),
+        }
+    }
+}
+
+/// Holds the locks of a [`Shared`]: nothing is in the middle of a change.
+#[derive(Debug)]
+pub struct Frozen<'a> {
+    _pool: MutexGuard<'a, Pool>,
+    _allocator: MutexGuard<'a, BlockAllocator>,
+}
