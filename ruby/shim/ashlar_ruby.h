@@ -62,7 +62,7 @@ enum ashlar_reason {
     ASHLAR_REASON_STRESS,
 };
 
-/* Bootup. `failure` gets a static message when NULL comes back. */
+/* Bootup. `failure` gets a message when NULL comes back; nobody frees it. */
 void *ashlar_objspace_new(const struct ashlar_ruby_calls *, const struct ashlar_ruby_events *,
                           const char *ruby_version, const char **failure);
 void *ashlar_cache_new(void *objspace);
@@ -73,7 +73,7 @@ const size_t *ashlar_widths(void);
 void ashlar_start(void *objspace, bool full, bool sweep_now, enum ashlar_reason);
 bool ashlar_during_gc(void);
 void ashlar_finish_collection(void *objspace);
-/* No collection comes any more; marking that goes on is dropped, dead objects are freed. */
+/* Ends collecting for good: drops a marking that is going on, and frees dead objects. */
 void ashlar_end_collections(void *objspace);
 void ashlar_prepare_heap(void *objspace);
 void ashlar_set_disabled(bool disabled);
@@ -151,11 +151,12 @@ void ashlar_write_barrier(void *objspace, ashlar_value parent, ashlar_value chil
 void ashlar_unprotect(void *objspace, ashlar_value object);
 void ashlar_remember(void *objspace, ashlar_value object);
 
-/* Walking: a snapshot of all cells, to be freed by the caller, NULL when memory
-   is out, and none of them moves before; or the live ones one after the other
-   (0: the first, or none), while nothing is collected. In the snapshot a live
-   object is its address, and a run of free cells two words: its start with the
-   lowest bit set, and its end. The first word of each free cell is 0 then. */
+/* Walking. `ashlar_snapshot` gives all cells, or NULL when memory is out. The caller
+   frees the snapshot, and no cell moves before that. In it a live object is one
+   word, its address; a run of free cells is two words, its start with the lowest bit
+   set and its end, and the first word of each free cell is 0. `ashlar_next_object`
+   gives the live object after another one, while nothing is collected: the first
+   one for 0, and 0 after the last one. */
 ashlar_value ashlar_next_object(void *objspace, ashlar_value object);
 ashlar_value *ashlar_snapshot(void *objspace, size_t *count);
 void ashlar_snapshot_free(void *objspace, ashlar_value *snapshot, size_t count);
@@ -182,8 +183,8 @@ bool ashlar_next_job(void *objspace, struct ashlar_job *job);
 void ashlar_job_done(void *objspace);
 void ashlar_forget_running_jobs(void *objspace); /* in a forked child */
 
-/* Object ids; 0 means none, of ashlar_object_id that memory is out. The caller of
-   that one holds the VM lock. */
+/* Object ids; 0 means none. From ashlar_object_id, whose caller holds the VM lock, 0
+   means that memory is out. */
 uint64_t ashlar_object_id(void *objspace, ashlar_value object, bool *fresh);
 ashlar_value ashlar_object_by_id(void *objspace, uint64_t id);
 uint64_t ashlar_next_object_id(void *objspace);
@@ -312,7 +313,7 @@ struct ashlar_option {
 };
 bool ashlar_option(void *objspace, size_t index, struct ashlar_option *);
 
-/* A message that the caller has got from a function below, and frees. */
+/* Frees a message that a function below has returned. */
 void ashlar_message_free(char *message);
 
 /* Sets the options among `pairs`, all or none of them. A message when a value is
@@ -331,7 +332,7 @@ void ashlar_explain_variables(void);
 bool ashlar_full_marking_allowed(void);
 void ashlar_allow_full_marking(bool allowed);
 
-/* Checks every invariant; a message when one is broken, NULL when all hold. */
+/* Checks the heap's invariants; a message when one is broken, NULL when all hold. */
 char *ashlar_verify(void *objspace);
 
 /* Fork. */

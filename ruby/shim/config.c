@@ -1,9 +1,9 @@
 /*
- * GC.config: the default collector's one option, then ashlar's own by the
- * names their environment variables have without ASHLAR_. As Ruby documents,
- * keys that are no option are passed over, so that a program can name those of
- * several collectors; a value that cannot be is refused, and then nothing at
- * all has changed.
+ * GC.config: the default collector's one option, then ashlar's own, which have
+ * the names of their environment variables without ASHLAR_. As Ruby documents,
+ * keys that are no option are ignored, so that a program can name options of
+ * several collectors. An impossible value is refused, and then no option has
+ * changed.
  */
 #include "ruby/ruby.h"
 

@@ -110,8 +110,8 @@ rb_gc_impl_ractor_cache_free(void *objspace, void *cache)
     ashlar_cache_free(objspace, cache);
 }
 
-/* All options are read before the first allocation; only now is it known
-   whether somebody wants to be told. */
+/* The options are read before the first allocation, but only now is it known
+   whether Ruby is to print warnings. */
 void
 rb_gc_impl_set_params(void *objspace)
 {
@@ -367,9 +367,9 @@ struct walk {
     void *data;
 };
 
-/* Shows the live object, or the free cells, at `at`; a free run is two words,
-   as ashlar_snapshot says. Whatever the visitor did, a collection may have come
-   since: objects may have died, and what was free may be a payload by now. */
+/* Shows the live object, or the run of free cells, that `at` describes in the
+   snapshot. The visitor may have caused a collection since the snapshot: objects
+   may have died, and free cells may be a payload by now. */
 static int
 show(struct walk *walk, const VALUE *at)
 {
@@ -463,8 +463,8 @@ run_all_jobs(void *objspace)
     rb_gc_unset_pending_interrupt();
 }
 
-/* Whoever runs jobs runs them all: a finalizer that collects does not start the
-   next one inside itself. */
+/* One thread at a time runs jobs, and runs them all: when a finalizer collects, the
+   next one does not start inside it. */
 static void
 run_jobs(void *objspace)
 {

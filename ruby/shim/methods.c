@@ -66,9 +66,9 @@ set_auto_compact(VALUE self, VALUE on)
     return on;
 }
 
-/* Moves everything that may move and looks for references to where it was. The
-   keywords say how the default collector makes room for that: here there
-   always is room. */
+/* Moves every object that may move, and looks for references to old addresses. The
+   keywords say how the default collector makes room for that; here there is
+   always room. */
 static VALUE
 verify_compaction_references(int argc, VALUE *argv, VALUE self)
 {

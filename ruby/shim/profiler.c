@@ -69,7 +69,7 @@ record_hash(const struct ashlar_profile_record *record)
     return hash;
 }
 
-/* Collections while this runs add records, so each is asked for by number. */
+/* Collections add records while this runs, so each record is got by its number. */
 static VALUE
 raw_data(VALUE self)
 {

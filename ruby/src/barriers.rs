@@ -109,8 +109,8 @@ unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, 
     }
 }
 
-/// Tells the tracer of a store by a function that traces, an extension's perhaps; false
-/// when none is at work.
+/// Tells the tracer that the code it runs, perhaps an extension's, has stored into
+/// `parent`; false when nothing is being traced.
 ///
 /// # Safety
 /// `parent` is an object of this heap, and the calling thread holds the GVL.

@@ -1,4 +1,4 @@
-//! The collector of a process: all that is used with the VM lock held.
+//! The collector of a process: everything that the VM lock guards.
 
 use std::cell::Cell as StdCell;
 
@@ -55,8 +55,8 @@ impl Collector {
         &self.heap.vm.calls
     }
 
-    /// Stops the other Ractors until this one gives the VM lock back. While it waits
-    /// for that, others may have the lock, but none collects.
+    /// Stops the other Ractors until this one gives the VM lock back. While this one
+    /// waits for them to stop, they may have the lock, but none collects.
     pub(crate) fn stop_ractors(&self) {
         // SAFETY: the VM lock is held, as everywhere here.
         unsafe { (self.calls().vm_barrier)() };
@@ -79,21 +79,21 @@ impl Collector {
         KNOBS.auto_compact.is_on().then_some(Evacuation::Sparse)
     }
 
-    /// Puts the stress options in force; `GC.stress` collects at every
-    /// allocation beside.
+    /// Puts the stress options in force; with `every_allocation`, for `GC.stress`, every
+    /// allocation collects.
     pub(crate) fn apply_stress(&self, every_allocation: bool) {
         let mut stress = self.stress_option.get();
         if every_allocation {
             stress.collect_every = 1;
         }
         if stress != self.heap.stress() {
-            // They do not allocate while their caches are retired.
+            // The other Ractors do not allocate while their caches are retired.
             self.stop_ractors();
             self.heap.set_stress(stress);
         }
     }
 
-    /// Tells payloads when the collector has something to do.
+    /// Tells `xmalloc` at how many fresh bytes a collection, or a slice of one, is due.
     pub(crate) fn set_payload_budget(&self) {
         let fresh_bytes = self.heap.shared().payloads.fresh_bytes();
         let room_bytes = self.heap.room_below_limit_bytes().unwrap_or(usize::MAX);

@@ -184,7 +184,7 @@ impl Ruby {
         self.update_by_ruby(object);
     }
 
-    /// The references of an object that keeps its form, beside its class;
+    /// The references of an object that keeps its form, without its class;
     /// `None` when Ruby has to find them.
     #[inline(always)]
     fn values_in(&self, object: Object, keeps_form: bool) -> Option<[Values; 2]> {
@@ -243,8 +243,8 @@ impl Ruby {
 /// What an object needs at least when all it owns is elsewhere.
 const HEADER_BYTES: usize = 40;
 
-/// Strings whose buffer stays: one that C code has locked, because that code has
-/// its address; an empty one, because Ruby would lose the buffer.
+/// Whether a string's buffer stays: that of one that C code has locked, because that
+/// code has the buffer's address; that of an empty one, because Ruby would lose it.
 #[inline(always)]
 fn keeps_buffer(object: Object) -> bool {
     object.kind() == T_STRING

@@ -19,8 +19,8 @@ pub(crate) fn lend(tracer: &mut Tracer<'_>, trace: impl FnOnce()) {
     CURRENT.store(null_mut(), Relaxed);
 }
 
-/// Runs `mark` with the tracer while Ruby is tracing, which it says. A reference that
-/// is shown at any other time is of no interest.
+/// Runs `mark` with the tracer if Ruby is tracing, and returns whether it is. A
+/// reference that Ruby marks at any other time is of no interest.
 ///
 /// # Safety
 /// The calling thread holds the VM lock, or is called back from inside a collection;

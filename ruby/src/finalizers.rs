@@ -51,13 +51,13 @@ const GONE: Defined = Defined {
 /// * **F3** No object has a place before `first`.
 #[derive(Default)]
 pub(crate) struct Finalizers {
-    /// Object → place. (A table by address is what every finalizer costs beside its
-    /// array; everything else is found by place, which needs no search.)
+    /// Object → place. Only this is found by address, with a search; everything else is
+    /// found by place.
     places: WordMap,
     defined: Vec<Defined>,
     first: usize,
     waiting: VecDeque<Job>,
-    /// The job being run: its array is a root as long.
+    /// Jobs being run, which may nest: their arrays are roots meanwhile.
     running: Vec<Job>,
     /// Jobs ever queued.
     jobs_so_far: usize,

@@ -1,5 +1,5 @@
-//! Fork: the threads that help in marking are ended before, locks are held across
-//! it, and the child takes over what is in the caches of threads that it does not have.
+//! Fork: helper threads are ended before it, locks are held across it, and the child
+//! takes over the free payload pieces in the caches of threads that it does not have.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -15,7 +15,7 @@ use crate::knobs::KNOBS;
 use crate::payloads::ThreadCache;
 use crate::process::shared;
 
-/// Most threads a process has at once; caches beyond are merely not taken over.
+/// Most caches that a child takes over; the pieces in further ones are lost to it.
 const CACHES_MAX: usize = 4096;
 
 struct Caches {
@@ -111,7 +111,7 @@ extern "C" fn ashlar_after_fork(in_child: bool) {
     }
 }
 
-/// Gives what is in the caches of the parent's other threads back to everybody.
+/// Gives the pieces in the caches of the parent's other threads back to the heap.
 fn take_over_caches() {
     // SAFETY: asks for this thread's own cache.
     let mine = NonNull::new(unsafe { ashlar_current_thread_cache() }.cast());

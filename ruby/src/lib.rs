@@ -4,7 +4,7 @@
 //! functions it calls are the `extern "C"` ones, named `ashlar_*` and declared
 //! in `shim/ashlar_ruby.h`.
 //!
-//! * [`process`]: what there is one of in a process, and its start.
+//! * [`process`]: what a process has one of, and its start.
 //! * [`lock`]: who may use what: any thread, the GVL, the VM lock.
 //! * [`collector`]: what is used with the VM lock; [`knobs`]: what any thread may read.
 //! * [`options`]: the environment variables.
@@ -13,6 +13,7 @@
 //! * [`pauses`]: how long the program waits for the collector.
 //! * [`object_model`]: what the collector knows about Ruby's objects.
 //! * [`compaction`]: how they move.
+//! * [`current_tracer`]: the tracer, while Ruby's own code traces.
 //! * [`finalizers`], [`object_ids`], [`walk`], [`fork`].
 //! * [`statistics`], [`profile`], [`config`]: what Ruby shows of all this.
 //! * [`interpose`], [`elf`]: what becomes of memory that somebody frees with libc.

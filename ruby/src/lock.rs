@@ -72,9 +72,9 @@ impl Gvl {
         has_gvl.then(|| Self::new(objspace))
     }
 
-    /// Runs `work` with the VM lock. Others may have used the collector in the
-    /// meantime whenever `work` has called [`Collector::stop_ractors`]: Ruby gives the
-    /// lock away while it waits for the other Ractors to stop.
+    /// Runs `work` with the VM lock. Ruby gives the lock away while it waits for the
+    /// other Ractors to stop, so they may use the collector while `work` is in
+    /// [`Collector::stop_ractors`].
     #[inline]
     pub(crate) fn with_vm_lock<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
         let calls = &self.objspace.calls;
@@ -94,8 +94,8 @@ impl Gvl {
     #[inline]
     pub(crate) fn with_vm_lock_no_collection<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
         let calls = &self.objspace.calls;
-        // SAFETY: this thread has the GVL; the lock is recursive, and given back
-        // below, because `work` neither unwinds nor jumps.
+        // SAFETY: this thread has the GVL; the lock is given back below, because `work`
+        // neither unwinds nor jumps.
         unsafe {
             let level = (calls.vm_lock_no_barrier)();
             let result = work(&self.objspace.collector.0);
@@ -105,8 +105,8 @@ impl Gvl {
     }
 
     /// Runs `work` with the VM lock for an `xmalloc`, which may come between a write
-    /// barrier and the store. A collection of another Ractor that stops this one
-    /// while it waits is told so.
+    /// barrier and the store. Another Ractor that collects while this one waits is told
+    /// so.
     pub(crate) fn with_vm_lock_in_malloc<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
         KNOBS.begin_wait_in_malloc();
         self.with_vm_lock(|collector| {
@@ -137,8 +137,8 @@ pub(crate) unsafe fn held(objspace: *mut c_void) -> &'static Collector {
     unsafe { &process::from_ruby(objspace).collector.0 }
 }
 
-/// What may be asked of the heap without the VM lock: the states of cells and the
-/// phase are atomics, and what the rest reads never changes.
+/// What may be asked of the heap without the VM lock: all that is read here is atomic,
+/// and what has to hold together changes only while all Ractors are stopped.
 #[derive(Clone, Copy)]
 pub(crate) struct Unlocked<'a>(&'a Heap<'static, Ruby>);
 

@@ -95,8 +95,8 @@ impl Object {
         (self.flags >> IMEMO_SHIFT) & IMEMO_KIND_MASK
     }
 
-    /// Whether this is code that Ruby is compiling. Meanwhile Ruby stores into it
-    /// without always saying so (`iseq_peephole_optimize` of compile.c).
+    /// Whether this is code that Ruby is compiling. Ruby stores into such code without
+    /// always calling the write barrier (`iseq_peephole_optimize` of compile.c).
     pub(crate) fn is_being_compiled(self) -> bool {
         self.kind() == T_IMEMO
             && self.internal_kind() == IMEMO_ISEQ
@@ -224,15 +224,15 @@ fn mark_values(tracer: &mut impl Trace, values: Values) {
 
 type ShapeById = unsafe extern "C" fn(u32) -> *const u8;
 
-/// What tracing common types takes: Ruby's table of shapes beside the objects.
+/// Traces common types. Beside the objects it needs Ruby's table of shapes only.
 ///
 /// Several threads trace at once, while Ruby is stopped and the collecting thread
 /// is in Ruby's own marking functions, perhaps a C extension's. This is sound,
 /// because those write to no object of these types: they read tables, and write to
 /// classes (how many variables objects have had), to inline caches and to what
 /// their own types hold. Objects whose variables are in the table of generic
-/// ones are traced by Ruby. Threads that run without Ruby's lock do what they do
-/// while one thread marks, too.
+/// ones are traced by Ruby. Threads that run without the GVL write to no object, and
+/// may run while one thread marks, too.
 #[derive(Clone, Copy)]
 pub(crate) struct Common {
     shape_by_id: ShapeById,
@@ -485,7 +485,7 @@ impl Ruby {
             if had & FL_FINALIZE != 0 {
                 self.queue_finalizers(address);
             }
-            // Its finalizers are told an id even if nobody had asked for one.
+            // Its finalizers get an id even if nobody had asked for one.
             if had & (FL_SEEN_OBJ_ID | FL_FINALIZE) != 0 {
                 self.object_ids.borrow_mut().forget(address);
             }

@@ -48,8 +48,8 @@ const SLICE_US_RANGE: RangeInclusive<usize> = 100..=1_000_000;
 /// Bytes; a smaller nursery would be all collections.
 pub(crate) const NURSERY_BYTES_MIN: usize = 64 << 10;
 const MEMORY_LIMIT_BYTES_MIN: usize = 16 * MIB;
-/// More threads than this mark only when they are asked for: nobody has measured
-/// here what they bring.
+/// More threads than this mark only when somebody asks for them: what they gain has not
+/// been measured.
 const THREADS_DEFAULT_MAX: usize = 4;
 
 /// Cores that this process may use, as its affinity and control groups have it.

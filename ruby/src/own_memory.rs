@@ -41,8 +41,8 @@ unsafe impl GlobalAlloc for OwnMemory {
             // SAFETY: any size may be asked for.
             return unsafe { __libc_calloc(1, layout.size()).cast() };
         }
-        // SAFETY: any size and alignment may be asked for; the memory has this size when
-        // it is there.
+        // SAFETY: any size and any power of two may be asked for; memory that comes back
+        // has this size.
         unsafe {
             let memory = self.alloc(layout);
             if !memory.is_null() {

@@ -1,4 +1,4 @@
-//! How long the collector holds the program up, and how much of that it may.
+//! How long the program waits for the collector, and how long it may.
 
 use std::cell::{Cell as StdCell, RefCell};
 use std::time::{Duration, Instant};
@@ -24,8 +24,8 @@ impl Default for PauseOptions {
 }
 
 impl PauseOptions {
-    /// How long one allocation may sweep: a part of a slice, because a slice may
-    /// follow at once.
+    /// How long allocations sweep while the program is handed 64 KiB: a part of a slice,
+    /// because a slice may follow at once.
     pub(crate) fn sweep_time_max(&self) -> Option<Duration> {
         self.incremental.then(|| self.slice_time / 4)
     }
@@ -37,7 +37,7 @@ impl PauseOptions {
 #[derive(Default)]
 pub(crate) struct Pauses {
     options: StdCell<PauseOptions>,
-    /// Stretches may be inside one another: the outermost counts.
+    /// The program waits already: a stretch inside another is not counted.
     is_within: StdCell<bool>,
     lengths: RefCell<Histogram>,
     /// How long the marking that is going on has taken so far, and how long the

@@ -1,4 +1,4 @@
-//! Everything there is one of, and the start of a process.
+//! Everything that a process has one of, and its start.
 
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::ptr::{null_mut, NonNull};

@@ -1,11 +1,10 @@
 //! The `RUBY_GC_*` variables that tune Ruby's default collector: those with a
 //! counterpart here are obeyed, and `ruby -w` says what became of each.
 //!
-//! A program that comes with such variables has been tuned by somebody: how much
-//! it may use before the first collection, how often it is collected. That
-//! carries over; what describes the default collector's own ways does not. A
-//! value that cannot be is passed over, as the default collector does it, and
-//! ashlar's own variables come before these.
+//! Somebody has tuned a program that comes with such variables: how much it may use
+//! before the first collection, and how often it is collected. That has a meaning here,
+//! too; what describes how the default collector works has none. An impossible value is
+//! ignored, as the default collector does, and ashlar's own variables come first.
 
 use ashlar_heap::PaceOptions;
 use ashlar_heap::{WIDTHS, WIDTH_COUNT};
@@ -73,7 +72,8 @@ const VARIABLES: [(&str, Effect); 14] = [
     ),
 ];
 
-/// Slots that are free after a collection are handed out before the next.
+/// The default collector's free slots after a collection are what the program can use
+/// before the next one: here the nursery.
 fn free_slots(pace: &mut PaceOptions, slots: usize) -> String {
     let wanted_bytes = slots.saturating_mul(SLOT_BYTES);
     nursery_min(pace, wanted_bytes.max(pace.nursery_min_bytes))

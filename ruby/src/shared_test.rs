@@ -196,7 +196,7 @@ fn use_payloads(seed: u8, rounds: usize) {
         }
     }
     for (payload, _) in kept {
-        // SAFETY: the payload is this thread's, as the cache is.
+        // SAFETY: the payload was allocated above and is used no more.
         unsafe { ashlar_xfree(my_cache(), payload) };
     }
 }

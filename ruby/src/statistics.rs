@@ -89,7 +89,7 @@ impl Collector {
     fn statistics(&self, groups: u32) -> Statistics {
         let mut filled = Statistics::default();
         if groups & (CELLS | BYTES) != 0 {
-            // Cells that they are allocating are counted where they allocate.
+            // Each Ractor counts the cells that it allocates.
             self.stop_ractors();
         }
         if groups & (COLLECTIONS | BYTES) != 0 {
@@ -120,13 +120,14 @@ impl Collector {
         self.heap.bytes_for_new_blocks() / BASE_BYTES
     }
 
-    /// Cells that there are and cells that further blocks may have.
+    /// Cells in the heap's blocks, and cells that further blocks may have before the
+    /// next collection is due.
     pub(crate) fn cells_at_hand(&self) -> usize {
         let usage = self.heap.usage();
         usage.live_cells + usage.free_cells + self.allocatable_cells()
     }
 
-    /// Lets there be as many again before the next collection.
+    /// Puts the next collection off until there are this many cells.
     pub(crate) fn keep_cells_at_hand(&self, cells: usize) {
         let usage = self.heap.usage();
         let missing = cells.saturating_sub(usage.live_cells + usage.free_cells);
@@ -187,7 +188,8 @@ impl Collector {
         filled.grown_bytes = pace.grown_bytes(kept_bytes) as u64;
         filled.growth_limit_bytes = pace.growth_limit_bytes() as u64;
         filled.full_threshold_bytes = pace.full_threshold_bytes() as u64;
-        // The limit is one on bytes: in cells, if all grow alike.
+        // The limit is one on bytes; in cells it is so many, if their number grows as
+        // the bytes do.
         let growth = filled.full_threshold_bytes as f64 / kept_bytes.max(1) as f64;
         let rescans_limit = pace.rescans_limit_cells(filled.old_cells as usize);
         filled.remembered_unprotected_cells_limit = rescans_limit.unwrap_or(0) as u64;
@@ -312,8 +314,8 @@ unsafe extern "C" fn ashlar_geometry(geometry: *mut Geometry) {
         base_bytes: BASE_BYTES,
         block_bytes: BLOCK_BYTES,
         block_state_bytes: BLOCK_BYTES / STATE_GRANULE_BYTES,
-        // Found the first time, a young cell is marked, the second time aged, and the
-        // third time old.
+        // The first two collections that find a young cell age it, the third one makes
+        // it old.
         collections_to_old: 3,
     };
     // SAFETY: the shim passes a place for the answer.

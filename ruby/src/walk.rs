@@ -34,7 +34,7 @@ unsafe extern "C" fn ashlar_snapshot(objspace: *mut c_void, count: *mut usize) -
 /// `None` when there is no memory for it.
 fn snapshot(collector: &Collector) -> Option<Vec<Value>> {
     let heap = &collector.heap;
-    // They do not allocate now.
+    // The other Ractors do not allocate while the cells are counted.
     collector.stop_ractors();
     let mut needed = 0;
     heap.for_each_range(|range| {

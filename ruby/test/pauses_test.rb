@@ -218,3 +218,34 @@ claim "what a hash gets lives, though a slice comes between the write barrier an
     puts "ok"
   RUBY
 end
+
+# The hash has been old for long, so its barrier has it remembered; the collection in between
+# traces it, without the new key.
+claim "what an old hash gets lives, though a whole collection comes between the write barrier and the store", only: "ashlar" do
+  ruby_ok <<~'RUBY', env: { "ASHLAR_INCREMENTAL" => "0", "ASHLAR_NURSERY_MIN" => "1048576", "ASHLAR_NURSERY_MAX" => "1048576", "ASHLAR_POISON" => "1" }
+    class Once
+      include Enumerable
+      attr_writer :text
+      def each = yield "#{@text}, which only its hash knows"
+    end
+    once = Once.new
+    5.times do
+      # A table with 512 entries is full; the next one has it take 28 KiB.
+      hashes = Array.new(1_000) { (0...512).to_h { |n| [n, n] } }
+      4.times { GC.start(full_mark: false) }
+      collections = GC.count
+      hashes.each_with_index do |hash, n|
+        once.text = n
+        once.tally(hash)
+      end
+      abort "no collection came" if GC.count == collections
+      2.times { GC.start(full_mark: false) }
+      30_000.times { |n| "junk #{n} that takes the place of what is lost #{n}" }
+      hashes.each_with_index do |hash, n|
+        text = hash.keys.last
+        abort "lost: #{n}, it has #{text}" unless text == "#{n}, which only its hash knows"
+      end
+    end
+    puts "ok"
+  RUBY
+end

@@ -71,7 +71,7 @@ struct Collector<'shared> {
     pace: Pace,
     collection: Collection,
     slices: Slices,
-    /// What the latest collection found live was all, when it ended.
+    /// The latest collection marked in one stop: all that it kept was live.
     latest_is_exact: bool,
     stats: Stats,
     caches: Vec<NonNull<AllocationCache<'shared>>>,
@@ -87,8 +87,8 @@ struct Collector<'shared> {
     fresh_cell_bytes: usize,
     sweep_pacer: SweepPacer,
     stress_countdown: usize,
-    /// The latest full collection has not given back idle blocks yet, from this one
-    /// on.
+    /// The first block that the latest full collection has not looked at yet, to give
+    /// its pages back if it is empty.
     release_from: Option<usize>,
 }
 
@@ -293,7 +293,7 @@ impl<'shared> Collector<'shared> {
         self.sweep_pacer.note_handed(fresh_bytes);
     }
 
-    /// What has been handed out so far is not fresh any more.
+    /// Begins to count fresh bytes anew.
     fn count_fresh_anew(&mut self, shared: &Shared) {
         self.fresh_cell_bytes = 0;
         shared.payloads.take_fresh_bytes();

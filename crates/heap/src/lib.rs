@@ -55,8 +55,8 @@
 //! assert_eq!(heap.usage().live_cells, 10);
 //! ```
 //!
-//! `examples/toy_vm.rs` does all that a VM may do beside: it owns payloads, has weak
-//! references, lets several threads trace and cells move.
+//! `examples/toy_vm.rs` does all that a VM may do: its objects own payloads and have weak
+//! references, several threads trace them, and they move.
 //!
 //! # Words
 //!
@@ -65,13 +65,17 @@
 //! * **Payload**: memory an object owns, allocated through a [`ThreadCache`].
 //! * **Run**: neighbouring free cells. **Cursor**: the run being allocated from.
 //! * **Young**, **old**: generations by sticky mark bits.
+//! * **White**, **grey**, **black**: not marked; marked and still to be traced; marked
+//!   and traced.
+//! * **Remark**: tracing the roots again with the program stopped, at the end of
+//!   marking.
 //! * **Unprotected**: a cell that the program writes to without a barrier.
 //! * **Remembered set**: old cells that may refer to young ones.
 //! * **Pinned**: must not move, because something refers to it that cannot be
 //!   rewritten. **Forwarded**: has moved, and says where to.
 //!
-//! Numbered invariants stand where the data lives; [`Heap::verify`] asserts
-//! them.
+//! Numbered invariants stand where the data lives; [`Heap::verify`] asserts those of
+//! cells and of blocks of cells.
 
 mod allocate;
 mod compact;
@@ -115,7 +119,7 @@ pub use stress::Stress;
 pub use vm::{Inspection, Moving, Root, Vm};
 pub use work_budget::WorkBudget;
 
-/// What the tests of this crate look at beside: sizes that a user of a heap need not
+/// What only the tests of this crate look at: sizes that a user of a heap need not
 /// know.
 pub mod for_tests {
     pub use crate::layout::kind::Kind;

@@ -1,15 +1,14 @@
 //! When to collect, and whether all of it: pure arithmetic over byte counts.
 //!
-//! Two thresholds. A collection is due when the program has been handed a
-//! nursery's worth of bytes since the last one. It is a full one when the
-//! old part of what the latest minor collection kept has outgrown what the
-//! latest full one kept by `space_overhead`, which means what it means in OCaml's collector: the
-//! memory that garbage may take, in percent of the live data, payloads
-//! included.
+//! There are two thresholds. A collection is due when the program has been handed a
+//! nursery of bytes since the previous one. A collection is full when the old part of
+//! the kept bytes has outgrown, by `space_overhead`, the bytes that the latest full
+//! collection kept. `space_overhead` means what it means in OCaml's collector: the
+//! memory that garbage may take, in percent of the live data, payloads included.
 //!
-//! A heap whose bytes are mostly payloads is collected earlier than that: what
-//! a collection costs depends on its cells, what garbage costs on all its
-//! bytes, which have to be fetched from the system and through the caches.
+//! A heap whose bytes are mostly payloads is collected earlier than that. The cost of a
+//! collection depends on its cells; the cost of garbage depends on all its bytes, which
+//! have to come from the system and through the processor's caches.
 
 /// What the user chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +16,7 @@ pub struct PaceOptions {
     /// Memory that garbage may take before a full collection, in percent of
     /// live bytes.
     pub space_overhead_percent: usize,
-    /// Below this many live bytes a heap is treated as if it had this many.
+    /// A heap with fewer live bytes is treated as if it had this many.
     pub heap_min_bytes: usize,
     /// A heap with less than this in use is not collected.
     pub heap_init_bytes: usize,
@@ -32,7 +31,7 @@ pub struct PaceOptions {
     pub rescans_max_millionths: Option<usize>,
     /// A minor collection comes after at least this many fresh bytes.
     pub nursery_min_bytes: usize,
-    /// And after at most this many.
+    /// A minor collection comes after at most this many fresh bytes.
     pub nursery_max_bytes: usize,
     /// Collect harder so that the heap stays below this.
     pub memory_limit_bytes: Option<usize>,
@@ -138,8 +137,8 @@ pub struct Pace {
     room_bytes: Option<usize>,
     /// Of that, what the system would have to give.
     unused_bytes: usize,
-    /// A full collection that let the program run meanwhile left too much: one
-    /// that does not is wanted before that is believed.
+    /// A full collection in slices left too much: the next one is to be done in one
+    /// stop, because only that shows whether live data fits.
     wants_exact_full: bool,
     /// Bytes that the program was handed while the latest full collection marked.
     handed_while_marking_bytes: usize,
@@ -158,7 +157,7 @@ const NURSERIES_PER_FULL: usize = 4;
 /// many bytes from the system (0.3 ns and 0.25 ns per byte, and garbage
 /// costs cache misses besides).
 const PAYLOADS_PER_CELL_BYTE: usize = 16;
-/// This many payload bytes always do.
+/// Payloads of up to this many bytes always put it off.
 const PAYLOADS_MIN_BYTES: usize = 128 << 20;
 
 /// Under a memory limit, this many nurseries fit into what is left of it: minor
@@ -167,14 +166,15 @@ const NURSERIES_PER_ROOM: usize = 4;
 /// However little room there is, live data grows by this part of itself between
 /// two full collections.
 const GROWTH_MIN_PART: usize = 16;
-/// Less room than this part of the limit is short.
+/// Less room than this part of the limit is little.
 const ROOM_MIN_PART: usize = 16;
-/// And so is this part when the system would have to give it.
+/// So is less than this part that the system has not given yet.
 const UNUSED_MIN_PART: usize = 8;
 
-/// A full marking in slices lasts for this part of the garbage that may exist.
+/// A full marking in slices is planned to last until the program has been handed this
+/// part of the garbage that may exist.
 const MARKINGS_PER_FULL: usize = 6;
-/// About what a cell has.
+/// Bytes of a cell, about.
 const CELL_BYTES: usize = 64;
 
 impl Pace {

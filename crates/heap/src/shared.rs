@@ -21,7 +21,7 @@ pub struct Shared {
     pub payloads: Payloads,
     /// Threads that help in marking.
     pub(crate) helpers: Helpers,
-    /// Some heap has been made of this.
+    /// A heap has been made of these parts.
     has_heap: AtomicBool,
     /// The collector is marking, or moving cells, at this moment.
     collecting: AtomicBool,
@@ -85,7 +85,8 @@ impl Shared {
         self.helpers.stop()
     }
 
-    /// Threads that wait to help in marking; 0 while that cannot be told.
+    /// Threads that help in marking, at work or waiting; 0 while a marking or a fork
+    /// keeps them.
     pub fn helper_count(&self) -> usize {
         self.helpers.count()
     }
@@ -93,8 +94,8 @@ impl Shared {
     /// Waits until no thread is changing anything, and keeps it so: what a fork
     /// needs.
     ///
-    /// The helpers are to be stopped before, and before any other lock is taken
-    /// that marking may need.
+    /// Call [`Shared::stop_helpers`] first, and before taking any other lock that
+    /// marking may need.
     pub fn freeze(&self) -> Frozen<'_> {
         Frozen {
             _pool: self.payloads.lock(),

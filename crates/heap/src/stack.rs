@@ -15,8 +15,8 @@ pub(crate) struct Stack<T> {
     committed_bytes: usize,
     /// More items than this are refused.
     max: usize,
-    /// Items below this are neither refused nor without memory: pushing goes on
-    /// without a question.
+    /// Up to this many items none is refused and there is memory: pushing one is a
+    /// store.
     room: usize,
     items: PhantomData<T>,
 }

@@ -9,14 +9,13 @@ pub(crate) const POISON: usize = 0xDEAD_CE11_DEAD_CE11;
 pub struct Stress {
     /// Collect at every so many allocations; 0 is off.
     pub collect_every: usize,
-    /// Ask for a slice of a collection at every allocation, to be one of so many
-    /// cells: a collection is always going on, and the program changes the heap
-    /// everywhere in between. 0 is off.
+    /// Ask for a slice of so many cells at every allocation: a collection is always
+    /// going on, and the program changes the heap at every point of it. 0 is off.
     pub slice_cells: usize,
     /// Walk the heap and assert every invariant after each collection, and
     /// after each slice of one.
     pub verify: bool,
-    /// Keep free cells filled with [`POISON`].
+    /// Keep free cells filled with a pattern.
     pub poison: bool,
     /// Make every collection a full one that moves everything that may move.
     pub move_everything: bool,

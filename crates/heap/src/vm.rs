@@ -77,8 +77,8 @@ pub trait Moving {
     /// where it is now. It may free payloads.
     fn update_cell(&self, cell: Cell, width: WidthIndex, now: Forwarding<'_>);
 
-    /// Rewrites every reference that is in no cell, but for those that pinned
-    /// what they refer to.
+    /// Rewrites every reference that is in no cell, except those that pinned what they
+    /// refer to.
     fn update_roots(&self, now: Forwarding<'_>);
 }
 

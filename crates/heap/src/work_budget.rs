@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What one stop may spend: cells, or time, or anything.
+/// What one stop may spend: so many cells, so much time, or anything.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkBudget {
     /// Cells until the limit is looked at.
@@ -26,7 +26,7 @@ const CELLS_PER_LOOK: usize = 64;
 const CELLS_MIN: usize = 4096;
 
 impl WorkBudget {
-    /// Whatever it takes.
+    /// A budget without a limit.
     pub fn unlimited() -> Self {
         Self {
             left: usize::MAX,
@@ -53,7 +53,7 @@ impl WorkBudget {
         }
     }
 
-    /// Whether it ends.
+    /// Whether there is a limit.
     pub fn is_limited(&self) -> bool {
         !matches!(self.limit, Limit::None)
     }
@@ -97,12 +97,12 @@ impl WorkBudget {
         }
     }
 
-    /// Doubles what it was, `times` times.
+    /// Doubles the whole budget, `times` times.
     pub(crate) fn double(&mut self, times: u32) {
         self.lengthen((1 << times.min(16)) - 1);
     }
 
-    /// Adds what it was, `times` times.
+    /// Adds the whole budget, `times` times.
     pub(crate) fn lengthen(&mut self, times: usize) {
         match &mut self.limit {
             Limit::None => {}

@@ -333,7 +333,12 @@ fn a_black_cell_that_gives_up_its_barrier_while_tracing_is_traced_again_at_the_e
             let parent = p.old_root(2);
             let tracing = p.tagged(toy_vm::UNPROTECTS_WHILE_TRACED, plain(1));
             p.store(tracing, 0, parent);
-            p.store(parent, 1, tracing);
+            // It comes after the parent: in a minor collection that is black from the
+            // beginning.
+            match scope {
+                Scope::Minor => p.root(tracing),
+                Scope::Full => p.store(parent, 1, tracing),
+            }
             p.begin_slices(scope);
             assert!(p.heap.region().state(parent).is_unprotected());
             let child = p.object(plain(0));
@@ -439,22 +444,117 @@ fn what_is_stored_into_a_cell_that_has_become_black_since_the_barrier_is_kept() 
 
 #[test]
 fn what_is_stored_into_a_cell_that_has_become_old_since_the_barrier_is_kept() {
+    for is_exact_root_too in [false, true] {
+        with_program(16 * MIB, |p| {
+            let parent = p.object(plain(1));
+            if is_exact_root_too {
+                p.root(parent);
+            }
+            let ambiguous = &p.heap.vm.ambiguous_roots;
+            ambiguous.borrow_mut().push(parent.address());
+            p.minor();
+            p.minor();
+            let child = p.object(plain(0));
+            ambiguous.borrow_mut().push(child.address());
+            p.heap.write_barrier(parent, child);
+            p.heap.between_barrier_and_store(|| p.minor());
+            assert!(p.heap.region().state(parent).is_old());
+            p.store_without_barrier(parent, 0, child);
+            ambiguous.borrow_mut().clear();
+            p.minor();
+            assert!(p.lives(child), "{is_exact_root_too}");
+        });
+    }
+}
+
+#[test]
+fn what_is_stored_into_an_old_cell_that_was_white_for_the_barrier_is_kept() {
     with_program(16 * MIB, |p| {
-        let parent = p.object(plain(1));
-        let ambiguous = &p.heap.vm.ambiguous_roots;
-        ambiguous.borrow_mut().push(parent.address());
-        p.minor();
-        p.minor();
+        let parent = p.old_root(1);
+        p.begin_slices(Scope::Full);
+        p.heap.restart_marking();
+        // The list holds it, no root besides.
+        let last = p.end_of_list();
+        p.store(last, 0, parent);
+        p.heap.vm.roots.borrow_mut().truncate(1);
+        while p.heap.stage() != Stage::Tracing {
+            p.slice(Scope::Full, 1);
+        }
+        assert!(!p.heap.region().state(parent).is_marked());
         let child = p.object(plain(0));
-        ambiguous.borrow_mut().push(child.address());
+        let ambiguous = &p.heap.vm.ambiguous_roots;
+        ambiguous
+            .borrow_mut()
+            .extend([parent, child].map(Cell::address));
         p.heap.write_barrier(parent, child);
-        p.heap.between_barrier_and_store(|| p.minor());
-        assert!(p.heap.region().state(parent).is_old());
+        p.heap.between_barrier_and_store(|| p.end_slices());
         p.store_without_barrier(parent, 0, child);
         ambiguous.borrow_mut().clear();
         p.minor();
         assert!(p.lives(child));
     });
+}
+
+#[test]
+fn what_is_stored_into_a_cell_that_was_old_when_the_barrier_was_told_is_kept() {
+    for scope in [Scope::Minor, Scope::Full] {
+        with_program(16 * MIB, |p| {
+            let parent = p.old_root(1);
+            let child = p.object(plain(0));
+            let ambiguous = &p.heap.vm.ambiguous_roots;
+            ambiguous
+                .borrow_mut()
+                .extend([parent, child].map(Cell::address));
+            p.heap.write_barrier(parent, child);
+            // Whatever remembered the parent: it is traced, and forgotten, before the store.
+            p.heap.between_barrier_and_store(|| p.collect(scope));
+            p.store_without_barrier(parent, 0, child);
+            ambiguous.borrow_mut().clear();
+            p.heap.verify().unwrap();
+            p.minor();
+            assert!(p.lives(child), "{scope:?}");
+        });
+    }
+}
+
+#[test]
+fn what_a_thread_stores_that_waited_while_others_collected_is_kept() {
+    type Others = fn(&mut Program<'_>);
+    let others: [Others; 4] = [
+        |p| p.minor(),
+        |p| p.full(),
+        |p| p.begin_slices(Scope::Full),
+        |p| {
+            p.begin_slices(Scope::Minor);
+            p.end_slices();
+        },
+    ];
+    for (number, collect) in others.into_iter().enumerate() {
+        with_program(16 * MIB, |p| {
+            let parent = p.old_root(1);
+            let child = p.object(plain(0));
+            let ambiguous = &p.heap.vm.ambiguous_roots;
+            // The stack of the thread, a cell for those who collect.
+            let stack = p.object(unprotected(2));
+            p.root(stack);
+            p.store_without_barrier(stack, 0, parent);
+            p.store_without_barrier(stack, 1, child);
+            p.heap.write_barrier(parent, child);
+            collect(p);
+            ambiguous
+                .borrow_mut()
+                .extend([parent, child].map(Cell::address));
+            p.heap.after_others_collected_before_store();
+            p.store_without_barrier(parent, 0, child);
+            ambiguous.borrow_mut().clear();
+            // SAFETY: it is live, and has two references.
+            unsafe { (0..2).for_each(|at| toy_vm::store(p.heap, stack, at, None, false)) };
+            p.heap.verify().unwrap();
+            p.heap.finish_marking();
+            p.minor();
+            assert!(p.lives(child), "{number}");
+        });
+    }
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Situation {
         }
     }
 
-    /// What pacing gets that asks for a collection, for `reason`.
+    /// The plan for a collection, or a slice of one, that pacing asks for.
     pub(super) fn plan(&self, reason: Reason) -> Plan {
         let scope = match (self.full_marking_allowed, reason) {
             (false, _) => Some(Scope::Minor),
@@ -81,8 +81,8 @@ impl Situation {
             Some(slice) => Plan::Slice { scope, slice },
             None => Plan::AtOnce(Request {
                 scope,
-                // When payloads are what fills the heap, waiting for allocation to
-                // sweep would let the dead ones float.
+                // When payloads fill the heap, new cells alone would make the sweeper
+                // run too late.
                 sweep_now: reason == Reason::Malloc || self.is_short_of_room,
                 compact: self.auto_compaction,
             }),

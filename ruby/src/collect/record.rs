@@ -18,9 +18,9 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    /// Ruby may allocate memory between a write barrier and the store (`st_update`
-    /// enlarges its table after its callback has called the barrier), but makes no
-    /// object there and asks for no collection.
+    /// Whether the collection may come between a write barrier and the store. Ruby
+    /// allocates payloads there (`st_update` enlarges its table after its callback has
+    /// called the barrier), but makes no object and asks for no collection.
     pub(super) fn may_come_before_a_store(self) -> bool {
         !matches!(self, Self::NewObject | Self::Method)
     }

@@ -25,7 +25,7 @@ pub(crate) fn paced(collector: &Collector, reason: Reason) {
 /// A collection before a payload of `size` that would not fit below the memory
 /// limit.
 pub(crate) fn make_room(collector: &Collector, size: usize) {
-    // What has just been collected is not collected again for more room.
+    // A heap that has just been collected is not collected again.
     let is_worth_it = collector.heap.fresh_bytes() > size / 4;
     if !is_worth_it || !collector.has_objects() {
         return;

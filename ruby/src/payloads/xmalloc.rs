@@ -150,7 +150,7 @@ pub(crate) unsafe extern "C" fn ashlar_xmalloc(
             return piece.as_ptr().cast();
         }
     }
-    // SAFETY: the cache is the calling thread's.
+    // SAFETY: the cache is the calling thread's, or null.
     unsafe { xmalloc_slowly(cache, size) }
 }
 

@@ -34,8 +34,8 @@ pub(crate) struct BlockAllocator {
     reserve_is_open: bool,
 }
 
-/// Blocks kept back until memory has run out, so that a program can be told of
-/// it: what tells it allocates, too.
+/// Blocks kept back until memory has run out: to tell a program of that takes memory,
+/// too.
 const RESERVE_BLOCKS: usize = 16;
 
 /// How many blocks are in which condition.
@@ -78,7 +78,8 @@ impl Blocks {
         }
     }
 
-    /// Blocks that were ever handed out: walks over the heap end here.
+    /// The number of the first block that was never handed out: walks over the heap end
+    /// here.
     pub fn used_limit(&self) -> usize {
         self.lock().used_limit
     }
@@ -161,7 +162,7 @@ impl Space {
         true
     }
 
-    /// Keeps the last blocks back again if there is room besides.
+    /// Keeps the last blocks back again if there is enough room without them.
     pub(crate) fn close_reserve(&self) {
         let mut allocator = self.blocks.lock();
         let free_blocks = self.region.reserved_blocks() - allocator.in_use;

@@ -68,8 +68,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         }
     }
 
-    /// The program is about to be told that memory is out: it may have the last
-    /// of it for that. A full collection that finds room takes this back.
+    /// Lets the last blocks be taken, because the program is about to be told that
+    /// memory is out, which takes memory. A full collection that finds room keeps
+    /// them back again.
     pub fn open_reserve(&self) {
         self.shared.space.blocks.open_reserve();
     }
@@ -82,7 +83,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             .or_else(|| self.sweep_for(width, &mut WorkBudget::unlimited()))
     }
 
-    /// One that has cells in it, within the time that may be spent on sweeping.
+    /// A block that has cells in it, if one is found in the time that is left for
+    /// sweeping.
     fn find_used_block(&self, width: WidthIndex) -> Option<BlockIndex> {
         let blocks_due = self.blocks_due();
         if blocks_due == 0 {

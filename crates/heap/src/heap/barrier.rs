@@ -33,7 +33,7 @@ impl<V: Vm> Heap<'_, V> {
         }
         match self.stage() {
             Stage::Idle | Stage::Moving => self.must_remember(parent, child),
-            // Nothing is black yet, and what is remembered will be forgotten.
+            // Nothing is black yet, and the remembered set will be forgotten.
             Stage::Clearing => false,
             Stage::Tracing | Stage::Remark => {
                 let is_black = self.states().get(parent).is_marked();
@@ -56,8 +56,8 @@ impl<V: Vm> Heap<'_, V> {
     pub fn write_barrier_slowly(&self, parent: Cell, child: Cell) {
         let is_black = self.stage().is_tracing() && self.states().get(parent).is_marked();
         if is_black {
-            // As young as it is: what an old cell refers to for a moment only should
-            // not grow old.
+            // It stays young: a cell to which an old one refers for a moment only should
+            // not become old.
             self.marker().mark(self.states(), child, false);
         }
         if !self.states().get(child).is_old() {
@@ -78,7 +78,7 @@ impl<V: Vm> Heap<'_, V> {
     /// `cell` will be written to without a barrier from now on, for good.
     pub fn unprotect(&self, cell: Cell) {
         if self.stage() == Stage::Clearing {
-            // What is marked, and what is remembered, is found anew.
+            // Marking begins afterwards, and finds anew what is remembered.
             let state = self.states().get(cell).with(CellState::UNPROTECTED);
             return self.states().set(cell, state);
         }

@@ -11,6 +11,7 @@ use crate::mark::marker::Marker;
 use crate::mark::marking::Marking;
 use crate::mark::mode::Mode;
 use crate::mark::parallel::Team;
+use crate::mark::pending_store::Noting;
 use crate::mark::slices::SliceSchedule;
 use crate::pace::Scope;
 use crate::vm::Vm;
@@ -77,21 +78,49 @@ impl<V: Vm> Heap<'_, V> {
     /// Runs `work`, a collection or a slice of one, at a moment when the program
     /// may have told the barrier of a reference that it has not stored yet.
     ///
-    /// What the barrier did depends on what the cell was that the reference goes
-    /// into, and `work` may change that: it may become black, or old. So what is to
-    /// be stored, which a root knows, is marked before; and what a pinning root
-    /// refers to is remembered if it grows old now.
+    /// The barrier did what the state of the parent asked for, and `work` may change
+    /// that state: the parent may become black, or old, or be remembered no more. So the
+    /// roots are traced before, which marks the cell that is to be stored; and a parent
+    /// that a root refers to is remembered afterwards if it became old now, or was
+    /// remembered before.
     pub fn between_barrier_and_store<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.marker().set_pending_store(true);
+        self.marker().set_pending_store(Noting::WhatMayChange);
         if let Some(cycle) = self.cycle().filter(|_| self.stage().is_tracing()) {
             self.shared
                 .while_collecting(|| self.marking(&mut self.marker(), &cycle).trace_roots());
         }
         let result = work();
-        self.marker().set_pending_store(false);
+        self.remember_noted_roots();
+        result
+    }
+
+    /// What [`Heap::between_barrier_and_store`] does, when it was another thread that
+    /// collected, while the calling one waited to, and the roots that the VM shows now
+    /// include the calling thread's. The other threads must be stopped.
+    pub fn after_others_collected_before_store(&self) {
+        let stage = self.stage();
+        if stage == Stage::Clearing {
+            return;
+        }
+        self.marker().set_pending_store(Noting::Everything);
+        self.shared.while_collecting(|| {
+            let mut marker = self.marker();
+            match self.cycle() {
+                Some(cycle) => self.marking(&mut marker, &cycle).trace_roots(),
+                None => {
+                    let (vm, mode) = (&self.vm, Mode::AtOnce);
+                    Marking::new(vm, self.space(), &mut marker, mode, None).note_roots();
+                }
+            }
+        });
+        self.remember_noted_roots();
+    }
+
+    fn remember_noted_roots(&self) {
+        self.marker().set_pending_store(Noting::Nothing);
         loop {
-            let pinned = self.marker().pop_pinned_root();
-            let Some(cell) = pinned else { return result };
+            let noted = self.marker().pop_noted_root();
+            let Some(cell) = noted else { return };
             self.remember_if_old(cell);
         }
     }
@@ -132,10 +161,10 @@ impl<V: Vm> Heap<'_, V> {
         self.collector.borrow_mut().collection = collection;
     }
 
-    /// Begins a collection; how it marks may depend on its scope, which this chooses
-    /// when nobody has asked for one.
+    /// Begins a collection of the scope `asked`, or of the one that pacing chooses;
+    /// `mode` says how it marks.
     ///
-    /// Not inlined, for the same reason as compaction is not.
+    /// Not inlined: a large frame would be on the stack while that is scanned.
     #[inline(never)]
     pub(super) fn begin(&self, asked: Option<Scope>, mode: impl FnOnce(Scope) -> Mode) -> Scope {
         let measure = self.measure_residence();
@@ -208,7 +237,7 @@ impl<V: Vm> Heap<'_, V> {
             if !marking.trace_grey(work) || !work.is_mostly_left() {
                 return false;
             }
-            // It grows from one try to the next, so that there is a last one.
+            // It doubles from one remark to the next, so that one is the last.
             work.double(cycle.later_remarks);
             self.enter(Collection::Remark(Cycle {
                 later_remarks: cycle.later_remarks + 1,
@@ -225,7 +254,7 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn marking<'m>(&'m self, marker: &'m mut Marker, cycle: &Cycle) -> Marking<'m, V> {
-        // What pins says so at any moment: one thread finds it.
+        // Any reference may pin a cell: one thread finds them all.
         let may_share = cycle.scope == Scope::Full && cycle.mode != Mode::FindingPins;
         let (parallel, latest_cells) = (self.parallel.get(), self.stats().marked_cells);
         let team = Team::of(&self.shared.helpers, parallel, latest_cells);
@@ -240,7 +269,7 @@ impl<V: Vm> Heap<'_, V> {
         if let Some(cycle) = collector.collection.cycle_mut() {
             cycle.has_been_paused = true;
         }
-        // While clearing, the previous collection's marked cells are counted still.
+        // While clearing, the count is still that of the previous collection.
         if let Collection::Tracing(cycle) | Collection::Remark(cycle) = collector.collection {
             collector.note_slice(marked_cells.saturating_sub(cycle.marked_before));
             collector.collection = Collection::Tracing(cycle);
@@ -258,8 +287,8 @@ impl<V: Vm> Heap<'_, V> {
             collector.latest_is_exact = !cycle.has_been_paused;
         }
         collector.slices.next_bytes = 0;
-        // What the program was handed in the meantime has been judged with the
-        // rest: it is kept or dead, and fresh no more.
+        // What the program was handed during the marking has been marked or found
+        // dead with the rest: it is not fresh any more.
         collector.count_fresh_anew(self.shared);
         drop(collector);
         self.enter(Collection::Idle);
@@ -271,7 +300,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Makes every cell white. Old cells stay old: they are marked again when
     /// they are found, or freed. False when `work` is used up before.
     fn clear_marks(&self, work: &mut WorkBudget) -> bool {
-        /// A block takes about as long as so many cells take to be marked.
+        /// Clearing a block takes about as long as marking so many cells.
         const CELLS_PER_BLOCK: usize = 8;
         let mut collector = self.collector.borrow_mut();
         let Collection::Clearing { uncleared, .. } = &mut collector.collection else {

@@ -1,18 +1,21 @@
 //! Where a collection is.
 //!
 //! ```text
-//!              ┌─ what a stop may do is used up, or the remark finds too much ─┐
-//!              ↓                                                               │
-//! idle → clearing → remark ───────────────→ tracing → … → remark → idle, and sweeping begins
-//!            └── once that is over, nothing was left ──────────↗
+//!       begin              marks are cleared           nothing grey is left
+//! idle ───────→ clearing ────────────────────→ remark ──────────────────────→ idle
+//!                                              │    ↑
+//!                     the budget is used up:   │    │  nothing grey is left,
+//!                     the program goes on      ↓    │  and half of the budget
+//!                                             tracing
 //! ```
 //!
-//! A *remark* traces the roots, the cells without a barrier, and those written to
-//! without saying what, with the program stopped; when nothing is grey then, marking
-//! is over. The first one begins with marking itself: what is done in one stop needs
-//! no other. When a remark finds more than a slice may do, the program goes on,
-//! tracing too, and another remark is tried later. New cells are white: what their
-//! first references are is never told to a barrier.
+//! A *remark* traces the roots, the cells without a barrier, and the cells into which
+//! something unknown was stored, with the program stopped. When nothing is grey after
+//! it, marking is over and sweeping begins. The first remark begins with marking
+//! itself, so a collection that is done in one stop needs no other. When a remark finds
+//! more than its budget allows, the program goes on, and another remark is tried
+//! later. New cells are white, because no barrier is called when the program fills
+//! them.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -69,8 +72,8 @@ pub(super) enum Collection {
     Idle,
     Clearing {
         cycle: Cycle,
-        /// Blocks that have marks of earlier collections, perhaps. Lower ones have
-        /// been cleared, higher ones have new cells only.
+        /// Blocks that may have marks of earlier collections. Lower ones have been
+        /// cleared, higher ones have new cells only.
         uncleared: Range<usize>,
     },
     Tracing(Cycle),
@@ -87,7 +90,8 @@ pub(super) struct Cycle {
     pub(super) marked_before: usize,
     /// Remarks that were begun while the program ran in between.
     pub(super) later_remarks: u32,
-    /// The program has run since the beginning: what has died meanwhile is kept.
+    /// The program has run since the beginning: some cells that have died since are
+    /// kept.
     pub(super) has_been_paused: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Looking at the heap: its cells, its counters, its pacing. Nothing here changes
-//! a cell, but for sweeping what is unswept where a walk needs it.
+//! Looking at the heap: its cells and its counters. Nothing here changes a cell, except
+//! that some walks sweep what is unswept first.
 
 use super::Heap;
 use crate::layout::block::NEEDS_SWEEP;

@@ -12,8 +12,7 @@ pub(super) struct Slices {
     schedule: SliceSchedule,
     /// Fresh bytes at which the next one is due, 0 while nothing is done in slices.
     pub(super) next_bytes: usize,
-    /// Dead cells are freed in slices, too, and not only as far as new ones need
-    /// their place.
+    /// Slices free dead cells, too, and not only allocations.
     sweeps: bool,
 }
 
@@ -72,7 +71,7 @@ impl<V: Vm> Heap<'_, V> {
         is_swept
     }
 
-    /// By how many times its usual length the next slice is to be longer.
+    /// How many times its usual length is added to the next slice.
     pub(super) fn lateness(&self) -> usize {
         let collector = self.collector.borrow();
         let handed_bytes = collector.fresh_bytes(self.shared);

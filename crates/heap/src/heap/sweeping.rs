@@ -13,12 +13,12 @@ use crate::sweep::sweep_block;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
-/// A block takes about as long to be swept as so many cells to be marked: enough
-/// to look at the clock after each.
+/// Sweeping a block takes about as long as marking so many cells. The clock is looked
+/// at after each block.
 const CELLS_PER_SWEPT_BLOCK: usize = 256;
-/// And giving back the pages of one.
+/// Giving back the pages of a block takes about as long as marking so many cells.
 const CELLS_PER_RELEASED_BLOCK: usize = 256;
-/// An allocation that has to sweep makes room for about so much.
+/// An allocation that has to sweep goes on until there is room for so many bytes.
 const ROOM_BYTES: usize = 8 << 10;
 
 impl<V: Vm> Heap<'_, V> {
@@ -28,7 +28,7 @@ impl<V: Vm> Heap<'_, V> {
         collector.lists.rebuild(scope == Scope::Full);
         collector.stats.marked_cells = counts.marked_cells;
         collector.stats.old_cells = counts.old_cells;
-        // Early, because what is dead holds memory, but not at once.
+        // Early, because dead cells hold memory, but not at once.
         let planned_bytes = collector.pace.budget_bytes() / 16;
         let unswept_blocks = collector.lists.unswept_blocks();
         collector.sweep_pacer = SweepPacer::new(planned_bytes, unswept_blocks);
@@ -52,14 +52,13 @@ impl<V: Vm> Heap<'_, V> {
         is_swept
     }
 
-    /// Limits the time that allocations may sweep for, one or several in short
-    /// succession. They take empty blocks then, although there may be room in some
-    /// that are not swept yet.
+    /// Limits the time for which allocations sweep while the program is handed 64 KiB.
+    /// When it is used up they take empty blocks, although unswept ones may have room.
     pub fn set_sweep_time_max(&self, time: Option<Duration>) {
         self.sweep_time_max.set(time);
     }
 
-    /// Runs `sweep` with what is left of the time that allocations may sweep for.
+    /// Runs `sweep` with the time that is left for allocations to sweep.
     pub(super) fn sweep_a_little<R>(&self, sweep: impl FnOnce(&mut WorkBudget) -> R) -> R {
         let mut work = match self.sweep_time_left() {
             None => return sweep(&mut WorkBudget::unlimited()),
@@ -84,7 +83,8 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Sweeps blocks of this width until there is room for some cells, because a
-    /// block of a dense heap has room for one or two; a block with free runs.
+    /// block of a dense heap has room for one or two only. Returns a block with free
+    /// runs.
     pub(super) fn sweep_for(&self, width: WidthIndex, work: &mut WorkBudget) -> Option<BlockIndex> {
         let mut room_cells = 0;
         while room_cells * width.bytes() < ROOM_BYTES && work.spend_step(CELLS_PER_SWEPT_BLOCK) {

@@ -11,7 +11,7 @@ use std::fmt;
 /// 4. A cell that is `OLD` and `UNPROTECTED` is `REMEMBERED`.
 /// 5. An `OLD` cell that is not `REMEMBERED` refers to `OLD` cells only.
 ///
-/// 13 and 14, about cells that move, are in [`compact`](crate::compact).
+/// 13 and 14, about cells that move, are in `compact/mod.rs`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CellState(pub(crate) u8);
 

@@ -238,8 +238,8 @@ impl Region {
         unsafe { &*self.blocks.add(block.get()) }
     }
 
-    /// What a block holds. What is known about a span of blocks can be read from here
-    /// on.
+    /// What a block holds. When that is a span, what was written about the span
+    /// before can be read.
     pub fn kind(&self, block: BlockIndex) -> Kind {
         KindByte(self.kind_entry(block).load(Acquire)).kind()
     }

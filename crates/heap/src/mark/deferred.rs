@@ -1,11 +1,11 @@
 //! Cells with very many references, which are marked a few at a time.
 //!
 //! A table of a million references takes longer to trace than a slice may last,
-//! and the program may change it between two slices. What it stores, the barrier
-//! shows; what it moves within the cell, nobody tells. So a VM hands over the
-//! references of such a cell as they are now ([`Deferred::keep`]); or, when they
-//! only ever move downwards, just says where they end ([`Deferred::continue_at`]),
-//! and they are traced from there on downwards.
+//! and the program may change it between two slices. The write barrier tells what the
+//! program stores into it, but nothing tells what it moves within the cell. So a VM
+//! hands over the references of such a cell as they are now ([`Deferred::keep`]). If
+//! they only ever move downwards, it just says where they end
+//! ([`Deferred::continue_at`]), and they are traced from there downwards.
 
 use crate::layout::region::Cell;
 use crate::os::Refused;

@@ -5,7 +5,7 @@ use crate::layout::region::Cell;
 use crate::os::Refused;
 use crate::stack::Stack;
 
-/// Grey cells, the latest first but for those that are being fetched.
+/// Grey cells. The latest comes first, but waits in the prefetch queue meanwhile.
 #[derive(Debug)]
 pub(super) struct GreyStack {
     cells: Stack<Cell>,

@@ -2,8 +2,8 @@
 //! otherwise, and ended before a fork, which would not copy them.
 //!
 //! Nothing here allocates: helpers are started in the middle of a collection,
-//! perhaps because memory is out. A thread that the system refuses is done
-//! without.
+//! perhaps because memory is out. If the system refuses a thread, marking goes on
+//! without it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -12,8 +12,8 @@ pub const THREADS_MAX: usize = 64;
 
 /// The threads, and the desk where they get their work.
 ///
-/// The lock of the roster is held while they work and across a fork; whoever
-/// wants them in the meantime does without.
+/// The lock of the roster is held while they work and across a fork; a marking that
+/// begins in the meantime goes on without them.
 #[derive(Debug)]
 pub(crate) struct Helpers {
     roster: Mutex<Roster>,

@@ -4,7 +4,7 @@ use super::deferred::Deferred;
 use super::grey::GreyStack;
 use super::mode::Mode;
 use super::parallel::SharedMarking;
-use super::pending_store::PendingStore;
+use super::pending_store::{Noting, PendingStore};
 use super::remembered::RememberedSet;
 use super::rescan::Rescans;
 use super::weak::WeakReferences;
@@ -64,8 +64,8 @@ impl Marker {
         self.shared.limit(cells);
     }
 
-    /// Marking begins. Old cells are marked already in a minor collection, and what
-    /// is remembered is to be traced; a full one finds both anew.
+    /// Marking begins. In a minor collection old cells are marked already, and
+    /// remembered ones are to be traced; a full collection finds both anew.
     pub(crate) fn begin(&mut self, scope: Scope) {
         match scope {
             Scope::Minor => {
@@ -134,29 +134,35 @@ impl Marker {
         }
     }
 
-    /// From now on, and until it is false, a store that a barrier was told of may not
-    /// have happened yet; what roots pin is noted meanwhile.
-    pub(crate) fn set_pending_store(&mut self, may_be: bool) {
-        self.pending_store.set(may_be);
+    /// Says which roots are noted from now on, because a store that a barrier was told
+    /// of may not have happened yet.
+    pub(crate) fn set_pending_store(&mut self, noting: Noting) {
+        self.pending_store.set(noting);
     }
 
-    /// Takes one of the cells that roots pin and that were young.
-    pub(crate) fn pop_pinned_root(&mut self) -> Option<Cell> {
+    /// Takes one of the cells that roots refer to and that are to be remembered if they
+    /// are old.
+    pub(crate) fn pop_noted_root(&mut self) -> Option<Cell> {
         self.pending_store.pop()
     }
 
-    /// Notes a young cell that a root pins. Without room for it the next collection
-    /// is a full one, which needs no remembered set.
+    /// Notes a cell that a root refers to. Without room for it the next collection is a
+    /// full one, which needs no remembered set.
     #[cold]
-    pub(super) fn note_pinned_root(&mut self, states: States<'_>, cell: Cell) {
-        if !states.get(cell).is_old() && self.pending_store.note(cell).is_err() {
+    pub(super) fn note_root(&mut self, states: States<'_>, cell: Cell) {
+        let state = states.get(cell);
+        let stays_as_it_is = state.is_old() && state.is_marked() && !state.is_remembered();
+        if stays_as_it_is && self.pending_store.noting() == Noting::WhatMayChange {
+            return;
+        }
+        if self.pending_store.note(cell).is_err() {
             self.remembered.note_overflow();
         }
     }
 
-    /// Makes `cell` grey, which is marked, or old, with it: what an old cell refers
-    /// to becomes old (invariant 5). A cell that was black is traced once more for
-    /// that. An unprotected cell is remembered as long as it is old (invariant 4).
+    /// Makes `cell` old, marked and grey. It is grey also if it was black, because what
+    /// it refers to becomes old with it (invariant 5). An unprotected cell is remembered
+    /// as long as it is old (invariant 4).
     #[inline]
     pub(super) fn promote(&mut self, states: States<'_>, cell: Cell, state: CellState) {
         let mut bits = CellState::MARKED | CellState::OLD;
@@ -171,7 +177,7 @@ impl Marker {
         self.grey.push(cell);
     }
 
-    /// Marks a reference of a cell, which is old or not, while no other thread
+    /// Marks `cell`, to which a parent refers that is old or not, while no other thread
     /// marks.
     #[inline(always)]
     pub(crate) fn mark(&mut self, states: States<'_>, cell: Cell, parent_is_old: bool) {
@@ -191,15 +197,16 @@ impl Marker {
         self.grey.push(cell);
     }
 
-    /// Makes the old cells grey that were seen to refer to young ones while several
-    /// threads marked: those become old with them (invariant 5).
+    /// Makes grey the old cells that several threads saw referring to young ones: when
+    /// they are traced again, the young ones become old (invariant 5).
     pub(super) fn push_parents(&mut self) {
         while let Some(cell) = self.shared.parents.pop() {
             self.grey.push(cell);
         }
     }
 
-    /// Grey cells, all sorts of them: they may refer to white cells.
+    /// All grey cells: on the mark stack, marked in parts, remembered and untraced, or to
+    /// be traced again by the remark. They may refer to white cells.
     pub(crate) fn grey_cells(&self) -> impl Iterator<Item = Cell> + '_ {
         let untraced = self.remembered.untraced().iter().copied();
         let stacked = self.grey.iter().chain(self.deferred.iter());

@@ -34,14 +34,20 @@ impl<'a, V: Vm> Marking<'a, V> {
         Self { vm, tracer, team }
     }
 
-    /// Marks what the roots refer to, for good or not: the program may run and
-    /// change them before marking is over.
+    /// Marks what the roots refer to now. The program may run and change them before
+    /// marking is over.
     pub(crate) fn trace_roots(&mut self) {
         self.vm.trace_roots(self.tracer.of_roots());
     }
 
-    /// Begins the remark at the beginning of marking, when there is nothing yet to
-    /// trace again: if nothing stops it, it finds everything.
+    /// Notes what the roots refer to, and marks nothing: no collection is going on.
+    pub(crate) fn note_roots(&mut self) {
+        self.tracer.only_notes = true;
+        self.trace_roots();
+    }
+
+    /// Begins the first remark, with which marking begins: there is nothing to trace
+    /// again yet. If its budget lasts, it finds everything.
     pub(crate) fn begin_first_remark(&mut self) {
         self.tracer.is_remark = true;
         self.trace_roots();

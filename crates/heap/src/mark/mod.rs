@@ -15,7 +15,7 @@ pub(crate) mod marker;
 pub(crate) mod marking;
 pub(crate) mod mode;
 pub(crate) mod parallel;
-mod pending_store;
+pub(crate) mod pending_store;
 mod prefetch;
 mod remembered;
 mod rescan;

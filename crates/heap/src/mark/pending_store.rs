@@ -1,49 +1,62 @@
 //! Stores that a barrier has been told of and that have not happened yet.
 //!
 //! What the barrier did depends on what the cell was that the reference goes into,
-//! and a collection in between may make that cell old. The program still has it on
-//! its stack, which pins it: so what a root pins is noted, and remembered afterwards
-//! if it has grown old.
+//! and a collection in between may make that cell old; or it was old, the barrier has
+//! remembered it, and the collection traces it, without the reference, and forgets it.
+//! The program still has it on its stack, which is a root: so what roots refer to is
+//! noted, and remembered afterwards if it is old.
 
 use crate::layout::region::Cell;
 use crate::os::Refused;
 use crate::stack::Stack;
 
-/// Young cells that roots pin, while a store may be pending.
+/// Cells that roots refer to and that are to be remembered if they are old, while a
+/// store may be pending.
 #[derive(Debug)]
 pub(super) struct PendingStore {
-    pinned: Stack<Cell>,
-    may_be: bool,
+    noted: Stack<Cell>,
+    noting: Noting,
+}
+
+/// Which of the cells that roots refer to are noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noting {
+    /// None: no store is pending.
+    Nothing,
+    /// Those that marking, which begins now, may make old, or forget that they are
+    /// remembered.
+    WhatMayChange,
+    /// All: marking may have done so.
+    Everything,
 }
 
 impl PendingStore {
     pub(super) fn new(cells: usize) -> Result<Self, Refused> {
         Ok(Self {
-            pinned: Stack::new(cells)?,
-            may_be: false,
+            noted: Stack::new(cells)?,
+            noting: Noting::Nothing,
         })
     }
 
     pub(super) fn limit(&mut self, cells: usize) {
-        self.pinned.limit(cells);
+        self.noted.limit(cells);
     }
 
-    /// Whether what roots pin is to be noted.
     #[inline(always)]
-    pub(super) fn may_be(&self) -> bool {
-        self.may_be
+    pub(super) fn noting(&self) -> Noting {
+        self.noting
     }
 
-    pub(super) fn set(&mut self, may_be: bool) {
-        self.may_be = may_be;
+    pub(super) fn set(&mut self, noting: Noting) {
+        self.noting = noting;
     }
 
-    /// A root pins this young cell.
+    /// A root refers to this cell.
     pub(super) fn note(&mut self, cell: Cell) -> Result<(), Refused> {
-        self.pinned.push(cell)
+        self.noted.push(cell)
     }
 
     pub(super) fn pop(&mut self) -> Option<Cell> {
-        self.pinned.pop()
+        self.noted.pop()
     }
 }

@@ -1,8 +1,8 @@
 //! The prefetch queue: grey cells on their way to the processor's cache.
 //!
 //! The first look at a cell waits for memory, half of the time that marking takes.
-//! So the next few cells are fetched ahead, and wait in a ring meanwhile: those
-//! that are traced next are those that were taken from the stack some cells ago.
+//! So the next few cells are fetched ahead, and wait in a ring meanwhile: a cell is
+//! traced a few cells after it was taken from the mark stack.
 
 use crate::layout::region::Cell;
 

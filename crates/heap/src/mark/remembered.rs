@@ -29,7 +29,7 @@ impl RememberedSet {
         self.untraced.limit(cells);
     }
 
-    /// Adds a cell, whose state says so already.
+    /// Adds a cell whose state is that of a remembered one already.
     pub(super) fn add(&mut self, cell: Cell) {
         if self.cells.push(cell).is_err() {
             self.overflowed = true;
@@ -52,7 +52,7 @@ impl RememberedSet {
         self.add(cell);
     }
 
-    /// A cell could not be added, or should be but cannot be told.
+    /// A cell that belongs here could not be added, or not even be noted.
     pub(super) fn note_overflow(&mut self) {
         self.overflowed = true;
     }

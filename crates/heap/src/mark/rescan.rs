@@ -10,7 +10,7 @@ use crate::stack::Stack;
 pub(crate) struct Rescans {
     /// Without a barrier, or with weak references: at every remark.
     always: Stack<Cell>,
-    /// Written to without saying what: once for all that was written before.
+    /// Written to without saying what: at the next remark.
     written: WrittenCells,
     /// One of the two had no room: every marked cell is traced again.
     overflowed: bool,
@@ -75,9 +75,9 @@ impl Rescans {
     }
 }
 
-/// Marked cells that were written to without saying what. A program that writes
-/// to one cell again and again gets one entry for it, mostly: a table of what
-/// was noted lately knows it.
+/// Marked cells that were written to without saying what. A table of the cells noted
+/// lately mostly keeps a cell that is written to again and again from being noted
+/// twice.
 #[derive(Debug)]
 struct WrittenCells {
     cells: Stack<Cell>,

@@ -20,11 +20,11 @@ pub(crate) struct SliceSchedule {
 
 /// What a slice of a millisecond is expected to mark before one was done.
 const CELLS_PER_SLICE: usize = 20_000;
-/// Less often than a slice for every so many bytes, so that the program gets on.
+/// Least bytes between two slices, so that the program gets on.
 const INTERVAL_BYTES_MIN: usize = 64 << 10;
-/// More often than this, so that a collection ends.
+/// Most bytes between two slices, so that a collection ends.
 const INTERVAL_BYTES_MAX: usize = 1 << 20;
-/// At least this part of the cells is taken to be left.
+/// At least one cell in so many is taken to be unmarked.
 const LEFT_PART_MIN: usize = 16;
 /// Slices grow by this factor at most.
 const LENGTH_MAX: usize = 8;
@@ -64,8 +64,8 @@ impl SliceSchedule {
         (bytes_left / slices_left).clamp(INTERVAL_BYTES_MIN, INTERVAL_BYTES_MAX)
     }
 
-    /// By how many times its usual length a slice is to be longer: by one for
-    /// each time that what was planned is exceeded by its double.
+    /// How many times its usual length is added to a slice: once for each time that the
+    /// program has been handed twice the planned bytes.
     pub(crate) fn lateness(&self, handed_bytes: usize) -> usize {
         let tolerated_bytes = max(2 * self.planned_bytes, INTERVAL_BYTES_MAX);
         (handed_bytes / tolerated_bytes).min(LENGTH_MAX - 1)

@@ -16,9 +16,9 @@ pub trait TraceCommon: Copy + Send + Sync {
     /// What `word` refers to, which was handed over with [`Trace::mark_later`].
     fn reference(self, word: usize) -> Option<Cell>;
 
-    /// Marks some of what `cell` refers to by its references below the one with
-    /// the index `end`, the last ones first. Says below which one the rest is to be
-    /// marked, 0 when there is none. For cells that were traced with
-    /// [`Trace::trace_later`]; the program may have changed them since.
+    /// Marks some of the references that `cell` has below the index `end`, the highest
+    /// first. Returns the index below which the others are, 0 when there are none. For
+    /// cells that were traced with [`Trace::trace_later`]; the program may have changed
+    /// them since.
     fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize;
 }

@@ -4,6 +4,7 @@
 use super::marker::Marker;
 use super::mode::Mode;
 use super::parallel::{Member, SharedTracer};
+use super::pending_store::Noting;
 use super::trace::Trace;
 use super::weak::WeakCounts;
 use crate::layout::cell_state::CellState;
@@ -12,8 +13,8 @@ use crate::space::Space;
 
 /// Marks the references of one cell while no other thread marks.
 ///
-/// Nothing keeps its address, so that what it consists of stays in registers, where
-/// a store to the state table cannot force it to be read again.
+/// Nothing keeps its address, so its fields stay in registers: a store to the state
+/// table does not force them to be read again.
 #[derive(Debug)]
 pub(super) struct CellTracer<'c> {
     pub(super) states: States<'c>,
@@ -71,11 +72,13 @@ pub struct Tracer<'c> {
     pub(super) parent: Option<Cell>,
     pub(super) parent_is_old: bool,
     pub(super) mode: Mode,
-    /// The program will not run any more before marking is over, unless too much is
-    /// found: the remark has begun.
+    /// The remark has begun: unless it finds too much, the program does not run before
+    /// marking is over.
     pub(super) is_remark: bool,
     /// The remark traces the parent once more, as every remark does.
     pub(super) is_rescan: bool,
+    /// Nothing is marked: roots are noted (`pending_store.rs`), between collections.
+    pub(super) only_notes: bool,
 }
 
 impl Trace for Tracer<'_> {
@@ -91,9 +94,7 @@ impl Trace for Tracer<'_> {
 
     #[inline(always)]
     fn pin(&mut self, cell: Cell) {
-        if self.parent.is_none() && self.marker.pending_store.may_be() {
-            self.marker.note_pinned_root(self.states, cell);
-        }
+        self.note_root(cell);
         self.mark(cell);
         if self.finds_pins() {
             set_pinned(self.states, cell);
@@ -118,6 +119,7 @@ impl<'c> Tracer<'c> {
             mode,
             is_remark: false,
             is_rescan: false,
+            only_notes: false,
         }
     }
 
@@ -137,6 +139,15 @@ impl<'c> Tracer<'c> {
         self
     }
 
+    /// What a root pins may be stored into before the program tells of it again. Another
+    /// root may show it first, and change it.
+    #[inline(always)]
+    fn note_root(&mut self, cell: Cell) {
+        if self.parent.is_none() && self.marker.pending_store.noting() != Noting::Nothing {
+            self.marker.note_root(self.states, cell);
+        }
+    }
+
     /// A tracer for a cell that is traced from its layout.
     #[inline(always)]
     pub(super) fn of_cell(&mut self, parent: Cell, parent_is_old: bool) -> CellTracer<'_> {
@@ -151,6 +162,10 @@ impl<'c> Tracer<'c> {
 
     #[inline(never)]
     fn mark_or_promote(&mut self, cell: Cell) {
+        self.note_root(cell);
+        if self.only_notes {
+            return;
+        }
         match &mut self.member {
             None => self.marker.mark(self.states, cell, self.parent_is_old),
             Some(member) => SharedTracer::of(member, self.parent_is_old).mark(cell),
@@ -166,11 +181,14 @@ impl<'c> Tracer<'c> {
         Some(cell)
     }
 
-    /// Makes a marked cell grey once more, in every collection and at every remark
-    /// in which the VM's roots say so: for a cell that the program is changing, for
-    /// a while, without telling the write barrier.
+    /// Makes a marked cell grey once more. For a cell that the program changes for a
+    /// while without telling the write barrier: the VM calls this each time that it
+    /// finds the cell among its roots.
     #[cold]
     pub fn trace_anew(&mut self, cell: Cell) {
+        if self.only_notes {
+            return;
+        }
         debug_assert!(self.states.get(cell).is_marked());
         match &mut self.member {
             None => self.marker.grey.push(cell),
@@ -178,8 +196,8 @@ impl<'c> Tracer<'c> {
         }
     }
 
-    /// The write barrier for what the VM's own code stores into `cell` while it
-    /// traces: any number of references.
+    /// The write barrier for the VM's own code while it traces: any number of references
+    /// may have been stored into `cell`.
     #[cold]
     pub fn write_barrier_all(&mut self, cell: Cell) {
         if self.states.get(cell).is_marked() {

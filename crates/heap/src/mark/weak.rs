@@ -69,8 +69,8 @@ impl WeakReferences {
             retained: 0,
         };
         while let Some(WeakReference { holder, place }) = self.noted.pop() {
-            // A holder that became old after it was traced was traced, and its
-            // references noted, twice: this one may have been cleared already.
+            // A holder that became old after it was traced was traced again, and its
+            // references were noted twice: this one may have been cleared already.
             // SAFETY: whoever noted the place keeps it valid until now.
             let Some(target) = space.region.cell_at(unsafe { place.read() }) else {
                 continue;

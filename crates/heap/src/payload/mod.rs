@@ -59,7 +59,7 @@ impl Payloads {
         self.in_use_bytes.load(Relaxed)
     }
 
-    /// Bytes handed out since [`Payloads::take_fresh_bytes`].
+    /// Bytes handed out since a collection last began to count them anew.
     #[inline(always)]
     pub fn fresh_bytes(&self) -> usize {
         self.fresh_bytes.load(Relaxed)
@@ -100,8 +100,8 @@ impl Payloads {
         self.sweeping.store(sweeping, Relaxed);
     }
 
-    /// Holds the lock of the pool while `during` runs: nothing can be in the
-    /// middle of a change then, which is what a fork needs.
+    /// Takes the lock of the pool: while it is held no piece is moving between the
+    /// pool and a thread's cache.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Pool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -36,7 +36,7 @@ fn poison_cell(region: &Region, cell: Cell, width: WidthIndex) {
     fill(&unsafe { words_of(region, cell, width) }[1..]);
 }
 
-/// Poisons the free cells of a block, but for the words that runs need.
+/// Poisons the free cells of a block, except the words that runs need.
 pub(crate) fn poison_block(space: &Space, block: BlockIndex, width: WidthIndex) {
     for_each_free_cell(space, block, width, |_, words| {
         words[0].store(0, Relaxed);

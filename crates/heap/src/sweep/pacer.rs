@@ -5,16 +5,16 @@ use std::time::Duration;
 /// The plan of one sweep: so many blocks while the program is handed so many
 /// bytes.
 ///
-/// What an allocation finds in a swept block differs between one cell and the
-/// whole block. Counted by allocations, a dense heap would be swept in the first
-/// few requests after a collection; bytes spread it evenly.
+/// An allocation finds between one cell and a whole block in a block that it sweeps.
+/// If allocations were counted, a dense heap would be swept within the first few
+/// requests after a collection; counting bytes spreads it evenly.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SweepPacer {
     planned_bytes: usize,
     blocks: usize,
-    /// What the program had been handed when an allocation last told.
+    /// Bytes that the program had been handed when an allocation last told.
     handed_bytes: usize,
-    /// What allocations have swept for since the program was handed
+    /// Time for which allocations have swept since the program had been handed
     /// `interval_start_bytes`.
     spent: Duration,
     interval_start_bytes: usize,
@@ -23,7 +23,8 @@ pub(crate) struct SweepPacer {
 /// Allocations sweep for a limited time while the program is handed so many
 /// bytes.
 const INTERVAL_BYTES: usize = 64 << 10;
-/// To begin and to end costs as much as to sweep a block.
+/// Blocks that are swept together, because beginning and ending takes as long as
+/// sweeping one.
 const BLOCKS_TOGETHER: usize = 16;
 
 impl SweepPacer {
@@ -41,7 +42,7 @@ impl SweepPacer {
     /// be handed payloads at any time.
     pub(crate) fn note_handed(&mut self, handed_bytes: usize) {
         self.handed_bytes = handed_bytes;
-        // Less than before when a collection has begun to count anew.
+        // Also when it is less than before: a collection has begun to count anew.
         if handed_bytes.wrapping_sub(self.interval_start_bytes) >= INTERVAL_BYTES {
             self.interval_start_bytes = handed_bytes;
             self.spent = Duration::ZERO;
@@ -60,8 +61,8 @@ impl SweepPacer {
         due
     }
 
-    /// Time that an allocation may sweep for now, if `time_max` is all that the
-    /// allocations of an interval may.
+    /// Time for which an allocation may sweep now, when all of an interval together may
+    /// sweep for `time_max`.
     pub(crate) fn time_left(&self, time_max: Duration) -> Duration {
         time_max.saturating_sub(self.spent)
     }

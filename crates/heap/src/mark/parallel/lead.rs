@@ -17,10 +17,10 @@ use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
 impl<V: Vm> Marking<'_, V> {
-    /// Traces what is grey with all threads of the team when there is much to do;
-    /// afterwards nothing is grey but what did not fit on the stacks. The program
-    /// must not run again before marking is over, so what is traced here is traced
-    /// for good.
+    /// Traces what is grey with all threads of the team when there is much to do.
+    /// Afterwards only those cells are grey that did not fit on the stacks, and those
+    /// that are to make others old. The program must not run again before marking is
+    /// over, so what is traced here is traced for good.
     pub(in crate::mark) fn trace_together(&mut self) {
         let Some(team) = self.team.filter(|_| !self.tracer.marker.grey.is_empty()) else {
             return;

@@ -20,13 +20,13 @@
 //! state: here it depends on nothing but the state that the cell had
 //! ([`CellState::found_by_several`](crate::layout::cell_state::CellState)). (Exchanges
 //! would keep the processor from waiting for several cells at once: they made marking
-//! a quarter slower.) So
+//! a fifth slower.) So
 //!
 //! * cells are counted afterwards, in the table of states;
-//! * that a cell is old because an old one refers to it, which depends on more, is
-//!   settled afterwards by one thread, for the old cells that were seen to refer
-//!   to a young one;
-//! * a cell that is to be remembered, once, is marked by an exchange.
+//! * that an old cell makes what it refers to old depends on more than the child's
+//!   state: workers note the old cells that refer to young ones, and one thread traces
+//!   those again afterwards;
+//! * a cell that is to be remembered, which must happen once, is marked by an exchange.
 
 mod few;
 mod lead;
@@ -106,7 +106,7 @@ pub(super) struct SharedMarking {
     aside: Stack<Cell>,
     /// Old cells that were seen to refer to young ones.
     pub(super) parents: Stack<Cell>,
-    /// Cells that are to be without a barrier, when no thread changes states.
+    /// Cells that become unprotected once no other thread changes states.
     pub(super) unprotected: Stack<Cell>,
     /// The collecting thread's.
     worker: Option<Box<Worker>>,
@@ -132,9 +132,9 @@ impl SharedMarking {
         self.parents.clear_and_release();
     }
 
-    /// Cells that the VM's own code has done without a barrier for, while several
-    /// threads mark, must wait until those have left: one of them may be about to
-    /// store a state.
+    /// Notes a cell that the VM's own code has made unprotected while several threads
+    /// mark. Its state changes when they have left: one of them may be about to store
+    /// it.
     pub(super) fn unprotect_later(&mut self, cell: Cell) -> Result<(), Refused> {
         self.unprotected.push(cell)
     }

@@ -14,8 +14,8 @@ use crate::mark::trace_common::TraceCommon;
 const OWN_CELLS: usize = 2048;
 /// Cells that a worker takes from the pile at most, and that the pile should have.
 const BATCH_CELLS: usize = 256;
-/// Own cells of which half is worth giving away, while the others have work and
-/// while one has none.
+/// With this many own cells a worker gives half of them away: while the others have
+/// work, and while one has none.
 const SHARED_CELLS_MIN: usize = 64;
 const SHARED_CELLS_MIN_WHILE_WAITED_FOR: usize = 8;
 /// Cells traced between two looks at the pile.
@@ -106,7 +106,7 @@ impl Member<'_> {
         self.worker.own.push(cell);
     }
 
-    /// Puts the `count` oldest cells on the pile: the most hangs on them, mostly.
+    /// Puts the `count` oldest cells on the pile: mostly they lead to more than others.
     #[cold]
     #[inline(never)]
     fn give(&mut self, count: usize) {
@@ -117,8 +117,8 @@ impl Member<'_> {
         self.worker.own.drop_oldest(count);
     }
 
-    /// `cell` has been traced; true at every so many, when it is time to look
-    /// at the pile.
+    /// `cell` has been traced. True once for every so many cells, when it is time to
+    /// look at the pile.
     #[inline(always)]
     pub(super) fn traced(&mut self, cell: Cell) -> bool {
         if self.worker.has_young_child {

@@ -286,7 +286,7 @@ impl<const V: usize> Planes for Grouped<V> {
             for end in g..groups + usize::from(!spot.in_group) {
                 *to.ends().add(end) += 1;
             }
-            if to.group_room != self.group_room {
+            if to.header != self.header || to.group_room != self.group_room {
                 to.clear_room();
             }
         }
@@ -309,7 +309,7 @@ impl<const V: usize> Planes for Grouped<V> {
                 plane::close(self.ends(), to.ends(), 1, groups, g);
             }
             plane::close(self.lowers(), to.lowers(), self.width(), self.n, i);
-            if to.group_room != self.group_room {
+            if to.header != self.header || to.group_room != self.group_room {
                 to.clear_room();
             }
         }

@@ -140,7 +140,7 @@ impl<const V: usize> Planes for Wide<V> {
             plane::set(to.rests(), width, i, rest);
             plane::open(self.tops(), to.tops(), 1, self.n, i);
             plane::set(to.tops(), 1, i, top);
-            if self.room != to.room {
+            if self.header != to.header || self.room != to.room {
                 plane::clear(to.tops(), self.n + 1, to.room);
             }
         }
@@ -152,7 +152,7 @@ impl<const V: usize> Planes for Wide<V> {
         unsafe {
             plane::close(self.tops(), to.tops(), 1, self.n, i);
             plane::close(self.rests(), to.rests(), self.level - 1, self.n, i);
-            if self.room != to.room {
+            if self.header != to.header || self.room != to.room {
                 plane::clear(to.tops(), self.n - 1, to.room);
             }
         }
