@@ -62,6 +62,16 @@ impl Collector {
         unsafe { (self.calls().vm_barrier)() };
     }
 
+    /// Another Ractor has marked while this one waited for the VM lock in an `xmalloc`,
+    /// which may come between a write barrier and the store.
+    #[cold]
+    pub(crate) fn catch_up_before_store(&self) {
+        self.stop_ractors();
+        // SAFETY: this thread's registers and stack are roots.
+        unsafe { (self.calls().save_machine_context)() };
+        self.heap.after_others_collected_before_store();
+    }
+
     /// Fires an event of the collector.
     pub(crate) fn fire(&self, event: u32) {
         // SAFETY: the VM lock is held; Ruby ignores events that nobody wants.

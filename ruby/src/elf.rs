@@ -83,7 +83,7 @@ pub(crate) fn for_each_object(loads_seen: u64, visit: impl FnMut(LoadedObject)) 
         if walk.loads == walk.loads_seen {
             return 1;
         }
-        // SAFETY: the loader passes its description of an object.
+        // SAFETY: the loader describes an object that is loaded.
         if let Some(object) = unsafe { LoadedObject::read(info) } {
             (walk.visit)(object);
         }

@@ -11,9 +11,8 @@ use ashlar_heap::Stopped;
 use ashlar_wordmap::memory::SharedHeap;
 
 use crate::interpose;
-use crate::knobs::KNOBS;
 use crate::payloads::ThreadCache;
-use crate::process::shared;
+use crate::statics::shared;
 
 /// Most caches that a child takes over; the pieces in further ones are lost to it.
 const CACHES_MAX: usize = 4096;
@@ -106,7 +105,6 @@ extern "C" fn ashlar_after_fork(in_child: bool) {
     unsafe { SharedHeap.heap().unlock_after_fork() };
     drop(held);
     if in_child {
-        KNOBS.nobody_waits_in_malloc();
         take_over_caches();
     }
 }

@@ -50,8 +50,8 @@ pub(crate) struct Knobs {
     budget_bytes: AtomicUsize,
     /// Fresh payload bytes beyond which the process would outgrow its memory limit.
     room_bytes: AtomicUsize,
-    /// Ractors that wait for the VM lock in an `xmalloc`.
-    waiting_in_malloc: AtomicUsize,
+    /// Collections, and slices of them, that have marked.
+    markings: AtomicUsize,
 }
 
 /// Payloads come from the C library.
@@ -79,7 +79,7 @@ impl Knobs {
             xmalloc_mode: AtomicU8::new(FROM_LIBC),
             budget_bytes: AtomicUsize::new(usize::MAX),
             room_bytes: AtomicUsize::new(usize::MAX),
-            waiting_in_malloc: AtomicUsize::new(0),
+            markings: AtomicUsize::new(0),
         }
     }
 
@@ -186,22 +186,13 @@ impl Knobs {
         self.room_bytes.store(room_bytes, Relaxed);
     }
 
-    /// The calling Ractor waits for the VM lock in an `xmalloc` from now on.
-    pub(crate) fn begin_wait_in_malloc(&self) {
-        self.waiting_in_malloc.fetch_add(1, Relaxed);
+    /// How often anything has been marked, counted with all Ractors stopped. Whoever
+    /// waits for the VM lock finds another number afterwards if others have marked.
+    pub(crate) fn markings(&self) -> usize {
+        self.markings.load(Relaxed)
     }
 
-    pub(crate) fn end_wait_in_malloc(&self) {
-        self.waiting_in_malloc.fetch_sub(1, Relaxed);
-    }
-
-    /// In a forked child, which has none of the threads that waited.
-    pub(crate) fn nobody_waits_in_malloc(&self) {
-        self.waiting_in_malloc.store(0, Relaxed);
-    }
-
-    /// Whether any does. It is told once those that wait are stopped.
-    pub(crate) fn somebody_waits_in_malloc(&self) -> bool {
-        self.waiting_in_malloc.load(Relaxed) > 0
+    pub(crate) fn count_marking(&self) {
+        self.markings.fetch_add(1, Relaxed);
     }
 }

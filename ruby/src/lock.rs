@@ -105,12 +105,14 @@ impl Gvl {
     }
 
     /// Runs `work` with the VM lock for an `xmalloc`, which may come between a write
-    /// barrier and the store. Another Ractor that collects while this one waits is told
-    /// so.
+    /// barrier and the store. If another Ractor has marked while this one waited, that
+    /// is made up for first.
     pub(crate) fn with_vm_lock_in_malloc<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
-        KNOBS.begin_wait_in_malloc();
+        let markings_before = KNOBS.markings();
         self.with_vm_lock(|collector| {
-            KNOBS.end_wait_in_malloc();
+            if KNOBS.markings() != markings_before {
+                collector.catch_up_before_store();
+            }
             work(collector)
         })
     }

@@ -173,7 +173,8 @@ fn plan(quick: bool, huge: bool) -> Vec<(&'static str, usize, Vec<&'static str>,
         }
     }
     if huge {
-        for workload in ["random", "dense", "clustered"] {
+        // So many clusters of 45-bit keys would run into each other.
+        for workload in ["random", "dense"] {
             plan.push((workload, 100_000_000, HUGE_MAPS.to_vec(), 1));
         }
     }

@@ -184,13 +184,12 @@ fn mark(
     reason: Reason,
     work: impl FnOnce() -> Option<Scope>,
 ) -> Option<Scope> {
-    // This Ractor, or another that was stopped while it waited for the lock.
-    let comes_before_a_store = reason.may_come_before_a_store() || KNOBS.somebody_waits_in_malloc();
+    KNOBS.count_marking();
     collector.timed(Phase::Mark, || {
         // SAFETY: this thread's registers and stack are roots.
         unsafe { (collector.calls().save_machine_context)() };
         collector.pauses.marking(|| {
-            if comes_before_a_store {
+            if reason.may_come_before_a_store() {
                 collector.heap.between_barrier_and_store(work)
             } else {
                 work()

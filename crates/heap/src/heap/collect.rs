@@ -94,12 +94,12 @@ impl<V: Vm> Heap<'_, V> {
         result
     }
 
-    /// What [`Heap::between_barrier_and_store`] does, when it was another thread that
-    /// collected, while the calling one waited to, and the roots that the VM shows now
-    /// include the calling thread's. The other threads must be stopped.
+    /// What [`Heap::between_barrier_and_store`] does, when another thread has collected
+    /// while the calling one waited. The VM's roots must include the calling thread's
+    /// stack now, and the other threads must be stopped.
     pub fn after_others_collected_before_store(&self) {
-        let stage = self.stage();
-        if stage == Stage::Clearing {
+        if self.stage() == Stage::Clearing {
+            // Nothing is black, and what is remembered will be forgotten.
             return;
         }
         self.marker().set_pending_store(Noting::Everything);

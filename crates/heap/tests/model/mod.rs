@@ -162,6 +162,22 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 slot,
                 child,
             } => self.store_into(parent, slot, child),
+            Op::StoreLate {
+                parent,
+                slot,
+                child,
+                scope,
+                cells,
+                by_others,
+            } => {
+                self.store_late((parent, slot, child), by_others, |model| match cells {
+                    0 => model.collect(Request {
+                        scope,
+                        ..Request::default()
+                    }),
+                    _ => model.advance(scope, cells as usize),
+                });
+            }
             Op::StoreAll { parent, children } => self.store_all(parent, children),
             Op::Clear { parent, slot } => {
                 if let Some((parent, slot)) = self.choose_slot(parent, slot) {
@@ -378,6 +394,43 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             let barrier = self.objects[&parent].shape.protected;
             self.store(parent, slot, Some(child), barrier);
         }
+    }
+
+    /// Stores, and has `work` done between the barrier and the store. Meanwhile parent and
+    /// child are on the stack of the program.
+    fn store_late(
+        &mut self,
+        (parent, slot, child): (u16, u8, u16),
+        by_others: bool,
+        work: impl FnOnce(&mut Self),
+    ) {
+        let Some((parent, slot)) = self.choose_slot(parent, slot) else {
+            return;
+        };
+        let shape = self.objects[&parent].shape;
+        let child = self.choose(child).filter(|_| shape.protected);
+        let Some(child) = child.filter(|_| slot >= shape.weak) else {
+            return;
+        };
+        let heap = self.heap;
+        let stack = |words: &[Address]| {
+            let mut all = heap.vm.ambiguous_roots.borrow_mut();
+            all.truncate(AMBIGUOUS_ROOTS);
+            all.extend(words);
+        };
+        stack(&[parent, child]);
+        self.note_revival(parent);
+        self.note_revival(child);
+        // SAFETY: both are reachable, so they are live cells.
+        unsafe { heap.write_barrier(Cell::from_address(parent), Cell::from_address(child)) };
+        if by_others {
+            work(self);
+            heap.after_others_collected_before_store();
+        } else {
+            heap.between_barrier_and_store(|| work(self));
+        }
+        self.store(parent, slot, Some(child), false);
+        stack(&[]);
     }
 
     fn store_all(&mut self, parent: u16, children: u16) {

@@ -28,6 +28,17 @@ pub enum Op {
     },
     /// Stores a reference, with the barrier where the parent needs one.
     Store { parent: u16, slot: u8, child: u16 },
+    /// Stores a reference as [`Op::Store`] does, with a slice of so many cells, or a whole
+    /// collection when they are 0, between the barrier and the store: the program's own,
+    /// or one of others while the program waits.
+    StoreLate {
+        parent: u16,
+        slot: u8,
+        child: u16,
+        scope: Option<Scope>,
+        cells: u16,
+        by_others: bool,
+    },
     /// Stores into every slot and runs the barrier for all of them at once.
     StoreAll { parent: u16, children: u16 },
     /// Empties a slot.
@@ -129,7 +140,23 @@ impl Op {
                 keep_every: a >> 2,
                 root: b_high,
             },
-            76..=119 => Self::Store {
+            76..=78 => Self::StoreLate {
+                parent: b,
+                slot: a,
+                child: c,
+                scope: match (b ^ c >> 3) & 3 {
+                    0 | 1 => Some(Scope::Minor),
+                    2 => Some(Scope::Full),
+                    _ => None,
+                },
+                cells: if (b >> 2 ^ c) & 1 == 0 {
+                    0
+                } else {
+                    slice_cells(b ^ c)
+                },
+                by_others: (b >> 3 ^ c >> 1) & 1 == 0,
+            },
+            79..=119 => Self::Store {
                 parent: b,
                 slot: a,
                 child: c,
