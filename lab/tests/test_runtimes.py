@@ -91,7 +91,7 @@ def ruby():
         return os.environ["RUBY"], os.environ["ASHLAR_GC_LIBRARY"]
     if not (CLONE / "build/librubygc.ashlar.so").exists():
         pytest.skip("no Ruby that loads collectors: `make lib` builds one with this clone's collector")
-    script = f'eval "$({CLONE}/scripts/ruby/env.sh)" && echo "$RUBY" && echo "$ASHLAR_GC_LIBRARY"'
+    script = f'exports=$({CLONE}/scripts/ruby/env.sh) && eval "$exports" && echo "$RUBY" && echo "$ASHLAR_GC_LIBRARY"'
     told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=300, check=True)
     return tuple(told.stdout.split())
 
