@@ -2,7 +2,6 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::Cell;
 use ashlar_heap::Trace;
 use ashlar_heap::Tracer;
 
@@ -10,15 +9,7 @@ use crate::current_tracer;
 use crate::lock::{held, Gvl};
 use crate::object_model::Object;
 use crate::process::unlocked;
-use crate::ruby_calls::{is_object, Value};
-
-/// # Safety
-/// `value` must be an object of this heap.
-#[inline(always)]
-pub(crate) unsafe fn cell(value: Value) -> Cell {
-    // SAFETY: the caller's contract.
-    unsafe { Cell::from_address(value) }
-}
+use crate::ruby_calls::{cell, is_object, Value};
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.

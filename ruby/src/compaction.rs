@@ -6,7 +6,6 @@
 //! is are rewritten here, which saves the calls. A pinned object always keeps
 //! its form: somebody may hold the address of what it owns.
 
-use std::cell::Cell as StdCell;
 use std::ffi::c_void;
 
 use ashlar_heap::Cell;
@@ -21,39 +20,12 @@ use crate::collect::{self, Reason};
 use crate::knobs::KNOBS;
 use crate::layout::*;
 use crate::lock::Gvl;
+use crate::move_counts::MoveCounts;
 use crate::object_model::{each_value, Object, Ruby, Values};
 use crate::objects::width_for;
-use crate::process::{self, unlocked};
+use crate::process::unlocked;
 use crate::ruby_calls::{is_object, Value};
-
-/// Ruby's types, by number.
-const TYPES: usize = T_MASK + 1;
-
-/// What the latest compaction did, by type: `struct ashlar_compaction`.
-#[repr(C)]
-#[derive(Clone, Default)]
-pub(crate) struct MoveCounts {
-    considered: [StdCell<u64>; TYPES],
-    moved: [StdCell<u64>; TYPES],
-    moved_up: [StdCell<u64>; TYPES],
-    moved_down: [StdCell<u64>; TYPES],
-}
-
-impl MoveCounts {
-    pub(crate) fn reset(&self) {
-        let groups = [
-            &self.considered,
-            &self.moved,
-            &self.moved_up,
-            &self.moved_down,
-        ];
-        groups.into_iter().flatten().for_each(|count| count.set(0));
-    }
-}
-
-fn add_one(count: &StdCell<u64>) {
-    count.set(count.get() + 1);
-}
+use crate::statics;
 
 impl Ruby {
     /// The width that suits an object; `None` when it must not move.
@@ -62,7 +34,7 @@ impl Ruby {
         if matches!(object.kind(), 0 | T_SYMBOL | T_ZOMBIE) {
             return None;
         }
-        add_one(&self.move_counts.considered[object.kind()]);
+        self.move_counts.note_considered(object.kind());
         let wanted = match object.kind() {
             T_OBJECT => return Some(self.width_of_variables(object, width)),
             _ => self.suitable_bytes(object),
@@ -157,12 +129,7 @@ impl Ruby {
             unsafe { (self.calls.set_shape)(to.address(), shape) };
         }
         let counts = &self.move_counts;
-        add_one(&counts.moved[object.kind()]);
-        if new_width > width {
-            add_one(&counts.moved_up[object.kind()]);
-        } else if new_width < width {
-            add_one(&counts.moved_down[object.kind()]);
-        }
+        counts.note_moved(object.kind(), width, new_width);
         true
     }
 
@@ -223,7 +190,7 @@ impl Ruby {
     #[inline(never)]
     fn update_by_ruby(&self, object: Object) {
         // SAFETY: the object is live; Ruby asks where its references went.
-        unsafe { (self.calls.update_object)(process::as_ruby(), object.address()) };
+        unsafe { (self.calls.update_object)(statics::as_ruby(), object.address()) };
     }
 
     /// Rewrites the references that are in no object.
@@ -236,7 +203,7 @@ impl Ruby {
             }
         });
         // SAFETY: the lock is held and all objects have been rewritten.
-        unsafe { (self.calls.update_vm)(process::as_ruby()) };
+        unsafe { (self.calls.update_vm)(statics::as_ruby()) };
     }
 }
 

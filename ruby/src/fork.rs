@@ -12,7 +12,7 @@ use ashlar_wordmap::memory::SharedHeap;
 
 use crate::interpose;
 use crate::payloads::ThreadCache;
-use crate::process::shared;
+use crate::statics::shared;
 
 /// Most caches that a child takes over; the pieces in further ones are lost to it.
 const CACHES_MAX: usize = 4096;

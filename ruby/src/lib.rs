@@ -4,7 +4,7 @@
 //! functions it calls are the `extern "C"` ones, named `ashlar_*` and declared
 //! in `shim/ashlar_ruby.h`.
 //!
-//! * [`process`]: what a process has one of, and its start.
+//! * [`statics`]: what a process has one of; [`process`]: its start.
 //! * [`lock`]: who may use what: any thread, the GVL, the VM lock.
 //! * [`collector`]: what is used with the VM lock; [`knobs`]: what any thread may read.
 //! * [`options`]: the environment variables.
@@ -33,6 +33,7 @@ mod layout;
 mod libc_malloc;
 mod lock;
 mod message;
+mod move_counts;
 mod object_ids;
 mod object_model;
 mod objects;
@@ -48,5 +49,6 @@ mod ruby_calls;
 mod ruby_gc_variables;
 #[cfg(test)]
 mod shared_test;
+mod statics;
 mod statistics;
 mod walk;

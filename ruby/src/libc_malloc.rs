@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-use crate::process::shared;
+use crate::statics::shared;
 
 /// The address of a function of the process, null while it is unknown.
 pub(crate) struct FunctionAddress(AtomicPtr<c_void>);

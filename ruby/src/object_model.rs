@@ -17,15 +17,14 @@ use ashlar_heap::WidthIndex;
 use ashlar_heap::{Inspection, Moving, Root, TraceCommon, Vm};
 use ashlar_heap::{MarkingEnd, Tracer};
 
-use crate::barriers::cell;
-use crate::compaction::MoveCounts;
 use crate::current_tracer;
 use crate::finalizers::Finalizers;
 use crate::layout::*;
+use crate::move_counts::MoveCounts;
 use crate::object_ids::ObjectIds;
-use crate::payloads;
-use crate::process;
-use crate::ruby_calls::{is_object, RubyCalls, RubyEvents, Value};
+use crate::payloads::xfree;
+use crate::ruby_calls::{cell, is_object, RubyCalls, RubyEvents, Value};
+use crate::statics;
 
 /// `Qundef`: what a dead weak reference becomes.
 const UNDEFINED: Value = 0x24;
@@ -481,7 +480,7 @@ impl Ruby {
             let flags = address as *mut usize;
             let had = flags.read();
             flags.write(had & !(FL_FINALIZE | FL_SEEN_OBJ_ID));
-            (self.calls.free_object)(process::as_ruby(), address);
+            (self.calls.free_object)(statics::as_ruby(), address);
             if had & FL_FINALIZE != 0 {
                 self.queue_finalizers(address);
             }
@@ -512,7 +511,7 @@ impl Vm for Ruby {
         current_tracer::lend(tracer, || {
             // SAFETY: the collecting thread holds Ruby's lock and has saved its
             // registers.
-            unsafe { (self.calls.mark_roots)(process::as_ruby(), null_mut()) };
+            unsafe { (self.calls.mark_roots)(statics::as_ruby(), null_mut()) };
         });
         let finalizers = self.finalizers.borrow();
         finalizers.each_value(|value| mark_value(tracer, value));
@@ -521,7 +520,7 @@ impl Vm for Ruby {
     fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
         current_tracer::lend(tracer, || {
             // SAFETY: the cell is a live object.
-            unsafe { (self.calls.mark_children)(process::as_ruby(), cell.address()) };
+            unsafe { (self.calls.mark_children)(statics::as_ruby(), cell.address()) };
         });
     }
 
@@ -559,7 +558,7 @@ impl Vm for Ruby {
             Freeing::Payload(address) => {
                 if let Some(payload) = NonNull::new(address as *mut u8) {
                     // SAFETY: the dead object owned the payload alone.
-                    unsafe { payloads::free_swept(payload) };
+                    unsafe { xfree::free_swept(payload) };
                 }
             }
             Freeing::ByRuby => self.free_by_ruby(object),

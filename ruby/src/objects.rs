@@ -12,8 +12,9 @@ use crate::collect::{self, Reason};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
-use crate::process::{made_shared, unlocked};
+use crate::process::unlocked;
 use crate::ruby_calls::Value;
+use crate::statics::made_shared;
 
 /// The five words Ruby hands over with a new object.
 struct Contents {

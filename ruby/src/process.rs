@@ -2,13 +2,10 @@
 
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::ptr::{null_mut, NonNull};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ashlar_heap::os::{self, Refused};
 use ashlar_heap::AllocationCache;
-use ashlar_heap::{Heap, Shared};
+use ashlar_heap::Heap;
 use ashlar_heap::{WIDTHS, WIDTH_COUNT};
 
 use crate::collector::Collector;
@@ -17,7 +14,7 @@ use crate::lock::{Gvl, Locked, Unlocked};
 use crate::object_model::Ruby;
 use crate::options::{MallocSource, Options};
 use crate::ruby_calls::{RubyCalls, RubyEvents};
-use crate::{interpose, layout, libc_malloc};
+use crate::{interpose, layout, libc_malloc, statics};
 
 /// What Ruby calls an object space.
 pub(crate) struct Objspace {
@@ -25,80 +22,14 @@ pub(crate) struct Objspace {
     pub(crate) collector: Locked<Collector>,
 }
 
-static SHARED: OnceLock<Result<Shared, Refused>> = OnceLock::new();
-/// What [`SHARED`] holds once it is made: one load instead of three.
-static SHARED_ADDRESS: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
-static OBJSPACE: AtomicPtr<Objspace> = AtomicPtr::new(null_mut());
 /// The main Ractor has its allocation cache.
 static STARTED: AtomicBool = AtomicBool::new(false);
-
-/// Address space to reserve: enough for any program on this machine, and of a
-/// limited address space a part that leaves room for stacks and libraries.
-fn reserve_bytes() -> usize {
-    const GIB: usize = 1 << 30;
-    let wanted = (4 * os::physical_memory_bytes().unwrap_or(16 * GIB)).clamp(64 * GIB, 4096 * GIB);
-    match os::address_space_limit_bytes() {
-        Some(limit) => wanted.min(reserve_bytes_below(limit)),
-        None => wanted,
-    }
-}
-
-/// What a limit on the address space leaves for the heap. Its tables and stacks
-/// take nearly as much again.
-fn reserve_bytes_below(limit: usize) -> usize {
-    /// Ruby, its libraries, the main thread's stack and a few small ones.
-    const ELSE_BYTES: usize = 96 << 20;
-    limit.saturating_sub(ELSE_BYTES) / 2
-}
-
-/// With less than this Ruby does not get as far as its first line.
-const RESERVE_BYTES_MIN: usize = 16 << 20;
-
-fn reserve() -> Result<Shared, Refused> {
-    let mut bytes = reserve_bytes();
-    while bytes >= RESERVE_BYTES_MIN {
-        if let Ok(shared) = Shared::reserve(bytes) {
-            return Ok(shared);
-        }
-        bytes /= 2;
-    }
-    Err(Refused)
-}
-
-/// The parts of the heap that every thread may use; made at the first call.
-/// `None` when the system refuses the address space.
-#[inline(always)]
-pub(crate) fn shared() -> Option<&'static Shared> {
-    match made_shared() {
-        Some(shared) => Some(shared),
-        None => make_shared(),
-    }
-}
-
-/// [`shared`], if there has been a call of it.
-#[inline(always)]
-pub(crate) fn made_shared() -> Option<&'static Shared> {
-    // SAFETY: set once, to a static; the parts of the heap are made before.
-    unsafe { SHARED_ADDRESS.load(Acquire).as_ref() }
-}
-
-#[cold]
-fn make_shared() -> Option<&'static Shared> {
-    let shared = SHARED.get_or_init(reserve).as_ref().ok()?;
-    SHARED_ADDRESS.store((&raw const *shared).cast_mut(), Release);
-    Some(shared)
-}
 
 /// The object space, once Ruby has started.
 #[inline(always)]
 pub(crate) fn objspace() -> Option<&'static Objspace> {
-    // SAFETY: the object space is never freed, and was written before its address.
-    unsafe { OBJSPACE.load(Acquire).as_ref() }
-}
-
-/// The pointer by which Ruby knows the object space.
-pub(crate) fn as_ruby() -> *mut c_void {
-    OBJSPACE.load(Relaxed).cast()
+    // SAFETY: the address is that of an object space, which is never freed.
+    unsafe { statics::objspace().cast::<Objspace>().as_ref() }
 }
 
 /// The object space that a call of Ruby names.
@@ -125,7 +56,7 @@ pub(crate) unsafe fn unlocked(objspace: *mut c_void) -> Unlocked<'static> {
 #[cfg(test)]
 pub(crate) fn start_for_test(objspace: Objspace) {
     STARTED.store(true, Relaxed);
-    OBJSPACE.store(Box::leak(Box::new(objspace)), Release);
+    statics::set_objspace((&raw mut *Box::leak(Box::new(objspace))).cast());
 }
 
 /// Whether Ruby has a Ractor, and with it the VM lock.
@@ -151,7 +82,7 @@ fn new_objspace(
     }
     let options = Options::from_environment(|name| std::env::var(name).ok())?;
     let refused = "the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`";
-    let shared = shared().ok_or(refused)?;
+    let shared = statics::shared().ok_or(refused)?;
     let heap = Heap::new(Ruby::new(calls, events), shared, options.pace).map_err(|_| refused)?;
     libc_malloc::find();
     let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe();
@@ -192,7 +123,7 @@ unsafe extern "C" fn ashlar_objspace_new(
     match new_objspace(calls, events, &version) {
         Ok(objspace) => {
             let objspace = Box::leak(objspace);
-            OBJSPACE.store(objspace, Release);
+            statics::set_objspace((&raw mut *objspace).cast());
             objspace
         }
         Err(message) => {

@@ -3,6 +3,8 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
+use ashlar_heap::Cell;
+
 /// A Ruby value: an object's address, or an immediate.
 pub(crate) type Value = usize;
 
@@ -11,6 +13,16 @@ pub(crate) type Value = usize;
 #[inline(always)]
 pub(crate) fn is_object(value: Value) -> bool {
     value & 7 == 0 && value != 0
+}
+
+/// The cell of an object.
+///
+/// # Safety
+/// `value` must be an object of this heap.
+#[inline(always)]
+pub(crate) unsafe fn cell(value: Value) -> Cell {
+    // SAFETY: the caller's contract.
+    unsafe { Cell::from_address(value) }
 }
 
 /// Ruby's functions.

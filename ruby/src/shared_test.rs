@@ -18,9 +18,12 @@ use crate::layout::T_FLOAT;
 use crate::lock::{Gvl, Locked};
 use crate::object_model::Ruby;
 use crate::options::Options;
-use crate::payloads::{ashlar_xfree, ashlar_xmalloc, ashlar_xrealloc, ThreadCache};
+use crate::payloads::xfree::ashlar_xfree;
+use crate::payloads::xmalloc::{ashlar_xmalloc, ashlar_xrealloc};
+use crate::payloads::ThreadCache;
 use crate::process::{self, Objspace};
 use crate::ruby_calls::{RubyCalls, RubyEvents, Value};
+use crate::statics;
 
 thread_local! {
     static HAS_GVL: StdCell<bool> = const { StdCell::new(false) };
@@ -152,7 +155,7 @@ fn start() {
         _ => None,
     });
     let options = options.unwrap();
-    let shared = process::shared().unwrap();
+    let shared = statics::shared().unwrap();
     let ruby = Ruby::new(CALLS, RubyEvents::default());
     let heap = Heap::new(ruby, shared, options.pace).unwrap();
     KNOBS.serve_from_heap(true);

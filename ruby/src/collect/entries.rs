@@ -12,8 +12,8 @@ use super::run::{at_once, finish};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
-use crate::process::made_shared;
 use crate::ruby_calls::Value;
+use crate::statics::made_shared;
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.

@@ -6,7 +6,7 @@ use std::ptr::{null_mut, NonNull};
 
 use super::ThreadCache;
 use crate::libc_malloc;
-use crate::process::shared;
+use crate::statics::shared;
 
 extern "C" {
     fn ashlar_thread_cache_set(cache: *mut c_void);

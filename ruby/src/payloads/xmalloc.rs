@@ -6,11 +6,10 @@
 //! because another Ractor may have collected while it waited.
 
 use std::ffi::c_void;
-use std::ptr::{null_mut, NonNull};
+use std::ptr::null_mut;
 
 use super::process_malloc::{
-    ashlar_calloc_payload, ashlar_free_payload, ashlar_malloc_payload, ashlar_realloc_payload,
-    is_in_heap,
+    ashlar_calloc_payload, ashlar_malloc_payload, ashlar_realloc_payload, is_in_heap,
 };
 use super::ThreadCache;
 use crate::collect::{self, Reason};
@@ -19,21 +18,7 @@ use crate::interpose;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::lock::Gvl;
-use crate::process::made_shared;
-
-extern "C" {
-    fn ashlar_current_thread_cache() -> *mut c_void;
-}
-
-/// Frees what a dead object owned.
-///
-/// # Safety
-/// Nobody else has the payload.
-#[inline(always)]
-pub(crate) unsafe fn free_swept(payload: NonNull<u8>) {
-    // SAFETY: nobody else has the payload, and the cache is this thread's.
-    unsafe { ashlar_xfree(ashlar_current_thread_cache().cast(), payload) };
-}
+use crate::statics::made_shared;
 
 /// Smaller payloads add up to a budget before they are noticed.
 const LARGE_BYTES: usize = 256 << 10;
@@ -211,24 +196,6 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
                 libc_malloc::counted_realloc(payload.cast(), size.max(1))
             }
         })
-    }
-}
-
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>) {
-    // SAFETY: Ruby does not use the payload any more; the cache is the calling
-    // thread's, or null.
-    unsafe {
-        if !KNOBS.xmalloc_is_from_libc() {
-            return ashlar_free_payload(cache, payload);
-        }
-        if is_in_heap(payload.as_ptr().cast()) {
-            ashlar_free_payload(cache, payload);
-        } else {
-            libc_malloc::counted_free(payload.as_ptr().cast());
-        }
     }
 }
 

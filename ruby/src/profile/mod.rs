@@ -1,13 +1,13 @@
 //! `GC::Profiler`: a record of each collection while it is on.
 
+mod entries;
+
 use std::cell::{Cell as StdCell, RefCell};
-use std::ffi::c_void;
 
 use ashlar_heap::BLOCK_BYTES;
 
 use crate::collect::{Collection, Phase};
 use crate::collector::Collector;
-use crate::lock::Gvl;
 
 /// One collection: `struct ashlar_profile_record`.
 #[repr(C)]
@@ -83,68 +83,5 @@ impl Profile {
                 change(record);
             }
         }
-    }
-}
-
-/// Uses the profile with the VM lock held.
-///
-/// # Safety
-/// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the GVL.
-unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&Profile) -> R) -> R {
-    // SAFETY: the caller's contract.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| with(&collector.profile))
-}
-
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[no_mangle]
-unsafe extern "C" fn ashlar_profiles(objspace: *mut c_void) -> bool {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, Profile::is_on) }
-}
-
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[no_mangle]
-unsafe extern "C" fn ashlar_set_profiling(objspace: *mut c_void, on: bool) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, |profile| profile.on.set(on)) };
-}
-
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[no_mangle]
-unsafe extern "C" fn ashlar_clear_profile(objspace: *mut c_void) {
-    // SAFETY: Ruby calls with the GVL.
-    drop(unsafe { locked(objspace, |profile| profile.records.take()) });
-}
-
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[no_mangle]
-unsafe extern "C" fn ashlar_profile_length(objspace: *mut c_void) -> usize {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, |profile| profile.records.borrow().len()) }
-}
-
-/// One record; false when there are not that many.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[no_mangle]
-unsafe extern "C" fn ashlar_profile_record(
-    objspace: *mut c_void,
-    index: usize,
-    record: *mut Record,
-) -> bool {
-    let copy = |profile: &Profile| profile.records.borrow().get(index).copied();
-    // SAFETY: Ruby calls with the GVL.
-    match unsafe { locked(objspace, copy) } {
-        Some(found) => {
-            // SAFETY: the shim passes a place for the record.
-            unsafe { record.write(found) };
-            true
-        }
-        None => false,
     }
 }

@@ -1,0 +1,41 @@
+//! Ruby's payloads are freed: by Ruby, and by the collector with the object that owned them.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use super::process_malloc::{ashlar_free_payload, is_in_heap};
+use super::ThreadCache;
+use crate::knobs::KNOBS;
+use crate::libc_malloc;
+
+extern "C" {
+    fn ashlar_current_thread_cache() -> *mut c_void;
+}
+
+/// Frees what a dead object owned.
+///
+/// # Safety
+/// Nobody else has the payload.
+#[inline(always)]
+pub(crate) unsafe fn free_swept(payload: NonNull<u8>) {
+    // SAFETY: nobody else has the payload, and the cache is this thread's.
+    unsafe { ashlar_xfree(ashlar_current_thread_cache().cast(), payload) };
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+pub(crate) unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>) {
+    // SAFETY: Ruby does not use the payload any more; the cache is the calling
+    // thread's, or null.
+    unsafe {
+        if !KNOBS.xmalloc_is_from_libc() {
+            return ashlar_free_payload(cache, payload);
+        }
+        if is_in_heap(payload.as_ptr().cast()) {
+            ashlar_free_payload(cache, payload);
+        } else {
+            libc_malloc::counted_free(payload.as_ptr().cast());
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a process has one of: the parts of the heap that every thread may use, and the
+//! address of the object space.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::OnceLock;
+
+use ashlar_heap::os::{self, Refused};
+use ashlar_heap::Shared;
+
+static SHARED: OnceLock<Result<Shared, Refused>> = OnceLock::new();
+/// What [`SHARED`] holds once it is made: one load instead of three.
+static SHARED_ADDRESS: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
+/// The object space: `crate::process::Objspace`.
+static OBJSPACE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+/// Address space to reserve: enough for any program on this machine, and of a
+/// limited address space a part that leaves room for stacks and libraries.
+fn reserve_bytes() -> usize {
+    const GIB: usize = 1 << 30;
+    let wanted = (4 * os::physical_memory_bytes().unwrap_or(16 * GIB)).clamp(64 * GIB, 4096 * GIB);
+    match os::address_space_limit_bytes() {
+        Some(limit) => wanted.min(reserve_bytes_below(limit)),
+        None => wanted,
+    }
+}
+
+/// What a limit on the address space leaves for the heap. Its tables and stacks
+/// take nearly as much again.
+fn reserve_bytes_below(limit: usize) -> usize {
+    /// Ruby, its libraries, the main thread's stack and a few small ones.
+    const ELSE_BYTES: usize = 96 << 20;
+    limit.saturating_sub(ELSE_BYTES) / 2
+}
+
+/// With less than this Ruby does not get as far as its first line.
+const RESERVE_BYTES_MIN: usize = 16 << 20;
+
+fn reserve() -> Result<Shared, Refused> {
+    let mut bytes = reserve_bytes();
+    while bytes >= RESERVE_BYTES_MIN {
+        if let Ok(shared) = Shared::reserve(bytes) {
+            return Ok(shared);
+        }
+        bytes /= 2;
+    }
+    Err(Refused)
+}
+
+/// The parts of the heap that every thread may use; made at the first call.
+/// `None` when the system refuses the address space.
+#[inline(always)]
+pub(crate) fn shared() -> Option<&'static Shared> {
+    match made_shared() {
+        Some(shared) => Some(shared),
+        None => make_shared(),
+    }
+}
+
+/// [`shared`], if there has been a call of it.
+#[inline(always)]
+pub(crate) fn made_shared() -> Option<&'static Shared> {
+    // SAFETY: set once, to a static; the parts of the heap are made before.
+    unsafe { SHARED_ADDRESS.load(Acquire).as_ref() }
+}
+
+#[cold]
+fn make_shared() -> Option<&'static Shared> {
+    let shared = SHARED.get_or_init(reserve).as_ref().ok()?;
+    SHARED_ADDRESS.store((&raw const *shared).cast_mut(), Release);
+    Some(shared)
+}
+
+/// The pointer by which Ruby knows the object space, null before Ruby has started. What
+/// was written to it before can be read.
+#[inline(always)]
+pub(crate) fn objspace() -> *mut c_void {
+    OBJSPACE.load(Acquire)
+}
+
+/// The same, to be handed to Ruby.
+#[inline(always)]
+pub(crate) fn as_ruby() -> *mut c_void {
+    OBJSPACE.load(Relaxed)
+}
+
+/// Makes `objspace` the process's.
+pub(crate) fn set_objspace(objspace: *mut c_void) {
+    OBJSPACE.store(objspace, Release);
+}
