@@ -340,7 +340,10 @@ fn a_black_cell_that_gives_up_its_barrier_while_tracing_is_traced_again_at_the_e
                 Scope::Full => p.store(parent, 1, tracing),
             }
             p.begin_slices(scope);
-            assert!(p.heap.region().state(parent).is_unprotected());
+            // A minor collection traces what is remembered when the list has been traced.
+            while !p.heap.region().state(parent).is_unprotected() {
+                assert_eq!(p.slice(scope, 1), Progress::Marking);
+            }
             let child = p.object(plain(0));
             p.store_without_barrier(parent, 0, child);
             p.end_slices();
