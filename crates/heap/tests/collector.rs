@@ -1579,16 +1579,21 @@ fn shared_parts_are_for_one_heap() {
 }
 
 #[test]
-#[should_panic(expected = "the cache is another heap's")]
 fn a_heap_does_not_allocate_with_the_cache_of_another() {
     with_program(16 * MIB, |mine| {
         with_program(16 * MIB, |theirs| {
             let mut cache = mine.heap.new_cache();
-            // SAFETY: nobody else uses the cache.
-            let cache = unsafe { cache.as_mut() };
-            let _ = theirs
-                .heap
-                .allocate(cache, 40, CellState::NEW, Urgency::MustAllocate);
+            let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                // SAFETY: nobody else uses the cache.
+                let cache = unsafe { cache.as_mut() };
+                let heap = theirs.heap;
+                heap.allocate(cache, 40, CellState::NEW, Urgency::MustAllocate)
+            }));
+            // SAFETY: nobody uses the cache any more.
+            unsafe { mine.heap.drop_cache(cache) };
+            let said = refused.expect_err("the allocation was refused");
+            let said = said.downcast_ref::<&str>().expect("a message");
+            assert!(said.contains("the cache is another heap's"), "{said}");
         });
     });
 }
