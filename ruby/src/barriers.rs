@@ -2,8 +2,7 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::Trace;
-use ashlar_heap::Tracer;
+use ashlar_heap::{Trace, Tracer};
 
 use crate::current_tracer;
 use crate::lock::{held, Gvl};

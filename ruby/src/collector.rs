@@ -2,9 +2,7 @@
 
 use std::cell::Cell as StdCell;
 
-use ashlar_heap::Evacuation;
-use ashlar_heap::Heap;
-use ashlar_heap::Stress;
+use ashlar_heap::{Evacuation, Heap, Stress};
 
 use crate::collect::{Clocks, Latest};
 use crate::knobs::KNOBS;

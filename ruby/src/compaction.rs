@@ -8,12 +8,7 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::Cell;
-use ashlar_heap::Evacuation;
-use ashlar_heap::Forwarding;
-use ashlar_heap::Request;
-use ashlar_heap::Scope;
-use ashlar_heap::WidthIndex;
+use ashlar_heap::{Cell, Evacuation, Forwarding, Request, Scope, WidthIndex};
 use ashlar_wordmap::OutOfMemory;
 
 use crate::collect::{self, Reason};
@@ -190,7 +185,7 @@ impl Ruby {
     #[inline(never)]
     fn update_by_ruby(&self, object: Object) {
         // SAFETY: the object is live; Ruby asks where its references went.
-        unsafe { (self.calls.update_object)(statics::as_ruby(), object.address()) };
+        unsafe { (self.calls.update_object)(statics::objspace(), object.address()) };
     }
 
     /// Rewrites the references that are in no object.
@@ -203,7 +198,7 @@ impl Ruby {
             }
         });
         // SAFETY: the lock is held and all objects have been rewritten.
-        unsafe { (self.calls.update_vm)(statics::as_ruby()) };
+        unsafe { (self.calls.update_vm)(statics::objspace()) };
     }
 }
 

@@ -6,8 +6,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ashlar_heap::Frozen;
-use ashlar_heap::Stopped;
+use ashlar_heap::{Frozen, Stopped};
 use ashlar_wordmap::memory::SharedHeap;
 
 use crate::interpose;

@@ -11,11 +11,10 @@
 //! and the lock excludes the other Ractors. Waiting for it, a Ractor may be stopped
 //! for a collection of another one.
 
-use std::ffi::c_void;
+use std::ffi::{c_uint, c_void};
 use std::marker::PhantomData;
 
-use ashlar_heap::Heap;
-use ashlar_heap::{Cell, Region};
+use ashlar_heap::{Cell, Heap, Region};
 
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
@@ -78,14 +77,7 @@ impl Gvl {
     #[inline]
     pub(crate) fn with_vm_lock<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
         let calls = &self.objspace.calls;
-        // SAFETY: this thread has the GVL; the lock is recursive, and given back
-        // below, because `work` neither unwinds nor jumps.
-        unsafe {
-            let level = (calls.vm_lock)();
-            let result = work(&self.objspace.collector.0);
-            (calls.vm_unlock)(level);
-            result
-        }
+        self.between(calls.vm_lock, calls.vm_unlock, work)
     }
 
     /// Runs `work` with the VM lock, without letting another Ractor collect while
@@ -94,12 +86,24 @@ impl Gvl {
     #[inline]
     pub(crate) fn with_vm_lock_no_collection<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
         let calls = &self.objspace.calls;
-        // SAFETY: this thread has the GVL; the lock is given back below, because `work`
-        // neither unwinds nor jumps.
+        self.between(calls.vm_lock_no_barrier, calls.vm_unlock_no_barrier, work)
+    }
+
+    /// Runs `work` between the two functions of Ruby that take the VM lock and give it
+    /// back.
+    #[inline(always)]
+    fn between<R>(
+        self,
+        lock: unsafe extern "C" fn() -> c_uint,
+        unlock: unsafe extern "C" fn(c_uint),
+        work: impl FnOnce(&Collector) -> R,
+    ) -> R {
+        // SAFETY: this thread has the GVL; the lock is recursive, and given back
+        // below, because `work` neither unwinds nor jumps.
         unsafe {
-            let level = (calls.vm_lock_no_barrier)();
+            let level = lock();
             let result = work(&self.objspace.collector.0);
-            (calls.vm_unlock_no_barrier)(level);
+            unlock(level);
             result
         }
     }

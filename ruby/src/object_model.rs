@@ -10,12 +10,10 @@ use std::ptr::{null_mut, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use ashlar_heap::Cell;
-use ashlar_heap::Forwarding;
-use ashlar_heap::Trace;
-use ashlar_heap::WidthIndex;
-use ashlar_heap::{Inspection, Moving, Root, TraceCommon, Vm};
-use ashlar_heap::{MarkingEnd, Tracer};
+use ashlar_heap::{
+    Cell, Forwarding, Inspection, MarkingEnd, Moving, Root, Trace, TraceCommon, Tracer, Vm,
+    WidthIndex,
+};
 
 use crate::current_tracer;
 use crate::finalizers::Finalizers;
@@ -480,7 +478,7 @@ impl Ruby {
             let flags = address as *mut usize;
             let had = flags.read();
             flags.write(had & !(FL_FINALIZE | FL_SEEN_OBJ_ID));
-            (self.calls.free_object)(statics::as_ruby(), address);
+            (self.calls.free_object)(statics::objspace(), address);
             if had & FL_FINALIZE != 0 {
                 self.queue_finalizers(address);
             }
@@ -511,7 +509,7 @@ impl Vm for Ruby {
         current_tracer::lend(tracer, || {
             // SAFETY: the collecting thread holds Ruby's lock and has saved its
             // registers.
-            unsafe { (self.calls.mark_roots)(statics::as_ruby(), null_mut()) };
+            unsafe { (self.calls.mark_roots)(statics::objspace(), null_mut()) };
         });
         let finalizers = self.finalizers.borrow();
         finalizers.each_value(|value| mark_value(tracer, value));
@@ -520,7 +518,7 @@ impl Vm for Ruby {
     fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
         current_tracer::lend(tracer, || {
             // SAFETY: the cell is a live object.
-            unsafe { (self.calls.mark_children)(statics::as_ruby(), cell.address()) };
+            unsafe { (self.calls.mark_children)(statics::objspace(), cell.address()) };
         });
     }
 

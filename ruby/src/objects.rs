@@ -2,11 +2,7 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::AllocationCache;
-use ashlar_heap::Cell;
-use ashlar_heap::CellState;
-use ashlar_heap::WidthIndex;
-use ashlar_heap::{Allocation, Urgency};
+use ashlar_heap::{Allocation, AllocationCache, Cell, CellState, Urgency, WidthIndex};
 
 use crate::collect::{self, Reason};
 use crate::collector::Collector;

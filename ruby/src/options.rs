@@ -11,11 +11,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
-use ashlar_heap::os;
-use ashlar_heap::PaceOptions;
-use ashlar_heap::ParallelMarking;
-use ashlar_heap::Stress;
-use ashlar_heap::THREADS_MAX;
+use ashlar_heap::{os, PaceOptions, ParallelMarking, Stress, THREADS_MAX};
 
 use crate::pauses::PauseOptions;
 use crate::ruby_gc_variables::tuned;

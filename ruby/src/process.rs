@@ -1,12 +1,10 @@
 //! Everything that a process has one of, and its start.
 
-use std::ffi::{c_char, c_void, CStr, CString};
+use std::ffi::{c_char, c_void, CStr};
 use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ashlar_heap::AllocationCache;
-use ashlar_heap::Heap;
-use ashlar_heap::{WIDTHS, WIDTH_COUNT};
+use ashlar_heap::{AllocationCache, Heap, WIDTHS, WIDTH_COUNT};
 
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
@@ -14,7 +12,7 @@ use crate::lock::{Gvl, Locked, Unlocked};
 use crate::object_model::Ruby;
 use crate::options::{MallocSource, Options};
 use crate::ruby_calls::{RubyCalls, RubyEvents};
-use crate::{interpose, layout, libc_malloc, statics};
+use crate::{interpose, layout, libc_malloc, message, statics};
 
 /// What Ruby calls an object space.
 pub(crate) struct Objspace {
@@ -127,10 +125,9 @@ unsafe extern "C" fn ashlar_objspace_new(
             objspace
         }
         Err(message) => {
-            let message = CString::new(message).unwrap_or_default();
-            // SAFETY: the shim passes a place for the message, which is leaked
+            // SAFETY: the shim passes a place for the message, which nobody frees
             // because the process ends now.
-            unsafe { failure.write(message.into_raw()) };
+            unsafe { failure.write(message::hand_over(message)) };
             null_mut()
         }
     }

@@ -6,8 +6,7 @@
 //! too; what describes how the default collector works has none. An impossible value is
 //! ignored, as the default collector does, and ashlar's own variables come first.
 
-use ashlar_heap::PaceOptions;
-use ashlar_heap::{WIDTHS, WIDTH_COUNT};
+use ashlar_heap::{PaceOptions, WIDTHS, WIDTH_COUNT};
 
 use crate::options::{parse_bytes, NURSERY_BYTES_MIN};
 

@@ -4,11 +4,13 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::OnceLock;
 
-use ashlar_heap::os::{self, Refused};
-use ashlar_heap::Shared;
+use ashlar_heap::{
+    os::{self, Refused},
+    Shared,
+};
 
 static SHARED: OnceLock<Result<Shared, Refused>> = OnceLock::new();
 /// What [`SHARED`] holds once it is made: one load instead of three.
@@ -66,6 +68,11 @@ pub(crate) fn made_shared() -> Option<&'static Shared> {
     unsafe { SHARED_ADDRESS.load(Acquire).as_ref() }
 }
 
+/// Whether the collector is at work; any thread may ask, a signal handler too.
+pub(crate) fn is_busy() -> bool {
+    made_shared().is_some_and(Shared::is_busy)
+}
+
 #[cold]
 fn make_shared() -> Option<&'static Shared> {
     let shared = SHARED.get_or_init(reserve).as_ref().ok()?;
@@ -78,12 +85,6 @@ fn make_shared() -> Option<&'static Shared> {
 #[inline(always)]
 pub(crate) fn objspace() -> *mut c_void {
     OBJSPACE.load(Acquire)
-}
-
-/// The same, to be handed to Ruby.
-#[inline(always)]
-pub(crate) fn as_ruby() -> *mut c_void {
-    OBJSPACE.load(Relaxed)
 }
 
 /// Makes `objspace` the process's.

@@ -3,8 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 
-use ashlar_heap::{BLOCK_BYTES, STATE_GRANULE_BYTES};
-use ashlar_heap::{WIDTHS, WIDTH_COUNT};
+use ashlar_heap::{BLOCK_BYTES, STATE_GRANULE_BYTES, WIDTHS, WIDTH_COUNT};
 
 use crate::collector::Collector;
 use crate::lock::Gvl;

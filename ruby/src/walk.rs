@@ -4,8 +4,7 @@
 use std::ffi::c_void;
 use std::ptr::{null_mut, slice_from_raw_parts_mut};
 
-use ashlar_heap::CellRange;
-use ashlar_heap::WidthIndex;
+use ashlar_heap::{CellRange, WidthIndex};
 
 use crate::collector::Collector;
 use crate::lock::Gvl;

@@ -117,16 +117,13 @@ unpack_packages() {
 }
 
 rails_from_debian() {
-  local package missing=() native
+  local native
   is_debian || fail 'RAILS_FROM=debian needs Debian; set RAILS_FROM=rubygems to use the Gemfile.'
   folder=$CACHE/applications/rails-debian-$SOURCE_ID-r$RAILS_RECIPE
   gems=$folder/gems
   [[ -e $folder/finished ]] || (
     ensure_build_packages
-    for package in "${NATIVE_PACKAGES[@]}"; do
-      package_installed "$package" || missing+=("$package")
-    done
-    ((${#missing[@]} == 0)) || install_packages 'the Rails application' "${missing[@]}"
+    ensure_packages 'the Rails application' "${NATIVE_PACKAGES[@]}"
     [[ $(any_mirror) ]] || fail 'no Debian mirror is configured for apt on this system;' \
       'set RAILS_FROM=rubygems to use the Gemfile.'
     hold_lock rails-debian

@@ -13,7 +13,7 @@ tracker=$CLONE/workloads/applications/tracker
 
 exports=$("$here/rails.sh")
 eval "$exports"
-identity=$(cat "$tracker/db"/*.rb | sha256sum | cut -c1-8)
+identity=$(cat "$tracker/db"/*.rb | digest8)
 TRACKER_DATABASE=$CACHE/applications/tracker-$identity.sqlite3
 hold_lock tracker
 [[ -e $TRACKER_DATABASE ]] || run_logged "the tracker's records" 45 "$CACHE/applications/tracker.log" \

@@ -28,26 +28,24 @@ install_packages() {
     apt-get -q -y install --no-install-recommends "$@"
 }
 
-# not_installed PACKAGE...: those that are not, one a line.
-not_installed() {
-  local package
-  for package in "$@"; do package_installed "$package" || echo "$package"; done
+# ensure_packages WHY PACKAGE...: installs those that are missing.
+ensure_packages() {
+  local why=$1 package missing=()
+  shift
+  for package in "$@"; do package_installed "$package" || missing+=("$package"); done
+  ((${#missing[@]} == 0)) || install_packages "$why" "${missing[@]}"
 }
 
 ensure_build_packages() {
   is_debian || return 0
-  local missing
-  mapfile -t missing < <(not_installed "${BUILD_PACKAGES[@]}")
-  ((${#missing[@]} == 0)) || install_packages 'building Ruby' "${missing[@]}"
+  ensure_packages 'building Ruby' "${BUILD_PACKAGES[@]}"
 }
 
 # What single parts of the tests run. Nobody else is asked to install it: a part says
 # itself that it was not run.
 ensure_test_packages() {
   is_debian && ((EUID == 0)) || return 0
-  local missing
-  mapfile -t missing < <(not_installed "${TEST_PACKAGES[@]}")
-  ((${#missing[@]} == 0)) || install_packages 'testing' "${missing[@]}"
+  ensure_packages 'testing' "${TEST_PACKAGES[@]}"
 }
 
 # version_at_least HAVE WANT

@@ -1,6 +1,9 @@
 # shellcheck shell=bash disable=SC2034
 # Where things are. Sourced by the other scripts; sets variables, touches nothing.
 
+# Eight digits that name what is read from standard input.
+digest8() { sha256sum | cut -c1-8; }
+
 CLONE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 CACHE=${ASHLAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ashlar}
 SOURCES=$CACHE/sources
@@ -14,4 +17,4 @@ RUST_MINIMUM=1.85
 # Every clone installs its library under a name of its own beside the shared
 # `ashlar`, so that two clones can use one cached Ruby without meeting.
 # Ruby allows letters, digits, dash and underscore in the name.
-CLONE_LIBRARY=ashlar_$(printf %s "$CLONE" | sha256sum | cut -c1-8)
+CLONE_LIBRARY=ashlar_$(printf %s "$CLONE" | digest8)

@@ -26,8 +26,6 @@ accept_source() {
   SOURCE_ID=ruby-$SOURCE_VERSION-$2
 }
 
-digest8() { sha256sum | cut -c1-8; }
-
 # unpack TARBALL FOLDER: all or nothing.
 unpack() {
   local partial=$2.partial.$$

@@ -7,18 +7,11 @@
 use std::cell::{Cell as StdCell, RefCell};
 use std::ptr::NonNull;
 
-use ashlar_heap::AllocationCache;
-use ashlar_heap::Cell;
-use ashlar_heap::CellState;
-use ashlar_heap::Evacuation;
-use ashlar_heap::Forwarding;
-use ashlar_heap::PaceOptions;
-use ashlar_heap::ThreadCache;
-use ashlar_heap::Trace;
-use ashlar_heap::WidthIndex;
-use ashlar_heap::{Allocation, Heap, Request, Shared, Urgency};
-use ashlar_heap::{Inspection, Moving, Root, TraceCommon, Vm};
-use ashlar_heap::{MarkingEnd, Tracer};
+use ashlar_heap::{
+    Allocation, AllocationCache, Cell, CellState, Evacuation, Forwarding, Heap, Inspection,
+    MarkingEnd, Moving, PaceOptions, Request, Root, Shared, ThreadCache, Trace, TraceCommon,
+    Tracer, Urgency, Vm, WidthIndex,
+};
 
 /// Words of a toy object before its references.
 ///

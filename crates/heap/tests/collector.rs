@@ -7,17 +7,11 @@ mod toy_vm;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use ashlar_heap::for_tests::Kind;
-use ashlar_heap::AllocationCache;
-use ashlar_heap::Cell;
-use ashlar_heap::CellState;
-use ashlar_heap::Evacuation;
-use ashlar_heap::Stress;
-use ashlar_heap::WidthIndex;
-use ashlar_heap::WorkBudget;
-use ashlar_heap::BLOCK_BYTES;
-use ashlar_heap::{Allocation, CellRange, Heap, Progress, Request, Shared, Stage, Urgency};
-use ashlar_heap::{PaceOptions, Scope};
+use ashlar_heap::{
+    for_tests::Kind, Allocation, AllocationCache, Cell, CellRange, CellState, Evacuation, Heap,
+    PaceOptions, Progress, Request, Scope, Shared, Stage, Stress, Urgency, WidthIndex, WorkBudget,
+    BLOCK_BYTES,
+};
 use toy_vm::{Shape, ToyVm};
 
 const MIB: usize = 1 << 20;
@@ -35,6 +29,13 @@ fn with_program(region_bytes: usize, run: impl FnOnce(&mut Program<'_>)) {
     run(&mut Program { heap: &heap, cache });
     // SAFETY: nobody uses the cache any more.
     unsafe { heap.drop_cache(cache) };
+}
+
+/// [`with_program`], for a minor and for a full collection.
+fn with_each_scope(run: impl Fn(&mut Program<'_>, Scope)) {
+    for scope in [Scope::Minor, Scope::Full] {
+        with_program(16 * MIB, |p| run(p, scope));
+    }
 }
 
 impl Program<'_> {
@@ -292,64 +293,58 @@ fn a_cell_that_gives_up_its_barrier_needs_none_from_then_on() {
 /// then.
 #[test]
 fn what_is_stored_into_a_black_cell_while_tracing_is_marked() {
-    for scope in [Scope::Minor, Scope::Full] {
-        with_program(16 * MIB, |p| {
-            let target = p.old_root(2);
-            let storing = p.tagged(toy_vm::STORES_WHILE_TRACED, plain(2));
-            let child = p.object(plain(0));
-            p.store(storing, 0, target);
-            p.store(storing, 1, child);
-            p.store(target, 1, storing);
-            p.collect(scope);
-            // SAFETY: both are live.
-            let (stored, left) = unsafe { (toy_vm::load(target, 0), toy_vm::load(storing, 1)) };
-            assert_eq!((stored, left), (Some(child), None));
-            assert!(p.lives(child));
-        });
-    }
+    with_each_scope(|p, scope| {
+        let target = p.old_root(2);
+        let storing = p.tagged(toy_vm::STORES_WHILE_TRACED, plain(2));
+        let child = p.object(plain(0));
+        p.store(storing, 0, target);
+        p.store(storing, 1, child);
+        p.store(target, 1, storing);
+        p.collect(scope);
+        // SAFETY: both are live.
+        let (stored, left) = unsafe { (toy_vm::load(target, 0), toy_vm::load(storing, 1)) };
+        assert_eq!((stored, left), (Some(child), None));
+        assert!(p.lives(child));
+    });
 }
 
 #[test]
 fn a_cell_that_gives_up_its_barrier_while_it_is_traced_needs_none_from_then_on() {
-    for scope in [Scope::Minor, Scope::Full] {
-        with_program(16 * MIB, |p| {
-            let parent = p.old_root(2);
-            let tracing = p.tagged(toy_vm::UNPROTECTS_WHILE_TRACED, plain(1));
-            p.store(tracing, 0, parent);
-            p.store(parent, 1, tracing);
-            p.collect(scope);
-            let child = p.object(plain(0));
-            p.store_without_barrier(parent, 0, child);
-            p.minor();
-            assert!(p.lives(child));
-        });
-    }
+    with_each_scope(|p, scope| {
+        let parent = p.old_root(2);
+        let tracing = p.tagged(toy_vm::UNPROTECTS_WHILE_TRACED, plain(1));
+        p.store(tracing, 0, parent);
+        p.store(parent, 1, tracing);
+        p.collect(scope);
+        let child = p.object(plain(0));
+        p.store_without_barrier(parent, 0, child);
+        p.minor();
+        assert!(p.lives(child));
+    });
 }
 
 #[test]
 fn a_black_cell_that_gives_up_its_barrier_while_tracing_is_traced_again_at_the_end() {
-    for scope in [Scope::Minor, Scope::Full] {
-        with_program(16 * MIB, |p| {
-            let parent = p.old_root(2);
-            let tracing = p.tagged(toy_vm::UNPROTECTS_WHILE_TRACED, plain(1));
-            p.store(tracing, 0, parent);
-            // It comes after the parent: in a minor collection that is black from the
-            // beginning.
-            match scope {
-                Scope::Minor => p.root(tracing),
-                Scope::Full => p.store(parent, 1, tracing),
-            }
-            p.begin_slices(scope);
-            // A minor collection traces what is remembered when the list has been traced.
-            while !p.heap.region().state(parent).is_unprotected() {
-                assert_eq!(p.slice(scope, 1), Progress::Marking);
-            }
-            let child = p.object(plain(0));
-            p.store_without_barrier(parent, 0, child);
-            p.end_slices();
-            assert!(p.lives(child));
-        });
-    }
+    with_each_scope(|p, scope| {
+        let parent = p.old_root(2);
+        let tracing = p.tagged(toy_vm::UNPROTECTS_WHILE_TRACED, plain(1));
+        p.store(tracing, 0, parent);
+        // It comes after the parent: in a minor collection that is black from the
+        // beginning.
+        match scope {
+            Scope::Minor => p.root(tracing),
+            Scope::Full => p.store(parent, 1, tracing),
+        }
+        p.begin_slices(scope);
+        // A minor collection traces what is remembered when the list has been traced.
+        while !p.heap.region().state(parent).is_unprotected() {
+            assert_eq!(p.slice(scope, 1), Progress::Marking);
+        }
+        let child = p.object(plain(0));
+        p.store_without_barrier(parent, 0, child);
+        p.end_slices();
+        assert!(p.lives(child));
+    });
 }
 
 #[test]
@@ -389,23 +384,21 @@ fn marked_and_old_cells_are_counted_once_however_often_they_are_traced() {
 
 #[test]
 fn what_only_a_black_cell_refers_to_is_kept() {
-    for scope in [Scope::Minor, Scope::Full] {
-        with_program(16 * MIB, |p| {
-            let (old, young) = (p.old_root(1), p.object(plain(1)));
-            p.root(young);
-            p.begin_slices(scope);
-            let (first, second) = (p.object(plain(1)), p.object(plain(0)));
-            p.store(young, 0, first);
-            p.store(old, 0, second);
-            // Further from the black cell, nobody tells the barrier anything.
-            let third = p.object(plain(0));
-            p.store_without_barrier(first, 0, third);
-            assert_eq!(p.end_slices(), scope);
-            assert!(p.lives(first) && p.lives(second) && p.lives(third));
-            p.minor();
-            assert!(p.lives(first) && p.lives(second) && p.lives(third));
-        });
-    }
+    with_each_scope(|p, scope| {
+        let (old, young) = (p.old_root(1), p.object(plain(1)));
+        p.root(young);
+        p.begin_slices(scope);
+        let (first, second) = (p.object(plain(1)), p.object(plain(0)));
+        p.store(young, 0, first);
+        p.store(old, 0, second);
+        // Further from the black cell, nobody tells the barrier anything.
+        let third = p.object(plain(0));
+        p.store_without_barrier(first, 0, third);
+        assert_eq!(p.end_slices(), scope);
+        assert!(p.lives(first) && p.lives(second) && p.lives(third));
+        p.minor();
+        assert!(p.lives(first) && p.lives(second) && p.lives(third));
+    });
 }
 
 #[test]
@@ -500,24 +493,22 @@ fn what_is_stored_into_an_old_cell_that_was_white_for_the_barrier_is_kept() {
 
 #[test]
 fn what_is_stored_into_a_cell_that_was_old_when_the_barrier_was_told_is_kept() {
-    for scope in [Scope::Minor, Scope::Full] {
-        with_program(16 * MIB, |p| {
-            let parent = p.old_root(1);
-            let child = p.object(plain(0));
-            let ambiguous = &p.heap.vm.ambiguous_roots;
-            ambiguous
-                .borrow_mut()
-                .extend([parent, child].map(Cell::address));
-            p.heap.write_barrier(parent, child);
-            // Whatever remembered the parent: it is traced, and forgotten, before the store.
-            p.heap.between_barrier_and_store(|| p.collect(scope));
-            p.store_without_barrier(parent, 0, child);
-            ambiguous.borrow_mut().clear();
-            p.heap.verify().unwrap();
-            p.minor();
-            assert!(p.lives(child), "{scope:?}");
-        });
-    }
+    with_each_scope(|p, scope| {
+        let parent = p.old_root(1);
+        let child = p.object(plain(0));
+        let ambiguous = &p.heap.vm.ambiguous_roots;
+        ambiguous
+            .borrow_mut()
+            .extend([parent, child].map(Cell::address));
+        p.heap.write_barrier(parent, child);
+        // Whatever remembered the parent: it is traced, and forgotten, before the store.
+        p.heap.between_barrier_and_store(|| p.collect(scope));
+        p.store_without_barrier(parent, 0, child);
+        ambiguous.borrow_mut().clear();
+        p.heap.verify().unwrap();
+        p.minor();
+        assert!(p.lives(child), "{scope:?}");
+    });
 }
 
 #[test]
@@ -575,37 +566,33 @@ fn a_root_that_came_after_the_roots_were_traced_is_kept_with_all_it_refers_to() 
 
 #[test]
 fn a_cell_without_a_barrier_is_traced_again_at_the_end() {
-    for scope in [Scope::Minor, Scope::Full] {
-        with_program(16 * MIB, |p| {
-            let (gives_up, young) = (p.old_root(1), p.object(unprotected(1)));
-            p.root(young);
-            p.begin_slices(scope);
-            let (first, second) = (p.object(plain(0)), p.object(plain(0)));
-            p.store_without_barrier(young, 0, first);
-            p.heap.unprotect(gives_up);
-            p.slice(scope, 1);
-            p.store_without_barrier(gives_up, 0, second);
-            p.end_slices();
-            assert!(p.lives(first) && p.lives(second));
-        });
-    }
+    with_each_scope(|p, scope| {
+        let (gives_up, young) = (p.old_root(1), p.object(unprotected(1)));
+        p.root(young);
+        p.begin_slices(scope);
+        let (first, second) = (p.object(plain(0)), p.object(plain(0)));
+        p.store_without_barrier(young, 0, first);
+        p.heap.unprotect(gives_up);
+        p.slice(scope, 1);
+        p.store_without_barrier(gives_up, 0, second);
+        p.end_slices();
+        assert!(p.lives(first) && p.lives(second));
+    });
 }
 
 #[test]
 fn one_barrier_for_many_stores_into_a_black_cell_has_it_traced_again() {
-    for scope in [Scope::Minor, Scope::Full] {
-        with_program(16 * MIB, |p| {
-            let black = p.old_root(3);
-            p.begin_slices(scope);
-            let children: Vec<_> = (0..3).map(|_| p.object(plain(0))).collect();
-            for (index, child) in children.iter().enumerate() {
-                p.store_without_barrier(black, index, *child);
-                p.heap.write_barrier_all(black);
-            }
-            p.end_slices();
-            assert!(children.iter().all(|child| p.lives(*child)));
-        });
-    }
+    with_each_scope(|p, scope| {
+        let black = p.old_root(3);
+        p.begin_slices(scope);
+        let children: Vec<_> = (0..3).map(|_| p.object(plain(0))).collect();
+        for (index, child) in children.iter().enumerate() {
+            p.store_without_barrier(black, index, *child);
+            p.heap.write_barrier_all(black);
+        }
+        p.end_slices();
+        assert!(children.iter().all(|child| p.lives(*child)));
+    });
 }
 
 #[test]

@@ -6,13 +6,10 @@ mod toy_vm;
 
 use std::ptr::NonNull;
 
-use ashlar_heap::AllocationCache;
-use ashlar_heap::Cell;
-use ashlar_heap::ParallelMarking;
-use ashlar_heap::Stress;
-use ashlar_heap::WorkBudget;
-use ashlar_heap::{Allocation, Heap, Progress, Request, Shared, Stage, Urgency};
-use ashlar_heap::{PaceOptions, Scope};
+use ashlar_heap::{
+    Allocation, AllocationCache, Cell, Heap, PaceOptions, ParallelMarking, Progress, Request,
+    Scope, Shared, Stage, Stress, Urgency, WorkBudget,
+};
 use toy_vm::{Shape, ToyVm};
 
 /// Cells of a graph: enough for several threads to get a part of it.

@@ -10,14 +10,12 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::mpsc;
 
-use ashlar_heap::for_tests::Kind;
-use ashlar_heap::for_tests::{CLASS_COUNT, CLASS_MAX_BYTES};
-use ashlar_heap::os::Refused;
-use ashlar_heap::OutOfMemory;
-use ashlar_heap::PaceOptions;
-use ashlar_heap::ThreadCache;
-use ashlar_heap::BLOCK_BYTES;
-use ashlar_heap::{Heap, Shared};
+use ashlar_heap::{
+    for_tests::Kind,
+    for_tests::{CLASS_COUNT, CLASS_MAX_BYTES},
+    os::Refused,
+    Heap, OutOfMemory, PaceOptions, Shared, ThreadCache, BLOCK_BYTES,
+};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use toy_vm::ToyVm;

@@ -8,11 +8,10 @@
 #[path = "../examples/toy_vm.rs"]
 mod toy_vm;
 
-use ashlar_heap::AllocationCache;
-use ashlar_heap::Cell;
-use ashlar_heap::ParallelMarking;
-use ashlar_heap::{Allocation, Heap, Request, Shared, Urgency};
-use ashlar_heap::{PaceOptions, Scope};
+use ashlar_heap::{
+    Allocation, AllocationCache, Cell, Heap, PaceOptions, ParallelMarking, Request, Scope, Shared,
+    Urgency,
+};
 use toy_vm::{new_object, set_payload, store, try_new_object, Shape, ToyVm};
 
 /// Bytes of data the process has, as the system counts them for the limit.

@@ -2,9 +2,7 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::Evacuation;
-use ashlar_heap::Request;
-use ashlar_heap::Scope;
+use ashlar_heap::{Evacuation, Request, Scope};
 
 use super::plan::Situation;
 use super::record::{Answer, Reason};
@@ -13,7 +11,7 @@ use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
 use crate::ruby_calls::Value;
-use crate::statics::made_shared;
+use crate::statics::is_busy;
 
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
@@ -31,10 +29,9 @@ unsafe extern "C" fn ashlar_start(
     });
 }
 
-/// Any thread may ask, a signal handler too.
 #[no_mangle]
 extern "C" fn ashlar_during_gc() -> bool {
-    made_shared().is_some_and(|shared| shared.is_busy())
+    is_busy()
 }
 
 /// # Safety

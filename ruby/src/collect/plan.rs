@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use ashlar_heap::Evacuation;
-use ashlar_heap::Request;
-use ashlar_heap::Scope;
-use ashlar_heap::Stress;
-use ashlar_heap::WorkBudget;
+use ashlar_heap::{Evacuation, Request, Scope, Stress, WorkBudget};
 
 use super::record::Reason;
 use crate::collector::Collector;

@@ -1,7 +1,6 @@
 //! What a collection was: for `GC.latest_gc_info` and the profiler.
 
-use ashlar_heap::Scope;
-use ashlar_heap::WeakCounts;
+use ashlar_heap::{Scope, WeakCounts};
 
 use crate::collector::Collector;
 

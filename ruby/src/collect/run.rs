@@ -1,8 +1,6 @@
 //! Running collections: the program stopped, Ruby's events fired, the time counted.
 
-use ashlar_heap::Scope;
-use ashlar_heap::WorkBudget;
-use ashlar_heap::{Progress, Request};
+use ashlar_heap::{Progress, Request, Scope, WorkBudget};
 
 use super::clocks::{cpu_time_ns, Phase};
 use super::plan::{Plan, Situation, Slice};

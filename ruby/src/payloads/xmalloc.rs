@@ -18,7 +18,7 @@ use crate::interpose;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::lock::Gvl;
-use crate::statics::made_shared;
+use crate::statics::{is_busy, made_shared};
 
 /// Smaller payloads add up to a budget before they are noticed.
 const LARGE_BYTES: usize = 256 << 10;
@@ -88,10 +88,6 @@ fn with_collector<R>(work: impl FnOnce(&Collector) -> R) -> Option<R> {
 
 fn may_collect() -> bool {
     !KNOBS.disabled.is_on() && !is_busy()
-}
-
-fn is_busy() -> bool {
-    made_shared().is_some_and(|shared| shared.is_busy())
 }
 
 /// When memory is out: everything dead goes, if the calling thread may collect. The

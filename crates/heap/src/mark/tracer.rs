@@ -273,9 +273,4 @@ impl<'c> MarkingEnd<'c> {
         let states = space.region.states();
         weak.clear_dead(space, clear, |holder| remembered.add_if_old(states, holder))
     }
-
-    /// Whether `cell` is going to be freed unless it is marked now.
-    pub fn is_dead(&self, cell: Cell) -> bool {
-        !self.tracer.states.get(cell).is_marked()
-    }
 }

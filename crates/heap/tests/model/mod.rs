@@ -19,15 +19,10 @@ pub mod op;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 
-use ashlar_heap::AllocationCache;
-use ashlar_heap::Cell;
-use ashlar_heap::Evacuation;
-use ashlar_heap::ParallelMarking;
-use ashlar_heap::Stress;
-use ashlar_heap::WorkBudget;
-use ashlar_heap::{Allocation, Heap, Progress, Request, Shared, Urgency};
-use ashlar_heap::{PaceOptions, Scope};
-use ashlar_heap::{WidthIndex, WIDTH_MAX_BYTES};
+use ashlar_heap::{
+    Allocation, AllocationCache, Cell, Evacuation, Heap, PaceOptions, ParallelMarking, Progress,
+    Request, Scope, Shared, Stress, Urgency, WidthIndex, WorkBudget, WIDTH_MAX_BYTES,
+};
 
 use crate::toy_vm::{self, Shape, ToyVm, Wishes, HEADER_WORDS};
 use op::{Aim, Op};

@@ -1,8 +1,7 @@
 //! The language in which tests and fuzzers talk to a heap: what a program may
 //! do to it, one operation at a time.
 
-use ashlar_heap::Evacuation;
-use ashlar_heap::Scope;
+use ashlar_heap::{Evacuation, Scope};
 
 /// One step of a program. Numbers called `object`, `parent` and so on choose
 /// something that exists, whatever their value, so that every sequence of
