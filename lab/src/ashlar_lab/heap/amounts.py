@@ -48,7 +48,15 @@ def memory(size_bytes: float, error: float | None = None) -> str:
     """`12.5 MiB`, or `12.5 ± 3.1 MiB`."""
     largest = max(abs(size_bytes), error or 0.0)
     name, unit = next((u for u in _UNITS if largest >= u[1]), _UNITS[-1])
+    if unit == 1 and error is None:
+        return f"{size_bytes:.0f} bytes"
     return _written(size_bytes / unit, None if error is None else error / unit) + f" {name}"
+
+
+def setting(size_bytes: int) -> str:
+    """`512 KiB`, a number that somebody chose, in full."""
+    name, unit = next((u for u in _UNITS if size_bytes >= u[1]), _UNITS[-1])
+    return f"{size_bytes / unit:.6g} {name}"
 
 
 def count(number: float, error: float | None = None) -> str:
@@ -63,8 +71,6 @@ def _written(value: float, error: float | None) -> str:
     """With the digits that the error leaves, or three."""
     about = abs(value) if error is None else max(error, abs(value) / 1000)
     places = 0 if about >= (99.5 if error is None else 9.95) else 1 if about >= (9.95 if error is None else 0.995) else 2
-    if value == int(value) and not error:
-        places = 0
     text = f"{value:,.{places}f}"
     return text if error is None else f"{text} ± {error:,.{places}f}"
 

@@ -18,7 +18,6 @@ half of the interval, which point 2 judges; with one, no line is more than a pos
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -319,7 +318,7 @@ def stacks(d: Difference) -> list[Table]:
 
 
 def as_json(d: Difference) -> str:
-    return json.dumps({
+    return export.written({
         "format": "ashlar-heap-difference", "version": 1, "before": d.before.image.source, "after": d.after.image.source,
         "same_process": d.same_process, "seconds": round(d.seconds, 3), "collections": d.collections, "full_collections": d.full_collections,
         "warnings": warnings(d),
@@ -327,4 +326,4 @@ def as_json(d: Difference) -> str:
                    **export.estimate("growth_bytes", line.growth), **export.estimate("growth_objects", line.objects),
                    **export.estimate("live_bytes", line.after.live_bytes), "allocated_between_bytes": round(line.allocated_bytes, 1),
                    "samples_came": line.came, "samples_went": line.went, "stack": [export.frame(f) for f in line.stack]} for line in d.lines],
-    }, indent=1) + "\n"
+    })

@@ -12,7 +12,7 @@ from ashlar_lab.heap.profile import Amounts, Frame, Profile, Row
 
 def render(found: Profile) -> str:
     image = found.image
-    return json.dumps({
+    return written({
         "format": "ashlar-heap", "version": 1,
         "source": image.source, "command": image.command, "ruby": image.ruby, "pid": image.pid, "started_ns": image.started_ns,
         "taken_ns": image.taken_ns, "origin": image.origin, "period_bytes": image.period_bytes, "samples_lost": image.samples_lost,
@@ -24,7 +24,16 @@ def render(found: Profile) -> str:
         "payloads_by_size": [_row(r) for r in profile.payloads_by_size(found)],
         "sites": [{"class": s.class_name, "kind": s.kind, "width_bytes": s.width, "stack": [frame(f) for f in s.stack], **amounts(s.amounts)}
                   for s in found.sites if s.amounts.allocated_samples or s.amounts.live_samples],
-    }, indent=1) + "\n"
+    })
+
+
+def written(parts: dict) -> str:
+    """JSON with a line for each part, and for each row of a table."""
+    def part(value) -> str:
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            return "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
+        return json.dumps(value)
+    return "{\n " + ",\n ".join(f"{json.dumps(name)}: {part(value)}" for name, value in parts.items()) + "\n}\n"
 
 
 def frame(f: Frame) -> dict:

@@ -278,5 +278,5 @@ def payloads_by_size(profile: Profile) -> list[Row]:
     rows = []
     for exponent in sorted(set(power[is_payload].tolist())):
         chosen = is_payload & (power == exponent)
-        rows.append(Row(f"up to {amounts.memory(2.0 ** exponent)}", int(chosen.sum()), *profile.live.total(chosen)))
+        rows.append(Row(f"up to {amounts.setting(2 ** exponent)}", int(chosen.sum()), *profile.live.total(chosen)))
     return rows

@@ -136,7 +136,7 @@ def listed(readings: Sequence[Reading]) -> str:
         return f"no process that this user may read has live numbers; {image.UNSET}"
     made = [(str(r.pid), r.image.command or image.name_of(r.pid), amounts.memory(r.number("live_bytes")), amounts.memory(r.rss_bytes),
              amounts.rate(rates(r, None).allocated_bytes_per_s), f"{100 * rates(r, None).collector_share:.1f} %", moment(r.image.started_ns),
-             amounts.memory(r.image.period_bytes) if r.image.sampling else "no") for r in sorted(readings, key=lambda r: r.pid)]
+             amounts.setting(r.image.period_bytes) if r.image.sampling else "no") for r in sorted(readings, key=lambda r: r.pid)]
     return table_text(Table("processes", "", ("PID", "command", "live", "RSS", "allocation", "collector", "started", "samples every"), tuple(made)))
 
 
