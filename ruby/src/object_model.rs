@@ -17,6 +17,8 @@ use ashlar_heap::{
 
 use crate::current_tracer;
 use crate::finalizers::Finalizers;
+use crate::heap_profile;
+use crate::knobs::KNOBS;
 use crate::layout::*;
 use crate::move_counts::MoveCounts;
 use crate::object_ids::ObjectIds;
@@ -533,6 +535,9 @@ impl Vm for Ruby {
         // SAFETY: a dead weak reference is overwritten in place, as Ruby wants.
         let counts = end.clear_weak_references(|reference| unsafe { reference.write(UNDEFINED) });
         self.weak.set(counts);
+        if KNOBS.has_heap_profile.is_on() {
+            heap_profile::marked(end);
+        }
         // SAFETY: marking is over.
         unsafe { (self.calls.finish_marking)() };
     }
