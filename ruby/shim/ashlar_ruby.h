@@ -345,6 +345,7 @@ struct ashlar_nameless {
 };
 void ashlar_begin_profile(void *objspace); /* if the environment asks for it */
 bool ashlar_has_heap_profile(void);
+void ashlar_find_payload_owners(void *objspace); /* before names are asked for */
 bool ashlar_next_nameless(struct ashlar_nameless *);
 void ashlar_name(const struct ashlar_nameless *, const char *label, const char *path, unsigned int first_line);
 void ashlar_describe_process(const char *description);

@@ -58,8 +58,8 @@ name_one(const struct ashlar_nameless *nameless)
     ashlar_name(nameless, text_of(&label), text_of(&path), first_line);
 }
 
-void
-ashlar_name_samples(void *objspace)
+static void
+name_samples(void *objspace)
 {
     struct ashlar_nameless nameless;
     while (ashlar_next_nameless(&nameless)) {
@@ -78,26 +78,33 @@ crashed(FILE *out, void *data)
 void
 ashlar_begin_naming(void *objspace)
 {
-    names_job = rb_postponed_job_preregister(0, ashlar_name_samples, objspace);
+    names_job = rb_postponed_job_preregister(0, name_samples, objspace);
     is_ready = true;
     rb_bug_reporter_add(crashed, NULL);
 }
 
-/* Called once the constant exists, and again when the profile begins later. */
-void
-ashlar_describe_ruby(void)
+static void
+describe_ruby(void)
 {
-    if (!ashlar_has_heap_profile() || !rb_const_defined(rb_cObject, rb_intern("RUBY_DESCRIPTION"))) return;
+    if (!rb_const_defined(rb_cObject, rb_intern("RUBY_DESCRIPTION"))) return;
     volatile VALUE text = rb_const_get(rb_cObject, rb_intern("RUBY_DESCRIPTION"));
     ashlar_describe_process(text_of(&text));
+}
+
+/* Before a profile is written. */
+void
+ashlar_prepare_profile(void *objspace)
+{
+    if (!ashlar_has_heap_profile()) return;
+    ashlar_find_payload_owners(objspace);
+    name_samples(objspace);
+    describe_ruby();
 }
 
 void
 ashlar_end_profile(void *objspace)
 {
-    if (!ashlar_has_heap_profile()) return;
-    ashlar_name_samples(objspace);
-    ashlar_describe_ruby();
-    ashlar_write_last_profile(objspace);
+    ashlar_prepare_profile(objspace);
+    if (ashlar_has_heap_profile()) ashlar_write_last_profile(objspace);
     is_ready = false;
 }

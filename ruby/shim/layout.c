@@ -88,6 +88,8 @@ main(void)
              sizeof(struct RHash) + offsetof(struct st_table, entries_bound));
 
     FLAG(RSTRUCT_EMBED_LEN_MASK); FLAG(RSTRUCT_EMBED_LEN_SHIFT);
+    OFFSET("DATA_PTR", RTypedData, data);
+
     OFFSET("STRUCT_LEN", RStruct, as.heap.len);
     OFFSET("STRUCT_PTR", RStruct, as.heap.ptr);
     OFFSET("STRUCT_EMBEDDED", RStruct, as.ary);

@@ -27,9 +27,8 @@ VALUE ashlar_collection_flags(const struct ashlar_collection *);
 
 /* heap_profile.c: names for the heap profile, and its end. */
 void ashlar_name_samples_soon(void);
-void ashlar_name_samples(void *objspace);
 void ashlar_begin_naming(void *objspace);
-void ashlar_describe_ruby(void);
+void ashlar_prepare_profile(void *objspace);
 void ashlar_end_profile(void *objspace);
 
 /* config.c */

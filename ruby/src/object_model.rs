@@ -110,6 +110,10 @@ impl Object {
         self.address
     }
 
+    pub(crate) fn class(self) -> Value {
+        self.word(KLASS)
+    }
+
     pub(crate) fn flags(self) -> usize {
         self.flags
     }
@@ -420,6 +424,20 @@ fn trace_entries_below(object: Object, end: usize, tracer: &mut impl Trace) -> u
         middle
     } else {
         0
+    }
+}
+
+/// Where a live object keeps most of what it has elsewhere: the address of a payload, or of
+/// something else; 0 for none.
+pub(crate) fn owned_by(object: Object) -> usize {
+    match object.kind() {
+        T_STRING if object.has(STR_NOEMBED) => object.word(STR_PTR),
+        T_ARRAY if !object.has(RARRAY_EMBED_FLAG) => object.word(ARRAY_PTR),
+        T_OBJECT if !object.has(ROBJECT_EMBED) => object.word(OBJECT_PTR),
+        T_HASH if object.has(RHASH_ST_TABLE_FLAG) => object.word(HASH_ST_ENTRIES),
+        T_STRUCT if !object.has(RSTRUCT_EMBED_LEN_MASK) => object.word(STRUCT_PTR),
+        T_DATA => object.word(DATA_PTR),
+        _ => 0,
     }
 }
 

@@ -20,6 +20,16 @@ unsafe extern "C" fn ashlar_begin_profile(objspace: *mut c_void) {
     }
 }
 
+/// Finds out what belongs to which class, for a profile that is about to be written.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_find_payload_owners(objspace: *mut c_void) {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(super::find_owners);
+}
+
 /// Something that has no name yet; false when there is nothing.
 ///
 /// # Safety

@@ -80,8 +80,8 @@ pub(super) fn write_at_the_end(given: &OsStr) -> Result<(), String> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    let problem = if path.is_dir() {
-        Some("it is a folder".to_owned())
+    let problem = if is_something_else(&path) {
+        Some("it is there and is no file".to_owned())
     } else if !folder.is_dir() {
         Some(format!("there is no folder {}", folder.display()))
     } else if !is_writable(folder) {
@@ -100,6 +100,11 @@ pub(super) fn write_at_the_end(given: &OsStr) -> Result<(), String> {
     }
     set_target(given, &path);
     Ok(())
+}
+
+/// Whether there is something at `path` that a file must not take the place of.
+fn is_something_else(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| !data.is_file())
 }
 
 fn is_writable(folder: &Path) -> bool {
@@ -127,6 +132,12 @@ pub(super) fn name_for_child() {
 
 /// Writes the profile as it is now.
 pub(super) fn write(path: &Path, written: Written) -> Result<(), String> {
+    if is_something_else(path) {
+        return Err(format!(
+            "profile={}: it is there and is no file",
+            path.display()
+        ));
+    }
     let new = numbered(path);
     let outcome = write_new(&new, written).and_then(|()| fs::rename(&new, path));
     outcome.map_err(|error| {

@@ -20,7 +20,7 @@ mod watch;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ashlar_heap::{AllocationCache, MarkingEnd, Scope, WidthIndex};
+use ashlar_heap::{AllocationCache, CellRange, MarkingEnd, Scope, WidthIndex};
 
 use self::image::Kind;
 use self::numbers::Numbers;
@@ -28,6 +28,7 @@ use self::recorder::{unix_ns, Fate, Made, Recorder};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
+use crate::object_model::{owned_by, Object};
 use crate::process;
 use crate::ruby_calls::{cell, Value};
 use crate::statics::is_busy;
@@ -237,6 +238,8 @@ pub(crate) fn with_payload(
     bytes: usize,
     allocate: impl FnOnce() -> *mut std::ffi::c_void,
 ) -> *mut std::ffi::c_void {
+    // Even a payload of nothing has an address of its own.
+    let bytes = bytes.max(1);
     let is_sample = watch::is_sample(bytes);
     let payload = allocate();
     if is_sample && !payload.is_null() {
@@ -258,6 +261,30 @@ fn payload_ends(address: usize) {
     if let Some(recorder) = &mut *recorder() {
         if recorder.remove(address, Kind::Payload, watch::collections()) {
             watch::remove(address);
+        }
+    }
+}
+
+/// Finds the classes of sampled payloads by their owners, and looks at all live objects
+/// for that.
+fn find_owners(collector: &Collector) {
+    if !is_sampling() {
+        return;
+    }
+    collector.stop_ractors();
+    let mut found = Vec::new();
+    collector.heap.for_each_range(|range| {
+        if let CellRange::Live(cell) = range {
+            let object = Object::new(cell);
+            let owned = owned_by(object);
+            if watch::may_have(owned) {
+                found.push((owned, object.class(), object.flags()));
+            }
+        }
+    });
+    if let Some(recorder) = &mut *recorder() {
+        for (payload, class, flags) in found {
+            recorder.own(payload, class, flags);
         }
     }
 }

@@ -282,11 +282,7 @@ impl Recorder {
         if let Some(&known) = self.sites.get(&key) {
             return known;
         }
-        let class = match key.class {
-            ClassKey::Class(number) => self.class_names[number as usize],
-            ClassKey::Internal(bits) => self.string(&internal_name(bits)),
-            ClassKey::Payload => 0,
-        };
+        let class = self.name_of(key.class);
         let added = self.mapped.change(|image| {
             let added = image.take_site()?;
             let site = &mut image.sites[added as usize];
@@ -301,6 +297,15 @@ impl Recorder {
         self.sites.insert(key, added);
         self.site_classes.push(key.class);
         added
+    }
+
+    /// The name of a class, as far as it is known.
+    fn name_of(&mut self, class: ClassKey) -> u32 {
+        match class {
+            ClassKey::Class(number) => self.class_names[number as usize],
+            ClassKey::Internal(bits) => self.string(&internal_name(bits)),
+            ClassKey::Payload => 0,
+        }
     }
 
     fn string(&mut self, text: &str) -> u32 {
@@ -386,6 +391,26 @@ impl Recorder {
         if let Some(address) = self.young_cells.iter_mut().find(|cell| **cell == from) {
             *address = to;
         }
+    }
+
+    /// A live object of this class owns the payload at this address: that is the class of
+    /// the payload's site, if it has none yet.
+    pub(super) fn own(&mut self, payload: usize, class: Value, flags: Value) {
+        let Some(slot) = find(&self.mapped.read().samples, payload as u64) else {
+            return;
+        };
+        let site = self.mapped.read().samples[slot].site as usize;
+        if site < 2 || self.site_classes[site] != ClassKey::Payload {
+            return;
+        }
+        let class = self.class_of(&Made::Cell {
+            class,
+            flags,
+            width_bytes: 0,
+        });
+        let name = self.name_of(class);
+        self.site_classes[site] = class;
+        self.mapped.change(|image| image.sites[site].class = name);
     }
 
     // ── Names ───────────────────────────────────────────────────────────────

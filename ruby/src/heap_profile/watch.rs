@@ -47,7 +47,7 @@ pub(super) fn clear() {
 
 /// Counts a payload of `bytes`; whether it is a sample.
 pub(super) fn is_sample(bytes: usize) -> bool {
-    let bytes = bytes.max(1) as u64;
+    let bytes = bytes as u64;
     let epoch = EPOCH.load(Relaxed);
     let Countdown {
         bytes: left,
