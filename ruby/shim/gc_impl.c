@@ -58,6 +58,8 @@ static const struct ashlar_ruby_calls calls = {
     .update_vm = rb_gc_update_vm_references,
     .prepare_object = rb_gc_prepare_heap_process_object,
     .trigger_finalizers = trigger_finalizers,
+    .profile_frames = rb_profile_frames,
+    .name_samples_soon = ashlar_name_samples_soon,
     .reachable_from_roots = rb_objspace_reachable_objects_from_root,
     .reachable_from = rb_objspace_reachable_objects_from,
 };
@@ -89,6 +91,7 @@ void
 rb_gc_impl_objspace_init(void *objspace)
 {
     finalizers_job = rb_postponed_job_preregister(0, run_jobs, objspace);
+    ashlar_begin_naming(objspace);
 }
 
 /* Ruby frees payloads after this, and other threads may still run: the heap
@@ -116,6 +119,7 @@ void
 rb_gc_impl_set_params(void *objspace)
 {
     if (RTEST(ruby_verbose)) ashlar_explain_variables();
+    ashlar_begin_profile(objspace);
 }
 
 void
@@ -538,6 +542,7 @@ void
 rb_gc_impl_shutdown_call_finalizer(void *objspace)
 {
     VALUE object;
+    ashlar_end_profile(objspace);
     while ((object = ashlar_first_finalized(objspace)) != 0) {
         FL_UNSET(object, FL_FINALIZE);
         ashlar_queue_finalizers(objspace, object);
