@@ -20,7 +20,7 @@ PERIOD = 512 * 1024
 class Sample:
     site: tuple
     size: int
-    made: int  # the number of the next collection
+    made: int  # how many collections there had been
     at_ms: int
     died: int | None = None  # the collection that found it dead
 
@@ -44,7 +44,7 @@ class Program:
 
     def allocate(self, stack, class_name="String", size=40, count=1, payload=False) -> list[Sample]:
         site = (tuple(stack), class_name, int(payload), 0 if payload else size)
-        made = [Sample(site, size, self.minor + self.full + 1, self.now_ms + i) for i in range(count)]
+        made = [Sample(site, size, self.minor + self.full, self.now_ms + i) for i in range(count)]
         self.samples += made
         return made
 
@@ -92,7 +92,7 @@ def image(program: Program, version=1, sequence=2, origin=1, lost=0, tables=True
         died = [0] * 8
         for s in samples:
             if s.died is not None:
-                survived = s.died - s.made
+                survived = s.died - 1 - s.made
                 died[min(survived.bit_length(), 7)] += 1
         sums = [(len(some), sum(weight(s.size, program.period) for s in some), sum(s.size * weight(s.size, program.period) for s in some))
                 for some in (samples, alive)]

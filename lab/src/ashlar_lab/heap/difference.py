@@ -192,7 +192,7 @@ def _evidence(d: Difference, name: Frame, groups, samples) -> _Evidence:
     else:
         went, came = first, second
     middle = d.before.image.collections + d.collections / 2
-    early = int((d.after.live.collection[came] <= middle).sum())
+    early = int((d.after.live.collection[came] < middle).sum())
     old = _older_half(d.before, first)
     sums = [p.live.total(chosen) for p, chosen in ((d.after, came), (d.before, went))]
     objects, size = (Estimate(sums[0][i].value - sums[1][i].value, sums[0][i].variance + sums[1][i].variance) for i in (0, 1))
@@ -276,10 +276,10 @@ def percent(sure: float) -> str:
 def facts(d: Difference) -> list[str]:
     a, b = d.before.image, d.after.image
     if d.same_process:
-        first = (f"{b.command or b.source}: process {b.pid}, {d.seconds:,.0f} s, {d.collections:,} collections ({d.full_collections:,} full) and "
+        first = (f"{b.program}: process {b.pid}, {d.seconds:,.0f} s, {d.collections:,} collections ({d.full_collections:,} full) and "
                  f"{memory(max(b.numbers.get('allocated_bytes', 0) - a.numbers.get('allocated_bytes', 0), 0))} allocated between the profiles")
     else:
-        first = f"two processes: {a.command or a.source} ({a.pid}) and {b.command or b.source} ({b.pid})"
+        first = f"two processes: {a.program} ({a.pid}) and {b.program} ({b.pid})"
     grown = profile.total(s.amounts for s in d.after.sites).live_bytes.value - profile.total(s.amounts for s in d.before.sites).live_bytes.value
     found = [first, f"live bytes by samples {'grew' if grown >= 0 else 'shrank'} by {memory(abs(grown))}, to {tables.estimate(d.after.total.live_bytes)}"]
     named = [line for line in d.lines if line.judged in (LEAK, POSSIBLE)]

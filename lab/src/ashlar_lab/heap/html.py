@@ -24,7 +24,7 @@ def render(found: Profile) -> str:
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     facts = tables.facts(found)
     return environment.get_template("page.html.j2").render(
-        title=found.image.command or Path(found.image.source).name, facts=facts, warnings=tables.warnings(found), origins=ORIGINS,
+        title=found.image.program, facts=facts, warnings=tables.warnings(found), origins=ORIGINS,
         style=_PAGE_CSS.read_text() + (_FOLDER / "page.css").read_text(), colours=_colours(), script=(_FOLDER / "flame.js").read_text(),
         graph=_embedded(graph(found)), ranked=[_lines(found), _classes(found)], others=_others(found))
 

@@ -69,6 +69,12 @@ class Image:
     samples: np.ndarray
 
     @property
+    def program(self) -> str:
+        """The command line without the folder that the interpreter lies in; the file's name where there is none."""
+        name, blank, rest = self.command.partition(" ")
+        return f"{name.rpartition('/')[2]}{blank}{rest}" or self.source.rpartition("/")[2]
+
+    @property
     def collections(self) -> int:
         """How many collections there have been, of both kinds."""
         return self.numbers.get("minor_count", 0) + self.numbers.get("full_count", 0)

@@ -53,6 +53,8 @@ _RUBY_LIBRARY = re.compile(r"/lib/ruby/(?:\d[\d.]*|site_ruby/\d[\d.]*|vendor_rub
 
 
 def short_path(path: str) -> str:
+    if path.startswith("<internal:"):
+        return f"<internal:{short_path(path.removeprefix('<internal:'))}"
     if "/gems/" in path:
         return path.rpartition("/gems/")[2]
     library = _RUBY_LIBRARY.search(path)
@@ -99,8 +101,8 @@ class Site:
 
 @dataclass(frozen=True)
 class Live:
-    """The live samples, as arrays of one length: which site (an index into the profile's), the collection before which each was made,
-    its bytes, when it was made, and what it adds to estimates."""
+    """The live samples, as arrays of one length: which site (an index into the profile's), how many collections there had been when
+    each was made, its bytes, when it was made, and what it adds to estimates."""
 
     site: np.ndarray
     collection: np.ndarray
@@ -133,8 +135,8 @@ class Profile:
         return total(s.amounts for s in self.sites)
 
     def ages(self) -> np.ndarray:
-        """Collections that each live sample has survived; the first collection has the number 1."""
-        return np.maximum(self.image.collections + 1 - self.live.collection.astype(np.int64), 0)
+        """Collections that each live sample has survived."""
+        return np.maximum(self.image.collections - self.live.collection.astype(np.int64), 0)
 
 
 def total(parts: Iterable[Amounts]) -> Amounts:

@@ -17,7 +17,7 @@ def facts(found: Profile) -> list[str]:
     image, total = found.image, found.total
     counted = image.numbers.get("live_bytes", 0)
     sentences = [
-        f"{image.command or image.source}: process {image.pid}, {image.ruby or 'Ruby'}, taken {moment(image.taken_ns)}, {image.origin}",
+        f"{image.program}: process {image.pid}, {image.ruby or 'Ruby'}, taken {moment(image.taken_ns)}, {image.origin}",
         f"{total.allocated_samples:,} samples, one for about every {amounts.setting(image.period_bytes)} allocated; {total.live_samples:,} of them are live. "
         f"Each figure is an estimate, ± half its 95 % interval; where no sample stands for it (–), it is below {amounts.memory(-math.log(0.05) * image.period_bytes)}",
         f"live: {estimate(total.live_bytes)} by samples" + (f", {amounts.memory(counted)} by the heap's own count" if counted else ""),

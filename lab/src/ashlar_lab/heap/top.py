@@ -123,7 +123,7 @@ def heading(now: Reading, before: Reading | None) -> str:
     age_s = max(now.at_ns - now.image.taken_ns, 0) / 1e9
     of = f"rates of the last {rates(now, before).seconds:.1f} s" if before else "rates since the start"
     stale = f", numbers of {age_s:.0f} s ago" if age_s >= 5 else ""
-    return f"{now.image.command or image.name_of(now.pid)} ({now.pid}): {of}{stale}"
+    return f"{now.image.program} ({now.pid}): {of}{stale}"
 
 
 def text(now: Reading, before: Reading | None = None) -> str:
@@ -134,7 +134,7 @@ def text(now: Reading, before: Reading | None = None) -> str:
 def listed(readings: Sequence[Reading]) -> str:
     if not readings:
         return f"no process that this user may read has live numbers; {image.UNSET}"
-    made = [(str(r.pid), r.image.command or image.name_of(r.pid), amounts.memory(r.number("live_bytes")), amounts.memory(r.rss_bytes),
+    made = [(str(r.pid), r.image.program, amounts.memory(r.number("live_bytes")), amounts.memory(r.rss_bytes),
              amounts.rate(rates(r, None).allocated_bytes_per_s), f"{100 * rates(r, None).collector_share:.1f} %", moment(r.image.started_ns),
              amounts.setting(r.image.period_bytes) if r.image.sampling else "no") for r in sorted(readings, key=lambda r: r.pid)]
     return table_text(Table("processes", "", ("PID", "command", "live", "RSS", "allocation", "collector", "started", "samples every"), tuple(made)))
