@@ -1,0 +1,106 @@
+"""The tables of `ashlar boot`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+
+from ashlar_lab.boot.measure import Boot, LoadedFile
+
+ORDERS = {"own": lambda f: f.own_ns, "total": lambda f: f.total_ns, "objects": lambda f: f.own_objects, "collecting": lambda f: f.own_collecting_ns}
+
+
+def show(boot: Boot, *, top: int, by: str) -> None:
+    """Prints what one process came to, then its files, then the libraries that they are of, to standard error."""
+    console = Console(stderr=True)
+    console.print(f"[bold]{boot.ruby}[/], process {boot.process}, until {boot.why}: {' '.join(boot.command)}", highlight=False)
+    console.print(_summary(boot))
+    ranked = sorted(boot.files, key=ORDERS[by], reverse=True)
+    console.print(_files(ranked[:top], f"{min(top, len(ranked))} of {len(ranked)} files, by {'own time' if by == 'own' else by}", shortened(f.path for f in boot.files)))
+    console.print(_folders(boot.files, top))
+
+
+def as_json(boots: list[Boot]) -> str:
+    """All of it, with the same names as in [`Boot`]."""
+    return json.dumps([dataclasses.asdict(boot) for boot in boots], indent=1)
+
+
+def _milliseconds(ns: int) -> str:
+    return f"{ns / 1e6:,.1f}"
+
+
+def _table(title: str | None, first: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column(first, overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _summary(boot: Boot) -> Table:
+    table = _table(None, "", "", "", "", "")
+    in_files = sum(file.own_ns for file in boot.files)
+    share = 100 * boot.collecting_share
+    kept = 100 * boot.kept_objects / max(boot.objects, 1)
+    rows = [
+        ("time", f"{_milliseconds(boot.wall_ns)} ms", f"{_milliseconds(boot.cpu_ns)} ms CPU", f"{_milliseconds(in_files)} ms in {len(boot.files):,} files", ""),
+        ("collector", f"{_milliseconds(boot.collecting_ns)} ms", f"{share:.1f} % of CPU", f"{boot.collections:,} collections", f"{boot.full_collections:,} full"),
+        ("objects", f"{boot.objects:,} allocated", f"{boot.kept_objects:,} alive at the end", f"{kept:.0f} % of those", ""),
+        ("memory", f"{boot.rss_kib:,} KiB RSS", "", "", ""),
+    ]
+    for name, sums in (("compiler", boot.compiled), ("compiled code", boot.from_binary)):
+        if sums.files:
+            rows.append((name, f"{_milliseconds(sums.ns)} ms", f"{sums.objects:,} objects", f"{sums.files:,} files", f"{sums.objects / sums.files:.0f} objects a file"))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _row(name: str, files: Iterable[LoadedFile], *more: str) -> tuple[str, ...]:
+    files = list(files)
+    return (name, *more, _milliseconds(sum(f.own_ns for f in files)), f"{sum(f.own_objects for f in files):,}", _milliseconds(sum(f.own_collecting_ns for f in files)))
+
+
+def _files(files: list[LoadedFile], title: str, names: dict[str, str]) -> Table:
+    table = _table(title, "file", "with all it loads, ms", "own, ms", "own objects", "collector, ms")
+    for file in files:
+        table.add_row(*_row(names[file.path], [file], _milliseconds(file.total_ns)))
+    return table
+
+
+def _folders(files: list[LoadedFile], top: int) -> Table:
+    groups: dict[str, list[LoadedFile]] = defaultdict(list)
+    for file in files:
+        groups[library(file.path)].append(file)
+    ranked = sorted(groups.items(), key=lambda group: -sum(f.own_ns for f in group[1]))
+    table = _table(f"{min(top, len(ranked))} of {len(ranked)} libraries, by time", "library", "files", "own, ms", "own objects", "collector, ms")
+    for name, found in ranked[:top]:
+        table.add_row(*_row(name, found, f"{len(found):,}"))
+    return table
+
+
+def library(path: str) -> str:
+    """The gem that a file belongs to, or the part of Ruby's library, or its folder."""
+    parts = path.split("/")
+    if "gems" in parts[:-1]:
+        after = len(parts) - 1 - parts[::-1].index("gems")
+        if after + 1 < len(parts) - 1:
+            return parts[after + 1]
+    for index, part in enumerate(parts[:-1]):
+        if part[:1].isdigit() and part.count(".") == 2 and parts[index - 1] == "ruby":
+            return f"ruby: {parts[index + 1].removesuffix('.rb').removesuffix('.so')}"
+    return os.path.dirname(path) or "."
+
+
+def shortened(paths: Iterable[str]) -> dict[str, str]:
+    """Each path without what all absolute ones begin with."""
+    paths = list(paths)
+    absolute = [path for path in paths if path.startswith("/")]
+    common = os.path.commonpath(absolute) if len(absolute) > 1 else ""
+    return {path: os.path.relpath(path, common) if common not in ("", "/") and path.startswith(common) else path for path in paths}
