@@ -361,7 +361,7 @@ def boot(
     json: Annotated[bool, typer.Option("--json", help="Print JSON to standard output instead of tables to standard error.")] = False,
 ):
     """Time, objects and the collector's share while a Ruby program loads its code. Works on any collector, with any command that
-    starts Ruby 3.1 or newer. A start ends with the process, or when it calls Process.warmup. Ends with the command's exit status.
+    starts Ruby 3.1 or newer. What -r on its command line loads is not counted file by file. A start ends with the process, or when it calls Process.warmup. Ends with the command's exit status.
 
     \b
     ashlar boot -- ruby -rjson -e 'puts JSON.generate([1])'

@@ -39,9 +39,9 @@ class Compiling:
 
 @dataclass(frozen=True)
 class Boot:
-    """One Ruby process, from its first line of Ruby until its end, or until it called `Process.warmup`.
+    """One Ruby process, from its beginning until its end, or until it called `Process.warmup`.
 
-    `kept_objects` are those that a full collection at the end finds alive, those of Ruby's own start among them.
+    Files are counted from where the options of the command line have been done, those that load something among them. `kept_objects` are those that a full collection at the end finds alive, those of Ruby's own start among them.
     """
 
     why: str

@@ -19,11 +19,15 @@ ORDERS = {"own": lambda f: f.own_ns, "total": lambda f: f.total_ns, "objects": l
 def show(boot: Boot, *, top: int, by: str) -> None:
     """Prints what one process came to, then its files, then the libraries that they are of, to standard error."""
     console = Console(stderr=True)
-    console.print(f"[bold]{boot.ruby}[/], process {boot.process}, until {boot.why}: {' '.join(boot.command)}", highlight=False)
+    started = f"process {boot.process} until {boot.why}: {' '.join(boot.command)}"
+    console.print(f"{started}\n{boot.ruby}", style="bold", markup=False, highlight=False, soft_wrap=True)
     console.print(_summary(boot))
     ranked = sorted(boot.files, key=ORDERS[by], reverse=True)
-    console.print(_files(ranked[:top], f"{min(top, len(ranked))} of {len(ranked)} files, by {'own time' if by == 'own' else by}", shortened(f.path for f in boot.files)))
-    console.print(_folders(boot.files, top))
+    console.print(f"\n{min(top, len(ranked))} of {len(ranked)} files, by {'own time' if by == 'own' else by}", style="bold", highlight=False)
+    console.print(_files(ranked[:top], shortened(f.path for f in boot.files)))
+    libraries = _libraries(boot.files)
+    console.print(f"\n{min(top, len(libraries))} of {len(libraries)} libraries, by own time", style="bold", highlight=False)
+    console.print(_library_table(libraries[:top]))
 
 
 def as_json(boots: list[Boot]) -> str:
@@ -35,8 +39,8 @@ def _milliseconds(ns: int) -> str:
     return f"{ns / 1e6:,.1f}"
 
 
-def _table(title: str | None, first: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+def _table(first: str, *columns: str) -> Table:
+    table = Table(box=None, show_header=bool(first), pad_edge=False)
     table.add_column(first, overflow="fold")
     for column in columns:
         table.add_column(column, justify="right")
@@ -44,7 +48,7 @@ def _table(title: str | None, first: str, *columns: str) -> Table:
 
 
 def _summary(boot: Boot) -> Table:
-    table = _table(None, "", "", "", "", "")
+    table = _table("", "", "", "", "")
     in_files = sum(file.own_ns for file in boot.files)
     share = 100 * boot.collecting_share
     kept = 100 * boot.kept_objects / max(boot.objects, 1)
@@ -67,20 +71,23 @@ def _row(name: str, files: Iterable[LoadedFile], *more: str) -> tuple[str, ...]:
     return (name, *more, _milliseconds(sum(f.own_ns for f in files)), f"{sum(f.own_objects for f in files):,}", _milliseconds(sum(f.own_collecting_ns for f in files)))
 
 
-def _files(files: list[LoadedFile], title: str, names: dict[str, str]) -> Table:
-    table = _table(title, "file", "with all it loads, ms", "own, ms", "own objects", "collector, ms")
+def _files(files: list[LoadedFile], names: dict[str, str]) -> Table:
+    table = _table("file", "with all it loads, ms", "own, ms", "own objects", "collector, ms")
     for file in files:
         table.add_row(*_row(names[file.path], [file], _milliseconds(file.total_ns)))
     return table
 
 
-def _folders(files: list[LoadedFile], top: int) -> Table:
+def _libraries(files: list[LoadedFile]) -> list[tuple[str, list[LoadedFile]]]:
     groups: dict[str, list[LoadedFile]] = defaultdict(list)
     for file in files:
         groups[library(file.path)].append(file)
-    ranked = sorted(groups.items(), key=lambda group: -sum(f.own_ns for f in group[1]))
-    table = _table(f"{min(top, len(ranked))} of {len(ranked)} libraries, by time", "library", "files", "own, ms", "own objects", "collector, ms")
-    for name, found in ranked[:top]:
+    return sorted(groups.items(), key=lambda group: -sum(f.own_ns for f in group[1]))
+
+
+def _library_table(libraries: list[tuple[str, list[LoadedFile]]]) -> Table:
+    table = _table("library", "files", "own, ms", "own objects", "collector, ms")
+    for name, found in libraries:
         table.add_row(*_row(name, found, f"{len(found):,}"))
     return table
 
