@@ -83,6 +83,8 @@ def test_a_library_is_a_gem_a_part_of_rubys_own_or_a_folder():
     assert report.library("/usr/lib/ruby/3.4.0/rdoc/markdown.rb") == "ruby: rdoc"
     assert report.library("/usr/lib/ruby/3.4.0/set.rb") == "ruby: set"
     assert report.library("/srv/app/models/user.rb") == "/srv/app/models"
+    assert report.short("/x/gems/3.4.0/gems/rbs-3.8.0/lib/rbs.rb") == "rbs-3.8.0/lib/rbs.rb"
+    assert report.short("/usr/lib/ruby/3.4.0/rdoc/markdown.rb") == "rdoc/markdown.rb"
 
 
 def test_shares_are_of_the_cpu_time():

@@ -56,7 +56,7 @@ module AshlarBoot
 
     def compiled(path)
       asked, before = Thread.current.thread_variable_get(:ashlar_boot_compiling)
-      return unless before && asked == path
+      return if @written || !before || asked != path
 
       Thread.current.thread_variable_set(:ashlar_boot_compiling, nil)
       after = moment
@@ -100,7 +100,7 @@ module AshlarBoot
         outer.inner_objects += objects
         outer.inner_collecting_ns += collecting_ns
       end
-      return unless loaded
+      return if !loaded || @written
 
       path = loaded == true ? ($LOADED_FEATURES.last || frame.path) : loaded
       @files << Loaded.new(path, frame.order, ns - frame.inner_ns, ns, objects - frame.inner_objects, objects,

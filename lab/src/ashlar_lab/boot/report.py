@@ -5,26 +5,28 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import sys
 from collections import defaultdict
-from collections.abc import Iterable
 
 from rich.console import Console
 from rich.table import Table
 
 from ashlar_lab.boot.measure import Boot, LoadedFile
 
+# Columns of what goes to a pipe.
+WIDTH = 120
 ORDERS = {"own": lambda f: f.own_ns, "total": lambda f: f.total_ns, "objects": lambda f: f.own_objects, "collecting": lambda f: f.own_collecting_ns}
 
 
 def show(boot: Boot, *, top: int, by: str) -> None:
     """Prints what one process came to, then its files, then the libraries that they are of, to standard error."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, width=None if sys.stderr.isatty() else WIDTH)
     started = f"process {boot.process} until {boot.why}: {' '.join(boot.command)}"
     console.print(f"{started}\n{boot.ruby}", style="bold", markup=False, highlight=False, soft_wrap=True)
     console.print(_summary(boot))
     ranked = sorted(boot.files, key=ORDERS[by], reverse=True)
     console.print(f"\n{min(top, len(ranked))} of {len(ranked)} files, by {'own time' if by == 'own' else by}", style="bold", highlight=False)
-    console.print(_files(ranked[:top], shortened(f.path for f in boot.files)))
+    console.print(_files(ranked[:top]))
     libraries = _libraries(boot.files)
     console.print(f"\n{min(top, len(libraries))} of {len(libraries)} libraries, by own time", style="bold", highlight=False)
     console.print(_library_table(libraries[:top]))
@@ -66,15 +68,14 @@ def _summary(boot: Boot) -> Table:
     return table
 
 
-def _row(name: str, files: Iterable[LoadedFile], *more: str) -> tuple[str, ...]:
-    files = list(files)
+def _row(name: str, files: list[LoadedFile], *more: str) -> tuple[str, ...]:
     return (name, *more, _milliseconds(sum(f.own_ns for f in files)), f"{sum(f.own_objects for f in files):,}", _milliseconds(sum(f.own_collecting_ns for f in files)))
 
 
-def _files(files: list[LoadedFile], names: dict[str, str]) -> Table:
+def _files(files: list[LoadedFile]) -> Table:
     table = _table("file", "with all it loads, ms", "own, ms", "own objects", "collector, ms")
     for file in files:
-        table.add_row(*_row(names[file.path], [file], _milliseconds(file.total_ns)))
+        table.add_row(*_row(short(file.path), [file], _milliseconds(file.total_ns)))
     return table
 
 
@@ -92,22 +93,28 @@ def _library_table(libraries: list[tuple[str, list[LoadedFile]]]) -> Table:
     return table
 
 
+def _in_library(path: str) -> list[str] | None:
+    """The parts of a path from the folder of all gems, or of Ruby's library, on; `None` if it is in neither."""
+    parts = path.split("/")
+    for index in range(len(parts) - 2, 0, -1):
+        is_version = parts[index][:1].isdigit() and parts[index].count(".") == 2
+        if parts[index] == "gems" and index < len(parts) - 2 or is_version and parts[index - 1] == "ruby":
+            return parts[index:]
+    return None
+
+
 def library(path: str) -> str:
     """The gem that a file belongs to, or the part of Ruby's library, or its folder."""
-    parts = path.split("/")
-    if "gems" in parts[:-1]:
-        after = len(parts) - 1 - parts[::-1].index("gems")
-        if after + 1 < len(parts) - 1:
-            return parts[after + 1]
-    for index, part in enumerate(parts[:-1]):
-        if part[:1].isdigit() and part.count(".") == 2 and parts[index - 1] == "ruby":
-            return f"ruby: {parts[index + 1].removesuffix('.rb').removesuffix('.so')}"
-    return os.path.dirname(path) or "."
+    parts = _in_library(path)
+    if not parts:
+        return os.path.dirname(path) or "."
+    return parts[1] if parts[0] == "gems" else f"ruby: {parts[1].removesuffix('.rb').removesuffix('.so')}"
 
 
-def shortened(paths: Iterable[str]) -> dict[str, str]:
-    """Each path without what all absolute ones begin with."""
-    paths = list(paths)
-    absolute = [path for path in paths if path.startswith("/")]
-    common = os.path.commonpath(absolute) if len(absolute) > 1 else ""
-    return {path: os.path.relpath(path, common) if common not in ("", "/") and path.startswith(common) else path for path in paths}
+def short(path: str) -> str:
+    """A path from its library on, or from the working folder on."""
+    parts = _in_library(path)
+    if parts:
+        return "/".join(parts[1:])
+    here = os.getcwd() + "/"
+    return path.removeprefix(here)
