@@ -353,6 +353,34 @@ def mem(
     raise typer.Exit(found.status)
 
 
+@app.command(no_args_is_help=True, short_help="What the start of a Ruby program costs, file by file.")
+def boot(
+    command: Annotated[list[str], typer.Argument(help="After --: the command that starts Ruby.")],
+    top: Annotated[int, typer.Option(min=1, help="How many files and libraries to list.")] = 15,
+    by: Annotated[str, typer.Option(help="What files are ranked by: own, total, objects or collecting.")] = "own",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON to standard output instead of tables to standard error.")] = False,
+):
+    """Time, objects and the collector's share while a Ruby program loads its code. Works on any collector, with any command that
+    starts Ruby 3.1 or newer. What -r on its command line loads is not counted file by file. A start ends with the process, or when it calls Process.warmup. Ends with the command's exit status.
+
+    \b
+    ashlar boot -- ruby -rjson -e 'puts JSON.generate([1])'
+    ashlar boot --by objects --top 30 -- bin/rails runner 'Rails.application.eager_load!'
+    """
+    from ashlar_lab.boot import report as tables
+    from ashlar_lab.boot.measure import measure as measure_boot
+
+    if by not in tables.ORDERS:
+        raise BadInput(f"--by {by}: {', '.join(tables.ORDERS)} is wanted")
+    boots, status = measure_boot(command)
+    if json:
+        print(tables.as_json(boots))
+    else:
+        for found in boots:
+            tables.show(found, top=top, by=by)
+    raise typer.Exit(status)
+
+
 @app.command(short_help="Measure what being measured costs a program here.")
 def overhead(
     blocks: Annotated[int, typer.Option(help="How many blocks; each takes about five seconds.")] = 40,
