@@ -317,6 +317,8 @@ def completion(shell: Annotated[str, typer.Argument(help="bash or zsh.")]):
     """
     from ashlar_lab import variants as known
     from ashlar_lab.experiment.check import SPACE_METRICS, TIME_METRICS
+    from ashlar_lab.heap.command import TOP_FORMS
+    from ashlar_lab.heap.write import FORMS as HEAP_FORMS
     from ashlar_lab.report import completion as made
     from ashlar_lab.report.write import FORMS
 
@@ -324,9 +326,9 @@ def completion(shell: Annotated[str, typer.Argument(help="bash or zsh.")]):
         raise BadInput(f"there is no completion for {shell!r}; give one of {', '.join(made.SHELLS)}")
     values = {"--variant": tuple(known.BASES), "--form": FORMS, "--time": TIME_METRICS, "--space": SPACE_METRICS, "--on": ("local:2", "tcp://"),
               "--knob": tuple(sorted({f"{k}=" for b in known.BASES.values() for k in b.settings if k.isidentifier() and len(k) > 1}))}
-    verbs = {}
+    forms, verbs = {"heap": HEAP_FORMS, "top": TOP_FORMS}, {}
     for verb, told in sorted(typer.main.get_command(app).commands.items()):
-        found = [made.Option(tuple(p.opts), p.help or "", not p.is_flag, next((values[n] for n in p.opts if n in values), ()))
+        found = [made.Option(tuple(p.opts), p.help or "", not p.is_flag, next((forms.get(verb, values[n]) if n == "--form" else values[n] for n in p.opts if n in values), ()))
                  for p in told.params if p.param_type_name == "option"]
         verbs[verb] = (told.get_short_help_str(80), [*found, made.Option(("--help",), "say what there is", False)])
     print(made.script(shell, verbs), end="")

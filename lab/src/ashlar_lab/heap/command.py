@@ -10,6 +10,8 @@ from ashlar_lab.errors import BadInput
 from ashlar_lab.heap import image
 from ashlar_lab.heap.image import Image
 
+TOP_FORMS = ("terminal", "openmetrics")
+
 
 def read(source: str) -> Image:
     """A number is a process; `./4242` is a file."""
@@ -64,8 +66,8 @@ def top(pid: str | None, once: bool, every: float | None, form: str, output: Pat
 
     if pid is not None and not pid.isdigit():
         raise BadInput(f"{pid!r} is no process's number; ashlar top lists those that have live numbers")
-    if form not in ("terminal", "openmetrics"):
-        raise BadInput(f"--form has {form!r}; give terminal or openmetrics")
+    if form not in TOP_FORMS:
+        raise BadInput(f"--form has {form!r}; give {' or '.join(TOP_FORMS)}")
     if every is not None and not 0.05 <= every <= 86400:
         raise BadInput(f"--every {every:g} is out of reach; give 0.05 to 86400 seconds")
     if output and form != "openmetrics":
