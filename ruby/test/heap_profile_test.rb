@@ -257,6 +257,22 @@ claim "a heap under stress is verified with every second object sampled", only: 
   RUBY
 end
 
+claim "a program that is out of memory raises NoMemoryError, and its profile says what took the memory", only: "ashlar" do
+  image = profiled(<<~'RUBY', address_space: 512 << 20, limit: 120)
+    kept = []
+    begin
+      loop { kept << "k" * 3_000 }
+    rescue NoMemoryError
+      size = kept.size
+    end
+    $half = kept.first(size / 2)
+    kept = nil
+    puts size
+  RUBY
+  top = image.sites.max_by(&:bytes)
+  check(top.places.first&.end_with?(".rb:3") && top.bytes > 20_000_000) { top.inspect }
+end
+
 claim "a signal in the middle of collections leaves the profile whole", only: "ashlar" do
   image = profiled(<<~'RUBY')
     got = 0

@@ -161,12 +161,11 @@ pub(super) struct Image {
 
 const NAME: &std::ffi::CStr = c"ashlar-live";
 
-/// Memory of `size_of::<Image>()` zeros at `place` (anywhere for null) that has a name under
-/// `/proc`, or none if the system has no such files.
-fn map(place: *mut u8) -> Option<(*mut u8, Option<c_int>)> {
+/// Memory of `size_of::<Image>()` zeros that has a name under `/proc`, or none if the system
+/// has no such files.
+fn map() -> Option<(*mut Image, Option<c_int>)> {
     let bytes = size_of::<Image>();
-    let fixed = if place.is_null() { 0 } else { libc::MAP_FIXED };
-    // SAFETY: maps fresh memory, or over the old image, which the caller gives up.
+    // SAFETY: maps fresh memory.
     unsafe {
         let file = libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
         let named = file >= 0 && libc::ftruncate(file, bytes as i64) == 0;
@@ -176,7 +175,7 @@ fn map(place: *mut u8) -> Option<(*mut u8, Option<c_int>)> {
             (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
         };
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        let memory = libc::mmap(place.cast(), bytes, access, flags | fixed, used, 0);
+        let memory = libc::mmap(null_mut(), bytes, access, flags, used, 0);
         if named {
             // Nobody else changes it, or cuts it off below us.
             let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;
@@ -202,10 +201,10 @@ pub(super) struct Mapped {
 impl Mapped {
     /// An image with nothing in it; `None` when the system refuses the memory.
     pub(super) fn new(command_line: &str, started_unix_ns: u64) -> Option<Self> {
-        let (memory, file) = map(null_mut())?;
+        let (memory, file) = map()?;
         // SAFETY: fresh memory of this size, page-aligned, never unmapped; zeros are valid,
         // and the seals keep other processes from writing.
-        let image = unsafe { &mut *memory.cast::<Image>() };
+        let image = unsafe { &mut *memory };
         image.begin(command_line, started_unix_ns);
         Some(Self { image, file })
     }
@@ -230,41 +229,40 @@ impl Mapped {
         result
     }
 
-    /// In a forked child: the image becomes the child's own, with what is in it. When the
-    /// system has no file for it, other processes cannot see it any more.
-    pub(super) fn make_own(&mut self, process: u64, unix_ns: u64) {
-        let bytes = size_of::<Image>();
-        // The parent goes on writing to the memory that both have until now.
-        let copy = self.image.copy();
-        let old_file = self.file.take();
+    /// In a forked child: the image becomes the child's own, with what is in it. False when
+    /// the system refuses the memory: then it is still the parent's, and must not be changed.
+    pub(super) fn make_own(&mut self, process: u64, unix_ns: u64) -> bool {
+        let Some((own, file)) = map() else {
+            return false;
+        };
         let place = (&raw mut *self.image).cast::<u8>();
-        if let Some((_, file)) = map(place) {
-            self.file = file;
-        } else {
-            // SAFETY: private memory in place of the shared one, at the same address.
-            let memory = unsafe {
-                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-                let access = libc::PROT_READ | libc::PROT_WRITE;
-                libc::mmap(place.cast(), bytes, access, flags, -1, 0)
+        for (start, end) in self.image.used() {
+            // SAFETY: both are images, and parts of the same size.
+            unsafe {
+                own.cast::<u8>()
+                    .add(start)
+                    .copy_from_nonoverlapping(place.add(start), end - start)
             };
+        }
+        // SAFETY: the child's memory takes the place of the parent's, which stays as it is in
+        // the parent; the file was this image's alone.
+        unsafe {
+            let bytes = size_of::<Image>();
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            let moved = libc::mremap(own.cast(), bytes, bytes, flags, place);
             assert!(
-                memory != libc::MAP_FAILED,
-                "no memory for the profile of a forked process"
+                moved != libc::MAP_FAILED,
+                "the system refuses to move memory"
             );
+            if let Some(old) = std::mem::replace(&mut self.file, file) {
+                libc::close(old);
+            }
         }
-        if let Some(file) = old_file {
-            // SAFETY: the file was this image's alone.
-            unsafe { libc::close(file) };
-        }
-        self.image.paste(copy);
+        self.image.header.written = Written::Live;
         self.image.header.process = process;
         self.image.header.started_unix_ns = unix_ns;
+        true
     }
-}
-
-/// What is in use of an image.
-struct Copy {
-    pieces: [(usize, Vec<u8>); 1 + TABLES],
 }
 
 impl Image {
@@ -282,6 +280,17 @@ impl Image {
         put_text(&mut header.command_line, command_line);
     }
 
+    /// Makes zeros of what is in use. The rest has never been written to, and so takes no
+    /// memory.
+    fn clear_tables(&mut self) {
+        let used = self.used();
+        let start = (&raw mut *self).cast::<u8>();
+        for &(from, to) in &used[1..] {
+            // SAFETY: a part of the image behind its header, where zeros are valid.
+            unsafe { start.add(from).write_bytes(0, to - from) };
+        }
+    }
+
     /// Sampling begins: the tables are empty from now on.
     pub(super) fn begin_sampling(&mut self, period_bytes: u64, unix_ns: u64) {
         let table = |offset: usize, entry_bytes: usize, capacity: usize, used: usize| Table {
@@ -291,14 +300,7 @@ impl Image {
             capacity: capacity as u32,
             unused: 0,
         };
-        // SAFETY: zeros are valid entries.
-        unsafe {
-            (&raw mut self.frames).write_bytes(0, 1);
-            (&raw mut self.stacks).write_bytes(0, 1);
-            (&raw mut self.sites).write_bytes(0, 1);
-            (&raw mut self.samples).write_bytes(0, 1);
-        }
-        self.strings[..4].fill(0);
+        self.clear_tables();
         self.header.tables = [
             table(offset_of!(Image, strings), 1, STRING_BYTES, 4),
             table(offset_of!(Image, frames), size_of::<Frame>(), FRAMES, 1),
@@ -353,6 +355,15 @@ impl Image {
         Some(start as u32)
     }
 
+    /// A string by its offset.
+    pub(super) fn string(&self, offset: u32) -> &[u8] {
+        let start = offset as usize + 4;
+        let length = self.strings[start - 4..start]
+            .try_into()
+            .map(u32::from_le_bytes);
+        &self.strings[start..start + length.unwrap_or(0) as usize]
+    }
+
     /// The number of a new entry of a table that grows from its beginning, or `None` when
     /// there is no room.
     fn take(&mut self, table: usize) -> Option<u32> {
@@ -394,25 +405,6 @@ impl Image {
             *part = (0, 0);
         }
         parts
-    }
-
-    fn copy(&self) -> Copy {
-        let piece = |(start, end)| (start, self.bytes()[start..end].to_vec());
-        Copy {
-            pieces: self.used().map(piece),
-        }
-    }
-
-    fn paste(&mut self, copy: Copy) {
-        let start = (&raw mut *self).cast::<u8>();
-        for (offset, bytes) in copy.pieces {
-            // SAFETY: the piece was copied from an image, at this offset.
-            unsafe {
-                start
-                    .add(offset)
-                    .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
-            };
-        }
     }
 
     /// Hands the image to `write` in pieces, tables one behind the other. Allocates nothing,

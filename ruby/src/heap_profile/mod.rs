@@ -57,14 +57,21 @@ pub(crate) fn lock_for_fork() -> Held {
     }
 }
 
-/// In a forked child, which has one thread: the image becomes its own.
+/// In a forked child, which has one thread: the image becomes its own. Without memory for
+/// that, the child has no profile.
 pub(crate) fn own_in_child() {
-    if let Some(recorder) = &mut *recorder() {
-        recorder
-            .mapped
-            .make_own(u64::from(std::process::id()), unix_ns());
+    let mut recorder = recorder();
+    let Some(own) = recorder.as_mut() else { return };
+    if own
+        .mapped
+        .make_own(u64::from(std::process::id()), unix_ns())
+    {
+        file::name_for_child();
+    } else {
+        *recorder = None;
+        KNOBS.sample_payloads(false);
+        KNOBS.has_heap_profile.set(false);
     }
-    file::name_for_child();
 }
 
 // ── Beginning and ending ────────────────────────────────────────────────────
@@ -277,7 +284,7 @@ fn find_owners(collector: &Collector) {
         if let CellRange::Live(cell) = range {
             let object = Object::new(cell);
             let owned = owned_by(object);
-            if watch::may_have(owned) {
+            if watch::may_have(owned) && found.try_reserve(1).is_ok() {
                 found.push((owned, object.class(), object.flags()));
             }
         }

@@ -1,9 +1,10 @@
 //! The tables of the profile: what a sample adds to them, and what its end takes away.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, TryReserveError};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::image::{Kind, Mapped, Sample, StackNode, SAMPLES, SITES};
+use super::image::{Image, Kind, Mapped, Sample, StackNode, SAMPLES, SITES};
 use super::interval::Intervals;
 use super::numbers::Meter;
 use crate::layout::{IMEMO_KIND_MASK, IMEMO_SHIFT, T_IMEMO, T_MASK};
@@ -35,18 +36,25 @@ impl Known {
         self.nameless.push(value);
     }
 
+    /// Makes room for so many more, so that adding them takes no memory.
+    fn reserve(&mut self, more: usize) -> Result<(), TryReserveError> {
+        self.numbers.try_reserve(more)?;
+        self.young.try_reserve(more)?;
+        self.nameless.try_reserve(more)
+    }
+
     /// Forgets what has died. A minor collection asks of the young ones only.
     fn forget_dead(&mut self, is_minor: bool, fate: &impl Fn(Value) -> Fate) {
-        if !is_minor {
-            self.young = self.numbers.keys().copied().collect();
-        }
         let numbers = &mut self.numbers;
-        self.young.retain(|&value| match fate(value) {
-            Fate::Dead => {
+        if !is_minor {
+            numbers.retain(|&value, _| fate(value) != Fate::Dead);
+        }
+        self.young.retain(|&value| {
+            let fate = fate(value);
+            if fate == Fate::Dead {
                 numbers.remove(&value);
-                false
             }
-            fate => fate == Fate::Young,
+            fate == Fate::Young
         });
         self.nameless.retain(|value| numbers.contains_key(value));
     }
@@ -113,7 +121,8 @@ pub(super) struct Recorder {
     pub(super) meter: Meter,
     pub(super) intervals: Intervals,
     is_sampling: bool,
-    strings: HashMap<Box<str>, u32>,
+    /// Strings of the image by a hash of their text.
+    strings: HashMap<u64, u32>,
     frames: Known,
     classes: Known,
     /// The name of each class by its number, 0 until it is known.
@@ -170,7 +179,7 @@ impl Recorder {
 
     pub(super) fn end(&mut self) {
         self.is_sampling = false;
-        self.mapped.change(super::image::Image::end_sampling);
+        self.mapped.change(Image::end_sampling);
     }
 
     // ── A sample begins ─────────────────────────────────────────────────────
@@ -187,6 +196,9 @@ impl Recorder {
             Made::Cell { width_bytes, .. } => (u64::from(width_bytes), Kind::Cell, width_bytes),
             Made::Payload { bytes } => (bytes, Kind::Payload, 0),
         };
+        if self.reserve(frames.len()).is_err() {
+            return self.mapped.change(Image::note_dropped);
+        }
         let class = self.class_of(made);
         let stack = self.stack(frames);
         let site = self.site(SiteKey {
@@ -221,6 +233,19 @@ impl Recorder {
                 self.young_cells.push(address);
             }
         }
+    }
+
+    /// Makes room for all that a sample with so many frames may add, so that the rest takes
+    /// no memory.
+    fn reserve(&mut self, frames: usize) -> Result<(), TryReserveError> {
+        self.frames.reserve(frames)?;
+        self.classes.reserve(1)?;
+        self.class_names.try_reserve(1)?;
+        self.stacks.try_reserve(frames)?;
+        self.sites.try_reserve(1)?;
+        self.site_classes.try_reserve(1)?;
+        self.young_cells.try_reserve(1)?;
+        self.strings.try_reserve(2)
     }
 
     fn class_of(&mut self, made: &Made) -> ClassKey {
@@ -273,7 +298,7 @@ impl Recorder {
         if let Some(&known) = self.frames.numbers.get(&value) {
             return Some(known);
         }
-        let added = self.mapped.change(super::image::Image::take_frame)?;
+        let added = self.mapped.change(Image::take_frame)?;
         self.frames.add(value, added);
         Some(added)
     }
@@ -303,18 +328,26 @@ impl Recorder {
     fn name_of(&mut self, class: ClassKey) -> u32 {
         match class {
             ClassKey::Class(number) => self.class_names[number as usize],
-            ClassKey::Internal(bits) => self.string(&internal_name(bits)),
+            ClassKey::Internal(bits) => self.string(internal_name(bits)),
             ClassKey::Payload => 0,
         }
     }
 
+    /// The string with this text; the empty one when there is no room for another.
     fn string(&mut self, text: &str) -> u32 {
-        if let Some(&known) = self.strings.get(text) {
-            return known;
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let mut hash = hasher.finish();
+        while let Some(&known) = self.strings.get(&hash) {
+            if self.mapped.read().string(known) == text.as_bytes() {
+                return known;
+            }
+            hash = hash.wrapping_add(1);
         }
-        let added = self.mapped.change(|image| image.add_string(text));
-        let Some(added) = added else { return 0 };
-        self.strings.insert(text.into(), added);
+        let has_room = self.strings.try_reserve(1).is_ok();
+        let added = has_room.then(|| self.mapped.change(|image| image.add_string(text)));
+        let Some(Some(added)) = added else { return 0 };
+        self.strings.insert(hash, added);
         added
     }
 
@@ -352,27 +385,36 @@ impl Recorder {
     ) {
         self.frames.forget_dead(is_minor, fate);
         self.classes.forget_dead(is_minor, fate);
-        let mut cells = std::mem::take(&mut self.young_cells);
         if !is_minor {
-            let image = self.mapped.read();
-            let is_cell = |sample: &&Sample| {
-                sample.address != 0 && image.sites[sample.site as usize].kind == Kind::Cell
-            };
-            cells = image
-                .samples
-                .iter()
-                .filter(is_cell)
-                .map(|sample| sample.address as usize)
-                .collect();
+            self.forget_dead_cells(collection, fate);
         }
-        cells.retain(|&address| match fate(address) {
-            Fate::Dead => {
+        let mut young = std::mem::take(&mut self.young_cells);
+        young.retain(|&address| {
+            let fate = fate(address);
+            if fate == Fate::Dead {
                 self.remove(address, Kind::Cell, collection);
-                false
             }
-            fate => fate == Fate::Young,
+            fate == Fate::Young
         });
-        self.young_cells = cells;
+        self.young_cells = young;
+    }
+
+    /// Looks at all sampled cells. What is taken out of the table makes others move up, but
+    /// only into the slot that is looked at, or into later ones.
+    fn forget_dead_cells(&mut self, collection: usize, fate: &impl Fn(Value) -> Fate) {
+        let mut slot = 0;
+        while slot < SAMPLES {
+            let Sample { address, site, .. } = self.mapped.read().samples[slot];
+            let address = address as usize;
+            let is_cell =
+                address != 0 && self.mapped.read().sites[site as usize].kind == Kind::Cell;
+            if !(is_cell
+                && fate(address) == Fate::Dead
+                && self.remove(address, Kind::Cell, collection))
+            {
+                slot += 1;
+            }
+        }
     }
 
     /// A cell has moved.
@@ -401,6 +443,9 @@ impl Recorder {
         };
         let site = self.mapped.read().samples[slot].site as usize;
         if site < 2 || self.site_classes[site] != ClassKey::Payload {
+            return;
+        }
+        if self.reserve(0).is_err() {
             return;
         }
         let class = self.class_of(&Made::Cell {
@@ -508,33 +553,29 @@ fn remove(samples: &mut [Sample; SAMPLES], mut hole: usize) {
 }
 
 /// What an object is called that belongs to no class.
-fn internal_name(bits: u32) -> String {
+fn internal_name(bits: u32) -> &'static str {
     use crate::layout::*;
     let (kind, imemo) = ((bits & 0xff) as usize, (bits >> 8) as usize);
-    let name = match kind {
-        T_IMEMO => match imemo {
-            IMEMO_ENV => "env",
-            IMEMO_MENT => "ment",
-            IMEMO_TMPBUF => "tmpbuf",
-            IMEMO_CREF => "cref",
-            IMEMO_SVAR => "svar",
-            IMEMO_THROW_DATA => "throw_data",
-            IMEMO_IFUNC => "ifunc",
-            IMEMO_MEMO => "memo",
-            IMEMO_ISEQ => "iseq",
-            IMEMO_CALLINFO => "callinfo",
-            IMEMO_CALLCACHE => "callcache",
-            IMEMO_CONSTCACHE => "constcache",
-            _ => "other",
-        },
-        T_STRING => "string",
-        T_ARRAY => "array",
-        T_HASH => "hash",
-        T_CLASS => "class",
-        T_ICLASS => "iclass",
-        T_OBJECT => "object",
-        T_DATA => "data",
-        _ => "other",
-    };
-    format!("(internal {name})")
+    match (kind, imemo) {
+        (T_IMEMO, IMEMO_ENV) => "(internal env)",
+        (T_IMEMO, IMEMO_MENT) => "(internal ment)",
+        (T_IMEMO, IMEMO_TMPBUF) => "(internal tmpbuf)",
+        (T_IMEMO, IMEMO_CREF) => "(internal cref)",
+        (T_IMEMO, IMEMO_SVAR) => "(internal svar)",
+        (T_IMEMO, IMEMO_THROW_DATA) => "(internal throw_data)",
+        (T_IMEMO, IMEMO_IFUNC) => "(internal ifunc)",
+        (T_IMEMO, IMEMO_MEMO) => "(internal memo)",
+        (T_IMEMO, IMEMO_ISEQ) => "(internal iseq)",
+        (T_IMEMO, IMEMO_CALLINFO) => "(internal callinfo)",
+        (T_IMEMO, IMEMO_CALLCACHE) => "(internal callcache)",
+        (T_IMEMO, IMEMO_CONSTCACHE) => "(internal constcache)",
+        (T_STRING, _) => "(internal string)",
+        (T_ARRAY, _) => "(internal array)",
+        (T_HASH, _) => "(internal hash)",
+        (T_CLASS, _) => "(internal class)",
+        (T_ICLASS, _) => "(internal iclass)",
+        (T_OBJECT, _) => "(internal object)",
+        (T_DATA, _) => "(internal data)",
+        _ => "(internal)",
+    }
 }
