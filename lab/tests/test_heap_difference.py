@@ -107,7 +107,7 @@ def test_one_large_object_is_growth_but_no_leak():
     simulation.program.allocate(LOADED, "String", 80 * 2 ** 20, 1, payload=True)
     line = next(x for x in difference.compare(before, simulation.run(64)).lines if x.frame.place == "/srv/app/boot.rb:2")
     assert line.judged == "grew" and "too few to say whether it goes on" in line.why
-    assert line.growth.value == pytest.approx(80 * 2 ** 20, rel=0.01)
+    assert line.evidence.growth.value == pytest.approx(80 * 2 ** 20, rel=0.01)
 
 
 def test_without_full_collections_nothing_is_called_a_leak():
@@ -140,7 +140,7 @@ def test_samples_that_live_in_both_carry_no_error_into_the_growth():
         program.allocate(LEAK, "Entry", 160, 1)
         program.collect(full=i % 4 == 0)
     line = difference.compare(before, resolved(program)).lines[0]
-    assert (line.came, line.went) == (16, 0) and line.growth.error < line.growth.value < 2 * 16 * 2 ** 19
+    assert (line.evidence.came, line.evidence.went) == (16, 0) and line.evidence.growth.error < line.evidence.growth.value < 2 * 16 * 2 ** 19
 
 
 def test_many_lines_are_corrected_for():
@@ -148,7 +148,7 @@ def test_many_lines_are_corrected_for():
     rng = np.random.default_rng(11)
     wrong = 0
     for _ in range(20):
-        tests = [(difference._Evidence(None, None, None, None, came, 8 - came, 0, 0, 0, 0).grew_p, 8) for came in rng.binomial(8, 0.5, 400)]
+        tests = [(difference.Evidence(None, None, came, 8 - came, 0, 0, 0, 0).grew_p, 8) for came in rng.binomial(8, 0.5, 400)]
         wrong += any(p <= 0.05 for p in difference._corrected(tests))
     assert wrong <= 2
     # A line with too few samples to show anything takes nothing from one that has enough.

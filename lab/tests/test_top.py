@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from heap_image import busy, publish
@@ -112,6 +113,16 @@ def test_a_node_exporter_can_read_it_as_the_older_format(program):
     values = {s.name: s.value for f in older_format.text_string_to_metric_families(text) for s in f.samples}
     assert values["ashlar_live_bytes"] == 200 * 2 ** 20 and values["ashlar_allocated_bytes_total"] == 10 * 2 ** 30
     assert set(re.findall(r"# TYPE \S+ (\S+)", text)) <= {"gauge", "counter", "summary"}
+
+
+def test_ruby_serves_the_same_names_types_and_words():
+    served = Path(__file__).parents[2] / "ruby/lib/ashlar/metrics.rb"
+    if not served.exists():
+        pytest.skip("the lab stands alone here, without the Ruby library beside it")
+    ruby = {name: (kind, unit, told) for name, unit, kind, told in re.findall(r'family\("(\w+)", "(\w*)", "(\w+)", "([^"]+)"', served.read_text())}
+    ours = {f.name: (f.type, f.unit, f.help) for f in openmetrics._FAMILIES}
+    assert ruby.items() <= ours.items()
+    assert ours.keys() - ruby.keys() == {"ashlar_pause_seconds", "ashlar_allocated_bytes", "ashlar_payload_block_bytes"}  # a summary, and what GC.stat lacks
 
 
 def test_no_process_at_all_is_valid_text_as_well():

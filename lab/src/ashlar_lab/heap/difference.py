@@ -46,15 +46,11 @@ _CERTAIN_ERRORS = 4.0  # a growth of so many standard errors is one, however few
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line of Ruby in both profiles. `growth` is that of live bytes. `came` and `went` are the live samples that only the second
-    and only the first profile has; `early` and `late` are those that came and were made in the first and the last half of the interval;
-    `old` were old in the first profile, and `old_gone` of them are gone. `sure` is how sure a leak is, from 0 to 1."""
+class Evidence:
+    """What the samples of one line say. `growth` is that of live bytes. `came` and `went` are the live samples that only the second and
+    only the first profile has; `early` and `late` are those that came and were made in the first and the second half of the interval;
+    `old` were old in the first profile, and `old_gone` of them are gone."""
 
-    frame: Frame
-    classes: tuple[str, ...]
-    before: Amounts
-    after: Amounts
     growth: Estimate
     objects: Estimate
     came: int
@@ -63,7 +59,26 @@ class Line:
     late: int
     old: int
     old_gone: int
-    grew_p: float
+
+    @property
+    def grew_p(self) -> float:
+        """One-sided, of a steady line having done at least this."""
+        return float(stats.binom.sf(self.came - 1, self.came + self.went, 0.5)) if self.came else 1.0
+
+    @property
+    def shrank_p(self) -> float:
+        return float(stats.binom.sf(self.went - 1, self.came + self.went, 0.5)) if self.went else 1.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of Ruby in both profiles, judged. `sure` is how sure a leak is, from 0 to 1; `stack` is how it is mostly reached."""
+
+    frame: Frame
+    classes: tuple[str, ...]
+    before: Amounts
+    after: Amounts
+    evidence: Evidence
     judged: str
     sure: float
     why: str
@@ -122,38 +137,16 @@ def compare(before: Profile, after: Profile) -> Difference:
     return Difference(before, after, same, tuple(_lines(empty)))
 
 
-@dataclass(frozen=True)
-class _Evidence:
-    """What the samples of one line came to, before it is judged."""
-
-    group_before: Group | None
-    group_after: Group | None
-    growth: Estimate
-    objects: Estimate
-    came: int
-    went: int
-    early: int
-    late: int
-    old: int
-    old_gone: int
-
-    @property
-    def grew_p(self) -> float:
-        """One-sided, of a steady line having done at least this."""
-        return float(stats.binom.sf(self.came - 1, self.came + self.went, 0.5)) if self.came else 1.0
-
-    @property
-    def shrank_p(self) -> float:
-        return float(stats.binom.sf(self.went - 1, self.came + self.went, 0.5)) if self.went else 1.0
-
-
 def _lines(d: Difference) -> list[Line]:
-    evidence = _gather(d)
-    corrected = _corrected([(e.grew_p, e.came + e.went) for e in evidence])
-    shrunk = _corrected([(e.shrank_p, e.came + e.went) for e in evidence])
-    lines = [_line(d, e, grew, shrank) for e, grew, shrank in zip(evidence, corrected, shrunk)]
+    groups = [{g.name: g for g in profile.by_line(p)} for p in (d.before, d.after)]
+    samples = [_samples_by_line(p) for p in (d.before, d.after)]
+    names = list({**groups[1], **groups[0]})
+    evidence = [_evidence(d, *(some.get(name, np.zeros(0, int)) for some in samples)) for name in names]
+    grew, shrank = (_corrected([(p, e.came + e.went) for p, e in zip(found, evidence)])
+                    for found in ([e.grew_p for e in evidence], [e.shrank_p for e in evidence]))
+    lines = [_line(d, groups[0].get(name), groups[1].get(name), *rest) for name, *rest in zip(names, evidence, grew, shrank)]
     order = {LEAK: 0, POSSIBLE: 1, GREW: 2, UNDECIDED: 2, STEADY: 3, SHRANK: 3}
-    return sorted(lines, key=lambda line: (order[line.judged], -line.growth.value, line.frame.place))
+    return sorted(lines, key=lambda line: (order[line.judged], -line.evidence.growth.value, line.frame.place))
 
 
 def _corrected(tests: Sequence[tuple[float, int]]) -> list[float]:
@@ -168,12 +161,6 @@ def _corrected(tests: Sequence[tuple[float, int]]) -> list[float]:
     return found
 
 
-def _gather(d: Difference) -> list[_Evidence]:
-    groups = [{g.name: g for g in profile.by_line(p)} for p in (d.before, d.after)]
-    samples = [_samples_by_line(p) for p in (d.before, d.after)]
-    return [_evidence(d, name, groups, samples) for name in {**groups[1], **groups[0]}]
-
-
 def _samples_by_line(p: Profile) -> dict[Frame, np.ndarray]:
     """Indexes into the live samples."""
     names = [Frame(s.frame.label, s.frame.path, s.frame.line) for s in p.sites]
@@ -183,9 +170,8 @@ def _samples_by_line(p: Profile) -> dict[Frame, np.ndarray]:
     return {name: np.array(indexes) for name, indexes in found.items()}
 
 
-def _evidence(d: Difference, name: Frame, groups, samples) -> _Evidence:
-    none = np.zeros(0, int)
-    first, second = samples[0].get(name, none), samples[1].get(name, none)
+def _evidence(d: Difference, first: np.ndarray, second: np.ndarray) -> Evidence:
+    """`first` and `second` are the line's samples in each profile."""
     if d.same_process:
         shared = Counter(_keys(d.before, first)) & Counter(_keys(d.after, second))
         went, came = _beyond(d.before, first, shared), _beyond(d.after, second, shared)
@@ -196,8 +182,7 @@ def _evidence(d: Difference, name: Frame, groups, samples) -> _Evidence:
     old = _older_half(d.before, first)
     sums = [p.live.total(chosen) for p, chosen in ((d.after, came), (d.before, went))]
     objects, size = (Estimate(sums[0][i].value - sums[1][i].value, sums[0][i].variance + sums[1][i].variance) for i in (0, 1))
-    return _Evidence(groups[0].get(name), groups[1].get(name), size, objects, len(came), len(went), early, len(came) - early,
-                     len(old), len(np.intersect1d(old, went)))
+    return Evidence(size, objects, len(came), len(went), early, len(came) - early, len(old), len(np.intersect1d(old, went)))
 
 
 def _older_half(p: Profile, chosen: np.ndarray) -> np.ndarray:
@@ -223,17 +208,14 @@ def _beyond(p: Profile, chosen: np.ndarray, shared: Counter) -> np.ndarray:
     return np.array(found, int)
 
 
-def _line(d: Difference, e: _Evidence, grew_p: float, shrank_p: float) -> Line:
-    members = (e.group_after or e.group_before)
-    nothing = profile.total(())
-    judged, sure, why = _judge(d, e, grew_p, shrank_p)
+def _line(d: Difference, before: Group | None, after: Group | None, e: Evidence, grew_p: float, shrank_p: float) -> Line:
+    members, nothing = after or before, profile.total(())
     widest = max(members.sites, key=lambda s: (s.amounts.live_bytes.value, s.amounts.allocated_bytes.value))
-    return Line(members.name, tuple(members.classes()), e.group_before.amounts if e.group_before else nothing,
-                e.group_after.amounts if e.group_after else nothing, e.growth, e.objects, e.came, e.went, e.early, e.late, e.old, e.old_gone,
-                grew_p, judged, sure, why, widest.stack)
+    return Line(members.name, tuple(members.classes()), before.amounts if before else nothing, after.amounts if after else nothing, e,
+                *_judge(d, e, grew_p, shrank_p), widest.stack)
 
 
-def _judge(d: Difference, e: _Evidence, grew_p: float, shrank_p: float) -> tuple[str, float, str]:
+def _judge(d: Difference, e: Evidence, grew_p: float, shrank_p: float) -> tuple[str, float, str]:
     certain = e.growth.value >= _CERTAIN_ERRORS * math.sqrt(e.growth.variance) and e.growth.value > 0
     if not certain and (grew_p > _ERROR_RATE or e.growth.value <= 0):
         if shrank_p <= _ERROR_RATE and e.growth.value < 0:
@@ -300,8 +282,8 @@ def table(d: Difference, lines: int) -> Table:
     """The lines that changed, likely leaks first."""
     changed = [line for line in d.lines if line.judged != STEADY]
     rows = [(tables.title(line.frame), ", ".join(line.classes[:2]), line.judged, percent(line.sure) if line.judged in (LEAK, POSSIBLE) else "–",
-             memory(line.growth.value, line.growth.error), tables.number(line.objects), memory(line.after.live_bytes.value), memory(line.allocated_bytes),
-             f"{line.came:,} / {line.went:,}") for line in changed[:lines]]
+             memory(line.evidence.growth.value, line.evidence.growth.error), tables.number(line.evidence.objects), memory(line.after.live_bytes.value), memory(line.allocated_bytes),
+             f"{line.evidence.came:,} / {line.evidence.went:,}") for line in changed[:lines]]
     steady = len(d.lines) - len(changed)
     note = f"{steady:,} lines changed no more than sampling makes of a steady one." if steady else ""
     if len(changed) > lines:
@@ -323,7 +305,7 @@ def as_json(d: Difference) -> str:
         "same_process": d.same_process, "seconds": round(d.seconds, 3), "collections": d.collections, "full_collections": d.full_collections,
         "warnings": warnings(d),
         "lines": [{**export.frame(line.frame), "classes": list(line.classes), "judged": line.judged, "sure": round(line.sure, 4), "why": line.why,
-                   **export.estimate("growth_bytes", line.growth), **export.estimate("growth_objects", line.objects),
+                   **export.estimate("growth_bytes", line.evidence.growth), **export.estimate("growth_objects", line.evidence.objects),
                    **export.estimate("live_bytes", line.after.live_bytes), "allocated_between_bytes": round(line.allocated_bytes, 1),
-                   "samples_came": line.came, "samples_went": line.went, "stack": [export.frame(f) for f in line.stack]} for line in d.lines],
+                   "samples_came": line.evidence.came, "samples_went": line.evidence.went, "stack": [export.frame(f) for f in line.stack]} for line in d.lines],
     })

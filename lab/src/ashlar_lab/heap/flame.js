@@ -21,6 +21,7 @@
   const label = (node) => node === root ? "everything" : names[node[NAME]][0];
   const place = (node) => node === root ? "" : names[node[NAME]][1];
   const origin = (node) => node === root ? "all" : names[node[NAME]][2];
+  const text = (node) => `${label(node)}${origin(node) === "class" || !place(node) ? "" : `  ${place(node).split("/").pop()}`}`;
   const share = (part, whole) => whole ? `${(100 * part / whole).toFixed(1)} %` : "–";
 
   function describe(node) {
@@ -68,7 +69,7 @@
       const box = document.createElement("div");
       box.className = `${origin(node)}${isAbove ? " above" : ""}${matches(node) ? " hit" : ""}${wide < 12 ? " thin" : ""}`;
       box.style.cssText = `left:${x.toFixed(2)}px;top:${row * ROW}px;width:${Math.max(wide - 0.6, 0.4).toFixed(2)}px`;
-      if (wide >= 12) box.textContent = label(node);
+      if (wide >= 12) box.textContent = text(node);
       box.setAttribute("role", "treeitem");
       box.setAttribute("aria-level", row + 1);
       box.setAttribute("aria-label", describe(node).join("; "));

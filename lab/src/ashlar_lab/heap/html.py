@@ -17,7 +17,7 @@ _FOLDER = Path(__file__).parent
 _PAGE_CSS = _FOLDER.parent / "report" / "page.css"
 _ROWS_MAX = 200
 # What the colours of the flame graph mean, each a colour of the lab's charts.
-ORIGINS = (("program", "the program", 0), ("gem", "gems", 1), ("ruby", "Ruby's library", 2), ("native", "not Ruby", 4), ("class", "class of what was allocated", 7))
+ORIGINS = (("program", "the program", 0), ("gem", "gems", 1), ("ruby", "Ruby's library", 2), ("native", "in C", 4), ("class", "class of what was allocated", 7))
 
 
 def render(found: Profile) -> str:

@@ -170,8 +170,7 @@ def watch(pid: int, every_s: float) -> None:
                 live.update(screen(now, before), refresh=True)
     except KeyboardInterrupt:
         return
-    except BadInput as error:
+    except BadInput:
         if Path(f"/proc/{pid}").exists():
             raise
         console.print(f"process {pid} ended", markup=False)
-        del error
