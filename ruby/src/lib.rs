@@ -16,6 +16,7 @@
 //! * [`current_tracer`]: the tracer, while Ruby's own code traces.
 //! * [`finalizers`], [`object_ids`], [`walk`], [`fork`].
 //! * [`statistics`], [`profile`], [`config`]: what Ruby shows of all this.
+//! * [`dump`]: the whole heap, written to a file.
 //! * [`interpose`], [`elf`]: what becomes of memory that somebody frees with libc.
 
 mod barriers;
@@ -24,6 +25,7 @@ mod collector;
 mod compaction;
 mod config;
 mod current_tracer;
+mod dump;
 mod elf;
 mod finalizers;
 mod fork;

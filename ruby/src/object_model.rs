@@ -88,7 +88,7 @@ impl Object {
     }
 
     #[inline(always)]
-    fn internal_kind(self) -> usize {
+    pub(crate) fn internal_kind(self) -> usize {
         (self.flags >> IMEMO_SHIFT) & IMEMO_KIND_MASK
     }
 
@@ -422,7 +422,7 @@ fn trace_entries_below(object: Object, end: usize, tracer: &mut impl Trace) -> u
 }
 
 /// What freeing an object takes.
-enum Freeing {
+pub(crate) enum Freeing {
     /// Nothing is attached to it.
     Nothing,
     /// One payload.
@@ -433,7 +433,7 @@ enum Freeing {
 
 /// What a dead object's header says about what it owns.
 #[inline(always)]
-fn freeing(object: Object) -> Freeing {
+pub(crate) fn freeing(object: Object) -> Freeing {
     if object.has(FL_EXIVAR | FL_FINALIZE | FL_SEEN_OBJ_ID) {
         return Freeing::ByRuby;
     }
