@@ -38,27 +38,26 @@ impl Paths {
             searches[search].push_back((category, graph.root()));
         }
         for search in 0..SEARCHES {
-            // Nodes to go to, and from where.
+            let mut next = order.len();
+            // Where this search begins, and from where one comes there.
             while let Some((start, from)) = searches[search].pop_front() {
-                if before[start as usize] != NONE {
-                    continue;
+                if before[start as usize] == NONE {
+                    before[start as usize] = from;
+                    order.push(start);
                 }
-                before[start as usize] = from;
-                let mut next = order.len();
-                order.push(start);
-                while let Some(&node) = order.get(next) {
-                    next += 1;
-                    let is_cache = CACHE_KINDS.contains(&graph.kind(node));
-                    for &to in graph.edges(node) {
-                        if before[to as usize] != NONE {
-                            continue;
-                        }
-                        if is_cache && search < OF_CACHES {
-                            searches[OF_CACHES].push_back((to, node));
-                        } else {
-                            before[to as usize] = node;
-                            order.push(to);
-                        }
+            }
+            while let Some(&node) = order.get(next) {
+                next += 1;
+                let is_cache = search < OF_CACHES && CACHE_KINDS.contains(&graph.kind(node));
+                for &to in graph.edges(node) {
+                    if before[to as usize] != NONE {
+                        continue;
+                    }
+                    if is_cache {
+                        searches[OF_CACHES].push_back((to, node));
+                    } else {
+                        before[to as usize] = node;
+                        order.push(to);
                     }
                 }
             }
