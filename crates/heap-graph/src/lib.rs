@@ -21,8 +21,8 @@
 //!
 //! # Memory
 //!
-//! While a dump is read: 40 to 48 bytes for each object and 4 for each reference. While
-//! dominators are computed: 61 and 8. A name costs its bytes and 60 more; classes and
+//! About 68 bytes for each object and 8 for each reference, at the moment when
+//! dominators are computed. A name costs its bytes and 60 more; classes and
 //! code have names.
 
 pub mod blocks;
