@@ -172,22 +172,34 @@ impl Walk<'_, '_> {
     fn cell(&mut self, cell: Cell, width: WidthIndex) {
         let heap = &self.collector.heap;
         let object = Object::new(cell);
+        // At its end Ruby leaves cells behind in which nothing lives any more.
+        let is_dead = matches!(object.kind(), 0 | T_ZOMBIE | T_MOVED);
         let internal_kind = match object.kind() {
             T_IMEMO => object.internal_kind(),
             _ => 0,
         };
         name_of(object, &mut self.name);
-        let class = class_of(object).unwrap_or(0);
+        let class = match is_dead {
+            true => 0,
+            false => class_of(object).unwrap_or(0),
+        };
         self.out.number(kind_number(object.kind(), internal_kind));
         let flags = flags(heap.region().state(cell), !self.name.is_empty());
         self.out.byte(flags);
         self.out.number(units(self.base, class));
-        self.out.number(self.payload_bytes(object, width));
+        let payload_bytes = match is_dead {
+            true => 0,
+            false => self.payload_bytes(object, width),
+        };
+        self.out.number(payload_bytes);
         if !self.name.is_empty() {
             self.out.text(&self.name);
         }
         self.cells += 1;
-        self.references_of(cell, class);
+        if !is_dead {
+            self.references_of(cell, class);
+        }
+        self.out.number(0);
     }
 
     /// Bytes that an object owns beside its cell.
@@ -223,7 +235,6 @@ impl Walk<'_, '_> {
             ruby.visit_cell(cell, &mut |to| references.mark(to));
         }
         self.references += references.count;
-        self.out.number(0);
     }
 
     fn totals(&mut self) {
