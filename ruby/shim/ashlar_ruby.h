@@ -48,6 +48,7 @@ struct ashlar_ruby_calls {
     void (*name_samples_soon)(void);
     void (*reachable_from_roots)(void (*visit)(const char *, ashlar_value, void *), void *data);
     void (*reachable_from)(ashlar_value object, void (*visit)(ashlar_value, void *), void *data);
+    size_t (*memory_of)(ashlar_value object); /* the cell included */
 };
 
 /* Events of the collector, by Ruby's numbers, set at start-up. */
@@ -327,6 +328,11 @@ struct ashlar_pair {
     size_t value_bytes;
 };
 char *ashlar_configure(void *objspace, const struct ashlar_pair *pairs, size_t count);
+
+/* Writes a dump of the heap to `path`, after a full collection; the format is in
+   docs/heap-dump.md. 0, or the errno of what failed, and then no file is left that was
+   not there before. */
+int ashlar_dump(void *objspace, const char *path);
 
 /* Prints what became of the RUBY_GC_* variables, a line each. */
 void ashlar_explain_variables(void);

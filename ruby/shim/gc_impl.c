@@ -20,6 +20,7 @@
 
 extern int ruby_thread_has_gvl_p(void);
 extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
+extern size_t rb_obj_memsize_of(VALUE object);
 extern void rb_mv_generic_ivar(VALUE from, VALUE to);
 extern const char ruby_version[];
 
@@ -62,6 +63,7 @@ static const struct ashlar_ruby_calls calls = {
     .name_samples_soon = ashlar_name_samples_soon,
     .reachable_from_roots = rb_objspace_reachable_objects_from_root,
     .reachable_from = rb_objspace_reachable_objects_from,
+    .memory_of = rb_obj_memsize_of,
 };
 
 static const struct ashlar_ruby_events events = {

@@ -17,6 +17,7 @@
 //! * [`finalizers`], [`object_ids`], [`walk`], [`fork`].
 //! * [`heap_profile`]: samples of what the heap hands out, for other processes to read.
 //! * [`statistics`], [`profile`], [`config`]: what Ruby shows of all this.
+//! * [`dump`]: the whole heap, written to a file.
 //! * [`interpose`], [`elf`]: what becomes of memory that somebody frees with libc.
 
 mod barriers;
@@ -25,6 +26,7 @@ mod collector;
 mod compaction;
 mod config;
 mod current_tracer;
+mod dump;
 mod elf;
 mod finalizers;
 mod fork;

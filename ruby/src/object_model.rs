@@ -90,7 +90,7 @@ impl Object {
     }
 
     #[inline(always)]
-    fn internal_kind(self) -> usize {
+    pub(crate) fn internal_kind(self) -> usize {
         (self.flags >> IMEMO_SHIFT) & IMEMO_KIND_MASK
     }
 
@@ -442,7 +442,7 @@ pub(crate) fn owned_by(object: Object) -> usize {
 }
 
 /// What freeing an object takes.
-enum Freeing {
+pub(crate) enum Freeing {
     /// Nothing is attached to it.
     Nothing,
     /// One payload.
@@ -453,7 +453,7 @@ enum Freeing {
 
 /// What a dead object's header says about what it owns.
 #[inline(always)]
-fn freeing(object: Object) -> Freeing {
+pub(crate) fn freeing(object: Object) -> Freeing {
     if object.has(FL_EXIVAR | FL_FINALIZE | FL_SEEN_OBJ_ID) {
         return Freeing::ByRuby;
     }

@@ -58,6 +58,7 @@ pub(crate) struct RubyCalls {
         unsafe extern "C" fn(unsafe extern "C" fn(*const c_char, Value, *mut c_void), *mut c_void),
     pub(crate) reachable_from:
         unsafe extern "C" fn(Value, unsafe extern "C" fn(Value, *mut c_void), *mut c_void),
+    pub(crate) memory_of: unsafe extern "C" fn(Value) -> usize,
 }
 
 /// Ruby's numbers of the collector's events.
