@@ -25,6 +25,7 @@ CODE = <<~'RUBY'
       ensure
         @value = [@value].flatten.last
       end
+      class_eval "def defaults(a: #{10**30 + n}, b: 3.25r, c: #{n}i) = [a, b, c]"
       def pattern = /a#{"b" * 3}/o
       def answer = 1
       alias_method :other_answer, :answer
@@ -47,10 +48,17 @@ CODE = <<~'RUBY'
     end
     object = kid.new(["value #{n}"])
     object.define_singleton_method(:alone) { "alone #{n}" }
-    [kid, object, kid.instance_method(:captured), object.method(:answer), proc { |x| [x, n, object] }, n]
+    closure = proc { |x| [x, n, object] }
+    [kid, object, kid.instance_method(:captured), object.method(:answer), closure, inner(n), [n, "b"].each, Class.new.new.singleton_class, n]
   end
 
-  def right?((kid, object, unbound, bound, closure, n))
+  # A block whose variables are those of two frames that are on no stack any more.
+  def inner(n)
+    outer = "outer #{n}"
+    -> { middle = "middle #{n}"; -> { [outer, middle] } }.call
+  end
+
+  def right?((kid, object, unbound, bound, closure, inner, enumerator, singleton, n))
     object.hello == "hello kid #{n} mark 0 0" && object.hello("x", 1, mark: "m", k: 2) == "x m 1" &&
       object.helped("y", 1, 2) { |text| text * 2 } == "y mark 2 0" * 2 &&
       object.risky { 1 / 0 } == "rescued ZeroDivisionError" && object.risky { {}.fetch(:a) } == "rescued KeyError" &&
@@ -58,6 +66,8 @@ CODE = <<~'RUBY'
       object.captured == [n, n, "value #{n}"] && unbound.bind_call(object, 7) == [n, 7, "value #{n}"] &&
       object.shouted == "QUIET!" && object.count == n && object.alone == "alone #{n}" &&
       object.reveal(object) == "hidden" && closure.call(1) == [1, n, object] && kid.made.start_with?("made") &&
+      object.defaults == [10**30 + n, 13 / 4r, n.i] && inner.call == ["outer #{n}", "middle #{n}"] &&
+      enumerator.to_a == [n, "b"] && singleton.attached_object.singleton_class.equal?(singleton) &&
       object.public_send("field#{n % 5}=", "f#{n}") == "f#{n}" && object.public_send("field#{n % 5}") == "f#{n}"
   end
 
@@ -82,7 +92,7 @@ CODE = <<~'RUBY'
     kid.prepend(fresh)
     object.reveal(object) == "included hidden" or abort "included"
     collect
-    row[0], row[1], row[2], row[3], row[4] = build(row.last)
+    row.replace(build(row.last))
   end
 
   def rounds(count, size = 60)
@@ -203,6 +213,29 @@ claim "code that nobody refers to is freed: classes, methods, blocks, and what c
     after = counts
     grown = after.zip(before).map { |now, then_| now - then_ }
     abort "#{before} grew to #{after}" unless grown.all? { |count| count < 200 }
+    puts "ok"
+  RUBY
+end
+
+claim "what calls remember of methods that are no more is freed, although their class lives" do
+  ruby_ok <<~'RUBY', limit: 120
+    require "objspace"
+    KLASS = Class.new
+    # Of a class that has others below it, Ruby leaves what calls remember to the collector.
+    OBJECT = Class.new(KLASS).new
+    def define_and_call(n)
+      KLASS.class_eval("def answer#{n} = #{n}")
+      eval("OBJECT.answer#{n}") == n or abort "answer"
+      KLASS.send(:remove_method, "answer#{n}")
+    end
+    def counts = ObjectSpace.count_imemo_objects.values_at(:imemo_iseq, :imemo_ment, :imemo_callcache)
+    200.times { |n| define_and_call(n) }
+    4.times { GC.start }
+    before = counts
+    2000.times { |n| define_and_call(n) }
+    4.times { GC.start }
+    after = counts
+    abort "#{before} grew to #{after}" unless after.zip(before).all? { |now, then_| now - then_ < 200 }
     puts "ok"
   RUBY
 end
