@@ -26,6 +26,7 @@ struct ashlar_ruby_calls {
     void (*finish_marking)(void);
     void (*save_machine_context)(void);
     void *(*shape_by_id)(uint32_t shape);
+    ashlar_value (*proc_class)(void);
     void (*free_weak_references)(ashlar_value object);
     bool (*free_object)(void *objspace, ashlar_value object);
     void (*event_hook)(ashlar_value object, uint32_t event);

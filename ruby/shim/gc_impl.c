@@ -35,12 +35,19 @@ trigger_finalizers(void)
     if (!vm_is_going) rb_postponed_job_trigger(finalizers_job);
 }
 
+static VALUE
+proc_class(void)
+{
+    return rb_cProc;
+}
+
 static const struct ashlar_ruby_calls calls = {
     .mark_roots = rb_gc_mark_roots,
     .mark_children = rb_gc_mark_children,
     .finish_marking = rb_ractor_finish_marking,
     .save_machine_context = rb_gc_save_machine_context,
     .shape_by_id = rb_shape_get_shape_by_id,
+    .proc_class = proc_class,
     .free_weak_references = rb_gc_obj_free_vm_weak_references,
     .free_object = rb_gc_obj_free,
     .event_hook = rb_gc_event_hook,

@@ -33,6 +33,8 @@
     CONSTANT(name, "Offset of `" #member "` in `struct " #type "`, in bytes.",      \
              offsetof(struct type, member))
 
+void print_code_layout(void); /* layout_code.c */
+
 int
 main(void)
 {
@@ -117,7 +119,7 @@ main(void)
     CONSTANT("IMEMO_KIND_MASK", "Bits of an internal object's kind.", IMEMO_MASK);
     KIND(ENV, imemo_env); KIND(MENT, imemo_ment); KIND(TMPBUF, imemo_tmpbuf);
     KIND(CREF, imemo_cref); KIND(SVAR, imemo_svar); KIND(THROW_DATA, imemo_throw_data); KIND(IFUNC, imemo_ifunc);
-    KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
+    KIND(MENT, imemo_ment); KIND(ENV, imemo_env); KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
     KIND(ISEQ, imemo_iseq); FLAG(ISEQ_USE_COMPILE_DATA);
     printf("/// Ruby's names of its kinds of internal objects.\n"
            "pub(crate) const IMEMO_NAMES: &[(usize, &str)] = &[");
@@ -125,6 +127,8 @@ main(void)
     NAMED(iseq); NAMED(tmpbuf); NAMED(ast); NAMED(parser_strterm); NAMED(callinfo); NAMED(callcache);
     NAMED(constcache);
     printf("];\n");
+
+    print_code_layout();
 
     printf("/// The Ruby that the library is built for.\n"
            "pub(crate) const RUBY_VERSION: &str = \"%d.%d.%d\";\n",

@@ -34,6 +34,7 @@ pub(crate) struct RubyCalls {
     pub(crate) finish_marking: unsafe extern "C" fn(),
     pub(crate) save_machine_context: unsafe extern "C" fn(),
     pub(crate) shape_by_id: unsafe extern "C" fn(u32) -> *const u8,
+    pub(crate) proc_class: unsafe extern "C" fn() -> Value,
     pub(crate) free_weak_references: unsafe extern "C" fn(Value),
     pub(crate) free_object: unsafe extern "C" fn(*mut c_void, Value) -> bool,
     pub(crate) event_hook: unsafe extern "C" fn(Value, u32),
