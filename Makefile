@@ -9,13 +9,17 @@ help: ## list the verbs
 	@awk -F':.*## ' '/^[a-z][a-zA-Z_-]*:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # --- Ruby and the collector library ---
-.PHONY: ruby lib env
+.PHONY: inside install ruby lib env
+inside: ## build a Ruby with Ashlar inside (cached); SHARED=yes for one with libruby.so
+	@SHARED="$(SHARED)" scripts/ruby/build-inside.sh
+install: ## install it as any Ruby: PREFIX=/opt/ruby; DESTDIR, SHARED=yes, STRIP=yes
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" SHARED="$(SHARED)" STRIP="$(STRIP)" scripts/ruby/install-inside.sh
 ruby: ## get and build the modular and the stock Ruby (cached)
 	@scripts/ruby/build-rubies.sh
 lib: ## build the collector library and install it for the modular Ruby
 	@scripts/ruby/build-library.sh
 env: ## print shell exports: eval "$(make -s env)"
-	@scripts/ruby/env.sh
+	@scripts/ruby/env.sh --inside
 
 # The parts that need the Rubies' headers or the Rubies; with_library also builds the library.
 with_rubies = exports=$$(scripts/ruby/env.sh --no-library) && eval "$$exports" &&

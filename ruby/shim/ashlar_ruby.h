@@ -18,6 +18,10 @@
 #include <sys/types.h>
 #include <stdint.h>
 
+/* Nobody outside the library, or the Ruby that it is part of, calls these: no call goes
+   through a table. */
+#pragma GCC visibility push(hidden)
+
 typedef uintptr_t ashlar_value; /* VALUE */
 
 struct ashlar_ruby_calls {
@@ -119,7 +123,7 @@ void ashlar_adjust_memory(ssize_t difference);
    is one load: the initial-exec model saves the call that the general model of
    thread-local variables makes. */
 extern __thread void *ashlar_thread_cache
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+    __attribute__((tls_model("initial-exec")));
 void *ashlar_current_thread_cache(void); /* for Rust */
 void ashlar_thread_cache_set(void *cache);
 
@@ -340,4 +344,5 @@ void ashlar_watch_forks(void);
 void ashlar_before_fork(void);
 void ashlar_after_fork(bool in_child);
 
+#pragma GCC visibility pop
 #endif

@@ -1,6 +1,9 @@
 /*
- * Ruby's modular collector interface, in the order of gc_impl.h: convert,
- * forward, return. Decisions about collection are made in ruby/src.
+ * Ruby's collector interface, in the order of gc_impl.h: convert, forward,
+ * return. Decisions about collection are made in ruby/src.
+ *
+ * Compiled by itself it is a modular collector's; included by inside/default.c
+ * it is part of Ruby's gc.c, and its functions are static there (GC_IMPL_FN).
  */
 #include "ruby/ruby.h"
 
@@ -19,9 +22,11 @@
 #include "shim.h"
 
 extern int ruby_thread_has_gvl_p(void);
-extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
 extern void rb_mv_generic_ivar(VALUE from, VALUE to);
 extern const char ruby_version[];
+#ifdef BUILDING_MODULAR_GC
+extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
+#endif
 
 static rb_postponed_job_handle_t finalizers_job;
 static bool vm_is_going; /* and its queue of postponed jobs with it */
@@ -39,7 +44,7 @@ static const struct ashlar_ruby_calls calls = {
     .mark_children = rb_gc_mark_children,
     .finish_marking = rb_ractor_finish_marking,
     .save_machine_context = rb_gc_save_machine_context,
-    .shape_by_id = rb_shape_get_shape_by_id,
+    .shape_by_id = (void *(*)(uint32_t))rb_shape_get_shape_by_id,
     .free_weak_references = rb_gc_obj_free_vm_weak_references,
     .free_object = rb_gc_obj_free,
     .event_hook = rb_gc_event_hook,
@@ -159,6 +164,12 @@ rb_gc_impl_start(void *objspace, bool full_mark, bool immediate_mark, bool immed
     if (compact) ashlar_compact(objspace, false);
     else ashlar_start(objspace, full_mark, immediate_sweep, ASHLAR_REASON_METHOD);
     if (immediate_sweep || compact) run_jobs(objspace);
+}
+
+void
+ashlar_collect_and_compact(void *objspace)
+{
+    rb_gc_impl_start(objspace, true, true, true, true);
 }
 
 bool
@@ -648,6 +659,7 @@ rb_gc_impl_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_sym)
     return ashlar_gc_stat_heap(objspace, heap_name, hash_or_sym);
 }
 
+#ifdef BUILDING_MODULAR_GC
 #define NAME_LENGTH_MAX 20 /* Ruby stops at longer ones */
 
 /* The NAME of librubygc.NAME.so: what RUBY_GC_LIBRARY asked for, also where
@@ -669,6 +681,13 @@ rb_gc_impl_active_gc_name(void)
     memcpy(name, file, length);
     return name;
 }
+#else
+const char *
+rb_gc_impl_active_gc_name(void)
+{
+    return "ashlar";
+}
+#endif
 
 /* ── Miscellaneous ───────────────────────────────────────────────────────── */
 

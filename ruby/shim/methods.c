@@ -1,7 +1,6 @@
 /* What the module GC has beside the methods that Ruby defines itself. */
 #include "ruby/ruby.h"
 #include "gc/gc.h"
-#include "gc/gc_impl.h"
 
 #include "ashlar_ruby.h"
 #include "shim.h"
@@ -49,7 +48,7 @@ latest_compact_info(VALUE self)
 static VALUE
 compact(VALUE self)
 {
-    rb_gc_impl_start(rb_gc_get_objspace(), true, true, true, true);
+    ashlar_collect_and_compact(rb_gc_get_objspace());
     return latest_compact_info(self);
 }
 

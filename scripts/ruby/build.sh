@@ -1,27 +1,32 @@
 # shellcheck shell=bash
 # Builds and installs one Ruby from SOURCE into the cache. A build is finished when its
 # folder has the file `finished`, written last; anything else is removed and built again.
+# The kinds: modular, which can load a collector; stock; and shared, which is stock with
+# its library in libruby.so. Trees are kept: Ruby's tests run from the modular one, and a
+# Ruby with Ashlar inside is linked from the objects of the other two (inside.sh).
 
-# Raise when the recipe below changes what it makes.
-RECIPE=1
+# Raise a kind's number when the recipe below changes what it makes.
+declare -A RECIPE=([modular]=1 [stock]=2 [shared]=1)
 
 # Lines that each step prints, for the progress bar.
 CONFIGURE_LINES=620
 MAKE_LINES=1150
 
-ruby_folder() { echo "$RUBIES/$SOURCE_ID-$1-r$RECIPE"; }
+ruby_folder() { echo "$RUBIES/$SOURCE_ID-$1-r${RECIPE[$1]}"; }
 
 configure_flags() {
   local folder
   folder=$(ruby_folder "$1")
   echo "--prefix=$folder/prefix --disable-install-doc --enable-yjit"
-  [[ $1 == modular ]] && echo "--with-modular-gc=$folder/prefix/lib/ruby-gc"
-  return 0
+  case $1 in
+    modular) echo "--with-modular-gc=$folder/prefix/lib/ruby-gc" ;;
+    shared) echo --enable-shared ;;
+  esac
 }
 
 ruby_is_built() { [[ -e $(ruby_folder "$1")/finished ]]; }
 
-# build_ruby modular|stock
+# build_ruby modular|stock|shared
 build_ruby() {
   local kind=$1 folder
   folder=$(ruby_folder "$kind")
@@ -43,8 +48,6 @@ build_ruby() {
     [[ $kind != modular ]] || run_logged "$label: default collector" 30 "$log" \
       make install-modular-gc MODULAR_GC=default
     check_ruby "$folder/prefix/bin/ruby"
-    # Ruby's tests run from the modular build tree; the stock one has served.
-    [[ $kind == modular ]] || rm -rf "$folder/build"
     touch "$folder/finished"
   ) || exit
 }
