@@ -8,7 +8,9 @@ use std::process::Command;
 use std::{env, fs};
 
 fn main() {
-    println!("cargo:rerun-if-changed=shim/layout.c");
+    for file in ["layout.c", "inlined.h", "ashlar_ruby.h"] {
+        println!("cargo:rerun-if-changed=shim/{file}");
+    }
     println!("cargo:rerun-if-env-changed=ASHLAR_RUBY_CFLAGS");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let flags = env::var("ASHLAR_RUBY_CFLAGS").unwrap_or_else(|_| {

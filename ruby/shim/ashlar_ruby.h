@@ -85,21 +85,10 @@ bool ashlar_is_disabled(void);
 void ashlar_set_stress(void *objspace, ashlar_value flag, bool on);
 ashlar_value ashlar_stress(void);
 
-/* Objects. When the cursor's run is used up, `ashlar_new_object` goes on to the
-   shim's `ashlar_new_object_slowly` with the same arguments (a jump: nothing
-   has to be saved for it), which raises when 0, out of memory, comes back from
-   `ashlar_allocate`. */
-ashlar_value ashlar_new_object(void *objspace, void *cache, ashlar_value klass, ashlar_value flags,
-                               ashlar_value v1, ashlar_value v2, ashlar_value v3,
-                               bool wb_protected, size_t size);
-ashlar_value ashlar_new_object_slowly(void *objspace, void *cache, ashlar_value klass, ashlar_value flags,
-                                      ashlar_value v1, ashlar_value v2, ashlar_value v3,
-                                      bool wb_protected, size_t size);
+/* Objects. `ashlar_allocate` sweeps and collects if it must; 0 when memory is out. */
 ashlar_value ashlar_allocate(void *objspace, void *cache, ashlar_value klass, ashlar_value flags,
                              ashlar_value v1, ashlar_value v2, ashlar_value v3,
                              bool wb_protected, size_t size);
-size_t ashlar_object_width(ashlar_value object);
-size_t ashlar_width_index(size_t size);
 
 /* Payloads. `cache` is the calling thread's, NULL until it has one.
    `ashlar_x*` are Ruby's: they count towards the next collection and may

@@ -19,6 +19,7 @@
 #include "gc/gc_impl.h"
 
 #include "ashlar_ruby.h"
+#include "inlined.h"
 #include "shim.h"
 
 extern int ruby_thread_has_gvl_p(void);
@@ -229,38 +230,41 @@ rb_gc_impl_config_set(void *objspace, VALUE hash)
 
 /* ── Object allocation ───────────────────────────────────────────────────── */
 
-VALUE
-rb_gc_impl_new_obj(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
-                   bool wb_protected, size_t alloc_size)
-{
-    return ashlar_new_object(objspace, cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
-}
-
-VALUE
-ashlar_new_object_slowly(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
-                         bool wb_protected, size_t size)
+__attribute__((noinline, cold))
+static VALUE
+new_object_slowly(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
+                  bool wb_protected, size_t size)
 {
     VALUE object = ashlar_allocate(objspace, cache, klass, flags, v1, v2, v3, wb_protected, size);
     if (!object) rb_memerror();
     return object;
 }
 
+VALUE
+rb_gc_impl_new_obj(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
+                   bool wb_protected, size_t alloc_size)
+{
+    VALUE object = ashlar_take_cell(cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
+    if (ASHLAR_LIKELY(object)) return object;
+    return new_object_slowly(objspace, cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
+}
+
 size_t
 rb_gc_impl_obj_slot_size(VALUE obj)
 {
-    return ashlar_object_width(obj);
+    return ashlar_width_of(obj);
 }
 
 size_t
 rb_gc_impl_heap_id_for_size(void *objspace, size_t size)
 {
-    return ashlar_width_index(size);
+    return size <= ASHLAR_WIDEST_BYTES ? ashlar_width_of_words[(size + 7) >> 3] : 0;
 }
 
 bool
 rb_gc_impl_size_allocatable_p(size_t size)
 {
-    return size <= ASHLAR_OBJECT_BYTES_MAX;
+    return size <= ASHLAR_WIDEST_BYTES;
 }
 
 /* ── Malloc ──────────────────────────────────────────────────────────────── */
@@ -268,25 +272,28 @@ rb_gc_impl_size_allocatable_p(size_t size)
 void *
 rb_gc_impl_malloc(void *objspace, size_t size)
 {
-    return ashlar_xmalloc(ashlar_thread_cache, size);
+    void *payload = ashlar_xmalloc_is_plain() ? ashlar_pop_payload(ashlar_thread_cache, size) : NULL;
+    return ASHLAR_LIKELY(payload) ? payload : ashlar_xmalloc(ashlar_thread_cache, size);
 }
 
 void *
 rb_gc_impl_calloc(void *objspace, size_t size)
 {
-    return ashlar_xcalloc(ashlar_thread_cache, size);
+    void *payload = ashlar_xmalloc_is_plain() ? ashlar_pop_payload(ashlar_thread_cache, size) : NULL;
+    return ASHLAR_LIKELY(payload) ? memset(payload, 0, size) : ashlar_xcalloc(ashlar_thread_cache, size);
 }
 
 void *
 rb_gc_impl_realloc(void *objspace, void *ptr, size_t new_size, size_t old_size)
 {
+    if (ashlar_xmalloc_is_plain() && ashlar_stays(ptr, new_size)) return ptr;
     return ashlar_xrealloc(ashlar_thread_cache, ptr, new_size);
 }
 
 void
 rb_gc_impl_free(void *objspace, void *ptr, size_t old_size)
 {
-    if (ptr) ashlar_xfree(ashlar_thread_cache, ptr);
+    if (ptr && !ashlar_push_payload(ashlar_thread_cache, ptr)) ashlar_xfree(ashlar_thread_cache, ptr);
 }
 
 void
@@ -300,7 +307,7 @@ rb_gc_impl_adjust_memory_usage(void *objspace, ssize_t diff)
 void
 rb_gc_impl_mark(void *objspace, VALUE obj)
 {
-    ashlar_mark(objspace, obj);
+    if (!ashlar_is_marked_for_good(obj)) ashlar_mark(objspace, obj);
 }
 
 void
@@ -352,7 +359,7 @@ rb_gc_impl_location(void *objspace, VALUE value)
 void
 rb_gc_impl_writebarrier(void *objspace, VALUE a, VALUE b)
 {
-    ashlar_write_barrier(objspace, a, b);
+    if (!ASHLAR_LIKELY(ashlar_store_is_plain(a, b))) ashlar_write_barrier(objspace, a, b);
 }
 
 void
@@ -388,7 +395,7 @@ show(struct walk *walk, const VALUE *at)
     VALUE start = at[0] & ~(VALUE)1;
     if (is_free_run ? ashlar_collection_count(walk->objspace) != walk->collections
                     : !ashlar_is_live(walk->objspace, start)) return 0;
-    size_t width = ashlar_object_width(start);
+    size_t width = ashlar_width_of(start);
     VALUE end = is_free_run ? at[1] : start + width;
     return walk->visit((void *)start, (void *)end, width, walk->data);
 }

@@ -21,6 +21,8 @@
 #include "shape.h"
 #include "ruby/st.h"
 
+#include "inlined.h"
+
 #define CONSTANT(name, meaning, value)                                              \
     printf("/// %s\npub(crate) const " name ": usize = %#lx;\n", meaning,           \
            (unsigned long)(value))
@@ -99,6 +101,35 @@ main(void)
     KIND(CREF, imemo_cref); KIND(SVAR, imemo_svar); KIND(THROW_DATA, imemo_throw_data); KIND(IFUNC, imemo_ifunc);
     KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
     KIND(ISEQ, imemo_iseq); FLAG(ISEQ_USE_COMPILE_DATA);
+
+    const size_t inlined[] = {
+        offsetof(struct ashlar_allocation_cache, biased_states),
+        offsetof(struct ashlar_allocation_cache, cursors),
+        sizeof(struct ashlar_cursor),
+        offsetof(struct ashlar_cursor, next),
+        offsetof(struct ashlar_cursor, end),
+        ASHLAR_WIDTHS,
+        offsetof(struct ashlar_payload_cache, lists),
+        sizeof(struct ashlar_free_list),
+        offsetof(struct ashlar_free_list, first),
+        offsetof(struct ashlar_free_list, count),
+        offsetof(struct ashlar_free_list, limit),
+        ASHLAR_CLASSES,
+        ASHLAR_CLASS_BYTES_MAX,
+        ASHLAR_FIRST_PAYLOAD_KIND,
+        ASHLAR_BLOCK_SHIFT,
+        ASHLAR_STATE_SHIFT,
+        ASHLAR_CELL_LIVE,
+        ASHLAR_CELL_MARKED,
+        ASHLAR_CELL_OLD,
+        ASHLAR_CELL_UNPROTECTED,
+        ASHLAR_CELL_REMEMBERED,
+        ASHLAR_STAGE_IDLE,
+    };
+    printf("/// What `shim/inlined.h` declares, in the order of the heap's `LAYOUT`.\n"
+           "pub(crate) const INLINED_LAYOUT: [usize; %zu] = [", sizeof(inlined) / sizeof(*inlined));
+    for (size_t i = 0; i < sizeof(inlined) / sizeof(*inlined); i++) printf("%zu, ", inlined[i]);
+    printf("];\n");
 
     printf("/// The Ruby that the library is built for.\n"
            "pub(crate) const RUBY_VERSION: &str = \"%d.%d.%d\";\n",

@@ -3,6 +3,7 @@
 #include "gc/gc.h"
 
 #include "ashlar_ruby.h"
+#include "inlined.h"
 #include "shim.h"
 
 static VALUE
@@ -99,7 +100,7 @@ internal_constants(void)
     set(constants, "HEAP_PAGE_BITMAP_SIZE", SIZET2NUM(geometry.block_state_bytes));
     set(constants, "HEAP_PAGE_SIZE", SIZET2NUM(geometry.block_bytes));
     set(constants, "HEAP_COUNT", SIZET2NUM(ashlar_width_count()));
-    set(constants, "RVARGC_MAX_ALLOCATE_SIZE", SIZET2NUM(ASHLAR_OBJECT_BYTES_MAX));
+    set(constants, "RVARGC_MAX_ALLOCATE_SIZE", SIZET2NUM(ASHLAR_WIDEST_BYTES));
     set(constants, "RVALUE_OLD_AGE", SIZET2NUM(geometry.collections_to_old));
     return rb_obj_freeze(constants);
 }

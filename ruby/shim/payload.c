@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ashlar_ruby.h"
+#include "inlined.h"
 
 __thread void *ashlar_thread_cache;
 static pthread_key_t thread_end;
@@ -64,7 +65,9 @@ ashlar_thread_cache_set(void *cache)
 void *
 malloc(size_t size)
 {
-    void *payload = ashlar_malloc_payload(ashlar_thread_cache, size);
+    void *payload = ashlar_pop_payload(ashlar_thread_cache, size);
+    if (ASHLAR_LIKELY(payload)) return payload;
+    payload = ashlar_malloc_payload(ashlar_thread_cache, size);
     if (!payload) errno = ENOMEM;
     return payload;
 }
@@ -72,8 +75,9 @@ malloc(size_t size)
 void
 free(void *payload)
 {
+    if (!payload || ashlar_push_payload(ashlar_thread_cache, payload)) return;
     int saved = errno; /* free keeps errno (POSIX.1-2024) */
-    if (payload) ashlar_free_payload(ashlar_thread_cache, payload);
+    ashlar_free_payload(ashlar_thread_cache, payload);
     errno = saved;
 }
 
