@@ -57,9 +57,9 @@ test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test); ON=
 test-applications: ## the applications that are measured: the same answer on Ashlar as on stock, and what APP= takes
 	@$(with_library) scripts/test/applications.sh
 test-ruby-quick: ## the memory-related part of Ruby's own tests, against the default collector
-	@scripts/ruby-tests/run.sh quick
+	@scripts/ruby-tests/run.sh quick $(on)
 test-ruby: ## all of Ruby's own tests, against the default collector (long)
-	@scripts/ruby-tests/run.sh full
+	@scripts/ruby-tests/run.sh full $(on)
 
 # --- Longer tests of the heap (docs/testing.md) ---
 .PHONY: stress-heap fuzz miri-heap thread-sanitizer-heap address-sanitizer-heap
@@ -81,10 +81,10 @@ stress: stress-heap ## random heap programs, then Ruby programs verified after e
 		threads_test.rb fibers_test.rb ractors_test.rb weak_references_test.rb finalizers_test.rb \
 		object_ids_test.rb payload_test.rb extensions_test.rb yjit_test.rb exit_test.rb
 test-ruby-stress: ## test-ruby-quick with many more collections, each verified, and free cells poisoned (long)
-	@scripts/ruby-tests/run.sh quick --environment ASHLAR_COLLECT_EVERY=20000 \
+	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_COLLECT_EVERY=20000 \
 		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1
 test-ruby-moving: ## the core classes' own tests with all that may move moved at every collection (long)
-	@scripts/ruby-tests/run.sh core --environment ASHLAR_MOVE_EVERYTHING=1 --excludes ruby/excludes/moving
+	@scripts/ruby-tests/run.sh core $(on) --environment ASHLAR_MOVE_EVERYTHING=1 --excludes ruby/excludes/moving
 memcheck: ## Ruby programs on Ashlar under valgrind (about 5 minutes); needs valgrind
 	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(on) --valgrind \
 		object_ids_test.rb weak_references_test.rb finalizers_test.rb

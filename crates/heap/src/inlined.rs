@@ -112,11 +112,17 @@ mod tests {
     fn the_tables_say_what_the_heap_itself_goes_by() {
         for size in 1..=WIDTH_MAX_BYTES {
             let index = usize::from(WIDTH_OF_WORDS[size.div_ceil(8)]);
-            assert_eq!(Some(index), WidthIndex::for_size(size).map(WidthIndex::index));
+            assert_eq!(
+                Some(index),
+                WidthIndex::for_size(size).map(WidthIndex::index)
+            );
         }
         for size in 1..=CLASS_MAX_BYTES {
             let index = usize::from(CLASS_OF_UNITS[size.div_ceil(16)]);
-            assert_eq!(Some(index), ClassIndex::for_size(size).map(ClassIndex::index));
+            assert_eq!(
+                Some(index),
+                ClassIndex::for_size(size).map(ClassIndex::index)
+            );
         }
         for byte in 0..=u8::MAX {
             let kind = KindByte(byte);

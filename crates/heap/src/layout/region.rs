@@ -10,8 +10,8 @@ use super::block::{Block, BlockIndex, DIRTY};
 use super::cell_state::CellState;
 use super::kind::{Kind, KindByte};
 use super::width::WidthIndex;
-use crate::inlined::Tables;
 use super::{BLOCK_BYTES, BLOCK_SHIFT, STATE_GRANULE_BYTES, STATE_SHIFT};
+use crate::inlined::Tables;
 use crate::os::{self, Refused, Reservation};
 
 /// Blocks are committed in steps of this many, so that the system is asked
