@@ -41,7 +41,7 @@ bench-applications: ## applications against stock, jemalloc and more, points and
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" CURVES="$(CURVES)" APP="$(APP)" scripts/bench/applications.sh
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-ruby-quick test-ruby
+.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-native-gems test-ruby-quick test-ruby
 test: ## run every test below but the full Ruby suite, and end with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
@@ -56,6 +56,8 @@ test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test); ON=
 	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(on)
 test-applications: ## the applications that are measured: the same answer on Ashlar as on stock, and what APP= takes
 	@$(with_library) scripts/test/applications.sh
+test-native-gems: ## gems in C compile with the Ruby with Ashlar inside and pass their own tests; GEMS="bcrypt ffi"
+	@scripts/test/native-gems.sh $(GEMS)
 test-ruby-quick: ## the memory-related part of Ruby's own tests, against the default collector
 	@scripts/ruby-tests/run.sh quick $(on)
 test-ruby: ## all of Ruby's own tests, against the default collector (long)

@@ -60,7 +60,7 @@ stage_ruby() {
 # add_program OUT FOLDER: the program and its libraries, replaced by renaming: who runs the
 # old ones keeps them.
 add_program() {
-  local out=$1 folder=$2 file
+  local out=$1 folder=$2 file place
   for file in "$out"/ruby "$out"/libruby*; do
     case $file in
       */ruby) place=$folder/bin/ruby ;;
