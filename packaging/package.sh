@@ -13,7 +13,8 @@ chmod 755 "$staged"
 install_ruby() {
   local ashlar ruby_version
   make -C "$clone" --no-print-directory install PREFIX="$1" DESTDIR="$staged" STRIP=yes SHARED="${SHARED-}" >&2
-  ruby_version=$(find "$staged$1" -name rbconfig.rb -exec sed -n 's/.*"RUBY_PROGRAM_VERSION"\] = "\(.*\)"/\1/p' {} +)
+  # Not where it belongs yet, it has no libraries but its own.
+  ruby_version=$(LD_LIBRARY_PATH="$staged$1/lib" "$staged$1/bin/ruby" --disable-gems -e 'print RUBY_VERSION')
   ashlar=$(awk -F'"' '/^version = /{print $2; exit}' "$clone/Cargo.toml")
   version=$ruby_version+ashlar$ashlar
 }

@@ -20,7 +20,7 @@ find_inside() {
   build_ruby "$kind"
   INSIDE_BASE=$(ruby_folder "$kind")
   # A folder for each clone: each tests and measures its own collector.
-  INSIDE=$RUBIES/$SOURCE_ID-inside-$kind-$(printf %s "$CLONE" | digest8)
+  INSIDE=$(ruby_folder inside)-$kind-$(printf %s "$CLONE" | digest8)
   INSIDE_ARCH_HEADERS=$(dirname "$(dirname "$(find "$INSIDE_BASE/build/.ext/include" -path '*/ruby/config.h')")")
 }
 
@@ -43,6 +43,15 @@ link_inside() {
   run_logged 'Ashlar inside: link' 25 "$INSIDE/log" "${command[@]}"
 }
 
+# complete_bundled_gems FOLDER: Debian's source names fewer files of some gems than it has.
+complete_bundled_gems() {
+  local gem installed
+  for gem in "$SOURCE"/.bundle/gems/*; do
+    installed=$(find "$1/lib/ruby/gems" -maxdepth 3 -path "*/gems/${gem##*/}")
+    [[ ! $installed || ! -d $gem/lib ]] || cp -rn "$gem/lib" "$installed/"
+  done
+}
+
 # stage_ruby FOLDER PREFIX: everything of a Ruby for PREFIX but the program, in FOLDER: what
 # stock's own installation makes, with the bundled gems, under another name.
 stage_ruby() {
@@ -53,6 +62,7 @@ stage_ruby() {
     INSTRUBY_OPTS="$(printf -- '--install=%s ' lib ext arch hdr man bundled-gems)"
   mv "$folder.staged$base" "$folder"
   rm -rf "$folder.staged" "$folder.list"
+  complete_bundled_gems "$folder"
   while IFS= read -r file; do sed -i "s|$base|$prefix|g" "$file"; done \
     < <(grep -rlIF "$base" "$folder")
 }

@@ -13,7 +13,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 all=(bigdecimal strscan sqlite3 nokogiri bcrypt ffi)
 SUITES=(trixie forky) # a listed source can be gone from a mirror
-RSPEC=(ruby-rspec ruby-rspec-core ruby-rspec-expectations ruby-rspec-mocks ruby-rspec-support ruby-diff-lcs)
+# What the gems' extconf.rb and tests want of other gems, as Debian packages it.
+HELPERS=(ruby-mini-portile2 ruby-rspec ruby-rspec-core ruby-rspec-expectations ruby-rspec-mocks ruby-rspec-support ruby-diff-lcs)
 NATIVE_PACKAGES=(libsqlite3-dev libxml2-dev libxslt1-dev libffi-dev libcrypt-dev pkg-config g++)
 
 is_debian || fail 'this needs Debian, whose source packages have the gems and their tests.'
@@ -53,19 +54,20 @@ debian_source() {
   fail "Debian's source package $1 could not be downloaded; see $work/log."
 }
 
-# RSpec as Debian packages it, unpacked and not installed: sets `rspec`, options for a Ruby.
-find_rspec() {
-  local package folder=$sources/rspec
+# The helpers, unpacked and not installed: sets `rspec`, options for a Ruby, and GEM_PATH.
+find_helpers() {
+  local package folder=$sources/helpers
   if [[ ! -e $folder/finished ]]; then
     mkdir -p "$folder/packages"
-    (cd "$folder/packages" && private_apt "$(suites | head -n 1)" apt-get download "${RSPEC[@]}") >>"$work/log" 2>&1 ||
-      fail "Debian's packages of RSpec could not be downloaded; see $work/log."
+    (cd "$folder/packages" && private_apt "$(suites | head -n 1)" apt-get download "${HELPERS[@]}") >>"$work/log" 2>&1 ||
+      fail "Debian's packages ${HELPERS[*]} could not be downloaded; see $work/log."
     for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder"; done
     touch "$folder/finished"
   fi
+  export GEM_PATH=$folder/usr/share/rubygems-integration/all
   rspec=(-I "$folder/usr/lib/ruby/vendor_ruby" -e 'require "rspec/autorun"')
   local library
-  for library in "$folder"/usr/share/rubygems-integration/all/gems/*/lib; do
+  for library in "$GEM_PATH"/gems/*/lib; do
     [[ ! -d $library ]] || rspec=(-I "$library" "${rspec[@]}")
   done
 }
@@ -139,7 +141,7 @@ try_gem() {
 }
 
 unset RUBY_GC_LIBRARY RUBYOPT RUBYLIB GEM_HOME GEM_PATH LD_PRELOAD
-find_rspec
+find_helpers
 passed=0 failed=0
 for gem in "${wanted[@]}"; do
   say "$gem: compiling it and running its tests"
