@@ -10,10 +10,10 @@ help: ## list the verbs
 
 # --- Ruby and the collector library ---
 .PHONY: inside install ruby lib env
-inside: ## build a Ruby with Ashlar inside (cached); SHARED=yes for one with libruby.so
-	@SHARED="$(SHARED)" scripts/ruby/build-inside.sh
-install: ## install it as any Ruby: PREFIX=/opt/ruby; DESTDIR, SHARED=yes, STRIP=yes
-	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" SHARED="$(SHARED)" STRIP="$(STRIP)" scripts/ruby/install-inside.sh
+inside: ## build a Ruby with Ashlar inside (cached)
+	@scripts/ruby/build-inside.sh
+install: ## install it as any Ruby: PREFIX=/opt/ruby; DESTDIR=, STRIP=yes
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" STRIP="$(STRIP)" scripts/ruby/install-inside.sh
 ruby: ## get and build the modular and the stock Ruby (cached)
 	@scripts/ruby/build-rubies.sh
 lib: ## build the collector library and install it for the modular Ruby
@@ -41,8 +41,8 @@ bench-applications: ## applications against stock, jemalloc and more, points and
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" CURVES="$(CURVES)" APP="$(APP)" scripts/bench/applications.sh
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-native-gems test-ruby-quick test-ruby
-test: ## run every test below but the full Ruby suite, and end with a table
+.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-inside test-native-gems test-ruby-quick test-ruby
+test: ## run every test below but the full Ruby suite and the gems, and end with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
 	@cargo fmt --all --check
@@ -56,6 +56,9 @@ test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test); ON=
 	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(on)
 test-applications: ## the applications that are measured: the same answer on Ashlar as on stock, and what APP= takes
 	@$(with_library) scripts/test/applications.sh
+test-inside: ## test-behaviour and test-ruby-quick on the Ruby with Ashlar inside
+	@$(MAKE) --no-print-directory test-behaviour ON=inside
+	@$(MAKE) --no-print-directory test-ruby-quick ON=inside
 test-native-gems: ## gems in C compile with the Ruby with Ashlar inside and pass their own tests; GEMS="bcrypt ffi"
 	@scripts/test/native-gems.sh $(GEMS)
 test-ruby-quick: ## the memory-related part of Ruby's own tests, against the default collector

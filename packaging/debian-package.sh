@@ -17,7 +17,6 @@ for program in "$staged$prefix"/bin/*; do
   name=$(basename "$program")
   ln -s "$prefix/bin/$name" "$staged/usr/bin/$name-ashlar"
 done
-rm -f "$staged$prefix"/lib/libruby-static.a
 
 # dpkg-shlibdeps wants a source package around it.
 mkdir -p "$staged/debian"
@@ -33,10 +32,11 @@ Architecture: $architecture
 Maintainer: ${DEBFULLNAME:-$(id -un)} <${DEBEMAIL:-$(id -un)@localhost}>
 Installed-Size: $(du -sk "$staged" | cut -f1)
 Depends: $depends
+Recommends: gcc, make
 Section: ruby
 Priority: optional
 Description: Ruby with the Ashlar collector inside
- Ruby $version whose garbage collector and malloc are Ashlar: one heap for
+ Ruby whose garbage collector and malloc are Ashlar: one heap for
  objects and the memory they own. Installed beside Debian's ruby, as
  ruby-ashlar.
 CONTROL

@@ -49,17 +49,6 @@ $(OUT)/$(LIBRUBY_A): $(inside_objects)
 	$(AR) $(ARFLAGS) $@ $(inside_objects) $(filter-out $(stock_objects),$(LIBRUBY_A_OBJS) $(INITOBJS))
 	-$(RANLIB) $@
 
-ifeq ($(ENABLE_SHARED),yes)
-inside_library = $(OUT)/$(LIBRUBY_SO)
-$(OUT)/$(LIBRUBY_SO): $(inside_objects)
-	$(LDSHARED) $(subst $$@,$(LIBRUBY_SO),$(DLDFLAGS)) $(inside_objects) $(filter-out $(stock_objects),$(OBJS)) $(DLDOBJS) $(SOLIBS) $(EXTSOLIBS) $(OUTFLAG)$@
-	-$(OBJCOPY) -w -L 'Init_*' -L 'ruby_static_id_*' -L '*_threadptr_*' -L '*_ec_*' $@
-	cd $(OUT) && for alias in $(LIBRUBY_ALIASES); do [ $$alias = $(LIBRUBY_SO) ] || ln -sfn $(LIBRUBY_SO) $$alias; done
-inside_rpath = -Wl,-rpath,$(prefix)/lib
-else
-inside_library = $(OUT)/$(LIBRUBY_A)
-endif
-
 # Our folder comes before the build tree's own among those that are searched for libraries.
-$(OUT)/$(PROGRAM): $(inside_library)
-	$(CC) -L$(OUT) $(inside_rpath) $(EXE_LDFLAGS) $(XLDFLAGS) $(MAINOBJ) $(EXTOBJS) $(LIBRUBYARG) $(MAINLIBS) $(EXTLIBS) $(OUTFLAG)$@
+$(OUT)/$(PROGRAM): $(OUT)/$(LIBRUBY_A)
+	$(CC) -L$(OUT) $(EXE_LDFLAGS) $(XLDFLAGS) $(MAINOBJ) $(EXTOBJS) $(LIBRUBYARG) $(MAINLIBS) $(EXTLIBS) $(OUTFLAG)$@

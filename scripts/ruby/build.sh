@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # Builds and installs one Ruby from SOURCE into the cache. A build is finished when its
 # folder has the file `finished`, written last; anything else is removed and built again.
-# The kinds: modular, which can load a collector; stock; and shared, which is stock with
-# its library in libruby.so. Trees are kept: Ruby's tests run from the modular one, and a
-# Ruby with Ashlar inside is linked from the objects of the other two (inside.sh).
+# The kinds: modular, which can load a collector, and stock. Trees are kept: Ruby's tests
+# run from the modular one, and a Ruby with Ashlar inside is linked from stock's objects
+# (inside.sh).
 
 # Raise a kind's number when the recipe below changes what it makes.
-declare -A RECIPE=([modular]=1 [stock]=2 [shared]=1 [inside]=1)
+declare -A RECIPE=([modular]=1 [stock]=2 [inside]=1)
 
 # Lines that each step prints, for the progress bar.
 CONFIGURE_LINES=620
@@ -18,15 +18,13 @@ configure_flags() {
   local folder
   folder=$(ruby_folder "$1")
   echo "--prefix=$folder/prefix --disable-install-doc --enable-yjit"
-  case $1 in
-    modular) echo "--with-modular-gc=$folder/prefix/lib/ruby-gc" ;;
-    shared) echo --enable-shared ;;
-  esac
+  [[ $1 == modular ]] && echo "--with-modular-gc=$folder/prefix/lib/ruby-gc"
+  return 0
 }
 
 ruby_is_built() { [[ -e $(ruby_folder "$1")/finished ]]; }
 
-# build_ruby modular|stock|shared
+# build_ruby modular|stock
 build_ruby() {
   local kind=$1 folder
   folder=$(ruby_folder "$kind")

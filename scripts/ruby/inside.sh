@@ -1,26 +1,17 @@
 # shellcheck shell=bash
-# A Ruby with Ashlar inside: linked from the objects of the stock Ruby (or of the shared one,
-# for libruby.so), of which three are replaced (ruby/inside/link.mk). Nothing of Ruby is
-# compiled twice, and a change of ours takes as long as compiling the collector.
+# A Ruby with Ashlar inside: linked from the objects of the stock Ruby, of which three are
+# replaced (ruby/inside/link.mk). Nothing of Ruby is compiled twice, and a change of ours
+# takes as long as compiling the collector.
 # `ensure_inside` needs what rubies.sh gives; it sets RUBY_INSIDE.
 
-# The kind of Ruby whose objects are used.
-inside_kind() { [[ ${SHARED-} == yes ]] && echo shared || echo stock; }
-
-# find_inside: sets what the functions below use, and builds the Ruby whose objects are
-# used if it is not there.
+# find_inside: sets what the functions below use, and builds the stock Ruby if it is not
+# there.
 find_inside() {
-  local kind
-  case ${SHARED-} in
-    '' | yes | no) ;;
-    *) fail "SHARED=$SHARED is not possible; SHARED=yes makes a libruby.so, SHARED=no none." ;;
-  esac
-  kind=$(inside_kind)
   [[ ${SOURCE-} ]] || find_source
-  build_ruby "$kind"
-  INSIDE_BASE=$(ruby_folder "$kind")
+  build_ruby stock
+  INSIDE_BASE=$(ruby_folder stock)
   # A folder for each clone: each tests and measures its own collector.
-  INSIDE=$(ruby_folder inside)-$kind-$(printf %s "$CLONE" | digest8)
+  INSIDE=$(ruby_folder inside)-$(printf %s "$CLONE" | digest8)
   INSIDE_ARCH_HEADERS=$(dirname "$(dirname "$(find "$INSIDE_BASE/build/.ext/include" -path '*/ruby/config.h')")")
 }
 

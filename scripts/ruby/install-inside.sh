@@ -4,7 +4,6 @@
 # Environment:
 #   PREFIX    where it will be: a folder, with its whole path
 #   DESTDIR   put in front of PREFIX while files are copied, for those who make packages
-#   SHARED    yes: with libruby.so; no unless given
 #   STRIP     yes: without what only debuggers read; no unless given
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
