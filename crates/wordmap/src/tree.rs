@@ -254,6 +254,9 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             return self.insert_beside(path, edge, base, apart, key);
         }
         let leaf = leaf::<V>(edge);
+        if path.depth > 0 {
+            leaf.prefetch::<8, 0>();
+        }
         if !leaf.covers(key) {
             return match leaf.wider(key) {
                 Some(shape) => self.widen(path, leaf, &shape, key),
@@ -526,6 +529,9 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             return self.remove_from_full(&mut path, edge, key);
         }
         let leaf = leaf::<V>(edge);
+        if path.depth > 0 {
+            leaf.prefetch::<14, 10>();
+        }
         if !leaf.covers(key) {
             return None;
         }

@@ -454,6 +454,21 @@ impl<const V: usize> Leaf<V> {
         Insertion::Done(i)
     }
 
+    /// Has the first lines behind the header of a large leaf fetched, and before it,
+    /// before it is known how many entries there are: which line a search looks at next
+    /// depends on the line before, so none of them would be asked for early.
+    #[inline(always)]
+    pub(crate) fn prefetch<const BEHIND: usize, const BEFORE: usize>(self) {
+        if self.level() > 2 {
+            for line in 1..=BEHIND {
+                plane::prefetch(self.header.wrapping_add(64 * line));
+            }
+            for line in 1..=BEFORE * V {
+                plane::prefetch(self.header.wrapping_sub(64 * line));
+            }
+        }
+    }
+
     /// Has the last of `n` values, which will have to move, fetched while the keys are
     /// searched.
     #[inline(always)]
