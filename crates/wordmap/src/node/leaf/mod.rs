@@ -295,6 +295,17 @@ impl<const V: usize> Leaf<V> {
         self.header.cast::<u64>().wrapping_sub(i + 1)
     }
 
+    /// The value of entry `i`; 0 in a set.
+    #[inline(always)]
+    pub(crate) fn word_of_value(self, i: usize) -> u64 {
+        if V == 1 {
+            // SAFETY: N1: entry `i` of a live leaf.
+            unsafe { *self.value(i) }
+        } else {
+            0
+        }
+    }
+
     /// The index of `key`.
     #[inline(always)]
     pub(crate) fn find(self, key: u64) -> Option<usize> {
