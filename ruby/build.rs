@@ -7,8 +7,18 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
+/// The probe.
+const SOURCES: [&str; 2] = ["shim/layout.c", "shim/layout_code.c"];
+
 fn main() {
-    println!("cargo:rerun-if-changed=shim/layout.c");
+    for source in [
+        SOURCES[0],
+        SOURCES[1],
+        "shim/inlined.h",
+        "shim/ashlar_ruby.h",
+    ] {
+        println!("cargo:rerun-if-changed={source}");
+    }
     println!("cargo:rerun-if-env-changed=ASHLAR_RUBY_CFLAGS");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let flags = env::var("ASHLAR_RUBY_CFLAGS").unwrap_or_else(|_| {
@@ -19,15 +29,17 @@ fn main() {
     let compiled = Command::new(&compiler)
         .args(["-DBUILDING_MODULAR_GC", "-O1", "-w"])
         .args(flags.split_whitespace())
-        .arg("shim/layout.c")
+        .args(SOURCES)
         .arg("-o")
         .arg(&probe)
-        // Headers mention functions of Ruby that the probe never calls.
+        // Headers and sources mention functions of Ruby that the probe never calls.
+        .args(["-ffunction-sections", "-Wl,--gc-sections"])
         .arg("-Wl,--unresolved-symbols=ignore-all")
         .status();
     if !compiled.is_ok_and(|status| status.success()) {
         fail(&format!(
-            "{compiler} cannot compile shim/layout.c with {flags}"
+            "{compiler} cannot compile {} with {flags}",
+            SOURCES.join(", ")
         ));
     }
     match Command::new(&probe).output() {

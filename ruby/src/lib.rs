@@ -9,6 +9,7 @@
 //! * [`collector`]: what is used with the VM lock; [`knobs`]: what any thread may read.
 //! * [`options`]: the environment variables.
 //! * [`objects`], [`barriers`], [`payloads`]: what Ruby calls all the time.
+//! * [`inlined`]: what of that the shim does without calling.
 //! * [`collect`]: a collection as Ruby sees it: what decides, and what runs.
 //! * [`pauses`]: how long the program waits for the collector.
 //! * [`object_model`]: what the collector knows about Ruby's objects.
@@ -17,6 +18,7 @@
 //! * [`finalizers`], [`object_ids`], [`walk`], [`fork`].
 //! * [`heap_profile`]: samples of what the heap hands out, for other processes to read.
 //! * [`statistics`], [`profile`], [`config`]: what Ruby shows of all this.
+//! * [`dump`]: the whole heap, written to a file.
 //! * [`interpose`], [`elf`]: what becomes of memory that somebody frees with libc.
 
 mod barriers;
@@ -25,10 +27,12 @@ mod collector;
 mod compaction;
 mod config;
 mod current_tracer;
+mod dump;
 mod elf;
 mod finalizers;
 mod fork;
 mod heap_profile;
+mod inlined;
 mod interpose;
 mod knobs;
 mod layout;

@@ -1,8 +1,13 @@
 //! What the collector knows about Ruby's objects.
 //!
-//! Common types are traced and freed here, from their layout; all others by
+//! Most types are traced here, from their layout, and common ones freed; all others by
 //! Ruby. Either way is right for every type: what stands here saves the calls, and
 //! lets other threads than the collecting one trace ([`Common`]).
+
+mod classes;
+mod code;
+mod data;
+mod record;
 
 use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void};
@@ -25,6 +30,9 @@ use crate::object_ids::ObjectIds;
 use crate::payloads::xfree;
 use crate::ruby_calls::{cell, is_object, RubyCalls, RubyEvents, Value};
 use crate::statics;
+use code::EmptyCallCache;
+use data::ProcType;
+use record::Record;
 
 /// `Qundef`: what a dead weak reference becomes.
 const UNDEFINED: Value = 0x24;
@@ -40,6 +48,8 @@ pub(crate) struct Ruby {
     pub(crate) traces_frees: StdCell<bool>,
     pub(crate) weak: StdCell<ashlar_heap::WeakCounts>,
     pub(crate) move_counts: MoveCounts,
+    empty_call_cache: StdCell<EmptyCallCache>,
+    proc_type: StdCell<ProcType>,
 }
 
 impl Ruby {
@@ -52,6 +62,8 @@ impl Ruby {
             traces_frees: StdCell::new(false),
             weak: StdCell::default(),
             move_counts: MoveCounts::default(),
+            empty_call_cache: StdCell::default(),
+            proc_type: StdCell::default(),
         }
     }
 }
@@ -89,8 +101,27 @@ impl Object {
         unsafe { ((self.address + offset) as *const usize).read() }
     }
 
+    /// The 32 bits at `offset` bytes.
     #[inline(always)]
-    fn internal_kind(self) -> usize {
+    fn half(self, offset: usize) -> u32 {
+        // SAFETY: as for a word.
+        unsafe { ((self.address + offset) as *const u32).read() }
+    }
+
+    /// The struct that the word at `offset` bytes points at.
+    #[inline(always)]
+    fn record(self, offset: usize) -> Option<Record> {
+        Record::at(self.word(offset))
+    }
+
+    #[inline(always)]
+    fn cell(self) -> Cell {
+        // SAFETY: its words were read from the cell at this address.
+        unsafe { cell(self.address) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn internal_kind(self) -> usize {
         (self.flags >> IMEMO_SHIFT) & IMEMO_KIND_MASK
     }
 
@@ -227,18 +258,26 @@ fn mark_values(tracer: &mut impl Trace, values: Values) {
 
 type ShapeById = unsafe extern "C" fn(u32) -> *const u8;
 
-/// Traces common types. Beside the objects it needs Ruby's table of shapes only.
+/// Traces objects from their layout. Beside the objects it needs Ruby's table of shapes
+/// only.
 ///
 /// Several threads trace at once, while Ruby is stopped and the collecting thread
-/// is in Ruby's own marking functions, perhaps a C extension's. This is sound,
-/// because those write to no object of these types: they read tables, and write to
-/// classes (how many variables objects have had), to inline caches and to what
-/// their own types hold. Objects whose variables are in the table of generic
-/// ones are traced by Ruby. Threads that run without the GVL write to no object, and
-/// may run while one thread marks, too.
+/// is in Ruby's own marking functions, perhaps a C extension's. This is sound, because
+/// those read tables and write to four things only:
+/// * how many variables objects of a class have had, which is atomic here;
+/// * the tables of classes: classes are traced here by a thread that is alone;
+/// * the caches of calls, and a flag of environments: whoever traces them stores the same
+///   words, once for all;
+/// * what types of an extension's own hold: they are traced by their own functions. A type
+///   that declares its references instead has none.
+///
+/// Objects whose variables are in the table of generic ones are traced by Ruby. Threads
+/// that run without the GVL write to no object, and may run while one thread marks, too.
 #[derive(Clone, Copy)]
 pub(crate) struct Common {
     shape_by_id: ShapeById,
+    empty_call_cache: EmptyCallCache,
+    proc_type: ProcType,
 }
 
 impl TraceCommon for Common {
@@ -250,11 +289,7 @@ impl TraceCommon for Common {
             return false;
         }
         match object.kind() {
-            T_STRING => {
-                if object.flags & (STR_NOEMBED | ELTS_SHARED) == STR_NOEMBED | ELTS_SHARED {
-                    trace_shared_string(object.word(STR_SHARED_ROOT), tracer);
-                }
-            }
+            T_STRING => trace_string(object, tracer),
             T_ARRAY => trace_array(object, tracer),
             T_OBJECT if object.shape() == TOO_COMPLEX_SHAPE => return false,
             T_OBJECT => trace_object(object, self.shape_by_id, tracer),
@@ -264,7 +299,9 @@ impl TraceCommon for Common {
             T_STRUCT => mark_values(tracer, object.members()),
             T_RATIONAL | T_COMPLEX => mark_values(tracer, object.two_parts()),
             T_FLOAT | T_BIGNUM | T_SYMBOL => return true,
-            _ => return false,
+            T_IMEMO => return code::trace_internal(object, self.empty_call_cache, tracer.lent()),
+            _ if !self.trace_rarer(object, tracer.lent()) => return false,
+            _ => {}
         }
         mark_value(tracer, object.word(KLASS));
         true
@@ -277,6 +314,31 @@ impl TraceCommon for Common {
 
     fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize {
         trace_entries_below(Object::new(cell), end, tracer)
+    }
+}
+
+impl Common {
+    #[inline(never)]
+    fn trace_rarer(self, object: Object, mut tracer: impl Trace) -> bool {
+        let tracer = &mut tracer;
+        match object.kind() {
+            // Ruby, which may trace others meanwhile, changes their tables.
+            T_CLASS | T_MODULE | T_ICLASS if tracer.is_shared() => return false,
+            T_ICLASS => return classes::trace_class(object, 0, tracer),
+            T_CLASS | T_MODULE if object.shape() == TOO_COMPLEX_SHAPE => return false,
+            T_CLASS | T_MODULE => {
+                let variables = variable_count(object, self.shape_by_id);
+                return classes::trace_class(object, variables, tracer);
+            }
+            T_DATA => return data::trace_data(object, self.proc_type, tracer),
+            T_REGEXP => mark_value(tracer, object.word(REGEXP_SOURCE)),
+            T_MATCH => {
+                mark_value(tracer, object.word(MATCH_REGEXP));
+                mark_value(tracer, object.word(MATCH_STRING));
+            }
+            _ => return false,
+        }
+        true
     }
 }
 
@@ -294,8 +356,9 @@ fn trace_object(object: Object, shape_by_id: ShapeById, tracer: &mut impl Trace)
     raise_max_iv_count(object.word(KLASS), variables.count as u32);
 }
 
+/// Variables that an object has whose shape is not too complex.
 #[inline(always)]
-fn variables(object: Object, shape_by_id: ShapeById) -> Values {
+fn variable_count(object: Object, shape_by_id: ShapeById) -> usize {
     // SAFETY: the object's shape exists; its count of variables is an u32
     // at this offset (asserted below).
     let count = unsafe {
@@ -304,15 +367,18 @@ fn variables(object: Object, shape_by_id: ShapeById) -> Values {
             .cast::<u32>()
             .read()
     };
+    count as usize
+}
+
+#[inline(always)]
+fn variables(object: Object, shape_by_id: ShapeById) -> Values {
+    let count = variable_count(object, shape_by_id);
     let first = if object.has(ROBJECT_EMBED) {
         object.address + OBJECT_EMBEDDED
     } else {
         object.word(OBJECT_PTR)
     };
-    Values {
-        first,
-        count: count as usize,
-    }
+    Values { first, count }
 }
 
 const _: () = assert!(SHAPE_IV_COUNT_BYTES == 4 && CLASS_MAX_IV_COUNT_BYTES == 4);
@@ -352,6 +418,13 @@ fn trace_array(object: Object, tracer: &mut impl Trace) {
         if !is_deferred {
             mark_values(tracer, values);
         }
+    }
+}
+
+#[inline(always)]
+fn trace_string(object: Object, tracer: &mut impl Trace) {
+    if object.flags & (STR_NOEMBED | ELTS_SHARED) == STR_NOEMBED | ELTS_SHARED {
+        trace_shared_string(object.word(STR_SHARED_ROOT), tracer);
     }
 }
 
@@ -436,13 +509,13 @@ pub(crate) fn owned_by(object: Object) -> usize {
         T_OBJECT if !object.has(ROBJECT_EMBED) => object.word(OBJECT_PTR),
         T_HASH if object.has(RHASH_ST_TABLE_FLAG) => object.word(HASH_ST_ENTRIES),
         T_STRUCT if !object.has(RSTRUCT_EMBED_LEN_MASK) => object.word(STRUCT_PTR),
-        T_DATA => object.word(DATA_PTR),
+        T_DATA => object.word(DATA_POINTER),
         _ => 0,
     }
 }
 
 /// What freeing an object takes.
-enum Freeing {
+pub(crate) enum Freeing {
     /// Nothing is attached to it.
     Nothing,
     /// One payload.
@@ -453,7 +526,7 @@ enum Freeing {
 
 /// What a dead object's header says about what it owns.
 #[inline(always)]
-fn freeing(object: Object) -> Freeing {
+pub(crate) fn freeing(object: Object) -> Freeing {
     if object.has(FL_EXIVAR | FL_FINALIZE | FL_SEEN_OBJ_ID) {
         return Freeing::ByRuby;
     }
@@ -509,6 +582,21 @@ impl Ruby {
         }
     }
 
+    /// Learns from an object that Ruby has just traced where that has what it does not
+    /// export, so that more objects are traced here.
+    #[inline(always)]
+    fn learn_from(&self, object: Object) {
+        if object.kind() == T_IMEMO && !self.empty_call_cache.get().is_known() {
+            self.empty_call_cache
+                .set(EmptyCallCache::learnt_from(object));
+        } else if object.kind() == T_DATA && !self.proc_type.get().is_known() {
+            // SAFETY: reads a variable of Ruby's.
+            let proc_class = unsafe { (self.calls.proc_class)() };
+            self.proc_type
+                .set(ProcType::learnt_from(object, proc_class));
+        }
+    }
+
     /// Queues the finalizers of a dead object, to run outside the collection.
     pub(crate) fn queue_finalizers(&self, object: Value) {
         let id = self.object_ids.borrow_mut().last_id_of(object);
@@ -540,12 +628,15 @@ impl Vm for Ruby {
             // SAFETY: the cell is a live object.
             unsafe { (self.calls.mark_children)(statics::objspace(), cell.address()) };
         });
+        self.learn_from(Object::new(cell));
     }
 
     #[inline(always)]
     fn common(&self) -> impl TraceCommon {
         Common {
             shape_by_id: self.calls.shape_by_id,
+            empty_call_cache: self.empty_call_cache.get(),
+            proc_type: self.proc_type.get(),
         }
     }
 

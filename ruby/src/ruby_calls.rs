@@ -34,6 +34,7 @@ pub(crate) struct RubyCalls {
     pub(crate) finish_marking: unsafe extern "C" fn(),
     pub(crate) save_machine_context: unsafe extern "C" fn(),
     pub(crate) shape_by_id: unsafe extern "C" fn(u32) -> *const u8,
+    pub(crate) proc_class: unsafe extern "C" fn() -> Value,
     pub(crate) free_weak_references: unsafe extern "C" fn(Value),
     pub(crate) free_object: unsafe extern "C" fn(*mut c_void, Value) -> bool,
     pub(crate) event_hook: unsafe extern "C" fn(Value, u32),
@@ -58,6 +59,7 @@ pub(crate) struct RubyCalls {
         unsafe extern "C" fn(unsafe extern "C" fn(*const c_char, Value, *mut c_void), *mut c_void),
     pub(crate) reachable_from:
         unsafe extern "C" fn(Value, unsafe extern "C" fn(Value, *mut c_void), *mut c_void),
+    pub(crate) memory_of: unsafe extern "C" fn(Value) -> usize,
 }
 
 /// Ruby's numbers of the collector's events.

@@ -91,6 +91,9 @@ unsafe extern "C" fn mark_children(_: *mut c_void, _: Value) {}
 unsafe extern "C" fn shape_by_id(_: u32) -> *const u8 {
     unreachable!()
 }
+unsafe extern "C" fn proc_class() -> Value {
+    unreachable!()
+}
 unsafe extern "C" fn of_object(_: Value) {}
 unsafe extern "C" fn free_object(_: *mut c_void, _: Value) -> bool {
     true
@@ -130,6 +133,7 @@ const CALLS: RubyCalls = RubyCalls {
     finish_marking: nothing,
     save_machine_context: nothing,
     shape_by_id,
+    proc_class,
     free_weak_references: of_object,
     free_object,
     event_hook,
@@ -152,7 +156,12 @@ const CALLS: RubyCalls = RubyCalls {
     name_samples_soon: nothing,
     reachable_from_roots: roots,
     reachable_from: reachable,
+    memory_of,
 };
+
+unsafe extern "C" fn memory_of(_: Value) -> usize {
+    40
+}
 
 fn start() {
     let options = Options::from_environment(|name| match name {

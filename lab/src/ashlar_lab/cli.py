@@ -383,6 +383,29 @@ def boot(
     raise typer.Exit(status)
 
 
+@app.command(no_args_is_help=True, short_help="Who keeps what in a dump of a Ruby heap.")
+def retained(
+    file: Annotated[str, typer.Argument(help="What GC.config(dump: \"file\") or ObjectSpace.dump_all wrote, plain or .gz; - is standard input.")],
+    of_class: Annotated[Optional[list[str]], typer.Option("--class", help="What the objects of this class keep; may be repeated.")] = None,
+    why: Annotated[Optional[list[str]], typer.Option("--why", help="Why the objects of a class, or the one at 0xADDRESS, are alive; may be repeated.")] = None,
+    map_file: Annotated[Optional[Path], typer.Option("--map", help="Draw a map of the heap: FILE.svg or FILE.html.")] = None,
+    form: Annotated[str, typer.Option(help="Reports to write beside the dump: html,md,json.")] = "",
+    output: Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the dump unless named.")] = None,
+    quiet: options.Quiet = False,
+):
+    """Who keeps what in a dump of a Ruby heap: dominators, retained sizes, paths from the roots, holes by width, a map.
+
+    \b
+    RUBY_GC_LIBRARY=ashlar ruby -e 'CACHE = Array.new(100_000) { "x" * 100 }; GC.config(dump: "app.dump.gz")'
+    ashlar retained app.dump.gz
+    ashlar retained app.dump.gz --class Array --why String --form html
+    ashlar retained app.dump.gz --map app.svg
+    """
+    from ashlar_lab.heapdump import command
+
+    command.run(file, of_class or [], why or [], map_file, _names(form) or [], output, quiet)
+
+
 @app.command(short_help="Measure what being measured costs a program here.")
 def overhead(
     blocks: Annotated[int, typer.Option(help="How many blocks; each takes about five seconds.")] = 40,

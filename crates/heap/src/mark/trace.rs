@@ -6,6 +6,10 @@ use crate::layout::region::Cell;
 ///
 /// There is one only inside a collection: nothing can be marked outside.
 pub trait Trace {
+    /// The same, for a function that is not inlined: as long as nobody else has the
+    /// address of a tracer, its fields stay in registers.
+    fn lent(&mut self) -> impl Trace;
+
     /// Marks `cell` and, when it was white, makes it grey.
     fn mark(&mut self, cell: Cell);
 
@@ -15,6 +19,13 @@ pub trait Trace {
 
     /// Whether this collection moves cells, so that it matters what is pinned.
     fn finds_pins(&self) -> bool;
+
+    /// Whether other threads trace at the same time, and perhaps the VM's own code on one
+    /// of them.
+    #[inline(always)]
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     /// Hands over words of the cell being traced, to be marked a few at a time as
     /// far as they are references, which

@@ -4,13 +4,16 @@ use super::trace::Trace;
 use crate::layout::region::Cell;
 
 /// Traces the cells that any thread can trace: those whose references are found
-/// by reading memory that nobody changes while the VM is stopped.
+/// by reading memory that nobody changes while the VM is stopped. Cells that only one
+/// thread at a time can trace are among them while no other traces
+/// ([`Trace::is_shared`]).
 ///
 /// Several threads do so at the same time while the collecting one is in
 /// [`Vm::trace_cell`](crate::vm::Vm::trace_cell).
 pub trait TraceCommon: Copy + Send + Sync {
-    /// Marks everything that `cell` refers to. False when it is none of those
-    /// cells; then nothing has been marked.
+    /// Marks everything that `cell` refers to. False when the VM has to do so, because it is
+    /// none of those cells, or is in a state that only the VM can deal with; then some of
+    /// it may be marked.
     fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool;
 
     /// What `word` refers to, which was handed over with [`Trace::mark_later`].

@@ -27,6 +27,14 @@ pub(super) struct CellTracer<'c> {
 
 impl Trace for CellTracer<'_> {
     #[inline(always)]
+    fn lent(&mut self) -> impl Trace {
+        CellTracer {
+            marker: &mut *self.marker,
+            ..*self
+        }
+    }
+
+    #[inline(always)]
     fn mark(&mut self, cell: Cell) {
         self.marker.mark(self.states, cell, self.parent_is_old);
     }
@@ -83,6 +91,10 @@ pub struct Tracer<'c> {
 }
 
 impl Trace for Tracer<'_> {
+    fn lent(&mut self) -> impl Trace {
+        self.reborrow()
+    }
+
     #[inline(always)]
     fn mark(&mut self, cell: Cell) {
         let state = self.states.get(cell);

@@ -46,6 +46,11 @@ impl<'c> SharedTracer<'c> {
 
 impl Trace for SharedTracer<'_> {
     #[inline(always)]
+    fn lent(&mut self) -> impl Trace {
+        SharedTracer::of(&mut self.member, self.parent_is_old)
+    }
+
+    #[inline(always)]
     fn mark(&mut self, cell: Cell) {
         let states = self.member.states;
         let state = states.get(cell);
@@ -72,5 +77,10 @@ impl Trace for SharedTracer<'_> {
     #[inline(always)]
     fn finds_pins(&self) -> bool {
         false
+    }
+
+    #[inline(always)]
+    fn is_shared(&self) -> bool {
+        true
     }
 }

@@ -1,0 +1,76 @@
+//! Traces data of C whose type says where its references are, and procs.
+
+use ashlar_heap::Trace;
+
+use super::record::Record;
+use super::{mark_value, Object};
+use crate::layout::*;
+use crate::ruby_calls::Value;
+
+/// Ruby's type of procs; 0 until it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProcType(usize);
+
+impl ProcType {
+    pub(super) fn is_known(self) -> bool {
+        self.0 != 0
+    }
+
+    /// The type of `data` if its class is that of procs, all of which Ruby makes itself.
+    pub(super) fn learnt_from(data: Object, proc_class: Value) -> Self {
+        let is_proc = proc_class != 0 && data.word(KLASS) == proc_class;
+        Self(if is_proc { data.word(DATA_TYPE) } else { 0 })
+    }
+}
+
+/// Traces what data has beside its class; false when only its own type can.
+#[inline(never)]
+pub(super) fn trace_data(data: Object, procs: ProcType, tracer: &mut impl Trace) -> bool {
+    let typed = data.word(DATA_TYPED_FLAG);
+    let is_typed = typed != 0 && typed <= DATA_TYPED_FLAG_MAX;
+    let Some(data_type) = data.record(DATA_TYPE).filter(|_| is_typed) else {
+        return false;
+    };
+    let contents = match typed & DATA_EMBEDDED_FLAG {
+        0 => data.word(DATA_POINTER),
+        _ => data.address() + DATA_EMBEDDED,
+    };
+    let mark = data_type.word(DATA_TYPE_MARK);
+    let (Some(contents), Some(mark)) = (Record::at(contents), Record::at(mark)) else {
+        return true;
+    };
+    if data_type.address() == procs.0 {
+        trace_proc(contents, tracer);
+    } else if data_type.word(DATA_TYPE_FLAGS) & DATA_TYPE_DECLARES != 0 {
+        trace_declared(contents, mark, tracer);
+    } else {
+        return false;
+    }
+    true
+}
+
+/// In the place of a function that marks is a list of where references are.
+#[inline(always)]
+fn trace_declared(contents: Record, list: Record, tracer: &mut impl Trace) {
+    let offsets = (0..).map(|index| list.word(8 * index));
+    for offset in offsets.take_while(|&offset| offset != DATA_REFERENCES_END) {
+        mark_value(tracer, contents.word(offset));
+    }
+}
+
+#[inline(always)]
+fn trace_proc(proc: Record, tracer: &mut impl Trace) {
+    match proc.count(PROC_BLOCK_TYPE) {
+        BLOCK_TYPE_ISEQ | BLOCK_TYPE_IFUNC => {
+            mark_value(tracer, proc.word(PROC_SELF));
+            mark_value(tracer, proc.word(PROC_CODE));
+            if let Some(frame) = proc.record(PROC_FRAME) {
+                mark_value(tracer, frame.word(FRAME_ENV));
+            }
+        }
+        // A symbol or another proc, in the same place.
+        _ => mark_value(tracer, proc.word(PROC_SYMBOL)),
+    }
+}
+
+const _: () = assert!(PROC_SYMBOL == PROC_PROC);
