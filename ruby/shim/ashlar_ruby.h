@@ -45,8 +45,11 @@ struct ashlar_ruby_calls {
     void (*update_vm)(void *objspace);
     void (*prepare_object)(ashlar_value object);
     void (*trigger_finalizers)(void);
+    int (*profile_frames)(int start, int limit, ashlar_value *frames, int *lines);
+    void (*name_samples_soon)(void);
     void (*reachable_from_roots)(void (*visit)(const char *, ashlar_value, void *), void *data);
     void (*reachable_from)(ashlar_value object, void (*visit)(ashlar_value, void *), void *data);
+    size_t (*memory_of)(ashlar_value object); /* the cell included */
 };
 
 /* Events of the collector, by Ruby's numbers, set at start-up. */
@@ -327,6 +330,11 @@ struct ashlar_pair {
 };
 char *ashlar_configure(void *objspace, const struct ashlar_pair *pairs, size_t count);
 
+/* Writes a dump of the heap to `path`, after a full collection; the format is in
+   docs/heap-dump.md. 0, or the errno of what failed, and then no file is left that was
+   not there before. */
+int ashlar_dump(void *objspace, const char *path);
+
 /* Prints what became of the RUBY_GC_* variables, a line each. */
 void ashlar_explain_variables(void);
 
@@ -335,6 +343,21 @@ void ashlar_allow_full_marking(bool allowed);
 
 /* Checks the heap's invariants; a message when one is broken, NULL when all hold. */
 char *ashlar_verify(void *objspace);
+
+/* The heap profile. A frame or a class that was sampled is named once, at a time when
+   Ruby can make strings. */
+struct ashlar_nameless {
+    ashlar_value value;
+    bool is_class;
+};
+void ashlar_begin_profile(void *objspace); /* if the environment asks for it */
+bool ashlar_has_heap_profile(void);
+void ashlar_find_payload_owners(void *objspace); /* before names are asked for */
+bool ashlar_next_nameless(struct ashlar_nameless *);
+void ashlar_name(const struct ashlar_nameless *, const char *label, const char *path, unsigned int first_line);
+void ashlar_describe_process(const char *description);
+void ashlar_write_last_profile(void *objspace);
+void ashlar_write_profile_at_crash(void); /* from a signal handler */
 
 /* Fork. */
 void ashlar_watch_forks(void);

@@ -3,7 +3,7 @@
  * the names of their environment variables without ASHLAR_. As Ruby documents,
  * keys that are no option are ignored, so that a program can name options of
  * several collectors. An impossible value is refused, and then no option has
- * changed.
+ * changed. The key `dump` is an order, and comes after the options.
  */
 #include "ruby/ruby.h"
 
@@ -14,6 +14,13 @@ static VALUE
 full_mark_key(void)
 {
     return ID2SYM(rb_intern("rgengc_allow_full_mark"));
+}
+
+/* No option: GC.config(dump: "file") writes a dump of the heap. */
+static VALUE
+dump_key(void)
+{
+    return ID2SYM(rb_intern("dump"));
 }
 
 static VALUE
@@ -60,7 +67,7 @@ collect_pair(VALUE key, VALUE value, VALUE data)
     if (!SYMBOL_P(key)) {
         rb_raise(rb_eArgError, "%+"PRIsVALUE": the name of an option is wanted, as a Symbol", key);
     }
-    if (key == full_mark_key()) return ST_CONTINUE;
+    if (key == full_mark_key() || key == dump_key()) return ST_CONTINUE;
     rb_ary_push(data, rb_sym2str(key));
     rb_ary_push(data, as_text(value));
     return ST_CONTINUE;
@@ -92,16 +99,37 @@ set_options(void *objspace, VALUE texts)
     if (refusal) refuse(refusal);
 }
 
+static VALUE
+dump_path(VALUE path)
+{
+    if (!RB_TYPE_P(path, T_STRING) && !rb_respond_to(path, rb_intern("to_path"))) {
+        rb_raise(rb_eArgError, "dump=%+"PRIsVALUE": the path of a file to write is wanted", path);
+    }
+    path = rb_str_encode_ospath(rb_get_path(path));
+    if (RSTRING_LEN(path) == 0) rb_raise(rb_eArgError, "dump=\"\": the path of a file to write is wanted");
+    return path;
+}
+
+static void
+dump(void *objspace, VALUE path)
+{
+    int error = ashlar_dump(objspace, StringValueCStr(path));
+    if (error) rb_syserr_fail_str(error, rb_sprintf("GC.config(dump: %+"PRIsVALUE")", path));
+}
+
 void
 ashlar_config_update(void *objspace, VALUE hash)
 {
     if (!RB_TYPE_P(hash, T_HASH)) rb_raise(rb_eArgError, "GC.config: a Hash of options is wanted");
-    VALUE texts = rb_ary_new();
+    VALUE texts = rb_ary_new(), path = rb_hash_lookup2(hash, dump_key(), Qundef);
+    if (path != Qundef) path = dump_path(path);
     rb_hash_foreach(hash, collect_pair, texts);
+    if (rb_hash_lookup2(hash, ID2SYM(rb_intern("profile")), Qundef) != Qundef) ashlar_prepare_profile(objspace);
     set_options(objspace, texts);
     VALUE allowed = rb_hash_lookup2(hash, full_mark_key(), Qundef);
     if (allowed != Qundef) {
         ashlar_finish_collection(objspace);
         ashlar_allow_full_marking(RTEST(allowed));
     }
+    if (path != Qundef) dump(objspace, path);
 }

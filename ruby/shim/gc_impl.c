@@ -20,6 +20,7 @@
 
 extern int ruby_thread_has_gvl_p(void);
 extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
+extern size_t rb_obj_memsize_of(VALUE object);
 extern void rb_mv_generic_ivar(VALUE from, VALUE to);
 extern const char ruby_version[];
 
@@ -65,8 +66,11 @@ static const struct ashlar_ruby_calls calls = {
     .update_vm = rb_gc_update_vm_references,
     .prepare_object = rb_gc_prepare_heap_process_object,
     .trigger_finalizers = trigger_finalizers,
+    .profile_frames = rb_profile_frames,
+    .name_samples_soon = ashlar_name_samples_soon,
     .reachable_from_roots = rb_objspace_reachable_objects_from_root,
     .reachable_from = rb_objspace_reachable_objects_from,
+    .memory_of = rb_obj_memsize_of,
 };
 
 static const struct ashlar_ruby_events events = {
@@ -96,6 +100,7 @@ void
 rb_gc_impl_objspace_init(void *objspace)
 {
     finalizers_job = rb_postponed_job_preregister(0, run_jobs, objspace);
+    ashlar_begin_naming(objspace);
 }
 
 /* Ruby frees payloads after this, and other threads may still run: the heap
@@ -123,6 +128,7 @@ void
 rb_gc_impl_set_params(void *objspace)
 {
     if (RTEST(ruby_verbose)) ashlar_explain_variables();
+    ashlar_begin_profile(objspace);
 }
 
 void
@@ -545,6 +551,7 @@ void
 rb_gc_impl_shutdown_call_finalizer(void *objspace)
 {
     VALUE object;
+    ashlar_end_profile(objspace);
     while ((object = ashlar_first_finalized(objspace)) != 0) {
         FL_UNSET(object, FL_FINALIZE);
         ashlar_queue_finalizers(objspace, object);

@@ -18,6 +18,7 @@
 #include "internal/string.h"
 #include "internal/object.h"
 #include "iseq.h"
+#include "vm_core.h"
 #include "shape.h"
 #include "ruby/st.h"
 
@@ -27,6 +28,7 @@
 #define FLAG(flag) CONSTANT(#flag, "Ruby's flag of this name.", flag)
 #define TYPE(type) CONSTANT(#type, "Ruby's type of this name.", type)
 #define KIND(name, kind) CONSTANT("IMEMO_" #name, "Ruby's kind of this name.", kind)
+#define NAMED(kind) printf("(%d, \"" #kind "\"), ", imemo_##kind)
 #define OFFSET(name, type, member)                                                  \
     CONSTANT(name, "Offset of `" #member "` in `struct " #type "`, in bytes.",      \
              offsetof(struct type, member))
@@ -54,6 +56,7 @@ main(void)
     OFFSET("STR_LEN", RString, len);
     OFFSET("STR_PTR", RString, as.heap.ptr);
     OFFSET("STR_SHARED_ROOT", RString, as.heap.aux.shared);
+    OFFSET("STR_EMBEDDED", RString, as.embed.ary);
 
     FLAG(RARRAY_EMBED_FLAG); FLAG(RARRAY_EMBED_LEN_MASK); FLAG(RARRAY_EMBED_LEN_SHIFT);
     OFFSET("ARRAY_LEN", RArray, as.heap.len);
@@ -74,6 +77,20 @@ main(void)
     CONSTANT("CLASS_MAX_IV_COUNT_BYTES", "Bytes of a class's `max_iv_count`.",
              sizeof(((struct RClass_and_rb_classext_t *)0)->classext.max_iv_count));
 
+    FLAG(FL_SINGLETON);
+    OFFSET("CLASS_SUPER", RClass, super);
+    OFFSET("CLASS_PATH", RClass_and_rb_classext_t, classext.classpath);
+    OFFSET("CLASS_ATTACHED", RClass_and_rb_classext_t, classext.as.singleton_class.attached_object);
+
+    OFFSET("DATA_TYPE", RTypedData, type);
+    OFFSET("DATA_TYPED", RTypedData, typed_flag);
+    OFFSET("DATA_TYPE_NAME", rb_data_type_struct, wrap_struct_name);
+
+    OFFSET("ISEQ_BODY", rb_iseq_struct, body);
+    OFFSET("ISEQ_PATH", rb_iseq_constant_body, location.pathobj);
+    OFFSET("ISEQ_LABEL", rb_iseq_constant_body, location.label);
+    OFFSET("ISEQ_LINE", rb_iseq_constant_body, location.first_lineno);
+
     FLAG(RHASH_ST_TABLE_FLAG);
     CONSTANT("HASH_AR_BOUND_SHIFT", "Where a hash's flags hold its entry count.",
              RHASH_AR_TABLE_BOUND_SHIFT);
@@ -90,6 +107,8 @@ main(void)
              sizeof(struct RHash) + offsetof(struct st_table, entries_bound));
 
     FLAG(RSTRUCT_EMBED_LEN_MASK); FLAG(RSTRUCT_EMBED_LEN_SHIFT);
+    OFFSET("DATA_PTR", RTypedData, data);
+
     OFFSET("STRUCT_LEN", RStruct, as.heap.len);
     OFFSET("STRUCT_PTR", RStruct, as.heap.ptr);
     OFFSET("STRUCT_EMBEDDED", RStruct, as.ary);
@@ -98,9 +117,16 @@ main(void)
 
     CONSTANT("IMEMO_SHIFT", "Where an internal object's flags hold its kind.", FL_USHIFT);
     CONSTANT("IMEMO_KIND_MASK", "Bits of an internal object's kind.", IMEMO_MASK);
+    KIND(ENV, imemo_env); KIND(MENT, imemo_ment); KIND(TMPBUF, imemo_tmpbuf);
     KIND(CREF, imemo_cref); KIND(SVAR, imemo_svar); KIND(THROW_DATA, imemo_throw_data); KIND(IFUNC, imemo_ifunc);
-    KIND(MENT, imemo_ment); KIND(ENV, imemo_env); KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
+    KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
     KIND(ISEQ, imemo_iseq); FLAG(ISEQ_USE_COMPILE_DATA);
+    printf("/// Ruby's names of its kinds of internal objects.\n"
+           "pub(crate) const IMEMO_NAMES: &[(usize, &str)] = &[");
+    NAMED(env); NAMED(cref); NAMED(svar); NAMED(throw_data); NAMED(ifunc); NAMED(memo); NAMED(ment);
+    NAMED(iseq); NAMED(tmpbuf); NAMED(ast); NAMED(parser_strterm); NAMED(callinfo); NAMED(callcache);
+    NAMED(constcache);
+    printf("];\n");
 
     print_code_layout();
 

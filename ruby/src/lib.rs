@@ -15,7 +15,9 @@
 //! * [`compaction`]: how they move.
 //! * [`current_tracer`]: the tracer, while Ruby's own code traces.
 //! * [`finalizers`], [`object_ids`], [`walk`], [`fork`].
+//! * [`heap_profile`]: samples of what the heap hands out, for other processes to read.
 //! * [`statistics`], [`profile`], [`config`]: what Ruby shows of all this.
+//! * [`dump`]: the whole heap, written to a file.
 //! * [`interpose`], [`elf`]: what becomes of memory that somebody frees with libc.
 
 mod barriers;
@@ -24,9 +26,11 @@ mod collector;
 mod compaction;
 mod config;
 mod current_tracer;
+mod dump;
 mod elf;
 mod finalizers;
 mod fork;
+mod heap_profile;
 mod interpose;
 mod knobs;
 mod layout;

@@ -22,6 +22,8 @@ use ashlar_heap::{
 
 use crate::current_tracer;
 use crate::finalizers::Finalizers;
+use crate::heap_profile;
+use crate::knobs::KNOBS;
 use crate::layout::*;
 use crate::move_counts::MoveCounts;
 use crate::object_ids::ObjectIds;
@@ -119,7 +121,7 @@ impl Object {
     }
 
     #[inline(always)]
-    fn internal_kind(self) -> usize {
+    pub(crate) fn internal_kind(self) -> usize {
         (self.flags >> IMEMO_SHIFT) & IMEMO_KIND_MASK
     }
 
@@ -137,6 +139,10 @@ impl Object {
 
     pub(crate) fn address(self) -> usize {
         self.address
+    }
+
+    pub(crate) fn class(self) -> Value {
+        self.word(KLASS)
     }
 
     pub(crate) fn flags(self) -> usize {
@@ -494,8 +500,22 @@ fn trace_entries_below(object: Object, end: usize, tracer: &mut impl Trace) -> u
     }
 }
 
+/// Where a live object keeps most of what it has elsewhere: the address of a payload, or of
+/// something else; 0 for none.
+pub(crate) fn owned_by(object: Object) -> usize {
+    match object.kind() {
+        T_STRING if object.has(STR_NOEMBED) => object.word(STR_PTR),
+        T_ARRAY if !object.has(RARRAY_EMBED_FLAG) => object.word(ARRAY_PTR),
+        T_OBJECT if !object.has(ROBJECT_EMBED) => object.word(OBJECT_PTR),
+        T_HASH if object.has(RHASH_ST_TABLE_FLAG) => object.word(HASH_ST_ENTRIES),
+        T_STRUCT if !object.has(RSTRUCT_EMBED_LEN_MASK) => object.word(STRUCT_PTR),
+        T_DATA => object.word(DATA_PTR),
+        _ => 0,
+    }
+}
+
 /// What freeing an object takes.
-enum Freeing {
+pub(crate) enum Freeing {
     /// Nothing is attached to it.
     Nothing,
     /// One payload.
@@ -506,7 +526,7 @@ enum Freeing {
 
 /// What a dead object's header says about what it owns.
 #[inline(always)]
-fn freeing(object: Object) -> Freeing {
+pub(crate) fn freeing(object: Object) -> Freeing {
     if object.has(FL_EXIVAR | FL_FINALIZE | FL_SEEN_OBJ_ID) {
         return Freeing::ByRuby;
     }
@@ -624,6 +644,9 @@ impl Vm for Ruby {
         // SAFETY: a dead weak reference is overwritten in place, as Ruby wants.
         let counts = end.clear_weak_references(|reference| unsafe { reference.write(UNDEFINED) });
         self.weak.set(counts);
+        if KNOBS.has_heap_profile.is_on() {
+            heap_profile::marked(end);
+        }
         // SAFETY: marking is over.
         unsafe { (self.calls.finish_marking)() };
     }

@@ -123,6 +123,10 @@ unsafe extern "C" fn reachable(
 ) {
 }
 
+unsafe extern "C" fn profile_frames(_: c_int, _: c_int, _: *mut Value, _: *mut c_int) -> c_int {
+    0
+}
+
 const CALLS: RubyCalls = RubyCalls {
     mark_roots,
     mark_children,
@@ -148,9 +152,16 @@ const CALLS: RubyCalls = RubyCalls {
     update_vm,
     prepare_object: of_object,
     trigger_finalizers: nothing,
+    profile_frames,
+    name_samples_soon: nothing,
     reachable_from_roots: roots,
     reachable_from: reachable,
+    memory_of,
 };
+
+unsafe extern "C" fn memory_of(_: Value) -> usize {
+    40
+}
 
 fn start() {
     let options = Options::from_environment(|name| match name {

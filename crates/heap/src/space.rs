@@ -5,7 +5,8 @@
 //! together.
 
 use crate::allocate::blocks::Blocks;
-use crate::layout::block::BlockIndex;
+use crate::layout::block::{BlockIndex, DIRTY};
+use crate::layout::kind::Kind;
 use crate::layout::region::{Cell, Region};
 use crate::layout::width::WidthIndex;
 use crate::os::Refused;
@@ -23,6 +24,32 @@ pub enum CellRange {
         end: usize,
         /// How wide they are.
         width: WidthIndex,
+    },
+}
+
+/// What a block is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockUse {
+    /// It holds cells.
+    Cells(BlockIndex, WidthIndex),
+    /// It holds payloads of one size class.
+    Payloads {
+        /// Bytes of each piece.
+        piece_bytes: usize,
+        /// Pieces that the program has, or a thread's cache.
+        used_pieces: usize,
+    },
+    /// These blocks are one payload.
+    Span {
+        /// How many they are.
+        blocks: usize,
+        /// Bytes of the pages that were asked for.
+        bytes: usize,
+    },
+    /// Nothing.
+    Empty {
+        /// Its memory has not gone back to the system.
+        is_held: bool,
     },
 }
 
@@ -98,6 +125,41 @@ impl Space {
         }
         if start < end {
             visit(CellRange::Free { start, end, width });
+        }
+    }
+
+    /// Calls `visit` with what every block that was ever handed out is used for, in
+    /// address order.
+    pub fn for_each_use(&self, mut visit: impl FnMut(BlockUse)) {
+        let end = self.blocks.used_limit();
+        let mut next = 0;
+        while next < end {
+            let used_for = self.use_of(BlockIndex(next as u32), end);
+            next += match used_for {
+                BlockUse::Span { blocks, .. } => blocks,
+                _ => 1,
+            };
+            visit(used_for);
+        }
+    }
+
+    /// What `index` is used for. A span ends before the block `end`.
+    fn use_of(&self, index: BlockIndex, end: usize) -> BlockUse {
+        let block = self.region.block(index);
+        match self.region.kind(index) {
+            Kind::Cells(width) => BlockUse::Cells(index, width),
+            Kind::Payloads(class) => BlockUse::Payloads {
+                piece_bytes: class.bytes(),
+                used_pieces: block.used().min(class.pieces_per_block()),
+            },
+            // Of a span that is being freed meanwhile the rest is met alone.
+            Kind::Span | Kind::SpanRest => BlockUse::Span {
+                blocks: block.span_blocks().clamp(1, end - index.get()),
+                bytes: block.span_pages() * self.region.page_bytes(),
+            },
+            Kind::Empty => BlockUse::Empty {
+                is_held: block.has(DIRTY),
+            },
         }
     }
 

@@ -5,7 +5,7 @@ use super::Heap;
 use crate::layout::block::NEEDS_SWEEP;
 use crate::layout::region::Cell;
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
-use crate::space::CellRange;
+use crate::space::{BlockUse, CellRange};
 use crate::stats::{Stats, Usage, WidthUsage};
 use crate::vm::Vm;
 
@@ -43,6 +43,15 @@ impl<V: Vm> Heap<'_, V> {
         for (block, width) in self.space().cell_blocks() {
             self.space().for_each_range_of(block, width, &mut visit);
         }
+    }
+
+    /// Calls `visit` with what each block is used for, or each run of blocks with one
+    /// use, in address order and without gaps, after sweeping what is unswept. `visit`
+    /// must not allocate cells or collect. Other threads may take and free payloads
+    /// meanwhile; each block is described as it is when the walk comes to it.
+    pub fn for_each_block_use(&self, visit: impl FnMut(BlockUse)) {
+        self.finish_sweep();
+        self.space().for_each_use(visit);
     }
 
     /// The first live cell behind `address`, in address order; garbage that is

@@ -69,6 +69,15 @@ impl CellState {
         self.0 & Self::AGED != 0
     }
 
+    /// How many collections it survived: 0, 1 or 2, and 3 when it is old.
+    pub fn age(self) -> u8 {
+        match self {
+            _ if self.is_old() => 3,
+            _ if self.0 & Self::AGED_TWICE != 0 => 2,
+            _ => u8::from(self.is_aged()),
+        }
+    }
+
     /// Whether the program writes to it without a barrier.
     #[inline(always)]
     pub fn is_unprotected(self) -> bool {

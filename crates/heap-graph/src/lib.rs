@@ -1,0 +1,39 @@
+//! Who keeps what in a dumped Ruby heap.
+//!
+//! ```text
+//! read (a dump) → graph → dominators → retained sizes → report
+//!                      ↘ paths from the roots ───────↗
+//! ```
+//!
+//! [`read`] takes the dumps of `GC.config(dump: "file")`, which `docs/heap-dump.md`
+//! describes, and of `ObjectSpace.dump_all`, plain or with gzip. [`Graph`] holds the
+//! objects in a few arrays, [`Dominators`] says which object keeps which, and
+//! [`report`] what there is to tell.
+//!
+//! # Words
+//!
+//! * **Node**: an object, a category of roots, or the root of all of them.
+//! * **Dominator** of a node: a node that every path from the roots to it goes through. The
+//!   nearest one is its **immediate** dominator.
+//! * **Retained size** of a node: the bytes that would be freed if it were gone: its own and
+//!   those of all that it dominates.
+//! * **Shallow size**: the bytes of its cell and of the payloads that it owns.
+//!
+//! # Memory
+//!
+//! About 68 bytes for each object and 8 for each reference, at the moment when
+//! dominators are computed. A name costs its bytes and 60 more; classes and
+//! code have names.
+
+pub mod blocks;
+pub mod dominators;
+pub mod graph;
+mod interner;
+pub mod paths;
+pub mod read;
+pub mod report;
+pub mod retained;
+pub mod why;
+
+pub use dominators::Dominators;
+pub use graph::{Graph, Node};

@@ -1,0 +1,77 @@
+//! A dump of the heap: every object with its references, the roots, and what each block
+//! is used for, written to a file. `docs/heap-dump.md` describes the format.
+//!
+//! ```text
+//! full collection → roots → blocks in address order, with their cells → totals
+//! ```
+//!
+//! All of it happens with the VM lock held and the other Ractors stopped. The walk makes no
+//! Ruby object, and needs the memory of the file's buffers alone.
+
+mod contents;
+mod file;
+mod format;
+mod names;
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::io;
+
+use ashlar_heap::{Request, Scope};
+
+use crate::collect;
+use crate::collector::Collector;
+use crate::knobs::KNOBS;
+use crate::lock::Gvl;
+use crate::statics::is_busy;
+use file::DumpFile;
+
+/// No collection begins while this lives: what Ruby's functions allocate while they show
+/// an object would otherwise be able to start one.
+struct CollectionsOff {
+    were_off: bool,
+}
+
+impl CollectionsOff {
+    fn begin() -> Self {
+        let were_off = KNOBS.disabled.is_on();
+        KNOBS.disabled.set(true);
+        Self { were_off }
+    }
+}
+
+impl Drop for CollectionsOff {
+    fn drop(&mut self) {
+        KNOBS.disabled.set(self.were_off);
+    }
+}
+
+/// Collects, and writes what is live. After an error no file is left that was not there
+/// before.
+fn write(collector: &Collector, path: &CStr) -> io::Result<()> {
+    // A hook of the collector may be what asks.
+    if is_busy() {
+        return Err(io::Error::from_raw_os_error(libc::EBUSY));
+    }
+    let file = DumpFile::create(path)?;
+    let everything = Request {
+        scope: Some(Scope::Full),
+        sweep_now: true,
+        compact: None,
+    };
+    // The other Ractors stay stopped until the VM lock is given back.
+    collect::at_once(collector, everything, collect::Reason::Method);
+    let _off = CollectionsOff::begin();
+    file.fill(|out| contents::write(collector, out))
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_dump(objspace: *mut c_void, path: *const c_char) -> c_int {
+    // SAFETY: Ruby calls with the GVL and a text that ends with 0.
+    let (gvl, path) = unsafe { (Gvl::of_caller(objspace), CStr::from_ptr(path)) };
+    match gvl.with_vm_lock(|collector| write(collector, path)) {
+        Ok(()) => 0,
+        Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
+    }
+}
