@@ -64,7 +64,6 @@ print_instruction_sequences(void)
 
     FLAG("ISEQ_NOT_LOADED_YET", ISEQ_NOT_LOADED_YET);
     OFFSET("ISEQ_WRAPPER", rb_iseq_t, wrapper);
-    OFFSET("ISEQ_BODY", rb_iseq_t, body);
     OFFSET("ISEQ_LOCAL_HOOKS", rb_iseq_t, aux.exec.local_hooks);
 
     OFFSET("BODY_SIZE", body, iseq_size);
@@ -159,20 +158,16 @@ print_classes(void)
 {
     typedef struct RClass_and_rb_classext_t both;
 
-    FLAG("FL_SINGLETON", FL_SINGLETON);
     CONSTANT("ICLASS_METHODS_MASK", "Flags that say whose an inclusion's methods are.",
              RICLASS_IS_ORIGIN | RICLASS_ORIGIN_SHARED_MTBL);
     CONSTANT("ICLASS_OWNS_METHODS", "Those of them that an inclusion has whose own they are.", RICLASS_IS_ORIGIN);
-    OFFSET("CLASS_SUPER", both, rclass.super);
     OFFSET("CLASS_METHODS", both, rclass.m_tbl);
     OFFSET("CLASS_VARIABLES", both, classext.iv_ptr);
     OFFSET("CLASS_CONSTANTS", both, classext.const_tbl);
     OFFSET("CLASS_CALLABLE_METHODS", both, classext.callable_m_tbl);
     OFFSET("CLASS_CALL_CACHES", both, classext.cc_tbl);
     OFFSET("CLASS_VARIABLE_CACHES", both, classext.cvc_tbl);
-    OFFSET("CLASS_ATTACHED", both, classext.as.singleton_class.attached_object);
     OFFSET("CLASS_INCLUDER", both, classext.includer);
-    OFFSET("CLASS_PATH", both, classext.classpath);
 
     OFFSET("ID_TABLE_CAPACITY", struct rb_id_table, capa);
     OFFSET("ID_TABLE_ITEMS", struct rb_id_table, items);
@@ -197,9 +192,6 @@ print_data(void)
 {
     static struct RTypedData embedded = {.typed_flag = 1 | TYPED_DATA_EMBEDDED};
 
-    OFFSET("DATA_TYPE", struct RTypedData, type);
-    OFFSET("DATA_TYPED_FLAG", struct RTypedData, typed_flag);
-    OFFSET("DATA_POINTER", struct RTypedData, data);
     CONSTANT("DATA_TYPED_FLAG_MAX", "More than this is the address of a function, in data without a type.", 3);
     FLAG("DATA_EMBEDDED_FLAG", TYPED_DATA_EMBEDDED);
     CONSTANT("DATA_EMBEDDED", "Offset of embedded data, in bytes.",

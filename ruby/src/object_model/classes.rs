@@ -8,14 +8,15 @@ use crate::layout::*;
 
 /// Traces what a class has beside its own class; `variables` is how many variables the
 /// class itself has. False when Ruby has to, to take out of the class's call caches what
-/// is not valid any more; some is marked already then.
+/// is not valid any more.
 ///
 /// One thread at a time: Ruby changes the tables of classes that it traces.
 #[inline(never)]
 pub(super) fn trace_class(class: Object, variables: usize, tracer: &mut impl Trace) -> bool {
-    if !trace_call_caches(class, tracer) {
+    if !call_caches_are_valid(class) {
         return false;
     }
+    trace_call_caches(class, tracer);
     let mut mark = |offset| mark_value(tracer, class.word(offset));
     mark(CLASS_SUPER);
     if class.kind() == T_ICLASS {
@@ -55,28 +56,32 @@ fn trace_methods(class: Object, table: usize, tracer: &mut impl Trace) {
     each_in_table(class, table, |value| mark_value(tracer, value));
 }
 
-/// Marks the class's call caches and the methods that they are for. False when a method
-/// is not valid any more: Ruby then frees its caches and takes them out of the table.
+/// Whether every method that the class's call caches are for is valid still. Otherwise
+/// Ruby frees its caches and takes them out of the table.
 #[inline(always)]
-fn trace_call_caches(class: Object, tracer: &mut impl Trace) -> bool {
-    let mut are_valid = true;
+fn call_caches_are_valid(class: Object) -> bool {
+    let mut flags = 0;
     each_in_table(class, CLASS_CALL_CACHES, |value| {
-        let caches = Record::at(value).filter(|_| are_valid);
-        let Some(caches) = caches else { return };
-        let method = caches.word(CALL_CACHES_METHOD);
+        let method = Record::at(value).and_then(|caches| caches.record(CALL_CACHES_METHOD));
         // The flags are the first word, as in every object.
-        let flags = Record::at(method).map_or(0, |method| method.word(0));
-        if flags & METHOD_INVALIDATED != 0 {
-            are_valid = false;
+        flags |= method.map_or(0, |method| method.word(0));
+    });
+    flags & METHOD_INVALIDATED == 0
+}
+
+/// Marks the class's call caches and the methods that they are for.
+#[inline(always)]
+fn trace_call_caches(class: Object, tracer: &mut impl Trace) {
+    each_in_table(class, CLASS_CALL_CACHES, |value| {
+        let Some(caches) = Record::at(value) else {
             return;
-        }
-        mark_value(tracer, method);
+        };
+        mark_value(tracer, caches.word(CALL_CACHES_METHOD));
         let count = caches.count(CALL_CACHES_COUNT);
         for entry in caches.each(CALL_CACHES_ENTRIES, count, CALL_CACHES_ENTRY_BYTES) {
             mark_value(tracer, entry.word(CALL_CACHES_ENTRY_CACHE));
         }
     });
-    are_valid
 }
 
 const _: () = assert!(ID_ITEM_KEY_BYTES == 4);

@@ -26,13 +26,13 @@ impl ProcType {
 /// Traces what data has beside its class; false when only its own type can.
 #[inline(never)]
 pub(super) fn trace_data(data: Object, procs: ProcType, tracer: &mut impl Trace) -> bool {
-    let typed = data.word(DATA_TYPED_FLAG);
+    let typed = data.word(DATA_TYPED);
     let is_typed = typed != 0 && typed <= DATA_TYPED_FLAG_MAX;
     let Some(data_type) = data.record(DATA_TYPE).filter(|_| is_typed) else {
         return false;
     };
     let contents = match typed & DATA_EMBEDDED_FLAG {
-        0 => data.word(DATA_POINTER),
+        0 => data.word(DATA_PTR),
         _ => data.address() + DATA_EMBEDDED,
     };
     let mark = data_type.word(DATA_TYPE_MARK);

@@ -8,7 +8,13 @@ use crate::layout::region::Cell;
 pub trait Trace {
     /// The same, for a function that is not inlined: as long as nobody else has the
     /// address of a tracer, its fields stay in registers.
-    fn lent(&mut self) -> impl Trace;
+    #[inline(always)]
+    fn lent(&mut self) -> impl Trace
+    where
+        Self: Sized,
+    {
+        self
+    }
 
     /// Marks `cell` and, when it was white, makes it grey.
     fn mark(&mut self, cell: Cell);
@@ -45,5 +51,42 @@ pub trait Trace {
     fn trace_later(&mut self, end: usize) -> bool {
         let _ = end;
         false
+    }
+}
+
+impl<T: Trace> Trace for &mut T {
+    #[inline(always)]
+    fn lent(&mut self) -> impl Trace {
+        (**self).lent()
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, cell: Cell) {
+        (**self).mark(cell);
+    }
+
+    #[inline(always)]
+    fn pin(&mut self, cell: Cell) {
+        (**self).pin(cell);
+    }
+
+    #[inline(always)]
+    fn finds_pins(&self) -> bool {
+        (**self).finds_pins()
+    }
+
+    #[inline(always)]
+    fn is_shared(&self) -> bool {
+        (**self).is_shared()
+    }
+
+    #[inline(always)]
+    fn mark_later(&mut self, words: &[usize]) -> bool {
+        (**self).mark_later(words)
+    }
+
+    #[inline(always)]
+    fn trace_later(&mut self, end: usize) -> bool {
+        (**self).trace_later(end)
     }
 }

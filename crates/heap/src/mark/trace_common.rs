@@ -12,8 +12,8 @@ use crate::layout::region::Cell;
 /// [`Vm::trace_cell`](crate::vm::Vm::trace_cell).
 pub trait TraceCommon: Copy + Send + Sync {
     /// Marks everything that `cell` refers to. False when the VM has to do so, because it is
-    /// none of those cells, or is in a state that only the VM can deal with; then some of
-    /// it may be marked.
+    /// none of those cells, or is in a state that only the VM can deal with; then nothing
+    /// has been marked.
     fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool;
 
     /// What `word` refers to, which was handed over with [`Trace::mark_later`].

@@ -91,10 +91,6 @@ pub struct Tracer<'c> {
 }
 
 impl Trace for Tracer<'_> {
-    fn lent(&mut self) -> impl Trace {
-        self.reborrow()
-    }
-
     #[inline(always)]
     fn mark(&mut self, cell: Cell) {
         let state = self.states.get(cell);
