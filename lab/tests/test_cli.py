@@ -54,7 +54,7 @@ def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, tmp_path, a
 
 
 def test_help_of_every_verb_has_an_example(ashlar):
-    for verb in ("compare", "init", "report", "diff", "ci", "mem", "overhead", "completion"):
+    for verb in ("compare", "init", "report", "diff", "ci", "mem", "overhead", "completion", "heap", "top"):
         assert f"ashlar {verb} " in ashlar(verb, "--help").stdout
 
 

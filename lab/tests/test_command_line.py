@@ -113,6 +113,7 @@ def test_bash_completes_verbs_options_and_values(ashlar):
     assert completed(script, "ashlar", "compare", "--basel") == ["--baseline"]
     assert set(completed(script, "ashlar", "compare", "--variant", "ruby")) == {"ruby", "ruby-stock", "ruby-ashlar"}
     assert completed(script, "ashlar", "report", "--form", "reco") == ["record"]
+    assert completed(script, "ashlar", "heap", "--form", "pp") == ["pprof"] and completed(script, "ashlar", "top", "--form", "o") == ["openmetrics"]
     assert "bash" in completed(script, "ashlar", "compare", "-v", "glibc", "--", "bas")
 
 

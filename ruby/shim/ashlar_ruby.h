@@ -48,6 +48,8 @@ struct ashlar_ruby_calls {
     void (*update_vm)(void *objspace);
     void (*prepare_object)(ashlar_value object);
     void (*trigger_finalizers)(void);
+    int (*profile_frames)(int start, int limit, ashlar_value *frames, int *lines);
+    void (*name_samples_soon)(void);
     void (*reachable_from_roots)(void (*visit)(const char *, ashlar_value, void *), void *data);
     void (*reachable_from)(ashlar_value object, void (*visit)(ashlar_value, void *), void *data);
 };
@@ -327,6 +329,21 @@ void ashlar_allow_full_marking(bool allowed);
 
 /* Checks the heap's invariants; a message when one is broken, NULL when all hold. */
 char *ashlar_verify(void *objspace);
+
+/* The heap profile. A frame or a class that was sampled is named once, at a time when
+   Ruby can make strings. */
+struct ashlar_nameless {
+    ashlar_value value;
+    bool is_class;
+};
+void ashlar_begin_profile(void *objspace); /* if the environment asks for it */
+bool ashlar_has_heap_profile(void);
+void ashlar_find_payload_owners(void *objspace); /* before names are asked for */
+bool ashlar_next_nameless(struct ashlar_nameless *);
+void ashlar_name(const struct ashlar_nameless *, const char *label, const char *path, unsigned int first_line);
+void ashlar_describe_process(const char *description);
+void ashlar_write_last_profile(void *objspace);
+void ashlar_write_profile_at_crash(void); /* from a signal handler */
 
 /* Fork. */
 void ashlar_watch_forks(void);

@@ -98,6 +98,7 @@ ashlar_config_update(void *objspace, VALUE hash)
     if (!RB_TYPE_P(hash, T_HASH)) rb_raise(rb_eArgError, "GC.config: a Hash of options is wanted");
     VALUE texts = rb_ary_new();
     rb_hash_foreach(hash, collect_pair, texts);
+    if (rb_hash_lookup2(hash, ID2SYM(rb_intern("profile")), Qundef) != Qundef) ashlar_prepare_profile(objspace);
     set_options(objspace, texts);
     VALUE allowed = rb_hash_lookup2(hash, full_mark_key(), Qundef);
     if (allowed != Qundef) {

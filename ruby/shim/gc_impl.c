@@ -64,6 +64,8 @@ static const struct ashlar_ruby_calls calls = {
     .update_vm = rb_gc_update_vm_references,
     .prepare_object = rb_gc_prepare_heap_process_object,
     .trigger_finalizers = trigger_finalizers,
+    .profile_frames = rb_profile_frames,
+    .name_samples_soon = ashlar_name_samples_soon,
     .reachable_from_roots = rb_objspace_reachable_objects_from_root,
     .reachable_from = rb_objspace_reachable_objects_from,
 };
@@ -95,6 +97,7 @@ void
 rb_gc_impl_objspace_init(void *objspace)
 {
     finalizers_job = rb_postponed_job_preregister(0, run_jobs, objspace);
+    ashlar_begin_naming(objspace);
 }
 
 /* Ruby frees payloads after this, and other threads may still run: the heap
@@ -122,6 +125,7 @@ void
 rb_gc_impl_set_params(void *objspace)
 {
     if (RTEST(ruby_verbose)) ashlar_explain_variables();
+    ashlar_begin_profile(objspace);
 }
 
 void
@@ -293,7 +297,8 @@ rb_gc_impl_realloc(void *objspace, void *ptr, size_t new_size, size_t old_size)
 void
 rb_gc_impl_free(void *objspace, void *ptr, size_t old_size)
 {
-    if (ptr && !ashlar_push_payload(ashlar_thread_cache, ptr)) ashlar_xfree(ashlar_thread_cache, ptr);
+    if (!ptr || (ashlar_xmalloc_is_plain() && ashlar_push_payload(ashlar_thread_cache, ptr))) return;
+    ashlar_xfree(ashlar_thread_cache, ptr);
 }
 
 void
@@ -556,6 +561,7 @@ void
 rb_gc_impl_shutdown_call_finalizer(void *objspace)
 {
     VALUE object;
+    ashlar_end_profile(objspace);
     while ((object = ashlar_first_finalized(objspace)) != 0) {
         FL_UNSET(object, FL_FINALIZE);
         ashlar_queue_finalizers(objspace, object);

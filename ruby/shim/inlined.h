@@ -192,7 +192,8 @@ ashlar_stays(const void *payload, size_t size)
     return kind >= ASHLAR_FIRST_PAYLOAD_KIND && size <= bytes && size > bytes / 2;
 }
 
-/* Ruby's, which count: nothing is to be done before but taking it. */
+/* Whether nothing is to be done for Ruby's payloads but taking them and giving them back: no
+   stress, no samples, and none from libc. */
 static inline bool
 ashlar_xmalloc_is_plain(void)
 {

@@ -90,6 +90,8 @@ main(void)
              sizeof(struct RHash) + offsetof(struct st_table, entries_bound));
 
     FLAG(RSTRUCT_EMBED_LEN_MASK); FLAG(RSTRUCT_EMBED_LEN_SHIFT);
+    OFFSET("DATA_PTR", RTypedData, data);
+
     OFFSET("STRUCT_LEN", RStruct, as.heap.len);
     OFFSET("STRUCT_PTR", RStruct, as.heap.ptr);
     OFFSET("STRUCT_EMBEDDED", RStruct, as.ary);
@@ -98,6 +100,7 @@ main(void)
 
     CONSTANT("IMEMO_SHIFT", "Where an internal object's flags hold its kind.", FL_USHIFT);
     CONSTANT("IMEMO_KIND_MASK", "Bits of an internal object's kind.", IMEMO_MASK);
+    KIND(ENV, imemo_env); KIND(MENT, imemo_ment); KIND(TMPBUF, imemo_tmpbuf);
     KIND(CREF, imemo_cref); KIND(SVAR, imemo_svar); KIND(THROW_DATA, imemo_throw_data); KIND(IFUNC, imemo_ifunc);
     KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
     KIND(ISEQ, imemo_iseq); FLAG(ISEQ_USE_COMPILE_DATA);

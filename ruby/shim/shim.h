@@ -24,6 +24,12 @@ VALUE ashlar_gc_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_symbol)
 VALUE ashlar_latest_gc_info(void *objspace, VALUE hash_or_symbol);
 VALUE ashlar_collection_flags(const struct ashlar_collection *);
 
+/* heap_profile.c: names for the heap profile, and its end. */
+void ashlar_name_samples_soon(void);
+void ashlar_begin_naming(void *objspace);
+void ashlar_prepare_profile(void *objspace);
+void ashlar_end_profile(void *objspace);
+
 /* config.c */
 VALUE ashlar_config(void *objspace);
 void ashlar_config_update(void *objspace, VALUE hash);

@@ -12,6 +12,7 @@ use ashlar_heap::{Cell, Evacuation, Forwarding, Request, Scope, WidthIndex};
 use ashlar_wordmap::OutOfMemory;
 
 use crate::collect::{self, Reason};
+use crate::heap_profile;
 use crate::knobs::KNOBS;
 use crate::layout::*;
 use crate::lock::Gvl;
@@ -113,6 +114,9 @@ impl Ruby {
         let is_known = object.has(FL_SEEN_OBJ_ID | FL_FINALIZE);
         if is_known && self.move_entries(from.address(), to.address()).is_err() {
             return false;
+        }
+        if KNOBS.has_heap_profile.is_on() {
+            heap_profile::moved(from.address(), to.address());
         }
         if object.has(FL_EXIVAR) {
             // SAFETY: both addresses are of this object; only a table changes.

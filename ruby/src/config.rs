@@ -6,6 +6,7 @@ use std::ptr::{null, null_mut};
 use ashlar_heap::PaceOptions;
 
 use crate::collector::Collector;
+use crate::heap_profile;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
 use crate::message;
@@ -68,10 +69,12 @@ impl Collector {
     }
 
     fn configure(&self, changes: &[(String, String)]) -> Result<(), String> {
-        let options = self.options().changed(|name| {
+        let change = |name: &str| {
             let change = changes.iter().find(|(changed, _)| changed == name);
             change.map(|(_, value)| value.clone())
-        })?;
+        };
+        let options = self.options().changed(change)?;
+        heap_profile::configure(self, change)?;
         self.heap.set_pace_options(options.pace);
         self.pauses.set_options(options.pauses);
         self.heap.set_parallel_marking(options.parallel);
@@ -135,6 +138,14 @@ impl Collector {
                 word: malloc.as_ptr(),
                 ..number(c"malloc", Kind::Word, 0)
             },
+            16 => ShownOption {
+                word: heap_profile::state().as_ptr(),
+                ..number(c"profile", Kind::Word, 0)
+            },
+            17 => {
+                let bytes = heap_profile::period_bytes() as usize;
+                number(c"profile_bytes", Kind::Number, bytes)
+            }
             _ => return None,
         })
     }

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ashlar_heap::{Frozen, Stopped};
 use ashlar_wordmap::memory::SharedHeap;
 
+use crate::heap_profile;
 use crate::interpose;
 use crate::payloads::ThreadCache;
 use crate::statics::shared;
@@ -60,6 +61,7 @@ struct Held {
     _caches: MutexGuard<'static, Caches>,
     _redirecting: MutexGuard<'static, ()>,
     _helpers: Option<Stopped<'static>>,
+    _profile: heap_profile::Held,
 }
 
 /// The locks of the thread that forks.
@@ -85,6 +87,7 @@ extern "C" fn ashlar_before_fork() {
         _heap: shared().map(|shared| shared.freeze()),
         _caches: caches,
         _redirecting: redirecting,
+        _profile: heap_profile::lock_for_fork(),
     };
     // The nodes of the collector's tables.
     SharedHeap.heap().lock_for_fork();
@@ -104,6 +107,7 @@ extern "C" fn ashlar_after_fork(in_child: bool) {
     unsafe { SharedHeap.heap().unlock_after_fork() };
     drop(held);
     if in_child {
+        heap_profile::own_in_child();
         take_over_caches();
     }
 }

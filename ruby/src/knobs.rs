@@ -46,6 +46,8 @@ pub(crate) struct Knobs {
     pub(crate) full_marking_allowed: Switch,
     /// `GC.measure_total_time`.
     pub(crate) measures_time: Switch,
+    /// There is a heap profile: samples, or live numbers alone.
+    pub(crate) has_heap_profile: Switch,
     /// What `GC.stress=` was given.
     stress_flag: AtomicUsize,
     /// Fresh payload bytes at which a collection is due. The pacing itself belongs to
@@ -63,6 +65,8 @@ const FROM_LIBC: u8 = 1;
 const STRESS: u8 = 2;
 /// Objects may have been loaded whose calls of `free` are not redirected yet.
 const LOOK_AGAIN: u8 = 4;
+/// Some payloads are samples of the heap profile.
+const SAMPLED: u8 = 8;
 
 /// Types that never need more than four words unless they ask for more. All
 /// others may be turned into a form of five words in place, or are written as
@@ -77,6 +81,7 @@ impl Knobs {
             auto_compact: Switch::new(false),
             full_marking_allowed: Switch::new(true),
             measures_time: Switch::new(true),
+            has_heap_profile: Switch::new(false),
             stress_flag: AtomicUsize::new(0),
             narrow_types: AtomicU32::new(FOUR_WORD_TYPES),
             xmalloc_mode: AtomicU8::new(FROM_LIBC),
@@ -124,6 +129,28 @@ impl Knobs {
     #[inline(always)]
     pub(crate) fn xmalloc_is_plain(&self) -> bool {
         self.xmalloc_mode.load(Relaxed) == 0
+    }
+
+    /// Whether payloads are sampled.
+    #[inline(always)]
+    pub(crate) fn samples_payloads(&self) -> bool {
+        self.xmalloc_mode.load(Relaxed) & SAMPLED != 0
+    }
+
+    /// Says whether payloads are sampled from now on.
+    pub(crate) fn sample_payloads(&self, on: bool) {
+        self.set_mode(SAMPLED, on);
+    }
+
+    /// Whether `xmalloc` may be served from the thread's cache once it has been counted.
+    pub(crate) fn xmalloc_is_only_sampled(&self) -> bool {
+        self.xmalloc_mode.load(Relaxed) == SAMPLED
+    }
+
+    /// Whether `xfree` may give a payload to the thread's cache without a question.
+    #[inline(always)]
+    pub(crate) fn xfree_is_plain(&self) -> bool {
+        self.xmalloc_mode.load(Relaxed) & (FROM_LIBC | SAMPLED) == 0
     }
 
     #[inline(always)]

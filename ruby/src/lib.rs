@@ -16,6 +16,7 @@
 //! * [`compaction`]: how they move.
 //! * [`current_tracer`]: the tracer, while Ruby's own code traces.
 //! * [`finalizers`], [`object_ids`], [`walk`], [`fork`].
+//! * [`heap_profile`]: samples of what the heap hands out, for other processes to read.
 //! * [`statistics`], [`profile`], [`config`]: what Ruby shows of all this.
 //! * [`interpose`], [`elf`]: what becomes of memory that somebody frees with libc.
 
@@ -28,6 +29,7 @@ mod current_tracer;
 mod elf;
 mod finalizers;
 mod fork;
+mod heap_profile;
 mod inlined;
 mod interpose;
 mod knobs;

@@ -17,6 +17,8 @@ use ashlar_heap::{
 
 use crate::current_tracer;
 use crate::finalizers::Finalizers;
+use crate::heap_profile;
+use crate::knobs::KNOBS;
 use crate::layout::*;
 use crate::move_counts::MoveCounts;
 use crate::object_ids::ObjectIds;
@@ -106,6 +108,10 @@ impl Object {
 
     pub(crate) fn address(self) -> usize {
         self.address
+    }
+
+    pub(crate) fn class(self) -> Value {
+        self.word(KLASS)
     }
 
     pub(crate) fn flags(self) -> usize {
@@ -421,6 +427,20 @@ fn trace_entries_below(object: Object, end: usize, tracer: &mut impl Trace) -> u
     }
 }
 
+/// Where a live object keeps most of what it has elsewhere: the address of a payload, or of
+/// something else; 0 for none.
+pub(crate) fn owned_by(object: Object) -> usize {
+    match object.kind() {
+        T_STRING if object.has(STR_NOEMBED) => object.word(STR_PTR),
+        T_ARRAY if !object.has(RARRAY_EMBED_FLAG) => object.word(ARRAY_PTR),
+        T_OBJECT if !object.has(ROBJECT_EMBED) => object.word(OBJECT_PTR),
+        T_HASH if object.has(RHASH_ST_TABLE_FLAG) => object.word(HASH_ST_ENTRIES),
+        T_STRUCT if !object.has(RSTRUCT_EMBED_LEN_MASK) => object.word(STRUCT_PTR),
+        T_DATA => object.word(DATA_PTR),
+        _ => 0,
+    }
+}
+
 /// What freeing an object takes.
 enum Freeing {
     /// Nothing is attached to it.
@@ -533,6 +553,9 @@ impl Vm for Ruby {
         // SAFETY: a dead weak reference is overwritten in place, as Ruby wants.
         let counts = end.clear_weak_references(|reference| unsafe { reference.write(UNDEFINED) });
         self.weak.set(counts);
+        if KNOBS.has_heap_profile.is_on() {
+            heap_profile::marked(end);
+        }
         // SAFETY: marking is over.
         unsafe { (self.calls.finish_marking)() };
     }

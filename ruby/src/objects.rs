@@ -6,6 +6,7 @@ use ashlar_heap::{Allocation, AllocationCache, Cell, CellState, Urgency, WidthIn
 
 use crate::collect::{self, Reason};
 use crate::collector::Collector;
+use crate::heap_profile;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
 use crate::process::unlocked;
@@ -86,10 +87,20 @@ unsafe extern "C" fn ashlar_allocate(
     let Some(width) = width_for(flags, size) else {
         return 0;
     };
-    let (cache, state) = (cache.cast(), first_state(wb_protected));
+    let cache = cache.cast::<AllocationCache<'static>>();
+    let state = first_state(wb_protected);
     // SAFETY: Ruby calls with the GVL and passes the calling Ractor's cache.
     let gvl = unsafe { Gvl::of_caller(objspace) };
-    match gvl.with_vm_lock(|collector| allocate_slowly(collector, cache, width, state)) {
+    let allocated = gvl.with_vm_lock(|collector| {
+        let cell = allocate_slowly(collector, cache, width, state)?;
+        // SAFETY: this thread holds the lock and owns the cache.
+        let cache = unsafe { &mut *cache };
+        if cache.last_is_sample(width) {
+            heap_profile::cell_made(cache, (cell.address(), width), klass, flags);
+        }
+        Some(cell)
+    });
+    match allocated {
         Some(cell) => Contents {
             flags,
             klass,

@@ -12,7 +12,7 @@ use crate::lock::{Gvl, Locked, Unlocked};
 use crate::object_model::Ruby;
 use crate::options::{MallocSource, Options};
 use crate::ruby_calls::{RubyCalls, RubyEvents};
-use crate::{inlined, interpose, layout, libc_malloc, message, statics};
+use crate::{heap_profile, inlined, interpose, layout, libc_malloc, message, statics};
 
 /// What Ruby calls an object space.
 pub(crate) struct Objspace {
@@ -79,6 +79,7 @@ fn new_objspace(
         ));
     }
     let options = Options::from_environment(|name| std::env::var(name).ok())?;
+    heap_profile::read_environment()?;
     let refused = "the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`";
     let shared = statics::shared().ok_or(refused)?;
     let heap = Heap::new(Ruby::new(calls, events), shared, options.pace).map_err(|_| refused)?;
@@ -143,7 +144,9 @@ unsafe extern "C" fn ashlar_objspace_new(
 unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationCache<'static> {
     // SAFETY: Ruby calls with the GVL, or before it has one.
     let gvl = unsafe { Gvl::of_caller(objspace) };
-    let cache = gvl.with_vm_lock_if_there(|collector| collector.heap.new_cache());
+    let mut cache = gvl.with_vm_lock_if_there(|collector| collector.heap.new_cache());
+    // SAFETY: the cache is new, and nobody else has it.
+    heap_profile::cache_is_new(unsafe { cache.as_mut() });
     STARTED.store(true, Relaxed);
     cache.as_ptr()
 }

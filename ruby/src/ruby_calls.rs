@@ -52,6 +52,8 @@ pub(crate) struct RubyCalls {
     pub(crate) update_vm: unsafe extern "C" fn(*mut c_void),
     pub(crate) prepare_object: unsafe extern "C" fn(Value),
     pub(crate) trigger_finalizers: unsafe extern "C" fn(),
+    pub(crate) profile_frames: unsafe extern "C" fn(c_int, c_int, *mut Value, *mut c_int) -> c_int,
+    pub(crate) name_samples_soon: unsafe extern "C" fn(),
     pub(crate) reachable_from_roots:
         unsafe extern "C" fn(unsafe extern "C" fn(*const c_char, Value, *mut c_void), *mut c_void),
     pub(crate) reachable_from:

@@ -120,6 +120,10 @@ unsafe extern "C" fn reachable(
 ) {
 }
 
+unsafe extern "C" fn profile_frames(_: c_int, _: c_int, _: *mut Value, _: *mut c_int) -> c_int {
+    0
+}
+
 const CALLS: RubyCalls = RubyCalls {
     mark_roots,
     mark_children,
@@ -144,6 +148,8 @@ const CALLS: RubyCalls = RubyCalls {
     update_vm,
     prepare_object: of_object,
     trigger_finalizers: nothing,
+    profile_frames,
+    name_samples_soon: nothing,
     reachable_from_roots: roots,
     reachable_from: reachable,
 };

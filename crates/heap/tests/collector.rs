@@ -1621,3 +1621,56 @@ fn what_the_vm_has_no_memory_to_move_stays_whole() {
         assert_eq!(p.heap.stats().moved_cells, cells.len() as u64);
     });
 }
+
+/// Numbers of the objects that are samples, among `count` new ones of one width, with a
+/// minor collection before those whose number is in `collections`.
+fn samples(p: &mut Program<'_>, count: usize, apart: u64, collections: &[usize]) -> Vec<usize> {
+    let first = p.object(plain(2));
+    let width = p.heap.region().width_of(first);
+    p.heap
+        .each_retired_cache(|cache| cache.sample_after(width, Some(apart)));
+    let mut found = Vec::new();
+    for number in 1..=count {
+        if collections.contains(&number) {
+            p.minor();
+        }
+        let cell = p.object(plain(2));
+        p.root(cell);
+        // SAFETY: this program alone uses the cache.
+        let cache = unsafe { p.cache.as_mut() };
+        if cache.last_is_sample(width) {
+            cache.sample_after(width, Some(apart));
+            found.push(number);
+        }
+    }
+    found
+}
+
+#[test]
+fn every_nth_cell_is_a_sample_whatever_runs_there_are_and_whenever_the_cache_is_retired() {
+    with_program(16 * MIB, |p| {
+        let expected: Vec<_> = (1..=30).map(|n| n * 100).collect();
+        assert_eq!(samples(p, 3_000, 100, &[]), expected);
+        assert_eq!(samples(p, 3_000, 100, &[1, 99, 100, 101, 555]), expected);
+        assert_eq!(samples(p, 5, 1, &[3]), [1, 2, 3, 4, 5]);
+    });
+}
+
+#[test]
+fn nothing_is_a_sample_once_that_has_been_taken_back() {
+    with_program(16 * MIB, |p| {
+        let width = {
+            let cell = p.object(plain(2));
+            p.heap.region().width_of(cell)
+        };
+        p.heap
+            .each_retired_cache(|cache| cache.sample_after(width, Some(10)));
+        p.heap
+            .each_retired_cache(|cache| cache.sample_after(width, None));
+        for _ in 0..1_000 {
+            p.object(plain(2));
+            // SAFETY: this program alone uses the cache.
+            assert!(!unsafe { p.cache.as_ref() }.last_is_sample(width));
+        }
+    });
+}

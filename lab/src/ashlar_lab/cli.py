@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ from ashlar_lab import options
 from ashlar_lab.errors import BadInput
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
-                  help="Compare allocators and collectors so that the answer can be trusted.")
+                  help="Compare allocators and collectors so that the answer can be trusted, and see into the heap of a Ruby program.")
 
 
 @app.command(no_args_is_help=True)
@@ -315,6 +317,8 @@ def completion(shell: Annotated[str, typer.Argument(help="bash or zsh.")]):
     """
     from ashlar_lab import variants as known
     from ashlar_lab.experiment.check import SPACE_METRICS, TIME_METRICS
+    from ashlar_lab.heap.command import TOP_FORMS
+    from ashlar_lab.heap.write import FORMS as HEAP_FORMS
     from ashlar_lab.report import completion as made
     from ashlar_lab.report.write import FORMS
 
@@ -322,9 +326,9 @@ def completion(shell: Annotated[str, typer.Argument(help="bash or zsh.")]):
         raise BadInput(f"there is no completion for {shell!r}; give one of {', '.join(made.SHELLS)}")
     values = {"--variant": tuple(known.BASES), "--form": FORMS, "--time": TIME_METRICS, "--space": SPACE_METRICS, "--on": ("local:2", "tcp://"),
               "--knob": tuple(sorted({f"{k}=" for b in known.BASES.values() for k in b.settings if k.isidentifier() and len(k) > 1}))}
-    verbs = {}
+    forms, verbs = {"heap": HEAP_FORMS, "top": TOP_FORMS}, {}
     for verb, told in sorted(typer.main.get_command(app).commands.items()):
-        found = [made.Option(tuple(p.opts), p.help or "", not p.is_flag, next((values[n] for n in p.opts if n in values), ()))
+        found = [made.Option(tuple(p.opts), p.help or "", not p.is_flag, next((forms.get(verb, values[n]) if n == "--form" else values[n] for n in p.opts if n in values), ()))
                  for p in told.params if p.param_type_name == "option"]
         verbs[verb] = (told.get_short_help_str(80), [*found, made.Option(("--help",), "say what there is", False)])
     print(made.script(shell, verbs), end="")
@@ -349,6 +353,34 @@ def mem(
     else:
         print(memory.text(found), file=sys.stderr)
     raise typer.Exit(found.status)
+
+
+@app.command(no_args_is_help=True, short_help="What the start of a Ruby program costs, file by file.")
+def boot(
+    command: Annotated[list[str], typer.Argument(help="After --: the command that starts Ruby.")],
+    top: Annotated[int, typer.Option(min=1, help="How many files and libraries to list.")] = 15,
+    by: Annotated[str, typer.Option(help="What files are ranked by: own, total, objects or collecting.")] = "own",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON to standard output instead of tables to standard error.")] = False,
+):
+    """Time, objects and the collector's share while a Ruby program loads its code. Works on any collector, with any command that
+    starts Ruby 3.1 or newer. What -r on its command line loads is not counted file by file. A start ends with the process, or when it calls Process.warmup. Ends with the command's exit status.
+
+    \b
+    ashlar boot -- ruby -rjson -e 'puts JSON.generate([1])'
+    ashlar boot --by objects --top 30 -- bin/rails runner 'Rails.application.eager_load!'
+    """
+    from ashlar_lab.boot import report as tables
+    from ashlar_lab.boot.measure import measure as measure_boot
+
+    if by not in tables.ORDERS:
+        raise BadInput(f"--by {by}: {', '.join(tables.ORDERS)} is wanted")
+    boots, status = measure_boot(command)
+    if json:
+        print(tables.as_json(boots))
+    else:
+        for found in boots:
+            tables.show(found, top=top, by=by)
+    raise typer.Exit(status)
 
 
 @app.command(short_help="Measure what being measured costs a program here.")
@@ -376,6 +408,58 @@ def overhead(
     found = measure_overhead(blocks, sample_hz=sample_hz, duty=duty, tree=tree,
                              on_block=lambda done: print(f"\rblock {done} of {blocks}", end="", file=sys.stderr, flush=True) if sys.stderr.isatty() else None)
     print("\r" * sys.stderr.isatty() + overhead_report.text(found))
+
+
+@app.command(no_args_is_help=True, short_help="Show a Ruby program's heap profile, or what grew between two.")
+def heap(
+    what: Annotated[list[str], typer.Argument(metavar="FILE|PID, or diff A B", help="A profile's file or a running process's number; diff compares two.")],
+    form: Annotated[str, typer.Option(help="terminal, or files: html,pprof,collapsed,json. Of diff: terminal or json.")] = "terminal",
+    output: Annotated[Optional[str], typer.Option(help="Files are OUTPUT.html, OUTPUT.pb.gz and so on; - is standard output. Beside FILE, or heap-PID, unless named.")] = None,
+    lines: Annotated[int, typer.Option(help="How many rows a table has at most.")] = 20,
+    strict: Annotated[bool, typer.Option("--strict", help="Of diff: exit status 1 when a line is named as a leak.")] = False,
+):
+    """Show which lines allocate and which keep, from a profile that a Ruby program on Ashlar takes of itself.
+
+    \b
+    ASHLAR_PROFILE=app.heap RUBY_GC_LIBRARY=ashlar ruby app.rb    # writes the profile when it ends
+    ashlar heap app.heap
+    ashlar heap app.heap --form html,pprof,collapsed,json
+    ashlar heap 4242                            # a process that runs
+    ashlar heap 4242 --form collapsed --output - | flamegraph.pl > live.svg
+    ashlar heap diff before.heap after.heap     # what grew, likely leaks first
+    ashlar heap diff before.heap after.heap --form json --output - --strict
+    """
+    from ashlar_lab.heap import command
+
+    if what[0] == "diff":
+        raise typer.Exit(command.diff(what[1:], form, output, lines, strict))
+    if strict:
+        raise BadInput("--strict judges two profiles; write ashlar heap diff A B --strict")
+    command.show(what, form, output, lines)
+
+
+@app.command(short_help="Show the live numbers of Ruby processes.")
+def top(
+    pid: Annotated[Optional[str], typer.Argument(metavar="[PID]", help="The process; all that have live numbers are listed without one.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print once, and end; as in a pipe.")] = False,
+    every: Annotated[Optional[float], typer.Option(help="Seconds between two readings; 1 in the terminal.")] = None,
+    form: Annotated[str, typer.Option(help="terminal, or openmetrics: text for Prometheus.")] = "terminal",
+    output: Annotated[Optional[Path], typer.Option(help="With --form openmetrics: the file to replace, with --every again and again.")] = None,
+):
+    """Show the memory and the collections of a Ruby process on Ashlar while it runs, without stopping it.
+
+    The process is started with ASHLAR_LIVE=1 or with ASHLAR_PROFILE=FILE. Rates are of the last interval; printed once, of the time since its start.
+
+    \b
+    ashlar top                        # which processes there are
+    ashlar top 4242
+    ashlar top 4242 --once
+    ashlar top 4242 --form openmetrics
+    ashlar top --form openmetrics --output /var/lib/node_exporter/ashlar.prom --every 15
+    """
+    from ashlar_lab.heap import command
+
+    command.top(pid, once, every, form, output)
 
 
 @app.command(short_help="List the built-in variants and their settings.")
@@ -427,10 +511,16 @@ def main() -> None:
     """Run the command line; BadInput and wrong usage become one line and exit status 2."""
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end keeps what was measured, as Ctrl-C does
-        sys.exit(app(standalone_mode=False))
+        status = app(standalone_mode=False)
+        sys.stdout.flush()  # here a full disk can still be told
+        sys.exit(status)
     except BadInput as error:
         print(f"ashlar: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EIO):
+            raise
+        _output_failed(error)
     except Exception as error:
         if type(error).__name__ == "Abort":
             _interrupted()
@@ -439,6 +529,15 @@ def main() -> None:
         _wrong_usage(error)
     except KeyboardInterrupt:
         _interrupted()
+
+
+def _output_failed(error: OSError) -> None:
+    """Standard output takes no more. A reader that has gone, such as `head`, is no error to speak of."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered is tried again at exit
+    if error.errno == errno.EPIPE:
+        sys.exit(128 + signal.SIGPIPE)
+    print(f"ashlar: cannot write to standard output: {error.strerror}; give it a place with room", file=sys.stderr)
+    sys.exit(2)
 
 
 def _wrong_usage(error) -> None:

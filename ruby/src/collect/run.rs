@@ -6,6 +6,7 @@ use super::clocks::{cpu_time_ns, Phase};
 use super::plan::{Plan, Situation, Slice};
 use super::record::Reason;
 use crate::collector::Collector;
+use crate::heap_profile;
 use crate::knobs::KNOBS;
 
 /// A collection, or a slice of one, that pacing asked for.
@@ -96,6 +97,7 @@ impl Collector {
     fn swept(&self) {
         self.warn_when_over_limit();
         self.profile.describe(self, self.latest_collection());
+        heap_profile::note_numbers(self);
         self.fire(self.heap.vm.events.gc_end_sweep);
     }
 }
@@ -199,8 +201,10 @@ fn mark(
 /// Marking is over.
 fn marked(collector: &Collector, scope: Scope, sweep_now: bool, jobs_before: usize) {
     collector.note_marked(scope, sweep_now, jobs_before);
+    heap_profile::count_collection();
     collector
         .profile
         .describe(collector, collector.latest_collection());
+    heap_profile::note_numbers(collector);
     collector.fire(collector.heap.vm.events.gc_end_mark);
 }

@@ -5,6 +5,8 @@ use std::ffi::c_void;
 use std::ptr::{null_mut, NonNull};
 
 use super::ThreadCache;
+use crate::heap_profile;
+use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::statics::shared;
 
@@ -103,6 +105,7 @@ pub(super) unsafe extern "C" fn ashlar_realloc_payload(
         if !is_in_heap(payload.cast()) {
             return libc_malloc::realloc(payload.cast(), size);
         }
+        note_end(old);
         raw(cache_here(cache).and_then(|cache| cache.reallocate(old, size).ok()))
     }
 }
@@ -112,6 +115,25 @@ pub(super) unsafe extern "C" fn ashlar_realloc_payload(
 /// allocated and does not use any more.
 #[no_mangle]
 pub(super) unsafe extern "C" fn ashlar_free_payload(cache: *mut ThreadCache, payload: NonNull<u8>) {
+    note_end(payload);
+    // SAFETY: the caller's contract.
+    unsafe { free_payload(cache, payload) };
+}
+
+/// A payload is about to be given back: if it is a sample of the heap profile, that ends.
+#[inline(always)]
+fn note_end(payload: NonNull<u8>) {
+    if KNOBS.samples_payloads() {
+        heap_profile::payload_freed(payload.as_ptr() as usize);
+    }
+}
+
+/// [`ashlar_free_payload`] while no payload is a sample.
+///
+/// # Safety
+/// As that has it.
+#[inline(always)]
+pub(super) unsafe fn free_payload(cache: *mut ThreadCache, payload: NonNull<u8>) {
     // SAFETY: the caller's contract.
     unsafe {
         if !is_in_heap(payload.as_ptr().cast()) {

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use super::process_malloc::{ashlar_free_payload, is_in_heap};
+use super::process_malloc::{ashlar_free_payload, free_payload, is_in_heap};
 use super::ThreadCache;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
@@ -29,8 +29,8 @@ pub(crate) unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: N
     // SAFETY: Ruby does not use the payload any more; the cache is the calling
     // thread's, or null.
     unsafe {
-        if !KNOBS.xmalloc_is_from_libc() {
-            return ashlar_free_payload(cache, payload);
+        if KNOBS.xfree_is_plain() {
+            return free_payload(cache, payload);
         }
         if is_in_heap(payload.as_ptr().cast()) {
             ashlar_free_payload(cache, payload);

@@ -14,6 +14,7 @@ use super::process_malloc::{
 use super::ThreadCache;
 use crate::collect::{self, Reason};
 use crate::collector::Collector;
+use crate::heap_profile;
 use crate::interpose;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
@@ -131,6 +132,23 @@ pub(crate) unsafe extern "C" fn ashlar_xmalloc(
             return piece.as_ptr().cast();
         }
     }
+    if KNOBS.samples_payloads() {
+        // SAFETY: the cache is the calling thread's, or null.
+        return heap_profile::with_payload(size, || unsafe { xmalloc_counted(cache, size) });
+    }
+    // SAFETY: the cache is the calling thread's, or null.
+    unsafe { xmalloc_slowly(cache, size) }
+}
+
+/// # Safety
+/// `cache` is the calling thread's, or null.
+unsafe fn xmalloc_counted(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+    // SAFETY: the cache is the calling thread's.
+    if let (Some(cache), true) = (unsafe { cache.as_mut() }, KNOBS.xmalloc_is_only_sampled()) {
+        if let Some(piece) = cache.allocate_at_once(size) {
+            return piece.as_ptr().cast();
+        }
+    }
     // SAFETY: the cache is the calling thread's, or null.
     unsafe { xmalloc_slowly(cache, size) }
 }
@@ -158,15 +176,19 @@ unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize) -> *mut c_void {
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_xcalloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
-    collect_if_due_for(size);
     // SAFETY: the cache is the calling thread's, or null.
-    allocate_or_collect(|| unsafe {
+    let allocate = || unsafe {
         if KNOBS.xmalloc_is_from_libc() {
             libc_malloc::counted_calloc(size.max(1))
         } else {
             ashlar_calloc_payload(cache, size)
         }
-    })
+    };
+    collect_if_due_for(size);
+    if KNOBS.samples_payloads() {
+        return heap_profile::with_payload(size, || allocate_or_collect(allocate));
+    }
+    allocate_or_collect(allocate)
 }
 
 /// # Safety
@@ -185,13 +207,17 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
         }
         collect_if_due_for(size);
         let is_in_heap = is_in_heap(payload.cast());
-        allocate_or_collect(|| {
+        let allocate = || {
             if is_in_heap {
                 ashlar_realloc_payload(cache, payload, size.max(1))
             } else {
                 libc_malloc::counted_realloc(payload.cast(), size.max(1))
             }
-        })
+        };
+        if KNOBS.samples_payloads() {
+            return heap_profile::with_payload(size, || allocate_or_collect(allocate));
+        }
+        allocate_or_collect(allocate)
     }
 }
 

@@ -32,8 +32,14 @@ pub struct AllocationCache<'space> {
     pub(crate) cursors: [Cursor; WIDTH_COUNT],
     /// Cells in the runs handed to this cache so far, by width.
     cells_in_runs: [u64; WIDTH_COUNT],
+    /// Cells to be handed out in further runs until one is a sample, that one included,
+    /// by width; 0 when the cell handed out last was one.
+    cells_until_sample: [u64; WIDTH_COUNT],
     space: &'space Space,
 }
+
+/// [`AllocationCache::cells_until_sample`] while nothing is sampled.
+const NEVER: u64 = u64::MAX;
 
 impl<'space> AllocationCache<'space> {
     /// A cache without any block. Whoever makes one sees to it that it owns none
@@ -43,6 +49,7 @@ impl<'space> AllocationCache<'space> {
             states: space.region.states(),
             cursors: [Cursor::default(); WIDTH_COUNT],
             cells_in_runs: [0; WIDTH_COUNT],
+            cells_until_sample: [NEVER; WIDTH_COUNT],
             space,
         }
     }
@@ -70,9 +77,10 @@ impl<'space> AllocationCache<'space> {
 
     /// Goes on to the next run of the current block; its bytes, or `None` when
     /// the block is used up. `cells_at_most` shortens the run (stress runs
-    /// allocate one cell at a time).
+    /// allocate one cell at a time), and so does a sample: it is the only cell of its run.
     pub(crate) fn next_run(&mut self, width: WidthIndex, cells_at_most: usize) -> Option<usize> {
         let region = &self.space.region;
+        let cells_at_most = cells_at_most.min(self.cells_before_sample(width));
         let cursor = &mut self.cursors[width.index()];
         if cursor.next_run == 0 {
             return None;
@@ -93,8 +101,34 @@ impl<'space> AllocationCache<'space> {
         cursor.end = run.end;
         cursor.next_run = run.next;
         let bytes = run.end - run.start;
-        self.cells_in_runs[width.index()] += (bytes / width.bytes()) as u64;
+        let cells = (bytes / width.bytes()) as u64;
+        self.cells_in_runs[width.index()] += cells;
+        let until_sample = &mut self.cells_until_sample[width.index()];
+        if *until_sample != NEVER {
+            *until_sample -= cells;
+        }
         Some(bytes)
+    }
+
+    /// Cells that a run may have, so that the sample comes alone.
+    fn cells_before_sample(&self, width: WidthIndex) -> usize {
+        match self.cells_until_sample[width.index()] {
+            NEVER => usize::MAX,
+            cells => (cells as usize).saturating_sub(1).max(1),
+        }
+    }
+
+    /// Whether the cell of this width that was handed out last is a sample. It is one
+    /// until [`AllocationCache::sample_after`] says which cell is the next.
+    pub fn last_is_sample(&self, width: WidthIndex) -> bool {
+        self.cells_until_sample[width.index()] == 0
+    }
+
+    /// Makes a sample of the cell of this width after `cells - 1` more, at least of the
+    /// next one, not counting what is left of the current run; of none for `None`.
+    pub fn sample_after(&mut self, width: WidthIndex, cells: Option<u64>) {
+        self.cells_until_sample[width.index()] =
+            cells.map_or(NEVER, |cells| cells.clamp(1, NEVER - 1));
     }
 
     /// Whether a cell of this width can be had from the current block.
@@ -136,8 +170,12 @@ impl<'space> AllocationCache<'space> {
             }
             .write(region);
             first = cursor.next;
-            self.cells_in_runs[width.index()] -=
-                ((cursor.end - cursor.next) / width.bytes()) as u64;
+            let cells = ((cursor.end - cursor.next) / width.bytes()) as u64;
+            self.cells_in_runs[width.index()] -= cells;
+            let until_sample = &mut self.cells_until_sample[width.index()];
+            if *until_sample != NEVER {
+                *until_sample += cells;
+            }
         }
         let block = region.block(index);
         block.set_free(first);

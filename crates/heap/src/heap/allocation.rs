@@ -160,13 +160,21 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     pub(super) fn retire_caches(&self) {
+        self.each_retired_cache(|_| ());
+    }
+
+    /// Retires every cache and shows it to `visit`, which says what of it is to be
+    /// sampled. The VM must be stopped.
+    pub fn each_retired_cache(&self, mut visit: impl FnMut(&mut AllocationCache<'_>)) {
         // No copy of the list: there may be no memory for one.
         for index in 0.. {
             let cache = self.collector.borrow().caches.get(index).copied();
             let Some(mut cache) = cache else { return };
             // SAFETY: caches live until `drop_cache`, and the VM is stopped, so
             // nobody allocates from them now.
-            self.retire_cache(unsafe { cache.as_mut() });
+            let cache = unsafe { cache.as_mut() };
+            self.retire_cache(cache);
+            visit(cache);
         }
     }
 }

@@ -249,7 +249,7 @@ impl<V: Vm> Heap<'_, V> {
         if !marking.trace_grey(work) {
             return false;
         }
-        marking.end();
+        marking.end(cycle.scope);
         true
     }
 

@@ -8,6 +8,7 @@ use super::parallel::Team;
 use super::trace_common::TraceCommon;
 use super::tracer::{MarkingEnd, Tracer};
 use crate::layout::region::Cell;
+use crate::pace::Scope;
 use crate::space::Space;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
@@ -75,10 +76,10 @@ impl<'a, V: Vm> Marking<'a, V> {
 
     /// Has the VM do what it does when everything is marked, until that marks
     /// nothing more.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end(&mut self, scope: Scope) {
         loop {
             let tracer = self.tracer.of_roots().reborrow();
-            self.vm.marking_done(&mut MarkingEnd { tracer });
+            self.vm.marking_done(&mut MarkingEnd { tracer, scope });
             if self.tracer.marker.is_done() {
                 return;
             }

@@ -9,6 +9,7 @@ use super::trace::Trace;
 use super::weak::WeakCounts;
 use crate::layout::cell_state::CellState;
 use crate::layout::region::{Cell, States};
+use crate::pace::Scope;
 use crate::space::Space;
 
 /// Marks the references of one cell while no other thread marks.
@@ -253,12 +254,28 @@ impl<'c> Tracer<'c> {
 #[derive(Debug)]
 pub struct MarkingEnd<'c> {
     pub(super) tracer: Tracer<'c>,
+    pub(super) scope: Scope,
 }
 
 impl<'c> MarkingEnd<'c> {
     /// Marks what is to be kept although nothing that lives refers to it.
     pub fn tracer(&mut self) -> &mut Tracer<'c> {
         &mut self.tracer
+    }
+
+    /// What was marked.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Whether a cell that is alive survives minor collections without being traced.
+    pub fn is_old(&self, cell: Cell) -> bool {
+        self.tracer.states.get(cell).is_old()
+    }
+
+    /// Whether `cell`, which the program has had since it was last swept, has died.
+    pub fn is_dead(&self, cell: Cell) -> bool {
+        !self.tracer.states.get(cell).is_marked()
     }
 
     /// Goes through the weak references noted in this collection and calls

@@ -33,6 +33,8 @@ pub struct Payloads {
     /// Bytes handed out since the collector last looked, never credited for
     /// frees by the sweeper: that would hide fresh allocation behind garbage.
     fresh_bytes: AtomicUsize,
+    /// What has been handed out before that.
+    counted_bytes: AtomicUsize,
     /// Bytes that cells own outside the heap, as the VM reports them.
     elsewhere_bytes: AtomicUsize,
     /// The sweeper is freeing what dead cells owned.
@@ -49,6 +51,7 @@ impl Payloads {
             pool: Mutex::new(Pool::default()),
             in_use_bytes: AtomicUsize::new(0),
             fresh_bytes: AtomicUsize::new(0),
+            counted_bytes: AtomicUsize::new(0),
             elsewhere_bytes: AtomicUsize::new(0),
             sweeping: AtomicBool::new(false),
         }
@@ -63,6 +66,11 @@ impl Payloads {
     #[inline(always)]
     pub fn fresh_bytes(&self) -> usize {
         self.fresh_bytes.load(Relaxed)
+    }
+
+    /// Bytes handed out so far, less what the program has freed before the next collection.
+    pub fn handed_out_bytes(&self) -> usize {
+        self.counted_bytes.load(Relaxed) + self.fresh_bytes()
     }
 
     /// Bytes that cells own outside the heap.
@@ -92,7 +100,9 @@ impl Payloads {
 
     /// Reads and resets the bytes handed out.
     pub(crate) fn take_fresh_bytes(&self) -> usize {
-        self.fresh_bytes.swap(0, Relaxed)
+        let fresh_bytes = self.fresh_bytes.swap(0, Relaxed);
+        self.counted_bytes.fetch_add(fresh_bytes, Relaxed);
+        fresh_bytes
     }
 
     /// Says whether frees come from the sweeper from now on.

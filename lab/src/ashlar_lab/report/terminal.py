@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from ashlar_lab.report import units
 from ashlar_lab.report.markdown import table_text
 from ashlar_lab.report.page import Page
+from ashlar_lab.report.tables import Table
 
 
 _BAR_WIDTH = 36
@@ -45,8 +48,7 @@ def show(page: Page, tables: int = 4) -> None:
     shown = [*shown, *(t for t in page.tables if t.name == "machines" and t not in shown)]
     if not sys.stdout.isatty():
         print("\n".join(f"- {s}" for s in page.verdict))
-        for table in shown:
-            print(f"\n{table.title}\n\n{table_text(table)}" + (f"\n\n{table.note}" if table.note else ""))
+        print_tables(shown)
         if picture:
             print("\n" + "\n".join(picture))
         for warning in page.warnings:
@@ -55,14 +57,22 @@ def show(page: Page, tables: int = 4) -> None:
     console = Console()
     for sentence in page.verdict:
         console.print(f"[bold green]•[/] {sentence}", highlight=False)
-    for table in shown:
-        drawn = RichTable(title=table.title, title_justify="left", caption=table.note, caption_justify="left")
-        for i, head in enumerate(table.head):
-            drawn.add_column(head, justify="left" if i == 0 else "right", overflow="fold")
-        for row in table.rows:
-            drawn.add_row(*row)
-        console.print(drawn)
+    print_tables(shown, console)
     if picture:
         console.print("\n".join(picture), highlight=False, markup=False)
     for warning in page.warnings:
         console.print(f"[yellow]warning:[/] {warning}", highlight=False)
+
+
+def print_tables(tables: Sequence[Table], console: Console | None = None) -> None:
+    """Boxes on a console; without one plain Markdown. What a cell says is never taken for markup."""
+    for table in tables:
+        if console is None:
+            print(f"\n{table.title}\n\n{table_text(table)}" + (f"\n\n{table.note}" if table.note else ""))
+            continue
+        drawn = RichTable(title=table.title, title_justify="left", caption=Text(table.note) if table.note else None, caption_justify="left")
+        for i, head in enumerate(table.head):
+            drawn.add_column(head, justify="left" if i == 0 else "right", overflow="fold")
+        for row in table.rows:
+            drawn.add_row(*map(Text, row))
+        console.print(drawn)

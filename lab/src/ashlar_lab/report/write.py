@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -63,13 +65,32 @@ def _beside(base: Path, suffix: str) -> Path:
 
 
 def put(path: Path, content: str | bytes | Iterator[str]) -> Path:
-    partial = path.with_name(f".{path.name}.new")
+    """In place of a file at once; into a device or a pipe as it is."""
+    partial = path if is_device(path) else path.with_name(f".{path.name}.new")
     try:
         with partial.open("wb") as file:
             for piece in (content,) if isinstance(content, (str, bytes)) else content:
                 file.write(piece.encode() if isinstance(piece, str) else piece)
-        os.replace(partial, path)
+        if partial != path:
+            os.replace(partial, path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        if partial != path:
+            partial.unlink(missing_ok=True)
         raise BadInput(f"cannot write {path}: {error.strerror}; name a writable place with --output") from None
     return path
+
+
+def is_device(path: Path) -> bool:
+    """Whether something stands there that is neither a file nor a folder."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def to_standard_output(content: str | bytes) -> None:
+    """As it is, after what was printed before."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content.encode() if isinstance(content, str) else content)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,175 @@
+# frozen_string_literal: true
+
+# What happens while a Ruby program loads its code, file by file: `ashlar boot` has every Ruby
+# of the command it runs load this file first. Works on any collector.
+#
+# A file counts from the call of `require`, `require_relative`, `load` or an autoload to its
+# return. What the files that it loads in turn take is theirs, not its own. The compiler's
+# share is what lies between Ruby's asking for a file's compiled form and its being compiled.
+module AshlarBoot
+  # One file: nanoseconds, and objects, of its own and with all that it loads.
+  Loaded = Struct.new(:path, :order, :own_ns, :total_ns, :own_objects, :total_objects, :own_collecting_ns, :depth)
+  # A call of require that has not returned.
+  Frame = Struct.new(:path, :order, :began, :inner_ns, :inner_objects, :inner_collecting_ns)
+  # A moment: wall-clock time, objects allocated so far, time in the collector so far.
+  Moment = Struct.new(:ns, :objects, :collecting_ns)
+
+  STACK = :ashlar_boot_stack
+  @files = []
+  @compiled = { files: 0, ns: 0, objects: 0 }
+  @from_binary = { files: 0, ns: 0, objects: 0 }
+  @order = 0
+  @written = false
+
+  class << self
+    def moment = Moment.new(Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond), GC.stat(:total_allocated_objects), GC.total_time)
+
+    # Counts the file that the block loads; the block says whether it did.
+    def loading(feature)
+      stack = Thread.current.thread_variable_get(STACK) || Thread.current.thread_variable_set(STACK, [])
+      frame = Frame.new(feature.to_s, @order += 1, moment, 0, 0, 0)
+      stack.push(frame)
+      loaded = yield
+    ensure
+      stack.pop
+      ended(frame, stack, loaded)
+    end
+
+    # Adds what the block takes to `sum`.
+    def adding(sum)
+      before = moment
+      result = yield
+      after = moment
+      sum[:files] += 1
+      sum[:ns] += after.ns - before.ns
+      sum[:objects] += after.objects - before.objects
+      result
+    end
+
+    def from_binary(&) = adding(@from_binary, &)
+
+    # The hook of the compiler: Ruby asks for the compiled form of a file, and gets none.
+    def compiling(path)
+      Thread.current.thread_variable_set(:ashlar_boot_compiling, [path, moment])
+      nil
+    end
+
+    def compiled(path)
+      asked, before = Thread.current.thread_variable_get(:ashlar_boot_compiling)
+      return if @written || !before || asked != path
+
+      Thread.current.thread_variable_set(:ashlar_boot_compiling, nil)
+      after = moment
+      @compiled[:files] += 1
+      @compiled[:ns] += after.ns - before.ns
+      @compiled[:objects] += after.objects - before.objects
+    end
+
+    def begin(report)
+      @report = report
+      @process = Process.pid
+      @began = moment
+      @began_stat = GC.stat
+    end
+
+    # Writes what there is, once. Another collection says what of it is still used.
+    def write(why)
+      return if @written || @process != Process.pid
+
+      @written = true
+      ended = moment
+      stat = GC.stat
+      GC.start
+      kept = GC.stat(:total_allocated_objects) - GC.stat(:total_freed_objects)
+      folder = File.dirname(@report)
+      new = File.join(folder, ".#{File.basename(@report)}.#{@process}")
+      ashlar_boot_require("json") # measuring is over
+      File.write(new, JSON.generate(figures(why, ended, stat, kept)))
+      File.rename(new, "#{@report}.#{@process}")
+    end
+
+    private
+
+    def ended(frame, stack, loaded)
+      after = moment
+      ns = after.ns - frame.began.ns
+      objects = after.objects - frame.began.objects
+      collecting_ns = after.collecting_ns - frame.began.collecting_ns
+      if (outer = stack.last)
+        outer.inner_ns += ns
+        outer.inner_objects += objects
+        outer.inner_collecting_ns += collecting_ns
+      end
+      return if !loaded || @written
+
+      path = loaded == true ? ($LOADED_FEATURES.last || frame.path) : loaded
+      @files << Loaded.new(path, frame.order, ns - frame.inner_ns, ns, objects - frame.inner_objects, objects,
+                           collecting_ns - frame.inner_collecting_ns, stack.size)
+    end
+
+    def figures(why, ended, stat, kept)
+      { why:, process: @process, command: [$PROGRAM_NAME, *ARGV], ruby: RUBY_DESCRIPTION,
+        collector: (GC.config[:implementation] if GC.respond_to?(:config)) || "default",
+        wall_ns: ended.ns - process_began_ns, cpu_ns: Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond),
+        collecting_ns: ended.collecting_ns, objects: ended.objects, kept_objects: kept,
+        collections: stat[:count], full_collections: stat[:major_gc_count], rss_kib:, compiled: @compiled, from_binary: @from_binary,
+        files: @files.map(&:to_h) }
+    end
+
+    # In hundredths of a second: the 22nd field, the 20th behind the name.
+    def process_began_ns = File.read("/proc/self/stat")[/\A.*\)\s+(.*)/m, 1].split[19].to_i * 10_000_000
+
+    def rss_kib = File.read("/proc/self/status")[/^VmRSS:\s+(\d+)/, 1].to_i
+  end
+end
+
+module Kernel
+  alias ashlar_boot_require require
+  alias ashlar_boot_load load
+
+  def require(feature) = AshlarBoot.loading(feature) { ashlar_boot_require(feature) }
+
+  def require_relative(feature)
+    from = caller_locations(1, 1).first
+    base = from.absolute_path or raise LoadError, "cannot infer basepath"
+    path = File.expand_path(feature, File.dirname(base))
+    AshlarBoot.loading(path) { ashlar_boot_require(path) }
+  end
+
+  def load(file, wrap = false)
+    AshlarBoot.loading(file) do
+      ashlar_boot_load(file, wrap)
+      File.expand_path(file)
+    end
+  end
+
+  private :require, :require_relative, :load, :ashlar_boot_require, :ashlar_boot_load
+end
+
+class << Kernel
+  alias ashlar_boot_require require
+  def require(feature) = AshlarBoot.loading(feature) { ashlar_boot_require(feature) }
+end
+
+class << RubyVM::InstructionSequence
+  alias ashlar_boot_load_from_binary load_from_binary
+  def load_from_binary(binary) = AshlarBoot.from_binary { ashlar_boot_load_from_binary(binary) }
+
+  # A loader of compiled code, such as bootsnap, replaces this one; then Ruby compiles nothing
+  # that it finds there.
+  def load_iseq(path) = AshlarBoot.compiling(path)
+end
+
+class << Process
+  if method_defined?(:warmup)
+    alias ashlar_boot_warmup warmup
+    def warmup
+      AshlarBoot.write("Process.warmup")
+      ashlar_boot_warmup
+    end
+  end
+end
+
+TracePoint.new(:script_compiled) { |point| AshlarBoot.compiled(point.instruction_sequence.path) unless point.eval_script }.enable
+AshlarBoot.begin(ENV.fetch("ASHLAR_BOOT_REPORT"))
+at_exit { AshlarBoot.write("its end") }

@@ -1,0 +1,308 @@
+"""The image that the library keeps: its header, its numbers and its tables, from a file or from a process that runs.
+
+Nothing of a process is stopped. A live image is copied between two readings of its sequence number, and copied again when it
+was changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ashlar_lab.errors import BadInput
+
+MAGIC = b"ASHLARHP"
+VERSION = 1
+HEADER_BYTES = 4096
+LINK = "/memfd:ashlar-live"
+ORIGINS = ("live", "on request", "at the end of the program", "at a crash")
+
+NUMBERS = (
+    "live_bytes", "cell_bytes", "payload_bytes", "external_bytes", "cell_block_bytes", "spare_bytes", "hole_bytes", "live_cells",
+    "allocated_objects", "allocated_bytes", "minor_count", "full_count", "collector_ns", "mark_ns", "sweep_ns", "pause_count", "pause_ns",
+    "pause_ns_max", "pause_ns_p50", "pause_ns_p99", "memory_limit_bytes", "budget_bytes", "fresh_bytes", "old_cells", "payload_block_bytes",
+)
+AGES = ("0", "1", "2–3", "4–7", "8–15", "16–31", "32–63", "64 or more")
+
+_FRAME = (("label", "<u4", 0), ("path", "<u4", 4), ("first_line", "<u4", 8), ("known", "<u4", 12))
+_SITE = (("stack", "<u4", 0), ("class", "<u4", 4), ("kind", "<u4", 8), ("width", "<u4", 12),
+         ("allocated_samples", "<u8", 16), ("allocated_objects", "<f8", 24), ("allocated_bytes", "<f8", 32),
+         ("live_samples", "<u8", 40), ("live_objects", "<f8", 48), ("live_bytes", "<f8", 56), ("died", "(8,)<u4", 64))
+_SAMPLE = (("address", "<u8", 0), ("site", "<u4", 8), ("collection", "<u4", 12), ("bytes", "<u8", 16), ("made_ms", "<u8", 24))
+_NODE = (("caller", "<u4", 0), ("frame", "<u4", 4), ("line", "<u4", 8))
+_BYTE = (("byte", "u1", 0),)
+# What an entry of each table holds at least; a later version may make entries longer.
+_TABLES = (("strings", _BYTE, 1), ("frames", _FRAME, 16), ("stacks", _NODE, 12), ("sites", _SITE, 96), ("samples", _SAMPLE, 32))
+_DIRECTORY, _DIRECTORY_ENTRY = 128, struct.Struct("<QIIII")
+_COMMAND, _RUBY = 1024, 2048
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image. `period_bytes` is the mean number of bytes between two samples, 0 when nothing was sampled. `numbers` has those of
+    `NUMBERS` that the writer knew. Tables are numpy arrays with the fields of docs/heap-profile.md, `stacks` is plain."""
+
+    source: str
+    pid: int
+    started_ns: int
+    taken_ns: int
+    period_bytes: int
+    samples_lost: int
+    sampling_since_ns: int
+    sampling: bool
+    origin: str
+    torn: bool
+    command: str
+    ruby: str
+    numbers: dict[str, int]
+    strings: bytes
+    frames: np.ndarray
+    stacks: tuple[tuple[int, int, int], ...]
+    sites: np.ndarray
+    samples: np.ndarray
+
+    @property
+    def program(self) -> str:
+        """The command line without the folder that the interpreter lies in; the file's name where there is none."""
+        name, blank, rest = self.command.partition(" ")
+        return f"{name.rpartition('/')[2]}{blank}{rest}" or self.source.rpartition("/")[2]
+
+    @property
+    def collections(self) -> int:
+        """How many collections there have been, of both kinds."""
+        return self.numbers.get("minor_count", 0) + self.numbers.get("full_count", 0)
+
+    def string(self, offset: int) -> str:
+        """The string at this offset of its table."""
+        if offset + 4 > len(self.strings):
+            raise _damaged(self.source, f"a string at {offset}, beyond the {len(self.strings)} bytes of strings")
+        length = int.from_bytes(self.strings[offset:offset + 4], "little")
+        if offset + 4 + length > len(self.strings):
+            raise _damaged(self.source, f"a string of {length} bytes at {offset}, beyond the {len(self.strings)} bytes of strings")
+        return self.strings[offset + 4:offset + 4 + length].decode("utf-8", "replace")
+
+    def stack(self, node: int) -> list[tuple[int, int]]:
+        """Frame numbers and lines, innermost first. A node stands after the one that called it."""
+        found = []
+        while node:
+            if node >= len(self.stacks):
+                raise _damaged(self.source, f"a stack at {node}, and {len(self.stacks)} nodes of stacks")
+            caller, frame, line = self.stacks[node]
+            if caller >= node:
+                raise _damaged(self.source, f"a node of stacks at {node} that is called by a later one, {caller}")
+            if frame >= len(self.frames):
+                raise _damaged(self.source, f"a stack with frame {frame}, and {len(self.frames)} frames")
+            found.append((frame, line))
+            node = caller
+        return found
+
+
+def _damaged(source: str, what: str) -> BadInput:
+    return BadInput(f"{source} is damaged: it has {what}; take another profile")
+
+
+# ── Bytes to an image ──────────────────────────────────────────────────────
+
+def parse(source: str, read: Callable[[int, int], bytes], tables: bool = True) -> Image:
+    """The image whose bytes `read(offset, count)` gives, fewer at its end. Without `tables` only header and numbers are read."""
+    header = read(0, HEADER_BYTES)
+    if header[:8] != MAGIC:
+        raise BadInput(f"{source} is no heap profile: it does not begin with {MAGIC.decode()}; ASHLAR_PROFILE=FILE makes one")
+    if len(header) < HEADER_BYTES:
+        raise BadInput(f"{source} is truncated: it ends after {len(header)} of the header's {HEADER_BYTES} bytes; take another profile")
+    version, header_bytes = struct.unpack_from("<II", header, 8)
+    if version != VERSION:
+        raise BadInput(f"{source} has version {version} of the format, and this ashlar reads version {VERSION}; "
+                       f"use the ashlar that came with the library that wrote it")
+    if header_bytes != HEADER_BYTES:
+        raise _damaged(source, f"a header of {header_bytes} bytes in place of {HEADER_BYTES}")
+    sequence, pid, started_ns, taken_ns, period, lost = struct.unpack_from("<6Q", header, 16)
+    count, at, table_count, directory = struct.unpack_from("<4I", header, 64)
+    since_ns, sampling, origin = struct.unpack_from("<QII", header, 80)
+    if at + 8 * count > HEADER_BYTES:
+        raise _damaged(source, f"{count} numbers at {at}, beyond its header")
+    numbers = dict(zip(NUMBERS, struct.unpack_from(f"<{count}Q", header, at)))
+    empty = {name: np.zeros(0, _dtype(fields, size)) for name, fields, size in _TABLES}
+    found = _tables(source, header, read, table_count, directory) if tables and period else empty
+    image = Image(
+        source=source, pid=pid, started_ns=started_ns, taken_ns=taken_ns, period_bytes=period, samples_lost=lost, sampling_since_ns=since_ns,
+        sampling=bool(sampling), origin=ORIGINS[origin] if origin < len(ORIGINS) else "live", torn=bool(sequence & 1),
+        command=_text(header, _COMMAND, _RUBY), ruby=_text(header, _RUBY, HEADER_BYTES), numbers=numbers,
+        strings=found["strings"].tobytes(), frames=found["frames"], sites=found["sites"], samples=found["samples"],
+        stacks=tuple(zip(*(found["stacks"][name].tolist() for name, *_ in _NODE))))
+    _check(image)
+    return image
+
+
+def _text(header: bytes, start: int, end: int) -> str:
+    return header[start:end].split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def _dtype(fields, size: int) -> np.dtype:
+    if fields is _BYTE:
+        return np.dtype("u1")
+    names, formats, offsets = zip(*fields)
+    return np.dtype({"names": list(names), "formats": list(formats), "offsets": list(offsets), "itemsize": size})
+
+
+def _tables(source: str, header: bytes, read, count: int, directory: int) -> dict[str, np.ndarray]:
+    if count < len(_TABLES) or directory + count * _DIRECTORY_ENTRY.size > HEADER_BYTES:
+        raise _damaged(source, f"{count} tables at {directory} in place of {len(_TABLES)} at {_DIRECTORY}")
+    found = {}
+    for i, (name, fields, least) in enumerate(_TABLES):
+        offset, entry, used, room, _ = _DIRECTORY_ENTRY.unpack_from(header, directory + i * _DIRECTORY_ENTRY.size)
+        if entry < least or (fields is _BYTE and entry != least) or used > room:
+            raise _damaged(source, f"a table of {name} with {used} entries of {entry} bytes and room for {room}")
+        content = read(offset, entry * used)
+        if len(content) < entry * used:
+            raise BadInput(f"{source} is truncated: it ends inside its table of {name}, at {offset + len(content)} of {offset + entry * used} bytes; "
+                           "take another profile")
+        found[name] = np.frombuffer(content, _dtype(fields, entry))
+    return found
+
+
+def _check(image: Image) -> None:
+    """What a later step relies on, so that damage is named here."""
+    samples = image.samples[image.samples["address"] != 0]
+    if len(samples) and int(samples["site"].max()) >= len(image.sites):
+        raise _damaged(image.source, f"a sample of site {int(samples['site'].max())}, and {len(image.sites)} sites")
+    for field in ("allocated_objects", "allocated_bytes", "live_objects", "live_bytes"):
+        if not np.isfinite(image.sites[field]).all():
+            raise _damaged(image.source, f"a site whose {field.replace('_', ' ')} are no number")
+
+
+# ── From a file ────────────────────────────────────────────────────────────
+
+def read_file(path: Path) -> Image:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"cannot read the profile {path}: {error.strerror}; give a file that ASHLAR_PROFILE=FILE wrote, or a process's number") from None
+    return parse(str(path), lambda offset, count: content[offset:offset + count])
+
+
+# ── From a process ─────────────────────────────────────────────────────────
+
+_PATIENCE_S = 2.0
+UNSET = "start it with ASHLAR_LIVE=1 for live numbers, or with ASHLAR_PROFILE=FILE for a profile as well"
+
+
+def read_process(pid: int, tables: bool = True) -> Image:
+    """The image of a process that runs."""
+    source = f"process {pid}"
+    try:
+        descriptor = os.open(_image_path(pid), os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        raise gone(pid) from None
+    except PermissionError:
+        raise _not_allowed(pid) from None
+    try:
+        return _read_unchanged(source, descriptor, tables)
+    finally:
+        os.close(descriptor)
+
+
+def _read_unchanged(source: str, descriptor: int, tables: bool) -> Image:
+    """Copy until no change falls into the copying. A damaged copy that was changed meanwhile is copied again as well."""
+    until, pause_s = time.monotonic() + _PATIENCE_S, 0.0005
+    while True:
+        before = os.pread(descriptor, 8, 16)
+        image = problem = None
+        if len(before) < 8 or not before[0] & 1:
+            try:
+                image = parse(source, lambda offset, count: _read(descriptor, offset, count), tables)
+            except BadInput as error:
+                problem = error
+            if os.pread(descriptor, 8, 16) == before:
+                if problem:
+                    raise problem
+                return image
+        if time.monotonic() > until:
+            raise BadInput(f"the image of {source} changed at every reading for {_PATIENCE_S:g} s, or the process stands still in the middle of a change; "
+                           "try again")
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.05)
+
+
+def _read(descriptor: int, offset: int, count: int) -> bytes:
+    parts = []
+    while count:
+        part = os.pread(descriptor, count, offset)
+        if not part:
+            break
+        parts.append(part)
+        offset, count = offset + len(part), count - len(part)
+    return b"".join(parts)
+
+
+def _image_path(pid: int) -> str:
+    """The descriptor of the image that the process itself writes: one inherited over a fork has another process's number in it."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        candidates = [f"{folder}/{name}" for name in sorted(os.listdir(folder), key=int) if _is_image(f"{folder}/{name}")]
+    except (FileNotFoundError, ProcessLookupError):
+        raise gone(pid) from None
+    except PermissionError:
+        raise _not_allowed(pid) from None
+    own = [path for path in candidates if _number_inside(path) in (pid, _number_in_its_namespace(pid))]
+    if not own:
+        raise BadInput(f"process {pid} ({name_of(pid)}) has no live image; {UNSET}")
+    return own[-1]
+
+
+def _is_image(path: str) -> bool:
+    try:
+        return os.readlink(path).startswith(LINK)
+    except OSError:
+        return False
+
+
+def _number_inside(path: str) -> int | None:
+    try:
+        with open(path, "rb") as file:
+            header = file.read(32)
+    except OSError:
+        return None
+    return int.from_bytes(header[24:32], "little") if len(header) == 32 else None
+
+
+def _number_in_its_namespace(pid: int) -> int | None:
+    """The number that a process of a container has for itself."""
+    try:
+        found = re.search(r"^NSpid:.*?(\d+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) if found else None
+
+
+def name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "gone"
+
+
+def gone(pid: int) -> BadInput:
+    return BadInput(f"there is no process {pid}; ashlar top lists those that have live numbers")
+
+
+def _not_allowed(pid: int) -> BadInput:
+    return BadInput(f"not allowed to read process {pid} ({name_of(pid)}); become its user, or root")
+
+
+def processes() -> Iterator[int]:
+    """The processes that have an image and that this user may read."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                _image_path(int(name))
+            except BadInput:
+                continue
+            yield int(name)

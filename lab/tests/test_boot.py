@@ -1,0 +1,93 @@
+"""`ashlar boot`: files are counted as Ruby loads them, and what cannot be measured is one clear line."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from ashlar_lab.boot import report
+from ashlar_lab.boot.measure import Boot, Compiling, LoadedFile
+
+RUBY = os.environ.get("RUBY_STOCK") or shutil.which("ruby")
+needs_ruby = pytest.mark.skipif(not RUBY, reason="no Ruby here: neither RUBY_STOCK is set nor ruby on the PATH")
+
+
+def boot(*arguments, cwd=None):
+    return subprocess.run([sys.executable, "-m", "ashlar_lab", "boot", *arguments], capture_output=True, text=True, cwd=cwd)
+
+
+@pytest.fixture
+def program(tmp_path):
+    (tmp_path / "main.rb").write_text("require_relative 'outer'\nrequire_relative 'outer'\nload './again.rb'\nputs Outer::VALUE\nexit 3\n")
+    (tmp_path / "outer.rb").write_text("require_relative 'inner'\nmodule Outer\n  VALUE = Inner::ALL.size\nend\n")
+    (tmp_path / "inner.rb").write_text("module Inner\n  ALL = Array.new(20_000) { |i| 'text' + i.to_s }\nend\n")
+    (tmp_path / "again.rb").write_text("AGAIN = 1\n")
+    return tmp_path
+
+
+@needs_ruby
+def test_each_file_is_counted_once_with_what_is_its_own(program):
+    ended = boot("--json", "--", RUBY, "--disable-gems", "main.rb", cwd=program)
+    assert ended.returncode == 3, ended.stderr
+    out, told = ended.stdout.split("\n", 1)
+    assert out == "20000"
+    (found,) = json.loads(told)
+    files = {os.path.basename(file["path"]): file for file in found["files"]}
+    assert set(files) >= {"outer.rb", "inner.rb", "again.rb"}
+    inner, outer = files["inner.rb"], files["outer.rb"]
+    assert inner["own_objects"] > 40_000 > 20_000 > outer["own_objects"]
+    assert outer["total_objects"] >= inner["total_objects"] and outer["total_ns"] >= inner["total_ns"]
+    assert inner["depth"] == outer["depth"] + 1
+    assert found["compiled"]["files"] >= 3 and found["compiled"]["objects"] > 0
+    assert found["kept_objects"] > 20_000
+
+
+@needs_ruby
+def test_tables_name_the_files_and_go_to_standard_error(program):
+    ended = boot("--by", "objects", "--top", "3", "--", RUBY, "main.rb", cwd=program)
+    assert ended.returncode == 3 and ended.stdout == "20000\n"
+    assert "inner.rb" in ended.stderr and "collector" in ended.stderr and "files, by objects" in ended.stderr
+
+
+@needs_ruby
+def test_a_start_ends_with_warmup(program):
+    (program / "main.rb").write_text("require_relative 'inner'\nProcess.warmup\nrequire_relative 'outer'\nexit!\n")
+    ended = boot("--json", "--", RUBY, "main.rb", cwd=program)
+    (found,) = json.loads(ended.stdout)
+    names = [os.path.basename(file["path"]) for file in found["files"]]
+    assert found["why"] == "Process.warmup" and "inner.rb" in names and "outer.rb" not in names
+
+
+@needs_ruby
+def test_every_ruby_of_the_command_tells(program):
+    (program / "main.rb").write_text(f"require_relative 'inner'\nsystem({RUBY!r}, 'outer.rb')\n")
+    ended = boot("--json", "--", RUBY, "main.rb", cwd=program)
+    assert len(json.loads(ended.stdout)) == 2
+
+
+def test_what_cannot_be_measured_is_one_clear_line():
+    for arguments, said in [
+        (["--", "/no/such/command"], "cannot run '/no/such/command': No such file or directory"),
+        (["--", "true"], "no Ruby told what it loads"),
+        (["--by", "name", "--", "true"], "--by name: own, total, objects, collecting is wanted"),
+    ]:
+        ended = boot(*arguments)
+        assert ended.returncode != 0 and said in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
+
+
+def test_a_library_is_a_gem_a_part_of_rubys_own_or_a_folder():
+    assert report.library("/x/gems/3.4.0/gems/rbs-3.8.0/lib/rbs.rb") == "rbs-3.8.0"
+    assert report.library("/usr/lib/ruby/3.4.0/rdoc/markdown.rb") == "ruby: rdoc"
+    assert report.library("/usr/lib/ruby/3.4.0/set.rb") == "ruby: set"
+    assert report.library("/srv/app/models/user.rb") == "/srv/app/models"
+    assert report.short("/x/gems/3.4.0/gems/rbs-3.8.0/lib/rbs.rb") == "rbs-3.8.0/lib/rbs.rb"
+    assert report.short("/usr/lib/ruby/3.4.0/rdoc/markdown.rb") == "rdoc/markdown.rb"
+
+
+def test_shares_are_of_the_cpu_time():
+    nothing = Compiling(0, 0, 0)
+    found = Boot("its end", 1, ["a"], "ruby", "ashlar", 4, 200, 50, 10, 5, 1, 0, 9, nothing, nothing, [LoadedFile("a", 1, 1, 1, 1, 1, 0, 0)])
+    assert found.collecting_share == 0.25

@@ -1,0 +1,108 @@
+//! What Ruby calls of the heap profile.
+
+use std::ffi::{c_char, c_void, CStr};
+
+use super::recorder::Nameless;
+use super::{file, recorder, settings};
+use crate::knobs::KNOBS;
+use crate::lock::Gvl;
+
+/// Begins what the environment asks for; says so when it cannot.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_begin_profile(objspace: *mut c_void) {
+    // SAFETY: Ruby calls with the GVL.
+    let gvl = unsafe { Gvl::of_caller(objspace) };
+    if let Err(message) = gvl.with_vm_lock(settings::begin) {
+        eprintln!("ashlar: {message}");
+    }
+}
+
+/// Finds out what belongs to which class, for a profile that is about to be written.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_find_payload_owners(objspace: *mut c_void) {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(super::find_owners);
+}
+
+/// Something that has no name yet; false when there is nothing.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_next_nameless(nameless: *mut Nameless) -> bool {
+    let taken = recorder()
+        .as_mut()
+        .and_then(|recorder| recorder.take_nameless());
+    if let Some(taken) = taken {
+        // SAFETY: the shim passes a place for it.
+        unsafe { nameless.write(taken) };
+    }
+    taken.is_some()
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_name(
+    nameless: *const Nameless,
+    label: *const c_char,
+    path: *const c_char,
+    first_line: u32,
+) {
+    // SAFETY: the shim passes what it was given, and texts that end with 0.
+    let (nameless, label, path) =
+        unsafe { (*nameless, CStr::from_ptr(label), CStr::from_ptr(path)) };
+    if let Some(recorder) = &mut *recorder() {
+        recorder.name(
+            nameless,
+            &label.to_string_lossy(),
+            &path.to_string_lossy(),
+            first_line,
+        );
+    }
+}
+
+/// Whether a profile is to be had of this process.
+#[no_mangle]
+extern "C" fn ashlar_has_heap_profile() -> bool {
+    KNOBS.has_heap_profile.is_on()
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_describe_process(description: *const c_char) {
+    // SAFETY: the shim passes a text that ends with 0.
+    let description = unsafe { CStr::from_ptr(description) }.to_string_lossy();
+    if let Some(recorder) = &mut *recorder() {
+        recorder
+            .mapped
+            .change(|image| image.set_description(&description));
+    }
+}
+
+/// Ruby ends: writes the profile if that was asked for.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_write_last_profile(objspace: *mut c_void) {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        collector.stop_ractors();
+        super::note_numbers_now(collector);
+    });
+    file::write_last();
+}
+
+/// Ruby has crashed.
+#[no_mangle]
+extern "C" fn ashlar_write_profile_at_crash() {
+    file::write_at_crash();
+}

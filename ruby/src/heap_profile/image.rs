@@ -1,0 +1,448 @@
+//! The image: the profile as one block of memory that other processes can read
+//! (`docs/heap-profile.md` says what is where).
+
+use std::ffi::c_int;
+use std::mem::{offset_of, size_of};
+use std::ptr::{null_mut, slice_from_raw_parts};
+use std::sync::atomic::{fence, AtomicU64, Ordering};
+
+use super::numbers::{Numbers, NUMBERS};
+
+/// Bytes of all strings together.
+const STRING_BYTES: usize = 1 << 20;
+pub(super) const FRAMES: usize = 1 << 14;
+pub(super) const STACK_NODES: usize = 1 << 16;
+pub(super) const SITES: usize = 1 << 13;
+/// Live samples: with one in 512 KiB, those of 6 GiB at three quarters.
+pub(super) const SAMPLES: usize = 1 << 14;
+
+const TABLES: usize = 5;
+const HEADER_BYTES: usize = 4096;
+
+/// How an image came to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Written {
+    Live,
+    OnRequest,
+    AtTheEnd,
+    AtACrash,
+}
+
+/// An entry of the directory of tables.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Table {
+    offset: u64,
+    entry_bytes: u32,
+    used: u32,
+    capacity: u32,
+    unused: u32,
+}
+
+#[repr(C)]
+struct Header {
+    magic: [u8; 8],
+    version: u32,
+    header_bytes: u32,
+    sequence: AtomicU64,
+    process: u64,
+    started_unix_ns: u64,
+    updated_unix_ns: u64,
+    period_bytes: u64,
+    dropped_samples: u64,
+    numbers_count: u32,
+    numbers_offset: u32,
+    tables_count: u32,
+    tables_offset: u32,
+    sampled_since_unix_ns: u64,
+    is_sampling: u32,
+    written: Written,
+    unused: [u8; 32],
+    tables: [Table; TABLES],
+    unused_too: [u8; 512 - 128 - TABLES * size_of::<Table>()],
+    numbers: Numbers,
+    unused_as_well: [u8; 512 - size_of::<Numbers>()],
+    command_line: [u8; 1024],
+    description: [u8; 2048],
+}
+
+const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
+const _: () = assert!(offset_of!(Header, tables) == 128 && offset_of!(Header, numbers) == 512);
+const _: () = assert!(offset_of!(Header, command_line) == 1024);
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Frame {
+    pub(super) label: u32,
+    pub(super) path: u32,
+    pub(super) first_line: u32,
+    pub(super) is_named: u32,
+}
+
+/// A line of a frame, and who called it.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct StackNode {
+    pub(super) caller: u32,
+    pub(super) frame: u32,
+    pub(super) line: u32,
+}
+
+#[repr(C)]
+pub(super) struct Site {
+    pub(super) stack: u32,
+    pub(super) class: u32,
+    pub(super) kind: Kind,
+    pub(super) width_bytes: u32,
+    pub(super) allocated: Estimate,
+    pub(super) live: Estimate,
+    /// Samples that died, by the collections that they survived: 0, 1, 2 to 3, and so
+    /// on, 64 and more.
+    pub(super) died_at_age: [u32; 8],
+}
+
+/// Samples, and what they stand for.
+#[repr(C)]
+pub(super) struct Estimate {
+    samples: u64,
+    objects: f64,
+    bytes: f64,
+}
+
+impl Estimate {
+    /// Adds a sample of `bytes`, which was taken with probability `probability`.
+    pub(super) fn add(&mut self, bytes: u64, probability: f64) {
+        self.samples += 1;
+        self.objects += 1.0 / probability;
+        self.bytes += bytes as f64 / probability;
+    }
+
+    pub(super) fn remove(&mut self, bytes: u64, probability: f64) {
+        self.samples -= 1;
+        if self.samples == 0 {
+            // What rounding has left goes.
+            (self.objects, self.bytes) = (0.0, 0.0);
+            return;
+        }
+        self.objects -= 1.0 / probability;
+        self.bytes -= bytes as f64 / probability;
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub(super) enum Kind {
+    Cell,
+    Payload,
+}
+
+/// A live sample; `address` is 0 where none is.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Sample {
+    pub(super) address: u64,
+    pub(super) site: u32,
+    pub(super) collection: u32,
+    pub(super) bytes: u64,
+    pub(super) made_unix_ms: u64,
+}
+
+/// All of it, as it lies in memory. Memory of zeros is a valid one.
+#[repr(C)]
+pub(super) struct Image {
+    header: Header,
+    strings: [u8; STRING_BYTES],
+    pub(super) frames: [Frame; FRAMES],
+    pub(super) stacks: [StackNode; STACK_NODES],
+    pub(super) sites: [Site; SITES],
+    pub(super) samples: [Sample; SAMPLES],
+}
+
+const NAME: &std::ffi::CStr = c"ashlar-live";
+
+/// Memory of `size_of::<Image>()` zeros that has a name under `/proc`, or none if the system
+/// has no such files.
+fn map() -> Option<(*mut Image, Option<c_int>)> {
+    let bytes = size_of::<Image>();
+    // SAFETY: maps fresh memory.
+    unsafe {
+        let file = libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+        let named = file >= 0 && libc::ftruncate(file, bytes as i64) == 0;
+        let (flags, used) = if named {
+            (libc::MAP_SHARED, file)
+        } else {
+            (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+        };
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let memory = libc::mmap(null_mut(), bytes, access, flags, used, 0);
+        if named {
+            // Nobody else changes it, or cuts it off below us.
+            let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;
+            libc::fcntl(file, libc::F_ADD_SEALS, seals);
+        } else if file >= 0 {
+            libc::close(file);
+        }
+        let file = named.then_some(file);
+        if memory == libc::MAP_FAILED {
+            file.map(|file| libc::close(file));
+            return None;
+        }
+        Some((memory.cast(), file))
+    }
+}
+
+/// The process's image, and the file that others see it by.
+pub(super) struct Mapped {
+    image: &'static mut Image,
+    file: Option<c_int>,
+}
+
+impl Mapped {
+    /// An image with nothing in it; `None` when the system refuses the memory.
+    pub(super) fn new(command_line: &str, started_unix_ns: u64) -> Option<Self> {
+        let (memory, file) = map()?;
+        // SAFETY: fresh memory of this size, page-aligned, never unmapped; zeros are valid,
+        // and the seals keep other processes from writing.
+        let image = unsafe { &mut *memory };
+        image.begin(command_line, started_unix_ns);
+        Some(Self { image, file })
+    }
+
+    pub(super) fn read(&self) -> &Image {
+        self.image
+    }
+
+    /// Runs `work`, which changes the image, so that a reader notices.
+    pub(super) fn change<R>(&mut self, work: impl FnOnce(&mut Image) -> R) -> R {
+        let sequence = self.image.header.sequence.load(Ordering::Relaxed);
+        self.image
+            .header
+            .sequence
+            .store(sequence | 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        let result = work(self.image);
+        self.image
+            .header
+            .sequence
+            .store((sequence | 1) + 1, Ordering::Release);
+        result
+    }
+
+    /// In a forked child: the image becomes the child's own, with what is in it. False when
+    /// the system refuses the memory: then it is still the parent's, and must not be changed.
+    pub(super) fn make_own(&mut self, process: u64, unix_ns: u64) -> bool {
+        let Some((own, file)) = map() else {
+            return false;
+        };
+        let place = (&raw mut *self.image).cast::<u8>();
+        for (start, end) in self.image.used() {
+            // SAFETY: both are images, and parts of the same size.
+            unsafe {
+                own.cast::<u8>()
+                    .add(start)
+                    .copy_from_nonoverlapping(place.add(start), end - start)
+            };
+        }
+        // SAFETY: the child's memory takes the place of the parent's, which stays as it is in
+        // the parent; the file was this image's alone.
+        unsafe {
+            let bytes = size_of::<Image>();
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            let moved = libc::mremap(own.cast(), bytes, bytes, flags, place);
+            assert!(
+                moved != libc::MAP_FAILED,
+                "the system refuses to move memory"
+            );
+            if let Some(old) = std::mem::replace(&mut self.file, file) {
+                libc::close(old);
+            }
+        }
+        self.image.header.written = Written::Live;
+        self.image.header.process = process;
+        self.image.header.started_unix_ns = unix_ns;
+        true
+    }
+}
+
+impl Image {
+    fn begin(&mut self, command_line: &str, started_unix_ns: u64) {
+        let header = &mut self.header;
+        header.magic = *b"ASHLARHP";
+        header.version = 1;
+        header.header_bytes = HEADER_BYTES as u32;
+        header.written = Written::Live;
+        header.process = u64::from(std::process::id());
+        header.started_unix_ns = started_unix_ns;
+        header.numbers_count = NUMBERS as u32;
+        header.numbers_offset = offset_of!(Header, numbers) as u32;
+        header.tables_offset = offset_of!(Header, tables) as u32;
+        put_text(&mut header.command_line, command_line);
+    }
+
+    /// Makes zeros of what is in use. The rest has never been written to, and so takes no
+    /// memory.
+    fn clear_tables(&mut self) {
+        let used = self.used();
+        let start = (&raw mut *self).cast::<u8>();
+        for &(from, to) in &used[1..] {
+            // SAFETY: a part of the image behind its header, where zeros are valid.
+            unsafe { start.add(from).write_bytes(0, to - from) };
+        }
+    }
+
+    /// Sampling begins: the tables are empty from now on.
+    pub(super) fn begin_sampling(&mut self, period_bytes: u64, unix_ns: u64) {
+        let table = |offset: usize, entry_bytes: usize, capacity: usize, used: usize| Table {
+            offset: offset as u64,
+            entry_bytes: entry_bytes as u32,
+            used: used as u32,
+            capacity: capacity as u32,
+            unused: 0,
+        };
+        self.clear_tables();
+        self.header.tables = [
+            table(offset_of!(Image, strings), 1, STRING_BYTES, 4),
+            table(offset_of!(Image, frames), size_of::<Frame>(), FRAMES, 1),
+            table(
+                offset_of!(Image, stacks),
+                size_of::<StackNode>(),
+                STACK_NODES,
+                1,
+            ),
+            table(offset_of!(Image, sites), size_of::<Site>(), SITES, 2),
+            table(
+                offset_of!(Image, samples),
+                size_of::<Sample>(),
+                SAMPLES,
+                SAMPLES,
+            ),
+        ];
+        self.sites[1].kind = Kind::Payload;
+        self.header.tables_count = TABLES as u32;
+        self.header.period_bytes = period_bytes;
+        self.header.dropped_samples = 0;
+        self.header.sampled_since_unix_ns = unix_ns;
+        self.header.is_sampling = 1;
+    }
+
+    pub(super) fn end_sampling(&mut self) {
+        self.header.is_sampling = 0;
+    }
+
+    pub(super) fn note_dropped(&mut self) {
+        self.header.dropped_samples += 1;
+    }
+
+    pub(super) fn set_numbers(&mut self, numbers: Numbers, unix_ns: u64) {
+        self.header.numbers = numbers;
+        self.header.updated_unix_ns = unix_ns;
+    }
+
+    pub(super) fn set_description(&mut self, text: &str) {
+        put_text(&mut self.header.description, text);
+    }
+
+    /// Adds a string; its offset, or `None` when there is no room.
+    pub(super) fn add_string(&mut self, text: &str) -> Option<u32> {
+        let used = &mut self.header.tables[0].used;
+        let (start, bytes) = (*used as usize, text.len());
+        let end = (start + 4 + bytes).next_multiple_of(4);
+        let room = self.strings.get_mut(start..end)?;
+        room[..4].copy_from_slice(&(bytes as u32).to_le_bytes());
+        room[4..4 + bytes].copy_from_slice(text.as_bytes());
+        *used = end as u32;
+        Some(start as u32)
+    }
+
+    /// A string by its offset.
+    pub(super) fn string(&self, offset: u32) -> &[u8] {
+        let start = offset as usize + 4;
+        let length = self.strings[start - 4..start]
+            .try_into()
+            .map(u32::from_le_bytes);
+        &self.strings[start..start + length.unwrap_or(0) as usize]
+    }
+
+    /// The number of a new entry of a table that grows from its beginning, or `None` when
+    /// there is no room.
+    fn take(&mut self, table: usize) -> Option<u32> {
+        let Table { used, capacity, .. } = &mut self.header.tables[table];
+        if used == capacity {
+            return None;
+        }
+        *used += 1;
+        Some(*used - 1)
+    }
+
+    pub(super) fn take_frame(&mut self) -> Option<u32> {
+        self.take(1)
+    }
+
+    pub(super) fn take_stack(&mut self) -> Option<u32> {
+        self.take(2)
+    }
+
+    pub(super) fn take_site(&mut self) -> Option<u32> {
+        self.take(3)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        let all = slice_from_raw_parts((&raw const *self).cast::<u8>(), size_of::<Self>());
+        // SAFETY: all of it is initialised memory, and no part has padding.
+        unsafe { &*all }
+    }
+
+    /// Where the part of each table that is in use begins and ends.
+    fn used(&self) -> [(usize, usize); 1 + TABLES] {
+        let mut parts = [(0, HEADER_BYTES); 1 + TABLES];
+        let tables = &self.header.tables[..self.header.tables_count as usize];
+        for (part, table) in parts[1..].iter_mut().zip(tables) {
+            let (start, bytes) = (table.offset as usize, table.used * table.entry_bytes);
+            *part = (start, start + bytes as usize);
+        }
+        for part in &mut parts[1 + tables.len()..] {
+            *part = (0, 0);
+        }
+        parts
+    }
+
+    /// Hands the image to `write` in pieces, tables one behind the other. Allocates nothing,
+    /// so that it can be done in a crash.
+    pub(super) fn write_to<E>(
+        &self,
+        written: Written,
+        mut write: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // SAFETY: a header is plain numbers and texts.
+        let mut header = unsafe { (&raw const self.header).read() };
+        *header.sequence.get_mut() = 0;
+        header.written = written;
+        let parts = self.used();
+        let mut offset = HEADER_BYTES;
+        for (table, (start, end)) in header.tables.iter_mut().zip(&parts[1..]) {
+            table.offset = offset as u64;
+            table.capacity = table.used;
+            offset += (end - start).next_multiple_of(8);
+        }
+        let header = slice_from_raw_parts((&raw const header).cast::<u8>(), HEADER_BYTES);
+        // SAFETY: the header is initialised and has no padding.
+        write(unsafe { &*header })?;
+        for &(start, end) in &parts[1..] {
+            write(&self.bytes()[start..end])?;
+            write(&[0; 8][..(end - start).next_multiple_of(8) - (end - start)])?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts a text and the 0 that ends it into a place, cut off between two characters where
+/// it does not fit.
+fn put_text(place: &mut [u8], text: &str) {
+    let mut end = text.len().min(place.len() - 1);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    place.fill(0);
+    place[..end].copy_from_slice(&text.as_bytes()[..end]);
+}

@@ -1,0 +1,350 @@
+//! The heap profile: samples of what the heap hands out, and live numbers, in an image
+//! that other processes can read (`docs/heap-profile.md`).
+//!
+//! A sample of a cell is taken where the allocator leaves its fast path anyway: a run is
+//! cut off before the cell that the next mark lies in ([`ashlar_heap::AllocationCache::sample_after`]).
+//! Payloads leave the fast path of `xmalloc` and `xfree` while samples are taken, and
+//! are counted thread by thread. While nothing is sampled, nothing is asked.
+//!
+//! The recorder has a lock of its own, the last of all. Nothing of Ruby is called with it
+//! held.
+
+mod entries;
+mod file;
+mod image;
+mod interval;
+mod numbers;
+mod recorder;
+mod settings;
+mod watch;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ashlar_heap::{AllocationCache, CellRange, MarkingEnd, Scope, WidthIndex};
+
+use self::image::Kind;
+use self::numbers::Numbers;
+use self::recorder::{unix_ns, Fate, Made, Recorder};
+use crate::collector::Collector;
+use crate::knobs::KNOBS;
+use crate::lock::Gvl;
+use crate::object_model::{owned_by, Object};
+use crate::process;
+use crate::ruby_calls::{cell, Value};
+use crate::statics::is_busy;
+
+pub(crate) use self::settings::{configure, period_bytes, read_environment, state};
+pub(crate) use self::watch::count_collection;
+
+static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
+
+/// Most frames of a stack, counted from inside.
+const FRAMES_MAX: usize = 512;
+
+fn recorder() -> MutexGuard<'static, Option<Recorder>> {
+    RECORDER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The recorder, kept as it is for a fork.
+pub(crate) struct Held {
+    _recorder: MutexGuard<'static, Option<Recorder>>,
+}
+
+/// Keeps the recorder as it is.
+pub(crate) fn lock_for_fork() -> Held {
+    Held {
+        _recorder: recorder(),
+    }
+}
+
+/// In a forked child, which has one thread: the image becomes its own. Without memory for
+/// that, the child has no profile.
+pub(crate) fn own_in_child() {
+    let mut recorder = recorder();
+    let Some(own) = recorder.as_mut() else { return };
+    if own
+        .mapped
+        .make_own(u64::from(std::process::id()), unix_ns())
+    {
+        file::name_for_child();
+    } else {
+        *recorder = None;
+        KNOBS.sample_payloads(false);
+        KNOBS.has_heap_profile.set(false);
+    }
+}
+
+// ── Beginning and ending ────────────────────────────────────────────────────
+
+/// The recorder, made at the first need.
+fn with_recorder<R>(work: impl FnOnce(&mut Recorder) -> R) -> Result<R, String> {
+    let mut guard = recorder();
+    if guard.is_none() {
+        let mapped = image::Mapped::new(&file::command_line(), file::started_unix_ns());
+        *guard = mapped.map(Recorder::new);
+    }
+    match &mut *guard {
+        Some(recorder) => Ok(work(recorder)),
+        None => Err("profile: the system refuses the memory of the profile".to_owned()),
+    }
+}
+
+/// Has live numbers taken from now on.
+fn begin_numbers(collector: &Collector) -> Result<(), String> {
+    with_recorder(|_| ())?;
+    KNOBS.has_heap_profile.set(true);
+    note_numbers_now(collector);
+    Ok(())
+}
+
+/// Begins to take samples, with empty tables. All Ractors are stopped meanwhile.
+fn begin_sampling(collector: &Collector, period_bytes: u64) -> Result<(), String> {
+    begin_numbers(collector)?;
+    collector.stop_ractors();
+    end_sampling(collector);
+    with_recorder(|recorder| {
+        recorder.begin(period_bytes);
+        watch::clear();
+        collector.heap.each_retired_cache(|cache| {
+            for width in WidthIndex::all() {
+                let cells = recorder.intervals.cells(width.bytes());
+                cache.sample_after(width, Some(cells));
+            }
+        });
+    })?;
+    KNOBS.sample_payloads(true);
+    Ok(())
+}
+
+/// Ends it; what there is stays as it is.
+fn end_sampling(collector: &Collector) {
+    if !is_sampling() {
+        return;
+    }
+    collector.stop_ractors();
+    KNOBS.sample_payloads(false);
+    collector.heap.each_retired_cache(|cache| {
+        WidthIndex::all().for_each(|width| cache.sample_after(width, None));
+    });
+    if let Some(recorder) = &mut *recorder() {
+        recorder.end();
+    }
+}
+
+fn is_sampling() -> bool {
+    KNOBS.has_heap_profile.is_on() && recorder().as_ref().is_some_and(Recorder::is_sampling)
+}
+
+/// A Ractor has a cache of its own from now on.
+pub(crate) fn cache_is_new(cache: &mut AllocationCache<'_>) {
+    if !KNOBS.has_heap_profile.is_on() {
+        return;
+    }
+    if let Some(recorder) = recorder()
+        .as_mut()
+        .filter(|recorder| recorder.is_sampling())
+    {
+        for width in WidthIndex::all() {
+            let cells = recorder.intervals.cells(width.bytes());
+            cache.sample_after(width, Some(cells));
+        }
+    }
+}
+
+// ── Samples begin ───────────────────────────────────────────────────────────
+
+/// A cell that is a sample has been handed out; says which is the next one.
+#[cold]
+pub(crate) fn cell_made(
+    cache: &mut AllocationCache<'_>,
+    (address, width): (usize, WidthIndex),
+    class: Value,
+    flags: Value,
+) {
+    let mut guard = recorder();
+    let intervals = guard.as_mut().map(|recorder| &mut recorder.intervals);
+    let cells = intervals.map(|intervals| intervals.cells(width.bytes()));
+    cache.sample_after(width, cells);
+    drop(guard);
+    let width_bytes = width.bytes() as u32;
+    add(
+        address,
+        &Made::Cell {
+            class,
+            flags,
+            width_bytes,
+        },
+    );
+}
+
+/// A payload that is a sample has been handed out.
+#[cold]
+fn payload_made(address: usize, bytes: usize) {
+    watch::add(address);
+    add(
+        address,
+        &Made::Payload {
+            bytes: bytes as u64,
+        },
+    );
+}
+
+fn add(address: usize, made: &Made) {
+    let mut frames = [(0, 0); FRAMES_MAX];
+    let depth = stack_here(&mut frames);
+    let has_nameless = {
+        let mut guard = recorder();
+        let Some(recorder) = guard.as_mut().filter(|recorder| recorder.is_sampling()) else {
+            return;
+        };
+        recorder.add(address, made, &frames[..depth], watch::collections());
+        recorder.has_nameless()
+    };
+    if let (true, Some(objspace)) = (has_nameless, process::objspace()) {
+        // SAFETY: may be called at any time; the names are looked up later.
+        unsafe { (objspace.calls.name_samples_soon)() };
+    }
+}
+
+/// Ruby's frames of the calling thread with their lines, innermost first; how many. None
+/// without the GVL, and none while the collector works.
+fn stack_here(frames: &mut [(Value, u32); FRAMES_MAX]) -> usize {
+    if is_busy() || Gvl::of_this_thread().is_none() {
+        return 0;
+    }
+    let Some(objspace) = process::objspace() else {
+        return 0;
+    };
+    let (mut values, mut lines) = ([0; FRAMES_MAX], [0; FRAMES_MAX]);
+    // SAFETY: there are places for so many; Ruby only reads its stack.
+    let depth = unsafe {
+        (objspace.calls.profile_frames)(
+            0,
+            FRAMES_MAX as i32,
+            values.as_mut_ptr(),
+            lines.as_mut_ptr(),
+        )
+    };
+    let depth = usize::try_from(depth).unwrap_or(0);
+    for (frame, (value, line)) in frames
+        .iter_mut()
+        .zip(values.into_iter().zip(lines))
+        .take(depth)
+    {
+        *frame = (value, u32::try_from(line).unwrap_or(0));
+    }
+    depth
+}
+
+// ── Payloads ────────────────────────────────────────────────────────────────
+
+/// Allocates a payload of `bytes` with `allocate` while samples are taken.
+#[cold]
+#[inline(never)]
+pub(crate) fn with_payload(
+    bytes: usize,
+    allocate: impl FnOnce() -> *mut std::ffi::c_void,
+) -> *mut std::ffi::c_void {
+    // Even a payload of nothing has an address of its own.
+    let bytes = bytes.max(1);
+    let is_sample = watch::is_sample(bytes);
+    let payload = allocate();
+    if is_sample && !payload.is_null() {
+        payload_made(payload as usize, bytes);
+    }
+    payload
+}
+
+/// A payload is about to be freed while samples are taken.
+#[inline]
+pub(crate) fn payload_freed(address: usize) {
+    if watch::may_have(address) {
+        payload_ends(address);
+    }
+}
+
+#[cold]
+fn payload_ends(address: usize) {
+    if let Some(recorder) = &mut *recorder() {
+        if recorder.remove(address, Kind::Payload, watch::collections()) {
+            watch::remove(address);
+        }
+    }
+}
+
+/// Finds the classes of sampled payloads by their owners, and looks at all live objects
+/// for that.
+fn find_owners(collector: &Collector) {
+    if !is_sampling() {
+        return;
+    }
+    collector.stop_ractors();
+    let mut found = Vec::new();
+    collector.heap.for_each_range(|range| {
+        if let CellRange::Live(cell) = range {
+            let object = Object::new(cell);
+            let owned = owned_by(object);
+            if watch::may_have(owned) && found.try_reserve(1).is_ok() {
+                found.push((owned, object.class(), object.flags()));
+            }
+        }
+    });
+    if let Some(recorder) = &mut *recorder() {
+        for (payload, class, flags) in found {
+            recorder.own(payload, class, flags);
+        }
+    }
+}
+
+// ── Collections ─────────────────────────────────────────────────────────────
+
+/// Marking is over: ends the samples of what has died.
+pub(crate) fn marked(end: &MarkingEnd<'_>) {
+    let mut guard = recorder();
+    let Some(recorder) = guard.as_mut().filter(|recorder| recorder.is_sampling()) else {
+        return;
+    };
+    recorder.forget_dead(
+        end.scope() == Scope::Minor,
+        watch::collections(),
+        &|value| {
+            // SAFETY: the recorder knows objects by their addresses, and forgets the dead ones.
+            let cell = unsafe { cell(value) };
+            match (end.is_dead(cell), end.is_old(cell)) {
+                (true, _) => Fate::Dead,
+                (false, false) => Fate::Young,
+                (false, true) => Fate::Old,
+            }
+        },
+    );
+}
+
+/// A cell has moved.
+pub(crate) fn moved(from: Value, to: Value) {
+    if let Some(recorder) = &mut *recorder() {
+        recorder.moved(from, to);
+    }
+}
+
+/// A collection has marked or swept: takes the live numbers if they are due. All Ractors
+/// are stopped.
+pub(crate) fn note_numbers(collector: &Collector) {
+    if !KNOBS.has_heap_profile.is_on() {
+        return;
+    }
+    let is_due = recorder()
+        .as_mut()
+        .is_some_and(|recorder| recorder.meter.is_due());
+    if is_due {
+        note_numbers_now(collector);
+    }
+}
+
+fn note_numbers_now(collector: &Collector) {
+    let numbers = Numbers::of(collector);
+    if let Some(recorder) = &mut *recorder() {
+        recorder
+            .mapped
+            .change(|image| image.set_numbers(numbers, unix_ns()));
+    }
+}

@@ -1,0 +1,581 @@
+//! The tables of the profile: what a sample adds to them, and what its end takes away.
+
+use std::collections::{HashMap, TryReserveError};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::image::{Image, Kind, Mapped, Sample, StackNode, SAMPLES, SITES};
+use super::interval::Intervals;
+use super::numbers::Meter;
+use crate::layout::{IMEMO_KIND_MASK, IMEMO_SHIFT, T_IMEMO, T_MASK};
+use crate::ruby_calls::{is_object, Value};
+
+/// Time since 1970.
+pub(super) fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// A frame, or a class, by its address, and what its name has become: the number of a
+/// frame, or the offset of a class's name.
+///
+/// The profile keeps neither alive: it forgets those that die, and the names stay.
+#[derive(Default)]
+struct Known {
+    numbers: HashMap<Value, u32>,
+    /// Those that minor collections may free.
+    young: Vec<Value>,
+    /// Those that have no name yet, latest last.
+    nameless: Vec<Value>,
+}
+
+impl Known {
+    fn add(&mut self, value: Value, number: u32) {
+        self.numbers.insert(value, number);
+        self.young.push(value);
+        self.nameless.push(value);
+    }
+
+    /// Makes room for so many more, so that adding them takes no memory.
+    fn reserve(&mut self, more: usize) -> Result<(), TryReserveError> {
+        self.numbers.try_reserve(more)?;
+        self.young.try_reserve(more)?;
+        self.nameless.try_reserve(more)
+    }
+
+    /// Forgets what has died. A minor collection asks of the young ones only.
+    fn forget_dead(&mut self, is_minor: bool, fate: &impl Fn(Value) -> Fate) {
+        let numbers = &mut self.numbers;
+        if !is_minor {
+            numbers.retain(|&value, _| fate(value) != Fate::Dead);
+        }
+        self.young.retain(|&value| {
+            let fate = fate(value);
+            if fate == Fate::Dead {
+                numbers.remove(&value);
+            }
+            fate == Fate::Young
+        });
+        self.nameless.retain(|value| numbers.contains_key(value));
+    }
+
+    fn moved(&mut self, from: Value, to: Value) {
+        if let Some(number) = self.numbers.remove(&from) {
+            self.numbers.insert(to, number);
+            for list in [&mut self.young, &mut self.nameless] {
+                if let Some(value) = list.iter_mut().find(|value| **value == from) {
+                    *value = to;
+                }
+            }
+        }
+    }
+}
+
+/// What marking has found out about a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Dead,
+    Young,
+    Old,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct SiteKey {
+    stack: u32,
+    class: ClassKey,
+    kind: Kind,
+    width_bytes: u32,
+}
+
+/// A class by its number in [`Recorder::classes`], or what is no instance of one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum ClassKey {
+    Class(u32),
+    /// An object of Ruby's own, by the first bits of its flags.
+    Internal(u32),
+    Payload,
+}
+
+/// Something that has no name yet: `struct ashlar_nameless`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Nameless {
+    value: Value,
+    is_class: bool,
+}
+
+/// What the heap has handed out when it came upon a mark.
+pub(super) enum Made {
+    Cell {
+        class: Value,
+        flags: Value,
+        width_bytes: u32,
+    },
+    Payload {
+        bytes: u64,
+    },
+}
+
+pub(super) struct Recorder {
+    pub(super) mapped: Mapped,
+    pub(super) meter: Meter,
+    pub(super) intervals: Intervals,
+    is_sampling: bool,
+    /// Strings of the image by a hash of their text.
+    strings: HashMap<u64, u32>,
+    frames: Known,
+    classes: Known,
+    /// The name of each class by its number, 0 until it is known.
+    class_names: Vec<u32>,
+    stacks: HashMap<StackNode, u32>,
+    sites: HashMap<SiteKey, u32>,
+    /// The class of each site.
+    site_classes: Vec<ClassKey>,
+    /// Addresses of sampled cells that minor collections may free.
+    young_cells: Vec<Value>,
+    live_samples: usize,
+}
+
+impl Recorder {
+    pub(super) fn new(mapped: Mapped) -> Self {
+        Self {
+            mapped,
+            meter: Meter::new(),
+            intervals: Intervals::new(1, 1),
+            is_sampling: false,
+            strings: HashMap::new(),
+            frames: Known::default(),
+            classes: Known::default(),
+            class_names: Vec::new(),
+            stacks: HashMap::new(),
+            sites: HashMap::new(),
+            site_classes: Vec::new(),
+            young_cells: Vec::new(),
+            live_samples: 0,
+        }
+    }
+
+    pub(super) fn is_sampling(&self) -> bool {
+        self.is_sampling
+    }
+
+    /// Sampling begins, with empty tables.
+    pub(super) fn begin(&mut self, period_bytes: u64) {
+        let now = unix_ns();
+        self.mapped
+            .change(|image| image.begin_sampling(period_bytes, now));
+        self.intervals = Intervals::new(period_bytes, now ^ u64::from(std::process::id()) << 40);
+        self.is_sampling = true;
+        self.strings.clear();
+        self.frames = Known::default();
+        self.classes = Known::default();
+        self.class_names.clear();
+        self.stacks.clear();
+        self.sites.clear();
+        self.site_classes = vec![ClassKey::Payload; 2];
+        self.young_cells.clear();
+        self.live_samples = 0;
+    }
+
+    pub(super) fn end(&mut self) {
+        self.is_sampling = false;
+        self.mapped.change(Image::end_sampling);
+    }
+
+    // ── A sample begins ─────────────────────────────────────────────────────
+
+    /// Adds a sample. `frames` has Ruby's frames with their lines, innermost first.
+    pub(super) fn add(
+        &mut self,
+        address: usize,
+        made: &Made,
+        frames: &[(Value, u32)],
+        collection: usize,
+    ) {
+        let (bytes, kind, width_bytes) = match *made {
+            Made::Cell { width_bytes, .. } => (u64::from(width_bytes), Kind::Cell, width_bytes),
+            Made::Payload { bytes } => (bytes, Kind::Payload, 0),
+        };
+        if self.reserve(frames.len()).is_err() {
+            return self.mapped.change(Image::note_dropped);
+        }
+        let class = self.class_of(made);
+        let stack = self.stack(frames);
+        let site = self.site(SiteKey {
+            stack,
+            class,
+            kind,
+            width_bytes,
+        });
+        let probability = self.intervals.probability(bytes);
+        let sample = Sample {
+            address: address as u64,
+            site,
+            collection: collection as u32,
+            bytes,
+            made_unix_ms: unix_ns() / 1_000_000,
+        };
+        let has_room = self.live_samples < SAMPLES / 4 * 3;
+        self.mapped.change(|image| {
+            let counted = &mut image.sites[site as usize];
+            counted.allocated.add(bytes, probability);
+            if has_room {
+                counted.live.add(bytes, probability);
+                insert(&mut image.samples, sample);
+            }
+            if !has_room || site < 2 {
+                image.note_dropped();
+            }
+        });
+        if has_room {
+            self.live_samples += 1;
+            if kind == Kind::Cell {
+                self.young_cells.push(address);
+            }
+        }
+    }
+
+    /// Makes room for all that a sample with so many frames may add, so that the rest takes
+    /// no memory.
+    fn reserve(&mut self, frames: usize) -> Result<(), TryReserveError> {
+        self.frames.reserve(frames)?;
+        self.classes.reserve(1)?;
+        self.class_names.try_reserve(1)?;
+        self.stacks.try_reserve(frames)?;
+        self.sites.try_reserve(1)?;
+        self.site_classes.try_reserve(1)?;
+        self.young_cells.try_reserve(1)?;
+        self.strings.try_reserve(2)
+    }
+
+    fn class_of(&mut self, made: &Made) -> ClassKey {
+        let Made::Cell { class, flags, .. } = *made else {
+            return ClassKey::Payload;
+        };
+        let kind = flags & T_MASK;
+        if kind == T_IMEMO || !is_object(class) {
+            let imemo = (flags >> IMEMO_SHIFT & IMEMO_KIND_MASK) << 8;
+            return ClassKey::Internal((kind | if kind == T_IMEMO { imemo } else { 0 }) as u32);
+        }
+        if let Some(&number) = self.classes.numbers.get(&class) {
+            return ClassKey::Class(number);
+        }
+        let number = self.class_names.len() as u32;
+        self.class_names.push(0);
+        self.classes.add(class, number);
+        ClassKey::Class(number)
+    }
+
+    /// The innermost node of the stack; what has no room is left out from inside.
+    fn stack(&mut self, frames: &[(Value, u32)]) -> u32 {
+        let mut node = 0;
+        for &(value, line) in frames.iter().rev() {
+            let Some(frame) = self.frame(value) else {
+                break;
+            };
+            let key = StackNode {
+                caller: node,
+                frame,
+                line,
+            };
+            if let Some(&known) = self.stacks.get(&key) {
+                node = known;
+                continue;
+            }
+            let added = self.mapped.change(|image| {
+                let added = image.take_stack()?;
+                image.stacks[added as usize] = key;
+                Some(added)
+            });
+            let Some(added) = added else { break };
+            self.stacks.insert(key, added);
+            node = added;
+        }
+        node
+    }
+
+    fn frame(&mut self, value: Value) -> Option<u32> {
+        if let Some(&known) = self.frames.numbers.get(&value) {
+            return Some(known);
+        }
+        let added = self.mapped.change(Image::take_frame)?;
+        self.frames.add(value, added);
+        Some(added)
+    }
+
+    fn site(&mut self, key: SiteKey) -> u32 {
+        if let Some(&known) = self.sites.get(&key) {
+            return known;
+        }
+        let class = self.name_of(key.class);
+        let added = self.mapped.change(|image| {
+            let added = image.take_site()?;
+            let site = &mut image.sites[added as usize];
+            (site.stack, site.class, site.kind) = (key.stack, class, key.kind);
+            site.width_bytes = key.width_bytes;
+            Some(added)
+        });
+        let Some(added) = added else {
+            return key.kind as u32;
+        };
+        debug_assert!((added as usize) < SITES);
+        self.sites.insert(key, added);
+        self.site_classes.push(key.class);
+        added
+    }
+
+    /// The name of a class, as far as it is known.
+    fn name_of(&mut self, class: ClassKey) -> u32 {
+        match class {
+            ClassKey::Class(number) => self.class_names[number as usize],
+            ClassKey::Internal(bits) => self.string(internal_name(bits)),
+            ClassKey::Payload => 0,
+        }
+    }
+
+    /// The string with this text; the empty one when there is no room for another.
+    fn string(&mut self, text: &str) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let mut hash = hasher.finish();
+        while let Some(&known) = self.strings.get(&hash) {
+            if self.mapped.read().string(known) == text.as_bytes() {
+                return known;
+            }
+            hash = hash.wrapping_add(1);
+        }
+        let has_room = self.strings.try_reserve(1).is_ok();
+        let added = has_room.then(|| self.mapped.change(|image| image.add_string(text)));
+        let Some(Some(added)) = added else { return 0 };
+        self.strings.insert(hash, added);
+        added
+    }
+
+    // ── A sample ends ───────────────────────────────────────────────────────
+
+    /// Ends the sample at this address, if there is one of this kind.
+    pub(super) fn remove(&mut self, address: usize, kind: Kind, collection: usize) -> bool {
+        let intervals = &self.intervals;
+        let removed = self.mapped.change(|image| {
+            let slot = find(&image.samples, address as u64)?;
+            let sample = image.samples[slot];
+            let site = &mut image.sites[sample.site as usize];
+            if site.kind != kind {
+                return None;
+            }
+            let survived = (collection as u32).saturating_sub(sample.collection);
+            site.live
+                .remove(sample.bytes, intervals.probability(sample.bytes));
+            site.died_at_age
+                [(survived.checked_ilog2().map_or(0, |log| log + 1) as usize).min(7)] += 1;
+            remove(&mut image.samples, slot);
+            Some(())
+        });
+        self.live_samples -= usize::from(removed.is_some());
+        removed.is_some()
+    }
+
+    /// Marking is over: what has died is known by `fate`. A minor collection frees young
+    /// cells only. `collection` is the number of this one.
+    pub(super) fn forget_dead(
+        &mut self,
+        is_minor: bool,
+        collection: usize,
+        fate: &impl Fn(Value) -> Fate,
+    ) {
+        self.frames.forget_dead(is_minor, fate);
+        self.classes.forget_dead(is_minor, fate);
+        if !is_minor {
+            self.forget_dead_cells(collection, fate);
+        }
+        let mut young = std::mem::take(&mut self.young_cells);
+        young.retain(|&address| {
+            let fate = fate(address);
+            if fate == Fate::Dead {
+                self.remove(address, Kind::Cell, collection);
+            }
+            fate == Fate::Young
+        });
+        self.young_cells = young;
+    }
+
+    /// Looks at all sampled cells. What is taken out of the table makes others move up, but
+    /// only into the slot that is looked at, or into later ones.
+    fn forget_dead_cells(&mut self, collection: usize, fate: &impl Fn(Value) -> Fate) {
+        let mut slot = 0;
+        while slot < SAMPLES {
+            let Sample { address, site, .. } = self.mapped.read().samples[slot];
+            let address = address as usize;
+            let is_cell =
+                address != 0 && self.mapped.read().sites[site as usize].kind == Kind::Cell;
+            if !(is_cell
+                && fate(address) == Fate::Dead
+                && self.remove(address, Kind::Cell, collection))
+            {
+                slot += 1;
+            }
+        }
+    }
+
+    /// A cell has moved.
+    pub(super) fn moved(&mut self, from: Value, to: Value) {
+        self.frames.moved(from, to);
+        self.classes.moved(from, to);
+        let Some(slot) = find(&self.mapped.read().samples, from as u64) else {
+            return;
+        };
+        self.mapped.change(|image| {
+            let mut sample = image.samples[slot];
+            remove(&mut image.samples, slot);
+            sample.address = to as u64;
+            insert(&mut image.samples, sample);
+        });
+        if let Some(address) = self.young_cells.iter_mut().find(|cell| **cell == from) {
+            *address = to;
+        }
+    }
+
+    /// A live object of this class owns the payload at this address: that is the class of
+    /// the payload's site, if it has none yet.
+    pub(super) fn own(&mut self, payload: usize, class: Value, flags: Value) {
+        let Some(slot) = find(&self.mapped.read().samples, payload as u64) else {
+            return;
+        };
+        let site = self.mapped.read().samples[slot].site as usize;
+        if site < 2 || self.site_classes[site] != ClassKey::Payload {
+            return;
+        }
+        if self.reserve(0).is_err() {
+            return;
+        }
+        let class = self.class_of(&Made::Cell {
+            class,
+            flags,
+            width_bytes: 0,
+        });
+        let name = self.name_of(class);
+        self.site_classes[site] = class;
+        self.mapped.change(|image| image.sites[site].class = name);
+    }
+
+    // ── Names ───────────────────────────────────────────────────────────────
+
+    pub(super) fn has_nameless(&self) -> bool {
+        !self.frames.nameless.is_empty() || !self.classes.nameless.is_empty()
+    }
+
+    /// One that has no name yet. It is not asked for again.
+    pub(super) fn take_nameless(&mut self) -> Option<Nameless> {
+        if let Some(value) = self.classes.nameless.pop() {
+            return Some(Nameless {
+                value,
+                is_class: true,
+            });
+        }
+        let value = self.frames.nameless.pop()?;
+        Some(Nameless {
+            value,
+            is_class: false,
+        })
+    }
+
+    /// Names what [`Recorder::take_nameless`] has given.
+    pub(super) fn name(&mut self, nameless: Nameless, label: &str, path: &str, first_line: u32) {
+        if nameless.is_class {
+            let Some(&number) = self.classes.numbers.get(&nameless.value) else {
+                return;
+            };
+            let name = self.string(label);
+            self.class_names[number as usize] = name;
+            let sites = self.site_classes.iter().enumerate();
+            let of_class = sites.filter(|(_, class)| **class == ClassKey::Class(number));
+            self.mapped
+                .change(|image| of_class.for_each(|(site, _)| image.sites[site].class = name));
+            return;
+        }
+        let Some(&frame) = self.frames.numbers.get(&nameless.value) else {
+            return;
+        };
+        let (label, path) = (self.string(label), self.string(path));
+        self.mapped.change(|image| {
+            let named = &mut image.frames[frame as usize];
+            (named.label, named.path) = (label, path);
+            (named.first_line, named.is_named) = (first_line, 1);
+        });
+    }
+}
+
+// ── The table of live samples: open addressing, linear probing ──────────────
+
+fn home(address: u64) -> usize {
+    const BITS: u32 = SAMPLES.ilog2();
+    ((address >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS)) as usize
+}
+
+fn next(slot: usize) -> usize {
+    (slot + 1) % SAMPLES
+}
+
+fn find(samples: &[Sample; SAMPLES], address: u64) -> Option<usize> {
+    let mut slot = home(address);
+    while samples[slot].address != 0 {
+        if samples[slot].address == address {
+            return Some(slot);
+        }
+        slot = next(slot);
+    }
+    None
+}
+
+/// Puts a sample in; there is room.
+fn insert(samples: &mut [Sample; SAMPLES], sample: Sample) {
+    let mut slot = home(sample.address);
+    while samples[slot].address != 0 && samples[slot].address != sample.address {
+        slot = next(slot);
+    }
+    samples[slot] = sample;
+}
+
+/// Takes a sample out, and moves those up that had to pass it (Knuth, vol. 3, 6.4,
+/// algorithm R).
+fn remove(samples: &mut [Sample; SAMPLES], mut hole: usize) {
+    let mut slot = next(hole);
+    while samples[slot].address != 0 {
+        let distance_to_slot = (slot + SAMPLES - home(samples[slot].address)) % SAMPLES;
+        let distance_to_hole = (slot + SAMPLES - hole) % SAMPLES;
+        if distance_to_slot >= distance_to_hole {
+            samples[hole] = samples[slot];
+            hole = slot;
+        }
+        slot = next(slot);
+    }
+    samples[hole].address = 0;
+}
+
+/// What an object is called that belongs to no class.
+fn internal_name(bits: u32) -> &'static str {
+    use crate::layout::*;
+    let (kind, imemo) = ((bits & 0xff) as usize, (bits >> 8) as usize);
+    match (kind, imemo) {
+        (T_IMEMO, IMEMO_ENV) => "(internal env)",
+        (T_IMEMO, IMEMO_MENT) => "(internal ment)",
+        (T_IMEMO, IMEMO_TMPBUF) => "(internal tmpbuf)",
+        (T_IMEMO, IMEMO_CREF) => "(internal cref)",
+        (T_IMEMO, IMEMO_SVAR) => "(internal svar)",
+        (T_IMEMO, IMEMO_THROW_DATA) => "(internal throw_data)",
+        (T_IMEMO, IMEMO_IFUNC) => "(internal ifunc)",
+        (T_IMEMO, IMEMO_MEMO) => "(internal memo)",
+        (T_IMEMO, IMEMO_ISEQ) => "(internal iseq)",
+        (T_IMEMO, IMEMO_CALLINFO) => "(internal callinfo)",
+        (T_IMEMO, IMEMO_CALLCACHE) => "(internal callcache)",
+        (T_IMEMO, IMEMO_CONSTCACHE) => "(internal constcache)",
+        (T_STRING, _) => "(internal string)",
+        (T_ARRAY, _) => "(internal array)",
+        (T_HASH, _) => "(internal hash)",
+        (T_CLASS, _) => "(internal class)",
+        (T_ICLASS, _) => "(internal iclass)",
+        (T_OBJECT, _) => "(internal object)",
+        (T_DATA, _) => "(internal data)",
+        _ => "(internal)",
+    }
+}

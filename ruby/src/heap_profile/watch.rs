@@ -1,0 +1,108 @@
+//! What every `xmalloc` and `xfree` asks while samples are taken, without a lock: how far
+//! it is to this thread's next mark, and whether a payload may be a sample.
+
+use std::cell::Cell as StdCell;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+
+use super::recorder;
+
+/// Bytes that a thread may still get before the next mark.
+#[derive(Clone, Copy)]
+struct Countdown {
+    bytes: u64,
+    /// Which beginning of sampling it was drawn after; 0 for none.
+    epoch: usize,
+}
+
+thread_local! {
+    static COUNTDOWN: StdCell<Countdown> = const { StdCell::new(Countdown { bytes: 0, epoch: 0 }) };
+}
+
+/// How often sampling has begun.
+static EPOCH: AtomicUsize = AtomicUsize::new(0);
+/// Collections that have been marked.
+static COLLECTIONS: AtomicUsize = AtomicUsize::new(0);
+
+const COUNTERS: usize = 1 << 14;
+/// How many sampled payloads fall on each of these counters: nearly all of them are 0, so
+/// nearly every payload is seen to be none.
+static COUNTS: [AtomicU8; COUNTERS] = [const { AtomicU8::new(0) }; COUNTERS];
+
+pub(super) fn collections() -> usize {
+    COLLECTIONS.load(Relaxed)
+}
+
+/// A collection has marked.
+pub(crate) fn count_collection() {
+    COLLECTIONS.fetch_add(1, Relaxed);
+}
+
+/// Sampling begins: no payload is a sample.
+pub(super) fn clear() {
+    EPOCH.fetch_add(1, Relaxed);
+    for count in &COUNTS {
+        count.store(0, Relaxed);
+    }
+}
+
+/// Counts a payload of `bytes`; whether it is a sample.
+pub(super) fn is_sample(bytes: usize) -> bool {
+    let bytes = bytes as u64;
+    let epoch = EPOCH.load(Relaxed);
+    let Countdown {
+        bytes: left,
+        epoch: drawn_in,
+    } = COUNTDOWN.get();
+    let left = if drawn_in == epoch { left } else { draw() };
+    let is_sample = bytes >= left;
+    let bytes = if is_sample { draw() } else { left - bytes };
+    COUNTDOWN.set(Countdown { bytes, epoch });
+    is_sample
+}
+
+#[cold]
+fn draw() -> u64 {
+    let mut recorder = recorder();
+    recorder
+        .as_mut()
+        .map_or(u64::MAX, |recorder| recorder.intervals.bytes().max(1))
+}
+
+fn counter(address: usize) -> &'static AtomicU8 {
+    let hash = (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    &COUNTS[(hash >> (64 - COUNTERS.ilog2())) as usize]
+}
+
+/// Whether the payload at this address may be a sample.
+#[inline(always)]
+pub(super) fn may_have(address: usize) -> bool {
+    counter(address).load(Relaxed) != 0
+}
+
+/// A counter that has come to its end stays there: then more payloads than need be are
+/// looked up.
+const FULL: u8 = u8::MAX;
+
+pub(super) fn add(address: usize) {
+    let more = |count: u8| (count < FULL).then_some(count.saturating_add(1));
+    let _ = counter(address).fetch_update(Relaxed, Relaxed, more);
+}
+
+pub(super) fn remove(address: usize) {
+    let less = |count: u8| (count < FULL).then_some(count.saturating_sub(1));
+    let _ = counter(address).fetch_update(Relaxed, Relaxed, less);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watched_payload_is_found_until_it_is_removed() {
+        let address = 0x7f00_1234_5670;
+        add(address);
+        assert!(may_have(address));
+        remove(address);
+        assert!(!may_have(address));
+    }
+}

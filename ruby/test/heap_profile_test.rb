@@ -1,0 +1,289 @@
+require_relative "heap_image"
+
+LIBRARY_FOLDER = File.expand_path("../lib", __dir__)
+LEAK = <<~'RUBY'
+  class Leaky
+    def initialize(n)
+      @text = "x" * n
+    end
+  end
+  KEPT = []
+  def leak = KEPT << Leaky.new(2000)
+  def churn = Array.new(100) { |i| "junk #{i}" * 20 }
+  5_000.times { leak; churn }
+  GC.start
+RUBY
+
+# Runs a program with samples taken, one in `period` bytes; what it wrote, and the image.
+def profiled(source, period: "4KiB", **rest)
+  env = { "ASHLAR_PROFILE" => "it.heap", "ASHLAR_PROFILE_BYTES" => period }.merge(rest.delete(:env) || {})
+  finished = ruby(source, "-I#{LIBRARY_FOLDER}", env:, **rest)
+  check(finished.ok?) { finished.describe }
+  HeapImage.read(File.join(folder, "it.heap"))
+end
+
+# Whether a figure is what is expected, within five standard errors of that many samples.
+def check_estimate(expected, found, samples)
+  error = 5 * expected / Math.sqrt([samples, 1].max)
+  check((found - expected).abs <= error) { "#{found.round} instead of #{expected} ± #{error.round} from #{samples} samples" }
+end
+
+claim "a planted leak has the most live bytes of all places, by file, line and class, and churn beside it has next to none", only: "ashlar" do
+  image = profiled(LEAK)
+  top = image.sites.max_by(&:live_bytes)
+  check_equal("String", top.class_name)
+  check(top.places.first(2).map { _1[/:\d+/] } == %w[:3 :7]) { top.places.inspect }
+  check(top.labels.include?("Leaky#initialize")) { top.labels.inspect }
+  churn = image.sites.select { |site| site.places.any? { _1.end_with?(".rb:8") } }
+  check(churn.sum(&:bytes) > 20_000_000 && churn.sum(&:live_bytes) < 2_000_000) { churn.sum(&:live_bytes).to_s }
+end
+
+claim "live and allocated bytes and objects are what the program made of them, cells and payloads alike", only: "ashlar" do
+  image = profiled(LEAK)
+  leaked = image.sites.select { |site| site.labels.include?("Object#leak") }
+  objects = leaked.select { _1.class_name == "Leaky" }
+  check_estimate(5_000, objects.sum(&:live_objects), objects.sum(&:live_samples))
+  texts = leaked.select { _1.kind == :payload && _1.class_name == "String" }
+  check_estimate(5_000 * 2_001, texts.sum(&:live_bytes), texts.sum(&:live_samples))
+  check_estimate(5_000 * 2_001, texts.sum(&:bytes), texts.sum(&:samples))
+  check_estimate(image.numbers[9], image.allocated_bytes, image.sites.sum(&:samples) / 5)
+  check_equal(0, image.dropped_samples)
+end
+
+claim "samples end with their objects, at the age that these had", only: "ashlar" do
+  image = profiled(<<~'RUBY')
+    GC.disable
+    def short = 20_000.times { Object.new }
+    short
+    GC.start
+    def long = $kept = Array.new(20_000) { [1, 2, 3, 4] }
+    long
+    5.times { GC.start }
+    $kept = nil
+    [nil] * 100
+    2.times { GC.start }
+  RUBY
+  short = image.sites.select { |site| site.labels.include?("Object#short") && site.class_name == "Object" }
+  long = image.sites.select { |site| site.labels.include?("Object#long") && site.class_name == "Array" && site.kind == :cell }
+  check(short.sum { _1.died_at_age[0] } > 100) { short.map(&:died_at_age).inspect }
+  # After five collections: the class of 4 to 7.
+  check(long.sum { _1.died_at_age[3] } > 100) { long.map(&:died_at_age).inspect }
+  check(long.sum(&:live_samples) < 5) { long.sum(&:live_samples).to_s }
+end
+
+claim "a payload's sample ends when it is freed, resized or handed to another owner's free", only: "ashlar" do
+  image = profiled(<<~'RUBY')
+    def grow
+      text = +""
+      2_000.times { text << "0123456789" * 100 }
+      text.clear
+    end
+    30.times { grow }
+    GC.start
+  RUBY
+  grown = image.sites.select { |site| site.labels.include?("Object#grow") && site.kind == :payload }
+  check(grown.sum(&:bytes) > 10_000_000) { grown.sum(&:bytes).to_s }
+  check(grown.sum(&:live_bytes) < 2_100_000) { grown.sum(&:live_bytes).to_s }
+end
+
+claim "Ashlar::Profile starts, stops and dumps, and GC.config says whether samples are taken", only: "ashlar" do
+  ruby_prints("off on off\ndone\ntrue\n", <<~'RUBY', "-I#{LIBRARY_FOLDER}")
+    require "ashlar/profile"
+    states = [GC.config[:profile]]
+    Ashlar::Profile.start(bytes: 4096)
+    states << GC.config[:profile]
+    $kept = Array.new(10_000) { "kept" * 20 }
+    Ashlar::Profile.dump("one.heap")
+    Ashlar::Profile.stop
+    states << GC.config[:profile]
+    puts states.join(" ")
+    puts Ashlar::Profile.record("two.heap") { $more = Array.new(1_000) { "more" * 100 }; "done" }
+    p GC.config[:profile_bytes] == 4096
+  RUBY
+  one, two = %w[one two].map { HeapImage.read(File.join(folder, "#{_1}.heap")) }
+  check_equal([:on_request] * 2, [one.written, two.written])
+  check(one.live_bytes.between?(600_000, 2_500_000)) { one.live_bytes.to_s }
+  check(two.live_bytes < one.live_bytes) { two.live_bytes.to_s }
+end
+
+claim "a profile that cannot be written is one clear line, and nothing is left of it", only: "ashlar" do
+  { "/no/such/folder/x.heap" => "there is no folder /no/such/folder", "/dev/null" => "it is there and is no file",
+    folder => "it is there and is no file" }.each do |path, reason|
+    finished = ruby("puts :never", env: { "ASHLAR_PROFILE" => path })
+    check_equal(1, finished.status.exitstatus) { finished.describe }
+    check(finished.err.lines.size == 1 && finished.err.start_with?("ashlar: ASHLAR_PROFILE=#{path}: #{reason}")) { finished.err }
+  end
+  { "ASHLAR_PROFILE_BYTES" => "12", "ASHLAR_LIVE" => "yes" }.each do |name, value|
+    finished = ruby("puts :never", env: { name => value })
+    check(!finished.ok? && finished.err.start_with?("ashlar: #{name}=#{value}: ")) { finished.describe }
+  end
+  ruby_prints("profile=full/x.heap: File too large; nothing has been written\n[]\n", <<~'RUBY')
+    trap(:XFSZ, "IGNORE")
+    Dir.mkdir("full")
+    GC.config(profile: "on")
+    Process.setrlimit(:FSIZE, 4096)
+    begin
+      GC.config(profile: "full/x.heap")
+    rescue ArgumentError => error
+      puts error.message
+    end
+    p Dir.children("full")
+  RUBY
+  finished = ruby('GC.config(profile: "early.heap")')
+  check(finished.err.include?("nothing has been sampled")) { finished.describe }
+end
+
+claim "forked children have profiles of their own, with the samples of what they share", only: "ashlar" do
+  finished = ruby(<<~'RUBY', env: { "ASHLAR_PROFILE" => "it.heap", "ASHLAR_PROFILE_BYTES" => "4KiB" })
+    $shared = Array.new(5_000) { "s" * 200 }
+    pids = Array.new(2) { |n| fork { $mine = Array.new(2_000 * (n + 1)) { "m" * 300 }; GC.start } }
+    pids.each { Process.wait(_1); abort $?.inspect unless $?.success? }
+    puts pids
+  RUBY
+  check(finished.ok?) { finished.describe }
+  pids = finished.out.lines.map(&:to_i)
+  parent, first, second = ["it.heap", *pids.map { "it.heap.#{_1}" }].map { HeapImage.read(File.join(folder, _1)) }
+  check_equal(pids, [first.process, second.process])
+  shared, mine = [1, 2].map { |line| [parent, first, second].map { |image| image.sites.select { |s| s.places.any? { _1.end_with?(".rb:#{line}") } }.sum(&:live_bytes) } }
+  check(shared.min > 700_000) { shared.inspect }
+  check(mine[0] < 100_000 && mine[1].between?(300_000, 1_000_000) && mine[2] > 800_000) { mine.inspect }
+end
+
+claim "%p in the name is the process's number, and a program started by another does not write over its profile", only: "ashlar" do
+  finished = ruby(<<~'RUBY', env: { "ASHLAR_PROFILE" => "%p.heap" })
+    puts $$
+  RUBY
+  check(File.exist?(File.join(folder, "#{finished.out.to_i}.heap"))) { Dir.children(folder).inspect }
+  outer = ruby(<<~'RUBY', env: { "ASHLAR_PROFILE" => "both.heap" })
+    puts $$
+    system(RbConfig.ruby, "-e", "puts $$") or abort
+  RUBY
+  check(outer.ok?) { outer.describe }
+  first, second = outer.out.lines.map(&:to_i).sort
+  images = Dir[File.join(folder, "both.heap*")].map { HeapImage.read(_1).process }
+  check_equal([first, second], images.sort)
+end
+
+claim "after a crash the profile has what was sampled until then", only: "ashlar" do
+  finished = ruby(<<~'RUBY', env: { "ASHLAR_PROFILE" => "it.heap", "ASHLAR_PROFILE_BYTES" => "4KiB" })
+    $kept = Array.new(5_000) { "k" * 500 }
+    Process.kill(:SEGV, $$)
+    sleep 5
+  RUBY
+  check(!finished.ok?) { finished.describe }
+  image = HeapImage.read(File.join(folder, "it.heap"))
+  check_equal(:at_a_crash, image.written)
+  check(image.live_bytes > 2_000_000) { image.live_bytes.to_s }
+end
+
+claim "another process reads the image while the program runs, without its doing anything for that", only: "ashlar" do
+  out = File.join(folder, "out")
+  source = File.join(folder, "runs.rb")
+  File.write(source, <<~'RUBY')
+    $kept = Array.new(5_000) { "k" * 500 }
+    GC.start
+    File.write("ready", "")
+    loop { 1_000.times { "junk" * 20 }; sleep 0.01 }
+  RUBY
+  environment = Subject.environment("ASHLAR_PROFILE" => "it.heap", "ASHLAR_PROFILE_BYTES" => "4KiB")
+  pid = Process.spawn(environment, Subject.ruby, source, chdir: folder, out:)
+  begin
+    sleep 0.05 until File.exist?(File.join(folder, "ready"))
+    images = Array.new(10) { sleep 0.05; HeapImage.of_process(pid) }
+    check(images.all? { _1.process == pid && _1.written == :live && _1.live_bytes > 2_000_000 }) { images.map(&:live_bytes).inspect }
+    check(images.last.allocated_bytes > images.first.allocated_bytes) { "the image stands still" }
+    check(images.last.numbers[0] > 2_000_000) { images.last.numbers.inspect }
+    check_equal([], images.last.sites.map(&:places).flatten.grep(/^:/))
+  ensure
+    Process.kill(:TERM, pid)
+    Process.wait(pid)
+  end
+end
+
+claim "ASHLAR_LIVE=1 shows live numbers and takes no samples", only: "ashlar" do
+  ruby_prints("0 true\n", <<~'RUBY', "-r#{File.join(__dir__, "heap_image")}", env: { "ASHLAR_LIVE" => "1" })
+    $kept = Array.new(5_000) { "k" * 500 }
+    sleep 0.1
+    GC.start
+    image = HeapImage.of_process($$)
+    puts "#{image.period_bytes} #{image.numbers[0] > 2_000_000 && image.numbers[11] > 0}"
+  RUBY
+end
+
+claim "Ractors and threads are sampled", only: "ashlar" do
+  image = profiled(<<~'RUBY')
+    Warning[:experimental] = false
+    def make(n) = Array.new(n) { |i| "r#{i}" * 30 }
+    kept = Array.new(3) { Ractor.new { make(3_000).size } }.map(&:take)
+    $kept = Array.new(3) { Thread.new { make(3_000) } }.map(&:value)
+    GC.start
+  RUBY
+  made = image.sites.select { |site| site.labels.include?("Object#make") && site.class_name == "String" && site.kind == :cell }
+  bytes = made.sum(&:bytes)
+  check(bytes.between?(1_000_000, 6_000_000)) { bytes.to_s }
+end
+
+claim "samples follow objects that move, and names of classes and methods that move stay right", only: "ashlar" do
+  image = profiled(<<~'RUBY', env: { "ASHLAR_MOVE_EVERYTHING" => "1", "ASHLAR_VERIFY" => "1" })
+    class Mover; def initialize = @a = [1] * 40; end
+    $kept = []
+    200.times { |i| $kept.concat(Array.new(10) { Mover.new }); GC.start if i % 20 == 0 }
+    $kept = $kept.each_slice(2).map(&:first)
+    GC.start
+    GC.compact
+  RUBY
+  movers = image.sites.select { _1.class_name == "Mover" }
+  check_estimate(1_000, movers.sum(&:live_objects), movers.sum(&:live_samples))
+end
+
+claim "more places than there is room for are counted together, and the image does not grow", only: "ashlar" do
+  image = profiled(<<~'RUBY', period: "1KiB", limit: 120)
+    12_000.times { |i| eval("def m#{i} = 'y' * 4000\n", binding, "f#{i}.rb", 1); send("m#{i}") }
+    $kept = Array.new(20_000) { "k" * 2_000 }
+  RUBY
+  check(image.dropped_samples > 1_000) { image.dropped_samples.to_s }
+  check(File.size(File.join(folder, "it.heap")) < 5 << 20) { "too large" }
+  check(image.allocated_bytes > 80_000_000) { image.allocated_bytes.to_s }
+end
+
+claim "a heap under stress is verified with every second object sampled", only: "ashlar" do
+  profiled(<<~'RUBY', period: "1KiB", limit: 120, env: { "ASHLAR_COLLECT_EVERY" => "211", "ASHLAR_VERIFY" => "1", "ASHLAR_POISON" => "1" })
+    kept = {}
+    20.times do |round|
+      c = Class.new { define_method(:go) { |x| [x, x.to_s * 50, { x => [x] }] } }
+      100.times { |i| kept[i] = c.new.go(i) }
+      kept.each { |i, (x, text)| abort "lost" unless x == i && text == i.to_s * 50 }
+    end
+  RUBY
+end
+
+claim "a program that is out of memory raises NoMemoryError, and its profile says what took the memory", only: "ashlar" do
+  image = profiled(<<~'RUBY', address_space: 512 << 20, limit: 120)
+    kept = []
+    begin
+      loop { kept << "k" * 3_000 }
+    rescue NoMemoryError
+      size = kept.size
+    end
+    $half = kept.first(size / 2)
+    kept = nil
+    puts size
+  RUBY
+  top = image.sites.max_by(&:bytes)
+  check(top.places.first&.end_with?(".rb:3") && top.bytes > 20_000_000) { top.inspect }
+end
+
+claim "a signal in the middle of collections leaves the profile whole", only: "ashlar" do
+  image = profiled(<<~'RUBY')
+    got = 0
+    trap(:USR1) { got += 1; Array.new(50) { "in the handler" * 10 } }
+    sender = fork { 300.times { Process.kill(:USR1, Process.ppid); sleep 0.002 }; exit! }
+    $kept = []
+    until got > 100
+      $kept << Array.new(100) { "text" * 30 }
+      $kept.shift if $kept.size > 100
+    end
+    Process.wait(sender)
+  RUBY
+  check(image.allocated_bytes > 1_000_000) { image.allocated_bytes.to_s }
+end
