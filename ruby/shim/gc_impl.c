@@ -306,7 +306,7 @@ rb_gc_impl_realloc(void *objspace, void *ptr, size_t new_size, size_t old_size)
 void
 rb_gc_impl_free(void *objspace, void *ptr, size_t old_size)
 {
-    if (!ptr || (ashlar_free_is_plain() && ashlar_push_payload(ashlar_thread_cache, ptr))) return;
+    if (!ptr || (ashlar_xmalloc_is_plain() && ashlar_push_payload(ashlar_thread_cache, ptr))) return;
     ashlar_xfree(ashlar_thread_cache, ptr);
 }
 

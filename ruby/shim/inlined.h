@@ -30,7 +30,6 @@ enum {
     ASHLAR_STAGE_IDLE = 0,
     ASHLAR_NARROWEST_BYTES = 32,
     ASHLAR_WIDEST_BYTES = 1024, /* an embedded array of 126: its length has 7 bits */
-    ASHLAR_XMALLOC_SAMPLED = 8, /* a bit of xmalloc_mode: payloads may be samples of the heap profile */
     ASHLAR_FIVE_WORDS = 1, /* the width of an object that asks for no more */
 };
 
@@ -193,19 +192,12 @@ ashlar_stays(const void *payload, size_t size)
     return kind >= ASHLAR_FIRST_PAYLOAD_KIND && size <= bytes && size > bytes / 2;
 }
 
-/* Ruby's, which count: nothing is to be done before but taking it. */
+/* Whether nothing is to be done for Ruby's payloads but taking them and giving them back: no
+   stress, no samples, and none from libc. */
 static inline bool
 ashlar_xmalloc_is_plain(void)
 {
     return ASHLAR_LIKELY(__atomic_load_n(&ashlar_knobs.xmalloc_mode, __ATOMIC_RELAXED) == 0);
-}
-
-/* Whether a payload may be given back without asking whether it is a sample. */
-static inline bool
-ashlar_free_is_plain(void)
-{
-    unsigned int mode = __atomic_load_n(&ashlar_knobs.xmalloc_mode, __ATOMIC_RELAXED);
-    return ASHLAR_LIKELY(!(mode & ASHLAR_XMALLOC_SAMPLED));
 }
 
 #pragma GCC visibility pop

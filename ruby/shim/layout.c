@@ -131,8 +131,6 @@ main(void)
 
     print_code_layout();
 
-    CONSTANT("XMALLOC_SAMPLED", "`ASHLAR_XMALLOC_SAMPLED` of `shim/inlined.h`.", ASHLAR_XMALLOC_SAMPLED);
-
     const size_t inlined[] = {
         offsetof(struct ashlar_allocation_cache, biased_states),
         offsetof(struct ashlar_allocation_cache, cursors),

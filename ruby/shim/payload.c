@@ -89,7 +89,8 @@ malloc(size_t size)
 void
 free(void *payload)
 {
-    if (!payload || (ashlar_free_is_plain() && ashlar_push_payload(ashlar_thread_cache, payload))) return;
+    /* A payload of Ruby's may be a sample of the heap profile, which has to know. */
+    if (!payload || (ashlar_xmalloc_is_plain() && ashlar_push_payload(ashlar_thread_cache, payload))) return;
     int saved = errno; /* free keeps errno (POSIX.1-2024) */
     ashlar_free_payload(ashlar_thread_cache, payload);
     errno = saved;

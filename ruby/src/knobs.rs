@@ -66,7 +66,7 @@ const STRESS: u8 = 2;
 /// Objects may have been loaded whose calls of `free` are not redirected yet.
 const LOOK_AGAIN: u8 = 4;
 /// Some payloads are samples of the heap profile.
-const SAMPLED: u8 = layout::XMALLOC_SAMPLED as u8;
+const SAMPLED: u8 = 8;
 
 /// Types that never need more than four words unless they ask for more. All
 /// others may be turned into a form of five words in place, or are written as
