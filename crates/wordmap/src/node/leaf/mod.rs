@@ -471,11 +471,11 @@ impl<const V: usize> Leaf<V> {
     #[inline(always)]
     pub(crate) fn prefetch<const BEHIND: usize, const BEFORE: usize>(self) {
         if self.level() > 2 {
-            for line in 1..=BEHIND {
-                plane::prefetch(self.header.wrapping_add(64 * line));
+            for line in 0..BEHIND {
+                plane::prefetch(self.header.wrapping_add(64 * (line + 1)));
             }
-            for line in 1..=BEFORE * V {
-                plane::prefetch(self.header.wrapping_sub(64 * line));
+            for line in 0..BEFORE * V {
+                plane::prefetch(self.header.wrapping_sub(64 * (line + 1)));
             }
         }
     }
