@@ -77,16 +77,7 @@ main(void)
     CONSTANT("CLASS_MAX_IV_COUNT_BYTES", "Bytes of a class's `max_iv_count`.",
              sizeof(((struct RClass_and_rb_classext_t *)0)->classext.max_iv_count));
 
-    FLAG(FL_SINGLETON);
-    OFFSET("CLASS_SUPER", RClass, super);
-    OFFSET("CLASS_PATH", RClass_and_rb_classext_t, classext.classpath);
-    OFFSET("CLASS_ATTACHED", RClass_and_rb_classext_t, classext.as.singleton_class.attached_object);
-
-    OFFSET("DATA_TYPE", RTypedData, type);
-    OFFSET("DATA_TYPED", RTypedData, typed_flag);
     OFFSET("DATA_TYPE_NAME", rb_data_type_struct, wrap_struct_name);
-
-    OFFSET("ISEQ_BODY", rb_iseq_struct, body);
     OFFSET("ISEQ_PATH", rb_iseq_constant_body, location.pathobj);
     OFFSET("ISEQ_LABEL", rb_iseq_constant_body, location.label);
     OFFSET("ISEQ_LINE", rb_iseq_constant_body, location.first_lineno);
@@ -119,7 +110,7 @@ main(void)
     CONSTANT("IMEMO_KIND_MASK", "Bits of an internal object's kind.", IMEMO_MASK);
     KIND(ENV, imemo_env); KIND(MENT, imemo_ment); KIND(TMPBUF, imemo_tmpbuf);
     KIND(CREF, imemo_cref); KIND(SVAR, imemo_svar); KIND(THROW_DATA, imemo_throw_data); KIND(IFUNC, imemo_ifunc);
-    KIND(MENT, imemo_ment); KIND(ENV, imemo_env); KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
+    KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
     KIND(ISEQ, imemo_iseq); FLAG(ISEQ_USE_COMPILE_DATA);
     printf("/// Ruby's names of its kinds of internal objects.\n"
            "pub(crate) const IMEMO_NAMES: &[(usize, &str)] = &[");

@@ -281,7 +281,32 @@ struct References<'a, 'out> {
     out: &'a mut Out<'out>,
 }
 
+/// [`References`] that somebody else has.
+struct Lent<'a, 'b, 'out>(&'a mut References<'b, 'out>);
+
+impl Trace for Lent<'_, '_, '_> {
+    fn lent(&mut self) -> impl Trace {
+        Lent(&mut *self.0)
+    }
+
+    fn mark(&mut self, cell: Cell) {
+        self.0.mark(cell);
+    }
+
+    fn pin(&mut self, cell: Cell) {
+        self.0.mark(cell);
+    }
+
+    fn finds_pins(&self) -> bool {
+        false
+    }
+}
+
 impl Trace for References<'_, '_> {
+    fn lent(&mut self) -> impl Trace {
+        Lent(self)
+    }
+
     #[inline]
     fn mark(&mut self, cell: Cell) {
         let to = cell.address();
