@@ -9,17 +9,23 @@ help: ## list the verbs
 	@awk -F':.*## ' '/^[a-z][a-zA-Z_-]*:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # --- Ruby and the collector library ---
-.PHONY: ruby lib env
+.PHONY: inside install ruby lib env
+inside: ## build a Ruby with Ashlar inside (cached)
+	@scripts/ruby/build-inside.sh
+install: ## install it as any Ruby: PREFIX=/opt/ruby; DESTDIR=, STRIP=yes
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" STRIP="$(STRIP)" scripts/ruby/install-inside.sh
 ruby: ## get and build the modular and the stock Ruby (cached)
 	@scripts/ruby/build-rubies.sh
 lib: ## build the collector library and install it for the modular Ruby
 	@scripts/ruby/build-library.sh
 env: ## print shell exports: eval "$(make -s env)"
-	@scripts/ruby/env.sh
+	@scripts/ruby/env.sh --inside
 
 # The parts that need the Rubies' headers or the Rubies; with_library also builds the library.
 with_rubies = exports=$$(scripts/ruby/env.sh --no-library) && eval "$$exports" &&
-with_library = exports=$$(scripts/ruby/env.sh) && eval "$$exports" &&
+with_library = exports=$$(scripts/ruby/env.sh $(if $(filter inside,$(ON)),--inside)) && eval "$$exports" &&
+# ON=inside: the tests run on the Ruby with Ashlar inside, else on the library.
+on = $(if $(ON),--collector $(ON))
 
 # --- Measurements ---
 .PHONY: demo bench bench-profile bench-instructions bench-applications
@@ -27,7 +33,7 @@ demo: ## four Ruby programs on stock Ruby, its collector as a module, and Ashlar
 	@scripts/bench/demo.sh
 bench-profile: ## where the time of those programs goes: collector, malloc, kernel (needs perf)
 	@PROGRAMS="$(PROGRAMS)" scripts/bench/profile.sh
-bench-instructions: ## count their instructions, which a busy machine does not change (needs valgrind); VARIANTS="stock ashlar"
+bench-instructions: ## count their instructions, which a busy machine does not change (needs valgrind); VARIANTS="stock inside"
 	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" scripts/bench/instructions.sh
 bench: ## measure the Ruby workloads against the goals; PROGRAMS="splay strings" BLOCKS=20 VARIANTS="stock ashlar"
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" scripts/bench/bench.sh
@@ -35,8 +41,8 @@ bench-applications: ## applications against stock, jemalloc and more, points and
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" CURVES="$(CURVES)" APP="$(APP)" scripts/bench/applications.sh
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-ruby-quick test-ruby
-test: ## run every test below but the full Ruby suite, and end with a table
+.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-inside test-native-gems test-ruby-quick test-ruby
+test: ## run every test below but the full Ruby suite and the gems, and end with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
 	@cargo fmt --all --check
@@ -46,14 +52,19 @@ check-scripts: ## shellcheck over the shell scripts
 	@shellcheck .ci/run $$(git ls-files '*.sh')
 test-rust: ## cargo test
 	@$(with_rubies) cargo test --workspace
-test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test)
-	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb
+test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test); ON=inside for the Ruby with Ashlar inside
+	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(on)
 test-applications: ## the applications that are measured: the same answer on Ashlar as on stock, and what APP= takes
 	@$(with_library) scripts/test/applications.sh
+test-inside: ## test-behaviour and test-ruby-quick on the Ruby with Ashlar inside
+	@$(MAKE) --no-print-directory test-behaviour ON=inside
+	@$(MAKE) --no-print-directory test-ruby-quick ON=inside
+test-native-gems: ## gems in C compile with the Ruby with Ashlar inside and pass their own tests; GEMS="bcrypt ffi"
+	@scripts/test/native-gems.sh $(GEMS)
 test-ruby-quick: ## the memory-related part of Ruby's own tests, against the default collector
-	@scripts/ruby-tests/run.sh quick
+	@scripts/ruby-tests/run.sh quick $(on)
 test-ruby: ## all of Ruby's own tests, against the default collector (long)
-	@scripts/ruby-tests/run.sh full
+	@scripts/ruby-tests/run.sh full $(on)
 
 # --- Longer tests of the heap (docs/testing.md) ---
 .PHONY: stress-heap fuzz miri-heap thread-sanitizer-heap address-sanitizer-heap
@@ -71,16 +82,16 @@ address-sanitizer-heap: ## the heap's tests under AddressSanitizer; needs nightl
 # --- Stress ---
 .PHONY: stress test-ruby-stress test-ruby-moving memcheck
 stress: stress-heap ## random heap programs, then Ruby programs verified after each of many collections
-	@$(with_library) ASHLAR_VERIFY=1 ASHLAR_POISON=1 ASHLAR_COLLECT_EVERY=3000 "$$RUBY_STOCK" ruby/test/run.rb \
+	@$(with_library) ASHLAR_VERIFY=1 ASHLAR_POISON=1 ASHLAR_COLLECT_EVERY=3000 "$$RUBY_STOCK" ruby/test/run.rb $(on) \
 		threads_test.rb fibers_test.rb ractors_test.rb weak_references_test.rb finalizers_test.rb \
 		object_ids_test.rb payload_test.rb extensions_test.rb yjit_test.rb exit_test.rb
 test-ruby-stress: ## test-ruby-quick with many more collections, each verified, and free cells poisoned (long)
-	@scripts/ruby-tests/run.sh quick --environment ASHLAR_COLLECT_EVERY=20000 \
+	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_COLLECT_EVERY=20000 \
 		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1
 test-ruby-moving: ## the core classes' own tests with all that may move moved at every collection (long)
-	@scripts/ruby-tests/run.sh core --environment ASHLAR_MOVE_EVERYTHING=1 --excludes ruby/excludes/moving
+	@scripts/ruby-tests/run.sh core $(on) --environment ASHLAR_MOVE_EVERYTHING=1 --excludes ruby/excludes/moving
 memcheck: ## Ruby programs on Ashlar under valgrind (about 5 minutes); needs valgrind
-	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb --valgrind \
+	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(on) --valgrind \
 		object_ids_test.rb weak_references_test.rb finalizers_test.rb
 
 # --- The lab ---

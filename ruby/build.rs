@@ -11,7 +11,12 @@ use std::{env, fs};
 const SOURCES: [&str; 2] = ["shim/layout.c", "shim/layout_code.c"];
 
 fn main() {
-    for source in SOURCES {
+    for source in [
+        SOURCES[0],
+        SOURCES[1],
+        "shim/inlined.h",
+        "shim/ashlar_ruby.h",
+    ] {
         println!("cargo:rerun-if-changed={source}");
     }
     println!("cargo:rerun-if-env-changed=ASHLAR_RUBY_CFLAGS");

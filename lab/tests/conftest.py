@@ -13,6 +13,8 @@ import pytest
 from ashlar_lab.experiment.model import MAIN, TWIN, Experiment, Program, Stop, Variant
 from ashlar_lab.store.run import Run
 
+CLONE = Path(__file__).parents[2]
+
 # The bare interpreter: a version manager's shim would add processes of its own.
 PYTHON = os.path.realpath(sys.executable)
 
@@ -24,6 +26,19 @@ def ashlar(tmp_path):
         return subprocess.run([sys.executable, "-m", "ashlar_lab", *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True,
                               timeout=timeout, env={**os.environ, **environment})
     return run
+
+
+@pytest.fixture(scope="session")
+def ruby():
+    """(The Ruby that loads collectors, the name of this clone's collector): from the environment, or from the clone once its
+    library is made, which is not the lab's to build."""
+    if os.environ.get("RUBY") and os.environ.get("ASHLAR_GC_LIBRARY"):
+        return os.environ["RUBY"], os.environ["ASHLAR_GC_LIBRARY"]
+    if not (CLONE / "build/librubygc.ashlar.so").exists():
+        pytest.skip("no Ruby that loads collectors: `make lib` builds one with this clone's collector")
+    script = f'exports=$({CLONE}/scripts/ruby/env.sh) && eval "$exports" && echo "$RUBY" && echo "$ASHLAR_GC_LIBRARY"'
+    told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=300, check=True)
+    return tuple(told.stdout.split())
 
 
 def two_variants(programs=("p",), values=(), names=("old", "new"), **rest) -> Experiment:

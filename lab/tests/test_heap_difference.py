@@ -143,6 +143,19 @@ def test_samples_that_live_in_both_carry_no_error_into_the_growth():
     assert (line.evidence.came, line.evidence.went) == (16, 0) and line.evidence.growth.error < line.evidence.growth.value < 2 * 16 * 2 ** 19
 
 
+def test_payloads_whose_class_is_found_out_between_are_the_same_ones():
+    program = Program()
+    made = program.allocate(LEAK, "", 4000, 50, payload=True)
+    program.collect()
+    before = resolved(program)
+    for sample in made:
+        sample.site = (*sample.site[:1], "String", *sample.site[2:])
+    for i in range(16):
+        program.collect(full=i % 4 == 0)
+    line = difference.compare(before, resolved(program)).lines[0]
+    assert (line.evidence.came, line.evidence.went, line.judged) == (0, 0, "steady")
+
+
 def test_many_lines_are_corrected_for():
     """Of 400 lines that do nothing but toss a coin, hardly ever is one called grown."""
     rng = np.random.default_rng(11)

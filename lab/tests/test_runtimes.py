@@ -11,7 +11,6 @@ import pytest
 from ashlar_lab.store.database import read_all
 
 PROGRAMS = Path(__file__).with_name("runtimes")
-CLONE = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -81,19 +80,6 @@ def test_nodes_heap_and_young_generation_are_the_ones_asked_for(compare):
     small, large = found["small", None], found["large", None]
     assert large["limit_mib"] - small["limit_mib"] >= 512 - 64
     assert small["gc_count"] > 2 * large["gc_count"]
-
-
-@pytest.fixture(scope="module")
-def ruby():
-    """(The Ruby that loads collectors, the name of this clone's collector): from the environment, or from the clone once its
-    library is made, which is not the lab's to build."""
-    if os.environ.get("RUBY") and os.environ.get("ASHLAR_GC_LIBRARY"):
-        return os.environ["RUBY"], os.environ["ASHLAR_GC_LIBRARY"]
-    if not (CLONE / "build/librubygc.ashlar.so").exists():
-        pytest.skip("no Ruby that loads collectors: `make lib` builds one with this clone's collector")
-    script = f'exports=$({CLONE}/scripts/ruby/env.sh) && eval "$exports" && echo "$RUBY" && echo "$ASHLAR_GC_LIBRARY"'
-    told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=300, check=True)
-    return tuple(told.stdout.split())
 
 
 def test_ashlars_space_overhead_trades_memory_for_collections(compare, ruby):

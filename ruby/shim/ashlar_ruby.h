@@ -18,6 +18,10 @@
 #include <sys/types.h>
 #include <stdint.h>
 
+/* Nobody outside the library, or the Ruby that it is part of, calls these: no call goes
+   through a table. */
+#pragma GCC visibility push(hidden)
+
 typedef uintptr_t ashlar_value; /* VALUE */
 
 struct ashlar_ruby_calls {
@@ -85,21 +89,10 @@ bool ashlar_is_disabled(void);
 void ashlar_set_stress(void *objspace, ashlar_value flag, bool on);
 ashlar_value ashlar_stress(void);
 
-/* Objects. When the cursor's run is used up, `ashlar_new_object` goes on to the
-   shim's `ashlar_new_object_slowly` with the same arguments (a jump: nothing
-   has to be saved for it), which raises when 0, out of memory, comes back from
-   `ashlar_allocate`. */
-ashlar_value ashlar_new_object(void *objspace, void *cache, ashlar_value klass, ashlar_value flags,
-                               ashlar_value v1, ashlar_value v2, ashlar_value v3,
-                               bool wb_protected, size_t size);
-ashlar_value ashlar_new_object_slowly(void *objspace, void *cache, ashlar_value klass, ashlar_value flags,
-                                      ashlar_value v1, ashlar_value v2, ashlar_value v3,
-                                      bool wb_protected, size_t size);
+/* Objects. `ashlar_allocate` sweeps and collects if it must; 0 when memory is out. */
 ashlar_value ashlar_allocate(void *objspace, void *cache, ashlar_value klass, ashlar_value flags,
                              ashlar_value v1, ashlar_value v2, ashlar_value v3,
                              bool wb_protected, size_t size);
-size_t ashlar_object_width(ashlar_value object);
-size_t ashlar_width_index(size_t size);
 
 /* Payloads. `cache` is the calling thread's, NULL until it has one.
    `ashlar_x*` are Ruby's: they count towards the next collection and may
@@ -123,7 +116,7 @@ void ashlar_adjust_memory(ssize_t difference);
    is one load: the initial-exec model saves the call that the general model of
    thread-local variables makes. */
 extern __thread void *ashlar_thread_cache
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+    __attribute__((tls_model("initial-exec")));
 void *ashlar_current_thread_cache(void); /* for Rust */
 void ashlar_thread_cache_set(void *cache);
 
@@ -364,4 +357,5 @@ void ashlar_watch_forks(void);
 void ashlar_before_fork(void);
 void ashlar_after_fork(bool in_child);
 
+#pragma GCC visibility pop
 #endif

@@ -1,6 +1,9 @@
 /*
- * Ruby's modular collector interface, in the order of gc_impl.h: convert,
- * forward, return. Decisions about collection are made in ruby/src.
+ * Ruby's collector interface, in the order of gc_impl.h: convert, forward,
+ * return. Decisions about collection are made in ruby/src.
+ *
+ * Compiled by itself it is a modular collector's; included by inside/default.c
+ * it is part of Ruby's gc.c, and its functions are static there (GC_IMPL_FN).
  */
 #include "ruby/ruby.h"
 
@@ -16,13 +19,16 @@
 #include "gc/gc_impl.h"
 
 #include "ashlar_ruby.h"
+#include "inlined.h"
 #include "shim.h"
 
 extern int ruby_thread_has_gvl_p(void);
-extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
 extern size_t rb_obj_memsize_of(VALUE object);
 extern void rb_mv_generic_ivar(VALUE from, VALUE to);
 extern const char ruby_version[];
+#ifdef BUILDING_MODULAR_GC
+extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
+#endif
 
 static rb_postponed_job_handle_t finalizers_job;
 static bool vm_is_going; /* and its queue of postponed jobs with it */
@@ -46,7 +52,7 @@ static const struct ashlar_ruby_calls calls = {
     .mark_children = rb_gc_mark_children,
     .finish_marking = rb_ractor_finish_marking,
     .save_machine_context = rb_gc_save_machine_context,
-    .shape_by_id = rb_shape_get_shape_by_id,
+    .shape_by_id = (void *(*)(uint32_t))rb_shape_get_shape_by_id,
     .proc_class = proc_class,
     .free_weak_references = rb_gc_obj_free_vm_weak_references,
     .free_object = rb_gc_obj_free,
@@ -174,6 +180,12 @@ rb_gc_impl_start(void *objspace, bool full_mark, bool immediate_mark, bool immed
     if (immediate_sweep || compact) run_jobs(objspace);
 }
 
+void
+ashlar_collect_and_compact(void *objspace)
+{
+    rb_gc_impl_start(objspace, true, true, true, true);
+}
+
 bool
 rb_gc_impl_during_gc_p(void *objspace)
 {
@@ -231,38 +243,41 @@ rb_gc_impl_config_set(void *objspace, VALUE hash)
 
 /* ── Object allocation ───────────────────────────────────────────────────── */
 
-VALUE
-rb_gc_impl_new_obj(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
-                   bool wb_protected, size_t alloc_size)
-{
-    return ashlar_new_object(objspace, cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
-}
-
-VALUE
-ashlar_new_object_slowly(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
-                         bool wb_protected, size_t size)
+__attribute__((noinline, cold))
+static VALUE
+new_object_slowly(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
+                  bool wb_protected, size_t size)
 {
     VALUE object = ashlar_allocate(objspace, cache, klass, flags, v1, v2, v3, wb_protected, size);
     if (!object) rb_memerror();
     return object;
 }
 
+VALUE
+rb_gc_impl_new_obj(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
+                   bool wb_protected, size_t alloc_size)
+{
+    VALUE object = ashlar_take_cell(cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
+    if (ASHLAR_LIKELY(object)) return object;
+    return new_object_slowly(objspace, cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
+}
+
 size_t
 rb_gc_impl_obj_slot_size(VALUE obj)
 {
-    return ashlar_object_width(obj);
+    return ashlar_width_of(obj);
 }
 
 size_t
 rb_gc_impl_heap_id_for_size(void *objspace, size_t size)
 {
-    return ashlar_width_index(size);
+    return size <= ASHLAR_WIDEST_BYTES ? ashlar_width_of_words[(size + 7) >> 3] : 0;
 }
 
 bool
 rb_gc_impl_size_allocatable_p(size_t size)
 {
-    return size <= ASHLAR_OBJECT_BYTES_MAX;
+    return size <= ASHLAR_WIDEST_BYTES;
 }
 
 /* ── Malloc ──────────────────────────────────────────────────────────────── */
@@ -270,25 +285,29 @@ rb_gc_impl_size_allocatable_p(size_t size)
 void *
 rb_gc_impl_malloc(void *objspace, size_t size)
 {
-    return ashlar_xmalloc(ashlar_thread_cache, size);
+    void *payload = ashlar_xmalloc_is_plain() ? ashlar_pop_payload(ashlar_thread_cache, size) : NULL;
+    return ASHLAR_LIKELY(payload) ? payload : ashlar_xmalloc(ashlar_thread_cache, size);
 }
 
 void *
 rb_gc_impl_calloc(void *objspace, size_t size)
 {
-    return ashlar_xcalloc(ashlar_thread_cache, size);
+    void *payload = ashlar_xmalloc_is_plain() ? ashlar_pop_payload(ashlar_thread_cache, size) : NULL;
+    return ASHLAR_LIKELY(payload) ? memset(payload, 0, size) : ashlar_xcalloc(ashlar_thread_cache, size);
 }
 
 void *
 rb_gc_impl_realloc(void *objspace, void *ptr, size_t new_size, size_t old_size)
 {
+    if (ashlar_xmalloc_is_plain() && ashlar_stays(ptr, new_size)) return ptr;
     return ashlar_xrealloc(ashlar_thread_cache, ptr, new_size);
 }
 
 void
 rb_gc_impl_free(void *objspace, void *ptr, size_t old_size)
 {
-    if (ptr) ashlar_xfree(ashlar_thread_cache, ptr);
+    if (!ptr || (ashlar_free_is_plain() && ashlar_push_payload(ashlar_thread_cache, ptr))) return;
+    ashlar_xfree(ashlar_thread_cache, ptr);
 }
 
 void
@@ -302,7 +321,7 @@ rb_gc_impl_adjust_memory_usage(void *objspace, ssize_t diff)
 void
 rb_gc_impl_mark(void *objspace, VALUE obj)
 {
-    ashlar_mark(objspace, obj);
+    if (!ashlar_is_marked_for_good(obj)) ashlar_mark(objspace, obj);
 }
 
 void
@@ -354,7 +373,7 @@ rb_gc_impl_location(void *objspace, VALUE value)
 void
 rb_gc_impl_writebarrier(void *objspace, VALUE a, VALUE b)
 {
-    ashlar_write_barrier(objspace, a, b);
+    if (!ASHLAR_LIKELY(ashlar_store_is_plain(a, b))) ashlar_write_barrier(objspace, a, b);
 }
 
 void
@@ -390,7 +409,7 @@ show(struct walk *walk, const VALUE *at)
     VALUE start = at[0] & ~(VALUE)1;
     if (is_free_run ? ashlar_collection_count(walk->objspace) != walk->collections
                     : !ashlar_is_live(walk->objspace, start)) return 0;
-    size_t width = ashlar_object_width(start);
+    size_t width = ashlar_width_of(start);
     VALUE end = is_free_run ? at[1] : start + width;
     return walk->visit((void *)start, (void *)end, width, walk->data);
 }
@@ -662,6 +681,7 @@ rb_gc_impl_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_sym)
     return ashlar_gc_stat_heap(objspace, heap_name, hash_or_sym);
 }
 
+#ifdef BUILDING_MODULAR_GC
 #define NAME_LENGTH_MAX 20 /* Ruby stops at longer ones */
 
 /* The NAME of librubygc.NAME.so: what RUBY_GC_LIBRARY asked for, also where
@@ -683,6 +703,13 @@ rb_gc_impl_active_gc_name(void)
     memcpy(name, file, length);
     return name;
 }
+#else
+const char *
+rb_gc_impl_active_gc_name(void)
+{
+    return "ashlar";
+}
+#endif
 
 /* ── Miscellaneous ───────────────────────────────────────────────────────── */
 

@@ -22,6 +22,8 @@
 #include "shape.h"
 #include "ruby/st.h"
 
+#include "inlined.h"
+
 #define CONSTANT(name, meaning, value)                                              \
     printf("/// %s\npub(crate) const " name ": usize = %#lx;\n", meaning,           \
            (unsigned long)(value))
@@ -78,6 +80,7 @@ main(void)
              sizeof(((struct RClass_and_rb_classext_t *)0)->classext.max_iv_count));
 
     OFFSET("DATA_TYPE_NAME", rb_data_type_struct, wrap_struct_name);
+
     OFFSET("ISEQ_PATH", rb_iseq_constant_body, location.pathobj);
     OFFSET("ISEQ_LABEL", rb_iseq_constant_body, location.label);
     OFFSET("ISEQ_LINE", rb_iseq_constant_body, location.first_lineno);
@@ -98,8 +101,6 @@ main(void)
              sizeof(struct RHash) + offsetof(struct st_table, entries_bound));
 
     FLAG(RSTRUCT_EMBED_LEN_MASK); FLAG(RSTRUCT_EMBED_LEN_SHIFT);
-    OFFSET("DATA_PTR", RTypedData, data);
-
     OFFSET("STRUCT_LEN", RStruct, as.heap.len);
     OFFSET("STRUCT_PTR", RStruct, as.heap.ptr);
     OFFSET("STRUCT_EMBEDDED", RStruct, as.ary);
@@ -108,9 +109,8 @@ main(void)
 
     CONSTANT("IMEMO_SHIFT", "Where an internal object's flags hold its kind.", FL_USHIFT);
     CONSTANT("IMEMO_KIND_MASK", "Bits of an internal object's kind.", IMEMO_MASK);
-    KIND(ENV, imemo_env); KIND(MENT, imemo_ment); KIND(TMPBUF, imemo_tmpbuf);
-    KIND(CREF, imemo_cref); KIND(SVAR, imemo_svar); KIND(THROW_DATA, imemo_throw_data); KIND(IFUNC, imemo_ifunc);
-    KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
+    KIND(TMPBUF, imemo_tmpbuf); KIND(CREF, imemo_cref); KIND(SVAR, imemo_svar); KIND(THROW_DATA, imemo_throw_data); KIND(IFUNC, imemo_ifunc);
+    KIND(MENT, imemo_ment); KIND(ENV, imemo_env); KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
     KIND(ISEQ, imemo_iseq); FLAG(ISEQ_USE_COMPILE_DATA);
     printf("/// Ruby's names of its kinds of internal objects.\n"
            "pub(crate) const IMEMO_NAMES: &[(usize, &str)] = &[");
@@ -120,6 +120,37 @@ main(void)
     printf("];\n");
 
     print_code_layout();
+
+    CONSTANT("XMALLOC_SAMPLED", "`ASHLAR_XMALLOC_SAMPLED` of `shim/inlined.h`.", ASHLAR_XMALLOC_SAMPLED);
+
+    const size_t inlined[] = {
+        offsetof(struct ashlar_allocation_cache, biased_states),
+        offsetof(struct ashlar_allocation_cache, cursors),
+        sizeof(struct ashlar_cursor),
+        offsetof(struct ashlar_cursor, next),
+        offsetof(struct ashlar_cursor, end),
+        ASHLAR_WIDTHS,
+        offsetof(struct ashlar_payload_cache, lists),
+        sizeof(struct ashlar_free_list),
+        offsetof(struct ashlar_free_list, first),
+        offsetof(struct ashlar_free_list, count),
+        offsetof(struct ashlar_free_list, limit),
+        ASHLAR_CLASSES,
+        ASHLAR_CLASS_BYTES_MAX,
+        ASHLAR_FIRST_PAYLOAD_KIND,
+        ASHLAR_BLOCK_SHIFT,
+        ASHLAR_STATE_SHIFT,
+        ASHLAR_CELL_LIVE,
+        ASHLAR_CELL_MARKED,
+        ASHLAR_CELL_OLD,
+        ASHLAR_CELL_UNPROTECTED,
+        ASHLAR_CELL_REMEMBERED,
+        ASHLAR_STAGE_IDLE,
+    };
+    printf("/// What `shim/inlined.h` declares, in the order of the heap's `LAYOUT`.\n"
+           "pub(crate) const INLINED_LAYOUT: [usize; %zu] = [", sizeof(inlined) / sizeof(*inlined));
+    for (size_t i = 0; i < sizeof(inlined) / sizeof(*inlined); i++) printf("%zu, ", inlined[i]);
+    printf("];\n");
 
     printf("/// The Ruby that the library is built for.\n"
            "pub(crate) const RUBY_VERSION: &str = \"%d.%d.%d\";\n",

@@ -1,9 +1,9 @@
 /* What the module GC has beside the methods that Ruby defines itself. */
 #include "ruby/ruby.h"
 #include "gc/gc.h"
-#include "gc/gc_impl.h"
 
 #include "ashlar_ruby.h"
+#include "inlined.h"
 #include "shim.h"
 
 static VALUE
@@ -49,7 +49,7 @@ latest_compact_info(VALUE self)
 static VALUE
 compact(VALUE self)
 {
-    rb_gc_impl_start(rb_gc_get_objspace(), true, true, true, true);
+    ashlar_collect_and_compact(rb_gc_get_objspace());
     return latest_compact_info(self);
 }
 
@@ -100,7 +100,7 @@ internal_constants(void)
     set(constants, "HEAP_PAGE_BITMAP_SIZE", SIZET2NUM(geometry.block_state_bytes));
     set(constants, "HEAP_PAGE_SIZE", SIZET2NUM(geometry.block_bytes));
     set(constants, "HEAP_COUNT", SIZET2NUM(ashlar_width_count()));
-    set(constants, "RVARGC_MAX_ALLOCATE_SIZE", SIZET2NUM(ASHLAR_OBJECT_BYTES_MAX));
+    set(constants, "RVARGC_MAX_ALLOCATE_SIZE", SIZET2NUM(ASHLAR_WIDEST_BYTES));
     set(constants, "RVALUE_OLD_AGE", SIZET2NUM(geometry.collections_to_old));
     return rb_obj_freeze(constants);
 }

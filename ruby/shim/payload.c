@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ashlar_ruby.h"
+#include "inlined.h"
 
 __thread void *ashlar_thread_cache;
 static pthread_key_t thread_end;
@@ -61,19 +63,35 @@ ashlar_thread_cache_set(void *cache)
  * nobody calls these.
  */
 
+/* Without the heap there will never be any memory, and no program that could say so. */
+static void *
+out_of_memory(void)
+{
+    static const char refused[] = "ashlar: the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`\n";
+    if (!ashlar_tables.bytes) {
+        ssize_t ignored = write(STDERR_FILENO, refused, sizeof(refused) - 1);
+        (void)ignored;
+        _exit(EXIT_FAILURE);
+    }
+    errno = ENOMEM;
+    return NULL;
+}
+
 void *
 malloc(size_t size)
 {
-    void *payload = ashlar_malloc_payload(ashlar_thread_cache, size);
-    if (!payload) errno = ENOMEM;
-    return payload;
+    void *payload = ashlar_pop_payload(ashlar_thread_cache, size);
+    if (ASHLAR_LIKELY(payload)) return payload;
+    payload = ashlar_malloc_payload(ashlar_thread_cache, size);
+    return payload ? payload : out_of_memory();
 }
 
 void
 free(void *payload)
 {
+    if (!payload || (ashlar_free_is_plain() && ashlar_push_payload(ashlar_thread_cache, payload))) return;
     int saved = errno; /* free keeps errno (POSIX.1-2024) */
-    if (payload) ashlar_free_payload(ashlar_thread_cache, payload);
+    ashlar_free_payload(ashlar_thread_cache, payload);
     errno = saved;
 }
 
@@ -83,8 +101,7 @@ calloc(size_t count, size_t size)
     size_t bytes;
     void *payload = NULL;
     if (!__builtin_mul_overflow(count, size, &bytes)) payload = ashlar_calloc_payload(ashlar_thread_cache, bytes);
-    if (!payload) errno = ENOMEM;
-    return payload;
+    return payload ? payload : out_of_memory();
 }
 
 void *
@@ -95,8 +112,7 @@ realloc(void *payload, size_t size)
         return NULL;
     }
     void *fresh = ashlar_realloc_payload(ashlar_thread_cache, payload, size);
-    if (!fresh) errno = ENOMEM;
-    return fresh;
+    return fresh ? fresh : out_of_memory();
 }
 
 void *
@@ -124,8 +140,7 @@ memalign(size_t align, size_t size)
         return NULL;
     }
     void *payload = ashlar_aligned_payload(ashlar_thread_cache, size, align);
-    if (!payload) errno = ENOMEM;
-    return payload;
+    return payload ? payload : out_of_memory();
 }
 
 void *

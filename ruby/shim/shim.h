@@ -7,9 +7,8 @@
 #define RBOOL(condition) ((condition) ? Qtrue : Qfalse)
 #endif
 
-/* The widest object Ruby 3.4 can handle: an embedded array's length has 7 bits,
-   and 16 bytes of header + 126 values make 1024. */
-#define ASHLAR_OBJECT_BYTES_MAX 1024
+/* gc_impl.c: GC.compact. */
+void ashlar_collect_and_compact(void *objspace);
 
 /* methods.c: constants and methods of the module GC. */
 void ashlar_define_gc_methods(void);

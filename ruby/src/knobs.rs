@@ -10,6 +10,7 @@ use crate::layout;
 use crate::ruby_calls::Value;
 
 /// All of them; there is one Ruby in a process.
+#[export_name = "ashlar_knobs"]
 pub(crate) static KNOBS: Knobs = Knobs::new();
 
 /// A switch that any thread may turn.
@@ -30,7 +31,13 @@ impl Switch {
     }
 }
 
+/// The shim reads the first two itself (`shim/inlined.h`).
+#[repr(C)]
 pub(crate) struct Knobs {
+    /// Types, by number, whose objects may have the narrowest cells.
+    narrow_types: AtomicU32,
+    /// How `xmalloc` proceeds; anything but 0 leaves the fast path.
+    xmalloc_mode: AtomicU8,
     /// `GC.disable`.
     pub(crate) disabled: Switch,
     /// `GC.auto_compact`.
@@ -43,10 +50,6 @@ pub(crate) struct Knobs {
     pub(crate) has_heap_profile: Switch,
     /// What `GC.stress=` was given.
     stress_flag: AtomicUsize,
-    /// Types, by number, whose objects may have the narrowest cells.
-    narrow_types: AtomicU32,
-    /// How `xmalloc` proceeds; anything but 0 leaves the fast path.
-    xmalloc_mode: AtomicU8,
     /// Fresh payload bytes at which a collection is due. The pacing itself belongs to
     /// the collector; this is what it came to.
     budget_bytes: AtomicUsize,
@@ -63,7 +66,7 @@ const STRESS: u8 = 2;
 /// Objects may have been loaded whose calls of `free` are not redirected yet.
 const LOOK_AGAIN: u8 = 4;
 /// Some payloads are samples of the heap profile.
-const SAMPLED: u8 = 8;
+const SAMPLED: u8 = layout::XMALLOC_SAMPLED as u8;
 
 /// Types that never need more than four words unless they ask for more. All
 /// others may be turned into a form of five words in place, or are written as

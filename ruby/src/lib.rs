@@ -9,6 +9,7 @@
 //! * [`collector`]: what is used with the VM lock; [`knobs`]: what any thread may read.
 //! * [`options`]: the environment variables.
 //! * [`objects`], [`barriers`], [`payloads`]: what Ruby calls all the time.
+//! * [`inlined`]: what of that the shim does without calling.
 //! * [`collect`]: a collection as Ruby sees it: what decides, and what runs.
 //! * [`pauses`]: how long the program waits for the collector.
 //! * [`object_model`]: what the collector knows about Ruby's objects.
@@ -31,6 +32,7 @@ mod elf;
 mod finalizers;
 mod fork;
 mod heap_profile;
+mod inlined;
 mod interpose;
 mod knobs;
 mod layout;

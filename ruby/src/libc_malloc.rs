@@ -1,12 +1,14 @@
 //! The allocator of everybody else in the process: libc's, or one that is
 //! preloaded. Found by name in the process's own search order, because this
-//! library has functions of the same names.
+//! library has functions of the same names. If those are the process's own, there is no
+//! other one, but libc's is behind them for who asks for it (`ASHLAR_MALLOC=libc`).
 
 use std::ffi::{c_void, CStr};
 use std::marker::PhantomData;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
+use crate::options::MallocSource;
 use crate::statics::shared;
 
 /// The address of a function of the process, null while it is unknown.
@@ -21,9 +23,14 @@ impl FunctionAddress {
         self.0.load(Relaxed)
     }
 
+    /// Looks the name up in the process's own search order.
     pub(crate) fn find(&self, name: &CStr) {
+        self.find_in(libc::RTLD_DEFAULT, name);
+    }
+
+    fn find_in(&self, place: *mut c_void, name: &CStr) {
         // SAFETY: looking a symbol up has no effect.
-        let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        let address = unsafe { libc::dlsym(place, name.as_ptr()) };
         self.0.store(address, Relaxed);
     }
 }
@@ -53,13 +60,12 @@ impl<F: Copy> Found<F> {
         }
     }
 
-    /// The function, unless it is unknown or this library's own.
+    /// The function, unless it is unknown or there is none but this library's own.
     fn of_others(&self) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let address = self.address.address();
-        let is_of_others = !address.is_null() && !is_this_library();
         // SAFETY: the symbol of this name has the type `F`, that of a function.
-        is_of_others.then(|| unsafe { std::mem::transmute_copy(&address) })
+        (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
     }
 }
 
@@ -69,23 +75,45 @@ pub(crate) static REALLOC: Found<Realloc> = Found::nothing();
 pub(crate) static FREE: Found<Free> = Found::nothing();
 pub(crate) static USABLE_SIZE: Found<UsableSize> = Found::nothing();
 
-/// Looks the functions up; called once, when Ruby starts.
-pub(crate) fn find() {
-    MALLOC.address.find(c"malloc");
-    CALLOC.address.find(c"calloc");
-    REALLOC.address.find(c"realloc");
-    FREE.address.find(c"free");
-    USABLE_SIZE.address.find(c"malloc_usable_size");
+/// This library itself serves the process: it is preloaded, or part of the executable.
+static IS_THIS_LIBRARY: AtomicBool = AtomicBool::new(false);
+
+/// The functions, by name.
+fn all() -> [(&'static FunctionAddress, &'static CStr); 5] {
+    [
+        (&MALLOC.address, c"malloc"),
+        (&CALLOC.address, c"calloc"),
+        (&REALLOC.address, c"realloc"),
+        (&FREE.address, c"free"),
+        (&USABLE_SIZE.address, c"malloc_usable_size"),
+    ]
 }
 
-/// Whether this library itself serves the process (it is preloaded).
-pub(crate) fn is_this_library() -> bool {
+/// Looks the functions up; called once, when Ruby starts.
+pub(crate) fn find(xmalloc_from: MallocSource) {
     extern "C" {
         #[link_name = "ashlar_own_free"]
         fn own_free() -> *mut c_void;
     }
+    for (function, name) in all() {
+        function.find(name);
+    }
     // SAFETY: only asks for an address.
-    FREE.address.address() == unsafe { own_free() }
+    if FREE.address.address() != unsafe { own_free() } {
+        return;
+    }
+    IS_THIS_LIBRARY.store(true, Relaxed);
+    for (function, name) in all() {
+        match xmalloc_from {
+            MallocSource::Libc => function.find_in(libc::RTLD_NEXT, name),
+            MallocSource::Heap => function.0.store(null_mut(), Relaxed),
+        }
+    }
+}
+
+/// Whether this library itself serves the process.
+pub(crate) fn is_this_library() -> bool {
+    IS_THIS_LIBRARY.load(Relaxed)
 }
 
 /// # Safety

@@ -161,6 +161,11 @@ impl<'a> Unlocked<'a> {
         self.0.region()
     }
 
+    /// [`Heap::stage_byte`].
+    pub(crate) fn stage_byte(self) -> *const u8 {
+        self.0.stage_byte()
+    }
+
     /// [`Heap::needs_barrier`].
     #[inline(always)]
     pub(crate) fn needs_barrier(self, parent: Cell, child: Cell) -> bool {

@@ -509,7 +509,7 @@ pub(crate) fn owned_by(object: Object) -> usize {
         T_OBJECT if !object.has(ROBJECT_EMBED) => object.word(OBJECT_PTR),
         T_HASH if object.has(RHASH_ST_TABLE_FLAG) => object.word(HASH_ST_ENTRIES),
         T_STRUCT if !object.has(RSTRUCT_EMBED_LEN_MASK) => object.word(STRUCT_PTR),
-        T_DATA => object.word(DATA_PTR),
+        T_DATA => object.word(DATA_POINTER),
         _ => 0,
     }
 }

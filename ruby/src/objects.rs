@@ -11,7 +11,6 @@ use crate::knobs::KNOBS;
 use crate::lock::Gvl;
 use crate::process::unlocked;
 use crate::ruby_calls::Value;
-use crate::statics::made_shared;
 
 /// The five words Ruby hands over with a new object.
 struct Contents {
@@ -69,69 +68,7 @@ fn first_state(wb_protected: bool) -> CellState {
     }
 }
 
-extern "C" {
-    // shim/gc_impl.c
-    fn ashlar_new_object_slowly(
-        objspace: *mut c_void,
-        cache: *mut c_void,
-        klass: Value,
-        flags: Value,
-        v1: Value,
-        v2: Value,
-        v3: Value,
-        wb_protected: bool,
-        size: usize,
-    ) -> Value;
-}
-
-/// Allocates an object, or raises.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[no_mangle]
-unsafe extern "C" fn ashlar_new_object(
-    objspace: *mut c_void,
-    cache: *mut c_void,
-    klass: Value,
-    flags: Value,
-    v1: Value,
-    v2: Value,
-    v3: Value,
-    wb_protected: bool,
-    size: usize,
-) -> Value {
-    // SAFETY: Ruby passes the calling Ractor's cache; the slow path gets the
-    // arguments as they came.
-    unsafe {
-        let cursors = &mut *cache.cast::<AllocationCache<'static>>();
-        if let Some(width) = width_for(flags, size) {
-            let state = first_state(wb_protected);
-            if let Some(cell) = cursors.bump(width, state) {
-                return Contents {
-                    flags,
-                    klass,
-                    v1,
-                    v2,
-                    v3,
-                }
-                .write(cell, width);
-            }
-        }
-        ashlar_new_object_slowly(
-            objspace,
-            cache,
-            klass,
-            flags,
-            v1,
-            v2,
-            v3,
-            wb_protected,
-            size,
-        )
-    }
-}
-
-/// Allocates an object when the cursor's run is used up; 0 when memory is out.
+/// Allocates an object where `shim/inlined.h` does not; 0 when memory is out.
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
@@ -225,29 +162,6 @@ fn collect_before_allocating(collector: &Collector) {
         Reason::NewObject
     };
     collect::paced(collector, reason);
-}
-
-/// Bytes that an object's cell has.
-///
-/// # Safety
-/// `object` must be an object in the heap.
-#[no_mangle]
-unsafe extern "C" fn ashlar_object_width(object: Value) -> usize {
-    match made_shared() {
-        // SAFETY: the caller's contract.
-        Some(shared) => shared
-            .space
-            .region
-            .width_of(unsafe { Cell::from_address(object) })
-            .bytes(),
-        None => 0,
-    }
-}
-
-/// Which width serves `size`.
-#[no_mangle]
-extern "C" fn ashlar_width_index(size: usize) -> usize {
-    WidthIndex::for_size(size).map_or(0, WidthIndex::index)
 }
 
 /// A cell's state bits; 0 for any word that is no live cell.

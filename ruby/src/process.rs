@@ -12,7 +12,7 @@ use crate::lock::{Gvl, Locked, Unlocked};
 use crate::object_model::Ruby;
 use crate::options::{MallocSource, Options};
 use crate::ruby_calls::{RubyCalls, RubyEvents};
-use crate::{heap_profile, interpose, layout, libc_malloc, message, statics};
+use crate::{heap_profile, inlined, interpose, layout, libc_malloc, message, statics};
 
 /// What Ruby calls an object space.
 pub(crate) struct Objspace {
@@ -83,7 +83,7 @@ fn new_objspace(
     let refused = "the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`";
     let shared = statics::shared().ok_or(refused)?;
     let heap = Heap::new(Ruby::new(calls, events), shared, options.pace).map_err(|_| refused)?;
-    libc_malloc::find();
+    libc_malloc::find(options.malloc);
     let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe();
     KNOBS.serve_from_heap(payloads_here);
     // SAFETY: may be called at any time.
@@ -94,10 +94,12 @@ fn new_objspace(
         MallocSource::Libc
     };
     let collector = Collector::new(heap, Options { malloc, ..options });
-    Ok(Box::new(Objspace {
+    let objspace = Box::new(Objspace {
         calls,
         collector: Locked::new(collector),
-    }))
+    });
+    inlined::show_stage(objspace.collector.unlocked().stage_byte());
+    Ok(objspace)
 }
 
 /// Makes the object space, before Ruby allocates anything.

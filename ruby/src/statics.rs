@@ -12,6 +12,8 @@ use ashlar_heap::{
     Shared,
 };
 
+use crate::inlined;
+
 static SHARED: OnceLock<Result<Shared, Refused>> = OnceLock::new();
 /// What [`SHARED`] holds once it is made: one load instead of three.
 static SHARED_ADDRESS: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
@@ -75,7 +77,8 @@ pub(crate) fn is_busy() -> bool {
 
 #[cold]
 fn make_shared() -> Option<&'static Shared> {
-    let shared = SHARED.get_or_init(reserve).as_ref().ok()?;
+    let shared = SHARED.get_or_init(|| reserve().inspect(inlined::show_region));
+    let shared = shared.as_ref().ok()?;
     SHARED_ADDRESS.store((&raw const *shared).cast_mut(), Release);
     Some(shared)
 }

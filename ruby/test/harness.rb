@@ -40,7 +40,7 @@ module Claims
   # True when none failed. Prints each failure and, alone on a line, the count.
   def try_all(part, workers)
     chosen = @all.select { part.nil? || _1.text.include?(part) }
-    skipped, chosen = chosen.partition { _1.only && _1.only != Subject.collector }
+    skipped, chosen = chosen.partition { _1.only && !Subject.is?(_1.only) }
     waiting = Queue.new
     chosen.each { waiting << _1 }
     waiting.close
@@ -88,7 +88,8 @@ module Claims
   end
 end
 
-# claim "what is true" do ... end; `only: "ashlar"` for what no other collector does.
+# claim "what is true" do ... end; `only: "ashlar"` for what no other collector does, and
+# `only: "module"` for what is true of the library alone.
 def claim(text, only: nil, &block) = Claims.add(text, only, block)
 
 # What a claim can do: start programs in a folder of its own and check what came of them.

@@ -259,7 +259,7 @@ claim "collections go on without threads that the system refuses", only: "ashlar
 end
 
 claim "helpers are there when the library serves the whole process's malloc, and when it serves none", only: "ashlar" do
-  [{ "LD_PRELOAD" => Subject.library_path }, { "ASHLAR_MALLOC" => "libc" }].each do |env|
+  [Subject.serving_malloc, { "ASHLAR_MALLOC" => "libc" }].each do |env|
     ruby_ok SORTS + <<~'RUBY', env: MANY.merge(env), limit: 120
       5.times do
         GC.start

@@ -489,7 +489,7 @@ claim "the same misuse does no harm with payloads in libc", only: "ashlar" do
 end
 
 claim "everything works with the library preloaded, where it serves every allocation", only: "ashlar" do
-  with_extension(<<~'RUBY', env: { "LD_PRELOAD" => Subject.library_path }, limit: 120)
+  with_extension(<<~'RUBY', env: { **Subject.serving_malloc }, limit: 120)
     Payload.xmalloc_then_free(20_000)
     Payload.xmalloc_then_libc_realloc(5_000)
     Payload.malloc_then_xfree(5_000)

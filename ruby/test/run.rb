@@ -1,5 +1,6 @@
 # Runs the behaviour tests: programs started in the modular Ruby on a chosen collector.
 #   $RUBY_STOCK ruby/test/run.rb                        all of them, on Ashlar
+#   $RUBY_STOCK ruby/test/run.rb --collector inside     on the Ruby with Ashlar inside
 #   $RUBY_STOCK ruby/test/run.rb --collector default    on Ruby's own collector
 #   $RUBY_STOCK ruby/test/run.rb fork_test.rb --name "collection is due"
 # The environment is what `make env` prints. This process itself should not depend on the
@@ -13,7 +14,7 @@ Encoding.default_external = Encoding::UTF_8 # also where the locale says nothing
 options = { collector: "ashlar", name: nil, workers: 2, ruby_options: [], valgrind: false }
 parser = OptionParser.new do |o|
   o.banner = "usage: run.rb [options] [files]"
-  o.on("--collector NAME", "ashlar (the default here) or default") { options[:collector] = _1 }
+  o.on("--collector NAME", "ashlar (the default here), inside or default") { options[:collector] = _1 }
   o.on("--name PART", "claims whose text contains PART") { options[:name] = _1 }
   o.on("--workers N", Integer, "claims tried at once (2)") { options[:workers] = _1 }
   o.on("--ruby-option OPTION", "for every Ruby started, such as --yjit; may be repeated") { options[:ruby_options] << _1 }
@@ -25,7 +26,7 @@ rescue OptionParser::ParseError => error
   abort "run.rb: #{error.message}; see --help"
 end
 files = Dir.glob("*_test.rb", base: __dir__).sort if files.empty?
-%w[RUBY RUBY_SOURCE].each do |name|
+["RUBY_SOURCE", options[:collector] == "inside" ? "RUBY_INSIDE" : "RUBY"].each do |name|
   abort %(run.rb: #{name} is not set; run: eval "$(make -s env)") unless ENV[name]
 end
 

@@ -12,15 +12,25 @@ module Subject
   VALGRIND = %w[valgrind --quiet --undef-value-errors=no --error-limit=no --error-exitcode=99 --max-stackframe=200000000000].freeze
   VALGRIND_SLOWDOWN = 30
 
-  # collector: "ashlar", "default", or the name of another library Ruby can load.
+  # collector: "ashlar"; "inside", the Ruby with Ashlar inside; "default", or the name of
+  # another library Ruby can load.
   def set(collector, ruby_options, valgrind: false)
     @collector = collector
-    @library = collector == "ashlar" ? ENV.fetch("ASHLAR_GC_LIBRARY", "ashlar") : collector
-    @ruby = ENV.fetch("RUBY")
+    @library = { "ashlar" => ENV.fetch("ASHLAR_GC_LIBRARY", "ashlar"), "inside" => "ashlar" }.fetch(collector, collector)
+    @ruby = ENV.fetch(inside? ? "RUBY_INSIDE" : "RUBY")
     @source = ENV.fetch("RUBY_SOURCE")
     @ruby_options = ruby_options
     @before_ruby = valgrind ? VALGRIND : []
   end
+
+  def inside? = @collector == "inside"
+
+  # Whether a claim is about this collector: "ashlar" is the module or inside Ruby,
+  # "module" the former alone.
+  def is?(kind) = kind == @collector || kind == "ashlar" && inside? || kind == "module" && @collector == "ashlar"
+
+  # What makes the collector the process's malloc, which it always is inside Ruby.
+  def serving_malloc = inside? ? {} : { "LD_PRELOAD" => library_path }
 
   # The path of the collector's library, for tests about the file itself.
   def library_path = File.expand_path("../lib/ruby-gc/librubygc.#{@library}.so", File.dirname(@ruby))
@@ -32,7 +42,7 @@ module Subject
   end
 
   def environment(extra)
-    { "RUBY_GC_LIBRARY" => @library, "RUBYOPT" => nil, "RUBYLIB" => nil, "GEM_HOME" => nil, "GEM_PATH" => nil,
+    { "RUBY_GC_LIBRARY" => (@library unless inside?), "RUBYOPT" => nil, "RUBYLIB" => nil, "GEM_HOME" => nil, "GEM_PATH" => nil,
       "LANG" => "C.UTF-8", "MALLOC_ARENA_MAX" => nil }.merge(extra)
   end
 

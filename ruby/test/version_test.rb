@@ -28,7 +28,7 @@ def fake_host
   "#{folder}/host"
 end
 
-claim "the library refuses to start in a Ruby it was not built for, in one clear line", only: "ashlar" do
+claim "the library refuses to start in a Ruby it was not built for, in one clear line", only: "module" do
   finished = Subject.command({}, [fake_host, Subject.library_path], folder:, limit: 20)
   check(finished.status.exited? && !finished.status.exitstatus.zero?) { finished.describe }
   check(![90, 91].include?(finished.status.exitstatus)) { finished.describe }

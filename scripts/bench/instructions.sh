@@ -5,15 +5,19 @@
 #   scripts/bench/instructions.sh
 # Environment:
 #   PROGRAMS   names from the list below, blanks between; all unless given
-#   VARIANTS   stock, default, ashlar (this clone's), or the name of any other collector
-#              library that the modular Ruby finds; "stock default ashlar" unless given
+#   VARIANTS   stock, default, ashlar (this clone's library), inside (this clone's Ruby with
+#              Ashlar inside), or the name of any other collector library that the modular
+#              Ruby finds; "stock default ashlar inside" unless given
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 command -v valgrind >/dev/null || {
   echo "instructions.sh: needs valgrind (Debian: apt-get install valgrind)" >&2
   exit 2
 }
-exports=$("$here/../ruby/env.sh")
+VARIANTS=${VARIANTS:-stock default ashlar inside}
+inside=()
+[[ " $VARIANTS " != *' inside '* ]] || inside=(--inside)
+exports=$("$here/../ruby/env.sh" "${inside[@]}")
 eval "$exports"
 unset RUBY_GC_LIBRARY RUBYOPT LD_PRELOAD
 cd "$here/../../workloads/ruby"
@@ -39,6 +43,7 @@ count() {
   shift
   case $variant in
     stock) ruby=$RUBY_STOCK library= ;;
+    inside) ruby=$RUBY_INSIDE library= ;;
     ashlar) library=$ASHLAR_GC_LIBRARY ;;
   esac
   RUBY_GC_LIBRARY=$library ASHLAR_INCREMENTAL=0 ASHLAR_THREADS=1 \
@@ -61,7 +66,7 @@ millions() {
   echo $(((large - small) / 1000000))
 }
 
-read -ra variants <<<"${VARIANTS:-stock default ashlar}"
+read -ra variants <<<"$VARIANTS"
 first=${variants[0]}
 header="| program | $first (millions) |" rule='| --- | ---: |'
 for variant in "${variants[@]:1}"; do

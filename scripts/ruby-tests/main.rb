@@ -17,7 +17,7 @@ def parse_settings(arguments)
   settings = Settings.new("quick", "ashlar", [], 2, false, {}, [])
   parser = OptionParser.new do |options|
     options.banner = "usage: run.sh quick|core|full [options]"
-    options.on("--collector NAME", %w[ashlar default], "ashlar (the default here) or default") { settings.collector = _1 }
+    options.on("--collector NAME", %w[ashlar inside default], "ashlar (the default here), inside or default") { settings.collector = _1 }
     options.on("--only PATTERN", "jobs whose name contains PATTERN; may be repeated") { settings.only << _1 }
     options.on("--workers N", Integer, "test files that run at once (2)") do |workers|
       raise OptionParser::InvalidArgument, "#{workers}: at least 1" if workers < 1
@@ -62,8 +62,16 @@ def main
   if settings.collector == "default"
     exit Summary.of_baseline(baseline.results(jobs)).print ? 0 : 1
   end
-  ashlar = Collector.new("ashlar", ENV.fetch("ASHLAR_GC_LIBRARY"), [toolchain.excludes, *settings.excludes], settings.environment)
-  results = Pool.new(toolchain, ashlar, settings.workers).run(baseline.longest_first(jobs))
+  excludes = [toolchain.excludes, *settings.excludes]
+  if settings.collector == "inside"
+    excludes << "#{toolchain.excludes}/inside"
+    tested = toolchain.with_ashlar_inside
+    # Jobs know the toolchain that they are run with.
+    jobs = Selection.jobs(settings.selection, tested, settings.only)
+  end
+  library = ENV.fetch("ASHLAR_GC_LIBRARY") unless tested
+  ashlar = Collector.new("ashlar", library, excludes, settings.environment)
+  results = Pool.new(tested || toolchain, ashlar, settings.workers).run(baseline.longest_first(jobs))
   comparison = Comparison.new(results, baseline.results(jobs))
   exit Summary.of_comparison(comparison).print ? 0 : 1
 end

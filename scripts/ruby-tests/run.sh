@@ -4,11 +4,13 @@
 #   scripts/ruby-tests/run.sh core
 #   scripts/ruby-tests/run.sh full
 #   scripts/ruby-tests/run.sh full --only test-all/ruby/test_gc.rb
+#   scripts/ruby-tests/run.sh quick --collector inside
 #   scripts/ruby-tests/run.sh quick --collector default
 # `run.sh --help` tells the rest.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 environment=()
+[[ " $* " != *inside* ]] || environment=(--inside)
 for argument in "$@"; do
   # The default collector needs no library of ours.
   [[ $argument != default && $argument != --collector=default ]] || environment=(--no-library)

@@ -1,10 +1,13 @@
 require "etc"
 
 # The Ruby under test and where its sources, its build and our files are.
-Toolchain = Struct.new(:ruby, :source, :build, :clone) do
+Toolchain = Struct.new(:ruby, :source, :build, :clone, :inside) do
   def self.from_environment
-    new(ENV.fetch("RUBY"), ENV.fetch("RUBY_SOURCE"), ENV.fetch("RUBY_BUILD"), File.expand_path("../..", __dir__))
+    new(ENV.fetch("RUBY"), ENV.fetch("RUBY_SOURCE"), ENV.fetch("RUBY_BUILD"), File.expand_path("../..", __dir__), false)
   end
+
+  # The same tests, on the Ruby with Ashlar inside.
+  def with_ashlar_inside = dup.tap { _1.ruby, _1.inside = ENV.fetch("RUBY_INSIDE"), true }
 
   # An installed Ruby has no build tree: the tests of C extensions made for tests need one.
   def build_tree? = !build.empty?
@@ -16,10 +19,16 @@ Toolchain = Struct.new(:ruby, :source, :build, :clone) do
   # The command that runs this Ruby, as Ruby's own `make test-all` does: from the build
   # tree, so that the extensions made for tests are found.
   def test_ruby
+    return [ruby, "-I#{build}/.ext/common", "-I#{extensions}", "--disable-gems"] if inside && build_tree?
     return [ruby, "--disable-gems"] unless build_tree?
     ["#{build}/miniruby", "-I#{source}/lib", "-I#{build}", "-I#{build}/.ext/common",
      "#{source}/tool/runruby.rb", "--archdir=#{build}", "--extout=#{build}/.ext", "--", "--disable-gems"]
   end
+
+  private
+
+  # Any Ruby of this version can load them, whatever its collector.
+  def extensions = File.dirname(Dir.glob("#{build}/.ext/*/-test-").first)
 end
 
 # A collector to test: what to call it, the name Ruby loads it by, folders with excludes,

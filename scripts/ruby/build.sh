@@ -1,15 +1,18 @@
 # shellcheck shell=bash
 # Builds and installs one Ruby from SOURCE into the cache. A build is finished when its
 # folder has the file `finished`, written last; anything else is removed and built again.
+# The kinds: modular, which can load a collector, and stock. Trees are kept: Ruby's tests
+# run from the modular one, and a Ruby with Ashlar inside is linked from stock's objects
+# (inside.sh).
 
-# Raise when the recipe below changes what it makes.
-RECIPE=1
+# Raise a kind's number when the recipe below changes what it makes.
+declare -A RECIPE=([modular]=1 [stock]=2 [inside]=1)
 
 # Lines that each step prints, for the progress bar.
 CONFIGURE_LINES=620
 MAKE_LINES=1150
 
-ruby_folder() { echo "$RUBIES/$SOURCE_ID-$1-r$RECIPE"; }
+ruby_folder() { echo "$RUBIES/$SOURCE_ID-$1-r${RECIPE[$1]}"; }
 
 configure_flags() {
   local folder
@@ -43,8 +46,6 @@ build_ruby() {
     [[ $kind != modular ]] || run_logged "$label: default collector" 30 "$log" \
       make install-modular-gc MODULAR_GC=default
     check_ruby "$folder/prefix/bin/ruby"
-    # Ruby's tests run from the modular build tree; the stock one has served.
-    [[ $kind == modular ]] || rm -rf "$folder/build"
     touch "$folder/finished"
   ) || exit
 }

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Prints shell exports for the Rubies and the collector library, building what is missing:
 #   eval "$(make -s env)"
-#   eval "$(scripts/ruby/env.sh --no-library)"    the Rubies only
+#   eval "$(scripts/ruby/env.sh)"                 without the Ruby with Ashlar inside
+#   eval "$(scripts/ruby/env.sh --no-library)"    only the Rubies that have nothing of ours
 # RUBY                the modular Ruby; RUBY_GC_LIBRARY=ashlar makes it run on Ashlar
 # RUBY_STOCK          the same version built without modular collectors
+# RUBY_INSIDE         the same version with this clone's Ashlar inside
 # ASHLAR_LIB          this clone's collector library
 # ASHLAR_GC_LIBRARY   the name under which RUBY loads this very clone's library; `ashlar`
 #                     is the one made last by any clone that shares the cache
@@ -15,10 +17,12 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/rubies.sh"
 # shellcheck source=scripts/ruby/library.sh
 . "$here/library.sh"
+# shellcheck source=scripts/ruby/inside.sh
+. "$here/inside.sh"
 
 case ${1-} in
-  '' | --no-library) ;;
-  *) fail "unknown argument '$1'; env.sh takes --no-library or nothing." ;;
+  '' | --inside | --no-library) ;;
+  *) fail "unknown argument '$1'; env.sh takes --inside, --no-library or nothing." ;;
 esac
 ensure_rubies
 ASHLAR_RUBY_CFLAGS=$(ruby_include_flags)
@@ -27,5 +31,10 @@ names=(RUBY RUBY_STOCK RUBY_SOURCE RUBY_BUILD ASHLAR_RUBY_CFLAGS)
 if [[ ${1-} != --no-library ]]; then
   ensure_library
   names+=(ASHLAR_LIB ASHLAR_GC_LIBRARY)
+fi
+if [[ ${1-} == --inside ]]; then
+  release_lock
+  ensure_inside
+  names+=(RUBY_INSIDE)
 fi
 for name in "${names[@]}"; do printf 'export %s=%q\n' "$name" "${!name}"; done

@@ -244,6 +244,11 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.stage.get()
     }
 
+    /// Where [`Heap::stage`] is kept, for code that asks without a call.
+    pub fn stage_byte(&self) -> *const u8 {
+        self.stage.as_ptr()
+    }
+
     /// What marking works with. While a marking goes on it is the tracer's: nothing
     /// that the VM may call then asks for it.
     pub(crate) fn marker(&self) -> RefMut<'_, Marker> {

@@ -80,6 +80,7 @@
 mod allocate;
 mod compact;
 mod heap;
+pub mod inlined;
 mod layout;
 mod mark;
 pub mod os;

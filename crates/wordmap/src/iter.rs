@@ -1,7 +1,7 @@
 //! Iterators: ordered, from both ends.
 
 use crate::memory::NodeSource;
-use crate::node::edge::Edge;
+use crate::node::edge::{Edge, Kind};
 use crate::path::{
     descend_first, leaf, leaf_keys, leaf_len, next_leaf, previous_leaf, seek_backward,
     seek_forward, Path, Position,
@@ -172,11 +172,35 @@ impl<const V: usize> Walk<V> {
         self.back.start = self.back.end;
     }
 
+    /// Begins a walk over a map of a few neighbours, which is most maps: setting up a walk
+    /// over any tree takes longer than theirs. False where the map is another.
+    #[inline(always)]
+    fn begin_small(&mut self) -> bool {
+        if self.root.is_branch() || self.root.kind() == Kind::FULL {
+            return false;
+        }
+        let batch = &mut self.front.batch;
+        let n = leaf::<V>(self.root).first_keys(BATCH, |i, key| {
+            batch[i % BATCH].write(key);
+        });
+        if n > 0 {
+            self.front.leaf = self.root;
+            self.front.end = n;
+        }
+        n > 0
+    }
+
     #[inline(never)]
     fn refill_front(&mut self) -> bool {
         if self.finished {
             return false;
         }
+        let begins = self.front.leaf.is_null() && self.low == 0;
+        begins && self.begin_small() || self.refill_front_anywhere()
+    }
+
+    #[inline(never)]
+    fn refill_front_anywhere(&mut self) -> bool {
         let end = &mut self.front;
         let position = if end.leaf.is_null() {
             if self.low == 0 {

@@ -18,6 +18,11 @@ const COLLAPSED_MAX: u64 = 48;
 /// Leaves are merged up to this many entries when one of them has run low.
 const MERGED_MAX: usize = 64;
 
+/// The tags of the leaves of small maps.
+const ONE: u8 = leaf_tag(Kind::ONE, 8);
+const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
+const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
+
 /// There was no memory for a node; the map is as it was before the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory;
@@ -99,10 +104,17 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
+    #[inline]
     fn release_leaf(&self, edge: Edge) {
-        if edge.kind() != Kind::FULL {
+        let tag = edge.tag();
+        if tag >> 4 != Kind::FULL {
             let leaf = leaf::<V>(edge);
-            self.release(leaf.block(), leaf.shape().block_bytes::<V>());
+            let (block, bytes) = match tag {
+                FLAT1 => leaf.listed_block::<1>(leaf.len()),
+                FLAT2 => leaf.listed_block::<2>(leaf.len()),
+                _ => (leaf.block(), leaf.shape().block_bytes::<V>()),
+            };
+            self.release(block, bytes);
         }
     }
 
@@ -177,8 +189,6 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             self.root = self.new_one(key)?;
             return Ok(new_value(leaf::<V>(self.root).value(0)));
         }
-        const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
-        const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
         let done = match edge.tag() {
             FLAT1 => self.insert_listed::<1>(&path, edge, key),
             FLAT2 => self.insert_listed::<2>(&path, edge, key),
@@ -254,6 +264,9 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             return self.insert_beside(path, edge, base, apart, key);
         }
         let leaf = leaf::<V>(edge);
+        if path.depth > 0 {
+            leaf.prefetch::<8, 0>();
+        }
         if !leaf.covers(key) {
             return match leaf.wider(key) {
                 Some(shape) => self.widen(path, leaf, &shape, key),
@@ -522,40 +535,108 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         if edge.is_null() {
             return None;
         }
+        let done = match edge.tag() {
+            ONE => return self.remove_one(&mut path, edge, key),
+            FLAT1 => self.remove_listed::<1>(&path, edge, key),
+            FLAT2 => self.remove_listed::<2>(&path, edge, key),
+            _ => None,
+        };
+        let Some(removed) = done else {
+            return self.remove_from_leaf(&mut path, edge, key);
+        };
+        let (value, edge) = removed?;
+        Self::add_counts(&path, -1);
+        if path.depth > 0 {
+            self.tidy(&mut path, Some(edge));
+        }
+        Some(value)
+    }
+
+    /// Removes `key` where it is the only one of its leaf.
+    #[inline(always)]
+    fn remove_one(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
+        let leaf = leaf::<V>(edge);
+        if !leaf.covers(key) {
+            return None;
+        }
+        let value = leaf.word_of_value(0);
+        self.release(leaf.block(), Shape::one().block_bytes::<V>());
+        if path.depth == 0 {
+            self.root = Edge::NULL;
+        } else {
+            Self::add_counts(path, -1);
+            self.unlink(path);
+            self.tidy(path, None);
+        }
+        Some(value)
+    }
+
+    /// Removes from a leaf that lists its suffixes, as those of small maps do: the value
+    /// and the leaf as it is then, if the key was there. `None`, and nothing changed, when
+    /// it must become another leaf or there is no memory for a smaller block.
+    #[inline(always)]
+    fn remove_listed<const LEVEL: usize>(
+        &mut self,
+        path: &Path,
+        edge: Edge,
+        key: u64,
+    ) -> Option<Option<(u64, Edge)>> {
+        let leaf = leaf::<V>(edge);
+        let (n, i) = match leaf.place_listed::<LEVEL>(key)? {
+            (n, Place::At(i)) => (n, i),
+            (_, Place::Before(_)) => return Some(None),
+        };
+        let value = leaf.word_of_value(i);
+        if leaf.may_narrow::<LEVEL>(n, i) {
+            return None;
+        }
+        if leaf.remove_listed::<LEVEL>(n, i) {
+            return Some(Some((value, edge)));
+        }
+        let (old, old_bytes) = leaf.listed_block::<LEVEL>(n);
+        let new_bytes = Leaf::<V>::bytes_without::<LEVEL>(n);
+        let mut edge = Edge::NULL;
+        // SAFETY: the old block is this leaf's, of the size that its entries need; the
+        // new one has room for one less.
+        unsafe {
+            let fill = |block: NonNull<u8>| {
+                edge = leaf.move_without::<LEVEL>(block.as_ptr(), n, i);
+            };
+            let old = NonNull::new_unchecked(old);
+            self.source.replace(old, old_bytes, new_bytes, fill)?;
+        }
+        self.store(path, edge);
+        Some(Some((value, edge)))
+    }
+
+    #[inline(never)]
+    fn remove_from_leaf(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
         if V == 0 && edge.kind() == Kind::FULL {
-            return self.remove_from_full(&mut path, edge, key);
+            return self.remove_from_full(path, edge, key);
         }
         let leaf = leaf::<V>(edge);
+        if path.depth > 0 {
+            leaf.prefetch::<14, 10>();
+        }
         if !leaf.covers(key) {
             return None;
         }
         let i = match leaf.remove(key) {
             Removal::Absent => return None,
             Removal::Done(value) => {
-                Self::add_counts(&path, -1);
-                self.tidy(&mut path, Some(edge));
+                Self::add_counts(path, -1);
+                self.tidy(path, Some(edge));
                 return Some(value);
             }
             Removal::TooMuchRoom(i) => i,
         };
-        let value = if V == 1 {
-            // SAFETY: N1: entry `i` of a live leaf.
-            unsafe { *leaf.value(i) }
-        } else {
-            0
+        let value = leaf.word_of_value(i);
+        Self::add_counts(path, -1);
+        let edge = match leaf.shape_without(i) {
+            Some(shape) => self.close(path, leaf, &shape, i, key),
+            None => self.rewrite_without(path, edge, i),
         };
-        Self::add_counts(&path, -1);
-        if leaf.len() == 1 {
-            self.release_leaf(edge);
-            self.unlink(&mut path);
-            self.tidy(&mut path, None);
-        } else {
-            let edge = match leaf.shape_without(i) {
-                Some(shape) => self.close(&path, leaf, &shape, i, key),
-                None => self.rewrite_without(&path, edge, i),
-            };
-            self.tidy(&mut path, Some(edge));
-        }
+        self.tidy(path, Some(edge));
         Some(value)
     }
 
@@ -803,8 +884,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 impl<const V: usize, A: NodeSource> Drop for Tree<V, A> {
     #[inline]
     fn drop(&mut self) {
-        if !self.root.is_null() {
+        if self.root.is_branch() {
             self.clear();
+        } else if !self.root.is_null() {
+            self.release_leaf(self.root);
         }
     }
 }

@@ -219,6 +219,48 @@ fn removal_from_a_map_needs_no_memory() {
     }
 }
 
+/// One less from maps of every small size, wherever it is, with memory for a smaller block
+/// and without: the map is the model less the key, and so is what removing the rest leaves.
+#[test]
+fn small_maps_shrink_to_the_blocks_that_they_grew_through() {
+    let sizes = if cfg!(miri) { 1..=9 } else { 1..=33 };
+    for (stride, n) in [1, 8, 40]
+        .iter()
+        .flat_map(|s| sizes.clone().map(move |n| (*s, n)))
+    {
+        let key = |i: u64| 26_300 + stride * i;
+        for at in 0..n {
+            for fails in [false, true] {
+                let source = Strict::default();
+                let mut map = WordMap::new_in(&source);
+                let mut model: BTreeMap<u64, u64> = (0..n).map(|i| (key(i), !i)).collect();
+                map.extend(model.iter().map(|(&k, &v)| (k, v)));
+                let grown = map.memory_used();
+                source.fuse.set(i64::from(fails));
+                assert_eq!(
+                    map.remove(key(at) + stride / 2 + 1),
+                    model.remove(&(key(at) + stride / 2 + 1))
+                );
+                assert_eq!(map.remove(key(at)), model.remove(&key(at)));
+                source.fuse.set(-1);
+                map.verify().unwrap();
+                assert!(map
+                    .iter()
+                    .map(|(k, &v)| (k, v))
+                    .eq(model.iter().map(|(&k, &v)| (k, v))));
+                if !fails {
+                    let fresh: WordMap = model.iter().map(|(&k, &v)| (k, v)).collect();
+                    assert!(map.memory_used() <= grown.max(fresh.memory_used()));
+                }
+                for i in (0..n).map(|i| key((i + at) % n)) {
+                    assert_eq!(map.remove(i), model.remove(&i));
+                }
+                assert!(map.is_empty() && source.live.borrow().is_empty());
+            }
+        }
+    }
+}
+
 #[test]
 fn a_set_survives_failing_memory() {
     // Neighbours fill bitmaps, which seldom need another block; the others lists and groups.

@@ -498,6 +498,35 @@ fn large_maps_grow_and_shrink_like_the_model() {
     grow_and_shrink("stride 256", 20_000, |i| i << 8);
 }
 
+/// Small maps begin their walks in a way of their own: both ends meet wherever they do.
+#[test]
+fn a_walk_over_a_small_map_may_be_taken_from_both_ends() {
+    for stride in [1, 8, 300, 1 << 40] {
+        for n in 0..=if cfg!(miri) { 18 } else { 40 } {
+            let model: BTreeMap<u64, u64> = (0..n).map(|i| (stride * i, !i)).collect();
+            let map: WordMap = model.iter().map(|(&k, &v)| (k, v)).collect();
+            let set: WordSet = model.keys().copied().collect();
+            for from_back in 0..=n {
+                let (mut walk, mut expected) = (map.iter(), model.iter());
+                let (mut keys, mut key) = (set.iter(), model.keys());
+                for i in 0..=n {
+                    let back = i % 3 == 1 || i < from_back / 2;
+                    let entry = |e: Option<(&u64, &u64)>| e.map(|(&k, &v)| (k, v));
+                    let plain = |e: Option<(u64, &u64)>| e.map(|(k, &v)| (k, v));
+                    if back {
+                        assert_eq!(plain(walk.next_back()), entry(expected.next_back()));
+                        assert_eq!(keys.next_back(), key.next_back().copied());
+                    } else {
+                        assert_eq!(plain(walk.next()), entry(expected.next()));
+                        assert_eq!(keys.next(), key.next().copied());
+                    }
+                    assert_eq!(walk.len(), expected.len());
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn small_maps_take_one_exact_block() {
     for (n, bytes) in [(1, 16), (2, 32), (4, 48), (8, 88), (16, 168), (32, 328)] {

@@ -440,6 +440,7 @@ def heap(
     output: Annotated[Optional[str], typer.Option(help="Files are OUTPUT.html, OUTPUT.pb.gz and so on; - is standard output. Beside FILE, or heap-PID, unless named.")] = None,
     lines: Annotated[int, typer.Option(help="How many rows a table has at most.")] = 20,
     strict: Annotated[bool, typer.Option("--strict", help="Of diff: exit status 1 when a line is named as a leak.")] = False,
+    retained: Annotated[bool, typer.Option("--retained", help="FILE is a dump of a heap: who keeps what. The same as ashlar retained FILE.")] = False,
 ):
     """Show which lines allocate and which keep, from a profile that a Ruby program on Ashlar takes of itself.
 
@@ -454,6 +455,12 @@ def heap(
     """
     from ashlar_lab.heap import command
 
+    if retained:
+        from ashlar_lab.heapdump import command as dumps
+
+        if len(what) != 1 or strict:
+            raise BadInput("--retained takes one dump and no --strict; ashlar retained --help names more")
+        return dumps.run(what[0], [], [], None, [] if form == "terminal" else _names(form), Path(output) if output else None, False)
     if what[0] == "diff":
         raise typer.Exit(command.diff(what[1:], form, output, lines, strict))
     if strict:

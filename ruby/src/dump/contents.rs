@@ -231,8 +231,8 @@ impl Walk<'_, '_> {
             count: 0,
             out: &mut *self.out,
         };
-        if !ruby.common().trace_cell(cell, &mut references) {
-            ruby.visit_cell(cell, &mut |to| references.mark(to));
+        if !ruby.common().trace_cell(cell, &mut &mut references) {
+            ruby.visit_cell(cell, &mut |to| references.write(to));
         }
         self.references += references.count;
     }
@@ -281,34 +281,9 @@ struct References<'a, 'out> {
     out: &'a mut Out<'out>,
 }
 
-/// [`References`] that somebody else has.
-struct Lent<'a, 'b, 'out>(&'a mut References<'b, 'out>);
-
-impl Trace for Lent<'_, '_, '_> {
-    fn lent(&mut self) -> impl Trace {
-        Lent(&mut *self.0)
-    }
-
-    fn mark(&mut self, cell: Cell) {
-        self.0.mark(cell);
-    }
-
-    fn pin(&mut self, cell: Cell) {
-        self.0.mark(cell);
-    }
-
-    fn finds_pins(&self) -> bool {
-        false
-    }
-}
-
-impl Trace for References<'_, '_> {
-    fn lent(&mut self) -> impl Trace {
-        Lent(self)
-    }
-
+impl References<'_, '_> {
     #[inline]
-    fn mark(&mut self, cell: Cell) {
+    fn write(&mut self, cell: Cell) {
         let to = cell.address();
         // A distance of 0 would be the end, and says nothing about who keeps whom.
         if to == self.latest || to == self.class || to == self.from {
@@ -318,6 +293,22 @@ impl Trace for References<'_, '_> {
         self.count += 1;
         let distance = (to as isize - self.from as isize) / UNIT_BYTES as isize;
         self.out.signed(distance);
+    }
+}
+
+/// As a tracer among others, so that classes are left to Ruby.
+impl Trace for &mut References<'_, '_> {
+    fn lent(&mut self) -> impl Trace {
+        &mut **self
+    }
+
+    #[inline]
+    fn mark(&mut self, cell: Cell) {
+        self.write(cell);
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     fn pin(&mut self, cell: Cell) {

@@ -127,7 +127,7 @@ fn add_code(name: &mut Vec<u8>, code: Object) {
 /// Adds the name of the native type of an object that has no class.
 fn add_data_type(name: &mut Vec<u8>, data: Object) {
     // As `rbimpl_rtypeddata_p` tells.
-    if !(1..=DATA_TYPED_FLAG_MAX).contains(&data.word(DATA_TYPED_FLAG)) {
+    if !(1..=3).contains(&data.word(DATA_TYPED_FLAG)) {
         return;
     }
     // SAFETY: an object of a native type refers to the type, which has a name that ends

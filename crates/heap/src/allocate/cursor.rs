@@ -10,11 +10,12 @@ use super::run::Run;
 
 /// The free run being allocated from, for one width.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cursor {
+#[repr(C)]
+pub(crate) struct Cursor {
     /// Address of the next cell to hand out.
-    next: usize,
+    pub(crate) next: usize,
     /// Address just past the run.
-    end: usize,
+    pub(crate) end: usize,
     /// The block's next run, 0 for none.
     next_run: usize,
     /// The block the runs belong to.
@@ -24,10 +25,11 @@ struct Cursor {
 /// One allocating thread's cursors (a Ractor's, say). Cells come from its runs
 /// without any lock; a block belongs to at most one cache.
 #[derive(Debug)]
+#[repr(C)]
 pub struct AllocationCache<'space> {
     /// A copy of the region's, one load nearer.
-    states: States<'space>,
-    cursors: [Cursor; WIDTH_COUNT],
+    pub(crate) states: States<'space>,
+    pub(crate) cursors: [Cursor; WIDTH_COUNT],
     /// Cells in the runs handed to this cache so far, by width.
     cells_in_runs: [u64; WIDTH_COUNT],
     /// Cells to be handed out in further runs until one is a sample, that one included,

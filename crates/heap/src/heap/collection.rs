@@ -145,6 +145,10 @@ impl StageByte {
         }
     }
 
+    pub(super) fn as_ptr(&self) -> *const u8 {
+        self.0.as_ptr()
+    }
+
     #[inline(always)]
     pub(super) fn is_idle(&self) -> bool {
         self.0.load(Relaxed) == Stage::Idle as u8

@@ -23,8 +23,8 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KindByte(pub(crate) u8);
 
-const FIRST_CELLS: u8 = 1;
-const FIRST_PAYLOADS: u8 = 64;
+pub(crate) const FIRST_CELLS: u8 = 1;
+pub(crate) const FIRST_PAYLOADS: u8 = 64;
 const SPAN: u8 = 254;
 const SPAN_REST: u8 = 255;
 

@@ -11,6 +11,7 @@ use super::cell_state::CellState;
 use super::kind::{Kind, KindByte};
 use super::width::WidthIndex;
 use super::{BLOCK_BYTES, BLOCK_SHIFT, STATE_GRANULE_BYTES, STATE_SHIFT};
+use crate::inlined::Tables;
 use crate::os::{self, Refused, Reservation};
 
 /// Blocks are committed in steps of this many, so that the system is asked
@@ -50,6 +51,7 @@ impl Cell {
 /// The table of cell states, by address: a single word, to be kept in registers
 /// by whoever looks at many cells.
 #[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
 pub struct States<'region> {
     /// Where the entry of address 0 would be.
     biased: *const AtomicU8,
@@ -156,6 +158,16 @@ impl Region {
     /// Bytes of a page.
     pub(crate) fn page_bytes(&self) -> usize {
         self.page_bytes
+    }
+
+    /// Where its tables are, for code that reads them without a call.
+    pub fn tables(&self) -> Tables {
+        Tables {
+            start: self.start,
+            bytes: self.cells.bytes(),
+            kinds: self.kinds.cast(),
+            biased_states: self.biased_states.cast_mut().cast(),
+        }
     }
 
     /// Blocks that are readable and writable.

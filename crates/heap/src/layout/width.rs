@@ -70,7 +70,7 @@ impl WidthIndex {
 
     /// Position in [`WIDTHS`].
     #[inline(always)]
-    pub fn index(self) -> usize {
+    pub const fn index(self) -> usize {
         self.0 as usize
     }
 

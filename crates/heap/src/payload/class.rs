@@ -57,7 +57,7 @@ impl ClassIndex {
     /// The smallest class that holds `size_bytes`, or `None` above
     /// [`CLASS_MAX_BYTES`].
     #[inline(always)]
-    pub fn for_size(size_bytes: usize) -> Option<Self> {
+    pub const fn for_size(size_bytes: usize) -> Option<Self> {
         if size_bytes > CLASS_MAX_BYTES {
             return None;
         }
@@ -74,7 +74,7 @@ impl ClassIndex {
 
     /// Position in [`CLASSES`].
     #[inline(always)]
-    pub fn index(self) -> usize {
+    pub const fn index(self) -> usize {
         self.0 as usize
     }
 

@@ -21,24 +21,26 @@ const LIMIT_PIECES_MIN: usize = 2;
 /// The pieces that it keeps are lost to the heap when it is dropped:
 /// [`ThreadCache::flush`] gives them back before.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct ThreadCache<'heap> {
-    lists: FreeLists,
+    pub(crate) lists: FreeLists,
     supply: Supply<'heap>,
 }
 
 /// Free pieces of one class.
 #[derive(Clone, Copy, Debug, Default)]
-struct FreeList {
+#[repr(C)]
+pub(crate) struct FreeList {
     /// Address of the first one; each piece begins with the address of the next.
     /// 0 ends the list.
-    first: usize,
-    count: u32,
-    limit: u32,
+    pub(crate) first: usize,
+    pub(crate) count: u32,
+    pub(crate) limit: u32,
 }
 
 /// Free pieces that one thread keeps, by size class.
 #[derive(Debug)]
+#[repr(transparent)]
 pub(crate) struct FreeLists([FreeList; CLASS_COUNT]);
 
 impl FreeLists {

@@ -26,13 +26,13 @@ def show(what: list[str], form: str, output: str | None, lines: int) -> None:
     forms = write.forms(form)
     _check_lines(lines)
     found = profile.from_image(read(what[0]))
-    if write.TERMINAL in forms:
-        terminal.show(found, lines)
     files = [f for f in forms if f != write.TERMINAL]
     if output and not files:
         raise BadInput("--output names files, and --form terminal writes none; add --form html, pprof, collapsed or json")
-    for path in write.write(found, files, output or write.default_output(what[0])):
-        print(f"wrote {path}")
+    written = write.write(found, files, output or write.default_output(what[0]))  # first: whoever reads the terminal may go away
+    if write.TERMINAL in forms:
+        terminal.show(found, lines)
+    print("".join(f"wrote {path}\n" for path in written), end="")
 
 
 def diff(what: list[str], form: str, output: str | None, lines: int, strict: bool) -> int:

@@ -91,8 +91,8 @@ class Site:
 
     @property
     def key(self) -> tuple:
-        """The same site in two images."""
-        return (tuple((f.label, f.path, f.line) for f in self.stack), self.class_name, self.kind, self.width)
+        """The same site in two images. The class of payloads is left out: it may be found out between them."""
+        return (tuple((f.label, f.path, f.line) for f in self.stack), self.class_name if self.kind == CELL else "", self.kind, self.width)
 
     @property
     def class_shown(self) -> str:

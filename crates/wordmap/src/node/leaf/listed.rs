@@ -1,8 +1,8 @@
-//! The quick ways in which small leaves grow: those of a few neighbouring keys, which
-//! most maps are.
+//! The quick ways in which small leaves grow and shrink: those of a few neighbouring
+//! keys, which most maps are.
 
 use super::shape::{room, LISTED_MAX};
-use super::{at_or_before, Leaf, Place, Shape};
+use super::{at_or_before, Leaf, Place, Shape, FLAT1, FLAT2};
 use crate::node::edge::{above, below, highest_difference, prefix, Edge, Kind};
 use crate::node::plane;
 
@@ -126,6 +126,138 @@ impl<const V: usize> Leaf<V> {
             }
         }
         to.set_word(word + 1);
+    }
+
+    /// Gives the first keys, `max` at most, of a leaf of neighbours to `each`, in order, and
+    /// returns how many they are: 0, and none are given, where the leaf is another.
+    #[inline(always)]
+    pub(crate) fn first_keys(self, max: usize, mut each: impl FnMut(usize, u64)) -> usize {
+        match self.edge.tag() {
+            FLAT1 => self.first_listed::<1>(max, each),
+            FLAT2 => self.first_listed::<2>(max, each),
+            tag if tag >> 4 == Kind::ONE => {
+                each(0, self.word());
+                1
+            }
+            _ => 0,
+        }
+    }
+
+    #[inline(always)]
+    fn first_listed<const LEVEL: usize>(
+        self,
+        max: usize,
+        mut each: impl FnMut(usize, u64),
+    ) -> usize {
+        let n = self.len().min(max);
+        let base = prefix(self.word(), LEVEL);
+        for i in 0..n {
+            // SAFETY: N1: the plane holds more than `i` suffixes behind the 8-byte header.
+            each(i, base | unsafe { plane::get(self.plane(), LEVEL, i) });
+        }
+        n
+    }
+
+    /// Whether removing one of the `n` entries of such a leaf may make it narrower: its
+    /// entries are looked at again when they have halved.
+    #[inline(always)]
+    pub(crate) fn may_narrow<const LEVEL: usize>(self, n: usize, i: usize) -> bool {
+        if LEVEL == 1 || n < 3 || !(n - 1).is_power_of_two() {
+            return false;
+        }
+        let (first, last) = (usize::from(i == 0), n - 1 - usize::from(i == n - 1));
+        // SAFETY: N1: the plane holds `n` suffixes behind the 8-byte header.
+        let [first, last] = unsafe { [first, last].map(|j| plane::get(self.plane(), LEVEL, j)) };
+        (first ^ last) >> 8 == 0
+    }
+
+    /// Removes entry `i` of such a leaf's `n`, when the block is as long without it.
+    #[inline(always)]
+    pub(crate) fn remove_listed<const LEVEL: usize>(self, n: usize, i: usize) -> bool {
+        if n == 2 || room(n - 1, LEVEL) != room(n, LEVEL) {
+            return false;
+        }
+        // SAFETY: the leaf has `n` entries, and has room for one less.
+        unsafe { self.close_listed::<LEVEL>(self, n, i) };
+        true
+    }
+
+    /// The length of the block of such a leaf without one of its `n` entries.
+    #[inline(always)]
+    pub(crate) fn bytes_without<const LEVEL: usize>(n: usize) -> usize {
+        match n {
+            2 => Shape::one().block_bytes::<V>(),
+            _ => Self::listed_bytes::<LEVEL>(n - 1),
+        }
+    }
+
+    /// Writes the entries of such a leaf but `i` to a new block of [`Leaf::bytes_without`].
+    ///
+    /// # Safety
+    /// `block` must be writable for so many bytes, aligned to 8, and not the leaf's own.
+    #[inline(always)]
+    pub(crate) unsafe fn move_without<const LEVEL: usize>(
+        self,
+        block: *mut u8,
+        n: usize,
+        i: usize,
+    ) -> Edge {
+        // SAFETY: the caller's duty; the leaf has `n` entries, two at least.
+        unsafe {
+            if n == 2 {
+                let other = 1 - i;
+                let key = prefix(self.word(), LEVEL) | plane::get(self.plane(), LEVEL, other);
+                let edge = Self::write_one(block, key);
+                if V == 1 {
+                    *block.cast::<u64>() = *self.value(other);
+                }
+                return edge;
+            }
+            let header = block.wrapping_add(8 * V * room(n - 1, LEVEL));
+            let edge = Edge::new(Kind::FLAT, LEVEL, header);
+            let to = Leaf::<V> { edge, header };
+            if n > SPREAD_MAX {
+                plane::copy(self.plane(), to.plane(), i * LEVEL);
+                if V == 1 {
+                    plane::copy(self.header.sub(8 * i), header.sub(8 * i), 8 * i);
+                }
+            }
+            self.close_listed::<LEVEL>(to, n, i);
+            edge
+        }
+    }
+
+    /// Writes the header and the entries behind `i` to `to`, which may be the leaf itself;
+    /// those before it too when they are few.
+    ///
+    /// # Safety
+    /// `to` must have room for `n - 1` suffixes of `LEVEL` bytes and their values.
+    #[inline(always)]
+    unsafe fn close_listed<const LEVEL: usize>(self, to: Leaf<V>, n: usize, i: usize) {
+        let word = self.word();
+        // SAFETY: the caller's duty; the leaf has `n` entries.
+        unsafe {
+            if n <= SPREAD_MAX {
+                // One by one, first first: how long copies are would be hard to guess.
+                for j in 0..n - 1 {
+                    let from = j + usize::from(j >= i);
+                    let suffix = plane::get(self.plane(), LEVEL, from);
+                    plane::set(to.plane(), LEVEL, j, suffix);
+                    if V == 1 {
+                        *to.value(j) = *self.value(from);
+                    }
+                }
+            } else {
+                let left = n - 1 - i;
+                let from = self.plane().add((i + 1) * LEVEL);
+                plane::copy(from, to.plane().add(i * LEVEL), left * LEVEL);
+                if V == 1 {
+                    let from = self.header.sub(8 * n);
+                    plane::copy(from, to.header.sub(8 * (n - 1)), 8 * left);
+                }
+            }
+        }
+        to.set_word(word - 1);
     }
 
     /// Writes a leaf of `key` alone, with value 0.

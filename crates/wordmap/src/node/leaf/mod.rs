@@ -295,6 +295,17 @@ impl<const V: usize> Leaf<V> {
         self.header.cast::<u64>().wrapping_sub(i + 1)
     }
 
+    /// The value of entry `i`; 0 in a set.
+    #[inline(always)]
+    pub(crate) fn word_of_value(self, i: usize) -> u64 {
+        if V == 1 {
+            // SAFETY: N1: entry `i` of a live leaf.
+            unsafe { *self.value(i) }
+        } else {
+            0
+        }
+    }
+
     /// The index of `key`.
     #[inline(always)]
     pub(crate) fn find(self, key: u64) -> Option<usize> {
@@ -452,6 +463,21 @@ impl<const V: usize> Leaf<V> {
         }
         self.set_word(self.word() + 1 + (u64::from(!spot.in_group) << Shape::GROUPS_SHIFT));
         Insertion::Done(i)
+    }
+
+    /// Has the first lines behind the header of a large leaf fetched, and before it,
+    /// before it is known how many entries there are: which line a search looks at next
+    /// depends on the line before, so none of them would be asked for early.
+    #[inline(always)]
+    pub(crate) fn prefetch<const BEHIND: usize, const BEFORE: usize>(self) {
+        if self.level() > 2 {
+            for line in 1..=BEHIND {
+                plane::prefetch(self.header.wrapping_add(64 * line));
+            }
+            for line in 1..=BEFORE * V {
+                plane::prefetch(self.header.wrapping_sub(64 * line));
+            }
+        }
     }
 
     /// Has the last of `n` values, which will have to move, fetched while the keys are

@@ -1,0 +1,135 @@
+//! What the code of a VM may do without calling the heap, in whatever language it is
+//! written: take a cell from a cursor, take and give back a payload of the thread's
+//! cache, find how wide a cell is, and ask whether a store needs the write barrier.
+//!
+//! This is the layout that such code relies on. It makes its own declarations of the
+//! same and compares them with these, so that a change here does not compile there.
+//! All else, and whatever these paths find out of the ordinary, is left to the heap's
+//! functions: a run or list that is used up, a span, an address outside the region.
+
+use std::mem::offset_of;
+
+use crate::allocate::cursor::{AllocationCache, Cursor};
+use crate::heap::Stage;
+use crate::layout::cell_state::CellState;
+use crate::layout::kind::{FIRST_CELLS, FIRST_PAYLOADS};
+use crate::layout::width::{WidthIndex, WIDTHS, WIDTH_COUNT, WIDTH_MAX_BYTES};
+use crate::layout::{BLOCK_SHIFT, STATE_SHIFT};
+use crate::payload::class::{ClassIndex, CLASSES, CLASS_COUNT, CLASS_MAX_BYTES};
+use crate::payload::thread_cache::{FreeList, ThreadCache};
+
+/// Where a region is, and its tables. They never move.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Tables {
+    /// First address of the region.
+    pub start: usize,
+    /// Bytes reserved. What lies in a block that is not committed is no payload, and no
+    /// cell.
+    pub bytes: usize,
+    /// A byte for each block: [`KIND_BYTES`] is indexed by it.
+    pub kinds: *const u8,
+    /// The cell states, by address: the state of the cell at `a` is at
+    /// `biased_states + (a >> STATE_SHIFT)`.
+    pub biased_states: *mut u8,
+}
+
+/// Numbers of the layout, in the order in which a VM compares them with its own.
+pub const LAYOUT: [usize; 22] = [
+    offset_of!(AllocationCache<'static>, states),
+    offset_of!(AllocationCache<'static>, cursors),
+    size_of::<Cursor>(),
+    offset_of!(Cursor, next),
+    offset_of!(Cursor, end),
+    WIDTH_COUNT,
+    offset_of!(ThreadCache<'static>, lists),
+    size_of::<FreeList>(),
+    offset_of!(FreeList, first),
+    offset_of!(FreeList, count),
+    offset_of!(FreeList, limit),
+    CLASS_COUNT,
+    CLASS_MAX_BYTES,
+    FIRST_PAYLOADS as usize,
+    BLOCK_SHIFT as usize,
+    STATE_SHIFT as usize,
+    CellState::LIVE as usize,
+    CellState::MARKED as usize,
+    CellState::OLD as usize,
+    CellState::UNPROTECTED as usize,
+    CellState::REMEMBERED as usize,
+    Stage::Idle as usize,
+];
+
+/// The index of the width that serves a size, by the size in words, rounded up.
+pub const WIDTH_OF_WORDS: [u8; WIDTH_MAX_BYTES / 8 + 1] = {
+    let mut table = [0; WIDTH_MAX_BYTES / 8 + 1];
+    let mut words = 0;
+    while words < table.len() {
+        if let Some(width) = WidthIndex::for_size(words * 8) {
+            table[words] = width.index() as u8;
+        }
+        words += 1;
+    }
+    table
+};
+
+/// The number of the class that serves a size, by the size in 16 bytes, rounded up.
+pub const CLASS_OF_UNITS: [u8; CLASS_MAX_BYTES / 16 + 1] = {
+    let mut table = [0; CLASS_MAX_BYTES / 16 + 1];
+    let mut units = 0;
+    while units < table.len() {
+        if let Some(class) = ClassIndex::for_size(units * 16) {
+            table[units] = class.index() as u8;
+        }
+        units += 1;
+    }
+    table
+};
+
+/// Bytes of a cell, or of a payload, by its block's byte in [`Tables::kinds`]; 0 for
+/// other blocks.
+pub const KIND_BYTES: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut width = 0;
+    while width < WIDTH_COUNT {
+        table[FIRST_CELLS as usize + width] = WIDTHS[width];
+        width += 1;
+    }
+    let mut class = 0;
+    while class < CLASS_COUNT {
+        table[FIRST_PAYLOADS as usize + class] = CLASSES[class];
+        class += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::kind::{Kind, KindByte};
+
+    #[test]
+    fn the_tables_say_what_the_heap_itself_goes_by() {
+        for size in 1..=WIDTH_MAX_BYTES {
+            let index = usize::from(WIDTH_OF_WORDS[size.div_ceil(8)]);
+            assert_eq!(
+                Some(index),
+                WidthIndex::for_size(size).map(WidthIndex::index)
+            );
+        }
+        for size in 1..=CLASS_MAX_BYTES {
+            let index = usize::from(CLASS_OF_UNITS[size.div_ceil(16)]);
+            assert_eq!(
+                Some(index),
+                ClassIndex::for_size(size).map(ClassIndex::index)
+            );
+        }
+        for byte in 0..=u8::MAX {
+            let kind = KindByte(byte);
+            let bytes = kind.width().map(WidthIndex::bytes);
+            let bytes = bytes.or(kind.class().map(ClassIndex::bytes)).unwrap_or(0);
+            assert_eq!(usize::from(KIND_BYTES[usize::from(byte)]), bytes, "{byte}");
+        }
+        assert_eq!(KIND_BYTES[usize::from(KindByte::from(Kind::Span).0)], 0);
+    }
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Makes the Debian package ruby-ashlar: Ruby with Ashlar inside in /usr/lib/ruby-ashlar, and
+# its programs as ruby-ashlar, gem-ashlar and so on. It shares no file with Debian's ruby.
+#   packaging/debian-package.sh
+#   apt install ./build/packages/ruby-ashlar_*.deb
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=packaging/package.sh
+. "$here/package.sh"
+command -v dpkg-deb dpkg-shlibdeps >/dev/null || {
+  echo 'debian-package.sh: needs dpkg-deb and dpkg-shlibdeps (Debian: apt-get install dpkg-dev)' >&2
+  exit 2
+}
+prefix=/usr/lib/ruby-ashlar
+install_ruby "$prefix"
+mkdir -p "$staged/usr/bin" "$staged/usr/share/man/man1" "$staged/DEBIAN"
+for program in "$staged$prefix"/bin/*; do
+  name=$(basename "$program")
+  ln -s "$prefix/bin/$name" "$staged/usr/bin/$name-ashlar"
+done
+
+# dpkg-shlibdeps wants a source package around it.
+mkdir -p "$staged/debian"
+printf 'Source: ruby-ashlar\n\nPackage: ruby-ashlar\nArchitecture: any\n' >"$staged/debian/control"
+mapfile -t binaries < <(find "$staged$prefix" -type f \( -path '*/bin/ruby' -o -name '*.so*' \))
+depends=$(cd "$staged" && dpkg-shlibdeps --ignore-missing-info -O "${binaries[@]}" 2>/dev/null | sed 's/^shlibs:Depends=//')
+rm -r "$staged/debian"
+architecture=$(dpkg --print-architecture)
+cat >"$staged/DEBIAN/control" <<CONTROL
+Package: ruby-ashlar
+Version: $version
+Architecture: $architecture
+Maintainer: ${DEBFULLNAME:-$(id -un)} <${DEBEMAIL:-$(id -un)@localhost}>
+Installed-Size: $(du -sk "$staged" | cut -f1)
+Depends: $depends
+Recommends: gcc, make
+Section: ruby
+Priority: optional
+Description: Ruby with the Ashlar collector inside
+ Ruby whose garbage collector and malloc are Ashlar: one heap for
+ objects and the memory they own. Installed beside Debian's ruby, as
+ ruby-ashlar.
+CONTROL
+package=$packages/ruby-ashlar_${version}_$architecture.deb
+dpkg-deb --root-owner-group -Zxz --build "$staged" "$package.new" >&2
+mv "$package.new" "$package"
+echo "$package"

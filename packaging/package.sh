@@ -1,0 +1,20 @@
+# shellcheck shell=bash disable=SC2034
+# What both kinds of package begin with. Sets `clone`, `packages`, the folder for what is
+# made, `staged`, a folder that is removed at the end, and `install_ruby PREFIX`, which
+# installs a Ruby there and sets `version`, Ruby's and ours.
+set -euo pipefail
+clone=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+packages=$clone/build/packages
+mkdir -p "$packages"
+staged=$(mktemp -d "$packages/staged.XXXXXX")
+trap 'rm -rf "$staged"' EXIT
+chmod 755 "$staged"
+
+install_ruby() {
+  local ashlar ruby_version
+  make -C "$clone" --no-print-directory install PREFIX="$1" DESTDIR="$staged" STRIP=yes >&2
+  # Not where it belongs yet, it has no libraries but its own.
+  ruby_version=$("$staged$1/bin/ruby" --disable-gems -e 'print RUBY_VERSION')
+  ashlar=$(awk -F'"' '/^version = /{print $2; exit}' "$clone/Cargo.toml")
+  version=$ruby_version+ashlar$ashlar
+}

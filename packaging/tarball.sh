@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Makes a tarball of Ruby with Ashlar inside, to be unpacked at the root of machines with the
+# same C library: the Ruby is in /opt/ruby-ashlar then.
+#   packaging/tarball.sh
+#   tar -C / -xf build/packages/ruby-*.tar.xz
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=packaging/package.sh
+. "$here/package.sh"
+install_ruby /opt/ruby-ashlar
+tarball=$packages/ruby-$version-$(uname -m)-linux-gnu.tar.xz
+tar -C "$staged" --owner=0 --group=0 --numeric-owner -cJf "$tarball.new" opt
+mv "$tarball.new" "$tarball"
+echo "$tarball"

@@ -1,0 +1,54 @@
+# A Ruby with Ashlar inside, from the objects of a Ruby that has been built already. Read
+# beside that Ruby's own makefile, for its compiler, flags and lists of objects:
+#   make -C BUILD -f GNUmakefile -f link.mk OUT=... RUBY_DIR=... COLLECTOR=... prefix=... inside-program
+# OUT        folder for what is made; the build tree is only read
+# RUBY_DIR   this repository's folder ruby
+# COLLECTOR  the static library that cargo made
+# prefix     where the Ruby will be installed
+#
+# Three objects differ from stock's: gc.o has our collector in it, version.o names it, and
+# loadpath.o knows where the Ruby is installed.
+
+inside_shim := $(wildcard $(RUBY_DIR)/shim/*.[ch])
+inside_compile = $(CC) $(CFLAGS) $(XCFLAGS) $(CPPFLAGS) $(COUTFLAG)
+# gc_impl.c is part of gc.c, and layout.c with layout_code.c is a program of its own (ruby/build.rs).
+inside_parts := $(patsubst %.c,$(OUT)/%.o,$(filter-out gc_impl.c layout.c layout_code.c,$(notdir $(wildcard $(RUBY_DIR)/shim/*.c))))
+inside_objects := $(addprefix $(OUT)/,gc.o version.o loadpath.o)
+stock_objects := $(notdir $(inside_objects))
+
+.PHONY: inside-program
+inside-program: $(OUT)/$(PROGRAM) $(OUT)/$(LIBRUBY_A)
+
+# gc.c looks for the collector beside itself. Seen through this link, ours is there.
+$(OUT)/alone/gc.o: $(inside_shim) $(RUBY_DIR)/inside/default.c
+	mkdir -p $(OUT)/alone/gc/default
+	ln -sf $(abspath $(srcdir)/gc.c) $(OUT)/alone/gc.c
+	ln -sf $(RUBY_DIR)/inside/default.c $(OUT)/alone/gc/default/default.c
+	$(inside_compile)$@ -I$(RUBY_DIR) -I$(RUBY_DIR)/shim -I$(srcdir)/gc -c $(OUT)/alone/gc.c
+
+# The rest of the shim is what it is in the module, with the names of malloc exported.
+$(inside_parts): $(OUT)/%.o: $(RUBY_DIR)/shim/%.c $(inside_shim)
+	$(inside_compile)$@ -DBUILDING_MODULAR_GC -fvisibility=default -c $<
+
+$(OUT)/gc.o: $(OUT)/alone/gc.o $(inside_parts) $(COLLECTOR) $(RUBY_DIR)/inside/join.sh
+	CC="$(CC)" LD="$(LD)" NM="$(NM)" OBJCOPY="$(OBJCOPY)" bash $(RUBY_DIR)/inside/join.sh $@ $(COLLECTOR) $(OUT)/alone/gc.o $(inside_parts)
+
+$(OUT)/version.o: $(RUBY_DIR)/inside/version.c
+	$(inside_compile)$@ -I$(srcdir) -c $<
+
+# The file `prefix` is written when prefix is another one than before.
+$(OUT)/verconf.h: verconf.h $(OUT)/prefix
+	sed 's|^\(#define RUBY_EXEC_PREFIX[[:space:]]*\).*|\1"$(prefix)"|' $< >$@
+	grep -q '"$(prefix)"' $@
+
+$(OUT)/loadpath.o: $(OUT)/verconf.h
+	$(CC) $(CFLAGS) -I$(OUT) $(XCFLAGS) $(CPPFLAGS) $(COUTFLAG)$@ -c $(srcdir)/loadpath.c
+
+$(OUT)/$(LIBRUBY_A): $(inside_objects)
+	$(RM) $@
+	$(AR) $(ARFLAGS) $@ $(inside_objects) $(filter-out $(stock_objects),$(LIBRUBY_A_OBJS) $(INITOBJS))
+	-$(RANLIB) $@
+
+# Our folder comes before the build tree's own among those that are searched for libraries.
+$(OUT)/$(PROGRAM): $(OUT)/$(LIBRUBY_A)
+	$(CC) -L$(OUT) $(EXE_LDFLAGS) $(XLDFLAGS) $(MAINOBJ) $(EXTOBJS) $(LIBRUBYARG) $(MAINLIBS) $(EXTLIBS) $(OUTFLAG)$@

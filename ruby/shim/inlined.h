@@ -1,0 +1,212 @@
+#ifndef ASHLAR_INLINED_H
+#define ASHLAR_INLINED_H
+/*
+ * What Ruby asks of the collector all the time, done without a call: in gc.c when
+ * Ashlar is compiled into Ruby, else in the library's own functions.
+ *
+ * What it saves is the call into Rust, with the registers that it loses, and the
+ * loading of what both sides have at hand. Whatever is out of the ordinary goes to the
+ * Rust function of the same purpose, which asks everything once more.
+ *
+ * The declarations below repeat those of crates/heap/src/inlined.rs, and the two are
+ * compared when the library is built: layout.c prints what the compiler makes of these,
+ * ruby/src/inlined.rs asserts that it is the same.
+ */
+#include <string.h>
+
+#include "ashlar_ruby.h"
+
+#pragma GCC visibility push(hidden)
+
+#define ASHLAR_LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+enum {
+    ASHLAR_WIDTHS = 24,
+    ASHLAR_CLASSES = 50,
+    ASHLAR_CLASS_BYTES_MAX = 32768,
+    ASHLAR_FIRST_PAYLOAD_KIND = 64,
+    ASHLAR_BLOCK_SHIFT = 16,
+    ASHLAR_STATE_SHIFT = 5,
+    ASHLAR_STAGE_IDLE = 0,
+    ASHLAR_NARROWEST_BYTES = 32,
+    ASHLAR_WIDEST_BYTES = 1024, /* an embedded array of 126: its length has 7 bits */
+    ASHLAR_XMALLOC_SAMPLED = 8, /* a bit of xmalloc_mode: payloads may be samples of the heap profile */
+    ASHLAR_FIVE_WORDS = 1, /* the width of an object that asks for no more */
+};
+
+/* A run of free cells of one width. */
+struct ashlar_cursor {
+    uintptr_t next, end;
+    uintptr_t rust_only[2];
+};
+
+/* A Ractor's. */
+struct ashlar_allocation_cache {
+    uint8_t *biased_states;
+    struct ashlar_cursor cursors[ASHLAR_WIDTHS];
+};
+
+/* Free payloads of one class; each begins with the address of the next. */
+struct ashlar_free_list {
+    uintptr_t first;
+    uint32_t count, limit;
+};
+
+/* A thread's. */
+struct ashlar_payload_cache {
+    struct ashlar_free_list lists[ASHLAR_CLASSES];
+};
+
+/* Set once, when the region is reserved; `bytes` is 0 until then. */
+struct ashlar_tables {
+    uintptr_t start, bytes;
+    const uint8_t *kinds;
+    uint8_t *biased_states;
+};
+extern struct ashlar_tables ashlar_tables;
+
+/* The byte that says where a collection is. */
+extern const uint8_t *ashlar_stage;
+
+/* The first two of what every thread may read (ruby/src/knobs.rs). */
+struct ashlar_knobs {
+    uint32_t narrow_types; /* types, by number, whose objects may have the narrowest cells */
+    uint8_t xmalloc_mode;  /* 0: the thread's cache may serve without a question */
+};
+extern struct ashlar_knobs ashlar_knobs;
+
+/* Sizes, rounded up to 8 and 16 bytes, to widths and classes; kinds of blocks to bytes. */
+extern const uint8_t ashlar_width_of_words[];
+extern const uint8_t ashlar_class_of_units[];
+extern const uint16_t ashlar_kind_bytes[256];
+extern const uint16_t ashlar_widths_bytes[ASHLAR_WIDTHS];
+
+/* ── Cells ───────────────────────────────────────────────────────────────── */
+
+static inline unsigned int
+ashlar_state_of(ashlar_value object)
+{
+    return __atomic_load_n(&ashlar_tables.biased_states[object >> ASHLAR_STATE_SHIFT], __ATOMIC_RELAXED);
+}
+
+/* Bytes of an object's cell. */
+static inline size_t
+ashlar_width_of(ashlar_value object)
+{
+    return ashlar_kind_bytes[ashlar_tables.kinds[(object - ashlar_tables.start) >> ASHLAR_BLOCK_SHIFT]];
+}
+
+/* The next cell of the run for this size, with its five words written; 0 when the run is
+   used up or no cell is that wide. */
+static inline ashlar_value
+ashlar_take_cell(void *cache, ashlar_value klass, ashlar_value flags, ashlar_value v1, ashlar_value v2,
+                 ashlar_value v3, bool wb_protected, size_t size)
+{
+    struct ashlar_allocation_cache *own = cache;
+    size_t width = ASHLAR_FIVE_WORDS;
+    if (size > ASHLAR_NARROWEST_BYTES) {
+        if (size > ASHLAR_WIDEST_BYTES) return 0;
+        width = ashlar_width_of_words[(size + 7) >> 3];
+    }
+    else if (ashlar_knobs.narrow_types >> (flags & 31) & 1) {
+        return 0; /* few types have them, and they have four words */
+    }
+    struct ashlar_cursor *cursor = &own->cursors[width];
+    uintptr_t cell = cursor->next;
+    if (!ASHLAR_LIKELY(cell < cursor->end)) return 0;
+    cursor->next = cell + ashlar_widths_bytes[width];
+    uint8_t state = wb_protected ? ASHLAR_CELL_LIVE : ASHLAR_CELL_LIVE | ASHLAR_CELL_UNPROTECTED;
+    __atomic_store_n(&own->biased_states[cell >> ASHLAR_STATE_SHIFT], state, __ATOMIC_RELAXED);
+    ashlar_value *words = (ashlar_value *)cell;
+    words[0] = flags;
+    words[1] = klass;
+    words[2] = v1;
+    words[3] = v2;
+    words[4] = v3;
+    return cell;
+}
+
+/* Whether a store of `child` into `parent` is nothing to the collector; it says no too
+   often while a collection is going on. */
+static inline bool
+ashlar_store_is_plain(ashlar_value parent, ashlar_value child)
+{
+    unsigned int state = ashlar_state_of(parent);
+    return *ashlar_stage == ASHLAR_STAGE_IDLE &&
+           ((state & (ASHLAR_CELL_OLD | ASHLAR_CELL_REMEMBERED)) != ASHLAR_CELL_OLD ||
+            (ashlar_state_of(child) & ASHLAR_CELL_OLD));
+}
+
+/* Whether marking the object would change nothing, whatever refers to it. */
+static inline bool
+ashlar_is_marked_for_good(ashlar_value object)
+{
+    unsigned int marked_and_old = ASHLAR_CELL_MARKED | ASHLAR_CELL_OLD;
+    return (ashlar_state_of(object) & marked_and_old) == marked_and_old;
+}
+
+/* ── Payloads ────────────────────────────────────────────────────────────── */
+
+/* The kind of the block at any address; 0 for memory of others. */
+static inline unsigned int
+ashlar_kind_at(const void *memory)
+{
+    uintptr_t offset = (uintptr_t)memory - ashlar_tables.start;
+    return ASHLAR_LIKELY(offset < ashlar_tables.bytes) ? ashlar_tables.kinds[offset >> ASHLAR_BLOCK_SHIFT] : 0;
+}
+
+/* One of the payloads that the thread keeps; NULL when it has none of this size. */
+static inline void *
+ashlar_pop_payload(struct ashlar_payload_cache *cache, size_t size)
+{
+    if (!cache || size > ASHLAR_CLASS_BYTES_MAX) return NULL;
+    struct ashlar_free_list *list = &cache->lists[ashlar_class_of_units[(size + 15) >> 4]];
+    uintptr_t *piece = (uintptr_t *)list->first;
+    if (!ASHLAR_LIKELY(piece)) return NULL;
+    list->first = *piece;
+    list->count--;
+    return piece;
+}
+
+/* Whether the thread can keep the payload, which is free then. It cannot keep memory of
+   others, a payload of whole blocks, or one more than its list may have. */
+static inline bool
+ashlar_push_payload(struct ashlar_payload_cache *cache, void *payload)
+{
+    unsigned int class = ashlar_kind_at(payload) - ASHLAR_FIRST_PAYLOAD_KIND;
+    if (!cache || class >= ASHLAR_CLASSES) return false;
+    struct ashlar_free_list *list = &cache->lists[class];
+    if (list->count >= list->limit) return false;
+    *(uintptr_t *)payload = list->first;
+    list->first = (uintptr_t)payload;
+    list->count++;
+    return true;
+}
+
+/* Whether the payload stays where it is when it gets this size: it fits, and more than
+   half of it is used. */
+static inline bool
+ashlar_stays(const void *payload, size_t size)
+{
+    unsigned int kind = ashlar_kind_at(payload);
+    size_t bytes = ashlar_kind_bytes[kind];
+    return kind >= ASHLAR_FIRST_PAYLOAD_KIND && size <= bytes && size > bytes / 2;
+}
+
+/* Ruby's, which count: nothing is to be done before but taking it. */
+static inline bool
+ashlar_xmalloc_is_plain(void)
+{
+    return ASHLAR_LIKELY(__atomic_load_n(&ashlar_knobs.xmalloc_mode, __ATOMIC_RELAXED) == 0);
+}
+
+/* Whether a payload may be given back without asking whether it is a sample. */
+static inline bool
+ashlar_free_is_plain(void)
+{
+    unsigned int mode = __atomic_load_n(&ashlar_knobs.xmalloc_mode, __ATOMIC_RELAXED);
+    return ASHLAR_LIKELY(!(mode & ASHLAR_XMALLOC_SAMPLED));
+}
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Builds the Ruby with Ashlar inside, with this clone's collector, into the cache.
+#   scripts/ruby/build-inside.sh
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/ruby/rubies.sh
+. "$here/rubies.sh"
+# shellcheck source=scripts/ruby/inside.sh
+. "$here/inside.sh"
+ensure_inside
+say "built $RUBY_INSIDE"
+"$RUBY_INSIDE" -v

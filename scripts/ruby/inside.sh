@@ -1,0 +1,101 @@
+# shellcheck shell=bash
+# A Ruby with Ashlar inside: linked from the objects of the stock Ruby, of which three are
+# replaced (ruby/inside/link.mk). Nothing of Ruby is compiled twice, and a change of ours
+# takes as long as compiling the collector.
+# `ensure_inside` needs what rubies.sh gives; it sets RUBY_INSIDE.
+
+# find_inside: sets what the functions below use, and builds the stock Ruby if it is not
+# there.
+find_inside() {
+  [[ ${SOURCE-} ]] || find_source
+  build_ruby stock
+  INSIDE_BASE=$(ruby_folder stock)
+  # A folder for each clone: each tests and measures its own collector.
+  INSIDE=$(ruby_folder inside)-$(printf %s "$CLONE" | digest8)
+  INSIDE_ARCH_HEADERS=$(dirname "$(dirname "$(find "$INSIDE_BASE/build/.ext/include" -path '*/ruby/config.h')")")
+}
+
+# The collector for this Ruby, apart from that of the module: their headers differ.
+compile_inside_collector() {
+  local target=${CARGO_TARGET_DIR:-$CLONE/target}/inside
+  INSIDE_COLLECTOR=$target/release/libashlar_ruby.a
+  ASHLAR_RUBY_CFLAGS="-I$INSIDE_ARCH_HEADERS -I$SOURCE/include -I$SOURCE" \
+    cargo build --quiet --release -p ashlar-ruby --manifest-path "$CLONE/Cargo.toml" --target-dir "$target" >&2 || exit 1
+}
+
+# link_inside OUT PREFIX: makes the program, for this place of installation.
+link_inside() {
+  local out=$1 prefix=$2 command
+  mkdir -p "$out"
+  [[ -e $out/prefix && $(<"$out/prefix") == "$prefix" ]] || printf '%s\n' "$prefix" >"$out/prefix"
+  command=(make -C "$INSIDE_BASE/build" --no-print-directory -f GNUmakefile -f "$CLONE/ruby/inside/link.mk"
+    OUT="$out" RUBY_DIR="$CLONE/ruby" COLLECTOR="$INSIDE_COLLECTOR" prefix="$prefix" V=1 inside-program)
+  ! "${command[@]}" --question >/dev/null 2>&1 || return 0
+  run_logged 'Ashlar inside: link' 25 "$INSIDE/log" "${command[@]}"
+}
+
+# complete_bundled_gems FOLDER: Debian's source names fewer files of some gems than it has.
+complete_bundled_gems() {
+  local gem installed
+  for gem in "$SOURCE"/.bundle/gems/*; do
+    installed=$(find "$1/lib/ruby/gems" -maxdepth 3 -path "*/gems/${gem##*/}")
+    [[ ! $installed || ! -d $gem/lib ]] || cp -rn "$gem/lib" "$installed/"
+  done
+}
+
+# stage_ruby FOLDER PREFIX: everything of a Ruby for PREFIX but the program, in FOLDER: what
+# stock's own installation makes, with the bundled gems, under another name.
+stage_ruby() {
+  local folder=$1 prefix=$2 base=$INSIDE_BASE/prefix file
+  rm -rf "$folder" "$folder.staged"
+  run_logged 'Ashlar inside: install' 300 "$INSIDE/log" make -C "$INSIDE_BASE/build" --no-print-directory \
+    install-bin DESTDIR="$folder.staged" INSTALLED_LIST="$folder.list" \
+    INSTRUBY_OPTS="$(printf -- '--install=%s ' lib ext arch hdr man bundled-gems)"
+  mv "$folder.staged$base" "$folder"
+  rm -rf "$folder.staged" "$folder.list"
+  complete_bundled_gems "$folder"
+  while IFS= read -r file; do sed -i "s|$base|$prefix|g" "$file"; done \
+    < <(grep -rlIF "$base" "$folder")
+}
+
+# add_program OUT FOLDER: the program and its libraries, replaced by renaming: who runs the
+# old ones keeps them.
+add_program() {
+  local out=$1 folder=$2 file place
+  for file in "$out"/ruby "$out"/libruby*; do
+    case $file in
+      */ruby) place=$folder/bin/ruby ;;
+      *) place=$folder/lib/${file##*/} ;;
+    esac
+    cp -P --preserve=mode,links "$file" "$place.new"
+    mv -T "$place.new" "$place"
+  done
+}
+
+# A Ruby of this name that does not name the collector is another one.
+check_inside() {
+  [[ $("$1" --disable-gems -e 'print GC.config[:implementation]') == ashlar ]] ||
+    fail "$1 was built and does not run on Ashlar; see $INSIDE/log."
+  "$1" -e 'require "openssl"; require "psych"; require "bigdecimal"' ||
+    fail "$1 was built and lacks a library; see $INSIDE/log."
+}
+
+# ensure_inside: this clone's Ruby with this clone's collector, in the cache.
+ensure_inside() {
+  find_inside
+  ensure_rust
+  hold_lock "$(basename "$INSIDE")"
+  mkdir -p "$INSIDE"
+  : >"$INSIDE/log"
+  compile_inside_collector
+  link_inside "$INSIDE/objects" "$INSIDE/prefix"
+  if [[ ! $INSIDE/finished -nt $INSIDE_BASE/finished ]]; then
+    stage_ruby "$INSIDE/prefix" "$INSIDE/prefix"
+  fi
+  RUBY_INSIDE=$INSIDE/prefix/bin/ruby
+  if [[ ! $INSIDE/finished -nt $INSIDE/objects/ruby ]]; then
+    add_program "$INSIDE/objects" "$INSIDE/prefix"
+    check_inside "$RUBY_INSIDE"
+    touch "$INSIDE/finished"
+  fi
+}

@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# Compiles gems written in C with the Ruby with Ashlar inside, and runs their own tests on it
+# and on stock Ruby. What fails on stock too is listed and not counted.
+#   scripts/test/native-gems.sh                  all of them
+#   scripts/test/native-gems.sh bcrypt ffi       these
+# Their sources are Ruby's own and Debian's source packages; so it needs Debian.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/ruby/rubies.sh
+. "$here/../ruby/rubies.sh"
+# shellcheck source=scripts/ruby/inside.sh
+. "$here/../ruby/inside.sh"
+
+all=(bigdecimal strscan sqlite3 nokogiri bcrypt ffi)
+SUITES=(trixie forky) # a listed source can be gone from a mirror
+# What the gems' extconf.rb and tests want of other gems, as Debian packages it.
+HELPERS=(ruby-mini-portile2 ruby-rspec ruby-rspec-core ruby-rspec-expectations ruby-rspec-mocks ruby-rspec-support ruby-diff-lcs)
+NATIVE_PACKAGES=(libsqlite3-dev libxml2-dev libxslt1-dev libffi-dev libcrypt-dev pkg-config g++)
+
+is_debian || fail 'this needs Debian, whose source packages have the gems and their tests.'
+wanted=("${@:-${all[@]}}")
+for gem in "${wanted[@]}"; do
+  [[ " ${all[*]} " == *" $gem "* ]] || fail "there is no gem '$gem' here; there are: ${all[*]}"
+done
+ensure_packages 'compiling the gems' "${NATIVE_PACKAGES[@]}"
+ensure_inside
+release_lock
+build_ruby stock
+RUBY_STOCK=$(ruby_folder stock)/prefix/bin/ruby
+APT_STATE=$CACHE/apt
+sources=$CACHE/native-gems
+work=$CLONE/build/native-gems
+mkdir -p "$sources" "$work"
+
+suites() {
+  local suite
+  for suite in "${SUITES[@]}"; do
+    [[ -e $APT_STATE/$suite/source.list ]] || prepare_suite "$suite" "$(any_mirror)" deb deb-src >>"$work/log" 2>&1 || continue
+    echo "$suite"
+  done
+}
+
+# debian_source PACKAGE: sets `found`, its original tarball in the cache.
+debian_source() {
+  local suite
+  found=$(find "$sources" -name "$1_*.orig.tar.*" | sort -V | tail -n 1)
+  [[ -z $found ]] || return 0
+  for suite in $(suites); do
+    (cd "$sources" && private_apt "$suite" apt-get source --download-only --only-source --tar-only "$1") \
+      >>"$work/log" 2>&1 || continue
+    found=$(find "$sources" -name "$1_*.orig.tar.*" | sort -V | tail -n 1)
+    return 0
+  done
+  fail "Debian's source package $1 could not be downloaded; see $work/log."
+}
+
+# The helpers, unpacked and not installed: sets `rspec`, options for a Ruby, and GEM_PATH.
+find_helpers() {
+  local package folder=$sources/helpers
+  if [[ ! -e $folder/finished ]]; then
+    mkdir -p "$folder/packages"
+    (cd "$folder/packages" && private_apt "$(suites | head -n 1)" apt-get download "${HELPERS[@]}") >>"$work/log" 2>&1 ||
+      fail "Debian's packages ${HELPERS[*]} could not be downloaded; see $work/log."
+    for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder"; done
+    touch "$folder/finished"
+  fi
+  export GEM_PATH=$folder/usr/share/rubygems-integration/all
+  rspec=(-I "$folder/usr/lib/ruby/vendor_ruby" -e 'require "rspec/autorun"')
+  local library
+  for library in "$GEM_PATH"/gems/*/lib; do
+    [[ ! -d $library ]] || rspec=(-I "$library" "${rspec[@]}")
+  done
+}
+
+# unpack_gem GEM FOLDER: a fresh copy of its source.
+unpack_gem() {
+  local gem=$1 folder=$2
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  case $gem in
+    bigdecimal) cp -r "$(find "$SOURCE/.bundle/gems" -maxdepth 1 -name 'bigdecimal-[0-9]*')/." "$folder" ;;
+    strscan) cp -r "$SOURCE/ext/strscan" "$folder/ext" ;;
+    *)
+      debian_source "ruby-$gem"
+      tar -xf "$found" -C "$folder" --strip-components=1
+      ;;
+  esac
+  mkdir -p "$folder/lib"
+}
+
+# compile_gem RUBY GEM: in the current folder, its extension into lib.
+compile_gem() {
+  local ruby=$1 extension options=()
+  case $2 in
+    bigdecimal) extension=ext/bigdecimal ;;
+    strscan) extension=ext ;;
+    sqlite3) extension=ext/sqlite3 options=(--enable-system-libraries) ;;
+    nokogiri) extension=ext/nokogiri options=(--use-system-libraries) ;;
+    bcrypt) extension=ext/mri ;;
+    ffi) extension=ext/ffi_c options=(--enable-system-libffi) ;;
+  esac
+  (cd "$extension" && "$ruby" extconf.rb "${options[@]}" && make "-j$(nproc)" &&
+    make install "sitearchdir=$PWD_GEM/lib" "sitelibdir=$PWD_GEM/lib")
+}
+
+# test_gem RUBY GEM: its own tests, in the current folder.
+test_gem() {
+  local ruby=$1
+  case $2 in
+    bigdecimal)
+      "$ruby" -Ilib -rrbconfig "$SOURCE/spec/mspec/bin/mspec-run" -B "$SOURCE/spec/ruby/default.mspec" \
+        "$SOURCE/spec/ruby/library/bigdecimal"
+      ;;
+    strscan) "$ruby" -Ilib "$SOURCE/test/runner.rb" --ruby="$ruby -I$PWD/lib" -q --tty=no "$SOURCE/test/strscan" ;;
+    sqlite3 | nokogiri)
+      "$ruby" -Ilib -Itest -I. -e 'require "minitest/autorun"
+        Dir["test/**/test_*.rb"].sort.each { |file| require File.expand_path(file) }' -- --seed 1
+      ;;
+    bcrypt) "$ruby" -Ilib "${rspec[@]}" -- --seed 1 spec ;;
+    ffi) "$ruby" -Ilib "${rspec[@]}" -- --seed 1 spec/ffi ;;
+  esac
+}
+
+# What a log says failed, a line each, without addresses and times.
+failures_in() {
+  grep -E '^(Minitest::|[A-Za-z:]+#test_|  [0-9]+\) (Failure|Error)|rspec \./|[0-9]+\)$|.* (FAILED|ERROR)$)' "$1" |
+    sed -E 's/^ *[0-9]+\) *//; s/0x[0-9a-f]+//g; s/ \[.*//' | sort -u
+}
+
+# How many tests a log says were run.
+summary_of() { grep -E '^[0-9]+ (runs|examples?|tests|files)[ ,]' "$1" | tail -n 1; }
+
+# try_gem GEM KIND RUBY: compiles and tests; the log is GEM-KIND.log. 1: it does not compile.
+try_gem() {
+  local gem=$1 kind=$2 ruby=$3
+  PWD_GEM=$work/$gem-$kind
+  unpack_gem "$gem" "$PWD_GEM"
+  cd "$PWD_GEM" || return
+  compile_gem "$ruby" "$gem" >"$work/$gem-$kind-compile.log" 2>&1 || return 1
+  test_gem "$ruby" "$gem" >"$work/$gem-$kind.log" 2>&1 </dev/null || true
+}
+
+unset RUBY_GC_LIBRARY RUBYOPT RUBYLIB GEM_HOME GEM_PATH LD_PRELOAD
+find_helpers
+passed=0 failed=0
+for gem in "${wanted[@]}"; do
+  say "$gem: compiling it and running its tests"
+  if ! (try_gem "$gem" inside "$RUBY_INSIDE"); then
+    failed=$((failed + 1))
+    echo "FAILED $gem does not compile: $work/$gem-inside-compile.log"
+    continue
+  fi
+  summary=$(summary_of "$work/$gem-inside.log" || true)
+  only_inside=$(failures_in "$work/$gem-inside.log" || true)
+  if [[ $only_inside || ! $summary ]]; then
+    (try_gem "$gem" stock "$RUBY_STOCK") || true
+    only_inside=$(comm -23 <(echo "$only_inside") <(failures_in "$work/$gem-stock.log" || true))
+  fi
+  if [[ ! $summary || $only_inside ]]; then
+    failed=$((failed + 1))
+    echo "FAILED $gem: ${summary:-no summary}; see $work/$gem-inside.log"
+    [[ ! $only_inside ]] || printf '%s\n' "$only_inside"
+  else
+    passed=$((passed + 1))
+    echo "$gem: $summary"
+  fi
+done
+echo "$passed passed, $failed failed"
+((failed == 0))
