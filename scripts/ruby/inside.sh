@@ -58,6 +58,13 @@ stage_ruby() {
     < <(grep -rlIF "$base" "$folder")
 }
 
+# add_files FOLDER: this clone's files in Ruby, for require "ashlar/profile". The folder is
+# the last of those that every Ruby searches.
+add_files() {
+  mkdir -p "$1/lib/ruby/site_ruby"
+  cp -r "$CLONE/ruby/lib/ashlar" "$1/lib/ruby/site_ruby/"
+}
+
 # add_program OUT FOLDER: the program and its libraries, replaced by renaming: who runs the
 # old ones keeps them.
 add_program() {
@@ -92,6 +99,7 @@ ensure_inside() {
   if [[ ! $INSIDE/finished -nt $INSIDE_BASE/finished ]]; then
     stage_ruby "$INSIDE/prefix" "$INSIDE/prefix"
   fi
+  add_files "$INSIDE/prefix"
   RUBY_INSIDE=$INSIDE/prefix/bin/ruby
   if [[ ! $INSIDE/finished -nt $INSIDE/objects/ruby ]]; then
     add_program "$INSIDE/objects" "$INSIDE/prefix"

@@ -44,6 +44,7 @@ compile_inside_collector
 link_inside "$INSIDE/install" "$PREFIX"
 stage_ruby "$INSIDE/staged" "$PREFIX"
 add_program "$INSIDE/install" "$INSIDE/staged"
+add_files "$INSIDE/staged"
 [[ ${STRIP-} != yes ]] || strip_ruby "$INSIDE/staged"
 mkdir -p "$place"
 # Files are replaced by renaming: what runs keeps the ones it has open.
