@@ -54,6 +54,8 @@ def test_tables_name_the_files_and_go_to_standard_error(program):
 
 @needs_ruby
 def test_a_start_ends_with_warmup(program):
+    if subprocess.run([RUBY, "-e", "exit Process.respond_to?(:warmup)"]).returncode:
+        pytest.skip("this Ruby is older than 3.3, and has no Process.warmup")
     (program / "main.rb").write_text("require_relative 'inner'\nProcess.warmup\nrequire_relative 'outer'\nexit!\n")
     ended = boot("--json", "--", RUBY, "main.rb", cwd=program)
     (found,) = json.loads(ended.stdout)
