@@ -96,6 +96,9 @@ enum ClassKey {
     Payload,
 }
 
+/// Classes that get a name; programs that make classes all the time have no end of them.
+const CLASSES_MAX: usize = 1 << 16;
+
 /// Something that has no name yet: `struct ashlar_nameless`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -207,6 +210,7 @@ impl Recorder {
             kind,
             width_bytes,
         });
+        self.end_at(address, collection);
         let probability = self.intervals.probability(bytes);
         let sample = Sample {
             address: address as u64,
@@ -232,6 +236,15 @@ impl Recorder {
             if kind == Kind::Cell {
                 self.young_cells.push(address);
             }
+        }
+    }
+
+    /// Ends a sample at this address, of whatever kind: there is something else now.
+    fn end_at(&mut self, address: usize, collection: usize) {
+        let image = self.mapped.read();
+        if let Some(slot) = find(&image.samples, address as u64) {
+            let kind = image.sites[image.samples[slot].site as usize].kind;
+            self.remove(address, kind, collection);
         }
     }
 
@@ -261,6 +274,9 @@ impl Recorder {
             return ClassKey::Class(number);
         }
         let number = self.class_names.len() as u32;
+        if number as usize >= CLASSES_MAX {
+            return ClassKey::Internal(0);
+        }
         self.class_names.push(0);
         self.classes.add(class, number);
         ClassKey::Class(number)
@@ -576,6 +592,59 @@ fn internal_name(bits: u32) -> &'static str {
         (T_ICLASS, _) => "(internal iclass)",
         (T_OBJECT, _) => "(internal object)",
         (T_DATA, _) => "(internal data)",
-        _ => "(internal)",
+        _ => "(other)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Sample = Sample {
+        address: 0,
+        site: 0,
+        collection: 0,
+        bytes: 0,
+        made_unix_ms: 0,
+    };
+
+    #[test]
+    fn the_table_of_samples_finds_what_is_in_it_and_nothing_else() {
+        let mut table: Box<[Sample; SAMPLES]> = vec![NONE; SAMPLES].try_into().ok().unwrap();
+        let mut model = HashMap::new();
+        let mut random = 1_u64;
+        for step in 0..200_000_u32 {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            // Few addresses, so that samples stand close to each other and are hit again.
+            let address = ((random >> 40) % 16_000 + 1) * 8;
+            match find(&table, address) {
+                Some(slot) if step % 3 > 0 => {
+                    assert_eq!(model.remove(&address), Some(table[slot].site));
+                    remove(&mut table, slot);
+                }
+                found => {
+                    assert_eq!(found.is_some(), model.contains_key(&address));
+                    insert(
+                        &mut table,
+                        Sample {
+                            address,
+                            site: step,
+                            ..NONE
+                        },
+                    );
+                    model.insert(address, step);
+                }
+            }
+        }
+        assert_eq!(
+            table.iter().filter(|sample| sample.address != 0).count(),
+            model.len()
+        );
+        for (&address, &site) in &model {
+            assert_eq!(
+                find(&table, address).map(|slot| table[slot].site),
+                Some(site)
+            );
+        }
     }
 }
