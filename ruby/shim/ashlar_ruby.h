@@ -352,6 +352,9 @@ void ashlar_describe_process(const char *description);
 void ashlar_write_last_profile(void *objspace);
 void ashlar_write_profile_at_crash(void); /* from a signal handler */
 
+/* Ends the process with one line. */
+void ashlar_end_for_want_of_memory(void);
+
 /* Fork. */
 void ashlar_watch_forks(void);
 void ashlar_before_fork(void);

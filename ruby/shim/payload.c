@@ -63,16 +63,21 @@ ashlar_thread_cache_set(void *cache)
  * nobody calls these.
  */
 
+/* Ends the process with one line that says why, when nobody else could. */
+void
+ashlar_end_for_want_of_memory(void)
+{
+    static const char refused[] = "ashlar: the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`\n";
+    ssize_t ignored = write(STDERR_FILENO, refused, sizeof(refused) - 1);
+    (void)ignored;
+    _exit(EXIT_FAILURE);
+}
+
 /* Without the heap there will never be any memory, and no program that could say so. */
 static void *
 out_of_memory(void)
 {
-    static const char refused[] = "ashlar: the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`\n";
-    if (!ashlar_tables.bytes) {
-        ssize_t ignored = write(STDERR_FILENO, refused, sizeof(refused) - 1);
-        (void)ignored;
-        _exit(EXIT_FAILURE);
-    }
+    if (!ashlar_tables.bytes) ashlar_end_for_want_of_memory();
     errno = ENOMEM;
     return NULL;
 }

@@ -2,9 +2,14 @@
 //!
 //! It comes from glibc directly, past this library's own `malloc`: what the
 //! collector needs to free memory must not depend on the heap having room.
+//!
+//! While Ruby starts there is nobody yet who could be told that memory is refused: the
+//! process ends with one line.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
+
+use crate::process;
 
 extern "C" {
     fn __libc_memalign(align: usize, size: usize) -> *mut c_void;
@@ -22,24 +27,38 @@ static OWN_MEMORY: OwnMemory = OwnMemory;
 /// What glibc's malloc aligns to.
 const MALLOC_ALIGN: usize = 16;
 
+extern "C" {
+    fn ashlar_end_for_want_of_memory() -> !;
+}
+
+/// What glibc has given; without anything, and before Ruby has started, the process ends.
+#[inline(always)]
+fn given(memory: *mut u8) -> *mut u8 {
+    if memory.is_null() && !process::has_started() {
+        // SAFETY: ends the process.
+        unsafe { ashlar_end_for_want_of_memory() }
+    }
+    memory
+}
+
 // SAFETY: glibc's allocator keeps the contract; aligned memory is freed by the
 // same function, and over-aligned memory is moved by copying.
 unsafe impl GlobalAlloc for OwnMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: any size and any power of two may be asked for.
         unsafe {
-            if layout.align() <= MALLOC_ALIGN {
+            given(if layout.align() <= MALLOC_ALIGN {
                 __libc_malloc(layout.size()).cast()
             } else {
                 __libc_memalign(layout.align(), layout.size()).cast()
-            }
+            })
         }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= MALLOC_ALIGN {
             // SAFETY: any size may be asked for.
-            return unsafe { __libc_calloc(1, layout.size()).cast() };
+            return given(unsafe { __libc_calloc(1, layout.size()).cast() });
         }
         // SAFETY: any size and any power of two may be asked for; memory that comes back
         // has this size.
@@ -62,7 +81,7 @@ unsafe impl GlobalAlloc for OwnMemory {
         // valid, because the caller may not ask for another.
         unsafe {
             if layout.align() <= MALLOC_ALIGN {
-                return __libc_realloc(memory.cast(), size).cast();
+                return given(__libc_realloc(memory.cast(), size).cast());
             }
             let fresh = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !fresh.is_null() {

@@ -47,12 +47,10 @@ complete_bundled_gems() {
 # stock's own installation makes, with the bundled gems, under another name.
 stage_ruby() {
   local folder=$1 prefix=$2 base=$INSIDE_BASE/prefix file
-  rm -rf "$folder" "$folder.staged"
-  run_logged 'Ashlar inside: install' 300 "$INSIDE/log" make -C "$INSIDE_BASE/build" --no-print-directory \
-    install-bin DESTDIR="$folder.staged" INSTALLED_LIST="$folder.list" \
-    INSTRUBY_OPTS="$(printf -- '--install=%s ' lib ext arch hdr man bundled-gems)"
-  mv "$folder.staged$base" "$folder"
-  rm -rf "$folder.staged" "$folder.list"
+  rm -rf "$folder"
+  cp -a "$base" "$folder"
+  mkdir -p "$folder/share/man/man1"
+  cp "$SOURCE"/man/*.1 "$folder/share/man/man1/"
   complete_bundled_gems "$folder"
   while IFS= read -r file; do sed -i "s|$base|$prefix|g" "$file"; done \
     < <(grep -rlIF "$base" "$folder")
