@@ -17,9 +17,9 @@ Toolchain = Struct.new(:ruby, :source, :build, :clone, :inside) do
   def logs = File.join(clone, "build/ruby-tests")
 
   # The command that runs this Ruby, as Ruby's own `make test-all` does: from the build
-  # tree, so that the extensions made for tests are found.
+  # tree, so that the extensions made for tests are found, also by the Rubies that tests start.
   def test_ruby
-    return [ruby, "-I#{build}/.ext/common", "-I#{extensions}", "--disable-gems"] if inside && build_tree?
+    return ["env", "RUBYLIB=#{build}/.ext/common:#{extensions}", ruby, "--disable-gems"] if inside && build_tree?
     return [ruby, "--disable-gems"] unless build_tree?
     ["#{build}/miniruby", "-I#{source}/lib", "-I#{build}", "-I#{build}/.ext/common",
      "#{source}/tool/runruby.rb", "--archdir=#{build}", "--extout=#{build}/.ext", "--", "--disable-gems"]
