@@ -411,10 +411,11 @@ def test_bad_input_gets_one_line_status_2_and_leaves_nothing(here, tmp_path, dum
     assert [p.name for p in tmp_path.iterdir()] == ["app.heap"] and not os.path.isfile("/dev/full")
 
 
-def test_a_process_without_an_image_is_told_what_to_set(ashlar):
+@pytest.mark.parametrize("command", ["heap", "top"])
+def test_a_process_without_an_image_is_told_what_to_set(ashlar, command):
     sleeping = subprocess.Popen(["sleep", "60"])
     try:
-        done = ashlar("heap", sleeping.pid)
+        done = ashlar(command, sleeping.pid)
     finally:
         sleeping.kill()
         sleeping.wait()

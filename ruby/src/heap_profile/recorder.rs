@@ -4,6 +4,8 @@ use std::collections::{HashMap, TryReserveError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ashlar_heap::{AllocationCache, WidthIndex};
+
 use super::image::{Image, Kind, Mapped, Sample, StackNode, SAMPLES, SITES};
 use super::interval::Intervals;
 use super::numbers::Meter;
@@ -155,6 +157,14 @@ impl Recorder {
             site_classes: Vec::new(),
             young_cells: Vec::new(),
             live_samples: 0,
+        }
+    }
+
+    /// Says how many cells of each width this cache hands out before the next sample.
+    pub(super) fn begin_in(&mut self, cache: &mut AllocationCache<'_>) {
+        for width in WidthIndex::all() {
+            let cells = self.intervals.cells(width.bytes());
+            cache.sample_after(width, Some(cells));
         }
     }
 
@@ -572,26 +582,18 @@ fn remove(samples: &mut [Sample; SAMPLES], mut hole: usize) {
 fn internal_name(bits: u32) -> &'static str {
     use crate::layout::*;
     let (kind, imemo) = ((bits & 0xff) as usize, (bits >> 8) as usize);
-    match (kind, imemo) {
-        (T_IMEMO, IMEMO_ENV) => "(internal env)",
-        (T_IMEMO, IMEMO_MENT) => "(internal ment)",
-        (T_IMEMO, IMEMO_TMPBUF) => "(internal tmpbuf)",
-        (T_IMEMO, IMEMO_CREF) => "(internal cref)",
-        (T_IMEMO, IMEMO_SVAR) => "(internal svar)",
-        (T_IMEMO, IMEMO_THROW_DATA) => "(internal throw_data)",
-        (T_IMEMO, IMEMO_IFUNC) => "(internal ifunc)",
-        (T_IMEMO, IMEMO_MEMO) => "(internal memo)",
-        (T_IMEMO, IMEMO_ISEQ) => "(internal iseq)",
-        (T_IMEMO, IMEMO_CALLINFO) => "(internal callinfo)",
-        (T_IMEMO, IMEMO_CALLCACHE) => "(internal callcache)",
-        (T_IMEMO, IMEMO_CONSTCACHE) => "(internal constcache)",
-        (T_STRING, _) => "(internal string)",
-        (T_ARRAY, _) => "(internal array)",
-        (T_HASH, _) => "(internal hash)",
-        (T_CLASS, _) => "(internal class)",
-        (T_ICLASS, _) => "(internal iclass)",
-        (T_OBJECT, _) => "(internal object)",
-        (T_DATA, _) => "(internal data)",
+    if kind == T_IMEMO {
+        let found = IMEMO_NAMES.iter().find(|known| known.0 == imemo);
+        return found.map_or("(other)", |known| known.2);
+    }
+    match kind {
+        T_STRING => "(internal string)",
+        T_ARRAY => "(internal array)",
+        T_HASH => "(internal hash)",
+        T_CLASS => "(internal class)",
+        T_ICLASS => "(internal iclass)",
+        T_OBJECT => "(internal object)",
+        T_DATA => "(internal data)",
         _ => "(other)",
     }
 }
