@@ -97,6 +97,7 @@ impl Collector {
     fn swept(&self) {
         self.warn_when_over_limit();
         self.profile.describe(self, self.latest_collection());
+        heap_profile::swept();
         heap_profile::note_numbers(self);
         self.fire(self.heap.vm.events.gc_end_sweep);
     }

@@ -325,6 +325,16 @@ pub(crate) fn marked(end: &MarkingEnd<'_>) {
     );
 }
 
+/// A collection has swept: all that it found dead is freed.
+pub(crate) fn swept() {
+    if !KNOBS.has_heap_profile.is_on() {
+        return;
+    }
+    if let Some(recorder) = &mut *recorder() {
+        recorder.swept();
+    }
+}
+
 /// A cell has moved.
 pub(crate) fn moved(from: Value, to: Value) {
     if let Some(recorder) = &mut *recorder() {

@@ -139,6 +139,8 @@ pub(super) struct Recorder {
     /// Addresses of sampled cells that minor collections may free.
     young_cells: Vec<Value>,
     live_samples: usize,
+    /// The latest full collection that has marked, as the image counts them; 0 for none.
+    marked_in_full: u64,
 }
 
 impl Recorder {
@@ -157,6 +159,7 @@ impl Recorder {
             site_classes: Vec::new(),
             young_cells: Vec::new(),
             live_samples: 0,
+            marked_in_full: 0,
         }
     }
 
@@ -402,7 +405,7 @@ impl Recorder {
     }
 
     /// Marking is over: what has died is known by `fate`. A minor collection frees young
-    /// cells only. `collection` is the number of this one.
+    /// cells only. So many collections have been marked before this one.
     pub(super) fn forget_dead(
         &mut self,
         is_minor: bool,
@@ -413,6 +416,7 @@ impl Recorder {
         self.classes.forget_dead(is_minor, fate);
         if !is_minor {
             self.forget_dead_cells(collection, fate);
+            self.marked_in_full = collection as u64 + 1;
         }
         let mut young = std::mem::take(&mut self.young_cells);
         young.retain(|&address| {
@@ -423,6 +427,16 @@ impl Recorder {
             fate == Fate::Young
         });
         self.young_cells = young;
+    }
+
+    /// Sweeping is over: payloads of dead objects are freed, too. What is left of the samples
+    /// that were taken before the latest full collection had marked was found live by it,
+    /// as the heap marks no new cell without tracing to it.
+    pub(super) fn swept(&mut self) {
+        let full = self.marked_in_full;
+        if self.mapped.read().full_collection() != full {
+            self.mapped.change(|image| image.set_full_collection(full));
+        }
     }
 
     /// Looks at all sampled cells. What is taken out of the table makes others move up, but
