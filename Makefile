@@ -9,10 +9,12 @@ help: ## list the verbs
 	@awk -F':.*## ' '/^[a-z][a-zA-Z_-]*:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # --- Ruby and the collector library ---
+# SHARED=yes: wherever a Ruby with Ashlar inside is meant, the one with a libruby.so.
+export SHARED
 .PHONY: inside install ruby lib env
-inside: ## build a Ruby with Ashlar inside (cached)
+inside: ## build a Ruby with Ashlar inside (cached); SHARED=yes: with a libruby.so
 	@scripts/ruby/build-inside.sh
-install: ## install it as any Ruby: PREFIX=/opt/ruby; DESTDIR=, STRIP=yes
+install: ## install it as any Ruby: PREFIX=/opt/ruby; DESTDIR=, STRIP=yes, SHARED=yes
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" STRIP="$(STRIP)" scripts/ruby/install-inside.sh
 ruby: ## get and build the modular and the stock Ruby (cached)
 	@scripts/ruby/build-rubies.sh
