@@ -120,12 +120,14 @@ end
 claim "another malloc that is preloaded serves the process, and Ruby with a libruby.so runs on Ashlar beside it", only: "libruby" do
   preloaded = compiled("preloaded.so", PRELOADED, "-shared", "-fPIC")
   ruby_ok(LOAD, env: { "LD_PRELOAD" => preloaded })
-  ruby_prints("0\n", <<~'RUBY', env: { "LD_PRELOAD" => preloaded })
-    before = GC.stat(:payload_bytes)
+  grown = <<~'RUBY'
     require "fiddle"
+    malloc = Fiddle::Function.new(Fiddle::Handle::DEFAULT["malloc"], [Fiddle::TYPE_SIZE_T], Fiddle::TYPE_VOIDP)
     GC.start
     before = GC.stat(:payload_bytes)
-    50.times { Fiddle.malloc(100_000) }
-    puts [(GC.stat(:payload_bytes) - before) / 1_000_000, 0].max
+    50.times { malloc.call(100_000) }
+    puts GC.stat(:payload_bytes) - before > 4_000_000
   RUBY
+  ruby_prints("true\n", grown)
+  ruby_prints("false\n", grown, env: { "LD_PRELOAD" => preloaded })
 end
