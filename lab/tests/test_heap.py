@@ -213,7 +213,8 @@ def test_pprof_holds_what_go_heap_profiles_hold():
 @pytest.mark.skipif(not shutil.which("go"), reason="go tool pprof comes with Go, which the lab does not need")
 def test_go_tool_pprof_reads_it(tmp_path, dump, ashlar):
     ashlar("heap", dump, "--form", "pprof")
-    top = subprocess.run(["go", "tool", "pprof", "-lines", "-top", "-sample_index=inuse_space", str(tmp_path / "app.pb.gz")], capture_output=True, text=True, timeout=120)
+    top = subprocess.run(["go", "tool", "pprof", "-lines", "-top", "-sample_index=inuse_space", str(tmp_path / "app.pb.gz")], capture_output=True, text=True,
+                         timeout=600)  # Go compiles the tool when it is used first
     assert re.search(r"15\.01MB +100% .*Cache#put /srv/app/cache\.rb:12", top.stdout), top.stdout + top.stderr
     assert "<main>" in top.stdout
 
