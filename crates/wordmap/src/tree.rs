@@ -7,7 +7,10 @@
 use crate::memory::NodeSource;
 use crate::node::branch::{block_bytes_for, Branch, Children};
 use crate::node::edge::{above, byte, highest_difference, leaf_tag, Edge, Kind};
-use crate::node::leaf::{Entries, Insertion, Leaf, Place, Removal, Shape, ENTRIES_MAX};
+use crate::node::leaf::{
+    Bitmap, Entries, Flat, Grouped, Insertion, Leaf, One, Place, Planes, Removal, Shape, Spot,
+    Wide, ENTRIES_MAX,
+};
 use crate::path::{branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, Path};
 use core::fmt;
 use core::ptr::{self, NonNull};
@@ -189,35 +192,37 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             self.root = self.new_one(key)?;
             return Ok(new_value(leaf::<V>(self.root).value(0)));
         }
-        let done = match edge.tag() {
-            FLAT1 => self.insert_listed::<1>(&path, edge, key),
-            FLAT2 => self.insert_listed::<2>(&path, edge, key),
-            _ => None,
-        };
-        match done {
-            Some(done) => done,
-            None => self.insert_in_leaf(&mut path, edge, key),
+        match edge.tag() {
+            FLAT1 => self.insert_listed::<1>(&mut path, edge, key),
+            FLAT2 => self.insert_listed::<2>(&mut path, edge, key),
+            tag => match tag >> 4 {
+                Kind::GROUPED => self.insert_in::<Grouped<V>>(&mut path, edge, key),
+                Kind::FLAT => self.insert_in::<Wide<V>>(&mut path, edge, key),
+                Kind::ONE => self.insert_in::<One<V>>(&mut path, edge, key),
+                Kind::BITMAP => self.insert_in::<Bitmap<V>>(&mut path, edge, key),
+                _ => self.insert_in_full(&mut path, edge, key),
+            },
         }
     }
 
-    /// Inserts into a leaf that lists its suffixes, as those of small maps do;
-    /// `None` when it must become another leaf.
+    /// Inserts into a leaf that lists its suffixes, as those of small maps do.
     #[inline(always)]
     fn insert_listed<const LEVEL: usize>(
         &mut self,
-        path: &Path,
+        path: &mut Path,
         edge: Edge,
         key: u64,
-    ) -> Option<Result<Inserted, OutOfMemory>> {
+    ) -> Result<Inserted, OutOfMemory> {
         let mut leaf = leaf::<V>(edge);
-        let (n, i) = match leaf.place_listed::<LEVEL>(key)? {
-            (n, Place::Before(i)) => (n, i),
-            (_, Place::At(i)) => {
-                return Some(Ok(Inserted {
+        let (n, i) = match leaf.place_listed::<LEVEL>(key) {
+            Some((n, Place::Before(i))) => (n, i),
+            Some((_, Place::At(i))) => {
+                return Ok(Inserted {
                     value: leaf.value(i),
                     is_new: false,
-                }))
+                })
             }
+            None => return self.insert_in::<Flat<V, LEVEL>>(path, edge, key),
         };
         if !leaf.insert_listed::<LEVEL>(n, i, key) {
             let (old, old_bytes) = leaf.listed_block::<LEVEL>(n);
@@ -235,45 +240,51 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                     .replace(old, old_bytes, new_bytes, fill)
                     .is_none()
                 {
-                    return Some(Err(OutOfMemory));
+                    return Err(OutOfMemory);
                 }
             }
             self.store(path, edge);
             leaf = crate::path::leaf::<V>(edge);
         }
         Self::add_counts(path, 1);
-        Some(Ok(new_value(leaf.value(i))))
+        Ok(new_value(leaf.value(i)))
     }
 
     #[inline(never)]
-    fn insert_in_leaf(
+    fn insert_in_full(
         &mut self,
         path: &mut Path,
         edge: Edge,
         key: u64,
     ) -> Result<Inserted, OutOfMemory> {
-        if V == 0 && edge.kind() == Kind::FULL {
-            let base = edge.full_base();
-            if base == key & !0xff {
-                return Ok(Inserted {
-                    value: ptr::null_mut(),
-                    is_new: false,
-                });
-            }
-            let apart = highest_difference(base, key & !0xff);
-            return self.insert_beside(path, edge, base, apart, key);
+        let base = edge.full_base();
+        if base == key & !0xff {
+            return Ok(Inserted {
+                value: ptr::null_mut(),
+                is_new: false,
+            });
         }
+        let apart = highest_difference(base, key & !0xff);
+        self.insert_beside(path, edge, base, apart, key)
+    }
+
+    /// Inserts into a leaf whose keys are `P`.
+    #[inline(never)]
+    fn insert_in<P: Planes<V>>(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
         let leaf = leaf::<V>(edge);
         if path.depth > 0 {
             leaf.prefetch::<8, 0>();
         }
         if !leaf.covers(key) {
-            return match leaf.wider(key) {
-                Some(shape) => self.widen(path, leaf, &shape, key),
-                None => self.insert_outside(path, edge, key),
-            };
+            return self.insert_uncovered(path, edge, key);
         }
-        match leaf.insert(key) {
+        let planes = P::of(leaf);
+        match leaf.insert(planes, key) {
             Insertion::Present(i) => Ok(Inserted {
                 value: leaf.value(i),
                 is_new: false,
@@ -283,8 +294,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                 Ok(new_value(leaf.value(i)))
             }
             Insertion::NoRoom(_) if leaf.is_full() => self.split(path, edge, key),
-            Insertion::NoRoom(i) => match leaf.shape_with(key) {
-                Some(shape) => self.open(path, leaf, &shape, i, key),
+            Insertion::NoRoom(spot) => match planes.shape_with(leaf.shape(), spot) {
+                Some(shape) => self.open(path, leaf, planes, &shape, spot, key),
                 None => self.rewrite(path, edge, key),
             },
         }
@@ -296,27 +307,30 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         &mut self,
         path: &mut Path,
         leaf: Leaf<V>,
+        planes: impl Planes<V>,
         shape: &Shape,
-        i: usize,
+        spot: Spot,
         key: u64,
     ) -> Result<Inserted, OutOfMemory> {
+        let old_bytes = leaf.shape().block_bytes::<V>();
         if V == 0 && shape.entries == 256 {
-            self.release(leaf.block(), leaf.shape().block_bytes::<V>());
+            self.release(leaf.block(), old_bytes);
             self.store(path, Edge::full(key));
             Self::add_counts(path, 1);
             return Ok(new_value(ptr::null_mut()));
         }
         let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
-        let old_bytes = leaf.shape().block_bytes::<V>();
         let new_bytes = shape.block_bytes::<V>();
         // SAFETY: the old block is this leaf's, of the size that follows from its
         // shape; the block written to is as long as `shape` says.
         let edge = unsafe {
             if old_bytes == new_bytes {
-                leaf.open(old.as_ptr(), shape, i, key)
+                leaf.open(planes, old.as_ptr(), shape, spot, key)
             } else {
                 let mut edge = Edge::NULL;
-                let fill = |block: NonNull<u8>| edge = leaf.open(block.as_ptr(), shape, i, key);
+                let fill = |block: NonNull<u8>| {
+                    edge = leaf.open(planes, block.as_ptr(), shape, spot, key);
+                };
                 let new = self.source.enlarge(old, old_bytes, new_bytes, fill);
                 new.ok_or(OutOfMemory)?;
                 self.store(path, edge);
@@ -324,7 +338,22 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             }
         };
         Self::add_counts(path, 1);
-        Ok(new_value(crate::path::leaf::<V>(edge).value(i)))
+        Ok(new_value(crate::path::leaf::<V>(edge).value(spot.i)))
+    }
+
+    /// Inserts a key that the leaf at the end of `path` does not cover.
+    #[inline(never)]
+    fn insert_uncovered(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
+        let leaf = leaf::<V>(edge);
+        match leaf.wider(key) {
+            Some(shape) => self.widen(path, leaf, &shape, key),
+            None => self.insert_outside(path, edge, key),
+        }
     }
 
     /// Inserts a key into a small leaf that must cover more for it.

@@ -3,13 +3,13 @@
 //! the lower bytes of each key. A run of 16 neighbouring keys costs its upper
 //! bytes once.
 
-use super::shape::{group_room, room, GROUPS_MAX};
-use super::{find_between, prefetch_values, Leaf, Planes, Shape, Spot, Step};
+use super::shape::{group_room, room_of, GROUPS_MAX};
+use super::{at_or_before, find_between, prefetch_values, Leaf, Place, Planes, Shape, Spot, Step};
 use crate::node::edge::{prefix, split};
 use crate::node::plane;
 
 #[derive(Clone, Copy)]
-pub(super) struct Grouped<const V: usize> {
+pub(crate) struct Grouped<const V: usize> {
     header: *mut u8,
     level: usize,
     n: usize,
@@ -21,20 +21,6 @@ pub(super) struct Grouped<const V: usize> {
 }
 
 impl<const V: usize> Grouped<V> {
-    #[inline(always)]
-    pub(super) fn of(leaf: Leaf<V>) -> Self {
-        let word = leaf.word();
-        let (groups, group_bytes) = Shape::groups_of(word);
-        Grouped {
-            header: leaf.header,
-            level: leaf.level(),
-            n: usize::from(word as u8) + 1,
-            groups,
-            group_bytes,
-            group_room: group_room(groups),
-        }
-    }
-
     #[inline(always)]
     fn uppers(self) -> *mut u8 {
         self.header.wrapping_add(8)
@@ -89,14 +75,14 @@ impl<const V: usize> Grouped<V> {
 
     /// The group of `upper`, or the one it belongs before.
     #[inline(always)]
-    fn group(self, upper: u64) -> (usize, bool) {
+    fn group<const GUESSES: bool>(self, upper: u64) -> (usize, bool) {
         let (uppers, width) = (self.uppers(), self.group_bytes);
         // SAFETY: N1: the plane of upper bytes lies right behind the header.
         unsafe {
             let g = if width <= 2 {
                 plane::count_below_small(uppers, width, self.groups, upper)
             } else {
-                plane::lower_bound(uppers, width, 0, self.groups, upper)
+                plane::lower_bound::<GUESSES>(uppers, width, 0, self.groups, upper)
             };
             let found = g < self.groups && plane::get(uppers, width, g) == upper;
             (g, found)
@@ -118,13 +104,29 @@ impl<const V: usize> Grouped<V> {
         self.group_base(g) | unsafe { plane::get(self.lowers(), self.width(), i) }
     }
 
-    /// The shape with `key`, which is not in the leaf; `None` when it would have too many groups.
+    /// Where `key` is or belongs. Who only reads has the values near it fetched, and what is
+    /// searched next guessed; who writes needs more than them, and has asked for it.
     #[inline(always)]
-    pub(super) fn shape_with(self, mut shape: Shape, key: u64) -> Option<Shape> {
-        let (_, found) = self.group(split(key, self.level, self.group_bytes).0);
-        shape.entries += 1;
-        shape.groups += usize::from(!found);
-        (shape.groups <= GROUPS_MAX).then_some(shape)
+    fn search<const READS: bool>(self, key: u64) -> Spot {
+        let (upper, lower) = split(key, self.level, self.group_bytes);
+        let (group, in_group) = self.group::<READS>(upper);
+        let from = self.start(group);
+        let (mut i, mut hit) = (from, false);
+        if in_group {
+            let to = self.end(group);
+            if READS {
+                prefetch_values::<V>(self.header, from, to);
+            }
+            // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
+            (i, hit) =
+                unsafe { find_between::<READS>(self.lowers(), self.width(), from, to, lower) };
+        }
+        Spot {
+            i,
+            hit,
+            group,
+            in_group,
+        }
     }
 
     /// The shape without entry `i`; `None` when no group would be left.
@@ -152,7 +154,21 @@ impl<const V: usize> Grouped<V> {
     }
 }
 
-impl<const V: usize> Planes for Grouped<V> {
+impl<const V: usize> Planes<V> for Grouped<V> {
+    #[inline(always)]
+    fn of(leaf: Leaf<V>) -> Self {
+        let word = leaf.word();
+        let (groups, group_bytes) = Shape::groups_of(word);
+        Grouped {
+            header: leaf.header,
+            level: leaf.level(),
+            n: usize::from(word as u8) + 1,
+            groups,
+            group_bytes,
+            group_room: group_room(groups),
+        }
+    }
+
     #[inline(always)]
     fn moved(self, header: *mut u8, shape: &Shape) -> Self {
         Grouped {
@@ -170,47 +186,47 @@ impl<const V: usize> Planes for Grouped<V> {
 
     #[inline(always)]
     fn spot(self, key: u64) -> Spot {
-        let (upper, lower) = split(key, self.level, self.group_bytes);
-        let (group, in_group) = self.group(upper);
-        let from = self.start(group);
-        let (mut i, mut hit) = (from, false);
-        if in_group {
-            let to = self.end(group);
-            prefetch_values::<V>(self.header, from, to);
-            // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
-            (i, hit) = unsafe { find_between(self.lowers(), self.width(), from, to, lower) };
-        }
-        Spot {
-            i,
-            hit,
-            group,
-            in_group,
-        }
+        self.search::<false>(key)
+    }
+
+    #[inline(always)]
+    fn place(self, key: u64) -> Place {
+        let spot = self.search::<true>(key);
+        at_or_before(spot.i, spot.hit)
     }
 
     #[inline(always)]
     fn has_room(self, spot: Spot) -> bool {
-        room(self.n, self.width()) > self.n
+        room_of(self.n, self.width()) > self.n
             && (spot.in_group || self.groups < self.group_room && self.groups < GROUPS_MAX)
+    }
+
+    /// `None` when there would be too many groups.
+    #[inline(always)]
+    fn shape_with(self, mut shape: Shape, spot: Spot) -> Option<Shape> {
+        shape.entries += 1;
+        shape.groups += usize::from(!spot.in_group);
+        (shape.groups <= GROUPS_MAX).then_some(shape)
     }
 
     #[inline(always)]
     fn keeps_room(self, i: usize) -> bool {
         let (group, width) = (self.group_of(i), self.width());
         self.n > 2
-            && room(self.n - 1, width) == room(self.n, width)
+            && room_of(self.n - 1, width) == room_of(self.n, width)
             && self.end(group) - self.start(group) > 1
     }
 
     #[inline(always)]
     fn after(self, key: u64) -> Option<(usize, u64)> {
         let (upper, lower) = split(key, self.level, self.group_bytes);
-        let (mut g, found) = self.group(upper);
+        let (mut g, found) = self.group::<true>(upper);
         let mut i = self.start(g);
         if found {
             let end = self.end(g);
             // SAFETY: N1: entries `i..end` of the plane of lower bytes; no group is empty.
-            let (at, hit) = unsafe { find_between(self.lowers(), self.width(), i, end, lower) };
+            let (at, hit) =
+                unsafe { find_between::<true>(self.lowers(), self.width(), i, end, lower) };
             i = at + usize::from(hit);
             g += usize::from(i == end);
         }
@@ -283,9 +299,8 @@ impl<const V: usize> Planes for Grouped<V> {
                 plane::open(self.uppers(), to.uppers(), self.group_bytes, groups, g);
                 plane::set(to.uppers(), self.group_bytes, g, upper);
             }
-            for end in g..groups + usize::from(!spot.in_group) {
-                *to.ends().add(end) += 1;
-            }
+            let groups = groups + usize::from(!spot.in_group);
+            plane::count_bytes(to.ends(), g, groups, true);
             if to.header != self.header || to.group_room != self.group_room {
                 to.clear_room();
             }
@@ -298,9 +313,7 @@ impl<const V: usize> Planes for Grouped<V> {
         let groups = self.groups;
         // SAFETY: the caller's duty; the lowest bytes first.
         unsafe {
-            for end in g..groups {
-                *self.ends().add(end) -= 1;
-            }
+            plane::count_bytes(self.ends(), g, groups, false);
             if to.groups == groups {
                 plane::copy_unless_same(self.uppers(), to.uppers(), groups * self.group_bytes);
                 plane::copy_unless_same(self.ends(), to.ends(), groups);

@@ -2,13 +2,13 @@
 //! of each in another. The top bytes are searched by compares; then one or two
 //! rests are looked at.
 
-use super::shape::room;
-use super::{prefetch_values, Leaf, Planes, Shape, Spot};
+use super::shape::room_of;
+use super::{at_or_before, prefetch_values, Leaf, Place, Planes, Shape, Spot};
 use crate::node::edge::{prefix, split};
 use crate::node::plane;
 
 #[derive(Clone, Copy)]
-pub(super) struct Wide<const V: usize> {
+pub(crate) struct Wide<const V: usize> {
     header: *mut u8,
     level: usize,
     n: usize,
@@ -16,17 +16,6 @@ pub(super) struct Wide<const V: usize> {
 }
 
 impl<const V: usize> Wide<V> {
-    #[inline(always)]
-    pub(super) fn of(leaf: Leaf<V>) -> Self {
-        let n = usize::from(leaf.word() as u8) + 1;
-        Wide {
-            header: leaf.header,
-            level: leaf.level(),
-            n,
-            room: room(n, leaf.level()),
-        }
-    }
-
     #[inline(always)]
     fn tops(self) -> *mut u8 {
         self.header.wrapping_add(8)
@@ -43,35 +32,10 @@ impl<const V: usize> Wide<V> {
         prefix(unsafe { *self.header.cast::<u64>() }, self.level)
     }
 
+    /// Where `key` is or belongs. Who only reads has the values near it fetched, and what is
+    /// searched next guessed; who writes needs more than them, and has asked for it.
     #[inline(always)]
-    fn suffix(self, i: usize) -> u64 {
-        debug_assert!(i < self.n);
-        // SAFETY: N1: tops and rests of `n` entries, each with the bytes before it.
-        unsafe {
-            let top = plane::get(self.tops(), 1, i);
-            let rest = plane::get(self.rests(), self.level - 1, i);
-            (top << (8 * (self.level - 1))) | rest
-        }
-    }
-}
-
-impl<const V: usize> Planes for Wide<V> {
-    #[inline(always)]
-    fn moved(self, header: *mut u8, shape: &Shape) -> Self {
-        Wide {
-            header,
-            room: shape.room(),
-            ..self
-        }
-    }
-
-    #[inline(always)]
-    fn len(self) -> usize {
-        self.n
-    }
-
-    #[inline(always)]
-    fn spot(self, key: u64) -> Spot {
+    fn search<const READS: bool>(self, key: u64) -> Spot {
         let n = self.n;
         let (top, rest) = split(key, self.level, 1);
         // SAFETY: N1: tops and rests of `n` entries, each with the bytes before it.
@@ -89,10 +53,62 @@ impl<const V: usize> Planes for Wide<V> {
                 n
             };
             let to = to.min(n);
-            prefetch_values::<V>(self.header, from, to);
-            let (i, hit) = super::find_between(self.rests(), self.level - 1, from, to, rest);
+            if READS {
+                prefetch_values::<V>(self.header, from, to);
+            }
+            let (i, hit) =
+                super::find_between::<READS>(self.rests(), self.level - 1, from, to, rest);
             Spot::new(i, hit)
         }
+    }
+
+    #[inline(always)]
+    fn suffix(self, i: usize) -> u64 {
+        debug_assert!(i < self.n);
+        // SAFETY: N1: tops and rests of `n` entries, each with the bytes before it.
+        unsafe {
+            let top = plane::get(self.tops(), 1, i);
+            let rest = plane::get(self.rests(), self.level - 1, i);
+            (top << (8 * (self.level - 1))) | rest
+        }
+    }
+}
+
+impl<const V: usize> Planes<V> for Wide<V> {
+    #[inline(always)]
+    fn of(leaf: Leaf<V>) -> Self {
+        let n = usize::from(leaf.word() as u8) + 1;
+        Wide {
+            header: leaf.header,
+            level: leaf.level(),
+            n,
+            room: room_of(n, leaf.level()),
+        }
+    }
+
+    #[inline(always)]
+    fn moved(self, header: *mut u8, shape: &Shape) -> Self {
+        Wide {
+            header,
+            room: shape.room(),
+            ..self
+        }
+    }
+
+    #[inline(always)]
+    fn len(self) -> usize {
+        self.n
+    }
+
+    #[inline(always)]
+    fn spot(self, key: u64) -> Spot {
+        self.search::<false>(key)
+    }
+
+    #[inline(always)]
+    fn place(self, key: u64) -> Place {
+        let spot = self.search::<true>(key);
+        at_or_before(spot.i, spot.hit)
     }
 
     #[inline(always)]
@@ -101,8 +117,13 @@ impl<const V: usize> Planes for Wide<V> {
     }
 
     #[inline(always)]
+    fn shape_with(self, shape: Shape, _: Spot) -> Option<Shape> {
+        shape.listed_with()
+    }
+
+    #[inline(always)]
     fn keeps_room(self, _: usize) -> bool {
-        self.n > 2 && room(self.n - 1, self.level) == self.room
+        self.n > 2 && room_of(self.n - 1, self.level) == self.room
     }
 
     #[inline(always)]
