@@ -8,8 +8,8 @@ use crate::memory::NodeSource;
 use crate::node::branch::{block_bytes_for, Branch, Children};
 use crate::node::edge::{above, byte, highest_difference, leaf_tag, Edge, Kind};
 use crate::node::leaf::{
-    Bitmap, Entries, Flat, Grouped, Insertion, Leaf, One, Place, Planes, Removal, Shape, Spot,
-    Wide, ENTRIES_MAX,
+    Bitmap, Cut, Cuttable, Entries, Flat, Grouped, Half, Insertion, Leaf, Place, Planes, Removal,
+    Shape, Spot, Wide, ENTRIES_MAX,
 };
 use crate::path::{branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, Path};
 use core::fmt;
@@ -198,7 +198,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             tag => match tag >> 4 {
                 Kind::GROUPED => self.insert_in::<Grouped<V>>(&mut path, edge, key),
                 Kind::FLAT => self.insert_in::<Wide<V>>(&mut path, edge, key),
-                Kind::ONE => self.insert_in::<One<V>>(&mut path, edge, key),
+                Kind::ONE => self.insert_uncovered(&mut path, edge, key),
                 Kind::BITMAP => self.insert_in::<Bitmap<V>>(&mut path, edge, key),
                 _ => self.insert_in_full(&mut path, edge, key),
             },
@@ -277,10 +277,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         key: u64,
     ) -> Result<Inserted, OutOfMemory> {
         let leaf = leaf::<V>(edge);
-        if path.depth > 0 {
+        if P::ARE_LONG {
             leaf.prefetch::<8, 0>();
         }
-        if !leaf.covers(key) {
+        if !leaf.covers_more(key) {
             return self.insert_uncovered(path, edge, key);
         }
         let planes = P::of(leaf);
@@ -293,7 +293,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                 Self::add_counts(path, 1);
                 Ok(new_value(leaf.value(i)))
             }
-            Insertion::NoRoom(_) if leaf.is_full() => self.split(path, edge, key),
+            Insertion::NoRoom(spot) if leaf.is_full() => self.split(path, edge, spot, key),
             Insertion::NoRoom(spot) => match planes.shape_with(leaf.shape(), spot) {
                 Some(shape) => self.open(path, leaf, planes, &shape, spot, key),
                 None => self.rewrite(path, edge, key),
@@ -341,7 +341,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(new_value(crate::path::leaf::<V>(edge).value(spot.i)))
     }
 
-    /// Inserts a key that the leaf at the end of `path` does not cover.
+    /// Inserts a key that the leaf at the end of `path` does not cover, unless it is that
+    /// of a leaf of one entry.
     #[inline(never)]
     fn insert_uncovered(
         &mut self,
@@ -350,6 +351,12 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         key: u64,
     ) -> Result<Inserted, OutOfMemory> {
         let leaf = leaf::<V>(edge);
+        if edge.kind() == Kind::ONE && leaf.covers(key) {
+            return Ok(Inserted {
+                value: leaf.value(0),
+                is_new: false,
+            });
+        }
         match leaf.wider(key) {
             Some(shape) => self.widen(path, leaf, &shape, key),
             None => self.insert_outside(path, edge, key),
@@ -513,7 +520,22 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     /// Inserts into a list that is as full as lists get: two leaves take its
     /// place, cut where their highest differing byte changes nearest the middle.
     #[inline(never)]
-    fn split(&mut self, path: &mut Path, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
+    fn split(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        spot: Spot,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
+        let old = leaf::<V>(edge);
+        let cut = match edge.kind() {
+            Kind::GROUPED => self.cut(path, edge, Grouped::of(old), spot, key),
+            Kind::FLAT if edge.level() > 2 => self.cut(path, edge, Wide::of(old), spot, key),
+            _ => None,
+        };
+        if let Some(done) = cut {
+            return done;
+        }
         let mut low = Entries::new();
         leaf::<V>(edge).read(&mut low);
         let i = low.insert(key, 0);
@@ -535,19 +557,79 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                 return Err(e);
             }
         };
-        let total = n as u64;
-        if let Err(e) = self.put_pair(path, level, key, [first, second], separator, total) {
-            self.release_leaf(first);
-            self.release_leaf(second);
-            return Err(e);
-        }
-        self.release_leaf(edge);
-        Self::add_counts(path, 1);
+        self.replace_by_pair(path, edge, level, key, [first, second], separator)?;
         Ok(new_value(if i < cut {
             leaf::<V>(first).value(i)
         } else {
             leaf::<V>(second).value(i - cut)
         }))
+    }
+
+    /// As [`Tree::split`] where both halves keep the leaf's shape; `None` when they may not.
+    fn cut(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        planes: impl Cuttable<V>,
+        spot: Spot,
+        key: u64,
+    ) -> Option<Result<Inserted, OutOfMemory>> {
+        let cut = planes.cut(spot, key)?;
+        Some(self.cut_so(path, edge, planes, &cut, key))
+    }
+
+    fn cut_so(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        planes: impl Cuttable<V>,
+        cut: &Cut,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
+        let old = leaf::<V>(edge);
+        let write = |half: &Half| {
+            let block = self.allocate(half.shape.block_bytes::<V>())?;
+            // SAFETY: a fresh block of the half's size.
+            Ok(unsafe { old.write_half(planes, block.as_ptr(), half, key) })
+        };
+        let [low, high] = &cut.halves;
+        let (first, i) = write(low)?;
+        let (second, j) = match write(high) {
+            Ok(second) => second,
+            Err(e) => {
+                self.release_leaf(first);
+                return Err(e);
+            }
+        };
+        let (level, pair) = (edge.level() - 1, [first, second]);
+        self.replace_by_pair(path, edge, level, key, pair, cut.separator)?;
+        Ok(new_value(if low.gains {
+            leaf::<V>(first).value(i)
+        } else {
+            leaf::<V>(second).value(j)
+        }))
+    }
+
+    /// Puts two leaves, which hold the entries of the one at the end of `path` and one
+    /// more, in its place; releases them when there is no memory, else it.
+    fn replace_by_pair(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        level: usize,
+        key: u64,
+        pair: [Edge; 2],
+        separator: u8,
+    ) -> Result<(), OutOfMemory> {
+        let total = leaf::<V>(edge).len() as u64 + 1;
+        if let Err(e) = self.put_pair(path, level, key, pair, separator, total) {
+            self.release_leaf(pair[0]);
+            self.release_leaf(pair[1]);
+            return Err(e);
+        }
+        self.release_leaf(edge);
+        Self::add_counts(path, 1);
+        Ok(())
     }
 
     /// Removes `key`; returns its value (0 in a set). Never fails: where a
@@ -644,7 +726,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             return self.remove_from_full(path, edge, key);
         }
         let leaf = leaf::<V>(edge);
-        if path.depth > 0 {
+        if path.depth > 0 && edge.level() > 2 {
             leaf.prefetch::<14, 10>();
         }
         if !leaf.covers(key) {

@@ -5,6 +5,7 @@
 //! so loads that *end* at the last item never leave the node: there is no
 //! need for padding behind it. Multi-byte items are stored lowest byte first.
 
+use super::bits::apart;
 use core::ptr;
 
 /// Reads 8 bytes, lowest first.
@@ -40,7 +41,19 @@ pub(crate) unsafe fn get(plane: *const u8, width: usize, i: usize) -> u64 {
     word >> (64 - 8 * width as u32)
 }
 
-/// Writes item `i` of a plane of `width`-byte items.
+/// Whether item `i` of a plane of `width`-byte items is `item`, whose upper bytes do not count.
+///
+/// # Safety
+/// As [`get`].
+#[inline(always)]
+pub(crate) unsafe fn is(plane: *const u8, width: usize, i: usize, item: u64) -> bool {
+    // SAFETY: the 8 bytes that end with item `i` lie in the plane and the 8 bytes before it.
+    let word = unsafe { read8(plane.add((i + 1) * width).sub(8)) };
+    let low = 64 - 8 * width as u32;
+    (word ^ (item << low)) >> low == 0
+}
+
+/// Writes item `i` of a plane of `width`-byte items; upper bytes of `item` do not count.
 ///
 /// # Safety
 /// The plane must have room for more than `i` items.
@@ -149,7 +162,8 @@ pub(crate) unsafe fn close(plane: *const u8, to: *mut u8, width: usize, n: usize
     }
 }
 
-/// The number of items below `item` among items `from..to` of a plane.
+/// The number of items below `item`, whose upper bytes do not count, among items `from..to`
+/// of a plane.
 ///
 /// Whether an item is below is guessed wrong half the time. Where the plane is yet to be
 /// fetched a guess is worth that, because what is looked at next is asked for meanwhile:
@@ -178,7 +192,8 @@ pub(crate) unsafe fn lower_bound<const GUESSES: bool>(
         if GUESSES {
             base = if below { base + half } else { base };
         } else {
-            base += half & usize::from(below).wrapping_neg();
+            // A mask that the compiler cannot make a branch of.
+            base += half & apart(usize::from(below).wrapping_neg());
         }
         left -= half;
     }

@@ -81,6 +81,8 @@ impl<const V: usize> Bitmap<V> {
 }
 
 impl<const V: usize> Planes<V> for Bitmap<V> {
+    const ARE_LONG: bool = false;
+
     #[inline(always)]
     fn of(leaf: Leaf<V>) -> Self {
         Bitmap {

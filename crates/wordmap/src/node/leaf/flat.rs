@@ -56,6 +56,8 @@ impl<const V: usize, const LEVEL: usize> Flat<V, LEVEL> {
 }
 
 impl<const V: usize, const LEVEL: usize> Planes<V> for Flat<V, LEVEL> {
+    const ARE_LONG: bool = false;
+
     #[inline(always)]
     fn of(leaf: Leaf<V>) -> Self {
         Flat {

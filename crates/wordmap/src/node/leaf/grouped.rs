@@ -3,10 +3,12 @@
 //! the lower bytes of each key. A run of 16 neighbouring keys costs its upper
 //! bytes once.
 
+use super::cut::{Cut, Cuttable, Half, Places};
 use super::shape::{group_room, room_of, GROUPS_MAX};
 use super::{at_or_before, find_between, prefetch_values, Leaf, Place, Planes, Shape, Spot, Step};
-use crate::node::edge::{prefix, split};
+use crate::node::edge::{below, byte, prefix, split, Kind};
 use crate::node::plane;
+use core::ptr;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Grouped<const V: usize> {
@@ -108,7 +110,7 @@ impl<const V: usize> Grouped<V> {
     /// searched next guessed; who writes needs more than them, and has asked for it.
     #[inline(always)]
     fn search<const READS: bool>(self, key: u64) -> Spot {
-        let (upper, lower) = split(key, self.level, self.group_bytes);
+        let upper = below(key, self.level) >> (8 * self.width());
         let (group, in_group) = self.group::<READS>(upper);
         let from = self.start(group);
         let (mut i, mut hit) = (from, false);
@@ -118,8 +120,7 @@ impl<const V: usize> Grouped<V> {
                 prefetch_values::<V>(self.header, from, to);
             }
             // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
-            (i, hit) =
-                unsafe { find_between::<READS>(self.lowers(), self.width(), from, to, lower) };
+            (i, hit) = unsafe { find_between::<READS>(self.lowers(), self.width(), from, to, key) };
         }
         Spot {
             i,
@@ -136,6 +137,14 @@ impl<const V: usize> Grouped<V> {
         shape.entries -= 1;
         shape.groups -= usize::from(self.end(g) - self.start(g) == 1);
         (shape.groups > 0).then_some(shape)
+    }
+
+    /// The highest byte in which keys of the leaf may differ, of those of group `g`.
+    #[inline(always)]
+    fn top(self, g: usize) -> u8 {
+        debug_assert!(g < self.groups);
+        // SAFETY: N1: upper bytes of each group, lowest first.
+        unsafe { *self.uppers().add((g + 1) * self.group_bytes - 1) }
     }
 
     /// Writes what lies between the planes: searches load it, and look at none of it.
@@ -155,6 +164,8 @@ impl<const V: usize> Grouped<V> {
 }
 
 impl<const V: usize> Planes<V> for Grouped<V> {
+    const ARE_LONG: bool = true;
+
     #[inline(always)]
     fn of(leaf: Leaf<V>) -> Self {
         let word = leaf.word();
@@ -284,12 +295,11 @@ impl<const V: usize> Planes<V> for Grouped<V> {
 
     #[inline(always)]
     unsafe fn open(self, to: Self, spot: Spot, key: u64) {
-        let (upper, lower) = split(key, self.level, self.group_bytes);
         let (width, groups, g) = (self.width(), self.groups, spot.group);
         // SAFETY: the caller's duty; the highest bytes first.
         unsafe {
             plane::open(self.lowers(), to.lowers(), width, self.n, spot.i);
-            plane::set(to.lowers(), width, spot.i, lower);
+            plane::set(to.lowers(), width, spot.i, key);
             if spot.in_group {
                 plane::copy_unless_same(self.ends(), to.ends(), groups);
                 plane::copy_unless_same(self.uppers(), to.uppers(), groups * self.group_bytes);
@@ -297,7 +307,7 @@ impl<const V: usize> Planes<V> for Grouped<V> {
                 plane::open(self.ends(), to.ends(), 1, groups, g);
                 *to.ends().add(g) = spot.i as u8;
                 plane::open(self.uppers(), to.uppers(), self.group_bytes, groups, g);
-                plane::set(to.uppers(), self.group_bytes, g, upper);
+                plane::set(to.uppers(), self.group_bytes, g, key >> (8 * width));
             }
             let groups = groups + usize::from(!spot.in_group);
             plane::count_bytes(to.ends(), g, groups, true);
@@ -339,5 +349,73 @@ impl<const V: usize> Planes<V> for Grouped<V> {
             let g = g + usize::from(self.end(g) == i + 1);
             Step::To(self.key_in(g, i + 1))
         }
+    }
+}
+
+impl<const V: usize> Cuttable<V> for Grouped<V> {
+    fn cut(self, spot: Spot, key: u64) -> Option<Cut> {
+        let mut places = Places::of(self.n);
+        for g in 1..self.groups {
+            if self.top(g) != self.top(g - 1) {
+                places.see(g, self.start(g));
+            }
+        }
+        let (cut, at) = places.best()?;
+        let last = self.groups - 1;
+        if self.top(0) == self.top(cut - 1) || self.top(cut) == self.top(last) {
+            return None;
+        }
+        let separator = self.top(cut);
+        let is_high = byte(key, self.level - 1) >= separator;
+        let half = |high: bool| {
+            let (groups, entries) = if high {
+                (cut..self.groups, at..self.n)
+            } else {
+                (0..cut, 0..at)
+            };
+            let gains = high == is_high;
+            let mut shape = Shape::flat(self.level, entries.len() + usize::from(gains));
+            shape.kind = Kind::GROUPED;
+            shape.groups = groups.len() + usize::from(gains && !spot.in_group);
+            shape.group_bytes = self.group_bytes;
+            Half {
+                shape,
+                first: entries.start,
+                first_group: groups.start,
+                gains,
+            }
+        };
+        Some(Cut {
+            halves: [half(false), half(true)],
+            separator,
+        })
+    }
+
+    unsafe fn copy_half(self, header: *mut u8, half: &Half) -> Self {
+        let (width, upper) = (self.width(), self.group_bytes);
+        let n = half.len();
+        let next = half.first + n;
+        let groups = if next == self.n {
+            self.groups - half.first_group
+        } else {
+            self.group_of(next) - half.first_group
+        };
+        let to = Grouped {
+            n,
+            groups,
+            ..self.moved(header, &half.shape)
+        };
+        // SAFETY: the caller's duty: the planes of `to` have room for the half's.
+        unsafe {
+            let lowers = self.lowers().add(half.first * width);
+            ptr::copy_nonoverlapping(lowers, to.lowers(), n * width);
+            let uppers = self.uppers().add(half.first_group * upper);
+            ptr::copy_nonoverlapping(uppers, to.uppers(), groups * upper);
+            for g in 0..groups {
+                *to.ends().add(g) = (self.end(half.first_group + g) - half.first) as u8;
+            }
+            to.clear_room();
+        }
+        to
     }
 }

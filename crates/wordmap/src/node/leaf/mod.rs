@@ -16,6 +16,7 @@
 //! leaves are of one kind; their level tells them apart.
 
 mod bitmap;
+mod cut;
 mod entries;
 mod flat;
 mod grouped;
@@ -25,14 +26,15 @@ mod shape;
 mod wide;
 
 pub(crate) use bitmap::Bitmap;
+pub(crate) use cut::{Cut, Cuttable, Half};
 pub(crate) use entries::Entries;
 pub(crate) use flat::Flat;
 pub(crate) use grouped::Grouped;
-pub(crate) use one::One;
+use one::One;
 pub(crate) use shape::{Shape, ENTRIES_MAX};
 pub(crate) use wide::Wide;
 
-use super::edge::{above, leaf_tag, prefix, Edge, Kind};
+use super::edge::{leaf_tag, prefix, Edge, Kind};
 use super::plane;
 use shape::LISTED_MAX;
 
@@ -100,6 +102,9 @@ pub(crate) enum Step {
 /// The keys of a live leaf, as a shape stores them. Keys that are asked for are
 /// covered by the leaf, and entries that are named are there.
 pub(crate) trait Planes<const V: usize>: Copy {
+    /// Whether leaves of this shape are mostly longer than a line or two.
+    const ARE_LONG: bool;
+
     /// The keys of `leaf`, which must be of this shape.
     fn of(leaf: Leaf<V>) -> Self;
 
@@ -270,8 +275,15 @@ impl<const V: usize> Leaf<V> {
         if self.edge.kind() == Kind::ONE {
             self.word() == key
         } else {
-            above(self.word() ^ key, self.level()) == 0
+            self.covers_more(key)
         }
+    }
+
+    /// As [`Leaf::covers`] for a leaf of more than one entry.
+    #[inline(always)]
+    pub(crate) fn covers_more(self, key: u64) -> bool {
+        // One shift of which the length is not known.
+        ((self.word() ^ key) >> (8 * (self.level() - 1))) >> 8 == 0
     }
 
     /// The bytes all keys share, with zeros below.
@@ -456,13 +468,11 @@ impl<const V: usize> Leaf<V> {
     /// depends on the line before, so none of them would be asked for early.
     #[inline(always)]
     pub(crate) fn prefetch<const BEHIND: usize, const BEFORE: usize>(self) {
-        if self.level() > 2 {
-            for line in 0..BEHIND {
-                plane::prefetch(self.header.wrapping_add(64 * (line + 1)));
-            }
-            for line in 0..BEFORE * V {
-                plane::prefetch(self.header.wrapping_sub(64 * (line + 1)));
-            }
+        for line in 0..BEHIND {
+            plane::prefetch(self.header.wrapping_add(64 * (line + 1)));
+        }
+        for line in 0..BEFORE * V {
+            plane::prefetch(self.header.wrapping_sub(64 * (line + 1)));
         }
     }
 
@@ -569,8 +579,9 @@ impl<const V: usize> Leaf<V> {
     }
 }
 
-/// The index of `item` among items `from..to` of a plane, or of the one it belongs
-/// before, and whether it is there. `GUESSES` as in [`plane::lower_bound`].
+/// The index of `item`, whose upper bytes do not count, among items `from..to` of a plane, or
+/// of the one it belongs before, and whether it is there. `GUESSES` as in
+/// [`plane::lower_bound`].
 ///
 /// # Safety
 /// There must be at least one; 8 bytes must be readable before the plane.
@@ -590,7 +601,7 @@ unsafe fn find_between<const GUESSES: bool>(
         } else {
             plane::lower_bound::<GUESSES>(items, width, from, to, item)
         };
-        (i, i < to && plane::get(items, width, i) == item)
+        (i, i < to && plane::is(items, width, i, item))
     }
 }
 

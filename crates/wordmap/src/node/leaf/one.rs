@@ -3,12 +3,14 @@
 use super::{Leaf, Planes, Shape, Spot};
 
 #[derive(Clone, Copy)]
-pub(crate) struct One<const V: usize> {
+pub(super) struct One<const V: usize> {
     key: u64,
 }
 
 /// The leaf covers its own key and no other.
 impl<const V: usize> Planes<V> for One<V> {
+    const ARE_LONG: bool = false;
+
     #[inline(always)]
     fn of(leaf: Leaf<V>) -> Self {
         One { key: leaf.word() }
