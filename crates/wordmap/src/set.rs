@@ -156,7 +156,7 @@ impl<A: NodeSource> WordSet<A> {
     /// As [`WordSet::after`], quicker when `last` has seen the step before this one.
     #[inline]
     pub fn after_step(&self, key: u64, last: &LastStep) -> Option<u64> {
-        crate::path::after_step::<0>(self.tree.root, key, last).map(|(_, next)| next)
+        crate::path::after_step::<0>(self.tree.root, key, last).map(|(next, _)| next)
     }
 
     /// The last key at or before `key`.

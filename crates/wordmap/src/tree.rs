@@ -6,7 +6,7 @@
 
 use crate::memory::NodeSource;
 use crate::node::branch::{block_bytes_for, Branch, Children};
-use crate::node::edge::{above, byte, highest_difference, leaf_tag, Edge, Kind};
+use crate::node::edge::{above, byte, highest_difference, Edge, Kind, FLAT1, FLAT2, ONE};
 use crate::node::leaf::{
     Bitmap, Cut, Cuttable, Entries, Flat, Grouped, Half, Insertion, Leaf, Place, Planes, Removal,
     Shape, Spot, Wide, ENTRIES_MAX,
@@ -20,11 +20,6 @@ const COLLAPSED_MAX: u64 = 48;
 
 /// Leaves are merged up to this many entries when one of them has run low.
 const MERGED_MAX: usize = 64;
-
-/// The tags of the leaves of small maps.
-const ONE: u8 = leaf_tag(Kind::ONE, 8);
-const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
-const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
 
 /// There was no memory for a node; the map is as it was before the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -341,13 +341,17 @@ impl<const V: usize> Planes<V> for Grouped<V> {
     #[inline(always)]
     fn step(self, i: usize, key: u64, is_last: bool) -> Step {
         let g = self.group_of(i);
-        if self.key_in(g, i) != key {
+        // SAFETY: N1: lower bytes of each entry, with other planes before them.
+        let lower = |i: usize| unsafe { plane::get(self.lowers(), self.width(), i) };
+        let upper = self.group_base(g);
+        if upper | lower(i) != key {
             Step::Elsewhere
         } else if is_last {
             Step::Behind
+        } else if self.end(g) > i + 1 {
+            Step::To(upper | lower(i + 1))
         } else {
-            let g = g + usize::from(self.end(g) == i + 1);
-            Step::To(self.key_in(g, i + 1))
+            Step::To(self.key_in(g + 1, i + 1))
         }
     }
 }

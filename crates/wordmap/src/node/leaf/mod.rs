@@ -34,7 +34,7 @@ use one::One;
 pub(crate) use shape::{Shape, ENTRIES_MAX};
 pub(crate) use wide::Wide;
 
-use super::edge::{leaf_tag, prefix, Edge, Kind};
+use super::edge::{leaf_tag, prefix, Edge, Kind, FLAT1, FLAT2, ONE};
 use super::plane;
 use shape::LISTED_MAX;
 
@@ -181,9 +181,6 @@ pub(crate) trait Planes<const V: usize>: Copy {
     unsafe fn close(self, to: Self, i: usize, key: u64);
 }
 
-const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
-const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
-
 /// Does something with the planes of a leaf, whatever its shape.
 macro_rules! each {
     ($leaf:expr, $planes:ident => $do:expr) => {{
@@ -329,7 +326,6 @@ impl<const V: usize> Leaf<V> {
     #[inline(always)]
     pub(crate) fn find(self, key: u64) -> Option<usize> {
         const BITMAP: u8 = leaf_tag(Kind::BITMAP, 1);
-        const ONE: u8 = leaf_tag(Kind::ONE, 8);
         match self.edge.tag() {
             ONE => (self.word() == key).then_some(0),
             FLAT1 => Flat::<V, 1>::find(self, key),
