@@ -377,6 +377,13 @@ impl<A: NodeSource> WordMap<A> {
         self.tree.clear();
     }
 
+    /// Removes all entries and returns the bytes that [`WordMap::memory_used`] would have
+    /// counted, in one walk.
+    #[inline]
+    pub fn clear_and_count(&mut self) -> usize {
+        self.tree.clear()
+    }
+
     /// Bytes of all nodes, without the map's own word. Looks at every node.
     pub fn memory_used(&self) -> usize {
         self.tree.node_bytes()

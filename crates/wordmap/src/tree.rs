@@ -102,22 +102,29 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
+    /// Releases a leaf; returns the bytes it had.
     #[inline]
-    fn release_leaf(&self, edge: Edge) {
+    fn release_leaf(&self, edge: Edge) -> usize {
         let tag = edge.tag();
-        if tag >> 4 != Kind::FULL {
-            let leaf = leaf::<V>(edge);
-            let (block, bytes) = match tag {
-                FLAT1 => leaf.listed_block::<1>(leaf.len()),
-                FLAT2 => leaf.listed_block::<2>(leaf.len()),
-                _ => (leaf.block(), leaf.shape().block_bytes::<V>()),
-            };
-            self.release(block, bytes);
+        if tag >> 4 == Kind::FULL {
+            return 0;
         }
+        let leaf = leaf::<V>(edge);
+        let (block, bytes) = match tag {
+            ONE => leaf.one_block(),
+            FLAT1 => leaf.listed_block::<1>(leaf.len()),
+            FLAT2 => leaf.listed_block::<2>(leaf.len()),
+            _ => (leaf.block(), leaf.shape().block_bytes::<V>()),
+        };
+        self.release(block, bytes);
+        bytes
     }
 
-    fn release_branch(&self, branch: Branch) {
-        self.release(branch.block(), branch.block_bytes());
+    /// As [`Tree::release_leaf`] of a branch.
+    fn release_branch(&self, branch: Branch) -> usize {
+        let bytes = branch.block_bytes();
+        self.release(branch.block(), bytes);
+        bytes
     }
 
     pub(crate) fn new_leaf(&self, entries: &Entries) -> Result<Edge, OutOfMemory> {
@@ -960,25 +967,36 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    pub(crate) fn release_subtree(&self, edge: Edge) {
+    /// Releases all nodes from `edge` on; returns the bytes they had.
+    pub(crate) fn release_subtree(&self, edge: Edge) -> usize {
         if edge.is_branch() {
             let b = branch(edge);
+            let mut bytes = 0;
             let mut slot = Some(0);
             while let Some(s) = slot {
                 // The neighbour is found before the child is gone.
                 slot = b.next_slot(s);
-                self.release_subtree(b.child(s));
+                bytes += self.release_subtree(b.child(s));
             }
-            self.release_branch(b);
+            bytes + self.release_branch(b)
         } else if !edge.is_null() {
-            self.release_leaf(edge);
+            self.release_leaf(edge)
+        } else {
+            0
         }
     }
 
-    /// Removes everything.
-    pub(crate) fn clear(&mut self) {
+    /// Removes everything; returns the bytes that the nodes had.
+    #[inline]
+    pub(crate) fn clear(&mut self) -> usize {
         let root = core::mem::replace(&mut self.root, Edge::NULL);
-        self.release_subtree(root);
+        if root.is_branch() {
+            self.release_subtree(root)
+        } else if !root.is_null() {
+            self.release_leaf(root)
+        } else {
+            0
+        }
     }
 
     /// Bytes of all nodes, as asked of the source.
@@ -990,11 +1008,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 impl<const V: usize, A: NodeSource> Drop for Tree<V, A> {
     #[inline]
     fn drop(&mut self) {
-        if self.root.is_branch() {
-            self.clear();
-        } else if !self.root.is_null() {
-            self.release_leaf(self.root);
-        }
+        self.clear();
     }
 }
 

@@ -37,6 +37,12 @@ impl<const V: usize> Leaf<V> {
         }
     }
 
+    /// The block of a leaf of one entry, and its length.
+    #[inline(always)]
+    pub(crate) fn one_block(self) -> (*mut u8, usize) {
+        (self.header.wrapping_sub(8 * V), 8 * V + 8)
+    }
+
     /// The block of a leaf that lists `n` suffixes of `LEVEL` bytes, and its length.
     #[inline(always)]
     pub(crate) fn listed_block<const LEVEL: usize>(self, n: usize) -> (*mut u8, usize) {
@@ -179,10 +185,10 @@ impl<const V: usize> Leaf<V> {
     #[inline(always)]
     pub(crate) fn step_of_small(self, i: usize, key: u64) -> Step {
         match self.edge.tag() {
-            ONE if i == 0 && self.word() == key => Step::Behind,
-            ONE => Step::Elsewhere,
             FLAT1 => self.step_listed::<1>(i, key),
-            _ => self.step_listed::<2>(i, key),
+            FLAT2 => self.step_listed::<2>(i, key),
+            ONE if i == 0 && self.word() == key => Step::Behind,
+            _ => Step::Elsewhere,
         }
     }
 
