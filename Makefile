@@ -106,6 +106,13 @@ simulate-lab: ## the lab's long simulations: coverage on unlike machines, and a 
 ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (6 minutes on a quiet machine)
 	@scripts/lab/ocaml-curves.sh
 
+# --- The heap for C (docs/heap-library.md) ---
+.PHONY: install-heap test-heap-capi
+install-heap: ## install libashlar and ashlar.h: PREFIX=/usr/local, DESTDIR=
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/heap-capi/install.sh
+test-heap-capi: ## what ashlar.h promises, and a small Scheme on it, with sanitizers and valgrind
+	@scripts/heap-capi/test.sh
+
 # --- The word map (docs/word-map.md) ---
 .PHONY: test-wordmap judy-conformance bench-wordmap
 test-wordmap: ## the word map's tests, and those of its Ruby class

@@ -74,6 +74,13 @@
 //! * **Pinned**: must not move, because something refers to it that cannot be
 //!   rewritten. **Forwarded**: has moved, and says where to.
 //!
+//! # What to rely on
+//!
+//! Versions follow semantic versioning: below 1.0 a minor version may change anything
+//! public. There are no features: what can be chosen is chosen at run time. Rust 1.85 or
+//! newer, 64-bit Linux with glibc; not `no_std`, because the heap reserves, commits and
+//! gives back pages of the system.
+//!
 //! Numbered invariants stand where the data lives; [`Heap::verify`] asserts those of
 //! cells and of blocks of cells.
 
