@@ -69,6 +69,11 @@ int main(int argc, char **argv)
         if (programs[index].one) programs[index].one(number(argv[2]));
         else programs[index].two(number(argv[2]), number(argv[3]));
         if (collections()) report("gc_count", (double)collections());
+#ifdef ASHLAR_H
+        ashlar_statistics now;
+        ashlar_statistics_get(heap, &now, sizeof now);
+        report("copied_mib", (double)now.payload_copied_bytes / (1 << 20));
+#endif
         memory_end();
         return 0;
     }

@@ -455,6 +455,33 @@ static void payloads_keep_their_contents_and_are_freed_with_their_cells(void)
     CHECK(!ashlar_calloc(thread, (size_t)1 << 40, (size_t)1 << 40));
 }
 
+static void payloads_grow_and_shrink_where_they_are(void)
+{
+    enum { BLOCK = 64 << 10 };
+    begin(NULL);
+    char *text = ashlar_malloc(thread, 3 * BLOCK);
+    memset(text, 7, 3 * BLOCK);
+    uint64_t moves = statistics().payload_moves;
+    CHECK(ashlar_resize_in_place(thread, text, 40 * BLOCK));
+    CHECK(ashlar_payload_bytes(heap, text) == 40 * BLOCK);
+    CHECK(ashlar_realloc(thread, text, 2 * BLOCK) == text);
+    CHECK(ashlar_payload_bytes(heap, text) == 2 * BLOCK && text[2 * BLOCK - 1] == 7);
+    char *behind = ashlar_malloc(thread, BLOCK);
+    CHECK(behind == text + 2 * BLOCK); /* what was given back */
+    CHECK(!ashlar_resize_in_place(thread, text, 3 * BLOCK));
+    CHECK(ashlar_payload_bytes(heap, text) == 2 * BLOCK && statistics().payload_moves == moves);
+    char *moved = ashlar_realloc(thread, text, 3 * BLOCK);
+    CHECK(moved != text && moved[0] == 7 && statistics().payload_moves == moves + 1);
+    CHECK(statistics().payload_copied_bytes == 2 * BLOCK);
+    char *piece = ashlar_malloc(thread, 100);
+    CHECK(ashlar_resize_in_place(thread, piece, ashlar_payload_bytes(heap, piece)));
+    CHECK(!ashlar_resize_in_place(thread, piece, ashlar_payload_bytes(heap, piece) + 1));
+    CHECK(!ashlar_resize_in_place(thread, NULL, 1));
+    ashlar_free(thread, moved);
+    ashlar_free(thread, behind);
+    ashlar_free(thread, piece);
+}
+
 static void memory_elsewhere_counts(void)
 {
     begin(NULL);
@@ -903,6 +930,7 @@ static const struct {
     TEST(several_threads_mark_what_one_would),
     TEST(a_large_table_is_marked_in_parts),
     TEST(payloads_keep_their_contents_and_are_freed_with_their_cells),
+    TEST(payloads_grow_and_shrink_where_they_are),
     TEST(memory_elsewhere_counts),
     TEST(a_full_heap_says_so_and_goes_on),
     TEST(weak_references_are_cleared_when_their_cells_die),

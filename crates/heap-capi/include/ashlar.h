@@ -146,7 +146,8 @@ void ashlar_heap_free(ashlar_heap *heap);
 /* [any] The calling thread's door to the heap. NULL when there is no memory. */
 ashlar_thread *ashlar_thread_new(ashlar_heap *heap);
 
-/* [lock] Ends it. Its payloads and cells stay. NULL is ignored. */
+/* [lock] Ends it. Its payloads and cells stay. NULL is ignored. ([any] for a thread that never
+ * allocated a cell.) */
 void ashlar_thread_free(ashlar_thread *thread);
 
 /* [any] The calling thread's latest error, in one line; "" when there was none. */
@@ -186,8 +187,8 @@ void ashlar_each_cell(ashlar_heap *heap, void (*visit)(void *cell, size_t bytes,
 /* ── Payloads ────────────────────────────────────────────────────────────────── */
 
 /* Memory that a cell owns: aligned to 16, of any size, not moved and not freed by the
- * collector, counted when it decides when to collect. All four may free and return
- * payloads of any thread. */
+ * collector, counted when it decides when to collect. Any thread may resize and
+ * free what another one has allocated. */
 
 /* [lock] May collect, so that a program that allocates little but payloads is collected
  * in time. NULL when memory is out. */
@@ -199,6 +200,10 @@ void *ashlar_payload_resize(ashlar_thread *thread, void *payload, size_t bytes);
 void *ashlar_malloc(ashlar_thread *thread, size_t bytes);
 void *ashlar_calloc(ashlar_thread *thread, size_t count, size_t bytes);
 void *ashlar_realloc(ashlar_thread *thread, void *payload, size_t bytes);
+/* [any] Changes the size where the payload is, or does nothing; whether it has room for so many
+ * bytes now. For an owner that has pointers into it: resizing has moved a payload exactly
+ * when it returns another address. */
+bool ashlar_resize_in_place(ashlar_thread *thread, void *payload, size_t bytes);
 /* [any] NULL is ignored. */
 void ashlar_free(ashlar_thread *thread, void *payload);
 /* [any] Bytes that the payload can hold; 0 when `address` is in no payload of this heap. */
@@ -334,6 +339,8 @@ typedef struct ashlar_statistics {
     uint64_t fresh_bytes, due_bytes; /* handed out since the latest collection, and at most */
     uint64_t pauses, pause_ns, pause_ns_max; /* of the program, for collections and slices */
     uint64_t finalizers_due;
+    uint64_t payload_moves;        /* payloads that moved because their size was changed */
+    uint64_t payload_copied_bytes; /* for that; pages of large ones move uncopied */
 } ashlar_statistics;
 
 /* [lock] `bytes` is sizeof *statistics: a later version may have more. */

@@ -111,6 +111,19 @@ unsafe extern "C" fn ashlar_realloc(
 }
 
 #[no_mangle]
+unsafe extern "C" fn ashlar_resize_in_place(
+    thread: *mut Thread,
+    payload: *mut c_void,
+    bytes: usize,
+) -> bool {
+    let Some(payload) = NonNull::new(payload.cast::<u8>()) else {
+        return false;
+    };
+    // SAFETY: the program passes the calling thread, and a payload of its heap.
+    unsafe { Thread::with_payloads(thread, |own| own.resize_in_place(payload, bytes)) }
+}
+
+#[no_mangle]
 unsafe extern "C" fn ashlar_free(thread: *mut Thread, payload: *mut c_void) {
     if let Some(payload) = NonNull::new(payload.cast::<u8>()) {
         // SAFETY: the program passes the calling thread, and a payload of its heap that

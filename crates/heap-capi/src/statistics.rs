@@ -27,6 +27,8 @@ struct Statistics {
     pause_ns: u64,
     pause_ns_max: u64,
     finalizers_due: u64,
+    payload_moves: u64,
+    payload_copied_bytes: u64,
 }
 
 impl Statistics {
@@ -34,6 +36,7 @@ impl Statistics {
         let (stats, usage) = (heap.heap.stats(), heap.heap.usage());
         let (blocks, pauses) = (heap.heap.space().blocks.counts(), heap.pauses.get());
         let fresh_bytes = heap.heap.fresh_bytes();
+        let payloads = &heap.heap.shared().payloads;
         Self {
             minor_collections: stats.minor_collections as u64,
             full_collections: stats.full_collections as u64,
@@ -53,6 +56,8 @@ impl Statistics {
             pause_ns: pauses.total.as_nanos() as u64,
             pause_ns_max: pauses.longest.as_nanos() as u64,
             finalizers_due: heap.vm().finalizers.borrow().due() as u64,
+            payload_moves: payloads.moved() as u64,
+            payload_copied_bytes: payloads.copied_bytes() as u64,
         }
     }
 }

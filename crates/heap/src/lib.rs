@@ -120,7 +120,7 @@ pub use mark::tracer::{MarkingEnd, Tracer};
 pub use mark::weak::WeakCounts;
 pub use pace::{Measure, Pace, PaceOptions, Scope};
 pub use payload::thread_cache::ThreadCache;
-pub use payload::{OutOfMemory, Payloads};
+pub use payload::{OutOfMemory, Payloads, Resized};
 pub use shared::{Frozen, Shared};
 pub use space::{BlockUse, CellRange, Space};
 pub use stats::{Stats, Usage, WidthUsage};

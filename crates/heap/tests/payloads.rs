@@ -14,7 +14,7 @@ use ashlar_heap::{
     for_tests::Kind,
     for_tests::{CLASS_COUNT, CLASS_MAX_BYTES},
     os::Refused,
-    Heap, OutOfMemory, PaceOptions, Shared, ThreadCache, BLOCK_BYTES,
+    Heap, OutOfMemory, PaceOptions, Resized, Shared, ThreadCache, BLOCK_BYTES,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -426,6 +426,43 @@ fn what_a_span_leaves_behind_by_moving_or_shrinking_reads_as_zero_when_asked_for
     }
     door.flush();
     assert_nothing_in_use(&shared);
+}
+
+#[test]
+fn pieces_that_nobody_has_had_yet_come_in_the_order_of_their_addresses() {
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let pieces: Vec<usize> = (0..1000)
+        .map(|_| door.allocate(48).unwrap().as_ptr() as usize)
+        .collect();
+    let ascents = pieces.windows(2).filter(|pair| pair[1] == pair[0] + 48);
+    assert_eq!(ascents.count(), 999);
+}
+
+#[test]
+fn a_span_that_shrinks_gives_back_what_it_does_not_need() {
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let span = door.allocate(10 * BLOCK_BYTES).unwrap();
+    // SAFETY: the span is ours, and so is what it becomes.
+    unsafe {
+        span.write_bytes(7, 10 * BLOCK_BYTES);
+        let in_use_bytes = shared.payloads.in_use_bytes();
+        assert_eq!(door.resize(span, 9 * BLOCK_BYTES), Ok(Resized::InPlace));
+        assert_eq!(door.usable_bytes(span), 9 * BLOCK_BYTES);
+        assert_eq!(shared.payloads.in_use_bytes(), in_use_bytes - BLOCK_BYTES);
+        let behind = door.allocate(BLOCK_BYTES).unwrap();
+        assert_eq!(behind.as_ptr(), span.as_ptr().add(9 * BLOCK_BYTES));
+        assert!(!door.resize_in_place(span, 10 * BLOCK_BYTES));
+        assert_eq!(shared.payloads.moved(), 0);
+        let Ok(Resized::Moved(moved)) = door.resize(span, 10 * BLOCK_BYTES) else {
+            panic!("there is no room behind it");
+        };
+        assert_eq!(moved.add(9 * BLOCK_BYTES - 1).read(), 7);
+        assert_eq!(shared.payloads.moved(), 1);
+        door.free(moved);
+        door.free(behind);
+    }
 }
 
 #[test]
