@@ -50,7 +50,7 @@ static const struct {
     { "tables", "OPERATIONS", tables, NULL },   { "strings", "APPENDS", strings, NULL },
     { "growth", "ROUNDS", growth, NULL },       { "queue", "STEPS", queue, NULL },
     { "larson", "THREADS OPERATIONS", NULL, larson }, { "xmalloc", "THREADS BATCHES", NULL, xmalloc },
-    { "marking", "OBJECTS", marking, NULL },
+    { "marking", "OBJECTS", marking, NULL },    { "spans", "REPLACEMENTS", spans, NULL },
 };
 
 static long number(const char *text)

@@ -71,6 +71,7 @@ void tables(long operations);
 void strings(long appends);
 void growth(long strings);
 void queue(long steps);
+void spans(long replacements);
 void larson(long threads, long operations);
 void xmalloc(long threads, long batches);
 void marking(long objects);

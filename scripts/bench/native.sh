@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Measures the native programs (bench/native) on Ashlar and its peers, side by side in one run: points with goals, then
 # curves. Records a whole run under bench/results/. measure.sh says what PROGRAMS, VARIANTS, BLOCKS and RECORD do; CURVES=no
-# leaves the curves out. With --instructions it counts instructions instead, which a busy machine does not change.
+# leaves the curves out. --policies compares policies for placing large payloads instead; --instructions counts
+# instructions, which a busy machine does not change.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 clone=$(cd "$here/../.." && pwd -P)
@@ -24,6 +25,7 @@ unset LD_PRELOAD ASHLAR_OPTIONS
 if [[ ${1-} == --instructions ]]; then
   exec "$here/native-instructions.sh"
 fi
+policies=${1-}
 ashlar_lab=$("$clone/scripts/lab/setup.sh")
 results=$clone/build/bench
 mkdir -p "$results"
@@ -35,7 +37,12 @@ fresh() {
 }
 # shellcheck source=scripts/bench/measure.sh
 . "$here/measure.sh"
-# shellcheck disable=SC2154 # selection, whole: measure.sh
+if [[ $policies == --policies ]]; then
+  # shellcheck disable=SC2154 # selection: measure.sh
+  measure native-policies "$clone/workloads/native-policies.toml" "${selection[@]}"
+  exit
+fi
+# shellcheck disable=SC2154 # whole: measure.sh
 measure native "$clone/workloads/native.toml" "${selection[@]}"
 if [[ -n $whole && ${CURVES-} != no ]]; then
   echo

@@ -841,6 +841,7 @@ static void wrong_options_get_a_line(void)
         { "space_overhead", "give it a value" },
         { "heap_min=4X", "heap_min=4X: must be a size" },
         { "slice_us=50", "slice_us=50: must be 0 or from 100" },
+        { "policy=worst-fit", "policy=worst-fit: must be first-fit" },
         { "speed=9", "speed=9: there is no such option" },
         { "nursery_min=64M", "must not be more than nursery_max" },
         { "barriers=0 slice_us=1000", "need the write barrier" },

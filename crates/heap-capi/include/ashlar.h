@@ -125,6 +125,8 @@ typedef struct ashlar_vm {
  *   slice_us=0          collections are done in slices of so many microseconds (100 to
  *                       1000000), and the program runs in between; 0: at once
  *   threads=1           threads that mark what trace_anywhere traces (1 to 64)
+ *   policy=first-fit    where payloads above 32 KiB are placed: first-fit, next-fit, best-fit or
+ *                       segregated-fit
  *   barriers=1          0: the program calls no write barrier. Every collection is then
  *                       a full one, at once
  *   reserve=...         address space, and so the most the heap can hold: four times the

@@ -68,6 +68,9 @@ impl Heap {
         self.options.set(options);
         self.heap.set_pace_options(options.pace);
         self.heap.set_parallel_marking(options.parallel);
+        if options.policy != self.heap.space().policy() {
+            self.heap.space().set_policy(options.policy);
+        }
         // Sweeping in an allocation takes a part of a slice at most.
         self.heap
             .set_sweep_time_max(options.slice.map(|slice| slice / 4));

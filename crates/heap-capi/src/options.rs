@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ashlar_heap::{PaceOptions, ParallelMarking, Stress, THREADS_MAX};
+use ashlar_heap::{PaceOptions, ParallelMarking, Policy, Stress, THREADS_MAX};
 
 /// Everything that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub(crate) struct Options {
     pub(crate) slice: Option<Duration>,
     /// The program calls the write barrier.
     pub(crate) has_barriers: bool,
+    /// Where large payloads are placed.
+    pub(crate) policy: Policy,
     /// Address space; none to go by the machine.
     pub(crate) reserve_bytes: Option<usize>,
 }
@@ -29,6 +31,7 @@ impl Default for Options {
             },
             slice: None,
             has_barriers: true,
+            policy: Policy::default(),
             reserve_bytes: None,
         }
     }
@@ -77,6 +80,7 @@ impl Options {
                 }
                 self.slice = (us > 0).then(|| Duration::from_micros(us as u64));
             }
+            "policy" => self.policy = value.parse()?,
             "threads" => self.parallel.threads = number(value, 1, THREADS_MAX)?,
             "barriers" => self.has_barriers = number(value, 0, 1)? == 1,
             "reserve" => self.reserve_bytes = Some(bytes(value, 16 << 20)?),

@@ -104,6 +104,7 @@ mod vm;
 mod work_budget;
 
 pub use allocate::cursor::AllocationCache;
+pub use allocate::policy::Policy;
 pub use compact::forward::Forwarding;
 pub use compact::Evacuation;
 pub use heap::{Allocation, Heap, Progress, Request, Stage, Urgency};
