@@ -74,6 +74,12 @@ unsafe extern "C" fn ashlar_payload_resize(
             return ashlar_payload_new(thread, bytes);
         }
         collect_before_payload(thread);
+        let resized = ashlar_realloc(thread, payload, bytes);
+        let heap = Thread::heap(thread);
+        if !resized.is_null() || heap.is_disabled() {
+            return resized;
+        }
+        heap.last_resort(thread);
         ashlar_realloc(thread, payload, bytes)
     }
 }
