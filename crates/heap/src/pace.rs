@@ -1,10 +1,12 @@
 //! When to collect, and whether all of it: pure arithmetic over byte counts.
 //!
-//! There are two thresholds. A collection is due when the program has been handed a
-//! nursery of bytes since the previous one. A collection is full when the old part of
-//! the kept bytes has outgrown, by `space_overhead`, the bytes that the latest full
+//! There are three thresholds. A collection is due when the program has been handed a
+//! nursery of bytes since the previous one. It is a major one when the old part of the
+//! kept bytes has outgrown, by `space_overhead`, the bytes that the latest major or full
 //! collection kept. `space_overhead` means what it means in OCaml's collector: the
-//! memory that garbage may take, in percent of the live data, payloads included.
+//! memory that garbage may take, in percent of the live data, payloads included. And it
+//! is a full one instead of a major one when what major collections kept has grown by a
+//! part of that garbage: settled cells, which they do not look at, may be among it.
 //!
 //! A heap whose bytes are mostly payloads is collected earlier than that. The cost of a
 //! collection depends on its cells; the cost of garbage depends on all its bytes, which
@@ -26,6 +28,9 @@ pub struct PaceOptions {
     /// However large it is, they may not grow by more than this: at 0 every
     /// collection is a full one.
     pub growth_max_bytes: usize,
+    /// What major collections keep may grow by this many percent of the garbage that may
+    /// exist before a full one is made: at 0 there are no major ones.
+    pub settled_growth_percent: usize,
     /// Old cells without a write barrier, which every minor collection traces
     /// again, may be this many millionths of all old cells.
     pub rescans_max_millionths: Option<usize>,
@@ -45,6 +50,7 @@ impl Default for PaceOptions {
             heap_init_bytes: 0,
             growth_min_bytes: 0,
             growth_max_bytes: usize::MAX,
+            settled_growth_percent: 25,
             rescans_max_millionths: None,
             nursery_min_bytes: 1 << 20,
             nursery_max_bytes: 32 << 20,
@@ -78,8 +84,10 @@ pub struct Measure {
     pub cell_bytes: usize,
     /// Cells that the previous collection kept.
     pub kept_cells: usize,
-    /// Of those, old: only a full collection can free them.
+    /// Of those, old: minor collections cannot free them.
     pub old_cells: usize,
+    /// Of those, settled: only a full collection can free them.
+    pub settled_cells: usize,
     /// Of those, the ones without a write barrier, while there is a limit to them.
     pub rescanned_cells: usize,
     /// While a memory limit is in force.
@@ -102,7 +110,7 @@ impl Measure {
         self.used_bytes.saturating_sub(self.fresh_bytes)
     }
 
-    /// The part of the kept bytes that only a full collection can free, taking
+    /// The part of the kept bytes that minor collections cannot free, taking
     /// payloads to belong to young and old cells alike.
     fn old_bytes(&self) -> usize {
         let share = self.old_cells as f64 / self.kept_cells.max(1) as f64;
@@ -115,6 +123,8 @@ impl Measure {
 pub enum Scope {
     /// Young cells only.
     Minor,
+    /// Everything but what is settled.
+    Major,
     /// Everything.
     Full,
 }
@@ -123,13 +133,19 @@ pub enum Scope {
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     options: PaceOptions,
+    /// Bytes that the latest major or full collection left, once known.
+    live_after_major_bytes: usize,
+    /// Of those, cells.
+    cells_after_major_bytes: usize,
+    /// Old cells then.
+    old_after_major_cells: usize,
     /// Bytes that the latest full collection left, once known.
     live_after_full_bytes: usize,
     /// Of those, cells.
     cells_after_full_bytes: usize,
-    /// Old cells then.
-    old_after_full_cells: usize,
-    /// The previous collection was full, so the next measure tells what it left.
+    /// The previous collection was major or full, so the next measure tells what it left.
+    major_just_done: bool,
+    /// It was full.
     full_just_done: bool,
     /// Fresh bytes at which the next collection is due.
     budget_bytes: usize,
@@ -182,9 +198,12 @@ impl Pace {
     pub fn new(options: PaceOptions) -> Self {
         Self {
             options,
+            live_after_major_bytes: 0,
+            cells_after_major_bytes: 0,
+            old_after_major_cells: 0,
             live_after_full_bytes: 0,
             cells_after_full_bytes: 0,
-            old_after_full_cells: 0,
+            major_just_done: false,
             full_just_done: false,
             budget_bytes: options.budget_bytes(0, 0),
             room_bytes: None,
@@ -204,7 +223,7 @@ impl Pace {
     /// Changes the options; the next collection follows them.
     pub fn set_options(&mut self, options: PaceOptions) {
         self.options = options;
-        self.budget_bytes = options.budget_bytes(self.budget_bytes, self.live_after_full_bytes);
+        self.budget_bytes = options.budget_bytes(self.budget_bytes, self.live_after_major_bytes);
     }
 
     /// Lets the program have at least `bytes` before the next collection, unless
@@ -220,28 +239,28 @@ impl Pace {
         self.budget_bytes
     }
 
-    /// Bytes by which a heap of `kept_bytes` has outgrown what the latest full
+    /// Bytes by which a heap of `kept_bytes` has outgrown what the latest major or full
     /// collection left.
     pub fn grown_bytes(&self, kept_bytes: usize) -> usize {
-        if self.full_just_done {
+        if self.major_just_done {
             return 0;
         }
-        kept_bytes.saturating_sub(self.live_after_full_bytes)
+        kept_bytes.saturating_sub(self.live_after_major_bytes)
     }
 
-    /// [`Pace::grown_bytes`] at which a collection is full.
+    /// [`Pace::grown_bytes`] at which a collection is major.
     pub fn growth_limit_bytes(&self) -> usize {
-        self.full_threshold_bytes()
-            .saturating_sub(self.live_after_full_bytes)
+        self.major_threshold_bytes()
+            .saturating_sub(self.live_after_major_bytes)
     }
 
-    /// Kept bytes at which a collection is full. One in slices begins earlier, by
+    /// Kept bytes at which a collection is major. One in slices begins earlier, by
     /// what the program was handed while the last one marked: the heap ends up as
     /// large as if it were done at once.
-    pub fn full_threshold_bytes(&self) -> usize {
+    pub fn major_threshold_bytes(&self) -> usize {
         let options = &self.options;
-        let live = self.live_after_full_bytes.max(options.heap_min_bytes);
-        let garbage = self.garbage_bytes(live, self.cells_after_full_bytes);
+        let live = self.live_after_major_bytes.max(options.heap_min_bytes);
+        let garbage = self.garbage_bytes(live, self.cells_after_major_bytes);
         let growth = garbage.max(options.growth_min_bytes);
         let growth = growth.min(options.growth_max_bytes);
         let ahead = self.handed_while_marking_bytes.min(growth / 2);
@@ -250,19 +269,19 @@ impl Pace {
 
     /// A marking is over; the program was handed this much while it went on.
     pub fn note_marked(&mut self, scope: Scope, handed_bytes: usize) {
-        if scope == Scope::Full {
+        if scope != Scope::Minor {
             self.handed_while_marking_bytes = handed_bytes;
         }
     }
 
-    /// Old cells without a write barrier at which a collection is full; `old_cells`
+    /// Old cells without a write barrier at which a collection is major; `old_cells`
     /// is how many old ones there are now. `None` without such a limit.
     pub fn rescans_limit_cells(&self, old_cells: usize) -> Option<usize> {
         let millionths = self.options.rescans_max_millionths?;
-        let base = if self.full_just_done {
+        let base = if self.major_just_done {
             old_cells
         } else {
-            self.old_after_full_cells
+            self.old_after_major_cells
         };
         Some((base as f64 * (millionths as f64 / 1e6)) as usize)
     }
@@ -271,26 +290,51 @@ impl Pace {
     /// one is due.
     pub fn start(&mut self, measure: Measure, asked: Option<Scope>) -> Scope {
         let kept_bytes = measure.kept_bytes();
-        if std::mem::take(&mut self.full_just_done) {
-            self.live_after_full_bytes = kept_bytes;
-            self.cells_after_full_bytes = measure.cell_bytes;
-            self.old_after_full_cells = measure.old_cells;
+        if std::mem::take(&mut self.major_just_done) {
+            self.live_after_major_bytes = kept_bytes;
+            self.cells_after_major_bytes = measure.cell_bytes;
+            self.old_after_major_cells = measure.old_cells;
+            if std::mem::take(&mut self.full_just_done) {
+                self.live_after_full_bytes = kept_bytes;
+                self.cells_after_full_bytes = measure.cell_bytes;
+            }
         }
         self.room_bytes = self.room_bytes_now(measure);
         let rescans_limit = self.rescans_limit_cells(measure.old_cells);
         let outgrown = self.options.growth_max_bytes == 0
-            || measure.old_bytes() >= self.full_threshold_bytes()
+            || measure.old_bytes() >= self.major_threshold_bytes()
             || rescans_limit.is_some_and(|limit| measure.rescanned_cells > limit);
         let near_limit = self.is_near_limit(measure);
         self.limit_collections += usize::from(near_limit && !outgrown && asked.is_none());
-        let scope = asked.unwrap_or(if outgrown || near_limit {
-            Scope::Full
-        } else {
-            Scope::Minor
+        let scope = asked.unwrap_or(match (outgrown, near_limit) {
+            (_, true) => Scope::Full,
+            (true, false) if self.settled_may_be_garbage(measure) => Scope::Full,
+            (true, false) => Scope::Major,
+            (false, false) => Scope::Minor,
         });
+        self.major_just_done = scope != Scope::Minor;
         self.full_just_done = scope == Scope::Full;
         self.budget_bytes = self.nursery_bytes(kept_bytes, measure);
         scope
+    }
+
+    /// The collection that has started turns out to be a full one.
+    pub fn note_restart_as_full(&mut self) {
+        self.major_just_done = true;
+        self.full_just_done = true;
+    }
+
+    /// Whether a major collection would not do: what they keep has grown so much that
+    /// settled cells may be a large part of the garbage. While nothing is settled the two
+    /// are the same.
+    fn settled_may_be_garbage(&self, measure: Measure) -> bool {
+        let live = self.live_after_full_bytes.max(self.options.heap_min_bytes);
+        let garbage = self.garbage_bytes(live, self.cells_after_full_bytes);
+        let growth_max = (garbage / 100).saturating_mul(self.options.settled_growth_percent);
+        measure.settled_cells == 0
+            || self.options.growth_max_bytes == 0
+            || self.live_after_major_bytes > live.saturating_add(growth_max)
+            || growth_max == 0
     }
 
     /// Bytes that the program is to be handed while a collection marks, and
@@ -300,10 +344,14 @@ impl Pace {
         let half_nursery_bytes = self.budget_bytes / 2;
         match scope {
             Scope::Minor => (half_nursery_bytes, measure.fresh_bytes / CELL_BYTES),
-            Scope::Full => {
+            Scope::Major | Scope::Full => {
                 let garbage = self.garbage_bytes(measure.kept_bytes(), measure.cell_bytes);
                 let bytes = (garbage / MARKINGS_PER_FULL).max(half_nursery_bytes);
-                (bytes, measure.kept_cells)
+                let passed_over = match scope {
+                    Scope::Major => measure.settled_cells,
+                    _ => 0,
+                };
+                (bytes, measure.kept_cells.saturating_sub(passed_over))
             }
         }
     }
@@ -351,7 +399,7 @@ impl Pace {
         if self.wants_exact_full {
             return true;
         }
-        let (live, kept) = (self.live_after_full_bytes, measure.kept_bytes());
+        let (live, kept) = (self.live_after_major_bytes, measure.kept_bytes());
         let garbage_bytes = kept.saturating_sub(live);
         garbage_bytes > (room_bytes / 2).max(live / GROWTH_MIN_PART)
             || (room_bytes < self.budget_bytes && garbage_bytes > live / GROWTH_MIN_PART)
@@ -411,6 +459,7 @@ mod tests {
         heap_init_bytes: 0,
         growth_min_bytes: 0,
         growth_max_bytes: usize::MAX,
+        settled_growth_percent: 25,
         rescans_max_millionths: None,
         nursery_min_bytes: 2 * MIB,
         nursery_max_bytes: 32 * MIB,
@@ -424,6 +473,7 @@ mod tests {
             cell_bytes: kept,
             kept_cells: 100,
             old_cells: 100,
+            settled_cells: 0,
             rescanned_cells: 0,
             residence: None,
         }
@@ -455,6 +505,31 @@ mod tests {
     }
 
     #[test]
+    fn a_full_collection_takes_the_place_of_a_major_one_when_those_keep_more_and_more() {
+        let settled = |kept| Measure {
+            settled_cells: 90,
+            ..measure(kept, MIB)
+        };
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        let mut left = 100 * MIB;
+        let mut scopes = Vec::new();
+        for _ in 0..6 {
+            // Each leaves ten more than the one before.
+            scopes.push(pace.start(settled(2 * left), None));
+            left += 10 * MIB;
+            assert_eq!(pace.start(settled(left), None), Scope::Minor);
+        }
+        use Scope::{Full, Major};
+        assert_eq!(scopes, [Major, Major, Major, Full, Major, Major]);
+        let never = PaceOptions {
+            settled_growth_percent: 0,
+            ..OPTIONS
+        };
+        let mut pace = pace_after_full(never, 100 * MIB);
+        assert_eq!(pace.start(settled(200 * MIB), None), Full);
+    }
+
+    #[test]
     fn less_overhead_means_earlier_full_collections() {
         let options = PaceOptions {
             space_overhead_percent: 20,
@@ -468,7 +543,7 @@ mod tests {
     #[test]
     fn a_small_heap_is_paced_as_the_minimum_heap() {
         let pace = pace_after_full(OPTIONS, MIB);
-        assert_eq!(pace.full_threshold_bytes() / MIB, 15);
+        assert_eq!(pace.major_threshold_bytes() / MIB, 15);
     }
 
     #[test]
@@ -507,7 +582,7 @@ mod tests {
             growth_max_bytes,
             ..OPTIONS
         };
-        let threshold = |options| pace_after_full(options, 100 * MIB).full_threshold_bytes();
+        let threshold = |options| pace_after_full(options, 100 * MIB).major_threshold_bytes();
         assert_eq!(threshold(bounded(300 * MIB, usize::MAX)), 400 * MIB);
         assert_eq!(threshold(bounded(0, 30 * MIB)), 130 * MIB);
         let mut never_minor = pace_after_full(bounded(0, 0), 100 * MIB);
@@ -542,7 +617,7 @@ mod tests {
         let mut pace = Pace::new(OPTIONS);
         pace.start(payloads_only(0), Some(Scope::Full));
         pace.start(payloads_only(1000 * MIB), None);
-        assert_eq!(pace.full_threshold_bytes() / MIB, 1000 + 16 + 128 - 1);
+        assert_eq!(pace.major_threshold_bytes() / MIB, 1000 + 16 + 128 - 1);
     }
 
     #[test]
