@@ -90,7 +90,7 @@ test-ruby-stress: ## test-ruby-quick with many more collections, each verified, 
 		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1
 test-ruby-settling: ## the same with major collections instead of minor ones, so that cells settle (long)
 	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_COLLECT_EVERY=20000 --environment ASHLAR_NO_MINOR=1 \
-		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1
+		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1 --excludes ruby/excludes/settling
 test-ruby-moving: ## the core classes' own tests with all that may move moved at every collection (long)
 	@scripts/ruby-tests/run.sh core $(on) --environment ASHLAR_MOVE_EVERYTHING=1 --excludes ruby/excludes/moving
 memcheck: ## Ruby programs on Ashlar under valgrind (about 5 minutes); needs valgrind

@@ -109,11 +109,7 @@ impl Collector {
         let limit_bytes = pace.memory_limit_bytes.unwrap_or(0);
         Some(match index {
             0 => number(c"space_overhead", Kind::Number, pace.space_overhead_percent),
-            1 => number(
-                c"settled_growth",
-                Kind::Number,
-                pace.settled_growth_percent,
-            ),
+            1 => number(c"settled_growth", Kind::Number, pace.settled_growth_percent),
             2 => number(c"memory_limit", Kind::BytesOrNone, limit_bytes),
             3 => number(c"heap_min", Kind::Number, pace.heap_min_bytes),
             4 => number(c"heap_init", Kind::Number, pace.heap_init_bytes),

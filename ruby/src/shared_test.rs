@@ -102,6 +102,9 @@ unsafe extern "C" fn event_hook(_: Value, _: u32) {}
 unsafe extern "C" fn several() -> bool {
     true
 }
+unsafe extern "C" fn none() -> usize {
+    0
+}
 unsafe extern "C" fn optimal_size(_: Value) -> usize {
     40
 }
@@ -143,6 +146,7 @@ const CALLS: RubyCalls = RubyCalls {
     vm_unlock_no_barrier: vm_unlock,
     vm_barrier: nothing,
     multi_ractor: several,
+    loaded_files: none,
     thread_has_gvl,
     optimal_size,
     rebuild_shape,

@@ -4,9 +4,13 @@
 //! nursery of bytes since the previous one. It is a major one when the old part of the
 //! kept bytes has outgrown, by `space_overhead`, the bytes that the latest major or full
 //! collection kept. `space_overhead` means what it means in OCaml's collector: the
-//! memory that garbage may take, in percent of the live data, payloads included. And it
-//! is a full one instead of a major one when what major collections kept has grown by a
-//! part of that garbage: settled cells, which they do not look at, may be among it.
+//! memory that garbage may take, in percent of the live data, payloads included.
+//!
+//! A major collection does not look at settled cells. When it leaves more than the latest
+//! full one, by a part of the garbage that may exist, a full one follows. If that shows
+//! that settled cells were the reason, the next ones are full from the beginning. They
+//! are also while less than half of the old cells are settled: a major one would save
+//! little.
 //!
 //! A heap whose bytes are mostly payloads is collected earlier than that. The cost of a
 //! collection depends on its cells; the cost of garbage depends on all its bytes, which
@@ -28,8 +32,9 @@ pub struct PaceOptions {
     /// However large it is, they may not grow by more than this: at 0 every
     /// collection is a full one.
     pub growth_max_bytes: usize,
-    /// What major collections keep may grow by this many percent of the garbage that may
-    /// exist before a full one is made: at 0 there are no major ones.
+    /// A major collection may leave this many percent of the garbage that may exist more
+    /// than the latest full one before another full one is made: at 0 there are no major
+    /// ones.
     pub settled_growth_percent: usize,
     /// Old cells without a write barrier, which every minor collection traces
     /// again, may be this many millionths of all old cells.
@@ -88,7 +93,9 @@ pub struct Measure {
     pub old_cells: usize,
     /// Of those, settled: only a full collection can free them.
     pub settled_cells: usize,
-    /// Of those, the ones without a write barrier, while there is a limit to them.
+    /// What the VM says will last ([`Vm::lasting_bytes`](crate::vm::Vm::lasting_bytes)).
+    pub lasting_bytes: usize,
+    /// Old cells without a write barrier, while there is a limit to them.
     pub rescanned_cells: usize,
     /// While a memory limit is in force.
     pub residence: Option<Residence>,
@@ -139,10 +146,20 @@ pub struct Pace {
     cells_after_major_bytes: usize,
     /// Old cells then.
     old_after_major_cells: usize,
+    /// Bytes by which what lasts has grown since, as last measured.
+    lasting_growth_bytes: usize,
+    /// What lasted then.
+    lasting_at_major_bytes: usize,
     /// Bytes that the latest full collection left, once known.
     live_after_full_bytes: usize,
     /// Of those, cells.
     cells_after_full_bytes: usize,
+    /// What a major collection has left, which was too much: a full one follows.
+    left_by_major_bytes: Option<usize>,
+    /// So many of those that could be major are to be full: settled cells die here.
+    full_ahead: u8,
+    /// How many the latest finding of that kind made full.
+    full_in_a_row: u8,
     /// The previous collection was major or full, so the next measure tells what it left.
     major_just_done: bool,
     /// It was full.
@@ -190,6 +207,10 @@ const UNUSED_MIN_PART: usize = 8;
 /// A full marking in slices is planned to last until the program has been handed this
 /// part of the garbage that may exist.
 const MARKINGS_PER_FULL: usize = 6;
+/// When this part of what was too much turns out to be settled garbage, major collections
+/// are not worth it for a while: for one, then for three, and so on.
+const SETTLED_GARBAGE_PART: usize = 4;
+const FULL_IN_A_ROW_MAX: u8 = 15;
 /// Bytes of a cell, about.
 const CELL_BYTES: usize = 64;
 
@@ -201,8 +222,13 @@ impl Pace {
             live_after_major_bytes: 0,
             cells_after_major_bytes: 0,
             old_after_major_cells: 0,
+            lasting_growth_bytes: 0,
+            lasting_at_major_bytes: 0,
             live_after_full_bytes: 0,
             cells_after_full_bytes: 0,
+            left_by_major_bytes: None,
+            full_ahead: 0,
+            full_in_a_row: 0,
             major_just_done: false,
             full_just_done: false,
             budget_bytes: options.budget_bytes(0, 0),
@@ -265,6 +291,7 @@ impl Pace {
         let growth = growth.min(options.growth_max_bytes);
         let ahead = self.handed_while_marking_bytes.min(growth / 2);
         live.saturating_add(growth - ahead)
+            .saturating_add(self.lasting_growth_bytes)
     }
 
     /// A marking is over; the program was handed this much while it went on.
@@ -291,25 +318,22 @@ impl Pace {
     pub fn start(&mut self, measure: Measure, asked: Option<Scope>) -> Scope {
         let kept_bytes = measure.kept_bytes();
         if std::mem::take(&mut self.major_just_done) {
-            self.live_after_major_bytes = kept_bytes;
-            self.cells_after_major_bytes = measure.cell_bytes;
-            self.old_after_major_cells = measure.old_cells;
-            if std::mem::take(&mut self.full_just_done) {
-                self.live_after_full_bytes = kept_bytes;
-                self.cells_after_full_bytes = measure.cell_bytes;
-            }
+            self.note_left(kept_bytes, measure);
         }
+        self.lasting_growth_bytes = measure
+            .lasting_bytes
+            .saturating_sub(self.lasting_at_major_bytes);
         self.room_bytes = self.room_bytes_now(measure);
         let rescans_limit = self.rescans_limit_cells(measure.old_cells);
         let outgrown = self.options.growth_max_bytes == 0
+            || self.left_by_major_bytes.is_some()
             || measure.old_bytes() >= self.major_threshold_bytes()
             || rescans_limit.is_some_and(|limit| measure.rescanned_cells > limit);
         let near_limit = self.is_near_limit(measure);
         self.limit_collections += usize::from(near_limit && !outgrown && asked.is_none());
         let scope = asked.unwrap_or(match (outgrown, near_limit) {
             (_, true) => Scope::Full,
-            (true, false) if self.settled_may_be_garbage(measure) => Scope::Full,
-            (true, false) => Scope::Major,
+            (true, false) => self.major_or_full(measure),
             (false, false) => Scope::Minor,
         });
         self.major_just_done = scope != Scope::Minor;
@@ -324,17 +348,54 @@ impl Pace {
         self.full_just_done = true;
     }
 
-    /// Whether a major collection would not do: what they keep has grown so much that
-    /// settled cells may be a large part of the garbage. While nothing is settled the two
-    /// are the same.
-    fn settled_may_be_garbage(&self, measure: Measure) -> bool {
+    /// What the latest major or full collection left is known now.
+    fn note_left(&mut self, left_bytes: usize, measure: Measure) {
+        self.live_after_major_bytes = left_bytes;
+        self.cells_after_major_bytes = measure.cell_bytes;
+        self.old_after_major_cells = measure.old_cells;
+        self.lasting_at_major_bytes = measure.lasting_bytes;
+        if !std::mem::take(&mut self.full_just_done) {
+            let is_too_much = left_bytes > self.major_may_leave_bytes();
+            self.left_by_major_bytes = is_too_much.then_some(left_bytes);
+            return;
+        }
+        if let Some(before_bytes) = self.left_by_major_bytes.take() {
+            let grown_bytes = before_bytes.saturating_sub(self.live_after_full_bytes);
+            let settled_garbage_bytes = before_bytes.saturating_sub(left_bytes);
+            self.full_in_a_row = match settled_garbage_bytes >= grown_bytes / SETTLED_GARBAGE_PART {
+                true => (2 * self.full_in_a_row + 1).min(FULL_IN_A_ROW_MAX),
+                false => 0,
+            };
+            self.full_ahead = self.full_in_a_row;
+        }
+        self.live_after_full_bytes = left_bytes;
+        self.cells_after_full_bytes = measure.cell_bytes;
+    }
+
+    /// Bytes that a major collection may leave without a full one's following it.
+    fn major_may_leave_bytes(&self) -> usize {
         let live = self.live_after_full_bytes.max(self.options.heap_min_bytes);
         let garbage = self.garbage_bytes(live, self.cells_after_full_bytes);
-        let growth_max = (garbage / 100).saturating_mul(self.options.settled_growth_percent);
-        measure.settled_cells == 0
+        live.saturating_add((garbage / 100).saturating_mul(self.options.settled_growth_percent))
+    }
+
+    /// Which of the two a collection is that has to look at old cells.
+    fn major_or_full(&mut self, measure: Measure) -> Scope {
+        let would_save_little = measure.settled_cells < measure.old_cells.div_ceil(2);
+        if would_save_little
+            || self.left_by_major_bytes.is_some()
             || self.options.growth_max_bytes == 0
-            || self.live_after_major_bytes > live.saturating_add(growth_max)
-            || growth_max == 0
+            || self.options.settled_growth_percent == 0
+        {
+            return Scope::Full;
+        }
+        match self.full_ahead.checked_sub(1) {
+            Some(fewer) => {
+                self.full_ahead = fewer;
+                Scope::Full
+            }
+            None => Scope::Major,
+        }
     }
 
     /// Bytes that the program is to be handed while a collection marks, and
@@ -474,6 +535,7 @@ mod tests {
             kept_cells: 100,
             old_cells: 100,
             settled_cells: 0,
+            lasting_bytes: 0,
             rescanned_cells: 0,
             residence: None,
         }
@@ -504,29 +566,82 @@ mod tests {
         assert_eq!(pace.start(half_young(400 * MIB), None), Scope::Full);
     }
 
+    use Scope::{Full, Major};
+
     #[test]
-    fn a_full_collection_takes_the_place_of_a_major_one_when_those_keep_more_and_more() {
+    fn a_full_collection_follows_a_major_one_that_leaves_too_much() {
         let settled = |kept| Measure {
             settled_cells: 90,
             ..measure(kept, MIB)
         };
         let mut pace = pace_after_full(OPTIONS, 100 * MIB);
-        let mut left = 100 * MIB;
-        let mut scopes = Vec::new();
-        for _ in 0..6 {
-            // Each leaves ten more than the one before.
-            scopes.push(pace.start(settled(2 * left), None));
-            left += 10 * MIB;
-            assert_eq!(pace.start(settled(left), None), Scope::Minor);
+        assert_eq!(pace.start(settled(200 * MIB), None), Major);
+        assert_eq!(pace.start(settled(126 * MIB), None), Full);
+        // The program had grown.
+        assert_eq!(pace.start(settled(124 * MIB), None), Scope::Minor);
+        assert_eq!(pace.start(settled(250 * MIB), None), Major);
+    }
+
+    #[test]
+    fn where_settled_cells_die_the_next_collections_are_full_from_the_beginning() {
+        let settled = |kept| Measure {
+            settled_cells: 90,
+            ..measure(kept, MIB)
+        };
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        for in_a_row in [1, 3, 7, 15, 15] {
+            assert_eq!(pace.start(settled(200 * MIB), None), Major);
+            assert_eq!(pace.start(settled(190 * MIB), None), Full);
+            assert_eq!(pace.start(settled(100 * MIB), None), Scope::Minor);
+            for _ in 0..in_a_row {
+                assert_eq!(pace.start(settled(200 * MIB), None), Full);
+                assert_eq!(pace.start(settled(100 * MIB), None), Scope::Minor);
+            }
         }
-        use Scope::{Full, Major};
-        assert_eq!(scopes, [Major, Major, Major, Full, Major, Major]);
+    }
+
+    #[test]
+    fn while_little_is_settled_or_by_wish_there_are_no_major_collections() {
+        let settled = |settled_cells| Measure {
+            settled_cells,
+            ..measure(200 * MIB, MIB)
+        };
         let never = PaceOptions {
             settled_growth_percent: 0,
             ..OPTIONS
         };
-        let mut pace = pace_after_full(never, 100 * MIB);
-        assert_eq!(pace.start(settled(200 * MIB), None), Full);
+        for (options, cells, scope) in
+            [(OPTIONS, 49, Full), (OPTIONS, 50, Major), (never, 90, Full)]
+        {
+            let mut pace = pace_after_full(options, 100 * MIB);
+            assert_eq!(pace.start(settled(cells), None), scope);
+        }
+    }
+
+    #[test]
+    fn growth_that_lasts_brings_no_major_collection() {
+        let with_code = |kept, code| Measure {
+            lasting_bytes: code,
+            ..measure(kept, MIB)
+        };
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        assert_eq!(
+            pace.start(with_code(209 * MIB, 10 * MIB), None),
+            Scope::Minor
+        );
+        assert_eq!(
+            pace.start(with_code(210 * MIB, 10 * MIB), None),
+            Scope::Full
+        );
+        // What lasted already does not count once more.
+        assert_eq!(
+            pace.start(with_code(110 * MIB, 10 * MIB), None),
+            Scope::Minor
+        );
+        assert_eq!(
+            pace.start(with_code(220 * MIB, 10 * MIB), None),
+            Scope::Full
+        );
     }
 
     #[test]

@@ -444,10 +444,18 @@ fn a_settled_cell_is_noted_also_while_a_major_collection_clears_or_traces() {
                 p.slice(Scope::Major, 1);
                 assert_eq!(p.heap.stage(), Stage::Clearing);
             } else {
-                p.heap.vm.roots.borrow_mut().retain(|&root| root != old.address());
+                p.heap
+                    .vm
+                    .roots
+                    .borrow_mut()
+                    .retain(|&root| root != old.address());
                 p.begin_slices(Scope::Major);
             }
-            p.heap.vm.roots.borrow_mut().retain(|&root| root != old.address());
+            p.heap
+                .vm
+                .roots
+                .borrow_mut()
+                .retain(|&root| root != old.address());
             p.store(settled, 0, old);
             assert!(p.state(settled).is_on_boundary());
             p.end_slices();
@@ -464,7 +472,11 @@ fn a_settled_cell_that_is_written_to_without_a_barrier_is_on_the_boundary() {
         let (all, unprotected) = (p.settled_root(1), p.settled_root(1));
         for (settled, is_unprotected) in [(all, false), (unprotected, true)] {
             let old = p.old_root(0);
-            p.heap.vm.roots.borrow_mut().retain(|&root| root != old.address());
+            p.heap
+                .vm
+                .roots
+                .borrow_mut()
+                .retain(|&root| root != old.address());
             if is_unprotected {
                 p.heap.unprotect(settled);
                 p.major();

@@ -239,7 +239,14 @@ impl<V: Vm> Heap<'_, V> {
             if cycle.scope == Scope::Major && marker.boundary.has_overflowed() {
                 // The program has stored into a settled cell that could not be noted.
                 self.restart_as_full(marker, *cycle);
-                return self.mark_stages(marker, &Cycle { scope: Scope::Full, ..*cycle }, work);
+                return self.mark_stages(
+                    marker,
+                    &Cycle {
+                        scope: Scope::Full,
+                        ..*cycle
+                    },
+                    work,
+                );
             }
             marker.begin(self.states(), cycle.scope);
             self.enter(Collection::Remark(*cycle));

@@ -87,6 +87,7 @@ impl<V: Vm> Heap<'_, V> {
             kept_cells: stats.marked_cells,
             old_cells: stats.old_cells,
             settled_cells: stats.settled_cells,
+            lasting_bytes: self.vm.lasting_bytes(),
             rescanned_cells: if counts_rescans {
                 self.remembered_unprotected_cells()
             } else {

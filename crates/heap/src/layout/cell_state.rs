@@ -164,7 +164,8 @@ impl CellState {
     #[inline(always)]
     pub(crate) fn misses(self, child: Self) -> bool {
         let misses_old = !self.is_remembered() && !child.is_old();
-        misses_old || (self.0 & (Self::AGED_TWICE | Self::AGED) == Self::AGED_TWICE && !child.is_settled())
+        misses_old
+            || (self.0 & (Self::AGED_TWICE | Self::AGED) == Self::AGED_TWICE && !child.is_settled())
     }
 
     /// Whether a cell in this state is all that another wants of it.

@@ -214,9 +214,7 @@ impl<'a, V: Vm> Marking<'a, V> {
         for _ in 0..now {
             let word = self.tracer.marker.deferred.pop_word();
             if let Some(child) = word.and_then(|word| common.reference(word)) {
-                self.tracer
-                    .marker
-                    .mark(self.tracer.states, child, wants);
+                self.tracer.marker.mark(self.tracer.states, child, wants);
             }
         }
         count - now

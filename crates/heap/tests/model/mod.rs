@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 
 use ashlar_heap::{
-    Allocation, AllocationCache, Cell, CellState, Evacuation, Heap, PaceOptions, ParallelMarking, Progress,
-    Request, Scope, Shared, Stress, Urgency, WidthIndex, WorkBudget, WIDTH_MAX_BYTES,
+    Allocation, AllocationCache, Cell, CellState, Evacuation, Heap, PaceOptions, ParallelMarking,
+    Progress, Request, Scope, Shared, Stress, Urgency, WidthIndex, WorkBudget, WIDTH_MAX_BYTES,
 };
 
 use crate::toy_vm::{self, Shape, ToyVm, Wishes, HEADER_WORDS};
