@@ -82,7 +82,7 @@ address-sanitizer-heap: ## the heap's tests under AddressSanitizer; needs nightl
 	@scripts/test/heap.sh address-sanitizer
 
 # --- Stress ---
-.PHONY: stress test-ruby-stress test-ruby-moving memcheck
+.PHONY: stress test-ruby-stress test-ruby-settling test-ruby-moving memcheck
 stress: stress-heap ## random heap programs, then Ruby programs verified after each of many collections
 	@$(with_library) ASHLAR_VERIFY=1 ASHLAR_POISON=1 ASHLAR_COLLECT_EVERY=3000 "$$RUBY_STOCK" ruby/test/run.rb $(on) \
 		threads_test.rb fibers_test.rb ractors_test.rb weak_references_test.rb finalizers_test.rb \
@@ -90,6 +90,9 @@ stress: stress-heap ## random heap programs, then Ruby programs verified after e
 test-ruby-stress: ## test-ruby-quick with many more collections, each verified, and free cells poisoned (long)
 	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_COLLECT_EVERY=20000 \
 		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1
+test-ruby-settling: ## the same with major collections instead of minor ones, so that cells settle (long)
+	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_COLLECT_EVERY=20000 --environment ASHLAR_NO_MINOR=1 \
+		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1 --excludes ruby/excludes/settling
 test-ruby-moving: ## the core classes' own tests with all that may move moved at every collection (long)
 	@scripts/ruby-tests/run.sh core $(on) --environment ASHLAR_MOVE_EVERYTHING=1 --excludes ruby/excludes/moving
 memcheck: ## Ruby programs on Ashlar under valgrind (about 5 minutes); needs valgrind

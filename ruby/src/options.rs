@@ -40,6 +40,8 @@ const MIB: usize = 1 << 20;
 
 /// Percent of live bytes; the bounds of the space overhead.
 const SPACE_OVERHEAD_RANGE: RangeInclusive<usize> = 10..=1000;
+/// Percent of the garbage that may exist.
+const SETTLED_GROWTH_RANGE: RangeInclusive<usize> = 0..=1000;
 /// Microseconds; a slice below the minimum would do little but begin and end.
 const SLICE_US_RANGE: RangeInclusive<usize> = 100..=1_000_000;
 /// Bytes; a smaller nursery would be all collections.
@@ -108,6 +110,11 @@ impl Options {
                     SPACE_OVERHEAD_RANGE,
                     pace.space_overhead_percent,
                 )?,
+                settled_growth_percent: reader.number(
+                    "settled_growth",
+                    SETTLED_GROWTH_RANGE,
+                    pace.settled_growth_percent,
+                )?,
                 heap_min_bytes: reader.bytes("heap_min", 0, pace.heap_min_bytes)?,
                 heap_init_bytes: reader.bytes("heap_init", 0, pace.heap_init_bytes)?,
                 nursery_min_bytes,
@@ -136,6 +143,7 @@ impl Options {
                 slice_cells: reader.number("slice_cells", 0..=usize::MAX, stress.slice_cells)?,
                 verify: reader.switch("verify", stress.verify)?,
                 poison: reader.switch("poison", stress.poison)?,
+                no_minor: reader.switch("no_minor", stress.no_minor)?,
                 move_everything: reader.switch("move_everything", stress.move_everything)?,
                 ..Stress::default()
             },

@@ -116,7 +116,7 @@ typedef struct ashlar_vm {
 /* Makes a heap. `options` are words of the form name=value with spaces between them, or
  * NULL. Sizes take K, M, G (or KiB, MiB, GiB).
  *
- *   space_overhead=60   memory that garbage may take, in percent of live bytes (10 to 1000)
+ *   space_overhead=40   memory that garbage may take, in percent of live bytes (10 to 1000)
  *   heap_min=4MiB       a heap with fewer live bytes is collected as if it had this many
  *   heap_init=0         a heap that uses fewer bytes than this is not collected
  *   nursery_min=1MiB    least and most bytes between two collections
@@ -132,7 +132,8 @@ typedef struct ashlar_vm {
  *   reserve=...         address space, and so the most the heap can hold: four times the
  *                       machine's memory, at least 64 GiB
  *
- *   and for tests: collect_every=N, slice_cells=N, verify=1, poison=1, move_everything=1
+ *   and for tests: collect_every=N, slice_cells=N, verify=1, poison=1, no_minor=1,
+ *                       move_everything=1
  *
  * NULL when an option or the callbacks are wrong, or the system refuses memory. */
 ashlar_heap *ashlar_heap_new(const ashlar_vm *vm, const char *options);
@@ -330,13 +331,13 @@ void ashlar_after_fork(ashlar_heap *heap);
 /* ── Looking ─────────────────────────────────────────────────────────────────── */
 
 typedef struct ashlar_statistics {
-    uint64_t minor_collections, full_collections, compactions;
+    uint64_t minor_collections, full_collections /* all others */, compactions;
     uint64_t live_cells;    /* garbage that is not freed yet included */
     uint64_t cell_bytes;    /* of those */
     uint64_t payload_bytes; /* in use, as their classes round them */
     uint64_t block_bytes;   /* blocks that hold cells or payloads, or keep memory for them */
     uint64_t marked_cells;  /* found live by the latest collection */
-    uint64_t old_cells;     /* that only a full collection can free */
+    uint64_t old_cells;     /* that minor collections do not free */
     uint64_t allocated_cells, freed_cells, moved_cells; /* so far */
     uint64_t fresh_bytes, due_bytes; /* handed out since the latest collection, and at most */
     uint64_t pauses, pause_ns, pause_ns_max; /* of the program, for collections and slices */

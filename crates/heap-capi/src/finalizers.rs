@@ -61,7 +61,7 @@ impl Finalizers {
         let Self {
             young, old, due, ..
         } = self;
-        if end.scope() == Scope::Full {
+        if end.scope() != Scope::Minor {
             old.retain(|finalizer| !is_due(finalizer, end, due));
         }
         young.retain(|finalizer| {

@@ -9,7 +9,7 @@ use crate::thread::Thread;
 
 /// `ashlar.h`'s own numbers, in the order of [`LAYOUT`]; those that it does not use are
 /// as they are.
-const HEADER: [usize; 22] = {
+const HEADER: [usize; 24] = {
     let mut header = LAYOUT;
     header[0] = 0; // ashlar_cells.states
     header[1] = 8; // ashlar_cells.cursors
@@ -19,8 +19,8 @@ const HEADER: [usize; 22] = {
     header[5] = 24; // widths
     header[15] = 5; // states[cell >> 5]
     header[18] = 4; // old
-    header[20] = 32; // remembered
-    header[21] = 0; // the stage when nothing is going on
+    header[22] = 32; // remembered
+    header[23] = 0; // the stage when nothing is going on
     header
 };
 

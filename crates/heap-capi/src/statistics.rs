@@ -39,7 +39,7 @@ impl Statistics {
         let payloads = &heap.heap.shared().payloads;
         Self {
             minor_collections: stats.minor_collections as u64,
-            full_collections: stats.full_collections as u64,
+            full_collections: (stats.major_collections + stats.full_collections) as u64,
             compactions: stats.compactions as u64,
             live_cells: usage.live_cells as u64,
             cell_bytes: usage.cell_bytes as u64,
