@@ -9,10 +9,12 @@ help: ## list the verbs
 	@awk -F':.*## ' '/^[a-z][a-zA-Z_-]*:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # --- Ruby and the collector library ---
+# SHARED=yes: wherever a Ruby with Ashlar inside is meant, the one with a libruby.so.
+export SHARED
 .PHONY: inside install ruby lib env
-inside: ## build a Ruby with Ashlar inside (cached)
+inside: ## build a Ruby with Ashlar inside (cached); SHARED=yes: with a libruby.so
 	@scripts/ruby/build-inside.sh
-install: ## install it as any Ruby: PREFIX=/opt/ruby; DESTDIR=, STRIP=yes
+install: ## install it as any Ruby: PREFIX=/opt/ruby; DESTDIR=, STRIP=yes, SHARED=yes
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" STRIP="$(STRIP)" scripts/ruby/install-inside.sh
 ruby: ## get and build the modular and the stock Ruby (cached)
 	@scripts/ruby/build-rubies.sh
@@ -80,7 +82,7 @@ address-sanitizer-heap: ## the heap's tests under AddressSanitizer; needs nightl
 	@scripts/test/heap.sh address-sanitizer
 
 # --- Stress ---
-.PHONY: stress test-ruby-stress test-ruby-moving memcheck
+.PHONY: stress test-ruby-stress test-ruby-settling test-ruby-moving memcheck
 stress: stress-heap ## random heap programs, then Ruby programs verified after each of many collections
 	@$(with_library) ASHLAR_VERIFY=1 ASHLAR_POISON=1 ASHLAR_COLLECT_EVERY=3000 "$$RUBY_STOCK" ruby/test/run.rb $(on) \
 		threads_test.rb fibers_test.rb ractors_test.rb weak_references_test.rb finalizers_test.rb \
@@ -88,6 +90,9 @@ stress: stress-heap ## random heap programs, then Ruby programs verified after e
 test-ruby-stress: ## test-ruby-quick with many more collections, each verified, and free cells poisoned (long)
 	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_COLLECT_EVERY=20000 \
 		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1
+test-ruby-settling: ## the same with major collections instead of minor ones, so that cells settle (long)
+	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_COLLECT_EVERY=20000 --environment ASHLAR_NO_MINOR=1 \
+		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1 --excludes ruby/excludes/settling
 test-ruby-moving: ## the core classes' own tests with all that may move moved at every collection (long)
 	@scripts/ruby-tests/run.sh core $(on) --environment ASHLAR_MOVE_EVERYTHING=1 --excludes ruby/excludes/moving
 memcheck: ## Ruby programs on Ashlar under valgrind (about 5 minutes); needs valgrind
@@ -105,6 +110,19 @@ simulate-lab: ## the lab's long simulations: coverage on unlike machines, and a 
 		"$$python" scale.py 1e6 && "$$python" scale.py 1e6 --sweep
 ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (6 minutes on a quiet machine)
 	@scripts/lab/ocaml-curves.sh
+
+# --- The heap for C (docs/heap-library.md) ---
+.PHONY: install-heap test-heap-capi bench-native bench-native-policies bench-native-instructions
+install-heap: ## install libashlar and ashlar.h: PREFIX=/usr/local, DESTDIR=
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/heap-capi/install.sh
+test-heap-capi: ## what ashlar.h promises, and a small Scheme on it, with sanitizers and valgrind
+	@scripts/heap-capi/test.sh
+bench-native: ## programs in C on Ashlar, bdwgc, mimalloc, jemalloc, glibc: points with goals, and curves; PROGRAMS="trees queue" VARIANTS= BLOCKS=2 CURVES=no
+	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" BLOCKS="$(BLOCKS)" CURVES="$(CURVES)" scripts/bench/native.sh
+bench-native-policies: ## policies for placing large payloads, as curves over space_overhead; recorded in bench/results
+	@BLOCKS="$(BLOCKS)" scripts/bench/native.sh --policies
+bench-native-instructions: ## count their instructions, which a busy machine does not change (needs valgrind)
+	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" scripts/bench/native.sh --instructions
 
 # --- The word map (docs/word-map.md) ---
 .PHONY: test-wordmap judy-conformance bench-wordmap

@@ -22,7 +22,7 @@ done
 mkdir -p "$staged/debian"
 printf 'Source: ruby-ashlar\n\nPackage: ruby-ashlar\nArchitecture: any\n' >"$staged/debian/control"
 mapfile -t binaries < <(find "$staged$prefix" -type f \( -path '*/bin/ruby' -o -name '*.so*' \))
-depends=$(cd "$staged" && dpkg-shlibdeps --ignore-missing-info -O "${binaries[@]}" 2>/dev/null | sed 's/^shlibs:Depends=//')
+depends=$(cd "$staged" && dpkg-shlibdeps --ignore-missing-info "-l$staged$prefix/lib" -O "${binaries[@]}" 2>/dev/null | sed 's/^shlibs:Depends=//')
 rm -r "$staged/debian"
 architecture=$(dpkg --print-architecture)
 cat >"$staged/DEBIAN/control" <<CONTROL

@@ -14,7 +14,7 @@ install_ruby() {
   local ashlar ruby_version
   make -C "$clone" --no-print-directory install PREFIX="$1" DESTDIR="$staged" STRIP=yes >&2
   # Not where it belongs yet, it has no libraries but its own.
-  ruby_version=$("$staged$1/bin/ruby" --disable-gems -e 'print RUBY_VERSION')
+  ruby_version=$(LD_LIBRARY_PATH=$staged$1/lib "$staged$1/bin/ruby" --disable-gems -e 'print RUBY_VERSION')
   ashlar=$(awk -F'"' '/^version = /{print $2; exit}' "$clone/Cargo.toml")
   version=$ruby_version+ashlar$ashlar
 }

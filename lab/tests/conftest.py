@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,11 @@ from ashlar_lab.experiment.model import MAIN, TWIN, Experiment, Program, Stop, V
 from ashlar_lab.store.run import Run
 
 CLONE = Path(__file__).parents[2]
+
+# Tests of terminals and of interrupts are about those of an ordinary shell, wherever they run: a shell script starts what goes
+# into the background with SIGINT ignored, and programs inherit that, as they inherit TERM=dumb.
+os.environ["TERM"] = "xterm-256color"
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The bare interpreter: a version manager's shim would add processes of its own.
 PYTHON = os.path.realpath(sys.executable)

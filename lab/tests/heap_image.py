@@ -35,6 +35,7 @@ class Program:
     command: str = "ruby app.rb"
     minor: int = 0
     full: int = 0
+    full_collection: int = 0  # the number of the latest full one
     numbers: dict = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
 
@@ -51,6 +52,8 @@ class Program:
     def collect(self, dead=(), full=False) -> None:
         """One collection, which finds these dead."""
         self.minor, self.full = self.minor + (not full), self.full + full
+        if full:
+            self.full_collection = self.minor + self.full
         for sample in dead:
             sample.died = self.minor + self.full
 
@@ -111,7 +114,7 @@ def header(program: Program, contents, version, sequence, origin, lost) -> bytes
     taken_ns = program.now_ms * 10 ** 6
     out[:8] = b"ASHLARHP"
     struct.pack_into("<II6Q", out, 8, version, HEADER_BYTES, sequence, program.pid, program.started_ns, taken_ns, program.period, lost)
-    struct.pack_into("<4IQII", out, 64, len(NUMBERS), 512, len(contents), 128, program.started_ns, 1, origin)
+    struct.pack_into("<4IQIIQ", out, 64, len(NUMBERS), 512, len(contents), 128, program.started_ns, 1, origin, program.full_collection)
     struct.pack_into(f"<{len(NUMBERS)}Q", out, 512, *(numbers.get(name, 0) for name in NUMBERS))
     for at, said in ((1024, program.command), (2048, "ruby 3.4.5 +ASHLAR")):
         out[at:at + len(said.encode())] = said.encode()

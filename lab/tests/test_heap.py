@@ -213,7 +213,8 @@ def test_pprof_holds_what_go_heap_profiles_hold():
 @pytest.mark.skipif(not shutil.which("go"), reason="go tool pprof comes with Go, which the lab does not need")
 def test_go_tool_pprof_reads_it(tmp_path, dump, ashlar):
     ashlar("heap", dump, "--form", "pprof")
-    top = subprocess.run(["go", "tool", "pprof", "-lines", "-top", "-sample_index=inuse_space", str(tmp_path / "app.pb.gz")], capture_output=True, text=True, timeout=120)
+    top = subprocess.run(["go", "tool", "pprof", "-lines", "-top", "-sample_index=inuse_space", str(tmp_path / "app.pb.gz")], capture_output=True, text=True,
+                         timeout=600)  # Go compiles the tool when it is used first
     assert re.search(r"15\.01MB +100% .*Cache#put /srv/app/cache\.rb:12", top.stdout), top.stdout + top.stderr
     assert "<main>" in top.stdout
 
@@ -411,10 +412,11 @@ def test_bad_input_gets_one_line_status_2_and_leaves_nothing(here, tmp_path, dum
     assert [p.name for p in tmp_path.iterdir()] == ["app.heap"] and not os.path.isfile("/dev/full")
 
 
-def test_a_process_without_an_image_is_told_what_to_set(ashlar):
+@pytest.mark.parametrize("command", ["heap", "top"])
+def test_a_process_without_an_image_is_told_what_to_set(ashlar, command):
     sleeping = subprocess.Popen(["sleep", "60"])
     try:
-        done = ashlar("heap", sleeping.pid)
+        done = ashlar(command, sleeping.pid)
     finally:
         sleeping.kill()
         sleeping.wait()

@@ -118,17 +118,34 @@ def test_without_full_collections_nothing_is_called_a_leak():
         program.collect()
     found = difference.compare(before, resolved(program))
     assert found.leaks == [] and found.lines[0].judged == "undecided"
-    assert "0 of them full, lie between the profiles" in difference.warnings(found)[0]
+    assert "No full collection lies between the profiles" in difference.warnings(found)[0]
 
 
-def test_one_full_collection_makes_a_possible_leak_at_most():
+def test_one_full_collection_tells_a_leak_from_garbage_that_was_not_found():
     program = Program()
     before = resolved(program)
     for i in range(40):
         program.allocate(LEAK, "Entry", 160, 3)
-        program.collect(full=i == 20)
-    line = difference.compare(before, resolved(program)).lines[0]
-    assert line.judged == "possible leak" and "only one full collection lies between" in line.why
+        garbage = program.allocate(JOB, "Promoted", 160, 3)
+        program.collect(garbage if i < 20 else (), full=i == 20)
+    lines = {line.frame.place: line for line in difference.compare(before, resolved(program)).lines}
+    leak, job = lines["/srv/app/cache.rb:12"], lines["/srv/app/job.rb:5"]
+    assert (leak.judged, leak.evidence.came, leak.evidence.found_live) == ("leak", 120, 63)
+    assert (job.judged, job.evidence.came, job.evidence.found_live) == ("grew", 60, 3)
+    assert "60 live samples came and 0 went; 57 of them since the last full collection, so they may be garbage" in job.why
+
+
+def test_what_was_made_since_the_last_full_collection_is_never_called_a_leak():
+    program = Program()
+    for i in range(8):
+        program.collect(full=i == 4)
+    before = resolved(program)
+    program.collect(full=True)
+    for _ in range(40):
+        program.allocate(LEAK, "Entry", 160, 3)
+        program.collect()
+    found = difference.compare(before, resolved(program))
+    assert found.lines[0].judged == "undecided" and "only one collection lies between" in found.blind
 
 
 def test_samples_that_live_in_both_carry_no_error_into_the_growth():

@@ -40,13 +40,31 @@ gets if ARGV[0]
 """
 
 
+# Of two lines whose objects live long, one keeps them; what the other has made since the only full collection is old garbage.
+ONE_FULL_COLLECTION = """\
+def keep(n) = "kept #{n} " * 40
+def drop(n) = "dropped #{n} " * 40
+kept, queue = [], []
+GC.config(space_overhead: 1000, heap_min: 64 << 20)
+GC.start
+GC.config(profile: "before.heap")
+40.times do |round|
+  500.times { |n| kept << keep(n) }
+  queue = Array.new(500) { |n| drop(n) } if round < 38
+  GC.start(full_mark: round == 20)
+end
+queue = nil
+GC.config(profile: "after.heap")
+"""
+
+
 @pytest.fixture
 def started(tmp_path, ruby):
-    """Starts the program, which takes samples."""
-    (tmp_path / "app.rb").write_text(PROGRAM)
+    """Starts a program, which takes samples."""
     program, library = ruby
 
-    def start(*arguments):
+    def start(*arguments, source=PROGRAM):
+        (tmp_path / "app.rb").write_text(source)
         return subprocess.Popen([program, "--disable-gems", "app.rb", *arguments], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                 env={**os.environ, "RUBY_GC_LIBRARY": library, "ASHLAR_PROFILE": "end.heap", "ASHLAR_PROFILE_BYTES": "32K"})
     return start
@@ -59,6 +77,17 @@ def test_a_planted_leak_is_named_by_file_and_line_and_a_cache_at_its_limit_is_no
     found = json.loads(ashlar("heap", "diff", "before.heap", "after.heap", "--form", "json", "--output", "-").stdout)
     assert [(line["path"], line["line"]) for line in found["lines"] if line["judged"] in ("leak", "possible leak")] == [("app.rb", 4)]
     assert found["lines"][0]["judged"] == "leak" and found["lines"][0]["stack"][-1]["label"] == "<main>"
+
+
+def test_one_full_collection_tells_a_planted_leak_from_old_garbage(ashlar, started):
+    program = started(source=ONE_FULL_COLLECTION)
+    program.communicate(timeout=120)
+    assert program.returncode == 0
+    found = json.loads(ashlar("heap", "diff", "before.heap", "after.heap", "--form", "json", "--output", "-").stdout)
+    assert found["full_collections"] == 1
+    assert [(line["line"], line["judged"]) for line in found["lines"] if line["judged"] in ("leak", "possible leak")] == [(1, "leak")]
+    garbage = next(line for line in found["lines"] if line["line"] == 2)
+    assert garbage["samples_came"] > 10 and garbage["judged"] != "leak"
 
 
 def test_what_the_samples_say_is_what_the_heap_counts(ashlar, started):

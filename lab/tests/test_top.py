@@ -166,16 +166,6 @@ def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, tmp_path, a
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_without_an_image_is_told_what_to_set(ashlar):
-    sleeping = subprocess.Popen(["sleep", "60"])
-    try:
-        done = ashlar("top", sleeping.pid)
-    finally:
-        sleeping.kill()
-        sleeping.wait()
-    assert done.returncode == 2 and f"process {sleeping.pid} (sleep) has no live image; start it with ASHLAR_LIVE=1" in done.stderr
-
-
 def test_a_process_that_ends_while_it_is_read_is_named(program, monkeypatch):
     monkeypatch.setattr(top.image, "read_process", lambda pid, tables: top.image.parse("x", lambda a, n: program.write()[a:a + n]))
     with pytest.raises(BadInput, match="there is no process 4194304"):

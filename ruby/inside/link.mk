@@ -16,8 +16,11 @@ inside_parts := $(patsubst %.c,$(OUT)/%.o,$(filter-out gc_impl.c layout.c layout
 inside_objects := $(addprefix $(OUT)/,gc.o version.o loadpath.o)
 stock_objects := $(notdir $(inside_objects))
 
+# The library that Ruby is: libruby-static.a, or a libruby.so if this Ruby is configured for one.
+inside_library := $(OUT)/$(LIBRUBY)
+
 .PHONY: inside-program
-inside-program: $(OUT)/$(PROGRAM) $(OUT)/$(LIBRUBY_A)
+inside-program: $(OUT)/$(PROGRAM) $(inside_library)
 
 # gc.c looks for the collector beside itself. Seen through this link, ours is there.
 $(OUT)/alone/gc.o: $(inside_shim) $(RUBY_DIR)/inside/default.c
@@ -49,6 +52,14 @@ $(OUT)/$(LIBRUBY_A): $(inside_objects)
 	$(AR) $(ARFLAGS) $@ $(inside_objects) $(filter-out $(stock_objects),$(LIBRUBY_A_OBJS) $(INITOBJS))
 	-$(RANLIB) $@
 
+# As Ruby links its own. Nothing is bound to the library's own malloc here: the process's comes
+# first, which is this one unless another is preloaded.
+$(OUT)/$(LIBRUBY_SO): $(inside_objects)
+	$(LDSHARED) $(DLDFLAGS) $(inside_objects) $(filter-out $(stock_objects),$(OBJS)) $(DLDOBJS) $(SOLIBS) $(EXTSOLIBS) $(OUTFLAG)$@.new
+	$(OBJCOPY) -w -L 'Init_*' -L 'ruby_static_id_*' -L '*_threadptr_*' -L '*_ec_*' $@.new
+	mv $@.new $@
+	for name in $(filter-out $(LIBRUBY_SO),$(LIBRUBY_ALIASES)); do ln -sf $(LIBRUBY_SO) $(OUT)/$$name; done
+
 # Our folder comes before the build tree's own among those that are searched for libraries.
-$(OUT)/$(PROGRAM): $(OUT)/$(LIBRUBY_A)
+$(OUT)/$(PROGRAM): $(inside_library)
 	$(CC) -L$(OUT) $(EXE_LDFLAGS) $(XLDFLAGS) $(MAINOBJ) $(EXTOBJS) $(LIBRUBYARG) $(MAINLIBS) $(EXTLIBS) $(OUTFLAG)$@

@@ -40,6 +40,7 @@ struct ashlar_ruby_calls {
     void (*vm_unlock_no_barrier)(unsigned int level);
     void (*vm_barrier)(void);
     bool (*multi_ractor)(void);
+    size_t (*loaded_files)(void); /* main Ractor */
     int (*thread_has_gvl)(void);
     size_t (*optimal_size)(ashlar_value object);
     uint32_t (*rebuild_shape)(ashlar_value object, size_t width_index);
@@ -198,6 +199,7 @@ enum ashlar_cell_bit {
     ASHLAR_CELL_UNPROTECTED = 16,
     ASHLAR_CELL_REMEMBERED = 32,
     ASHLAR_CELL_PINNED = 64,
+    ASHLAR_CELL_AGED_TWICE = 128,
 };
 unsigned int ashlar_cell_state(void *objspace, ashlar_value object);
 bool ashlar_is_garbage(void *objspace, ashlar_value object);
@@ -220,6 +222,7 @@ struct ashlar_statistics {
     uint64_t waiting_jobs;
     uint64_t pause_count, pause_total_us, pause_us_p50, pause_us_p99, pause_us_max;
     uint64_t marking_threads;
+    uint64_t settled_cells, boundary_cells, complete_count;
 };
 /* What is to be counted: fields of other groups are 0. */
 enum ashlar_count {

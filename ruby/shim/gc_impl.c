@@ -47,6 +47,17 @@ proc_class(void)
     return rb_cProc;
 }
 
+/* Nothing of Ruby's may be made while it collects, so the name is there before. */
+static const char loaded_features[] = "$LOADED_FEATURES";
+static bool knows_loaded_features;
+
+static size_t
+loaded_files(void)
+{
+    VALUE features = knows_loaded_features ? rb_gv_get(loaded_features) : Qnil;
+    return RB_TYPE_P(features, T_ARRAY) ? (size_t)RARRAY_LEN(features) : 0;
+}
+
 static const struct ashlar_ruby_calls calls = {
     .mark_roots = rb_gc_mark_roots,
     .mark_children = rb_gc_mark_children,
@@ -63,6 +74,7 @@ static const struct ashlar_ruby_calls calls = {
     .vm_unlock_no_barrier = rb_gc_vm_unlock_no_barrier,
     .vm_barrier = rb_gc_vm_barrier,
     .multi_ractor = rb_gc_multi_ractor_p,
+    .loaded_files = loaded_files,
     .thread_has_gvl = ruby_thread_has_gvl_p,
     .optimal_size = rb_gc_obj_optimal_size,
     .rebuild_shape = rb_gc_rebuild_shape,
@@ -141,6 +153,7 @@ void
 rb_gc_impl_init(void)
 {
     rb_gc_register_address(&runner);
+    knows_loaded_features = rb_intern(loaded_features) != 0;
     ashlar_define_gc_methods();
 }
 

@@ -125,6 +125,17 @@ ashlar_take_cell(void *cache, ashlar_value klass, ashlar_value flags, ashlar_val
     return cell;
 }
 
+/* Whether an old cell in this state may refer to one in the other without being noted: as a
+   remembered one, and if it is settled as one on the boundary. */
+static inline bool
+ashlar_has_what_old_want(unsigned int state, unsigned int child)
+{
+    unsigned int settled = ASHLAR_CELL_OLD | ASHLAR_CELL_AGED_TWICE;
+    unsigned int boundary = ASHLAR_CELL_AGED | settled;
+    return ((state & ASHLAR_CELL_REMEMBERED) || (child & ASHLAR_CELL_OLD)) &&
+           ((state & boundary) != settled || (child & settled) == settled);
+}
+
 /* Whether a store of `child` into `parent` is nothing to the collector; it says no too
    often while a collection is going on. */
 static inline bool
@@ -132,8 +143,7 @@ ashlar_store_is_plain(ashlar_value parent, ashlar_value child)
 {
     unsigned int state = ashlar_state_of(parent);
     return *ashlar_stage == ASHLAR_STAGE_IDLE &&
-           ((state & (ASHLAR_CELL_OLD | ASHLAR_CELL_REMEMBERED)) != ASHLAR_CELL_OLD ||
-            (ashlar_state_of(child) & ASHLAR_CELL_OLD));
+           (!(state & ASHLAR_CELL_OLD) || ashlar_has_what_old_want(state, ashlar_state_of(child)));
 }
 
 /* Whether marking the object would change nothing, whatever refers to it. */

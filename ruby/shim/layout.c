@@ -30,7 +30,7 @@
 #define FLAG(flag) CONSTANT(#flag, "Ruby's flag of this name.", flag)
 #define TYPE(type) CONSTANT(#type, "Ruby's type of this name.", type)
 #define KIND(name, kind) CONSTANT("IMEMO_" #name, "Ruby's kind of this name.", kind)
-#define NAMED(kind) printf("(%d, \"" #kind "\"), ", imemo_##kind)
+#define NAMED(kind) printf("(%d, \"" #kind "\", \"(internal " #kind ")\"), ", imemo_##kind)
 #define OFFSET(name, type, member)                                                  \
     CONSTANT(name, "Offset of `" #member "` in `struct " #type "`, in bytes.",      \
              offsetof(struct type, member))
@@ -122,8 +122,8 @@ main(void)
     KIND(CREF, imemo_cref); KIND(SVAR, imemo_svar); KIND(THROW_DATA, imemo_throw_data); KIND(IFUNC, imemo_ifunc);
     KIND(MEMO, imemo_memo); KIND(CALLINFO, imemo_callinfo); KIND(CALLCACHE, imemo_callcache); KIND(CONSTCACHE, imemo_constcache);
     KIND(ISEQ, imemo_iseq); FLAG(ISEQ_USE_COMPILE_DATA);
-    printf("/// Ruby's names of its kinds of internal objects.\n"
-           "pub(crate) const IMEMO_NAMES: &[(usize, &str)] = &[");
+    printf("/// Ruby's names of its kinds of internal objects, and what the heap profile says of each.\n"
+           "pub(crate) const IMEMO_NAMES: &[(usize, &str, &str)] = &[");
     NAMED(env); NAMED(cref); NAMED(svar); NAMED(throw_data); NAMED(ifunc); NAMED(memo); NAMED(ment);
     NAMED(iseq); NAMED(tmpbuf); NAMED(ast); NAMED(parser_strterm); NAMED(callinfo); NAMED(callcache);
     NAMED(constcache);
@@ -151,6 +151,8 @@ main(void)
         ASHLAR_CELL_LIVE,
         ASHLAR_CELL_MARKED,
         ASHLAR_CELL_OLD,
+        ASHLAR_CELL_AGED,
+        ASHLAR_CELL_AGED_TWICE,
         ASHLAR_CELL_UNPROTECTED,
         ASHLAR_CELL_REMEMBERED,
         ASHLAR_STAGE_IDLE,

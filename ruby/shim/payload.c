@@ -194,9 +194,15 @@ malloc_usable_size(void *payload)
     return payload ? ashlar_usable_payload(payload) : 0;
 }
 
-/* This library's own free, to compare with the one the process uses. */
+/*
+ * This library's own free, to compare with the one the process uses. By its
+ * own name it could be another one's: in a libruby.so that name is looked up
+ * in the process.
+ */
+static __typeof__(free) own_free __attribute__((alias("free"), nothrow));
+
 void *
 ashlar_own_free(void)
 {
-    return (void *)free;
+    return (void *)own_free;
 }

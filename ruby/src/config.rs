@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
 
-use ashlar_heap::PaceOptions;
+use ashlar_heap::{PaceOptions, Policy};
 
 use crate::collector::Collector;
 use crate::heap_profile;
@@ -65,6 +65,7 @@ impl Collector {
             parallel: self.heap.parallel_marking(),
             stress: self.stress_option.get(),
             malloc: self.malloc,
+            policy: self.heap.space().policy(),
         }
     }
 
@@ -78,6 +79,9 @@ impl Collector {
         self.heap.set_pace_options(options.pace);
         self.pauses.set_options(options.pauses);
         self.heap.set_parallel_marking(options.parallel);
+        if options.policy != self.heap.space().policy() {
+            self.heap.space().set_policy(options.policy);
+        }
         let sweep_time_max = options.pauses.sweep_time_max();
         self.heap.set_sweep_time_max(sweep_time_max);
         self.set_payload_budget();
@@ -95,6 +99,7 @@ impl Collector {
             parallel,
             stress,
             malloc,
+            policy,
         } = self.options();
         let number = |name: &'static std::ffi::CStr, kind, number| ShownOption {
             name: name.as_ptr(),
@@ -106,46 +111,58 @@ impl Collector {
             MallocSource::Heap => c"heap",
             MallocSource::Libc => c"libc",
         };
+        let policy = match policy {
+            Policy::FirstFit => c"first-fit",
+            Policy::NextFit => c"next-fit",
+            Policy::BestFit => c"best-fit",
+            Policy::SegregatedFit => c"segregated-fit",
+        };
         let limit_bytes = pace.memory_limit_bytes.unwrap_or(0);
         Some(match index {
             0 => number(c"space_overhead", Kind::Number, pace.space_overhead_percent),
-            1 => number(c"memory_limit", Kind::BytesOrNone, limit_bytes),
-            2 => number(c"heap_min", Kind::Number, pace.heap_min_bytes),
-            3 => number(c"heap_init", Kind::Number, pace.heap_init_bytes),
-            4 => number(c"nursery_min", Kind::Number, pace.nursery_min_bytes),
-            5 => number(c"nursery_max", Kind::Number, pace.nursery_max_bytes),
-            6 => number(
+            1 => number(c"settled_growth", Kind::Number, pace.settled_growth_percent),
+            2 => number(c"memory_limit", Kind::BytesOrNone, limit_bytes),
+            3 => number(c"heap_min", Kind::Number, pace.heap_min_bytes),
+            4 => number(c"heap_init", Kind::Number, pace.heap_init_bytes),
+            5 => number(c"nursery_min", Kind::Number, pace.nursery_min_bytes),
+            6 => number(c"nursery_max", Kind::Number, pace.nursery_max_bytes),
+            7 => number(
                 c"incremental",
                 Kind::Switch,
                 usize::from(pauses.incremental),
             ),
-            7 => number(
+            8 => number(
                 c"slice_us",
                 Kind::Number,
                 pauses.slice_time.as_micros() as usize,
             ),
-            8 => number(c"collect_every", Kind::Number, stress.collect_every),
-            9 => number(c"slice_cells", Kind::Number, stress.slice_cells),
-            10 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
-            11 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
-            12 => {
+            9 => number(c"collect_every", Kind::Number, stress.collect_every),
+            10 => number(c"slice_cells", Kind::Number, stress.slice_cells),
+            11 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
+            12 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
+            13 => number(c"no_minor", Kind::Switch, usize::from(stress.no_minor)),
+            14 => {
                 let on = usize::from(stress.move_everything);
                 number(c"move_everything", Kind::Switch, on)
             }
-            13 => number(c"threads", Kind::Number, parallel.threads),
-            14 => number(c"parallel_cells", Kind::Number, parallel.cells_min),
-            15 => ShownOption {
+            15 => number(c"threads", Kind::Number, parallel.threads),
+            16 => number(c"parallel_cells", Kind::Number, parallel.cells_min),
+            17 => ShownOption {
                 word: malloc.as_ptr(),
                 ..number(c"malloc", Kind::Word, 0)
             },
-            16 => ShownOption {
+            18 => ShownOption {
                 word: heap_profile::state().as_ptr(),
                 ..number(c"profile", Kind::Word, 0)
             },
-            17 => {
+            19 => {
                 let bytes = heap_profile::period_bytes() as usize;
                 number(c"profile_bytes", Kind::Number, bytes)
             }
+            20 => ShownOption {
+                word: policy.as_ptr(),
+                ..number(c"policy", Kind::Word, 0)
+            },
             _ => return None,
         })
     }

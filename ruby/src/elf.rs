@@ -176,12 +176,13 @@ impl LoadedObject {
         }
     }
 
-    /// Whether the object is left as it is: this library, which has to reach
-    /// the real functions, the loader and what the kernel maps.
+    /// Whether the object is left as it is: this library, which calls the real functions,
+    /// the loader and what the kernel maps. A `libruby.so` with this library inside is
+    /// Ruby, too; the library's own calls may take the way round then.
     pub(crate) fn is_exempt(&self) -> bool {
         let here = Self::none as *const () as usize;
         let name = self.name.to_bytes();
-        self.contains(here)
+        self.contains(here) && !self.has_symbol_of_ruby()
             || name.starts_with(b"linux-vdso")
             || name.windows(9).any(|part| part == b"/ld-linux")
     }

@@ -125,10 +125,11 @@ impl Knobs {
 
     // ── `xmalloc` ───────────────────────────────────────────────────────────
 
-    /// Whether `xmalloc` may be served from the thread's cache without a question.
+    /// Whether `xmalloc` may be served from the thread's cache, once it has been counted if
+    /// payloads are sampled.
     #[inline(always)]
-    pub(crate) fn xmalloc_is_plain(&self) -> bool {
-        self.xmalloc_mode.load(Relaxed) == 0
+    pub(crate) fn xmalloc_is_from_cache(&self) -> bool {
+        self.xmalloc_mode.load(Relaxed) & !SAMPLED == 0
     }
 
     /// Whether payloads are sampled.
@@ -140,11 +141,6 @@ impl Knobs {
     /// Says whether payloads are sampled from now on.
     pub(crate) fn sample_payloads(&self, on: bool) {
         self.set_mode(SAMPLED, on);
-    }
-
-    /// Whether `xmalloc` may be served from the thread's cache once it has been counted.
-    pub(crate) fn xmalloc_is_only_sampled(&self) -> bool {
-        self.xmalloc_mode.load(Relaxed) == SAMPLED
     }
 
     /// Whether `xfree` may give a payload to the thread's cache without a question.

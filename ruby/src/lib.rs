@@ -58,3 +58,4 @@ mod shared_test;
 mod statics;
 mod statistics;
 mod walk;
+mod whole_file;

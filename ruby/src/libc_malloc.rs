@@ -23,16 +23,36 @@ impl FunctionAddress {
         self.0.load(Relaxed)
     }
 
-    /// Looks the name up in the process's own search order.
+    /// Looks the name up in the process's own search order, without this library: another
+    /// allocator that comes first may lack some of the functions that are here.
     pub(crate) fn find(&self, name: &CStr) {
         self.find_in(libc::RTLD_DEFAULT, name);
+        if is_of_this_library(self.address()) {
+            self.find_in(libc::RTLD_NEXT, name);
+        }
     }
 
     fn find_in(&self, place: *mut c_void, name: &CStr) {
-        // SAFETY: looking a symbol up has no effect.
-        let address = unsafe { libc::dlsym(place, name.as_ptr()) };
-        self.0.store(address, Relaxed);
+        self.0.store(look_up(place, name), Relaxed);
     }
+}
+
+fn look_up(place: *mut c_void, name: &CStr) -> *mut c_void {
+    // SAFETY: looking a symbol up has no effect.
+    unsafe { libc::dlsym(place, name.as_ptr()) }
+}
+
+fn is_of_this_library(address: *const c_void) -> bool {
+    let base = |address: *const c_void| {
+        let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: asks which object is at an address, and fills the description in if there
+        // is one; zeros are one, too.
+        unsafe {
+            libc::dladdr(address, info.as_mut_ptr());
+            info.assume_init().dli_fbase
+        }
+    };
+    base(address) == base(look_up as *const c_void)
 }
 
 /// A function of the process's allocator, by its type.
@@ -75,7 +95,7 @@ pub(crate) static REALLOC: Found<Realloc> = Found::nothing();
 pub(crate) static FREE: Found<Free> = Found::nothing();
 pub(crate) static USABLE_SIZE: Found<UsableSize> = Found::nothing();
 
-/// This library itself serves the process: it is preloaded, or part of the executable.
+/// This library itself serves the process: it is preloaded, or part of Ruby.
 static IS_THIS_LIBRARY: AtomicBool = AtomicBool::new(false);
 
 /// The functions, by name.
@@ -95,11 +115,11 @@ pub(crate) fn find(xmalloc_from: MallocSource) {
         #[link_name = "ashlar_own_free"]
         fn own_free() -> *mut c_void;
     }
-    for (function, name) in all() {
-        function.find(name);
-    }
     // SAFETY: only asks for an address.
-    if FREE.address.address() != unsafe { own_free() } {
+    if look_up(libc::RTLD_DEFAULT, c"free") != unsafe { own_free() } {
+        for (function, name) in all() {
+            function.find(name);
+        }
         return;
     }
     IS_THIS_LIBRARY.store(true, Relaxed);

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
-use ashlar_heap::{os, PaceOptions, ParallelMarking, Stress, THREADS_MAX};
+use ashlar_heap::{os, PaceOptions, ParallelMarking, Policy, Stress, THREADS_MAX};
 
 use crate::pauses::PauseOptions;
 use crate::ruby_gc_variables::tuned;
@@ -33,12 +33,15 @@ pub(crate) struct Options {
     pub(crate) parallel: ParallelMarking,
     pub(crate) stress: Stress,
     pub(crate) malloc: MallocSource,
+    pub(crate) policy: Policy,
 }
 
 const MIB: usize = 1 << 20;
 
 /// Percent of live bytes; the bounds of the space overhead.
 const SPACE_OVERHEAD_RANGE: RangeInclusive<usize> = 10..=1000;
+/// Percent of the garbage that may exist.
+const SETTLED_GROWTH_RANGE: RangeInclusive<usize> = 0..=1000;
 /// Microseconds; a slice below the minimum would do little but begin and end.
 const SLICE_US_RANGE: RangeInclusive<usize> = 100..=1_000_000;
 /// Bytes; a smaller nursery would be all collections.
@@ -67,6 +70,7 @@ impl Options {
             },
             stress: Stress::default(),
             malloc: MallocSource::Heap,
+            policy: Policy::default(),
         };
         default.read(&Reader {
             // A variable that is set to nothing counts as unset.
@@ -106,6 +110,11 @@ impl Options {
                     SPACE_OVERHEAD_RANGE,
                     pace.space_overhead_percent,
                 )?,
+                settled_growth_percent: reader.number(
+                    "settled_growth",
+                    SETTLED_GROWTH_RANGE,
+                    pace.settled_growth_percent,
+                )?,
                 heap_min_bytes: reader.bytes("heap_min", 0, pace.heap_min_bytes)?,
                 heap_init_bytes: reader.bytes("heap_init", 0, pace.heap_init_bytes)?,
                 nursery_min_bytes,
@@ -134,10 +143,12 @@ impl Options {
                 slice_cells: reader.number("slice_cells", 0..=usize::MAX, stress.slice_cells)?,
                 verify: reader.switch("verify", stress.verify)?,
                 poison: reader.switch("poison", stress.poison)?,
+                no_minor: reader.switch("no_minor", stress.no_minor)?,
                 move_everything: reader.switch("move_everything", stress.move_everything)?,
                 ..Stress::default()
             },
             malloc: reader.malloc(self.malloc)?,
+            policy: reader.policy(self.policy)?,
         })
     }
 }
@@ -231,6 +242,16 @@ impl Reader<'_> {
             Some("libc") => Ok(MallocSource::Libc),
             Some(value) => self.refuse("malloc", value, "heap or libc"),
         }
+    }
+
+    fn policy(&self, current: Policy) -> Result<Policy, String> {
+        let Some(value) = (self.value)("policy") else {
+            return Ok(current);
+        };
+        let names = "first-fit, next-fit, best-fit or segregated-fit";
+        value
+            .parse()
+            .or_else(|_| self.refuse("policy", &value, names))
     }
 
     fn memory_limit(&self, current: Option<usize>) -> Result<Option<usize>, String> {
@@ -383,6 +404,11 @@ mod tests {
                 "space_overhead=5: a whole number from 10 to 1000 is wanted",
             ),
             ("verify", "", "verify=: 0 or 1 is wanted"),
+            (
+                "policy",
+                "worst-fit",
+                "policy=worst-fit: first-fit, next-fit, best-fit or segregated-fit is wanted",
+            ),
             (
                 "malloc",
                 "libc",

@@ -41,9 +41,10 @@ pub(crate) struct Pauses {
     is_within: StdCell<bool>,
     lengths: RefCell<Histogram>,
     /// How long the marking that is going on has taken so far, and how long the
-    /// latest minor and the latest full one took.
+    /// latest one of each scope took.
     marking: StdCell<Duration>,
     latest_minor: StdCell<Duration>,
+    latest_major: StdCell<Duration>,
     latest_full: StdCell<Duration>,
 }
 
@@ -83,6 +84,7 @@ impl Pauses {
     fn latest(&self, scope: Scope) -> &StdCell<Duration> {
         match scope {
             Scope::Minor => &self.latest_minor,
+            Scope::Major => &self.latest_major,
             Scope::Full => &self.latest_full,
         }
     }

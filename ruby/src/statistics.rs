@@ -70,6 +70,11 @@ pub(crate) struct Statistics {
     pause_us_p99: u64,
     pause_us_max: u64,
     marking_threads: u64,
+    settled_cells: u64,
+    /// Of those, the ones that major collections trace.
+    boundary_cells: u64,
+    /// Major collections that looked at settled cells, too: full ones.
+    complete_count: u64,
 }
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -149,13 +154,16 @@ impl Collector {
         filled.sweep_time_ms = self.clocks.sweep_ns.get() / NS_PER_MS;
         filled.waiting_jobs = self.heap.vm.finalizers.borrow().waiting_jobs() as u64;
         filled.minor_count = stats.minor_collections as u64;
-        filled.major_count = stats.full_collections as u64;
+        filled.major_count = (stats.major_collections + stats.full_collections) as u64;
         filled.count = filled.minor_count + filled.major_count;
         filled.marked_cells = stats.marked_cells as u64;
         filled.compact_count = stats.compactions as u64;
         filled.moved_objects = stats.moved_cells;
         filled.old_cells = stats.old_cells as u64;
         filled.marking_threads = stats.marking_threads as u64;
+        filled.settled_cells = stats.settled_cells as u64;
+        filled.boundary_cells = stats.boundary_cells as u64;
+        filled.complete_count = stats.full_collections as u64;
         filled.blocks_taken = stats.blocks_taken as u64;
         filled.blocks_given = stats.blocks_given as u64;
         filled.blocks_released = stats.blocks_released as u64;
@@ -186,7 +194,7 @@ impl Collector {
         filled.allocatable_cells = self.allocatable_cells() as u64;
         filled.grown_bytes = pace.grown_bytes(kept_bytes) as u64;
         filled.growth_limit_bytes = pace.growth_limit_bytes() as u64;
-        filled.full_threshold_bytes = pace.full_threshold_bytes() as u64;
+        filled.full_threshold_bytes = pace.major_threshold_bytes() as u64;
         // The limit is one on bytes; in cells it is so many, if their number grows as
         // the bytes do.
         let growth = filled.full_threshold_bytes as f64 / kept_bytes.max(1) as f64;
@@ -221,7 +229,7 @@ unsafe extern "C" fn ashlar_collection_count(objspace: *mut c_void) -> usize {
     // SAFETY: Ruby calls with the GVL.
     let stats =
         unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| collector.heap.stats());
-    stats.minor_collections + stats.full_collections
+    stats.collections()
 }
 
 /// # Safety

@@ -89,7 +89,8 @@ module Claims
 end
 
 # claim "what is true" do ... end; `only: "ashlar"` for what no other collector does, and
-# `only: "module"` for what is true of the library alone.
+# `only: "module"` for what is true of the library alone, `"inside"` and `"libruby"` of a Ruby
+# with Ashlar inside, and of one with a libruby.so.
 def claim(text, only: nil, &block) = Claims.add(text, only, block)
 
 # What a claim can do: start programs in a folder of its own and check what came of them.

@@ -9,7 +9,7 @@ class HeapImage
   Frame = Struct.new(:label, :path, :line)
   WRITTEN = %i[live on_request at_the_end at_a_crash].freeze
 
-  attr_reader :process, :period_bytes, :dropped_samples, :numbers, :sites, :written, :live_samples, :sampling, :command_line, :description
+  attr_reader :full_collection, :process, :period_bytes, :dropped_samples, :numbers, :sites, :written, :live_samples, :sampling, :command_line, :description
 
   def self.read(path) = new(File.binread(path))
 
@@ -18,10 +18,13 @@ class HeapImage
     file = Dir["/proc/#{pid}/fd/*"].find { File.readlink(_1).include?("ashlar-live") rescue false }
     raise "process #{pid} has no image" unless file
 
-    20.times do
+    give_up = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 20
+    while Process.clock_gettime(Process::CLOCK_MONOTONIC) < give_up
       before = sequence(file)
       image = File.binread(file)
       return new(image) if before.even? && before == sequence(file)
+
+      sleep 0.001
     end
     raise "the image of #{pid} never stood still"
   end
@@ -35,6 +38,7 @@ class HeapImage
     @process, @period_bytes, @dropped_samples = [24, 48, 56].map { number(_1) }
     count, offset, tables, directory = bytes[64, 16].unpack("L<4")
     @sampling, written = bytes[88, 8].unpack("L<2")
+    @full_collection = number(96)
     @written = WRITTEN[written]
     @numbers = bytes[offset, 8 * count].unpack("Q<*")
     @command_line, @description = [1024, 2048].map { bytes[_1..].unpack1("Z*") }
@@ -47,6 +51,12 @@ class HeapImage
   def allocated_bytes = sites.sum(&:bytes)
   # What sites that have this line in their stack come to.
   def at(place) = sites.select { _1.places.include?(place) }
+
+  # The live samples that this method made: those that the latest full collection found live, and those made since it began.
+  def found_live_and_made_since(label)
+    made = live_samples.select { |_, site, *| sites[site].labels.include?(label) }
+    made.partition { |_, _, collections, *| collections < full_collection }.map(&:size)
+  end
 
   private
 

@@ -106,6 +106,44 @@ claim "Ashlar::Profile starts, stops and dumps, and GC.config says whether sampl
   check(two.live_bytes < one.live_bytes) { two.live_bytes.to_s }
 end
 
+claim "a profile tells a leak that a full collection found live from garbage that has become old since, exactly", only: "ashlar" do
+  image = profiled(<<~'RUBY')
+    def leak = Array.new(5_000) { "leak" * 100 }
+    def gone = Array.new(5_000) { "gone" * 100 }
+    def late = Array.new(5_000) { "late" * 100 }
+    $leak, $gone = leak, gone
+    4.times { GC.start(full_mark: false) }
+    $gone = nil
+    GC.start
+    $late = late
+    4.times { GC.start(full_mark: false) }
+    $late = nil
+  RUBY
+  leak, gone, late = %w[leak gone late].map { image.found_live_and_made_since("Object##{_1}") }
+  check(leak[0] > 300 && leak[1].zero?) { leak.inspect }
+  check(gone.sum < 10) { gone.inspect }
+  check(late[0].zero? && late[1] > 300) { late.inspect }
+end
+
+claim "garbage that is made while a full collection marks is not said to be found live by it", only: "ashlar" do
+  profiled(<<~'RUBY', period: "1KiB", env: { "ASHLAR_SLICE_US" => "100", "ASHLAR_SPACE_OVERHEAD" => "10" })
+    def junk = 50.times { "junk" * 20 }
+    $kept = Array.new(100_000) { "kept" * 8 }
+    GC.start
+    full = GC.stat(:major_gc_count)
+    while GC.stat(:major_gc_count) == full || GC.latest_gc_info(:state) == :marking
+      junk
+      $kept << "kept" * 20
+    end
+    GC.disable # when all is swept
+    GC.config(profile: "now.heap")
+  RUBY
+  image = HeapImage.read(File.join(folder, "now.heap"))
+  check_equal(image.numbers[10] + image.numbers[11], image.full_collection)
+  found_live, made_since = image.found_live_and_made_since("Object#junk")
+  check(found_live < 10 && made_since < 30) { [found_live, made_since].inspect }
+end
+
 claim "a profile that cannot be written is one clear line, and nothing is left of it", only: "ashlar" do
   { "/no/such/folder/x.heap" => "there is no folder /no/such/folder", "/dev/null" => "it is there and is no file",
     folder => "it is there and is no file" }.each do |path, reason|

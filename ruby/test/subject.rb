@@ -26,8 +26,11 @@ module Subject
   def inside? = @collector == "inside"
 
   # Whether a claim is about this collector: "ashlar" is the module or inside Ruby,
-  # "module" the former alone.
-  def is?(kind) = kind == @collector || kind == "ashlar" && inside? || kind == "module" && @collector == "ashlar"
+  # "module" the former alone, "libruby" the latter with a libruby.so.
+  def is?(kind)
+    kind == @collector || kind == "ashlar" && inside? || kind == "module" && @collector == "ashlar" ||
+      kind == "libruby" && inside? && config["ENABLE_SHARED"] == "yes"
+  end
 
   # What makes the collector the process's malloc, which it always is inside Ruby.
   def serving_malloc = inside? ? {} : { "LD_PRELOAD" => library_path }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Ruby with Ashlar inside, with this clone's collector, into the cache.
 #   scripts/ruby/build-inside.sh
+#   SHARED=yes scripts/ruby/build-inside.sh    with a libruby.so
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/rubies.sh

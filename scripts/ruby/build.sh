@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # Builds and installs one Ruby from SOURCE into the cache. A build is finished when its
 # folder has the file `finished`, written last; anything else is removed and built again.
-# The kinds: modular, which can load a collector, and stock. Trees are kept: Ruby's tests
-# run from the modular one, and a Ruby with Ashlar inside is linked from stock's objects
-# (inside.sh).
+# The kinds: modular, which can load a collector, stock, and shared, which is stock with a
+# libruby.so. Trees are kept: Ruby's tests run from the modular one, and a Ruby with Ashlar
+# inside is linked from the objects of stock or shared (inside.sh).
 
 # Raise a kind's number when the recipe below changes what it makes.
-declare -A RECIPE=([modular]=1 [stock]=2 [inside]=1)
+declare -A RECIPE=([modular]=1 [stock]=2 [shared]=1 [inside]=1)
 
 # Lines that each step prints, for the progress bar.
 CONFIGURE_LINES=620
@@ -18,13 +18,15 @@ configure_flags() {
   local folder
   folder=$(ruby_folder "$1")
   echo "--prefix=$folder/prefix --disable-install-doc --enable-yjit"
-  [[ $1 == modular ]] && echo "--with-modular-gc=$folder/prefix/lib/ruby-gc"
-  return 0
+  case $1 in
+    modular) echo "--with-modular-gc=$folder/prefix/lib/ruby-gc" ;;
+    shared) echo --enable-shared ;;
+  esac
 }
 
 ruby_is_built() { [[ -e $(ruby_folder "$1")/finished ]]; }
 
-# build_ruby modular|stock
+# build_ruby modular|stock|shared
 build_ruby() {
   local kind=$1 folder
   folder=$(ruby_folder "$kind")
@@ -41,6 +43,7 @@ build_ruby() {
     : >"$log"
     # shellcheck disable=SC2046
     run_logged "$label: configure" $CONFIGURE_LINES "$log" "$SOURCE/configure" $(configure_flags "$kind")
+    reuse_yjit
     run_logged "$label: compile" $MAKE_LINES "$log" make "-j$(nproc)"
     install_ruby "$label" "$log"
     [[ $kind != modular ]] || run_logged "$label: default collector" 30 "$log" \
@@ -48,6 +51,19 @@ build_ruby() {
     check_ruby "$folder/prefix/bin/ruby"
     touch "$folder/finished"
   ) || exit
+}
+
+# YJIT is a library in Rust, of the same source and options in each kind: in the current
+# folder, what another kind's build has made of it is taken.
+reuse_yjit() {
+  local made=yjit/target/release build
+  for build in "$RUBIES/$SOURCE_ID"-*/build; do
+    [[ -e $build/../finished && -e $build/$made/libyjit.a && -e $build/$made/libyjit.o ]] || continue
+    mkdir -p "$made"
+    cp "$build/$made/libyjit.a" "$made/"
+    cp "$build/$made/libyjit.o" "$made/"
+    return
+  done
 }
 
 # Everything but the bundled gems, which a source package may lack and whose

@@ -1,17 +1,25 @@
 # shellcheck shell=bash
 # A Ruby with Ashlar inside: linked from the objects of the stock Ruby, of which three are
 # replaced (ruby/inside/link.mk). Nothing of Ruby is compiled twice, and a change of ours
-# takes as long as compiling the collector.
+# takes as long as compiling the collector. With SHARED=yes it is one with a libruby.so; the
+# objects of that are other ones, so a second Ruby is compiled then.
 # `ensure_inside` needs what rubies.sh gives; it sets RUBY_INSIDE.
 
-# find_inside: sets what the functions below use, and builds the stock Ruby if it is not
-# there.
+# find_inside: sets what the functions below use, and builds the Ruby that it is linked from
+# if it is not there.
 find_inside() {
+  local kind=stock
+  case ${SHARED-} in
+    '' | no) ;;
+    yes) kind=shared ;;
+    *) fail "SHARED=$SHARED is not possible; it is yes, for a Ruby with a libruby.so, or no." ;;
+  esac
   [[ ${SOURCE-} ]] || find_source
-  build_ruby stock
-  INSIDE_BASE=$(ruby_folder stock)
+  build_ruby "$kind"
+  INSIDE_BASE=$(ruby_folder "$kind")
   # A folder for each clone: each tests and measures its own collector.
   INSIDE=$(ruby_folder inside)-$(printf %s "$CLONE" | digest8)
+  [[ $kind == stock ]] || INSIDE=$INSIDE-$kind
   INSIDE_ARCH_HEADERS=$(dirname "$(dirname "$(find "$INSIDE_BASE/build/.ext/include" -path '*/ruby/config.h')")")
 }
 

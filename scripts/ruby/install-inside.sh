@@ -5,6 +5,7 @@
 #   PREFIX    where it will be: a folder, with its whole path
 #   DESTDIR   put in front of PREFIX while files are copied, for those who make packages
 #   STRIP     yes: without what only debuggers read; no unless given
+#   SHARED    yes: with a libruby.so, as programs that embed Ruby want it; no unless given
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/rubies.sh

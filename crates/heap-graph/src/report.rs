@@ -72,7 +72,7 @@ pub fn tell(
         "totals": report.totals(),
         "classes": report.classes(),
         "largest": report.largest(),
-        "tree": report.branch(&report.tree()),
+        "tree": report.branch(&report.tree(0)),
         "memory": report.memory(),
         "blocks": wanted.map.then(|| report.blocks()),
         "subjects": subjects,
@@ -229,13 +229,15 @@ impl Report<'_> {
         told.collect()
     }
 
-    fn tree(&self) -> Branch {
-        let least_bytes = self.sizes[0] / LEAST_BRANCH;
+    /// What the object with this number in the dominator tree keeps; number 0 keeps all.
+    fn tree(&self, number: u32) -> Branch {
+        let least_bytes = self.sizes[number as usize] / LEAST_BRANCH;
         retained::tree(
             self.graph,
             &self.dominators,
             &self.children,
             &self.sizes,
+            number,
             least_bytes,
         )
     }
@@ -324,16 +326,7 @@ impl Report<'_> {
             .map(|&number| self.dominators.node(number))
             .collect();
         told["keepers"] = self.steps(&keepers).into();
-        let least_bytes = self.sizes[number as usize] / LEAST_BRANCH;
-        let below = retained::below(
-            self.graph,
-            &self.dominators,
-            &self.children,
-            &self.sizes,
-            number,
-            least_bytes,
-        );
-        told["below"] = self.branch(&below)["below"].take();
+        told["below"] = self.branch(&self.tree(number))["below"].take();
         told
     }
 

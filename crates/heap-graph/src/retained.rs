@@ -117,27 +117,10 @@ pub struct Branch {
 /// Branches deeper than this are cut.
 const DEPTH_MAX: usize = 60;
 
-/// The dominator tree with objects of one label below one branch put together, and
-/// without the branches that retain less than `least_bytes`.
+/// The part of the dominator tree below one number, 0 for all of it, with objects of one
+/// label below one branch put together, and without the branches that retain less than
+/// `least_bytes`.
 pub fn tree(
-    graph: &Graph,
-    dominators: &Dominators,
-    children: &Children,
-    sizes: &[u64],
-    least_bytes: u64,
-) -> Branch {
-    let look = Look {
-        graph,
-        dominators,
-        children,
-        sizes,
-        least_bytes,
-    };
-    look.branch(vec![0], 0)
-}
-
-/// The branch of one number alone.
-pub fn below(
     graph: &Graph,
     dominators: &Dominators,
     children: &Children,

@@ -160,7 +160,7 @@ proptest! {
         let graph = plan.graph();
         let dominators = Dominators::of(&graph);
         let sizes = retained::sizes(&graph, &dominators);
-        let tree = retained::tree(&graph, &dominators, &dominators.children(), &sizes, 0);
+        let tree = retained::tree(&graph, &dominators, &dominators.children(), &sizes, 0, 0);
         let (mut bytes, mut objects, mut open) = (0, 0, vec![&tree]);
         while let Some(branch) = open.pop() {
             bytes += branch.shallow_bytes;
@@ -217,7 +217,7 @@ fn a_long_list_is_no_deeper_than_memory_allows() {
     let sizes = retained::sizes(&graph, &dominators);
     let middle = dominators.number(LINKS as Node).unwrap();
     assert_eq!(sizes[middle as usize], LINKS as u64 * 40);
-    let tree = retained::tree(&graph, &dominators, &dominators.children(), &sizes, 1);
+    let tree = retained::tree(&graph, &dominators, &dominators.children(), &sizes, 0, 1);
     let list = &tree.below[0].below[0];
     assert_eq!(
         (list.objects, list.below[0].objects),

@@ -20,7 +20,6 @@ use std::time::Duration;
 use crate::allocate::cursor::AllocationCache;
 use crate::allocate::lists::BlockLists;
 use crate::compact::{Evacuation, Moves};
-use crate::layout::cell_state::CellState;
 use crate::layout::region::{Cell, Region, States};
 use crate::layout::width::WIDTH_COUNT;
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
@@ -191,7 +190,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.finish_marking();
         self.finish_sweep();
         let mut compact = request.compact;
-        let scope = self.begin(request.scope, |scope| {
+        let asked = request.scope.or_else(|| {
+            // What moves cells has to find every pin.
+            let is_major = compact.is_some() && self.next_scope() == Scope::Major;
+            is_major.then_some(Scope::Full)
+        });
+        let scope = self.begin(asked, |scope| {
             compact = compact.filter(|_| self.may_move(scope));
             match compact {
                 Some(_) => Mode::FindingPins,
@@ -230,7 +234,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 return;
             }
             self.marker().counts.old_cells += 1;
-            let old = state.with(CellState::OLD | CellState::MARKED);
+            let old = state.old_and_found();
             self.region().set_state(cell, old);
             if old.is_unprotected() {
                 self.remember_if_old(cell);

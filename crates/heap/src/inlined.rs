@@ -35,7 +35,7 @@ pub struct Tables {
 }
 
 /// Numbers of the layout, in the order in which a VM compares them with its own.
-pub const LAYOUT: [usize; 22] = [
+pub const LAYOUT: [usize; 24] = [
     offset_of!(AllocationCache<'static>, states),
     offset_of!(AllocationCache<'static>, cursors),
     size_of::<Cursor>(),
@@ -55,6 +55,8 @@ pub const LAYOUT: [usize; 22] = [
     CellState::LIVE as usize,
     CellState::MARKED as usize,
     CellState::OLD as usize,
+    CellState::AGED as usize,
+    CellState::AGED_TWICE as usize,
     CellState::UNPROTECTED as usize,
     CellState::REMEMBERED as usize,
     Stage::Idle as usize,

@@ -1,10 +1,16 @@
 //! When to collect, and whether all of it: pure arithmetic over byte counts.
 //!
-//! There are two thresholds. A collection is due when the program has been handed a
-//! nursery of bytes since the previous one. A collection is full when the old part of
-//! the kept bytes has outgrown, by `space_overhead`, the bytes that the latest full
+//! There are three thresholds. A collection is due when the program has been handed a
+//! nursery of bytes since the previous one. It is a major one when the old part of the
+//! kept bytes has outgrown, by `space_overhead`, the bytes that the latest major or full
 //! collection kept. `space_overhead` means what it means in OCaml's collector: the
 //! memory that garbage may take, in percent of the live data, payloads included.
+//!
+//! A major collection does not look at settled cells. When it leaves more than the latest
+//! full one, by a part of the garbage that may exist, a full one follows. If that shows
+//! that settled cells were the reason, the next ones are full from the beginning. They
+//! are also while less than half of the old cells are settled: a major one would save
+//! little.
 //!
 //! A heap whose bytes are mostly payloads is collected earlier than that. The cost of a
 //! collection depends on its cells; the cost of garbage depends on all its bytes, which
@@ -26,6 +32,10 @@ pub struct PaceOptions {
     /// However large it is, they may not grow by more than this: at 0 every
     /// collection is a full one.
     pub growth_max_bytes: usize,
+    /// A major collection may leave this many percent of the garbage that may exist more
+    /// than the latest full one before another full one is made: at 0 there are no major
+    /// ones.
+    pub settled_growth_percent: usize,
     /// Old cells without a write barrier, which every minor collection traces
     /// again, may be this many millionths of all old cells.
     pub rescans_max_millionths: Option<usize>,
@@ -40,11 +50,12 @@ pub struct PaceOptions {
 impl Default for PaceOptions {
     fn default() -> Self {
         Self {
-            space_overhead_percent: 60,
+            space_overhead_percent: 40,
             heap_min_bytes: 4 << 20,
             heap_init_bytes: 0,
             growth_min_bytes: 0,
             growth_max_bytes: usize::MAX,
+            settled_growth_percent: 25,
             rescans_max_millionths: None,
             nursery_min_bytes: 1 << 20,
             nursery_max_bytes: 32 << 20,
@@ -78,9 +89,13 @@ pub struct Measure {
     pub cell_bytes: usize,
     /// Cells that the previous collection kept.
     pub kept_cells: usize,
-    /// Of those, old: only a full collection can free them.
+    /// Of those, old: minor collections cannot free them.
     pub old_cells: usize,
-    /// Of those, the ones without a write barrier, while there is a limit to them.
+    /// Of those, settled: only a full collection can free them.
+    pub settled_cells: usize,
+    /// What the VM says will last ([`Vm::lasting_bytes`](crate::vm::Vm::lasting_bytes)).
+    pub lasting_bytes: usize,
+    /// Old cells without a write barrier, while there is a limit to them.
     pub rescanned_cells: usize,
     /// While a memory limit is in force.
     pub residence: Option<Residence>,
@@ -102,7 +117,7 @@ impl Measure {
         self.used_bytes.saturating_sub(self.fresh_bytes)
     }
 
-    /// The part of the kept bytes that only a full collection can free, taking
+    /// The part of the kept bytes that minor collections cannot free, taking
     /// payloads to belong to young and old cells alike.
     fn old_bytes(&self) -> usize {
         let share = self.old_cells as f64 / self.kept_cells.max(1) as f64;
@@ -115,6 +130,8 @@ impl Measure {
 pub enum Scope {
     /// Young cells only.
     Minor,
+    /// Everything but what is settled.
+    Major,
     /// Everything.
     Full,
 }
@@ -123,13 +140,29 @@ pub enum Scope {
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     options: PaceOptions,
+    /// Bytes that the latest major or full collection left, once known.
+    live_after_major_bytes: usize,
+    /// Of those, cells.
+    cells_after_major_bytes: usize,
+    /// Old cells then.
+    old_after_major_cells: usize,
+    /// Bytes by which what lasts has grown since, as last measured.
+    lasting_growth_bytes: usize,
+    /// What lasted then.
+    lasting_at_major_bytes: usize,
     /// Bytes that the latest full collection left, once known.
     live_after_full_bytes: usize,
     /// Of those, cells.
     cells_after_full_bytes: usize,
-    /// Old cells then.
-    old_after_full_cells: usize,
-    /// The previous collection was full, so the next measure tells what it left.
+    /// What a major collection has left, which was too much: a full one follows.
+    left_by_major_bytes: Option<usize>,
+    /// So many of those that could be major are to be full: settled cells die here.
+    full_ahead: u8,
+    /// How many the latest finding of that kind made full.
+    full_in_a_row: u8,
+    /// The previous collection was major or full, so the next measure tells what it left.
+    major_just_done: bool,
+    /// It was full.
     full_just_done: bool,
     /// Fresh bytes at which the next collection is due.
     budget_bytes: usize,
@@ -174,6 +207,10 @@ const UNUSED_MIN_PART: usize = 8;
 /// A full marking in slices is planned to last until the program has been handed this
 /// part of the garbage that may exist.
 const MARKINGS_PER_FULL: usize = 6;
+/// When this part of what was too much turns out to be settled garbage, major collections
+/// are not worth it for a while: for one, then for three, and so on.
+const SETTLED_GARBAGE_PART: usize = 4;
+const FULL_IN_A_ROW_MAX: u8 = 15;
 /// Bytes of a cell, about.
 const CELL_BYTES: usize = 64;
 
@@ -182,9 +219,17 @@ impl Pace {
     pub fn new(options: PaceOptions) -> Self {
         Self {
             options,
+            live_after_major_bytes: 0,
+            cells_after_major_bytes: 0,
+            old_after_major_cells: 0,
+            lasting_growth_bytes: 0,
+            lasting_at_major_bytes: 0,
             live_after_full_bytes: 0,
             cells_after_full_bytes: 0,
-            old_after_full_cells: 0,
+            left_by_major_bytes: None,
+            full_ahead: 0,
+            full_in_a_row: 0,
+            major_just_done: false,
             full_just_done: false,
             budget_bytes: options.budget_bytes(0, 0),
             room_bytes: None,
@@ -204,7 +249,7 @@ impl Pace {
     /// Changes the options; the next collection follows them.
     pub fn set_options(&mut self, options: PaceOptions) {
         self.options = options;
-        self.budget_bytes = options.budget_bytes(self.budget_bytes, self.live_after_full_bytes);
+        self.budget_bytes = options.budget_bytes(self.budget_bytes, self.live_after_major_bytes);
     }
 
     /// Lets the program have at least `bytes` before the next collection, unless
@@ -220,49 +265,50 @@ impl Pace {
         self.budget_bytes
     }
 
-    /// Bytes by which a heap of `kept_bytes` has outgrown what the latest full
+    /// Bytes by which a heap of `kept_bytes` has outgrown what the latest major or full
     /// collection left.
     pub fn grown_bytes(&self, kept_bytes: usize) -> usize {
-        if self.full_just_done {
+        if self.major_just_done {
             return 0;
         }
-        kept_bytes.saturating_sub(self.live_after_full_bytes)
+        kept_bytes.saturating_sub(self.live_after_major_bytes)
     }
 
-    /// [`Pace::grown_bytes`] at which a collection is full.
+    /// [`Pace::grown_bytes`] at which a collection is major.
     pub fn growth_limit_bytes(&self) -> usize {
-        self.full_threshold_bytes()
-            .saturating_sub(self.live_after_full_bytes)
+        self.major_threshold_bytes()
+            .saturating_sub(self.live_after_major_bytes)
     }
 
-    /// Kept bytes at which a collection is full. One in slices begins earlier, by
+    /// Kept bytes at which a collection is major. One in slices begins earlier, by
     /// what the program was handed while the last one marked: the heap ends up as
     /// large as if it were done at once.
-    pub fn full_threshold_bytes(&self) -> usize {
+    pub fn major_threshold_bytes(&self) -> usize {
         let options = &self.options;
-        let live = self.live_after_full_bytes.max(options.heap_min_bytes);
-        let garbage = self.garbage_bytes(live, self.cells_after_full_bytes);
+        let live = self.live_after_major_bytes.max(options.heap_min_bytes);
+        let garbage = self.garbage_bytes(live, self.cells_after_major_bytes);
         let growth = garbage.max(options.growth_min_bytes);
         let growth = growth.min(options.growth_max_bytes);
         let ahead = self.handed_while_marking_bytes.min(growth / 2);
         live.saturating_add(growth - ahead)
+            .saturating_add(self.lasting_growth_bytes)
     }
 
     /// A marking is over; the program was handed this much while it went on.
     pub fn note_marked(&mut self, scope: Scope, handed_bytes: usize) {
-        if scope == Scope::Full {
+        if scope != Scope::Minor {
             self.handed_while_marking_bytes = handed_bytes;
         }
     }
 
-    /// Old cells without a write barrier at which a collection is full; `old_cells`
+    /// Old cells without a write barrier at which a collection is major; `old_cells`
     /// is how many old ones there are now. `None` without such a limit.
     pub fn rescans_limit_cells(&self, old_cells: usize) -> Option<usize> {
         let millionths = self.options.rescans_max_millionths?;
-        let base = if self.full_just_done {
+        let base = if self.major_just_done {
             old_cells
         } else {
-            self.old_after_full_cells
+            self.old_after_major_cells
         };
         Some((base as f64 * (millionths as f64 / 1e6)) as usize)
     }
@@ -271,26 +317,85 @@ impl Pace {
     /// one is due.
     pub fn start(&mut self, measure: Measure, asked: Option<Scope>) -> Scope {
         let kept_bytes = measure.kept_bytes();
-        if std::mem::take(&mut self.full_just_done) {
-            self.live_after_full_bytes = kept_bytes;
-            self.cells_after_full_bytes = measure.cell_bytes;
-            self.old_after_full_cells = measure.old_cells;
+        if std::mem::take(&mut self.major_just_done) {
+            self.note_left(kept_bytes, measure);
         }
+        self.lasting_growth_bytes = measure
+            .lasting_bytes
+            .saturating_sub(self.lasting_at_major_bytes);
         self.room_bytes = self.room_bytes_now(measure);
         let rescans_limit = self.rescans_limit_cells(measure.old_cells);
         let outgrown = self.options.growth_max_bytes == 0
-            || measure.old_bytes() >= self.full_threshold_bytes()
+            || self.left_by_major_bytes.is_some()
+            || measure.old_bytes() >= self.major_threshold_bytes()
             || rescans_limit.is_some_and(|limit| measure.rescanned_cells > limit);
         let near_limit = self.is_near_limit(measure);
         self.limit_collections += usize::from(near_limit && !outgrown && asked.is_none());
-        let scope = asked.unwrap_or(if outgrown || near_limit {
-            Scope::Full
-        } else {
-            Scope::Minor
+        let scope = asked.unwrap_or(match (outgrown, near_limit) {
+            (_, true) => Scope::Full,
+            (true, false) => self.major_or_full(measure),
+            (false, false) => Scope::Minor,
         });
+        self.major_just_done = scope != Scope::Minor;
         self.full_just_done = scope == Scope::Full;
         self.budget_bytes = self.nursery_bytes(kept_bytes, measure);
         scope
+    }
+
+    /// The collection that has started turns out to be a full one.
+    pub fn note_restart_as_full(&mut self) {
+        self.major_just_done = true;
+        self.full_just_done = true;
+    }
+
+    /// What the latest major or full collection left is known now.
+    fn note_left(&mut self, left_bytes: usize, measure: Measure) {
+        self.live_after_major_bytes = left_bytes;
+        self.cells_after_major_bytes = measure.cell_bytes;
+        self.old_after_major_cells = measure.old_cells;
+        self.lasting_at_major_bytes = measure.lasting_bytes;
+        if !std::mem::take(&mut self.full_just_done) {
+            let is_too_much = left_bytes > self.major_may_leave_bytes();
+            self.left_by_major_bytes = is_too_much.then_some(left_bytes);
+            return;
+        }
+        if let Some(before_bytes) = self.left_by_major_bytes.take() {
+            let grown_bytes = before_bytes.saturating_sub(self.live_after_full_bytes);
+            let settled_garbage_bytes = before_bytes.saturating_sub(left_bytes);
+            self.full_in_a_row = match settled_garbage_bytes >= grown_bytes / SETTLED_GARBAGE_PART {
+                true => (2 * self.full_in_a_row + 1).min(FULL_IN_A_ROW_MAX),
+                false => 0,
+            };
+            self.full_ahead = self.full_in_a_row;
+        }
+        self.live_after_full_bytes = left_bytes;
+        self.cells_after_full_bytes = measure.cell_bytes;
+    }
+
+    /// Bytes that a major collection may leave without a full one's following it.
+    fn major_may_leave_bytes(&self) -> usize {
+        let live = self.live_after_full_bytes.max(self.options.heap_min_bytes);
+        let garbage = self.garbage_bytes(live, self.cells_after_full_bytes);
+        live.saturating_add((garbage / 100).saturating_mul(self.options.settled_growth_percent))
+    }
+
+    /// Which of the two a collection is that has to look at old cells.
+    fn major_or_full(&mut self, measure: Measure) -> Scope {
+        let would_save_little = measure.settled_cells < measure.old_cells.div_ceil(2);
+        if would_save_little
+            || self.left_by_major_bytes.is_some()
+            || self.options.growth_max_bytes == 0
+            || self.options.settled_growth_percent == 0
+        {
+            return Scope::Full;
+        }
+        match self.full_ahead.checked_sub(1) {
+            Some(fewer) => {
+                self.full_ahead = fewer;
+                Scope::Full
+            }
+            None => Scope::Major,
+        }
     }
 
     /// Bytes that the program is to be handed while a collection marks, and
@@ -300,10 +405,14 @@ impl Pace {
         let half_nursery_bytes = self.budget_bytes / 2;
         match scope {
             Scope::Minor => (half_nursery_bytes, measure.fresh_bytes / CELL_BYTES),
-            Scope::Full => {
+            Scope::Major | Scope::Full => {
                 let garbage = self.garbage_bytes(measure.kept_bytes(), measure.cell_bytes);
                 let bytes = (garbage / MARKINGS_PER_FULL).max(half_nursery_bytes);
-                (bytes, measure.kept_cells)
+                let passed_over = match scope {
+                    Scope::Major => measure.settled_cells,
+                    _ => 0,
+                };
+                (bytes, measure.kept_cells.saturating_sub(passed_over))
             }
         }
     }
@@ -351,7 +460,7 @@ impl Pace {
         if self.wants_exact_full {
             return true;
         }
-        let (live, kept) = (self.live_after_full_bytes, measure.kept_bytes());
+        let (live, kept) = (self.live_after_major_bytes, measure.kept_bytes());
         let garbage_bytes = kept.saturating_sub(live);
         garbage_bytes > (room_bytes / 2).max(live / GROWTH_MIN_PART)
             || (room_bytes < self.budget_bytes && garbage_bytes > live / GROWTH_MIN_PART)
@@ -411,6 +520,7 @@ mod tests {
         heap_init_bytes: 0,
         growth_min_bytes: 0,
         growth_max_bytes: usize::MAX,
+        settled_growth_percent: 25,
         rescans_max_millionths: None,
         nursery_min_bytes: 2 * MIB,
         nursery_max_bytes: 32 * MIB,
@@ -424,6 +534,8 @@ mod tests {
             cell_bytes: kept,
             kept_cells: 100,
             old_cells: 100,
+            settled_cells: 0,
+            lasting_bytes: 0,
             rescanned_cells: 0,
             residence: None,
         }
@@ -454,6 +566,84 @@ mod tests {
         assert_eq!(pace.start(half_young(400 * MIB), None), Scope::Full);
     }
 
+    use Scope::{Full, Major};
+
+    #[test]
+    fn a_full_collection_follows_a_major_one_that_leaves_too_much() {
+        let settled = |kept| Measure {
+            settled_cells: 90,
+            ..measure(kept, MIB)
+        };
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        assert_eq!(pace.start(settled(200 * MIB), None), Major);
+        assert_eq!(pace.start(settled(126 * MIB), None), Full);
+        // The program had grown.
+        assert_eq!(pace.start(settled(124 * MIB), None), Scope::Minor);
+        assert_eq!(pace.start(settled(250 * MIB), None), Major);
+    }
+
+    #[test]
+    fn where_settled_cells_die_the_next_collections_are_full_from_the_beginning() {
+        let settled = |kept| Measure {
+            settled_cells: 90,
+            ..measure(kept, MIB)
+        };
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        for in_a_row in [1, 3, 7, 15, 15] {
+            assert_eq!(pace.start(settled(200 * MIB), None), Major);
+            assert_eq!(pace.start(settled(190 * MIB), None), Full);
+            assert_eq!(pace.start(settled(100 * MIB), None), Scope::Minor);
+            for _ in 0..in_a_row {
+                assert_eq!(pace.start(settled(200 * MIB), None), Full);
+                assert_eq!(pace.start(settled(100 * MIB), None), Scope::Minor);
+            }
+        }
+    }
+
+    #[test]
+    fn while_little_is_settled_or_by_wish_there_are_no_major_collections() {
+        let settled = |settled_cells| Measure {
+            settled_cells,
+            ..measure(200 * MIB, MIB)
+        };
+        let never = PaceOptions {
+            settled_growth_percent: 0,
+            ..OPTIONS
+        };
+        for (options, cells, scope) in
+            [(OPTIONS, 49, Full), (OPTIONS, 50, Major), (never, 90, Full)]
+        {
+            let mut pace = pace_after_full(options, 100 * MIB);
+            assert_eq!(pace.start(settled(cells), None), scope);
+        }
+    }
+
+    #[test]
+    fn growth_that_lasts_brings_no_major_collection() {
+        let with_code = |kept, code| Measure {
+            lasting_bytes: code,
+            ..measure(kept, MIB)
+        };
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        assert_eq!(
+            pace.start(with_code(209 * MIB, 10 * MIB), None),
+            Scope::Minor
+        );
+        assert_eq!(
+            pace.start(with_code(210 * MIB, 10 * MIB), None),
+            Scope::Full
+        );
+        // What lasted already does not count once more.
+        assert_eq!(
+            pace.start(with_code(110 * MIB, 10 * MIB), None),
+            Scope::Minor
+        );
+        assert_eq!(
+            pace.start(with_code(220 * MIB, 10 * MIB), None),
+            Scope::Full
+        );
+    }
+
     #[test]
     fn less_overhead_means_earlier_full_collections() {
         let options = PaceOptions {
@@ -468,7 +658,7 @@ mod tests {
     #[test]
     fn a_small_heap_is_paced_as_the_minimum_heap() {
         let pace = pace_after_full(OPTIONS, MIB);
-        assert_eq!(pace.full_threshold_bytes() / MIB, 15);
+        assert_eq!(pace.major_threshold_bytes() / MIB, 15);
     }
 
     #[test]
@@ -507,7 +697,7 @@ mod tests {
             growth_max_bytes,
             ..OPTIONS
         };
-        let threshold = |options| pace_after_full(options, 100 * MIB).full_threshold_bytes();
+        let threshold = |options| pace_after_full(options, 100 * MIB).major_threshold_bytes();
         assert_eq!(threshold(bounded(300 * MIB, usize::MAX)), 400 * MIB);
         assert_eq!(threshold(bounded(0, 30 * MIB)), 130 * MIB);
         let mut never_minor = pace_after_full(bounded(0, 0), 100 * MIB);
@@ -542,7 +732,7 @@ mod tests {
         let mut pace = Pace::new(OPTIONS);
         pace.start(payloads_only(0), Some(Scope::Full));
         pace.start(payloads_only(1000 * MIB), None);
-        assert_eq!(pace.full_threshold_bytes() / MIB, 1000 + 16 + 128 - 1);
+        assert_eq!(pace.major_threshold_bytes() / MIB, 1000 + 16 + 128 - 1);
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! Counters that every phase reports and everybody may read.
 
+use crate::pace::Scope;
+
 /// Totals since the heap was made, and the outcome of the latest collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Stats {
     /// Minor collections.
     pub minor_collections: usize,
-    /// Full collections.
+    /// Major collections: of everything but what is settled.
+    pub major_collections: usize,
+    /// Full collections: of everything.
     pub full_collections: usize,
     /// Collections that compacted.
     pub compactions: usize,
@@ -18,7 +22,11 @@ pub struct Stats {
     pub marked_cells: usize,
     /// Cells that are old.
     pub old_cells: usize,
-    /// Threads that marked in the latest full collection.
+    /// Of those, settled.
+    pub settled_cells: usize,
+    /// Cells on the boundary after the latest collection, some of them twice.
+    pub boundary_cells: usize,
+    /// Threads that marked in the latest collection that was not minor.
     pub marking_threads: usize,
     /// Cell blocks taken from the block allocator.
     pub blocks_taken: usize,
@@ -26,6 +34,22 @@ pub struct Stats {
     pub blocks_given: usize,
     /// Blocks whose pages went back to the system.
     pub blocks_released: usize,
+}
+
+impl Stats {
+    /// Collections of one scope.
+    pub(crate) fn collections_of(&mut self, scope: Scope) -> &mut usize {
+        match scope {
+            Scope::Minor => &mut self.minor_collections,
+            Scope::Major => &mut self.major_collections,
+            Scope::Full => &mut self.full_collections,
+        }
+    }
+
+    /// Collections so far, of whatever scope.
+    pub fn collections(&self) -> usize {
+        self.minor_collections + self.major_collections + self.full_collections
+    }
 }
 
 /// What is in the heap now.

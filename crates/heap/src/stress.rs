@@ -19,6 +19,9 @@ pub struct Stress {
     pub poison: bool,
     /// Make every collection a full one that moves everything that may move.
     pub move_everything: bool,
+    /// Make a major collection of each that would be a minor one, so that cells settle
+    /// soon and what is stored into them is noted, or missed.
+    pub no_minor: bool,
     /// Cells that fit on the mark stack, and into the remembered set, so that
     /// running out of memory for them can be tested; 0 is no limit.
     pub mark_stack_cells_max: usize,

@@ -19,6 +19,7 @@ use crate::layout::block::{BlockIndex, NEEDS_SWEEP, OWNED};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
+use crate::pace::Scope;
 use crate::sweep::free_cells::for_each_disturbed;
 use crate::vm::{Inspection, Root, Vm};
 
@@ -116,6 +117,7 @@ impl<V: Vm> Heap<'_, V> {
     fn verify_all(&self) -> Result<(), Stop> {
         self.verify_states()?;
         self.verify_remembered()?;
+        self.verify_boundary()?;
         if self.stage() == Stage::Clearing {
             self.verify_cleared()?;
         }
@@ -152,23 +154,58 @@ impl<V: Vm> Heap<'_, V> {
                 if state.is_old() && !state.is_live() {
                     return Err(format!("invariant 2: {cell:?} is {state:?}").into());
                 }
-                // A full collection does not know yet which of its old cells live.
-                let is_known = self.stage() == Stage::Idle || state.is_marked();
-                let is_certain = is_known || !self.is_marking_fully();
-                if !state.is_old()
-                    || self.stage() == Stage::Clearing
-                    || !is_certain
-                    || self.is_garbage(cell)
-                {
+                if !state.is_old() || self.is_uncertain(state) || self.is_garbage(cell) {
                     return Ok(());
                 }
                 if !state.is_marked() {
                     return Err(format!("invariant 2: {cell:?} is {state:?}").into());
                 }
+                if self.stage() == Stage::Clearing {
+                    return Ok(());
+                }
                 if state.is_unprotected() && !state.is_remembered() {
                     return Err(format!("invariant 4: {cell:?} is {state:?}").into());
                 }
+                if state.is_unprotected() && state.is_settled() && !state.is_on_boundary() {
+                    return Err(format!("invariant 17: {cell:?} is {state:?}").into());
+                }
                 Ok(())
+            })
+        })
+    }
+
+    /// Whether the collection in progress does not know yet if an old cell in this state
+    /// lives.
+    fn is_uncertain(&self, state: CellState) -> bool {
+        match (self.stage(), self.scope()) {
+            (_, Some(Scope::Major)) if state.is_settled() => false,
+            (Stage::Clearing, _) => true,
+            (_, Some(Scope::Major | Scope::Full)) => !state.is_marked(),
+            _ => false,
+        }
+    }
+
+    /// Invariant 16.
+    fn verify_boundary(&self) -> Result<(), Stop> {
+        let marker = self.marker();
+        // After an overflow the next collection is full and needs no boundary.
+        if marker.boundary.has_overflowed() {
+            return Ok(());
+        }
+        let mut boundary = Seen::new();
+        for &cell in marker.boundary.cells() {
+            boundary.add(cell)?;
+        }
+        self.for_each_block(|block, _| {
+            self.space().cells_of(block).try_for_each(|cell| {
+                let state = self.region().state(cell);
+                if !state.is_on_boundary() || self.is_uncertain(state) || boundary.has(&cell) {
+                    return Ok(());
+                }
+                if self.is_garbage(cell) {
+                    return Ok(());
+                }
+                Err(format!("invariant 16: {cell:?} is {state:?} and not in the set").into())
             })
         })
     }
@@ -216,7 +253,8 @@ impl<V: Vm> Heap<'_, V> {
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
-                if block.get() < cleared_blocks && state.is_marked() {
+                let stays = self.scope() == Some(Scope::Major) && state.is_settled();
+                if block.get() < cleared_blocks && state.is_marked() && !stays {
                     return Err(format!("invariant 12: {cell:?} is {state:?}").into());
                 }
                 Ok(())
@@ -224,7 +262,7 @@ impl<V: Vm> Heap<'_, V> {
         })
     }
 
-    /// Invariants 11 and 5.
+    /// Invariants 11, 5 and 17.
     fn verify_black_cells(&self, vm: &impl Inspection) -> Result<(), Stop> {
         if self.marker().has_overflowed() {
             // Then no list has all grey cells.
@@ -259,27 +297,31 @@ impl<V: Vm> Heap<'_, V> {
         })
     }
 
-    /// Invariant 5, for marked cells that are not in `grey`.
+    /// Invariants 5 and 17, for marked cells that are not in `grey`.
     fn verify_generations(&self, vm: &impl Inspection, grey: &Seen<Cell>) -> Result<(), Stop> {
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
                 let state = self.region().state(cell);
-                if !state.is_old() || state.is_remembered() || self.is_garbage(cell) {
+                if !state.is_old() || self.is_garbage(cell) {
                     return Ok(());
                 }
                 if !state.is_marked() || grey.has(&cell) {
                     return Ok(());
                 }
-                let mut young = None;
+                let mut broken = None;
                 vm.visit_cell(cell, &mut |child| {
-                    if !self.region().state(child).is_old() {
-                        young = Some(child);
+                    let child_state = self.region().state(child);
+                    let off_boundary = state.is_settled() && !state.is_on_boundary();
+                    if !state.is_remembered() && !child_state.is_old() {
+                        broken = Some((5, child));
+                    } else if off_boundary && !child_state.is_settled() {
+                        broken = Some((17, child));
                     }
                 });
-                match young {
+                match broken {
                     None => Ok(()),
-                    Some(child) => Err(format!(
-                        "invariant 5: {cell:?} ({state:?}) refers to {child:?} ({:?})",
+                    Some((invariant, child)) => Err(format!(
+                        "invariant {invariant}: {cell:?} ({state:?}) refers to {child:?} ({:?})",
                         self.region().state(child)
                     )
                     .into()),

@@ -35,6 +35,13 @@ pub trait Vm: Sized {
         let _ = end;
     }
 
+    /// Bytes, about, of what the program has taken so far and will hardly give back, such
+    /// as its code. Growth by as much tells nothing of garbage, so no major collection
+    /// comes for it.
+    fn lasting_bytes(&self) -> usize {
+        0
+    }
+
     /// What traces cells without the VM's own code, for cells that are traced often
     /// and by several threads at once. Without it every cell is traced by
     /// [`Vm::trace_cell`].

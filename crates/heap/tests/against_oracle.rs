@@ -27,7 +27,7 @@ fn config(cases: u32) -> ProptestConfig {
         } else {
             asked.unwrap_or(cases)
         },
-        max_shrink_iters: 20_000,
+        max_shrink_iters: 1_500,
         failure_persistence: (!cfg!(miri)).then(|| {
             let file = "tests/regressions/against_oracle.txt";
             Box::new(FileFailurePersistence::Direct(file)) as _

@@ -33,7 +33,7 @@ fn with_program(region_bytes: usize, run: impl FnOnce(&mut Program<'_>)) {
 
 /// [`with_program`], for a minor and for a full collection.
 fn with_each_scope(run: impl Fn(&mut Program<'_>, Scope)) {
-    for scope in [Scope::Minor, Scope::Full] {
+    for scope in [Scope::Minor, Scope::Major, Scope::Full] {
         with_program(16 * MIB, |p| run(p, scope));
     }
 }
@@ -89,8 +89,31 @@ impl Program<'_> {
         self.collect(Scope::Minor);
     }
 
+    fn major(&self) {
+        self.collect(Scope::Major);
+    }
+
     fn full(&self) {
         self.collect(Scope::Full);
+    }
+
+    /// [`Program::old_root`] that is settled.
+    fn settled_root(&mut self, references: usize) -> Cell {
+        let cell = self.old_root(references);
+        for _ in 0..2 {
+            self.major();
+        }
+        assert!(self.state(cell).is_settled());
+        assert!(!self.state(cell).is_on_boundary());
+        cell
+    }
+
+    fn state(&self, cell: Cell) -> CellState {
+        self.heap.region().state(cell)
+    }
+
+    fn drop_roots(&self) {
+        self.heap.vm.roots.borrow_mut().clear();
     }
 
     fn collect(&self, scope: Scope) {
@@ -333,7 +356,7 @@ fn a_black_cell_that_gives_up_its_barrier_while_tracing_is_traced_again_at_the_e
         // beginning.
         match scope {
             Scope::Minor => p.root(tracing),
-            Scope::Full => p.store(parent, 1, tracing),
+            Scope::Major | Scope::Full => p.store(parent, 1, tracing),
         }
         p.begin_slices(scope);
         // A minor collection traces what is remembered when the list has been traced.
@@ -359,6 +382,162 @@ fn one_barrier_covers_any_number_of_stores() {
         p.minor();
         assert!(children.iter().all(|child| p.lives(*child)));
     });
+}
+
+// ── Settled cells ───────────────────────────────────────────────────────────
+
+#[test]
+fn a_major_collection_keeps_what_is_settled_and_frees_other_old_cells() {
+    with_program(16 * MIB, |p| {
+        let settled = p.settled_root(1);
+        let old = p.old_root(0);
+        p.drop_roots();
+        p.major();
+        assert!(p.lives(settled) && !p.lives(old));
+        p.full();
+        assert!(!p.lives(settled));
+    });
+}
+
+#[test]
+fn what_settled_cells_refer_to_settles_and_leaves_them_off_the_boundary() {
+    with_program(16 * MIB, |p| {
+        let settled = p.settled_root(1);
+        let child = p.object(plain(0));
+        p.store(settled, 0, child);
+        assert!(p.state(settled).is_on_boundary() && p.state(settled).is_remembered());
+        p.minor();
+        assert!(p.state(child).is_old() && p.state(settled).is_on_boundary());
+        p.major();
+        assert!(p.state(settled).is_on_boundary());
+        p.major();
+        assert!(p.state(child).is_settled() && !p.state(settled).is_on_boundary());
+        p.drop_roots();
+        p.major();
+        assert!(p.lives(settled) && p.lives(child));
+    });
+}
+
+#[test]
+fn a_settled_cell_keeps_an_old_one_that_is_stored_into_it() {
+    with_program(16 * MIB, |p| {
+        let (settled, old) = (p.settled_root(1), p.old_root(0));
+        p.drop_roots();
+        p.root(settled);
+        p.store(settled, 0, old);
+        assert!(!p.state(settled).is_remembered() && p.state(settled).is_on_boundary());
+        p.major();
+        assert!(p.lives(old));
+    });
+}
+
+#[test]
+fn a_settled_cell_is_noted_also_while_a_major_collection_clears_or_traces() {
+    for in_clearing in [true, false] {
+        with_program(64 * MIB, |p| {
+            let (settled, old) = (p.settled_root(1), p.old_root(0));
+            if in_clearing {
+                // Clearing takes more than one slice.
+                for _ in 0..20_000 {
+                    p.object(plain(0));
+                }
+                p.slice(Scope::Major, 1);
+                assert_eq!(p.heap.stage(), Stage::Clearing);
+            } else {
+                p.heap
+                    .vm
+                    .roots
+                    .borrow_mut()
+                    .retain(|&root| root != old.address());
+                p.begin_slices(Scope::Major);
+            }
+            p.heap
+                .vm
+                .roots
+                .borrow_mut()
+                .retain(|&root| root != old.address());
+            p.store(settled, 0, old);
+            assert!(p.state(settled).is_on_boundary());
+            p.end_slices();
+            assert!(p.lives(old));
+            p.major();
+            assert!(p.lives(old));
+        });
+    }
+}
+
+#[test]
+fn a_settled_cell_that_is_written_to_without_a_barrier_is_on_the_boundary() {
+    with_program(16 * MIB, |p| {
+        let (all, unprotected) = (p.settled_root(1), p.settled_root(1));
+        for (settled, is_unprotected) in [(all, false), (unprotected, true)] {
+            let old = p.old_root(0);
+            p.heap
+                .vm
+                .roots
+                .borrow_mut()
+                .retain(|&root| root != old.address());
+            if is_unprotected {
+                p.heap.unprotect(settled);
+                p.major();
+                assert!(!p.lives(old));
+                let old = p.object(plain(0));
+                p.store_without_barrier(settled, 0, old);
+                p.major();
+                assert!(p.lives(old) && p.state(settled).is_on_boundary());
+            } else {
+                p.store_without_barrier(settled, 0, old);
+                p.heap.write_barrier_all(settled);
+                p.major();
+                assert!(p.lives(old));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_boundary_that_has_no_room_makes_the_next_collection_a_full_one() {
+    for in_clearing in [false, true] {
+        with_program(64 * MIB, |p| {
+            let settled: Vec<Cell> = (0..3).map(|_| p.settled_root(1)).collect();
+            for _ in 0..20_000 {
+                p.object(plain(0));
+            }
+            if in_clearing {
+                p.slice(Scope::Major, 1);
+                assert_eq!(p.heap.stage(), Stage::Clearing);
+            }
+            p.heap.set_stress(Stress {
+                mark_stack_cells_max: 1,
+                ..Stress::default()
+            });
+            let children: Vec<Cell> = settled
+                .iter()
+                .map(|&parent| {
+                    let child = p.object(plain(0));
+                    p.store(parent, 0, child);
+                    child
+                })
+                .collect();
+            p.drop_roots();
+            p.root(settled[1]);
+            p.root(settled[2]);
+            let before = p.heap.stats().full_collections;
+            p.heap.finish_marking();
+            if !in_clearing {
+                p.heap.collect(Request {
+                    scope: Some(Scope::Major),
+                    sweep_now: true,
+                    compact: None,
+                });
+            }
+            p.heap.finish_sweep();
+            p.heap.verify().unwrap();
+            assert_eq!(p.heap.stats().full_collections, before + 1);
+            assert!(!p.lives(settled[0]) && !p.lives(children[0]));
+            assert!(p.lives(children[1]) && p.lives(children[2]));
+        });
+    }
 }
 
 #[test]
@@ -648,7 +827,7 @@ fn what_is_stored_silently_into_a_cell_that_is_being_changed_is_kept() {
         p.minor();
         assert!(p.lives(child));
 
-        for scope in [Scope::Minor, Scope::Full] {
+        for scope in [Scope::Minor, Scope::Major, Scope::Full] {
             p.begin_slices(scope);
             let child = p.object(plain(0));
             p.store_without_barrier(parent, 1, child);
@@ -723,7 +902,7 @@ fn marking_ends_although_every_slice_finds_more_than_it_may_do() {
 
 #[test]
 fn a_marking_that_begins_anew_forgets_what_it_had_found() {
-    for scope in [Scope::Minor, Scope::Full] {
+    for scope in [Scope::Minor, Scope::Major, Scope::Full] {
         with_program(64 * MIB, |p| {
             p.old_root(0);
             let (kept, dead) = (p.object(plain(1)), p.object(plain(1)));
@@ -744,10 +923,10 @@ fn a_marking_that_begins_anew_forgets_what_it_had_found() {
             assert_eq!(p.heap.finish_marking(), Some(Scope::Full));
             p.heap.finish_sweep();
             p.heap.verify().unwrap();
-            let is_minor = scope == Scope::Minor;
+            let was_another = scope != Scope::Full;
             assert_eq!(
                 p.heap.stats().full_collections,
-                full_before + usize::from(is_minor)
+                full_before + usize::from(was_another)
             );
             let mut live = Vec::new();
             p.heap.for_each_cell(|cell, _| live.push(cell));
@@ -925,7 +1104,7 @@ fn a_weak_reference_noted_twice_in_one_collection_is_cleared_once() {
 /// cleared. What only such an object refers to is found last of all.
 #[test]
 fn what_is_marked_after_all_else_is_kept_with_all_it_refers_to() {
-    for scope in [Scope::Minor, Scope::Full] {
+    for scope in [Scope::Minor, Scope::Major, Scope::Full] {
         for in_slices in [false, true] {
             with_program(16 * MIB, |p| {
                 let shape = Shape {

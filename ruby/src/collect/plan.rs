@@ -138,6 +138,7 @@ mod tests {
             slice_cells: 0,
             verify: false,
             poison: false,
+            no_minor: false,
             move_everything: false,
             mark_stack_cells_max: 0,
         },

@@ -42,7 +42,7 @@ impl FullReason {
             (Scope::Minor, ..) => Self::None,
             (Scope::Full, Some(Scope::Full), Reason::NewObject | Reason::Malloc) => Self::Memory,
             (Scope::Full, Some(Scope::Full), _) => Self::Forced,
-            (Scope::Full, ..) => Self::Outgrown,
+            (Scope::Major | Scope::Full, ..) => Self::Outgrown,
         }
     }
 }
@@ -131,7 +131,7 @@ impl Collector {
     pub(super) fn answer(&self) -> Answer {
         let next_full_reason = if self.heap.stress().move_everything {
             FullReason::Forced
-        } else if self.heap.next_is_full() {
+        } else if self.heap.next_scope() != Scope::Minor {
             FullReason::Outgrown
         } else {
             FullReason::None

@@ -97,6 +97,7 @@ impl Collector {
     fn swept(&self) {
         self.warn_when_over_limit();
         self.profile.describe(self, self.latest_collection());
+        heap_profile::swept();
         heap_profile::note_numbers(self);
         self.fire(self.heap.vm.events.gc_end_sweep);
     }
@@ -153,10 +154,7 @@ fn run_slice(collector: &Collector, scope: Option<Scope>, slice: Slice, reason: 
 /// Whether the marking that begins is expected to be so short that it is better done
 /// at once.
 fn is_short(collector: &Collector, asked: Option<Scope>) -> bool {
-    let scope = match asked {
-        None if collector.heap.next_is_full() => Scope::Full,
-        asked => asked.unwrap_or(Scope::Minor),
-    };
+    let scope = asked.unwrap_or_else(|| collector.heap.next_scope());
     collector.pauses.is_short(scope)
 }
 

@@ -95,7 +95,7 @@ impl Walk<'_, '_> {
             self.out.number(kind_number(kind, 0));
             self.out.text(name.as_bytes());
         }
-        for &(kind, name) in IMEMO_NAMES {
+        for &(kind, name, _) in IMEMO_NAMES {
             self.out.number(kind_number(T_IMEMO, kind));
             self.out.text(format!("IMEMO {name}").as_bytes());
         }

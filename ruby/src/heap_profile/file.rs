@@ -2,7 +2,7 @@
 //! or nothing has changed.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use super::image::Written;
 use super::recorder;
 use super::recorder::unix_ns;
+use crate::whole_file::WholeFile;
 
 /// Where the profile goes when the process ends.
 #[derive(Debug)]
@@ -138,11 +139,7 @@ pub(super) fn write(path: &Path, written: Written) -> Result<(), String> {
             path.display()
         ));
     }
-    let new = numbered(path);
-    let outcome = write_new(&new, written).and_then(|()| fs::rename(&new, path));
-    outcome.map_err(|error| {
-        // What has been written of it is of no use to anybody.
-        let _ = fs::remove_file(&new);
+    write_whole(path, written).map_err(|error| {
         format!(
             "profile={}: {}; nothing has been written",
             path.display(),
@@ -158,16 +155,16 @@ fn reason(error: &std::io::Error) -> String {
     text[..end].to_owned()
 }
 
-fn write_new(path: &Path, written: Written) -> std::io::Result<()> {
-    let mut file = File::create(path)?;
-    let recorder = recorder();
-    let Some(recorder) = &*recorder else {
-        return Ok(());
+fn write_whole(path: &Path, written: Written) -> std::io::Result<()> {
+    let (whole, mut file) = WholeFile::create(path)?;
+    let outcome = match &*recorder() {
+        Some(recorder) => {
+            let image = recorder.mapped.read();
+            image.write_to(written, |bytes| file.write_all(bytes))
+        }
+        None => Ok(()),
     };
-    recorder
-        .mapped
-        .read()
-        .write_to(written, |bytes| file.write_all(bytes))
+    whole.finish(outcome)
 }
 
 /// The process ends: writes the profile if that was asked for, and says so when it cannot.

@@ -58,7 +58,9 @@ struct Header {
     sampled_since_unix_ns: u64,
     is_sampling: u32,
     written: Written,
-    unused: [u8; 32],
+    /// The number of the latest full collection that is over, 0 for none.
+    full_collection: u64,
+    unused: [u8; 24],
     tables: [Table; TABLES],
     unused_too: [u8; 512 - 128 - TABLES * size_of::<Table>()],
     numbers: Numbers,
@@ -337,6 +339,14 @@ impl Image {
     pub(super) fn set_numbers(&mut self, numbers: Numbers, unix_ns: u64) {
         self.header.numbers = numbers;
         self.header.updated_unix_ns = unix_ns;
+    }
+
+    pub(super) fn full_collection(&self) -> u64 {
+        self.header.full_collection
+    }
+
+    pub(super) fn set_full_collection(&mut self, number: u64) {
+        self.header.full_collection = number;
     }
 
     pub(super) fn set_description(&mut self, text: &str) {

@@ -105,12 +105,9 @@ fn begin_sampling(collector: &Collector, period_bytes: u64) -> Result<(), String
     with_recorder(|recorder| {
         recorder.begin(period_bytes);
         watch::clear();
-        collector.heap.each_retired_cache(|cache| {
-            for width in WidthIndex::all() {
-                let cells = recorder.intervals.cells(width.bytes());
-                cache.sample_after(width, Some(cells));
-            }
-        });
+        collector
+            .heap
+            .each_retired_cache(|cache| recorder.begin_in(cache));
     })?;
     KNOBS.sample_payloads(true);
     Ok(())
@@ -144,10 +141,7 @@ pub(crate) fn cache_is_new(cache: &mut AllocationCache<'_>) {
         .as_mut()
         .filter(|recorder| recorder.is_sampling())
     {
-        for width in WidthIndex::all() {
-            let cells = recorder.intervals.cells(width.bytes());
-            cache.sample_after(width, Some(cells));
-        }
+        recorder.begin_in(cache);
     }
 }
 
@@ -238,10 +232,22 @@ fn stack_here(frames: &mut [(Value, u32); FRAMES_MAX]) -> usize {
 
 // ── Payloads ────────────────────────────────────────────────────────────────
 
-/// Allocates a payload of `bytes` with `allocate` while samples are taken.
+/// Allocates a payload of `bytes` with `allocate`, which may become a sample.
+#[inline(always)]
+pub(crate) fn with_payload(
+    bytes: usize,
+    allocate: impl FnOnce() -> *mut std::ffi::c_void,
+) -> *mut std::ffi::c_void {
+    if KNOBS.samples_payloads() {
+        with_counted_payload(bytes, allocate)
+    } else {
+        allocate()
+    }
+}
+
 #[cold]
 #[inline(never)]
-pub(crate) fn with_payload(
+fn with_counted_payload(
     bytes: usize,
     allocate: impl FnOnce() -> *mut std::ffi::c_void,
 ) -> *mut std::ffi::c_void {
@@ -317,6 +323,16 @@ pub(crate) fn marked(end: &MarkingEnd<'_>) {
             }
         },
     );
+}
+
+/// A collection has swept: all that it found dead is freed.
+pub(crate) fn swept() {
+    if !KNOBS.has_heap_profile.is_on() {
+        return;
+    }
+    if let Some(recorder) = &mut *recorder() {
+        recorder.swept();
+    }
 }
 
 /// A cell has moved.

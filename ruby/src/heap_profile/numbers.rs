@@ -95,7 +95,7 @@ impl Numbers {
             allocated_objects: allocated.iter().sum(),
             allocated_bytes: allocated_cell_bytes + payloads.handed_out_bytes() as u64,
             minor_collections: stats.minor_collections as u64,
-            full_collections: stats.full_collections as u64,
+            full_collections: (stats.major_collections + stats.full_collections) as u64,
             collecting_ns: collector.clocks.total_ns(),
             marking_ns: collector.clocks.mark_ns.get(),
             sweeping_ns: collector.clocks.sweep_ns.get(),

@@ -4,6 +4,8 @@ use std::collections::{HashMap, TryReserveError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ashlar_heap::{AllocationCache, WidthIndex};
+
 use super::image::{Image, Kind, Mapped, Sample, StackNode, SAMPLES, SITES};
 use super::interval::Intervals;
 use super::numbers::Meter;
@@ -137,6 +139,8 @@ pub(super) struct Recorder {
     /// Addresses of sampled cells that minor collections may free.
     young_cells: Vec<Value>,
     live_samples: usize,
+    /// The latest full collection that has marked, as the image counts them; 0 for none.
+    marked_in_full: u64,
 }
 
 impl Recorder {
@@ -155,6 +159,15 @@ impl Recorder {
             site_classes: Vec::new(),
             young_cells: Vec::new(),
             live_samples: 0,
+            marked_in_full: 0,
+        }
+    }
+
+    /// Says how many cells of each width this cache hands out before the next sample.
+    pub(super) fn begin_in(&mut self, cache: &mut AllocationCache<'_>) {
+        for width in WidthIndex::all() {
+            let cells = self.intervals.cells(width.bytes());
+            cache.sample_after(width, Some(cells));
         }
     }
 
@@ -392,7 +405,7 @@ impl Recorder {
     }
 
     /// Marking is over: what has died is known by `fate`. A minor collection frees young
-    /// cells only. `collection` is the number of this one.
+    /// cells only. So many collections have been marked before this one.
     pub(super) fn forget_dead(
         &mut self,
         is_minor: bool,
@@ -403,6 +416,7 @@ impl Recorder {
         self.classes.forget_dead(is_minor, fate);
         if !is_minor {
             self.forget_dead_cells(collection, fate);
+            self.marked_in_full = collection as u64 + 1;
         }
         let mut young = std::mem::take(&mut self.young_cells);
         young.retain(|&address| {
@@ -413,6 +427,16 @@ impl Recorder {
             fate == Fate::Young
         });
         self.young_cells = young;
+    }
+
+    /// Sweeping is over: payloads of dead objects are freed, too. What is left of the samples
+    /// that were taken before the latest full collection had marked was found live by it,
+    /// as the heap marks no new cell without tracing to it.
+    pub(super) fn swept(&mut self) {
+        let full = self.marked_in_full;
+        if self.mapped.read().full_collection() != full {
+            self.mapped.change(|image| image.set_full_collection(full));
+        }
     }
 
     /// Looks at all sampled cells. What is taken out of the table makes others move up, but
@@ -572,26 +596,18 @@ fn remove(samples: &mut [Sample; SAMPLES], mut hole: usize) {
 fn internal_name(bits: u32) -> &'static str {
     use crate::layout::*;
     let (kind, imemo) = ((bits & 0xff) as usize, (bits >> 8) as usize);
-    match (kind, imemo) {
-        (T_IMEMO, IMEMO_ENV) => "(internal env)",
-        (T_IMEMO, IMEMO_MENT) => "(internal ment)",
-        (T_IMEMO, IMEMO_TMPBUF) => "(internal tmpbuf)",
-        (T_IMEMO, IMEMO_CREF) => "(internal cref)",
-        (T_IMEMO, IMEMO_SVAR) => "(internal svar)",
-        (T_IMEMO, IMEMO_THROW_DATA) => "(internal throw_data)",
-        (T_IMEMO, IMEMO_IFUNC) => "(internal ifunc)",
-        (T_IMEMO, IMEMO_MEMO) => "(internal memo)",
-        (T_IMEMO, IMEMO_ISEQ) => "(internal iseq)",
-        (T_IMEMO, IMEMO_CALLINFO) => "(internal callinfo)",
-        (T_IMEMO, IMEMO_CALLCACHE) => "(internal callcache)",
-        (T_IMEMO, IMEMO_CONSTCACHE) => "(internal constcache)",
-        (T_STRING, _) => "(internal string)",
-        (T_ARRAY, _) => "(internal array)",
-        (T_HASH, _) => "(internal hash)",
-        (T_CLASS, _) => "(internal class)",
-        (T_ICLASS, _) => "(internal iclass)",
-        (T_OBJECT, _) => "(internal object)",
-        (T_DATA, _) => "(internal data)",
+    if kind == T_IMEMO {
+        let found = IMEMO_NAMES.iter().find(|known| known.0 == imemo);
+        return found.map_or("(other)", |known| known.2);
+    }
+    match kind {
+        T_STRING => "(internal string)",
+        T_ARRAY => "(internal array)",
+        T_HASH => "(internal hash)",
+        T_CLASS => "(internal class)",
+        T_ICLASS => "(internal iclass)",
+        T_OBJECT => "(internal object)",
+        T_DATA => "(internal data)",
         _ => "(other)",
     }
 }

@@ -126,31 +126,16 @@ pub(crate) unsafe extern "C" fn ashlar_xmalloc(
     cache: *mut ThreadCache,
     size: usize,
 ) -> *mut c_void {
-    // SAFETY: the cache is the calling thread's.
-    if let (Some(cache), true) = (unsafe { cache.as_mut() }, KNOBS.xmalloc_is_plain()) {
-        if let Some(piece) = cache.allocate_at_once(size) {
-            return piece.as_ptr().cast();
+    heap_profile::with_payload(size, || {
+        // SAFETY: the cache is the calling thread's.
+        if let (Some(cache), true) = (unsafe { cache.as_mut() }, KNOBS.xmalloc_is_from_cache()) {
+            if let Some(piece) = cache.allocate_at_once(size) {
+                return piece.as_ptr().cast();
+            }
         }
-    }
-    if KNOBS.samples_payloads() {
         // SAFETY: the cache is the calling thread's, or null.
-        return heap_profile::with_payload(size, || unsafe { xmalloc_counted(cache, size) });
-    }
-    // SAFETY: the cache is the calling thread's, or null.
-    unsafe { xmalloc_slowly(cache, size) }
-}
-
-/// # Safety
-/// `cache` is the calling thread's, or null.
-unsafe fn xmalloc_counted(cache: *mut ThreadCache, size: usize) -> *mut c_void {
-    // SAFETY: the cache is the calling thread's.
-    if let (Some(cache), true) = (unsafe { cache.as_mut() }, KNOBS.xmalloc_is_only_sampled()) {
-        if let Some(piece) = cache.allocate_at_once(size) {
-            return piece.as_ptr().cast();
-        }
-    }
-    // SAFETY: the cache is the calling thread's, or null.
-    unsafe { xmalloc_slowly(cache, size) }
+        unsafe { xmalloc_slowly(cache, size) }
+    })
 }
 
 /// # Safety
@@ -185,10 +170,7 @@ unsafe extern "C" fn ashlar_xcalloc(cache: *mut ThreadCache, size: usize) -> *mu
         }
     };
     collect_if_due_for(size);
-    if KNOBS.samples_payloads() {
-        return heap_profile::with_payload(size, || allocate_or_collect(allocate));
-    }
-    allocate_or_collect(allocate)
+    heap_profile::with_payload(size, || allocate_or_collect(allocate))
 }
 
 /// # Safety
@@ -214,10 +196,7 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
                 libc_malloc::counted_realloc(payload.cast(), size.max(1))
             }
         };
-        if KNOBS.samples_payloads() {
-            return heap_profile::with_payload(size, || allocate_or_collect(allocate));
-        }
-        allocate_or_collect(allocate)
+        heap_profile::with_payload(size, || allocate_or_collect(allocate))
     }
 }
 

@@ -8,14 +8,15 @@
 //! [`Tracer`](crate::mark::tracer::Tracer).
 
 use super::{Heap, Stage};
-use crate::layout::cell_state::CellState;
+use crate::layout::cell_state::{CellState, Wants};
 use crate::layout::region::Cell;
 use crate::mark::mode::Mode;
 use crate::vm::Vm;
 
 impl<V: Vm> Heap<'_, V> {
-    /// `parent` now refers to `child`. Keeps invariant 5, an old cell that
-    /// refers to a young one is remembered, and invariant 11.
+    /// `parent` now refers to `child`. Keeps invariants 5 and 17, an old cell that refers
+    /// to a young one is remembered, and a settled one that refers to one that is not is
+    /// on the boundary; and invariant 11.
     #[inline(always)]
     pub fn write_barrier(&self, parent: Cell, child: Cell) {
         if self.needs_barrier(parent, child) {
@@ -29,25 +30,26 @@ impl<V: Vm> Heap<'_, V> {
     pub fn needs_barrier(&self, parent: Cell, child: Cell) -> bool {
         // By far the most frequent first.
         if self.stage.is_idle() {
-            return self.must_remember(parent, child);
+            return self.must_note(parent, child);
         }
         match self.stage() {
-            Stage::Idle | Stage::Moving => self.must_remember(parent, child),
-            // Nothing is black yet, and the remembered set will be forgotten.
-            Stage::Clearing => false,
+            Stage::Idle | Stage::Moving => self.must_note(parent, child),
+            // Only what is settled is black, and the remembered set will be forgotten.
+            Stage::Clearing => {
+                let state = self.states().get(parent);
+                state.is_settled() && state.misses(self.states().get(child))
+            }
             Stage::Tracing | Stage::Remark => {
                 let is_black = self.states().get(parent).is_marked();
-                is_black
-                    && (self.must_remember(parent, child) || !self.states().get(child).is_marked())
+                is_black && (self.must_note(parent, child) || !self.states().get(child).is_marked())
             }
         }
     }
 
     #[inline(always)]
-    fn must_remember(&self, parent: Cell, child: Cell) -> bool {
+    fn must_note(&self, parent: Cell, child: Cell) -> bool {
         let state = self.states().get(parent);
-        state.0 & (CellState::OLD | CellState::REMEMBERED) == CellState::OLD
-            && !self.states().get(child).is_old()
+        state.is_old() && state.misses(self.states().get(child))
     }
 
     /// What is left of [`Heap::write_barrier`] when [`Heap::needs_barrier`].
@@ -58,10 +60,14 @@ impl<V: Vm> Heap<'_, V> {
         if is_black {
             // It stays young: a cell to which an old one refers for a moment only should
             // not become old.
-            self.marker().mark(self.states(), child, false);
+            self.marker().mark(self.states(), child, Wants::MARKED);
         }
-        if !self.states().get(child).is_old() {
+        let child_state = self.states().get(child);
+        if !child_state.is_old() {
             self.remember_if_old(parent);
+        }
+        if !child_state.is_settled() {
+            self.add_to_boundary_if_settled(parent);
         }
     }
 
@@ -69,7 +75,7 @@ impl<V: Vm> Heap<'_, V> {
     #[inline]
     pub fn write_barrier_all(&self, parent: Cell) {
         if !self.stage().is_tracing() {
-            self.remember_if_old(parent);
+            self.may_have_been_stored_into(parent);
         } else if self.states().get(parent).is_marked() {
             self.marker().rescan_written(parent);
         }
@@ -80,7 +86,8 @@ impl<V: Vm> Heap<'_, V> {
         if self.stage() == Stage::Clearing {
             // Marking begins afterwards, and finds anew what is remembered.
             let state = self.states().get(cell).with(CellState::UNPROTECTED);
-            return self.states().set(cell, state);
+            self.states().set(cell, state);
+            return self.add_to_boundary_if_settled(cell);
         }
         let mode = match self.stage() {
             Stage::Tracing => Mode::InSlices,
@@ -101,5 +108,16 @@ impl<V: Vm> Heap<'_, V> {
             let states = self.states();
             self.marker().remembered.add_if_old(states, cell);
         }
+    }
+
+    /// A reference to anything may have been stored into `cell`.
+    pub(super) fn may_have_been_stored_into(&self, cell: Cell) {
+        self.remember_if_old(cell);
+        self.add_to_boundary_if_settled(cell);
+    }
+
+    fn add_to_boundary_if_settled(&self, cell: Cell) {
+        let states = self.states();
+        self.marker().boundary.add_if_settled(states, cell);
     }
 }

@@ -57,13 +57,18 @@ impl<V: Vm> Heap<'_, V> {
     /// about to end: finishing it would be in vain. It begins anew, as a full one,
     /// if the program goes on long enough after all.
     pub fn restart_marking(&self) {
-        let Some(cycle) = self.cycle() else { return };
-        self.marker().restart();
-        if cycle.scope == Scope::Minor {
-            let stats = &mut self.collector.borrow_mut().stats;
-            stats.minor_collections -= 1;
-            stats.full_collections += 1;
+        if let Some(cycle) = self.cycle() {
+            self.restart_as_full(&mut self.marker(), cycle);
         }
+    }
+
+    fn restart_as_full(&self, marker: &mut Marker, cycle: Cycle) {
+        marker.restart();
+        let mut collector = self.collector.borrow_mut();
+        *collector.stats.collections_of(cycle.scope) -= 1;
+        *collector.stats.collections_of(Scope::Full) += 1;
+        collector.pace.note_restart_as_full();
+        drop(collector);
         self.enter(Collection::Clearing {
             cycle: Cycle {
                 scope: Scope::Full,
@@ -121,7 +126,7 @@ impl<V: Vm> Heap<'_, V> {
         loop {
             let noted = self.marker().pop_noted_root();
             let Some(cell) = noted else { return };
-            self.remember_if_old(cell);
+            self.may_have_been_stored_into(cell);
         }
     }
 
@@ -137,9 +142,9 @@ impl<V: Vm> Heap<'_, V> {
         self.shared.is_collecting()
     }
 
-    /// Whether the collection in progress is a full one.
-    pub(crate) fn is_marking_fully(&self) -> bool {
-        self.cycle().is_some_and(|cycle| cycle.scope == Scope::Full)
+    /// The scope of the collection in progress.
+    pub(crate) fn scope(&self) -> Option<Scope> {
+        self.cycle().map(|cycle| cycle.scope)
     }
 
     /// Blocks that clearing has done, for the verifier.
@@ -168,24 +173,27 @@ impl<V: Vm> Heap<'_, V> {
     #[inline(never)]
     pub(super) fn begin(&self, asked: Option<Scope>, mode: impl FnOnce(Scope) -> Mode) -> Scope {
         let measure = self.measure_residence();
-        let (overflowed, old_cells) = {
+        let (overflowed, counts) = {
             let marker = self.marker();
-            (marker.remembered.has_overflowed(), marker.counts.old_cells)
+            let overflowed = marker.remembered.has_overflowed() || marker.boundary.has_overflowed();
+            (overflowed, marker.counts)
         };
         let asked = if overflowed { Some(Scope::Full) } else { asked };
         let mut collector = self.collector.borrow_mut();
-        let scope = collector.pace.start(measure, asked);
+        let mut scope = collector.pace.start(measure, asked);
+        if scope == Scope::Minor && asked.is_none() && self.stress().no_minor {
+            scope = Scope::Major;
+        }
         collector.count_fresh_anew(self.shared);
         let (planned_bytes, cells) = collector.pace.marking_plan(scope, measure);
         collector.slices = Slices::new(SliceSchedule::new(planned_bytes, cells));
+        let all_blocks = 0..self.space().blocks.used_limit();
         let (marked_before, uncleared) = match scope {
-            Scope::Minor => (old_cells, 0..0),
-            Scope::Full => (0, 0..self.space().blocks.used_limit()),
+            Scope::Minor => (counts.old_cells, 0..0),
+            Scope::Major => (counts.settled_cells, all_blocks),
+            Scope::Full => (0, all_blocks),
         };
-        match scope {
-            Scope::Minor => collector.stats.minor_collections += 1,
-            Scope::Full => collector.stats.full_collections += 1,
-        }
+        *collector.stats.collections_of(scope) += 1;
         drop(collector);
         let cycle = Cycle {
             scope,
@@ -214,19 +222,33 @@ impl<V: Vm> Heap<'_, V> {
             self.pause();
             return None;
         }
+        // It may have become a full one.
+        let scope = self.scope().unwrap_or(cycle.scope);
         self.end_marking();
-        self.start_sweep(cycle.scope);
+        self.start_sweep(scope);
         self.verify_if_wanted();
-        Some(cycle.scope)
+        Some(scope)
     }
 
     /// What is left of a marking, as far as `work` allows; whether that was all.
     fn mark_stages(&self, marker: &mut Marker, cycle: &Cycle, work: &mut WorkBudget) -> bool {
         let mut marking = if self.stage() == Stage::Clearing {
-            if !self.clear_marks(work) {
+            if !self.clear_marks(cycle.scope, work) {
                 return false;
             }
-            marker.begin(cycle.scope);
+            if cycle.scope == Scope::Major && marker.boundary.has_overflowed() {
+                // The program has stored into a settled cell that could not be noted.
+                self.restart_as_full(marker, *cycle);
+                return self.mark_stages(
+                    marker,
+                    &Cycle {
+                        scope: Scope::Full,
+                        ..*cycle
+                    },
+                    work,
+                );
+            }
+            marker.begin(self.states(), cycle.scope);
             self.enter(Collection::Remark(*cycle));
             let mut marking = self.marking(marker, cycle);
             marking.begin_first_remark();
@@ -255,7 +277,7 @@ impl<V: Vm> Heap<'_, V> {
 
     fn marking<'m>(&'m self, marker: &'m mut Marker, cycle: &Cycle) -> Marking<'m, V> {
         // Any reference may pin a cell: one thread finds them all.
-        let may_share = cycle.scope == Scope::Full && cycle.mode != Mode::FindingPins;
+        let may_share = cycle.scope != Scope::Minor && cycle.mode != Mode::FindingPins;
         let (parallel, latest_cells) = (self.parallel.get(), self.stats().marked_cells);
         let team = Team::of(&self.shared.helpers, parallel, latest_cells);
         let team = team.filter(|_| may_share);
@@ -297,9 +319,10 @@ impl<V: Vm> Heap<'_, V> {
 
     // ── Clearing ────────────────────────────────────────────────────────────
 
-    /// Makes every cell white. Old cells stay old: they are marked again when
-    /// they are found, or freed. False when `work` is used up before.
-    fn clear_marks(&self, work: &mut WorkBudget) -> bool {
+    /// Makes every cell white, except that a major collection leaves settled ones black.
+    /// Old cells stay old: they are marked again when they are found, or freed. False when
+    /// `work` is used up before.
+    fn clear_marks(&self, scope: Scope, work: &mut WorkBudget) -> bool {
         /// Clearing a block takes about as long as marking so many cells.
         const CELLS_PER_BLOCK: usize = 8;
         let mut collector = self.collector.borrow_mut();
@@ -307,7 +330,7 @@ impl<V: Vm> Heap<'_, V> {
             return true;
         };
         for index in uncleared.by_ref() {
-            self.clear_marks_of(BlockIndex(index as u32));
+            self.clear_marks_of(BlockIndex(index as u32), scope == Scope::Major);
             if !work.spend(CELLS_PER_BLOCK) {
                 break;
             }
@@ -315,15 +338,52 @@ impl<V: Vm> Heap<'_, V> {
         ExactSizeIterator::len(uncleared) == 0
     }
 
-    fn clear_marks_of(&self, block: BlockIndex) {
-        const KEPT: u64 = u64::from_ne_bytes(
-            [!(CellState::MARKED | CellState::REMEMBERED | CellState::PINNED); 8],
-        );
+    fn clear_marks_of(&self, block: BlockIndex, leaves_settled: bool) {
         if self.region().kind_byte(block).width().is_none() {
             return;
         }
         for word in self.region().state_words_of(block) {
-            word.store(word.load(Relaxed) & KEPT, Relaxed);
+            let eight = word.load(Relaxed);
+            let marks_left = match leaves_settled {
+                true => marks_of_settled(eight),
+                false => 0,
+            };
+            let cleared = eight & CLEARED | eight & marks_left;
+            if cleared != eight {
+                word.store(cleared, Relaxed);
+            }
+        }
+    }
+}
+
+/// What clearing leaves of eight states.
+const CLEARED: u64 =
+    u64::from_ne_bytes([!(CellState::MARKED | CellState::REMEMBERED | CellState::PINNED); 8]);
+
+/// The bit `MARKED` of those of eight states that are settled.
+fn marks_of_settled(states: u64) -> u64 {
+    const OLD: u32 = CellState::OLD.trailing_zeros();
+    const AGED_TWICE: u32 = CellState::AGED_TWICE.trailing_zeros();
+    const MARKED: u32 = CellState::MARKED.trailing_zeros();
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    (states >> OLD & states >> AGED_TWICE & ONES) << MARKED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settled_states_keep_their_marks_and_no_others_do() {
+        for bits in 0..=u8::MAX {
+            let others = !bits;
+            let states = [bits, others, 0, bits, bits, others, 255, bits];
+            let expected = states.map(|bits| match CellState(bits).is_settled() {
+                true => CellState::MARKED,
+                false => 0,
+            });
+            let found = marks_of_settled(u64::from_le_bytes(states));
+            assert_eq!(found.to_le_bytes(), expected, "{bits:#x}");
         }
     }
 }

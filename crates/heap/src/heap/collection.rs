@@ -31,18 +31,21 @@ use crate::pace::Scope;
 /// 11. While tracing, a black cell refers to marked cells only. Black is a
 ///     marked cell that is neither grey, nor remembered and untraced, nor to be
 ///     traced again by the remark.
-/// 12. While clearing, no cell of a block that has been cleared is marked.
+/// 12. While clearing, no cell of a block that has been cleared is marked, but for
+///     settled ones in a major collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage {
     /// No marking is going on. Invariants 1 to 5 hold.
     Idle,
-    /// A full collection takes the marks of the previous ones off; a minor one
+    /// A major or full collection takes the marks of the previous ones off; a minor one
     /// passes. Nothing is marked in the meantime, and the remembered set is of no use
-    /// any more: invariants 2 to 5 do not hold.
+    /// any more: invariants 2 to 5 do not hold. In a major one 2 holds for settled cells,
+    /// and so do 16 and 17.
     Clearing,
-    /// Cells are being marked, and the program runs between slices. In a full
-    /// collection invariants 2 to 5 hold for marked cells, 5 only for black ones.
+    /// Cells are being marked, and the program runs between slices. In a major or full
+    /// collection invariants 2 to 5, 16 and 17 hold for marked cells, 5 and 17 only for
+    /// black ones.
     Tracing,
     /// The roots have been traced, and the program has not run since: what is found
     /// now is all there is. Never seen while the program runs.
@@ -86,7 +89,8 @@ pub(super) enum Collection {
 pub(super) struct Cycle {
     pub(super) scope: Scope,
     pub(super) mode: Mode,
-    /// Cells marked at the beginning: the old ones, in a minor collection.
+    /// Cells marked at the beginning: the old ones in a minor collection, the settled ones
+    /// in a major one.
     pub(super) marked_before: usize,
     /// Remarks that were begun while the program ran in between.
     pub(super) later_remarks: u32,

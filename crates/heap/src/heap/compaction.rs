@@ -80,7 +80,9 @@ impl<V: Vm> Heap<'_, V> {
         self.for_each_cell_unswept(|cell, width| vm.update_cell(cell, width, now));
         vm.update_roots(now);
         let location = |cell| forward::location_of(self.region(), cell);
-        self.marker().remembered.relocate(location);
+        let mut marker = self.marker();
+        marker.remembered.relocate(location);
+        marker.boundary.relocate(location);
     }
 
     fn count_moves(&self, moves: &Moves) {

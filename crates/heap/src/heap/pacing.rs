@@ -62,13 +62,15 @@ impl<V: Vm> Heap<'_, V> {
         self.collector.borrow_mut().pace.put_off(budget_bytes);
     }
 
-    /// Whether the next collection is a full one if nobody asks for a scope.
-    /// Not known, and therefore false, while dead cells are unswept.
-    pub fn next_is_full(&self) -> bool {
+    /// The scope of the next collection if nobody asks for one. Not known, and therefore
+    /// minor, while dead cells are unswept.
+    pub fn next_scope(&self) -> Scope {
         let measure = self.measure();
         let mut pace = self.pace();
-        let known = !self.is_sweeping() && !self.is_marking();
-        known && pace.start(measure, None) == Scope::Full
+        match self.is_sweeping() || self.is_marking() {
+            true => Scope::Minor,
+            false => pace.start(measure, None),
+        }
     }
 
     /// Bytes in use, and those of them that are fresh.
@@ -84,6 +86,8 @@ impl<V: Vm> Heap<'_, V> {
             cell_bytes,
             kept_cells: stats.marked_cells,
             old_cells: stats.old_cells,
+            settled_cells: stats.settled_cells,
+            lasting_bytes: self.vm.lasting_bytes(),
             rescanned_cells: if counts_rescans {
                 self.remembered_unprotected_cells()
             } else {

@@ -23,16 +23,21 @@ const ROOM_BYTES: usize = 8 << 10;
 
 impl<V: Vm> Heap<'_, V> {
     pub(super) fn start_sweep(&self, scope: Scope) {
-        let counts = self.marker().counts;
+        let (counts, boundary_cells) = {
+            let marker = self.marker();
+            (marker.counts, marker.boundary.cells().len())
+        };
         let mut collector = self.collector.borrow_mut();
-        collector.lists.rebuild(scope == Scope::Full);
+        collector.lists.rebuild(scope != Scope::Minor);
         collector.stats.marked_cells = counts.marked_cells;
         collector.stats.old_cells = counts.old_cells;
+        collector.stats.settled_cells = counts.settled_cells;
+        collector.stats.boundary_cells = boundary_cells;
         // Early, because dead cells hold memory, but not at once.
         let planned_bytes = collector.pace.budget_bytes() / 16;
         let unswept_blocks = collector.lists.unswept_blocks();
         collector.sweep_pacer = SweepPacer::new(planned_bytes, unswept_blocks);
-        if scope == Scope::Full {
+        if scope != Scope::Minor {
             collector.stats.marking_threads = counts.threads;
             collector.release_from = Some(0);
         }

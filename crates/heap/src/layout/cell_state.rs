@@ -10,8 +10,22 @@ use std::fmt;
 /// 3. `REMEMBERED` implies `OLD`, and the cell is in the remembered set once.
 /// 4. A cell that is `OLD` and `UNPROTECTED` is `REMEMBERED`.
 /// 5. An `OLD` cell that is not `REMEMBERED` refers to `OLD` cells only.
+/// 16. A cell on the boundary is in the boundary set.
+/// 17. A settled cell that is not on the boundary is not `UNPROTECTED` and refers to
+///     settled cells only.
 ///
 /// 13 and 14, about cells that move, are in `compact/mod.rs`.
+///
+/// Settled is an old cell that two collections beyond the minor ones have found: it is
+/// not even traced by a major one (`mark/boundary.rs`). The two bits that count the
+/// collections that a young cell survives say this of an old one:
+///
+/// | `AGED_TWICE` | `AGED` | |
+/// | --- | --- | --- |
+/// | 0 | 0 | no major or full collection has found it |
+/// | 0 | 1 | one has |
+/// | 1 | 0 | settled |
+/// | 1 | 1 | settled, and on the boundary |
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CellState(pub(crate) u8);
 
@@ -33,10 +47,12 @@ impl CellState {
     pub(crate) const MARKED: u8 = 1 << 1;
     /// Survived often enough: kept by minor collections without being traced.
     pub(crate) const OLD: u8 = 1 << 2;
-    /// Survived one collection.
+    /// Young: survived one collection. Old: see the table above.
     pub(crate) const AGED: u8 = 1 << 3;
-    /// Survived two.
+    /// Young: survived two. Old: settled.
     pub(crate) const AGED_TWICE: u8 = 1 << 7;
+    /// Kept by major collections without being traced.
+    pub(crate) const SETTLED: u8 = Self::OLD | Self::AGED_TWICE;
     /// The program writes to it without telling: traced anew in every
     /// collection.
     pub(crate) const UNPROTECTED: u8 = 1 << 4;
@@ -66,7 +82,20 @@ impl CellState {
     /// Whether it survived a collection without being old yet.
     #[inline(always)]
     pub fn is_aged(self) -> bool {
-        self.0 & Self::AGED != 0
+        self.0 & (Self::AGED | Self::OLD) == Self::AGED
+    }
+
+    /// Whether major collections keep it untraced, unless it is on the boundary.
+    #[inline(always)]
+    pub fn is_settled(self) -> bool {
+        self.0 & Self::SETTLED == Self::SETTLED
+    }
+
+    /// Whether it is settled and may refer to what is not.
+    #[inline(always)]
+    pub fn is_on_boundary(self) -> bool {
+        const BITS: u8 = CellState::SETTLED | CellState::AGED;
+        self.0 & BITS == BITS
     }
 
     /// How many collections it survived: 0, 1 or 2, and 3 when it is old.
@@ -100,11 +129,43 @@ impl CellState {
         })
     }
 
-    /// Whether being found once more makes it old. Unprotected cells grow old
+    /// Whether being found once more makes a young cell old. Unprotected cells grow old
     /// only with what refers to them: old, they would be traced every time.
     #[inline(always)]
     pub(crate) fn grows_old(self) -> bool {
         self.0 & (Self::AGED_TWICE | Self::UNPROTECTED) == Self::AGED_TWICE
+    }
+
+    /// What a cell becomes that is young and grows old, or that is old and is found by a
+    /// major or full collection. Unprotected cells do not settle: they would always be on
+    /// the boundary. What is settled is found off the boundary; tracing it tells whether
+    /// that is right.
+    #[inline(always)]
+    pub(crate) fn old_and_found(self) -> Self {
+        Self(OLD_AND_FOUND[usize::from(self.0)])
+    }
+
+    /// What a cell in this state wants of those that it refers to: when they have all
+    /// these bits, marking them changes nothing.
+    #[inline(always)]
+    pub(crate) fn wants_of_children(self) -> Wants {
+        let settled = self.0 & self.0 << OLD_TO_SETTLED & Self::AGED_TWICE;
+        Wants(Self::MARKED | self.0 & Self::OLD | settled)
+    }
+
+    /// Whether the barrier has to note that an old cell in this state refers to one in
+    /// the other.
+    #[inline(always)]
+    pub(crate) fn misses(self, child: Self) -> bool {
+        let misses_old = !self.is_remembered() && !child.is_old();
+        misses_old
+            || (self.0 & (Self::AGED_TWICE | Self::AGED) == Self::AGED_TWICE && !child.is_settled())
+    }
+
+    /// Whether a cell in this state is all that another wants of it.
+    #[inline(always)]
+    pub(crate) fn is_all_of(self, wants: Wants) -> bool {
+        self.0 & wants.0 == wants.0
     }
 
     /// The state of a white cell that is found while several threads mark: what
@@ -119,7 +180,7 @@ impl CellState {
             true => Self::REMEMBERED,
             false => 0,
         };
-        self.with(Self::MARKED | Self::OLD | remembered)
+        self.old_and_found().with(remembered)
     }
 
     /// Whether it must not move.
@@ -144,6 +205,52 @@ impl CellState {
     }
 }
 
+/// [`CellState::old_and_found`] of each state: every old cell that a collection finds asks.
+static OLD_AND_FOUND: [u8; 256] = {
+    const AGES: u8 = CellState::AGED | CellState::AGED_TWICE;
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < table.len() {
+        let state = index as u8;
+        let ages = if state & CellState::OLD == 0 || state & CellState::UNPROTECTED != 0 {
+            0
+        } else if state & AGES != 0 {
+            CellState::AGED_TWICE
+        } else {
+            CellState::AGED
+        };
+        table[index] = state & !AGES | CellState::MARKED | CellState::OLD | ages;
+        index += 1;
+    }
+    table
+};
+
+/// How far `OLD` is below `AGED_TWICE`.
+const OLD_TO_SETTLED: u32 =
+    CellState::AGED_TWICE.trailing_zeros() - CellState::OLD.trailing_zeros();
+
+/// Bits that a cell wants those to have that it refers to: `MARKED`, also `OLD` when it is
+/// old itself, and also `AGED_TWICE` when it is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wants(u8);
+
+impl Wants {
+    /// What roots want.
+    pub(crate) const MARKED: Self = Self(CellState::MARKED);
+
+    /// Whether an old cell wants it.
+    #[inline(always)]
+    pub(crate) fn old(self) -> bool {
+        self.0 & CellState::OLD != 0
+    }
+
+    /// Whether a settled cell wants it.
+    #[inline(always)]
+    pub(crate) fn settled(self) -> bool {
+        self.0 & CellState::AGED_TWICE != 0
+    }
+}
+
 impl fmt::Debug for CellState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::FREE {
@@ -157,6 +264,8 @@ impl fmt::Debug for CellState {
             (self.is_marked(), "marked"),
             (self.is_old(), "old"),
             (self.is_aged(), "aged"),
+            (self.is_settled(), "settled"),
+            (self.is_on_boundary(), "on the boundary"),
             (self.is_unprotected(), "unprotected"),
             (self.is_remembered(), "remembered"),
             (self.is_pinned(), "pinned"),
@@ -181,9 +290,44 @@ mod tests {
             assert_eq!(found.is_old(), is_old, "{state:?}");
             let is_remembered = state.is_remembered() || is_old && state.is_unprotected();
             assert_eq!(found.is_remembered(), is_remembered, "{state:?}");
-            let may_change = CellState::MARKED | CellState::OLD | CellState::REMEMBERED;
+            let ages = CellState::AGED | CellState::AGED_TWICE;
+            let may_change = CellState::MARKED | CellState::OLD | CellState::REMEMBERED | ages;
             assert_eq!(found.without(may_change), state.without(may_change));
-            assert_eq!(found.found_by_several(), found, "{state:?}");
+            if !is_old {
+                assert_eq!(found.without(CellState::MARKED), state);
+            }
+        }
+    }
+
+    #[test]
+    fn an_old_cell_settles_when_it_is_found_twice_and_an_unprotected_one_never() {
+        let white = |state: CellState| state.without(CellState::MARKED);
+        let young = CellState::NEW.with(CellState::AGED | CellState::AGED_TWICE);
+        let mut state = young.old_and_found();
+        for is_settled in [false, false, true, true, true] {
+            assert!(state.is_old() && state.is_marked() && !state.is_on_boundary());
+            assert_eq!(state.is_settled(), is_settled, "{state:?}");
+            state = white(state).old_and_found();
+        }
+        let boundary = state.with(CellState::AGED);
+        assert!(boundary.is_on_boundary());
+        assert_eq!(white(boundary).old_and_found(), state);
+        let mut unprotected = CellState::NEW_UNPROTECTED.old_and_found();
+        for _ in 0..3 {
+            unprotected = white(unprotected).old_and_found();
+            assert!(!unprotected.is_settled());
+        }
+    }
+
+    #[test]
+    fn what_a_cell_wants_of_others_is_what_it_is_itself() {
+        for bits in 0..=u8::MAX {
+            let state = CellState(bits);
+            let wants = state.wants_of_children();
+            assert_eq!(wants.old(), state.is_old(), "{state:?}");
+            assert_eq!(wants.settled(), state.is_settled(), "{state:?}");
+            assert!(state.with(CellState::MARKED).is_all_of(wants), "{state:?}");
+            assert!(!state.without(CellState::MARKED).is_all_of(wants));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What marking works with, from one collection to the next.
 
+use super::boundary::BoundarySet;
 use super::deferred::Deferred;
 use super::grey::GreyStack;
 use super::mode::Mode;
@@ -8,7 +9,7 @@ use super::pending_store::{Noting, PendingStore};
 use super::remembered::RememberedSet;
 use super::rescan::Rescans;
 use super::weak::WeakReferences;
-use crate::layout::cell_state::CellState;
+use crate::layout::cell_state::{CellState, Wants};
 use crate::layout::region::{Cell, States};
 use crate::os::Refused;
 use crate::pace::Scope;
@@ -19,11 +20,16 @@ pub(crate) struct Marker {
     pub(super) grey: GreyStack,
     pub(super) deferred: Deferred,
     pub(crate) remembered: RememberedSet,
+    pub(crate) boundary: BoundarySet,
     pub(super) rescans: Rescans,
     pub(super) weak: WeakReferences,
     pub(super) pending_store: PendingStore,
     pub(super) shared: SharedMarking,
     pub(crate) counts: MarkCounts,
+    /// The latest marking is, or was, that of a major collection.
+    is_major: bool,
+    /// The settled cell being traced refers to one that is not.
+    pub(super) has_unsettled_child: bool,
 }
 
 /// What a collection has marked.
@@ -33,6 +39,8 @@ pub(crate) struct MarkCounts {
     pub(crate) marked_cells: usize,
     /// Of those, old ones.
     pub(crate) old_cells: usize,
+    /// Of those, settled ones.
+    pub(crate) settled_cells: usize,
     /// Threads that have marked.
     pub(crate) threads: usize,
 }
@@ -46,11 +54,14 @@ impl Marker {
             grey: GreyStack::new(cells)?,
             deferred: Deferred::new(noted, cells / 2)?,
             remembered: RememberedSet::new(cells / 2)?,
+            boundary: BoundarySet::new(cells / 4)?,
             rescans: Rescans::new(noted)?,
             weak: WeakReferences::new(cells / 4)?,
             pending_store: PendingStore::new(noted)?,
             shared: SharedMarking::new(noted)?,
             counts: MarkCounts::default(),
+            is_major: false,
+            has_unsettled_child: false,
         })
     }
 
@@ -59,23 +70,39 @@ impl Marker {
         self.grey.limit(cells);
         self.deferred.limit(cells);
         self.remembered.limit(cells);
+        self.boundary.limit(cells);
         self.rescans.limit(cells);
         self.pending_store.limit(cells);
         self.shared.limit(cells);
     }
 
     /// Marking begins. In a minor collection old cells are marked already, and
-    /// remembered ones are to be traced; a full collection finds both anew.
-    pub(crate) fn begin(&mut self, scope: Scope) {
+    /// remembered ones are to be traced; in a major one that holds for settled cells and
+    /// those on the boundary. What has no mark is found anew.
+    pub(crate) fn begin(&mut self, states: States<'_>, scope: Scope) {
+        self.is_major = scope == Scope::Major;
+        let counts = &mut self.counts;
         match scope {
             Scope::Minor => {
-                self.counts.marked_cells = self.counts.old_cells;
+                counts.marked_cells = counts.old_cells;
                 self.remembered.begin_minor();
             }
-            Scope::Full => {
-                self.counts.old_cells = 0;
-                self.counts.marked_cells = 0;
+            Scope::Major => {
+                counts.old_cells = counts.settled_cells;
+                counts.marked_cells = counts.settled_cells;
                 self.remembered.clear();
+                let (grey, remembered) = (&mut self.grey, &mut self.remembered);
+                self.boundary.begin_major(states, |cell| {
+                    grey.push(cell);
+                    if states.get(cell).is_unprotected() {
+                        remembered.add_if_old(states, cell);
+                    }
+                });
+            }
+            Scope::Full => {
+                *counts = MarkCounts::default();
+                self.remembered.clear();
+                self.boundary.clear();
             }
         }
         self.counts.threads = 1;
@@ -116,6 +143,7 @@ impl Marker {
         let state = states.get(cell).with(CellState::UNPROTECTED);
         states.set(cell, state);
         if state.is_marked() {
+            self.boundary.add_if_settled(states, cell);
             self.remembered.add_if_old(states, cell);
             if mode == Mode::InSlices {
                 self.rescans.add(cell);
@@ -151,7 +179,10 @@ impl Marker {
     #[cold]
     pub(super) fn note_root(&mut self, states: States<'_>, cell: Cell) {
         let state = states.get(cell);
-        let stays_as_it_is = state.is_old() && state.is_marked() && !state.is_remembered();
+        // A major collection takes settled cells off the boundary, and what is remembered
+        // with them, before it looks at any.
+        let may_be_forgotten = state.is_remembered() || self.is_major && state.is_settled();
+        let stays_as_it_is = state.is_old() && state.is_marked() && !may_be_forgotten;
         if stays_as_it_is && self.pending_store.noting() == Noting::WhatMayChange {
             return;
         }
@@ -160,45 +191,57 @@ impl Marker {
         }
     }
 
-    /// Makes `cell` old, marked and grey. It is grey also if it was black, because what
-    /// it refers to becomes old with it (invariant 5). An unprotected cell is remembered
-    /// as long as it is old (invariant 4).
+    /// Makes `cell` old, or marks an old one, which brings it nearer to being settled. It
+    /// is grey afterwards also if it was black, because what it refers to becomes old with
+    /// it (invariant 5). An unprotected cell is remembered as long as it is old (invariant
+    /// 4).
     #[inline]
-    pub(super) fn promote(&mut self, states: States<'_>, cell: Cell, state: CellState) {
-        let mut bits = CellState::MARKED | CellState::OLD;
+    pub(super) fn promote(
+        &mut self,
+        states: States<'_>,
+        cell: Cell,
+        state: CellState,
+    ) -> CellState {
+        let mut found = state.old_and_found();
         if state.is_unprotected() && !state.is_remembered() {
-            bits |= CellState::REMEMBERED;
+            found = found.with(CellState::REMEMBERED);
             self.remembered.add(cell);
         }
         // A cell that is old and marked does not come here.
         self.counts.old_cells += 1;
+        self.counts.settled_cells += usize::from(found.is_settled());
         self.counts.marked_cells += usize::from(!state.is_marked());
-        states.set(cell, state.with(bits));
+        states.set(cell, found);
         self.grey.push(cell);
+        found
     }
 
-    /// Marks `cell`, to which a parent refers that is old or not, while no other thread
-    /// marks.
+    /// Marks `cell`, of which a parent wants so much, while no other thread marks.
     #[inline(always)]
-    pub(crate) fn mark(&mut self, states: States<'_>, cell: Cell, parent_is_old: bool) {
-        let state = states.get(cell);
+    pub(crate) fn mark(&mut self, states: States<'_>, cell: Cell, wants: Wants) {
+        let mut state = states.get(cell);
         debug_assert!(state.is_live(), "marking a free cell at {cell:?}");
-        if state.is_marked() {
-            if parent_is_old && !state.is_old() {
-                self.promote(states, cell, state);
-            }
+        if state.is_all_of(wants) {
             return;
         }
-        if parent_is_old || state.grows_old() || state.is_old() {
-            return self.promote(states, cell, state);
+        let is_young = !state.is_old();
+        if is_young && !wants.old() && !state.grows_old() {
+            states.set(cell, state.with(CellState::MARKED));
+            self.counts.marked_cells += 1;
+            self.grey.push(cell);
+            return;
         }
-        states.set(cell, state.with(CellState::MARKED));
-        self.counts.marked_cells += 1;
-        self.grey.push(cell);
+        if is_young || !state.is_marked() {
+            state = self.promote(states, cell, state);
+        }
+        if wants.settled() && !state.is_settled() {
+            self.has_unsettled_child = true;
+        }
     }
 
-    /// Makes grey the old cells that several threads saw referring to young ones: when
-    /// they are traced again, the young ones become old (invariant 5).
+    /// Makes grey the cells that several threads saw referring to younger ones: when they
+    /// are traced again, young ones become old (invariant 5), and settled cells get onto
+    /// the boundary (invariant 17).
     pub(super) fn push_parents(&mut self) {
         while let Some(cell) = self.shared.parents.pop() {
             self.grey.push(cell);

@@ -7,6 +7,7 @@ use super::mode::Mode;
 use super::parallel::Team;
 use super::trace_common::TraceCommon;
 use super::tracer::{MarkingEnd, Tracer};
+use crate::layout::cell_state::{CellState, Wants};
 use crate::layout::region::Cell;
 use crate::pace::Scope;
 use crate::space::Space;
@@ -68,8 +69,8 @@ impl<'a, V: Vm> Marking<'a, V> {
         self.tracer.is_rescan = true;
         for index in 0..self.tracer.marker.rescans.always().len() {
             let cell = self.tracer.marker.rescans.always()[index];
-            let is_old = self.tracer.states.get(cell).is_old();
-            self.trace_references(cell, is_old);
+            let state = self.tracer.states.get(cell);
+            self.trace_in_state(cell, state);
         }
         self.tracer.is_rescan = false;
     }
@@ -124,21 +125,37 @@ impl<'a, V: Vm> Marking<'a, V> {
         if state.is_unprotected() && self.tracer.mode == Mode::InSlices {
             self.tracer.marker.rescans.add(cell);
         }
-        self.trace_references(cell, state.is_old());
+        self.trace_in_state(cell, state);
     }
 
+    /// Traces a cell that has this state. A settled one gets onto the boundary when it
+    /// refers to one that is not settled.
     #[inline(always)]
-    fn trace_references(&mut self, cell: Cell, is_old: bool) {
-        let mut tracer = self.tracer.of_cell(cell, is_old);
-        if !self.vm.common().trace_cell(cell, &mut tracer) {
-            self.trace_by_vm(cell, is_old);
+    fn trace_in_state(&mut self, cell: Cell, state: CellState) {
+        let wants = state.wants_of_children();
+        self.tracer.marker.has_unsettled_child = false;
+        self.trace_references(cell, wants);
+        if wants.settled() && self.tracer.marker.has_unsettled_child {
+            let states = self.tracer.states;
+            self.tracer.marker.boundary.add_if_settled(states, cell);
         }
     }
 
+    #[inline(always)]
+    fn trace_references(&mut self, cell: Cell, wants: Wants) {
+        let mut tracer = self.tracer.of_cell(cell, wants);
+        if !self.vm.common().trace_cell(cell, &mut tracer) {
+            self.trace_by_vm(cell, wants);
+        }
+    }
+
+    /// The VM's own code does not mark what is marked and old already, and it may note
+    /// weak references: what it traces counts as referring to what is not settled.
     #[inline(never)]
-    fn trace_by_vm(&mut self, cell: Cell, is_old: bool) {
+    fn trace_by_vm(&mut self, cell: Cell, wants: Wants) {
         self.tracer.parent = Some(cell);
-        self.tracer.parent_is_old = is_old;
+        self.tracer.wants = wants;
+        self.tracer.marker.has_unsettled_child = true;
         self.vm.trace_cell(cell, &mut self.tracer);
     }
 
@@ -184,14 +201,12 @@ impl<'a, V: Vm> Marking<'a, V> {
     fn mark_words(&mut self, parent: Cell, count: usize) -> usize {
         let common = self.vm.common();
         // It may have grown old since.
-        let parent_is_old = self.tracer.states.get(parent).is_old();
+        let wants = self.tracer.states.get(parent).wants_of_children();
         let now = count.min(REFERENCES_AT_ONCE);
         for _ in 0..now {
             let word = self.tracer.marker.deferred.pop_word();
             if let Some(child) = word.and_then(|word| common.reference(word)) {
-                self.tracer
-                    .marker
-                    .mark(self.tracer.states, child, parent_is_old);
+                self.tracer.marker.mark(self.tracer.states, child, wants);
             }
         }
         count - now
@@ -201,8 +216,8 @@ impl<'a, V: Vm> Marking<'a, V> {
     /// ends.
     fn trace_below(&mut self, parent: Cell, end: usize) -> usize {
         // It may have grown old since.
-        let parent_is_old = self.tracer.states.get(parent).is_old();
-        let mut tracer = self.tracer.of_cell(parent, parent_is_old);
+        let wants = self.tracer.states.get(parent).wants_of_children();
+        let mut tracer = self.tracer.of_cell(parent, wants);
         self.vm.common().trace_below(parent, end, &mut tracer)
     }
 }

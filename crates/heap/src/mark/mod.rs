@@ -5,9 +5,11 @@
 //! ([`slices`]); the write barrier then makes grey what is stored into a black cell,
 //! and a remark looks at the roots, and at cells without a barrier, once more. With
 //! the program stopped to the end it may be done by several threads ([`parallel`]).
-//! Generations are sticky mark bits: an old cell stays marked from one full
-//! collection to the next, so a minor collection neither visits nor frees it.
+//! Generations are sticky mark bits: an old cell stays marked from one major or full
+//! collection to the next, so a minor collection neither visits nor frees it; and a
+//! settled one stays so from one full collection to the next ([`boundary`]).
 
+pub(crate) mod boundary;
 mod deferred;
 mod grey;
 pub(crate) mod helpers;

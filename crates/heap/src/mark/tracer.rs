@@ -7,7 +7,7 @@ use super::parallel::{Member, SharedTracer};
 use super::pending_store::Noting;
 use super::trace::Trace;
 use super::weak::WeakCounts;
-use crate::layout::cell_state::CellState;
+use crate::layout::cell_state::{CellState, Wants};
 use crate::layout::region::{Cell, States};
 use crate::pace::Scope;
 use crate::space::Space;
@@ -22,7 +22,7 @@ pub(super) struct CellTracer<'c> {
     pub(super) marker: &'c mut Marker,
     pub(super) mode: Mode,
     pub(super) parent: Cell,
-    pub(super) parent_is_old: bool,
+    pub(super) wants: Wants,
 }
 
 impl Trace for CellTracer<'_> {
@@ -36,7 +36,7 @@ impl Trace for CellTracer<'_> {
 
     #[inline(always)]
     fn mark(&mut self, cell: Cell) {
-        self.marker.mark(self.states, cell, self.parent_is_old);
+        self.marker.mark(self.states, cell, self.wants);
     }
 
     #[inline(always)]
@@ -54,12 +54,22 @@ impl Trace for CellTracer<'_> {
 
     #[inline(always)]
     fn mark_later(&mut self, words: &[usize]) -> bool {
-        self.mode == Mode::InSlices && self.marker.deferred.keep(self.parent, words).is_ok()
+        let keeps = |marker: &mut Marker| marker.deferred.keep(self.parent, words).is_ok();
+        self.mode == Mode::InSlices && keeps(self.marker) && self.puts_off()
     }
 
     #[inline(always)]
     fn trace_later(&mut self, end: usize) -> bool {
-        self.mode == Mode::InSlices && self.marker.deferred.continue_at(self.parent, end).is_ok()
+        let keeps = |marker: &mut Marker| marker.deferred.continue_at(self.parent, end).is_ok();
+        self.mode == Mode::InSlices && keeps(self.marker) && self.puts_off()
+    }
+}
+
+impl CellTracer<'_> {
+    /// What is put off may turn out not to be settled. Always true.
+    fn puts_off(&mut self) -> bool {
+        self.marker.has_unsettled_child = true;
+        true
     }
 }
 
@@ -79,7 +89,7 @@ pub struct Tracer<'c> {
     pub(super) member: Option<Member<'c>>,
     /// `None` while roots are traced.
     pub(super) parent: Option<Cell>,
-    pub(super) parent_is_old: bool,
+    pub(super) wants: Wants,
     pub(super) mode: Mode,
     /// The remark has begun: unless it finds too much, the program does not run before
     /// marking is over.
@@ -93,10 +103,8 @@ pub struct Tracer<'c> {
 impl Trace for Tracer<'_> {
     #[inline(always)]
     fn mark(&mut self, cell: Cell) {
-        let state = self.states.get(cell);
         // Most are: classes, and what everything else refers to.
-        let changes_nothing = state.is_marked() && (state.is_old() || !self.parent_is_old);
-        if !changes_nothing {
+        if !self.states.get(cell).is_all_of(self.wants) {
             self.mark_or_promote(cell);
         }
     }
@@ -124,7 +132,7 @@ impl<'c> Tracer<'c> {
             marker,
             member: None,
             parent: None,
-            parent_is_old: false,
+            wants: Wants::MARKED,
             mode,
             is_remark: false,
             is_rescan: false,
@@ -144,7 +152,7 @@ impl<'c> Tracer<'c> {
     /// Turns to what the roots refer to.
     pub(super) fn of_roots(&mut self) -> &mut Self {
         self.parent = None;
-        self.parent_is_old = false;
+        self.wants = Wants::MARKED;
         self
     }
 
@@ -159,13 +167,13 @@ impl<'c> Tracer<'c> {
 
     /// A tracer for a cell that is traced from its layout.
     #[inline(always)]
-    pub(super) fn of_cell(&mut self, parent: Cell, parent_is_old: bool) -> CellTracer<'_> {
+    pub(super) fn of_cell(&mut self, parent: Cell, wants: Wants) -> CellTracer<'_> {
         CellTracer {
             states: self.states,
             marker: self.marker,
             mode: self.mode,
             parent,
-            parent_is_old,
+            wants,
         }
     }
 
@@ -176,8 +184,8 @@ impl<'c> Tracer<'c> {
             return;
         }
         match &mut self.member {
-            None => self.marker.mark(self.states, cell, self.parent_is_old),
-            Some(member) => SharedTracer::of(member, self.parent_is_old).mark(cell),
+            None => self.marker.mark(self.states, cell, self.wants),
+            Some(member) => SharedTracer::of(member, self.wants).mark(cell),
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The oracle is a plain map from address to object. Before each collection it
 //! says which objects must live on: in a full collection what the roots reach,
-//! in a minor one also what was old and what that reaches. Afterwards the heap
+//! in a minor one also what was old, in a major one what was settled, and what that
+//! reaches. Afterwards the heap
 //! must agree, object by object and byte by byte. A collection in slices may also
 //! keep what was reachable when it began, or came into being since: the oracle
 //! knows what must live and what may. At every step:
@@ -20,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 
 use ashlar_heap::{
-    Allocation, AllocationCache, Cell, Evacuation, Heap, PaceOptions, ParallelMarking, Progress,
-    Request, Scope, Shared, Stress, Urgency, WidthIndex, WorkBudget, WIDTH_MAX_BYTES,
+    Allocation, AllocationCache, Cell, CellState, Evacuation, Heap, PaceOptions, ParallelMarking,
+    Progress, Request, Scope, Shared, Stress, Urgency, WidthIndex, WorkBudget, WIDTH_MAX_BYTES,
 };
 
 use crate::toy_vm::{self, Shape, ToyVm, Wishes, HEADER_WORDS};
@@ -65,6 +66,8 @@ struct MayLive {
     reachable: BTreeSet<Address>,
     /// Old when it began, and what that reached: a minor collection keeps it.
     old: BTreeSet<Address>,
+    /// Settled when it began, and what that reached: a major collection keeps it.
+    settled: BTreeSet<Address>,
 }
 
 /// A heap beside the map that says what must be in it.
@@ -242,6 +245,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 poison,
                 mark_stack_cells_max,
                 move_everything,
+                no_minor,
             } => {
                 let is_compared_enough = self.comparisons > COMPARISONS_MAX;
                 self.may_overflow |= mark_stack_cells_max != 0;
@@ -260,6 +264,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                     poison,
                     mark_stack_cells_max: mark_stack_cells_max as usize,
                     move_everything,
+                    no_minor,
                 });
             }
             Op::RenewCache { cache } => self.renew_cache(cache),
@@ -558,8 +563,8 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
 
     fn collect(&mut self, request: Request) {
         self.finish_marking();
-        let old = self.old_objects();
-        let (known, full) = (!self.heap.is_sweeping(), self.heap.next_is_full());
+        let (old, settled) = (self.old_objects(), self.settled_objects());
+        let (known, next) = (!self.heap.is_sweeping(), self.heap.next_scope());
         let room_before = self.has_room_to_move();
         let scope = self.heap.collect(request);
         self.collections += 1;
@@ -569,12 +574,19 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             // After an overflow of the remembered set only a full one is right.
             assert!(scope == asked || (self.may_overflow && scope == Scope::Full));
         } else if known && !self.may_overflow {
-            assert_eq!(full, scope == Scope::Full, "pacing foretells the scope");
+            let next = match (next, request.compact) {
+                (Scope::Major, Some(_)) => Scope::Full,
+                (Scope::Minor, _) if self.heap.stress().no_minor => Scope::Major,
+                (next, _) => next,
+            };
+            assert_eq!(scope, next, "pacing foretells the scope");
         }
         self.may_overflow = self.heap.stress().mark_stack_cells_max != 0;
         let mut survivors = self.reachable_from_roots();
-        if scope == Scope::Minor {
-            survivors.extend(self.reach(old));
+        match scope {
+            Scope::Minor => survivors.extend(self.reach(old)),
+            Scope::Major => survivors.extend(self.reach(settled)),
+            Scope::Full => {}
         }
         self.bury_all_but(&survivors);
         let evacuation = self.evacuation(request, scope);
@@ -612,6 +624,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             self.may_live = Some(MayLive {
                 reachable: self.reachable_from_roots(),
                 old: self.reach(self.old_objects()),
+                settled: self.reach(self.settled_objects()),
             });
         }
         let progress = self.heap.advance(scope, &mut WorkBudget::cells(cells));
@@ -647,9 +660,16 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         self.collections += 1;
         let mut may_live = self.may_live.take().expect("a collection in slices");
         let mut must_live = self.reachable_from_roots();
-        if scope == Scope::Minor {
-            must_live.extend(self.reach(self.old_objects()));
-            may_live.reachable.append(&mut may_live.old);
+        match scope {
+            Scope::Minor => {
+                must_live.extend(self.reach(self.old_objects()));
+                may_live.reachable.append(&mut may_live.old);
+            }
+            Scope::Major => {
+                must_live.extend(self.reach(self.settled_objects()));
+                may_live.reachable.append(&mut may_live.settled);
+            }
+            Scope::Full => {}
         }
         let is_live = |address: &Address| {
             // SAFETY: the oracle has only addresses of cells.
@@ -823,12 +843,22 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
     /// Objects that a minor collection keeps whether anything refers to them
     /// or not.
     fn old_objects(&self) -> Vec<Address> {
-        let is_old = |address: &Address| {
+        self.objects_in_state(CellState::is_old)
+    }
+
+    /// Objects that a major collection keeps whether anything refers to them
+    /// or not.
+    fn settled_objects(&self) -> Vec<Address> {
+        self.objects_in_state(CellState::is_settled)
+    }
+
+    fn objects_in_state(&self, wanted: impl Fn(CellState) -> bool) -> Vec<Address> {
+        let is_wanted = |address: &Address| {
             // SAFETY: the oracle has only addresses of cells.
             let cell = unsafe { Cell::from_address(*address) };
-            self.heap.region().state(cell).is_old() && !self.doomed.contains(address)
+            wanted(self.heap.region().state(cell)) && !self.doomed.contains(address)
         };
-        self.objects.keys().copied().filter(is_old).collect()
+        self.objects.keys().copied().filter(is_wanted).collect()
     }
 
     /// What the roots reach, ambiguous ones included. Objects found dead
@@ -885,16 +915,10 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         assert_eq!(usage.live_cells, self.objects.len());
         assert_eq!(stats.freed_cells, self.released);
         assert_eq!(stats.marked_cells, survivors.len(), "marked cells");
-        let old = survivors.iter().filter(|address| {
-            // SAFETY: the oracle has only addresses of cells.
-            let cell = unsafe { Cell::from_address(**address) };
-            self.heap.region().state(cell).is_old()
-        });
-        assert_eq!(stats.old_cells, old.count(), "old cells");
-        assert_eq!(
-            stats.minor_collections + stats.full_collections,
-            self.collections
-        );
+        assert_eq!(stats.old_cells, self.old_objects().len(), "old cells");
+        let settled_cells = self.settled_objects().len();
+        assert_eq!(stats.settled_cells, settled_cells, "settled cells");
+        assert_eq!(stats.collections(), self.collections);
         assert_eq!(self.heap.disturbed_free_cells(), 0);
         if self.doomed.is_empty() {
             let mut cells = Vec::new();

@@ -90,6 +90,7 @@ pub enum Op {
         poison: bool,
         mark_stack_cells_max: u8,
         move_everything: bool,
+        no_minor: bool,
     },
     /// Ends an allocation cache and makes a new one in its place.
     RenewCache { cache: u8 },
@@ -143,11 +144,7 @@ impl Op {
                 parent: b,
                 slot: a,
                 child: c,
-                scope: match (b ^ c >> 3) & 3 {
-                    0 | 1 => Some(Scope::Minor),
-                    2 => Some(Scope::Full),
-                    _ => None,
-                },
+                scope: scope(b ^ c >> 3),
                 cells: if (b >> 2 ^ c) & 1 == 0 {
                     0
                 } else {
@@ -194,22 +191,14 @@ impl Op {
                 refused_every: if a & 32 == 0 { 0 } else { (c >> 8) as u8 },
             },
             209..=214 => Self::Slice {
-                scope: match a & 3 {
-                    0 | 1 => Some(Scope::Minor),
-                    2 => Some(Scope::Full),
-                    _ => None,
-                },
+                scope: scope(u16::from(a)),
                 cells: slice_cells(b),
             },
             215..=217 => Self::CollectInSlices {
                 cells: if a & 3 == 0 { 0 } else { slice_cells(b) },
             },
             218..=228 => Self::Collect {
-                scope: match a & 3 {
-                    0 | 1 => Some(Scope::Minor),
-                    2 => Some(Scope::Full),
-                    _ => None,
-                },
+                scope: scope(u16::from(a)),
                 sweep_now: a & 12 == 0,
             },
             229 if a & 1 == 0 => Self::SweepInSlices,
@@ -222,6 +211,7 @@ impl Op {
                 poison: a & 2 != 0,
                 mark_stack_cells_max: if a & 12 == 4 { c as u8 } else { 0 },
                 move_everything: a & 48 == 16,
+                no_minor: a & 192 == 64,
             },
             240..=243 => Self::RenewCache { cache: a },
             244..=245 => Self::ReleaseEmptyBlocks,
@@ -272,6 +262,15 @@ impl Aim {
             },
         }
     }
+}
+
+fn scope(choice: u16) -> Option<Scope> {
+    [
+        Some(Scope::Minor),
+        Some(Scope::Major),
+        Some(Scope::Full),
+        None,
+    ][usize::from(choice & 3)]
 }
 
 /// From a cell to thousands, the small slices more often.

@@ -1,19 +1,20 @@
 """What grew between two profiles, and which growth looks like a leak.
 
-A leak is named by four things, each with its own doubt, from the samples alone:
+What the latest full collection before the later profile found live was live; what was made since may be garbage that was not found
+yet. The image has that collection's number and each sample the number of those before it, so the two are told apart exactly. A leak
+is named by four things, each with its own doubt, from the samples that were found live alone:
 
 1. *It grew.* A sample that lives in both profiles tells nothing about growth and carries no error into it. Of the others, those
-   only in the later one stand against those only in the earlier one; were the line steady, each side would be as likely (a sign
-   test). Lines are corrected for being many (Holm's method, over the lines that have enough samples to show anything at all: Tarone).
-2. *What was made early is still there.* Samples made between the two profiles and alive in the second: those of a line that churns
+   only in the later one and found live stand against those only in the earlier one; were the line steady, each side would be as
+   likely (a sign test). Lines are corrected for being many (Holm's method, over the lines that have enough samples to show anything
+   at all: Tarone).
+2. *What was made early is still there.* Samples made between the first profile and the full collection: those of a line that churns
    were nearly all made shortly before it, those of a leak in all parts of the interval. The interval is measured in collections.
 3. *It goes on.* Those of a line that grew once, such as code that was loaded or a cache that is full now, were all made early.
 4. *What was old stayed.* The older half of the samples alive in the first profile: those that are gone in the second speak against
    a leak. Of a cache at its limit the old ones die.
 
-How sure a leak is, is the product of the four probabilities (2 to 4 with Jeffreys's prior). All of it needs full collections
-between the profiles: what died after the last one may merely not have been found. With two or more, that is a part of the second
-half of the interval, which point 2 judges; with one, no line is more than a possible leak.
+How sure a leak is, is the product of the four probabilities (2 to 4 with Jeffreys's prior).
 """
 
 from __future__ import annotations
@@ -40,7 +41,6 @@ _SHARE_EARLY_MIN = 0.2
 _SHARE_LATE_MIN = 0.15
 _SHARE_STAYED_MIN = 0.7
 _COLLECTIONS_MIN = 4
-_FULL_COLLECTIONS_MIN = 2
 _FEW_SAMPLES = 6
 _CERTAIN_ERRORS = 4.0  # a growth of so many standard errors is one, however few the samples: of objects larger than the period
 
@@ -48,8 +48,8 @@ _CERTAIN_ERRORS = 4.0  # a growth of so many standard errors is one, however few
 @dataclass(frozen=True)
 class Evidence:
     """What the samples of one line say. `growth` is that of live bytes. `came` and `went` are the live samples that only the second and
-    only the first profile has; `early` and `late` are those that came and were made in the first and the second half of the interval;
-    `old` were old in the first profile, and `old_gone` of them are gone."""
+    only the first profile has; `early` and `late` are those that came and were found live by the last full collection, made in the first
+    and the second half of the interval before it; `old` were old in the first profile, and `old_gone` of them are gone."""
 
     growth: Estimate
     objects: Estimate
@@ -61,13 +61,28 @@ class Evidence:
     old_gone: int
 
     @property
+    def found_live(self) -> int:
+        """Of those that came."""
+        return self.early + self.late
+
+    @property
     def grew_p(self) -> float:
         """One-sided, of a steady line having done at least this."""
-        return float(stats.binom.sf(self.came - 1, self.came + self.went, 0.5)) if self.came else 1.0
+        return _sign_p(self.came, self.went)
+
+    @property
+    def kept_p(self) -> float:
+        """The same with what is known to live in place of all that came."""
+        return _sign_p(self.found_live, self.went)
 
     @property
     def shrank_p(self) -> float:
-        return float(stats.binom.sf(self.went - 1, self.came + self.went, 0.5)) if self.went else 1.0
+        return _sign_p(self.went, self.came)
+
+
+def _sign_p(more: int, less: int) -> float:
+    """That of so many tosses of a coin at least `more` fall on its side."""
+    return float(stats.binom.sf(more - 1, more + less, 0.5)) if more else 1.0
 
 
 @dataclass(frozen=True)
@@ -112,13 +127,22 @@ class Difference:
         return self.after.image.numbers.get("full_count", 0) - self.before.image.numbers.get("full_count", 0)
 
     @property
+    def span(self) -> int:
+        """Collections from the first profile to the last full one before the second."""
+        return self.after.image.full_collection - max(self.before.image.collections, self.before.image.full_collection)
+
+    @property
     def blind(self) -> str:
         """Why no leak can be told apart here; empty where it can."""
         if not self.same_process:
             return "the profiles are of two processes, so no line is called a leak"
-        if self.collections < _COLLECTIONS_MIN or not self.full_collections:
-            return (f"only {self.collections} collections, {self.full_collections} of them full, lie between the profiles: what grew may be garbage that "
-                    f"was not found yet, so no line is called a leak; take them farther apart")
+        if self.span <= 0:
+            return ("no full collection lies between the profiles: what grew may be garbage that was not found yet, so no line is called a leak; "
+                    "take them farther apart, or call GC.start before the second")
+        if self.span < _COLLECTIONS_MIN:
+            some = "one collection lies" if self.span == 1 else f"{self.span} collections lie"
+            return (f"only {some} between the first profile and the last full collection: too few to say what stays, so no line "
+                    f"is called a leak; take them farther apart")
         return ""
 
     @property
@@ -142,9 +166,9 @@ def _lines(d: Difference) -> list[Line]:
     samples = [_samples_by_line(p) for p in (d.before, d.after)]
     names = list({**groups[1], **groups[0]})
     evidence = [_evidence(d, *(some.get(name, np.zeros(0, int)) for some in samples)) for name in names]
-    grew, shrank = (_corrected([(p, e.came + e.went) for p, e in zip(found, evidence)])
-                    for found in ([e.grew_p for e in evidence], [e.shrank_p for e in evidence]))
-    lines = [_line(d, groups[0].get(name), groups[1].get(name), *rest) for name, *rest in zip(names, evidence, grew, shrank)]
+    corrected = [_corrected(tests) for tests in ([(e.grew_p, e.came + e.went) for e in evidence], [(e.shrank_p, e.came + e.went) for e in evidence],
+                                                 [(e.kept_p, e.found_live + e.went) for e in evidence])]
+    lines = [_line(d, groups[0].get(name), groups[1].get(name), *rest) for name, *rest in zip(names, evidence, *corrected)]
     order = {LEAK: 0, POSSIBLE: 1, GREW: 2, UNDECIDED: 2, STEADY: 3, SHRANK: 3}
     return sorted(lines, key=lambda line: (order[line.judged], -line.evidence.growth.value, line.frame.place))
 
@@ -177,12 +201,13 @@ def _evidence(d: Difference, first: np.ndarray, second: np.ndarray) -> Evidence:
         went, came = _beyond(d.before, first, shared), _beyond(d.after, second, shared)
     else:
         went, came = first, second
-    middle = d.before.image.collections + d.collections / 2
-    early = int((d.after.live.collection[came] < middle).sum())
+    made = d.after.live.collection[came]
+    full = d.after.image.full_collection
+    early, found_live = int((made < full - d.span / 2).sum()) if d.span > 0 else 0, int((made < full).sum())
     old = _older_half(d.before, first)
     sums = [p.live.total(chosen) for p, chosen in ((d.after, came), (d.before, went))]
     objects, size = (Estimate(sums[0][i].value - sums[1][i].value, sums[0][i].variance + sums[1][i].variance) for i in (0, 1))
-    return Evidence(size, objects, len(came), len(went), early, len(came) - early, len(old), len(np.intersect1d(old, went)))
+    return Evidence(size, objects, len(came), len(went), early, found_live - early, len(old), len(np.intersect1d(old, went)))
 
 
 def _older_half(p: Profile, chosen: np.ndarray) -> np.ndarray:
@@ -208,14 +233,14 @@ def _beyond(p: Profile, chosen: np.ndarray, shared: Counter) -> np.ndarray:
     return np.array(found, int)
 
 
-def _line(d: Difference, before: Group | None, after: Group | None, e: Evidence, grew_p: float, shrank_p: float) -> Line:
+def _line(d: Difference, before: Group | None, after: Group | None, e: Evidence, *p: float) -> Line:
     members, nothing = after or before, profile.total(())
     widest = max(members.sites, key=lambda s: (s.amounts.live_bytes.value, s.amounts.allocated_bytes.value))
     return Line(members.name, tuple(members.classes()), before.amounts if before else nothing, after.amounts if after else nothing, e,
-                *_judge(d, e, grew_p, shrank_p), widest.stack)
+                *_judge(d, e, *p), widest.stack)
 
 
-def _judge(d: Difference, e: Evidence, grew_p: float, shrank_p: float) -> tuple[str, float, str]:
+def _judge(d: Difference, e: Evidence, grew_p: float, shrank_p: float, kept_p: float) -> tuple[str, float, str]:
     certain = e.growth.value >= _CERTAIN_ERRORS * math.sqrt(e.growth.variance) and e.growth.value > 0
     if not certain and (grew_p > _ERROR_RATE or e.growth.value <= 0):
         if shrank_p <= _ERROR_RATE and e.growth.value < 0:
@@ -224,18 +249,20 @@ def _judge(d: Difference, e: Evidence, grew_p: float, shrank_p: float) -> tuple[
     grew = f"grew by {memory(e.growth.value)}: {e.came} live samples came and {e.went} went"
     if d.blind:
         return (UNDECIDED if d.same_process else GREW), 0.0, grew
-    if e.came < _FEW_SAMPLES:
-        return GREW, 0.0, f"{grew}; too few to say whether it goes on"
+    unknown = e.came - e.found_live
+    if e.found_live < _FEW_SAMPLES:
+        since = f"; {unknown} of them since the last full collection, so they may be garbage" if unknown else ""
+        return GREW, 0.0, f"{grew}{since}; too few to say whether it goes on"
     persists = _above(e.early, e.late, _SHARE_EARLY_MIN)
     goes_on = _above(e.late, e.early, _SHARE_LATE_MIN)
     stays = _above(e.old - e.old_gone, e.old_gone, _SHARE_STAYED_MIN) if e.old >= 3 else 1.0
-    sure = (1 - grew_p) * persists * goes_on * stays
-    halves = f"{e.early} of them were made in the first half of the interval and {e.late} in the second"
+    sure = (1 - kept_p) * persists * goes_on * stays
+    halves = f"the last full collection found {e.found_live} of them live, {e.early} made in the first half of the interval and {e.late} in the second"
     old = f"; {e.old_gone} of {e.old} that were old before are gone" if e.old else ""
     if sure >= _POSSIBLE:
-        enough = d.full_collections >= _FULL_COLLECTIONS_MIN
-        doubt = "" if enough else "; only one full collection lies between, so some of it may be garbage: take the profiles farther apart"
-        return (LEAK if sure >= _SURE and enough else POSSIBLE), sure, f"{grew}, and they stay: {halves}{old}{doubt}"
+        return (LEAK if sure >= _SURE else POSSIBLE), sure, f"{grew}, and they stay: {halves}{old}"
+    if 1 - kept_p < min(persists, goes_on, stays):
+        return GREW, sure, f"{grew}; {halves}: not more than sampling makes of a steady line"
     if persists <= min(goes_on, stays):
         return GREW, sure, f"{grew}, but what it makes dies: {halves}{old}"
     if goes_on <= stays:

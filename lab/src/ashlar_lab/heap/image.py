@@ -47,7 +47,8 @@ _COMMAND, _RUBY = 1024, 2048
 @dataclass(frozen=True)
 class Image:
     """One image. `period_bytes` is the mean number of bytes between two samples, 0 when nothing was sampled. `numbers` has those of
-    `NUMBERS` that the writer knew. Tables are numpy arrays with the fields of docs/heap-profile.md, `stacks` is plain."""
+    `NUMBERS` that the writer knew. `full_collection` is the number of the latest full collection that is over, 0 for none: a live sample
+    that was made before it was found live by it. Tables are numpy arrays with the fields of docs/heap-profile.md, `stacks` is plain."""
 
     source: str
     pid: int
@@ -59,6 +60,7 @@ class Image:
     sampling: bool
     origin: str
     torn: bool
+    full_collection: int
     command: str
     ruby: str
     numbers: dict[str, int]
@@ -125,7 +127,7 @@ def parse(source: str, read: Callable[[int, int], bytes], tables: bool = True) -
         raise _damaged(source, f"a header of {header_bytes} bytes in place of {HEADER_BYTES}")
     sequence, pid, started_ns, taken_ns, period, lost = struct.unpack_from("<6Q", header, 16)
     count, at, table_count, directory = struct.unpack_from("<4I", header, 64)
-    since_ns, sampling, origin = struct.unpack_from("<QII", header, 80)
+    since_ns, sampling, origin, full_collection = struct.unpack_from("<QIIQ", header, 80)
     if at + 8 * count > HEADER_BYTES:
         raise _damaged(source, f"{count} numbers at {at}, beyond its header")
     numbers = dict(zip(NUMBERS, struct.unpack_from(f"<{count}Q", header, at)))
@@ -134,7 +136,7 @@ def parse(source: str, read: Callable[[int, int], bytes], tables: bool = True) -
     image = Image(
         source=source, pid=pid, started_ns=started_ns, taken_ns=taken_ns, period_bytes=period, samples_lost=lost, sampling_since_ns=since_ns,
         sampling=bool(sampling), origin=ORIGINS[origin] if origin < len(ORIGINS) else "live", torn=bool(sequence & 1),
-        command=_text(header, _COMMAND, _RUBY), ruby=_text(header, _RUBY, HEADER_BYTES), numbers=numbers,
+        full_collection=full_collection, command=_text(header, _COMMAND, _RUBY), ruby=_text(header, _RUBY, HEADER_BYTES), numbers=numbers,
         strings=found["strings"].tobytes(), frames=found["frames"], sites=found["sites"], samples=found["samples"],
         stacks=tuple(zip(*(found["stacks"][name].tolist() for name, *_ in _NODE))))
     _check(image)

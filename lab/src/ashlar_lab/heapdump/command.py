@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ashlar_lab.errors import BadInput
 from ashlar_lab.heapdump import analyser, content, page, picture, terminal
+from ashlar_lab.report import palette
 from ashlar_lab.report.write import check_can_write, put
 
 FORMS = ("html", "md", "json")
@@ -30,7 +31,7 @@ def run(file: str, classes: Sequence[str], why: Sequence[str], map_file: Path | 
     built = content.build(told, "standard input" if file == "-" else Path(file).name, list(classes), list(why))
     written = [put(base.with_name(f"{base.name}.{form}"), _as(form, built, told)) for form in forms]
     if map_file:
-        written.append(put(map_file, picture.heap_map(built.blocks, page.chart_css()) if map_file.suffix == ".svg" else page.render(built, map_alone=True)))
+        written.append(put(map_file, picture.heap_map(built.blocks, palette.css_of_reader()) if map_file.suffix == ".svg" else page.render(built, map_alone=True)))
     if not quiet:
         terminal.show(built)
         print("".join(f"\nwrote {path}" for path in written), end="\n" if written else "")

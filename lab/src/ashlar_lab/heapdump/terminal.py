@@ -6,10 +6,10 @@ import sys
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as RichTable
 
 from ashlar_lab.heapdump.content import Content
 from ashlar_lab.report.markdown import table_text
+from ashlar_lab.report.terminal import print_tables
 
 
 def chosen(content: Content) -> list:
@@ -31,13 +31,6 @@ def show(content: Content) -> None:
     console = Console()
     for sentence in content.verdict:
         console.print(f"[bold green]•[/] {escape(sentence)}", highlight=False)
-    for table in chosen(content):
-        drawn = RichTable(title=escape(table.title), title_justify="left", caption=escape(table.note), caption_justify="left")
-        for i, head in enumerate(table.head):
-            is_text = i == 0 or "path" in head
-            drawn.add_column(head, justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text)
-        for row in table.rows:
-            drawn.add_row(*(escape(cell) for cell in row))
-        console.print(drawn)
+    print_tables(chosen(content), console)
     for warning in content.warnings:
         console.print(f"[yellow]warning:[/] {escape(warning)}", highlight=False)

@@ -28,12 +28,11 @@ def render(page: Page) -> str:
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["number"] = units.number
     environment.filters["unit_title"] = units.title
-    chart_css = palette.css(palette.LIGHT) + "@media (prefers-color-scheme: dark){" + palette.css(palette.DARK) + "}"
     e = page.experiment
     run_metrics = list(dict.fromkeys([e.time_metric, "wall_s", "cpu_s", e.space_metric, "peak_rss_mib", "mean_mib"]))
     run_metrics += [m for m in ("others_cpu_s",) if any(m in r.metrics for r in page.runs)]
     listed, several = _listed(page), bool(page.analysis.machines)
     return environment.get_template("page.html.j2").render(
-        page=page, listed=listed, several=several, style=(_FOLDER / "page.css").read_text(), chart_css=chart_css, run_metrics=run_metrics,
+        page=page, listed=listed, several=several, style=(_FOLDER / "page.css").read_text(), chart_css=palette.css_of_reader(), run_metrics=run_metrics,
         drawings=[(f, f.chart.render()) for f in page.figures],
     )

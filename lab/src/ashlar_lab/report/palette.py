@@ -7,6 +7,11 @@ DARK = {"ink": "#e6eaf0", "soft": "#9aa6b5", "grid": "#2c3541", "paper": "#13192
 SERIES = len(LIGHT["series"])
 
 
+def css_of_reader() -> str:
+    """`css` of the light theme, or of the dark one where the reader's system is set to it."""
+    return css(LIGHT) + "@media (prefers-color-scheme: dark){" + css(DARK) + "}"
+
+
 def css(theme: dict, within: str = "") -> str:
     """Rules for the classes that charts use: s0… strokes and fills, ink and grid."""
     rules = [f"{within} .s{i}{{stroke:{c};fill:{c}}}" for i, c in enumerate(theme["series"])]

@@ -16,7 +16,7 @@ _SUMMARY = ("requests_per_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms"
 
 @dataclass(frozen=True)
 class Table:
-    """A heading row and body rows; the first column is a label, the others are right-aligned."""
+    """A heading row and body rows; the first column is a label, and those with "path" in their heading are text too; the others are right-aligned."""
 
     name: str
     title: str

@@ -72,7 +72,8 @@ def print_tables(tables: Sequence[Table], console: Console | None = None) -> Non
             continue
         drawn = RichTable(title=table.title, title_justify="left", caption=Text(table.note) if table.note else None, caption_justify="left")
         for i, head in enumerate(table.head):
-            drawn.add_column(head, justify="left" if i == 0 else "right", overflow="fold")
+            is_text = i == 0 or "path" in head
+            drawn.add_column(head, justify="left" if is_text else "right", overflow="fold")
         for row in table.rows:
             drawn.add_row(*map(Text, row))
         console.print(drawn)

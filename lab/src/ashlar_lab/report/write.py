@@ -45,7 +45,7 @@ def write(page: Page, base: Path, forms: Sequence[str]) -> list[Path]:
 
 def svg_file(chart) -> str:
     """A stand-alone SVG that follows the reader's light or dark setting."""
-    return chart.render(palette.css(palette.LIGHT) + "@media (prefers-color-scheme: dark){" + palette.css(palette.DARK) + "}")
+    return chart.render(palette.css_of_reader())
 
 
 def png_file(chart) -> bytes:

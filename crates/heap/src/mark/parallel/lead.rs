@@ -6,9 +6,9 @@ use super::pile::{Pile, Stacks};
 use super::shared_tracer::SharedTracer;
 use super::worker::{help, AtWork, Member, Refill, Worker};
 use super::Team;
-use crate::layout::cell_state::CellState;
+use crate::layout::cell_state::{CellState, Wants};
 use crate::layout::region::Cell;
-use crate::mark::marker::Marker;
+use crate::mark::marker::{MarkCounts, Marker};
 use crate::mark::marking::Marking;
 use crate::mark::trace_common::TraceCommon;
 use crate::mark::tracer::Tracer;
@@ -19,7 +19,7 @@ use crate::work_budget::WorkBudget;
 impl<V: Vm> Marking<'_, V> {
     /// Traces what is grey with all threads of the team when there is much to do.
     /// Afterwards only those cells are grey that did not fit on the stacks, and those
-    /// that are to make others old. The program must not run again before marking is
+    /// that are to make others old, or belong on the boundary. The program must not run again before marking is
     /// over, so what is traced here is traced for good.
     pub(in crate::mark) fn trace_together(&mut self) {
         let Some(team) = self.team.filter(|_| !self.tracer.marker.grey.is_empty()) else {
@@ -38,12 +38,13 @@ impl<V: Vm> Marking<'_, V> {
         let (states, common) = (self.tracer.states, vm.common());
         let job = || help(&pile, states, common);
         helpers.share(wanted_helpers, &job, || self.lead(&pile));
-        let (marked_cells, old_cells) = count_marked_cells(self.tracer.space);
+        let counted = count_marked_cells(self.tracer.space);
         let marker = &mut *self.tracer.marker;
         let threads = marker.take_back(pile.into_stacks());
-        marker.counts.threads = marker.counts.threads.max(threads);
-        marker.counts.marked_cells = marked_cells;
-        marker.counts.old_cells = old_cells;
+        marker.counts = MarkCounts {
+            threads: marker.counts.threads.max(threads),
+            ..counted
+        };
         marker.push_parents();
         while let Some(cell) = marker.shared.unprotected.pop() {
             marker.unprotect(states, cell, self.tracer.mode);
@@ -78,19 +79,21 @@ impl<V: Vm> Marking<'_, V> {
 
     #[inline(always)]
     fn trace_as(&mut self, member: &mut Member<'_>, cell: Cell) {
-        let parent_is_old = self.tracer.states.get(cell).is_old();
-        let mut tracer = SharedTracer::of(member, parent_is_old);
+        let wants = self.tracer.states.get(cell).wants_of_children();
+        let mut tracer = SharedTracer::of(member, wants);
         if !self.vm.common().trace_cell(cell, &mut tracer) {
-            self.trace_by_vm_as(member, cell, parent_is_old);
+            self.trace_by_vm_as(member, cell, wants);
         }
     }
 
+    /// A settled cell that the VM traces is on the boundary (`Marking::trace_by_vm`).
     #[inline(never)]
-    fn trace_by_vm_as(&mut self, member: &mut Member<'_>, cell: Cell, parent_is_old: bool) {
+    fn trace_by_vm_as(&mut self, member: &mut Member<'_>, cell: Cell, wants: Wants) {
+        member.worker.has_younger_child |= wants.settled();
         let mut tracer = Tracer {
             member: Some(member.reborrow()),
             parent: Some(cell),
-            parent_is_old,
+            wants,
             ..self.tracer.reborrow()
         };
         self.vm.trace_cell(cell, &mut tracer);
@@ -134,20 +137,23 @@ impl Marker {
     }
 }
 
-/// Counts marked cells, and those of them that are old.
-fn count_marked_cells(space: &Space) -> (usize, usize) {
+/// Counts marked cells, and those of them that are old, and settled.
+fn count_marked_cells(space: &Space) -> MarkCounts {
     /// The lowest bit of each of eight states.
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const MARKED: u32 = CellState::MARKED.trailing_zeros();
     const OLD: u32 = CellState::OLD.trailing_zeros();
-    let (mut marked, mut old) = (0, 0);
+    const SETTLED: u32 = CellState::AGED_TWICE.trailing_zeros();
+    let mut counts = MarkCounts::default();
     for (block, _) in space.cell_blocks() {
         for word in space.region.state_words_of(block) {
             let word = word.load(Relaxed);
             let marked_here = word >> MARKED & ONES;
-            marked += marked_here.count_ones() as usize;
-            old += (marked_here & word >> OLD).count_ones() as usize;
+            let old_here = marked_here & word >> OLD;
+            counts.marked_cells += marked_here.count_ones() as usize;
+            counts.old_cells += old_here.count_ones() as usize;
+            counts.settled_cells += (old_here & word >> SETTLED).count_ones() as usize;
         }
     }
-    (marked, old)
+    counts
 }

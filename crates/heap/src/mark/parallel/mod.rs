@@ -24,7 +24,8 @@
 //!
 //! * cells are counted afterwards, in the table of states;
 //! * that an old cell makes what it refers to old depends on more than the child's
-//!   state: workers note the old cells that refer to young ones, and one thread traces
+//!   state: workers note the old cells that refer to young ones, and the settled ones that
+//!   refer to those that are not, and one thread traces
 //!   those again afterwards;
 //! * a cell that is to be remembered, which must happen once, is marked by an exchange.
 
@@ -104,7 +105,8 @@ impl<'a> Team<'a> {
 pub(super) struct SharedMarking {
     /// Grey cells for the collecting thread alone.
     aside: Stack<Cell>,
-    /// Old cells that were seen to refer to young ones.
+    /// Old cells that were seen to refer to young ones, and settled ones that were seen to
+    /// refer to unsettled ones.
     pub(super) parents: Stack<Cell>,
     /// Cells that become unprotected once no other thread changes states.
     pub(super) unprotected: Stack<Cell>,

@@ -45,7 +45,7 @@ pub(super) struct Stacks {
     /// Some grey cells are on no stack.
     pub(super) overflowed: bool,
     pub(super) remembered_overflowed: bool,
-    /// Old cells that refer to young ones.
+    /// Cells that refer to younger ones.
     pub(super) parents: Stack<Cell>,
     /// Workers that have traced anything.
     pub(super) threads: usize,

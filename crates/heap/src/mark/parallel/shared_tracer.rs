@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::worker::Member;
-use crate::layout::cell_state::CellState;
+use crate::layout::cell_state::{CellState, Wants};
 use crate::layout::region::Cell;
 use crate::mark::trace::Trace;
 
@@ -11,24 +11,25 @@ use crate::mark::trace::Trace;
 #[derive(Debug)]
 pub(in crate::mark) struct SharedTracer<'c> {
     member: Member<'c>,
-    parent_is_old: bool,
+    wants: Wants,
 }
 
 impl<'c> SharedTracer<'c> {
-    /// A tracer for the references of a cell that is old, or not.
+    /// A tracer for the references of a cell that wants so much of them.
     #[inline(always)]
-    pub(in crate::mark) fn of(member: &'c mut Member<'_>, parent_is_old: bool) -> Self {
+    pub(in crate::mark) fn of(member: &'c mut Member<'_>, wants: Wants) -> Self {
         Self {
             member: member.reborrow(),
-            parent_is_old,
+            wants,
         }
     }
 
-    /// Notes when an old cell refers to one that is young, as far as is known.
+    /// Notes when an old cell refers to one that is young, as far as is known, or a
+    /// settled one to one that is not settled.
     #[inline(always)]
     fn regard_age(&mut self, child: CellState) {
-        if self.parent_is_old && !child.is_old() {
-            self.member.worker.has_young_child = true;
+        if !child.is_all_of(self.wants) {
+            self.member.worker.has_younger_child = true;
         }
     }
 
@@ -47,7 +48,7 @@ impl<'c> SharedTracer<'c> {
 impl Trace for SharedTracer<'_> {
     #[inline(always)]
     fn lent(&mut self) -> impl Trace {
-        SharedTracer::of(&mut self.member, self.parent_is_old)
+        SharedTracer::of(&mut self.member, self.wants)
     }
 
     #[inline(always)]

@@ -32,8 +32,9 @@ pub(in crate::mark) struct Worker {
     aside: FewCells<NOTED_CELLS>,
     remembered: FewCells<NOTED_CELLS>,
     parents: FewCells<NOTED_CELLS>,
-    /// The cell being traced is old and refers to a young one.
-    pub(super) has_young_child: bool,
+    /// The cell being traced is old and refers to a young one, or settled and refers to
+    /// one that is not.
+    pub(super) has_younger_child: bool,
     has_traced: bool,
     until_look: u32,
 }
@@ -46,7 +47,7 @@ impl Worker {
             aside: FewCells::new(),
             remembered: FewCells::new(),
             parents: FewCells::new(),
-            has_young_child: false,
+            has_younger_child: false,
             has_traced: false,
             until_look: CELLS_PER_LOOK,
         }
@@ -121,7 +122,7 @@ impl Member<'_> {
     /// look at the pile.
     #[inline(always)]
     pub(super) fn traced(&mut self, cell: Cell) -> bool {
-        if self.worker.has_young_child {
+        if self.worker.has_younger_child {
             self.note_parent(cell);
         }
         self.worker.until_look -= 1;
@@ -131,7 +132,7 @@ impl Member<'_> {
     #[cold]
     #[inline(never)]
     fn note_parent(&mut self, cell: Cell) {
-        self.worker.has_young_child = false;
+        self.worker.has_younger_child = false;
         self.worker.parents.push(cell);
         if self.worker.parents.is_full() {
             self.pile.lock().note_parents(self.worker.parents.take());
@@ -242,8 +243,8 @@ impl Member<'_> {
     fn help(&mut self, common: impl TraceCommon) {
         loop {
             while let Some(cell) = self.pop() {
-                let parent_is_old = self.states.get(cell).is_old();
-                let mut tracer = SharedTracer::of(self, parent_is_old);
+                let wants = self.states.get(cell).wants_of_children();
+                let mut tracer = SharedTracer::of(self, wants);
                 if !common.trace_cell(cell, &mut tracer) {
                     self.set_aside(cell);
                 }

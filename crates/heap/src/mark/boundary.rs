@@ -1,0 +1,93 @@
+//! The boundary set: settled cells that may refer to what is not settled.
+//!
+//! A major collection neither traces nor frees what is settled: it begins with the roots
+//! and with the boundary, as a minor one begins with the roots and the remembered set.
+//! Tracing tells which settled cells belong here: when one is traced, what it refers to
+//! is marked and has the age that it keeps in this collection. Between collections the
+//! write barrier adds those into which something is stored that is not settled.
+//!
+//! A full collection traces everything and finds the set anew.
+
+use crate::layout::cell_state::CellState;
+use crate::layout::region::{Cell, States};
+use crate::os::Refused;
+use crate::stack::Stack;
+
+/// Each cell that is on the boundary (invariant 16). It may be here more than once, and
+/// cells that are not on it any more may be here, too, until the next major collection.
+#[derive(Debug)]
+pub(crate) struct BoundarySet {
+    cells: Stack<Cell>,
+    /// A cell did not fit: the next collection must be full, which needs no set.
+    overflowed: bool,
+}
+
+impl BoundarySet {
+    pub(super) fn new(cells: usize) -> Result<Self, Refused> {
+        Ok(Self {
+            cells: Stack::new(cells)?,
+            overflowed: false,
+        })
+    }
+
+    pub(super) fn limit(&mut self, cells: usize) {
+        self.cells.limit(cells);
+    }
+
+    /// Adds `cell` if it is settled and not on the boundary yet. What a full collection
+    /// has not found has no place here: it may be freed.
+    #[inline(never)]
+    pub(crate) fn add_if_settled(&mut self, states: States<'_>, cell: Cell) {
+        let state = states.get(cell);
+        if !state.is_settled() || state.is_on_boundary() || !state.is_marked() {
+            return;
+        }
+        states.set(cell, state.with(CellState::AGED));
+        self.overflowed |= self.cells.push(cell).is_err();
+    }
+
+    /// A major collection begins: passes each cell to `trace`, which finds out whether it
+    /// still belongs here. It is taken off the boundary until then. Unprotected ones stay
+    /// (invariant 17).
+    pub(super) fn begin_major(&mut self, states: States<'_>, mut trace: impl FnMut(Cell)) {
+        let mut staying = 0;
+        for index in 0..self.cells.len() {
+            let cell = self.cells.as_slice()[index];
+            let state = states.get(cell);
+            if !state.is_on_boundary() {
+                continue;
+            }
+            trace(cell);
+            if state.is_unprotected() {
+                self.cells.as_mut_slice()[staying] = cell;
+                staying += 1;
+            } else {
+                states.set(cell, state.without(CellState::AGED));
+            }
+        }
+        self.cells.truncate(staying);
+    }
+
+    /// Forgets all cells: a full collection finds them anew.
+    pub(super) fn clear(&mut self) {
+        self.cells.clear_and_release();
+        self.overflowed = false;
+    }
+
+    /// Whether the next collection must be full.
+    pub(crate) fn has_overflowed(&self) -> bool {
+        self.overflowed
+    }
+
+    /// The cells that may be on the boundary.
+    pub(crate) fn cells(&self) -> &[Cell] {
+        self.cells.as_slice()
+    }
+
+    /// Puts each cell's new address in the place of its old one.
+    pub(crate) fn relocate(&mut self, location: impl Fn(Cell) -> Cell) {
+        for cell in self.cells.as_mut_slice() {
+            *cell = location(*cell);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+# Programs that Ruby is a part of: linked with it, or loading libruby.so when they run.
+
+LOAD = <<~'RUBY'
+  require "json"
+  require "psych"
+  require "zlib"
+  abort "not on Ashlar" unless GC.config[:implementation] == "ashlar"
+  # The parser hands memory of the heap to free at every eval.
+  500.times { |n| eval("def made_#{n}(a, b = [1, 2.0, 'x#{n}'], *c) = { a:, b:, c: }"); send("made_#{n}", n) }
+  kept = Array.new(2_000) { |n| JSON.parse(JSON.generate("key #{n}" => ["v" * (n % 300), n])) }
+  texts = Array.new(4) { |n| Thread.new { 50.times.map { Zlib.inflate(Zlib.deflate("text #{n}" * 500)).size }.sum } }.map(&:value)
+  Psych.load(Psych.dump(kept.first(300)))
+  child = fork { GC.start; exit! kept.size == 2_000 }
+  Process.wait(child)
+  abort "the child failed" unless $?.success?
+  GC.start
+  GC.compact
+  abort "wrong" unless kept[1_999]["key 1999"] == ["v" * 199, 1_999] && texts == Array.new(4) { 150_000 }
+  puts "ok"
+RUBY
+
+EMBEDDING = <<~'C'
+  #include <ruby.h>
+
+  static VALUE
+  grab(VALUE self, VALUE bytes)
+  {
+      return ULL2NUM((unsigned long long)(uintptr_t)malloc(NUM2SIZET(bytes)));
+  }
+
+  int
+  main(int argc, char **argv)
+  {
+      ruby_sysinit(&argc, &argv);
+      RUBY_INIT_STACK;
+      ruby_init();
+      rb_define_global_function("grab", grab, 1);
+      char *options[] = { "embedding", argv[1] };
+      return ruby_run_node(ruby_options(2, options));
+  }
+C
+
+LOADING = <<~'C'
+  #include <dlfcn.h>
+  #include <stdio.h>
+  #include <stdlib.h>
+
+  int
+  main(int argc, char **argv)
+  {
+      void *early = malloc(100);
+      void *ruby = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
+      if (!ruby) return fprintf(stderr, "%s\n", dlerror()), 1;
+      void (*sysinit)(int *, char ***) = dlsym(ruby, "ruby_sysinit");
+      void (*init_stack)(void *) = dlsym(ruby, "ruby_init_stack");
+      void (*init)(void) = dlsym(ruby, "ruby_init");
+      void *(*options)(int, char **) = dlsym(ruby, "ruby_options");
+      int (*run)(void *) = dlsym(ruby, "ruby_run_node");
+      sysinit(&argc, &argv);
+      init_stack(&early);
+      init();
+      char *given[] = { "loading", argv[2] };
+      int status = run(options(2, given));
+      free(realloc(early, 10000));
+      return status;
+  }
+C
+
+PRELOADED = <<~'C'
+  #include <stddef.h>
+
+  extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t), *__libc_memalign(size_t, size_t);
+  extern void __libc_free(void *);
+  void *malloc(size_t size) { return __libc_malloc(size); }
+  void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
+  void *realloc(void *memory, size_t size) { return __libc_realloc(memory, size); }
+  void *memalign(size_t align, size_t size) { return __libc_memalign(align, size); }
+  void *aligned_alloc(size_t align, size_t size) { return __libc_memalign(align, size); }
+  int posix_memalign(void **result, size_t align, size_t size) { return *result = __libc_memalign(align, size), *result ? 0 : 12; }
+  void free(void *memory) { __libc_free(memory); }
+C
+
+# Compiles a C program, or a shared library, in the folder of the claim.
+def compiled(name, source, *flags)
+  File.write(File.join(folder, "#{name}.c"), source)
+  done = Subject.command({}, [Subject.config["CC"].split.first, "-O1", "-o", name, "#{name}.c", *flags], folder:, limit: 60)
+  check(done.ok?) { done.describe }
+  File.join(folder, name)
+end
+
+def program_file(source) = File.join(folder, "program.rb").tap { File.write(_1, source) }
+
+def linked_with_ruby
+  config = Subject.config
+  includes = config.values_at("rubyhdrdir", "rubyarchhdrdir").map { "-I#{_1}" }
+  compiled("embedding", EMBEDDING, *includes, "-rdynamic", "-L#{config["libdir"]}", *config["LIBRUBYARG"].split, *config["MAINLIBS"].split)
+end
+
+claim "a program that Ruby is linked into runs on Ashlar, and its own malloc is the heap's", only: "inside" do
+  embedding = linked_with_ruby
+  [LOAD, <<~'RUBY'].each do |source|
+    before = GC.stat(:payload_bytes)
+    abort "no memory" unless Array.new(50) { grab(100_000) }.all?(&:positive?)
+    GC.start
+    grown = GC.stat(:payload_bytes) - before
+    puts grown > 5_000_000 ? "ok" : "grown by #{grown}"
+  RUBY
+    done = Subject.command(Subject.environment({}), [embedding, program_file(source)], folder:, limit: 60)
+    check(done.ok? && done.out == "ok\n") { done.describe }
+  end
+end
+
+claim "a program that loads libruby.so when it runs keeps its own malloc, and Ruby runs on Ashlar in it", only: "libruby" do
+  loading = compiled("loading", LOADING, "-ldl")
+  library = File.join(Subject.config["libdir"], Subject.config["LIBRUBY_SO"])
+  done = Subject.command(Subject.environment({}), [loading, library, program_file(LOAD)], folder:, limit: 60)
+  check(done.ok? && done.out == "ok\n") { done.describe }
+end
+
+claim "another malloc that is preloaded serves the process, and Ruby with a libruby.so runs on Ashlar beside it", only: "libruby" do
+  preloaded = compiled("preloaded.so", PRELOADED, "-shared", "-fPIC")
+  ruby_ok(LOAD, env: { "LD_PRELOAD" => preloaded })
+  grown = <<~'RUBY'
+    require "fiddle"
+    malloc = Fiddle::Function.new(Fiddle::Handle::DEFAULT["malloc"], [Fiddle::TYPE_SIZE_T], Fiddle::TYPE_VOIDP)
+    GC.start
+    before = GC.stat(:payload_bytes)
+    50.times { malloc.call(100_000) }
+    puts GC.stat(:payload_bytes) - before > 4_000_000
+  RUBY
+  ruby_prints("true\n", grown)
+  ruby_prints("false\n", grown, env: { "LD_PRELOAD" => preloaded })
+end
