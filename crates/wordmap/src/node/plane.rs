@@ -206,28 +206,30 @@ pub(crate) unsafe fn lower_bound<const GUESSES: bool>(
 /// Adds 1 to items `from..to` of a plane of bytes, or takes 1 away.
 ///
 /// # Safety
-/// They must be there, and be below 255 or above 0. The 8 bytes before the plane must be
-/// the same node's: they are written as they are.
+/// They, and those before them, must be there, and be below 255 or above 0.
 #[inline(always)]
 pub(crate) unsafe fn count_bytes(plane: *mut u8, from: usize, to: usize, up: bool) {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let mut end = to;
-    while end > from {
-        let at = plane.wrapping_add(end).wrapping_sub(8);
-        let left = end - from;
-        let ones = if left < 8 {
-            ONES << (64 - 8 * left as u32)
-        } else {
-            ONES
-        };
-        // SAFETY: the 8 bytes that end with an item lie in the plane and before it; no
-        // item carries into the next.
+    // Eight at a time, of which some may stay as they are.
+    while end > from && end >= 8 {
+        let at = plane.wrapping_add(end - 8);
+        let left = (end - from).min(8);
+        let ones = ONES << (64 - 8 * left as u32);
+        // SAFETY: 8 items of the plane; none carries into the next.
         unsafe {
             let word = read8(at);
             let word = if up { word + ones } else { word - ones };
             ptr::write_unaligned(at.cast(), word.to_le());
         }
-        end -= left.min(8);
+        end -= left;
+    }
+    for i in from..end {
+        // SAFETY: the caller's duty.
+        unsafe {
+            let item = plane.add(i);
+            *item = if up { *item + 1 } else { *item - 1 };
+        }
     }
 }
 
