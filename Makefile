@@ -108,6 +108,19 @@ simulate-lab: ## the lab's long simulations: coverage on unlike machines, and a 
 ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (6 minutes on a quiet machine)
 	@scripts/lab/ocaml-curves.sh
 
+# --- The heap for C (docs/heap-library.md) ---
+.PHONY: install-heap test-heap-capi bench-native bench-native-policies bench-native-instructions
+install-heap: ## install libashlar and ashlar.h: PREFIX=/usr/local, DESTDIR=
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/heap-capi/install.sh
+test-heap-capi: ## what ashlar.h promises, and a small Scheme on it, with sanitizers and valgrind
+	@scripts/heap-capi/test.sh
+bench-native: ## programs in C on Ashlar, bdwgc, mimalloc, jemalloc, glibc: points with goals, and curves; PROGRAMS="trees queue" VARIANTS= BLOCKS=2 CURVES=no
+	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" BLOCKS="$(BLOCKS)" CURVES="$(CURVES)" scripts/bench/native.sh
+bench-native-policies: ## policies for placing large payloads, as curves over space_overhead; recorded in bench/results
+	@BLOCKS="$(BLOCKS)" scripts/bench/native.sh --policies
+bench-native-instructions: ## count their instructions, which a busy machine does not change (needs valgrind)
+	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" scripts/bench/native.sh --instructions
+
 # --- The word map (docs/word-map.md) ---
 .PHONY: test-wordmap judy-conformance bench-wordmap
 test-wordmap: ## the word map's tests, and those of its Ruby class

@@ -33,6 +33,7 @@ pub(crate) struct Collector {
 impl Collector {
     pub(crate) fn new(heap: Heap<'static, Ruby>, options: Options) -> Self {
         heap.set_stress(options.stress);
+        heap.space().set_policy(options.policy);
         heap.set_parallel_marking(options.parallel);
         heap.set_sweep_time_max(options.pauses.sweep_time_max());
         let pauses = Pauses::default();

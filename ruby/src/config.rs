@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
 
-use ashlar_heap::PaceOptions;
+use ashlar_heap::{PaceOptions, Policy};
 
 use crate::collector::Collector;
 use crate::heap_profile;
@@ -65,6 +65,7 @@ impl Collector {
             parallel: self.heap.parallel_marking(),
             stress: self.stress_option.get(),
             malloc: self.malloc,
+            policy: self.heap.space().policy(),
         }
     }
 
@@ -78,6 +79,9 @@ impl Collector {
         self.heap.set_pace_options(options.pace);
         self.pauses.set_options(options.pauses);
         self.heap.set_parallel_marking(options.parallel);
+        if options.policy != self.heap.space().policy() {
+            self.heap.space().set_policy(options.policy);
+        }
         let sweep_time_max = options.pauses.sweep_time_max();
         self.heap.set_sweep_time_max(sweep_time_max);
         self.set_payload_budget();
@@ -95,6 +99,7 @@ impl Collector {
             parallel,
             stress,
             malloc,
+            policy,
         } = self.options();
         let number = |name: &'static std::ffi::CStr, kind, number| ShownOption {
             name: name.as_ptr(),
@@ -105,6 +110,12 @@ impl Collector {
         let malloc = match malloc {
             MallocSource::Heap => c"heap",
             MallocSource::Libc => c"libc",
+        };
+        let policy = match policy {
+            Policy::FirstFit => c"first-fit",
+            Policy::NextFit => c"next-fit",
+            Policy::BestFit => c"best-fit",
+            Policy::SegregatedFit => c"segregated-fit",
         };
         let limit_bytes = pace.memory_limit_bytes.unwrap_or(0);
         Some(match index {
@@ -146,6 +157,10 @@ impl Collector {
                 let bytes = heap_profile::period_bytes() as usize;
                 number(c"profile_bytes", Kind::Number, bytes)
             }
+            18 => ShownOption {
+                word: policy.as_ptr(),
+                ..number(c"policy", Kind::Word, 0)
+            },
             _ => return None,
         })
     }

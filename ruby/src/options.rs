@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
-use ashlar_heap::{os, PaceOptions, ParallelMarking, Stress, THREADS_MAX};
+use ashlar_heap::{os, PaceOptions, ParallelMarking, Policy, Stress, THREADS_MAX};
 
 use crate::pauses::PauseOptions;
 use crate::ruby_gc_variables::tuned;
@@ -33,6 +33,7 @@ pub(crate) struct Options {
     pub(crate) parallel: ParallelMarking,
     pub(crate) stress: Stress,
     pub(crate) malloc: MallocSource,
+    pub(crate) policy: Policy,
 }
 
 const MIB: usize = 1 << 20;
@@ -67,6 +68,7 @@ impl Options {
             },
             stress: Stress::default(),
             malloc: MallocSource::Heap,
+            policy: Policy::default(),
         };
         default.read(&Reader {
             // A variable that is set to nothing counts as unset.
@@ -138,6 +140,7 @@ impl Options {
                 ..Stress::default()
             },
             malloc: reader.malloc(self.malloc)?,
+            policy: reader.policy(self.policy)?,
         })
     }
 }
@@ -231,6 +234,16 @@ impl Reader<'_> {
             Some("libc") => Ok(MallocSource::Libc),
             Some(value) => self.refuse("malloc", value, "heap or libc"),
         }
+    }
+
+    fn policy(&self, current: Policy) -> Result<Policy, String> {
+        let Some(value) = (self.value)("policy") else {
+            return Ok(current);
+        };
+        let names = "first-fit, next-fit, best-fit or segregated-fit";
+        value
+            .parse()
+            .or_else(|_| self.refuse("policy", &value, names))
     }
 
     fn memory_limit(&self, current: Option<usize>) -> Result<Option<usize>, String> {
@@ -383,6 +396,11 @@ mod tests {
                 "space_overhead=5: a whole number from 10 to 1000 is wanted",
             ),
             ("verify", "", "verify=: 0 or 1 is wanted"),
+            (
+                "policy",
+                "worst-fit",
+                "policy=worst-fit: first-fit, next-fit, best-fit or segregated-fit is wanted",
+            ),
             (
                 "malloc",
                 "libc",

@@ -2,12 +2,12 @@
 claim "GC.config shows every option with the value that the environment gave it", only: "ashlar" do
   env = { "ASHLAR_SPACE_OVERHEAD" => "77", "ASHLAR_MEMORY_LIMIT" => "512MiB", "ASHLAR_HEAP_MIN" => "3MiB", "ASHLAR_HEAP_INIT" => "5MiB", "ASHLAR_NURSERY_MIN" => "1MiB",
           "ASHLAR_NURSERY_MAX" => "9MiB", "ASHLAR_MALLOC" => "libc", "ASHLAR_INCREMENTAL" => "0", "ASHLAR_SLICE_US" => "700",
-          "ASHLAR_THREADS" => "3", "ASHLAR_PARALLEL_CELLS" => "1234" }
+          "ASHLAR_THREADS" => "3", "ASHLAR_PARALLEL_CELLS" => "1234", "ASHLAR_POLICY" => "best-fit" }
   ruby_ok(<<~'RUBY', env: { **env, "EXPECTED_NAME" => Subject.library })
     mib = 1 << 20
     expected = { rgengc_allow_full_mark: true, space_overhead: 77, memory_limit: 512 * mib, heap_min: 3 * mib, heap_init: 5 * mib, nursery_min: mib,
                  nursery_max: 9 * mib, incremental: false, slice_us: 700, collect_every: 0, slice_cells: 0, verify: false, poison: false, move_everything: false,
-                 threads: 3, parallel_cells: 1234, malloc: "libc", profile: "off", profile_bytes: 512 << 10, implementation: ENV["EXPECTED_NAME"] }
+                 threads: 3, parallel_cells: 1234, malloc: "libc", profile: "off", profile_bytes: 512 << 10, policy: "best-fit", implementation: ENV["EXPECTED_NAME"] }
     abort GC.config.inspect unless GC.config == expected
     puts "ok"
   RUBY
@@ -20,6 +20,22 @@ claim "options change while the program runs, by number, size or nil", only: "as
                                  [50, 1 << 30, 256 << 10, 4 << 20, 0]
     abort GC.config.inspect unless GC.config(memory_limit: nil)[:memory_limit].nil? && GC.config[:space_overhead] == 50
     abort GC.stat(:memory_limit_bytes).to_s unless GC.stat(:memory_limit_bytes) == 0
+    puts "ok"
+  RUBY
+end
+
+claim "large buffers keep their contents under every policy, chosen while they are allocated and freed", only: "ashlar" do
+  ruby_ok(<<~'RUBY', env: { "ASHLAR_VERIFY" => "1", "ASHLAR_COLLECT_EVERY" => "2000" })
+    random = Random.new(7)
+    live = Array.new(60)
+    2000.times do |step|
+      GC.config(policy: %w[best-fit next-fit segregated-fit first-fit][step / 50 % 4]) if step % 50 == 0
+      index = random.rand(60)
+      length = 40_000 + random.rand(1_500_000)
+      abort "step #{step}" if live[index] && live[index].count((live[index].size % 26 + 97).chr) != live[index].size
+      live[index] = (length % 26 + 97).chr * length
+      live[random.rand(60)] = nil if step % 9 == 0
+    end
     puts "ok"
   RUBY
 end

@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 
 all=(ruby check-format check-lints check-scripts test-rust lib test-behaviour test-applications
   test-ruby-quick
-  inside test-inside test-lab test-wordmap)
+  inside test-inside test-lab test-wordmap test-heap-capi)
 
 # why_not PART: says why a part cannot be run here, or nothing. Rust's own tools for
 # format and lints are the developer's choice to install; shellcheck is installed below

@@ -74,6 +74,13 @@
 //! * **Pinned**: must not move, because something refers to it that cannot be
 //!   rewritten. **Forwarded**: has moved, and says where to.
 //!
+//! # What to rely on
+//!
+//! Versions follow semantic versioning: below 1.0 a minor version may change anything
+//! public. There are no features: what can be chosen is chosen at run time. Rust 1.85 or
+//! newer, 64-bit Linux with glibc; not `no_std`, because the heap reserves, commits and
+//! gives back pages of the system.
+//!
 //! Numbered invariants stand where the data lives; [`Heap::verify`] asserts those of
 //! cells and of blocks of cells.
 
@@ -97,6 +104,7 @@ mod vm;
 mod work_budget;
 
 pub use allocate::cursor::AllocationCache;
+pub use allocate::policy::Policy;
 pub use compact::forward::Forwarding;
 pub use compact::Evacuation;
 pub use heap::{Allocation, Heap, Progress, Request, Stage, Urgency};
@@ -113,7 +121,7 @@ pub use mark::tracer::{MarkingEnd, Tracer};
 pub use mark::weak::WeakCounts;
 pub use pace::{Measure, Pace, PaceOptions, Scope};
 pub use payload::thread_cache::ThreadCache;
-pub use payload::{OutOfMemory, Payloads};
+pub use payload::{OutOfMemory, Payloads, Resized};
 pub use shared::{Frozen, Shared};
 pub use space::{BlockUse, CellRange, Space};
 pub use stats::{Stats, Usage, WidthUsage};

@@ -14,7 +14,7 @@ use ashlar_heap::{
     for_tests::Kind,
     for_tests::{CLASS_COUNT, CLASS_MAX_BYTES},
     os::Refused,
-    Heap, OutOfMemory, PaceOptions, Shared, ThreadCache, BLOCK_BYTES,
+    Heap, OutOfMemory, PaceOptions, Policy, Resized, Shared, ThreadCache, BLOCK_BYTES,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -314,6 +314,75 @@ proptest! {
         });
         assert_nothing_in_use(&shared);
     }
+
+    /// Whatever the policy, and when it changes: contents stay, and the index of empty runs
+    /// is whole.
+    #[test]
+    fn every_policy_keeps_its_index_of_empty_runs(
+        program in prop::collection::vec((0..40usize, span_op()), 1..LENGTH)
+    ) {
+        let shared = Shared::reserve(64 * MIB).unwrap();
+        let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
+        let mut door = Door::new(&shared);
+        let mut mine = Vec::new();
+        let (to_nobody, _receiver) = mpsc::channel();
+        for (number, (choice, op)) in program.into_iter().enumerate() {
+            if let Some((_, policy)) = Policy::NAMES.get(choice) {
+                shared.space.set_policy(*policy);
+            }
+            step(&mut door, &mut mine, op, number as u8, &to_nobody);
+            prop_assert_eq!(heap.verify(), Ok(()));
+        }
+        mine.into_iter().for_each(|old| free(&mut door, old));
+        door.flush();
+        prop_assert_eq!(heap.verify(), Ok(()));
+        assert_nothing_in_use(&shared);
+    }
+}
+
+/// Each policy's place for three blocks, and for two twice, the first of which is freed in
+/// between: as blocks from the first hole on. The holes have 4, 2 and 3 blocks.
+#[test]
+fn policies_choose_different_holes() {
+    for (policy, places) in [
+        (Policy::FirstFit, [0, 5, 5]),
+        (Policy::NextFit, [0, 5, 8]),
+        (Policy::BestFit, [8, 5, 5]),
+        (Policy::SegregatedFit, [8, 5, 5]),
+    ] {
+        let shared = Shared::reserve(64 * MIB).unwrap();
+        let mut door = Door::new(&shared);
+        let spans = [4, 1, 2, 1, 3, 1].map(|blocks| door.allocate(blocks * BLOCK_BYTES).unwrap());
+        shared.space.set_policy(policy);
+        for hole in [0, 2, 4] {
+            // SAFETY: the span is ours.
+            unsafe { door.free(spans[hole]) };
+        }
+        let mut place = |blocks| {
+            let span = door.allocate(blocks * BLOCK_BYTES).unwrap();
+            let offset = span.as_ptr() as usize - spans[0].as_ptr() as usize;
+            (span, offset / BLOCK_BYTES)
+        };
+        let (_, three) = place(3);
+        let (first, two) = place(2);
+        // SAFETY: the span is ours.
+        unsafe { shared.thread_cache().free(first) };
+        let (_, two_again) = place(2);
+        assert_eq!([three, two, two_again], places, "{}", policy.name());
+        assert_eq!(shared.space.policy(), policy);
+    }
+}
+
+fn span_op() -> impl Strategy<Value = Op> {
+    let size = || prop_oneof![0..20 * BLOCK_BYTES, 0..3 * BLOCK_BYTES, 0..CLASS_MAX_BYTES];
+    prop_oneof![
+        6 => size().prop_map(|size| Op::Allocate { size }),
+        1 => (size(), 10..=19u8)
+            .prop_map(|(size, align_shift)| Op::AllocateAligned { size, align_shift }),
+        4 => (any::<u16>(), size()).prop_map(|(which, size)| Op::Reallocate { which, size }),
+        6 => any::<u16>().prop_map(|which| Op::Free { which }),
+        1 => Just(Op::Flush),
+    ]
 }
 
 #[test]
@@ -426,6 +495,43 @@ fn what_a_span_leaves_behind_by_moving_or_shrinking_reads_as_zero_when_asked_for
     }
     door.flush();
     assert_nothing_in_use(&shared);
+}
+
+#[test]
+fn pieces_that_nobody_has_had_yet_come_in_the_order_of_their_addresses() {
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let pieces: Vec<usize> = (0..1000)
+        .map(|_| door.allocate(48).unwrap().as_ptr() as usize)
+        .collect();
+    let ascents = pieces.windows(2).filter(|pair| pair[1] == pair[0] + 48);
+    assert_eq!(ascents.count(), 999);
+}
+
+#[test]
+fn a_span_that_shrinks_gives_back_what_it_does_not_need() {
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let span = door.allocate(10 * BLOCK_BYTES).unwrap();
+    // SAFETY: the span is ours, and so is what it becomes.
+    unsafe {
+        span.write_bytes(7, 10 * BLOCK_BYTES);
+        let in_use_bytes = shared.payloads.in_use_bytes();
+        assert_eq!(door.resize(span, 9 * BLOCK_BYTES), Ok(Resized::InPlace));
+        assert_eq!(door.usable_bytes(span), 9 * BLOCK_BYTES);
+        assert_eq!(shared.payloads.in_use_bytes(), in_use_bytes - BLOCK_BYTES);
+        let behind = door.allocate(BLOCK_BYTES).unwrap();
+        assert_eq!(behind.as_ptr(), span.as_ptr().add(9 * BLOCK_BYTES));
+        assert!(!door.resize_in_place(span, 10 * BLOCK_BYTES));
+        assert_eq!(shared.payloads.moved(), 0);
+        let Ok(Resized::Moved(moved)) = door.resize(span, 10 * BLOCK_BYTES) else {
+            panic!("there is no room behind it");
+        };
+        assert_eq!(moved.add(9 * BLOCK_BYTES - 1).read(), 7);
+        assert_eq!(shared.payloads.moved(), 1);
+        door.free(moved);
+        door.free(behind);
+    }
 }
 
 #[test]

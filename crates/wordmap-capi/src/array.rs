@@ -38,7 +38,8 @@ pub(crate) unsafe trait Array {
     fn find_after(&self, key: u64, last: &LastStep) -> Option<(u64, Self::Answer)>;
     fn find_back(&self, key: u64) -> Option<(u64, Self::Answer)>;
     fn bytes(&self) -> usize;
-    fn clear(&mut self);
+    /// Removes everything; returns the bytes there were.
+    fn free(&mut self) -> usize;
 }
 
 const _: () = assert!(size_of::<Map>() == 8 && size_of::<Set>() == 8);
@@ -94,8 +95,9 @@ unsafe impl Array for Map {
     fn bytes(&self) -> usize {
         self.memory_used()
     }
-    fn clear(&mut self) {
-        self.clear();
+    #[inline(always)]
+    fn free(&mut self) -> usize {
+        self.clear_and_count()
     }
 }
 
@@ -142,8 +144,9 @@ unsafe impl Array for Set {
     fn bytes(&self) -> usize {
         self.memory_used()
     }
-    fn clear(&mut self) {
-        self.clear();
+    #[inline(always)]
+    fn free(&mut self) -> usize {
+        self.clear_and_count()
     }
 }
 
@@ -323,9 +326,7 @@ pub(crate) unsafe fn free<A: Array>(root: Slot, error: *mut JudyError) -> usize 
         let Some(array) = array_at::<A>(root) else {
             return fail(error, Errno::NullPointerToArray, JERR as usize);
         };
-        let bytes = array.bytes();
-        array.clear();
-        bytes
+        array.free()
     }
 }
 

@@ -258,7 +258,9 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let old = replace(&mut self.root, Edge::NULL);
         let done = self.build(make(Pairs(Walk::<V>::all(old))));
         match done {
-            Ok(()) => self.release_subtree(old),
+            Ok(()) => {
+                self.release_subtree(old);
+            }
             Err(_) => self.root = old,
         }
         done

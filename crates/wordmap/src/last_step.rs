@@ -6,6 +6,7 @@
 //! that chain: it is checked against what the search finds, and the processor,
 //! which predicts that checks succeed, goes on meanwhile.
 
+use crate::node::bits::apart;
 use crate::node::edge::Edge;
 use crate::path::Position;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -63,21 +64,4 @@ impl LastStep {
     pub(crate) fn note_index(&self, index: usize) {
         self.index.store(index, Ordering::Relaxed);
     }
-}
-
-/// The same word; the compiler does not know that it is, so it cannot put what
-/// the word is found equal to in its place.
-#[inline(always)]
-fn apart(word: usize) -> usize {
-    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
-    {
-        let mut word = word;
-        // SAFETY: no instruction at all; the word stays in its register.
-        unsafe {
-            core::arch::asm!("/* {0} */", inlateout(reg) word, options(pure, nomem, nostack, preserves_flags));
-        }
-        word
-    }
-    #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
-    word
 }

@@ -242,7 +242,9 @@ impl<A: NodeSource> WordMap<A> {
     /// As [`WordMap::after`], quicker when `last` has seen the step before this one.
     #[inline]
     pub fn after_step(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
-        crate::path::after_step::<1>(self.tree.root, key, last).map(|found| self.found(found))
+        let next = crate::path::after_step::<1>(self.tree.root, key, last);
+        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        next.map(|(key, value)| (key, unsafe { value.as_ref() }))
     }
 
     /// The last entry at or before `key`.
@@ -373,6 +375,13 @@ impl<A: NodeSource> WordMap<A> {
     /// Removes all entries and frees their memory.
     pub fn clear(&mut self) {
         self.tree.clear();
+    }
+
+    /// Removes all entries and returns the bytes that [`WordMap::memory_used`] would have
+    /// counted, in one walk.
+    #[inline]
+    pub fn clear_and_count(&mut self) -> usize {
+        self.tree.clear()
     }
 
     /// Bytes of all nodes, without the map's own word. Looks at every node.

@@ -5,6 +5,7 @@ use crate::node::branch::Branch;
 use crate::node::edge::{byte, Edge, Kind};
 use crate::node::leaf::{Leaf, Place, Step as LeafStep};
 use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 
 /// A branch and the slot taken in it.
 #[derive(Clone, Copy)]
@@ -339,20 +340,49 @@ fn after_from<const V: usize>(root: Edge, edge: Edge, key: u64) -> Option<(Posit
 /// As [`after`] for the next step of a walk, `last` being where the one before
 /// may have ended. The leaf is looked for all the same: the guess is only used
 /// when it is the leaf found, and the entry guessed has `key`.
+///
+/// Of a map of a few neighbours, which is most maps, the leaf need not be looked for.
 #[inline(always)]
-pub(crate) fn after_step<const V: usize>(
-    root: Edge,
-    key: u64,
-    last: &LastStep,
-) -> Option<(Position, u64)> {
+pub(crate) fn after_step<const V: usize>(root: Edge, key: u64, last: &LastStep) -> Option<Next> {
+    if root.is_small_leaf() {
+        if let Some((guessed, i)) = last.guess(root) {
+            match leaf::<V>(guessed).step_of_small(i, key) {
+                LeafStep::To(next) => {
+                    last.note_index(i + 1);
+                    return Some(next_at::<V>(guessed, i + 1, next));
+                }
+                LeafStep::Behind => return None,
+                LeafStep::Elsewhere => {}
+            }
+        }
+    }
+    after_step_anywhere::<V>(root, key, last)
+}
+
+/// The key of an entry that a step went to, and where its value is (without meaning in a
+/// set). Two words, which functions return in registers.
+pub(crate) type Next = (u64, NonNull<u64>);
+
+#[inline(always)]
+fn next_at<const V: usize>(edge: Edge, i: usize, key: u64) -> Next {
+    if V == 0 {
+        return (key, NonNull::dangling());
+    }
+    // SAFETY: N1: values lie in a node's block, which does not begin at 0.
+    (key, unsafe {
+        NonNull::new_unchecked(leaf::<V>(edge).value(i))
+    })
+}
+
+#[inline(never)]
+fn after_step_anywhere<const V: usize>(root: Edge, key: u64, last: &LastStep) -> Option<Next> {
     let edge = leaf_towards(root, key);
     if V == 1 || edge.kind() != Kind::FULL {
         if let Some((guessed, i)) = last.guess(edge).filter(|_| !edge.is_null()) {
             match leaf::<V>(guessed).step(i, key) {
                 LeafStep::To(next) => {
                     last.note_index(i + 1);
-                    let (leaf, index) = (guessed, i + 1);
-                    return Some((Position { leaf, index }, next));
+                    return Some(next_at::<V>(guessed, i + 1, next));
                 }
                 LeafStep::Behind if edge == root => return None,
                 LeafStep::Behind | LeafStep::Elsewhere => {}
@@ -368,17 +398,27 @@ fn after_unguessed<const V: usize>(
     edge: Edge,
     key: u64,
     last: &LastStep,
-) -> Option<(Position, u64)> {
-    let found = after_from::<V>(root, edge, key);
-    if let Some((position, _)) = found {
-        last.note(position);
-    }
-    found
+) -> Option<Next> {
+    let (position, next) = after_from::<V>(root, edge, key)?;
+    last.note(position);
+    Some(next_at::<V>(position.leaf, position.index, next))
 }
 
 /// The first entry at or after `key` and its key; looks as [`after`] does.
 #[inline(always)]
 pub(crate) fn at_or_after<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
+    if root.is_small_leaf() {
+        let first = leaf::<V>(root).first_of_small();
+        if key <= first {
+            let (leaf, index) = (root, 0);
+            return Some((Position { leaf, index }, first));
+        }
+    }
+    at_or_after_anywhere::<V>(root, key)
+}
+
+#[inline(never)]
+fn at_or_after_anywhere<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
     let edge = leaf_towards(root, key);
     if edge.is_null() {
         return None;

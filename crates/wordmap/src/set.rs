@@ -156,7 +156,7 @@ impl<A: NodeSource> WordSet<A> {
     /// As [`WordSet::after`], quicker when `last` has seen the step before this one.
     #[inline]
     pub fn after_step(&self, key: u64, last: &LastStep) -> Option<u64> {
-        crate::path::after_step::<0>(self.tree.root, key, last).map(|(_, next)| next)
+        crate::path::after_step::<0>(self.tree.root, key, last).map(|(next, _)| next)
     }
 
     /// The last key at or before `key`.
@@ -220,6 +220,13 @@ impl<A: NodeSource> WordSet<A> {
     /// Removes all keys and frees their memory.
     pub fn clear(&mut self) {
         self.tree.clear();
+    }
+
+    /// Removes all entries and returns the bytes that [`WordSet::memory_used`] would have
+    /// counted, in one walk.
+    #[inline]
+    pub fn clear_and_count(&mut self) -> usize {
+        self.tree.clear()
     }
 
     /// Bytes of all nodes, without the set's own word. Looks at every node.

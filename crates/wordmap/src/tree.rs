@@ -6,8 +6,11 @@
 
 use crate::memory::NodeSource;
 use crate::node::branch::{block_bytes_for, Branch, Children};
-use crate::node::edge::{above, byte, highest_difference, leaf_tag, Edge, Kind};
-use crate::node::leaf::{Entries, Insertion, Leaf, Place, Removal, Shape, ENTRIES_MAX};
+use crate::node::edge::{above, byte, highest_difference, Edge, Kind, FLAT1, FLAT2, ONE};
+use crate::node::leaf::{
+    Bitmap, Cut, Cuttable, Entries, Flat, Grouped, Half, Insertion, Leaf, Place, Planes, Removal,
+    Shape, Spot, Wide, ENTRIES_MAX,
+};
 use crate::path::{branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, Path};
 use core::fmt;
 use core::ptr::{self, NonNull};
@@ -17,11 +20,6 @@ const COLLAPSED_MAX: u64 = 48;
 
 /// Leaves are merged up to this many entries when one of them has run low.
 const MERGED_MAX: usize = 64;
-
-/// The tags of the leaves of small maps.
-const ONE: u8 = leaf_tag(Kind::ONE, 8);
-const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
-const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
 
 /// There was no memory for a node; the map is as it was before the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,22 +102,29 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
+    /// Releases a leaf; returns the bytes it had.
     #[inline]
-    fn release_leaf(&self, edge: Edge) {
+    fn release_leaf(&self, edge: Edge) -> usize {
         let tag = edge.tag();
-        if tag >> 4 != Kind::FULL {
-            let leaf = leaf::<V>(edge);
-            let (block, bytes) = match tag {
-                FLAT1 => leaf.listed_block::<1>(leaf.len()),
-                FLAT2 => leaf.listed_block::<2>(leaf.len()),
-                _ => (leaf.block(), leaf.shape().block_bytes::<V>()),
-            };
-            self.release(block, bytes);
+        if tag >> 4 == Kind::FULL {
+            return 0;
         }
+        let leaf = leaf::<V>(edge);
+        let (block, bytes) = match tag {
+            ONE => leaf.one_block(),
+            FLAT1 => leaf.listed_block::<1>(leaf.len()),
+            FLAT2 => leaf.listed_block::<2>(leaf.len()),
+            _ => (leaf.block(), leaf.shape().block_bytes::<V>()),
+        };
+        self.release(block, bytes);
+        bytes
     }
 
-    fn release_branch(&self, branch: Branch) {
-        self.release(branch.block(), branch.block_bytes());
+    /// As [`Tree::release_leaf`] of a branch.
+    fn release_branch(&self, branch: Branch) -> usize {
+        let bytes = branch.block_bytes();
+        self.release(branch.block(), bytes);
+        bytes
     }
 
     pub(crate) fn new_leaf(&self, entries: &Entries) -> Result<Edge, OutOfMemory> {
@@ -189,35 +194,37 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             self.root = self.new_one(key)?;
             return Ok(new_value(leaf::<V>(self.root).value(0)));
         }
-        let done = match edge.tag() {
-            FLAT1 => self.insert_listed::<1>(&path, edge, key),
-            FLAT2 => self.insert_listed::<2>(&path, edge, key),
-            _ => None,
-        };
-        match done {
-            Some(done) => done,
-            None => self.insert_in_leaf(&mut path, edge, key),
+        match edge.tag() {
+            FLAT1 => self.insert_listed::<1>(&mut path, edge, key),
+            FLAT2 => self.insert_listed::<2>(&mut path, edge, key),
+            tag => match tag >> 4 {
+                Kind::GROUPED => self.insert_in::<Grouped<V>>(&mut path, edge, key),
+                Kind::FLAT => self.insert_in::<Wide<V>>(&mut path, edge, key),
+                Kind::ONE => self.insert_uncovered(&mut path, edge, key),
+                Kind::BITMAP => self.insert_in::<Bitmap<V>>(&mut path, edge, key),
+                _ => self.insert_in_full(&mut path, edge, key),
+            },
         }
     }
 
-    /// Inserts into a leaf that lists its suffixes, as those of small maps do;
-    /// `None` when it must become another leaf.
+    /// Inserts into a leaf that lists its suffixes, as those of small maps do.
     #[inline(always)]
     fn insert_listed<const LEVEL: usize>(
         &mut self,
-        path: &Path,
+        path: &mut Path,
         edge: Edge,
         key: u64,
-    ) -> Option<Result<Inserted, OutOfMemory>> {
+    ) -> Result<Inserted, OutOfMemory> {
         let mut leaf = leaf::<V>(edge);
-        let (n, i) = match leaf.place_listed::<LEVEL>(key)? {
-            (n, Place::Before(i)) => (n, i),
-            (_, Place::At(i)) => {
-                return Some(Ok(Inserted {
+        let (n, i) = match leaf.place_listed::<LEVEL>(key) {
+            Some((n, Place::Before(i))) => (n, i),
+            Some((_, Place::At(i))) => {
+                return Ok(Inserted {
                     value: leaf.value(i),
                     is_new: false,
-                }))
+                })
             }
+            None => return self.insert_in::<Flat<V, LEVEL>>(path, edge, key),
         };
         if !leaf.insert_listed::<LEVEL>(n, i, key) {
             let (old, old_bytes) = leaf.listed_block::<LEVEL>(n);
@@ -235,45 +242,51 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                     .replace(old, old_bytes, new_bytes, fill)
                     .is_none()
                 {
-                    return Some(Err(OutOfMemory));
+                    return Err(OutOfMemory);
                 }
             }
             self.store(path, edge);
             leaf = crate::path::leaf::<V>(edge);
         }
         Self::add_counts(path, 1);
-        Some(Ok(new_value(leaf.value(i))))
+        Ok(new_value(leaf.value(i)))
     }
 
     #[inline(never)]
-    fn insert_in_leaf(
+    fn insert_in_full(
         &mut self,
         path: &mut Path,
         edge: Edge,
         key: u64,
     ) -> Result<Inserted, OutOfMemory> {
-        if V == 0 && edge.kind() == Kind::FULL {
-            let base = edge.full_base();
-            if base == key & !0xff {
-                return Ok(Inserted {
-                    value: ptr::null_mut(),
-                    is_new: false,
-                });
-            }
-            let apart = highest_difference(base, key & !0xff);
-            return self.insert_beside(path, edge, base, apart, key);
+        let base = edge.full_base();
+        if base == key & !0xff {
+            return Ok(Inserted {
+                value: ptr::null_mut(),
+                is_new: false,
+            });
         }
+        let apart = highest_difference(base, key & !0xff);
+        self.insert_beside(path, edge, base, apart, key)
+    }
+
+    /// Inserts into a leaf whose keys are `P`.
+    #[inline(never)]
+    fn insert_in<P: Planes<V>>(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
         let leaf = leaf::<V>(edge);
-        if path.depth > 0 {
+        if P::ARE_LONG {
             leaf.prefetch::<8, 0>();
         }
-        if !leaf.covers(key) {
-            return match leaf.wider(key) {
-                Some(shape) => self.widen(path, leaf, &shape, key),
-                None => self.insert_outside(path, edge, key),
-            };
+        if !leaf.covers_more(key) {
+            return self.insert_uncovered(path, edge, key);
         }
-        match leaf.insert(key) {
+        let planes = P::of(leaf);
+        match leaf.insert(planes, key) {
             Insertion::Present(i) => Ok(Inserted {
                 value: leaf.value(i),
                 is_new: false,
@@ -282,9 +295,9 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                 Self::add_counts(path, 1);
                 Ok(new_value(leaf.value(i)))
             }
-            Insertion::NoRoom(_) if leaf.is_full() => self.split(path, edge, key),
-            Insertion::NoRoom(i) => match leaf.shape_with(key) {
-                Some(shape) => self.open(path, leaf, &shape, i, key),
+            Insertion::NoRoom(spot) if leaf.is_full() => self.split(path, edge, spot, key),
+            Insertion::NoRoom(spot) => match planes.shape_with(leaf.shape(), spot) {
+                Some(shape) => self.open(path, leaf, planes, &shape, spot, key),
                 None => self.rewrite(path, edge, key),
             },
         }
@@ -296,27 +309,30 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         &mut self,
         path: &mut Path,
         leaf: Leaf<V>,
+        planes: impl Planes<V>,
         shape: &Shape,
-        i: usize,
+        spot: Spot,
         key: u64,
     ) -> Result<Inserted, OutOfMemory> {
+        let old_bytes = leaf.shape().block_bytes::<V>();
         if V == 0 && shape.entries == 256 {
-            self.release(leaf.block(), leaf.shape().block_bytes::<V>());
+            self.release(leaf.block(), old_bytes);
             self.store(path, Edge::full(key));
             Self::add_counts(path, 1);
             return Ok(new_value(ptr::null_mut()));
         }
         let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
-        let old_bytes = leaf.shape().block_bytes::<V>();
         let new_bytes = shape.block_bytes::<V>();
         // SAFETY: the old block is this leaf's, of the size that follows from its
         // shape; the block written to is as long as `shape` says.
         let edge = unsafe {
             if old_bytes == new_bytes {
-                leaf.open(old.as_ptr(), shape, i, key)
+                leaf.open(planes, old.as_ptr(), shape, spot, key)
             } else {
                 let mut edge = Edge::NULL;
-                let fill = |block: NonNull<u8>| edge = leaf.open(block.as_ptr(), shape, i, key);
+                let fill = |block: NonNull<u8>| {
+                    edge = leaf.open(planes, block.as_ptr(), shape, spot, key);
+                };
                 let new = self.source.enlarge(old, old_bytes, new_bytes, fill);
                 new.ok_or(OutOfMemory)?;
                 self.store(path, edge);
@@ -324,7 +340,29 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             }
         };
         Self::add_counts(path, 1);
-        Ok(new_value(crate::path::leaf::<V>(edge).value(i)))
+        Ok(new_value(crate::path::leaf::<V>(edge).value(spot.i)))
+    }
+
+    /// Inserts a key that the leaf at the end of `path` does not cover, unless it is that
+    /// of a leaf of one entry.
+    #[inline(never)]
+    fn insert_uncovered(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
+        let leaf = leaf::<V>(edge);
+        if edge.kind() == Kind::ONE && leaf.covers(key) {
+            return Ok(Inserted {
+                value: leaf.value(0),
+                is_new: false,
+            });
+        }
+        match leaf.wider(key) {
+            Some(shape) => self.widen(path, leaf, &shape, key),
+            None => self.insert_outside(path, edge, key),
+        }
     }
 
     /// Inserts a key into a small leaf that must cover more for it.
@@ -484,7 +522,22 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     /// Inserts into a list that is as full as lists get: two leaves take its
     /// place, cut where their highest differing byte changes nearest the middle.
     #[inline(never)]
-    fn split(&mut self, path: &mut Path, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
+    fn split(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        spot: Spot,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
+        let old = leaf::<V>(edge);
+        let cut = match edge.kind() {
+            Kind::GROUPED => self.cut(path, edge, Grouped::of(old), spot, key),
+            Kind::FLAT if edge.level() > 2 => self.cut(path, edge, Wide::of(old), spot, key),
+            _ => None,
+        };
+        if let Some(done) = cut {
+            return done;
+        }
         let mut low = Entries::new();
         leaf::<V>(edge).read(&mut low);
         let i = low.insert(key, 0);
@@ -506,19 +559,79 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                 return Err(e);
             }
         };
-        let total = n as u64;
-        if let Err(e) = self.put_pair(path, level, key, [first, second], separator, total) {
-            self.release_leaf(first);
-            self.release_leaf(second);
-            return Err(e);
-        }
-        self.release_leaf(edge);
-        Self::add_counts(path, 1);
+        self.replace_by_pair(path, edge, level, key, [first, second], separator)?;
         Ok(new_value(if i < cut {
             leaf::<V>(first).value(i)
         } else {
             leaf::<V>(second).value(i - cut)
         }))
+    }
+
+    /// As [`Tree::split`] where both halves keep the leaf's shape; `None` when they may not.
+    fn cut(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        planes: impl Cuttable<V>,
+        spot: Spot,
+        key: u64,
+    ) -> Option<Result<Inserted, OutOfMemory>> {
+        let cut = planes.cut(spot, key)?;
+        Some(self.cut_so(path, edge, planes, &cut, key))
+    }
+
+    fn cut_so(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        planes: impl Cuttable<V>,
+        cut: &Cut,
+        key: u64,
+    ) -> Result<Inserted, OutOfMemory> {
+        let old = leaf::<V>(edge);
+        let write = |half: &Half| {
+            let block = self.allocate(half.shape.block_bytes::<V>())?;
+            // SAFETY: a fresh block of the half's size.
+            Ok(unsafe { old.write_half(planes, block.as_ptr(), half, key) })
+        };
+        let [low, high] = &cut.halves;
+        let (first, i) = write(low)?;
+        let (second, j) = match write(high) {
+            Ok(second) => second,
+            Err(e) => {
+                self.release_leaf(first);
+                return Err(e);
+            }
+        };
+        let (level, pair) = (edge.level() - 1, [first, second]);
+        self.replace_by_pair(path, edge, level, key, pair, cut.separator)?;
+        Ok(new_value(if low.gains {
+            leaf::<V>(first).value(i)
+        } else {
+            leaf::<V>(second).value(j)
+        }))
+    }
+
+    /// Puts two leaves, which hold the entries of the one at the end of `path` and one
+    /// more, in its place; releases them when there is no memory, else it.
+    fn replace_by_pair(
+        &mut self,
+        path: &mut Path,
+        edge: Edge,
+        level: usize,
+        key: u64,
+        pair: [Edge; 2],
+        separator: u8,
+    ) -> Result<(), OutOfMemory> {
+        let total = leaf::<V>(edge).len() as u64 + 1;
+        if let Err(e) = self.put_pair(path, level, key, pair, separator, total) {
+            self.release_leaf(pair[0]);
+            self.release_leaf(pair[1]);
+            return Err(e);
+        }
+        self.release_leaf(edge);
+        Self::add_counts(path, 1);
+        Ok(())
     }
 
     /// Removes `key`; returns its value (0 in a set). Never fails: where a
@@ -615,7 +728,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             return self.remove_from_full(path, edge, key);
         }
         let leaf = leaf::<V>(edge);
-        if path.depth > 0 {
+        if path.depth > 0 && edge.level() > 2 {
             leaf.prefetch::<14, 10>();
         }
         if !leaf.covers(key) {
@@ -854,25 +967,36 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    pub(crate) fn release_subtree(&self, edge: Edge) {
+    /// Releases all nodes from `edge` on; returns the bytes they had.
+    pub(crate) fn release_subtree(&self, edge: Edge) -> usize {
         if edge.is_branch() {
             let b = branch(edge);
+            let mut bytes = 0;
             let mut slot = Some(0);
             while let Some(s) = slot {
                 // The neighbour is found before the child is gone.
                 slot = b.next_slot(s);
-                self.release_subtree(b.child(s));
+                bytes += self.release_subtree(b.child(s));
             }
-            self.release_branch(b);
+            bytes + self.release_branch(b)
         } else if !edge.is_null() {
-            self.release_leaf(edge);
+            self.release_leaf(edge)
+        } else {
+            0
         }
     }
 
-    /// Removes everything.
-    pub(crate) fn clear(&mut self) {
+    /// Removes everything; returns the bytes that the nodes had.
+    #[inline]
+    pub(crate) fn clear(&mut self) -> usize {
         let root = core::mem::replace(&mut self.root, Edge::NULL);
-        self.release_subtree(root);
+        if root.is_branch() {
+            self.release_subtree(root)
+        } else if !root.is_null() {
+            self.release_leaf(root)
+        } else {
+            0
+        }
     }
 
     /// Bytes of all nodes, as asked of the source.
@@ -884,11 +1008,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 impl<const V: usize, A: NodeSource> Drop for Tree<V, A> {
     #[inline]
     fn drop(&mut self) {
-        if self.root.is_branch() {
-            self.clear();
-        } else if !self.root.is_null() {
-            self.release_leaf(self.root);
-        }
+        self.clear();
     }
 }
 

@@ -318,6 +318,38 @@ fn a_list_of_neighbours_becomes_a_bitmap_when_it_is_full() {
     assert!(map.iter().map(|(k, _)| k).eq((0..250).chain(512..578)));
 }
 
+/// A list that is full is cut in two as it is. The key that had no room may belong to
+/// either half and either end of it, to a group that is there or between two.
+#[test]
+fn a_full_leaf_is_cut_in_two_wherever_the_key_belongs() {
+    let spread = |i: u64| i << 40 | scrambled(i) & 0xff_ffff_fffe;
+    let groups = |i: u64| (i / 16) << 40 | 0x0123_4500 | (2 * (i % 16));
+    let narrow = |i: u64| (i / 16) << 16 | (7 * (i % 16)) << 8 | 6;
+    let ends: Vec<u64> = if cfg!(miri) {
+        vec![0, 96, 192]
+    } else {
+        (0..=192).collect()
+    };
+    for key in [&spread as &dyn Fn(u64) -> u64, &groups, &narrow] {
+        for &at in &ends {
+            for more in [key(at.min(191)) ^ 1, key(at.min(191)) ^ 1 << 30, key(at)] {
+                let mut map = WordMap::new();
+                let mut set = WordSet::new();
+                for i in 0..192 {
+                    map.insert(key(i), i);
+                    set.insert(key(i));
+                }
+                let mut model: BTreeMap<u64, u64> = (0..192).map(|i| (key(i), i)).collect();
+                assert_eq!(map.insert(more, at), model.insert(more, at));
+                set.insert(more);
+                assert_same(&map, &model);
+                set.verify().unwrap();
+                assert!(set.iter().eq(model.keys().copied()));
+            }
+        }
+    }
+}
+
 /// Keys that rise, of every family, `n` of them or fewer.
 fn rising(family: usize, n: u64) -> Vec<u64> {
     let key = |i: u64| match family {

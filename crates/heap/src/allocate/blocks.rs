@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::free_runs::{FreeRuns, Index};
+use super::policy::Policy;
 use crate::layout::block::{BlockIndex, DIRTY};
 use crate::layout::kind::{Kind, KindByte};
 use crate::layout::region::Region;
@@ -32,6 +34,11 @@ pub(crate) struct BlockAllocator {
     held: usize,
     /// Memory has run out: the blocks kept for that case may be taken.
     reserve_is_open: bool,
+    policy: Policy,
+    /// The runs of empty blocks, while the policy has an order.
+    free_runs: FreeRuns,
+    /// Where the next fit is looked for first.
+    next_fit: usize,
 }
 
 /// Blocks kept back until memory has run out: to tell a program of that takes memory,
@@ -103,6 +110,33 @@ impl Space {
         }
     }
 
+    /// How places for payloads of several blocks are chosen.
+    pub fn policy(&self) -> Policy {
+        self.blocks.lock().policy
+    }
+
+    /// Chooses how places for payloads of several blocks are found from now on.
+    pub fn set_policy(&self, policy: Policy) {
+        let mut locked = self.lock_allocator();
+        locked.allocator.policy = policy;
+        locked.allocator.free_runs = FreeRuns::default();
+        let (region, used_limit) = (locked.region, locked.allocator.used_limit);
+        let Some(mut index) = locked.index() else {
+            return;
+        };
+        let mut run = 0;
+        for block in 0..=used_limit {
+            if block < used_limit && is_empty(region, block) {
+                run += 1;
+                continue;
+            }
+            if run > 0 {
+                index.add(BlockIndex((block - run) as u32), run);
+            }
+            run = 0;
+        }
+    }
+
     /// Takes one block, the lowest empty one, for `kind`.
     pub(crate) fn take_block(&self, kind: Kind) -> Option<BlockIndex> {
         let mut locked = self.lock_allocator();
@@ -113,6 +147,7 @@ impl Space {
             Some(block) => block,
             None => locked.extend(1)?,
         };
+        locked.leave_free_runs(first, 1);
         let LockedAllocator {
             region,
             mut allocator,
@@ -133,10 +168,11 @@ impl Space {
         if !locked.has_room(count) {
             return None;
         }
-        let first = match locked.find_run(count) {
+        let first = match locked.find_run_by_policy(count) {
             Some(first) => first,
             None => locked.extend(count)?,
         };
+        locked.leave_free_runs(first, count);
         locked.occupy(first, count);
         Some(first)
     }
@@ -156,8 +192,9 @@ impl Space {
             if self.region.commit(end).is_err() {
                 return false;
             }
-            locked.allocator.used_limit = end;
+            locked.use_up_to(end);
         }
+        locked.leave_free_runs(first, count);
         locked.occupy(first, count);
         true
     }
@@ -187,6 +224,8 @@ impl Space {
         for (length, floor) in allocator.floors.iter_mut().enumerate().skip(1) {
             *floor = (*floor).min(first.get().saturating_sub(length - 1));
         }
+        let mut locked = LockedAllocator { region, allocator };
+        locked.join_free_runs(first, count);
     }
 
     /// Looks at the empty blocks from `from` on, once after every full collection,
@@ -228,8 +267,9 @@ impl Space {
         released
     }
 
-    /// Asserts invariants 8 and 9.
+    /// Asserts invariants 8, 9 and 15.
     pub(crate) fn verify_blocks(&self) -> Result<(), String> {
+        self.lock_allocator().verify_free_runs()?;
         let LockedAllocator { region, allocator } = self.lock_allocator();
         let mut in_use = 0;
         let mut held = 0;
@@ -266,6 +306,41 @@ impl Space {
 }
 
 impl LockedAllocator<'_> {
+    /// Asserts invariant 15.
+    fn verify_free_runs(&mut self) -> Result<(), String> {
+        let (region, used_limit) = (self.region, self.allocator.used_limit);
+        let Some(index) = self.index() else {
+            return Ok(());
+        };
+        let (mut listed_blocks, mut broken, mut before) = (0, None, None);
+        index.each(&mut |first| {
+            let blocks = index.length(first);
+            let (start, end) = (first.get(), first.get() + blocks);
+            let is_whole = blocks > 0
+                && end <= used_limit
+                && (start..end).all(|block| is_empty(region, block))
+                && (start == 0 || !is_empty(region, start - 1))
+                && (end == used_limit || !is_empty(region, end))
+                && index.ending_with(BlockIndex(end as u32 - 1)) == first;
+            let key = (index.order.rank(blocks), first);
+            if !is_whole || before.is_some_and(|before| before >= key) {
+                broken = broken.or(Some(first));
+            }
+            before = Some(key);
+            listed_blocks += blocks;
+        });
+        let empty_blocks = (0..used_limit)
+            .filter(|&block| is_empty(region, block))
+            .count();
+        match broken {
+            Some(first) => Err(format!("invariant 15: the run at block {}", first.get())),
+            None if listed_blocks != empty_blocks => Err(format!(
+                "invariant 15: {empty_blocks} empty blocks, {listed_blocks} in the index"
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Whether `count` more blocks may be in use.
     fn has_room(&self, count: usize) -> bool {
         let kept_back = if self.allocator.reserve_is_open {
@@ -302,7 +377,7 @@ impl LockedAllocator<'_> {
     /// `count` blocks, as many as necessary of them beyond everything used so
     /// far.
     fn extend(&mut self, count: usize) -> Option<BlockIndex> {
-        let Self { region, allocator } = self;
+        let Self { region, allocator } = &mut *self;
         let mut first = allocator.used_limit;
         while first > allocator.floors[1] && is_empty(region, first - 1) {
             first -= 1;
@@ -312,8 +387,83 @@ impl LockedAllocator<'_> {
             return None;
         }
         region.commit(end).ok()?;
-        allocator.used_limit = allocator.used_limit.max(end);
+        self.use_up_to(end);
         Some(BlockIndex(first as u32))
+    }
+
+    /// Blocks below `end` may be handed out; those that were not before are an empty run,
+    /// or make the last one longer.
+    fn use_up_to(&mut self, end: usize) {
+        let old = self.allocator.used_limit;
+        if end <= old {
+            return;
+        }
+        self.allocator.used_limit = end;
+        self.join_free_runs(BlockIndex(old as u32), end - old);
+    }
+
+    /// The index of empty runs, when the policy has one.
+    fn index(&mut self) -> Option<Index<'_>> {
+        Some(Index {
+            order: self.allocator.policy.order()?,
+            region: self.region,
+            root: &mut self.allocator.free_runs,
+        })
+    }
+
+    /// The first `count` blocks of an empty run are about to be taken. With an index they
+    /// always are a run's first ones: what lies before them is in use.
+    fn leave_free_runs(&mut self, first: BlockIndex, count: usize) {
+        let Some(mut index) = self.index() else {
+            return;
+        };
+        let length = index.remove(first);
+        if length > count {
+            index.add(first.after(count), length - count);
+        }
+    }
+
+    /// These blocks have become empty: a run of their own, or part of those beside them.
+    fn join_free_runs(&mut self, first: BlockIndex, count: usize) {
+        let (region, used_limit) = (self.region, self.allocator.used_limit);
+        let Some(mut index) = self.index() else {
+            return;
+        };
+        let (mut start, mut length) = (first, count);
+        let end = first.get() + count;
+        if end < used_limit && is_empty(region, end) {
+            length += index.remove(first.after(count));
+        }
+        if first.get() > 0 && is_empty(region, first.get() - 1) {
+            start = index.ending_with(BlockIndex(first.0 - 1));
+            length += index.remove(start);
+        }
+        index.add(start, length);
+    }
+
+    fn find_run_by_policy(&mut self, count: usize) -> Option<BlockIndex> {
+        match self.allocator.policy {
+            Policy::FirstFit => self.find_run(count),
+            Policy::NextFit => self.find_next_run(count),
+            Policy::BestFit | Policy::SegregatedFit => self.index()?.find(count),
+        }
+    }
+
+    /// The first `count` empty blocks behind those found last, or else from the beginning.
+    fn find_next_run(&mut self, count: usize) -> Option<BlockIndex> {
+        let Self { region, allocator } = self;
+        let (from, end) = (allocator.next_fit, allocator.used_limit);
+        for (from, end) in [(from, end), (0, end.min(from + count))] {
+            let mut run = 0;
+            for block in from..end {
+                run = if is_empty(region, block) { run + 1 } else { 0 };
+                if run == count {
+                    allocator.next_fit = block + 1;
+                    return Some(BlockIndex((block + 1 - count) as u32));
+                }
+            }
+        }
+        None
     }
 
     fn occupy(&mut self, first: BlockIndex, count: usize) {

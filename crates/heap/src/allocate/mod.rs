@@ -2,5 +2,7 @@
 
 pub(crate) mod blocks;
 pub(crate) mod cursor;
+mod free_runs;
 pub(crate) mod lists;
+pub(crate) mod policy;
 pub(crate) mod run;

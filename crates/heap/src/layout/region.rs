@@ -320,6 +320,17 @@ impl Region {
             .filter(|&cell| self.state(cell).is_live())
     }
 
+    /// The live cell that `word` points into, to its start or further in. Any word may be
+    /// passed: this is the test for conservative roots of compiled code, which may keep
+    /// nothing of a cell but the address of a field.
+    #[inline]
+    pub fn cell_around(&self, word: usize) -> Option<Cell> {
+        let block = self.block_at(word)?;
+        let width = self.kind_byte(block).width()?;
+        let start = width.cell_start(word & (BLOCK_BYTES - 1))?;
+        Some(Cell(self.address_of(block) + start)).filter(|&cell| self.state(cell).is_live())
+    }
+
     /// The cell that starts exactly at `word`, when there is one. Any word may be
     /// passed.
     #[inline(always)]

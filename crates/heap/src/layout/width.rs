@@ -95,6 +95,15 @@ impl WidthIndex {
         start == offset && offset + self.bytes() <= BLOCK_BYTES
     }
 
+    /// Where the cell that lies around `offset` starts; `None` behind the last one.
+    #[inline(always)]
+    pub(crate) fn cell_start(self, offset: usize) -> Option<usize> {
+        debug_assert!(offset < BLOCK_BYTES);
+        let cell = (offset as u64 * RECIPROCALS[self.0 as usize]) >> 32;
+        let start = cell as usize * self.bytes();
+        (start + self.bytes() <= BLOCK_BYTES).then_some(start)
+    }
+
     /// All widths, narrowest first.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..WIDTH_COUNT as u8).map(Self)
@@ -125,6 +134,9 @@ mod tests {
             for offset in (0..BLOCK_BYTES).step_by(step) {
                 let expected = offset % width.bytes() == 0 && offset + width.bytes() <= BLOCK_BYTES;
                 assert_eq!(width.is_cell_start(offset), expected, "{width:?} {offset}");
+                let start = offset - offset % width.bytes();
+                let is_whole = start + width.bytes() <= BLOCK_BYTES;
+                assert_eq!(width.cell_start(offset), is_whole.then_some(start));
             }
         }
     }

@@ -15,6 +15,7 @@ mod span;
 mod supply;
 pub(crate) mod thread_cache;
 
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -39,6 +40,19 @@ pub struct Payloads {
     elsewhere_bytes: AtomicUsize,
     /// The sweeper is freeing what dead cells owned.
     sweeping: AtomicBool,
+    /// Payloads that had to move when their size changed, and bytes copied for that.
+    moved: AtomicUsize,
+    copied_bytes: AtomicUsize,
+}
+
+/// What became of a payload whose size was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resized {
+    /// It is where it was.
+    InPlace,
+    /// Its contents are here now, and its old place is free: whoever has its address
+    /// needs this one.
+    Moved(NonNull<u8>),
 }
 
 /// What was asked for cannot be had.
@@ -54,7 +68,25 @@ impl Payloads {
             counted_bytes: AtomicUsize::new(0),
             elsewhere_bytes: AtomicUsize::new(0),
             sweeping: AtomicBool::new(false),
+            moved: AtomicUsize::new(0),
+            copied_bytes: AtomicUsize::new(0),
         }
+    }
+
+    /// Payloads that have moved because their size was changed.
+    pub fn moved(&self) -> usize {
+        self.moved.load(Relaxed)
+    }
+
+    /// Bytes that were copied for that; the pages of large payloads move without being
+    /// copied.
+    pub fn copied_bytes(&self) -> usize {
+        self.copied_bytes.load(Relaxed)
+    }
+
+    fn note_moved(&self, copied_bytes: usize) {
+        self.moved.fetch_add(1, Relaxed);
+        self.copied_bytes.fetch_add(copied_bytes, Relaxed);
     }
 
     /// Bytes in use, as the size classes round them.

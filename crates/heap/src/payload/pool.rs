@@ -27,8 +27,8 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Moves up to half a cache's limit of pieces into the cache (at least one
-    /// unless memory is out) and says how many.
+    /// Moves up to half a cache's limit of pieces into the cache, which has none of the
+    /// class (at least one unless memory is out), and says how many.
     pub(crate) fn take(
         &mut self,
         space: &Space,
@@ -41,17 +41,13 @@ impl Pool {
             let Some(block) = self.listed_block(space, class, taken == 0) else {
                 break;
             };
-            while taken < wanted {
-                let Some(piece) = take_piece(space, block, class) else {
-                    self.unlist(space, block, class);
-                    break;
-                };
-                lists.push(piece, class);
-                taken += 1;
-            }
+            let chain = take_pieces(space, block, class, wanted - taken);
             if !has_piece(space, block, class) {
                 self.unlist(space, block, class);
             }
+            let Some(chain) = chain else { break };
+            taken += chain.count;
+            lists.put_in_front(chain, class);
         }
         taken
     }
@@ -69,10 +65,12 @@ impl Pool {
         block.set_free(address);
         block.set_used(block.used() - 1);
         self.list(space, index, class);
-        let is_only = block.next().is_none() && block.previous().is_none();
-        if block.used() == 0 && !is_only {
-            self.unlist(space, index, class);
-            space.give_blocks(index, 1);
+        if block.used() == 0 {
+            let is_only = block.next().is_none() && block.previous().is_none();
+            if !is_only {
+                self.unlist(space, index, class);
+                space.give_blocks(index, 1);
+            }
         }
     }
 
@@ -132,20 +130,53 @@ fn has_piece(space: &Space, index: BlockIndex, class: ClassIndex) -> bool {
     block.free() != 0 || block.untouched() < class.pieces_per_block()
 }
 
-fn take_piece(space: &Space, index: BlockIndex, class: ClassIndex) -> Option<NonNull<u8>> {
+/// Free pieces of a class, each beginning with the address of the next, the last one with
+/// anything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chain {
+    pub(super) first: NonNull<u8>,
+    pub(super) last: NonNull<u8>,
+    pub(super) count: usize,
+}
+
+/// Takes up to `max` pieces out of a block: those that were freed, the latest first, or
+/// else those that nobody has had yet, in the order of their addresses. The program gets
+/// them in this order, and what it allocates together lies together.
+fn take_pieces(space: &Space, index: BlockIndex, class: ClassIndex, max: usize) -> Option<Chain> {
     let block = space.region.block(index);
-    let address = if block.free() != 0 {
-        let address = block.free();
-        // SAFETY: a free piece begins with the address of the next.
-        block.set_free(unsafe { space.region.pointer(address).cast::<usize>().read() });
-        address
-    } else if block.untouched() < class.pieces_per_block() {
-        let piece = block.untouched();
-        block.set_untouched(piece + 1);
-        space.region.address_of(index) + piece * class.bytes()
+    let piece = |address| NonNull::new(space.region.pointer(address));
+    let mut count = 1;
+    let (first, last) = if block.free() != 0 {
+        let (first, mut last) = (block.free(), block.free());
+        loop {
+            // SAFETY: a free piece begins with the address of the next.
+            let next = unsafe { space.region.pointer(last).cast::<usize>().read() };
+            if next == 0 || count == max {
+                block.set_free(next);
+                break (first, last);
+            }
+            last = next;
+            count += 1;
+        }
     } else {
-        return None;
+        let untouched = block.untouched();
+        count = max.min(class.pieces_per_block() - untouched);
+        let first = space.region.address_of(index) + untouched * class.bytes();
+        let last = first + count.checked_sub(1)? * class.bytes();
+        for address in (first..last).step_by(class.bytes()) {
+            // SAFETY: nobody has had the piece yet, and it is at least 16 bytes long.
+            unsafe {
+                let link = space.region.pointer(address).cast::<usize>();
+                link.write(address + class.bytes());
+            }
+        }
+        block.set_untouched(untouched + count);
+        (first, last)
     };
-    block.set_used(block.used() + 1);
-    NonNull::new(space.region.pointer(address))
+    block.set_used(block.used() + count);
+    Some(Chain {
+        first: piece(first)?,
+        last: piece(last)?,
+        count,
+    })
 }

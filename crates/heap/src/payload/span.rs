@@ -89,18 +89,16 @@ impl Supply<'_> {
         give_blocks(self.space, first, count);
     }
 
-    pub(super) fn resize_span(
-        self,
-        address: usize,
-        size: usize,
-    ) -> Result<NonNull<u8>, OutOfMemory> {
-        let Some(first) = span_at(self.space, address) else {
-            return Err(OutOfMemory);
+    /// Changes the size of a span where it is: into empty blocks behind it, or giving back
+    /// those that it does not need. False when it cannot grow there; then nothing has
+    /// changed.
+    pub(super) fn resize_span_in_place(self, address: usize, size: usize) -> bool {
+        let (Some(first), Ok(new)) = (span_at(self.space, address), blocks_for(size.max(1))) else {
+            return false;
         };
         let old = self.space.region.block(first).span_blocks();
-        let new = blocks_for(size)?;
         if new > old && !self.space.extend_span(first.after(old), new - old) {
-            return self.move_span(first, size);
+            return false;
         }
         for index in old..new {
             self.space.region.block(first.after(index)).add(DIRTY);
@@ -110,10 +108,12 @@ impl Supply<'_> {
         if new < old {
             give_blocks(self.space, first.after(new), old - new);
         }
-        NonNull::new(self.space.region.pointer(address)).ok_or(OutOfMemory)
+        true
     }
 
-    fn move_span(self, from: BlockIndex, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    /// Moves a span to where there is room for `size` bytes, more than it has.
+    pub(super) fn move_span(self, address: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let from = span_at(self.space, address).ok_or(OutOfMemory)?;
         let region = &self.space.region;
         let (old, new) = (region.block(from).span_blocks(), blocks_for(size)?);
         let to = self.space.take_span(new).ok_or(OutOfMemory)?;
@@ -127,10 +127,12 @@ impl Supply<'_> {
             for index in 0..old {
                 region.block(from.after(index)).remove(DIRTY);
             }
+            self.payloads.note_moved(0);
         } else {
             // SAFETY: the target, which is as long, is ours and unused; the source is
             // the caller's payload; two spans do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(source, target, old * BLOCK_BYTES) };
+            self.payloads.note_moved(old * BLOCK_BYTES);
         }
         self.begin_span(to, new, size);
         self.free_span(region.address_of(from));

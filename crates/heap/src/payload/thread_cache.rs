@@ -4,8 +4,9 @@
 use std::ptr::{with_exposed_provenance_mut, NonNull};
 
 use super::class::{ClassIndex, CLASS_COUNT, CLASS_MAX_BYTES, PAYLOAD_ALIGN};
+use super::pool::Chain;
 use super::supply::Supply;
-use super::{not_a_payload, OutOfMemory, Payloads};
+use super::{not_a_payload, OutOfMemory, Payloads, Resized};
 use crate::layout::BLOCK_BYTES;
 use crate::space::Space;
 
@@ -71,6 +72,15 @@ impl FreeLists {
         list.first = unsafe { piece.cast().read() };
         list.count -= 1;
         Some(piece)
+    }
+
+    /// Puts pieces before those that its list has.
+    pub(super) fn put_in_front(&mut self, chain: Chain, class: ClassIndex) {
+        let list = &mut self.0[class.index()];
+        // SAFETY: the piece is free and at least 16 bytes long.
+        unsafe { chain.last.cast().write(list.first) };
+        list.first = chain.first.as_ptr() as usize;
+        list.count += chain.count as u32;
     }
 
     /// Puts a free piece in its list; true when that is over its limit now.
@@ -165,34 +175,73 @@ impl<'heap> ThreadCache<'heap> {
         }
     }
 
-    /// Changes the size of a payload, keeping its contents up to the smaller
-    /// size; in place where that is possible.
+    /// [`ThreadCache::resize`] for those who look for the payload where it is now.
     ///
     /// # Safety
-    /// As for [`ThreadCache::free`], unless an error comes back: then the payload
-    /// is as it was.
+    /// As for [`ThreadCache::resize`].
     pub unsafe fn reallocate(
         &mut self,
         payload: NonNull<u8>,
         size: usize,
     ) -> Result<NonNull<u8>, OutOfMemory> {
+        // SAFETY: the caller's contract.
+        match unsafe { self.resize(payload, size) }? {
+            Resized::InPlace => Ok(payload),
+            Resized::Moved(moved) => Ok(moved),
+        }
+    }
+
+    /// Changes the size of a payload, keeping its contents up to the smaller
+    /// size; in place where that is possible without wasting half of it.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free`], unless an error comes back or it stays in place: then
+    /// it goes on being the caller's.
+    pub unsafe fn resize(
+        &mut self,
+        payload: NonNull<u8>,
+        size: usize,
+    ) -> Result<Resized, OutOfMemory> {
         let address = payload.as_ptr() as usize;
         let old_bytes = self.supply.space.usable_bytes(address).unwrap_or(0);
-        // A payload that fits and fills more than half stays where it is.
-        if size <= old_bytes && size > old_bytes / 2 {
-            return Ok(payload);
+        let both_are_spans = old_bytes > CLASS_MAX_BYTES && size > CLASS_MAX_BYTES;
+        let stays = match both_are_spans {
+            true => self.supply.resize_span_in_place(address, size),
+            // What fits and fills more than half stays where it is.
+            false => size <= old_bytes && size > old_bytes / 2,
+        };
+        if stays {
+            return Ok(Resized::InPlace);
         }
-        if old_bytes > CLASS_MAX_BYTES && size > CLASS_MAX_BYTES {
-            return self.supply.resize_span(address, size);
+        if both_are_spans {
+            return self.supply.move_span(address, size).map(Resized::Moved);
         }
         let fresh = self.allocate(size)?;
+        let kept_bytes = size.min(old_bytes);
         // SAFETY: two different payloads, both at least this long; the old one
         // is not used after this (caller's contract).
         unsafe {
-            std::ptr::copy_nonoverlapping(payload.as_ptr(), fresh.as_ptr(), size.min(old_bytes));
+            std::ptr::copy_nonoverlapping(payload.as_ptr(), fresh.as_ptr(), kept_bytes);
             self.free(payload);
         }
-        Ok(fresh)
+        self.supply.payloads.note_moved(kept_bytes);
+        Ok(Resized::Moved(fresh))
+    }
+
+    /// Changes the size of a payload where it is, or else does nothing; whether it has
+    /// room for `size` bytes now. For an owner that has pointers into it.
+    ///
+    /// # Safety
+    /// `payload` is the caller's, of this heap.
+    pub unsafe fn resize_in_place(&mut self, payload: NonNull<u8>, size: usize) -> bool {
+        let address = payload.as_ptr() as usize;
+        match self.supply.space.usable_bytes(address) {
+            None => false,
+            Some(old_bytes) if old_bytes > CLASS_MAX_BYTES => {
+                self.supply.resize_span_in_place(address, size)
+            }
+            Some(old_bytes) => size <= old_bytes,
+        }
     }
 
     /// Gives every piece back to the heap.

@@ -33,6 +33,11 @@ pub(crate) const fn leaf_tag(kind: u8, level: u8) -> u8 {
     (kind << 4) | level
 }
 
+/// The tags of the leaves of small maps.
+pub(crate) const ONE: u8 = leaf_tag(Kind::ONE, 8);
+pub(crate) const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
+pub(crate) const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
+
 /// A tagged pointer to a node, or null.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
@@ -87,6 +92,13 @@ impl Edge {
     #[inline(always)]
     pub(crate) fn level(self) -> usize {
         usize::from(self.tag() & 15)
+    }
+
+    /// Whether it leads to a leaf of a few neighbours, as most maps are: one entry, or
+    /// suffixes of 1 or 2 bytes.
+    #[inline(always)]
+    pub(crate) fn is_small_leaf(self) -> bool {
+        matches!(self.tag(), ONE | FLAT1 | FLAT2)
     }
 
     #[inline(always)]

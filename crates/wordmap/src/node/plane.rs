@@ -5,6 +5,7 @@
 //! so loads that *end* at the last item never leave the node: there is no
 //! need for padding behind it. Multi-byte items are stored lowest byte first.
 
+use super::bits::apart;
 use core::ptr;
 
 /// Reads 8 bytes, lowest first.
@@ -40,7 +41,19 @@ pub(crate) unsafe fn get(plane: *const u8, width: usize, i: usize) -> u64 {
     word >> (64 - 8 * width as u32)
 }
 
-/// Writes item `i` of a plane of `width`-byte items.
+/// Whether item `i` of a plane of `width`-byte items is `item`, whose upper bytes do not count.
+///
+/// # Safety
+/// As [`get`].
+#[inline(always)]
+pub(crate) unsafe fn is(plane: *const u8, width: usize, i: usize, item: u64) -> bool {
+    // SAFETY: the 8 bytes that end with item `i` lie in the plane and the 8 bytes before it.
+    let word = unsafe { read8(plane.add((i + 1) * width).sub(8)) };
+    let low = 64 - 8 * width as u32;
+    (word ^ (item << low)) >> low == 0
+}
+
+/// Writes item `i` of a plane of `width`-byte items; upper bytes of `item` do not count.
 ///
 /// # Safety
 /// The plane must have room for more than `i` items.
@@ -85,15 +98,20 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
     // SAFETY: the caller's duty; each arm has the bytes it copies.
     unsafe {
-        match bytes {
-            0 => {}
-            1 => *to = *from,
-            2..=3 => ends::<u16>(from, to, bytes),
-            4..=7 => ends::<u32>(from, to, bytes),
-            8..=15 => ends::<u64>(from, to, bytes),
-            16..=32 => ends::<[u64; 2]>(from, to, bytes),
-            33..=64 => ends::<[u64; 4]>(from, to, bytes),
-            _ => ptr::copy(from, to, bytes),
+        if bytes > 64 {
+            ptr::copy(from, to, bytes);
+        } else if bytes > 32 {
+            ends::<[u64; 4]>(from, to, bytes);
+        } else if bytes >= 16 {
+            ends::<[u64; 2]>(from, to, bytes);
+        } else if bytes >= 8 {
+            ends::<u64>(from, to, bytes);
+        } else if bytes >= 4 {
+            ends::<u32>(from, to, bytes);
+        } else if bytes >= 2 {
+            ends::<u16>(from, to, bytes);
+        } else if bytes > 0 {
+            *to = *from;
         }
     }
 }
@@ -144,31 +162,73 @@ pub(crate) unsafe fn close(plane: *const u8, to: *mut u8, width: usize, n: usize
     }
 }
 
-/// The number of items below `item` among items `from..to` of a plane.
+/// The number of items below `item`, whose upper bytes do not count, among items `from..to`
+/// of a plane.
+///
+/// Whether an item is below is guessed wrong half the time. Where the plane is yet to be
+/// fetched a guess is worth that, because what is looked at next is asked for meanwhile:
+/// `GUESSES` says which of the two.
 ///
 /// # Safety
 /// As [`get`], for items up to `to`.
 #[inline(always)]
-pub(crate) unsafe fn lower_bound(
+pub(crate) unsafe fn lower_bound<const GUESSES: bool>(
     plane: *const u8,
     width: usize,
     from: usize,
     to: usize,
     item: u64,
 ) -> usize {
+    // An item stands in the upper bytes of the word that ends with it, so it is compared
+    // there; what stands below it cannot make it less.
+    let item = item << (64 - 8 * width as u32);
+    let words = plane.wrapping_add(width).wrapping_sub(8);
+    // SAFETY: the caller names items of the plane.
+    let is_below = |i: usize| unsafe { read8(words.wrapping_add(i * width)) } < item;
     let (mut base, mut left) = (from, to - from);
     while left > 1 {
         let half = left / 2;
-        // SAFETY: `base + half - 1 < to`.
-        let smaller = unsafe { get(plane, width, base + half - 1) } < item;
-        base = if smaller { base + half } else { base };
+        let below = is_below(base + half - 1);
+        if GUESSES {
+            base = if below { base + half } else { base };
+        } else {
+            // A mask that the compiler cannot make a branch of.
+            base += half & apart(usize::from(below).wrapping_neg());
+        }
         left -= half;
     }
-    // SAFETY: `base < to` when one item is left.
-    if left == 1 && unsafe { get(plane, width, base) } < item {
-        base += 1;
+    if left == 1 {
+        base += usize::from(is_below(base));
     }
     base
+}
+
+/// Adds 1 to items `from..to` of a plane of bytes, or takes 1 away.
+///
+/// # Safety
+/// They must be there, and be below 255 or above 0. The 8 bytes before the plane must be
+/// the same node's: they are written as they are.
+#[inline(always)]
+pub(crate) unsafe fn count_bytes(plane: *mut u8, from: usize, to: usize, up: bool) {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut end = to;
+    while end > from {
+        let at = plane.wrapping_add(end).wrapping_sub(8);
+        let left = end - from;
+        let ones = if left < 8 {
+            ONES << (64 - 8 * left as u32)
+        } else {
+            ONES
+        };
+        // SAFETY: the 8 bytes that end with an item lie in the plane and before it; no
+        // item carries into the next.
+        unsafe {
+            let word = read8(at);
+            let word = if up { word + ones } else { word - ones };
+            ptr::write_unaligned(at.cast(), word.to_le());
+        }
+        end -= left.min(8);
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -389,7 +449,7 @@ mod lanes {
         item: u64,
     ) -> usize {
         // SAFETY: the plane holds `n` items.
-        let i = unsafe { lower_bound(plane, WIDTH, 0, n, item) };
+        let i = unsafe { lower_bound::<true>(plane, WIDTH, 0, n, item) };
         // SAFETY: `i < n` where it is read.
         if i < n && unsafe { get(plane, WIDTH, i) } == item {
             i
@@ -404,7 +464,7 @@ mod lanes {
         item: u64,
     ) -> usize {
         // SAFETY: the plane holds `n` items.
-        unsafe { lower_bound(plane, WIDTH, 0, n, item) }
+        unsafe { lower_bound::<true>(plane, WIDTH, 0, n, item) }
     }
 
     pub(super) unsafe fn count_at_most<const WIDTH: usize, const BEFORE: usize>(
@@ -412,8 +472,11 @@ mod lanes {
         n: usize,
         item: u64,
     ) -> usize {
+        if item == u64::MAX >> (64 - 8 * WIDTH as u32) {
+            return n;
+        }
         // SAFETY: the plane holds `n` items.
-        unsafe { lower_bound(plane, WIDTH, 0, n, item + 1) }
+        unsafe { lower_bound::<true>(plane, WIDTH, 0, n, item + 1) }
     }
 
     pub(super) unsafe fn run_of_16(at: *const u8, b: u8) -> usize {

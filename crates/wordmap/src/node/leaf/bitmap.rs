@@ -5,20 +5,12 @@ use super::{Leaf, Planes, Shape, Spot, Step};
 use crate::node::bits;
 
 #[derive(Clone, Copy)]
-pub(super) struct Bitmap<const V: usize> {
+pub(crate) struct Bitmap<const V: usize> {
     header: *mut u8,
     n: usize,
 }
 
 impl<const V: usize> Bitmap<V> {
-    #[inline(always)]
-    pub(super) fn of(leaf: Leaf<V>) -> Self {
-        Bitmap {
-            header: leaf.header,
-            n: usize::from(leaf.word() as u8) + 1,
-        }
-    }
-
     #[inline(always)]
     fn words(self) -> *mut u64 {
         self.header.cast::<u64>().wrapping_add(1)
@@ -88,7 +80,17 @@ impl<const V: usize> Bitmap<V> {
     }
 }
 
-impl<const V: usize> Planes for Bitmap<V> {
+impl<const V: usize> Planes<V> for Bitmap<V> {
+    const ARE_LONG: bool = false;
+
+    #[inline(always)]
+    fn of(leaf: Leaf<V>) -> Self {
+        Bitmap {
+            header: leaf.header,
+            n: usize::from(leaf.word() as u8) + 1,
+        }
+    }
+
     #[inline(always)]
     fn moved(self, header: *mut u8, _: &Shape) -> Self {
         Bitmap { header, n: self.n }
@@ -112,6 +114,12 @@ impl<const V: usize> Planes for Bitmap<V> {
         } else {
             self.n < 255
         }
+    }
+
+    #[inline(always)]
+    fn shape_with(self, mut shape: Shape, _: Spot) -> Option<Shape> {
+        shape.entries += 1;
+        Some(shape)
     }
 
     #[inline(always)]

@@ -8,20 +8,12 @@ use crate::node::plane;
 use core::ptr;
 
 #[derive(Clone, Copy)]
-pub(super) struct Flat<const V: usize, const LEVEL: usize> {
+pub(crate) struct Flat<const V: usize, const LEVEL: usize> {
     header: *mut u8,
     n: usize,
 }
 
 impl<const V: usize, const LEVEL: usize> Flat<V, LEVEL> {
-    #[inline(always)]
-    pub(super) fn of(leaf: Leaf<V>) -> Self {
-        Flat {
-            header: leaf.header,
-            n: usize::from(leaf.word() as u8) + 1,
-        }
-    }
-
     #[inline(always)]
     fn suffixes(self) -> *mut u8 {
         self.header.wrapping_add(8)
@@ -63,7 +55,17 @@ impl<const V: usize, const LEVEL: usize> Flat<V, LEVEL> {
     }
 }
 
-impl<const V: usize, const LEVEL: usize> Planes for Flat<V, LEVEL> {
+impl<const V: usize, const LEVEL: usize> Planes<V> for Flat<V, LEVEL> {
+    const ARE_LONG: bool = false;
+
+    #[inline(always)]
+    fn of(leaf: Leaf<V>) -> Self {
+        Flat {
+            header: leaf.header,
+            n: usize::from(leaf.word() as u8) + 1,
+        }
+    }
+
     #[inline(always)]
     fn moved(self, header: *mut u8, _: &Shape) -> Self {
         Flat { header, n: self.n }
@@ -85,6 +87,11 @@ impl<const V: usize, const LEVEL: usize> Planes for Flat<V, LEVEL> {
     #[inline(always)]
     fn has_room(self, _: Spot) -> bool {
         room(self.n, LEVEL) > self.n
+    }
+
+    #[inline(always)]
+    fn shape_with(self, shape: Shape, _: Spot) -> Option<Shape> {
+        shape.listed_with()
     }
 
     #[inline(always)]

@@ -3,13 +3,15 @@
 //! the lower bytes of each key. A run of 16 neighbouring keys costs its upper
 //! bytes once.
 
-use super::shape::{group_room, room, GROUPS_MAX};
-use super::{find_between, prefetch_values, Leaf, Planes, Shape, Spot, Step};
-use crate::node::edge::{prefix, split};
+use super::cut::{Cut, Cuttable, Half, Places};
+use super::shape::{group_room, room_of, GROUPS_MAX};
+use super::{at_or_before, find_between, prefetch_values, Leaf, Place, Planes, Shape, Spot, Step};
+use crate::node::edge::{below, byte, prefix, split, Kind};
 use crate::node::plane;
+use core::ptr;
 
 #[derive(Clone, Copy)]
-pub(super) struct Grouped<const V: usize> {
+pub(crate) struct Grouped<const V: usize> {
     header: *mut u8,
     level: usize,
     n: usize,
@@ -21,20 +23,6 @@ pub(super) struct Grouped<const V: usize> {
 }
 
 impl<const V: usize> Grouped<V> {
-    #[inline(always)]
-    pub(super) fn of(leaf: Leaf<V>) -> Self {
-        let word = leaf.word();
-        let (groups, group_bytes) = Shape::groups_of(word);
-        Grouped {
-            header: leaf.header,
-            level: leaf.level(),
-            n: usize::from(word as u8) + 1,
-            groups,
-            group_bytes,
-            group_room: group_room(groups),
-        }
-    }
-
     #[inline(always)]
     fn uppers(self) -> *mut u8 {
         self.header.wrapping_add(8)
@@ -89,14 +77,14 @@ impl<const V: usize> Grouped<V> {
 
     /// The group of `upper`, or the one it belongs before.
     #[inline(always)]
-    fn group(self, upper: u64) -> (usize, bool) {
+    fn group<const GUESSES: bool>(self, upper: u64) -> (usize, bool) {
         let (uppers, width) = (self.uppers(), self.group_bytes);
         // SAFETY: N1: the plane of upper bytes lies right behind the header.
         unsafe {
             let g = if width <= 2 {
                 plane::count_below_small(uppers, width, self.groups, upper)
             } else {
-                plane::lower_bound(uppers, width, 0, self.groups, upper)
+                plane::lower_bound::<GUESSES>(uppers, width, 0, self.groups, upper)
             };
             let found = g < self.groups && plane::get(uppers, width, g) == upper;
             (g, found)
@@ -118,13 +106,28 @@ impl<const V: usize> Grouped<V> {
         self.group_base(g) | unsafe { plane::get(self.lowers(), self.width(), i) }
     }
 
-    /// The shape with `key`, which is not in the leaf; `None` when it would have too many groups.
+    /// Where `key` is or belongs. Who only reads has the values near it fetched, and what is
+    /// searched next guessed; who writes needs more than them, and has asked for it.
     #[inline(always)]
-    pub(super) fn shape_with(self, mut shape: Shape, key: u64) -> Option<Shape> {
-        let (_, found) = self.group(split(key, self.level, self.group_bytes).0);
-        shape.entries += 1;
-        shape.groups += usize::from(!found);
-        (shape.groups <= GROUPS_MAX).then_some(shape)
+    fn search<const READS: bool>(self, key: u64) -> Spot {
+        let upper = below(key, self.level) >> (8 * self.width());
+        let (group, in_group) = self.group::<READS>(upper);
+        let from = self.start(group);
+        let (mut i, mut hit) = (from, false);
+        if in_group {
+            let to = self.end(group);
+            if READS {
+                prefetch_values::<V>(self.header, from, to);
+            }
+            // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
+            (i, hit) = unsafe { find_between::<READS>(self.lowers(), self.width(), from, to, key) };
+        }
+        Spot {
+            i,
+            hit,
+            group,
+            in_group,
+        }
     }
 
     /// The shape without entry `i`; `None` when no group would be left.
@@ -134,6 +137,14 @@ impl<const V: usize> Grouped<V> {
         shape.entries -= 1;
         shape.groups -= usize::from(self.end(g) - self.start(g) == 1);
         (shape.groups > 0).then_some(shape)
+    }
+
+    /// The highest byte in which keys of the leaf may differ, of those of group `g`.
+    #[inline(always)]
+    fn top(self, g: usize) -> u8 {
+        debug_assert!(g < self.groups);
+        // SAFETY: N1: upper bytes of each group, lowest first.
+        unsafe { *self.uppers().add((g + 1) * self.group_bytes - 1) }
     }
 
     /// Writes what lies between the planes: searches load it, and look at none of it.
@@ -152,7 +163,23 @@ impl<const V: usize> Grouped<V> {
     }
 }
 
-impl<const V: usize> Planes for Grouped<V> {
+impl<const V: usize> Planes<V> for Grouped<V> {
+    const ARE_LONG: bool = true;
+
+    #[inline(always)]
+    fn of(leaf: Leaf<V>) -> Self {
+        let word = leaf.word();
+        let (groups, group_bytes) = Shape::groups_of(word);
+        Grouped {
+            header: leaf.header,
+            level: leaf.level(),
+            n: usize::from(word as u8) + 1,
+            groups,
+            group_bytes,
+            group_room: group_room(groups),
+        }
+    }
+
     #[inline(always)]
     fn moved(self, header: *mut u8, shape: &Shape) -> Self {
         Grouped {
@@ -170,47 +197,47 @@ impl<const V: usize> Planes for Grouped<V> {
 
     #[inline(always)]
     fn spot(self, key: u64) -> Spot {
-        let (upper, lower) = split(key, self.level, self.group_bytes);
-        let (group, in_group) = self.group(upper);
-        let from = self.start(group);
-        let (mut i, mut hit) = (from, false);
-        if in_group {
-            let to = self.end(group);
-            prefetch_values::<V>(self.header, from, to);
-            // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
-            (i, hit) = unsafe { find_between(self.lowers(), self.width(), from, to, lower) };
-        }
-        Spot {
-            i,
-            hit,
-            group,
-            in_group,
-        }
+        self.search::<false>(key)
+    }
+
+    #[inline(always)]
+    fn place(self, key: u64) -> Place {
+        let spot = self.search::<true>(key);
+        at_or_before(spot.i, spot.hit)
     }
 
     #[inline(always)]
     fn has_room(self, spot: Spot) -> bool {
-        room(self.n, self.width()) > self.n
+        room_of(self.n, self.width()) > self.n
             && (spot.in_group || self.groups < self.group_room && self.groups < GROUPS_MAX)
+    }
+
+    /// `None` when there would be too many groups.
+    #[inline(always)]
+    fn shape_with(self, mut shape: Shape, spot: Spot) -> Option<Shape> {
+        shape.entries += 1;
+        shape.groups += usize::from(!spot.in_group);
+        (shape.groups <= GROUPS_MAX).then_some(shape)
     }
 
     #[inline(always)]
     fn keeps_room(self, i: usize) -> bool {
         let (group, width) = (self.group_of(i), self.width());
         self.n > 2
-            && room(self.n - 1, width) == room(self.n, width)
+            && room_of(self.n - 1, width) == room_of(self.n, width)
             && self.end(group) - self.start(group) > 1
     }
 
     #[inline(always)]
     fn after(self, key: u64) -> Option<(usize, u64)> {
         let (upper, lower) = split(key, self.level, self.group_bytes);
-        let (mut g, found) = self.group(upper);
+        let (mut g, found) = self.group::<true>(upper);
         let mut i = self.start(g);
         if found {
             let end = self.end(g);
             // SAFETY: N1: entries `i..end` of the plane of lower bytes; no group is empty.
-            let (at, hit) = unsafe { find_between(self.lowers(), self.width(), i, end, lower) };
+            let (at, hit) =
+                unsafe { find_between::<true>(self.lowers(), self.width(), i, end, lower) };
             i = at + usize::from(hit);
             g += usize::from(i == end);
         }
@@ -268,12 +295,11 @@ impl<const V: usize> Planes for Grouped<V> {
 
     #[inline(always)]
     unsafe fn open(self, to: Self, spot: Spot, key: u64) {
-        let (upper, lower) = split(key, self.level, self.group_bytes);
         let (width, groups, g) = (self.width(), self.groups, spot.group);
         // SAFETY: the caller's duty; the highest bytes first.
         unsafe {
             plane::open(self.lowers(), to.lowers(), width, self.n, spot.i);
-            plane::set(to.lowers(), width, spot.i, lower);
+            plane::set(to.lowers(), width, spot.i, key);
             if spot.in_group {
                 plane::copy_unless_same(self.ends(), to.ends(), groups);
                 plane::copy_unless_same(self.uppers(), to.uppers(), groups * self.group_bytes);
@@ -281,11 +307,10 @@ impl<const V: usize> Planes for Grouped<V> {
                 plane::open(self.ends(), to.ends(), 1, groups, g);
                 *to.ends().add(g) = spot.i as u8;
                 plane::open(self.uppers(), to.uppers(), self.group_bytes, groups, g);
-                plane::set(to.uppers(), self.group_bytes, g, upper);
+                plane::set(to.uppers(), self.group_bytes, g, key >> (8 * width));
             }
-            for end in g..groups + usize::from(!spot.in_group) {
-                *to.ends().add(end) += 1;
-            }
+            let groups = groups + usize::from(!spot.in_group);
+            plane::count_bytes(to.ends(), g, groups, true);
             if to.header != self.header || to.group_room != self.group_room {
                 to.clear_room();
             }
@@ -298,9 +323,7 @@ impl<const V: usize> Planes for Grouped<V> {
         let groups = self.groups;
         // SAFETY: the caller's duty; the lowest bytes first.
         unsafe {
-            for end in g..groups {
-                *self.ends().add(end) -= 1;
-            }
+            plane::count_bytes(self.ends(), g, groups, false);
             if to.groups == groups {
                 plane::copy_unless_same(self.uppers(), to.uppers(), groups * self.group_bytes);
                 plane::copy_unless_same(self.ends(), to.ends(), groups);
@@ -318,13 +341,85 @@ impl<const V: usize> Planes for Grouped<V> {
     #[inline(always)]
     fn step(self, i: usize, key: u64, is_last: bool) -> Step {
         let g = self.group_of(i);
-        if self.key_in(g, i) != key {
+        // SAFETY: N1: lower bytes of each entry, with other planes before them.
+        let lower = |i: usize| unsafe { plane::get(self.lowers(), self.width(), i) };
+        let upper = self.group_base(g);
+        if upper | lower(i) != key {
             Step::Elsewhere
         } else if is_last {
             Step::Behind
+        } else if self.end(g) > i + 1 {
+            Step::To(upper | lower(i + 1))
         } else {
-            let g = g + usize::from(self.end(g) == i + 1);
-            Step::To(self.key_in(g, i + 1))
+            Step::To(self.key_in(g + 1, i + 1))
         }
+    }
+}
+
+impl<const V: usize> Cuttable<V> for Grouped<V> {
+    fn cut(self, spot: Spot, key: u64) -> Option<Cut> {
+        let mut places = Places::of(self.n);
+        for g in 1..self.groups {
+            if self.top(g) != self.top(g - 1) {
+                places.see(g, self.start(g));
+            }
+        }
+        let (cut, at) = places.best()?;
+        let last = self.groups - 1;
+        if self.top(0) == self.top(cut - 1) || self.top(cut) == self.top(last) {
+            return None;
+        }
+        let separator = self.top(cut);
+        let is_high = byte(key, self.level - 1) >= separator;
+        let half = |high: bool| {
+            let (groups, entries) = if high {
+                (cut..self.groups, at..self.n)
+            } else {
+                (0..cut, 0..at)
+            };
+            let gains = high == is_high;
+            let mut shape = Shape::flat(self.level, entries.len() + usize::from(gains));
+            shape.kind = Kind::GROUPED;
+            shape.groups = groups.len() + usize::from(gains && !spot.in_group);
+            shape.group_bytes = self.group_bytes;
+            Half {
+                shape,
+                first: entries.start,
+                first_group: groups.start,
+                gains,
+            }
+        };
+        Some(Cut {
+            halves: [half(false), half(true)],
+            separator,
+        })
+    }
+
+    unsafe fn copy_half(self, header: *mut u8, half: &Half) -> Self {
+        let (width, upper) = (self.width(), self.group_bytes);
+        let n = half.len();
+        let next = half.first + n;
+        let groups = if next == self.n {
+            self.groups - half.first_group
+        } else {
+            self.group_of(next) - half.first_group
+        };
+        let to = Grouped {
+            n,
+            groups,
+            ..self.moved(header, &half.shape)
+        };
+        // SAFETY: the caller's duty: the planes of `to` have room for the half's.
+        unsafe {
+            let lowers = self.lowers().add(half.first * width);
+            ptr::copy_nonoverlapping(lowers, to.lowers(), n * width);
+            let uppers = self.uppers().add(half.first_group * upper);
+            ptr::copy_nonoverlapping(uppers, to.uppers(), groups * upper);
+            for g in 0..groups {
+                *to.ends().add(g) = (self.end(half.first_group + g) - half.first) as u8;
+            }
+            to.clear_room();
+        }
+        to
     }
 }

@@ -16,6 +16,7 @@
 //! leaves are of one kind; their level tells them apart.
 
 mod bitmap;
+mod cut;
 mod entries;
 mod flat;
 mod grouped;
@@ -24,17 +25,18 @@ mod one;
 mod shape;
 mod wide;
 
+pub(crate) use bitmap::Bitmap;
+pub(crate) use cut::{Cut, Cuttable, Half};
 pub(crate) use entries::Entries;
-pub(crate) use shape::{Shape, ENTRIES_MAX};
-
-use super::edge::{above, leaf_tag, prefix, Edge, Kind};
-use super::plane;
-use bitmap::Bitmap;
-use flat::Flat;
-use grouped::Grouped;
+pub(crate) use flat::Flat;
+pub(crate) use grouped::Grouped;
 use one::One;
-use shape::{groups_pay, LISTED_MAX};
-use wide::Wide;
+pub(crate) use shape::{Shape, ENTRIES_MAX};
+pub(crate) use wide::Wide;
+
+use super::edge::{leaf_tag, prefix, Edge, Kind, FLAT1, FLAT2, ONE};
+use super::plane;
+use shape::LISTED_MAX;
 
 /// Where a key is in a leaf, or where it belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,9 +47,9 @@ pub(crate) enum Place {
 
 /// Where a key is in a leaf or belongs, and what inserting it there must know.
 #[derive(Clone, Copy)]
-struct Spot {
+pub(crate) struct Spot {
     /// Of the entry that has the key or would follow it.
-    i: usize,
+    pub(crate) i: usize,
     hit: bool,
     /// The key's group, or the one it would come before (grouped leaves only).
     group: usize,
@@ -73,8 +75,8 @@ pub(crate) enum Insertion {
     Present(usize),
     /// The key has become this entry.
     Done(usize),
-    /// The key belongs before this entry, where there is no room.
-    NoRoom(usize),
+    /// The key belongs here, where there is no room.
+    NoRoom(Spot),
 }
 
 /// The outcome of removing from a leaf.
@@ -99,17 +101,27 @@ pub(crate) enum Step {
 
 /// The keys of a live leaf, as a shape stores them. Keys that are asked for are
 /// covered by the leaf, and entries that are named are there.
-trait Planes: Copy {
+pub(crate) trait Planes<const V: usize>: Copy {
+    /// Whether leaves of this shape are mostly longer than a line or two.
+    const ARE_LONG: bool;
+
+    /// The keys of `leaf`, which must be of this shape.
+    fn of(leaf: Leaf<V>) -> Self;
+
     /// The same keys in a leaf of `shape` at another header: where they are to go.
     fn moved(self, header: *mut u8, shape: &Shape) -> Self;
 
     fn len(self) -> usize;
 
-    /// Where `key` is or belongs.
+    /// Where `key` is or belongs, for who will move what lies behind it.
     fn spot(self, key: u64) -> Spot;
 
     /// Whether a key may be inserted without another layout.
     fn has_room(self, spot: Spot) -> bool;
+
+    /// The shape with a key inserted at `spot`, `shape` being the leaf's, when it is one of
+    /// the same kind; `None` when the entries should be looked at again.
+    fn shape_with(self, shape: Shape, spot: Spot) -> Option<Shape>;
 
     /// Whether entry `i` may be removed without another layout.
     fn keeps_room(self, i: usize) -> bool;
@@ -168,9 +180,6 @@ trait Planes: Copy {
     /// As [`Planes::open`], but overlapping from below: the lowest bytes are copied first.
     unsafe fn close(self, to: Self, i: usize, key: u64);
 }
-
-const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
-const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
 
 /// Does something with the planes of a leaf, whatever its shape.
 macro_rules! each {
@@ -263,8 +272,15 @@ impl<const V: usize> Leaf<V> {
         if self.edge.kind() == Kind::ONE {
             self.word() == key
         } else {
-            above(self.word() ^ key, self.level()) == 0
+            self.covers_more(key)
         }
+    }
+
+    /// As [`Leaf::covers`] for a leaf of more than one entry.
+    #[inline(always)]
+    pub(crate) fn covers_more(self, key: u64) -> bool {
+        // One shift of which the length is not known.
+        ((self.word() ^ key) >> (8 * (self.level() - 1))) >> 8 == 0
     }
 
     /// The bytes all keys share, with zeros below.
@@ -310,7 +326,6 @@ impl<const V: usize> Leaf<V> {
     #[inline(always)]
     pub(crate) fn find(self, key: u64) -> Option<usize> {
         const BITMAP: u8 = leaf_tag(Kind::BITMAP, 1);
-        const ONE: u8 = leaf_tag(Kind::ONE, 8);
         match self.edge.tag() {
             ONE => (self.word() == key).then_some(0),
             FLAT1 => Flat::<V, 1>::find(self, key),
@@ -400,24 +415,8 @@ impl<const V: usize> Leaf<V> {
         leaf.edge
     }
 
-    /// The shape with `key`, which the leaf covers, when it is the one that the leaf
-    /// has; `None` when its entries should be looked at again.
-    #[inline(always)]
-    pub(crate) fn shape_with(self, key: u64) -> Option<Shape> {
-        let mut shape = self.shape();
-        if shape.kind == Kind::GROUPED {
-            return Grouped::of(self).shape_with(shape, key);
-        }
-        shape.entries += 1;
-        let same = match shape.kind {
-            Kind::FLAT if shape.level == 1 => shape.entries <= LISTED_MAX,
-            Kind::FLAT => !groups_pay(&shape) || !(shape.entries - 1).is_power_of_two(),
-            kind => kind == Kind::BITMAP,
-        };
-        same.then_some(shape)
-    }
-
-    /// As [`Leaf::shape_with`], without entry `i`.
+    /// The shape without entry `i`, when it is one of the kind that the leaf has; `None`
+    /// when its entries should be looked at again.
     pub(crate) fn shape_without(self, i: usize) -> Option<Shape> {
         let mut shape = self.shape();
         if shape.kind == Kind::GROUPED {
@@ -435,12 +434,7 @@ impl<const V: usize> Leaf<V> {
 
     /// Inserts `key`, which the leaf covers, with value 0 where there is room for it.
     #[inline(always)]
-    pub(crate) fn insert(self, key: u64) -> Insertion {
-        each!(self, planes => self.insert_into(planes, key))
-    }
-
-    #[inline(always)]
-    fn insert_into(self, planes: impl Planes, key: u64) -> Insertion {
+    pub(crate) fn insert(self, planes: impl Planes<V>, key: u64) -> Insertion {
         self.prefetch_last_values(planes.len());
         let spot = planes.spot(key);
         let i = spot.i;
@@ -448,7 +442,7 @@ impl<const V: usize> Leaf<V> {
             return Insertion::Present(i);
         }
         if !planes.has_room(spot) {
-            return Insertion::NoRoom(i);
+            return Insertion::NoRoom(spot);
         }
         let n = planes.len();
         // SAFETY: there is room for one more key, in a group of its own if it needs one,
@@ -470,13 +464,11 @@ impl<const V: usize> Leaf<V> {
     /// depends on the line before, so none of them would be asked for early.
     #[inline(always)]
     pub(crate) fn prefetch<const BEHIND: usize, const BEFORE: usize>(self) {
-        if self.level() > 2 {
-            for line in 0..BEHIND {
-                plane::prefetch(self.header.wrapping_add(64 * (line + 1)));
-            }
-            for line in 0..BEFORE * V {
-                plane::prefetch(self.header.wrapping_sub(64 * (line + 1)));
-            }
+        for line in 0..BEHIND {
+            plane::prefetch(self.header.wrapping_add(64 * (line + 1)));
+        }
+        for line in 0..BEFORE * V {
+            plane::prefetch(self.header.wrapping_sub(64 * (line + 1)));
         }
     }
 
@@ -499,7 +491,7 @@ impl<const V: usize> Leaf<V> {
     }
 
     #[inline(always)]
-    fn remove_from(self, planes: impl Planes, key: u64) -> Removal {
+    fn remove_from(self, planes: impl Planes<V>, key: u64) -> Removal {
         self.prefetch_last_values(planes.len());
         let spot = planes.spot(key);
         let i = spot.i;
@@ -524,22 +516,27 @@ impl<const V: usize> Leaf<V> {
         Removal::Done(value)
     }
 
-    /// Writes the leaf's entries and `key`, with value 0 at `i`, to `block`, laid out
-    /// in a shape from [`Leaf::shape_with`].
+    /// Writes the leaf's entries and `key`, with value 0 at `spot`, to `block`, laid out
+    /// in a shape from [`Planes::shape_with`].
     ///
     /// # Safety
     /// `block` must be writable for `shape.block_bytes()`, aligned to 8, and begin
     /// where the leaf's own block does or not overlap it.
     #[inline(always)]
-    pub(crate) unsafe fn open(self, block: *mut u8, shape: &Shape, i: usize, key: u64) -> Edge {
+    pub(crate) unsafe fn open(
+        self,
+        planes: impl Planes<V>,
+        block: *mut u8,
+        shape: &Shape,
+        spot: Spot,
+        key: u64,
+    ) -> Edge {
         let header = block.wrapping_add(shape.before::<V>());
-        let n = self.len();
+        let (n, i) = (planes.len(), spot.i);
         // SAFETY: the new block has room for `n + 1` entries. In one block, everything
         // moves up, so the highest bytes go first: planes, header, values.
         unsafe {
-            each!(self, planes => {
-                planes.open(planes.moved(header, shape), planes.spot(key), key)
-            });
+            planes.open(planes.moved(header, shape), spot, key);
             header.cast::<u64>().write(shape.word(key));
             if V == 1 {
                 plane::copy_unless_same(self.header.sub(8 * i), header.sub(8 * i), 8 * i);
@@ -578,13 +575,14 @@ impl<const V: usize> Leaf<V> {
     }
 }
 
-/// The index of `item` among items `from..to` of a plane, or of the one it belongs
-/// before, and whether it is there.
+/// The index of `item`, whose upper bytes do not count, among items `from..to` of a plane, or
+/// of the one it belongs before, and whether it is there. `GUESSES` as in
+/// [`plane::lower_bound`].
 ///
 /// # Safety
 /// There must be at least one; 8 bytes must be readable before the plane.
 #[inline(always)]
-unsafe fn find_between(
+unsafe fn find_between<const GUESSES: bool>(
     items: *mut u8,
     width: usize,
     from: usize,
@@ -597,9 +595,9 @@ unsafe fn find_between(
             let start = items.add(from * width);
             from + plane::count_below_small(start, width, to - from, item)
         } else {
-            plane::lower_bound(items, width, from, to, item)
+            plane::lower_bound::<GUESSES>(items, width, from, to, item)
         };
-        (i, i < to && plane::get(items, width, i) == item)
+        (i, i < to && plane::is(items, width, i, item))
     }
 }
 

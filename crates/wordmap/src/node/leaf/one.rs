@@ -3,19 +3,19 @@
 use super::{Leaf, Planes, Shape, Spot};
 
 #[derive(Clone, Copy)]
-pub(super) struct One {
+pub(super) struct One<const V: usize> {
     key: u64,
 }
 
-impl One {
+/// The leaf covers its own key and no other.
+impl<const V: usize> Planes<V> for One<V> {
+    const ARE_LONG: bool = false;
+
     #[inline(always)]
-    pub(super) fn of<const V: usize>(leaf: Leaf<V>) -> Self {
+    fn of(leaf: Leaf<V>) -> Self {
         One { key: leaf.word() }
     }
-}
 
-/// The leaf covers its own key and no other.
-impl Planes for One {
     fn moved(self, _: *mut u8, _: &Shape) -> Self {
         self
     }
@@ -32,6 +32,11 @@ impl Planes for One {
 
     fn has_room(self, _: Spot) -> bool {
         false
+    }
+
+    #[inline(always)]
+    fn shape_with(self, _: Shape, _: Spot) -> Option<Shape> {
+        unreachable!("no other key is covered")
     }
 
     fn keeps_room(self, _: usize) -> bool {

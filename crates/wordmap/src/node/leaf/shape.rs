@@ -14,7 +14,7 @@ pub(super) const GROUPS_MAX: usize = 32;
 /// takes: exact while tiny, then in steps that leave an eighth at most. Neighbours come
 /// in numbers of 8, others one by one.
 #[inline(always)]
-pub(super) fn room(n: usize, width: usize) -> usize {
+pub(super) const fn room(n: usize, width: usize) -> usize {
     if n <= 6 {
         n
     } else if n <= 16 {
@@ -26,6 +26,23 @@ pub(super) fn room(n: usize, width: usize) -> usize {
     } else {
         n.div_ceil(6) * 6
     }
+}
+
+/// As [`room`], looked up: for leaves of any number of entries, where the steps are hard
+/// to guess.
+#[inline(always)]
+pub(super) fn room_of(n: usize, width: usize) -> usize {
+    const ROOMS: [[u8; ENTRIES_MAX + 2]; 2] = {
+        let mut rooms = [[0; ENTRIES_MAX + 2]; 2];
+        let mut n = 0;
+        while n < ENTRIES_MAX + 2 {
+            rooms[0][n] = room(n, 2) as u8;
+            rooms[1][n] = room(n, 1) as u8;
+            n += 1;
+        }
+        rooms
+    };
+    usize::from(ROOMS[usize::from(width == 1)][n])
 }
 
 /// As [`room`] for a bitmap, whose entries come one by one up to 256.
@@ -66,7 +83,20 @@ impl Shape {
     /// Entries there is room for in a list.
     #[inline(always)]
     pub(super) fn room(&self) -> usize {
-        room(self.entries, self.level - self.group_bytes)
+        room_of(self.entries, self.level - self.group_bytes)
+    }
+
+    /// The shape of a list with one entry more; `None` when its entries should be looked
+    /// at again.
+    #[inline(always)]
+    pub(super) fn listed_with(mut self) -> Option<Shape> {
+        self.entries += 1;
+        let same = if self.level == 1 {
+            self.entries <= LISTED_MAX
+        } else {
+            !groups_pay(&self) || !(self.entries - 1).is_power_of_two()
+        };
+        same.then_some(self)
     }
 
     /// Bytes before the header.

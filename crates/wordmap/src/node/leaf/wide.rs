@@ -2,13 +2,15 @@
 //! of each in another. The top bytes are searched by compares; then one or two
 //! rests are looked at.
 
-use super::shape::room;
-use super::{prefetch_values, Leaf, Planes, Shape, Spot};
-use crate::node::edge::{prefix, split};
+use super::cut::{Cut, Cuttable, Half, Places};
+use super::shape::{groups_pay, room_of, GROUPS_MAX};
+use super::{at_or_before, prefetch_values, Leaf, Place, Planes, Shape, Spot};
+use crate::node::edge::{byte, prefix, split};
 use crate::node::plane;
+use core::{ptr, slice};
 
 #[derive(Clone, Copy)]
-pub(super) struct Wide<const V: usize> {
+pub(crate) struct Wide<const V: usize> {
     header: *mut u8,
     level: usize,
     n: usize,
@@ -16,17 +18,6 @@ pub(super) struct Wide<const V: usize> {
 }
 
 impl<const V: usize> Wide<V> {
-    #[inline(always)]
-    pub(super) fn of(leaf: Leaf<V>) -> Self {
-        let n = usize::from(leaf.word() as u8) + 1;
-        Wide {
-            header: leaf.header,
-            level: leaf.level(),
-            n,
-            room: room(n, leaf.level()),
-        }
-    }
-
     #[inline(always)]
     fn tops(self) -> *mut u8 {
         self.header.wrapping_add(8)
@@ -37,10 +28,51 @@ impl<const V: usize> Wide<V> {
         self.tops().wrapping_add(self.room)
     }
 
+    /// How many different top bytes entries `from..to`, at least one, have.
+    fn groups_among(self, from: usize, to: usize) -> usize {
+        // SAFETY: N1: tops of `n` entries, which nobody writes meanwhile.
+        let tops = unsafe { slice::from_raw_parts(self.tops().add(from), to - from) };
+        // Not more than there are entries: few enough for a byte.
+        let changes = tops.windows(2).fold(0, |changes: u8, pair| {
+            changes.wrapping_add(u8::from(pair[0] != pair[1]))
+        });
+        usize::from(changes) + 1
+    }
+
     #[inline(always)]
     fn base(self) -> u64 {
         // SAFETY: N1: the header word of a live node.
         prefix(unsafe { *self.header.cast::<u64>() }, self.level)
+    }
+
+    /// Where `key` is or belongs. Who only reads has the values near it fetched, and what is
+    /// searched next guessed; who writes needs more than them, and has asked for it.
+    #[inline(always)]
+    fn search<const READS: bool>(self, key: u64) -> Spot {
+        let n = self.n;
+        let top = u64::from(byte(key, self.level - 1));
+        // SAFETY: N1: tops and rests of `n` entries, each with the bytes before it.
+        unsafe {
+            let from = plane::count_below_small(self.tops(), 1, n, top);
+            if from == n || plane::get(self.tops(), 1, from) != top {
+                return Spot::new(from, false);
+            }
+            let to = if n >= 16 {
+                // Behind 16 tops there are 32 bytes of rests at least.
+                from + plane::run_of(self.tops().add(from), n - from, top)
+            } else if top < 255 {
+                plane::count_below_small(self.tops(), 1, n, top + 1)
+            } else {
+                n
+            };
+            let to = to.min(n);
+            if READS {
+                prefetch_values::<V>(self.header, from, to);
+            }
+            let (i, hit) =
+                super::find_between::<READS>(self.rests(), self.level - 1, from, to, key);
+            Spot::new(i, hit)
+        }
     }
 
     #[inline(always)]
@@ -55,7 +87,20 @@ impl<const V: usize> Wide<V> {
     }
 }
 
-impl<const V: usize> Planes for Wide<V> {
+impl<const V: usize> Planes<V> for Wide<V> {
+    const ARE_LONG: bool = true;
+
+    #[inline(always)]
+    fn of(leaf: Leaf<V>) -> Self {
+        let n = usize::from(leaf.word() as u8) + 1;
+        Wide {
+            header: leaf.header,
+            level: leaf.level(),
+            n,
+            room: room_of(n, leaf.level()),
+        }
+    }
+
     #[inline(always)]
     fn moved(self, header: *mut u8, shape: &Shape) -> Self {
         Wide {
@@ -72,27 +117,13 @@ impl<const V: usize> Planes for Wide<V> {
 
     #[inline(always)]
     fn spot(self, key: u64) -> Spot {
-        let n = self.n;
-        let (top, rest) = split(key, self.level, 1);
-        // SAFETY: N1: tops and rests of `n` entries, each with the bytes before it.
-        unsafe {
-            let from = plane::count_below_small(self.tops(), 1, n, top);
-            if from == n || plane::get(self.tops(), 1, from) != top {
-                return Spot::new(from, false);
-            }
-            let to = if n >= 16 {
-                // Behind 16 tops there are 32 bytes of rests at least.
-                from + plane::run_of(self.tops().add(from), n - from, top)
-            } else if top < 255 {
-                plane::count_below_small(self.tops(), 1, n, top + 1)
-            } else {
-                n
-            };
-            let to = to.min(n);
-            prefetch_values::<V>(self.header, from, to);
-            let (i, hit) = super::find_between(self.rests(), self.level - 1, from, to, rest);
-            Spot::new(i, hit)
-        }
+        self.search::<false>(key)
+    }
+
+    #[inline(always)]
+    fn place(self, key: u64) -> Place {
+        let spot = self.search::<true>(key);
+        at_or_before(spot.i, spot.hit)
     }
 
     #[inline(always)]
@@ -101,8 +132,17 @@ impl<const V: usize> Planes for Wide<V> {
     }
 
     #[inline(always)]
+    fn shape_with(self, shape: Shape, _: Spot) -> Option<Shape> {
+        let mut with = shape;
+        with.entries += 1;
+        let again = groups_pay(&with) && shape.entries.is_power_of_two();
+        // With so many groups of the least length, there are too many of any length.
+        (!again || self.groups_among(0, self.n) > GROUPS_MAX).then_some(with)
+    }
+
+    #[inline(always)]
     fn keeps_room(self, _: usize) -> bool {
-        self.n > 2 && room(self.n - 1, self.level) == self.room
+        self.n > 2 && room_of(self.n - 1, self.level) == self.room
     }
 
     #[inline(always)]
@@ -132,14 +172,14 @@ impl<const V: usize> Planes for Wide<V> {
     #[inline(always)]
     unsafe fn open(self, to: Self, spot: Spot, key: u64) {
         let i = spot.i;
-        let (top, rest) = split(key, self.level, 1);
+
         let width = self.level - 1;
         // SAFETY: the caller's duty; the highest bytes first.
         unsafe {
             plane::open(self.rests(), to.rests(), width, self.n, i);
-            plane::set(to.rests(), width, i, rest);
+            plane::set(to.rests(), width, i, key);
             plane::open(self.tops(), to.tops(), 1, self.n, i);
-            plane::set(to.tops(), 1, i, top);
+            plane::set(to.tops(), 1, i, key >> (8 * width));
             if self.header != to.header || self.room != to.room {
                 plane::clear(to.tops(), self.n + 1, to.room);
             }
@@ -156,5 +196,52 @@ impl<const V: usize> Planes for Wide<V> {
                 plane::clear(to.tops(), self.n - 1, to.room);
             }
         }
+    }
+}
+
+impl<const V: usize> Cuttable<V> for Wide<V> {
+    fn cut(self, _: Spot, key: u64) -> Option<Cut> {
+        // SAFETY: N1: tops of `n` entries.
+        let top = |i: usize| unsafe { *self.tops().add(i) };
+        let mut places = Places::of(self.n);
+        for at in 1..self.n {
+            if top(at) != top(at - 1) {
+                places.see(at, at);
+            }
+        }
+        let (at, _) = places.best()?;
+        let groups_min = self.groups_among(0, at).min(self.groups_among(at, self.n));
+        if groups_min <= GROUPS_MAX {
+            return None;
+        }
+        let separator = top(at);
+        let is_high = byte(key, self.level - 1) >= separator;
+        let half = |first: usize, next: usize, gains: bool| Half {
+            shape: Shape::flat(self.level, next - first + usize::from(gains)),
+            first,
+            first_group: 0,
+            gains,
+        };
+        Some(Cut {
+            halves: [half(0, at, !is_high), half(at, self.n, is_high)],
+            separator,
+        })
+    }
+
+    unsafe fn copy_half(self, header: *mut u8, half: &Half) -> Self {
+        let n = half.len();
+        let to = Wide {
+            n,
+            ..self.moved(header, &half.shape)
+        };
+        let width = self.level - 1;
+        // SAFETY: the caller's duty: the planes of `to` have room for the half's.
+        unsafe {
+            ptr::copy_nonoverlapping(self.tops().add(half.first), to.tops(), n);
+            plane::clear(to.tops(), n, to.room);
+            let rests = self.rests().add(half.first * width);
+            ptr::copy_nonoverlapping(rests, to.rests(), n * width);
+        }
+        to
     }
 }

@@ -1,0 +1,968 @@
+/* What ashlar.h promises, one claim in each test. Uses nothing but the header.
+ *
+ * Built by scripts/test/heap-capi.sh: plain, with the sanitizers, and under valgrind, where
+ * SCANS is 0 because a scanned stack has words that nobody has written. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ashlar.h"
+
+#ifndef SCANS
+#define SCANS 1
+#endif
+
+static const char *running;
+
+#define CHECK(condition)                                                                    \
+    do {                                                                                    \
+        if (!(condition)) {                                                                 \
+            fprintf(stderr, "%s, line %d: not true: %s (%s)\n", running, __LINE__,          \
+                    #condition, ashlar_error());                                            \
+            exit(1);                                                                        \
+        }                                                                                   \
+    } while (0)
+
+/* ── The program: nodes with two references, a weak one, a payload, and a number ─── */
+
+struct node {
+    struct node *left, *right, *weak;
+    char *text;
+    size_t number;
+};
+
+static size_t released, released_sum;
+
+static void trace_node(void *cell, ashlar_tracer *tracer, void *data)
+{
+    (void)data;
+    struct node *node = cell;
+    node->left = ashlar_mark(tracer, node->left);
+    node->right = ashlar_mark(tracer, node->right);
+    ashlar_mark_weak(tracer, &node->weak);
+}
+
+static bool trace_node_anywhere(void *cell, ashlar_tracer *tracer, void *data)
+{
+    (void)data;
+    struct node *node = cell;
+    if (node->weak) return false;
+    ashlar_mark(tracer, node->left);
+    ashlar_mark(tracer, node->right);
+    return true;
+}
+
+static void release_node(void *cell, ashlar_thread *thread, void *data)
+{
+    (void)data;
+    struct node *node = cell;
+    released++;
+    released_sum += node->number;
+    ashlar_free(thread, node->text);
+}
+
+static ashlar_vm nodes(void)
+{
+    ashlar_vm vm = ASHLAR_VM_INIT;
+    vm.trace = trace_node;
+    vm.release = release_node;
+    vm.moves = true;
+    return vm;
+}
+
+static ashlar_heap *heap;
+static ashlar_thread *thread;
+
+static void begin_with(const ashlar_vm *vm, const char *options)
+{
+    heap = ashlar_heap_new(vm, options);
+    CHECK(heap);
+    thread = ashlar_thread_new(heap);
+    CHECK(thread);
+    released = released_sum = 0;
+}
+
+static void begin(const char *options)
+{
+    ashlar_vm vm = nodes();
+    begin_with(&vm, options);
+}
+
+/* Called after each test, when its variables are roots no more. */
+static void end(void)
+{
+    CHECK(ashlar_verify(thread));
+    ashlar_thread_free(thread);
+    ashlar_heap_free(heap);
+    heap = NULL;
+}
+
+static struct node *new_node(size_t number)
+{
+    struct node *node = ashlar_new(thread, sizeof *node);
+    CHECK(node && !node->left && !node->right && !node->weak && !node->text && !node->number);
+    node->number = number;
+    return node;
+}
+
+static ashlar_statistics statistics(void)
+{
+    ashlar_statistics now;
+    ashlar_statistics_get(heap, &now, sizeof now);
+    return now;
+}
+
+/* A list of `count` nodes, the latest first. */
+static void make_list(struct node **list, size_t count)
+{
+    for (size_t number = 0; number < count; number++) {
+        struct node *node = new_node(number);
+        ashlar_store(thread, node, &node->left, *list);
+        *list = node;
+    }
+}
+
+static size_t length(const struct node *list)
+{
+    size_t count = 0;
+    for (; list; list = list->left) count++;
+    return count;
+}
+
+/* ── Cells ───────────────────────────────────────────────────────────────────────── */
+
+static void every_size_gets_a_zeroed_cell_of_its_width(void)
+{
+    begin(NULL);
+    size_t previous = 0;
+    for (size_t bytes = 0; bytes <= ASHLAR_CELL_MAX; bytes++) {
+        for (int times = 0; times < 2; times++) {
+            unsigned char *cell = ashlar_new(thread, bytes);
+            CHECK(cell && (uintptr_t)cell % 8 == 0);
+            size_t width = ashlar_cell_bytes(heap, cell);
+            CHECK(width >= bytes && width >= previous);
+            CHECK(width == ashlar_width_bytes(ashlar_width_index(bytes)));
+            previous = width;
+            for (size_t at = 0; at < bytes; at++) CHECK(cell[at] == 0);
+            memset(cell, 0, width);
+        }
+    }
+    CHECK(!ashlar_new(thread, ASHLAR_CELL_MAX + 1));
+    CHECK(strstr(ashlar_error(), "1025 bytes do not fit into a cell"));
+}
+
+static void what_roots_reach_lives_and_the_rest_is_released_once(void)
+{
+    begin(NULL);
+    struct node *list = NULL, *other = NULL;
+    CHECK(ashlar_root_add(heap, &list) && ashlar_root_add(heap, &other));
+    make_list(&list, 10000);
+    make_list(&other, 10);
+    for (size_t number = 1; number <= 5000; number++) new_node(number);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(released == 5000 && released_sum == 5000 * 5001 / 2);
+    CHECK(statistics().live_cells == 10010 && statistics().marked_cells == 10010);
+    CHECK(length(list) == 10000 && length(other) == 10);
+    ashlar_root_remove(heap, &list);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(released == 15000 && length(other) == 10);
+    end();
+    CHECK(released == 15010);
+}
+
+static void list_in_each_frame(size_t depth)
+{
+    struct node *list = NULL, *none = NULL;
+    ASHLAR_ROOTS(thread, &list, &none);
+    make_list(&list, depth);
+    if (depth > 1) list_in_each_frame(depth / 2);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(length(list) == depth && list->number == depth - 1 && !none);
+}
+
+static void variables_are_roots_until_their_block_ends(void)
+{
+    begin("move_everything=1 poison=1");
+    list_in_each_frame(64);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(statistics().live_cells == 0);
+}
+
+static void trace_extra_root(ashlar_tracer *tracer, void *data)
+{
+    struct node **root = data;
+    *root = ashlar_mark(tracer, *root);
+}
+
+static void a_program_may_trace_roots_itself(void)
+{
+    static struct node *list;
+    ashlar_vm vm = nodes();
+    vm.trace_roots = trace_extra_root;
+    vm.data = &list;
+    begin_with(&vm, "collect_every=50 verify=1 poison=1 move_everything=1");
+    make_list(&list, 1000);
+    CHECK(length(list) == 1000);
+}
+
+static void words_that_are_tagged_are_left_alone(void)
+{
+    begin(NULL);
+    static void *number;
+    number = (void *)(uintptr_t)0x12345;
+    CHECK(ashlar_root_add(heap, &number));
+    ashlar_collect(thread, ASHLAR_COMPACT);
+    CHECK(number == (void *)(uintptr_t)0x12345);
+}
+
+/* ── Generations and barriers ────────────────────────────────────────────────────── */
+
+static struct node *make_old(struct node **root)
+{
+    *root = new_node(1);
+    for (int times = 0; times < 4; times++) ashlar_collect(thread, ASHLAR_MINOR);
+    return *root;
+}
+
+static void a_barrier_keeps_what_an_old_cell_refers_to(void)
+{
+    begin(NULL);
+    struct node *root = NULL;
+    ASHLAR_ROOTS(thread, &root);
+    struct node *old = make_old(&root);
+    struct node *young = new_node(2);
+    ashlar_store(thread, old, &old->left, young);
+    ashlar_collect(thread, ASHLAR_MINOR);
+    CHECK(released == 0 && root->left->number == 2);
+    young = new_node(3);
+    old->right = young;
+    ashlar_barrier_all(thread, old);
+    ashlar_collect(thread, ASHLAR_MINOR);
+    CHECK(released == 0 && root->right->number == 3);
+}
+
+static void a_missing_barrier_is_found_by_verify(void)
+{
+    begin(NULL);
+    struct node *root = NULL;
+    ASHLAR_ROOTS(thread, &root);
+    struct node *old = make_old(&root);
+    old->left = new_node(2);
+    CHECK(!ashlar_verify(thread));
+    CHECK(strstr(ashlar_error(), "invariant 5"));
+    ashlar_barrier(thread, old, old->left);
+}
+
+static void cells_without_barrier_need_none(void)
+{
+    begin("verify=1");
+    struct node *root = ashlar_new_without_barrier(thread, sizeof *root);
+    ASHLAR_ROOTS(thread, &root);
+    for (size_t number = 0; number < 10; number++) {
+        root->left = new_node(number);
+        ashlar_collect(thread, ASHLAR_MINOR);
+        CHECK(root->left->number == number);
+    }
+    struct node *late = make_old(&root->right);
+    ashlar_unprotect(thread, late);
+    late->left = new_node(77);
+    ashlar_collect(thread, ASHLAR_MINOR);
+    CHECK(root->right->left->number == 77);
+}
+
+static void without_barriers_every_collection_is_a_full_one(void)
+{
+    begin("barriers=0 nursery_min=64K nursery_max=64K verify=1");
+    struct node *list = NULL, *lasting = new_node(1);
+    ASHLAR_ROOTS(thread, &list, &lasting);
+    for (size_t number = 0; number < 20000; number++) {
+        struct node *node = new_node(number);
+        node->left = number % 100 ? list : NULL;
+        list = node;
+        if (list->left) list->left->right = node;
+        lasting->left = node;
+    }
+    CHECK(length(list) == 100 && lasting->left == list);
+    CHECK(statistics().minor_collections == 0 && statistics().full_collections > 3);
+}
+
+static void stores_between_slices_lose_nothing(void)
+{
+    begin("slice_cells=20 verify=1 poison=1");
+    struct node *list = NULL, *kept = NULL;
+    ASHLAR_ROOTS(thread, &list, &kept);
+    for (size_t number = 0; number < 600; number++) {
+        struct node *node = new_node(number);
+        ashlar_store(thread, node, &node->left, list);
+        list = node;
+        if (number % 3 == 0) { /* moves the tail to where marking has been already */
+            kept = list->left;
+            ashlar_store(thread, list, &list->left, NULL);
+            ashlar_store(thread, list, &list->right, kept);
+            struct node *swap = list->right;
+            ashlar_store(thread, list, &list->right, NULL);
+            ashlar_store(thread, list, &list->left, swap);
+        }
+    }
+    CHECK(length(list) == 600);
+}
+
+static void a_step_does_part_of_a_collection(void)
+{
+    begin(NULL);
+    struct node *list = NULL;
+    ASHLAR_ROOTS(thread, &list);
+    ashlar_disable(heap);
+    make_list(&list, 2000000);
+    ashlar_enable(heap);
+    size_t before = statistics().minor_collections + statistics().full_collections;
+    size_t steps = 1;
+    while (ashlar_step(thread, 1) != ASHLAR_MARKED) steps++;
+    CHECK(steps > 1 && steps < 1000);
+    CHECK(statistics().minor_collections + statistics().full_collections == before + 1);
+    CHECK(length(list) == 2000000);
+    CHECK(statistics().pauses >= steps && statistics().pause_ns >= statistics().pause_ns_max);
+}
+
+static void nothing_is_collected_while_that_is_disabled(void)
+{
+    begin("nursery_min=64K nursery_max=64K");
+    ashlar_disable(heap);
+    for (size_t number = 0; number < 20000; number++) new_node(number);
+    CHECK(released == 0 && statistics().minor_collections == 0);
+    CHECK(statistics().fresh_bytes > 64 << 10);
+    ashlar_enable(heap);
+    ashlar_poll(thread);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(released == 20000);
+}
+
+static void several_threads_mark_what_one_would(void)
+{
+    ashlar_vm vm = nodes();
+    vm.trace_anywhere = trace_node_anywhere;
+    vm.moves = false;
+    begin_with(&vm, "threads=4");
+    static struct node *trees[64];
+    for (size_t tree = 0; tree < 64; tree++) {
+        CHECK(ashlar_root_add(heap, &trees[tree]));
+        make_list(&trees[tree], 4000);
+        struct node *weak = new_node(1);
+        ashlar_store(thread, trees[tree], &trees[tree]->weak, weak);
+    }
+    /* The first full collection says how many cells there are. */
+    for (int times = 0; times < 3; times++) ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(statistics().marked_cells == 64 * 4000 && released == 64);
+    for (size_t tree = 0; tree < 64; tree++) CHECK(length(trees[tree]) == 4000 && !trees[tree]->weak);
+}
+
+/* ── Wide tables ─────────────────────────────────────────────────────────────────── */
+
+struct table {
+    struct node **slots;
+    size_t count;
+};
+
+static void trace_table(void *cell, ashlar_tracer *tracer, void *data)
+{
+    if (ashlar_cell_bytes(*(ashlar_heap **)data, cell) == 32) {
+        struct table *table = cell;
+        ashlar_mark_words(tracer, table->slots, table->count);
+    } else {
+        trace_node(cell, tracer, NULL);
+    }
+}
+
+static bool trace_table_anywhere(void *cell, ashlar_tracer *tracer, void *data)
+{
+    trace_table(cell, tracer, data);
+    return true;
+}
+
+static void release_table(void *cell, ashlar_thread *of, void *data)
+{
+    if (ashlar_cell_bytes(*(ashlar_heap **)data, cell) == 32)
+        ashlar_free(of, ((struct table *)cell)->slots);
+    else
+        release_node(cell, of, NULL);
+}
+
+static void a_large_table_is_marked_in_parts(void)
+{
+    ashlar_vm vm = ASHLAR_VM_INIT;
+    vm.trace = trace_table;
+    vm.trace_anywhere = trace_table_anywhere;
+    vm.release = release_table;
+    vm.data = &heap;
+    begin_with(&vm, "slice_cells=200");
+    struct table *table = ashlar_new(thread, sizeof *table);
+    ASHLAR_ROOTS(thread, &table);
+    enum { COUNT = 3000 };
+    struct node **slots = ashlar_calloc(thread, COUNT, sizeof *slots);
+    table->slots = slots;
+    table->count = COUNT;
+    for (size_t index = 0; index < COUNT; index++) {
+        struct node *node = ashlar_new(thread, 48); /* not of the table's width */
+        node->number = index;
+        ashlar_store(thread, table, &slots[index], node);
+        if (index % 2) /* what marking has passed, or has not */
+            ashlar_store(thread, table, &slots[index / 2], slots[index]);
+    }
+    ashlar_heap_set(heap, "slice_cells=0");
+    ashlar_collect(thread, ASHLAR_FULL);
+    for (size_t index = COUNT / 2; index < COUNT; index++) CHECK(slots[index]->number == index);
+}
+
+/* ── Payloads ────────────────────────────────────────────────────────────────────── */
+
+static void payloads_keep_their_contents_and_are_freed_with_their_cells(void)
+{
+    begin("nursery_min=64K");
+    struct node *list = NULL;
+    ASHLAR_ROOTS(thread, &list);
+    size_t before = statistics().payload_bytes;
+    for (size_t number = 0; number < 3000; number++) {
+        if (number % 10 == 0) list = NULL;
+        struct node *node = new_node(number);
+        ashlar_store(thread, node, &node->left, list);
+        list = node;
+        size_t bytes = 1 + number * 37 % 90000;
+        char *text = ashlar_payload_new(thread, bytes);
+        CHECK(text && (uintptr_t)text % 16 == 0 && ashlar_payload_bytes(heap, text) >= bytes);
+        memset(text, (int)number, bytes);
+        list->text = text;
+        text = ashlar_payload_resize(thread, list->text, bytes * 2);
+        CHECK(text && ashlar_payload_bytes(heap, text) >= bytes * 2);
+        list->text = text;
+        CHECK(text[0] == (char)number && text[bytes - 1] == (char)number);
+    }
+    CHECK(statistics().minor_collections + statistics().full_collections > 5);
+    CHECK(statistics().payload_bytes < 100 << 20);
+    char local;
+    CHECK(ashlar_payload_bytes(heap, &local) == 0 && ashlar_payload_bytes(heap, list) == 0);
+    list = NULL;
+    ashlar_collect(thread, ASHLAR_FULL);
+    /* A thread keeps some pieces of each class for itself. */
+    CHECK(statistics().payload_bytes <= before + (1 << 20));
+    char *zeroed = ashlar_calloc(thread, 1000, 7);
+    for (size_t at = 0; at < 7000; at++) CHECK(zeroed[at] == 0);
+    zeroed = ashlar_realloc(thread, zeroed, 10);
+    ashlar_free(thread, zeroed);
+    ashlar_free(thread, NULL);
+    CHECK(!ashlar_calloc(thread, (size_t)1 << 40, (size_t)1 << 40));
+}
+
+static void payloads_grow_and_shrink_where_they_are(void)
+{
+    enum { BLOCK = 64 << 10 };
+    begin(NULL);
+    char *text = ashlar_malloc(thread, 3 * BLOCK);
+    memset(text, 7, 3 * BLOCK);
+    uint64_t moves = statistics().payload_moves;
+    CHECK(ashlar_resize_in_place(thread, text, 40 * BLOCK));
+    CHECK(ashlar_payload_bytes(heap, text) == 40 * BLOCK);
+    CHECK(ashlar_realloc(thread, text, 2 * BLOCK) == text);
+    CHECK(ashlar_payload_bytes(heap, text) == 2 * BLOCK && text[2 * BLOCK - 1] == 7);
+    char *behind = ashlar_malloc(thread, BLOCK);
+    CHECK(behind == text + 2 * BLOCK); /* what was given back */
+    CHECK(!ashlar_resize_in_place(thread, text, 3 * BLOCK));
+    CHECK(ashlar_payload_bytes(heap, text) == 2 * BLOCK && statistics().payload_moves == moves);
+    char *moved = ashlar_realloc(thread, text, 3 * BLOCK);
+    CHECK(moved != text && moved[0] == 7 && statistics().payload_moves == moves + 1);
+    CHECK(statistics().payload_copied_bytes == 2 * BLOCK);
+    char *piece = ashlar_malloc(thread, 100);
+    CHECK(ashlar_resize_in_place(thread, piece, ashlar_payload_bytes(heap, piece)));
+    CHECK(!ashlar_resize_in_place(thread, piece, ashlar_payload_bytes(heap, piece) + 1));
+    CHECK(!ashlar_resize_in_place(thread, NULL, 1));
+    ashlar_free(thread, moved);
+    ashlar_free(thread, behind);
+    ashlar_free(thread, piece);
+}
+
+static void memory_elsewhere_counts(void)
+{
+    begin(NULL);
+    size_t due = statistics().due_bytes;
+    ashlar_note_elsewhere(heap, (ptrdiff_t)due);
+    new_node(1);
+    ashlar_poll(thread);
+    CHECK(statistics().minor_collections + statistics().full_collections == 1);
+    ashlar_note_elsewhere(heap, -(ptrdiff_t)due);
+}
+
+static void a_full_heap_says_so_and_goes_on(void)
+{
+    begin("reserve=16M");
+    struct node *list = NULL;
+    ASHLAR_ROOTS(thread, &list);
+    size_t count = 0;
+    for (;; count++) {
+        struct node *node = ashlar_new(thread, 1000);
+        if (!node) break;
+        ashlar_store(thread, node, &node->left, list);
+        list = node;
+    }
+    CHECK(count > 10000 && strstr(ashlar_error(), "memory is out"));
+    CHECK(length(list) == count && released == 0);
+    CHECK(!ashlar_payload_new(thread, 8 << 20) && strstr(ashlar_error(), "memory is out"));
+    char *kept = ashlar_malloc(thread, 16);
+    if (kept) kept[0] = 7;
+    list = NULL;
+    kept = ashlar_payload_resize(thread, kept, 8 << 20);
+    CHECK(kept && released == count);
+    ashlar_free(thread, kept);
+    CHECK(ashlar_payload_new(thread, 8 << 20));
+}
+
+/* ── Weak references, ephemerons, finalizers ─────────────────────────────────────── */
+
+static void weak_references_are_cleared_when_their_cells_die(void)
+{
+    begin("move_everything=1");
+    struct node *holder = NULL, *kept = NULL;
+    ASHLAR_ROOTS(thread, &holder, &kept);
+    holder = new_node(1);
+    kept = new_node(2);
+    ashlar_store(thread, holder, &holder->weak, kept);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(holder->weak == kept && kept->number == 2);
+    kept = NULL;
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(!holder->weak && released == 1);
+}
+
+static size_t cleared;
+
+static void clear_to_one(void *place, void *data)
+{
+    (void)data;
+    *(uintptr_t *)place = 0;
+    cleared++;
+}
+
+static void a_program_may_clear_weak_references_itself(void)
+{
+    ashlar_vm vm = nodes();
+    vm.clear_weak = clear_to_one;
+    begin_with(&vm, NULL);
+    struct node *holder = new_node(1);
+    ASHLAR_ROOTS(thread, &holder);
+    cleared = 0;
+    struct node *target = new_node(2);
+    ashlar_store(thread, holder, &holder->weak, target);
+    ashlar_collect(thread, ASHLAR_MINOR);
+    CHECK(cleared == 1 && !holder->weak);
+}
+
+/* A table of one ephemeron: the value lives as long as the key does. */
+static struct node *key, *value;
+
+static void keep_value_of_living_key(ashlar_tracer *tracer, void *data)
+{
+    (void)data;
+    if (key && !ashlar_is_dead(tracer, key)) ashlar_mark(tracer, value);
+    else key = value = NULL;
+}
+
+static void ephemerons_can_be_made_of_marked(void)
+{
+    ashlar_vm vm = nodes();
+    vm.marked = keep_value_of_living_key;
+    vm.moves = false;
+    begin_with(&vm, NULL);
+    struct node *root = new_node(1);
+    ASHLAR_ROOTS(thread, &root);
+    key = root;
+    value = new_node(2);
+    value->left = new_node(3); /* only the value refers to it */
+    ashlar_barrier(thread, value, value->left);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(released == 0 && value->left->number == 3);
+    root = NULL;
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(released == 3 && !value);
+}
+
+static size_t finalized, finalized_sum;
+static struct node *rescued;
+
+static void count_finalized(ashlar_thread *of, void *cell, void *argument)
+{
+    struct node *node = cell;
+    CHECK(of == thread && argument == &finalized);
+    finalized++;
+    finalized_sum += node->number;
+    if (node->left) finalized_sum += 100 * node->left->number;
+    new_node(9);
+    ashlar_collect(thread, ASHLAR_FULL);
+    if (node->number == 5) rescued = node;
+}
+
+static void finalizers_run_once_with_what_their_cells_refer_to(void)
+{
+    ashlar_vm vm = nodes();
+    vm.moves = false;
+    begin_with(&vm, NULL);
+    struct node *root = new_node(4), *weak = new_node(8);
+    ASHLAR_ROOTS(thread, &root, &weak);
+    CHECK(ashlar_root_add(heap, &rescued));
+    finalized = finalized_sum = 0;
+    struct node *dying = new_node(5);
+    dying->left = new_node(6);
+    ashlar_store(thread, weak, &weak->weak, dying);
+    CHECK(ashlar_finalizer_add(heap, root, count_finalized, &finalized));
+    CHECK(ashlar_finalizer_add(heap, dying, count_finalized, &finalized));
+    CHECK(ashlar_finalizer_add(heap, dying->left, count_finalized, &finalized));
+    CHECK(ashlar_finalizer_remove(heap, dying->left) == 1);
+    ashlar_collect(thread, ASHLAR_MINOR);
+    CHECK(!weak->weak && statistics().finalizers_due == 1 && finalized == 0 && released == 0);
+    CHECK(ashlar_run_finalizers(thread) == 1 && ashlar_run_finalizers(thread) == 0);
+    CHECK(finalized == 1 && finalized_sum == 605 && rescued->left->number == 6);
+    /* An old cell: a minor collection does not find it dead. */
+    for (int times = 0; times < 4; times++) ashlar_collect(thread, ASHLAR_MINOR);
+    root = NULL;
+    ashlar_collect(thread, ASHLAR_MINOR);
+    CHECK(ashlar_run_finalizers(thread) == 0);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(ashlar_run_finalizers(thread) == 1 && finalized_sum == 609);
+    rescued = NULL;
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(ashlar_run_finalizers(thread) == 0);
+}
+
+static void finalizers_follow_cells_that_move(void)
+{
+    begin("move_everything=1 poison=1 verify=1");
+    finalized = finalized_sum = 0;
+    struct node *root = new_node(4);
+    ASHLAR_ROOTS(thread, &root);
+    struct node *before = root;
+    CHECK(ashlar_finalizer_add(heap, root, count_finalized, &finalized));
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(root != before);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(statistics().finalizers_due == 0);
+    root = NULL;
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(statistics().finalizers_due == 1);
+    CHECK(ashlar_run_finalizers(thread) == 1 && finalized_sum == 4);
+}
+
+/* ── Moving and pinning ──────────────────────────────────────────────────────────── */
+
+static size_t moves_told;
+
+static bool count_moves(void *from, void *to, void *data)
+{
+    (void)data;
+    CHECK(((struct node *)from)->number == ((struct node *)to)->number);
+    moves_told++;
+    return true;
+}
+
+static size_t wants(void *cell, size_t bytes, void *data)
+{
+    (void)data;
+    CHECK(bytes == 40 || bytes == 96);
+    switch (((struct node *)cell)->number) {
+    case 1: return 96;
+    case 2: return 0;
+    default: return bytes;
+    }
+}
+
+static void cells_move_between_widths_unless_pinned(void)
+{
+    ashlar_vm vm = nodes();
+    vm.moved = count_moves;
+    vm.wanted_bytes = wants;
+    begin_with(&vm, NULL);
+    moves_told = 0;
+    struct node *wider = NULL, *stays = NULL, *pinned = NULL;
+    ASHLAR_ROOTS(thread, &wider, &stays, &pinned);
+    wider = new_node(1);
+    stays = new_node(2);
+    pinned = new_node(1);
+    struct node *wider_before = wider, *stays_before = stays, *pinned_before = pinned;
+    CHECK(ashlar_pin(heap, pinned) && ashlar_pin(heap, pinned));
+    ashlar_unpin(heap, pinned);
+    ashlar_collect(thread, ASHLAR_COMPACT);
+    CHECK(wider != wider_before && ashlar_cell_bytes(heap, wider) == 96 && wider->number == 1);
+    CHECK(stays == stays_before && pinned == pinned_before && moves_told == 1);
+    ashlar_unpin(heap, pinned);
+    ashlar_collect(thread, ASHLAR_COMPACT);
+    CHECK(pinned != pinned_before && moves_told == 2 && statistics().moved_cells == 2);
+    /* A pin keeps what nothing else does. */
+    struct node *only_pinned = new_node(7);
+    CHECK(ashlar_pin(heap, only_pinned));
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(released == 0 && only_pinned->number == 7);
+    ashlar_unpin(heap, only_pinned);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(released == 1);
+}
+
+static void compaction_empties_sparse_blocks(void)
+{
+    begin(NULL);
+    struct node *list = NULL;
+    ASHLAR_ROOTS(thread, &list);
+    for (size_t number = 0; number < 100000; number++) {
+        struct node *node = new_node(number);
+        if (number % 20) continue;
+        ashlar_store(thread, node, &node->left, list);
+        list = node;
+    }
+    ashlar_collect(thread, ASHLAR_FULL);
+    ashlar_trim(heap);
+    size_t before = statistics().block_bytes;
+    ashlar_collect(thread, ASHLAR_COMPACT);
+    ashlar_trim(heap);
+    CHECK(statistics().compactions == 1 && statistics().moved_cells > 2000);
+    CHECK(statistics().block_bytes < before / 4);
+    CHECK(length(list) == 5000);
+}
+
+/* ── Stacks ──────────────────────────────────────────────────────────────────────── */
+
+#if SCANS
+__attribute__((noinline)) static size_t list_on_the_stack(size_t count)
+{
+    struct node *list = NULL;
+    for (size_t number = 0; number < count; number++) {
+        struct node *node = new_node(number);
+        ashlar_store(thread, node, &node->left, list);
+        list = node;
+    }
+    ashlar_collect(thread, ASHLAR_COMPACT);
+    return length(list);
+}
+
+__attribute__((noinline)) static size_t *number_inside_a_node(void)
+{
+    return &new_node(42)->number;
+}
+
+static void a_scanned_stack_keeps_what_it_points_into(void)
+{
+    begin("nursery_min=64K nursery_max=64K poison=1");
+    ashlar_thread_scan_stack(thread, ASHLAR_HERE());
+    CHECK(list_on_the_stack(10000) == 10000);
+    size_t *volatile inside = number_inside_a_node();
+    ashlar_collect(thread, ASHLAR_COMPACT);
+    CHECK(*inside == 42);
+    inside = NULL;
+    ashlar_thread_scan_stack(thread, NULL);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(statistics().live_cells == 0);
+}
+#else
+static void a_scanned_stack_keeps_what_it_points_into(void) {}
+#endif
+
+/* ── Threads ─────────────────────────────────────────────────────────────────────── */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *wait_a_little(void *argument)
+{
+    pthread_mutex_unlock(&lock);
+    usleep(100);
+    pthread_mutex_lock(&lock);
+    return argument;
+}
+
+static void fill_a_list(ashlar_thread *own, size_t seed)
+{
+    struct node *list = NULL;
+    ASHLAR_ROOTS(own, &list);
+    for (size_t number = 0; number < 400; number++) {
+        struct node *node = ashlar_new(own, sizeof *node);
+        ashlar_store(own, node, &node->left, list);
+        list = node;
+        /* Payloads need no lock. */
+        pthread_mutex_unlock(&lock);
+        char *text = ashlar_malloc(own, 1 + (number * seed) % 3000);
+        text[0] = (char)seed;
+        pthread_mutex_lock(&lock);
+        list->text = text;
+        if (number % 50 == 0) CHECK(ashlar_unlocked(own, wait_a_little, &seed) == &seed);
+        if (number % 100 == seed % 100) ashlar_collect(own, ASHLAR_FULL);
+    }
+    CHECK(length(list) == 400);
+    for (struct node *node = list; node; node = node->left) CHECK(node->text[0] == (char)seed);
+}
+
+static void *work_of_a_thread(void *argument)
+{
+    ashlar_thread *own = ashlar_thread_new(heap);
+    pthread_mutex_lock(&lock);
+    fill_a_list(own, (size_t)argument);
+    ashlar_thread_free(own);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static void threads_share_a_heap_under_the_programs_lock(void)
+{
+    begin("poison=1");
+    pthread_t threads[4];
+    for (size_t index = 0; index < 4; index++)
+        CHECK(!pthread_create(&threads[index], NULL, work_of_a_thread, (void *)(index + 1)));
+    for (size_t index = 0; index < 4; index++) CHECK(!pthread_join(threads[index], NULL));
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(statistics().live_cells == 0 && released == 1600);
+}
+
+static void a_forked_child_goes_on(void)
+{
+    begin(NULL);
+    struct node *list = NULL;
+    ASHLAR_ROOTS(thread, &list);
+    make_list(&list, 1000);
+    ashlar_before_fork(heap);
+    pid_t child = fork();
+    ashlar_after_fork(heap);
+    make_list(&list, 1000);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(length(list) == 2000 && ashlar_verify(thread));
+    if (child == 0) _exit(0);
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* ── Options and looking ─────────────────────────────────────────────────────────── */
+
+static void wrong_options_get_a_line(void)
+{
+    static const struct {
+        const char *options, *part;
+    } wrong[] = {
+        { "space_overhead=5", "space_overhead=5: must be a whole number from 10 to 1000" },
+        { "space_overhead", "give it a value" },
+        { "heap_min=4X", "heap_min=4X: must be a size" },
+        { "slice_us=50", "slice_us=50: must be 0 or from 100" },
+        { "policy=worst-fit", "policy=worst-fit: must be first-fit" },
+        { "speed=9", "speed=9: there is no such option" },
+        { "nursery_min=64M", "must not be more than nursery_max" },
+        { "barriers=0 slice_us=1000", "need the write barrier" },
+        { "memory_limit=1M", "memory_limit=1M: must be a size of at least 16777216" },
+    };
+    ashlar_vm vm = nodes();
+    for (size_t index = 0; index < sizeof wrong / sizeof *wrong; index++) {
+        CHECK(!ashlar_heap_new(&vm, wrong[index].options));
+        CHECK(strstr(ashlar_error(), wrong[index].part));
+        CHECK(!strchr(ashlar_error(), '\n'));
+    }
+    CHECK(!ashlar_heap_new(NULL, NULL));
+    vm.trace = NULL;
+    CHECK(!ashlar_heap_new(&vm, NULL) && strstr(ashlar_error(), "trace must not be NULL"));
+    vm = nodes();
+    vm.interface = 99;
+    CHECK(!ashlar_heap_new(&vm, NULL) && strstr(ashlar_error(), "interface 99"));
+    begin("space_overhead=100 heap_min=8MiB memory_limit=none slice_us=1000");
+    CHECK(!ashlar_heap_set(heap, "threads=2") && strstr(ashlar_error(), "cannot change"));
+    CHECK(!ashlar_heap_set(heap, "space_overhead=x"));
+    CHECK(ashlar_heap_set(heap, "space_overhead=200 collect_every=10"));
+    struct node *list = NULL;
+    ASHLAR_ROOTS(thread, &list);
+    make_list(&list, 100);
+    CHECK(statistics().minor_collections >= 5);
+}
+
+static void count_cell(void *cell, size_t bytes, void *argument)
+{
+    CHECK(((struct node *)cell)->number < 100 && bytes == 40);
+    ++*(size_t *)argument;
+}
+
+static void each_cell_is_shown_and_counted(void)
+{
+    begin(NULL);
+    struct node *list = NULL;
+    ASHLAR_ROOTS(thread, &list);
+    make_list(&list, 100);
+    size_t seen = 0;
+    ashlar_each_cell(heap, count_cell, &seen);
+    ashlar_statistics now = statistics();
+    CHECK(seen == 100 && now.live_cells == 100 && now.cell_bytes == 4000);
+    CHECK(now.allocated_cells == 100 && now.freed_cells == 0 && now.block_bytes >= 4000);
+    uint64_t part[2] = { 7, 7 };
+    ashlar_statistics_get(heap, (void *)part, sizeof *part);
+    CHECK(part[0] == now.minor_collections && part[1] == 7);
+}
+
+static void heaps_are_independent_and_end_whole(void)
+{
+    for (int times = 0; times < 20; times++) {
+        begin("reserve=64M");
+        ashlar_heap *first = heap;
+        ashlar_thread *first_thread = thread;
+        struct node *list = NULL, *other = NULL;
+        CHECK(ashlar_root_add(heap, &list));
+        make_list(&list, 100);
+        begin("reserve=64M");
+        make_list(&other, 10);
+        end();
+        CHECK(length(list) == 100 && released == 10);
+        heap = first;
+        thread = first_thread;
+        end();
+        CHECK(released == 110);
+    }
+}
+
+#define TEST(name) { #name, name }
+static const struct {
+    const char *name;
+    void (*run)(void);
+} tests[] = {
+    TEST(every_size_gets_a_zeroed_cell_of_its_width),
+    TEST(what_roots_reach_lives_and_the_rest_is_released_once),
+    TEST(variables_are_roots_until_their_block_ends),
+    TEST(a_program_may_trace_roots_itself),
+    TEST(words_that_are_tagged_are_left_alone),
+    TEST(a_barrier_keeps_what_an_old_cell_refers_to),
+    TEST(a_missing_barrier_is_found_by_verify),
+    TEST(cells_without_barrier_need_none),
+    TEST(without_barriers_every_collection_is_a_full_one),
+    TEST(stores_between_slices_lose_nothing),
+    TEST(a_step_does_part_of_a_collection),
+    TEST(nothing_is_collected_while_that_is_disabled),
+    TEST(several_threads_mark_what_one_would),
+    TEST(a_large_table_is_marked_in_parts),
+    TEST(payloads_keep_their_contents_and_are_freed_with_their_cells),
+    TEST(payloads_grow_and_shrink_where_they_are),
+    TEST(memory_elsewhere_counts),
+    TEST(a_full_heap_says_so_and_goes_on),
+    TEST(weak_references_are_cleared_when_their_cells_die),
+    TEST(a_program_may_clear_weak_references_itself),
+    TEST(ephemerons_can_be_made_of_marked),
+    TEST(finalizers_run_once_with_what_their_cells_refer_to),
+    TEST(finalizers_follow_cells_that_move),
+    TEST(cells_move_between_widths_unless_pinned),
+    TEST(compaction_empties_sparse_blocks),
+    TEST(a_scanned_stack_keeps_what_it_points_into),
+    TEST(threads_share_a_heap_under_the_programs_lock),
+    TEST(a_forked_child_goes_on),
+    TEST(wrong_options_get_a_line),
+    TEST(each_cell_is_shown_and_counted),
+    TEST(heaps_are_independent_and_end_whole),
+};
+
+int main(int argc, char **argv)
+{
+    size_t ran = 0;
+    for (size_t index = 0; index < sizeof tests / sizeof *tests; index++) {
+        if (argc > 1 && !strstr(tests[index].name, argv[1])) continue;
+        running = tests[index].name;
+        tests[index].run();
+        if (heap) end();
+        ran++;
+    }
+    printf("%zu claims about ashlar.h hold\n", ran);
+    return ran == 0;
+}

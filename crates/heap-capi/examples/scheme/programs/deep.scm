@@ -1,0 +1,12 @@
+; Deep recursion, and a list too long for a collector that recurses.
+(define (up n) (if (= n 0) '() (cons n (up (- n 1)))))
+(define (sum l) (if (null? l) 0 (+ (car l) (sum (cdr l)))))
+(define long (up 200000))
+(collect)
+(display (sum long)) (newline)
+(define (nest n) (let loop ((n n) (l '())) (if (= n 0) l (loop (- n 1) (list l)))))
+(define nested (nest 200000))
+(collect)
+(display (let loop ((l nested) (depth 0)) (if (null? l) depth (loop (car l) (+ depth 1))))) (newline)
+(display (equal? (map (lambda (x) (* x x)) (iota 1000)) (reverse (map (lambda (x) (* x x)) (reverse (iota 1000))))))
+(newline)

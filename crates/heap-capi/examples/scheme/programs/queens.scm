@@ -1,0 +1,17 @@
+; All ways to put eight queens on a board: short lists, most of them garbage.
+(define (safe? row distance placed)
+  (or (null? placed)
+      (and (not (= (car placed) row))
+           (not (= (car placed) (+ row distance)))
+           (not (= (car placed) (- row distance)))
+           (safe? row (+ distance 1) (cdr placed)))))
+(define (queens size)
+  (let place ((column 0) (placed '()))
+    (if (= column size)
+        1
+        (let try ((row 0) (found 0))
+          (cond ((= row size) found)
+                ((safe? row 1 placed)
+                 (try (+ row 1) (+ found (place (+ column 1) (cons row placed)))))
+                (else (try (+ row 1) found)))))))
+(display (queens 8)) (newline)

@@ -1,0 +1,13 @@
+; Strings that grow in place, and many that die.
+(define (repeat times text)
+  (let ((made (string-append "" "")))
+    (let loop ((n 0)) (when (< n times) (string-push! made text) (loop (+ n 1))))
+    made))
+(define line (repeat 1000 "stone laid in courses, "))
+(display (string-length line)) (newline)
+(define (join n) (if (= n 0) "" (string-append (number->string n) "," (join (- n 1)))))
+(display (string-length (join 2000))) (newline)
+(display (substring line 6 21)) (newline)
+(define doubled (string-append line ""))
+(string-push! doubled doubled)
+(display (string-length doubled)) (newline)

@@ -1,0 +1,10 @@
+; Binary trees: a long-lived one beside many that die.
+(define (make depth) (if (= depth 0) '() (cons (make (- depth 1)) (make (- depth 1)))))
+(define (count tree) (if (null? tree) 0 (+ 1 (count (car tree)) (count (cdr tree)))))
+(define long-lived (make 14))
+(define (check times depth)
+  (let loop ((times times) (sum 0))
+    (if (= times 0) sum (loop (- times 1) (+ sum (count (make depth)))))))
+(display (check 100 8)) (newline)
+(display (check 10 12)) (newline)
+(display (count long-lived)) (newline)

@@ -1,0 +1,467 @@
+/* ashlar.h: a garbage-collected heap for language runtimes.
+ *
+ * Objects of any width from 32 to 1024 bytes (cells) and the buffers that they own
+ * (payloads) live in one heap, under one collector: generational, in slices if wanted,
+ * compacting if the program can follow. The program says what refers to what.
+ *
+ *     static void trace(void *cell, ashlar_tracer *tracer, void *data) {
+ *         struct pair *pair = cell;
+ *         pair->left = ashlar_mark(tracer, pair->left);
+ *         pair->right = ashlar_mark(tracer, pair->right);
+ *     }
+ *     ...
+ *     ashlar_vm vm = ASHLAR_VM_INIT;
+ *     vm.trace = trace;
+ *     ashlar_heap *heap = ashlar_heap_new(&vm, "space_overhead=60");
+ *     ashlar_thread *thread = ashlar_thread_new(heap);
+ *     struct pair *list = NULL;
+ *     ashlar_root_add(heap, &list);
+ *     struct pair *pair = ashlar_new(thread, sizeof *pair);
+ *     ashlar_store(thread, pair, &pair->right, list);
+ *     list = pair;
+ *
+ * The lock. A heap has no lock of its own. What is marked [lock] is called by one thread
+ * at a time: by the only thread, or by the one that holds the program's own lock (a GIL).
+ * What is marked [any] may be called by any thread at any time, each with its own
+ * ashlar_thread.
+ *
+ * Collections happen inside ashlar_new, ashlar_payload_new, ashlar_payload_resize,
+ * ashlar_poll, ashlar_collect and ashlar_step, and nowhere else. During one the program
+ * must keep what it uses reachable: from roots, from trace_roots, or from a stack that is
+ * scanned (ashlar_thread_scan_stack).
+ *
+ * Errors. A function that fails returns NULL, false or -1; ashlar_error says why, in one
+ * line. A program that breaks the rules (allocates while it is traced, frees what is no
+ * payload) is ended with a line on standard error.
+ */
+#ifndef ASHLAR_H
+#define ASHLAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ASHLAR_VERSION "0.1.0"
+/* Changes whenever a program has to be compiled again. */
+#define ASHLAR_INTERFACE 1
+
+/* Bytes of the widest cell. What is larger is a payload that a cell owns. */
+#define ASHLAR_CELL_MAX 1024
+
+/* A heap. Owner: whoever made it, until ashlar_heap_free. */
+typedef struct ashlar_heap ashlar_heap;
+/* A thread of the program. Owner: that thread, until ashlar_thread_free. */
+typedef struct ashlar_thread ashlar_thread;
+/* What marks. It exists during a callback only. */
+typedef struct ashlar_tracer ashlar_tracer;
+
+/* ── What the program supplies ───────────────────────────────────────────────── */
+
+/* Callbacks. All but `trace` may be NULL. Each gets `data` back. While one runs, the
+ * program is stopped; it may free payloads, and must not allocate, collect or call
+ * barriers. */
+typedef struct ashlar_vm {
+    uint32_t interface; /* ASHLAR_INTERFACE */
+    uint32_t bytes;     /* sizeof(ashlar_vm) */
+    void *data;
+
+    /* Marks everything that `cell` refers to. */
+    void (*trace)(void *cell, ashlar_tracer *tracer, void *data);
+
+    /* Marks everything that the program refers to and that is neither in a cell nor
+     * known to the heap (ashlar_root_add, ASHLAR_ROOTS, ashlar_pin, scanned stacks). */
+    void (*trace_roots)(ashlar_tracer *tracer, void *data);
+
+    /* As `trace`, called by several threads at once, and first. False, with nothing
+     * marked, for cells that only one thread can trace, or that have weak references:
+     * those go to `trace`, which must know every kind of cell all the same. */
+    bool (*trace_anywhere)(void *cell, ashlar_tracer *tracer, void *data);
+
+    /* A cell has died, and its memory is about to be reused: frees the payloads that it
+     * owned, closes its file. The cells that it referred to may be gone. Also called for
+     * every cell that is left by ashlar_heap_free. */
+    void (*release)(void *cell, ashlar_thread *thread, void *data);
+
+    /* Everything reachable is marked, and nothing has been freed. It may mark more; it is
+     * then called again, until it marks nothing new. For ephemerons and tables with weak
+     * keys: ashlar_is_dead says what has died. */
+    void (*marked)(ashlar_tracer *tracer, void *data);
+
+    /* The cell that the weak reference at `place` refers to has died: writes there what is
+     * no cell. Without this callback NULL is written. */
+    void (*clear_weak)(void *place, void *data);
+
+    /* Bytes that a cell wants when cells move, at least those it uses; 0 when it must
+     * not move. Without this callback a cell keeps its width. */
+    size_t (*wanted_bytes)(void *cell, size_t bytes, void *data);
+
+    /* A cell has been copied to `to`: the place for tables by address. False when there
+     * is no memory for that; the cell then stays, and nothing may have changed. */
+    bool (*moved)(void *from, void *to, void *data);
+
+    /* Whether cells may move. If so, trace and trace_roots store what ashlar_mark
+     * returns, and compactions move whatever nothing pins. */
+    bool moves;
+} ashlar_vm;
+
+#define ASHLAR_VM_INIT { ASHLAR_INTERFACE, sizeof(ashlar_vm), 0, 0, 0, 0, 0, 0, 0, 0, 0, false }
+
+/* ── Heaps and threads ───────────────────────────────────────────────────────── */
+
+/* Makes a heap. `options` are words of the form name=value with spaces between them, or
+ * NULL. Sizes take K, M, G (or KiB, MiB, GiB).
+ *
+ *   space_overhead=60   memory that garbage may take, in percent of live bytes (10 to 1000)
+ *   heap_min=4MiB       a heap with fewer live bytes is collected as if it had this many
+ *   heap_init=0         a heap that uses fewer bytes than this is not collected
+ *   nursery_min=1MiB    least and most bytes between two collections
+ *   nursery_max=32MiB
+ *   memory_limit=none   RSS of the process to stay below
+ *   slice_us=0          collections are done in slices of so many microseconds (100 to
+ *                       1000000), and the program runs in between; 0: at once
+ *   threads=1           threads that mark what trace_anywhere traces (1 to 64)
+ *   policy=first-fit    where payloads above 32 KiB are placed: first-fit, next-fit, best-fit or
+ *                       segregated-fit
+ *   barriers=1          0: the program calls no write barrier. Every collection is then
+ *                       a full one, at once
+ *   reserve=...         address space, and so the most the heap can hold: four times the
+ *                       machine's memory, at least 64 GiB
+ *
+ *   and for tests: collect_every=N, slice_cells=N, verify=1, poison=1, move_everything=1
+ *
+ * NULL when an option or the callbacks are wrong, or the system refuses memory. */
+ashlar_heap *ashlar_heap_new(const ashlar_vm *vm, const char *options);
+
+/* [lock] Changes options of a heap; all but barriers, reserve and threads. False, and
+ * nothing has changed, when one is wrong. */
+bool ashlar_heap_set(ashlar_heap *heap, const char *options);
+
+/* [lock] Releases every cell (vm.release), and gives all memory back. Free the threads
+ * first. Finalizers do not run. NULL is ignored. */
+void ashlar_heap_free(ashlar_heap *heap);
+
+/* [any] The calling thread's door to the heap. NULL when there is no memory. */
+ashlar_thread *ashlar_thread_new(ashlar_heap *heap);
+
+/* [lock] Ends it. Its payloads and cells stay. NULL is ignored. ([any] for a thread that never
+ * allocated a cell.) */
+void ashlar_thread_free(ashlar_thread *thread);
+
+/* [any] The calling thread's latest error, in one line; "" when there was none. */
+const char *ashlar_error(void);
+
+/* ── Cells ───────────────────────────────────────────────────────────────────── */
+
+/* [lock] A cell of at least `bytes`, which are zero; aligned to 8. Collects first when
+ * that is due. NULL when `bytes` is above ASHLAR_CELL_MAX, or memory is out. */
+static inline void *ashlar_new(ashlar_thread *thread, size_t bytes);
+
+/* [lock] The same for a cell that the program will write to without a barrier. It is
+ * looked at in every collection: for few cells, or short-lived ones. */
+void *ashlar_new_without_barrier(ashlar_thread *thread, size_t bytes);
+
+/* [lock] `cell` will be written to without a barrier from now on. */
+void ashlar_unprotect(ashlar_thread *thread, void *cell);
+
+/* [any] Bytes of a cell: what was asked for, rounded up to a width. */
+size_t ashlar_cell_bytes(const ashlar_heap *heap, const void *cell);
+
+/* [lock] Tells that `parent` now refers to `child`: after every store of a reference into a
+ * cell, or into a payload that a cell owns, before the next allocation. Not needed for a
+ * cell that has been allocated since the last possible collection, nor for a NULL child. */
+static inline void ashlar_barrier(ashlar_thread *thread, void *parent, void *child);
+
+/* [lock] The same for any number of stores into `parent`: a copied array, say. */
+void ashlar_barrier_all(ashlar_thread *thread, void *parent);
+
+/* [lock] Stores `child` at the address `place`, and tells. */
+static inline void ashlar_store(ashlar_thread *thread, void *parent, void *place, void *child);
+
+/* [lock] Calls `visit` with every live cell, in the order of addresses. It must not
+ * allocate or collect. */
+void ashlar_each_cell(ashlar_heap *heap, void (*visit)(void *cell, size_t bytes, void *argument), void *argument);
+
+/* ── Payloads ────────────────────────────────────────────────────────────────── */
+
+/* Memory that a cell owns: aligned to 16, of any size, not moved and not freed by the
+ * collector, counted when it decides when to collect. Any thread may resize and
+ * free what another one has allocated. */
+
+/* [lock] May collect, so that a program that allocates little but payloads is collected
+ * in time. NULL when memory is out. */
+void *ashlar_payload_new(ashlar_thread *thread, size_t bytes);
+/* [lock] Changes the size, keeping the contents, in place where that is possible. NULL
+ * when memory is out: the payload is then as it was. `payload` may be NULL. */
+void *ashlar_payload_resize(ashlar_thread *thread, void *payload, size_t bytes);
+/* [any] The same without collecting. */
+void *ashlar_malloc(ashlar_thread *thread, size_t bytes);
+void *ashlar_calloc(ashlar_thread *thread, size_t count, size_t bytes);
+void *ashlar_realloc(ashlar_thread *thread, void *payload, size_t bytes);
+/* [any] Changes the size where the payload is, or does nothing; whether it has room for so many
+ * bytes now. For an owner that has pointers into it: resizing has moved a payload exactly
+ * when it returns another address. */
+bool ashlar_resize_in_place(ashlar_thread *thread, void *payload, size_t bytes);
+/* [any] NULL is ignored. */
+void ashlar_free(ashlar_thread *thread, void *payload);
+/* [any] Bytes that the payload can hold; 0 when `address` is in no payload of this heap. */
+size_t ashlar_payload_bytes(const ashlar_heap *heap, const void *address);
+/* [any] Counts memory elsewhere that cells own: so many bytes more, or fewer. */
+void ashlar_note_elsewhere(ashlar_heap *heap, ptrdiff_t bytes);
+
+/* ── Roots ───────────────────────────────────────────────────────────────────── */
+
+/* [lock] `place` is the address of a variable: a cell in it is kept, and the variable
+ * follows it when it moves, until ashlar_root_remove. Zero and what is no multiple of 8 is
+ * left alone, here and in ASHLAR_ROOTS, as tagged numbers are. False when there is no
+ * memory. */
+bool ashlar_root_add(ashlar_heap *heap, void *place);
+void ashlar_root_remove(ashlar_heap *heap, void *place);
+
+/* Local variables as roots, until the end of the block that declares them, which must come
+ * before the thread's end:
+ *
+ *     struct pair *a = NULL, *b = NULL;
+ *     ASHLAR_ROOTS(thread, &a, &b);
+ *
+ * (GNU C. Elsewhere, and where longjmp leaves blocks: ashlar_push and ashlar_pop.) */
+typedef struct ashlar_frame {
+    struct ashlar_frame *previous;
+    size_t count;
+    void *const *places; /* addresses of the variables */
+} ashlar_frame;
+static inline void ashlar_push(ashlar_thread *thread, ashlar_frame *frame);
+static inline void ashlar_pop(ashlar_thread *thread, ashlar_frame *frame);
+
+/* [lock] Keeps a cell, where it is, until as many calls of ashlar_unpin. False when there
+ * is no memory. */
+bool ashlar_pin(ashlar_heap *heap, void *cell);
+void ashlar_unpin(ashlar_heap *heap, void *cell);
+
+/* Has the calling thread's stack scanned in every collection, up to `base`: any word in it
+ * that is an address in a cell keeps the cell, where it is. Call it in main or in the
+ * thread's first function with ASHLAR_HERE(). NULL ends it. */
+void ashlar_thread_scan_stack(ashlar_thread *thread, const void *base);
+#define ASHLAR_HERE() ((const void *)__builtin_frame_address(0))
+
+/* Runs `work`, during which the thread may give up the program's lock, wait, and take it
+ * again: its stack, as it is now, is scanned in collections of other threads. */
+void *ashlar_unlocked(ashlar_thread *thread, void *(*work)(void *argument), void *argument);
+
+/* ── Marking, in callbacks ───────────────────────────────────────────────────── */
+
+/* Marks a cell, and returns where it is now: the same address, unless vm.moves. NULL is
+ * returned as it is. */
+void *ashlar_mark(ashlar_tracer *tracer, void *cell);
+
+/* Marks what `count` words at `words` refer to, and changes those whose cell has moved.
+ * Zeroes and words that are no multiple of 8 are left alone, as tagged numbers are. */
+void ashlar_mark_words(ashlar_tracer *tracer, void *words, size_t count);
+
+/* Marks a cell that must not move in this collection: the reference cannot be changed. */
+void ashlar_mark_pinned(ashlar_tracer *tracer, void *cell);
+
+/* In trace_roots: marks the cells that any words between two addresses point into. */
+void ashlar_mark_ambiguous(ashlar_tracer *tracer, const void *from, const void *to);
+
+/* In trace and trace_roots: a weak reference, at the address `place`, NULL or a cell. It keeps
+ * nothing; when the cell dies, vm.clear_weak is called, or NULL is written. The place must
+ * stay valid until the cell that has it is traced again or dies. */
+void ashlar_mark_weak(ashlar_tracer *tracer, void *place);
+
+/* In vm.marked: whether a cell has died. */
+bool ashlar_is_dead(ashlar_tracer *tracer, void *cell);
+
+/* ── Finalizers ──────────────────────────────────────────────────────────────── */
+
+/* [lock] When `cell` has died otherwise, `finalize` is called with it, once, by
+ * ashlar_run_finalizers. Until then the cell and all that it refers to are kept; weak
+ * references to it are cleared before. False when there is no memory. */
+typedef void (*ashlar_finalize)(ashlar_thread *thread, void *cell, void *argument);
+bool ashlar_finalizer_add(ashlar_heap *heap, void *cell, ashlar_finalize finalize, void *argument);
+/* [lock] Takes the cell's finalizers back; how many there were. */
+size_t ashlar_finalizer_remove(ashlar_heap *heap, void *cell);
+/* [lock] Runs what is due; how many there were. A finalizer may allocate, collect and add
+ * finalizers, and must return. */
+size_t ashlar_run_finalizers(ashlar_thread *thread);
+
+/* ── Collecting ──────────────────────────────────────────────────────────────── */
+
+typedef enum ashlar_what {
+    ASHLAR_PACED,   /* young cells, or all of them when that is due */
+    ASHLAR_MINOR,   /* young cells */
+    ASHLAR_FULL,    /* all; what dead cells owned is freed before it returns */
+    ASHLAR_COMPACT, /* the same, and sparse blocks are emptied; needs vm.moves */
+} ashlar_what;
+
+/* [lock] Collects at once. */
+void ashlar_collect(ashlar_thread *thread, ashlar_what what);
+
+typedef enum ashlar_progress {
+    ASHLAR_SWEEPING, /* dead cells of the previous collection are being freed */
+    ASHLAR_MARKING,  /* marking goes on */
+    ASHLAR_MARKED,   /* everything live is marked */
+} ashlar_progress;
+
+/* [lock] Does part of a collection, for about so many microseconds (at least 100), and
+ * begins one when none is going on: for a program that has time to spare, as between two
+ * requests. */
+ashlar_progress ashlar_step(ashlar_thread *thread, unsigned int microseconds);
+
+/* [lock] Collects, or does a slice, if that is due. */
+void ashlar_poll(ashlar_thread *thread);
+
+/* [lock] No collection begins by itself between these two; they nest. */
+void ashlar_disable(ashlar_heap *heap);
+void ashlar_enable(ashlar_heap *heap);
+
+/* [lock] Gives the pages of empty blocks back to the system now. */
+void ashlar_trim(ashlar_heap *heap);
+
+/* [lock] Around fork, in parent and child. In the child only the calling thread is left:
+ * free the other threads' ashlar_thread there. */
+void ashlar_before_fork(ashlar_heap *heap);
+void ashlar_after_fork(ashlar_heap *heap);
+
+/* ── Looking ─────────────────────────────────────────────────────────────────── */
+
+typedef struct ashlar_statistics {
+    uint64_t minor_collections, full_collections, compactions;
+    uint64_t live_cells;    /* garbage that is not freed yet included */
+    uint64_t cell_bytes;    /* of those */
+    uint64_t payload_bytes; /* in use, as their classes round them */
+    uint64_t block_bytes;   /* blocks that hold cells or payloads, or keep memory for them */
+    uint64_t marked_cells;  /* found live by the latest collection */
+    uint64_t old_cells;     /* that only a full collection can free */
+    uint64_t allocated_cells, freed_cells, moved_cells; /* so far */
+    uint64_t fresh_bytes, due_bytes; /* handed out since the latest collection, and at most */
+    uint64_t pauses, pause_ns, pause_ns_max; /* of the program, for collections and slices */
+    uint64_t finalizers_due;
+    uint64_t payload_moves;        /* payloads that moved because their size was changed */
+    uint64_t payload_copied_bytes; /* for that; pages of large ones move uncopied */
+} ashlar_statistics;
+
+/* [lock] `bytes` is sizeof *statistics: a later version may have more. */
+void ashlar_statistics_get(const ashlar_heap *heap, ashlar_statistics *statistics, size_t bytes);
+
+/* [lock] Walks the heap and checks every invariant, finding reachable cells by a search of
+ * its own: a missing barrier shows here. False when one is broken; ashlar_error says which
+ * and where. */
+bool ashlar_verify(ashlar_thread *thread);
+
+/* ── The inline part ─────────────────────────────────────────────────────────── */
+
+/* What follows is done without a call because it is done all the time. It is not for use;
+ * ASHLAR_INTERFACE covers it. */
+
+struct ashlar_cursor {
+    uintptr_t next, end, hidden[2];
+};
+
+struct ashlar_cells {
+    uint8_t *states;
+    struct ashlar_cursor cursors[24];
+};
+
+struct ashlar_thread {
+    struct ashlar_cells *cells;
+    const uint8_t *stage;
+    uint8_t *states;
+    ashlar_frame *frames;
+    uint8_t new_state;
+};
+
+void *ashlar_new_slowly(ashlar_thread *thread, size_t bytes);
+void ashlar_barrier_slowly(ashlar_thread *thread, void *parent, void *child);
+
+/* Widths by 8 bytes up to 96, by 16 up to 160, then four to a doubling. */
+static inline unsigned int ashlar_width_index(size_t bytes)
+{
+    if (bytes <= 32) return 0;
+    if (bytes <= 96) return (unsigned int)((bytes + 7) / 8 - 4);
+    if (bytes <= 160) return (unsigned int)((bytes + 15) / 16 + 2);
+    unsigned int doubling = 63 - (unsigned int)__builtin_clzll((unsigned long long)(bytes - 1));
+    unsigned int step = (unsigned int)((bytes - 1) >> (doubling - 2)) & 3;
+    return 12 + 4 * (doubling - 7) + step;
+}
+
+static inline size_t ashlar_width_bytes(unsigned int index)
+{
+    if (index <= 8) return 32 + 8 * (size_t)index;
+    if (index <= 12) return 96 + 16 * (size_t)(index - 8);
+    return (size_t)(5 + (index - 12) % 4) << (5 + (index - 12) / 4);
+}
+
+static inline void *ashlar_new(ashlar_thread *thread, size_t bytes)
+{
+    if (__builtin_expect(bytes <= ASHLAR_CELL_MAX, 1)) {
+        unsigned int width = ashlar_width_index(bytes);
+        struct ashlar_cursor *cursor = &thread->cells->cursors[width];
+        uintptr_t cell = cursor->next;
+        if (__builtin_expect(cell < cursor->end, 1)) {
+            cursor->next = cell + ashlar_width_bytes(width);
+            __atomic_store_n(&thread->states[cell >> 5], thread->new_state, __ATOMIC_RELAXED);
+            return memset((void *)cell, 0, bytes);
+        }
+    }
+    return ashlar_new_slowly(thread, bytes);
+}
+
+static inline void ashlar_barrier(ashlar_thread *thread, void *parent, void *child)
+{
+    unsigned int state = __atomic_load_n(&thread->states[(uintptr_t)parent >> 5], __ATOMIC_RELAXED);
+    unsigned int stage = __atomic_load_n(thread->stage, __ATOMIC_RELAXED);
+    /* Nothing is going on, and the parent is young or remembered already. */
+    if (__builtin_expect(stage == 0 && (state & (4 | 32)) != 4, 1)) return;
+    if (child) ashlar_barrier_slowly(thread, parent, child);
+}
+
+static inline void ashlar_store(ashlar_thread *thread, void *parent, void *place, void *child)
+{
+    memcpy(place, &child, sizeof child);
+    ashlar_barrier(thread, parent, child);
+}
+
+static inline void ashlar_push(ashlar_thread *thread, ashlar_frame *frame)
+{
+    frame->previous = thread->frames;
+    thread->frames = frame;
+}
+
+static inline void ashlar_pop(ashlar_thread *thread, ashlar_frame *frame)
+{
+    thread->frames = frame->previous;
+}
+
+#ifdef __GNUC__
+struct ashlar_scope {
+    ashlar_frame frame;
+    ashlar_thread *thread;
+};
+
+static inline void ashlar_leave(struct ashlar_scope *scope)
+{
+    ashlar_pop(scope->thread, &scope->frame);
+}
+
+#define ASHLAR_JOINED_(a, b) a##b
+#define ASHLAR_JOINED(a, b) ASHLAR_JOINED_(a, b)
+#define ASHLAR_ROOTS(thread_, ...)                                                               \
+    void *const ASHLAR_JOINED(ashlar_places_, __LINE__)[] = { __VA_ARGS__ };                     \
+    struct ashlar_scope ASHLAR_JOINED(ashlar_scope_, __LINE__)                                   \
+        __attribute__((cleanup(ashlar_leave))) = {                                               \
+            { 0, sizeof ASHLAR_JOINED(ashlar_places_, __LINE__) / sizeof(void *),                \
+              ASHLAR_JOINED(ashlar_places_, __LINE__) },                                         \
+            (thread_)                                                                            \
+        };                                                                                       \
+    ashlar_push((thread_), &ASHLAR_JOINED(ashlar_scope_, __LINE__).frame)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,258 @@
+//! Making, changing and ending a heap.
+
+use std::cell::{Cell as StdCell, RefCell};
+use std::ffi::{c_char, c_void, CStr};
+use std::ptr::null_mut;
+
+use ashlar_heap::{os, CellState, Frozen, Heap as CellHeap, Region, Shared, Stopped};
+
+use crate::collect::Pauses;
+use crate::error;
+use crate::options::Options;
+use crate::thread::{cell_of, Thread};
+use crate::vm::{Callbacks, Vm};
+
+/// `ashlar_heap`.
+pub(crate) struct Heap {
+    pub(crate) heap: CellHeap<'static, Vm>,
+    options: StdCell<Options>,
+    /// Calls of `ashlar_disable` without their `ashlar_enable`.
+    disabled: StdCell<usize>,
+    pub(crate) pauses: StdCell<Pauses>,
+    /// What a fork that is under way holds.
+    at_fork: RefCell<Option<(Frozen<'static>, Stopped<'static>)>>,
+    /// Ended with the heap.
+    shared: *mut Shared,
+}
+
+impl Heap {
+    fn new(callbacks: Callbacks, options: Options) -> Result<Box<Self>, String> {
+        let refused = |bytes: usize| {
+            format!(
+                "the system refuses {} MiB of address space for the heap; set a smaller one with \
+                 reserve=",
+                bytes >> 20
+            )
+        };
+        let (shared, bytes) = match options.reserve_bytes {
+            Some(bytes) => (Shared::reserve(bytes).ok(), bytes),
+            None => reserve(),
+        };
+        let shared_pointer = Box::into_raw(Box::new(shared.ok_or_else(|| refused(bytes))?));
+        // SAFETY: it is freed by `drop_shared` alone, when nothing of the heap is left.
+        let shared: &'static Shared = unsafe { &*shared_pointer };
+        let vm = Vm::new(callbacks, shared_region(shared));
+        let heap = CellHeap::new(vm, shared, options.pace);
+        match heap {
+            Ok(heap) => {
+                let heap = Box::new(Self {
+                    heap,
+                    options: StdCell::new(options),
+                    disabled: StdCell::new(0),
+                    pauses: StdCell::default(),
+                    at_fork: RefCell::default(),
+                    shared: shared_pointer,
+                });
+                heap.apply(options);
+                Ok(heap)
+            }
+            Err(_) => {
+                // SAFETY: no heap was made of it.
+                unsafe { drop_shared(shared_pointer) };
+                Err(refused(bytes))
+            }
+        }
+    }
+
+    fn apply(&self, options: Options) {
+        self.options.set(options);
+        self.heap.set_pace_options(options.pace);
+        self.heap.set_parallel_marking(options.parallel);
+        if options.policy != self.heap.space().policy() {
+            self.heap.space().set_policy(options.policy);
+        }
+        // Sweeping in an allocation takes a part of a slice at most.
+        self.heap
+            .set_sweep_time_max(options.slice.map(|slice| slice / 4));
+        self.heap.set_stress(options.stress);
+    }
+
+    pub(crate) fn vm(&self) -> &Vm {
+        &self.heap.vm
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        self.options.get()
+    }
+
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.disabled.get() > 0
+    }
+
+    /// The state of new cells.
+    pub(crate) fn new_state(&self) -> CellState {
+        match self.options.get().has_barriers {
+            true => CellState::NEW,
+            false => CellState::NEW_UNPROTECTED,
+        }
+    }
+}
+
+fn shared_region(shared: &'static Shared) -> &'static Region {
+    &shared.space.region
+}
+
+/// # Safety
+/// `shared` came from a box, and nobody uses it any more.
+unsafe fn drop_shared(shared: *mut Shared) {
+    // SAFETY: the caller's contract.
+    drop(unsafe { Box::from_raw(shared) });
+}
+
+/// Reserves address space: enough for any program on this machine, and less where less is
+/// to be had. Says how much it asked for at last.
+fn reserve() -> (Option<Shared>, usize) {
+    const GIB: usize = 1 << 30;
+    const LEAST: usize = 16 << 20;
+    let wanted = (4 * os::physical_memory_bytes().unwrap_or(16 * GIB)).clamp(64 * GIB, 4096 * GIB);
+    let mut bytes = match os::address_space_limit_bytes() {
+        // Tables and stacks take nearly as much again.
+        Some(limit) => wanted.min(limit / 4).max(LEAST),
+        None => wanted,
+    };
+    loop {
+        match Shared::reserve(bytes) {
+            Ok(shared) => return (Some(shared), bytes),
+            Err(_) if bytes / 2 < LEAST => return (None, bytes),
+            Err(_) => bytes /= 2,
+        }
+    }
+}
+
+/// # Safety
+/// `text` is null or a string.
+unsafe fn option_text(text: *const c_char) -> Result<String, String> {
+    if text.is_null() {
+        return Ok(String::new());
+    }
+    // SAFETY: the caller's contract.
+    let text = unsafe { CStr::from_ptr(text) };
+    let valid = text.to_str();
+    valid
+        .map(str::to_owned)
+        .map_err(|_| format!("options {text:?}: must be plain text"))
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_heap_new(
+    callbacks: *const Callbacks,
+    options: *const c_char,
+) -> *mut Heap {
+    // SAFETY: the program passes an `ashlar_vm` and a string.
+    let made = unsafe {
+        Callbacks::read(callbacks).and_then(|callbacks| {
+            let options = Options::default().changed(&option_text(options)?, true)?;
+            Heap::new(callbacks, options)
+        })
+    };
+    match made {
+        Ok(heap) => Box::into_raw(heap),
+        Err(message) => {
+            error::note(message);
+            null_mut()
+        }
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_heap_set(heap: *mut Heap, options: *const c_char) -> bool {
+    // SAFETY: the program passes a heap of its own and a string.
+    let (heap, text) = unsafe { (&*heap, option_text(options)) };
+    match text.and_then(|text| heap.options().changed(&text, false)) {
+        Ok(options) => heap.apply(options),
+        Err(message) => {
+            error::note(message);
+            return false;
+        }
+    }
+    true
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_heap_free(heap: *mut Heap) {
+    if heap.is_null() {
+        return;
+    }
+    // SAFETY: the program passes a heap of its own, for the last time, and has ended its
+    // threads.
+    let heap = unsafe { Box::from_raw(heap) };
+    let mut last = Thread::new(&heap);
+    heap.vm().current.set(&raw mut last);
+    heap.heap
+        .for_each_cell(|cell, width| ashlar_heap::Vm::release(heap.vm(), cell, width));
+    // SAFETY: the thread is this function's.
+    unsafe { Thread::give_up(&raw mut last) };
+    let shared = heap.shared;
+    drop(heap);
+    // SAFETY: nothing of the heap is left.
+    unsafe { drop_shared(shared) };
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_cell_bytes(heap: *const Heap, cell: *mut c_void) -> usize {
+    // SAFETY: the program passes a heap of its own, and a cell.
+    unsafe { (*heap).heap.region().width_of(cell_of(cell)).bytes() }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_each_cell(
+    heap: *mut Heap,
+    visit: unsafe extern "C" fn(*mut c_void, usize, *mut c_void),
+    argument: *mut c_void,
+) {
+    // SAFETY: the program passes a heap of its own.
+    let heap = unsafe { &*heap };
+    heap.with_some_thread(|| {
+        heap.heap.for_each_cell(|cell, width| {
+            let pointer = std::ptr::with_exposed_provenance_mut(cell.address());
+            // SAFETY: the program's own function.
+            unsafe { visit(pointer, width.bytes(), argument) };
+        });
+    });
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_disable(heap: *mut Heap) {
+    // SAFETY: the program passes a heap of its own.
+    let disabled = unsafe { &(*heap).disabled };
+    disabled.set(disabled.get() + 1);
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_enable(heap: *mut Heap) {
+    // SAFETY: the program passes a heap of its own.
+    let disabled = unsafe { &(*heap).disabled };
+    disabled.set(disabled.get().saturating_sub(1));
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_trim(heap: *mut Heap) {
+    // SAFETY: the program passes a heap of its own.
+    unsafe { (*heap).heap.release_empty_blocks() };
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_before_fork(heap: *mut Heap) {
+    // SAFETY: the program passes a heap of its own, and holds its lock.
+    let heap = unsafe { &*heap };
+    let shared = heap.heap.shared();
+    // First of all: a marking that they share in may need the other locks.
+    let helpers = shared.stop_helpers();
+    *heap.at_fork.borrow_mut() = Some((shared.freeze(), helpers));
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_after_fork(heap: *mut Heap) {
+    // SAFETY: the program passes a heap of its own, and holds its lock.
+    drop(unsafe { &*heap }.at_fork.take());
+}

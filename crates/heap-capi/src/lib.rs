@@ -1,0 +1,20 @@
+//! The heap for C: what `include/ashlar.h` declares, which is the documentation.
+//!
+//! Thin: a function here converts, calls [`ashlar_heap`] and returns. What a C program
+//! needs beside that stands in a file each: roots that it registers (`roots.rs`),
+//! finalizers, options as text, errors as a line.
+//!
+//! A panic ends the process, because no frame of C can be unwound.
+
+mod collect;
+mod error;
+mod finalizers;
+mod heap;
+mod layout;
+mod options;
+mod payload;
+mod roots;
+mod statistics;
+mod thread;
+mod tracer;
+mod vm;

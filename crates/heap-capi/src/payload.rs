@@ -1,0 +1,152 @@
+//! Payloads: what cells own, or a program wants memory for.
+
+use std::ffi::c_void;
+use std::ptr::{null_mut, NonNull};
+
+use ashlar_heap::OutOfMemory;
+
+use crate::collect::Cause;
+use crate::error;
+use crate::heap::Heap;
+use crate::thread::Thread;
+
+/// A payload without a wait, or after a collection if one is due.
+///
+/// # Safety
+/// The thread is the calling one and holds the program's lock.
+unsafe fn allocate_or_collect(
+    thread: *mut Thread,
+    bytes: usize,
+    allocate: impl Fn() -> *mut c_void,
+) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if let Some(payload) = Thread::with_payloads(thread, |own| own.allocate_at_once(bytes)) {
+            return payload.as_ptr().cast();
+        }
+        collect_before_payload(thread);
+        let payload = allocate();
+        if !payload.is_null() || Thread::heap(thread).is_disabled() {
+            return payload;
+        }
+        Thread::heap(thread).last_resort(thread);
+        allocate()
+    }
+}
+
+/// # Safety
+/// The thread is the calling one and holds the program's lock.
+unsafe fn collect_before_payload(thread: *mut Thread) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let heap = Thread::heap(thread);
+        if heap.heap.collection_is_due() && !heap.is_disabled() {
+            heap.collect_if_due(thread, Cause::Payloads);
+        }
+    }
+}
+
+fn pointer_or_note(payload: Result<NonNull<u8>, OutOfMemory>, bytes: usize) -> *mut c_void {
+    match payload {
+        Ok(payload) => payload.as_ptr().cast(),
+        Err(OutOfMemory) => {
+            error::note(format!("memory is out: no payload of {bytes} bytes"));
+            null_mut()
+        }
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_payload_new(thread: *mut Thread, bytes: usize) -> *mut c_void {
+    // SAFETY: the program passes the calling thread, which holds the lock.
+    unsafe { allocate_or_collect(thread, bytes, || ashlar_malloc(thread, bytes)) }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_payload_resize(
+    thread: *mut Thread,
+    payload: *mut c_void,
+    bytes: usize,
+) -> *mut c_void {
+    // SAFETY: the program passes the calling thread, which holds the lock, and a payload.
+    unsafe {
+        if payload.is_null() {
+            return ashlar_payload_new(thread, bytes);
+        }
+        collect_before_payload(thread);
+        let resized = ashlar_realloc(thread, payload, bytes);
+        let heap = Thread::heap(thread);
+        if !resized.is_null() || heap.is_disabled() {
+            return resized;
+        }
+        heap.last_resort(thread);
+        ashlar_realloc(thread, payload, bytes)
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_malloc(thread: *mut Thread, bytes: usize) -> *mut c_void {
+    // SAFETY: the program passes the calling thread.
+    let payload = unsafe { Thread::with_payloads(thread, |own| own.allocate(bytes)) };
+    pointer_or_note(payload, bytes)
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_calloc(thread: *mut Thread, count: usize, bytes: usize) -> *mut c_void {
+    let Some(bytes) = count.checked_mul(bytes) else {
+        return pointer_or_note(Err(OutOfMemory), usize::MAX);
+    };
+    // SAFETY: the program passes the calling thread.
+    let payload = unsafe { Thread::with_payloads(thread, |own| own.allocate_zeroed(bytes)) };
+    pointer_or_note(payload, bytes)
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_realloc(
+    thread: *mut Thread,
+    payload: *mut c_void,
+    bytes: usize,
+) -> *mut c_void {
+    let Some(old) = NonNull::new(payload.cast::<u8>()) else {
+        // SAFETY: the program passes the calling thread.
+        return unsafe { ashlar_malloc(thread, bytes) };
+    };
+    // SAFETY: the program passes the calling thread, and a payload of its heap.
+    let resized = unsafe { Thread::with_payloads(thread, |own| own.reallocate(old, bytes)) };
+    pointer_or_note(resized, bytes)
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_resize_in_place(
+    thread: *mut Thread,
+    payload: *mut c_void,
+    bytes: usize,
+) -> bool {
+    let Some(payload) = NonNull::new(payload.cast::<u8>()) else {
+        return false;
+    };
+    // SAFETY: the program passes the calling thread, and a payload of its heap.
+    unsafe { Thread::with_payloads(thread, |own| own.resize_in_place(payload, bytes)) }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_free(thread: *mut Thread, payload: *mut c_void) {
+    if let Some(payload) = NonNull::new(payload.cast::<u8>()) {
+        // SAFETY: the program passes the calling thread, and a payload of its heap that
+        // nobody uses any more.
+        unsafe { Thread::with_payloads(thread, |own| own.free(payload)) };
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_payload_bytes(heap: *const Heap, address: *const c_void) -> usize {
+    // SAFETY: the program passes a heap of its own.
+    let space = unsafe { (*heap).heap.space() };
+    space.usable_bytes(address as usize).unwrap_or(0)
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_note_elsewhere(heap: *mut Heap, bytes: isize) {
+    // SAFETY: the program passes a heap of its own.
+    unsafe { (*heap).heap.shared().payloads.note_elsewhere(bytes) };
+}

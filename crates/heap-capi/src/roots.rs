@@ -1,0 +1,153 @@
+//! Roots that the heap knows of: variables, pins, frames and stacks of threads.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+
+use ashlar_heap::Cell;
+
+use crate::heap::Heap;
+use crate::thread::{Frame, Thread};
+use crate::tracer::{each_word, reference, Does, Tracer};
+
+/// The roots of a heap that belong to no thread.
+#[derive(Debug, Default)]
+pub(crate) struct Roots {
+    /// Variables, each with the place of the latest one at its address.
+    places: Vec<*mut usize>,
+    by_address: HashMap<usize, usize>,
+    /// Pinned cells, and how often.
+    pins: HashMap<usize, usize>,
+}
+
+impl Roots {
+    fn add(&mut self, place: *mut usize) -> bool {
+        if self.by_address.contains_key(&(place as usize)) {
+            return true;
+        }
+        if self.places.try_reserve(1).is_err() || self.by_address.try_reserve(1).is_err() {
+            return false;
+        }
+        self.by_address.insert(place as usize, self.places.len());
+        self.places.push(place);
+        true
+    }
+
+    fn remove(&mut self, place: *mut usize) {
+        let Some(index) = self.by_address.remove(&(place as usize)) else {
+            return;
+        };
+        self.places.swap_remove(index);
+        if let Some(moved) = self.places.get(index) {
+            self.by_address.insert(*moved as usize, index);
+        }
+    }
+
+    pub(crate) fn trace(&self, tracer: &mut Tracer<'_, '_>) {
+        for &place in &self.places {
+            // SAFETY: the program keeps the variable until it removes the root.
+            unsafe { trace_place(place, tracer) };
+        }
+        for &address in self.pins.keys() {
+            // SAFETY: what is pinned is a cell, and stays.
+            tracer.pin(unsafe { Cell::from_address(address) });
+        }
+    }
+}
+
+/// # Safety
+/// `place` is a variable that holds 0 or a cell.
+unsafe fn trace_place(place: *mut usize, tracer: &mut Tracer<'_, '_>) {
+    // SAFETY: the caller's contract.
+    if let Some(cell) = reference(unsafe { place.read() }) {
+        let now = tracer.mark(cell);
+        if now != cell.address() {
+            // SAFETY: the caller's contract.
+            unsafe { place.write(now) };
+        }
+    }
+}
+
+/// Marks what the frames of a thread hold.
+///
+/// # Safety
+/// The frames are as `ashlar.h` says, and their thread is stopped.
+pub(crate) unsafe fn trace_frames(mut frame: *const Frame, tracer: &mut Tracer<'_, '_>) {
+    while !frame.is_null() {
+        // SAFETY: a frame lasts until it is popped.
+        let Frame {
+            previous,
+            count,
+            places,
+        } = unsafe { &*frame };
+        for index in 0..*count {
+            // SAFETY: a frame has so many addresses of variables.
+            unsafe { trace_place(places.add(index).read(), tracer) };
+        }
+        frame = *previous;
+    }
+}
+
+/// Marks what the words of a stack may refer to.
+///
+/// # Safety
+/// They can be read.
+pub(crate) unsafe fn trace_stack(from: usize, to: usize, tracer: &mut Tracer<'_, '_>) {
+    if !matches!(tracer.does, Does::Update(_)) {
+        // SAFETY: the caller's contract.
+        unsafe { each_word(from, to, |word| tracer.mark_ambiguous(word)) };
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_root_add(heap: *mut Heap, place: *mut c_void) -> bool {
+    // SAFETY: the program passes a heap of its own.
+    let vm = unsafe { &*heap }.vm();
+    let is_added = vm.roots.borrow_mut().add(place.cast());
+    is_added
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_root_remove(heap: *mut Heap, place: *mut c_void) {
+    // SAFETY: the program passes a heap of its own.
+    let vm = unsafe { &*heap }.vm();
+    vm.roots.borrow_mut().remove(place.cast());
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_pin(heap: *mut Heap, cell: *mut c_void) -> bool {
+    // SAFETY: the program passes a heap of its own.
+    let mut roots = unsafe { &*heap }.vm().roots.borrow_mut();
+    let has_room = roots.pins.try_reserve(1).is_ok();
+    if has_room {
+        *roots.pins.entry(cell as usize).or_insert(0) += 1;
+    }
+    has_room
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_unpin(heap: *mut Heap, cell: *mut c_void) {
+    // SAFETY: the program passes a heap of its own.
+    let mut roots = unsafe { &*heap }.vm().roots.borrow_mut();
+    if let Some(count) = roots.pins.get_mut(&(cell as usize)) {
+        *count -= 1;
+        if *count == 0 {
+            roots.pins.remove(&(cell as usize));
+        }
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_thread_scan_stack(thread: *mut Thread, base: *const c_void) {
+    // SAFETY: the program passes the calling thread's handle.
+    unsafe { (*thread).stack_base.set(base as usize) };
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_unlocked(
+    thread: *mut Thread,
+    work: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: the program passes the calling thread's handle, and its own function.
+    unsafe { Thread::stopped(thread, || work(argument)) }
+}

@@ -1,0 +1,264 @@
+//! A thread of the program: what it allocates cells and payloads from, and where its
+//! stack is.
+
+use std::cell::{Cell as StdCell, UnsafeCell};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr::{null_mut, NonNull};
+
+use ashlar_heap::{Allocation, AllocationCache, Cell, CellState, ThreadCache, Urgency};
+use ashlar_heap::{WIDTH_COUNT, WIDTH_MAX_BYTES};
+
+use crate::collect::Cause;
+use crate::error;
+use crate::heap::Heap;
+
+/// `ashlar_thread`. The inline part of `ashlar.h` uses the first fields
+/// (`layout.rs`).
+#[repr(C)]
+pub(crate) struct Thread {
+    /// The inline part's cells: this thread's cache, or one that never has any.
+    pub(crate) cells: StdCell<*mut c_void>,
+    pub(crate) stage: *const u8,
+    pub(crate) states: *mut u8,
+    pub(crate) frames: StdCell<*const Frame>,
+    /// What the state of a new cell is.
+    pub(crate) new_state: u8,
+    heap: *const Heap,
+    /// Made with the first cell.
+    cache: StdCell<Option<NonNull<AllocationCache<'static>>>>,
+    payloads: UnsafeCell<ThreadCache<'static>>,
+    /// Where its stack is scanned to; 0 when it is not.
+    pub(crate) stack_base: StdCell<usize>,
+    /// Where its stack ends now, while it is stopped; 0 while it runs.
+    pub(crate) stack_now: StdCell<usize>,
+}
+
+/// `ashlar_frame`.
+#[repr(C)]
+pub(crate) struct Frame {
+    pub(crate) previous: *const Frame,
+    pub(crate) count: usize,
+    pub(crate) places: *const *mut usize,
+}
+
+/// As long as the part of an allocation cache that the inline part reads: cursors
+/// that are used up.
+static NO_CELLS: [usize; 1 + 4 * WIDTH_COUNT] = [0; 1 + 4 * WIDTH_COUNT];
+
+impl Thread {
+    /// A thread that is on no list of its heap.
+    pub(crate) fn new(heap: &Heap) -> Self {
+        Self {
+            cells: StdCell::new((&raw const NO_CELLS).cast_mut().cast()),
+            stage: heap.heap.stage_byte(),
+            states: heap.heap.region().tables().biased_states,
+            frames: StdCell::new(std::ptr::null()),
+            new_state: heap.new_state().bits(),
+            heap,
+            cache: StdCell::new(None),
+            payloads: UnsafeCell::new(heap.heap.shared().thread_cache()),
+            stack_base: StdCell::new(0),
+            stack_now: StdCell::new(0),
+        }
+    }
+
+    /// The heap of a thread.
+    ///
+    /// # Safety
+    /// The thread has not ended.
+    pub(crate) unsafe fn heap<'a>(thread: *mut Self) -> &'a Heap {
+        // SAFETY: a heap outlives its threads.
+        unsafe { &*(*thread).heap }
+    }
+
+    /// Runs `work` with the thread's payloads, which must not collect or call the program.
+    ///
+    /// # Safety
+    /// The thread is the calling one.
+    #[inline(always)]
+    pub(crate) unsafe fn with_payloads<R>(
+        thread: *mut Self,
+        work: impl FnOnce(&mut ThreadCache<'static>) -> R,
+    ) -> R {
+        // SAFETY: only the calling thread has this cache, and `work` gives it to nobody.
+        work(unsafe { &mut *(*thread).payloads.get() })
+    }
+
+    /// Runs `work`, during which the calling thread's stack may be scanned: its registers
+    /// are on it.
+    ///
+    /// # Safety
+    /// The thread is the calling one.
+    #[inline(never)]
+    pub(crate) unsafe fn stopped<R>(thread: *mut Self, work: impl FnOnce() -> R) -> R {
+        // SAFETY: the caller's contract.
+        let this = unsafe { &*thread };
+        if this.stack_base.get() == 0 {
+            return work();
+        }
+        let mut registers = MaybeUninit::<libc::ucontext_t>::zeroed();
+        // SAFETY: there is room for it.
+        unsafe { libc::getcontext(registers.as_mut_ptr()) };
+        let outer = this.stack_now.get();
+        note_stack_end(&this.stack_now);
+        let result = work();
+        this.stack_now.set(outer);
+        std::hint::black_box(&mut registers);
+        result
+    }
+
+    fn allocation_cache(&self, heap: &Heap) -> NonNull<AllocationCache<'static>> {
+        match self.cache.get() {
+            Some(cache) => cache,
+            None => {
+                let cache = heap.heap.new_cache();
+                self.cache.set(Some(cache));
+                self.cells.set(cache.as_ptr().cast());
+                cache
+            }
+        }
+    }
+
+    /// Gives up what it allocates from.
+    ///
+    /// # Safety
+    /// The thread ends, and the caller holds the program's lock.
+    pub(crate) unsafe fn give_up(thread: *mut Self) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            Self::with_payloads(thread, ThreadCache::flush);
+            if let Some(cache) = (*thread).cache.take() {
+                Self::heap(thread).heap.drop_cache(cache);
+            }
+        }
+    }
+}
+
+/// Not inlined: its frame lies beyond the caller's.
+#[inline(never)]
+fn note_stack_end(end: &StdCell<usize>) {
+    let here = 0usize;
+    end.set(std::hint::black_box(&raw const here) as usize);
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_thread_new(heap: *mut Heap) -> *mut Thread {
+    // SAFETY: the program passes a heap of its own.
+    let heap = unsafe { &*heap };
+    let mut threads = heap.vm().threads();
+    if threads.try_reserve(1).is_err() {
+        error::note("ashlar_thread_new: no memory");
+        return null_mut();
+    }
+    let thread = Box::into_raw(Box::new(Thread::new(heap)));
+    threads.push(thread);
+    thread
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_thread_free(thread: *mut Thread) {
+    if thread.is_null() {
+        return;
+    }
+    // SAFETY: the program passes a thread that ends, and holds its lock.
+    unsafe {
+        Thread::heap(thread).vm().threads().retain(|t| *t != thread);
+        Thread::give_up(thread);
+        drop(Box::from_raw(thread));
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_new_slowly(thread: *mut Thread, bytes: usize) -> *mut c_void {
+    // SAFETY: the program passes the calling thread, which holds the lock.
+    unsafe { allocate(thread, bytes, Thread::heap(thread).new_state()) }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_new_without_barrier(thread: *mut Thread, bytes: usize) -> *mut c_void {
+    // SAFETY: the program passes the calling thread, which holds the lock.
+    unsafe { allocate(thread, bytes, CellState::NEW_UNPROTECTED) }
+}
+
+/// # Safety
+/// The thread is the calling one and holds the program's lock.
+unsafe fn allocate(thread: *mut Thread, bytes: usize, state: CellState) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    let (this, heap) = unsafe { (&*thread, Thread::heap(thread)) };
+    let mut cache = this.allocation_cache(heap);
+    let mut urgency = match heap.is_disabled() {
+        true => Urgency::MustAllocate,
+        false => Urgency::MayCollect,
+    };
+    let mut is_last_try = heap.is_disabled();
+    heap.vm().current.set(thread);
+    loop {
+        // SAFETY: the cache is this thread's; the reference ends before a collection
+        // retires the cache.
+        let outcome = heap
+            .heap
+            .allocate(unsafe { cache.as_mut() }, bytes, state, urgency);
+        match outcome {
+            Allocation::Allocated(cell) => {
+                let pointer: *mut u8 = std::ptr::with_exposed_provenance_mut(cell.address());
+                // SAFETY: the cell is fresh and at least so wide.
+                unsafe { pointer.write_bytes(0, bytes) };
+                return pointer.cast();
+            }
+            Allocation::NeedsCollection => {
+                // SAFETY: the caller's contract.
+                unsafe { heap.collect_if_due(thread, Cause::Cells) };
+                urgency = Urgency::MustAllocate;
+            }
+            Allocation::OutOfMemory if !is_last_try => {
+                is_last_try = true;
+                // SAFETY: the caller's contract.
+                unsafe { heap.last_resort(thread) };
+            }
+            Allocation::OutOfMemory => {
+                error::note(format!("memory is out: no cell of {bytes} bytes"));
+                return null_mut();
+            }
+            Allocation::TooLarge => {
+                error::note(format!(
+                    "{bytes} bytes do not fit into a cell (at most {WIDTH_MAX_BYTES}): let the \
+                     cell own a payload (ashlar_payload_new)"
+                ));
+                return null_mut();
+            }
+        }
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_unprotect(thread: *mut Thread, cell: *mut c_void) {
+    // SAFETY: the program passes the calling thread, which holds the lock, and a cell.
+    unsafe { Thread::heap(thread).heap.unprotect(cell_of(cell)) };
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_barrier_slowly(
+    thread: *mut Thread,
+    parent: *mut c_void,
+    child: *mut c_void,
+) {
+    // SAFETY: the program passes the calling thread, which holds the lock, and two cells.
+    unsafe {
+        let heap = &Thread::heap(thread).heap;
+        heap.write_barrier(cell_of(parent), cell_of(child));
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_barrier_all(thread: *mut Thread, parent: *mut c_void) {
+    // SAFETY: the program passes the calling thread, which holds the lock, and a cell.
+    unsafe { Thread::heap(thread).heap.write_barrier_all(cell_of(parent)) };
+}
+
+/// # Safety
+/// The program has passed a cell.
+pub(crate) unsafe fn cell_of(cell: *mut c_void) -> Cell {
+    // SAFETY: the caller's contract.
+    unsafe { Cell::from_address(cell as usize) }
+}

@@ -1,0 +1,221 @@
+//! `ashlar_tracer`: one face for all that asks a program what its cells refer to. It
+//! marks, rewrites references to cells that moved, or shows them to the verifier.
+
+use std::ffi::c_void;
+
+use ashlar_heap::{Cell, Forwarding, MarkingEnd, Region, Root, Trace, Tracer as HeapTracer};
+
+/// What a callback marks with.
+pub(crate) struct Tracer<'a, 'c> {
+    pub(crate) does: Does<'a, 'c>,
+    pub(crate) region: &'a Region,
+}
+
+/// What becomes of a reference.
+pub(crate) enum Does<'a, 'c> {
+    /// Marked, by any thread.
+    MarkAnywhere(&'a mut dyn Trace),
+    /// Marked, by the collecting thread.
+    Mark(&'a mut HeapTracer<'c>),
+    /// Marked once all else is; says whether that made any difference.
+    MarkAtEnd(&'a mut MarkingEnd<'c>, bool),
+    /// Rewritten.
+    Update(Forwarding<'c>),
+    /// Shown, as a root.
+    ShowRoot(&'a mut dyn FnMut(Root)),
+    /// Shown, as what a cell refers to.
+    Show(&'a mut dyn FnMut(Cell)),
+}
+
+/// At least so many words of one cell are marked a few at a time when a collection is
+/// done in slices.
+const MANY_WORDS: usize = 1024;
+
+impl<'a, 'c> Tracer<'a, 'c> {
+    pub(crate) fn new(region: &'a Region, does: Does<'a, 'c>) -> Self {
+        Self { does, region }
+    }
+
+    /// What C gets.
+    pub(crate) fn as_c(&mut self) -> *mut c_void {
+        (self as *mut Self).cast()
+    }
+
+    /// # Safety
+    /// `tracer` is what a callback that is running got.
+    unsafe fn from_c(tracer: *mut c_void) -> &'a mut Self {
+        // SAFETY: `as_c` made it, of a tracer that lives until the callback returns.
+        unsafe { &mut *tracer.cast() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn mark(&mut self, cell: Cell) -> usize {
+        match &mut self.does {
+            Does::MarkAnywhere(tracer) => tracer.mark(cell),
+            Does::Mark(tracer) => tracer.mark(cell),
+            Does::MarkAtEnd(end, marked) => {
+                *marked |= end.is_dead(cell);
+                end.tracer().mark(cell);
+            }
+            Does::Update(now) => return now.location(cell.address()),
+            Does::ShowRoot(show) => show(Root::Exact(cell)),
+            Does::Show(show) => show(cell),
+        }
+        cell.address()
+    }
+
+    pub(crate) fn pin(&mut self, cell: Cell) {
+        match &mut self.does {
+            Does::MarkAnywhere(tracer) => tracer.pin(cell),
+            Does::Mark(tracer) => tracer.pin(cell),
+            Does::MarkAtEnd(end, marked) => {
+                *marked |= end.is_dead(cell);
+                end.tracer().pin(cell);
+            }
+            Does::Update(_) => {}
+            Does::ShowRoot(show) => show(Root::Exact(cell)),
+            Does::Show(show) => show(cell),
+        }
+    }
+
+    /// What a root that may be one refers to. Words in a cell count: a compiler may keep
+    /// nothing but the address of a field.
+    pub(crate) fn mark_ambiguous(&mut self, word: usize) {
+        let Some(cell) = self.region.cell_around(word) else {
+            return;
+        };
+        match &mut self.does {
+            Does::Mark(tracer) => {
+                tracer.mark_conservatively(cell.address());
+            }
+            Does::ShowRoot(show) => show(Root::Conservative(cell.address())),
+            Does::Update(_) => {}
+            _ => panic!("ashlar_mark_ambiguous is for trace_roots"),
+        }
+    }
+
+    /// # Safety
+    /// `count` words at `words` can be read and written, and are as `ashlar.h` says.
+    unsafe fn mark_words(&mut self, words: *mut usize, count: usize) {
+        if let Does::MarkAnywhere(tracer) = &mut self.does {
+            // SAFETY: the caller's contract; nobody writes while the program is traced.
+            let words = unsafe { std::slice::from_raw_parts(words, count) };
+            if count >= MANY_WORDS && tracer.mark_later(words) {
+                return;
+            }
+        }
+        for index in 0..count {
+            // SAFETY: the caller's contract.
+            let place = unsafe { words.add(index) };
+            // SAFETY: the same.
+            let Some(cell) = reference(unsafe { place.read() }) else {
+                continue;
+            };
+            let now = self.mark(cell);
+            if now != cell.address() {
+                // SAFETY: the same.
+                unsafe { place.write(now) };
+            }
+        }
+    }
+
+    /// # Safety
+    /// `place` holds 0 or the address of a cell, and stays valid as `ashlar.h` says.
+    unsafe fn mark_weak(&mut self, place: *mut usize) {
+        // SAFETY: the caller's contract.
+        let word = unsafe { place.read() };
+        if word == 0 {
+            return;
+        }
+        match &mut self.does {
+            // SAFETY: the caller's contract.
+            Does::Mark(tracer) => unsafe { tracer.mark_weak(place) },
+            // SAFETY: the caller's contract.
+            Does::MarkAtEnd(end, _) => unsafe { end.tracer().mark_weak(place) },
+            // SAFETY: the caller's contract.
+            Does::Update(now) => unsafe { place.write(now.location(word)) },
+            Does::ShowRoot(_) | Does::Show(_) => {}
+            Does::MarkAnywhere(_) => panic!(
+                "ashlar_mark_weak: trace_anywhere must return false for cells with weak references"
+            ),
+        }
+    }
+}
+
+/// What `ashlar_mark_words` takes for a reference.
+#[inline(always)]
+pub(crate) fn reference(word: usize) -> Option<Cell> {
+    // SAFETY: such words are addresses of cells, `ashlar.h` says.
+    (word != 0 && word % 8 == 0).then(|| unsafe { Cell::from_address(word) })
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_mark(tracer: *mut c_void, cell: *mut c_void) -> *mut c_void {
+    if cell.is_null() {
+        return cell;
+    }
+    // SAFETY: a callback passes its tracer, and a cell.
+    let (tracer, cell) = unsafe { (Tracer::from_c(tracer), Cell::from_address(cell as usize)) };
+    std::ptr::with_exposed_provenance_mut(tracer.mark(cell))
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_mark_words(tracer: *mut c_void, words: *mut c_void, count: usize) {
+    // SAFETY: a callback passes its tracer, and words as `ashlar.h` says.
+    unsafe { Tracer::from_c(tracer).mark_words(words.cast(), count) };
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_mark_pinned(tracer: *mut c_void, cell: *mut c_void) {
+    if !cell.is_null() {
+        // SAFETY: a callback passes its tracer, and a cell.
+        unsafe { Tracer::from_c(tracer).pin(Cell::from_address(cell as usize)) };
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_mark_ambiguous(
+    tracer: *mut c_void,
+    from: *const c_void,
+    to: *const c_void,
+) {
+    // SAFETY: a callback passes its tracer.
+    let tracer = unsafe { Tracer::from_c(tracer) };
+    // SAFETY: the program says that what lies between can be read.
+    unsafe {
+        each_word(from as usize, to as usize, |word| {
+            tracer.mark_ambiguous(word)
+        })
+    };
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_mark_weak(tracer: *mut c_void, place: *mut c_void) {
+    // SAFETY: a callback passes its tracer, and a place as `ashlar.h` says.
+    unsafe { Tracer::from_c(tracer).mark_weak(place.cast()) };
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_is_dead(tracer: *mut c_void, cell: *mut c_void) -> bool {
+    // SAFETY: a callback passes its tracer.
+    let tracer = unsafe { Tracer::from_c(tracer) };
+    let Does::MarkAtEnd(end, _) = &tracer.does else {
+        panic!("ashlar_is_dead is for vm.marked: nobody knows before all is marked");
+    };
+    // SAFETY: the program passes a cell.
+    end.is_dead(unsafe { Cell::from_address(cell as usize) })
+}
+
+/// Calls `visit` with every aligned word from `from` up to `to`.
+///
+/// # Safety
+/// They can be read.
+pub(crate) unsafe fn each_word(from: usize, to: usize, mut visit: impl FnMut(usize)) {
+    let mut address = from.next_multiple_of(8);
+    while address + 8 <= to {
+        // SAFETY: the caller's contract. Stacks change while they are read by their own
+        // thread: nothing may be assumed of them.
+        visit(unsafe { std::ptr::with_exposed_provenance::<usize>(address).read_volatile() });
+        address += 8;
+    }
+}

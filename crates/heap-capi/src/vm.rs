@@ -1,0 +1,264 @@
+//! The program's side of the heap: its callbacks, as the heap calls them.
+
+use std::cell::{Cell as StdCell, RefCell};
+use std::ffi::c_void;
+use std::mem::offset_of;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ashlar_heap::{
+    Cell, Forwarding, Inspection, MarkingEnd, Moving, Region, Root, Trace, TraceCommon,
+    Tracer as HeapTracer, WidthIndex,
+};
+
+use crate::finalizers::Finalizers;
+use crate::roots::{self, Roots};
+use crate::thread::Thread;
+use crate::tracer::{reference, Does, Tracer};
+
+type CellCallback = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void);
+
+/// `ashlar_vm`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Callbacks {
+    interface: u32,
+    bytes: u32,
+    data: *mut c_void,
+    trace: Option<CellCallback>,
+    trace_roots: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
+    trace_anywhere: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> bool>,
+    release: Option<unsafe extern "C" fn(*mut c_void, *mut Thread, *mut c_void)>,
+    marked: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
+    clear_weak: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
+    wanted_bytes: Option<unsafe extern "C" fn(*mut c_void, usize, *mut c_void) -> usize>,
+    moved: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> bool>,
+    moves: bool,
+}
+
+const INTERFACE: u32 = 1;
+
+impl Callbacks {
+    /// Copies what the program passes, if it was compiled for this library.
+    ///
+    /// # Safety
+    /// `callbacks` is null or an `ashlar_vm` of any version.
+    pub(crate) unsafe fn read(callbacks: *const Self) -> Result<Self, String> {
+        if callbacks.is_null() {
+            return Err("ashlar_heap_new: pass an ashlar_vm, not NULL".into());
+        }
+        // SAFETY: every version begins with these two.
+        let (interface, bytes) = unsafe { ((*callbacks).interface, (*callbacks).bytes) };
+        if interface != INTERFACE || bytes as usize != size_of::<Self>() {
+            return Err(format!(
+                "ashlar_heap_new: the ashlar_vm is of interface {interface} and {bytes} bytes, \
+                 this library's of interface {INTERFACE} and {} bytes; begin it with \
+                 ASHLAR_VM_INIT and compile the program with this library's ashlar.h",
+                size_of::<Self>()
+            ));
+        }
+        // The last field decides how long the structure is.
+        const _: () = assert!(offset_of!(Callbacks, moves) == 80 && size_of::<Callbacks>() == 88);
+        // SAFETY: it is as long as this version's.
+        let read = unsafe { *callbacks };
+        match read.trace {
+            Some(_) => Ok(read),
+            None => Err("ashlar_heap_new: ashlar_vm.trace must not be NULL".into()),
+        }
+    }
+}
+
+/// What the collector knows of a C program.
+pub(crate) struct Vm {
+    callbacks: Callbacks,
+    pub(crate) roots: RefCell<Roots>,
+    pub(crate) finalizers: RefCell<Finalizers>,
+    threads: Mutex<Vec<*mut Thread>>,
+    /// The thread that the heap runs on at the moment: dead cells are released on it.
+    pub(crate) current: StdCell<*mut Thread>,
+    region: &'static Region,
+}
+
+impl Vm {
+    pub(crate) fn new(callbacks: Callbacks, region: &'static Region) -> Self {
+        Self {
+            callbacks,
+            roots: RefCell::default(),
+            finalizers: RefCell::default(),
+            threads: Mutex::default(),
+            current: StdCell::new(std::ptr::null_mut()),
+            region,
+        }
+    }
+
+    pub(crate) fn threads(&self) -> MutexGuard<'_, Vec<*mut Thread>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether cells may move.
+    pub(crate) fn moves(&self) -> bool {
+        self.callbacks.moves
+    }
+
+    fn trace(&self, cell: Cell, does: Does<'_, '_>) {
+        let mut tracer = Tracer::new(self.region, does);
+        if let Some(trace) = self.callbacks.trace {
+            // SAFETY: the program's own function, with a cell of its own.
+            unsafe { trace(pointer(cell), tracer.as_c(), self.callbacks.data) };
+        }
+    }
+
+    fn trace_all_roots(&self, does: Does<'_, '_>) {
+        let tracer = &mut Tracer::new(self.region, does);
+        self.roots.borrow().trace(tracer);
+        self.finalizers.borrow_mut().trace(tracer);
+        for &thread in self.threads().iter() {
+            // SAFETY: threads are taken off the list before they end, and are stopped.
+            unsafe {
+                roots::trace_frames((*thread).frames.get(), tracer);
+                let (now, base) = ((*thread).stack_now.get(), (*thread).stack_base.get());
+                if now != 0 && base != 0 {
+                    roots::trace_stack(now, base, tracer);
+                }
+            }
+        }
+        if let Some(trace_roots) = self.callbacks.trace_roots {
+            // SAFETY: the program's own function.
+            unsafe { trace_roots(tracer.as_c(), self.callbacks.data) };
+        }
+    }
+}
+
+fn pointer(cell: Cell) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(cell.address())
+}
+
+impl ashlar_heap::Vm for Vm {
+    fn trace_roots(&self, tracer: &mut HeapTracer<'_>) {
+        self.trace_all_roots(Does::Mark(tracer));
+    }
+
+    fn trace_cell(&self, cell: Cell, tracer: &mut HeapTracer<'_>) {
+        self.trace(cell, Does::Mark(tracer));
+    }
+
+    #[inline(always)]
+    fn release(&self, cell: Cell, _width: WidthIndex) {
+        if let Some(release) = self.callbacks.release {
+            // SAFETY: the program's own function, with a cell of its own that is dead, and
+            // a thread that is in a call of the heap.
+            unsafe { release(pointer(cell), self.current.get(), self.callbacks.data) };
+        }
+    }
+
+    fn marking_done(&self, end: &mut MarkingEnd<'_>) {
+        if let Some(marked) = self.callbacks.marked {
+            let mut tracer = Tracer::new(self.region, Does::MarkAtEnd(end, false));
+            // SAFETY: the program's own function.
+            unsafe { marked(tracer.as_c(), self.callbacks.data) };
+            if matches!(tracer.does, Does::MarkAtEnd(_, true)) {
+                // What it marked may keep more alive: nothing is dead yet.
+                return;
+            }
+        }
+        end.clear_weak_references(|place| match self.callbacks.clear_weak {
+            // SAFETY: the program's own function, with a place that it noted.
+            Some(clear_weak) => unsafe { clear_weak(place.cast(), self.callbacks.data) },
+            // SAFETY: the program noted the place, and keeps it valid.
+            None => unsafe { place.write(0) },
+        });
+        self.finalizers.borrow_mut().take_dead(end);
+    }
+
+    fn common(&self) -> impl TraceCommon {
+        Anywhere {
+            trace: self.callbacks.trace_anywhere,
+            data: self.callbacks.data,
+            region: self.region,
+        }
+    }
+
+    fn moving(&self) -> Option<&impl Moving> {
+        self.callbacks.moves.then_some(self)
+    }
+
+    fn inspection(&self) -> Option<&impl Inspection> {
+        Some(self)
+    }
+}
+
+/// Traces cells with `trace_anywhere`.
+#[derive(Clone, Copy)]
+struct Anywhere<'a> {
+    trace: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> bool>,
+    data: *mut c_void,
+    region: &'a Region,
+}
+
+// SAFETY: the program has promised that the function may be called by any thread, with
+// its data.
+unsafe impl Send for Anywhere<'_> {}
+// SAFETY: the same.
+unsafe impl Sync for Anywhere<'_> {}
+
+impl TraceCommon for Anywhere<'_> {
+    #[inline(always)]
+    fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
+        let Some(trace) = self.trace else {
+            return false;
+        };
+        let mut lent = tracer.lent();
+        let mut tracer = Tracer::new(self.region, Does::MarkAnywhere(&mut lent));
+        // SAFETY: the program's own function, with a cell of its own.
+        unsafe { trace(pointer(cell), tracer.as_c(), self.data) }
+    }
+
+    fn reference(self, word: usize) -> Option<Cell> {
+        reference(word)
+    }
+
+    fn trace_below(self, _cell: Cell, _end: usize, _tracer: &mut impl Trace) -> usize {
+        // Nothing is traced with `Trace::trace_later`.
+        0
+    }
+}
+
+impl Moving for Vm {
+    fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex> {
+        let Some(wanted) = self.callbacks.wanted_bytes else {
+            return Some(width);
+        };
+        // SAFETY: the program's own function, with a cell of its own.
+        match unsafe { wanted(pointer(cell), width.bytes(), self.callbacks.data) } {
+            0 => None,
+            bytes => Some(WidthIndex::for_size(bytes).unwrap_or(width)),
+        }
+    }
+
+    fn moved(&self, from: Cell, to: Cell, _width: WidthIndex, _new_width: WidthIndex) -> bool {
+        match self.callbacks.moved {
+            // SAFETY: the program's own function, with cells of its own.
+            Some(moved) => unsafe { moved(pointer(from), pointer(to), self.callbacks.data) },
+            None => true,
+        }
+    }
+
+    fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
+        self.trace(cell, Does::Update(now));
+    }
+
+    fn update_roots(&self, now: Forwarding<'_>) {
+        self.trace_all_roots(Does::Update(now));
+        let location = |word| now.location(word);
+        self.finalizers.borrow_mut().follow(location);
+    }
+}
+
+impl Inspection for Vm {
+    fn visit_roots(&self, visit: &mut dyn FnMut(Root)) {
+        self.trace_all_roots(Does::ShowRoot(visit));
+    }
+
+    fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
+        self.trace(cell, Does::Show(visit));
+    }
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Tests the heap's C interface: what ashlar.h promises (crates/heap-capi/ctest) and a small
+# Scheme (crates/heap-capi/examples/scheme), each also with GCC's sanitizers and under
+# valgrind where they are installed; then an installed copy, found by pkg-config.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+crate=$PWD/crates/heap-capi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cargo build --release --quiet -p ashlar-heap-capi
+library=${CARGO_TARGET_DIR:-$PWD/target}/release
+ln -s "$library/libashlar.so" "$work/libashlar.so"
+ln -s "$library/libashlar.so" "$work/libashlar.so.0"
+
+say() { printf '  %-58s %s\n' "$1" "$2"; }
+
+# compile OUTPUT WORD...: warnings are errors.
+compile() {
+  local output=$work/$1
+  shift
+  cc -std=gnu11 -g -Wall -Wextra -Werror "-I$crate/include" "$@" -o "$output" \
+    "-L$work" -lashlar -lpthread "-Wl,-rpath,$work"
+}
+
+# claims NAME WORD...: runs the test program.
+claims() {
+  local name=$1
+  shift
+  "$@" >"$work/log" 2>&1 || {
+    say "$name" FAILED
+    tail -n 40 "$work/log"
+    exit 1
+  }
+  say "$name" "$(tail -n 1 "$work/log")"
+}
+
+# programs NAME WORD...: runs the Scheme's programs and compares what they print.
+programs() {
+  local name=$1 program
+  shift
+  for program in fib queens trees deep strings tables; do
+    echo "$program.scm"
+    "$@" "$crate/examples/scheme/programs/$program.scm" || echo "ended with $?"
+  done >"$work/log" 2>&1
+  diff "$crate/examples/scheme/programs/expected" "$work/log" >"$work/difference" || {
+    say "$name" FAILED
+    cat "$work/difference"
+    exit 1
+  }
+  say "$name" 'the same answers'
+}
+
+echo 'ashlar.h'
+compile interface -O2 "$crate/ctest/interface.c"
+claims 'the C test' "$work/interface"
+compile interface_asan -O1 -fsanitize=address,undefined -fno-sanitize-recover=all "$crate/ctest/interface.c"
+claims 'the C test with sanitizers' "$work/interface_asan"
+if command -v valgrind >/dev/null; then
+  compile interface_memcheck -O1 -DSCANS=0 "$crate/ctest/interface.c"
+  claims 'the C test under memcheck' valgrind -q --error-exitcode=9 --leak-check=full "$work/interface_memcheck"
+else
+  say 'the C test under memcheck' 'not run: valgrind is not installed'
+fi
+if command -v c++ >/dev/null; then
+  printf '#include "ashlar.h"\nint main() { ashlar_vm vm = ASHLAR_VM_INIT; return vm.moves; }\n' >"$work/header.cc"
+  c++ -Wall -Wextra -Werror "-I$crate/include" -c "$work/header.cc" -o "$work/header.o"
+  say 'the header in C++' compiles
+fi
+
+echo 'The Scheme'
+compile scheme -O2 "$crate"/examples/scheme/*.c
+programs 'its programs' "$work/scheme"
+programs 'in slices' "$work/scheme" --heap 'slice_us=100 nursery_min=256K nursery_max=256K'
+programs 'by several threads' "$work/scheme" --heap 'threads=3 space_overhead=20'
+programs 'while everything moves' "$work/scheme" --heap 'collect_every=20000 move_everything=1 verify=1 poison=1'
+compile scheme_asan -O1 -fsanitize=address,undefined -fno-sanitize-recover=all "$crate"/examples/scheme/*.c
+programs 'with sanitizers' "$work/scheme_asan" --heap 'collect_every=20000 move_everything=1'
+status=0
+"$work/scheme" --heap space_overhead=5 "$crate/examples/scheme/programs/fib.scm" 2>"$work/log" || status=$?
+if ((status != 1)) || ! grep -q 'space_overhead=5: must be a whole number from 10 to 1000' "$work/log"; then
+  say 'a wrong option' FAILED
+  exit 1
+fi
+say 'a wrong option' 'one line'
+
+echo 'Installed'
+PREFIX=$work/installed scripts/heap-capi/install.sh >/dev/null
+flags=$(sed -n 's/^Libs: //p; s/^Cflags: //p' "$work/installed/lib/pkgconfig/ashlar.pc" |
+  sed "s|\${includedir}|$work/installed/include|; s|\${libdir}|$work/installed/lib|" | tr '\n' ' ')
+if command -v pkg-config >/dev/null; then
+  flags=$(PKG_CONFIG_PATH=$work/installed/lib/pkgconfig pkg-config --cflags --libs ashlar)
+fi
+# shellcheck disable=SC2086
+cc -O2 "$crate"/examples/scheme/*.c -o "$work/scheme_installed" $flags "-Wl,-rpath,$work/installed/lib"
+programs 'against the shared library' "$work/scheme_installed"
+cc -O2 "-I$work/installed/include" "$crate"/examples/scheme/*.c "$work/installed/lib/libashlar.a" \
+  -o "$work/scheme_static" -lpthread -ldl -lm
+programs 'against the static library' "$work/scheme_static"
+{
+  echo '#include <ashlar.h>'
+  awk '/^\.SH EXAMPLES/ { here = 1 } here && /^\.fi/ { exit } shown; here && /^\.nf/ { shown = 1 }' \
+    "$work/installed/share/man/man3/ashlar.3"
+} >"$work/page.c"
+# shellcheck disable=SC2086
+cc -Wall -Wextra "$work/page.c" -o "$work/page" $flags "-Wl,-rpath,$work/installed/lib" 2>/dev/null && "$work/page"
+say "the man page's example" runs
+if command -v man >/dev/null; then
+  man --warnings -l "$work/installed/share/man/man3/ashlar.3" 2>"$work/log" >/dev/null || true
+  [[ ! -s $work/log ]] || { say 'the man page' FAILED; cat "$work/log"; exit 1; }
+  say 'the man page' 'no warning'
+fi
