@@ -53,6 +53,7 @@ version_at_least() { [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == 
 
 rust_version() {
   local words
+  command -v rustc >/dev/null || return 0
   read -ra words < <(rustc --version 2>/dev/null) && echo "${words[1]}"
   return 0
 }
