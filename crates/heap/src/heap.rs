@@ -70,7 +70,7 @@ struct Collector<'shared> {
     pace: Pace,
     collection: Collection,
     slices: Slices,
-    /// The latest collection marked in one stop: all that it kept was live.
+    /// The latest collection was full and marked in one stop: all that it kept was live.
     latest_is_exact: bool,
     stats: Stats,
     caches: Vec<NonNull<AllocationCache<'shared>>>,

@@ -20,7 +20,7 @@ mod watch;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ashlar_heap::{AllocationCache, CellRange, MarkingEnd, Scope, WidthIndex};
+use ashlar_heap::{AllocationCache, CellRange, MarkingEnd, WidthIndex};
 
 use self::image::Kind;
 use self::numbers::Numbers;
@@ -310,19 +310,15 @@ pub(crate) fn marked(end: &MarkingEnd<'_>) {
     let Some(recorder) = guard.as_mut().filter(|recorder| recorder.is_sampling()) else {
         return;
     };
-    recorder.forget_dead(
-        end.scope() == Scope::Minor,
-        watch::collections(),
-        &|value| {
-            // SAFETY: the recorder knows objects by their addresses, and forgets the dead ones.
-            let cell = unsafe { cell(value) };
-            match (end.is_dead(cell), end.is_old(cell)) {
-                (true, _) => Fate::Dead,
-                (false, false) => Fate::Young,
-                (false, true) => Fate::Old,
-            }
-        },
-    );
+    recorder.forget_dead(end.scope(), watch::collections(), &|value| {
+        // SAFETY: the recorder knows objects by their addresses, and forgets the dead ones.
+        let cell = unsafe { cell(value) };
+        match (end.is_dead(cell), end.is_old(cell)) {
+            (true, _) => Fate::Dead,
+            (false, false) => Fate::Young,
+            (false, true) => Fate::Old,
+        }
+    });
 }
 
 /// A collection has swept: all that it found dead is freed.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, TryReserveError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ashlar_heap::{AllocationCache, WidthIndex};
+use ashlar_heap::{AllocationCache, Scope, WidthIndex};
 
 use super::image::{Image, Kind, Mapped, Sample, StackNode, SAMPLES, SITES};
 use super::interval::Intervals;
@@ -408,14 +408,18 @@ impl Recorder {
     /// cells only. So many collections have been marked before this one.
     pub(super) fn forget_dead(
         &mut self,
-        is_minor: bool,
+        scope: Scope,
         collection: usize,
         fate: &impl Fn(Value) -> Fate,
     ) {
+        let is_minor = scope == Scope::Minor;
         self.frames.forget_dead(is_minor, fate);
         self.classes.forget_dead(is_minor, fate);
         if !is_minor {
             self.forget_dead_cells(collection, fate);
+        }
+        // A major one finds no settled garbage.
+        if scope == Scope::Full {
             self.marked_in_full = collection as u64 + 1;
         }
         let mut young = std::mem::take(&mut self.young_cells);

@@ -306,7 +306,8 @@ impl<V: Vm> Heap<'_, V> {
         let handed_bytes = collector.fresh_bytes(self.shared);
         if let Some(cycle) = collector.collection.cycle() {
             collector.pace.note_marked(cycle.scope, handed_bytes);
-            collector.latest_is_exact = !cycle.has_been_paused;
+            // Settled garbage may be left by any other.
+            collector.latest_is_exact = cycle.scope == Scope::Full && !cycle.has_been_paused;
         }
         collector.slices.next_bytes = 0;
         // What the program was handed during the marking has been marked or found
