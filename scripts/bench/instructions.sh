@@ -56,30 +56,7 @@ count() {
   awk '/I +refs/ {gsub(",", "", $NF); print $NF}' "$counted/log"
 }
 
-# millions VARIANT SMALL LARGE: the difference, in millions.
-millions() {
-  local small large
-  # shellcheck disable=SC2086
-  small=$(count "$1" $2)
-  # shellcheck disable=SC2086
-  large=$(count "$1" $3)
-  echo $(((large - small) / 1000000))
-}
-
+# shellcheck source=scripts/bench/instruction-table.sh
+. "$here/instruction-table.sh"
 read -ra variants <<<"$VARIANTS"
-first=${variants[0]}
-header="| program | $first (millions) |" rule='| --- | ---: |'
-for variant in "${variants[@]:1}"; do
-  header+=" $variant (millions) | / $first |" rule+=' ---: | ---: |'
-done
-printf '%s\n%s\n' "$header" "$rule"
-programs | while IFS='|' read -r name small large; do
-  [[ -z ${PROGRAMS-} || " $PROGRAMS " == *" $name "* ]] || continue
-  base=$(millions "$first" "$small" "$large")
-  row="| $name | $base |"
-  for variant in "${variants[@]:1}"; do
-    own=$(millions "$variant" "$small" "$large")
-    row+=" $own | $(awk -v own="$own" -v base="$base" 'BEGIN { printf "%.3f", own / base }') |"
-  done
-  echo "$row"
-done
+print_table "${variants[@]}"

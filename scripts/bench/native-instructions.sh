@@ -3,7 +3,8 @@
 # thread. Each runs at two sizes and the difference is counted, so start-up is not in it. Called by native.sh, which
 # compiles them. PROGRAMS and VARIANTS choose, as there.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../../build/native"
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/../../build/native"
 command -v valgrind >/dev/null || {
   echo "native-instructions.sh: needs valgrind (Debian: apt-get install valgrind)" >&2
   exit 2
@@ -43,30 +44,7 @@ count() {
   awk '/I +refs/ {gsub(",", "", $NF); last = $NF} END {print last}' "$counted"
 }
 
-# millions VARIANT SMALL LARGE: the difference, in millions.
-millions() {
-  local small large
-  # shellcheck disable=SC2086
-  small=$(count "$1" $2)
-  # shellcheck disable=SC2086
-  large=$(count "$1" $3)
-  echo $(((large - small) / 1000000))
-}
-
+# shellcheck source=scripts/bench/instruction-table.sh
+. "$here/instruction-table.sh"
 read -ra variants <<<"${VARIANTS:-mimalloc jemalloc glibc payloads ashlar bdwgc}"
-first=${variants[0]}
-header="| program | $first (millions) |" rule='| --- | ---: |'
-for variant in "${variants[@]:1}"; do
-  header+=" $variant (millions) | / $first |" rule+=' ---: | ---: |'
-done
-printf '%s\n%s\n' "$header" "$rule"
-programs | while IFS='|' read -r name small large; do
-  [[ -z ${PROGRAMS-} || " $PROGRAMS " == *" $name "* ]] || continue
-  base=$(millions "$first" "$small" "$large")
-  row="| $name | $base |"
-  for variant in "${variants[@]:1}"; do
-    own=$(millions "$variant" "$small" "$large")
-    row+=" $own | $(awk -v own="$own" -v base="$base" 'BEGIN { printf "%.2f", own / base }') |"
-  done
-  echo "$row"
-done
+print_table "${variants[@]}"

@@ -568,12 +568,16 @@ mod tests {
 
     use Scope::{Full, Major};
 
-    #[test]
-    fn a_full_collection_follows_a_major_one_that_leaves_too_much() {
-        let settled = |kept| Measure {
+    /// [`measure`] of a heap that is mostly settled.
+    fn settled(kept: usize) -> Measure {
+        Measure {
             settled_cells: 90,
             ..measure(kept, MIB)
-        };
+        }
+    }
+
+    #[test]
+    fn a_full_collection_follows_a_major_one_that_leaves_too_much() {
         let mut pace = pace_after_full(OPTIONS, 100 * MIB);
         assert_eq!(pace.start(settled(200 * MIB), None), Major);
         assert_eq!(pace.start(settled(126 * MIB), None), Full);
@@ -584,10 +588,6 @@ mod tests {
 
     #[test]
     fn where_settled_cells_die_the_next_collections_are_full_from_the_beginning() {
-        let settled = |kept| Measure {
-            settled_cells: 90,
-            ..measure(kept, MIB)
-        };
         let mut pace = pace_after_full(OPTIONS, 100 * MIB);
         for in_a_row in [1, 3, 7, 15, 15] {
             assert_eq!(pace.start(settled(200 * MIB), None), Major);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::collection::{Collection, Cycle, Stage};
 use super::{Heap, Progress, Slices};
 use crate::layout::block::BlockIndex;
-use crate::layout::cell_state::CellState;
+use crate::layout::cell_state::{those_with, CellState};
 use crate::mark::marker::Marker;
 use crate::mark::marking::Marking;
 use crate::mark::mode::Mode;
@@ -62,22 +62,25 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    fn restart_as_full(&self, marker: &mut Marker, cycle: Cycle) {
+    /// What the collection is from now on.
+    fn restart_as_full(&self, marker: &mut Marker, cycle: Cycle) -> Cycle {
         marker.restart();
         let mut collector = self.collector.borrow_mut();
         *collector.stats.collections_of(cycle.scope) -= 1;
         *collector.stats.collections_of(Scope::Full) += 1;
         collector.pace.note_restart_as_full();
         drop(collector);
+        let full = Cycle {
+            scope: Scope::Full,
+            marked_before: 0,
+            later_remarks: 0,
+            ..cycle
+        };
         self.enter(Collection::Clearing {
-            cycle: Cycle {
-                scope: Scope::Full,
-                marked_before: 0,
-                later_remarks: 0,
-                ..cycle
-            },
+            cycle: full,
             uncleared: 0..self.space().blocks.used_limit(),
         });
+        full
     }
 
     /// Runs `work`, a collection or a slice of one, at a moment when the program
@@ -238,15 +241,8 @@ impl<V: Vm> Heap<'_, V> {
             }
             if cycle.scope == Scope::Major && marker.boundary.has_overflowed() {
                 // The program has stored into a settled cell that could not be noted.
-                self.restart_as_full(marker, *cycle);
-                return self.mark_stages(
-                    marker,
-                    &Cycle {
-                        scope: Scope::Full,
-                        ..*cycle
-                    },
-                    work,
-                );
+                let full = self.restart_as_full(marker, *cycle);
+                return self.mark_stages(marker, &full, work);
             }
             marker.begin(self.states(), cycle.scope);
             self.enter(Collection::Remark(*cycle));
@@ -362,12 +358,8 @@ const CLEARED: u64 =
     u64::from_ne_bytes([!(CellState::MARKED | CellState::REMEMBERED | CellState::PINNED); 8]);
 
 /// The bit `MARKED` of those of eight states that are settled.
-fn marks_of_settled(states: u64) -> u64 {
-    const OLD: u32 = CellState::OLD.trailing_zeros();
-    const AGED_TWICE: u32 = CellState::AGED_TWICE.trailing_zeros();
-    const MARKED: u32 = CellState::MARKED.trailing_zeros();
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    (states >> OLD & states >> AGED_TWICE & ONES) << MARKED
+fn marks_of_settled(eight: u64) -> u64 {
+    those_with::<{ CellState::SETTLED }>(eight) << CellState::MARKED.trailing_zeros()
 }
 
 #[cfg(test)]

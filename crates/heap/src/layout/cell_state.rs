@@ -225,6 +225,20 @@ static OLD_AND_FOUND: [u8; 256] = {
     table
 };
 
+/// The lowest bit of each of eight states that has all of `BITS`.
+#[inline(always)]
+pub(crate) fn those_with<const BITS: u8>(eight: u64) -> u64 {
+    let mut found = u64::from_ne_bytes([1; 8]);
+    let mut bit = 0;
+    while bit < 8 {
+        if BITS >> bit & 1 == 1 {
+            found &= eight >> bit;
+        }
+        bit += 1;
+    }
+    found
+}
+
 /// How far `OLD` is below `AGED_TWICE`.
 const OLD_TO_SETTLED: u32 =
     CellState::AGED_TWICE.trailing_zeros() - CellState::OLD.trailing_zeros();

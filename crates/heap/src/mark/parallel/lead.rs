@@ -6,7 +6,7 @@ use super::pile::{Pile, Stacks};
 use super::shared_tracer::SharedTracer;
 use super::worker::{help, AtWork, Member, Refill, Worker};
 use super::Team;
-use crate::layout::cell_state::{CellState, Wants};
+use crate::layout::cell_state::{those_with, CellState, Wants};
 use crate::layout::region::Cell;
 use crate::mark::marker::{MarkCounts, Marker};
 use crate::mark::marking::Marking;
@@ -139,20 +139,16 @@ impl Marker {
 
 /// Counts marked cells, and those of them that are old, and settled.
 fn count_marked_cells(space: &Space) -> MarkCounts {
-    /// The lowest bit of each of eight states.
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const MARKED: u32 = CellState::MARKED.trailing_zeros();
-    const OLD: u32 = CellState::OLD.trailing_zeros();
-    const SETTLED: u32 = CellState::AGED_TWICE.trailing_zeros();
+    const MARKED: u8 = CellState::MARKED;
+    const OLD: u8 = MARKED | CellState::OLD;
+    const SETTLED: u8 = MARKED | CellState::SETTLED;
     let mut counts = MarkCounts::default();
     for (block, _) in space.cell_blocks() {
         for word in space.region.state_words_of(block) {
-            let word = word.load(Relaxed);
-            let marked_here = word >> MARKED & ONES;
-            let old_here = marked_here & word >> OLD;
-            counts.marked_cells += marked_here.count_ones() as usize;
-            counts.old_cells += old_here.count_ones() as usize;
-            counts.settled_cells += (old_here & word >> SETTLED).count_ones() as usize;
+            let eight = word.load(Relaxed);
+            counts.marked_cells += those_with::<MARKED>(eight).count_ones() as usize;
+            counts.old_cells += those_with::<OLD>(eight).count_ones() as usize;
+            counts.settled_cells += those_with::<SETTLED>(eight).count_ones() as usize;
         }
     }
     counts
