@@ -248,10 +248,9 @@ impl Reader<'_> {
         let Some(value) = (self.value)("policy") else {
             return Ok(current);
         };
-        let names = "first-fit, next-fit, best-fit or segregated-fit";
         value
             .parse()
-            .or_else(|_| self.refuse("policy", &value, names))
+            .or_else(|_| self.refuse("policy", &value, Policy::ALLOWED))
     }
 
     fn memory_limit(&self, current: Option<usize>) -> Result<Option<usize>, String> {

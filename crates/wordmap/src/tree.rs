@@ -218,12 +218,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let mut leaf = leaf::<V>(edge);
         let (n, i) = match leaf.place_listed::<LEVEL>(key) {
             Some((n, Place::Before(i))) => (n, i),
-            Some((_, Place::At(i))) => {
-                return Ok(Inserted {
-                    value: leaf.value(i),
-                    is_new: false,
-                })
-            }
+            Some((_, Place::At(i))) => return Ok(value_there(leaf.value(i))),
             None => return self.insert_in::<Flat<V, LEVEL>>(path, edge, key),
         };
         if !leaf.insert_listed::<LEVEL>(n, i, key) {
@@ -261,10 +256,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     ) -> Result<Inserted, OutOfMemory> {
         let base = edge.full_base();
         if base == key & !0xff {
-            return Ok(Inserted {
-                value: ptr::null_mut(),
-                is_new: false,
-            });
+            return Ok(value_there(ptr::null_mut()));
         }
         let apart = highest_difference(base, key & !0xff);
         self.insert_beside(path, edge, base, apart, key)
@@ -287,10 +279,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
         let planes = P::of(leaf);
         match leaf.insert(planes, key) {
-            Insertion::Present(i) => Ok(Inserted {
-                value: leaf.value(i),
-                is_new: false,
-            }),
+            Insertion::Present(i) => Ok(value_there(leaf.value(i))),
             Insertion::Done(i) => {
                 Self::add_counts(path, 1);
                 Ok(new_value(leaf.value(i)))
@@ -354,10 +343,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     ) -> Result<Inserted, OutOfMemory> {
         let leaf = leaf::<V>(edge);
         if edge.kind() == Kind::ONE && leaf.covers(key) {
-            return Ok(Inserted {
-                value: leaf.value(0),
-                is_new: false,
-            });
+            return Ok(value_there(leaf.value(0)));
         }
         match leaf.wider(key) {
             Some(shape) => self.widen(path, leaf, &shape, key),
@@ -1009,6 +995,14 @@ impl<const V: usize, A: NodeSource> Drop for Tree<V, A> {
     #[inline]
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// The key was there before.
+fn value_there(value: *mut u64) -> Inserted {
+    Inserted {
+        value,
+        is_new: false,
     }
 }
 

@@ -28,6 +28,9 @@ impl Policy {
         ("segregated-fit", Self::SegregatedFit),
     ];
 
+    /// The names, as a message tells what is allowed.
+    pub const ALLOWED: &'static str = "first-fit, next-fit, best-fit or segregated-fit";
+
     /// Its name.
     pub fn name(self) -> &'static str {
         let named = Self::NAMES.iter().find(|(_, policy)| *policy == self);
@@ -52,7 +55,7 @@ impl FromStr for Policy {
         let named = Self::NAMES.iter().find(|(known, _)| *known == name);
         named
             .map(|(_, policy)| *policy)
-            .ok_or_else(|| "must be first-fit, next-fit, best-fit or segregated-fit".to_owned())
+            .ok_or_else(|| format!("must be {}", Self::ALLOWED))
     }
 }
 
