@@ -639,7 +639,7 @@ impl Vm for Ruby {
         /// What the code of a file takes with its classes and literals. A Rails application
         /// and Ruby's own library have 42 and 44 KiB a file (docs/booting.md); some of that
         /// is data.
-        const FILE_BYTES: usize = 32 << 10;
+        const FILE_BYTES: usize = 48 << 10;
         // SAFETY: both are asked with the VM lock; the second one by the main Ractor.
         unsafe {
             if !(self.calls.multi_ractor)() {

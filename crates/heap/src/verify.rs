@@ -124,6 +124,7 @@ impl<V: Vm> Heap<'_, V> {
         if let Some(vm) = self.vm.inspection() {
             self.verify_references(vm)?;
         }
+        self.verify_parts()?;
         self.verify_runs()?;
         self.verify_poison()?;
         self.space().verify_blocks()?;
@@ -357,6 +358,24 @@ impl<V: Vm> Heap<'_, V> {
             }
         }
         Ok(())
+    }
+
+    /// Invariant 18.
+    fn verify_parts(&self) -> Result<(), Stop> {
+        self.for_each_block(|index, _| {
+            let block = self.region().block(index);
+            if block.has(NEEDS_SWEEP) {
+                return Ok(());
+            }
+            let (start, changing) = (self.region().address_of(index), block.changing_parts());
+            self.space().cells_of(index).try_for_each(|cell| {
+                let state = self.region().state(cell);
+                if state.is_old() || changing.has(cell.address() - start) {
+                    return Ok(());
+                }
+                Err(format!("invariant 18: {cell:?} is {state:?}").into())
+            })
+        })
     }
 
     /// Free runs consist of the free cells of their block, in address order, so

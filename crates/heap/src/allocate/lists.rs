@@ -102,6 +102,9 @@ impl<'space> BlockLists<'space> {
             let block = self.space.region.block(index);
             if full || block.has(HAS_YOUNG) {
                 block.add(NEEDS_SWEEP);
+                if full {
+                    block.set_all_changing();
+                }
                 self.unswept[width.index()].push(self.space, index);
                 self.unswept_blocks += 1;
             } else if block.free() != 0 {

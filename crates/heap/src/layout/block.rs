@@ -1,6 +1,10 @@
 //! The descriptor of a block.
 
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed,
+};
+
+use super::parts::Parts;
 
 /// Number of a block: its distance from the region's start in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,6 +48,8 @@ pub(crate) struct Block {
     /// Spans: pages that were asked for; the rest of the last block is address
     /// space that nobody touches.
     span_pages: AtomicU32,
+    /// Cell blocks: [`Block::changing_parts`].
+    changing_parts: AtomicU64,
     /// Full collections that the block has been empty for.
     idle_collections: AtomicU16,
     flags: AtomicU8,
@@ -148,11 +154,31 @@ impl Block {
         self.flags.store(self.flags.load(Relaxed) & !flags, Relaxed);
     }
 
-    /// Cell blocks: notes where the free runs begin, how many cells live and whether
-    /// any of them is young.
-    pub(crate) fn set_contents(&self, first_run: usize, live_cells: usize, has_young: bool) {
+    /// Cell blocks: the parts where a minor collection may free something.
+    ///
+    /// Invariant 18: in a block that needs no sweeping, a cell that is free or not old
+    /// belongs to one of them.
+    pub(crate) fn changing_parts(&self) -> Parts {
+        Parts(self.changing_parts.load(Relaxed))
+    }
+
+    /// Cell blocks: any cell may be freed.
+    pub(crate) fn set_all_changing(&self) {
+        self.changing_parts.store(Parts::ALL.0, Relaxed);
+    }
+
+    /// Cell blocks: notes where the free runs begin, how many cells live, whether any of
+    /// them is young, and which parts may change.
+    pub(crate) fn set_contents(
+        &self,
+        first_run: usize,
+        live_cells: usize,
+        has_young: bool,
+        changing: Parts,
+    ) {
         self.set_free(first_run);
         self.set_used(live_cells);
+        self.changing_parts.store(changing.0, Relaxed);
         self.remove(HAS_YOUNG);
         if has_young {
             self.add(HAS_YOUNG);
@@ -169,6 +195,7 @@ impl Block {
         self.set_span_blocks(0);
         self.set_span_pages(0);
         self.set_idle_collections(0);
+        self.set_all_changing();
         self.flags.store(self.flags.load(Relaxed) & DIRTY, Relaxed);
     }
 }

@@ -13,6 +13,7 @@
 pub(crate) mod block;
 pub(crate) mod cell_state;
 pub(crate) mod kind;
+pub(crate) mod parts;
 pub(crate) mod region;
 pub(crate) mod width;
 

@@ -1,5 +1,6 @@
 //! What marking works with, from one collection to the next.
 
+use super::anew::Anew;
 use super::boundary::BoundarySet;
 use super::deferred::Deferred;
 use super::grey::GreyStack;
@@ -19,6 +20,7 @@ use crate::pace::Scope;
 pub(crate) struct Marker {
     pub(super) grey: GreyStack,
     pub(super) deferred: Deferred,
+    pub(super) anew: Anew,
     pub(crate) remembered: RememberedSet,
     pub(crate) boundary: BoundarySet,
     pub(super) rescans: Rescans,
@@ -53,6 +55,7 @@ impl Marker {
         Ok(Self {
             grey: GreyStack::new(cells)?,
             deferred: Deferred::new(noted, cells / 2)?,
+            anew: Anew::new(),
             remembered: RememberedSet::new(cells / 2)?,
             boundary: BoundarySet::new(cells / 4)?,
             rescans: Rescans::new(noted)?,
@@ -118,6 +121,7 @@ impl Marker {
     pub(crate) fn end(&mut self) {
         self.grey.clear();
         self.deferred.clear();
+        self.anew.clear();
         self.rescans.clear();
         self.weak.clear();
         self.shared.clear();
@@ -130,7 +134,8 @@ impl Marker {
 
     /// Whether nothing is grey.
     pub(crate) fn is_done(&self) -> bool {
-        self.grey.is_empty() && self.deferred.is_empty() && !self.grey.has_overflowed()
+        let has_grey = !self.grey.is_empty() || self.grey.has_overflowed();
+        !has_grey && self.deferred.is_empty() && self.anew.is_empty()
     }
 
     /// The program has stored into this black cell, and has not said what.
@@ -239,6 +244,14 @@ impl Marker {
         }
     }
 
+    /// Makes a marked cell grey once more, and only once although it may be asked for
+    /// again before it is traced.
+    pub(super) fn trace_anew(&mut self, cell: Cell) {
+        if self.anew.add(cell).is_err() {
+            self.grey.push(cell);
+        }
+    }
+
     /// Makes grey the cells that several threads saw referring to younger ones: when they
     /// are traced again, young ones become old (invariant 5), and settled cells get onto
     /// the boundary (invariant 17).
@@ -249,11 +262,15 @@ impl Marker {
     }
 
     /// All grey cells: on the mark stack, marked in parts, remembered and untraced, or to
-    /// be traced again by the remark. They may refer to white cells.
+    /// be traced again, now or by the remark. They may refer to white cells.
     pub(crate) fn grey_cells(&self) -> impl Iterator<Item = Cell> + '_ {
         let untraced = self.remembered.untraced().iter().copied();
         let stacked = self.grey.iter().chain(self.deferred.iter());
-        stacked.chain(untraced).chain(self.rescans.iter())
+        let anew = self.anew.cells().iter().copied();
+        stacked
+            .chain(untraced)
+            .chain(anew)
+            .chain(self.rescans.iter())
     }
 
     /// Whether some grey cells may be on no stack.

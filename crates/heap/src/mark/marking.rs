@@ -105,6 +105,11 @@ impl<'a, V: Vm> Marking<'a, V> {
                 if !work.spend(REFERENCES_AT_ONCE) {
                     return false;
                 }
+            } else if let Some(cell) = self.tracer.marker.anew.pop() {
+                self.trace(cell);
+                if !work.spend(1) {
+                    return false;
+                }
             } else if let Some(cell) = self.tracer.marker.remembered.pop_untraced() {
                 self.trace_remembered(cell);
                 if !work.spend(1) {

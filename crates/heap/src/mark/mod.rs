@@ -9,6 +9,7 @@
 //! collection to the next, so a minor collection neither visits nor frees it; and a
 //! settled one stays so from one full collection to the next ([`boundary`]).
 
+mod anew;
 pub(crate) mod boundary;
 mod deferred;
 mod grey;

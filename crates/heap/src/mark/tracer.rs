@@ -208,7 +208,7 @@ impl<'c> Tracer<'c> {
         }
         debug_assert!(self.states.get(cell).is_marked());
         match &mut self.member {
-            None => self.marker.grey.push(cell),
+            None => self.marker.trace_anew(cell),
             Some(member) => member.push(cell),
         }
     }

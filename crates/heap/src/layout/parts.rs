@@ -1,0 +1,125 @@
+//! The parts of a block of cells: where a minor collection may free something.
+
+use std::ops::Range;
+
+use super::width::WidthIndex;
+use super::BLOCK_SHIFT;
+
+/// A block has as many parts as a word has bits.
+const PARTS_PER_BLOCK: u32 = u64::BITS;
+/// Log2 of a part's bytes.
+const PART_SHIFT: u32 = BLOCK_SHIFT - PARTS_PER_BLOCK.trailing_zeros();
+
+/// Some parts of a block, a bit each. A cell belongs to the part in which it begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Parts(pub(crate) u64);
+
+impl Parts {
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const ALL: Self = Self(u64::MAX);
+
+    /// Whether the part is among them in which the byte at `offset` lies.
+    pub(crate) fn has(self, offset: usize) -> bool {
+        self.0 >> (offset >> PART_SHIFT) & 1 != 0
+    }
+
+    /// Adds the part of the cell at `offset`.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, offset: usize) {
+        self.0 |= 1 << (offset >> PART_SHIFT);
+    }
+
+    /// Adds every part in which some of these bytes lie; there is at least one.
+    #[inline(always)]
+    pub(crate) fn add_range(&mut self, offsets: Range<usize>) {
+        let first = offsets.start >> PART_SHIFT;
+        let last = (offsets.end - 1) >> PART_SHIFT;
+        self.0 |= u64::MAX << first & u64::MAX >> (PARTS_PER_BLOCK as usize - 1 - last);
+    }
+
+    /// The cells of this width that belong to them, as ranges of numbers of cells, lowest
+    /// first; no two of them touch.
+    #[inline(always)]
+    pub(crate) fn cells(self, width: WidthIndex) -> CellRanges {
+        CellRanges { left: self, width }
+    }
+}
+
+/// [`Parts::cells`].
+#[derive(Debug)]
+pub(crate) struct CellRanges {
+    left: Parts,
+    width: WidthIndex,
+}
+
+impl Iterator for CellRanges {
+    type Item = Range<usize>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Range<usize>> {
+        let left = self.left.0;
+        if left == 0 {
+            return None;
+        }
+        let first = left.trailing_zeros();
+        let parts = (left >> first).trailing_ones();
+        // All that the carry reaches is the lowest range.
+        self.left = Parts(left & left.wrapping_add(1 << first));
+        let cell_at = |part: u32| ((part as usize) << PART_SHIFT).div_ceil(self.width.bytes());
+        let end = cell_at(first + parts).min(self.width.cells_per_block());
+        Some(cell_at(first).min(end)..end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::BLOCK_BYTES;
+
+    /// Parts of every shape: none, all, one, all but one, and some.
+    fn examples() -> Vec<Parts> {
+        let mut examples = vec![Parts::NONE, Parts::ALL, Parts(0x8421_0ff0_c000_0103)];
+        for bit in 0..PARTS_PER_BLOCK {
+            examples.extend([Parts(1 << bit), Parts(!(1 << bit))]);
+        }
+        examples
+    }
+
+    #[test]
+    fn the_cells_of_some_parts_are_those_that_begin_there() {
+        for (parts, width) in examples()
+            .into_iter()
+            .flat_map(|parts| WidthIndex::all().map(move |width| (parts, width)))
+        {
+            let found: Vec<usize> = parts.cells(width).flatten().collect();
+            let expected: Vec<usize> = (0..width.cells_per_block())
+                .filter(|cell| parts.has(cell * width.bytes()))
+                .collect();
+            assert_eq!(found, expected, "{parts:?} {width:?}");
+        }
+    }
+
+    #[test]
+    fn a_range_has_every_part_that_it_touches() {
+        let part_bytes = 1 << PART_SHIFT;
+        for start in (0..BLOCK_BYTES).step_by(part_bytes / 2) {
+            for end in [start + 1, start + part_bytes, start + 3 * part_bytes + 1, BLOCK_BYTES] {
+                let end = end.min(BLOCK_BYTES);
+                let mut parts = Parts::NONE;
+                parts.add_range(start..end);
+                for part in 0..PARTS_PER_BLOCK as usize {
+                    let touched = part * part_bytes < end && start < (part + 1) * part_bytes;
+                    assert_eq!(parts.has(part * part_bytes), touched, "{start}..{end} {part}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_cell_is_in_the_part_where_it_begins() {
+        let mut parts = Parts::NONE;
+        parts.add(1023);
+        parts.add(BLOCK_BYTES - 1);
+        assert_eq!(parts, Parts(1 | 1 << 63));
+    }
+}
