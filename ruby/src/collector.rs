@@ -4,7 +4,7 @@ use std::cell::Cell as StdCell;
 
 use ashlar_heap::{Evacuation, Heap, Stress};
 
-use crate::collect::{Clocks, Latest};
+use crate::collect::{Clocks, Latest, Trimming};
 use crate::knobs::KNOBS;
 use crate::object_model::Ruby;
 use crate::options::{MallocSource, Options};
@@ -26,6 +26,7 @@ pub(crate) struct Collector {
     pub(crate) stress_option: StdCell<Stress>,
     /// Somebody has been told that live data does not fit into the limit.
     warned_of_limit: StdCell<bool>,
+    pub(crate) trimming: Trimming,
     /// Where `xmalloc` gets its memory.
     pub(crate) malloc: MallocSource,
 }
@@ -46,6 +47,7 @@ impl Collector {
             latest: StdCell::default(),
             stress_option: StdCell::new(options.stress),
             warned_of_limit: StdCell::new(false),
+            trimming: Trimming::default(),
             malloc: options.malloc,
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! * [`plan`] decides: which scope, in slices or at once.
 //! * [`run`] runs it, with events and clocks.
+//! * [`trim`] gives back what loading code has left in libc's allocator.
 //! * [`record`] says afterwards what it was.
 //! * `entries` is what Ruby calls.
 
@@ -10,7 +11,9 @@ mod entries;
 mod plan;
 mod record;
 mod run;
+mod trim;
 
 pub(crate) use clocks::{Clocks, Phase};
 pub(crate) use record::{Collection, Latest, Reason};
 pub(crate) use run::{at_once, last_resort, make_room, paced};
+pub(crate) use trim::Trimming;

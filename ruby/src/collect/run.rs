@@ -5,6 +5,7 @@ use ashlar_heap::{Progress, Request, Scope, WorkBudget};
 use super::clocks::{cpu_time_ns, Phase};
 use super::plan::{Plan, Situation, Slice};
 use super::record::Reason;
+use super::trim;
 use crate::collector::Collector;
 use crate::heap_profile;
 use crate::knobs::KNOBS;
@@ -204,5 +205,6 @@ fn marked(collector: &Collector, scope: Scope, sweep_now: bool, jobs_before: usi
         .profile
         .describe(collector, collector.latest_collection());
     heap_profile::note_numbers(collector);
+    trim::after_loading(collector);
     collector.fire(collector.heap.vm.events.gc_end_mark);
 }

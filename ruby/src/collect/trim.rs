@@ -1,0 +1,56 @@
+//! Gives back the memory that parsing has left in libc's allocator.
+
+use std::cell::Cell as StdCell;
+
+use super::clocks::Phase;
+use crate::collector::Collector;
+
+/// Asking libc takes some microseconds: once for so many loaded files.
+const FILES_PER_LOOK: usize = 32;
+/// Trimming takes milliseconds, and what is given back may be wanted again: only for so
+/// much more free memory than last time.
+const GROWTH_MIN_BYTES: usize = 8 << 20;
+
+/// What was found last.
+#[derive(Default)]
+pub(crate) struct Trimming {
+    loaded_files: StdCell<usize>,
+    /// Free memory of libc's that is not worth giving back, or has been.
+    free_bytes: StdCell<usize>,
+}
+
+/// After a collection. Ruby's parser takes the nodes of a file's syntax tree from libc, 25
+/// MB for a file of tables, and frees them; libc keeps what it cannot cut off at the end
+/// of its heap, where no object comes into it.
+pub(super) fn after_loading(collector: &Collector) {
+    let last = &collector.trimming;
+    let files = collector.heap.vm.loaded_files();
+    if files < last.loaded_files.get() + FILES_PER_LOOK {
+        return;
+    }
+    last.loaded_files.set(files);
+    collector.timed(Phase::Sweep, || {
+        let Some(free_bytes) = free_bytes_of_libc() else {
+            return;
+        };
+        if free_bytes > last.free_bytes.get() + GROWTH_MIN_BYTES {
+            // SAFETY: gives free memory of libc's allocator back.
+            unsafe { libc::malloc_trim(0) };
+            last.free_bytes.set(free_bytes);
+        } else {
+            last.free_bytes.set(free_bytes.min(last.free_bytes.get()));
+        }
+    });
+}
+
+/// `None` where libc does not say: glibc does since 2.33.
+fn free_bytes_of_libc() -> Option<usize> {
+    // SAFETY: looks for a symbol.
+    let mallinfo2 = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mallinfo2".as_ptr()) };
+    if mallinfo2.is_null() {
+        return None;
+    }
+    // SAFETY: glibc's function of this name has this type.
+    let mallinfo2: extern "C" fn() -> libc::mallinfo2 = unsafe { std::mem::transmute(mallinfo2) };
+    Some(mallinfo2().fordblks)
+}
