@@ -172,9 +172,15 @@ void ashlar_unprotect(ashlar_thread *thread, void *cell);
 /* [any] Bytes of a cell: what was asked for, rounded up to a width. */
 size_t ashlar_cell_bytes(const ashlar_heap *heap, const void *cell);
 
+/* [lock] Whether a cell begins at `address`, any address at all, that no collection has found
+ * dead: for a program that has an address without keeping its cell. There may be another cell
+ * than there was. */
+bool ashlar_is_cell(const ashlar_heap *heap, const void *address);
+
 /* [lock] Tells that `parent` now refers to `child`: after every store of a reference into a
  * cell, or into a payload that a cell owns, before the next allocation. Not needed for a
- * cell that has been allocated since the last possible collection, nor for a NULL child. */
+ * cell that has been allocated since the last possible collection, nor for a NULL child or one
+ * outside the heap. `parent` is a cell. */
 static inline void ashlar_barrier(ashlar_thread *thread, void *parent, void *child);
 
 /* [lock] The same for any number of stores into `parent`: a copied array, say. */
@@ -217,9 +223,9 @@ void ashlar_note_elsewhere(ashlar_heap *heap, ptrdiff_t bytes);
 /* ── Roots ───────────────────────────────────────────────────────────────────── */
 
 /* [lock] `place` is the address of a variable: a cell in it is kept, and the variable
- * follows it when it moves, until ashlar_root_remove. Zero and what is no multiple of 8 is
- * left alone, here and in ASHLAR_ROOTS, as tagged numbers are. False when there is no
- * memory. */
+ * follows it when it moves, until ashlar_root_remove. Zero, what is no multiple of 8 (as
+ * tagged numbers are) and addresses outside the heap are left alone, here and in
+ * ASHLAR_ROOTS. False when there is no memory. */
 bool ashlar_root_add(ashlar_heap *heap, void *place);
 void ashlar_root_remove(ashlar_heap *heap, void *place);
 
@@ -256,11 +262,13 @@ void *ashlar_unlocked(ashlar_thread *thread, void *(*work)(void *argument), void
 /* ── Marking, in callbacks ───────────────────────────────────────────────────── */
 
 /* Marks a cell, and returns where it is now: the same address, unless vm.moves. NULL is
- * returned as it is. */
+ * returned as it is, and so is the address of an object outside the heap, such as one that a
+ * compiler laid out. What that refers to is not traced. */
 void *ashlar_mark(ashlar_tracer *tracer, void *cell);
 
 /* Marks what `count` words at `words` refer to, and changes those whose cell has moved.
- * Zeroes and words that are no multiple of 8 are left alone, as tagged numbers are. */
+ * Zeroes and words that are no multiple of 8 are left alone, as tagged numbers are, and
+ * addresses outside the heap. */
 void ashlar_mark_words(ashlar_tracer *tracer, void *words, size_t count);
 
 /* Marks a cell that must not move in this collection: the reference cannot be changed. */

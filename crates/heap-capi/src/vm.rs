@@ -213,7 +213,7 @@ impl TraceCommon for Anywhere<'_> {
     }
 
     fn reference(self, word: usize) -> Option<Cell> {
-        reference(word)
+        reference(self.region, word)
     }
 
     fn trace_below(self, _cell: Cell, _end: usize, _tracer: &mut impl Trace) -> usize {
