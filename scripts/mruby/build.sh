@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds mruby with its own collector (stock) or on Ashlar's heap (ashlar), and prints the folder of the build: bin/mruby,
-# bin/mrbtest. Nothing of mruby is changed or copied: ours is a folder of links to its source in which src/gc.c is
-# vm/mruby/gc.c.
+# bin/mrbtest. Nothing of mruby is changed or copied: ours is a folder of links to its source in which what vm/mruby
+# has is the one in vm/mruby.
 #   scripts/mruby/build.sh stock|ashlar [--sanitize]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -39,14 +39,17 @@ if [[ $(cat "$tree/of" 2>/dev/null) != "$source" ]]; then
 fi
 unset ASHLAR_LIBRARY ASHLAR_INCLUDE SANITIZE
 if [[ $collector == ashlar ]]; then
-  ln -sf "$CLONE/vm/mruby/gc.c" "$tree/src/gc.c"
+  # Ours in place of theirs; ours may include theirs.
+  mkdir -p "$tree/src/theirs"
+  for ours in "$CLONE"/vm/mruby/*.c; do
+    ln -sf "$source/src/${ours##*/}" "$tree/src/theirs/${ours##*/}"
+    ln -sf "$ours" "$tree/src/${ours##*/}"
+  done
   (cd "$CLONE" && cargo build --release --quiet -p ashlar-heap-capi)
   export ASHLAR_LIBRARY=${CARGO_TARGET_DIR:-$CLONE/target}/release
   export ASHLAR_INCLUDE=$CLONE/crates/heap-capi/include
   # mruby's build does not know the library: what is linked with it is linked again.
   [[ $build/$name/host/bin/mruby -nt $ASHLAR_LIBRARY/libashlar.a ]] || rm -rf "$build/$name/host/bin"
-  # Nor does it look at a link's own age.
-  [[ $build/$name/host/src/gc.o -nt $CLONE/vm/mruby/gc.c ]] || rm -f "$build/$name"/host/src/gc.* "$build/$name"/host/mrbc/src/gc.*
 fi
 [[ -z $sanitize ]] || export SANITIZE=yes
 

@@ -343,10 +343,31 @@ static void trace_class(Room *room, struct RClass *class)
     mrb_gc_mark_iv(mrb, (struct RObject *)class);
 }
 
+/* Variables that are still on a stack are marked with it. The program writes to a stack without
+ * a barrier, so no cell may be what keeps them. */
 static void trace_environment(Room *room, struct REnv *environment)
 {
-    if (MRB_ENV_ONSTACK_P(environment) && environment->cxt) mark(environment->cxt->fib);
-    mark_values(room, environment->stack, (size_t)MRB_ENV_LEN(environment));
+    if (!MRB_ENV_ONSTACK_P(environment)) {
+        mark_values(room, environment->stack, (size_t)MRB_ENV_LEN(environment));
+    } else if (environment->cxt && environment->cxt != room->mrb->root_c) {
+        /* That of the first stack is a root, made when it is first asked for. */
+        mark(environment->cxt->fib);
+    }
+}
+
+/* Those that run, or wait for what they resumed, are roots. A barrier is called for a fiber when
+ * it stops being one. */
+static mrb_bool is_root(mrb_state *mrb, const struct mrb_context *context)
+{
+    const struct mrb_context *running = mrb->c;
+    while (running && running != context) running = running->prev;
+    return running || context == mrb->root_c;
+}
+
+static void trace_fiber(Room *room, struct RFiber *fiber)
+{
+    struct mrb_context *context = fiber->cxt;
+    if (context && !is_root(room->mrb, context)) mark_contexts(room, context);
 }
 
 static void trace_object(Room *room, struct RBasic *object)
@@ -390,7 +411,7 @@ static void trace_object(Room *room, struct RBasic *object)
         trace_environment(room, (struct REnv *)object);
         break;
     case MRB_TT_FIBER:
-        mark_contexts(room, ((struct RFiber *)object)->cxt);
+        trace_fiber(room, (struct RFiber *)object);
         break;
     case MRB_TT_EXCEPTION: {
         struct RException *exception = (struct RException *)object;
@@ -588,14 +609,19 @@ static ashlar_heap *make_heap(Room *room, const char *own)
     vm.trace_roots = trace_roots;
     vm.release = release;
     vm.marked = marked;
-    ashlar_heap *heap = ashlar_heap_new(&vm, DEFAULT_OPTIONS);
-    if (!heap || !ashlar_heap_set(heap, own ? own : "")) give_up();
+    size_t bytes = sizeof DEFAULT_OPTIONS + 1 + strlen(own);
+    char *options = malloc(bytes);
+    if (!options) mrb_raise_nomemory(room->mrb);
+    snprintf(options, bytes, "%s %s", DEFAULT_OPTIONS, own);
+    ashlar_heap *heap = ashlar_heap_new(&vm, options);
+    free(options);
+    if (!heap) give_up();
     return heap;
 }
 
 static int interval_ratio_of(const char *own)
 {
-    const char *found = own ? strstr(own, "space_overhead=") : NULL;
+    const char *found = strstr(own, "space_overhead=");
     return found ? 100 + atoi(found + strlen("space_overhead=")) : DEFAULT_INTERVAL_RATIO;
 }
 
@@ -603,6 +629,7 @@ void mrb_gc_init(mrb_state *mrb, mrb_gc *gc)
 {
     mrb_static_assert(sizeof(struct RStringEmbed) <= OBJECT_BYTES_MAX);
     const char *own = getenv("ASHLAR_OPTIONS");
+    if (!own) own = "";
     Room *room = calloc(1, sizeof *room);
     if (!room) mrb_raise_nomemory(mrb);
     room->mrb = mrb;
