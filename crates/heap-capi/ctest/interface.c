@@ -250,7 +250,7 @@ static void any_address_may_be_asked_whether_it_is_a_cell(void)
     char *payload = ashlar_malloc(thread, 100);
     CHECK(ashlar_is_cell(heap, root) && ashlar_is_cell(heap, dies));
     CHECK(!ashlar_is_cell(heap, NULL) && !ashlar_is_cell(heap, &static_node) && !ashlar_is_cell(heap, &root));
-    CHECK(!ashlar_is_cell(heap, &root->left) && !ashlar_is_cell(heap, payload));
+    CHECK(!ashlar_is_cell(heap, &root->right) && !ashlar_is_cell(heap, payload));
     CHECK(!ashlar_is_cell(heap, (void *)UINTPTR_MAX));
     ashlar_collect(thread, ASHLAR_MINOR);
     CHECK(ashlar_is_cell(heap, root) && !ashlar_is_cell(heap, dies));
@@ -966,6 +966,8 @@ static const struct {
     TEST(variables_are_roots_until_their_block_ends),
     TEST(a_program_may_trace_roots_itself),
     TEST(words_that_are_tagged_are_left_alone),
+    TEST(what_lies_outside_the_heap_is_left_alone),
+    TEST(any_address_may_be_asked_whether_it_is_a_cell),
     TEST(a_barrier_keeps_what_an_old_cell_refers_to),
     TEST(a_missing_barrier_is_found_by_verify),
     TEST(cells_without_barrier_need_none),

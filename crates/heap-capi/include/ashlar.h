@@ -48,7 +48,7 @@ extern "C" {
 
 #define ASHLAR_VERSION "0.1.0"
 /* Changes whenever a program has to be compiled again. */
-#define ASHLAR_INTERFACE 1
+#define ASHLAR_INTERFACE 2
 
 /* Bytes of the widest cell. What is larger is a payload that a cell owns. */
 #define ASHLAR_CELL_MAX 1024
@@ -184,7 +184,7 @@ bool ashlar_is_cell(const ashlar_heap *heap, const void *address);
 static inline void ashlar_barrier(ashlar_thread *thread, void *parent, void *child);
 
 /* [lock] The same for any number of stores into `parent`: a copied array, say. */
-void ashlar_barrier_all(ashlar_thread *thread, void *parent);
+static inline void ashlar_barrier_all(ashlar_thread *thread, void *parent);
 
 /* [lock] Stores `child` at the address `place`, and tells. */
 static inline void ashlar_store(ashlar_thread *thread, void *parent, void *place, void *child);
@@ -386,6 +386,7 @@ struct ashlar_thread {
 
 void *ashlar_new_slowly(ashlar_thread *thread, size_t bytes);
 void ashlar_barrier_slowly(ashlar_thread *thread, void *parent, void *child);
+void ashlar_barrier_all_slowly(ashlar_thread *thread, void *parent);
 
 /* Widths by 8 bytes up to 96, by 16 up to 160, then four to a doubling. */
 static inline unsigned int ashlar_width_index(size_t bytes)
@@ -420,13 +421,24 @@ static inline void *ashlar_new(ashlar_thread *thread, size_t bytes)
     return ashlar_new_slowly(thread, bytes);
 }
 
-static inline void ashlar_barrier(ashlar_thread *thread, void *parent, void *child)
+/* Whether nothing is going on, and the parent is young, or noted already as what it is: an old
+ * one as remembered (4, 32), a settled one as on the boundary too (128, 8). */
+static inline bool ashlar_store_is_plain(ashlar_thread *thread, void *parent)
 {
     unsigned int state = __atomic_load_n(&thread->states[(uintptr_t)parent >> 5], __ATOMIC_RELAXED);
     unsigned int stage = __atomic_load_n(thread->stage, __ATOMIC_RELAXED);
-    /* Nothing is going on, and the parent is young or remembered already. */
-    if (__builtin_expect(stage == 0 && (state & (4 | 32)) != 4, 1)) return;
-    if (child) ashlar_barrier_slowly(thread, parent, child);
+    if (__builtin_expect(stage != 0, 0)) return false;
+    return __builtin_expect(!(state & 4), 1) || ((state & 32) && (state & (128 | 8)) != 128);
+}
+
+static inline void ashlar_barrier(ashlar_thread *thread, void *parent, void *child)
+{
+    if (!ashlar_store_is_plain(thread, parent) && child) ashlar_barrier_slowly(thread, parent, child);
+}
+
+static inline void ashlar_barrier_all(ashlar_thread *thread, void *parent)
+{
+    if (!ashlar_store_is_plain(thread, parent)) ashlar_barrier_all_slowly(thread, parent);
 }
 
 static inline void ashlar_store(ashlar_thread *thread, void *parent, void *place, void *child)

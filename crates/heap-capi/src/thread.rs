@@ -255,7 +255,7 @@ unsafe extern "C" fn ashlar_barrier_slowly(
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_barrier_all(thread: *mut Thread, parent: *mut c_void) {
+unsafe extern "C" fn ashlar_barrier_all_slowly(thread: *mut Thread, parent: *mut c_void) {
     // SAFETY: the program passes the calling thread, which holds the lock, and a cell.
     unsafe { Thread::heap(thread).heap.write_barrier_all(cell_of(parent)) };
 }

@@ -35,7 +35,7 @@ pub(crate) struct Callbacks {
     moves: bool,
 }
 
-const INTERFACE: u32 = 1;
+const INTERFACE: u32 = 2;
 
 impl Callbacks {
     /// Copies what the program passes, if it was compiled for this library.
