@@ -189,6 +189,14 @@ static const uint8_t object_bytes[MRB_TT_MAXDEFINE + 1] = {
 #endif
 };
 
+/* The two sizes that nearly all objects have are constants where ashlar_new is inlined. */
+static inline void *new_cell(ashlar_thread *thread, size_t bytes)
+{
+    if (LIKELY(bytes == OBJECT_BYTES_MAX)) return ashlar_new(thread, OBJECT_BYTES_MAX);
+    if (LIKELY(bytes == sizeof(struct RObject))) return ashlar_new(thread, sizeof(struct RObject));
+    return ashlar_new(thread, bytes);
+}
+
 static void check_class(mrb_state *mrb, enum mrb_vtype type, struct RClass *class)
 {
     if (class->tt != MRB_TT_CLASS && class->tt != MRB_TT_SCLASS && class->tt != MRB_TT_MODULE &&
@@ -229,7 +237,7 @@ MRB_API struct RBasic *mrb_obj_alloc(mrb_state *mrb, enum mrb_vtype type, struct
         ashlar_poll(room->thread);
     }
     make_room_in_arena(mrb);
-    struct RBasic *object = ashlar_new(room->thread, object_bytes[type]);
+    struct RBasic *object = new_cell(room->thread, object_bytes[type]);
     if (!LIKELY(object)) mrb_raise_nomemory(mrb);
     object->tt = type;
     object->c = class;
