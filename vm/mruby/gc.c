@@ -378,10 +378,20 @@ static void trace_fiber(Room *room, struct RFiber *fiber)
     if (context && !is_root(room->mrb, context)) mark_contexts(room, context);
 }
 
+/* Most objects are of a class that is a root: nobody need mark it for them. */
+static void mark_class(mrb_state *mrb, const struct RClass *class)
+{
+    if (class == mrb->string_class || class == mrb->array_class || class == mrb->hash_class ||
+        class == mrb->proc_class) {
+        return;
+    }
+    mark(class);
+}
+
 static void trace_object(Room *room, struct RBasic *object)
 {
     mrb_state *mrb = room->mrb;
-    mark(object->c);
+    mark_class(mrb, object->c);
     switch (object->tt) {
     case MRB_TT_OBJECT:
     case MRB_TT_CDATA:
