@@ -43,7 +43,7 @@ suite() {
   fi
 }
 
-# programs NAME DIRECTORY [SIZES]: ours, with the answers of stock.
+# answers DIRECTORY: what our programs print on a build.
 answers() {
   local program
   for program in 'trees 10' 'strings 2000' 'hashes 5000' 'objects 5' 'templates 60' 'json 3' 'cache 3000 300 /dev/null'; do
@@ -53,6 +53,7 @@ answers() {
     set -- "$1"
   done
 }
+# programs NAME DIRECTORY: the answers of stock.
 programs() {
   if ! answers "$2" >"$work/log" 2>&1 || ! cmp -s "$work/expected" "$work/log"; then
     failed "$1"
@@ -62,9 +63,9 @@ programs() {
 }
 
 # The tests of mruby's commands, by the build that made them.
+# shellcheck disable=SC2317 # called by suite
 commands() {
-  local build=$CLONE/build/mruby name=$1
-  local exports
+  local build=$CLONE/build/mruby name=$1 exports
   exports=$("$here/../ruby/env.sh" --no-library)
   eval "$exports"
   env -C "$build/$name-tree" MRUBY_CONFIG="$CLONE/vm/mruby/build_config.rb" MRUBY_BUILD_DIR="$build/$name" \
