@@ -669,6 +669,7 @@ void mrb_gc_init(mrb_state *mrb, mrb_gc *gc)
 void mrb_gc_destroy(mrb_state *mrb, mrb_gc *gc)
 {
     Room *room = room_of(mrb);
+    if (!room) return; /* mrb_open has failed */
     ashlar_each_cell(room->heap, release_at_end, room);
     room->is_over = TRUE;
 #ifndef MRB_GC_FIXED_ARENA
