@@ -350,6 +350,48 @@ fn a_full_leaf_is_cut_in_two_wherever_the_key_belongs() {
     }
 }
 
+/// Where a run was inserted into last is looked at first. It may since have moved, have gone
+/// or be another's, and the next key may belong anywhere in it.
+#[test]
+fn runs_grow_in_turns_and_in_any_order() {
+    for apart in [9, 16, 24, 40, 56] {
+        let runs: u64 = if apart < 16 { 20 } else { 12 };
+        let mut map = WordMap::new();
+        let mut set = WordSet::new();
+        let mut model = BTreeMap::new();
+        let mut ends = [0u64; 20];
+        let mut run = 0;
+        for turn in 0..if cfg!(miri) { 150 } else { 1500 } {
+            let dice = scrambled(turn ^ apart << 32);
+            if dice % 5 == 0 {
+                run = (dice >> 8) % runs;
+            }
+            let end = &mut ends[run as usize];
+            let low = match dice >> 16 & 7 {
+                0 => (dice >> 24) & 15,
+                _ => {
+                    *end = (*end + 1) & 15;
+                    *end
+                }
+            };
+            let key = (1 << 60) + (run << apart) + low;
+            if dice >> 20 & 7 < 2 {
+                assert_eq!(map.remove(key), model.remove(&key));
+                set.remove(key);
+            } else {
+                assert_eq!(map.insert(key, turn), model.insert(key, turn));
+                set.insert(key);
+            }
+            assert_eq!(set.len(), model.len());
+            if turn % 16 == 0 {
+                assert_same(&map, &model);
+                set.verify().unwrap();
+                assert!(set.iter().eq(model.keys().copied()));
+            }
+        }
+    }
+}
+
 /// Keys that rise, of every family, `n` of them or fewer.
 fn rising(family: usize, n: u64) -> Vec<u64> {
     let key = |i: u64| match family {

@@ -20,6 +20,8 @@ pub(crate) struct Grouped<const V: usize> {
     group_bytes: usize,
     /// Groups there is room for.
     group_room: usize,
+    /// The group that the last insertion went to, as a guess (N2).
+    guess: usize,
 }
 
 impl<const V: usize> Grouped<V> {
@@ -106,28 +108,54 @@ impl<const V: usize> Grouped<V> {
         self.group_base(g) | unsafe { plane::get(self.lowers(), self.width(), i) }
     }
 
+    /// As [`Grouped::group`]; looks first at the group that the last insertion went to.
+    #[inline(always)]
+    fn group_after_last(self, upper: u64) -> (usize, bool) {
+        let guess = self.guess;
+        if guess < self.groups {
+            // SAFETY: N1: upper bytes of each group, behind the header.
+            let guessed = unsafe { plane::get(self.uppers(), self.group_bytes, guess) };
+            if guessed == upper {
+                return (guess, true);
+            }
+        }
+        self.group::<false>(upper)
+    }
+
     /// Where `key` is or belongs. Who only reads has the values near it fetched, and what is
-    /// searched next guessed; who writes needs more than them, and has asked for it.
+    /// searched next guessed; who writes needs more than them, and has asked for it. Keys of
+    /// a run mostly come one after the other: a writer looks at the last one's place first.
     #[inline(always)]
     fn search<const READS: bool>(self, key: u64) -> Spot {
-        let upper = below(key, self.level) >> (8 * self.width());
-        let (group, in_group) = self.group::<READS>(upper);
-        let from = self.start(group);
-        let (mut i, mut hit) = (from, false);
-        if in_group {
-            let to = self.end(group);
-            if READS {
-                prefetch_values::<V>(self.header, from, to);
-            }
-            // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
-            (i, hit) = unsafe { find_between::<READS>(self.lowers(), self.width(), from, to, key) };
-        }
-        Spot {
+        let width = self.width();
+        let upper = below(key, self.level) >> (8 * width);
+        let (group, in_group) = if READS {
+            self.group::<true>(upper)
+        } else {
+            self.group_after_last(upper)
+        };
+        let spot = |i, hit| Spot {
             i,
             hit,
             group,
             in_group,
+        };
+        if !in_group {
+            return spot(self.start(group), false);
         }
+        let (from, to) = (self.start(group), self.end(group));
+        if READS {
+            prefetch_values::<V>(self.header, from, to);
+        } else {
+            // SAFETY: N1: a group has entries, each with lower bytes.
+            let last = unsafe { plane::get(self.lowers(), width, to - 1) };
+            if last < below(key, width) {
+                return spot(to, false);
+            }
+        }
+        // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
+        let (i, hit) = unsafe { find_between::<READS>(self.lowers(), width, from, to, key) };
+        spot(i, hit)
     }
 
     /// The shape without entry `i`; `None` when no group would be left.
@@ -177,6 +205,7 @@ impl<const V: usize> Planes<V> for Grouped<V> {
             groups,
             group_bytes,
             group_room: group_room(groups),
+            guess: Shape::last_group_of(word),
         }
     }
 
@@ -210,6 +239,11 @@ impl<const V: usize> Planes<V> for Grouped<V> {
     fn has_room(self, spot: Spot) -> bool {
         room_of(self.n, self.width()) > self.n
             && (spot.in_group || self.groups < self.group_room && self.groups < GROUPS_MAX)
+    }
+
+    #[inline(always)]
+    fn noting(self, word: u64, spot: Spot) -> u64 {
+        Shape::with_last_group(word, self.level, spot.group)
     }
 
     /// `None` when there would be too many groups.

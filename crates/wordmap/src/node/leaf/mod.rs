@@ -119,6 +119,14 @@ pub(crate) trait Planes<const V: usize>: Copy {
     /// Whether a key may be inserted without another layout.
     fn has_room(self, spot: Spot) -> bool;
 
+    /// The leaf's new header word, `word`, with what the next insertion may want to know of
+    /// this one, at `spot`.
+    #[inline(always)]
+    fn noting(self, word: u64, spot: Spot) -> u64 {
+        let _ = spot;
+        word
+    }
+
     /// The shape with a key inserted at `spot`, `shape` being the leaf's, when it is one of
     /// the same kind; `None` when the entries should be looked at again.
     fn shape_with(self, shape: Shape, spot: Spot) -> Option<Shape>;
@@ -455,7 +463,8 @@ impl<const V: usize> Leaf<V> {
                 *self.value(i) = 0;
             }
         }
-        self.set_word(self.word() + 1 + (u64::from(!spot.in_group) << Shape::GROUPS_SHIFT));
+        let word = self.word() + 1 + (u64::from(!spot.in_group) << Shape::GROUPS_SHIFT);
+        self.set_word(planes.noting(word, spot));
         Insertion::Done(i)
     }
 
@@ -537,7 +546,9 @@ impl<const V: usize> Leaf<V> {
         // moves up, so the highest bytes go first: planes, header, values.
         unsafe {
             planes.open(planes.moved(header, shape), spot, key);
-            header.cast::<u64>().write(shape.word(key));
+            header
+                .cast::<u64>()
+                .write(planes.noting(shape.word(key), spot));
             if V == 1 {
                 plane::copy_unless_same(self.header.sub(8 * i), header.sub(8 * i), 8 * i);
                 let (from, to) = (self.header.sub(8 * n), header.sub(8 * (n + 1)));
