@@ -763,6 +763,11 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             return None;
         }
         let new = self.full_without(edge, key).ok()?;
+        if let Some(root) = NonNull::new(self.root.header()).filter(|_| path.depth > 0) {
+            // No block is released, and a walk may be in what was full.
+            // SAFETY: N1: the root is a branch, a live node.
+            unsafe { self.source.count_change(root) };
+        }
         self.store(path, new);
         Self::add_counts(path, -1);
         Some(0)

@@ -5,10 +5,15 @@
 
 use super::cut::{Cut, Cuttable, Half, Places};
 use super::shape::{group_room, room_of, GROUPS_MAX};
-use super::{at_or_before, find_between, prefetch_values, Leaf, Place, Planes, Shape, Spot, Step};
+use super::{
+    at_or_before, find_between, index_of, prefetch_values, Leaf, Place, Planes, Shape, Spot, Step,
+};
 use crate::node::edge::{below, byte, prefix, split, Kind};
 use crate::node::plane;
 use core::ptr;
+
+/// Where a hint at an entry has the number of its group.
+const GROUP_HINT_SHIFT: u32 = 8;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Grouped<const V: usize> {
@@ -373,8 +378,12 @@ impl<const V: usize> Planes<V> for Grouped<V> {
     }
 
     #[inline(always)]
-    fn step(self, i: usize, key: u64, is_last: bool) -> Step {
-        let g = self.group_of(i);
+    fn step(self, hint: usize, key: u64, is_last: bool) -> Step {
+        let (i, mut g) = (index_of(hint), hint >> GROUP_HINT_SHIFT);
+        if g >= self.groups || i < self.start(g) || i >= self.end(g) {
+            g = self.group_of(i);
+        }
+        let hint = (i + 1) | (g << GROUP_HINT_SHIFT);
         // SAFETY: N1: lower bytes of each entry, with other planes before them.
         let lower = |i: usize| unsafe { plane::get(self.lowers(), self.width(), i) };
         let upper = self.group_base(g);
@@ -383,9 +392,9 @@ impl<const V: usize> Planes<V> for Grouped<V> {
         } else if is_last {
             Step::Behind
         } else if self.end(g) > i + 1 {
-            Step::To(upper | lower(i + 1))
+            Step::To(upper | lower(i + 1), hint)
         } else {
-            Step::To(self.key_in(g + 1, i + 1))
+            Step::To(self.key_in(g + 1, i + 1), hint + (1 << GROUP_HINT_SHIFT))
         }
     }
 }

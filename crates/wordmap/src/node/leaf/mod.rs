@@ -89,10 +89,17 @@ pub(crate) enum Removal {
     TooMuchRoom(usize),
 }
 
+/// The entry that a hint names. Above its index a hint has the number of its group, where
+/// there are groups; it may be wrong.
+#[inline(always)]
+pub(crate) fn index_of(hint: usize) -> usize {
+    hint & 0xff
+}
+
 /// What lies behind an entry that was guessed to have a key.
 pub(crate) enum Step {
-    /// The key of the next entry.
-    To(u64),
+    /// The key of the next entry, and a hint at that for the step after.
+    To(u64, usize),
     /// The end of the leaf.
     Behind,
     /// The guess was wrong.
@@ -157,15 +164,17 @@ pub(crate) trait Planes<const V: usize>: Copy {
         (i < self.len()).then(|| (i, self.key(i)))
     }
 
-    /// Whether entry `i` is `key`, which need not be covered, and if so the key behind it.
+    /// Whether the entry that `hint` names is `key`, which need not be covered, and if so
+    /// the key behind it.
     #[inline(always)]
-    fn step(self, i: usize, key: u64, is_last: bool) -> Step {
+    fn step(self, hint: usize, key: u64, is_last: bool) -> Step {
+        let i = index_of(hint);
         if self.key(i) != key {
             Step::Elsewhere
         } else if is_last {
             Step::Behind
         } else {
-            Step::To(self.key(i + 1))
+            Step::To(self.key(i + 1), i + 1)
         }
     }
 
@@ -359,14 +368,14 @@ impl<const V: usize> Leaf<V> {
         each!(self, planes => planes.after(key))
     }
 
-    /// Whether entry `i` is `key`, and if so the key behind it.
+    /// Whether the entry that `hint` names is `key`, and if so the key behind it.
     #[inline(always)]
-    pub(crate) fn step(self, i: usize, key: u64) -> Step {
-        let n = self.len();
+    pub(crate) fn step(self, hint: usize, key: u64) -> Step {
+        let (n, i) = (self.len(), index_of(hint));
         if i >= n {
             return Step::Elsewhere;
         }
-        each!(self, planes => planes.step(i, key, i + 1 == n))
+        each!(self, planes => planes.step(hint, key, i + 1 == n))
     }
 
     /// The key of entry `i`.
