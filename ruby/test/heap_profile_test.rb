@@ -264,11 +264,14 @@ claim "Ractors and threads are sampled", only: "ashlar" do
 end
 
 claim "samples follow objects that move, and names of classes and methods that move stay right", only: "ashlar" do
-  image = profiled(<<~'RUBY', env: { "ASHLAR_MOVE_EVERYTHING" => "1", "ASHLAR_VERIFY" => "1" })
+  image = profiled(<<~'RUBY', period: "1KiB", env: { "ASHLAR_MOVE_EVERYTHING" => "1", "ASHLAR_VERIFY" => "1" })
     class Mover; def initialize = @a = [1] * 40; end
-    $kept = []
-    200.times { |i| $kept.concat(Array.new(10) { Mover.new }); GC.start if i % 20 == 0 }
-    $kept = $kept.each_slice(2).map(&:first)
+    # In a thread, so that no word left on the main stack keeps the movers that are dropped.
+    Thread.new do
+      made = []
+      200.times { |i| made.concat(Array.new(10) { Mover.new }); GC.start if i % 20 == 0 }
+      $kept = made.each_slice(2).map(&:first)
+    end.join
     GC.start
     GC.compact
   RUBY
