@@ -124,6 +124,17 @@ bench-native-policies: ## policies for placing large payloads, as curves over sp
 bench-native-instructions: ## count their instructions, which a busy machine does not change (needs valgrind)
 	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" scripts/bench/native.sh --instructions
 
+# --- mruby on the heap (docs/second-vm.md) ---
+.PHONY: mruby test-mruby bench-mruby bench-mruby-instructions
+mruby: ## get mruby's source (cached) and build it on its own collector and on the heap, in build/mruby
+	@scripts/mruby/build.sh stock && scripts/mruby/build.sh ashlar
+test-mruby: ## mruby's own tests on both, on the heap also under stress and with sanitizers; SANITIZE=no (10 minutes, most of it compiling)
+	@SANITIZE="$(SANITIZE)" scripts/mruby/test.sh
+bench-mruby: ## mruby on its own collector and on the heap: points and curves; PROGRAMS="trees cache" BLOCKS=2 CURVES=no
+	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" BLOCKS="$(BLOCKS)" CURVES="$(CURVES)" scripts/bench/mruby.sh
+bench-mruby-instructions: ## count their instructions, which a busy machine does not change (needs valgrind)
+	@PROGRAMS="$(PROGRAMS)" scripts/bench/mruby.sh --instructions
+
 # --- The word map (docs/word-map.md) ---
 .PHONY: test-wordmap judy-conformance bench-wordmap
 test-wordmap: ## the word map's tests, and those of its Ruby class

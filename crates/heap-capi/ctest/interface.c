@@ -218,6 +218,47 @@ static void words_that_are_tagged_are_left_alone(void)
     CHECK(number == (void *)(uintptr_t)0x12345);
 }
 
+/* Objects that no heap made, as a compiler lays them out. */
+static struct node static_node = { .number = 77 };
+
+static void what_lies_outside_the_heap_is_left_alone(void)
+{
+    begin("verify=1");
+    static struct node *fixed;
+    fixed = &static_node;
+    struct node *root = NULL, *lasting = NULL;
+    ASHLAR_ROOTS(thread, &root, &lasting, &fixed);
+    root = new_node(1);
+    ashlar_store(thread, root, &root->left, &static_node);
+    lasting = new_node(2);
+    for (int times = 0; times < 4; times++) ashlar_collect(thread, ASHLAR_MINOR);
+    ashlar_store(thread, lasting, &lasting->right, &static_node);
+    ashlar_collect(thread, ASHLAR_MINOR);
+    ashlar_collect(thread, ASHLAR_COMPACT);
+    CHECK(ashlar_verify(thread));
+    CHECK(released == 0 && fixed == &static_node);
+    CHECK(root->left == &static_node && lasting->right == &static_node && static_node.number == 77);
+}
+
+static void any_address_may_be_asked_whether_it_is_a_cell(void)
+{
+    begin(NULL);
+    struct node *root = NULL;
+    ASHLAR_ROOTS(thread, &root);
+    root = new_node(1);
+    struct node *dies = new_node(2);
+    char *payload = ashlar_malloc(thread, 100);
+    CHECK(ashlar_is_cell(heap, root) && ashlar_is_cell(heap, dies));
+    CHECK(!ashlar_is_cell(heap, NULL) && !ashlar_is_cell(heap, &static_node) && !ashlar_is_cell(heap, &root));
+    CHECK(!ashlar_is_cell(heap, &root->right) && !ashlar_is_cell(heap, payload));
+    CHECK(!ashlar_is_cell(heap, (void *)UINTPTR_MAX));
+    ashlar_collect(thread, ASHLAR_MINOR);
+    CHECK(ashlar_is_cell(heap, root) && !ashlar_is_cell(heap, dies));
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(ashlar_is_cell(heap, root) && !ashlar_is_cell(heap, dies));
+    ashlar_free(thread, payload);
+}
+
 /* ── Generations and barriers ────────────────────────────────────────────────────── */
 
 static struct node *make_old(struct node **root)
@@ -925,6 +966,8 @@ static const struct {
     TEST(variables_are_roots_until_their_block_ends),
     TEST(a_program_may_trace_roots_itself),
     TEST(words_that_are_tagged_are_left_alone),
+    TEST(what_lies_outside_the_heap_is_left_alone),
+    TEST(any_address_may_be_asked_whether_it_is_a_cell),
     TEST(a_barrier_keeps_what_an_old_cell_refers_to),
     TEST(a_missing_barrier_is_found_by_verify),
     TEST(cells_without_barrier_need_none),

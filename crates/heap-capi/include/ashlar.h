@@ -48,7 +48,7 @@ extern "C" {
 
 #define ASHLAR_VERSION "0.1.0"
 /* Changes whenever a program has to be compiled again. */
-#define ASHLAR_INTERFACE 1
+#define ASHLAR_INTERFACE 2
 
 /* Bytes of the widest cell. What is larger is a payload that a cell owns. */
 #define ASHLAR_CELL_MAX 1024
@@ -172,13 +172,19 @@ void ashlar_unprotect(ashlar_thread *thread, void *cell);
 /* [any] Bytes of a cell: what was asked for, rounded up to a width. */
 size_t ashlar_cell_bytes(const ashlar_heap *heap, const void *cell);
 
+/* [lock] Whether a cell begins at `address`, any address at all, that no collection has found
+ * dead: for a program that has an address without keeping its cell. There may be another cell
+ * than there was. */
+bool ashlar_is_cell(const ashlar_heap *heap, const void *address);
+
 /* [lock] Tells that `parent` now refers to `child`: after every store of a reference into a
  * cell, or into a payload that a cell owns, before the next allocation. Not needed for a
- * cell that has been allocated since the last possible collection, nor for a NULL child. */
+ * cell that has been allocated since the last possible collection, nor for a NULL child or one
+ * outside the heap. `parent` is a cell. */
 static inline void ashlar_barrier(ashlar_thread *thread, void *parent, void *child);
 
 /* [lock] The same for any number of stores into `parent`: a copied array, say. */
-void ashlar_barrier_all(ashlar_thread *thread, void *parent);
+static inline void ashlar_barrier_all(ashlar_thread *thread, void *parent);
 
 /* [lock] Stores `child` at the address `place`, and tells. */
 static inline void ashlar_store(ashlar_thread *thread, void *parent, void *place, void *child);
@@ -217,9 +223,9 @@ void ashlar_note_elsewhere(ashlar_heap *heap, ptrdiff_t bytes);
 /* ── Roots ───────────────────────────────────────────────────────────────────── */
 
 /* [lock] `place` is the address of a variable: a cell in it is kept, and the variable
- * follows it when it moves, until ashlar_root_remove. Zero and what is no multiple of 8 is
- * left alone, here and in ASHLAR_ROOTS, as tagged numbers are. False when there is no
- * memory. */
+ * follows it when it moves, until ashlar_root_remove. Zero, what is no multiple of 8 (as
+ * tagged numbers are) and addresses outside the heap are left alone, here and in
+ * ASHLAR_ROOTS. False when there is no memory. */
 bool ashlar_root_add(ashlar_heap *heap, void *place);
 void ashlar_root_remove(ashlar_heap *heap, void *place);
 
@@ -256,11 +262,13 @@ void *ashlar_unlocked(ashlar_thread *thread, void *(*work)(void *argument), void
 /* ── Marking, in callbacks ───────────────────────────────────────────────────── */
 
 /* Marks a cell, and returns where it is now: the same address, unless vm.moves. NULL is
- * returned as it is. */
+ * returned as it is, and so is the address of an object outside the heap, such as one that a
+ * compiler laid out. What that refers to is not traced. */
 void *ashlar_mark(ashlar_tracer *tracer, void *cell);
 
 /* Marks what `count` words at `words` refer to, and changes those whose cell has moved.
- * Zeroes and words that are no multiple of 8 are left alone, as tagged numbers are. */
+ * Zeroes and words that are no multiple of 8 are left alone, as tagged numbers are, and
+ * addresses outside the heap. */
 void ashlar_mark_words(ashlar_tracer *tracer, void *words, size_t count);
 
 /* Marks a cell that must not move in this collection: the reference cannot be changed. */
@@ -378,6 +386,7 @@ struct ashlar_thread {
 
 void *ashlar_new_slowly(ashlar_thread *thread, size_t bytes);
 void ashlar_barrier_slowly(ashlar_thread *thread, void *parent, void *child);
+void ashlar_barrier_all_slowly(ashlar_thread *thread, void *parent);
 
 /* Widths by 8 bytes up to 96, by 16 up to 160, then four to a doubling. */
 static inline unsigned int ashlar_width_index(size_t bytes)
@@ -412,13 +421,24 @@ static inline void *ashlar_new(ashlar_thread *thread, size_t bytes)
     return ashlar_new_slowly(thread, bytes);
 }
 
-static inline void ashlar_barrier(ashlar_thread *thread, void *parent, void *child)
+/* Whether nothing is going on, and the parent is young, or noted already as what it is: an old
+ * one as remembered (4, 32), a settled one as on the boundary too (128, 8). */
+static inline bool ashlar_store_is_plain(ashlar_thread *thread, void *parent)
 {
     unsigned int state = __atomic_load_n(&thread->states[(uintptr_t)parent >> 5], __ATOMIC_RELAXED);
     unsigned int stage = __atomic_load_n(thread->stage, __ATOMIC_RELAXED);
-    /* Nothing is going on, and the parent is young or remembered already. */
-    if (__builtin_expect(stage == 0 && (state & (4 | 32)) != 4, 1)) return;
-    if (child) ashlar_barrier_slowly(thread, parent, child);
+    if (__builtin_expect(stage != 0, 0)) return false;
+    return __builtin_expect(!(state & 4), 1) || ((state & 32) && (state & (128 | 8)) != 128);
+}
+
+static inline void ashlar_barrier(ashlar_thread *thread, void *parent, void *child)
+{
+    if (!ashlar_store_is_plain(thread, parent) && child) ashlar_barrier_slowly(thread, parent, child);
+}
+
+static inline void ashlar_barrier_all(ashlar_thread *thread, void *parent)
+{
+    if (!ashlar_store_is_plain(thread, parent)) ashlar_barrier_all_slowly(thread, parent);
 }
 
 static inline void ashlar_store(ashlar_thread *thread, void *parent, void *place, void *child)

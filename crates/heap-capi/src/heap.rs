@@ -205,6 +205,14 @@ unsafe extern "C" fn ashlar_cell_bytes(heap: *const Heap, cell: *mut c_void) -> 
 }
 
 #[no_mangle]
+unsafe extern "C" fn ashlar_is_cell(heap: *const Heap, address: *const c_void) -> bool {
+    // SAFETY: the program passes a heap of its own.
+    let heap = unsafe { &(*heap).heap };
+    let cell = heap.region().cell_at(address as usize);
+    cell.is_some_and(|cell| !heap.is_garbage(cell))
+}
+
+#[no_mangle]
 unsafe extern "C" fn ashlar_each_cell(
     heap: *mut Heap,
     visit: unsafe extern "C" fn(*mut c_void, usize, *mut c_void),

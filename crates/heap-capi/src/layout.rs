@@ -19,6 +19,8 @@ const HEADER: [usize; 24] = {
     header[5] = 24; // widths
     header[15] = 5; // states[cell >> 5]
     header[18] = 4; // old
+    header[19] = 8; // survived one collection; with the next: on the boundary
+    header[20] = 128; // survived two; old: settled
     header[22] = 32; // remembered
     header[23] = 0; // the stage when nothing is going on
     header

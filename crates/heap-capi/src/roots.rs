@@ -58,7 +58,7 @@ impl Roots {
 /// `place` is a variable that holds 0 or a cell.
 unsafe fn trace_place(place: *mut usize, tracer: &mut Tracer<'_, '_>) {
     // SAFETY: the caller's contract.
-    if let Some(cell) = reference(unsafe { place.read() }) {
+    if let Some(cell) = reference(tracer.region, unsafe { place.read() }) {
         let now = tracer.mark(cell);
         if now != cell.address() {
             // SAFETY: the caller's contract.

@@ -12,6 +12,7 @@ use ashlar_heap::{WIDTH_COUNT, WIDTH_MAX_BYTES};
 use crate::collect::Cause;
 use crate::error;
 use crate::heap::Heap;
+use crate::tracer::is_inside;
 
 /// `ashlar_thread`. The inline part of `ashlar.h` uses the first fields
 /// (`layout.rs`).
@@ -243,15 +244,18 @@ unsafe extern "C" fn ashlar_barrier_slowly(
     parent: *mut c_void,
     child: *mut c_void,
 ) {
-    // SAFETY: the program passes the calling thread, which holds the lock, and two cells.
+    // SAFETY: the program passes the calling thread, which holds the lock, and two cells, of
+    // which the child may lie outside the heap.
     unsafe {
         let heap = &Thread::heap(thread).heap;
-        heap.write_barrier(cell_of(parent), cell_of(child));
+        if is_inside(heap.region(), child as usize) {
+            heap.write_barrier(cell_of(parent), cell_of(child));
+        }
     }
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_barrier_all(thread: *mut Thread, parent: *mut c_void) {
+unsafe extern "C" fn ashlar_barrier_all_slowly(thread: *mut Thread, parent: *mut c_void) {
     // SAFETY: the program passes the calling thread, which holds the lock, and a cell.
     unsafe { Thread::heap(thread).heap.write_barrier_all(cell_of(parent)) };
 }

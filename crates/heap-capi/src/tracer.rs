@@ -108,7 +108,7 @@ impl<'a, 'c> Tracer<'a, 'c> {
             // SAFETY: the caller's contract.
             let place = unsafe { words.add(index) };
             // SAFETY: the same.
-            let Some(cell) = reference(unsafe { place.read() }) else {
+            let Some(cell) = reference(self.region, unsafe { place.read() }) else {
                 continue;
             };
             let now = self.mark(cell);
@@ -144,18 +144,27 @@ impl<'a, 'c> Tracer<'a, 'c> {
 
 /// What `ashlar_mark_words` takes for a reference.
 #[inline(always)]
-pub(crate) fn reference(word: usize) -> Option<Cell> {
+pub(crate) fn reference(region: &Region, word: usize) -> Option<Cell> {
     // SAFETY: such words are addresses of cells, `ashlar.h` says.
-    (word != 0 && word % 8 == 0).then(|| unsafe { Cell::from_address(word) })
+    (word % 8 == 0 && is_inside(region, word)).then(|| unsafe { Cell::from_address(word) })
+}
+
+/// Whether an object's address is in the heap at all: a program may have static ones.
+/// Zero is not.
+#[inline(always)]
+pub(crate) fn is_inside(region: &Region, address: usize) -> bool {
+    region.block_at(address).is_some()
 }
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark(tracer: *mut c_void, cell: *mut c_void) -> *mut c_void {
-    if cell.is_null() {
+    // SAFETY: a callback passes its tracer.
+    let tracer = unsafe { Tracer::from_c(tracer) };
+    if !is_inside(tracer.region, cell as usize) {
         return cell;
     }
-    // SAFETY: a callback passes its tracer, and a cell.
-    let (tracer, cell) = unsafe { (Tracer::from_c(tracer), Cell::from_address(cell as usize)) };
+    // SAFETY: it passes a cell, and not one that lies elsewhere.
+    let cell = unsafe { Cell::from_address(cell as usize) };
     std::ptr::with_exposed_provenance_mut(tracer.mark(cell))
 }
 
@@ -167,9 +176,11 @@ unsafe extern "C" fn ashlar_mark_words(tracer: *mut c_void, words: *mut c_void, 
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark_pinned(tracer: *mut c_void, cell: *mut c_void) {
-    if !cell.is_null() {
-        // SAFETY: a callback passes its tracer, and a cell.
-        unsafe { Tracer::from_c(tracer).pin(Cell::from_address(cell as usize)) };
+    // SAFETY: a callback passes its tracer.
+    let tracer = unsafe { Tracer::from_c(tracer) };
+    if is_inside(tracer.region, cell as usize) {
+        // SAFETY: it passes a cell, and not one that lies elsewhere.
+        tracer.pin(unsafe { Cell::from_address(cell as usize) });
     }
 }
 

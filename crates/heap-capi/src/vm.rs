@@ -35,7 +35,7 @@ pub(crate) struct Callbacks {
     moves: bool,
 }
 
-const INTERFACE: u32 = 1;
+const INTERFACE: u32 = 2;
 
 impl Callbacks {
     /// Copies what the program passes, if it was compiled for this library.
@@ -213,7 +213,7 @@ impl TraceCommon for Anywhere<'_> {
     }
 
     fn reference(self, word: usize) -> Option<Cell> {
-        reference(word)
+        reference(self.region, word)
     }
 
     fn trace_below(self, _cell: Cell, _end: usize, _tracer: &mut impl Trace) -> usize {

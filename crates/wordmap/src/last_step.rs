@@ -5,15 +5,21 @@
 //! step before it has found its key. A guess at the leaf and the index breaks
 //! that chain: it is checked against what the search finds, and the processor,
 //! which predicts that checks succeed, goes on meanwhile.
+//!
+//! Where the source of nodes counts what goes ([`NodeSource::changes`]), a guess
+//! can be proven without a search: the root and the leaf were live nodes of one
+//! tree when the count was read, the count is the same, so they still are.
 
+use crate::memory::NodeSource;
 use crate::node::bits::apart;
-use crate::node::edge::Edge;
+use crate::node::edge::{Edge, Kind};
 use crate::path::Position;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::ptr;
+use core::sync::atomic::{fence, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// Where the last step of a walk ended, for [`WordMap::after_step`](crate::WordMap::after_step).
 ///
-/// It is only a guess: nothing goes wrong when it is stale, is shared between
+/// It is a guess that is checked: nothing goes wrong when it is stale, is shared between
 /// walks or threads, or belongs to another map; the step takes longer.
 ///
 /// # Examples
@@ -32,7 +38,25 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 pub struct LastStep {
     /// The leaf's edge as a word. Never followed: see [`LastStep::guess`].
     leaf: AtomicUsize,
-    index: AtomicUsize,
+    /// A hint for [`Leaf::step`](crate::node::leaf::Leaf::step).
+    hint: AtomicUsize,
+    proof: Proof,
+}
+
+/// That a leaf is one of the tree with a root, as long as a count stays what it was.
+///
+/// * **L1** While `turn` is the same even number, the other fields are those that one
+///   thread wrote together; a `root` of 0 may stand in the place of its own.
+/// * **L2** Where `root` is not 0, it and `leaf` were edges to live nodes of one tree, and
+///   `changes` led to the count of both, which was `seen`. Of a full leaf, which is no
+///   node, it is the root's: that counts when one is full no more.
+#[derive(Debug, Default)]
+struct Proof {
+    turn: AtomicUsize,
+    root: AtomicUsize,
+    leaf: AtomicPtr<u8>,
+    changes: AtomicPtr<AtomicU64>,
+    seen: AtomicU64,
 }
 
 impl LastStep {
@@ -40,28 +64,114 @@ impl LastStep {
     pub const fn new() -> LastStep {
         LastStep {
             leaf: AtomicUsize::new(0),
-            index: AtomicUsize::new(0),
+            hint: AtomicUsize::new(0),
+            proof: Proof {
+                turn: AtomicUsize::new(0),
+                root: AtomicUsize::new(0),
+                leaf: AtomicPtr::new(ptr::null_mut()),
+                changes: AtomicPtr::new(ptr::null_mut()),
+                seen: AtomicU64::new(0),
+            },
         }
     }
 
-    /// The index guessed, when the leaf guessed is `leaf`; and that leaf, by an
-    /// edge that is computed from the guess.
+    /// The hint, when the leaf guessed is `leaf`; and that leaf, by an edge that is
+    /// computed from the guess.
     #[inline(always)]
     pub(crate) fn guess(&self, leaf: Edge) -> Option<(Edge, usize)> {
         let guessed = self.leaf.load(Ordering::Relaxed);
         let same = apart(guessed);
-        (guessed == leaf.word()).then(|| (leaf.with_word(same), self.index.load(Ordering::Relaxed)))
+        (guessed == leaf.word()).then(|| (leaf.with_word(same), self.hint.load(Ordering::Relaxed)))
     }
 
+    /// A leaf that is proven to be one of the tree whose root is `root`, which the caller
+    /// borrows, and the hint.
     #[inline(always)]
-    pub(crate) fn note(&self, position: Position) {
-        self.leaf.store(position.leaf.word(), Ordering::Relaxed);
-        self.note_index(position.index);
+    pub(crate) fn proven(&self, root: Edge) -> Option<(Edge, usize)> {
+        let leaf = self.proof.leaf_of(root)?;
+        Some((leaf, self.hint.load(Ordering::Relaxed)))
+    }
+
+    /// Notes where a step ended, in the tree whose root is `root`.
+    #[inline(always)]
+    pub(crate) fn note(&self, root: Edge, position: Position, source: &impl NodeSource) {
+        self.note_leaf(position.leaf, position.index);
+        if root.is_branch() {
+            self.proof.note(root, position.leaf, source);
+        }
+    }
+
+    /// As [`LastStep::note`] in a tree that is one leaf, which needs no proof.
+    #[inline(always)]
+    pub(crate) fn note_leaf(&self, leaf: Edge, hint: usize) {
+        self.leaf.store(leaf.word(), Ordering::Relaxed);
+        self.note_hint(hint);
     }
 
     /// As [`LastStep::note`] in the same leaf.
     #[inline(always)]
-    pub(crate) fn note_index(&self, index: usize) {
-        self.index.store(index, Ordering::Relaxed);
+    pub(crate) fn note_hint(&self, hint: usize) {
+        self.hint.store(hint, Ordering::Relaxed);
+    }
+}
+
+impl Proof {
+    /// The leaf, if it is proven to be one of the tree of `root`, which the caller borrows.
+    #[inline(always)]
+    fn leaf_of(&self, root: Edge) -> Option<Edge> {
+        let turn = self.turn.load(Ordering::Acquire);
+        if self.root.load(Ordering::Relaxed) != root.word() {
+            return None;
+        }
+        let leaf = self.leaf.load(Ordering::Relaxed);
+        let changes = self.changes.load(Ordering::Relaxed);
+        let seen = self.seen.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        if turn % 2 != 0 || self.turn.load(Ordering::Relaxed) != turn {
+            return None;
+        }
+        // SAFETY: L1, L2: a count, which lasts as long as the program.
+        let now = unsafe { (*changes).load(Ordering::Relaxed) };
+        // Who borrows a tree has seen the count rise with each node of it that has gone, and
+        // with each that lay before where its root is now. So with the same count the root
+        // is the same node, and the leaf is one of its tree.
+        (now == seen).then(|| Edge::of(leaf))
+    }
+
+    /// Notes that `leaf` is one of the tree of `root`, a branch, if `source` counts changes
+    /// and no other thread is noting something.
+    #[inline(never)]
+    fn note(&self, root: Edge, leaf: Edge, source: &impl NodeSource) {
+        let count = |edge: Edge| {
+            // SAFETY: the caller borrows the tree: its root and a leaf that is not full are live.
+            ptr::NonNull::new(edge.header()).and_then(|node| unsafe { source.changes(node) })
+        };
+        let is_of_root = |of_root: &&AtomicU64| {
+            leaf.kind() == Kind::FULL || count(leaf).is_some_and(|c| ptr::eq(c, *of_root))
+        };
+        let changes = count(root).filter(is_of_root);
+        let Some(changes) = changes else {
+            self.root.store(0, Ordering::Relaxed);
+            return;
+        };
+        let turn = self.turn.load(Ordering::Relaxed);
+        let odd = turn | 1;
+        if odd == turn
+            || self
+                .turn
+                .compare_exchange(turn, odd, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+        {
+            // Another thread's walk meets this one here.
+            return;
+        }
+        fence(Ordering::Release);
+        self.root.store(root.word(), Ordering::Relaxed);
+        self.leaf.store(leaf.pointer(), Ordering::Relaxed);
+        self.changes
+            .store(ptr::from_ref(changes).cast_mut(), Ordering::Relaxed);
+        self.seen
+            .store(changes.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.turn.store(odd.wrapping_add(1), Ordering::Release);
     }
 }

@@ -228,9 +228,9 @@ impl<A: NodeSource> WordMap<A> {
     /// [`WordMap::after_step`].
     #[inline]
     pub fn first_step(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
-        let found = crate::path::at_or_after::<1>(self.tree.root, key)?;
-        last.note(found.0);
-        Some(self.found(found))
+        let first = self.tree.first_step(key, last);
+        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        first.map(|(key, value)| (key, unsafe { value.as_ref() }))
     }
 
     /// The first entry after `key`: how to walk over a map that changes meanwhile.
@@ -242,7 +242,7 @@ impl<A: NodeSource> WordMap<A> {
     /// As [`WordMap::after`], quicker when `last` has seen the step before this one.
     #[inline]
     pub fn after_step(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
-        let next = crate::path::after_step::<1>(self.tree.root, key, last);
+        let next = self.tree.after_step(key, last);
         // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
         next.map(|(key, value)| (key, unsafe { value.as_ref() }))
     }

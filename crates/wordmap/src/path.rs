@@ -1,9 +1,11 @@
 //! The way from a tree's root to one of its leaves, and walks along it.
 
 use crate::last_step::LastStep;
+use crate::memory::NodeSource;
 use crate::node::branch::Branch;
 use crate::node::edge::{byte, Edge, Kind};
-use crate::node::leaf::{Leaf, Place, Step as LeafStep};
+use crate::node::leaf::{index_of, Leaf, Place, Step as LeafStep};
+use crate::tree::Tree;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
@@ -337,26 +339,89 @@ fn after_from<const V: usize>(root: Edge, edge: Edge, key: u64) -> Option<(Posit
     after_by_path::<V>(root, key)
 }
 
-/// As [`after`] for the next step of a walk, `last` being where the one before
-/// may have ended. The leaf is looked for all the same: the guess is only used
-/// when it is the leaf found, and the entry guessed has `key`.
-///
-/// Of a map of a few neighbours, which is most maps, the leaf need not be looked for.
-#[inline(always)]
-pub(crate) fn after_step<const V: usize>(root: Edge, key: u64, last: &LastStep) -> Option<Next> {
-    if root.is_small_leaf() {
-        if let Some((guessed, i)) = last.guess(root) {
-            match leaf::<V>(guessed).step_of_small(i, key) {
-                LeafStep::To(next) => {
-                    last.note_index(i + 1);
-                    return Some(next_at::<V>(guessed, i + 1, next));
+impl<const V: usize, A: NodeSource> Tree<V, A> {
+    /// As [`after`] for the next step of a walk, `last` being where the one before may have
+    /// ended. Unless the leaf guessed is proven to be one of this tree, the leaf is looked for
+    /// all the same, and the guess used when it is the one found. The entry guessed must have
+    /// `key` in any case.
+    ///
+    /// Of a map of a few neighbours, which is most maps, the leaf need not be looked for.
+    #[inline(always)]
+    pub(crate) fn after_step(&self, key: u64, last: &LastStep) -> Option<Next> {
+        let root = self.root;
+        if root.is_small_leaf() {
+            if let Some((guessed, i)) = last.guess(root) {
+                match leaf::<V>(guessed).step_of_small(i, key) {
+                    LeafStep::To(next, hint) => {
+                        last.note_hint(hint);
+                        return Some(next_at::<V>(guessed, hint, next));
+                    }
+                    LeafStep::Behind => return None,
+                    LeafStep::Elsewhere => {}
                 }
-                LeafStep::Behind => return None,
-                LeafStep::Elsewhere => {}
             }
         }
+        self.after_step_anywhere(key, last)
     }
-    after_step_anywhere::<V>(root, key, last)
+
+    /// The first entry at or after `key`, as the first step of a walk.
+    #[inline(always)]
+    pub(crate) fn first_step(&self, key: u64, last: &LastStep) -> Option<Next> {
+        let root = self.root;
+        if root.is_small_leaf() {
+            let first = leaf::<V>(root).first_of_small();
+            if key <= first {
+                last.note_leaf(root, 0);
+                return Some(next_at::<V>(root, 0, first));
+            }
+        }
+        self.first_step_anywhere(key, last)
+    }
+
+    #[inline(never)]
+    fn first_step_anywhere(&self, key: u64, last: &LastStep) -> Option<Next> {
+        let (position, first) = at_or_after_anywhere::<V>(self.root, key)?;
+        last.note(self.root, position, &self.source);
+        Some(next_at::<V>(position.leaf, position.index, first))
+    }
+
+    #[inline(never)]
+    fn after_step_anywhere(&self, key: u64, last: &LastStep) -> Option<Next> {
+        if self.root.is_branch() {
+            if let Some((proven, hint)) = last.proven(self.root) {
+                if V == 0 && proven.kind() == Kind::FULL {
+                    if proven.full_base() == key & !0xff && key & 0xff < 255 {
+                        return Some(next_at::<V>(proven, 0, key + 1));
+                    }
+                } else if let LeafStep::To(next, hint) = leaf::<V>(proven).step(hint, key) {
+                    last.note_hint(hint);
+                    return Some(next_at::<V>(proven, index_of(hint), next));
+                }
+            }
+        }
+        self.after_step_searching(key, last)
+    }
+
+    #[inline(never)]
+    fn after_step_searching(&self, key: u64, last: &LastStep) -> Option<Next> {
+        let root = self.root;
+        let edge = leaf_towards(root, key);
+        if V == 1 || edge.kind() != Kind::FULL {
+            if let Some((guessed, hint)) = last.guess(edge).filter(|_| !edge.is_null()) {
+                match leaf::<V>(guessed).step(hint, key) {
+                    LeafStep::To(next, hint) => {
+                        last.note_hint(hint);
+                        return Some(next_at::<V>(guessed, index_of(hint), next));
+                    }
+                    LeafStep::Behind if edge == root => return None,
+                    LeafStep::Behind | LeafStep::Elsewhere => {}
+                }
+            }
+        }
+        let (position, next) = after_from::<V>(root, edge, key)?;
+        last.note(root, position, &self.source);
+        Some(next_at::<V>(position.leaf, position.index, next))
+    }
 }
 
 /// The key of an entry that a step went to, and where its value is (without meaning in a
@@ -372,36 +437,6 @@ fn next_at<const V: usize>(edge: Edge, i: usize, key: u64) -> Next {
     (key, unsafe {
         NonNull::new_unchecked(leaf::<V>(edge).value(i))
     })
-}
-
-#[inline(never)]
-fn after_step_anywhere<const V: usize>(root: Edge, key: u64, last: &LastStep) -> Option<Next> {
-    let edge = leaf_towards(root, key);
-    if V == 1 || edge.kind() != Kind::FULL {
-        if let Some((guessed, i)) = last.guess(edge).filter(|_| !edge.is_null()) {
-            match leaf::<V>(guessed).step(i, key) {
-                LeafStep::To(next) => {
-                    last.note_index(i + 1);
-                    return Some(next_at::<V>(guessed, i + 1, next));
-                }
-                LeafStep::Behind if edge == root => return None,
-                LeafStep::Behind | LeafStep::Elsewhere => {}
-            }
-        }
-    }
-    after_unguessed::<V>(root, edge, key, last)
-}
-
-#[inline(never)]
-fn after_unguessed<const V: usize>(
-    root: Edge,
-    edge: Edge,
-    key: u64,
-    last: &LastStep,
-) -> Option<Next> {
-    let (position, next) = after_from::<V>(root, edge, key)?;
-    last.note(position);
-    Some(next_at::<V>(position.leaf, position.index, next))
 }
 
 /// The first entry at or after `key` and its key; looks as [`after`] does.

@@ -142,9 +142,7 @@ impl<A: NodeSource> WordSet<A> {
     /// [`WordSet::after_step`].
     #[inline]
     pub fn first_step(&self, key: u64, last: &LastStep) -> Option<u64> {
-        let (position, found) = crate::path::at_or_after::<0>(self.tree.root, key)?;
-        last.note(position);
-        Some(found)
+        self.tree.first_step(key, last).map(|(first, _)| first)
     }
 
     /// The first key after `key`: how to walk over a set that changes meanwhile.
@@ -156,7 +154,7 @@ impl<A: NodeSource> WordSet<A> {
     /// As [`WordSet::after`], quicker when `last` has seen the step before this one.
     #[inline]
     pub fn after_step(&self, key: u64, last: &LastStep) -> Option<u64> {
-        crate::path::after_step::<0>(self.tree.root, key, last).map(|(next, _)| next)
+        self.tree.after_step(key, last).map(|(next, _)| next)
     }
 
     /// The last key at or before `key`.

@@ -178,15 +178,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let mut path = Path::new();
         let mut edge = self.root;
         while edge.is_branch() {
+            // Whether the branch covers the key is only asked when the leaf does not: a leaf
+            // that does is below branches that do (N7).
             let b = branch(edge);
-            let level = b.level();
-            if !b.covers(key) {
-                let low = b.lowest();
-                let kept = above(key, level + 1) << (8 * (level + 1));
-                let apart = highest_difference(low, kept);
-                return self.insert_beside(&mut path, edge, low, apart, key);
-            }
-            let slot = b.slot(byte(key, level));
+            let slot = b.slot(byte(key, b.level()));
             path.push(edge, slot);
             edge = b.child(slot);
         }
@@ -257,6 +252,9 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let base = edge.full_base();
         if base == key & !0xff {
             return Ok(value_there(ptr::null_mut()));
+        }
+        if let Some(done) = self.insert_beside_branch(path, key) {
+            return done;
         }
         let apart = highest_difference(base, key & !0xff);
         self.insert_beside(path, edge, base, apart, key)
@@ -345,10 +343,29 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         if edge.kind() == Kind::ONE && leaf.covers(key) {
             return Ok(value_there(leaf.value(0)));
         }
+        if let Some(done) = self.insert_beside_branch(path, key) {
+            return done;
+        }
         match leaf.wider(key) {
             Some(shape) => self.widen(path, leaf, &shape, key),
             None => self.insert_outside(path, edge, key),
         }
+    }
+
+    /// Inserts a key beside the highest branch of `path` that does not cover it; `None`
+    /// when all do.
+    fn insert_beside_branch(
+        &mut self,
+        path: &mut Path,
+        key: u64,
+    ) -> Option<Result<Inserted, OutOfMemory>> {
+        let depth = (0..path.depth).find(|&d| !branch(path.step(d).edge).covers(key))?;
+        let edge = path.step(depth).edge;
+        path.depth = depth;
+        let low = branch(edge).lowest();
+        let level = edge.level() + 1;
+        let apart = highest_difference(low, above(key, level) << (8 * level));
+        Some(self.insert_beside(path, edge, low, apart, key))
     }
 
     /// Inserts a key into a small leaf that must cover more for it.
@@ -746,6 +763,11 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             return None;
         }
         let new = self.full_without(edge, key).ok()?;
+        if let Some(root) = NonNull::new(self.root.header()).filter(|_| path.depth > 0) {
+            // No block is released, and a walk may be in what was full.
+            // SAFETY: N1: the root is a branch, a live node.
+            unsafe { self.source.count_change(root) };
+        }
         self.store(path, new);
         Self::add_counts(path, -1);
         Some(0)

@@ -350,6 +350,106 @@ fn a_full_leaf_is_cut_in_two_wherever_the_key_belongs() {
     }
 }
 
+/// Where a run was inserted into last is looked at first. It may since have moved, have gone
+/// or be another's, and the next key may belong anywhere in it.
+#[test]
+fn runs_grow_in_turns_and_in_any_order() {
+    for apart in [9, 16, 24, 40, 56] {
+        let runs: u64 = if apart < 16 { 20 } else { 12 };
+        let mut map = WordMap::new();
+        let mut set = WordSet::new();
+        let mut model = BTreeMap::new();
+        let mut ends = [0u64; 20];
+        let mut run = 0;
+        for turn in 0..if cfg!(miri) { 150 } else { 1500 } {
+            let dice = scrambled(turn ^ apart << 32);
+            if dice % 5 == 0 {
+                run = (dice >> 8) % runs;
+            }
+            let end = &mut ends[run as usize];
+            let low = match dice >> 16 & 7 {
+                0 => (dice >> 24) & 15,
+                _ => {
+                    *end = (*end + 1) & 15;
+                    *end
+                }
+            };
+            let key = (1 << 60) + (run << apart) + low;
+            if dice >> 20 & 7 < 2 {
+                assert_eq!(map.remove(key), model.remove(&key));
+                set.remove(key);
+            } else {
+                assert_eq!(map.insert(key, turn), model.insert(key, turn));
+                set.insert(key);
+            }
+            assert_eq!(set.len(), model.len());
+            if turn % 16 == 0 {
+                assert_same(&map, &model);
+                set.verify().unwrap();
+                assert!(set.iter().eq(model.keys().copied()));
+            }
+        }
+    }
+}
+
+/// A leaf that holds all of its keys is no node: that it is full no more must be seen too.
+#[test]
+fn a_walk_by_steps_sees_full_leaves_lose_keys() {
+    let n = if cfg!(miri) { 290 } else { 4000 };
+    let mut set: WordSet = (0..n).collect();
+    let mut model: BTreeSet<u64> = (0..n).collect();
+    let last = LastStep::new();
+    let mut step = set.first_step(0, &last);
+    let mut turn = 0;
+    while let Some(key) = step {
+        turn += 1;
+        let near = key + 1 + scrambled(turn) % 3;
+        if turn % 70 == 0 && near < n {
+            assert_eq!(set.remove(near), model.remove(&near));
+        }
+        step = set.after_step(key, &last);
+        let above = (Bound::Excluded(key), Bound::Unbounded);
+        assert_eq!(step, model.range(above).next().copied());
+    }
+    assert!(model.len() < n as usize - 2);
+    set.verify().unwrap();
+    assert!(set.iter().eq(model.iter().copied()));
+}
+
+/// Walks of several threads note where they are in one place: the same keys, other values,
+/// in maps that come and go in one heap.
+#[test]
+fn threads_that_share_a_last_step_are_not_misled() {
+    static SHARED: LastStep = LastStep::new();
+    let (n, rounds, jumps) = if cfg!(miri) {
+        (260, 2, 60)
+    } else {
+        (400, 12, 60_000)
+    };
+    std::thread::scope(|scope| {
+        for thread in 1..=4 {
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let stride = [1, 7, 0x1_0001][(round % 3) as usize];
+                    let value = |i: u64| thread << 32 | round << 16 | i;
+                    let mut map: WordMap = (0..n).map(|i| (i * stride, value(i))).collect();
+                    for jump in 0..jumps {
+                        // Few places, so that threads meet, in the first leaf and the last.
+                        let i = [7, n - 9][(jump / 2 % 2) as usize] + jump % 2;
+                        let found = map.after_step(i * stride, &SHARED).map(|(k, v)| (k, *v));
+                        let next = Some(i + 1).filter(|i| *i < n);
+                        assert_eq!(found, next.map(|i| (i * stride, value(i))));
+                        if jump % 512 == 0 {
+                            assert_eq!(map.remove(i * stride), Some(value(i)));
+                            assert_eq!(map.insert(i * stride, value(i)), None);
+                        }
+                    }
+                }
+            });
+        }
+    });
+}
+
 /// Keys that rise, of every family, `n` of them or fewer.
 fn rising(family: usize, n: u64) -> Vec<u64> {
     let key = |i: u64| match family {

@@ -11,7 +11,7 @@ use super::source::{GlobalPages, NodeSource, PageSource};
 use core::cell::UnsafeCell;
 use core::hint;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const SHARDS: usize = 8;
 
@@ -45,6 +45,8 @@ struct Shelf {
 #[repr(align(64))]
 struct Shard {
     locked: AtomicBool,
+    /// Nodes of this shard released, extended or shrunk so far. Written under the lock.
+    changes: AtomicU64,
     shelf: UnsafeCell<Shelf>,
 }
 
@@ -97,6 +99,13 @@ impl Locked<'_> {
         // borrow ends before the lock does.
         unsafe { &mut *self.shard.shelf.get() }
     }
+
+    /// Counts a node that is released or changes its length.
+    #[inline(always)]
+    fn count_change(&mut self) {
+        let changes = &self.shard.changes;
+        changes.store(changes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Locked<'_> {
@@ -140,6 +149,7 @@ impl<P: PageSource> Heap<P> {
             shards: [const {
                 Shard {
                     locked: AtomicBool::new(false),
+                    changes: AtomicU64::new(0),
                     shelf: UnsafeCell::new(Shelf {
                         slabs: Slabs::new(),
                         runs: Runs::new(),
@@ -183,6 +193,18 @@ impl<P: PageSource> Heap<P> {
                 unsafe { self.pages.release_chunk(chunk, CHUNK_BYTES) };
             }
         }
+    }
+
+    /// As [`NodeSource::changes`], of a heap that lasts as long as the program.
+    ///
+    /// # Safety
+    /// `node` must be an address in a live node of this heap.
+    #[inline]
+    pub unsafe fn changes(&'static self, node: NonNull<u8>) -> &'static AtomicU64 {
+        // SAFETY: a live node lies in a chunk, whose header is not written to
+        // while nodes of it live except for counters of other fields.
+        let shard = unsafe { *ptr::addr_of!((*Chunk::of(node.as_ptr())).shard) };
+        &self.shards[shard as usize].changes
     }
 
     /// Locks every shard, so that a `fork` finds the heap whole. For the
@@ -300,6 +322,7 @@ impl<P: PageSource> Heap<P> {
     #[inline(always)]
     unsafe fn release_in(&self, locked: &mut Locked<'_>, block: NonNull<u8>, bytes: usize) {
         let chunk = Chunk::of(block.as_ptr());
+        locked.count_change();
         let shelf = locked.shelf();
         shelf.live_nodes -= 1;
         // SAFETY: the caller's duty; the chunk's header tells its sort, because
@@ -427,8 +450,13 @@ unsafe impl<P: PageSource> NodeSource for Heap<P> {
         unsafe { self.release_in(&mut locked, block, bytes) };
     }
 
+    unsafe fn count_change(&self, node: NonNull<u8>) {
+        self.owner(node).count_change();
+    }
+
     unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
         let mut locked = self.owner(block);
+        locked.count_change();
         // SAFETY: the caller's duty. A slot keeps its size: its chunk knows it.
         unsafe {
             if !(*Chunk::of(block.as_ptr())).has_pages {
@@ -490,6 +518,7 @@ unsafe fn extend_in(
     old_bytes: usize,
     new_bytes: usize,
 ) -> bool {
+    locked.count_change();
     let block = block.as_ptr();
     // SAFETY: the caller's duty; a live block lies in a live chunk.
     unsafe {
@@ -526,6 +555,16 @@ pub trait HasHeap {
 
     /// The heap.
     fn heap(&self) -> &Heap<Self::Pages>;
+
+    /// As [`NodeSource::changes`]: [`Heap::changes`] where the heap is a `static`.
+    ///
+    /// # Safety
+    /// `node` must be an address in a live node of the heap.
+    #[inline]
+    unsafe fn changes(&self, node: NonNull<u8>) -> Option<&'static AtomicU64> {
+        let _ = node;
+        None
+    }
 }
 
 impl<P: PageSource> HasHeap for &Heap<P> {
@@ -553,6 +592,17 @@ unsafe impl<H: HasHeap> NodeSource for H {
     unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
         // SAFETY: the caller names a live block of this source, and of `old_bytes`: the heap's.
         unsafe { self.heap().shrink(block, old_bytes, new_bytes) };
+    }
+
+    #[inline]
+    unsafe fn changes(&self, node: NonNull<u8>) -> Option<&'static AtomicU64> {
+        // SAFETY: the caller names an address in a live node of this source: the heap's.
+        unsafe { HasHeap::changes(self, node) }
+    }
+
+    unsafe fn count_change(&self, node: NonNull<u8>) {
+        // SAFETY: the caller names an address in a live node of this source: the heap's.
+        unsafe { self.heap().count_change(node) };
     }
 
     #[inline(always)]
@@ -626,6 +676,15 @@ macro_rules! shared_heap {
             #[inline(always)]
             fn heap(&self) -> &$crate::memory::Heap<$pages> {
                 (*self).heap()
+            }
+
+            #[inline]
+            unsafe fn changes(
+                &self,
+                node: ::core::ptr::NonNull<u8>,
+            ) -> Option<&'static ::core::sync::atomic::AtomicU64> {
+                // SAFETY: the caller names an address in a live node of this heap.
+                Some(unsafe { (*self).heap().changes(node) })
             }
         }
     };

@@ -2,6 +2,7 @@
 
 use alloc::alloc::{alloc, dealloc, Layout};
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicU64;
 
 /// Gives a map the memory of its nodes.
 ///
@@ -64,6 +65,29 @@ pub unsafe trait NodeSource {
             }
             self.replace(old, old_bytes, new_bytes, fill)
         }
+    }
+
+    /// A count that changes whenever a block of those that `node` is one of is released,
+    /// extended where it is, or shrunk, so that a walk knows by it that its nodes are where
+    /// they were. `None` where nobody counts, or the count may end before the program.
+    ///
+    /// # Safety
+    /// `node` must be an address in a live block of this source. What implements this must
+    /// change the count before the block can be handed out again.
+    #[inline]
+    unsafe fn changes(&self, node: NonNull<u8>) -> Option<&'static AtomicU64> {
+        let _ = node;
+        None
+    }
+
+    /// Changes the count that [`NodeSource::changes`] has for `node`, where there is one:
+    /// something has gone from a tree that was no block.
+    ///
+    /// # Safety
+    /// As [`NodeSource::changes`].
+    #[inline]
+    unsafe fn count_change(&self, node: NonNull<u8>) {
+        let _ = node;
     }
 
     /// Allocates `new_bytes`, lets `fill` write the new block (the old one is

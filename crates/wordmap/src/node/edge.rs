@@ -64,6 +64,18 @@ impl Edge {
         self.0.is_null()
     }
 
+    /// Address and tag, as a pointer.
+    #[inline(always)]
+    pub(crate) fn pointer(self) -> *mut u8 {
+        self.0
+    }
+
+    /// The edge that [`Edge::pointer`] gave.
+    #[inline(always)]
+    pub(crate) fn of(pointer: *mut u8) -> Edge {
+        Edge(pointer)
+    }
+
     /// Address and tag.
     #[inline(always)]
     pub(crate) fn word(self) -> usize {

@@ -19,7 +19,8 @@
 //!   of the header of a live node of the kind and level in its tag.
 //! * **N2** A leaf's header word holds the bytes its keys have in common
 //!   (all above its `level` lowest ones) and, in the lowest byte, its
-//!   number of entries minus one.
+//!   number of entries minus one. Between them stands, in a grouped leaf, what
+//!   groups it has and, above level 2, a guess at the one inserted into next.
 //! * **N3** Keys in a leaf rise strictly.
 //! * **N4** The size of a node's block follows from its header and tag alone
 //!   ([`leaf::Leaf::shape`], [`branch::Branch::block_bytes`]).

@@ -1,7 +1,7 @@
 //! A bitmap: a bit for each of the 256 keys of a leaf of level 1.
 
 use super::shape::{bitmap_room, LISTED_MAX};
-use super::{Leaf, Planes, Shape, Spot, Step};
+use super::{index_of, Leaf, Planes, Shape, Spot, Step};
 use crate::node::bits;
 
 #[derive(Clone, Copy)]
@@ -204,9 +204,18 @@ impl<const V: usize> Planes<V> for Bitmap<V> {
     }
 
     #[inline(always)]
-    fn step(self, i: usize, key: u64, is_last: bool) -> Step {
-        let b = (key & 0xff) as usize;
-        if key & !0xff != self.base() || self.rank(b) != (i, true) {
+    fn step(self, hint: usize, key: u64, is_last: bool) -> Step {
+        let (b, i) = ((key & 0xff) as usize, index_of(hint));
+        if key & !0xff != self.base() {
+            return Step::Elsewhere;
+        }
+        // Of a full one nothing need be counted.
+        let rank = if self.n == 256 {
+            (b, true)
+        } else {
+            self.rank(b)
+        };
+        if rank != (i, true) {
             return Step::Elsewhere;
         }
         if is_last {
@@ -215,9 +224,9 @@ impl<const V: usize> Planes<V> for Bitmap<V> {
         // Where keys are dense, the next one is mostly there: the last key is below
         // 255 here.
         if self.word((b + 1) / 64) >> ((b + 1) % 64) & 1 != 0 {
-            return Step::To(key + 1);
+            return Step::To(key + 1, i + 1);
         }
         self.after(key)
-            .map_or(Step::Behind, |(_, next)| Step::To(next))
+            .map_or(Step::Behind, |(_, next)| Step::To(next, i + 1))
     }
 }

@@ -2,7 +2,7 @@
 //! fields look like.
 
 use super::shape::room;
-use super::{Leaf, Planes, Shape, Spot, Step};
+use super::{index_of, Leaf, Planes, Shape, Spot, Step};
 use crate::node::edge::{above, below, prefix};
 use crate::node::plane;
 use core::ptr;
@@ -157,14 +157,14 @@ impl<const V: usize, const LEVEL: usize> Planes<V> for Flat<V, LEVEL> {
     }
 
     #[inline(always)]
-    fn step(self, i: usize, key: u64, is_last: bool) -> Step {
-        let base = self.base();
+    fn step(self, hint: usize, key: u64, is_last: bool) -> Step {
+        let (base, i) = (self.base(), index_of(hint));
         if base | self.suffix(i) != key {
             Step::Elsewhere
         } else if is_last {
             Step::Behind
         } else {
-            Step::To(base | self.suffix(i + 1))
+            Step::To(base | self.suffix(i + 1), i + 1)
         }
     }
 }

@@ -5,10 +5,15 @@
 
 use super::cut::{Cut, Cuttable, Half, Places};
 use super::shape::{group_room, room_of, GROUPS_MAX};
-use super::{at_or_before, find_between, prefetch_values, Leaf, Place, Planes, Shape, Spot, Step};
+use super::{
+    at_or_before, find_between, index_of, prefetch_values, Leaf, Place, Planes, Shape, Spot, Step,
+};
 use crate::node::edge::{below, byte, prefix, split, Kind};
 use crate::node::plane;
 use core::ptr;
+
+/// Where a hint at an entry has the number of its group.
+const GROUP_HINT_SHIFT: u32 = 8;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Grouped<const V: usize> {
@@ -20,6 +25,8 @@ pub(crate) struct Grouped<const V: usize> {
     group_bytes: usize,
     /// Groups there is room for.
     group_room: usize,
+    /// The group that the last insertion went to, as a guess (N2).
+    guess: usize,
 }
 
 impl<const V: usize> Grouped<V> {
@@ -106,28 +113,54 @@ impl<const V: usize> Grouped<V> {
         self.group_base(g) | unsafe { plane::get(self.lowers(), self.width(), i) }
     }
 
+    /// As [`Grouped::group`]; looks first at the group that the last insertion went to.
+    #[inline(always)]
+    fn group_after_last(self, upper: u64) -> (usize, bool) {
+        let guess = self.guess;
+        if guess < self.groups {
+            // SAFETY: N1: upper bytes of each group, behind the header.
+            let guessed = unsafe { plane::get(self.uppers(), self.group_bytes, guess) };
+            if guessed == upper {
+                return (guess, true);
+            }
+        }
+        self.group::<false>(upper)
+    }
+
     /// Where `key` is or belongs. Who only reads has the values near it fetched, and what is
-    /// searched next guessed; who writes needs more than them, and has asked for it.
+    /// searched next guessed; who writes needs more than them, and has asked for it. Keys of
+    /// a run mostly come one after the other: a writer looks at the last one's place first.
     #[inline(always)]
     fn search<const READS: bool>(self, key: u64) -> Spot {
-        let upper = below(key, self.level) >> (8 * self.width());
-        let (group, in_group) = self.group::<READS>(upper);
-        let from = self.start(group);
-        let (mut i, mut hit) = (from, false);
-        if in_group {
-            let to = self.end(group);
-            if READS {
-                prefetch_values::<V>(self.header, from, to);
-            }
-            // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
-            (i, hit) = unsafe { find_between::<READS>(self.lowers(), self.width(), from, to, key) };
-        }
-        Spot {
+        let width = self.width();
+        let upper = below(key, self.level) >> (8 * width);
+        let (group, in_group) = if READS {
+            self.group::<true>(upper)
+        } else {
+            self.group_after_last(upper)
+        };
+        let spot = |i, hit| Spot {
             i,
             hit,
             group,
             in_group,
+        };
+        if !in_group {
+            return spot(self.start(group), false);
         }
+        let (from, to) = (self.start(group), self.end(group));
+        if READS {
+            prefetch_values::<V>(self.header, from, to);
+        } else {
+            // SAFETY: N1: a group has entries, each with lower bytes.
+            let last = unsafe { plane::get(self.lowers(), width, to - 1) };
+            if last < below(key, width) {
+                return spot(to, false);
+            }
+        }
+        // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
+        let (i, hit) = unsafe { find_between::<READS>(self.lowers(), width, from, to, key) };
+        spot(i, hit)
     }
 
     /// The shape without entry `i`; `None` when no group would be left.
@@ -177,6 +210,7 @@ impl<const V: usize> Planes<V> for Grouped<V> {
             groups,
             group_bytes,
             group_room: group_room(groups),
+            guess: Shape::last_group_of(word),
         }
     }
 
@@ -210,6 +244,11 @@ impl<const V: usize> Planes<V> for Grouped<V> {
     fn has_room(self, spot: Spot) -> bool {
         room_of(self.n, self.width()) > self.n
             && (spot.in_group || self.groups < self.group_room && self.groups < GROUPS_MAX)
+    }
+
+    #[inline(always)]
+    fn noting(self, word: u64, spot: Spot) -> u64 {
+        Shape::with_last_group(word, self.level, spot.group)
     }
 
     /// `None` when there would be too many groups.
@@ -339,8 +378,12 @@ impl<const V: usize> Planes<V> for Grouped<V> {
     }
 
     #[inline(always)]
-    fn step(self, i: usize, key: u64, is_last: bool) -> Step {
-        let g = self.group_of(i);
+    fn step(self, hint: usize, key: u64, is_last: bool) -> Step {
+        let (i, mut g) = (index_of(hint), hint >> GROUP_HINT_SHIFT);
+        if g >= self.groups || i < self.start(g) || i >= self.end(g) {
+            g = self.group_of(i);
+        }
+        let hint = (i + 1) | (g << GROUP_HINT_SHIFT);
         // SAFETY: N1: lower bytes of each entry, with other planes before them.
         let lower = |i: usize| unsafe { plane::get(self.lowers(), self.width(), i) };
         let upper = self.group_base(g);
@@ -349,9 +392,9 @@ impl<const V: usize> Planes<V> for Grouped<V> {
         } else if is_last {
             Step::Behind
         } else if self.end(g) > i + 1 {
-            Step::To(upper | lower(i + 1))
+            Step::To(upper | lower(i + 1), hint)
         } else {
-            Step::To(self.key_in(g + 1, i + 1))
+            Step::To(self.key_in(g + 1, i + 1), hint + (1 << GROUP_HINT_SHIFT))
         }
     }
 }

@@ -200,7 +200,7 @@ impl<const V: usize> Leaf<V> {
         } else if i == last {
             Step::Behind
         } else {
-            Step::To(self.listed_key::<LEVEL>(i + 1))
+            Step::To(self.listed_key::<LEVEL>(i + 1), i + 1)
         }
     }
 

@@ -89,10 +89,17 @@ pub(crate) enum Removal {
     TooMuchRoom(usize),
 }
 
+/// The entry that a hint names. Above its index a hint has the number of its group, where
+/// there are groups; it may be wrong.
+#[inline(always)]
+pub(crate) fn index_of(hint: usize) -> usize {
+    hint & 0xff
+}
+
 /// What lies behind an entry that was guessed to have a key.
 pub(crate) enum Step {
-    /// The key of the next entry.
-    To(u64),
+    /// The key of the next entry, and a hint at that for the step after.
+    To(u64, usize),
     /// The end of the leaf.
     Behind,
     /// The guess was wrong.
@@ -118,6 +125,14 @@ pub(crate) trait Planes<const V: usize>: Copy {
 
     /// Whether a key may be inserted without another layout.
     fn has_room(self, spot: Spot) -> bool;
+
+    /// The leaf's new header word, `word`, with what the next insertion may want to know of
+    /// this one, at `spot`.
+    #[inline(always)]
+    fn noting(self, word: u64, spot: Spot) -> u64 {
+        let _ = spot;
+        word
+    }
 
     /// The shape with a key inserted at `spot`, `shape` being the leaf's, when it is one of
     /// the same kind; `None` when the entries should be looked at again.
@@ -149,15 +164,17 @@ pub(crate) trait Planes<const V: usize>: Copy {
         (i < self.len()).then(|| (i, self.key(i)))
     }
 
-    /// Whether entry `i` is `key`, which need not be covered, and if so the key behind it.
+    /// Whether the entry that `hint` names is `key`, which need not be covered, and if so
+    /// the key behind it.
     #[inline(always)]
-    fn step(self, i: usize, key: u64, is_last: bool) -> Step {
+    fn step(self, hint: usize, key: u64, is_last: bool) -> Step {
+        let i = index_of(hint);
         if self.key(i) != key {
             Step::Elsewhere
         } else if is_last {
             Step::Behind
         } else {
-            Step::To(self.key(i + 1))
+            Step::To(self.key(i + 1), i + 1)
         }
     }
 
@@ -351,14 +368,14 @@ impl<const V: usize> Leaf<V> {
         each!(self, planes => planes.after(key))
     }
 
-    /// Whether entry `i` is `key`, and if so the key behind it.
+    /// Whether the entry that `hint` names is `key`, and if so the key behind it.
     #[inline(always)]
-    pub(crate) fn step(self, i: usize, key: u64) -> Step {
-        let n = self.len();
+    pub(crate) fn step(self, hint: usize, key: u64) -> Step {
+        let (n, i) = (self.len(), index_of(hint));
         if i >= n {
             return Step::Elsewhere;
         }
-        each!(self, planes => planes.step(i, key, i + 1 == n))
+        each!(self, planes => planes.step(hint, key, i + 1 == n))
     }
 
     /// The key of entry `i`.
@@ -455,7 +472,8 @@ impl<const V: usize> Leaf<V> {
                 *self.value(i) = 0;
             }
         }
-        self.set_word(self.word() + 1 + (u64::from(!spot.in_group) << Shape::GROUPS_SHIFT));
+        let word = self.word() + 1 + (u64::from(!spot.in_group) << Shape::GROUPS_SHIFT);
+        self.set_word(planes.noting(word, spot));
         Insertion::Done(i)
     }
 
@@ -537,7 +555,9 @@ impl<const V: usize> Leaf<V> {
         // moves up, so the highest bytes go first: planes, header, values.
         unsafe {
             planes.open(planes.moved(header, shape), spot, key);
-            header.cast::<u64>().write(shape.word(key));
+            header
+                .cast::<u64>()
+                .write(planes.noting(shape.word(key), spot));
             if V == 1 {
                 plane::copy_unless_same(self.header.sub(8 * i), header.sub(8 * i), 8 * i);
                 let (from, to) = (self.header.sub(8 * n), header.sub(8 * (n + 1)));

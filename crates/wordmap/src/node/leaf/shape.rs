@@ -79,6 +79,8 @@ pub(crate) struct Shape {
 impl Shape {
     /// Where the header word of a grouped leaf holds the number of groups, less one.
     pub(super) const GROUPS_SHIFT: u32 = 11;
+    /// Where that of a level above 2 holds the group that the last insertion went to.
+    const LAST_GROUP_SHIFT: u32 = 16;
 
     /// Entries there is room for in a list.
     #[inline(always)]
@@ -148,6 +150,24 @@ impl Shape {
     pub(super) fn groups_of(word: u64) -> (usize, usize) {
         let packed = (word >> 8) as u8;
         (usize::from(packed >> 3) + 1, usize::from(packed & 7))
+    }
+
+    /// The group that the header word of a grouped leaf says an insertion went to last. It
+    /// may be stale or, at level 2, mean nothing: a guess.
+    #[inline(always)]
+    pub(super) fn last_group_of(word: u64) -> usize {
+        (word >> Shape::LAST_GROUP_SHIFT) as usize % GROUPS_MAX
+    }
+
+    /// The header word of a grouped leaf of `level` with `group` as the last one inserted
+    /// into, where there are bits for it.
+    #[inline(always)]
+    pub(super) fn with_last_group(word: u64, level: usize, group: usize) -> u64 {
+        if level == 2 {
+            return word;
+        }
+        let mask = (GROUPS_MAX as u64 - 1) << Shape::LAST_GROUP_SHIFT;
+        word & !mask | (group as u64) << Shape::LAST_GROUP_SHIFT
     }
 
     /// One entry.

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Measures mruby on its own collector and on Ashlar's heap: points, then curves. measure.sh says what PROGRAMS, BLOCKS and
+# RECORD do; CURVES=no leaves the curves out. --instructions counts instructions, which a busy machine does not change.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+clone=$(cd "$here/../.." && pwd -P)
+unset LD_PRELOAD ASHLAR_OPTIONS INTERVAL_RATIO
+stock=$("$clone/scripts/mruby/build.sh" stock)
+ashlar=$("$clone/scripts/mruby/build.sh" ashlar)
+
+# name|words of the small run|words of the large run
+programs() {
+  cat <<'LIST'
+trees|trees 9|trees 12
+strings|strings 2000|strings 12000
+hashes|hashes 5000|hashes 30000
+objects|objects 3|objects 20
+templates|templates 50|templates 400
+json|json 2|json 20
+cache|cache 5000 1000 /dev/null|cache 20000 5000 /dev/null
+LIST
+}
+
+# count VARIANT PROGRAM WORD...: instructions of one run.
+count() {
+  local mruby=$stock/bin/mruby program=$2 counted
+  [[ $1 == stock ]] || mruby=$ashlar/bin/mruby
+  shift 2
+  counted=$(valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null \
+    "$mruby" "$clone/workloads/mruby/$program.rb" "$@" 2>&1 >/dev/null)
+  awk '/I +refs/ {gsub(",", "", $NF); print $NF}' <<<"$counted"
+}
+
+if [[ ${1-} == --instructions ]]; then
+  command -v valgrind >/dev/null || {
+    echo "mruby.sh: needs valgrind (Debian: apt-get install valgrind)" >&2
+    exit 2
+  }
+  # shellcheck source=scripts/bench/instruction-table.sh
+  . "$here/instruction-table.sh"
+  print_table stock ashlar
+  exit
+fi
+ashlar_lab=$("$clone/scripts/lab/setup.sh")
+results=$clone/build/bench
+mkdir -p "$results"
+ASHLAR_COMMIT=$(git -C "$clone" describe --always --dirty 2>/dev/null || echo unknown)
+export ASHLAR_COMMIT
+fresh() {
+  rm -f "$results/$1.ashlar"
+  echo "$results/$1.ashlar"
+}
+# shellcheck source=scripts/bench/measure.sh
+. "$here/measure.sh"
+# shellcheck disable=SC2154 # selection, whole: measure.sh
+measure mruby "$clone/workloads/mruby.toml" "${selection[@]}"
+if [[ -n $whole && ${CURVES-} != no ]]; then
+  echo
+  measure mruby-curves "$clone/workloads/mruby-curves.toml"
+fi

@@ -1,0 +1,1 @@
+GC.interval_ratio = 260
