@@ -7,6 +7,7 @@ use super::few::FewCells;
 use super::pile::{Pile, Stacks};
 use super::shared_tracer::SharedTracer;
 use crate::layout::region::{Cell, States};
+use crate::mark::lookahead::Lookahead;
 use crate::mark::prefetch::PrefetchQueue;
 use crate::mark::trace_common::TraceCommon;
 
@@ -29,6 +30,7 @@ const NOTED_CELLS: usize = 64;
 pub(in crate::mark) struct Worker {
     own: FewCells<OWN_CELLS>,
     prefetched: PrefetchQueue,
+    pub(super) lookahead: Lookahead,
     aside: FewCells<NOTED_CELLS>,
     remembered: FewCells<NOTED_CELLS>,
     parents: FewCells<NOTED_CELLS>,
@@ -44,6 +46,7 @@ impl Worker {
         Self {
             own: FewCells::new(),
             prefetched: PrefetchQueue::new(),
+            lookahead: Lookahead::new(),
             aside: FewCells::new(),
             remembered: FewCells::new(),
             parents: FewCells::new(),
@@ -59,8 +62,8 @@ impl Worker {
 
     /// The next cell to trace, of its own.
     #[inline(always)]
-    fn pop(&mut self) -> Option<Cell> {
-        self.prefetched.next(|| self.own.pop())
+    fn pop<const AHEAD: bool>(&mut self, states: States<'_>) -> Option<Cell> {
+        self.prefetched.next::<AHEAD>(states, || self.own.pop())
     }
 }
 
@@ -95,8 +98,13 @@ impl Member<'_> {
     }
 
     #[inline(always)]
-    pub(super) fn pop(&mut self) -> Option<Cell> {
-        self.worker.pop()
+    pub(super) fn pop<const AHEAD: bool>(&mut self) -> Option<Cell> {
+        loop {
+            let cell = self.worker.pop::<AHEAD>(self.states);
+            if cell.is_some() || !AHEAD || !self.mark_waiting() {
+                return cell;
+            }
+        }
     }
 
     #[inline(always)]
@@ -123,6 +131,7 @@ impl Member<'_> {
     #[inline(always)]
     pub(super) fn traced(&mut self, cell: Cell) -> bool {
         if self.worker.has_younger_child {
+            self.worker.has_younger_child = false;
             self.note_parent(cell);
         }
         self.worker.until_look -= 1;
@@ -131,8 +140,7 @@ impl Member<'_> {
 
     #[cold]
     #[inline(never)]
-    fn note_parent(&mut self, cell: Cell) {
-        self.worker.has_younger_child = false;
+    pub(super) fn note_parent(&mut self, cell: Cell) {
         self.worker.parents.push(cell);
         if self.worker.parents.is_full() {
             self.pile.lock().note_parents(self.worker.parents.take());
@@ -180,6 +188,7 @@ impl Member<'_> {
     pub(super) fn refill(&mut self, is_collecting_thread: bool) -> Refill {
         let (pile, worker) = (self.pile, &mut *self.worker);
         debug_assert!(worker.own.len() == 0 && worker.prefetched.is_empty());
+        debug_assert!(worker.lookahead.is_empty());
         let mut stacks = pile.lock();
         if worker.aside.len() > 0 {
             stacks.set_aside(worker.aside.take());
@@ -240,11 +249,11 @@ impl Member<'_> {
     }
 
     /// Traces whatever is grey and can be traced here, until marking is over.
-    fn help(&mut self, common: impl TraceCommon) {
+    fn help<const AHEAD: bool>(&mut self, common: impl TraceCommon) {
         loop {
-            while let Some(cell) = self.pop() {
+            while let Some(cell) = self.pop::<AHEAD>() {
                 let wants = self.states.get(cell).wants_of_children();
-                let mut tracer = SharedTracer::of(self, wants);
+                let mut tracer = SharedTracer::<AHEAD>::of(self, cell, wants);
                 if !common.trace_cell(cell, &mut tracer) {
                     self.set_aside(cell);
                 }
@@ -306,7 +315,7 @@ impl Drop for AtWork<'_> {
 }
 
 /// What a helper does in one marking.
-pub(super) fn help(pile: &Pile, states: States<'_>, common: impl TraceCommon) {
+pub(super) fn help<const AHEAD: bool>(pile: &Pile, states: States<'_>, common: impl TraceCommon) {
     let mut worker = Worker::new();
     let member = Member {
         pile,
@@ -314,6 +323,6 @@ pub(super) fn help(pile: &Pile, states: States<'_>, common: impl TraceCommon) {
         worker: &mut worker,
     };
     if let Some(mut at_work) = AtWork::helping(member) {
-        at_work.member.help(common);
+        at_work.member.help::<AHEAD>(common);
     };
 }
