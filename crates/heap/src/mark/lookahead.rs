@@ -21,23 +21,34 @@ pub(super) struct Reference {
     pub(super) wants: Wants,
 }
 
+impl Reference {
+    /// What fills places where none waits.
+    const NONE: Self = Self {
+        parent: Cell::NONE,
+        child: Cell::NONE,
+        wants: Wants::MARKED,
+    };
+}
+
 /// The latest references, first in, first out. What waits here is not grey: marking is not
 /// over, and the program does not run, before all have been taken.
 #[derive(Debug)]
 pub(super) struct Lookahead {
-    waiting: [Option<Reference>; WAITING_REFERENCES],
-    next: usize,
+    waiting: [Reference; WAITING_REFERENCES],
+    first: usize,
+    count: usize,
 }
 
 impl Lookahead {
     pub(super) const fn new() -> Self {
         Self {
-            waiting: [None; WAITING_REFERENCES],
-            next: 0,
+            waiting: [Reference::NONE; WAITING_REFERENCES],
+            first: 0,
+            count: 0,
         }
     }
 
-    /// Puts one in, and takes out the oldest once there are as many as can wait.
+    /// Puts one in, and takes out the oldest if as many as can wait were there.
     #[inline(always)]
     pub(super) fn exchange(
         &mut self,
@@ -45,24 +56,28 @@ impl Lookahead {
         reference: Reference,
     ) -> Option<Reference> {
         prefetch(states.address_of(reference.child));
-        self.turn(Some(reference))
+        if self.count < WAITING_REFERENCES {
+            self.waiting[(self.first + self.count) % WAITING_REFERENCES] = reference;
+            self.count += 1;
+            return None;
+        }
+        let oldest = std::mem::replace(&mut self.waiting[self.first], reference);
+        self.first = (self.first + 1) % WAITING_REFERENCES;
+        Some(oldest)
+    }
+
+    /// Takes out the oldest.
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> Option<Reference> {
+        self.count = self.count.checked_sub(1)?;
+        let oldest = self.waiting[self.first];
+        self.first = (self.first + 1) % WAITING_REFERENCES;
+        Some(oldest)
     }
 
     /// Whether none waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.iter().all(Option::is_none)
-    }
-
-    /// Takes out the oldest.
-    pub(super) fn take(&mut self) -> Option<Reference> {
-        (0..WAITING_REFERENCES).find_map(|_| self.turn(None))
-    }
-
-    #[inline(always)]
-    fn turn(&mut self, reference: Option<Reference>) -> Option<Reference> {
-        let oldest = std::mem::replace(&mut self.waiting[self.next], reference);
-        self.next = (self.next + 1) % WAITING_REFERENCES;
-        oldest
+        self.count == 0
     }
 }
 
@@ -87,7 +102,7 @@ mod tests {
             (WAITING_REFERENCES, false),
         ] {
             for _ in 0..found {
-                let number = order.len() + waiting(&lookahead);
+                let number = order.len() + lookahead.count;
                 let reference = Reference {
                     parent: cell(2 * number),
                     child: cell(2 * number + 1),
@@ -99,7 +114,7 @@ mod tests {
                 order.extend(lookahead.take());
             }
         }
-        assert_eq!(waiting(&lookahead), WAITING_REFERENCES);
+        assert_eq!(lookahead.count, WAITING_REFERENCES);
         order.extend(std::iter::from_fn(|| lookahead.take()));
         assert!(lookahead.is_empty());
         assert_eq!(order.len(), 43 + WAITING_REFERENCES);
@@ -107,9 +122,5 @@ mod tests {
             assert_eq!(reference.parent, cell(2 * number));
             assert_eq!(reference.child, cell(2 * number + 1));
         }
-    }
-
-    fn waiting(lookahead: &Lookahead) -> usize {
-        lookahead.waiting.iter().flatten().count()
     }
 }

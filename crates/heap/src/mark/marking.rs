@@ -105,19 +105,19 @@ impl<'a, V: Vm> Marking<'a, V> {
             return self.trace_grey_looking::<false>(work);
         }
         let is_over = self.trace_grey_looking::<true>(work);
-        self.mark_waiting();
+        while self.mark_oldest_waiting() {}
         is_over
     }
 
-    /// Marks the references that wait; false when there are none.
-    fn mark_waiting(&mut self) -> bool {
+    /// Marks the reference that has waited longest; false when none waits.
+    #[inline(always)]
+    fn mark_oldest_waiting(&mut self) -> bool {
         let (marker, states) = (&mut *self.tracer.marker, self.tracer.states);
-        let mut has_marked = false;
-        while let Some(reference) = marker.lookahead.take() {
-            marker.mark_reference(states, reference);
-            has_marked = true;
-        }
-        has_marked
+        let oldest = marker.lookahead.take();
+        oldest.is_some_and(|oldest| {
+            marker.mark_reference(states, oldest);
+            true
+        })
     }
 
     /// The same, once for small heaps and once for large ones. When it returns false, some
@@ -131,7 +131,7 @@ impl<'a, V: Vm> Marking<'a, V> {
                     return false;
                 }
             }
-            if AHEAD && self.mark_waiting() {
+            if AHEAD && self.mark_oldest_waiting() {
                 continue;
             }
             if let Some((cell, rest)) = self.tracer.marker.deferred.pop() {

@@ -45,16 +45,14 @@ impl Member<'_> {
         }
     }
 
-    /// Marks the references that wait; false when there are none.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn mark_waiting(&mut self) -> bool {
-        let mut has_marked = false;
-        while let Some(reference) = self.worker.lookahead.take() {
-            self.mark_reference(reference);
-            has_marked = true;
-        }
-        has_marked
+    /// Marks the reference that has waited longest; false when none waits.
+    #[inline(always)]
+    pub(super) fn mark_oldest_waiting(&mut self) -> bool {
+        let oldest = self.worker.lookahead.take();
+        oldest.is_some_and(|oldest| {
+            self.mark_reference(oldest);
+            true
+        })
     }
 
     /// Marks `cell`. False when an old cell refers to one that is young, as far as is
