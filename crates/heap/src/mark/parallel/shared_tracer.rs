@@ -41,7 +41,7 @@ impl Member<'_> {
     #[inline(always)]
     fn mark_reference(&mut self, reference: Reference) {
         if !self.mark_and_compare(reference.child, reference.wants) {
-            self.note_parent(reference.parent);
+            self.note_parent_of_many(reference.parent);
         }
     }
 

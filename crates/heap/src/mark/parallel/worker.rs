@@ -34,6 +34,9 @@ pub(in crate::mark) struct Worker {
     aside: FewCells<NOTED_CELLS>,
     remembered: FewCells<NOTED_CELLS>,
     parents: FewCells<NOTED_CELLS>,
+    /// The parent that was noted last while marking looks ahead: each of its children asks
+    /// for it, and to trace a table once for each of them would never end.
+    latest_parent: Cell,
     /// The cell being traced is old and refers to a young one, or settled and refers to
     /// one that is not.
     pub(super) has_younger_child: bool,
@@ -50,6 +53,7 @@ impl Worker {
             aside: FewCells::new(),
             remembered: FewCells::new(),
             parents: FewCells::new(),
+            latest_parent: Cell::NONE,
             has_younger_child: false,
             has_traced: false,
             until_look: CELLS_PER_LOOK,
@@ -138,9 +142,20 @@ impl Member<'_> {
         self.worker.until_look == 0 && self.look()
     }
 
+    /// Notes a cell that asks once for each child. The references of a cell wait one
+    /// after the other, so it is the latest parent until all have been marked.
     #[cold]
     #[inline(never)]
-    pub(super) fn note_parent(&mut self, cell: Cell) {
+    pub(super) fn note_parent_of_many(&mut self, cell: Cell) {
+        if self.worker.latest_parent != cell {
+            self.worker.latest_parent = cell;
+            self.note_parent(cell);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_parent(&mut self, cell: Cell) {
         self.worker.parents.push(cell);
         if self.worker.parents.is_full() {
             self.pile.lock().note_parents(self.worker.parents.take());
@@ -304,6 +319,7 @@ impl Drop for AtWork<'_> {
         stacks.working -= 1;
         stacks.remember(worker.remembered.take());
         stacks.note_parents(worker.parents.take());
+        worker.latest_parent = Cell::NONE;
         stacks.threads += usize::from(worker.has_traced);
         worker.has_traced = false;
         if self.is_collecting_thread {
@@ -325,4 +341,32 @@ pub(super) fn help<const AHEAD: bool>(pile: &Pile, states: States<'_>, common: i
     if let Some(mut at_work) = AtWork::helping(member) {
         at_work.member.help::<AHEAD>(common);
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::region::Region;
+    use crate::os::page_bytes;
+
+    /// A table of a million young children is traced once more, not a million times.
+    #[test]
+    fn a_parent_that_asks_for_each_of_its_children_is_noted_once_in_a_marking() {
+        // SAFETY: never read.
+        let cell = |number: usize| unsafe { Cell::from_address(number * 64) };
+        let region = Region::reserve(1, page_bytes()).unwrap();
+        let mut worker = Worker::new();
+        for _ in 0..2 {
+            let pile = Pile::new(Stacks::default());
+            let mut at_work = AtWork::collecting(Member {
+                pile: &pile,
+                states: region.states(),
+                worker: &mut worker,
+            });
+            for number in [1, 1, 1, 2, 2] {
+                at_work.member.note_parent_of_many(cell(number));
+            }
+            assert_eq!(at_work.member.worker.parents.take(), [cell(1), cell(2)]);
+        }
+    }
 }
