@@ -1,6 +1,6 @@
 # Loading code, and what the parser leaves behind.
 
-claim "memory that the parser has taken from libc for a large file goes back to the system while the program goes on loading", only: "ashlar" do
+claim "memory that the parser has taken from libc for a large file goes back to the system while the program goes on loading", only: "module" do
   File.write(File.join(folder, "table.rb"), <<~RUBY)
     TABLE = [#{Array.new(300_000) { _1 * 1_000_003 }.join(", ")}]
     # Compiled while the parser's nodes are there, it lies behind them in libc's heap.

@@ -93,6 +93,7 @@ mod mark;
 pub mod os;
 mod pace;
 mod payload;
+mod prefetch;
 mod shared;
 mod space;
 mod stack;

@@ -22,6 +22,8 @@ pub struct Stress {
     /// Make a major collection of each that would be a minor one, so that cells settle
     /// soon and what is stored into them is noted, or missed.
     pub no_minor: bool,
+    /// Have marking look ahead also in a small heap.
+    pub look_ahead: bool,
     /// Cells that fit on the mark stack, and into the remembered set, so that
     /// running out of memory for them can be tested; 0 is no limit.
     pub mark_stack_cells_max: usize,

@@ -448,6 +448,50 @@ fn a_block_whose_pieces_are_all_free_serves_another_size_class() {
     assert_nothing_in_use(&shared);
 }
 
+/// What one thread frees another gets, as its own and nobody else's; and what is kept for that
+/// holds no block once empty blocks go back.
+#[test]
+fn rows_that_one_thread_gives_back_serve_another_and_hold_no_block_when_empty_ones_go_back() {
+    const PIECES: usize = 4096;
+    for size in [16, 40, 1024] {
+        let shared = Shared::reserve(64 * MIB).unwrap();
+        let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
+        let (mut one, mut other) = (Door::new(&shared), Door::new(&shared));
+        let kept = other.allocate(size).unwrap();
+        for _ in 0..3 {
+            let pieces: Vec<_> = (0..PIECES).map(|_| one.allocate(size).unwrap()).collect();
+            let in_use = shared.space.blocks.counts().in_use;
+            // In an order that spreads the pieces of a row over many blocks.
+            for index in 0..PIECES {
+                let piece = pieces[index * 67 % PIECES];
+                // SAFETY: nobody uses it any more.
+                unsafe { one.free(piece) };
+            }
+            let mut again: Vec<_> = (0..PIECES / 2)
+                .map(|_| other.allocate(size).unwrap())
+                .collect();
+            assert!(shared.space.blocks.counts().in_use <= in_use, "{size}");
+            again.sort();
+            assert!(again.windows(2).all(|pair| pair[0] < pair[1]), "{size}");
+            assert!(again.binary_search(&kept).is_err());
+            for index in 0..again.len() {
+                // SAFETY: the same.
+                unsafe { other.free(again[index * 67 % again.len()]) };
+            }
+        }
+        heap.release_empty_blocks();
+        // Those of what the two caches keep, 8 KiB each, of `kept`, and the class's last one.
+        let in_use = shared.space.blocks.counts().in_use;
+        assert!(in_use <= 18, "{size}: {in_use} blocks");
+        // SAFETY: the same.
+        unsafe { other.free(kept) };
+        one.flush();
+        other.flush();
+        heap.verify().unwrap();
+        assert_nothing_in_use(&shared);
+    }
+}
+
 #[test]
 fn memory_of_a_large_payload_reads_as_zero_when_it_is_asked_for_zeroed_again() {
     for blocks in if cfg!(miri) {

@@ -141,6 +141,7 @@ mod tests {
             no_minor: false,
             move_everything: false,
             mark_stack_cells_max: 0,
+            look_ahead: false,
         },
         auto_compaction: None,
         pauses: PauseOptions {

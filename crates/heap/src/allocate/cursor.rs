@@ -4,6 +4,7 @@ use crate::layout::block::{BlockIndex, HAS_YOUNG, OWNED};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::{Cell, States};
 use crate::layout::width::{WidthIndex, WIDTH_COUNT};
+use crate::prefetch::prefetch;
 use crate::space::Space;
 
 use super::run::Run;
@@ -100,6 +101,8 @@ impl<'space> AllocationCache<'space> {
         cursor.next = run.start;
         cursor.end = run.end;
         cursor.next_run = run.next;
+        // Nobody has looked there since the block was swept.
+        prefetch(run.next);
         let bytes = run.end - run.start;
         let cells = (bytes / width.bytes()) as u64;
         self.cells_in_runs[width.index()] += cells;

@@ -190,6 +190,10 @@ impl<V: Vm> Heap<'_, V> {
             return;
         };
         self.space().close_reserve();
+        if from == 0 {
+            let payloads = &self.shared.payloads;
+            payloads.lock().give_rows_back(self.space());
+        }
         let all_at_once = self.is_out_of_limit();
         let goes_on = || all_at_once || work.spend_step(CELLS_PER_RELEASED_BLOCK);
         let released = self.space().release_idle_blocks(from, all_at_once, goes_on);
@@ -205,6 +209,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Gives the pages of all empty blocks back to the system now.
     pub fn release_empty_blocks(&self) {
+        self.shared.payloads.lock().give_rows_back(self.space());
         let released = self.space().release_idle_blocks(0, true, || true);
         self.collector.borrow_mut().stats.blocks_released += released.blocks;
     }

@@ -103,13 +103,22 @@ mod tests {
     fn a_range_has_every_part_that_it_touches() {
         let part_bytes = 1 << PART_SHIFT;
         for start in (0..BLOCK_BYTES).step_by(part_bytes / 2) {
-            for end in [start + 1, start + part_bytes, start + 3 * part_bytes + 1, BLOCK_BYTES] {
+            for end in [
+                start + 1,
+                start + part_bytes,
+                start + 3 * part_bytes + 1,
+                BLOCK_BYTES,
+            ] {
                 let end = end.min(BLOCK_BYTES);
                 let mut parts = Parts::NONE;
                 parts.add_range(start..end);
                 for part in 0..PARTS_PER_BLOCK as usize {
                     let touched = part * part_bytes < end && start < (part + 1) * part_bytes;
-                    assert_eq!(parts.has(part * part_bytes), touched, "{start}..{end} {part}");
+                    assert_eq!(
+                        parts.has(part * part_bytes),
+                        touched,
+                        "{start}..{end} {part}"
+                    );
                 }
             }
         }

@@ -77,6 +77,12 @@ impl<'region> States<'region> {
         unsafe { &*self.entry(cell.0) }
     }
 
+    /// Where the entry of a cell is.
+    #[inline(always)]
+    pub(crate) fn address_of(self, cell: Cell) -> usize {
+        self.entry(cell.0).addr()
+    }
+
     /// The state of a cell.
     #[inline(always)]
     pub fn get(self, cell: Cell) -> CellState {

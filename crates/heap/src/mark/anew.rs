@@ -72,7 +72,10 @@ mod tests {
         assert_eq!(anew.cells(), [cell(1), cell(2)]);
         assert_eq!(anew.pop(), Some(cell(2)));
         anew.add(cell(2)).unwrap();
-        assert_eq!([anew.pop(), anew.pop(), anew.pop()], [Some(cell(2)), Some(cell(1)), None]);
+        assert_eq!(
+            [anew.pop(), anew.pop(), anew.pop()],
+            [Some(cell(2)), Some(cell(1)), None]
+        );
         assert!(anew.is_empty());
     }
 

@@ -1,7 +1,7 @@
 //! The mark stack: cells that are marked and not traced yet.
 
 use super::prefetch::PrefetchQueue;
-use crate::layout::region::Cell;
+use crate::layout::region::{Cell, States};
 use crate::os::Refused;
 use crate::stack::Stack;
 
@@ -36,8 +36,8 @@ impl GreyStack {
     }
 
     #[inline(always)]
-    pub(super) fn pop(&mut self) -> Option<Cell> {
-        self.prefetched.next(|| self.cells.pop())
+    pub(super) fn pop<const AHEAD: bool>(&mut self, states: States<'_>) -> Option<Cell> {
+        self.prefetched.next::<AHEAD>(states, || self.cells.pop())
     }
 
     /// Whether no grey cell is here; some may not have fitted.

@@ -4,6 +4,7 @@ use super::anew::Anew;
 use super::boundary::BoundarySet;
 use super::deferred::Deferred;
 use super::grey::GreyStack;
+use super::lookahead::{Lookahead, Reference};
 use super::mode::Mode;
 use super::parallel::SharedMarking;
 use super::pending_store::{Noting, PendingStore};
@@ -21,6 +22,7 @@ pub(crate) struct Marker {
     pub(super) grey: GreyStack,
     pub(super) deferred: Deferred,
     pub(super) anew: Anew,
+    pub(super) lookahead: Lookahead,
     pub(crate) remembered: RememberedSet,
     pub(crate) boundary: BoundarySet,
     pub(super) rescans: Rescans,
@@ -56,6 +58,7 @@ impl Marker {
             grey: GreyStack::new(cells)?,
             deferred: Deferred::new(noted, cells / 2)?,
             anew: Anew::new(),
+            lookahead: Lookahead::new(),
             remembered: RememberedSet::new(cells / 2)?,
             boundary: BoundarySet::new(cells / 4)?,
             rescans: Rescans::new(noted)?,
@@ -221,27 +224,47 @@ impl Marker {
         found
     }
 
-    /// Marks `cell`, of which a parent wants so much, while no other thread marks.
+    /// Marks what the parent that is being traced refers to, while no other thread marks.
     #[inline(always)]
     pub(crate) fn mark(&mut self, states: States<'_>, cell: Cell, wants: Wants) {
+        if !self.mark_and_compare(states, cell, wants) {
+            self.has_unsettled_child = true;
+        }
+    }
+
+    /// Marks what a parent refers to that may be another than the one being traced.
+    #[inline(always)]
+    pub(super) fn mark_reference(&mut self, states: States<'_>, reference: Reference) {
+        let Reference {
+            parent,
+            child,
+            wants,
+        } = reference;
+        if !self.mark_and_compare(states, child, wants) {
+            self.boundary.add_if_settled(states, parent);
+        }
+    }
+
+    /// Marks `cell`, of which a parent wants so much. False when the parent is settled and
+    /// the cell is not.
+    #[inline(always)]
+    fn mark_and_compare(&mut self, states: States<'_>, cell: Cell, wants: Wants) -> bool {
         let mut state = states.get(cell);
         debug_assert!(state.is_live(), "marking a free cell at {cell:?}");
         if state.is_all_of(wants) {
-            return;
+            return true;
         }
         let is_young = !state.is_old();
         if is_young && !wants.old() && !state.grows_old() {
             states.set(cell, state.with(CellState::MARKED));
             self.counts.marked_cells += 1;
             self.grey.push(cell);
-            return;
+            return true;
         }
         if is_young || !state.is_marked() {
             state = self.promote(states, cell, state);
         }
-        if wants.settled() && !state.is_settled() {
-            self.has_unsettled_child = true;
-        }
+        !wants.settled() || state.is_settled()
     }
 
     /// Makes a marked cell grey once more, and only once although it may be asked for

@@ -5,6 +5,7 @@ use super::deferred::{Rest, REFERENCES_AT_ONCE};
 use super::marker::Marker;
 use super::mode::Mode;
 use super::parallel::Team;
+use super::trace::Trace;
 use super::trace_common::TraceCommon;
 use super::tracer::{MarkingEnd, Tracer};
 use crate::layout::cell_state::{CellState, Wants};
@@ -22,6 +23,8 @@ pub(crate) struct Marking<'a, V> {
     pub(super) tracer: Tracer<'a>,
     /// The threads that may mark when no budget limits the work.
     pub(super) team: Option<Team<'a>>,
+    /// The table of states is larger than what the processor keeps close.
+    pub(crate) looks_ahead: bool,
 }
 
 impl<'a, V: Vm> Marking<'a, V> {
@@ -33,7 +36,12 @@ impl<'a, V: Vm> Marking<'a, V> {
         team: Option<Team<'a>>,
     ) -> Self {
         let tracer = Tracer::new(space, marker, mode);
-        Self { vm, tracer, team }
+        Self {
+            vm,
+            tracer,
+            team,
+            looks_ahead: false,
+        }
     }
 
     /// Marks what the roots refer to now. The program may run and change them before
@@ -61,7 +69,7 @@ impl<'a, V: Vm> Marking<'a, V> {
     pub(crate) fn begin_remark(&mut self) {
         self.begin_first_remark();
         while let Some(cell) = self.tracer.marker.rescans.pop_written() {
-            self.trace(cell);
+            self.trace::<false>(cell);
         }
         if self.tracer.marker.rescans.has_overflowed() {
             return self.trace_marked_cells();
@@ -70,7 +78,7 @@ impl<'a, V: Vm> Marking<'a, V> {
         for index in 0..self.tracer.marker.rescans.always().len() {
             let cell = self.tracer.marker.rescans.always()[index];
             let state = self.tracer.states.get(cell);
-            self.trace_in_state(cell, state);
+            self.trace_in_state::<false>(cell, state);
         }
         self.tracer.is_rescan = false;
     }
@@ -93,25 +101,51 @@ impl<'a, V: Vm> Marking<'a, V> {
         if !work.is_limited() {
             self.trace_together();
         }
+        if !self.looks_ahead {
+            return self.trace_grey_looking::<false>(work);
+        }
+        let is_over = self.trace_grey_looking::<true>(work);
+        while self.mark_oldest_waiting() {}
+        is_over
+    }
+
+    /// Marks the reference that has waited longest; false when none waits.
+    #[inline(always)]
+    fn mark_oldest_waiting(&mut self) -> bool {
+        let (marker, states) = (&mut *self.tracer.marker, self.tracer.states);
+        let oldest = marker.lookahead.take();
+        oldest.is_some_and(|oldest| {
+            marker.mark_reference(states, oldest);
+            true
+        })
+    }
+
+    /// The same, once for small heaps and once for large ones. When it returns false, some
+    /// references wait.
+    fn trace_grey_looking<const AHEAD: bool>(&mut self, work: &mut WorkBudget) -> bool {
+        let states = self.tracer.states;
         loop {
-            while let Some(cell) = self.tracer.marker.grey.pop() {
-                self.trace(cell);
+            while let Some(cell) = self.tracer.marker.grey.pop::<AHEAD>(states) {
+                self.trace::<AHEAD>(cell);
                 if !work.spend(1) {
                     return false;
                 }
             }
+            if AHEAD && self.mark_oldest_waiting() {
+                continue;
+            }
             if let Some((cell, rest)) = self.tracer.marker.deferred.pop() {
-                self.trace_part(cell, rest);
+                self.trace_part::<AHEAD>(cell, rest);
                 if !work.spend(REFERENCES_AT_ONCE) {
                     return false;
                 }
             } else if let Some(cell) = self.tracer.marker.anew.pop() {
-                self.trace(cell);
+                self.trace::<AHEAD>(cell);
                 if !work.spend(1) {
                     return false;
                 }
             } else if let Some(cell) = self.tracer.marker.remembered.pop_untraced() {
-                self.trace_remembered(cell);
+                self.trace_remembered::<AHEAD>(cell);
                 if !work.spend(1) {
                     return false;
                 }
@@ -125,21 +159,21 @@ impl<'a, V: Vm> Marking<'a, V> {
     }
 
     #[inline(always)]
-    fn trace(&mut self, cell: Cell) {
+    fn trace<const AHEAD: bool>(&mut self, cell: Cell) {
         let state = self.tracer.states.get(cell);
         if state.is_unprotected() && self.tracer.mode == Mode::InSlices {
             self.tracer.marker.rescans.add(cell);
         }
-        self.trace_in_state(cell, state);
+        self.trace_in_state::<AHEAD>(cell, state);
     }
 
     /// Traces a cell that has this state. A settled one gets onto the boundary when it
     /// refers to one that is not settled.
     #[inline(always)]
-    fn trace_in_state(&mut self, cell: Cell, state: CellState) {
+    fn trace_in_state<const AHEAD: bool>(&mut self, cell: Cell, state: CellState) {
         let wants = state.wants_of_children();
         self.tracer.marker.has_unsettled_child = false;
-        self.trace_references(cell, wants);
+        self.trace_references::<AHEAD>(cell, wants);
         if wants.settled() && self.tracer.marker.has_unsettled_child {
             let states = self.tracer.states;
             self.tracer.marker.boundary.add_if_settled(states, cell);
@@ -147,8 +181,8 @@ impl<'a, V: Vm> Marking<'a, V> {
     }
 
     #[inline(always)]
-    fn trace_references(&mut self, cell: Cell, wants: Wants) {
-        let mut tracer = self.tracer.of_cell(cell, wants);
+    fn trace_references<const AHEAD: bool>(&mut self, cell: Cell, wants: Wants) {
+        let mut tracer = self.tracer.of_cell::<AHEAD>(cell, wants);
         if !self.vm.common().trace_cell(cell, &mut tracer) {
             self.trace_by_vm(cell, wants);
         }
@@ -166,11 +200,11 @@ impl<'a, V: Vm> Marking<'a, V> {
 
     /// Traces a remembered cell. What it refers to becomes old, so it need not
     /// be remembered any longer, unless it is unprotected.
-    fn trace_remembered(&mut self, cell: Cell) {
+    fn trace_remembered<const AHEAD: bool>(&mut self, cell: Cell) {
         self.tracer
             .marker
             .forget_unless_unprotected(self.tracer.states, cell);
-        self.trace(cell);
+        self.trace::<AHEAD>(cell);
     }
 
     fn trace_marked_cells(&mut self) {
@@ -179,7 +213,7 @@ impl<'a, V: Vm> Marking<'a, V> {
             for cell in space.cells_of(block) {
                 let state = self.tracer.states.get(cell);
                 if state.is_live() && state.is_marked() {
-                    self.trace(cell);
+                    self.trace::<false>(cell);
                 }
             }
         }
@@ -187,11 +221,11 @@ impl<'a, V: Vm> Marking<'a, V> {
 
     /// Marks a few of the references of a cell that has very many; all of them
     /// when what is left cannot be noted.
-    fn trace_part(&mut self, cell: Cell, mut rest: Rest) {
+    fn trace_part<const AHEAD: bool>(&mut self, cell: Cell, mut rest: Rest) {
         loop {
             let left = match rest {
-                Rest::Words(count) => Rest::Words(self.mark_words(cell, count)),
-                Rest::Below(end) => Rest::Below(self.trace_below(cell, end)),
+                Rest::Words(count) => Rest::Words(self.mark_words::<AHEAD>(cell, count)),
+                Rest::Below(end) => Rest::Below(self.trace_below::<AHEAD>(cell, end)),
             };
             let is_over = matches!(left, Rest::Words(0) | Rest::Below(0));
             if is_over || self.tracer.marker.deferred.put_back(cell, left).is_ok() {
@@ -203,7 +237,7 @@ impl<'a, V: Vm> Marking<'a, V> {
 
     /// Marks the next of `count` words that `parent` has handed over; how many are
     /// left.
-    fn mark_words(&mut self, parent: Cell, count: usize) -> usize {
+    fn mark_words<const AHEAD: bool>(&mut self, parent: Cell, count: usize) -> usize {
         let common = self.vm.common();
         // It may have grown old since.
         let wants = self.tracer.states.get(parent).wants_of_children();
@@ -211,7 +245,8 @@ impl<'a, V: Vm> Marking<'a, V> {
         for _ in 0..now {
             let word = self.tracer.marker.deferred.pop_word();
             if let Some(child) = word.and_then(|word| common.reference(word)) {
-                self.tracer.marker.mark(self.tracer.states, child, wants);
+                let mut tracer = self.tracer.of_cell::<AHEAD>(parent, wants);
+                tracer.mark(child);
             }
         }
         count - now
@@ -219,10 +254,10 @@ impl<'a, V: Vm> Marking<'a, V> {
 
     /// Marks some of the references that `parent` has below `end`; where the rest
     /// ends.
-    fn trace_below(&mut self, parent: Cell, end: usize) -> usize {
+    fn trace_below<const AHEAD: bool>(&mut self, parent: Cell, end: usize) -> usize {
         // It may have grown old since.
         let wants = self.tracer.states.get(parent).wants_of_children();
-        let mut tracer = self.tracer.of_cell(parent, wants);
+        let mut tracer = self.tracer.of_cell::<AHEAD>(parent, wants);
         self.vm.common().trace_below(parent, end, &mut tracer)
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod boundary;
 mod deferred;
 mod grey;
 pub(crate) mod helpers;
+mod lookahead;
 pub(crate) mod marker;
 pub(crate) mod marking;
 pub(crate) mod mode;

@@ -4,7 +4,8 @@
 //! So the next few cells are fetched ahead, and wait in a ring meanwhile: a cell is
 //! traced a few cells after it was taken from the mark stack.
 
-use crate::layout::region::Cell;
+use crate::layout::region::{Cell, States};
+use crate::prefetch::prefetch;
 
 /// Cells that are fetched ahead.
 pub(super) const PREFETCHED_CELLS: usize = 8;
@@ -26,12 +27,20 @@ impl PrefetchQueue {
         }
     }
 
-    /// The next cell, after having taken as many with `pop` as there is room for.
+    /// The next cell, after having taken as many with `pop` as there is room for. In a
+    /// heap so large that marking looks `AHEAD`, their states are fetched, too.
     #[inline(always)]
-    pub(super) fn next(&mut self, mut pop: impl FnMut() -> Option<Cell>) -> Option<Cell> {
+    pub(super) fn next<const AHEAD: bool>(
+        &mut self,
+        states: States<'_>,
+        mut pop: impl FnMut() -> Option<Cell>,
+    ) -> Option<Cell> {
         while self.count < PREFETCHED_CELLS {
             let Some(cell) = pop() else { break };
             prefetch(cell.address());
+            if AHEAD {
+                prefetch(states.address_of(cell));
+            }
             self.cells[(self.first + self.count) % PREFETCHED_CELLS] = cell;
             self.count += 1;
         }
@@ -52,26 +61,20 @@ impl PrefetchQueue {
     }
 }
 
-/// Has the processor fetch what is at `address` into its cache.
-#[inline(always)]
-fn prefetch(address: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: any address may be prefetched.
-    unsafe {
-        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address));
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = address;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::region::Region;
+    use crate::os::page_bytes;
 
     fn cell(number: usize) -> Cell {
         // SAFETY: never read.
         unsafe { Cell::from_address(number * 64) }
+    }
+
+    fn next(queue: &mut PrefetchQueue, stack: &mut Vec<Cell>) -> Option<Cell> {
+        let region = Region::reserve(1, page_bytes()).unwrap();
+        queue.next::<true>(region.states(), || stack.pop())
     }
 
     #[test]
@@ -79,7 +82,7 @@ mod tests {
         let mut stack: Vec<_> = (1..=20).map(cell).collect();
         let mut queue = PrefetchQueue::new();
         let mut order = Vec::new();
-        while let Some(next) = queue.next(|| stack.pop()) {
+        while let Some(next) = next(&mut queue, &mut stack) {
             order.push(next);
             let waiting: Vec<_> = queue.iter().collect();
             assert!(waiting.len() < PREFETCHED_CELLS && !waiting.contains(&next));
@@ -93,9 +96,9 @@ mod tests {
     fn what_is_pushed_meanwhile_comes_after_what_is_on_its_way() {
         let mut stack: Vec<_> = (1..=3).map(cell).collect();
         let mut queue = PrefetchQueue::new();
-        assert_eq!(queue.next(|| stack.pop()), Some(cell(3)));
+        assert_eq!(next(&mut queue, &mut stack), Some(cell(3)));
         stack.push(cell(9));
-        let rest = std::iter::from_fn(|| queue.next(|| stack.pop()));
+        let rest = std::iter::from_fn(|| next(&mut queue, &mut stack));
         assert_eq!(rest.collect::<Vec<_>>(), [2, 1, 9].map(cell));
     }
 }

@@ -1,9 +1,10 @@
 //! The collecting thread's tracers: one for cells that are traced from their layout,
 //! the innermost step of a collection, and one for the VM's own code.
 
+use super::lookahead::Reference;
 use super::marker::Marker;
 use super::mode::Mode;
-use super::parallel::{Member, SharedTracer};
+use super::parallel::Member;
 use super::pending_store::Noting;
 use super::trace::Trace;
 use super::weak::WeakCounts;
@@ -17,7 +18,7 @@ use crate::space::Space;
 /// Nothing keeps its address, so its fields stay in registers: a store to the state
 /// table does not force them to be read again.
 #[derive(Debug)]
-pub(super) struct CellTracer<'c> {
+pub(super) struct CellTracer<'c, const AHEAD: bool> {
     pub(super) states: States<'c>,
     pub(super) marker: &'c mut Marker,
     pub(super) mode: Mode,
@@ -25,10 +26,10 @@ pub(super) struct CellTracer<'c> {
     pub(super) wants: Wants,
 }
 
-impl Trace for CellTracer<'_> {
+impl<const AHEAD: bool> Trace for CellTracer<'_, AHEAD> {
     #[inline(always)]
     fn lent(&mut self) -> impl Trace {
-        CellTracer {
+        CellTracer::<AHEAD> {
             marker: &mut *self.marker,
             ..*self
         }
@@ -36,7 +37,17 @@ impl Trace for CellTracer<'_> {
 
     #[inline(always)]
     fn mark(&mut self, cell: Cell) {
-        self.marker.mark(self.states, cell, self.wants);
+        if !AHEAD {
+            return self.marker.mark(self.states, cell, self.wants);
+        }
+        let reference = Reference {
+            parent: self.parent,
+            child: cell,
+            wants: self.wants,
+        };
+        if let Some(oldest) = self.marker.lookahead.exchange(self.states, reference) {
+            self.marker.mark_reference(self.states, oldest);
+        }
     }
 
     #[inline(always)]
@@ -65,7 +76,7 @@ impl Trace for CellTracer<'_> {
     }
 }
 
-impl CellTracer<'_> {
+impl<const AHEAD: bool> CellTracer<'_, AHEAD> {
     /// What is put off may turn out not to be settled. Always true.
     fn puts_off(&mut self) -> bool {
         self.marker.has_unsettled_child = true;
@@ -167,7 +178,11 @@ impl<'c> Tracer<'c> {
 
     /// A tracer for a cell that is traced from its layout.
     #[inline(always)]
-    pub(super) fn of_cell(&mut self, parent: Cell, wants: Wants) -> CellTracer<'_> {
+    pub(super) fn of_cell<const AHEAD: bool>(
+        &mut self,
+        parent: Cell,
+        wants: Wants,
+    ) -> CellTracer<'_, AHEAD> {
         CellTracer {
             states: self.states,
             marker: self.marker,
@@ -185,7 +200,7 @@ impl<'c> Tracer<'c> {
         }
         match &mut self.member {
             None => self.marker.mark(self.states, cell, self.wants),
-            Some(member) => SharedTracer::of(member, self.wants).mark(cell),
+            Some(member) => member.mark(cell, self.wants),
         }
     }
 

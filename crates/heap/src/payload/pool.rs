@@ -3,39 +3,96 @@
 use std::ptr::NonNull;
 
 use super::class::{ClassIndex, CLASS_COUNT};
-use super::thread_cache::FreeLists;
+use super::thread_cache::{row_pieces, FreeLists};
 use crate::layout::block::{BlockIndex, LISTED};
 use crate::layout::kind::Kind;
 use crate::space::Space;
 
-/// The blocks that have free pieces, a list per class.
+/// The blocks that have free pieces, a list per class, and the rows that threads have given
+/// back and others may take whole.
 ///
 /// Invariants:
 /// 6. A payload block is `LISTED` exactly when it has a free piece.
-/// 7. `used` pieces + free pieces + untouched pieces = pieces per block.
+/// 7. `used` pieces + free pieces + untouched pieces = pieces per block. What is in a row or
+///    in a thread's cache counts as used.
 #[derive(Debug)]
 pub(crate) struct Pool {
     listed: [Option<BlockIndex>; CLASS_COUNT],
+    rows: [Rows; CLASS_COUNT],
+}
+
+/// As many free pieces of a class as a full row has; each begins with the address of the
+/// next, the last one with 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) first: NonNull<u8>,
+}
+
+// SAFETY: whoever has the row has its pieces, which nobody else uses.
+unsafe impl Send for Row {}
+
+/// Rows of a class, the latest first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rows {
+    /// Its first piece; the second word of that is the address of the next row's.
+    first: usize,
+    count: usize,
+}
+
+/// Bytes of a class that are kept in rows at most. They are lost to other classes until the
+/// next full collection, so only small pieces, which many programs free and allocate by the
+/// thousand, are kept.
+const ROWS_BYTES_MAX: usize = 64 << 10;
+const PIECE_BYTES_MAX: usize = 1024;
+
+impl Rows {
+    fn push(&mut self, space: &Space, row: Row) {
+        let first = row.first.as_ptr() as usize;
+        // SAFETY: the piece is free and at least 16 bytes long.
+        unsafe { second_word(space, first).write(self.first) };
+        self.first = first;
+        self.count += 1;
+    }
+
+    fn pop(&mut self, space: &Space) -> Option<Row> {
+        if self.first == 0 {
+            return None;
+        }
+        let first = space.region.pointer(self.first);
+        // SAFETY: `push` has written it, and nobody has had the piece since.
+        self.first = unsafe { second_word(space, self.first).read() };
+        self.count -= 1;
+        NonNull::new(first).map(|first| Row { first })
+    }
+}
+
+fn second_word(space: &Space, piece: usize) -> *mut usize {
+    space.region.pointer(piece + size_of::<usize>()).cast()
 }
 
 impl Default for Pool {
     fn default() -> Self {
         Self {
             listed: [None; CLASS_COUNT],
+            rows: [Rows::default(); CLASS_COUNT],
         }
     }
 }
 
 impl Pool {
-    /// Moves up to half a cache's limit of pieces into the cache, which has none of the
-    /// class (at least one unless memory is out), and says how many.
+    /// Moves up to a row of pieces into the cache, which has none of the class (at least one
+    /// unless memory is out), and says how many.
     pub(crate) fn take(
         &mut self,
         space: &Space,
         lists: &mut FreeLists,
         class: ClassIndex,
     ) -> usize {
-        let wanted = (lists.limit(class) / 2).max(1);
+        if let Some(row) = self.rows[class.index()].pop(space) {
+            lists.put_row(row, class);
+            return row_pieces(class);
+        }
+        let wanted = row_pieces(class);
         let mut taken = 0;
         while taken < wanted {
             let Some(block) = self.listed_block(space, class, taken == 0) else {
@@ -52,18 +109,63 @@ impl Pool {
         taken
     }
 
-    /// Puts a piece back into its block; an empty block becomes free for any
-    /// use, unless it is the last listed one of its class.
-    pub(crate) fn give(&mut self, space: &Space, piece: NonNull<u8>, class: ClassIndex) {
-        let address = piece.as_ptr() as usize;
-        let Some(index) = space.region.block_at(address) else {
-            return;
-        };
+    /// Keeps a row for whoever wants one next, or puts its pieces into their blocks.
+    pub(super) fn give_row(&mut self, space: &Space, row: Row, class: ClassIndex) {
+        let rows = &mut self.rows[class.index()];
+        let kept_bytes = (rows.count + 1) * row_pieces(class) * class.bytes();
+        if class.bytes() <= PIECE_BYTES_MAX && kept_bytes <= ROWS_BYTES_MAX {
+            rows.push(space, row);
+        } else {
+            self.give(space, row.first.as_ptr() as usize, class);
+        }
+    }
+
+    /// Puts the pieces of all rows into their blocks.
+    pub(crate) fn give_rows_back(&mut self, space: &Space) {
+        for class in ClassIndex::all() {
+            while let Some(row) = self.rows[class.index()].pop(space) {
+                self.give(space, row.first.as_ptr() as usize, class);
+            }
+        }
+    }
+
+    /// Puts pieces back into their blocks, and says how many they were. Each begins with
+    /// the address of the next.
+    pub(super) fn give(&mut self, space: &Space, first: usize, class: ClassIndex) -> usize {
+        let (mut given, mut address) = (0, first);
+        while let Some(index) = space.region.block_at(address) {
+            // Those that follow each other and lie in one block are linked already.
+            let (first, mut last, mut count) = (address, address, 1);
+            loop {
+                // SAFETY: a free piece begins with the address of the next.
+                address = unsafe { space.region.pointer(last).cast::<usize>().read() };
+                if space.region.block_at(address) != Some(index) {
+                    break;
+                }
+                last = address;
+                count += 1;
+            }
+            let block = space.region.block(index);
+            // SAFETY: the piece is free and at least 16 bytes long.
+            unsafe {
+                space
+                    .region
+                    .pointer(last)
+                    .cast::<usize>()
+                    .write(block.free())
+            };
+            block.set_free(first);
+            block.set_used(block.used() - count);
+            self.note_free(space, index, class);
+            given += count;
+        }
+        given
+    }
+
+    /// A block has free pieces. An empty one becomes free for any use, unless it is the last
+    /// listed one of its class.
+    fn note_free(&mut self, space: &Space, index: BlockIndex, class: ClassIndex) {
         let block = space.region.block(index);
-        // SAFETY: the piece is free now and at least 16 bytes long.
-        unsafe { piece.as_ptr().cast::<usize>().write(block.free()) };
-        block.set_free(address);
-        block.set_used(block.used() - 1);
         self.list(space, index, class);
         if block.used() == 0 {
             let is_only = block.next().is_none() && block.previous().is_none();

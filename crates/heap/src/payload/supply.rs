@@ -1,7 +1,8 @@
 //! Where thread caches get their pieces from and give them back to.
 
 use super::class::ClassIndex;
-use super::thread_cache::FreeLists;
+use super::pool::Row;
+use super::thread_cache::{row_pieces, FreeLists};
 use super::Payloads;
 use crate::space::Space;
 
@@ -19,19 +20,27 @@ impl Supply<'_> {
         self.payloads.charge(taken * class.bytes());
     }
 
-    /// Takes back all pieces of a class but `keep`.
-    pub(super) fn give_back(self, lists: &mut FreeLists, class: ClassIndex, keep: usize) {
-        let mut pool = self.payloads.lock();
-        let mut given = 0;
-        while lists.len(class) > keep {
-            let Some(piece) = lists.pop(class) else {
-                break;
-            };
-            pool.give(self.space, piece, class);
-            given += 1;
+    /// Takes back a full row.
+    pub(super) fn give_row(self, row: Row, class: ClassIndex) {
+        self.payloads.lock().give_row(self.space, row, class);
+        self.note_given(row_pieces(class), class);
+    }
+
+    /// Takes back free pieces, each of which begins with the address of the next.
+    pub(super) fn give_back(self, first: usize, class: ClassIndex) {
+        if first != 0 {
+            let given = self.payloads.lock().give(self.space, first, class);
+            self.note_given(given, class);
         }
-        drop(pool);
-        self.payloads.credit(given * class.bytes());
-        self.payloads.credit_fresh(given * class.bytes());
+    }
+
+    /// Has the pool put all rows that it keeps into their blocks.
+    pub(super) fn give_rows_back(self) {
+        self.payloads.lock().give_rows_back(self.space);
+    }
+
+    fn note_given(self, pieces: usize, class: ClassIndex) {
+        self.payloads.credit(pieces * class.bytes());
+        self.payloads.credit_fresh(pieces * class.bytes());
     }
 }

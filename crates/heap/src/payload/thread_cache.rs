@@ -4,18 +4,18 @@
 use std::ptr::{with_exposed_provenance_mut, NonNull};
 
 use super::class::{ClassIndex, CLASS_COUNT, CLASS_MAX_BYTES, PAYLOAD_ALIGN};
-use super::pool::Chain;
+use super::pool::{Chain, Row};
 use super::supply::Supply;
 use super::{not_a_payload, OutOfMemory, Payloads, Resized};
 use crate::layout::BLOCK_BYTES;
 use crate::space::Space;
 
-/// At most this many bytes of one class are kept.
-const LIMIT_BYTES: usize = 8 * 1024;
+/// At most this many bytes of one class are in a row; a cache keeps two rows.
+const ROW_BYTES: usize = 4 * 1024;
 /// And at most this many pieces.
-const LIMIT_PIECES: usize = 64;
+const ROW_PIECES: usize = 32;
 /// At least this many, also of the large classes.
-const LIMIT_PIECES_MIN: usize = 2;
+const ROW_PIECES_MIN: usize = 1;
 
 /// Allocates and frees payloads of one heap on behalf of one thread.
 ///
@@ -25,6 +25,10 @@ const LIMIT_PIECES_MIN: usize = 2;
 #[repr(C, align(64))]
 pub struct ThreadCache<'heap> {
     pub(crate) lists: FreeLists,
+    /// A full row of each class, or none: what is put aside when a list is over its limit,
+    /// and taken when one is empty. So a program that allocates and frees in turns leaves
+    /// the pool alone, and rows change hands whole.
+    spares: [Option<Row>; CLASS_COUNT],
     supply: Supply<'heap>,
 }
 
@@ -48,20 +52,33 @@ impl FreeLists {
     fn new() -> Self {
         let mut lists = [FreeList::default(); CLASS_COUNT];
         for class in ClassIndex::all() {
-            lists[class.index()].limit =
-                (LIMIT_BYTES / class.bytes()).clamp(LIMIT_PIECES_MIN, LIMIT_PIECES) as u32;
+            lists[class.index()].limit = row_pieces(class) as u32;
         }
         Self(lists)
     }
 
-    /// Pieces of the class.
-    pub(crate) fn len(&self, class: ClassIndex) -> usize {
-        self.0[class.index()].count as usize
+    /// Takes all pieces of a list that has as many as it may.
+    fn take_row(&mut self, class: ClassIndex) -> Option<Row> {
+        let list = &mut self.0[class.index()];
+        debug_assert!(list.count as usize == row_pieces(class));
+        list.count = 0;
+        let first = with_exposed_provenance_mut(std::mem::take(&mut list.first));
+        NonNull::new(first).map(|first| Row { first })
     }
 
-    /// Pieces of the class to keep at most.
-    pub(crate) fn limit(&self, class: ClassIndex) -> usize {
-        self.0[class.index()].limit as usize
+    /// Fills a list, which is empty.
+    pub(super) fn put_row(&mut self, row: Row, class: ClassIndex) {
+        let list = &mut self.0[class.index()];
+        debug_assert!(list.count == 0);
+        list.first = row.first.as_ptr() as usize;
+        list.count = row_pieces(class) as u32;
+    }
+
+    /// Takes all pieces of a list, the address of the first.
+    pub(super) fn take_all(&mut self, class: ClassIndex) -> usize {
+        let list = &mut self.0[class.index()];
+        list.count = 0;
+        std::mem::take(&mut list.first)
     }
 
     #[inline(always)]
@@ -100,6 +117,7 @@ impl<'heap> ThreadCache<'heap> {
     pub(crate) fn new(space: &'heap Space, payloads: &'heap Payloads) -> Self {
         Self {
             lists: FreeLists::new(),
+            spares: [None; CLASS_COUNT],
             supply: Supply { space, payloads },
         }
     }
@@ -168,7 +186,7 @@ impl<'heap> ThreadCache<'heap> {
         match region.kind_byte(block).class() {
             Some(class) => {
                 if self.lists.push(payload, class) {
-                    self.flush_half(class);
+                    self.put_aside(class);
                 }
             }
             None => self.supply.free_span(address),
@@ -247,21 +265,42 @@ impl<'heap> ThreadCache<'heap> {
     /// Gives every piece back to the heap.
     pub fn flush(&mut self) {
         for class in ClassIndex::all() {
-            self.supply.give_back(&mut self.lists, class, 0);
+            let spare = self.spares[class.index()].take();
+            let spare = spare.map_or(0, |row| row.first.as_ptr() as usize);
+            for first in [spare, self.lists.take_all(class)] {
+                self.supply.give_back(first, class);
+            }
         }
+        self.supply.give_rows_back();
     }
 
     #[cold]
     #[inline(never)]
     fn refill(&mut self, class: ClassIndex) -> Result<NonNull<u8>, OutOfMemory> {
-        self.supply.refill(&mut self.lists, class);
+        match self.spares[class.index()].take() {
+            Some(spare) => self.lists.put_row(spare, class),
+            None => self.supply.refill(&mut self.lists, class),
+        }
         self.lists.pop(class).ok_or(OutOfMemory)
     }
 
     #[cold]
     #[inline(never)]
-    fn flush_half(&mut self, class: ClassIndex) {
-        let keep = self.lists.limit(class) / 2;
-        self.supply.give_back(&mut self.lists, class, keep);
+    fn put_aside(&mut self, class: ClassIndex) {
+        // The latest stays, so that giving and taking in turns does not end here each time.
+        let latest = self.lists.pop(class);
+        let row = self.lists.take_row(class);
+        if let Some(latest) = latest {
+            self.lists.push(latest, class);
+        }
+        let older = std::mem::replace(&mut self.spares[class.index()], row);
+        if let Some(older) = older {
+            self.supply.give_row(older, class);
+        }
     }
+}
+
+/// Pieces of a full row.
+pub(super) fn row_pieces(class: ClassIndex) -> usize {
+    (ROW_BYTES / class.bytes()).clamp(ROW_PIECES_MIN, ROW_PIECES)
 }

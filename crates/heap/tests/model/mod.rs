@@ -246,6 +246,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 mark_stack_cells_max,
                 move_everything,
                 no_minor,
+                look_ahead,
             } => {
                 let is_compared_enough = self.comparisons > COMPARISONS_MAX;
                 self.may_overflow |= mark_stack_cells_max != 0;
@@ -265,6 +266,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                     mark_stack_cells_max: mark_stack_cells_max as usize,
                     move_everything,
                     no_minor,
+                    look_ahead,
                 });
             }
             Op::RenewCache { cache } => self.renew_cache(cache),

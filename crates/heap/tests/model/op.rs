@@ -91,6 +91,7 @@ pub enum Op {
         mark_stack_cells_max: u8,
         move_everything: bool,
         no_minor: bool,
+        look_ahead: bool,
     },
     /// Ends an allocation cache and makes a new one in its place.
     RenewCache { cache: u8 },
@@ -212,6 +213,7 @@ impl Op {
                 mark_stack_cells_max: if a & 12 == 4 { c as u8 } else { 0 },
                 move_everything: a & 48 == 16,
                 no_minor: a & 192 == 64,
+                look_ahead: b_low & 8 != 0,
             },
             240..=243 => Self::RenewCache { cache: a },
             244..=245 => Self::ReleaseEmptyBlocks,

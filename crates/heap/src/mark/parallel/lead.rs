@@ -36,8 +36,13 @@ impl<V: Vm> Marking<'_, V> {
         let pile = Pile::new(self.tracer.marker.lend_stacks());
         let vm = self.vm;
         let (states, common) = (self.tracer.states, vm.common());
-        let job = || help(&pile, states, common);
-        helpers.share(wanted_helpers, &job, || self.lead(&pile));
+        if self.looks_ahead {
+            let job = || help::<true>(&pile, states, common);
+            helpers.share(wanted_helpers, &job, || self.lead::<true>(&pile));
+        } else {
+            let job = || help::<false>(&pile, states, common);
+            helpers.share(wanted_helpers, &job, || self.lead::<false>(&pile));
+        }
         let counted = count_marked_cells(self.tracer.space);
         let marker = &mut *self.tracer.marker;
         let threads = marker.take_back(pile.into_stacks());
@@ -51,7 +56,7 @@ impl<V: Vm> Marking<'_, V> {
         }
     }
 
-    fn lead(&mut self, pile: &Pile) {
+    fn lead<const AHEAD: bool>(&mut self, pile: &Pile) {
         let own = self.tracer.marker.shared.worker.take();
         let mut worker = own.unwrap_or_else(Worker::boxed);
         let mut at_work = AtWork::collecting(Member {
@@ -61,15 +66,15 @@ impl<V: Vm> Marking<'_, V> {
         });
         let member = &mut at_work.member;
         loop {
-            while let Some(cell) = member.pop() {
-                self.trace_as(member, cell);
+            while let Some(cell) = member.pop::<AHEAD>() {
+                self.trace_as::<AHEAD>(member, cell);
                 if member.traced(cell) && pile.has_set_aside() {
-                    self.trace_set_aside(member);
+                    self.trace_set_aside::<AHEAD>(member);
                 }
             }
             match member.refill(true) {
                 Refill::Grey => {}
-                Refill::Aside => self.trace_set_aside(member),
+                Refill::Aside => self.trace_set_aside::<AHEAD>(member),
                 Refill::Over => break,
             }
         }
@@ -78,9 +83,9 @@ impl<V: Vm> Marking<'_, V> {
     }
 
     #[inline(always)]
-    fn trace_as(&mut self, member: &mut Member<'_>, cell: Cell) {
+    fn trace_as<const AHEAD: bool>(&mut self, member: &mut Member<'_>, cell: Cell) {
         let wants = self.tracer.states.get(cell).wants_of_children();
-        let mut tracer = SharedTracer::of(member, wants);
+        let mut tracer = SharedTracer::<AHEAD>::of(member, cell, wants);
         if !self.vm.common().trace_cell(cell, &mut tracer) {
             self.trace_by_vm_as(member, cell, wants);
         }
@@ -99,9 +104,9 @@ impl<V: Vm> Marking<'_, V> {
         self.vm.trace_cell(cell, &mut tracer);
     }
 
-    fn trace_set_aside(&mut self, member: &mut Member<'_>) {
+    fn trace_set_aside<const AHEAD: bool>(&mut self, member: &mut Member<'_>) {
         for cell in member.take_set_aside() {
-            self.trace_as(member, cell);
+            self.trace_as::<AHEAD>(member, cell);
             member.traced(cell);
         }
     }

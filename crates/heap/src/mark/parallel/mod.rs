@@ -40,7 +40,6 @@ use crate::mark::helpers::{Helpers, THREADS_MAX};
 use crate::os::Refused;
 use crate::stack::Stack;
 
-pub(super) use shared_tracer::SharedTracer;
 pub(super) use worker::Member;
 use worker::Worker;
 

@@ -24,7 +24,7 @@ pub(in crate::mark) struct Pile {
 /// known for certain, because
 ///
 /// * a worker that waits has no grey cell: none of its own, and none that it has
-///   set aside or is tracing;
+///   set aside or is tracing; and it has marked all references that it found;
 /// * it stops waiting only by taking cells, or with marking over;
 /// * only who works and does not wait adds to the stacks;
 /// * all this changes with the lock held.

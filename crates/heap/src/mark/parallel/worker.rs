@@ -7,6 +7,7 @@ use super::few::FewCells;
 use super::pile::{Pile, Stacks};
 use super::shared_tracer::SharedTracer;
 use crate::layout::region::{Cell, States};
+use crate::mark::lookahead::Lookahead;
 use crate::mark::prefetch::PrefetchQueue;
 use crate::mark::trace_common::TraceCommon;
 
@@ -29,9 +30,13 @@ const NOTED_CELLS: usize = 64;
 pub(in crate::mark) struct Worker {
     own: FewCells<OWN_CELLS>,
     prefetched: PrefetchQueue,
+    pub(super) lookahead: Lookahead,
     aside: FewCells<NOTED_CELLS>,
     remembered: FewCells<NOTED_CELLS>,
     parents: FewCells<NOTED_CELLS>,
+    /// The parent that was noted last while marking looks ahead: each of its children asks
+    /// for it, and to trace a table once for each of them would never end.
+    latest_parent: Cell,
     /// The cell being traced is old and refers to a young one, or settled and refers to
     /// one that is not.
     pub(super) has_younger_child: bool,
@@ -44,9 +49,11 @@ impl Worker {
         Self {
             own: FewCells::new(),
             prefetched: PrefetchQueue::new(),
+            lookahead: Lookahead::new(),
             aside: FewCells::new(),
             remembered: FewCells::new(),
             parents: FewCells::new(),
+            latest_parent: Cell::NONE,
             has_younger_child: false,
             has_traced: false,
             until_look: CELLS_PER_LOOK,
@@ -59,8 +66,8 @@ impl Worker {
 
     /// The next cell to trace, of its own.
     #[inline(always)]
-    fn pop(&mut self) -> Option<Cell> {
-        self.prefetched.next(|| self.own.pop())
+    fn pop<const AHEAD: bool>(&mut self, states: States<'_>) -> Option<Cell> {
+        self.prefetched.next::<AHEAD>(states, || self.own.pop())
     }
 }
 
@@ -95,8 +102,13 @@ impl Member<'_> {
     }
 
     #[inline(always)]
-    pub(super) fn pop(&mut self) -> Option<Cell> {
-        self.worker.pop()
+    pub(super) fn pop<const AHEAD: bool>(&mut self) -> Option<Cell> {
+        loop {
+            let cell = self.worker.pop::<AHEAD>(self.states);
+            if cell.is_some() || !AHEAD || !self.mark_oldest_waiting() {
+                return cell;
+            }
+        }
     }
 
     #[inline(always)]
@@ -123,16 +135,27 @@ impl Member<'_> {
     #[inline(always)]
     pub(super) fn traced(&mut self, cell: Cell) -> bool {
         if self.worker.has_younger_child {
+            self.worker.has_younger_child = false;
             self.note_parent(cell);
         }
         self.worker.until_look -= 1;
         self.worker.until_look == 0 && self.look()
     }
 
+    /// Notes a cell that asks once for each child. The references of a cell wait one
+    /// after the other, so it is the latest parent until all have been marked.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_parent_of_many(&mut self, cell: Cell) {
+        if self.worker.latest_parent != cell {
+            self.worker.latest_parent = cell;
+            self.note_parent(cell);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn note_parent(&mut self, cell: Cell) {
-        self.worker.has_younger_child = false;
         self.worker.parents.push(cell);
         if self.worker.parents.is_full() {
             self.pile.lock().note_parents(self.worker.parents.take());
@@ -180,6 +203,7 @@ impl Member<'_> {
     pub(super) fn refill(&mut self, is_collecting_thread: bool) -> Refill {
         let (pile, worker) = (self.pile, &mut *self.worker);
         debug_assert!(worker.own.len() == 0 && worker.prefetched.is_empty());
+        debug_assert!(worker.lookahead.is_empty());
         let mut stacks = pile.lock();
         if worker.aside.len() > 0 {
             stacks.set_aside(worker.aside.take());
@@ -240,11 +264,11 @@ impl Member<'_> {
     }
 
     /// Traces whatever is grey and can be traced here, until marking is over.
-    fn help(&mut self, common: impl TraceCommon) {
+    fn help<const AHEAD: bool>(&mut self, common: impl TraceCommon) {
         loop {
-            while let Some(cell) = self.pop() {
+            while let Some(cell) = self.pop::<AHEAD>() {
                 let wants = self.states.get(cell).wants_of_children();
-                let mut tracer = SharedTracer::of(self, wants);
+                let mut tracer = SharedTracer::<AHEAD>::of(self, cell, wants);
                 if !common.trace_cell(cell, &mut tracer) {
                     self.set_aside(cell);
                 }
@@ -295,6 +319,7 @@ impl Drop for AtWork<'_> {
         stacks.working -= 1;
         stacks.remember(worker.remembered.take());
         stacks.note_parents(worker.parents.take());
+        worker.latest_parent = Cell::NONE;
         stacks.threads += usize::from(worker.has_traced);
         worker.has_traced = false;
         if self.is_collecting_thread {
@@ -306,7 +331,7 @@ impl Drop for AtWork<'_> {
 }
 
 /// What a helper does in one marking.
-pub(super) fn help(pile: &Pile, states: States<'_>, common: impl TraceCommon) {
+pub(super) fn help<const AHEAD: bool>(pile: &Pile, states: States<'_>, common: impl TraceCommon) {
     let mut worker = Worker::new();
     let member = Member {
         pile,
@@ -314,6 +339,34 @@ pub(super) fn help(pile: &Pile, states: States<'_>, common: impl TraceCommon) {
         worker: &mut worker,
     };
     if let Some(mut at_work) = AtWork::helping(member) {
-        at_work.member.help(common);
+        at_work.member.help::<AHEAD>(common);
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::region::Region;
+    use crate::os::page_bytes;
+
+    /// A table of a million young children is traced once more, not a million times.
+    #[test]
+    fn a_parent_that_asks_for_each_of_its_children_is_noted_once_in_a_marking() {
+        // SAFETY: never read.
+        let cell = |number: usize| unsafe { Cell::from_address(number * 64) };
+        let region = Region::reserve(1, page_bytes()).unwrap();
+        let mut worker = Worker::new();
+        for _ in 0..2 {
+            let pile = Pile::new(Stacks::default());
+            let mut at_work = AtWork::collecting(Member {
+                pile: &pile,
+                states: region.states(),
+                worker: &mut worker,
+            });
+            for number in [1, 1, 1, 2, 2] {
+                at_work.member.note_parent_of_many(cell(number));
+            }
+            assert_eq!(at_work.member.worker.parents.take(), [cell(1), cell(2)]);
+        }
+    }
 }
