@@ -89,7 +89,7 @@ stress: stress-heap ## random heap programs, then Ruby programs verified after e
 		object_ids_test.rb payload_test.rb extensions_test.rb yjit_test.rb exit_test.rb
 test-ruby-stress: ## test-ruby-quick with many more collections, each verified, and free cells poisoned (long)
 	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_COLLECT_EVERY=20000 \
-		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1
+		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1 --environment ASHLAR_LOOK_AHEAD=1
 test-ruby-settling: ## the same with major collections instead of minor ones, so that cells settle (long)
 	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_COLLECT_EVERY=20000 --environment ASHLAR_NO_MINOR=1 \
 		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1 --excludes ruby/excludes/settling

@@ -141,25 +141,26 @@ impl Collector {
             11 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
             12 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
             13 => number(c"no_minor", Kind::Switch, usize::from(stress.no_minor)),
-            14 => {
+            14 => number(c"look_ahead", Kind::Switch, usize::from(stress.look_ahead)),
+            15 => {
                 let on = usize::from(stress.move_everything);
                 number(c"move_everything", Kind::Switch, on)
             }
-            15 => number(c"threads", Kind::Number, parallel.threads),
-            16 => number(c"parallel_cells", Kind::Number, parallel.cells_min),
-            17 => ShownOption {
+            16 => number(c"threads", Kind::Number, parallel.threads),
+            17 => number(c"parallel_cells", Kind::Number, parallel.cells_min),
+            18 => ShownOption {
                 word: malloc.as_ptr(),
                 ..number(c"malloc", Kind::Word, 0)
             },
-            18 => ShownOption {
+            19 => ShownOption {
                 word: heap_profile::state().as_ptr(),
                 ..number(c"profile", Kind::Word, 0)
             },
-            19 => {
+            20 => {
                 let bytes = heap_profile::period_bytes() as usize;
                 number(c"profile_bytes", Kind::Number, bytes)
             }
-            20 => ShownOption {
+            21 => ShownOption {
                 word: policy.as_ptr(),
                 ..number(c"policy", Kind::Word, 0)
             },

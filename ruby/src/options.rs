@@ -144,6 +144,7 @@ impl Options {
                 verify: reader.switch("verify", stress.verify)?,
                 poison: reader.switch("poison", stress.poison)?,
                 no_minor: reader.switch("no_minor", stress.no_minor)?,
+                look_ahead: reader.switch("look_ahead", stress.look_ahead)?,
                 move_everything: reader.switch("move_everything", stress.move_everything)?,
                 ..Stress::default()
             },

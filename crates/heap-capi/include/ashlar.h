@@ -133,7 +133,7 @@ typedef struct ashlar_vm {
  *                       machine's memory, at least 64 GiB
  *
  *   and for tests: collect_every=N, slice_cells=N, verify=1, poison=1, no_minor=1,
- *                       move_everything=1
+ *                       look_ahead=1, move_everything=1
  *
  * NULL when an option or the callbacks are wrong, or the system refuses memory. */
 ashlar_heap *ashlar_heap_new(const ashlar_vm *vm, const char *options);

@@ -89,6 +89,7 @@ impl Options {
             "verify" => stress.verify = number(value, 0, 1)? == 1,
             "poison" => stress.poison = number(value, 0, 1)? == 1,
             "no_minor" => stress.no_minor = number(value, 0, 1)? == 1,
+            "look_ahead" => stress.look_ahead = number(value, 0, 1)? == 1,
             "move_everything" => stress.move_everything = number(value, 0, 1)? == 1,
             _ => return Err("there is no such option; ashlar.h lists them".into()),
         }
