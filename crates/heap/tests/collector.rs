@@ -1736,11 +1736,15 @@ fn memory_owned_elsewhere_makes_collections_due() {
 }
 
 #[test]
-#[should_panic(expected = "these shared parts have a heap already")]
 fn shared_parts_are_for_one_heap() {
     with_program(16 * MIB, |p| {
         let shared = p.heap.shared();
-        let _ = Heap::new(ToyVm::new(shared), shared, PaceOptions::default());
+        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            Heap::new(ToyVm::new(shared), shared, PaceOptions::default()).map(drop)
+        }));
+        let said = refused.expect_err("the second heap was refused");
+        let said = said.downcast_ref::<&str>().copied().unwrap_or_default();
+        assert_eq!(said, "these shared parts have a heap already");
     });
 }
 
