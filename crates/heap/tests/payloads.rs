@@ -743,7 +743,10 @@ fn memory_that_the_system_does_not_take_back_is_cleared_for_calloc() {
 /// What holds the memory stays counted: it is asked for again, and found.
 #[test]
 #[cfg_attr(miri, ignore = "the interpreter has no locked memory")]
-#[cfg_attr(thread_sanitizer, ignore = "ThreadSanitizer's mlock locks nothing")]
+#[cfg_attr(
+    any(thread_sanitizer, address_sanitizer),
+    ignore = "a sanitizer's mlock locks nothing"
+)]
 fn a_block_that_the_system_does_not_take_back_goes_on_holding_memory() {
     let shared = Shared::reserve(16 * MIB).unwrap();
     let mut door = Door::new(&shared);
