@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # One measurement with its page and its record, for the scripts that have several. Sourced
-# after setup.sh. Sets selection, options for `ashlar compare`, and whole, which is empty when
+# after stores.sh. Sets selection, options for `ashlar compare`, and whole, which is empty when
 # a part was chosen, from the environment:
 #   PROGRAMS   names from the experiment, blanks between; all unless given
 #   VARIANTS   likewise
@@ -17,7 +17,7 @@ whole=
 record=${RECORD-}
 if [[ -z $record && -n $whole ]]; then
   vendor=$(awk -F': *' '/^vendor_id/{print tolower($2); exit}' /proc/cpuinfo | sed 's/genuine//; s/authentic//')
-  # shellcheck disable=SC2154 # clone: setup.sh
+  # shellcheck disable=SC2154 # clone: stores.sh needs it too
   record=$clone/bench/results/$(date -u +%Y-%m-%d)-$(uname -m)-${vendor:-unknown}-$(nproc)cpus
 fi
 
@@ -26,7 +26,7 @@ measure() {
   local name=$1 experiment=$2 store
   shift 2
   store=$(fresh "$name")
-  # shellcheck disable=SC2154 # ashlar_lab: setup.sh
+  # shellcheck disable=SC2154 # ashlar_lab: stores.sh
   "$ashlar_lab" compare --experiment "$experiment" --store "$store" --form html "$@"
   [[ -n $record ]] || return 0
   mkdir -p "$record"

@@ -41,15 +41,8 @@ if [[ ${1-} == --instructions ]]; then
   print_table stock ashlar
   exit
 fi
-ashlar_lab=$("$clone/scripts/lab/setup.sh")
-results=$clone/build/bench
-mkdir -p "$results"
-ASHLAR_COMMIT=$(git -C "$clone" describe --always --dirty 2>/dev/null || echo unknown)
-export ASHLAR_COMMIT
-fresh() {
-  rm -f "$results/$1.ashlar"
-  echo "$results/$1.ashlar"
-}
+# shellcheck source=scripts/bench/stores.sh
+. "$clone/scripts/bench/stores.sh"
 # shellcheck source=scripts/bench/measure.sh
 . "$here/measure.sh"
 # shellcheck disable=SC2154 # selection, whole: measure.sh

@@ -26,15 +26,8 @@ if [[ ${1-} == --instructions ]]; then
   exec "$here/native-instructions.sh"
 fi
 policies=${1-}
-ashlar_lab=$("$clone/scripts/lab/setup.sh")
-results=$clone/build/bench
-mkdir -p "$results"
-ASHLAR_COMMIT=$(git -C "$clone" describe --always --dirty 2>/dev/null || echo unknown)
-export ASHLAR_COMMIT
-fresh() {
-  rm -f "$results/$1.ashlar"
-  echo "$results/$1.ashlar"
-}
+# shellcheck source=scripts/bench/stores.sh
+. "$clone/scripts/bench/stores.sh"
 # shellcheck source=scripts/bench/measure.sh
 . "$here/measure.sh"
 if [[ $policies == --policies ]]; then
