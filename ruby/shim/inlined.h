@@ -48,7 +48,7 @@ struct ashlar_allocation_cache {
 /* Free payloads of one class; each begins with the address of the next. */
 struct ashlar_free_list {
     uintptr_t first;
-    uint32_t count, limit;
+    int32_t room; /* how many more it may have */
 };
 
 /* A thread's. */
@@ -173,7 +173,7 @@ ashlar_pop_payload(struct ashlar_payload_cache *cache, size_t size)
     uintptr_t *piece = (uintptr_t *)list->first;
     if (!ASHLAR_LIKELY(piece)) return NULL;
     list->first = *piece;
-    list->count--;
+    list->room++;
     return piece;
 }
 
@@ -185,10 +185,10 @@ ashlar_push_payload(struct ashlar_payload_cache *cache, void *payload)
     unsigned int class = ashlar_kind_at(payload) - ASHLAR_FIRST_PAYLOAD_KIND;
     if (!cache || class >= ASHLAR_CLASSES) return false;
     struct ashlar_free_list *list = &cache->lists[class];
-    if (list->count >= list->limit) return false;
+    if (list->room <= 0) return false;
     *(uintptr_t *)payload = list->first;
     list->first = (uintptr_t)payload;
-    list->count++;
+    list->room--;
     return true;
 }
 

@@ -10,27 +10,22 @@ use crate::error;
 use crate::heap::Heap;
 use crate::thread::Thread;
 
-/// A payload without a wait, or after a collection if one is due.
+/// A payload, after a collection if one is due.
 ///
 /// # Safety
 /// The thread is the calling one and holds the program's lock.
-unsafe fn allocate_or_collect(
-    thread: *mut Thread,
-    bytes: usize,
-    allocate: impl Fn() -> *mut c_void,
-) -> *mut c_void {
+#[cold]
+#[inline(never)]
+unsafe fn allocate_or_collect(thread: *mut Thread, bytes: usize) -> *mut c_void {
     // SAFETY: the caller's contract.
     unsafe {
-        if let Some(payload) = Thread::with_payloads(thread, |own| own.allocate_at_once(bytes)) {
-            return payload.as_ptr().cast();
-        }
         collect_before_payload(thread);
-        let payload = allocate();
+        let payload = malloc_slowly(thread, bytes);
         if !payload.is_null() || Thread::heap(thread).is_disabled() {
             return payload;
         }
         Thread::heap(thread).last_resort(thread);
-        allocate()
+        malloc_slowly(thread, bytes)
     }
 }
 
@@ -59,7 +54,12 @@ fn pointer_or_note(payload: Result<NonNull<u8>, OutOfMemory>, bytes: usize) -> *
 #[no_mangle]
 unsafe extern "C" fn ashlar_payload_new(thread: *mut Thread, bytes: usize) -> *mut c_void {
     // SAFETY: the program passes the calling thread, which holds the lock.
-    unsafe { allocate_or_collect(thread, bytes, || ashlar_malloc(thread, bytes)) }
+    unsafe {
+        match Thread::with_payloads(thread, |own| own.allocate_at_once(bytes)) {
+            Some(payload) => payload.as_ptr().cast(),
+            None => allocate_or_collect(thread, bytes),
+        }
+    }
 }
 
 #[no_mangle]
@@ -87,6 +87,19 @@ unsafe extern "C" fn ashlar_payload_resize(
 #[no_mangle]
 unsafe extern "C" fn ashlar_malloc(thread: *mut Thread, bytes: usize) -> *mut c_void {
     // SAFETY: the program passes the calling thread.
+    match unsafe { Thread::with_payloads(thread, |own| own.allocate_at_once(bytes)) } {
+        Some(payload) => payload.as_ptr().cast(),
+        // SAFETY: the same.
+        None => unsafe { malloc_slowly(thread, bytes) },
+    }
+}
+
+/// # Safety
+/// The thread is the calling one.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn malloc_slowly(thread: *mut Thread, bytes: usize) -> *mut c_void {
+    // SAFETY: the caller's contract.
     let payload = unsafe { Thread::with_payloads(thread, |own| own.allocate(bytes)) };
     pointer_or_note(payload, bytes)
 }

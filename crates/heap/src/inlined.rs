@@ -35,7 +35,7 @@ pub struct Tables {
 }
 
 /// Numbers of the layout, in the order in which a VM compares them with its own.
-pub const LAYOUT: [usize; 24] = [
+pub const LAYOUT: [usize; 23] = [
     offset_of!(AllocationCache<'static>, states),
     offset_of!(AllocationCache<'static>, cursors),
     size_of::<Cursor>(),
@@ -45,8 +45,7 @@ pub const LAYOUT: [usize; 24] = [
     offset_of!(ThreadCache<'static>, lists),
     size_of::<FreeList>(),
     offset_of!(FreeList, first),
-    offset_of!(FreeList, count),
-    offset_of!(FreeList, limit),
+    offset_of!(FreeList, room),
     CLASS_COUNT,
     CLASS_MAX_BYTES,
     FIRST_PAYLOADS as usize,

@@ -190,17 +190,12 @@ impl<V: Vm> Heap<'_, V> {
             return;
         };
         self.space().close_reserve();
-        if from == 0 {
-            let payloads = &self.shared.payloads;
-            payloads.lock().give_rows_back(self.space());
-        }
         let all_at_once = self.is_out_of_limit();
         let goes_on = || all_at_once || work.spend_step(CELLS_PER_RELEASED_BLOCK);
-        let released = self.space().release_idle_blocks(from, all_at_once, goes_on);
+        let next = self.release_blocks(from, all_at_once, goes_on);
         let mut collector = self.collector.borrow_mut();
-        collector.stats.blocks_released += released.blocks;
-        collector.release_from = released.next;
-        if released.next.is_none() && collector.pace.options().memory_limit_bytes.is_some() {
+        collector.release_from = next;
+        if next.is_none() && collector.pace.options().memory_limit_bytes.is_some() {
             let resident_bytes = os::resident_bytes().unwrap_or(0);
             let is_exact = collector.latest_is_exact;
             collector.pace.note_after_full(resident_bytes, is_exact);
@@ -209,9 +204,24 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Gives the pages of all empty blocks back to the system now.
     pub fn release_empty_blocks(&self) {
-        self.shared.payloads.lock().give_rows_back(self.space());
-        let released = self.space().release_idle_blocks(0, true, || true);
+        self.release_blocks(0, true, || true);
+    }
+
+    /// Gives pages of empty blocks back from block `from` on, as
+    /// [`Space::release_idle_blocks`] does; where to go on. Before the first one, blocks
+    /// become empty that nothing but rows of free payloads kept.
+    fn release_blocks(
+        &self,
+        from: usize,
+        all_at_once: bool,
+        goes_on: impl FnMut() -> bool,
+    ) -> Option<usize> {
+        if from == 0 {
+            self.shared.payloads.give_rows_back(self.space());
+        }
+        let released = self.space().release_idle_blocks(from, all_at_once, goes_on);
         self.collector.borrow_mut().stats.blocks_released += released.blocks;
+        released.next
     }
 
     pub(crate) fn payloads_sweeping(&self, sweeping: bool) {

@@ -95,6 +95,37 @@ impl<'region> States<'region> {
     }
 }
 
+/// What blocks hold, by any address: three words, to be kept near by whoever asks often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kinds<'region> {
+    /// First address of the region.
+    start: usize,
+    /// Bytes reserved.
+    bytes: usize,
+    entries: *const AtomicU8,
+    region: PhantomData<&'region Region>,
+}
+
+// SAFETY: the table is accessed through atomics only.
+unsafe impl Send for Kinds<'_> {}
+// SAFETY: the table is accessed through atomics only.
+unsafe impl Sync for Kinds<'_> {}
+
+impl Kinds<'_> {
+    /// What the block holds that `address` lies in; nothing outside the region.
+    #[inline(always)]
+    pub(crate) fn at(self, address: usize) -> KindByte {
+        let offset = address.wrapping_sub(self.start);
+        if offset >= self.bytes {
+            return KindByte::EMPTY;
+        }
+        // SAFETY: the table is committed whole, with an entry for every block of the region,
+        // and lives as long as that.
+        let entry = unsafe { &*self.entries.add(offset >> BLOCK_SHIFT) };
+        KindByte(entry.load(Relaxed))
+    }
+}
+
 /// The reserved address range, and the tables beside it.
 ///
 /// Block `i` covers `[start + i * 64 KiB, start + (i + 1) * 64 KiB)`. Blocks
@@ -173,6 +204,16 @@ impl Region {
             bytes: self.cells.bytes(),
             kinds: self.kinds.cast(),
             biased_states: self.biased_states.cast_mut().cast(),
+        }
+    }
+
+    /// What blocks hold, without the rest of the region.
+    pub(crate) fn kinds(&self) -> Kinds<'_> {
+        Kinds {
+            start: self.start,
+            bytes: self.cells.bytes(),
+            entries: self.kinds,
+            region: PhantomData,
         }
     }
 

@@ -66,22 +66,29 @@ impl ClassIndex {
     }
 
     /// The `index`-th class.
+    ///
+    /// # Panics
+    /// When there are not so many.
     #[inline(always)]
     pub fn new(index: usize) -> Self {
-        debug_assert!(index < CLASS_COUNT);
+        assert!(index < CLASS_COUNT, "{index} is no class of payloads");
         Self(index as u8)
     }
 
-    /// Position in [`CLASSES`].
+    /// Position in [`CLASSES`]; below [`CLASS_COUNT`].
     #[inline(always)]
     pub const fn index(self) -> usize {
-        self.0 as usize
+        let index = self.0 as usize;
+        // SAFETY: `new` asserts it, `all` makes no other, `SIZE_TO_CLASS` has positions in
+        // `CLASSES`, and `aligned_to` ends at the last one.
+        unsafe { std::hint::assert_unchecked(index < CLASS_COUNT) };
+        index
     }
 
     /// Bytes of a piece.
     #[inline(always)]
     pub fn bytes(self) -> usize {
-        CLASSES[self.0 as usize] as usize
+        CLASSES[self.index()] as usize
     }
 
     /// Pieces in a block.

@@ -148,6 +148,12 @@ impl Payloads {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has the pool put all rows that it keeps into their blocks, so that these can become
+    /// empty.
+    pub(crate) fn give_rows_back(&self, space: &Space) {
+        self.lock().give_rows_back(space);
+    }
+
     fn charge(&self, bytes: usize) {
         self.in_use_bytes.fetch_add(bytes, Relaxed);
         self.fresh_bytes.fetch_add(bytes, Relaxed);

@@ -6,6 +6,7 @@ use super::class::{ClassIndex, CLASS_COUNT};
 use super::thread_cache::{row_pieces, FreeLists};
 use crate::layout::block::{BlockIndex, LISTED};
 use crate::layout::kind::Kind;
+use crate::layout::BLOCK_BYTES;
 use crate::space::Space;
 
 /// The blocks that have free pieces, a list per class, and the rows that threads have given
@@ -136,10 +137,11 @@ impl Pool {
         while let Some(index) = space.region.block_at(address) {
             // Those that follow each other and lie in one block are linked already.
             let (first, mut last, mut count) = (address, address, 1);
+            let start = space.region.address_of(index);
             loop {
                 // SAFETY: a free piece begins with the address of the next.
                 address = unsafe { space.region.pointer(last).cast::<usize>().read() };
-                if space.region.block_at(address) != Some(index) {
+                if address.wrapping_sub(start) >= BLOCK_BYTES {
                     break;
                 }
                 last = address;

@@ -34,11 +34,6 @@ impl Supply<'_> {
         }
     }
 
-    /// Has the pool put all rows that it keeps into their blocks.
-    pub(super) fn give_rows_back(self) {
-        self.payloads.lock().give_rows_back(self.space);
-    }
-
     fn note_given(self, pieces: usize, class: ClassIndex) {
         self.payloads.credit(pieces * class.bytes());
         self.payloads.credit_fresh(pieces * class.bytes());

@@ -6,7 +6,8 @@ use std::ptr::{with_exposed_provenance_mut, NonNull};
 use super::class::{ClassIndex, CLASS_COUNT, CLASS_MAX_BYTES, PAYLOAD_ALIGN};
 use super::pool::{Chain, Row};
 use super::supply::Supply;
-use super::{not_a_payload, OutOfMemory, Payloads, Resized};
+use super::{OutOfMemory, Payloads, Resized};
+use crate::layout::region::Kinds;
 use crate::layout::BLOCK_BYTES;
 use crate::space::Space;
 
@@ -25,6 +26,8 @@ const ROW_PIECES_MIN: usize = 1;
 #[repr(C, align(64))]
 pub struct ThreadCache<'heap> {
     pub(crate) lists: FreeLists,
+    /// A copy of the region's, one load nearer.
+    kinds: Kinds<'heap>,
     /// A full row of each class, or none: what is put aside when a list is over its limit,
     /// and taken when one is empty. So a program that allocates and frees in turns leaves
     /// the pool alone, and rows change hands whole.
@@ -39,8 +42,8 @@ pub(crate) struct FreeList {
     /// Address of the first one; each piece begins with the address of the next.
     /// 0 ends the list.
     pub(crate) first: usize,
-    pub(crate) count: u32,
-    pub(crate) limit: u32,
+    /// How many more it may have: of a full row none, and -1 when it has one too many.
+    pub(crate) room: i32,
 }
 
 /// Free pieces that one thread keeps, by size class.
@@ -52,7 +55,7 @@ impl FreeLists {
     fn new() -> Self {
         let mut lists = [FreeList::default(); CLASS_COUNT];
         for class in ClassIndex::all() {
-            lists[class.index()].limit = row_pieces(class) as u32;
+            lists[class.index()].room = row_pieces(class) as i32;
         }
         Self(lists)
     }
@@ -60,8 +63,8 @@ impl FreeLists {
     /// Takes all pieces of a list that has as many as it may.
     fn take_row(&mut self, class: ClassIndex) -> Option<Row> {
         let list = &mut self.0[class.index()];
-        debug_assert!(list.count as usize == row_pieces(class));
-        list.count = 0;
+        debug_assert!(list.room == 0);
+        list.room = row_pieces(class) as i32;
         let first = with_exposed_provenance_mut(std::mem::take(&mut list.first));
         NonNull::new(first).map(|first| Row { first })
     }
@@ -69,15 +72,15 @@ impl FreeLists {
     /// Fills a list, which is empty.
     pub(super) fn put_row(&mut self, row: Row, class: ClassIndex) {
         let list = &mut self.0[class.index()];
-        debug_assert!(list.count == 0);
+        debug_assert!(list.first == 0 && list.room == row_pieces(class) as i32);
         list.first = row.first.as_ptr() as usize;
-        list.count = row_pieces(class) as u32;
+        list.room = 0;
     }
 
     /// Takes all pieces of a list, the address of the first.
     pub(super) fn take_all(&mut self, class: ClassIndex) -> usize {
         let list = &mut self.0[class.index()];
-        list.count = 0;
+        list.room = row_pieces(class) as i32;
         std::mem::take(&mut list.first)
     }
 
@@ -87,7 +90,7 @@ impl FreeLists {
         let piece = NonNull::new(with_exposed_provenance_mut::<u8>(list.first))?;
         // SAFETY: a piece in a list is free and begins with the next address.
         list.first = unsafe { piece.cast().read() };
-        list.count -= 1;
+        list.room += 1;
         Some(piece)
     }
 
@@ -97,18 +100,18 @@ impl FreeLists {
         // SAFETY: the piece is free and at least 16 bytes long.
         unsafe { chain.last.cast().write(list.first) };
         list.first = chain.first.as_ptr() as usize;
-        list.count += chain.count as u32;
+        list.room -= chain.count as i32;
     }
 
-    /// Puts a free piece in its list; true when that is over its limit now.
+    /// Puts a free piece in its list; true when that has one too many now.
     #[inline(always)]
     pub(crate) fn push(&mut self, piece: NonNull<u8>, class: ClassIndex) -> bool {
         let list = &mut self.0[class.index()];
         // SAFETY: the piece is free and at least 16 bytes long.
         unsafe { piece.cast().write(list.first) };
         list.first = piece.as_ptr() as usize;
-        list.count += 1;
-        list.count > list.limit
+        list.room -= 1;
+        list.room < 0
     }
 }
 
@@ -117,6 +120,7 @@ impl<'heap> ThreadCache<'heap> {
     pub(crate) fn new(space: &'heap Space, payloads: &'heap Payloads) -> Self {
         Self {
             lists: FreeLists::new(),
+            kinds: space.region.kinds(),
             spares: [None; CLASS_COUNT],
             supply: Supply { space, payloads },
         }
@@ -125,7 +129,7 @@ impl<'heap> ThreadCache<'heap> {
     /// Allocates at least `size` bytes (at least one), aligned to 16.
     #[inline(always)]
     pub fn allocate(&mut self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-        match ClassIndex::for_size(size.max(1)) {
+        match ClassIndex::for_size(size) {
             Some(class) => match self.lists.pop(class) {
                 Some(piece) => Ok(piece),
                 None => self.refill(class),
@@ -138,7 +142,7 @@ impl<'heap> ThreadCache<'heap> {
     /// there is one: the part of [`ThreadCache::allocate`] that never waits.
     #[inline(always)]
     pub fn allocate_at_once(&mut self, size: usize) -> Option<NonNull<u8>> {
-        self.lists.pop(ClassIndex::for_size(size.max(1))?)
+        self.lists.pop(ClassIndex::for_size(size)?)
     }
 
     /// Allocates at least `size` zeroed bytes.
@@ -179,11 +183,7 @@ impl<'heap> ThreadCache<'heap> {
     #[inline(always)]
     pub unsafe fn free(&mut self, payload: NonNull<u8>) {
         let address = payload.as_ptr() as usize;
-        let region = &self.supply.space.region;
-        let Some(block) = region.block_at(address) else {
-            return not_a_payload(address);
-        };
-        match region.kind_byte(block).class() {
+        match self.kinds.at(address).class() {
             Some(class) => {
                 if self.lists.push(payload, class) {
                     self.put_aside(class);
@@ -271,7 +271,7 @@ impl<'heap> ThreadCache<'heap> {
                 self.supply.give_back(first, class);
             }
         }
-        self.supply.give_rows_back();
+        self.supply.payloads.give_rows_back(self.supply.space);
     }
 
     #[cold]
