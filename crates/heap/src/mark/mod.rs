@@ -23,6 +23,7 @@ pub(crate) mod pending_store;
 mod prefetch;
 mod remembered;
 mod rescan;
+mod ring;
 pub(crate) mod slices;
 pub(crate) mod trace;
 pub(crate) mod trace_common;

@@ -4,27 +4,20 @@
 //! So the next few cells are fetched ahead, and wait in a ring meanwhile: a cell is
 //! traced a few cells after it was taken from the mark stack.
 
+use super::ring::Ring;
 use crate::layout::region::{Cell, States};
 use crate::prefetch::prefetch;
 
 /// Cells that are fetched ahead.
-pub(super) const PREFETCHED_CELLS: usize = 8;
+const PREFETCHED_CELLS: usize = 8;
 
 /// The next cells to trace, first in, first out.
 #[derive(Debug)]
-pub(super) struct PrefetchQueue {
-    cells: [Cell; PREFETCHED_CELLS],
-    first: usize,
-    count: usize,
-}
+pub(super) struct PrefetchQueue(Ring<Cell, PREFETCHED_CELLS>);
 
 impl PrefetchQueue {
     pub(super) const fn new() -> Self {
-        Self {
-            cells: [Cell::NONE; PREFETCHED_CELLS],
-            first: 0,
-            count: 0,
-        }
+        Self(Ring::new(Cell::NONE))
     }
 
     /// The next cell, after having taken as many with `pop` as there is room for. In a
@@ -35,29 +28,26 @@ impl PrefetchQueue {
         states: States<'_>,
         mut pop: impl FnMut() -> Option<Cell>,
     ) -> Option<Cell> {
-        while self.count < PREFETCHED_CELLS {
-            let Some(cell) = pop() else { break };
+        while let Some(cell) = pop() {
             prefetch(cell.address());
             if AHEAD {
                 prefetch(states.address_of(cell));
             }
-            self.cells[(self.first + self.count) % PREFETCHED_CELLS] = cell;
-            self.count += 1;
+            if let Some(next) = self.0.exchange(cell) {
+                return Some(next);
+            }
         }
-        self.count = self.count.checked_sub(1)?;
-        let cell = self.cells[self.first];
-        self.first = (self.first + 1) % PREFETCHED_CELLS;
-        Some(cell)
+        self.0.take()
     }
 
     /// Whether none is left.
     pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
+        self.0.is_empty()
     }
 
     /// The cells, the next one first.
     pub(super) fn iter(&self) -> impl Iterator<Item = Cell> + '_ {
-        (0..self.count).map(|index| self.cells[(self.first + index) % PREFETCHED_CELLS])
+        self.0.iter()
     }
 }
 
@@ -85,7 +75,7 @@ mod tests {
         while let Some(next) = next(&mut queue, &mut stack) {
             order.push(next);
             let waiting: Vec<_> = queue.iter().collect();
-            assert!(waiting.len() < PREFETCHED_CELLS && !waiting.contains(&next));
+            assert!(waiting.len() <= PREFETCHED_CELLS && !waiting.contains(&next));
         }
         assert!(queue.is_empty());
         let expected: Vec<_> = (1..=20).rev().map(cell).collect();
