@@ -14,7 +14,7 @@ pub(crate) struct Tracer<'a, 'c> {
 /// What becomes of a reference.
 pub(crate) enum Does<'a, 'c> {
     /// Marked, by any thread.
-    MarkAnywhere(&'a mut dyn Trace),
+    MarkAnywhere(&'a mut dyn TraceWords),
     /// Marked, by the collecting thread.
     Mark(&'a mut HeapTracer<'c>),
     /// Marked once all else is; says whether that made any difference.
@@ -25,6 +25,26 @@ pub(crate) enum Does<'a, 'c> {
     ShowRoot(&'a mut dyn FnMut(Root)),
     /// Shown, as what a cell refers to.
     Show(&'a mut dyn FnMut(Cell)),
+}
+
+/// A tracer of any thread's, of which many words are asked with one call.
+pub(crate) trait TraceWords: Trace {
+    /// Marks what the words refer to.
+    fn mark_words(&mut self, region: &Region, words: &[usize]);
+}
+
+impl<T: Trace> TraceWords for T {
+    fn mark_words(&mut self, region: &Region, words: &[usize]) {
+        if words.len() >= MANY_WORDS && self.mark_later(words) {
+            return;
+        }
+        let mut tracer = self.lent();
+        for &word in words {
+            if let Some(cell) = reference(region, word) {
+                tracer.mark(cell);
+            }
+        }
+    }
 }
 
 /// At least so many words of one cell are marked a few at a time when a collection is
@@ -100,9 +120,7 @@ impl<'a, 'c> Tracer<'a, 'c> {
         if let Does::MarkAnywhere(tracer) = &mut self.does {
             // SAFETY: the caller's contract; nobody writes while the program is traced.
             let words = unsafe { std::slice::from_raw_parts(words, count) };
-            if count >= MANY_WORDS && tracer.mark_later(words) {
-                return;
-            }
+            return tracer.mark_words(self.region, words);
         }
         for index in 0..count {
             // SAFETY: the caller's contract.
