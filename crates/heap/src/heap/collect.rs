@@ -17,8 +17,9 @@ use crate::pace::Scope;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
-/// Marking looks ahead from so many blocks on: the states of 64 MiB take 2 MiB, and
-/// waiting for them takes longer than looking ahead does.
+/// Marking looks ahead from so many blocks of cells on: the states of 64 MiB take 2 MiB,
+/// and waiting for them takes longer than looking ahead does. Those of payloads are never
+/// looked at.
 const LOOKAHEAD_BLOCKS: usize = 1024;
 
 impl<V: Vm> Heap<'_, V> {
@@ -281,7 +282,7 @@ impl<V: Vm> Heap<'_, V> {
         let (parallel, latest_cells) = (self.parallel.get(), self.stats().marked_cells);
         let team = Team::of(&self.shared.helpers, parallel, latest_cells);
         let team = team.filter(|_| may_share);
-        let is_large = self.space().region.committed_blocks() >= LOOKAHEAD_BLOCKS;
+        let is_large = self.cell_blocks() >= LOOKAHEAD_BLOCKS;
         let mut marking = Marking::new(&self.vm, self.space(), marker, cycle.mode, team);
         marking.looks_ahead = is_large || self.stress().look_ahead;
         marking

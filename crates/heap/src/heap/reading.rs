@@ -70,6 +70,12 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
+    /// Blocks that hold cells.
+    pub(super) fn cell_blocks(&self) -> usize {
+        let stats = self.stats();
+        stats.blocks_taken - stats.blocks_given
+    }
+
     /// Old cells that are traced in every collection, counted by a walk over
     /// the remembered set.
     pub fn remembered_unprotected_cells(&self) -> usize {
