@@ -2,7 +2,6 @@
 # Measures the programs of workloads/applications, or one of your own, under stock Ruby, stock
 # with jemalloc or fewer arenas, and Ashlar; prints tables that can be pasted, writes a page,
 # and records a whole run under bench/results/. Environment, beside what measure.sh reads:
-#   CURVES     yes: also the curves over the collectors' knobs; no; only; yes for a whole run
 #   APP        a program or an application of your own; application.rb says what it may be
 #   RAILS_FROM where Rails comes from: rails.sh
 # For example
@@ -82,7 +81,6 @@ if chosen "${PROGRAMS-}" rails || chosen "${PROGRAMS-}" rails-server; then
   exports=$("$here/tracker.sh")
   eval "$exports"
 fi
-[[ ${CURVES-} == only ]] || measure applications "$experiments/applications.toml" "${selection[@]}"
-case ${CURVES:-${whole:-no}} in
-  yes | only) measure applications-curves "$experiments/curves.toml" "${selection[@]}" ;;
-esac
+# shellcheck disable=SC2154 # points, curves: measure.sh
+[[ -z $points ]] || measure applications "$experiments/applications.toml" "${selection[@]}"
+[[ -z $curves ]] || measure applications-curves "$experiments/curves.toml" "${selection[@]}"

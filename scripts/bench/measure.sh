@@ -1,10 +1,11 @@
 # shellcheck shell=bash
 # One measurement with its page and its record, for the scripts that have several. Sourced
-# after stores.sh. Sets selection, options for `ashlar compare`, and whole, which is empty when
-# a part was chosen, from the environment:
+# after stores.sh. Sets, from the environment, selection, options for `ashlar compare`; whole, which
+# is empty when a part was chosen; and points and curves, which are empty when those are left out:
 #   PROGRAMS   names from the experiment, blanks between; all unless given
 #   VARIANTS   likewise
 #   BLOCKS     how often everything runs; what the experiment says unless given
+#   CURVES     yes: also the curves over the collectors' knobs; no; only; yes for a whole run
 #   RECORD     a folder for the record; unless given, bench/results/DATE-KIND of machine for
 #              a whole run and none for a part
 selection=()
@@ -13,6 +14,18 @@ selection=()
 [[ -z ${BLOCKS-} ]] || selection+=(--blocks "$BLOCKS")
 whole=
 [[ -n ${PROGRAMS-}${VARIANTS-} ]] || whole=yes
+
+# shellcheck disable=SC2034 # points, curves: the script that sources this
+case ${CURVES-} in
+  '') points=yes curves=$whole ;;
+  yes) points=yes curves=yes ;;
+  no) points=yes curves= ;;
+  only) points='' curves=yes ;;
+  *)
+    echo "${0##*/}: CURVES='$CURVES' is none of yes, no and only." >&2
+    exit 2
+    ;;
+esac
 
 record=${RECORD-}
 if [[ -z $record && -n $whole ]]; then

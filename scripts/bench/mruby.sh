@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures mruby on its own collector and on Ashlar's heap: points, then curves. measure.sh says what PROGRAMS, BLOCKS and
-# RECORD do; CURVES=no leaves the curves out. --instructions counts instructions, which a busy machine does not change.
+# Measures mruby on its own collector and on Ashlar's heap: points, then curves. measure.sh says what PROGRAMS, BLOCKS,
+# CURVES and RECORD do. --instructions counts instructions, which a busy machine does not change.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 clone=$(cd "$here/../.." && pwd -P)
@@ -45,9 +45,6 @@ fi
 . "$clone/scripts/bench/stores.sh"
 # shellcheck source=scripts/bench/measure.sh
 . "$here/measure.sh"
-# shellcheck disable=SC2154 # selection, whole: measure.sh
-measure mruby "$clone/workloads/mruby.toml" "${selection[@]}"
-if [[ -n $whole && ${CURVES-} != no ]]; then
-  echo
-  measure mruby-curves "$clone/workloads/mruby-curves.toml"
-fi
+# shellcheck disable=SC2154 # selection, points, curves: measure.sh
+[[ -z $points ]] || measure mruby "$clone/workloads/mruby.toml" "${selection[@]}"
+[[ -z $curves ]] || measure mruby-curves "$clone/workloads/mruby-curves.toml" "${selection[@]}"

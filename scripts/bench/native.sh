@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Measures the native programs (bench/native) on Ashlar and its peers, side by side in one run: points with goals, then
-# curves. Records a whole run under bench/results/. measure.sh says what PROGRAMS, VARIANTS, BLOCKS and RECORD do; CURVES=no
-# leaves the curves out. --policies compares policies for placing large payloads instead; --instructions counts
-# instructions, which a busy machine does not change.
+# curves. Records a whole run under bench/results/. measure.sh says what PROGRAMS, VARIANTS, BLOCKS, CURVES and RECORD do.
+# --policies compares policies for placing large payloads instead; --instructions counts instructions, which a busy machine
+# does not change. The shortest run that tries the curves:
+#   make bench-native CURVES=only PROGRAMS=trees BLOCKS=1
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 clone=$(cd "$here/../.." && pwd -P)
@@ -35,9 +36,6 @@ if [[ $policies == --policies ]]; then
   measure native-policies "$clone/workloads/native-policies.toml" "${selection[@]}"
   exit
 fi
-# shellcheck disable=SC2154 # whole: measure.sh
-measure native "$clone/workloads/native.toml" "${selection[@]}"
-if [[ -n $whole && ${CURVES-} != no ]]; then
-  echo
-  measure native-curves "$clone/workloads/native-curves.toml"
-fi
+# shellcheck disable=SC2154 # points, curves: measure.sh
+[[ -z $points ]] || measure native "$clone/workloads/native.toml" "${selection[@]}"
+[[ -z $curves ]] || measure native-curves "$clone/workloads/native-curves.toml" "${selection[@]}"
