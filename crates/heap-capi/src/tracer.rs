@@ -116,12 +116,24 @@ impl<'a, 'c> Tracer<'a, 'c> {
 
     /// # Safety
     /// `count` words at `words` can be read and written, and are as `ashlar.h` says.
+    #[inline(always)]
     unsafe fn mark_words(&mut self, words: *mut usize, count: usize) {
-        if let Does::MarkAnywhere(tracer) = &mut self.does {
+        match &mut self.does {
             // SAFETY: the caller's contract; nobody writes while the program is traced.
-            let words = unsafe { std::slice::from_raw_parts(words, count) };
-            return tracer.mark_words(self.region, words);
+            Does::MarkAnywhere(tracer) => tracer.mark_words(self.region, unsafe {
+                std::slice::from_raw_parts(words, count)
+            }),
+            // SAFETY: the caller's contract.
+            _ => unsafe { self.follow_words(words, count) },
         }
+    }
+
+    /// Does with each of the words whatever is to be done.
+    ///
+    /// # Safety
+    /// As for [`Tracer::mark_words`].
+    #[inline(never)]
+    unsafe fn follow_words(&mut self, words: *mut usize, count: usize) {
         for index in 0..count {
             // SAFETY: the caller's contract.
             let place = unsafe { words.add(index) };

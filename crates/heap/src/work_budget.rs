@@ -61,8 +61,13 @@ impl WorkBudget {
     /// Takes the work of `cells` cells off; false when nothing is left.
     #[inline(always)]
     pub fn spend(&mut self, cells: usize) -> bool {
-        self.left = self.left.saturating_sub(cells);
-        self.left != 0 || self.look()
+        match self.left.checked_sub(cells) {
+            Some(left) if left != 0 => {
+                self.left = left;
+                true
+            }
+            _ => self.look(),
+        }
     }
 
     /// [`WorkBudget::spend`] for a step that takes as long as so many cells: the clock

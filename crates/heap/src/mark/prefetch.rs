@@ -28,16 +28,28 @@ impl PrefetchQueue {
         states: States<'_>,
         mut pop: impl FnMut() -> Option<Cell>,
     ) -> Option<Cell> {
-        while let Some(cell) = pop() {
-            prefetch(cell.address());
-            if AHEAD {
-                prefetch(states.address_of(cell));
-            }
-            if let Some(next) = self.0.exchange(cell) {
+        if let Some(cell) = pop() {
+            if let Some(next) = self.fetch::<AHEAD>(states, cell) {
                 return Some(next);
+            }
+            // There was a place left, as at the beginning.
+            while let Some(cell) = pop() {
+                if let Some(next) = self.fetch::<AHEAD>(states, cell) {
+                    return Some(next);
+                }
             }
         }
         self.0.take()
+    }
+
+    /// Has a cell fetched; the one that has waited longest if all places were taken.
+    #[inline(always)]
+    fn fetch<const AHEAD: bool>(&mut self, states: States<'_>, cell: Cell) -> Option<Cell> {
+        prefetch(cell.address());
+        if AHEAD {
+            prefetch(states.address_of(cell));
+        }
+        self.0.exchange(cell)
     }
 
     /// Whether none is left.
