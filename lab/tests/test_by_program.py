@@ -99,3 +99,12 @@ def test_a_legend_that_is_too_wide_goes_on_in_a_second_line():
     wide = Chart((0, 1), (0, 1), title="t", x_title="x")
     wide.legend("stock", 0)
     assert 'viewBox="0 0 720 400"' in wide.render() and "translate" not in wide.render()
+
+
+def test_a_note_that_would_be_cut_off_stands_left_of_its_point():
+    chart = Chart((0, 1), (0, 1), title="t", x_title="x")
+    chart.note(0.0, 0.5, "GC_FREE_SPACE_DIVISOR=12", 0)
+    chart.note(1.0, 0.5, "GC_FREE_SPACE_DIVISOR=1", 0)
+    drawn = chart.render()
+    assert 'text-anchor="end" x="695.0" y="191.0">GC_FREE_SPACE_DIVISOR=1<' in drawn
+    assert '"11" x="69.0" y="191.0">GC_FREE_SPACE_DIVISOR=12<' in drawn

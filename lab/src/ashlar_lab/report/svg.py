@@ -47,6 +47,7 @@ def tick_text(value: float) -> str:
 
 
 _LEGEND_LINE = 17
+_NOTE_LETTER = 8  # a capital of a note; most letters are narrower
 
 
 class Chart:
@@ -108,7 +109,10 @@ class Chart:
         at = self.y(y) + dy
         if at > self.height - self._bottom - 3:  # it would lie on the axis
             at = self.y(y) - 10
-        self._marks.append(f'<text class="{style}" stroke="none" style="stroke:none" font-size="11" x="{self.x(x) + dx:.1f}" y="{at:.1f}">{escape(text)}</text>')
+        place, anchor = self.x(x) + dx, ""
+        if place + _NOTE_LETTER * len(text) > self.width:  # it would be cut off
+            place, anchor = self.x(x) - abs(dx), ' text-anchor="end"'
+        self._marks.append(f'<text class="{style}" stroke="none" style="stroke:none" font-size="11"{anchor} x="{place:.1f}" y="{at:.1f}">{escape(text)}</text>')
 
     def vertical(self, x: float, label: str = "") -> None:
         at = self.x(x)
