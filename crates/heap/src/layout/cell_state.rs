@@ -119,16 +119,6 @@ impl CellState {
         self.0 & Self::REMEMBERED != 0
     }
 
-    /// The state of a young cell that has survived one more collection.
-    #[inline(always)]
-    pub(crate) fn aged_once_more(self) -> Self {
-        self.with(if self.is_aged() {
-            Self::AGED_TWICE
-        } else {
-            Self::AGED
-        })
-    }
-
     /// Whether being found once more makes a young cell old. Unprotected cells grow old
     /// only with what refers to them: old, they would be traced every time.
     #[inline(always)]
@@ -237,6 +227,19 @@ pub(crate) fn those_with<const BITS: u8>(eight: u64) -> u64 {
         bit += 1;
     }
     found
+}
+
+/// Eight states, in which a young cell that was marked has survived one more collection and
+/// has no mark.
+#[inline(always)]
+pub(crate) fn eight_aged_once_more(eight: u64) -> u64 {
+    const MARKED: u32 = CellState::MARKED.trailing_zeros();
+    const OLD: u32 = CellState::OLD.trailing_zeros();
+    const AGED: u32 = CellState::AGED.trailing_zeros();
+    const AGED_TWICE: u32 = CellState::AGED_TWICE.trailing_zeros();
+    let found = those_with::<{ CellState::MARKED }>(eight) & !(eight >> OLD);
+    let aged = found & eight >> AGED;
+    eight & !(found << MARKED) | found << AGED | aged << AGED_TWICE
 }
 
 /// How far `OLD` is below `AGED_TWICE`.
