@@ -150,6 +150,10 @@ pub struct Pace {
     lasting_growth_bytes: usize,
     /// What lasted then.
     lasting_at_major_bytes: usize,
+    /// What lasted at the latest collection.
+    lasting_at_latest_bytes: usize,
+    /// [`Pace::survivors_last`].
+    survivors_last: bool,
     /// Bytes that the latest full collection left, once known.
     live_after_full_bytes: usize,
     /// Of those, cells.
@@ -204,6 +208,9 @@ const ROOM_MIN_PART: usize = 16;
 /// So is less than this part that the system has not given yet.
 const UNUSED_MIN_PART: usize = 8;
 
+/// Of so many fresh bytes one lasts at least while survivors become old at once.
+const FRESH_BYTES_PER_LASTING_BYTE: usize = 8;
+
 /// A full marking in slices is planned to last until the program has been handed this
 /// part of the garbage that may exist.
 const MARKINGS_PER_FULL: usize = 6;
@@ -224,6 +231,8 @@ impl Pace {
             old_after_major_cells: 0,
             lasting_growth_bytes: 0,
             lasting_at_major_bytes: 0,
+            lasting_at_latest_bytes: 0,
+            survivors_last: false,
             live_after_full_bytes: 0,
             cells_after_full_bytes: 0,
             left_by_major_bytes: None,
@@ -320,9 +329,7 @@ impl Pace {
         if std::mem::take(&mut self.major_just_done) {
             self.note_left(kept_bytes, measure);
         }
-        self.lasting_growth_bytes = measure
-            .lasting_bytes
-            .saturating_sub(self.lasting_at_major_bytes);
+        self.note_lasting(measure);
         self.room_bytes = self.room_bytes_now(measure);
         let rescans_limit = self.rescans_limit_cells(measure.old_cells);
         let outgrown = self.options.growth_max_bytes == 0
@@ -340,6 +347,22 @@ impl Pace {
         self.full_just_done = scope == Scope::Full;
         self.budget_bytes = self.nursery_bytes(kept_bytes, measure);
         scope
+    }
+
+    fn note_lasting(&mut self, measure: Measure) {
+        let grown_since = |before_bytes| measure.lasting_bytes.saturating_sub(before_bytes);
+        self.lasting_growth_bytes = grown_since(self.lasting_at_major_bytes);
+        let fresh_lasting_bytes = grown_since(self.lasting_at_latest_bytes);
+        self.survivors_last =
+            fresh_lasting_bytes > measure.fresh_bytes / FRESH_BYTES_PER_LASTING_BYTE;
+        self.lasting_at_latest_bytes = measure.lasting_bytes;
+    }
+
+    /// Whether what survives the collection that starts now is to be old at once: a good
+    /// part of what was handed out since the previous one lasts, as while a program loads
+    /// its code.
+    pub fn survivors_last(&self) -> bool {
+        self.survivors_last
     }
 
     /// The collection that has started turns out to be a full one.

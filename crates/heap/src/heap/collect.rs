@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::collection::{Collection, Cycle, Stage};
 use super::{Heap, Progress, Slices};
 use crate::layout::block::BlockIndex;
-use crate::layout::cell_state::{those_with, CellState};
+use crate::layout::cell_state::{those_with, Ageing, CellState};
 use crate::mark::marker::Marker;
 use crate::mark::marking::Marking;
 use crate::mark::mode::Mode;
@@ -248,7 +248,7 @@ impl<V: Vm> Heap<'_, V> {
                 let full = self.restart_as_full(marker, *cycle);
                 return self.mark_stages(marker, &full, work);
             }
-            marker.begin(self.states(), cycle.scope);
+            marker.begin(self.states(), cycle.scope, self.ageing(cycle.scope));
             self.enter(Collection::Remark(*cycle));
             let mut marking = self.marking(marker, cycle);
             marking.begin_first_remark();
@@ -273,6 +273,15 @@ impl<V: Vm> Heap<'_, V> {
         }
         marking.end(cycle.scope);
         true
+    }
+
+    /// How young cells grow old. Several threads know one way only, and after a minor
+    /// collection has been wrong a larger one need not be.
+    fn ageing(&self, scope: Scope) -> Ageing {
+        match scope == Scope::Minor && self.pace().survivors_last() {
+            true => Ageing::AT_ONCE,
+            false => Ageing::SLOW,
+        }
     }
 
     fn marking<'m>(&'m self, marker: &'m mut Marker, cycle: &Cycle) -> Marking<'m, V> {
