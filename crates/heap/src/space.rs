@@ -4,6 +4,8 @@
 //! whom, in the block allocator. One is of no use without the other, so they travel
 //! together.
 
+use std::ops::Range;
+
 use crate::allocate::blocks::Blocks;
 use crate::layout::block::{BlockIndex, DIRTY};
 use crate::layout::kind::Kind;
@@ -195,6 +197,17 @@ impl Cells {
     #[inline(always)]
     pub fn end(&self) -> usize {
         self.end
+    }
+
+    /// Those of these numbers, counted from the first.
+    #[inline(always)]
+    pub(crate) fn numbered(&self, numbers: Range<usize>) -> Self {
+        debug_assert!(self.next + numbers.end * self.bytes <= self.end);
+        Self {
+            next: self.next + numbers.start * self.bytes,
+            end: self.next + numbers.end * self.bytes,
+            bytes: self.bytes,
+        }
     }
 
     /// Those that begin behind `address`.

@@ -1,21 +1,18 @@
-//! The parts of a block of cells: where a minor collection may free something, and the
-//! states of a part's cells, all at once.
+//! The parts of a block of cells: where a minor collection may free something.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::cell_state::{eight_aged_once_more, those_with};
+use super::cell_state::eight_aged_once_more;
+use super::width::WidthIndex;
 use super::{BLOCK_SHIFT, STATE_SHIFT};
 
 /// A block has as many parts as a word has bits.
-pub(crate) const PARTS_PER_BLOCK: usize = u64::BITS as usize;
+const PARTS_PER_BLOCK: u32 = u64::BITS;
 /// Log2 of a part's bytes.
-pub(crate) const PART_SHIFT: u32 = BLOCK_SHIFT - PARTS_PER_BLOCK.trailing_zeros();
-/// Granules of a part, each with a state.
-pub(crate) const GRANULES_PER_PART: usize = 1 << (PART_SHIFT - STATE_SHIFT);
-const WORDS_PER_PART: usize = GRANULES_PER_PART / size_of::<u64>();
-
-const _: () = assert!(GRANULES_PER_PART == Granules::BITS as usize);
+const PART_SHIFT: u32 = BLOCK_SHIFT - PARTS_PER_BLOCK.trailing_zeros();
+/// Words of states of a part, eight states each.
+const WORDS_PER_PART: usize = 1 << (PART_SHIFT - STATE_SHIFT - 3);
 
 /// Some parts of a block, a bit each. A cell belongs to the part in which it begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,93 +27,70 @@ impl Parts {
         self.0 >> (offset >> PART_SHIFT) & 1 != 0
     }
 
+    /// Adds the part of the cell at `offset`.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, offset: usize) {
+        self.0 |= 1 << (offset >> PART_SHIFT);
+    }
+
     /// Adds every part in which some of these bytes lie; there is at least one.
     #[inline(always)]
     pub(crate) fn add_range(&mut self, offsets: Range<usize>) {
         let first = offsets.start >> PART_SHIFT;
         let last = (offsets.end - 1) >> PART_SHIFT;
-        self.0 |= u64::MAX << first & u64::MAX >> (PARTS_PER_BLOCK - 1 - last);
+        self.0 |= u64::MAX << first & u64::MAX >> (PARTS_PER_BLOCK as usize - 1 - last);
     }
 
-    /// Adds one of them, by its number.
+    /// Ages the young cells in these parts of the block that has these states, if they are
+    /// marked, and takes their marks.
     #[inline(always)]
-    pub(crate) fn add_part(&mut self, part: usize) {
-        self.0 |= 1 << part;
-    }
-
-    /// These parts and others.
-    pub(crate) fn and(self, others: Self) -> Self {
-        Self(self.0 | others.0)
-    }
-
-    /// The numbers of these parts, lowest first.
-    #[inline(always)]
-    pub(crate) fn numbers(self) -> impl Iterator<Item = usize> {
+    pub(crate) fn age(self, states_of_block: &[AtomicU64]) {
         let mut left = self.0;
-        std::iter::from_fn(move || {
+        while left != 0 {
             let part = left.trailing_zeros() as usize;
-            left &= left.wrapping_sub(1);
-            (part < PARTS_PER_BLOCK).then_some(part)
-        })
-    }
-}
-
-/// A bit for each granule of one part.
-pub(crate) type Granules = u32;
-
-/// The states of one part's granules.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PartStates<'region>(&'region [AtomicU64; WORDS_PER_PART]);
-
-impl<'region> PartStates<'region> {
-    /// Those of the `part`-th part of the block that has these states.
-    #[inline(always)]
-    pub(crate) fn of(states_of_block: &'region [AtomicU64], part: usize) -> Self {
-        let words = states_of_block[part * WORDS_PER_PART..].first_chunk();
-        Self(words.expect("a block has as many states as its parts have"))
-    }
-
-    /// The granules whose state has all of `BITS`.
-    #[inline(always)]
-    pub(crate) fn with<const BITS: u8>(self) -> Granules {
-        let mut granules = 0;
-        for (index, word) in self.0.iter().enumerate() {
-            let eight = those_with::<BITS>(u64::from_le(word.load(Relaxed)));
-            granules |= (gathered(eight) as Granules) << (8 * index);
-        }
-        granules
-    }
-
-    /// Young cells that a collection has found lose their marks and age.
-    #[inline(always)]
-    pub(crate) fn age_young(self) {
-        for word in self.0 {
-            let eight = word.load(Relaxed);
-            let aged = eight_aged_once_more(eight);
-            if aged != eight {
-                word.store(aged, Relaxed);
+            left &= left - 1;
+            for word in &states_of_block[part * WORDS_PER_PART..][..WORDS_PER_PART] {
+                let eight = word.load(Relaxed);
+                let aged = eight_aged_once_more(eight);
+                if aged != eight {
+                    word.store(aged, Relaxed);
+                }
             }
         }
     }
+
+    /// The cells of this width that belong to them, as ranges of numbers of cells, lowest
+    /// first; no two of them touch.
+    #[inline(always)]
+    pub(crate) fn cells(self, width: WidthIndex) -> CellRanges {
+        CellRanges { left: self, width }
+    }
 }
 
-/// The lowest bits of eight bytes, side by side. The factor has a bit 7 above the lowest,
-/// one 14 above, and so on: they carry each byte's bit to its place in the highest byte, and
-/// no two products meet.
-#[inline(always)]
-fn gathered(lowest_bits: u64) -> u8 {
-    (lowest_bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+/// [`Parts::cells`].
+#[derive(Debug)]
+pub(crate) struct CellRanges {
+    left: Parts,
+    width: WidthIndex,
 }
 
-/// The numbers of these granules, lowest first.
-#[inline(always)]
-pub(crate) fn numbers_of(granules: Granules) -> impl Iterator<Item = usize> {
-    let mut left = granules;
-    std::iter::from_fn(move || {
-        let granule = left.trailing_zeros() as usize;
-        left &= left.wrapping_sub(1);
-        (granule < GRANULES_PER_PART).then_some(granule)
-    })
+impl Iterator for CellRanges {
+    type Item = Range<usize>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Range<usize>> {
+        let left = self.left.0;
+        if left == 0 {
+            return None;
+        }
+        let first = left.trailing_zeros();
+        let parts = (left >> first).trailing_ones();
+        // All that the carry reaches is the lowest range.
+        self.left = Parts(left & left.wrapping_add(1 << first));
+        let cell_at = |part: u32| ((part as usize) << PART_SHIFT).div_ceil(self.width.bytes());
+        let end = cell_at(first + parts).min(self.width.cells_per_block());
+        Some(cell_at(first).min(end)..end)
+    }
 }
 
 #[cfg(test)]
@@ -125,60 +99,28 @@ mod tests {
     use crate::layout::cell_state::CellState;
     use crate::layout::BLOCK_BYTES;
 
-    #[test]
-    fn the_numbers_of_parts_and_of_granules_are_those_of_their_bits() {
-        for bits in [0, 1, 1 << 63, 0x8421_0ff0_c000_0103, u64::MAX] {
-            let expected: Vec<_> = (0..64).filter(|bit| bits >> bit & 1 != 0).collect();
-            assert_eq!(Parts(bits).numbers().collect::<Vec<_>>(), expected);
-            let expected: Vec<_> = expected.into_iter().filter(|&bit| bit < 32).collect();
-            assert_eq!(numbers_of(bits as Granules).collect::<Vec<_>>(), expected);
+    /// Parts of every shape: none, all, one, all but one, and some.
+    fn examples() -> Vec<Parts> {
+        let mut examples = vec![Parts::NONE, Parts::ALL, Parts(0x8421_0ff0_c000_0103)];
+        // The interpreter is too slow for all of them.
+        let step = if cfg!(miri) { 21 } else { 1 };
+        for bit in (0..PARTS_PER_BLOCK).step_by(step) {
+            examples.extend([Parts(1 << bit), Parts(!(1 << bit))]);
         }
-    }
-
-    /// A block whose states are every byte, and some more than once.
-    fn states() -> Vec<AtomicU64> {
-        let byte = |index: usize| (index * 167 + index / 256 * 13) as u8;
-        let word = |index| u64::from_le_bytes(std::array::from_fn(|at| byte(8 * index + at)));
-        (0..PARTS_PER_BLOCK * WORDS_PER_PART)
-            .map(|index| AtomicU64::new(word(index)))
-            .collect()
-    }
-
-    fn state(states: &[AtomicU64], granule: usize) -> CellState {
-        CellState(states[granule / 8].load(Relaxed).to_le_bytes()[granule % 8])
+        examples
     }
 
     #[test]
-    fn the_granules_with_some_bits_are_those_whose_states_have_them() {
-        const TWO: u8 = CellState::OLD | CellState::AGED_TWICE;
-        let states = states();
-        for part in 0..PARTS_PER_BLOCK {
-            let of_part = PartStates::of(&states, part);
-            let (one, two) = (of_part.with::<{ CellState::LIVE }>(), of_part.with::<TWO>());
-            for granule in 0..GRANULES_PER_PART {
-                let state = state(&states, part * GRANULES_PER_PART + granule);
-                assert_eq!(one >> granule & 1 != 0, state.is_live(), "{state:?}");
-                assert_eq!(two >> granule & 1 != 0, state.is_settled(), "{state:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn marked_young_cells_age_and_lose_their_marks_and_no_others() {
-        let (states, before) = (states(), states());
-        for part in 0..PARTS_PER_BLOCK {
-            PartStates::of(&states, part).age_young();
-        }
-        for granule in 0..PARTS_PER_BLOCK * GRANULES_PER_PART {
-            let (now, before) = (state(&states, granule), state(&before, granule));
-            if before.is_old() || !before.is_marked() {
-                assert_eq!(now, before);
-                continue;
-            }
-            let ages = CellState::AGED | CellState::AGED_TWICE;
-            let unaged = before.without(CellState::MARKED | ages);
-            assert_eq!(now.without(ages), unaged, "{before:?}");
-            assert_eq!(now.age(), 2.min(before.age() + 1), "{before:?}");
+    fn the_cells_of_some_parts_are_those_that_begin_there() {
+        for (parts, width) in examples()
+            .into_iter()
+            .flat_map(|parts| WidthIndex::all().map(move |width| (parts, width)))
+        {
+            let found: Vec<usize> = parts.cells(width).flatten().collect();
+            let expected: Vec<usize> = (0..width.cells_per_block())
+                .filter(|cell| parts.has(cell * width.bytes()))
+                .collect();
+            assert_eq!(found, expected, "{parts:?} {width:?}");
         }
     }
 
@@ -196,7 +138,7 @@ mod tests {
                 let end = end.min(BLOCK_BYTES);
                 let mut parts = Parts::NONE;
                 parts.add_range(start..end);
-                for part in 0..PARTS_PER_BLOCK {
+                for part in 0..PARTS_PER_BLOCK as usize {
                     let touched = part * part_bytes < end && start < (part + 1) * part_bytes;
                     assert_eq!(
                         parts.has(part * part_bytes),
@@ -205,6 +147,41 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_cell_is_in_the_part_where_it_begins() {
+        let mut parts = Parts::NONE;
+        parts.add(1023);
+        parts.add(BLOCK_BYTES - 1);
+        assert_eq!(parts, Parts(1 | 1 << 63));
+    }
+
+    #[test]
+    fn marked_young_cells_of_the_parts_age_and_lose_their_marks_and_no_others() {
+        let byte = |index: usize| (index * 167 + index / 256 * 13) as u8;
+        let count = PARTS_PER_BLOCK as usize * WORDS_PER_PART * 8;
+        let before: Vec<_> = (0..count).map(|index| CellState(byte(index))).collect();
+        let words: Vec<_> = before
+            .chunks_exact(8)
+            .map(|eight| u64::from_le_bytes(std::array::from_fn(|index| eight[index].0)).into())
+            .collect();
+        let parts = Parts(0x8421_0ff0_c000_0103);
+        parts.age(&words);
+        let after = words
+            .iter()
+            .flat_map(|word| word.load(Relaxed).to_le_bytes());
+        for ((index, before), after) in before.into_iter().enumerate().zip(after.map(CellState)) {
+            let is_young_survivor = before.is_marked() && !before.is_old();
+            if !is_young_survivor || !parts.has(index << STATE_SHIFT) {
+                assert_eq!(after, before);
+                continue;
+            }
+            let ages = CellState::AGED | CellState::AGED_TWICE;
+            let unaged = before.without(CellState::MARKED | ages);
+            assert_eq!(after.without(ages), unaged, "{before:?}");
+            assert_eq!(after.age(), 2.min(before.age() + 1), "{before:?}");
         }
     }
 }

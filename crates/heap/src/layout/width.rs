@@ -1,7 +1,6 @@
 //! Cell widths: which widths exist and which one serves a size.
 
-use super::parts::{Granules, GRANULES_PER_PART, PARTS_PER_BLOCK, PART_SHIFT};
-use super::{BLOCK_BYTES, STATE_SHIFT};
+use super::BLOCK_BYTES;
 
 /// Widths of object cells in bytes. By 8 up to 96, where most objects are and
 /// a word more or less counts; then four steps per doubling, so that at most a
@@ -43,23 +42,6 @@ const RECIPROCALS: [u64; WIDTH_COUNT] = {
     while index < WIDTH_COUNT {
         table[index] = (1u64 << 32).div_ceil(WIDTHS[index] as u64);
         index += 1;
-    }
-    table
-};
-
-/// For each width and each part of a block, the granules in which a cell begins.
-static STARTS: [[Granules; PARTS_PER_BLOCK]; WIDTH_COUNT] = {
-    let mut table = [[0; PARTS_PER_BLOCK]; WIDTH_COUNT];
-    let mut width = 0;
-    while width < WIDTH_COUNT {
-        let bytes = WIDTHS[width] as usize;
-        let mut offset = 0;
-        while offset + bytes <= BLOCK_BYTES {
-            let granule = offset >> STATE_SHIFT;
-            table[width][granule / GRANULES_PER_PART] |= 1 << (granule % GRANULES_PER_PART);
-            offset += bytes;
-        }
-        width += 1;
     }
     table
 };
@@ -122,30 +104,6 @@ impl WidthIndex {
         (start + self.bytes() <= BLOCK_BYTES).then_some(start)
     }
 
-    /// The granules of a part of a block in which a cell begins.
-    #[inline(always)]
-    pub(crate) fn starts_in(self, part: usize) -> Granules {
-        STARTS[self.0 as usize][part]
-    }
-
-    /// Where the cell starts that begins in a granule of a part of a block, in bytes from
-    /// the block's beginning.
-    #[inline(always)]
-    pub(crate) fn cell_start_in(self, part: usize, granule: usize) -> usize {
-        debug_assert!(self.starts_in(part) >> granule & 1 != 0);
-        let offset = (part << PART_SHIFT) + (granule << STATE_SHIFT);
-        let last = (offset + self.bytes() - 1) as u64;
-        let cell = (last * RECIPROCALS[self.0 as usize]) >> 32;
-        cell as usize * self.bytes()
-    }
-
-    /// Where the first cell starts that does not begin before `part`; behind the last cell
-    /// if there is none.
-    pub(crate) fn first_start_from(self, part: usize) -> usize {
-        let cell = (part << PART_SHIFT).div_ceil(self.bytes());
-        cell.min(self.cells_per_block()) * self.bytes()
-    }
-
     /// All widths, narrowest first.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..WIDTH_COUNT as u8).map(Self)
@@ -155,7 +113,6 @@ impl WidthIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::parts::numbers_of;
 
     #[test]
     fn every_size_gets_the_narrowest_width_that_holds_it() {
@@ -181,23 +138,6 @@ mod tests {
                 let is_whole = start + width.bytes() <= BLOCK_BYTES;
                 assert_eq!(width.cell_start(offset), is_whole.then_some(start));
             }
-        }
-    }
-
-    #[test]
-    fn every_cell_begins_in_one_granule_of_one_part() {
-        for width in WidthIndex::all() {
-            let mut starts = Vec::new();
-            for part in 0..PARTS_PER_BLOCK {
-                let first = starts.len() * width.bytes();
-                assert_eq!(width.first_start_from(part), first, "{width:?} {part}");
-                let granules = numbers_of(width.starts_in(part));
-                starts.extend(granules.map(|granule| width.cell_start_in(part, granule)));
-            }
-            let expected = (0..width.cells_per_block()).map(|cell| cell * width.bytes());
-            assert!(expected.eq(starts), "{width:?}");
-            let end = width.first_start_from(PARTS_PER_BLOCK);
-            assert_eq!(end, width.cells_per_block() * width.bytes());
         }
     }
 

@@ -6,7 +6,7 @@ pub(crate) mod pacer;
 use crate::allocate::run::Run;
 use crate::layout::block::{BlockIndex, NEEDS_SWEEP};
 use crate::layout::cell_state::CellState;
-use crate::layout::parts::{numbers_of, Granules, PartStates, Parts};
+use crate::layout::parts::Parts;
 use crate::layout::region::{Cell, Region};
 use crate::layout::width::WidthIndex;
 use crate::space::Space;
@@ -37,35 +37,44 @@ pub(crate) fn sweep_block(
     mut release: impl FnMut(Cell),
 ) -> Swept {
     let region = &space.region;
-    let block = region.block(index);
-    let states = region.state_words_of(index);
-    let mut runs = RunBuilder::new(region, index, width);
-    let mut freed_cells = 0;
+    let states = region.states();
+    let mut swept = Swept::default();
     let mut young = Parts::NONE;
-    for part in block.changing_parts().numbers() {
-        let states = PartStates::of(states, part);
-        let marked = states.with::<{ CellState::MARKED }>();
-        for granule in numbers_of(states.with::<{ CellState::LIVE }>() & !marked) {
-            let cell = runs.cell_in(part, granule);
-            release(cell);
-            free_cell(region, cell, width, poison);
-            freed_cells += 1;
+    let block = region.block(index);
+    let start = region.address_of(index);
+    let mut runs = RunBuilder::new(region, index);
+    let all_cells = space.cells_of(index);
+    let mut free_cells = 0;
+    for numbers in block.changing_parts().cells(width) {
+        let cells = all_cells.numbered(numbers);
+        let end = cells.end();
+        for cell in cells {
+            let state = states.get(cell);
+            if state.is_marked() {
+                if !state.is_old() {
+                    young.add(cell.address() - start);
+                }
+                runs.end_at(cell.address());
+                continue;
+            }
+            if state.is_live() {
+                release(cell);
+                free_cell(region, cell, width, poison);
+                swept.freed_cells += 1;
+            }
+            free_cells += 1;
+            runs.continue_at(cell.address());
         }
-        if marked & !states.with::<{ CellState::OLD }>() != 0 {
-            young.add_part(part);
-        }
-        runs.add_part(part, marked);
+        // What follows is old.
+        runs.end_at(end);
     }
     // While it frees, the VM may ask whether another cell is garbage, and takes one without
     // a mark for that: survivors lose theirs last.
-    for part in young.numbers() {
-        PartStates::of(states, part).age_young();
-    }
+    young.age(region.state_words_of(index));
+    swept.live_cells = width.cells_per_block() - free_cells;
     block.remove(NEEDS_SWEEP);
-    Swept {
-        live_cells: runs.finish(young),
-        freed_cells,
-    }
+    block.set_contents(runs.first, swept.live_cells, young, runs.parts);
+    swept
 }
 
 /// Makes free memory of the cells that others moved out of, and the free runs of
@@ -77,96 +86,69 @@ pub(crate) fn rebuild_runs(
     poison: bool,
 ) -> usize {
     let region = &space.region;
-    let states = region.state_words_of(index);
-    let mut runs = RunBuilder::new(region, index, width);
-    let mut young = Parts::NONE;
-    for part in Parts::ALL.numbers() {
-        let states = PartStates::of(states, part);
-        let live = states.with::<{ CellState::LIVE }>();
-        for granule in numbers_of(states.with::<{ CellState::FORWARDED.0 }>() & !live) {
-            free_cell(region, runs.cell_in(part, granule), width, poison);
+    let mut runs = RunBuilder::new(region, index);
+    let (mut live_cells, mut young) = (0, Parts::NONE);
+    let start = region.address_of(index);
+    let cells = space.cells_of(index);
+    let end = cells.end();
+    for cell in cells {
+        let state = region.state(cell);
+        if state.is_live() {
+            live_cells += 1;
+            if !state.is_old() {
+                young.add(cell.address() - start);
+            }
+            runs.end_at(cell.address());
+            continue;
         }
-        if live & !states.with::<{ CellState::OLD }>() != 0 {
-            young.add_part(part);
+        if state != CellState::FREE {
+            free_cell(region, cell, width, poison);
         }
-        runs.add_part(part, live);
+        runs.continue_at(cell.address());
     }
-    runs.finish(young)
+    runs.end_at(end);
+    let block = region.block(index);
+    block.set_contents(runs.first, live_cells, young, runs.parts);
+    live_cells
 }
 
 /// Strings the free runs of one block together, in address order, and notes the parts
 /// where they are.
 struct RunBuilder<'region> {
     region: &'region Region,
-    block: BlockIndex,
-    width: WidthIndex,
     /// Address of the block.
     start: usize,
-    /// Parts below this one have been added, or hold old cells only.
-    next_part: usize,
-    free_cells: usize,
-    changing: Parts,
+    parts: Parts,
     first: usize,
     previous: usize,
-    /// Where the run begins that has no end yet; 0 for none.
     current: usize,
 }
 
 impl<'region> RunBuilder<'region> {
-    fn new(region: &'region Region, block: BlockIndex, width: WidthIndex) -> Self {
+    fn new(region: &'region Region, block: BlockIndex) -> Self {
         Self {
             region,
-            block,
-            width,
             start: region.address_of(block),
-            next_part: 0,
-            free_cells: 0,
-            changing: Parts::NONE,
+            parts: Parts::NONE,
             first: 0,
             previous: 0,
             current: 0,
         }
     }
 
-    /// The cell that begins in a granule of a part.
+    /// The cell at `address` is free.
     #[inline(always)]
-    fn cell_in(&self, part: usize, granule: usize) -> Cell {
-        let address = self.start + self.width.cell_start_in(part, granule);
-        // SAFETY: a cell of the block's width starts there.
-        unsafe { Cell::from_address(address) }
-    }
-
-    /// Of the cells that begin in this part, those in the granules `kept` live on. What lies
-    /// between it and the part added before is old.
-    #[inline(always)]
-    fn add_part(&mut self, part: usize, kept: Granules) {
-        if part != self.next_part {
-            self.end_before_next_part();
-        }
-        self.next_part = part + 1;
-        let free = self.width.starts_in(part) & !kept;
-        self.free_cells += free.count_ones() as usize;
-        // A free cell begins a run, and a kept one ends it.
-        let mut ahead = Granules::MAX;
-        loop {
-            let wanted = if self.current == 0 { free } else { kept } & ahead;
-            if wanted == 0 {
-                return;
-            }
-            let granule = wanted.trailing_zeros() as usize;
-            ahead = Granules::MAX << granule;
-            let address = self.cell_in(part, granule).address();
-            match self.current {
-                0 => self.current = address,
-                _ => self.end_run_at(address),
-            }
+    fn continue_at(&mut self, address: usize) {
+        if self.current == 0 {
+            self.current = address;
         }
     }
 
+    /// The run, when there is one, ends before `address`.
     #[inline(always)]
-    fn end_before_next_part(&mut self) {
+    fn end_at(&mut self, address: usize) {
         if self.current != 0 {
-            self.end_run_at(self.start + self.width.first_start_from(self.next_part));
+            self.end_run_at(address);
         }
     }
 
@@ -177,7 +159,7 @@ impl<'region> RunBuilder<'region> {
             end: address,
             next: 0,
         };
-        self.changing
+        self.parts
             .add_range(run.start - self.start..run.end - self.start);
         run.write(self.region);
         if self.previous == 0 {
@@ -192,18 +174,6 @@ impl<'region> RunBuilder<'region> {
         }
         self.previous = run.start;
         self.current = 0;
-    }
-
-    /// Notes in the block what was found; its young cells are in these parts. Returns how
-    /// many cells live.
-    fn finish(mut self, young: Parts) -> usize {
-        self.end_before_next_part();
-        let live_cells = self.width.cells_per_block() - self.free_cells;
-        let has_young = young != Parts::NONE;
-        let changing = self.changing.and(young);
-        let block = self.region.block(self.block);
-        block.set_contents(self.first, live_cells, has_young, changing);
-        live_cells
     }
 }
 
