@@ -179,7 +179,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Not inlined: a large frame would be on the stack while that is scanned.
     #[inline(never)]
     pub(super) fn begin(&self, asked: Option<Scope>, mode: impl FnOnce(Scope) -> Mode) -> Scope {
-        let measure = self.measure_residence();
+        let measure = self.measure_all();
         let (overflowed, counts) = {
             let marker = self.marker();
             let overflowed = marker.remembered.has_overflowed() || marker.boundary.has_overflowed();
@@ -216,7 +216,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Marks as much as `work` allows; the scope when that was all.
     pub(super) fn mark_within(&self, work: &mut WorkBudget) -> Option<Scope> {
         let cycle = self.cycle()?;
-        let is_over = self.shared.while_collecting(|| {
+        let mark = || {
             let mut marker = self.marker();
             let is_over = self.mark_stages(&mut marker, &cycle, work);
             match is_over {
@@ -224,7 +224,8 @@ impl<V: Vm> Heap<'_, V> {
                 false => marker.pause(),
             }
             is_over
-        });
+        };
+        let is_over = self.counting_cpu(|| self.shared.while_collecting(mark));
         if !is_over {
             self.pause();
             return None;
