@@ -107,11 +107,13 @@ pub(crate) struct Found {
 }
 
 /// A walk over entries in key order, from both ends.
-pub(crate) enum Walk<const V: usize> {
+///
+/// * **W4** Either `listing` has no entries, or `tree` has none.
+pub(crate) struct Walk<const V: usize> {
     /// Over a map of a few neighbours, which is most maps: to set up a walk over any tree
     /// takes longer than to walk over theirs.
-    Listing(Listing),
-    Tree(TreeWalk<V>),
+    listing: Listing,
+    tree: TreeWalk<V>,
 }
 
 impl<const V: usize> Walk<V> {
@@ -120,10 +122,9 @@ impl<const V: usize> Walk<V> {
     pub(crate) fn all(root: Edge) -> Self {
         if root.is_small_leaf() {
             // SAFETY: who walks borrows the tree, so the leaf stays.
-            return Walk::Listing(unsafe { Listing::of::<V>(root) });
+            return Walk::over_small(unsafe { Listing::of::<V>(root) });
         }
-        let left = count::<V>(root) as usize;
-        Walk::Tree(TreeWalk::new(root, 0, u64::MAX, left))
+        Walk::over_tree(root, 0, u64::MAX, count::<V>(root) as usize)
     }
 
     pub(crate) fn over(root: Edge, range: &impl RangeBounds<u64>) -> Self {
@@ -140,37 +141,49 @@ impl<const V: usize> Walk<V> {
         match (low, high) {
             (Some(low), Some(high)) if root.is_small_leaf() => {
                 // SAFETY: who walks borrows the tree, so the leaf stays.
-                Walk::Listing(unsafe { Listing::between::<V>(root, low, high) })
+                Walk::over_small(unsafe { Listing::between::<V>(root, low, high) })
             }
-            (Some(low), Some(high)) => Walk::Tree(TreeWalk::new(root, low, high, UNKNOWN)),
-            _ => Walk::Tree(TreeWalk::new(Edge::NULL, 1, 0, 0)),
+            (Some(low), Some(high)) => Walk::over_tree(root, low, high, UNKNOWN),
+            _ => Walk::over_small(Listing::EMPTY),
         }
+    }
+
+    #[inline(always)]
+    fn over_small(listing: Listing) -> Self {
+        let tree = TreeWalk::new(Edge::NULL, 0, u64::MAX, 0);
+        Walk { listing, tree }
+    }
+
+    #[inline(always)]
+    fn over_tree(root: Edge, low: u64, high: u64, left: usize) -> Self {
+        let listing = Listing::EMPTY;
+        let tree = TreeWalk::new(root, low, high, left);
+        Walk { listing, tree }
     }
 
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<Found> {
-        match self {
-            Walk::Listing(listing) => listing.next().map(|(key, value)| found::<V>(key, value)),
-            Walk::Tree(walk) => walk.next(),
+        if let Some((key, value)) = self.listing.next() {
+            return Some(found::<V>(key, value));
         }
+        if self.tree.has_no_batch() && (self.tree.left == 0 || !self.tree.refill_front()) {
+            return None;
+        }
+        self.tree.next_of_batch()
     }
 
     #[inline(always)]
     pub(crate) fn next_back(&mut self) -> Option<Found> {
-        match self {
-            Walk::Listing(listing) => listing
-                .next_back()
-                .map(|(key, value)| found::<V>(key, value)),
-            Walk::Tree(walk) => walk.next_back(),
+        if let Some((key, value)) = self.listing.next_back() {
+            return Some(found::<V>(key, value));
         }
+        self.tree.next_back()
     }
 
     /// The entries left, where that is known.
     fn left(&self) -> Option<usize> {
-        match self {
-            Walk::Listing(listing) => Some(listing.left()),
-            Walk::Tree(walk) => (walk.left <= UNKNOWN_MIN).then_some(walk.left),
-        }
+        let of_tree = self.tree.left - self.tree.front.start;
+        (of_tree <= UNKNOWN_MIN).then(|| of_tree + self.listing.left())
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -190,8 +203,9 @@ pub(crate) struct TreeWalk<const V: usize> {
     root: Edge,
     low: u64,
     high: u64,
-    /// Entries left; of a walk over a range, as many less than [`UNKNOWN`] as have been
-    /// walked over, until its end is seen.
+    /// Entries left, with those of the front's batch that have been walked over; of a walk
+    /// over a range, as many less than [`UNKNOWN`] as have been walked over, until its end is
+    /// seen.
     left: usize,
     front: End,
     back: End,
@@ -211,24 +225,38 @@ impl<const V: usize> TreeWalk<V> {
         }
     }
 
+    /// Whether the front has walked over its whole batch, or has none yet.
     #[inline(always)]
-    fn next(&mut self) -> Option<Found> {
-        if self.left == 0 || self.front.start == self.front.end && !self.refill_front() {
-            return None;
-        }
+    fn has_no_batch(&self) -> bool {
+        self.front.start == self.front.end
+    }
+
+    /// The next entry, where the front has a batch.
+    #[inline(always)]
+    fn next_of_batch(&mut self) -> Option<Found> {
         let at = self.front.start;
         let found = self.front.found::<V>(at);
         if found.key >= self.high {
-            self.left = 0;
+            self.finish();
             return (found.key == self.high).then_some(found);
         }
         self.front.start = at + 1;
-        self.left -= 1;
         Some(found)
+    }
+
+    fn finish(&mut self) {
+        self.left = 0;
+        self.front.start = 0;
+        self.front.end = 0;
     }
 
     #[inline(never)]
     fn refill_front(&mut self) -> bool {
+        self.left -= self.front.start;
+        if self.left == 0 {
+            self.finish();
+            return false;
+        }
         let end = &mut self.front;
         let position = if end.leaf.is_null() {
             if self.low == 0 {
@@ -248,7 +276,7 @@ impl<const V: usize> TreeWalk<V> {
         };
         match position {
             Some(position) => end.read::<V>(position, BATCH),
-            None => self.left = 0,
+            None => self.finish(),
         }
         position.is_some()
     }
@@ -263,14 +291,15 @@ impl<const V: usize> TreeWalk<V> {
     }
 
     fn next_back(&mut self) -> Option<Found> {
-        if self.left == 0 || self.back.start == self.back.end && !self.refill_back() {
+        if self.left == self.front.start || self.back.start == self.back.end && !self.refill_back()
+        {
             return None;
         }
         let at = self.back.end - 1;
         let found = self.back.found::<V>(at);
         let low = self.front_low();
         if found.key <= low {
-            self.left = 0;
+            self.finish();
             return (found.key == low).then_some(found);
         }
         self.back.end = at;
@@ -298,7 +327,7 @@ impl<const V: usize> TreeWalk<V> {
                 let position = Position { leaf, index: from };
                 end.read::<V>(position, index + 1 - from);
             }
-            None => self.left = 0,
+            None => self.finish(),
         }
         position.is_some()
     }

@@ -4,6 +4,7 @@
 use super::{Leaf, Place};
 use crate::node::edge::{prefix, Edge, Kind, ONE};
 use crate::node::plane::read8;
+use core::ptr;
 
 /// The entries of a small leaf ([`Edge::is_small_leaf`]) that are left of a walk over it
 /// from both ends.
@@ -23,6 +24,15 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
+    /// Of nothing.
+    pub(crate) const EMPTY: Listing = Listing {
+        word: ptr::null(),
+        value: ptr::null_mut(),
+        base: 0,
+        width: 8,
+        left: 0,
+    };
+
     /// All entries of the small leaf that `edge` leads to.
     ///
     /// # Safety
