@@ -328,16 +328,17 @@ pub(crate) unsafe fn step<A: Array>(
     index: *mut u64,
     error: *mut JudyError,
     find: impl FnOnce(&A, u64, &LastStep) -> Option<Option<(u64, A::Answer)>>,
-    find_anywhere: unsafe fn(*const c_void, *mut u64) -> A::Answer,
+    find_anywhere: unsafe fn(*const c_void, *mut u64, &LastStep) -> A::Answer,
 ) -> A::Answer {
     // SAFETY: the caller's duty.
     unsafe {
         if index.is_null() {
             return fail(error, Errno::NullPointerToIndex, A::REFUSED);
         }
-        match find(array_of(&root), *index, last_step(index)) {
+        let last = last_step(index);
+        match find(array_of(&root), *index, last) {
             Some(found) => give::<A>(found, index),
-            None => find_anywhere(root, index),
+            None => find_anywhere(root, index, last),
         }
     }
 }
@@ -345,22 +346,30 @@ pub(crate) unsafe fn step<A: Array>(
 /// # Safety
 /// As [`neighbour`], where `index` leads to a word.
 #[inline(never)]
-pub(crate) unsafe fn first_anywhere<A: Array>(root: *const c_void, index: *mut u64) -> A::Answer {
+pub(crate) unsafe fn first_anywhere<A: Array>(
+    root: *const c_void,
+    index: *mut u64,
+    last: &LastStep,
+) -> A::Answer {
     // SAFETY: the caller's duty.
     unsafe {
         let array: &A = array_of(&root);
-        give::<A>(array.find_from_anywhere(*index, last_step(index)), index)
+        give::<A>(array.find_from_anywhere(*index, last), index)
     }
 }
 
 /// # Safety
 /// As [`first_anywhere`].
 #[inline(never)]
-pub(crate) unsafe fn next_anywhere<A: Array>(root: *const c_void, index: *mut u64) -> A::Answer {
+pub(crate) unsafe fn next_anywhere<A: Array>(
+    root: *const c_void,
+    index: *mut u64,
+    last: &LastStep,
+) -> A::Answer {
     // SAFETY: the caller's duty.
     unsafe {
         let array: &A = array_of(&root);
-        give::<A>(array.find_after_anywhere(*index, last_step(index)), index)
+        give::<A>(array.find_after_anywhere(*index, last), index)
     }
 }
 

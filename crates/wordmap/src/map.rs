@@ -275,9 +275,9 @@ impl<A: NodeSource> WordMap<A> {
     }
 
     #[doc(hidden)]
-    #[inline]
+    #[inline(always)]
     pub fn after_step_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
-        let (key, value) = self.tree.after_step_anywhere(key, last)?;
+        let (key, value) = self.tree.after_step_of_any(key, last)?;
         // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
         Some((key, unsafe { value.as_ref() }))
     }

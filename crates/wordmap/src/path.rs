@@ -401,7 +401,13 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     }
 
     #[inline(never)]
-    pub(crate) fn after_step_anywhere(&self, key: u64, last: &LastStep) -> Option<Next> {
+    fn after_step_anywhere(&self, key: u64, last: &LastStep) -> Option<Next> {
+        self.after_step_of_any(key, last)
+    }
+
+    /// As [`Tree::after_step`] where [`Tree::after_step_of_small`] does not tell.
+    #[inline(always)]
+    pub(crate) fn after_step_of_any(&self, key: u64, last: &LastStep) -> Option<Next> {
         if self.root.is_branch() {
             if let Some((proven, hint)) = last.proven(self.root) {
                 if V == 0 && proven.kind() == Kind::FULL {

@@ -181,9 +181,9 @@ impl<A: NodeSource> WordSet<A> {
     }
 
     #[doc(hidden)]
-    #[inline]
+    #[inline(always)]
     pub fn after_step_anywhere(&self, key: u64, last: &LastStep) -> Option<u64> {
-        let (next, _) = self.tree.after_step_anywhere(key, last)?;
+        let (next, _) = self.tree.after_step_of_any(key, last)?;
         Some(next)
     }
 
