@@ -663,9 +663,10 @@ fn a_walk_over_a_small_map_may_be_taken_from_both_ends() {
 /// turns from both ends.
 #[test]
 fn a_range_of_a_small_map_ends_where_its_bounds_say() {
+    let sizes = if cfg!(miri) { 0..4 } else { 0..9 };
     for (stride, n) in [1, 20, 1 << 40]
         .iter()
-        .flat_map(|s| (0..9).map(move |n| (*s, n)))
+        .flat_map(|s| sizes.clone().map(move |n| (*s, n)))
     {
         let model: BTreeMap<u64, u64> = (0..n).map(|i| (u64::MAX - stride * 2 * i, i)).collect();
         let map: WordMap = model.iter().map(|(&k, &v)| (k, v)).collect();
