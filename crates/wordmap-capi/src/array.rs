@@ -34,8 +34,13 @@ pub(crate) unsafe trait Array {
     fn has(&self, key: u64) -> bool;
     fn count(&self, low: u64, high: u64) -> u64;
     fn find_nth(&self, nth: u64) -> Option<(u64, Self::Answer)>;
-    fn find_from(&self, key: u64, last: &LastStep) -> Option<(u64, Self::Answer)>;
-    fn find_after(&self, key: u64, last: &LastStep) -> Option<(u64, Self::Answer)>;
+    /// The first entry at or above a key, as the first step of a walk. The two parts of it:
+    /// what small arrays need, which is short, and the rest.
+    fn find_from(&self, key: u64, last: &LastStep) -> Option<Option<(u64, Self::Answer)>>;
+    fn find_from_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, Self::Answer)>;
+    /// The first entry above a key, in two parts likewise.
+    fn find_after(&self, key: u64, last: &LastStep) -> Option<Option<(u64, Self::Answer)>>;
+    fn find_after_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, Self::Answer)>;
     fn find_back(&self, key: u64) -> Option<(u64, Self::Answer)>;
     fn bytes(&self) -> usize;
     /// Removes everything; returns the bytes there were.
@@ -79,13 +84,23 @@ unsafe impl Array for Map {
         self.nth(nth).map(|(key, value)| (key, slot(value)))
     }
     #[inline(always)]
-    fn find_from(&self, key: u64, last: &LastStep) -> Option<(u64, Slot)> {
-        let found = self.first_step(key, last);
+    fn find_from(&self, key: u64, last: &LastStep) -> Option<Option<(u64, Slot)>> {
+        let found = self.first_step_of_small(key, last)?;
+        Some(Some((found.0, slot(found.1))))
+    }
+    #[inline(always)]
+    fn find_from_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, Slot)> {
+        let found = self.first_step_anywhere(key, last);
         found.map(|(key, value)| (key, slot(value)))
     }
     #[inline(always)]
-    fn find_after(&self, key: u64, last: &LastStep) -> Option<(u64, Slot)> {
-        let found = self.after_step(key, last);
+    fn find_after(&self, key: u64, last: &LastStep) -> Option<Option<(u64, Slot)>> {
+        let found = self.after_step_of_small(key, last)?;
+        Some(found.map(|(key, value)| (key, slot(value))))
+    }
+    #[inline(always)]
+    fn find_after_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, Slot)> {
+        let found = self.after_step_anywhere(key, last);
         found.map(|(key, value)| (key, slot(value)))
     }
     fn find_back(&self, key: u64) -> Option<(u64, Slot)> {
@@ -131,12 +146,22 @@ unsafe impl Array for Set {
         self.nth(nth).map(|key| (key, 1))
     }
     #[inline(always)]
-    fn find_from(&self, key: u64, last: &LastStep) -> Option<(u64, c_int)> {
-        self.first_step(key, last).map(|key| (key, 1))
+    fn find_from(&self, key: u64, last: &LastStep) -> Option<Option<(u64, c_int)>> {
+        let first = self.first_step_of_small(key, last)?;
+        Some(Some((first, 1)))
     }
     #[inline(always)]
-    fn find_after(&self, key: u64, last: &LastStep) -> Option<(u64, c_int)> {
-        self.after_step(key, last).map(|key| (key, 1))
+    fn find_from_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, c_int)> {
+        self.first_step_anywhere(key, last).map(|key| (key, 1))
+    }
+    #[inline(always)]
+    fn find_after(&self, key: u64, last: &LastStep) -> Option<Option<(u64, c_int)>> {
+        let found = self.after_step_of_small(key, last)?;
+        Some(found.map(|key| (key, 1)))
+    }
+    #[inline(always)]
+    fn find_after_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, c_int)> {
+        self.after_step_anywhere(key, last).map(|key| (key, 1))
     }
     fn find_back(&self, key: u64) -> Option<(u64, c_int)> {
         self.at_or_before(key).map(|key| (key, 1))
@@ -288,6 +313,63 @@ pub(crate) unsafe fn neighbour<A: Array>(
             return fail(error, Errno::NullPointerToIndex, A::REFUSED);
         }
         give::<A>(find(array_of(&root), *index), index)
+    }
+}
+
+/// As [`neighbour`] for a step of a walk: `find` in small arrays, and where that does not
+/// tell (`None`), `find_anywhere`, in a function of its own, so that small ones save no
+/// registers for it.
+///
+/// # Safety
+/// As [`neighbour`].
+#[inline(always)]
+pub(crate) unsafe fn step<A: Array>(
+    root: *const c_void,
+    index: *mut u64,
+    error: *mut JudyError,
+    find: impl FnOnce(&A, u64, &LastStep) -> Option<Option<(u64, A::Answer)>>,
+    find_anywhere: unsafe fn(*const c_void, *mut u64, &LastStep) -> A::Answer,
+) -> A::Answer {
+    // SAFETY: the caller's duty.
+    unsafe {
+        if index.is_null() {
+            return fail(error, Errno::NullPointerToIndex, A::REFUSED);
+        }
+        let last = last_step(index);
+        match find(array_of(&root), *index, last) {
+            Some(found) => give::<A>(found, index),
+            None => find_anywhere(root, index, last),
+        }
+    }
+}
+
+/// # Safety
+/// As [`neighbour`], where `index` leads to a word.
+#[inline(never)]
+pub(crate) unsafe fn first_anywhere<A: Array>(
+    root: *const c_void,
+    index: *mut u64,
+    last: &LastStep,
+) -> A::Answer {
+    // SAFETY: the caller's duty.
+    unsafe {
+        let array: &A = array_of(&root);
+        give::<A>(array.find_from_anywhere(*index, last), index)
+    }
+}
+
+/// # Safety
+/// As [`first_anywhere`].
+#[inline(never)]
+pub(crate) unsafe fn next_anywhere<A: Array>(
+    root: *const c_void,
+    index: *mut u64,
+    last: &LastStep,
+) -> A::Answer {
+    // SAFETY: the caller's duty.
+    unsafe {
+        let array: &A = array_of(&root);
+        give::<A>(array.find_after_anywhere(*index, last), index)
     }
 }
 
@@ -484,13 +566,15 @@ macro_rules! functions {
 
         $crate::array::functions! { neighbours $array, $answer;
             /// The first index at or above `index`.
-            $first array, at, last => array.find_from(at, last);
+            $first step(<$array>::find_from, array::first_anywhere::<$array>);
             /// The first index above `index`.
-            $next array, at, last => array.find_after(at, last);
+            $next step(<$array>::find_after, array::next_anywhere::<$array>);
             /// The last index at or below `index`.
-            $last array, at, _last => array.find_back(at);
+            $last neighbour(|array: &$array, at| array.find_back(at));
             /// The last index below `index`.
-            $previous array, at, _last => at.checked_sub(1).and_then(|k| array.find_back(k));
+            $previous neighbour(|array: &$array, at: u64| {
+                at.checked_sub(1).and_then(|k| array.find_back(k))
+            });
         }
         $crate::array::functions! { gaps $array;
             /// The first absent index at or above `index`: 1, or 0 if there is none.
@@ -504,7 +588,7 @@ macro_rules! functions {
         }
     };
     (neighbours $array:ty, $answer:ty; $(
-        $(#[$doc:meta])* $name:ident $of:ident, $at:ident, $last:ident => $find:expr;
+        $(#[$doc:meta])* $name:ident $function:ident($($find:expr),*);
     )*) => { $(
         $(#[$doc])*
         ///
@@ -517,9 +601,8 @@ macro_rules! functions {
             index: *mut u64,
             error: *mut JudyError,
         ) -> $answer {
-            let $last = array::last_step(index);
             // SAFETY: the caller's duty.
-            unsafe { array::neighbour(root, index, error, |$of: &$array, $at| $find) }
+            unsafe { array::$function(root, index, error, $($find),*) }
         }
     )* };
     (gaps $array:ty; $($(#[$doc:meta])* $name:ident $from:expr, $direction:ident;)*) => { $(

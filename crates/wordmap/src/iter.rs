@@ -1,9 +1,10 @@
 //! Iterators: ordered, from both ends.
 
 use crate::memory::NodeSource;
-use crate::node::edge::{Edge, Kind};
+use crate::node::edge::Edge;
+use crate::node::leaf::Listing;
 use crate::path::{
-    descend_first, leaf, leaf_keys, leaf_len, next_leaf, previous_leaf, seek_backward,
+    count, descend_first, leaf, leaf_keys, leaf_len, next_leaf, previous_leaf, seek_backward,
     seek_forward, Path, Position,
 };
 use crate::{WordMap, WordSet};
@@ -18,12 +19,15 @@ use core::ptr;
 const BATCH: usize = 16;
 
 /// Entries left of a walk over a range: nobody has counted them.
-pub(crate) const UNKNOWN: usize = usize::MAX;
+const UNKNOWN: usize = usize::MAX;
+
+/// Walks over a range start with [`UNKNOWN`] and are known by having most of it left.
+const UNKNOWN_MIN: usize = UNKNOWN / 2;
 
 /// One end of a walk: a leaf, and a batch of its keys.
 ///
-/// * **W1** Keys `0..read` of the batch have been written.
-/// * **W2** `leaf` is null until the walk begins from this end; then the batch
+/// * **W2** Keys `0..read` of the batch have been written.
+/// * **W3** `leaf` is null until the walk begins from this end; then the batch
 ///   belongs to it, and `path` leads to it.
 struct End {
     path: Path,
@@ -64,7 +68,7 @@ impl End {
     #[inline(always)]
     fn key(&self, at: usize) -> u64 {
         debug_assert!(at < BATCH);
-        // SAFETY: W1: only keys up to `end`, which have been read, are asked for.
+        // SAFETY: W2: only keys up to `end`, which have been read, are asked for.
         unsafe { self.batch[at % BATCH].assume_init() }
     }
 
@@ -94,18 +98,6 @@ impl Found {
     }
 }
 
-/// A walk over the keys between two bounds, both inclusive, from both ends.
-///
-/// * **W3** When `finished`, neither end has keys left in its batch.
-pub(crate) struct Walk<const V: usize> {
-    root: Edge,
-    low: u64,
-    high: u64,
-    finished: bool,
-    front: End,
-    back: End,
-}
-
 /// An entry a walk came by.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
@@ -114,23 +106,25 @@ pub(crate) struct Found {
     value: *mut u64,
 }
 
+/// A walk over entries in key order, from both ends.
+///
+/// * **W4** Either `listing` has no entries, or `tree` has none.
+pub(crate) struct Walk<const V: usize> {
+    /// Over a map of a few neighbours, which is most maps: to set up a walk over any tree
+    /// takes longer than to walk over theirs.
+    listing: Listing,
+    tree: TreeWalk<V>,
+}
+
 impl<const V: usize> Walk<V> {
     /// A walk over everything.
     #[inline(always)]
     pub(crate) fn all(root: Edge) -> Self {
-        Walk::new(root, 0, u64::MAX)
-    }
-
-    #[inline(always)]
-    pub(crate) fn new(root: Edge, low: u64, high: u64) -> Self {
-        Walk {
-            root,
-            low,
-            high,
-            finished: root.is_null() || low > high,
-            front: End::new(),
-            back: End::new(),
+        if root.is_small_leaf() {
+            // SAFETY: who walks borrows the tree, so the leaf stays.
+            return Walk::over_small(unsafe { Listing::of::<V>(root) });
         }
+        Walk::over_tree(root, 0, u64::MAX, count::<V>(root) as usize)
     }
 
     pub(crate) fn over(root: Edge, range: &impl RangeBounds<u64>) -> Self {
@@ -145,16 +139,101 @@ impl<const V: usize> Walk<V> {
             Bound::Unbounded => Some(u64::MAX),
         };
         match (low, high) {
-            (Some(low), Some(high)) => Walk::new(root, low, high),
-            _ => Walk::new(Edge::NULL, 1, 0),
+            (Some(low), Some(high)) if root.is_small_leaf() => {
+                // SAFETY: who walks borrows the tree, so the leaf stays.
+                Walk::over_small(unsafe { Listing::between::<V>(root, low, high) })
+            }
+            (Some(low), Some(high)) => Walk::over_tree(root, low, high, UNKNOWN),
+            _ => Walk::over_small(Listing::EMPTY),
         }
     }
 
     #[inline(always)]
+    fn over_small(listing: Listing) -> Self {
+        let tree = TreeWalk::new(Edge::NULL, 0, u64::MAX, 0);
+        Walk { listing, tree }
+    }
+
+    #[inline(always)]
+    fn over_tree(root: Edge, low: u64, high: u64, left: usize) -> Self {
+        let listing = Listing::EMPTY;
+        let tree = TreeWalk::new(root, low, high, left);
+        Walk { listing, tree }
+    }
+
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<Found> {
-        if self.front.start == self.front.end && !self.refill_front() {
+        if let Some((key, value)) = self.listing.next() {
+            return Some(found::<V>(key, value));
+        }
+        if self.tree.has_no_batch() && (self.tree.left == 0 || !self.tree.refill_front()) {
             return None;
         }
+        self.tree.next_of_batch()
+    }
+
+    #[inline(always)]
+    pub(crate) fn next_back(&mut self) -> Option<Found> {
+        if let Some((key, value)) = self.listing.next_back() {
+            return Some(found::<V>(key, value));
+        }
+        self.tree.next_back()
+    }
+
+    /// The entries left, where that is known.
+    fn left(&self) -> Option<usize> {
+        let of_tree = self.tree.left - self.tree.front.start;
+        (of_tree <= UNKNOWN_MIN).then(|| of_tree + self.listing.left())
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left().unwrap_or(0), self.left())
+    }
+}
+
+#[inline(always)]
+fn found<const V: usize>(key: u64, value: *mut u64) -> Found {
+    let value = if V == 1 { value } else { ptr::null_mut() };
+    Found { key, value }
+}
+
+/// A walk over the keys between two bounds, both inclusive, of any tree.
+///
+pub(crate) struct TreeWalk<const V: usize> {
+    root: Edge,
+    low: u64,
+    high: u64,
+    /// Entries left, with those of the front's batch that have been walked over; of a walk
+    /// over a range, as many less than [`UNKNOWN`] as have been walked over, until its end is
+    /// seen.
+    left: usize,
+    front: End,
+    back: End,
+}
+
+impl<const V: usize> TreeWalk<V> {
+    #[inline(always)]
+    fn new(root: Edge, low: u64, high: u64, left: usize) -> Self {
+        let is_empty = root.is_null() || low > high;
+        TreeWalk {
+            root,
+            low,
+            high,
+            left: if is_empty { 0 } else { left },
+            front: End::new(),
+            back: End::new(),
+        }
+    }
+
+    /// Whether the front has walked over its whole batch, or has none yet.
+    #[inline(always)]
+    fn has_no_batch(&self) -> bool {
+        self.front.start == self.front.end
+    }
+
+    /// The next entry, where the front has a batch.
+    #[inline(always)]
+    fn next_of_batch(&mut self) -> Option<Found> {
         let at = self.front.start;
         let found = self.front.found::<V>(at);
         if found.key >= self.high {
@@ -165,42 +244,19 @@ impl<const V: usize> Walk<V> {
         Some(found)
     }
 
-    #[cold]
     fn finish(&mut self) {
-        self.finished = true;
-        self.front.start = self.front.end;
-        self.back.start = self.back.end;
-    }
-
-    /// Begins a walk over a map of a few neighbours, which is most maps: setting up a walk
-    /// over any tree takes longer than theirs. False where the map is another.
-    #[inline(always)]
-    fn begin_small(&mut self) -> bool {
-        if self.root.is_branch() || self.root.kind() == Kind::FULL {
-            return false;
-        }
-        let batch = &mut self.front.batch;
-        let n = leaf::<V>(self.root).first_keys(BATCH, |i, key| {
-            batch[i % BATCH].write(key);
-        });
-        if n > 0 {
-            self.front.leaf = self.root;
-            self.front.end = n;
-        }
-        n > 0
+        self.left = 0;
+        self.front.start = 0;
+        self.front.end = 0;
     }
 
     #[inline(never)]
     fn refill_front(&mut self) -> bool {
-        if self.finished {
+        self.left -= self.front.start;
+        if self.left == 0 {
+            self.finish();
             return false;
         }
-        let begins = self.front.leaf.is_null() && self.low == 0;
-        begins && self.begin_small() || self.refill_front_anywhere()
-    }
-
-    #[inline(never)]
-    fn refill_front_anywhere(&mut self) -> bool {
         let end = &mut self.front;
         let position = if end.leaf.is_null() {
             if self.low == 0 {
@@ -234,8 +290,9 @@ impl<const V: usize> Walk<V> {
         }
     }
 
-    pub(crate) fn next_back(&mut self) -> Option<Found> {
-        if self.back.start == self.back.end && !self.refill_back() {
+    fn next_back(&mut self) -> Option<Found> {
+        if self.left == self.front.start || self.back.start == self.back.end && !self.refill_back()
+        {
             return None;
         }
         let at = self.back.end - 1;
@@ -246,14 +303,12 @@ impl<const V: usize> Walk<V> {
             return (found.key == low).then_some(found);
         }
         self.back.end = at;
+        self.left -= 1;
         self.high = found.key - 1;
         Some(found)
     }
 
     fn refill_back(&mut self) -> bool {
-        if self.finished {
-            return false;
-        }
         let end = &mut self.back;
         let position = if end.leaf.is_null() {
             seek_backward::<V>(self.root, self.high, &mut end.path)
@@ -284,15 +339,14 @@ macro_rules! iterator {
         $(#[$doc])*
         pub struct $name<'a> {
             walk: Walk<$values>,
-            left: usize,
             borrow: PhantomData<$item>,
             lifetime: PhantomData<&'a ()>,
         }
 
         impl $name<'_> {
-            #[inline]
-            pub(crate) fn new(walk: Walk<$values>, left: usize) -> Self {
-                $name { walk, left, borrow: PhantomData, lifetime: PhantomData }
+            #[inline(always)]
+            pub(crate) fn new(walk: Walk<$values>) -> Self {
+                $name { walk, borrow: PhantomData, lifetime: PhantomData }
             }
         }
 
@@ -301,17 +355,12 @@ macro_rules! iterator {
 
             #[inline(always)]
             fn next(&mut self) -> Option<$item> {
-                // Of a walk over everything it is known when it ends.
-                if self.left == 0 {
-                    return None;
-                }
                 let $found = self.walk.next()?;
-                self.left = self.left.wrapping_sub(1);
                 Some($make)
             }
 
             fn size_hint(&self) -> (usize, Option<usize>) {
-                hint(self.left)
+                self.walk.size_hint()
             }
         }
 
@@ -319,7 +368,6 @@ macro_rules! iterator {
             #[inline]
             fn next_back(&mut self) -> Option<Self::Item> {
                 let $found = self.walk.next_back()?;
-                self.left = self.left.wrapping_sub(1);
                 Some($make)
             }
         }
@@ -329,24 +377,11 @@ macro_rules! iterator {
         impl fmt::Debug for $name<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($name))
-                    .field("low", &self.walk.front_low())
-                    .field("high", &self.walk.high)
+                    .field("left", &self.walk.left())
                     .finish_non_exhaustive()
             }
         }
     };
-}
-
-/// Walks over everything start with the number of entries; walks over a
-/// range start with [`UNKNOWN`] and are known by having most of it left.
-const UNKNOWN_MIN: usize = UNKNOWN / 2;
-
-fn hint(left: usize) -> (usize, Option<usize>) {
-    if left > UNKNOWN_MIN {
-        (0, None)
-    } else {
-        (left, Some(left))
-    }
 }
 
 /// # Safety
@@ -432,7 +467,6 @@ exact!(Iter IterMut Keys Values ValuesMut SetIter);
 /// The entries of a map that is used up; see [`WordMap::into_iter`].
 pub struct IntoIter<A: NodeSource = crate::memory::SharedHeap> {
     walk: Walk<1>,
-    left: usize,
     /// Owns the nodes the walk goes over; freed as a whole.
     map: WordMap<A>,
 }
@@ -440,7 +474,7 @@ pub struct IntoIter<A: NodeSource = crate::memory::SharedHeap> {
 impl<A: NodeSource> fmt::Debug for IntoIter<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IntoIter")
-            .field("left", &self.left)
+            .field("left", &self.walk.left())
             .finish_non_exhaustive()
     }
 }
@@ -451,20 +485,18 @@ impl<A: NodeSource> Iterator for IntoIter<A> {
     #[inline]
     fn next(&mut self) -> Option<(u64, u64)> {
         let found = self.walk.next()?;
-        self.left -= 1;
         // SAFETY: the iterator owns the map.
         Some((found.key, unsafe { *value(found) }))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
+        self.walk.size_hint()
     }
 }
 
 impl<A: NodeSource> DoubleEndedIterator for IntoIter<A> {
     fn next_back(&mut self) -> Option<(u64, u64)> {
         let found = self.walk.next_back()?;
-        self.left -= 1;
         // SAFETY: the iterator owns the map.
         Some((found.key, unsafe { *value(found) }))
     }
@@ -479,8 +511,7 @@ impl<A: NodeSource> IntoIterator for WordMap<A> {
 
     fn into_iter(self) -> IntoIter<A> {
         IntoIter {
-            walk: Walk::new(self.tree.root, 0, u64::MAX),
-            left: self.len(),
+            walk: Walk::all(self.tree.root),
             map: self,
         }
     }

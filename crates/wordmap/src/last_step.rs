@@ -119,14 +119,26 @@ impl Proof {
     /// The leaf, if it is proven to be one of the tree of `root`, which the caller borrows.
     #[inline(always)]
     fn leaf_of(&self, root: Edge) -> Option<Edge> {
+        self.leaf_of_pausing(root, || {})
+    }
+
+    /// As [`Proof::leaf_of`]. Calls `pause` between the loads, where other threads' stores
+    /// may come: tests put them there.
+    #[inline(always)]
+    fn leaf_of_pausing(&self, root: Edge, mut pause: impl FnMut()) -> Option<Edge> {
         let turn = self.turn.load(Ordering::Acquire);
+        pause();
         if self.root.load(Ordering::Relaxed) != root.word() {
             return None;
         }
+        pause();
         let leaf = self.leaf.load(Ordering::Relaxed);
+        pause();
         let changes = self.changes.load(Ordering::Relaxed);
+        pause();
         let seen = self.seen.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
+        pause();
         if turn % 2 != 0 || self.turn.load(Ordering::Relaxed) != turn {
             return None;
         }
@@ -149,11 +161,22 @@ impl Proof {
         let is_of_root = |of_root: &&AtomicU64| {
             leaf.kind() == Kind::FULL || count(leaf).is_some_and(|c| ptr::eq(c, *of_root))
         };
-        let changes = count(root).filter(is_of_root);
-        let Some(changes) = changes else {
-            self.root.store(0, Ordering::Relaxed);
-            return;
-        };
+        match count(root).filter(is_of_root) {
+            Some(changes) => self.write_pausing(root, leaf, changes, || {}),
+            None => self.root.store(0, Ordering::Relaxed),
+        }
+    }
+
+    /// Writes a proof (L2), unless another thread is writing one. Calls `pause` between the
+    /// stores, as [`Proof::leaf_of_pausing`] does.
+    #[inline(always)]
+    fn write_pausing(
+        &self,
+        root: Edge,
+        leaf: Edge,
+        changes: &'static AtomicU64,
+        mut pause: impl FnMut(),
+    ) {
         let turn = self.turn.load(Ordering::Relaxed);
         let odd = turn | 1;
         if odd == turn
@@ -166,12 +189,119 @@ impl Proof {
             return;
         }
         fence(Ordering::Release);
+        pause();
         self.root.store(root.word(), Ordering::Relaxed);
+        pause();
         self.leaf.store(leaf.pointer(), Ordering::Relaxed);
+        pause();
         self.changes
             .store(ptr::from_ref(changes).cast_mut(), Ordering::Relaxed);
+        pause();
         self.seen
             .store(changes.load(Ordering::Relaxed), Ordering::Relaxed);
+        pause();
         self.turn.store(odd.wrapping_add(1), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cell::Cell;
+
+    /// A tree's root and a leaf of it, as far as a proof is concerned, and the count of both.
+    struct Tree {
+        root: Edge,
+        leaf: Edge,
+        changes: &'static AtomicU64,
+    }
+
+    /// Two trees, in two shards of which the same has gone.
+    fn two_trees() -> [Tree; 2] {
+        static CHANGES: [AtomicU64; 2] = [const { AtomicU64::new(7) }; 2];
+        [0x1000, 0x2000].map(|at| Tree {
+            root: Edge::new(Kind::LINEAR, 3, ptr::without_provenance_mut(at)),
+            leaf: Edge::new(Kind::BITMAP, 1, ptr::without_provenance_mut(at + 64)),
+            changes: &CHANGES[at / 0x2000],
+        })
+    }
+
+    fn write(proof: &Proof, tree: &Tree, pause: impl FnMut()) {
+        proof.write_pausing(tree.root, tree.leaf, tree.changes, pause);
+    }
+
+    /// Does `what` at pause `at`, and returns what counts the pauses.
+    fn at_pause<'a>(
+        at: usize,
+        pauses: &'a Cell<usize>,
+        mut what: impl FnMut() + 'a,
+    ) -> impl FnMut() + 'a {
+        move || {
+            if pauses.replace(pauses.get() + 1) == at {
+                what();
+            }
+        }
+    }
+
+    #[test]
+    fn a_proof_holds_until_something_goes_from_its_shard() {
+        static CHANGES: AtomicU64 = AtomicU64::new(3);
+        let [one, other] = two_trees();
+        let proof = LastStep::new().proof;
+        assert_eq!(proof.leaf_of(one.root), None);
+        proof.write_pausing(one.root, one.leaf, &CHANGES, || {});
+        assert_eq!(proof.leaf_of(one.root), Some(one.leaf));
+        assert_eq!(proof.leaf_of(other.root), None);
+        CHANGES.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(proof.leaf_of(one.root), None);
+    }
+
+    /// Another thread writes the proof of another tree between any two loads of a reader:
+    /// the reader finds its own leaf or none.
+    #[test]
+    fn a_proof_that_is_replaced_while_it_is_read_proves_nothing_else() {
+        let [mine, theirs] = two_trees();
+        for at in 0.. {
+            let proof = LastStep::new().proof;
+            write(&proof, &mine, || {});
+            let pauses = Cell::new(0);
+            let meanwhile = at_pause(at, &pauses, || write(&proof, &theirs, || {}));
+            let found = proof.leaf_of_pausing(mine.root, meanwhile);
+            assert!(
+                found.is_none() || found == Some(mine.leaf),
+                "written at pause {at}"
+            );
+            if at >= pauses.get() {
+                assert_eq!((at, found), (5, Some(mine.leaf)), "each pause had its turn");
+                break;
+            }
+        }
+    }
+
+    /// A reader comes between any two stores of another thread, which has written the proof
+    /// of one tree and is now writing that of another: of either tree the reader finds its
+    /// own leaf or none.
+    #[test]
+    fn a_proof_that_is_being_written_proves_nothing() {
+        let [before, after] = two_trees();
+        for at in 0..5 {
+            let proof = LastStep::new().proof;
+            write(&proof, &before, || {});
+            let (pauses, reads) = (Cell::new(0), Cell::new(0));
+            let read = || {
+                reads.set(reads.get() + 1);
+                for tree in [&before, &after] {
+                    assert_eq!(proof.leaf_of(tree.root), None, "read at pause {at}");
+                }
+                // Nor does a second writer join in.
+                write(&proof, &before, || {
+                    unreachable!("two threads write one proof")
+                });
+            };
+            write(&proof, &after, at_pause(at, &pauses, read));
+            assert_eq!((reads.get(), pauses.get()), (1, 5));
+            assert_eq!(proof.leaf_of(after.root), Some(after.leaf));
+            assert_eq!(proof.leaf_of(before.root), None);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::build::{merge, BuildError, Pairs};
 use crate::cursor::Cursor;
 use crate::entry::{Entry, OccupiedEntry, VacantEntry};
-use crate::iter::{Iter, IterMut, Keys, Range, RangeMut, Values, ValuesMut, Walk, UNKNOWN};
+use crate::iter::{Iter, IterMut, Keys, Range, RangeMut, Values, ValuesMut, Walk};
 use crate::last_step::LastStep;
 use crate::memory::{NodeSource, SharedHeap};
 use crate::node::edge::Edge;
@@ -159,38 +159,38 @@ impl<A: NodeSource> WordMap<A> {
     /// All entries in key order.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
-        Iter::new(Walk::all(self.tree.root), self.len())
+        Iter::new(Walk::all(self.tree.root))
     }
 
     /// All entries in key order, values changeable.
     pub fn iter_mut(&mut self) -> IterMut<'_> {
-        IterMut::new(Walk::all(self.tree.root), self.len())
+        IterMut::new(Walk::all(self.tree.root))
     }
 
     /// All keys in order.
     pub fn keys(&self) -> Keys<'_> {
-        Keys::new(Walk::all(self.tree.root), self.len())
+        Keys::new(Walk::all(self.tree.root))
     }
 
     /// All values in key order.
     pub fn values(&self) -> Values<'_> {
-        Values::new(Walk::all(self.tree.root), self.len())
+        Values::new(Walk::all(self.tree.root))
     }
 
     /// All values in key order, changeable.
     pub fn values_mut(&mut self) -> ValuesMut<'_> {
-        ValuesMut::new(Walk::all(self.tree.root), self.len())
+        ValuesMut::new(Walk::all(self.tree.root))
     }
 
     /// The entries whose keys lie in `range`, in order. A range whose end
     /// lies before its start is empty.
     pub fn range(&self, range: impl RangeBounds<u64>) -> Range<'_> {
-        Range::new(Walk::over(self.tree.root, &range), UNKNOWN)
+        Range::new(Walk::over(self.tree.root, &range))
     }
 
     /// The entries whose keys lie in `range`, values changeable.
     pub fn range_mut(&mut self, range: impl RangeBounds<u64>) -> RangeMut<'_> {
-        RangeMut::new(Walk::over(self.tree.root, &range), UNKNOWN)
+        RangeMut::new(Walk::over(self.tree.root, &range))
     }
 
     /// The entry with the lowest key.
@@ -245,6 +245,41 @@ impl<A: NodeSource> WordMap<A> {
         let next = self.tree.after_step(key, last);
         // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
         next.map(|(key, value)| (key, unsafe { value.as_ref() }))
+    }
+
+    /// The part of [`WordMap::first_step`] that most maps need, which is short; `None` where
+    /// they need [`WordMap::first_step_anywhere`], which has a function of its own.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn first_step_of_small(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
+        let (key, value) = self.tree.first_step_of_small(key, last)?;
+        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        Some((key, unsafe { value.as_ref() }))
+    }
+
+    #[doc(hidden)]
+    #[inline]
+    pub fn first_step_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
+        let (key, value) = self.tree.first_step_anywhere(key, last)?;
+        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        Some((key, unsafe { value.as_ref() }))
+    }
+
+    /// As [`WordMap::first_step_of_small`], of [`WordMap::after_step`].
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn after_step_of_small(&self, key: u64, last: &LastStep) -> Option<Option<(u64, &u64)>> {
+        let found = self.tree.after_step_of_small(key, last)?;
+        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        Some(found.map(|(key, value)| (key, unsafe { value.as_ref() })))
+    }
+
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn after_step_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
+        let (key, value) = self.tree.after_step_of_any(key, last)?;
+        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        Some((key, unsafe { value.as_ref() }))
     }
 
     /// The last entry at or before `key`.

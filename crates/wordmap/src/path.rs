@@ -3,7 +3,7 @@
 use crate::last_step::LastStep;
 use crate::memory::NodeSource;
 use crate::node::branch::Branch;
-use crate::node::edge::{byte, Edge, Kind};
+use crate::node::edge::{byte, Edge, Kind, FLAT1, FLAT2, ONE};
 use crate::node::leaf::{index_of, Leaf, Place, Step as LeafStep};
 use crate::tree::Tree;
 use core::mem::MaybeUninit;
@@ -344,42 +344,57 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     /// ended. Unless the leaf guessed is proven to be one of this tree, the leaf is looked for
     /// all the same, and the guess used when it is the one found. The entry guessed must have
     /// `key` in any case.
-    ///
-    /// Of a map of a few neighbours, which is most maps, the leaf need not be looked for.
     #[inline(always)]
     pub(crate) fn after_step(&self, key: u64, last: &LastStep) -> Option<Next> {
-        let root = self.root;
-        if root.is_small_leaf() {
-            if let Some((guessed, i)) = last.guess(root) {
-                match leaf::<V>(guessed).step_of_small(i, key) {
-                    LeafStep::To(next, hint) => {
-                        last.note_hint(hint);
-                        return Some(next_at::<V>(guessed, hint, next));
-                    }
-                    LeafStep::Behind => return None,
-                    LeafStep::Elsewhere => {}
-                }
-            }
+        match self.after_step_of_small(key, last) {
+            Some(found) => found,
+            None => self.after_step_anywhere(key, last),
         }
-        self.after_step_anywhere(key, last)
+    }
+
+    /// As [`Tree::after_step`] where the tree is a leaf of a few neighbours, as most maps
+    /// are, which need not be looked for; `None` where that does not tell.
+    #[inline(always)]
+    pub(crate) fn after_step_of_small(&self, key: u64, last: &LastStep) -> Option<Option<Next>> {
+        let root = self.root;
+        // The root is at hand, so nothing waits for the guess.
+        let (_, i) = last.guess(root)?;
+        let step = match root.tag() {
+            FLAT2 => leaf::<V>(root).step_listed::<2>(i, key),
+            FLAT1 => leaf::<V>(root).step_listed::<1>(i, key),
+            ONE if i == 0 && leaf::<V>(root).key(0) == key => LeafStep::Behind,
+            _ => LeafStep::Elsewhere,
+        };
+        match step {
+            LeafStep::To(next, hint) => {
+                last.note_hint(hint);
+                Some(Some(next_at::<V>(root, hint, next)))
+            }
+            LeafStep::Behind => Some(None),
+            LeafStep::Elsewhere => None,
+        }
     }
 
     /// The first entry at or after `key`, as the first step of a walk.
     #[inline(always)]
     pub(crate) fn first_step(&self, key: u64, last: &LastStep) -> Option<Next> {
-        let root = self.root;
-        if root.is_small_leaf() {
-            let first = leaf::<V>(root).first_of_small();
-            if key <= first {
-                last.note_leaf(root, 0);
-                return Some(next_at::<V>(root, 0, first));
-            }
+        match self.first_step_of_small(key, last) {
+            Some(found) => Some(found),
+            None => self.first_step_anywhere(key, last),
         }
-        self.first_step_anywhere(key, last)
+    }
+
+    /// As [`Tree::first_step`] where the tree is a leaf of a few neighbours and `key` is not
+    /// above the first; else `None`.
+    #[inline(always)]
+    pub(crate) fn first_step_of_small(&self, key: u64, last: &LastStep) -> Option<Next> {
+        let first = first_of_small::<V>(self.root).filter(|first| key <= *first)?;
+        last.note_leaf(self.root, 0);
+        Some(next_at::<V>(self.root, 0, first))
     }
 
     #[inline(never)]
-    fn first_step_anywhere(&self, key: u64, last: &LastStep) -> Option<Next> {
+    pub(crate) fn first_step_anywhere(&self, key: u64, last: &LastStep) -> Option<Next> {
         let (position, first) = at_or_after_anywhere::<V>(self.root, key)?;
         last.note(self.root, position, &self.source);
         Some(next_at::<V>(position.leaf, position.index, first))
@@ -387,6 +402,12 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 
     #[inline(never)]
     fn after_step_anywhere(&self, key: u64, last: &LastStep) -> Option<Next> {
+        self.after_step_of_any(key, last)
+    }
+
+    /// As [`Tree::after_step`] where [`Tree::after_step_of_small`] does not tell.
+    #[inline(always)]
+    pub(crate) fn after_step_of_any(&self, key: u64, last: &LastStep) -> Option<Next> {
         if self.root.is_branch() {
             if let Some((proven, hint)) = last.proven(self.root) {
                 if V == 0 && proven.kind() == Kind::FULL {
@@ -424,6 +445,17 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     }
 }
 
+/// The first key of a tree that is a leaf of a few neighbours.
+#[inline(always)]
+fn first_of_small<const V: usize>(root: Edge) -> Option<u64> {
+    match root.tag() {
+        FLAT2 => Some(leaf::<V>(root).listed_key::<2>(0)),
+        FLAT1 => Some(leaf::<V>(root).listed_key::<1>(0)),
+        ONE => Some(leaf::<V>(root).lowest()),
+        _ => None,
+    }
+}
+
 /// The key of an entry that a step went to, and where its value is (without meaning in a
 /// set). Two words, which functions return in registers.
 pub(crate) type Next = (u64, NonNull<u64>);
@@ -442,12 +474,9 @@ fn next_at<const V: usize>(edge: Edge, i: usize, key: u64) -> Next {
 /// The first entry at or after `key` and its key; looks as [`after`] does.
 #[inline(always)]
 pub(crate) fn at_or_after<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
-    if root.is_small_leaf() {
-        let first = leaf::<V>(root).first_of_small();
-        if key <= first {
-            let (leaf, index) = (root, 0);
-            return Some((Position { leaf, index }, first));
-        }
+    if let Some(first) = first_of_small::<V>(root).filter(|first| key <= *first) {
+        let (leaf, index) = (root, 0);
+        return Some((Position { leaf, index }, first));
     }
     at_or_after_anywhere::<V>(root, key)
 }

@@ -1,7 +1,7 @@
 //! The ordered set.
 
 use crate::build::{merge, BuildError, Pairs};
-use crate::iter::{SetIter, SetRange, Walk, UNKNOWN};
+use crate::iter::{SetIter, SetRange, Walk};
 use crate::last_step::LastStep;
 use crate::map::{count_between, or_out_of_memory, out_of_memory};
 use crate::memory::{NodeSource, SharedHeap};
@@ -113,13 +113,13 @@ impl<A: NodeSource> WordSet<A> {
     /// All keys in order.
     #[inline]
     pub fn iter(&self) -> SetIter<'_> {
-        SetIter::new(Walk::all(self.tree.root), self.len())
+        SetIter::new(Walk::all(self.tree.root))
     }
 
     /// The keys that lie in `range`, in order. A range whose end lies before
     /// its start is empty.
     pub fn range(&self, range: impl RangeBounds<u64>) -> SetRange<'_> {
-        SetRange::new(Walk::over(self.tree.root, &range), UNKNOWN)
+        SetRange::new(Walk::over(self.tree.root, &range))
     }
 
     /// The lowest key.
@@ -155,6 +155,36 @@ impl<A: NodeSource> WordSet<A> {
     #[inline]
     pub fn after_step(&self, key: u64, last: &LastStep) -> Option<u64> {
         self.tree.after_step(key, last).map(|(next, _)| next)
+    }
+
+    /// As [`WordMap::first_step_of_small`](crate::WordMap::first_step_of_small).
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn first_step_of_small(&self, key: u64, last: &LastStep) -> Option<u64> {
+        let (first, _) = self.tree.first_step_of_small(key, last)?;
+        Some(first)
+    }
+
+    #[doc(hidden)]
+    #[inline]
+    pub fn first_step_anywhere(&self, key: u64, last: &LastStep) -> Option<u64> {
+        let (first, _) = self.tree.first_step_anywhere(key, last)?;
+        Some(first)
+    }
+
+    /// As [`WordMap::after_step_of_small`](crate::WordMap::after_step_of_small).
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn after_step_of_small(&self, key: u64, last: &LastStep) -> Option<Option<u64>> {
+        let found = self.tree.after_step_of_small(key, last)?;
+        Some(found.map(|(next, _)| next))
+    }
+
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn after_step_anywhere(&self, key: u64, last: &LastStep) -> Option<u64> {
+        let (next, _) = self.tree.after_step_of_any(key, last)?;
+        Some(next)
     }
 
     /// The last key at or before `key`.

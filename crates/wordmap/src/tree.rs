@@ -6,7 +6,7 @@
 
 use crate::memory::NodeSource;
 use crate::node::branch::{block_bytes_for, Branch, Children};
-use crate::node::edge::{above, byte, highest_difference, Edge, Kind, FLAT1, FLAT2, ONE};
+use crate::node::edge::{above, byte, highest_difference, Edge, Kind, BITMAP, FLAT1, FLAT2, ONE};
 use crate::node::leaf::{
     Bitmap, Cut, Cuttable, Entries, Flat, Grouped, Half, Insertion, Leaf, Place, Planes, Removal,
     Shape, Spot, Wide, ENTRIES_MAX,
@@ -105,19 +105,16 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     /// Releases a leaf; returns the bytes it had.
     #[inline]
     fn release_leaf(&self, edge: Edge) -> usize {
-        let tag = edge.tag();
-        if tag >> 4 == Kind::FULL {
+        if V == 0 && edge.kind() == Kind::FULL {
             return 0;
         }
-        let leaf = leaf::<V>(edge);
-        let (block, bytes) = match tag {
-            ONE => leaf.one_block(),
-            FLAT1 => leaf.listed_block::<1>(leaf.len()),
-            FLAT2 => leaf.listed_block::<2>(leaf.len()),
-            _ => (leaf.block(), leaf.shape().block_bytes::<V>()),
-        };
-        self.release(block, bytes);
-        bytes
+        // SAFETY: N1, N4: the header of a live leaf lies in its block, which has the length
+        // that follows from its shape; no edge leads to it any more.
+        unsafe {
+            let inside = NonNull::new_unchecked(edge.header());
+            self.source
+                .release_around(inside, || leaf::<V>(edge).whole_block())
+        }
     }
 
     /// As [`Tree::release_leaf`] of a branch.
@@ -192,11 +189,17 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         match edge.tag() {
             FLAT1 => self.insert_listed::<1>(&mut path, edge, key),
             FLAT2 => self.insert_listed::<2>(&mut path, edge, key),
+            BITMAP => match leaf::<V>(edge).append_to_bitmap(key) {
+                Some(i) => {
+                    Self::add_counts(&path, 1);
+                    Ok(new_value(leaf::<V>(edge).value(i)))
+                }
+                None => self.insert_in::<Bitmap<V>>(&mut path, edge, key),
+            },
             tag => match tag >> 4 {
                 Kind::GROUPED => self.insert_in::<Grouped<V>>(&mut path, edge, key),
                 Kind::FLAT => self.insert_in::<Wide<V>>(&mut path, edge, key),
                 Kind::ONE => self.insert_uncovered(&mut path, edge, key),
-                Kind::BITMAP => self.insert_in::<Bitmap<V>>(&mut path, edge, key),
                 _ => self.insert_in_full(&mut path, edge, key),
             },
         }
@@ -676,7 +679,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             return None;
         }
         let value = leaf.word_of_value(0);
-        self.release(leaf.block(), Shape::one().block_bytes::<V>());
+        self.release_leaf(edge);
         if path.depth == 0 {
             self.root = Edge::NULL;
         } else {

@@ -295,6 +295,55 @@ fn a_set_survives_failing_memory() {
     }
 }
 
+/// Blocks of few sizes, so that each size has pages, come and go in any order; those that go
+/// are named by any word in them.
+#[test]
+fn a_heap_hands_out_blocks_that_do_not_overlap() {
+    let heap = Heap::new(GlobalPages);
+    let sizes = [16, 24, 72, 104, 344, 504, 512, 520, 2088, 4000];
+    let turns = if cfg!(miri) { 1200 } else { 200_000 };
+    let mut live: BTreeMap<usize, (NonNull<u8>, usize)> = BTreeMap::new();
+    for turn in 0..turns {
+        let random = scrambled(turn);
+        // Mostly growing and mostly shrinking by turns.
+        let grows = random % 8 < if turn * 8 / turns % 2 == 0 { 6 } else { 2 };
+        if grows || live.is_empty() {
+            let bytes = sizes[(random >> 8) as usize % sizes.len()];
+            let block = heap.allocate(bytes).unwrap();
+            let at = block.as_ptr() as usize;
+            assert_eq!(at % 8, 0);
+            let before = live.range(..at + bytes).next_back();
+            assert!(
+                before.is_none_or(|(start, (_, bytes))| start + bytes <= at),
+                "blocks overlap"
+            );
+            // SAFETY: the block is ours.
+            unsafe { block.as_ptr().write_bytes(0xa5, bytes) };
+            live.insert(at, (block, bytes));
+        } else {
+            let somewhere = live.keys().next().unwrap() + (random >> 20) as usize % (1 << 20);
+            let found = live.range(somewhere..).next().or(live.iter().next());
+            let (&at, &(block, bytes)) = found.unwrap();
+            live.remove(&at);
+            // SAFETY: the block is ours, and goes back with the length it has.
+            unsafe {
+                let inside = block.add((random >> 8) as usize % (bytes / 8) * 8);
+                assert_eq!(heap.release_around(inside, || (block, bytes)), bytes);
+            }
+        }
+    }
+    for (block, bytes) in live.into_values() {
+        // SAFETY: the block is ours, and goes back with the length it has.
+        unsafe { heap.release(block, bytes) };
+    }
+    let usage = heap.usage();
+    assert_eq!(
+        usage.reserved_bytes, usage.spare_bytes,
+        "blocks left behind"
+    );
+    heap.trim();
+}
+
 #[test]
 fn threads_share_a_heap_and_free_each_others_nodes() {
     static HEAP: Heap<GlobalPages> = Heap::new(GlobalPages);

@@ -659,6 +659,45 @@ fn a_walk_over_a_small_map_may_be_taken_from_both_ends() {
     }
 }
 
+/// Of maps of every small size, whose suffixes have one, two or eight bytes: every range, by
+/// turns from both ends.
+#[test]
+fn a_range_of_a_small_map_ends_where_its_bounds_say() {
+    let sizes = if cfg!(miri) { 0..4 } else { 0..9 };
+    for (stride, n) in [1, 20, 1 << 40]
+        .iter()
+        .flat_map(|s| sizes.clone().map(move |n| (*s, n)))
+    {
+        let model: BTreeMap<u64, u64> = (0..n).map(|i| (u64::MAX - stride * 2 * i, i)).collect();
+        let map: WordMap = model.iter().map(|(&k, &v)| (k, v)).collect();
+        let set: WordSet = model.keys().copied().collect();
+        let bounds = || {
+            let near = |k: u64| [k.wrapping_sub(1), k, k.wrapping_add(1)];
+            model
+                .keys()
+                .copied()
+                .flat_map(near)
+                .chain([0, 1 << 63, u64::MAX])
+        };
+        for (low, high) in bounds().flat_map(|low| bounds().map(move |high| (low, high))) {
+            let expected: Vec<_> = if low <= high {
+                model.range(low..=high).map(|(&k, &v)| (k, v)).collect()
+            } else {
+                Vec::new()
+            };
+            let (mut ours, mut theirs) = (map.range(low..=high), expected.iter().copied());
+            while let Some(found) = theirs.next() {
+                assert_eq!(ours.next().map(|(k, &v)| (k, v)), Some(found));
+                assert_eq!(ours.next_back().map(|(k, &v)| (k, v)), theirs.next_back());
+            }
+            assert!(ours.next().is_none() && ours.next_back().is_none());
+            assert!(set
+                .range(low..=high)
+                .eq(expected.iter().map(|entry| entry.0)));
+        }
+    }
+}
+
 #[test]
 fn small_maps_take_one_exact_block() {
     for (n, bytes) in [(1, 16), (2, 32), (4, 48), (8, 88), (16, 168), (32, 328)] {

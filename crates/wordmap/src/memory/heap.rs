@@ -6,7 +6,7 @@
 //! whichever thread frees it.
 
 use super::runs::{Runs, RUN_BYTES_MAX};
-use super::slab::{Chunk, Slabs, CHUNK_BYTES, CLASSES, HEADER_BYTES, SLOT_BYTES_MAX};
+use super::slab::{Chunk, Slabs, Slot, CHUNK_BYTES, CLASSES, HEADER_BYTES, SLOT_BYTES_MAX};
 use super::source::{GlobalPages, NodeSource, PageSource};
 use core::cell::UnsafeCell;
 use core::hint;
@@ -237,6 +237,7 @@ impl<P: PageSource> Heap<P> {
         // SAFETY: a live node lies in a chunk, whose header is not written to
         // while nodes of it live except for counters of other fields.
         let index = unsafe { (*ptr::addr_of!((*Chunk::of(block.as_ptr())).shard)) as usize };
+        let index = index % SHARDS;
         self.shards[index].lock(index)
     }
 
@@ -321,24 +322,91 @@ impl<P: PageSource> Heap<P> {
     /// `block` must be a live node of `bytes` of the locked shard.
     #[inline(always)]
     unsafe fn release_in(&self, locked: &mut Locked<'_>, block: NonNull<u8>, bytes: usize) {
-        let chunk = Chunk::of(block.as_ptr());
+        // SAFETY: the caller's duty; the chunk's header tells its sort, because a block
+        // shrunk in place may be smaller than its slot or run was.
+        unsafe {
+            if (*Chunk::of(block.as_ptr())).has_pages {
+                if self.take_slot(locked, Slot::around(block.as_ptr())) {
+                    self.settle(locked, block);
+                }
+            } else {
+                self.release_run(locked, block, bytes);
+            }
+        }
+    }
+
+    /// Takes a slot back; returns whether its page must be settled.
+    ///
+    /// # Safety
+    /// It must be a live slot of the locked shard.
+    #[inline(always)]
+    unsafe fn take_slot(&self, locked: &mut Locked<'_>, slot: Slot) -> bool {
         locked.count_change();
         let shelf = locked.shelf();
         shelf.live_nodes -= 1;
-        // SAFETY: the caller's duty; the chunk's header tells its sort, because
-        // a block shrunk in place may be smaller than its slot or run was.
+        // SAFETY: the caller's duty.
+        unsafe { shelf.slabs.release(slot) }
+    }
+
+    /// # Safety
+    /// As [`Slabs::settle`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn settle(&self, locked: &mut Locked<'_>, inside: NonNull<u8>) {
+        // SAFETY: the caller's duty.
+        if unsafe { locked.shelf().slabs.settle(inside.as_ptr()) } {
+            self.retire(locked, Chunk::of(inside.as_ptr()));
+        }
+        self.release_kept_when_empty(locked);
+    }
+
+    /// As [`Heap::settle`] as the last thing that a shard was locked for; gives `bytes` back.
+    ///
+    /// # Safety
+    /// As [`Heap::settle`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn settle_last(&self, locked: Locked<'_>, inside: NonNull<u8>, bytes: usize) -> usize {
+        let mut locked = locked;
+        // SAFETY: the caller's duty.
+        unsafe { self.settle(&mut locked, inside) };
+        bytes
+    }
+
+    /// Releases a node, which is not in a page, and gives its length back.
+    ///
+    /// # Safety
+    /// As [`NodeSource::release`].
+    #[inline(never)]
+    unsafe fn release_whole_run(&self, (block, bytes): (NonNull<u8>, usize)) -> usize {
+        // SAFETY: the caller's duty; the shard is the block's own.
+        unsafe { self.release_run(&mut self.owner(block), block, bytes) };
+        bytes
+    }
+
+    /// # Safety
+    /// `block` must be a live node of `bytes` of the locked shard, not in a page.
+    #[inline(always)]
+    unsafe fn release_run(&self, locked: &mut Locked<'_>, block: NonNull<u8>, bytes: usize) {
+        locked.count_change();
+        let shelf = locked.shelf();
+        shelf.live_nodes -= 1;
+        // SAFETY: the caller's duty.
         let empty = unsafe {
-            if (*chunk).has_pages {
-                shelf.slabs.release(chunk, block.as_ptr())
-            } else if bytes > SLOT_BYTES_MAX {
+            if bytes > SLOT_BYTES_MAX {
                 shelf.runs.release(block.as_ptr(), bytes)
             } else {
                 shelf.release_stray(block.as_ptr(), bytes)
             }
         };
         if empty {
-            self.retire(locked, chunk);
+            self.retire(locked, Chunk::of(block.as_ptr()));
         }
+        self.release_kept_when_empty(locked);
+    }
+
+    #[inline(always)]
+    fn release_kept_when_empty(&self, locked: &mut Locked<'_>) {
         let shelf = locked.shelf();
         if shelf.live_nodes == 0 && shelf.kept_nodes > 0 {
             self.release_kept(locked);
@@ -448,6 +516,28 @@ unsafe impl<P: PageSource> NodeSource for Heap<P> {
         let mut locked = self.owner(block);
         // SAFETY: the caller's duty; the shard is the block's own.
         unsafe { self.release_in(&mut locked, block, bytes) };
+    }
+
+    #[inline]
+    unsafe fn release_around(
+        &self,
+        inside: NonNull<u8>,
+        find: impl FnOnce() -> (NonNull<u8>, usize),
+    ) -> usize {
+        // SAFETY: the caller's duty: a live node lies in a live chunk, whose header says its
+        // sort. A slot may be longer than its node, where that could not have a smaller one.
+        unsafe {
+            if !(*Chunk::of(inside.as_ptr())).has_pages {
+                return self.release_whole_run(find());
+            }
+            let slot = Slot::around(inside.as_ptr());
+            let bytes = slot.bytes();
+            let mut locked = self.owner(inside);
+            if self.take_slot(&mut locked, slot) {
+                return self.settle_last(locked, inside, bytes);
+            }
+            bytes
+        }
     }
 
     unsafe fn count_change(&self, node: NonNull<u8>) {
@@ -587,6 +677,16 @@ unsafe impl<H: HasHeap> NodeSource for H {
     unsafe fn release(&self, block: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller names a live block of this source, and of so many bytes: the heap's.
         unsafe { self.heap().release(block, bytes) };
+    }
+
+    #[inline(always)]
+    unsafe fn release_around(
+        &self,
+        inside: NonNull<u8>,
+        find: impl FnOnce() -> (NonNull<u8>, usize),
+    ) -> usize {
+        // SAFETY: the caller names a live block of this source: the heap's.
+        unsafe { self.heap().release_around(inside, find) }
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {

@@ -3,13 +3,18 @@
 //! A page is 16 KiB, four to a chunk, so that a class of which little is
 //! needed costs little.
 //!
-//! * **M1** A page of slot size `s` is in the list of its class exactly when
-//!   it has a free slot: one on its free list, or room behind its bump offset.
-//! * **M2** `live` counts the slots of a page handed out. A page with none is
-//!   free: its bit is set in its chunk, and nothing else is known about it.
+//! Which slots are free is told by bits in the page's header, so a slot is handed
+//! out and taken back without a look at its memory, and one that comes back is named by
+//! any address in it: nobody need read a node to free it.
+//!
+//! * **M1** A page is in the list of its class exactly when it has a free slot.
+//! * **M2** `live` counts the slots of a page handed out; their bits are clear, those of
+//!   its other slots set. A page with none handed out is free: its bit is set in its
+//!   chunk, and nothing else is known about it.
 //! * **M3** A chunk of pages is in the list of chunks exactly when it has a
 //!   free page and one in use.
 
+use core::num::NonZeroU64;
 use core::ptr;
 
 /// Bytes of a chunk, and its alignment: the chunk of a node is found by masking.
@@ -39,21 +44,35 @@ pub(super) struct Chunk {
     previous: *mut Chunk,
 }
 
-/// The first bytes of every page (behind the chunk's, in a chunk's first page).
+/// The first bytes of every page (behind the chunk's, in a chunk's first page). Behind
+/// them lie the bits of its slots, then the slots.
 #[repr(C)]
 struct Page {
-    slot_bytes: u32,
+    /// Words of a slot.
+    slot_words: u16,
+    /// Slots there are.
+    slots: u16,
+    /// 1 / `slot_words`, in units of 2^-[`RECIPROCAL_SHIFT`], rounded up.
+    reciprocal: u32,
+    /// Offset in the page of slot 0.
+    first_slot: u32,
+    // A word each, so that no load takes in what two stores have just written.
     live: u32,
-    /// Offset in the page of the first slot never handed out.
-    bump: u32,
-    /// Slots that came back, linked through their first word.
-    free: *mut u8,
+    /// Words of bits before this one are 0; the number of words when all are.
+    first_free: u32,
     next: *mut Page,
     previous: *mut Page,
 }
 
+/// Few enough bits that a product with an offset in words fits 64, and so many that
+/// rounding does not reach the next slot.
+const RECIPROCAL_SHIFT: u32 = 20;
+
 const _: () = assert!(core::mem::size_of::<Chunk>() <= HEADER_BYTES);
-const PAGE_HEADER_BYTES: usize = core::mem::size_of::<Page>();
+// An offset times the error of a reciprocal, less than the words of a slot, stays below
+// one slot's share.
+const _: () = assert!((PAGE_BYTES / 8) * (SLOT_BYTES_MAX / 8) <= 1 << RECIPROCAL_SHIFT);
+const _: () = assert!(PAGE_BYTES / SLOT_BYTES_MAX > 3);
 
 impl Chunk {
     /// The chunk a node lies in.
@@ -74,8 +93,92 @@ impl Page {
             .cast()
     }
 
+    #[inline(always)]
     fn start(page: *mut Page) -> *mut u8 {
         page.cast::<u8>().map_addr(|a| a & !(PAGE_BYTES - 1))
+    }
+
+    /// A page at `page` that serves slots of `bytes`, all of them free.
+    ///
+    /// # Safety
+    /// The page must be unused memory of the caller's, in a chunk.
+    unsafe fn open(page: *mut Page, bytes: usize) {
+        let bits_offset = page.addr() - Page::start(page).addr() + core::mem::size_of::<Page>();
+        let room = PAGE_BYTES - bits_offset;
+        let words = (room / bytes).div_ceil(64);
+        let slots = (room - 8 * words) / bytes;
+        let slot_words = bytes / 8;
+        // SAFETY: the caller's duty: header, bits and slots lie in the page.
+        unsafe {
+            page.write(Page {
+                slot_words: slot_words as u16,
+                slots: slots as u16,
+                live: 0,
+                first_free: 0,
+                first_slot: (bits_offset + 8 * words) as u32,
+                reciprocal: (1u32 << RECIPROCAL_SHIFT).div_ceil(slot_words as u32),
+                next: ptr::null_mut(),
+                previous: ptr::null_mut(),
+            });
+            for w in 0..words {
+                let left = slots.saturating_sub(64 * w);
+                let ones = if left < 64 { (1 << left) - 1 } else { u64::MAX };
+                Page::bits(page, w).write(ones);
+            }
+        }
+    }
+
+    /// Word `w` of the bits.
+    #[inline(always)]
+    fn bits(page: *mut Page, w: usize) -> *mut u64 {
+        page.wrapping_add(1).cast::<u64>().wrapping_add(w)
+    }
+
+    /// Words of bits.
+    ///
+    /// # Safety
+    /// `page` must be live and of the locked shard.
+    unsafe fn words(page: *mut Page) -> usize {
+        // SAFETY: the caller's duty.
+        usize::from(unsafe { (*page).slots }).div_ceil(64)
+    }
+}
+
+/// A slot of a page: where its bit is.
+#[derive(Clone, Copy)]
+pub(super) struct Slot {
+    page: *mut Page,
+    word: u32,
+    bit: u64,
+}
+
+impl Slot {
+    /// The slot that `inside` is an address in. Reads nothing that changes while the slot
+    /// is live, so the shard need not be locked.
+    ///
+    /// # Safety
+    /// It must be a live slot.
+    #[inline(always)]
+    pub(super) unsafe fn around(inside: *mut u8) -> Slot {
+        let page = Page::of(inside);
+        // SAFETY: the caller's duty: the page of a live slot is live.
+        let slot = unsafe {
+            let offset = inside.addr() % PAGE_BYTES - (*page).first_slot as usize;
+            (offset / 8 * (*page).reciprocal as usize) >> RECIPROCAL_SHIFT
+        };
+        Slot {
+            page,
+            word: (slot / 64) as u32,
+            bit: 1 << (slot % 64),
+        }
+    }
+
+    /// # Safety
+    /// It must be a live slot.
+    #[inline(always)]
+    pub(super) unsafe fn bytes(self) -> usize {
+        // SAFETY: the caller's duty: the page of a live slot is live.
+        8 * usize::from(unsafe { (*self.page).slot_words })
     }
 }
 
@@ -100,21 +203,40 @@ impl Slabs {
         if page.is_null() {
             return ptr::null_mut();
         }
-        // SAFETY: M1: an open page is live and has a slot, on its free list or
-        // behind its bump offset; the heap's lock makes us its only user.
+        // SAFETY: M1, M2: an open page is live and has a free slot, whose bit is set; the
+        // heap's lock makes us its only user.
         unsafe {
             (*page).live += 1;
-            let mut slot = (*page).free;
-            if slot.is_null() {
-                slot = Page::start(page).add((*page).bump as usize);
-                (*page).bump += (*page).slot_bytes;
-            } else {
-                (*page).free = *slot.cast::<*mut u8>();
+            let w = (*page).first_free as usize;
+            let bits = Page::bits(page, w);
+            let free = NonZeroU64::new_unchecked(*bits);
+            let slot = 64 * w + free.trailing_zeros() as usize;
+            *bits = free.get() & (free.get() - 1);
+            if *bits == 0 {
+                self.pass_word(page);
             }
-            if is_full(page) {
+            let offset = 8 * slot * usize::from((*page).slot_words);
+            Page::start(page).add((*page).first_slot as usize + offset)
+        }
+    }
+
+    /// Goes on to the next word with a bit, when a page's first one has lost its last.
+    ///
+    /// # Safety
+    /// `page` must be listed in a class of this shard.
+    #[inline(never)]
+    unsafe fn pass_word(&mut self, page: *mut Page) {
+        // SAFETY: the caller's duty; a page has so many words of bits.
+        unsafe {
+            let words = Page::words(page);
+            let mut w = (*page).first_free as usize + 1;
+            while w < words && *Page::bits(page, w) == 0 {
+                w += 1;
+            }
+            (*page).first_free = w as u32;
+            if w == words {
                 self.unlink(page);
             }
-            slot
         }
     }
 
@@ -133,15 +255,7 @@ impl Slabs {
             }
             let start = chunk.cast::<u8>().add(index as usize * PAGE_BYTES);
             let page = Page::of(start);
-            let first = page.addr() - start.addr() + PAGE_HEADER_BYTES;
-            page.write(Page {
-                slot_bytes: bytes as u32,
-                live: 0,
-                bump: first as u32,
-                free: ptr::null_mut(),
-                next: ptr::null_mut(),
-                previous: ptr::null_mut(),
-            });
+            Page::open(page, bytes);
             self.link(page);
         }
         true
@@ -166,28 +280,45 @@ impl Slabs {
         self.link_chunk(chunk);
     }
 
-    /// Takes a slot back. Returns true when its chunk is now empty and no
-    /// longer listed: it is the caller's then.
+    /// Takes a slot back; returns whether its page must be [settled](Slabs::settle).
     ///
     /// # Safety
-    /// `slot` must be a live slot of `chunk`, and `chunk` one of this shard.
+    /// It must be a live slot of this shard.
     #[inline(always)]
-    pub(super) unsafe fn release(&mut self, chunk: *mut Chunk, slot: *mut u8) -> bool {
-        let page = Page::of(slot);
-        // SAFETY: the caller's duty; the slot's first word is ours now.
+    pub(super) unsafe fn release(&mut self, slot: Slot) -> bool {
+        let Slot { page, word, bit } = slot;
+        // SAFETY: the caller's duty: the page of a live slot is live, and has its bit.
         unsafe {
-            if is_full(page) {
+            let bits = Page::bits(page, word as usize);
+            debug_assert!(*bits & bit == 0, "a slot comes back twice");
+            *bits |= bit;
+            (*page).first_free = (*page).first_free.min(word);
+            let live = (*page).live - 1;
+            (*page).live = live;
+            // One test for both ends: a page has more than two slots.
+            let is_amid = live.wrapping_sub(1) < u32::from((*page).slots) - 2;
+            !is_amid
+        }
+    }
+
+    /// Lists a page that was full until a slot came back, or closes one that has become
+    /// empty: the one that `inside` is an address in. Returns true when its chunk is now
+    /// empty and no longer listed: it is the caller's then.
+    ///
+    /// # Safety
+    /// It must be a page of this shard in which a slot has just come back.
+    pub(super) unsafe fn settle(&mut self, inside: *mut u8) -> bool {
+        let page = Page::of(inside);
+        // SAFETY: the caller's duty.
+        unsafe {
+            if (*page).live + 1 == u32::from((*page).slots) {
                 self.link(page);
             }
-            slot.cast::<*mut u8>().write((*page).free);
-            (*page).free = slot;
-            (*page).live -= 1;
-            (*page).live == 0 && self.close_page(chunk, page)
+            (*page).live == 0 && self.close_page(Chunk::of(inside), page)
         }
     }
 
     /// Gives an empty page back to its chunk; returns true when that is empty too.
-    #[cold]
     fn close_page(&mut self, chunk: *mut Chunk, page: *mut Page) -> bool {
         self.unlink(page);
         // SAFETY: the page lies in `chunk`, which is live and ours under the lock.
@@ -208,7 +339,7 @@ impl Slabs {
     fn link(&mut self, page: *mut Page) {
         // SAFETY: listed pages and `page` are live and ours under the lock.
         unsafe {
-            let head = &mut self.open[(*page).slot_bytes as usize / 8];
+            let head = &mut self.open[usize::from((*page).slot_words)];
             (*page).next = *head;
             (*page).previous = ptr::null_mut();
             if !head.is_null() {
@@ -223,7 +354,7 @@ impl Slabs {
         unsafe {
             let (next, previous) = ((*page).next, (*page).previous);
             if previous.is_null() {
-                self.open[(*page).slot_bytes as usize / 8] = next;
+                self.open[usize::from((*page).slot_words)] = next;
             } else {
                 (*previous).next = next;
             }
@@ -259,14 +390,4 @@ impl Slabs {
             }
         }
     }
-}
-
-/// Whether a page has no slot left.
-///
-/// # Safety
-/// `page` must be live and of the locked shard.
-#[inline(always)]
-unsafe fn is_full(page: *mut Page) -> bool {
-    // SAFETY: the caller's duty.
-    unsafe { (*page).free.is_null() && ((*page).bump + (*page).slot_bytes) as usize > PAGE_BYTES }
 }

@@ -22,6 +22,28 @@ pub unsafe trait NodeSource {
     /// allocated with, or the last one given to [`NodeSource::shrink`].
     unsafe fn release(&self, block: NonNull<u8>, bytes: usize);
 
+    /// Takes back the block that `inside` is an address in; returns how long it was.
+    /// `find` gives the block and its length, for which it reads the node: a source that
+    /// knows them without does not ask.
+    ///
+    /// # Safety
+    /// As [`NodeSource::release`], for what `find` gives, or would.
+    #[inline]
+    unsafe fn release_around(
+        &self,
+        inside: NonNull<u8>,
+        find: impl FnOnce() -> (NonNull<u8>, usize),
+    ) -> usize
+    where
+        Self: Sized,
+    {
+        let _ = inside;
+        let (block, bytes) = find();
+        // SAFETY: the caller's duty.
+        unsafe { self.release(block, bytes) };
+        bytes
+    }
+
     /// Says that only the first `new_bytes` of a block are still needed. The
     /// block stays where it is. Called only when a smaller block could not be had.
     ///

@@ -38,6 +38,9 @@ pub(crate) const ONE: u8 = leaf_tag(Kind::ONE, 8);
 pub(crate) const FLAT1: u8 = leaf_tag(Kind::FLAT, 1);
 pub(crate) const FLAT2: u8 = leaf_tag(Kind::FLAT, 2);
 
+/// The tag of bitmaps.
+pub(crate) const BITMAP: u8 = leaf_tag(Kind::BITMAP, 1);
+
 /// A tagged pointer to a node, or null.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]

@@ -80,6 +80,54 @@ impl<const V: usize> Bitmap<V> {
     }
 }
 
+impl<const V: usize> Leaf<V> {
+    /// Inserts `key` into a bitmap behind all its keys, with value 0, where there is room:
+    /// which entry it is then. Where keys are dense they mostly come in order, and nothing
+    /// need be counted or moved. `None`, and nothing changed, in any other case.
+    #[inline(always)]
+    pub(crate) fn append_to_bitmap(self, key: u64) -> Option<usize> {
+        let (word, bitmap) = (self.word(), Bitmap::<V>::of(self));
+        let (n, b) = (bitmap.n, (key & 0xff) as usize);
+        if (word ^ key) >> 8 != 0 || !has_room::<V>(n) || bitmap.word(b / 64) >> (b % 64) != 0 {
+            return None;
+        }
+        for above in b / 64 + 1..4 {
+            if bitmap.word(above) != 0 {
+                return None;
+            }
+        }
+        // SAFETY: N1: a bitmap has four words; there is room for one more value.
+        unsafe {
+            *bitmap.words().add(b / 64) |= 1 << (b % 64);
+            if V == 1 {
+                *self.value(n) = 0;
+            }
+        }
+        self.set_word(word + 1);
+        Some(n)
+    }
+}
+
+/// Whether a bitmap of `n` keys has room for one more. One of a set has 256 bits, and
+/// becomes full with the last.
+#[inline(always)]
+fn has_room<const V: usize>(n: usize) -> bool {
+    const HAVE: [bool; 257] = {
+        let mut have = [false; 257];
+        let mut n = 0;
+        while n < 257 {
+            have[n] = bitmap_room(n) > n;
+            n += 1;
+        }
+        have
+    };
+    if V == 1 {
+        HAVE[n % 257]
+    } else {
+        n < 255
+    }
+}
+
 impl<const V: usize> Planes<V> for Bitmap<V> {
     const ARE_LONG: bool = false;
 
@@ -109,11 +157,7 @@ impl<const V: usize> Planes<V> for Bitmap<V> {
 
     #[inline(always)]
     fn has_room(self, _: Spot) -> bool {
-        if V == 1 {
-            bitmap_room(self.n) > self.n
-        } else {
-            self.n < 255
-        }
+        has_room::<V>(self.n)
     }
 
     #[inline(always)]

@@ -148,15 +148,17 @@ impl<const V: usize> Grouped<V> {
         if !in_group {
             return spot(self.start(group), false);
         }
-        let (from, to) = (self.start(group), self.end(group));
-        if READS {
-            prefetch_values::<V>(self.header, from, to);
-        } else {
+        let to = self.end(group);
+        if !READS {
             // SAFETY: N1: a group has entries, each with lower bytes.
             let last = unsafe { plane::get(self.lowers(), width, to - 1) };
             if last < below(key, width) {
                 return spot(to, false);
             }
+        }
+        let from = self.start(group);
+        if READS {
+            prefetch_values::<V>(self.header, from, to);
         }
         // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
         let (i, hit) = unsafe { find_between::<READS>(self.lowers(), width, from, to, key) };

@@ -3,7 +3,7 @@
 
 use super::shape::{room, LISTED_MAX};
 use super::{at_or_before, Leaf, Place, Shape, Step};
-use crate::node::edge::{above, below, highest_difference, prefix, Edge, Kind, FLAT1, FLAT2, ONE};
+use crate::node::edge::{above, below, highest_difference, prefix, Edge, Kind};
 use crate::node::plane;
 
 /// The most entries of a list that are moved one by one.
@@ -35,12 +35,6 @@ impl<const V: usize> Leaf<V> {
             let hit = i < n && plane::get(self.plane(), LEVEL, i) == suffix;
             Some((n, at_or_before(i, hit)))
         }
-    }
-
-    /// The block of a leaf of one entry, and its length.
-    #[inline(always)]
-    pub(crate) fn one_block(self) -> (*mut u8, usize) {
-        (self.header.wrapping_sub(8 * V), 8 * V + 8)
     }
 
     /// The block of a leaf that lists `n` suffixes of `LEVEL` bytes, and its length.
@@ -134,74 +128,25 @@ impl<const V: usize> Leaf<V> {
         to.set_word(word + 1);
     }
 
-    /// Gives the first keys, `max` at most, of a leaf of neighbours to `each`, in order, and
-    /// returns how many they are: 0, and none are given, where the leaf is another.
-    #[inline(always)]
-    pub(crate) fn first_keys(self, max: usize, mut each: impl FnMut(usize, u64)) -> usize {
-        match self.edge.tag() {
-            FLAT1 => self.first_listed::<1>(max, each),
-            FLAT2 => self.first_listed::<2>(max, each),
-            tag if tag >> 4 == Kind::ONE => {
-                each(0, self.word());
-                1
-            }
-            _ => 0,
-        }
-    }
-
-    #[inline(always)]
-    fn first_listed<const LEVEL: usize>(
-        self,
-        max: usize,
-        mut each: impl FnMut(usize, u64),
-    ) -> usize {
-        let n = self.len().min(max);
-        let base = prefix(self.word(), LEVEL);
-        for i in 0..n {
-            // SAFETY: N1: the plane holds more than `i` suffixes behind the 8-byte header.
-            each(i, base | unsafe { plane::get(self.plane(), LEVEL, i) });
-        }
-        n
-    }
-
     /// The key of entry `i` of a leaf that lists suffixes of `LEVEL` bytes.
     #[inline(always)]
-    fn listed_key<const LEVEL: usize>(self, i: usize) -> u64 {
+    pub(crate) fn listed_key<const LEVEL: usize>(self, i: usize) -> u64 {
         // SAFETY: N1: the plane holds more than `i` suffixes behind the 8-byte header.
         prefix(self.word(), LEVEL) | unsafe { plane::get(self.plane(), LEVEL, i) }
     }
 
-    /// The first key of a leaf of a few neighbours ([`Edge::is_small_leaf`]).
+    /// As [`Leaf::step`] of a leaf that lists suffixes of `LEVEL` bytes.
     #[inline(always)]
-    pub(crate) fn first_of_small(self) -> u64 {
-        match self.edge.tag() {
-            ONE => self.word(),
-            FLAT1 => self.listed_key::<1>(0),
-            _ => self.listed_key::<2>(0),
-        }
-    }
-
-    /// As [`Leaf::step`] of a leaf of a few neighbours.
-    #[inline(always)]
-    pub(crate) fn step_of_small(self, i: usize, key: u64) -> Step {
-        match self.edge.tag() {
-            FLAT1 => self.step_listed::<1>(i, key),
-            FLAT2 => self.step_listed::<2>(i, key),
-            ONE if i == 0 && self.word() == key => Step::Behind,
-            _ => Step::Elsewhere,
-        }
-    }
-
-    #[inline(always)]
-    fn step_listed<const LEVEL: usize>(self, i: usize, key: u64) -> Step {
+    pub(crate) fn step_listed<const LEVEL: usize>(self, i: usize, key: u64) -> Step {
         let last = usize::from(self.word() as u8);
-        if i > last || self.listed_key::<LEVEL>(i) != key {
-            Step::Elsewhere
-        } else if i == last {
-            Step::Behind
-        } else {
-            Step::To(self.listed_key::<LEVEL>(i + 1), i + 1)
+        if i < last {
+            if self.listed_key::<LEVEL>(i) == key {
+                return Step::To(self.listed_key::<LEVEL>(i + 1), i + 1);
+            }
+        } else if i == last && self.listed_key::<LEVEL>(i) == key {
+            return Step::Behind;
         }
+        Step::Elsewhere
     }
 
     /// Whether removing one of the `n` entries of such a leaf may make it narrower: its

@@ -21,6 +21,7 @@ mod entries;
 mod flat;
 mod grouped;
 mod listed;
+mod listing;
 mod one;
 mod shape;
 mod wide;
@@ -30,12 +31,14 @@ pub(crate) use cut::{Cut, Cuttable, Half};
 pub(crate) use entries::Entries;
 pub(crate) use flat::Flat;
 pub(crate) use grouped::Grouped;
+pub(crate) use listing::Listing;
 use one::One;
 pub(crate) use shape::{Shape, ENTRIES_MAX};
 pub(crate) use wide::Wide;
 
-use super::edge::{leaf_tag, prefix, Edge, Kind, FLAT1, FLAT2, ONE};
+use super::edge::{prefix, Edge, Kind, BITMAP, FLAT1, FLAT2, ONE};
 use super::plane;
+use core::ptr::NonNull;
 use shape::LISTED_MAX;
 
 /// Where a key is in a leaf, or where it belongs.
@@ -322,6 +325,23 @@ impl<const V: usize> Leaf<V> {
         self.header.wrapping_sub(self.shape().before::<V>())
     }
 
+    /// The leaf's block and its length.
+    #[inline(always)]
+    pub(crate) fn whole_block(self) -> (NonNull<u8>, usize) {
+        let (block, bytes) = if self.edge.tag() == ONE {
+            (self.header.wrapping_sub(8 * V), 8 * V + 8)
+        } else {
+            self.block_by_shape()
+        };
+        // SAFETY: N1: a live node does not lie at 0.
+        (unsafe { NonNull::new_unchecked(block) }, bytes)
+    }
+
+    #[inline(never)]
+    fn block_by_shape(self) -> (*mut u8, usize) {
+        (self.block(), self.shape().block_bytes::<V>())
+    }
+
     /// Where the value of entry `i` is. Without meaning in a set.
     #[inline(always)]
     pub(crate) fn value(self, i: usize) -> *mut u64 {
@@ -342,7 +362,6 @@ impl<const V: usize> Leaf<V> {
     /// The index of `key`.
     #[inline(always)]
     pub(crate) fn find(self, key: u64) -> Option<usize> {
-        const BITMAP: u8 = leaf_tag(Kind::BITMAP, 1);
         match self.edge.tag() {
             ONE => (self.word() == key).then_some(0),
             FLAT1 => Flat::<V, 1>::find(self, key),

@@ -47,7 +47,7 @@ pub(super) fn room_of(n: usize, width: usize) -> usize {
 
 /// As [`room`] for a bitmap, whose entries come one by one up to 256.
 #[inline(always)]
-pub(super) fn bitmap_room(n: usize) -> usize {
+pub(super) const fn bitmap_room(n: usize) -> usize {
     let step = match n {
         0..=64 => 8,
         65..=128 => 16,

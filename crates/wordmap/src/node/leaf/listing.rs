@@ -1,0 +1,130 @@
+//! A walk over a leaf of a few neighbours, which is most maps: one load an entry, and
+//! nothing to set up but where the first one is.
+
+use super::{Leaf, Place};
+use crate::node::edge::{prefix, Edge, Kind, ONE};
+use crate::node::plane::read8;
+use core::ptr;
+
+/// The entries of a small leaf ([`Edge::is_small_leaf`]) that are left of a walk over it
+/// from both ends.
+///
+/// * **W1** While `left` is not 0, `word` leads to the 8 bytes that end with the first
+///   suffix left, and `value` to its value (in a map); the others follow, `width` bytes
+///   apart, their values a word apart downwards. The key of a leaf of one entry is a suffix
+///   of 8 bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Listing {
+    word: *const u8,
+    value: *mut u64,
+    /// The bytes that the keys share.
+    base: u64,
+    width: usize,
+    left: usize,
+}
+
+impl Listing {
+    /// Of nothing.
+    pub(crate) const EMPTY: Listing = Listing {
+        word: ptr::null(),
+        value: ptr::null_mut(),
+        base: 0,
+        width: 8,
+        left: 0,
+    };
+
+    /// All entries of the small leaf that `edge` leads to.
+    ///
+    /// # Safety
+    /// `edge` must lead to a live leaf of a map (`V` is 1) or set (0) that
+    /// [`Edge::is_small_leaf`] is true of, and stay so while the walk is used.
+    #[inline(always)]
+    pub(crate) unsafe fn of<const V: usize>(edge: Edge) -> Listing {
+        // SAFETY: the caller's duty.
+        let leaf = unsafe { Leaf::<V>::of(edge) };
+        let (word, width) = (leaf.word(), leaf.level());
+        // The suffixes lie behind the header word, which is the only key itself.
+        let (base, left) = if edge.tag() == ONE {
+            (0, 1)
+        } else {
+            (prefix(word, width), usize::from(word as u8) + 1)
+        };
+        Listing {
+            word: leaf.header.wrapping_add(width % 8),
+            value: leaf.value(0),
+            base,
+            width,
+            left,
+        }
+    }
+
+    /// As [`Listing::of`], the entries whose keys lie between `low` and `high`, both included.
+    ///
+    /// # Safety
+    /// As [`Listing::of`].
+    pub(crate) unsafe fn between<const V: usize>(edge: Edge, low: u64, high: u64) -> Listing {
+        // SAFETY: the caller's duty.
+        let (leaf, mut listing) = unsafe { (Leaf::<V>::of(edge), Listing::of::<V>(edge)) };
+        let first = leaf.count_below(low);
+        let end = match high.checked_add(1) {
+            Some(above) => leaf.count_below(above),
+            None => listing.left,
+        };
+        listing.word = listing.word.wrapping_add(first * listing.width);
+        listing.value = listing.value.wrapping_sub(first);
+        listing.left = end.saturating_sub(first);
+        listing
+    }
+
+    /// The entries left.
+    #[inline(always)]
+    pub(crate) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// The key of the entry `i` behind the first one left.
+    #[inline(always)]
+    fn key(&self, i: usize) -> u64 {
+        debug_assert!(i < self.left);
+        // SAFETY: W1, and who made the walk vouched for the leaf.
+        let word = unsafe { read8(self.word.add(i * self.width)) };
+        self.base | (word >> (64 - 8 * self.width as u32))
+    }
+
+    /// The first entry left: its key, and where its value is (without meaning in a set).
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<(u64, *mut u64)> {
+        if self.left == 0 {
+            return None;
+        }
+        let found = (self.key(0), self.value);
+        self.word = self.word.wrapping_add(self.width);
+        self.value = self.value.wrapping_sub(1);
+        self.left -= 1;
+        Some(found)
+    }
+
+    /// The last entry left, as [`Listing::next`].
+    #[inline(always)]
+    pub(crate) fn next_back(&mut self) -> Option<(u64, *mut u64)> {
+        let last = self.left.checked_sub(1)?;
+        let found = (self.key(last), self.value.wrapping_sub(last));
+        self.left = last;
+        Some(found)
+    }
+}
+
+impl<const V: usize> Leaf<V> {
+    /// How many keys of the leaf are below `key`.
+    fn count_below(self, key: u64) -> usize {
+        if self.edge.kind() != Kind::ONE && self.covers(key) {
+            match self.place(key) {
+                Place::At(i) | Place::Before(i) => i,
+            }
+        } else if key <= self.lowest() {
+            0
+        } else {
+            self.len()
+        }
+    }
+}
