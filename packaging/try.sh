@@ -55,6 +55,7 @@ try_package() {
   try /usr/bin/ruby-ashlar "$prefix" "$work/package"
   check_libraries "$prefix"
   dpkg --purge ruby-ashlar >/dev/null
+  trap 'rm -rf "$work"' EXIT
   [[ ! -e $prefix && ! -e /usr/bin/ruby-ashlar ]] || fail 'the package has left files behind'
   echo "$package: installed, tried and removed"
 }
@@ -63,11 +64,12 @@ try_tarball() {
   local prefix=/opt/ruby-ashlar tarball
   [[ ! -e $prefix ]] || fail "$prefix is there already; remove it, then try again"
   tarball=$("$here/tarball.sh")
-  trap 'rm -rf "$prefix" "$work"' EXIT
+  trap 'rm -rf /opt/ruby-ashlar "$work"' EXIT
   tar -C / -xf "$tarball"
   try "$prefix/bin/ruby" "$prefix" "$work/tarball"
   check_libraries "$prefix"
   rm -r "$prefix"
+  trap 'rm -rf "$work"' EXIT
   echo "$tarball: unpacked, tried and removed"
 }
 

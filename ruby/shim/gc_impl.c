@@ -250,10 +250,18 @@ rb_gc_impl_location(void *objspace, VALUE value)
 
 /* ── Write barriers ──────────────────────────────────────────────────────── */
 
+/* The object space is looked up here: who has it as an argument loads it for every store. */
+__attribute__((noinline, cold))
+static void
+tell_of_store(VALUE parent, VALUE child)
+{
+    ashlar_write_barrier(rb_gc_get_objspace(), parent, child);
+}
+
 void
 rb_gc_impl_writebarrier(void *objspace, VALUE a, VALUE b)
 {
-    if (!ASHLAR_LIKELY(ashlar_store_is_plain(a, b))) ashlar_write_barrier(objspace, a, b);
+    if (!ASHLAR_LIKELY(ashlar_store_is_plain(a, b))) tell_of_store(a, b);
 }
 
 void

@@ -69,12 +69,12 @@ rb_gc_impl_heap_sizes(void *objspace)
 
 /* ── Object allocation ───────────────────────────────────────────────────── */
 
+/* The object space is looked up here: who has it as an argument loads it for every object. */
 __attribute__((noinline, cold))
 static VALUE
-new_object_slowly(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
-                  bool wb_protected, size_t size)
+new_object_slowly(void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3, bool wb_protected, size_t size)
 {
-    VALUE object = ashlar_allocate(objspace, cache, klass, flags, v1, v2, v3, wb_protected, size);
+    VALUE object = ashlar_allocate(rb_gc_get_objspace(), cache, klass, flags, v1, v2, v3, wb_protected, size);
     if (!object) rb_memerror();
     return object;
 }
@@ -85,7 +85,7 @@ rb_gc_impl_new_obj(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE 
 {
     VALUE object = ashlar_take_cell(cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
     if (ASHLAR_LIKELY(object)) return object;
-    return new_object_slowly(objspace, cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
+    return new_object_slowly(cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
 }
 
 size_t
