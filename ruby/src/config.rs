@@ -3,14 +3,14 @@
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
 
-use ashlar_heap::{PaceOptions, Policy};
+use ashlar_heap::Policy;
 
 use crate::collector::Collector;
 use crate::heap_profile;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
 use crate::message;
-use crate::options::{MallocSource, Options};
+use crate::options::{default_pace, MallocSource, Options};
 use crate::ruby_gc_variables::tuned;
 
 /// What an option's value is: `enum ashlar_option_kind`.
@@ -121,46 +121,47 @@ impl Collector {
         Some(match index {
             0 => number(c"space_overhead", Kind::Number, pace.space_overhead_percent),
             1 => number(c"settled_growth", Kind::Number, pace.settled_growth_percent),
-            2 => number(c"memory_limit", Kind::BytesOrNone, limit_bytes),
-            3 => number(c"heap_min", Kind::Number, pace.heap_min_bytes),
-            4 => number(c"heap_init", Kind::Number, pace.heap_init_bytes),
-            5 => number(c"nursery_min", Kind::Number, pace.nursery_min_bytes),
-            6 => number(c"nursery_max", Kind::Number, pace.nursery_max_bytes),
-            7 => number(
+            2 => number(c"gc_cpu_percent", Kind::Number, pace.gc_cpu_percent),
+            3 => number(c"memory_limit", Kind::BytesOrNone, limit_bytes),
+            4 => number(c"heap_min", Kind::Number, pace.heap_min_bytes),
+            5 => number(c"heap_init", Kind::Number, pace.heap_init_bytes),
+            6 => number(c"nursery_min", Kind::Number, pace.nursery_min_bytes),
+            7 => number(c"nursery_max", Kind::Number, pace.nursery_max_bytes),
+            8 => number(
                 c"incremental",
                 Kind::Switch,
                 usize::from(pauses.incremental),
             ),
-            8 => number(
+            9 => number(
                 c"slice_us",
                 Kind::Number,
                 pauses.slice_time.as_micros() as usize,
             ),
-            9 => number(c"collect_every", Kind::Number, stress.collect_every),
-            10 => number(c"slice_cells", Kind::Number, stress.slice_cells),
-            11 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
-            12 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
-            13 => number(c"no_minor", Kind::Switch, usize::from(stress.no_minor)),
-            14 => number(c"look_ahead", Kind::Switch, usize::from(stress.look_ahead)),
-            15 => {
+            10 => number(c"collect_every", Kind::Number, stress.collect_every),
+            11 => number(c"slice_cells", Kind::Number, stress.slice_cells),
+            12 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
+            13 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
+            14 => number(c"no_minor", Kind::Switch, usize::from(stress.no_minor)),
+            15 => number(c"look_ahead", Kind::Switch, usize::from(stress.look_ahead)),
+            16 => {
                 let on = usize::from(stress.move_everything);
                 number(c"move_everything", Kind::Switch, on)
             }
-            16 => number(c"threads", Kind::Number, parallel.threads),
-            17 => number(c"parallel_cells", Kind::Number, parallel.cells_min),
-            18 => ShownOption {
+            17 => number(c"threads", Kind::Number, parallel.threads),
+            18 => number(c"parallel_cells", Kind::Number, parallel.cells_min),
+            19 => ShownOption {
                 word: malloc.as_ptr(),
                 ..number(c"malloc", Kind::Word, 0)
             },
-            19 => ShownOption {
+            20 => ShownOption {
                 word: heap_profile::state().as_ptr(),
                 ..number(c"profile", Kind::Word, 0)
             },
-            20 => {
+            21 => {
                 let bytes = heap_profile::period_bytes() as usize;
                 number(c"profile_bytes", Kind::Number, bytes)
             }
-            21 => ShownOption {
+            22 => ShownOption {
                 word: policy.as_ptr(),
                 ..number(c"policy", Kind::Word, 0)
             },
@@ -226,7 +227,7 @@ extern "C" fn ashlar_allow_full_marking(allowed: bool) {
 #[no_mangle]
 unsafe extern "C" fn ashlar_explain_variables() {
     let environment = |name: &str| std::env::var(name).ok();
-    for note in tuned(PaceOptions::default(), environment).notes {
+    for note in tuned(default_pace(), environment).notes {
         eprintln!("ashlar: {note}");
     }
 }

@@ -42,6 +42,11 @@ const MIB: usize = 1 << 20;
 const SPACE_OVERHEAD_RANGE: RangeInclusive<usize> = 10..=1000;
 /// Percent of the garbage that may exist.
 const SETTLED_GROWTH_RANGE: RangeInclusive<usize> = 0..=1000;
+/// Percent of the process's CPU time.
+const GC_CPU_RANGE: RangeInclusive<usize> = 1..=100;
+/// Marking takes less in every application that has been measured, but in those whose heap
+/// is a few large buffers (docs/nursery.md).
+const GC_CPU_PERCENT: usize = 15;
 /// Microseconds; a slice below the minimum would do little but begin and end.
 const SLICE_US_RANGE: RangeInclusive<usize> = 100..=1_000_000;
 /// Bytes; a smaller nursery would be all collections.
@@ -50,6 +55,14 @@ const MEMORY_LIMIT_BYTES_MIN: usize = 16 * MIB;
 /// More threads than this mark only when somebody asks for them: what they gain has not
 /// been measured.
 const THREADS_DEFAULT_MAX: usize = 4;
+
+/// Pacing of a Ruby that nobody has tuned.
+pub(crate) fn default_pace() -> PaceOptions {
+    PaceOptions {
+        gc_cpu_percent: GC_CPU_PERCENT,
+        ..PaceOptions::default()
+    }
+}
 
 /// Cores that this process may use, as its affinity and control groups have it.
 fn available_cores() -> usize {
@@ -62,7 +75,7 @@ impl Options {
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
         let default = Self {
-            pace: tuned(PaceOptions::default(), &lookup).pace,
+            pace: tuned(default_pace(), &lookup).pace,
             pauses: PauseOptions::default(),
             parallel: ParallelMarking {
                 threads: available_cores().min(THREADS_DEFAULT_MAX),
@@ -114,6 +127,11 @@ impl Options {
                     "settled_growth",
                     SETTLED_GROWTH_RANGE,
                     pace.settled_growth_percent,
+                )?,
+                gc_cpu_percent: reader.number(
+                    "gc_cpu_percent",
+                    GC_CPU_RANGE,
+                    pace.gc_cpu_percent,
                 )?,
                 heap_min_bytes: reader.bytes("heap_min", 0, pace.heap_min_bytes)?,
                 heap_init_bytes: reader.bytes("heap_init", 0, pace.heap_init_bytes)?,
@@ -330,7 +348,7 @@ mod tests {
     #[test]
     fn nothing_set_means_the_defaults() {
         let options = read(&[]).unwrap();
-        assert_eq!(options.pace, PaceOptions::default());
+        assert_eq!(options.pace, default_pace());
         assert_eq!(options.pauses, PauseOptions::default());
         assert_eq!(options.malloc, MallocSource::Heap);
     }

@@ -503,3 +503,15 @@ claim "everything works with the library preloaded, where it serves every alloca
     abort "fork" unless $?.success?
   RUBY
 end
+
+claim "a program whose heap is a few large buffers does not collect all the time, and a limit of 100 % of the CPU time is none", only: "ashlar" do
+  collections = ["15", "100"].map do |percent|
+    finished = ruby(<<~'RUBY', env: { "ASHLAR_GC_CPU_PERCENT" => percent })
+      300.times { Array.new(200) { String.new(capacity: 64 << 10) }.each { _1 << "buffer" } }
+      puts GC.count
+    RUBY
+    check(finished.ok?) { finished.describe }
+    finished.out.to_i
+  end
+  check(collections[0] * 2 < collections[1]) { "collections with and without a limit: #{collections}" }
+end

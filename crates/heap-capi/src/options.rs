@@ -63,6 +63,7 @@ impl Options {
         let (pace, stress) = (&mut self.pace, &mut self.stress);
         match name {
             "space_overhead" => pace.space_overhead_percent = number(value, 10, 1000)?,
+            "gc_cpu_percent" => pace.gc_cpu_percent = number(value, 1, 100)?,
             "heap_min" => pace.heap_min_bytes = bytes(value, 0)?,
             "heap_init" => pace.heap_init_bytes = bytes(value, 0)?,
             "nursery_min" => pace.nursery_min_bytes = bytes(value, 64 << 10)?,

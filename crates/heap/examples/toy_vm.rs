@@ -62,6 +62,8 @@ pub struct ToyVm<'heap> {
     pub payload_cache: RefCell<ThreadCache<'heap>>,
     /// Cells the sweeper released, in order.
     pub released: RefCell<Vec<usize>>,
+    /// What it says of its memory that will last.
+    pub lasting_bytes: StdCell<usize>,
     /// What objects want when cells move.
     pub wishes: StdCell<Wishes>,
     /// Where cells moved from and to, in order.
@@ -107,6 +109,7 @@ impl<'heap> ToyVm<'heap> {
             finalizable: RefCell::new(Vec::new()),
             payload_cache: RefCell::new(shared.thread_cache()),
             released: RefCell::new(Vec::new()),
+            lasting_bytes: StdCell::new(0),
             wishes: StdCell::new(Wishes::default()),
             moves: RefCell::new(Vec::new()),
         }
@@ -284,6 +287,10 @@ impl Vm for ToyVm<'_> {
             // SAFETY: the place belongs to a live object and holds a cell.
             Reference::Weak(place) => unsafe { tracer.mark_weak(place) },
         });
+    }
+
+    fn lasting_bytes(&self) -> usize {
+        self.lasting_bytes.get()
     }
 
     fn common(&self) -> impl TraceCommon {

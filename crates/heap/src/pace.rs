@@ -16,6 +16,8 @@
 //! collection depends on its cells; the cost of garbage depends on all its bytes, which
 //! have to come from the system and through the processor's caches.
 
+use crate::nursery_floor::{CpuTimes, NurseryFloor};
+
 /// What the user chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaceOptions {
@@ -39,6 +41,9 @@ pub struct PaceOptions {
     /// Old cells without a write barrier, which every minor collection traces
     /// again, may be this many millionths of all old cells.
     pub rescans_max_millionths: Option<usize>,
+    /// Marking may take this many percent of the process's CPU time before the nursery
+    /// grows beyond what the space overhead allows, up to 16 MiB; 100: it never does.
+    pub gc_cpu_percent: usize,
     /// A minor collection comes after at least this many fresh bytes.
     pub nursery_min_bytes: usize,
     /// A minor collection comes after at most this many fresh bytes.
@@ -57,6 +62,7 @@ impl Default for PaceOptions {
             growth_max_bytes: usize::MAX,
             settled_growth_percent: 25,
             rescans_max_millionths: None,
+            gc_cpu_percent: 100,
             nursery_min_bytes: 1 << 20,
             nursery_max_bytes: 32 << 20,
             memory_limit_bytes: None,
@@ -99,6 +105,8 @@ pub struct Measure {
     pub rescanned_cells: usize,
     /// While a memory limit is in force.
     pub residence: Option<Residence>,
+    /// While there is a limit to the share of CPU time.
+    pub cpu: Option<CpuTimes>,
 }
 
 /// What the system has given the process, and what of it the heap may fill
@@ -150,6 +158,11 @@ pub struct Pace {
     lasting_growth_bytes: usize,
     /// What lasted then.
     lasting_at_major_bytes: usize,
+    /// What lasted at the latest collection.
+    lasting_at_latest_bytes: usize,
+    /// [`Pace::survivors_last`].
+    survivors_last: bool,
+    nursery_floor: NurseryFloor,
     /// Bytes that the latest full collection left, once known.
     live_after_full_bytes: usize,
     /// Of those, cells.
@@ -204,6 +217,9 @@ const ROOM_MIN_PART: usize = 16;
 /// So is less than this part that the system has not given yet.
 const UNUSED_MIN_PART: usize = 8;
 
+/// Of so many fresh bytes one lasts at least while survivors become old at once.
+const FRESH_BYTES_PER_LASTING_BYTE: usize = 8;
+
 /// A full marking in slices is planned to last until the program has been handed this
 /// part of the garbage that may exist.
 const MARKINGS_PER_FULL: usize = 6;
@@ -224,6 +240,9 @@ impl Pace {
             old_after_major_cells: 0,
             lasting_growth_bytes: 0,
             lasting_at_major_bytes: 0,
+            lasting_at_latest_bytes: 0,
+            survivors_last: false,
+            nursery_floor: NurseryFloor::default(),
             live_after_full_bytes: 0,
             cells_after_full_bytes: 0,
             left_by_major_bytes: None,
@@ -320,9 +339,11 @@ impl Pace {
         if std::mem::take(&mut self.major_just_done) {
             self.note_left(kept_bytes, measure);
         }
-        self.lasting_growth_bytes = measure
-            .lasting_bytes
-            .saturating_sub(self.lasting_at_major_bytes);
+        self.note_lasting(measure);
+        if let Some(cpu) = measure.cpu {
+            let percent_max = self.options.gc_cpu_percent;
+            self.nursery_floor.note(cpu, percent_max, self.budget_bytes);
+        }
         self.room_bytes = self.room_bytes_now(measure);
         let rescans_limit = self.rescans_limit_cells(measure.old_cells);
         let outgrown = self.options.growth_max_bytes == 0
@@ -340,6 +361,22 @@ impl Pace {
         self.full_just_done = scope == Scope::Full;
         self.budget_bytes = self.nursery_bytes(kept_bytes, measure);
         scope
+    }
+
+    fn note_lasting(&mut self, measure: Measure) {
+        let grown_since = |before_bytes| measure.lasting_bytes.saturating_sub(before_bytes);
+        self.lasting_growth_bytes = grown_since(self.lasting_at_major_bytes);
+        let lasting_fresh_bytes = grown_since(self.lasting_at_latest_bytes);
+        self.survivors_last =
+            lasting_fresh_bytes > measure.fresh_bytes / FRESH_BYTES_PER_LASTING_BYTE;
+        self.lasting_at_latest_bytes = measure.lasting_bytes;
+    }
+
+    /// Whether what survives the collection that starts now is to be old at once: a good
+    /// part of what was handed out since the previous one lasts, as while a program loads
+    /// its code.
+    pub fn survivors_last(&self) -> bool {
+        self.survivors_last
     }
 
     /// The collection that has started turns out to be a full one.
@@ -429,6 +466,8 @@ impl Pace {
     fn nursery_bytes(&self, kept_bytes: usize, measure: Measure) -> usize {
         let wanted = self.garbage_bytes(kept_bytes, measure.cell_bytes) / NURSERIES_PER_FULL;
         let nursery = self.options.budget_bytes(wanted, kept_bytes);
+        let floor = self.nursery_floor.bytes();
+        let nursery = nursery.max(floor.min(self.options.nursery_max_bytes));
         match self.room_bytes {
             Some(room_bytes) if !self.is_over_limit => nursery
                 .min(room_bytes / NURSERIES_PER_ROOM)
@@ -522,6 +561,7 @@ mod tests {
         growth_max_bytes: usize::MAX,
         settled_growth_percent: 25,
         rescans_max_millionths: None,
+        gc_cpu_percent: 100,
         nursery_min_bytes: 2 * MIB,
         nursery_max_bytes: 32 * MIB,
         memory_limit_bytes: None,
@@ -538,6 +578,7 @@ mod tests {
             lasting_bytes: 0,
             rescanned_cells: 0,
             residence: None,
+            cpu: None,
         }
     }
 
@@ -642,6 +683,41 @@ mod tests {
             pace.start(with_code(220 * MIB, 10 * MIB), None),
             Scope::Full
         );
+    }
+
+    #[test]
+    fn what_survives_lasts_while_much_of_what_is_handed_out_does() {
+        let with_code = |code| Measure {
+            lasting_bytes: code,
+            ..measure(100 * MIB, 8 * MIB)
+        };
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        for (code, lasts) in [(0, false), (MIB, false), (3 * MIB, true), (3 * MIB, false)] {
+            pace.start(with_code(code), None);
+            assert_eq!(pace.survivors_last(), lasts, "{code}");
+        }
+    }
+
+    #[test]
+    fn where_marking_takes_too_much_cpu_time_the_nursery_grows_as_far_as_it_may() {
+        let options = PaceOptions {
+            gc_cpu_percent: 10,
+            nursery_max_bytes: 5 * MIB,
+            ..OPTIONS
+        };
+        let mut pace = pace_after_full(options, 8 * MIB);
+        assert_eq!(pace.budget_bytes(), 2 * MIB);
+        let with_cpu = |marking_ns| Measure {
+            cpu: Some(CpuTimes {
+                marking_ns,
+                process_ns: 2 * marking_ns,
+            }),
+            ..measure(8 * MIB, MIB)
+        };
+        for collection in 1..100 {
+            pace.start(with_cpu(collection * 1_000_000), None);
+        }
+        assert_eq!(pace.budget_bytes(), 5 * MIB);
     }
 
     #[test]

@@ -43,7 +43,8 @@ pub trait Vm: Sized {
 
     /// Bytes, about, of what the program has taken so far and will hardly give back, such
     /// as its code. Growth by as much tells nothing of garbage, so no major collection
-    /// comes for it.
+    /// comes for it; and while much of what is handed out lasts, what survives a minor
+    /// collection becomes old at once.
     fn lasting_bytes(&self) -> usize {
         0
     }

@@ -116,6 +116,13 @@ impl Program<'_> {
         self.heap.vm.roots.borrow_mut().clear();
     }
 
+    /// What the program has taken lasts, much more than is handed out between two
+    /// collections.
+    fn load_code(&self) {
+        let lasting_bytes = &self.heap.vm.lasting_bytes;
+        lasting_bytes.set(lasting_bytes.get() + 16 * MIB);
+    }
+
     fn collect(&self, scope: Scope) {
         let request = Request {
             scope: Some(scope),
@@ -230,6 +237,30 @@ fn a_cell_is_old_after_three_collections_and_an_unprotected_one_stays_young() {
             p.minor();
         }
         assert!(!p.heap.region().state(unprotected).is_old());
+    });
+}
+
+#[test]
+fn while_a_program_loads_code_survivors_of_minor_collections_are_old_at_once() {
+    with_each_scope(|p, scope| {
+        let parent = p.object(plain(1));
+        let child = p.object(plain(0));
+        let unprotected = p.object(unprotected(0));
+        for cell in [parent, unprotected] {
+            p.root(cell);
+        }
+        p.store(parent, 0, child);
+        p.load_code();
+        p.collect(scope);
+        let is_minor = scope == Scope::Minor;
+        assert_eq!(p.state(parent).is_old(), is_minor);
+        assert_eq!(p.state(child).is_old(), is_minor);
+        assert!(!p.state(unprotected).is_old());
+        // Nothing has been loaded since.
+        let later = p.object(plain(0));
+        p.root(later);
+        p.minor();
+        assert!(!p.state(later).is_old());
     });
 }
 

@@ -3,6 +3,8 @@
 
 use std::cell::Cell as StdCell;
 
+use ashlar_heap::os::cpu_time_ns;
+
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 
@@ -50,14 +52,4 @@ impl Collector {
         }
         result
     }
-}
-
-pub(super) fn cpu_time_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: fills the structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

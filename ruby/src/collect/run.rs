@@ -1,8 +1,9 @@
 //! Running collections: the program stopped, Ruby's events fired, the time counted.
 
+use ashlar_heap::os::cpu_time_ns;
 use ashlar_heap::{Progress, Request, Scope, WorkBudget};
 
-use super::clocks::{cpu_time_ns, Phase};
+use super::clocks::Phase;
 use super::plan::{Plan, Situation, Slice};
 use super::record::Reason;
 use super::trim;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::collection::{Collection, Cycle, Stage};
 use super::{Heap, Progress, Slices};
 use crate::layout::block::BlockIndex;
-use crate::layout::cell_state::{those_with, CellState};
+use crate::layout::cell_state::{those_with, Ageing, CellState};
 use crate::mark::marker::Marker;
 use crate::mark::marking::Marking;
 use crate::mark::mode::Mode;
@@ -179,7 +179,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Not inlined: a large frame would be on the stack while that is scanned.
     #[inline(never)]
     pub(super) fn begin(&self, asked: Option<Scope>, mode: impl FnOnce(Scope) -> Mode) -> Scope {
-        let measure = self.measure_residence();
+        let measure = self.measure_all();
         let (overflowed, counts) = {
             let marker = self.marker();
             let overflowed = marker.remembered.has_overflowed() || marker.boundary.has_overflowed();
@@ -216,7 +216,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Marks as much as `work` allows; the scope when that was all.
     pub(super) fn mark_within(&self, work: &mut WorkBudget) -> Option<Scope> {
         let cycle = self.cycle()?;
-        let is_over = self.shared.while_collecting(|| {
+        let mark = || {
             let mut marker = self.marker();
             let is_over = self.mark_stages(&mut marker, &cycle, work);
             match is_over {
@@ -224,7 +224,8 @@ impl<V: Vm> Heap<'_, V> {
                 false => marker.pause(),
             }
             is_over
-        });
+        };
+        let is_over = self.counting_cpu(|| self.shared.while_collecting(mark));
         if !is_over {
             self.pause();
             return None;
@@ -248,7 +249,7 @@ impl<V: Vm> Heap<'_, V> {
                 let full = self.restart_as_full(marker, *cycle);
                 return self.mark_stages(marker, &full, work);
             }
-            marker.begin(self.states(), cycle.scope);
+            marker.begin(self.states(), cycle.scope, self.ageing(cycle.scope));
             self.enter(Collection::Remark(*cycle));
             let mut marking = self.marking(marker, cycle);
             marking.begin_first_remark();
@@ -273,6 +274,15 @@ impl<V: Vm> Heap<'_, V> {
         }
         marking.end(cycle.scope);
         true
+    }
+
+    /// How young cells grow old. Several threads know one way only, and after a minor
+    /// collection has been wrong a larger one need not be.
+    fn ageing(&self, scope: Scope) -> Ageing {
+        match scope == Scope::Minor && self.pace().survivors_last() {
+            true => Ageing::AT_ONCE,
+            false => Ageing::SLOW,
+        }
     }
 
     fn marking<'m>(&'m self, marker: &'m mut Marker, cycle: &Cycle) -> Marking<'m, V> {

@@ -4,6 +4,7 @@
 use super::Heap;
 use crate::layout::width::WidthIndex;
 use crate::layout::BLOCK_BYTES;
+use crate::nursery_floor::CpuTimes;
 use crate::os;
 use crate::pace::{Measure, Pace, PaceOptions, Residence, Scope};
 use crate::vm::Vm;
@@ -94,11 +95,13 @@ impl<V: Vm> Heap<'_, V> {
                 0
             },
             residence: None,
+            cpu: None,
         }
     }
 
-    /// [`Heap::measure`], and what the system has given when there is a limit.
-    pub(super) fn measure_residence(&self) -> Measure {
+    /// [`Heap::measure`], and what the system has given when there is a limit: memory and
+    /// CPU time.
+    pub(super) fn measure_all(&self) -> Measure {
         let measure = self.measure();
         let is_limited = self.pace().options().memory_limit_bytes.is_some();
         let resident_bytes = is_limited.then(os::resident_bytes).flatten();
@@ -111,8 +114,28 @@ impl<V: Vm> Heap<'_, V> {
                     free_bytes: block_bytes.saturating_sub(here_bytes),
                 }
             }),
+            cpu: self.limits_cpu().then(|| CpuTimes {
+                marking_ns: self.collector.borrow().marking_cpu_ns,
+                process_ns: os::cpu_time_ns(),
+            }),
             ..measure
         }
+    }
+
+    fn limits_cpu(&self) -> bool {
+        self.pace().options().gc_cpu_percent < 100
+    }
+
+    /// Runs `work`, which marks, and counts its CPU time if there is a limit to it.
+    pub(super) fn counting_cpu<R>(&self, work: impl FnOnce() -> R) -> R {
+        if !self.limits_cpu() {
+            return work();
+        }
+        let start_ns = os::cpu_time_ns();
+        let result = work();
+        let spent_ns = os::cpu_time_ns().saturating_sub(start_ns);
+        self.collector.borrow_mut().marking_cpu_ns += spent_ns;
+        result
     }
 
     /// Bytes that the process may take from the system before it outgrows its

@@ -167,20 +167,20 @@ impl Block {
         self.changing_parts.store(Parts::ALL.0, Relaxed);
     }
 
-    /// Cell blocks: notes where the free runs begin, how many cells live, whether any of
-    /// them is young, and which parts may change.
+    /// Cell blocks: notes where the free runs begin, how many cells live, and in which parts
+    /// there are young and free ones.
     pub(crate) fn set_contents(
         &self,
         first_run: usize,
         live_cells: usize,
-        has_young: bool,
-        changing: Parts,
+        young: Parts,
+        free: Parts,
     ) {
         self.set_free(first_run);
         self.set_used(live_cells);
-        self.changing_parts.store(changing.0, Relaxed);
+        self.changing_parts.store(young.0 | free.0, Relaxed);
         self.remove(HAS_YOUNG);
-        if has_young {
+        if young != Parts::NONE {
             self.add(HAS_YOUNG);
         }
     }

@@ -119,21 +119,12 @@ impl CellState {
         self.0 & Self::REMEMBERED != 0
     }
 
-    /// The state of a young cell that has survived one more collection.
+    /// Whether being found once more makes a young cell old, when one needs these bits of
+    /// age for it. Unprotected cells grow old only with what refers to them: old, they would
+    /// be traced every time.
     #[inline(always)]
-    pub(crate) fn aged_once_more(self) -> Self {
-        self.with(if self.is_aged() {
-            Self::AGED_TWICE
-        } else {
-            Self::AGED
-        })
-    }
-
-    /// Whether being found once more makes a young cell old. Unprotected cells grow old
-    /// only with what refers to them: old, they would be traced every time.
-    #[inline(always)]
-    pub(crate) fn grows_old(self) -> bool {
-        self.0 & (Self::AGED_TWICE | Self::UNPROTECTED) == Self::AGED_TWICE
+    pub(crate) fn grows_old(self, needed: Ageing) -> bool {
+        self.0 & (needed.0 | Self::UNPROTECTED) == needed.0
     }
 
     /// What a cell becomes that is young and grows old, or that is old and is found by a
@@ -173,7 +164,7 @@ impl CellState {
     /// as long as it is old (invariant 4).
     #[inline(always)]
     pub(crate) fn found_by_several(self) -> Self {
-        if !self.is_old() && !self.grows_old() {
+        if !self.is_old() && !self.grows_old(Ageing::SLOW) {
             return self.with(Self::MARKED);
         }
         let remembered = match self.is_unprotected() {
@@ -239,9 +230,33 @@ pub(crate) fn those_with<const BITS: u8>(eight: u64) -> u64 {
     found
 }
 
+/// Eight states, in which a young cell that was marked has survived one more collection and
+/// has no mark.
+#[inline(always)]
+pub(crate) fn eight_aged_once_more(eight: u64) -> u64 {
+    const MARKED: u32 = CellState::MARKED.trailing_zeros();
+    const OLD: u32 = CellState::OLD.trailing_zeros();
+    const AGED: u32 = CellState::AGED.trailing_zeros();
+    const AGED_TWICE: u32 = CellState::AGED_TWICE.trailing_zeros();
+    let found = those_with::<{ CellState::MARKED }>(eight) & !(eight >> OLD);
+    let aged = found & eight >> AGED;
+    eight & !(found << MARKED) | found << AGED | aged << AGED_TWICE
+}
+
 /// How far `OLD` is below `AGED_TWICE`.
 const OLD_TO_SETTLED: u32 =
     CellState::AGED_TWICE.trailing_zeros() - CellState::OLD.trailing_zeros();
+
+/// The bits of age that a young cell needs to grow old when it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ageing(u8);
+
+impl Ageing {
+    /// It has survived two collections.
+    pub(crate) const SLOW: Self = Self(CellState::AGED_TWICE);
+    /// None: what survives lasts.
+    pub(crate) const AT_ONCE: Self = Self(0);
+}
 
 /// Bits that a cell wants those to have that it refers to: `MARKED`, also `OLD` when it is
 /// old itself, and also `AGED_TWICE` when it is settled.
@@ -299,7 +314,7 @@ mod tests {
         for bits in (0..=u8::MAX).filter(|bits| bits & CellState::MARKED == 0) {
             let state = CellState(bits);
             let found = state.found_by_several();
-            let is_old = state.is_old() || state.grows_old();
+            let is_old = state.is_old() || state.grows_old(Ageing::SLOW);
             assert!(found.is_marked(), "{state:?}");
             assert_eq!(found.is_old(), is_old, "{state:?}");
             let is_remembered = state.is_remembered() || is_old && state.is_unprotected();

@@ -1,14 +1,18 @@
 //! The parts of a block of cells: where a minor collection may free something.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::cell_state::eight_aged_once_more;
 use super::width::WidthIndex;
-use super::BLOCK_SHIFT;
+use super::{BLOCK_SHIFT, STATE_SHIFT};
 
 /// A block has as many parts as a word has bits.
 const PARTS_PER_BLOCK: u32 = u64::BITS;
 /// Log2 of a part's bytes.
 const PART_SHIFT: u32 = BLOCK_SHIFT - PARTS_PER_BLOCK.trailing_zeros();
+/// Words of states of a part, eight states each.
+const WORDS_PER_PART: usize = 1 << (PART_SHIFT - STATE_SHIFT - 3);
 
 /// Some parts of a block, a bit each. A cell belongs to the part in which it begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +39,24 @@ impl Parts {
         let first = offsets.start >> PART_SHIFT;
         let last = (offsets.end - 1) >> PART_SHIFT;
         self.0 |= u64::MAX << first & u64::MAX >> (PARTS_PER_BLOCK as usize - 1 - last);
+    }
+
+    /// Ages the young cells in these parts of the block that has these states, if they are
+    /// marked, and takes their marks.
+    #[inline(always)]
+    pub(crate) fn age(self, states_of_block: &[AtomicU64]) {
+        let mut left = self.0;
+        while left != 0 {
+            let part = left.trailing_zeros() as usize;
+            left &= left - 1;
+            for word in &states_of_block[part * WORDS_PER_PART..][..WORDS_PER_PART] {
+                let eight = word.load(Relaxed);
+                let aged = eight_aged_once_more(eight);
+                if aged != eight {
+                    word.store(aged, Relaxed);
+                }
+            }
+        }
     }
 
     /// The cells of this width that belong to them, as ranges of numbers of cells, lowest
@@ -74,6 +96,7 @@ impl Iterator for CellRanges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::cell_state::CellState;
     use crate::layout::BLOCK_BYTES;
 
     /// Parts of every shape: none, all, one, all but one, and some.
@@ -133,5 +156,32 @@ mod tests {
         parts.add(1023);
         parts.add(BLOCK_BYTES - 1);
         assert_eq!(parts, Parts(1 | 1 << 63));
+    }
+
+    #[test]
+    fn marked_young_cells_of_the_parts_age_and_lose_their_marks_and_no_others() {
+        let byte = |index: usize| (index * 167 + index / 256 * 13) as u8;
+        let count = PARTS_PER_BLOCK as usize * WORDS_PER_PART * 8;
+        let before: Vec<_> = (0..count).map(|index| CellState(byte(index))).collect();
+        let words: Vec<_> = before
+            .chunks_exact(8)
+            .map(|eight| u64::from_le_bytes(std::array::from_fn(|index| eight[index].0)).into())
+            .collect();
+        let parts = Parts(0x8421_0ff0_c000_0103);
+        parts.age(&words);
+        let after = words
+            .iter()
+            .flat_map(|word| word.load(Relaxed).to_le_bytes());
+        for ((index, before), after) in before.into_iter().enumerate().zip(after.map(CellState)) {
+            let is_young_survivor = before.is_marked() && !before.is_old();
+            if !is_young_survivor || !parts.has(index << STATE_SHIFT) {
+                assert_eq!(after, before);
+                continue;
+            }
+            let ages = CellState::AGED | CellState::AGED_TWICE;
+            let unaged = before.without(CellState::MARKED | ages);
+            assert_eq!(after.without(ages), unaged, "{before:?}");
+            assert_eq!(after.age(), 2.min(before.age() + 1), "{before:?}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::pending_store::{Noting, PendingStore};
 use super::remembered::RememberedSet;
 use super::rescan::Rescans;
 use super::weak::WeakReferences;
-use crate::layout::cell_state::{CellState, Wants};
+use crate::layout::cell_state::{Ageing, CellState, Wants};
 use crate::layout::region::{Cell, States};
 use crate::os::Refused;
 use crate::pace::Scope;
@@ -32,6 +32,7 @@ pub(crate) struct Marker {
     pub(crate) counts: MarkCounts,
     /// The latest marking is, or was, that of a major collection.
     is_major: bool,
+    ageing: Ageing,
     /// The settled cell being traced refers to one that is not.
     pub(super) has_unsettled_child: bool,
 }
@@ -67,6 +68,7 @@ impl Marker {
             shared: SharedMarking::new(noted)?,
             counts: MarkCounts::default(),
             is_major: false,
+            ageing: Ageing::SLOW,
             has_unsettled_child: false,
         })
     }
@@ -84,9 +86,11 @@ impl Marker {
 
     /// Marking begins. In a minor collection old cells are marked already, and
     /// remembered ones are to be traced; in a major one that holds for settled cells and
-    /// those on the boundary. What has no mark is found anew.
-    pub(crate) fn begin(&mut self, states: States<'_>, scope: Scope) {
+    /// those on the boundary. What has no mark is found anew, and young cells grow old as
+    /// `ageing` says.
+    pub(crate) fn begin(&mut self, states: States<'_>, scope: Scope, ageing: Ageing) {
         self.is_major = scope == Scope::Major;
+        self.ageing = ageing;
         let counts = &mut self.counts;
         match scope {
             Scope::Minor => {
@@ -255,7 +259,7 @@ impl Marker {
             return true;
         }
         let is_young = !state.is_old();
-        if is_young && !wants.old() && !state.grows_old() {
+        if is_young && !wants.old() && !state.grows_old(self.ageing) {
             states.set(cell, state.with(CellState::MARKED));
             self.counts.marked_cells += 1;
             self.grey.push(cell);

@@ -286,6 +286,10 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 self.finish_marking();
                 self.heap.promote_everything();
             }
+            Op::Last { kib } => {
+                let lasting_bytes = &self.heap.vm.lasting_bytes;
+                lasting_bytes.set(lasting_bytes.get() + (usize::from(kib) << 10));
+            }
             Op::Pace { nursery_kib } => self.set_nursery((nursery_kib as usize + 1) << 10),
         }
         self.sync();

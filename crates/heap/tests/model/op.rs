@@ -105,6 +105,8 @@ pub enum Op {
     StopHelpers,
     /// Makes everything old.
     PromoteEverything,
+    /// So many KiB more of what the program has taken will last.
+    Last { kib: u16 },
     /// Sets the nursery, and so how often collections are due.
     Pace { nursery_kib: u8 },
 }
@@ -229,7 +231,8 @@ impl Op {
                 threads: 1 + (a & 3),
                 cells_min: 0,
             },
-            250 => Self::PromoteEverything,
+            250 if a & 1 == 0 => Self::PromoteEverything,
+            250 => Self::Last { kib: b },
             251..=255 => Self::Pace { nursery_kib: a },
         }
     }
