@@ -43,7 +43,7 @@ bench-applications: ## applications against stock, jemalloc and more, points and
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" CURVES="$(CURVES)" APP="$(APP)" scripts/bench/applications.sh
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-inside test-native-gems test-ruby-quick test-ruby
+.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-inside test-native-gems test-packages test-ruby-quick test-ruby
 test: ## run every test below but the full Ruby suite and the gems, and end with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
@@ -63,6 +63,8 @@ test-inside: ## test-behaviour and test-ruby-quick on the Ruby with Ashlar insid
 	@$(MAKE) --no-print-directory test-ruby-quick ON=inside
 test-native-gems: ## gems in C compile with the Ruby with Ashlar inside and pass their own tests; GEMS="bcrypt ffi"
 	@scripts/test/native-gems.sh $(GEMS)
+test-packages: ## the Debian package and the tarball are made, installed here, tried and removed (as root); SHARED=yes
+	@packaging/try.sh
 test-ruby-quick: ## the memory-related part of Ruby's own tests, against the default collector
 	@scripts/ruby-tests/run.sh quick $(on)
 test-ruby: ## all of Ruby's own tests, against the default collector (long)

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # What both kinds of package begin with. Sets `clone`, `packages`, the folder for what is
 # made, `staged`, a folder that is removed at the end, and `install_ruby PREFIX`, which
-# installs a Ruby there and sets `version`, Ruby's and ours.
+# installs a Ruby there and sets `version`: Ruby's, ours, and whether it has a libruby.so.
 set -euo pipefail
 clone=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 packages=$clone/build/packages
@@ -17,4 +17,5 @@ install_ruby() {
   ruby_version=$(LD_LIBRARY_PATH=$staged$1/lib "$staged$1/bin/ruby" --disable-gems -e 'print RUBY_VERSION')
   ashlar=$(awk -F'"' '/^version = /{print $2; exit}' "$clone/Cargo.toml")
   version=$ruby_version+ashlar$ashlar
+  [[ ${SHARED-} != yes ]] || version=$version+shared
 }

@@ -8,12 +8,13 @@ use std::process::Command;
 use std::{env, fs};
 
 /// The probe.
-const SOURCES: [&str; 2] = ["shim/layout.c", "shim/layout_code.c"];
+const SOURCE: &str = "shim/layout.c";
 
 fn main() {
     for source in [
-        SOURCES[0],
-        SOURCES[1],
+        SOURCE,
+        "shim/ruby_version.h",
+        "shim/ruby_3_4.h",
         "shim/inlined.h",
         "shim/ashlar_ruby.h",
     ] {
@@ -29,7 +30,7 @@ fn main() {
     let compiled = Command::new(&compiler)
         .args(["-DBUILDING_MODULAR_GC", "-O1", "-w"])
         .args(flags.split_whitespace())
-        .args(SOURCES)
+        .arg(SOURCE)
         .arg("-o")
         .arg(&probe)
         // Headers and sources mention functions of Ruby that the probe never calls.
@@ -37,10 +38,7 @@ fn main() {
         .arg("-Wl,--unresolved-symbols=ignore-all")
         .status();
     if !compiled.is_ok_and(|status| status.success()) {
-        fail(&format!(
-            "{compiler} cannot compile {} with {flags}",
-            SOURCES.join(", ")
-        ));
+        fail(&format!("{compiler} cannot compile {SOURCE} with {flags}"));
     }
     match Command::new(&probe).output() {
         Ok(output) if output.status.success() => {

@@ -11,8 +11,8 @@
 
 inside_shim := $(wildcard $(RUBY_DIR)/shim/*.[ch])
 inside_compile = $(CC) $(CFLAGS) $(XCFLAGS) $(CPPFLAGS) $(COUTFLAG)
-# gc_impl.c is part of gc.c, and layout.c with layout_code.c is a program of its own (ruby/build.rs).
-inside_parts := $(patsubst %.c,$(OUT)/%.o,$(filter-out gc_impl.c layout.c layout_code.c,$(notdir $(wildcard $(RUBY_DIR)/shim/*.c))))
+# gc_impl.c is part of gc.c, and layout.c is a program of its own (ruby/build.rs).
+inside_parts := $(patsubst %.c,$(OUT)/%.o,$(filter-out gc_impl.c layout.c,$(notdir $(wildcard $(RUBY_DIR)/shim/*.c))))
 inside_objects := $(addprefix $(OUT)/,gc.o version.o loadpath.o)
 stock_objects := $(notdir $(inside_objects))
 

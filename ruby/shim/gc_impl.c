@@ -1,6 +1,7 @@
 /*
  * Ruby's collector interface, in the order of gc_impl.h: convert, forward,
- * return. Decisions about collection are made in ruby/src.
+ * return. Decisions about collection are made in ruby/src. What depends on the
+ * version of Ruby is in ruby_3_4.h.
  *
  * Compiled by itself it is a modular collector's; included by inside/default.c
  * it is part of Ruby's gc.c, and its functions are static there (GC_IMPL_FN).
@@ -21,14 +22,6 @@
 #include "ashlar_ruby.h"
 #include "inlined.h"
 #include "shim.h"
-
-extern int ruby_thread_has_gvl_p(void);
-extern size_t rb_obj_memsize_of(VALUE object);
-extern void rb_mv_generic_ivar(VALUE from, VALUE to);
-extern const char ruby_version[];
-#ifdef BUILDING_MODULAR_GC
-extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
-#endif
 
 static rb_postponed_job_handle_t finalizers_job;
 static bool vm_is_going; /* and its queue of postponed jobs with it */
@@ -58,47 +51,8 @@ loaded_files(void)
     return RB_TYPE_P(features, T_ARRAY) ? (size_t)RARRAY_LEN(features) : 0;
 }
 
-static const struct ashlar_ruby_calls calls = {
-    .mark_roots = rb_gc_mark_roots,
-    .mark_children = rb_gc_mark_children,
-    .finish_marking = rb_ractor_finish_marking,
-    .save_machine_context = rb_gc_save_machine_context,
-    .shape_by_id = (void *(*)(uint32_t))rb_shape_get_shape_by_id,
-    .proc_class = proc_class,
-    .free_weak_references = rb_gc_obj_free_vm_weak_references,
-    .free_object = rb_gc_obj_free,
-    .event_hook = rb_gc_event_hook,
-    .vm_lock = rb_gc_vm_lock,
-    .vm_unlock = rb_gc_vm_unlock,
-    .vm_lock_no_barrier = rb_gc_vm_lock_no_barrier,
-    .vm_unlock_no_barrier = rb_gc_vm_unlock_no_barrier,
-    .vm_barrier = rb_gc_vm_barrier,
-    .multi_ractor = rb_gc_multi_ractor_p,
-    .loaded_files = loaded_files,
-    .thread_has_gvl = ruby_thread_has_gvl_p,
-    .optimal_size = rb_gc_obj_optimal_size,
-    .rebuild_shape = rb_gc_rebuild_shape,
-    .set_shape = rb_gc_set_shape,
-    .move_generic_variables = rb_mv_generic_ivar,
-    .update_object = rb_gc_update_object_references,
-    .update_vm = rb_gc_update_vm_references,
-    .prepare_object = rb_gc_prepare_heap_process_object,
-    .trigger_finalizers = trigger_finalizers,
-    .profile_frames = rb_profile_frames,
-    .name_samples_soon = ashlar_name_samples_soon,
-    .reachable_from_roots = rb_objspace_reachable_objects_from_root,
-    .reachable_from = rb_objspace_reachable_objects_from,
-    .memory_of = rb_obj_memsize_of,
-};
-
-static const struct ashlar_ruby_events events = {
-    .gc_start = RUBY_INTERNAL_EVENT_GC_START,
-    .gc_end_mark = RUBY_INTERNAL_EVENT_GC_END_MARK,
-    .gc_end_sweep = RUBY_INTERNAL_EVENT_GC_END_SWEEP,
-    .gc_enter = RUBY_INTERNAL_EVENT_GC_ENTER,
-    .gc_exit = RUBY_INTERNAL_EVENT_GC_EXIT,
-    .free_object = RUBY_INTERNAL_EVENT_FREEOBJ,
-};
+/* Functions of gc_impl.h that are otherwise in other versions of Ruby; `calls` and `events`. */
+#include "ruby_version.h"
 
 /* ── Bootup ──────────────────────────────────────────────────────────────── */
 
@@ -155,12 +109,6 @@ rb_gc_impl_init(void)
     rb_gc_register_address(&runner);
     knows_loaded_features = rb_intern(loaded_features) != 0;
     ashlar_define_gc_methods();
-}
-
-size_t *
-rb_gc_impl_heap_sizes(void *objspace)
-{
-    return (size_t *)ashlar_widths();
 }
 
 /* ── Shutdown ────────────────────────────────────────────────────────────── */
@@ -254,75 +202,6 @@ rb_gc_impl_config_set(void *objspace, VALUE hash)
     ashlar_config_update(objspace, hash);
 }
 
-/* ── Object allocation ───────────────────────────────────────────────────── */
-
-__attribute__((noinline, cold))
-static VALUE
-new_object_slowly(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
-                  bool wb_protected, size_t size)
-{
-    VALUE object = ashlar_allocate(objspace, cache, klass, flags, v1, v2, v3, wb_protected, size);
-    if (!object) rb_memerror();
-    return object;
-}
-
-VALUE
-rb_gc_impl_new_obj(void *objspace, void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3,
-                   bool wb_protected, size_t alloc_size)
-{
-    VALUE object = ashlar_take_cell(cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
-    if (ASHLAR_LIKELY(object)) return object;
-    return new_object_slowly(objspace, cache, klass, flags, v1, v2, v3, wb_protected, alloc_size);
-}
-
-size_t
-rb_gc_impl_obj_slot_size(VALUE obj)
-{
-    return ashlar_width_of(obj);
-}
-
-size_t
-rb_gc_impl_heap_id_for_size(void *objspace, size_t size)
-{
-    return size <= ASHLAR_WIDEST_BYTES ? ashlar_width_of_words[(size + 7) >> 3] : 0;
-}
-
-bool
-rb_gc_impl_size_allocatable_p(size_t size)
-{
-    return size <= ASHLAR_WIDEST_BYTES;
-}
-
-/* ── Malloc ──────────────────────────────────────────────────────────────── */
-
-void *
-rb_gc_impl_malloc(void *objspace, size_t size)
-{
-    void *payload = ashlar_xmalloc_is_plain() ? ashlar_pop_payload(ashlar_thread_cache, size) : NULL;
-    return ASHLAR_LIKELY(payload) ? payload : ashlar_xmalloc(ashlar_thread_cache, size);
-}
-
-void *
-rb_gc_impl_calloc(void *objspace, size_t size)
-{
-    void *payload = ashlar_xmalloc_is_plain() ? ashlar_pop_payload(ashlar_thread_cache, size) : NULL;
-    return ASHLAR_LIKELY(payload) ? memset(payload, 0, size) : ashlar_xcalloc(ashlar_thread_cache, size);
-}
-
-void *
-rb_gc_impl_realloc(void *objspace, void *ptr, size_t new_size, size_t old_size)
-{
-    if (ashlar_xmalloc_is_plain() && ashlar_stays(ptr, new_size)) return ptr;
-    return ashlar_xrealloc(ashlar_thread_cache, ptr, new_size);
-}
-
-void
-rb_gc_impl_free(void *objspace, void *ptr, size_t old_size)
-{
-    if (!ptr || (ashlar_xmalloc_is_plain() && ashlar_push_payload(ashlar_thread_cache, ptr))) return;
-    ashlar_xfree(ashlar_thread_cache, ptr);
-}
-
 void
 rb_gc_impl_adjust_memory_usage(void *objspace, ssize_t diff)
 {
@@ -355,18 +234,6 @@ rb_gc_impl_mark_maybe(void *objspace, VALUE obj)
     ashlar_mark_maybe(objspace, obj);
 }
 
-void
-rb_gc_impl_mark_weak(void *objspace, VALUE *ptr)
-{
-    ashlar_mark_weak(objspace, ptr);
-}
-
-void
-rb_gc_impl_remove_weak(void *objspace, VALUE parent_obj, VALUE *ptr)
-{
-    ashlar_remove_weak(objspace, ptr);
-}
-
 /* ── Compaction ──────────────────────────────────────────────────────────── */
 
 bool
@@ -383,10 +250,18 @@ rb_gc_impl_location(void *objspace, VALUE value)
 
 /* ── Write barriers ──────────────────────────────────────────────────────── */
 
+/* The object space is looked up here: who has it as an argument loads it for every store. */
+__attribute__((noinline, cold))
+static void
+tell_of_store(VALUE parent, VALUE child)
+{
+    ashlar_write_barrier(rb_gc_get_objspace(), parent, child);
+}
+
 void
 rb_gc_impl_writebarrier(void *objspace, VALUE a, VALUE b)
 {
-    if (!ASHLAR_LIKELY(ashlar_store_is_plain(a, b))) ashlar_write_barrier(objspace, a, b);
+    if (!ASHLAR_LIKELY(ashlar_store_is_plain(a, b))) tell_of_store(a, b);
 }
 
 void
@@ -600,36 +475,6 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
     run_all_jobs(objspace);
 }
 
-/* ── Object id ───────────────────────────────────────────────────────────── */
-
-VALUE
-rb_gc_impl_object_id(void *objspace, VALUE obj)
-{
-    bool fresh;
-    unsigned int level = rb_gc_vm_lock();
-    uint64_t id = ashlar_object_id(objspace, obj, &fresh);
-    if (fresh) FL_SET(obj, FL_SEEN_OBJ_ID);
-    rb_gc_vm_unlock(level);
-    if (!id) rb_memerror();
-    return ULL2NUM(id);
-}
-
-VALUE
-rb_gc_impl_object_id_to_ref(void *objspace, VALUE object_id)
-{
-    VALUE known = Qfalse;
-    if (!(RB_TYPE_P(object_id, T_BIGNUM) && rb_absint_size(object_id, NULL) > 8) &&
-        !RTEST(rb_funcall(object_id, rb_intern("<"), 1, INT2FIX(0)))) {
-        known = ashlar_object_by_id(objspace, NUM2ULL(object_id));
-    }
-    if (known) return known;
-    VALUE shown = rb_funcall(object_id, rb_intern("to_s"), 1, INT2FIX(10));
-    if (RTEST(rb_funcall(object_id, rb_intern(">="), 1, ULL2NUM(ashlar_next_object_id(objspace))))) {
-        rb_raise(rb_eRangeError, "%+"PRIsVALUE" is not id value", shown);
-    }
-    rb_raise(rb_eRangeError, "%+"PRIsVALUE" is recycled object", shown);
-}
-
 /* ── Forking: pthread_atfork does most of the work (shim/payload.c) ──────── */
 
 static unsigned int fork_lock_level;
@@ -725,29 +570,6 @@ rb_gc_impl_active_gc_name(void)
 #endif
 
 /* ── Miscellaneous ───────────────────────────────────────────────────────── */
-
-size_t
-rb_gc_impl_obj_flags(void *objspace, VALUE obj, ID *flags, size_t max)
-{
-    unsigned int state = ashlar_cell_state(objspace, obj);
-    size_t count = 0;
-#define SHOW(name, on) if (count < max && (on)) flags[count++] = rb_intern_const(name)
-    SHOW("wb_protected", !(state & ASHLAR_CELL_UNPROTECTED));
-    SHOW("old", state & ASHLAR_CELL_OLD);
-    SHOW("uncollectible", state & ASHLAR_CELL_OLD);
-    SHOW("marking", ashlar_during_gc() && (state & ASHLAR_CELL_MARKED));
-    SHOW("marked", state & (ASHLAR_CELL_MARKED | ASHLAR_CELL_AGED));
-    SHOW("pinned", state & ASHLAR_CELL_PINNED);
-#undef SHOW
-    return count;
-}
-
-bool
-rb_gc_impl_pointer_to_heap_p(void *objspace, const void *ptr)
-{
-    /* Tables that follow moves ask before they look for the new place. */
-    return (ashlar_cell_state(objspace, (VALUE)ptr) & ASHLAR_CELL_LIVE) || ashlar_has_moved(objspace, (VALUE)ptr);
-}
 
 bool
 rb_gc_impl_garbage_object_p(void *objspace, VALUE obj)

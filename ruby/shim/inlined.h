@@ -113,6 +113,7 @@ ashlar_take_cell(void *cache, ashlar_value klass, ashlar_value flags, ashlar_val
     struct ashlar_cursor *cursor = &own->cursors[width];
     uintptr_t cell = cursor->next;
     if (!ASHLAR_LIKELY(cell < cursor->end)) return 0;
+    if (!cell) __builtin_unreachable(); /* 0 is below every end */
     cursor->next = cell + ashlar_widths_bytes[width];
     uint8_t state = wb_protected ? ASHLAR_CELL_LIVE : ASHLAR_CELL_LIVE | ASHLAR_CELL_UNPROTECTED;
     __atomic_store_n(&own->biased_states[cell >> ASHLAR_STATE_SHIFT], state, __ATOMIC_RELAXED);

@@ -89,6 +89,17 @@ unsafe extern "C" fn ashlar_allocate(
     };
     let cache = cache.cast::<AllocationCache<'static>>();
     let state = first_state(wb_protected);
+    let contents = Contents {
+        flags,
+        klass,
+        v1,
+        v2,
+        v3,
+    };
+    // SAFETY: the cache is the calling Ractor's own, and Ruby calls with the GVL.
+    if let Some(cell) = unsafe { (*cache).bump_next_run(width, state) } {
+        return contents.write(cell, width);
+    }
     // SAFETY: Ruby calls with the GVL and passes the calling Ractor's cache.
     let gvl = unsafe { Gvl::of_caller(objspace) };
     let allocated = gvl.with_vm_lock(|collector| {
@@ -101,14 +112,7 @@ unsafe extern "C" fn ashlar_allocate(
         Some(cell)
     });
     match allocated {
-        Some(cell) => Contents {
-            flags,
-            klass,
-            v1,
-            v2,
-            v3,
-        }
-        .write(cell, width),
+        Some(cell) => contents.write(cell, width),
         None => 0,
     }
 }

@@ -62,6 +62,20 @@ stage_ruby() {
   complete_bundled_gems "$folder"
   while IFS= read -r file; do sed -i "s|$base|$prefix|g" "$file"; done \
     < <(grep -rlIF "$base" "$folder")
+  forget_run_path "$base/lib" "$folder"
+  forget_run_path "$INSIDE_BASE/build" "$folder"
+}
+
+# forget_run_path PATH FOLDER: extensions that were linked with a libruby.so look for all
+# libraries where that was, in the cache or in the build tree, where a user might put others;
+# they find libruby.so loaded already. In a file that is linked nothing can change its place,
+# so the new path is as long as the old one: zeros follow it.
+forget_run_path() {
+  local old=$1 new='$ORIGIN' zeros file
+  printf -v zeros '%*s' $((${#old} - ${#new})) ''
+  while IFS= read -r file; do
+    LC_ALL=C sed -i "s|$old\\x00|$new${zeros// /\\x00}\\x00|g" "$file"
+  done < <(grep -rlF --include='*.so' "$old" "$2" || true)
 }
 
 # add_files FOLDER: this clone's files in Ruby, for require "ashlar/profile". The folder is

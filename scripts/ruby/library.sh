@@ -26,7 +26,7 @@ compile_library() {
   rm -rf "$objects"
   mkdir -p "$objects"
   for source in "$shim"/*.c; do
-    [[ $source == */layout*.c ]] && continue # a program of its own, run by ruby/build.rs
+    [[ $source == */layout.c ]] && continue # a program of its own, run by ruby/build.rs
     # shellcheck disable=SC2086
     ${CC:-cc} "${SHIM_FLAGS[@]}" $ASHLAR_RUBY_CFLAGS -c "$source" \
       -o "$objects/$(basename "$source" .c).o" >&2 || exit 1

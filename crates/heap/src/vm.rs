@@ -27,6 +27,12 @@ pub trait Vm: Sized {
     /// Frees whatever `cell` owns; the cell itself is reused afterwards.
     fn release(&self, cell: Cell, width: WidthIndex);
 
+    /// What says of a dead cell, when its first words tell at a glance, that
+    /// [`Vm::release`] has nothing to do. Asked for once for each block that is swept.
+    fn owns_nothing(&self) -> impl Fn(Cell) -> bool {
+        |_| false
+    }
+
     /// Called in each collection when everything reachable is marked and
     /// nothing has been freed: the place for weak references and finalizers.
     /// It may mark more; marking then goes on until nothing is left, and this

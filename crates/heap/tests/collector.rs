@@ -1244,6 +1244,30 @@ fn sweeping_is_over_long_before_the_next_collection_is_due() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too many cells for the interpreter")]
+fn cells_of_runs_of_one_cell_count_towards_the_next_collection() {
+    const LATE_BYTES: usize = 4 << 10;
+    with_program(64 * MIB, |p| {
+        for number in 0..200_000 {
+            let cell = p.object(plain(1));
+            if number % 2 == 0 {
+                p.root(cell);
+            }
+        }
+        p.full();
+        p.heap.finish_sweep();
+        let (due_bytes, cells) = (p.heap.bytes_until_due(), p.live_cells());
+        assert!(due_bytes < 90_000 * plain(1).bytes(), "{due_bytes}");
+        while p.try_object(plain(1), Urgency::MayCollect) != Allocation::NeedsCollection {}
+        let handed_bytes = (p.live_cells() - cells) * plain(1).bytes();
+        assert!(
+            (due_bytes..=due_bytes + LATE_BYTES).contains(&handed_bytes),
+            "{handed_bytes} of {due_bytes}"
+        );
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many cells for the interpreter")]
 fn the_time_for_sweeping_is_kept_after_each_block() {
     with_program(64 * MIB, |p| {
         for _ in 0..100_000 {

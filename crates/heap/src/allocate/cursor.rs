@@ -23,6 +23,18 @@ pub(crate) struct Cursor {
     block: Option<BlockIndex>,
 }
 
+impl Cursor {
+    /// Goes on to a run of the same block.
+    #[inline(always)]
+    fn begin(&mut self, run: Run) {
+        self.next = run.start;
+        self.end = run.end;
+        self.next_run = run.next;
+        // Nobody has looked there since the block was swept.
+        prefetch(run.next);
+    }
+}
+
 /// One allocating thread's cursors (a Ractor's, say). Cells come from its runs
 /// without any lock; a block belongs to at most one cache.
 #[derive(Debug)]
@@ -31,8 +43,12 @@ pub struct AllocationCache<'space> {
     /// A copy of the region's, one load nearer.
     pub(crate) states: States<'space>,
     pub(crate) cursors: [Cursor; WIDTH_COUNT],
-    /// Cells in the runs handed to this cache so far, by width.
-    cells_in_runs: [u64; WIDTH_COUNT],
+    /// Bytes of the runs that this cache has had so far, by width.
+    bytes_in_runs: [u64; WIDTH_COUNT],
+    /// Bytes of runs that it may go on to before it asks the heap again, and how many they
+    /// were when it last did.
+    allowance_bytes: usize,
+    allowed_bytes: usize,
     /// Cells to be handed out in further runs until one is a sample, that one included,
     /// by width; 0 when the cell handed out last was one.
     cells_until_sample: [u64; WIDTH_COUNT],
@@ -49,7 +65,9 @@ impl<'space> AllocationCache<'space> {
         Self {
             states: space.region.states(),
             cursors: [Cursor::default(); WIDTH_COUNT],
-            cells_in_runs: [0; WIDTH_COUNT],
+            bytes_in_runs: [0; WIDTH_COUNT],
+            allowance_bytes: 0,
+            allowed_bytes: 0,
             cells_until_sample: [NEVER; WIDTH_COUNT],
             space,
         }
@@ -76,6 +94,38 @@ impl<'space> AllocationCache<'space> {
         Some(cell)
     }
 
+    /// The first cell of the current block's next run, in state `state`; `None` when there is
+    /// none or the heap has to be asked ([`AllocationCache::allow`]). In a dense heap a run has
+    /// a cell or two.
+    #[inline(always)]
+    pub fn bump_next_run(&mut self, width: WidthIndex, state: CellState) -> Option<Cell> {
+        let cursor = &mut self.cursors[width.index()];
+        if cursor.next_run == 0 || self.cells_until_sample[width.index()] != NEVER {
+            return None;
+        }
+        let run = Run::read(&self.space.region, cursor.next_run);
+        let bytes = run.end - run.start;
+        self.allowance_bytes = self.allowance_bytes.checked_sub(bytes)?;
+        cursor.begin(run);
+        self.bytes_in_runs[width.index()] += bytes as u64;
+        self.bump(width, state)
+    }
+
+    /// Allows for so many bytes of runs, which [`AllocationCache::take_handed`] tells the heap
+    /// of later.
+    pub(crate) fn allow(&mut self, bytes: usize) {
+        self.allowance_bytes = bytes;
+        self.allowed_bytes = bytes;
+    }
+
+    /// Bytes of the runs that were gone on to with [`AllocationCache::bump_next_run`] since it
+    /// was last asked. Nothing is allowed for afterwards.
+    pub(crate) fn take_handed(&mut self) -> usize {
+        let handed = self.allowed_bytes - self.allowance_bytes;
+        self.allow(0);
+        handed
+    }
+
     /// Goes on to the next run of the current block; its bytes, or `None` when
     /// the block is used up. `cells_at_most` shortens the run (stress runs
     /// allocate one cell at a time), and so does a sample: it is the only cell of its run.
@@ -98,17 +148,12 @@ impl<'space> AllocationCache<'space> {
             run.end = rest.start;
             run.next = rest.start;
         }
-        cursor.next = run.start;
-        cursor.end = run.end;
-        cursor.next_run = run.next;
-        // Nobody has looked there since the block was swept.
-        prefetch(run.next);
+        cursor.begin(run);
         let bytes = run.end - run.start;
-        let cells = (bytes / width.bytes()) as u64;
-        self.cells_in_runs[width.index()] += cells;
+        self.bytes_in_runs[width.index()] += bytes as u64;
         let until_sample = &mut self.cells_until_sample[width.index()];
         if *until_sample != NEVER {
-            *until_sample -= cells;
+            *until_sample -= (bytes / width.bytes()) as u64;
         }
         Some(bytes)
     }
@@ -173,11 +218,11 @@ impl<'space> AllocationCache<'space> {
             }
             .write(region);
             first = cursor.next;
-            let cells = ((cursor.end - cursor.next) / width.bytes()) as u64;
-            self.cells_in_runs[width.index()] -= cells;
+            let bytes = cursor.end - cursor.next;
+            self.bytes_in_runs[width.index()] -= bytes as u64;
             let until_sample = &mut self.cells_until_sample[width.index()];
             if *until_sample != NEVER {
-                *until_sample += cells;
+                *until_sample += (bytes / width.bytes()) as u64;
             }
         }
         let block = region.block(index);
@@ -194,6 +239,6 @@ impl<'space> AllocationCache<'space> {
 
     /// Cells of one width handed out so far.
     pub fn allocated_cells(&self, width: WidthIndex) -> u64 {
-        self.cells_in_runs[width.index()] - (self.unused_bytes(width) / width.bytes()) as u64
+        (self.bytes_in_runs[width.index()] - self.unused_bytes(width) as u64) / width.bytes() as u64
     }
 }

@@ -36,6 +36,13 @@ impl Run {
         }
     }
 
+    /// Has the run at `start`, which [`Run::write`] has written, go on with the one at `next`.
+    #[inline(always)]
+    pub(crate) fn write_next(region: &Region, start: usize, next: usize) {
+        // SAFETY: the run consists of free cells of at least 32 bytes.
+        unsafe { region.pointer(start).cast::<usize>().add(1).write(next) };
+    }
+
     /// Reads the run that starts at `start`.
     #[inline(always)]
     pub(crate) fn read(region: &Region, start: usize) -> Self {

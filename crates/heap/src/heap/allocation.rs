@@ -13,6 +13,10 @@ use crate::sweep::free_cells::poison_block;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
+/// What a cache may take of the runs of its blocks without asking: short ones would have it
+/// ask for every cell or two. A collection comes so much later at most.
+const ALLOWANCE_BYTES: usize = 4 << 10;
+
 impl<'shared, V: Vm> Heap<'shared, V> {
     /// Allocates a cell of at least `size_bytes` in state `state`
     /// ([`CellState::NEW`] or [`CellState::NEW_UNPROTECTED`]). Its contents are
@@ -28,7 +32,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         let Some(width) = WidthIndex::for_size(size_bytes) else {
             return Allocation::TooLarge;
         };
-        match cache.bump(width, state) {
+        let cell = cache.bump(width, state);
+        match cell.or_else(|| cache.bump_next_run(width, state)) {
             Some(cell) => Allocation::Allocated(cell),
             None => self.allocate_slowly(cache, width, state, urgency),
         }
@@ -44,18 +49,22 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         urgency: Urgency,
     ) -> Allocation {
         assert!(cache.is_of(self.space()), "the cache is another heap's");
-        if urgency == Urgency::MayCollect && (self.collection_is_due() || self.stress_is_due()) {
+        let handed_bytes = cache.take_handed();
+        self.hand_out(handed_bytes);
+        let bytes_until_due = self.bytes_until_due();
+        if urgency == Urgency::MayCollect && (bytes_until_due == 0 || self.stress_is_due()) {
             return Allocation::NeedsCollection;
         }
         let stress = self.stress.get();
-        let cells_at_most = if stress.collect_every == 0 && stress.slice_cells == 0 {
-            usize::MAX
-        } else {
-            1
-        };
+        let is_stressed = stress.collect_every != 0 || stress.slice_cells != 0;
+        let cells_at_most = if is_stressed { 1 } else { usize::MAX };
         loop {
             if let Some(bytes) = cache.next_run(width, cells_at_most) {
-                self.collector.borrow_mut().hand_out(bytes, self.shared);
+                self.hand_out(bytes);
+                if !is_stressed {
+                    let bytes_left = bytes_until_due.saturating_sub(bytes);
+                    cache.allow(bytes_left.min(ALLOWANCE_BYTES));
+                }
                 if let Some(cell) = cache.bump(width, state) {
                     return Allocation::Allocated(cell);
                 }
@@ -66,6 +75,10 @@ impl<'shared, V: Vm> Heap<'shared, V> {
                 None => return Allocation::OutOfMemory,
             }
         }
+    }
+
+    fn hand_out(&self, bytes: usize) {
+        self.collector.borrow_mut().hand_out(bytes, self.shared);
     }
 
     /// Lets the last blocks be taken, because the program is about to be told that

@@ -173,9 +173,14 @@ impl<V: Vm> Heap<'_, V> {
 
     fn sweep_and_count(&self, block: BlockIndex, width: WidthIndex) -> usize {
         self.payloads_sweeping(true);
-        let swept = sweep_block(self.space(), block, width, self.stress().poison, |cell| {
-            self.vm.release(cell, width);
-        });
+        let swept = sweep_block(
+            self.space(),
+            block,
+            width,
+            self.stress().poison,
+            self.vm.owns_nothing(),
+            |cell| self.vm.release(cell, width),
+        );
         self.payloads_sweeping(false);
         let mut collector = self.collector.borrow_mut();
         collector.freed[width.index()] += swept.freed_cells as u64;

@@ -12,26 +12,24 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::allocate::run::RUN_WORDS;
 use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::CellState;
-use crate::layout::region::{Cell, Region};
+use crate::layout::region::{Cell, Region, States};
 use crate::layout::width::WidthIndex;
 use crate::space::Space;
 use crate::stress::POISON;
 
 /// Makes free memory of a cell in which nothing lives any more.
 #[inline(always)]
-pub(crate) fn free_cell(region: &Region, cell: Cell, width: WidthIndex, poison: bool) {
-    region.set_state(cell, CellState::FREE);
+pub(crate) fn free_cell(region: &Region, states: States<'_>, cell: Cell) {
+    states.set(cell, CellState::FREE);
     let first_word = region.pointer(cell.address()).cast::<usize>();
     // SAFETY: the cell has just become free, and begins with a word.
     unsafe { first_word.write(0) };
-    if poison {
-        poison_cell(region, cell, width);
-    }
 }
 
+/// Poisons a free cell, all but its first word.
 #[cold]
 #[inline(never)]
-fn poison_cell(region: &Region, cell: Cell, width: WidthIndex) {
+pub(crate) fn poison_cell(region: &Region, cell: Cell, width: WidthIndex) {
     // SAFETY: the cell is free.
     fill(&unsafe { words_of(region, cell, width) }[1..]);
 }

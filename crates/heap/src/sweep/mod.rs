@@ -10,7 +10,7 @@ use crate::layout::parts::Parts;
 use crate::layout::region::{Cell, Region};
 use crate::layout::width::WidthIndex;
 use crate::space::Space;
-use free_cells::free_cell;
+use free_cells::{free_cell, poison_cell};
 
 /// What sweeping one block found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,9 +21,10 @@ pub(crate) struct Swept {
     pub(crate) freed_cells: usize,
 }
 
-/// Frees the dead cells of a block, each after `release` has freed what it owns,
-/// and makes the block's free runs anew. A young survivor loses its mark, so that
-/// the next collection has to find it again, and ages; an old one keeps it.
+/// Frees the dead cells of a block and makes the block's free runs anew. `owns_nothing`
+/// says which of them need no more; before each other one, `release` frees what it owns. A
+/// young survivor loses its mark, so that the next collection has to find it again, and
+/// ages; an old one keeps it.
 ///
 /// Only the parts that may have changed are looked at (invariant 18): in a large heap the
 /// cells that a minor collection frees lie between many more old ones.
@@ -34,47 +35,64 @@ pub(crate) fn sweep_block(
     index: BlockIndex,
     width: WidthIndex,
     poison: bool,
+    owns_nothing: impl Fn(Cell) -> bool,
     mut release: impl FnMut(Cell),
 ) -> Swept {
     let region = &space.region;
     let states = region.states();
-    let mut swept = Swept::default();
+    let mut freed_cells = 0;
     let mut young = Parts::NONE;
     let block = region.block(index);
     let start = region.address_of(index);
     let mut runs = RunBuilder::new(region, index);
     let all_cells = space.cells_of(index);
-    let mut free_cells = 0;
     for numbers in block.changing_parts().cells(width) {
         let cells = all_cells.numbered(numbers);
         let end = cells.end();
+        // Where the run that goes on begins, 0 for none.
+        let mut run_start = 0;
         for cell in cells {
             let state = states.get(cell);
             if state.is_marked() {
+                if run_start != 0 {
+                    runs.add(run_start, cell.address());
+                    run_start = 0;
+                }
                 if !state.is_old() {
                     young.add(cell.address() - start);
                 }
-                runs.end_at(cell.address());
                 continue;
             }
             if state.is_live() {
-                release(cell);
-                free_cell(region, cell, width, poison);
-                swept.freed_cells += 1;
+                if !owns_nothing(cell) {
+                    release(cell);
+                }
+                free_cell(region, states, cell);
+                freed_cells += 1;
+                if poison {
+                    poison_cell(region, cell, width);
+                }
             }
-            free_cells += 1;
-            runs.continue_at(cell.address());
+            run_start = match run_start {
+                0 => cell.address(),
+                begun => begun,
+            };
         }
         // What follows is old.
-        runs.end_at(end);
+        if run_start != 0 {
+            runs.add(run_start, end);
+        }
     }
     // While it frees, the VM may ask whether another cell is garbage, and takes one without
     // a mark for that: survivors lose theirs last.
     young.age(region.state_words_of(index));
-    swept.live_cells = width.cells_per_block() - free_cells;
+    let live_cells = width.cells_per_block() - runs.bytes / width.bytes();
     block.remove(NEEDS_SWEEP);
-    block.set_contents(runs.first, swept.live_cells, young, runs.parts);
-    swept
+    block.set_contents(runs.first, live_cells, young, runs.parts);
+    Swept {
+        live_cells,
+        freed_cells,
+    }
 }
 
 /// Makes free memory of the cells that others moved out of, and the free runs of
@@ -86,27 +104,39 @@ pub(crate) fn rebuild_runs(
     poison: bool,
 ) -> usize {
     let region = &space.region;
+    let states = region.states();
     let mut runs = RunBuilder::new(region, index);
-    let (mut live_cells, mut young) = (0, Parts::NONE);
+    let mut young = Parts::NONE;
     let start = region.address_of(index);
+    let mut run_start = 0;
     let cells = space.cells_of(index);
     let end = cells.end();
     for cell in cells {
-        let state = region.state(cell);
+        let state = states.get(cell);
         if state.is_live() {
-            live_cells += 1;
             if !state.is_old() {
                 young.add(cell.address() - start);
             }
-            runs.end_at(cell.address());
+            if run_start != 0 {
+                runs.add(run_start, cell.address());
+                run_start = 0;
+            }
             continue;
         }
         if state != CellState::FREE {
-            free_cell(region, cell, width, poison);
+            free_cell(region, states, cell);
+            if poison {
+                poison_cell(region, cell, width);
+            }
         }
-        runs.continue_at(cell.address());
+        if run_start == 0 {
+            run_start = cell.address();
+        }
     }
-    runs.end_at(end);
+    if run_start != 0 {
+        runs.add(run_start, end);
+    }
+    let live_cells = width.cells_per_block() - runs.bytes / width.bytes();
     let block = region.block(index);
     block.set_contents(runs.first, live_cells, young, runs.parts);
     live_cells
@@ -119,9 +149,11 @@ struct RunBuilder<'region> {
     /// Address of the block.
     start: usize,
     parts: Parts,
+    /// Address of the first run, 0 for none, and of the latest.
     first: usize,
-    previous: usize,
-    current: usize,
+    latest: usize,
+    /// Bytes of all runs.
+    bytes: usize,
 }
 
 impl<'region> RunBuilder<'region> {
@@ -131,49 +163,28 @@ impl<'region> RunBuilder<'region> {
             start: region.address_of(block),
             parts: Parts::NONE,
             first: 0,
-            previous: 0,
-            current: 0,
+            latest: 0,
+            bytes: 0,
         }
     }
 
-    /// The cell at `address` is free.
-    #[inline(always)]
-    fn continue_at(&mut self, address: usize) {
-        if self.current == 0 {
-            self.current = address;
-        }
-    }
-
-    /// The run, when there is one, ends before `address`.
-    #[inline(always)]
-    fn end_at(&mut self, address: usize) {
-        if self.current != 0 {
-            self.end_run_at(address);
-        }
-    }
-
+    /// The cells from `start` to `end` are free, and those beside them are not.
     #[inline(never)]
-    fn end_run_at(&mut self, address: usize) {
+    fn add(&mut self, start: usize, end: usize) {
         let run = Run {
-            start: self.current,
-            end: address,
+            start,
+            end,
             next: 0,
         };
-        self.parts
-            .add_range(run.start - self.start..run.end - self.start);
+        self.parts.add_range(start - self.start..end - self.start);
+        self.bytes += end - start;
         run.write(self.region);
-        if self.previous == 0 {
-            self.first = run.start;
+        if self.latest == 0 {
+            self.first = start;
         } else {
-            let previous = Run::read(self.region, self.previous);
-            Run {
-                next: run.start,
-                ..previous
-            }
-            .write(self.region);
+            Run::write_next(self.region, self.latest, start);
         }
-        self.previous = run.start;
-        self.current = 0;
+        self.latest = start;
     }
 }
 
@@ -202,13 +213,20 @@ mod tests {
         let block = block_of(&space, width, &[survivor, CellState::NEW]);
         let survivors = || space.cells_of(block).step_by(2);
         let mut released = 0;
-        sweep_block(&space, block, width, false, |_| {
-            released += 1;
-            // The interpreter is too slow for all of them, each time.
-            for cell in survivors().step_by(61) {
-                assert_eq!(space.region.state(cell), survivor);
-            }
-        });
+        sweep_block(
+            &space,
+            block,
+            width,
+            false,
+            |_| false,
+            |_| {
+                released += 1;
+                // The interpreter is too slow for all of them, each time.
+                for cell in survivors().step_by(61) {
+                    assert_eq!(space.region.state(cell), survivor);
+                }
+            },
+        );
         assert_eq!(released, width.cells_per_block() / 2);
         for cell in survivors() {
             assert_eq!(space.region.state(cell).age(), 1);

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Makes the Debian package and the tarball, installs each on this machine, tries the Ruby,
+# and removes it again. As root, on Debian.
+#   packaging/try.sh                    both
+#   SHARED=yes packaging/try.sh tarball    one of them, with a libruby.so
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+fail() {
+  echo "try.sh: $*" >&2
+  exit 2
+}
+
+# What a user does first: a version, libraries in C, a gem in C of their own.
+try() {
+  local ruby=$1 prefix=$2 folder=$3
+  "$ruby" -v | grep -F '+GC[ashlar]'
+  "$ruby" -e '
+    %w[json openssl psych zlib bigdecimal fiddle socket].each { require _1 }
+    abort "not on Ashlar" unless GC.config[:implementation] == "ashlar"
+    abort "wrong prefix" unless RbConfig::CONFIG["prefix"] == ARGV.first
+    texts = Array.new(3_000) { |n| JSON.parse(JSON.generate(n => "v" * (n % 300)))[n.to_s] }
+    GC.start
+    abort "wrong" unless Zlib.inflate(Zlib.deflate(texts.join)).size == texts.sum(&:size)' "$prefix"
+  mkdir "$folder"
+  cat >"$folder/three.c" <<'C'
+#include <ruby.h>
+static VALUE three(VALUE self) { return rb_ary_new_from_args(1, rb_str_new_cstr("three")); }
+void Init_three(void) { rb_define_global_function("three", three, 0); }
+C
+  (cd "$folder" && "$ruby" -e 'require "mkmf"; abort "no function found" unless have_func("rb_ary_new"); create_makefile("three")' && make) \
+    >"$folder/log" 2>&1 || fail "an extension in C was not made; see $folder/log"
+  [[ $("$ruby" -I "$folder" -e 'require "three"; print three.first') == three ]] || fail 'an extension in C gave a wrong answer'
+}
+
+# Libraries are those of the system and of this Ruby, wherever it was made. An extension finds
+# libruby.so loaded.
+check_libraries() {
+  local prefix=$1 file path missing
+  while IFS= read -r file; do
+    missing=$(ldd "$file" 2>/dev/null | awk '/not found/{print $1}')
+    [[ ! $missing || ($file == *.so && $missing == libruby.so.*) ]] || fail "$file lacks a library: $missing"
+    path=$(objdump -p "$file" 2>/dev/null | awk '/RUNPATH|RPATH/{print $2}')
+    [[ ! $path || $path == "$prefix/lib" || $path == '$ORIGIN' ]] || fail "$file looks for libraries in $path"
+  done < <(find "$prefix/bin/ruby" "$prefix/lib" -type f \( -name ruby -o -name '*.so*' \))
+  [[ ${SHARED-} != yes || -e $prefix/lib/libruby.so ]] || fail "$prefix has no libruby.so"
+}
+
+try_package() {
+  local prefix=/usr/lib/ruby-ashlar package
+  [[ ! -e $prefix ]] || fail "$prefix is there already; remove it (apt remove ruby-ashlar), then try again"
+  package=$("$here/debian-package.sh")
+  trap 'dpkg --purge ruby-ashlar >/dev/null 2>&1; rm -rf "$work"' EXIT
+  dpkg -i "$package" >/dev/null
+  try /usr/bin/ruby-ashlar "$prefix" "$work/package"
+  check_libraries "$prefix"
+  dpkg --purge ruby-ashlar >/dev/null
+  trap 'rm -rf "$work"' EXIT
+  [[ ! -e $prefix && ! -e /usr/bin/ruby-ashlar ]] || fail 'the package has left files behind'
+  echo "$package: installed, tried and removed"
+}
+
+try_tarball() {
+  local prefix=/opt/ruby-ashlar tarball
+  [[ ! -e $prefix ]] || fail "$prefix is there already; remove it, then try again"
+  tarball=$("$here/tarball.sh")
+  trap 'rm -rf /opt/ruby-ashlar "$work"' EXIT
+  tar -C / -xf "$tarball"
+  try "$prefix/bin/ruby" "$prefix" "$work/tarball"
+  check_libraries "$prefix"
+  rm -r "$prefix"
+  trap 'rm -rf "$work"' EXIT
+  echo "$tarball: unpacked, tried and removed"
+}
+
+((EUID == 0)) || fail 'installing takes root; run it with sudo.'
+command -v dpkg >/dev/null || fail 'this needs Debian, for its package.'
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+kinds=("$@")
+((${#kinds[@]})) || kinds=(package tarball)
+for kind in "${kinds[@]}"; do
+  case $kind in
+    package | tarball) "try_$kind" ;;
+    *) fail "there is no '$kind'; there are: package tarball" ;;
+  esac
+done
