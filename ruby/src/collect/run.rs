@@ -65,12 +65,17 @@ pub(crate) fn at_once(collector: &Collector, request: Request, reason: Reason) {
 }
 
 impl Collector {
-    /// Runs `work` with the program stopped, unless the collector is at work.
+    /// Runs `work` with the program stopped and its stack known, unless the collector is
+    /// at work.
     pub(super) fn stopped(&self, work: impl FnOnce()) {
         if self.heap.is_collecting() {
             return;
         }
         self.stop_ractors();
+        // Here, because the frames between here and the marking have room for words that
+        // calls before them have left, and those would keep garbage.
+        // SAFETY: this thread's registers and stack are roots.
+        unsafe { (self.calls().save_machine_context)() };
         let events = self.heap.vm.events;
         self.pauses.during(|| {
             self.fire(events.gc_enter);
@@ -178,7 +183,8 @@ fn begin(collector: &Collector, asked: Option<Scope>, reason: Reason) {
     collector.profile.begin(collector, cpu_time_ns);
 }
 
-/// Runs `work`, which marks; the scope when the marking is over.
+/// Runs `work`, which marks; the scope when the marking is over. The program is stopped
+/// ([`Collector::stopped`]).
 fn mark(
     collector: &Collector,
     reason: Reason,
@@ -186,8 +192,6 @@ fn mark(
 ) -> Option<Scope> {
     KNOBS.count_marking();
     collector.timed(Phase::Mark, || {
-        // SAFETY: this thread's registers and stack are roots.
-        unsafe { (collector.calls().save_machine_context)() };
         collector.pauses.marking(|| {
             if reason.may_come_before_a_store() {
                 collector.heap.between_barrier_and_store(work)
