@@ -265,6 +265,26 @@ fn while_a_program_loads_code_survivors_of_minor_collections_are_old_at_once() {
 }
 
 #[test]
+fn cells_that_fill_holes_do_not_change_how_many_new_blocks_there_may_be() {
+    with_program(16 * MIB, |p| {
+        // Holes of one cell each: a cache goes on from one to the next without asking.
+        for number in 0..2000 {
+            let cell = p.object(plain(1));
+            if number % 2 == 0 {
+                p.root(cell);
+            }
+        }
+        p.full();
+        let bytes = p.heap.bytes_for_new_blocks();
+        assert!(bytes > 0);
+        for _ in 0..500 {
+            p.object(plain(1));
+            assert_eq!(p.heap.bytes_for_new_blocks(), bytes);
+        }
+    });
+}
+
+#[test]
 fn a_minor_collection_keeps_old_garbage_and_a_full_one_frees_it() {
     with_program(16 * MIB, |p| {
         let cell = p.old_root(0);

@@ -118,10 +118,16 @@ impl<'space> AllocationCache<'space> {
         self.allowed_bytes = bytes;
     }
 
-    /// Bytes of the runs that were gone on to with [`AllocationCache::bump_next_run`] since it
-    /// was last asked. Nothing is allowed for afterwards.
+    /// Bytes of the runs that were gone on to with [`AllocationCache::bump_next_run`] since
+    /// [`AllocationCache::take_handed`].
+    pub(crate) fn handed_bytes(&self) -> usize {
+        self.allowed_bytes - self.allowance_bytes
+    }
+
+    /// [`AllocationCache::handed_bytes`], which the heap is told now. Nothing is allowed for
+    /// afterwards.
     pub(crate) fn take_handed(&mut self) -> usize {
-        let handed = self.allowed_bytes - self.allowance_bytes;
+        let handed = self.handed_bytes();
         self.allow(0);
         handed
     }

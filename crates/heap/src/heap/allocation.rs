@@ -161,6 +161,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     fn retire_cache(&self, cache: &mut AllocationCache<'_>) {
+        let handed_bytes = cache.take_handed();
+        self.hand_out(handed_bytes);
         for width in WidthIndex::all() {
             let Some(block) = cache.retire(width) else {
                 continue;

@@ -324,12 +324,12 @@ impl<V: Vm> Heap<'_, V> {
             collector.latest_is_exact = cycle.scope == Scope::Full && !cycle.has_been_paused;
         }
         collector.slices.next_bytes = 0;
-        // What the program was handed during the marking has been marked or found
-        // dead with the rest: it is not fresh any more.
-        collector.count_fresh_anew(self.shared);
         drop(collector);
         self.enter(Collection::Idle);
         self.retire_caches();
+        // What the program was handed during the marking has been marked or found
+        // dead with the rest: it is not fresh any more.
+        self.collector.borrow_mut().count_fresh_anew(self.shared);
     }
 
     // ── Clearing ────────────────────────────────────────────────────────────

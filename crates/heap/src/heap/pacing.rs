@@ -30,19 +30,21 @@ impl<V: Vm> Heap<'_, V> {
 
     /// What has been handed out since the latest collection, and what can be
     /// without another block. A run that is allocated from counts as fresh from
-    /// its beginning to its end, and its free cells as free.
+    /// its beginning to its end, and its free cells as free. What a cache has taken
+    /// without asking is not among the fresh bytes yet.
     fn bytes_without_new_blocks(&self) -> usize {
         let free_bytes = self
             .width_usage()
             .map(|width| (width.cells - width.live_cells) * width.width_bytes);
-        let mut unused_bytes = 0;
+        let (mut unused_bytes, mut untold_bytes) = (0, 0);
         let collector = self.collector.borrow();
         for cache in collector.caches() {
+            untold_bytes += cache.handed_bytes();
             unused_bytes += WidthIndex::all()
                 .map(|width| cache.unused_bytes(width))
                 .sum::<usize>();
         }
-        let fresh_bytes = collector.fresh_bytes(self.shared);
+        let fresh_bytes = collector.fresh_bytes(self.shared) + untold_bytes;
         (fresh_bytes + free_bytes.iter().sum::<usize>()).saturating_sub(unused_bytes)
     }
 
