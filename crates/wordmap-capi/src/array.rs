@@ -343,10 +343,12 @@ pub(crate) unsafe fn step<A: Array>(
     }
 }
 
+/// The rest of [`step`] to the first entry from an index on, or `AFTER` it.
+///
 /// # Safety
 /// As [`neighbour`], where `index` leads to a word.
 #[inline(never)]
-pub(crate) unsafe fn first_anywhere<A: Array>(
+pub(crate) unsafe fn step_anywhere<A: Array, const AFTER: bool>(
     root: *const c_void,
     index: *mut u64,
     last: &LastStep,
@@ -354,22 +356,11 @@ pub(crate) unsafe fn first_anywhere<A: Array>(
     // SAFETY: the caller's duty.
     unsafe {
         let array: &A = array_of(&root);
-        give::<A>(array.find_from_anywhere(*index, last), index)
-    }
-}
-
-/// # Safety
-/// As [`first_anywhere`].
-#[inline(never)]
-pub(crate) unsafe fn next_anywhere<A: Array>(
-    root: *const c_void,
-    index: *mut u64,
-    last: &LastStep,
-) -> A::Answer {
-    // SAFETY: the caller's duty.
-    unsafe {
-        let array: &A = array_of(&root);
-        give::<A>(array.find_after_anywhere(*index, last), index)
+        let found = match AFTER {
+            true => array.find_after_anywhere(*index, last),
+            false => array.find_from_anywhere(*index, last),
+        };
+        give::<A>(found, index)
     }
 }
 
@@ -566,9 +557,9 @@ macro_rules! functions {
 
         $crate::array::functions! { neighbours $array, $answer;
             /// The first index at or above `index`.
-            $first step(<$array>::find_from, array::first_anywhere::<$array>);
+            $first step(<$array>::find_from, array::step_anywhere::<$array, false>);
             /// The first index above `index`.
-            $next step(<$array>::find_after, array::next_anywhere::<$array>);
+            $next step(<$array>::find_after, array::step_anywhere::<$array, true>);
             /// The last index at or below `index`.
             $last neighbour(|array: &$array, at| array.find_back(at));
             /// The last index below `index`.
