@@ -40,6 +40,12 @@ impl NurseryFloor {
     /// A collection begins, after a nursery of `budget_bytes`; marking may take
     /// `percent_max` of the CPU time, less than 100.
     pub(crate) fn note(&mut self, now: CpuTimes, percent_max: usize, budget_bytes: usize) {
+        if now.process_ns < self.before.process_ns {
+            // The clock of a forked child begins anew.
+            self.before = now;
+            self.collections = 0;
+            return;
+        }
         self.collections += 1;
         if self.collections < COLLECTIONS_PER_DECISION {
             return;
@@ -109,5 +115,21 @@ mod tests {
         };
         floor.note(all, 25, MIB);
         assert_eq!(floor.bytes(), 0);
+    }
+
+    #[test]
+    fn a_forked_child_whose_clock_begins_anew_keeps_its_nursery() {
+        let at = |marking_ms: u64, process_ms: u64| CpuTimes {
+            marking_ns: marking_ms * 1_000_000,
+            process_ns: process_ms * 1_000_000,
+        };
+        let mut floor = NurseryFloor::default();
+        for collection in 1..=5 {
+            floor.note(at(collection, 100 * collection), 25, MIB);
+        }
+        for collection in 6..=50 {
+            floor.note(at(collection, 100 * (collection - 5)), 25, MIB);
+            assert_eq!(floor.bytes(), 0, "{collection}");
+        }
     }
 }

@@ -340,9 +340,12 @@ impl Pace {
             self.note_left(kept_bytes, measure);
         }
         self.note_lasting(measure);
-        if let Some(cpu) = measure.cpu {
-            let percent_max = self.options.gc_cpu_percent;
-            self.nursery_floor.note(cpu, percent_max, self.budget_bytes);
+        match measure.cpu {
+            Some(cpu) => {
+                let percent_max = self.options.gc_cpu_percent;
+                self.nursery_floor.note(cpu, percent_max, self.budget_bytes);
+            }
+            None => self.nursery_floor = NurseryFloor::default(),
         }
         self.room_bytes = self.room_bytes_now(measure);
         let rescans_limit = self.rescans_limit_cells(measure.old_cells);
@@ -718,6 +721,9 @@ mod tests {
             pace.start(with_cpu(collection * 1_000_000), None);
         }
         assert_eq!(pace.budget_bytes(), 5 * MIB);
+        // The limit is taken away.
+        pace.start(measure(8 * MIB, MIB), None);
+        assert_eq!(pace.budget_bytes(), 2 * MIB);
     }
 
     #[test]

@@ -277,8 +277,8 @@ impl<V: Vm> Heap<'_, V> {
         true
     }
 
-    /// How young cells grow old. Several threads know one way only, and after a minor
-    /// collection has been wrong a larger one need not be.
+    /// How young cells grow old. In major and full collections, which several threads may
+    /// mark, there is one way only.
     fn ageing(&self, scope: Scope) -> Ageing {
         match scope == Scope::Minor && self.pace().survivors_last() {
             true => Ageing::AT_ONCE,
