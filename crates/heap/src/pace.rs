@@ -42,7 +42,8 @@ pub struct PaceOptions {
     /// again, may be this many millionths of all old cells.
     pub rescans_max_millionths: Option<usize>,
     /// Marking may take this many percent of the process's CPU time before the nursery
-    /// grows beyond what the space overhead allows, up to 16 MiB; 100: it never does.
+    /// grows beyond what the space overhead allows, up to 16 MiB; in a nursery of less than
+    /// 4 MiB, less in proportion. 100: it never does.
     pub gc_cpu_percent: usize,
     /// A minor collection comes after at least this many fresh bytes.
     pub nursery_min_bytes: usize,
