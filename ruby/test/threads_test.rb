@@ -114,3 +114,19 @@ claim "ten thousand threads at once keep what only their stacks hold" do
     puts "ok"
   RUBY
 end
+
+claim "what a thread's methods make does not grow old because an old object refers to the thread", only: "ashlar" do
+  ruby_ok <<~'RUBY'
+    POOL = [Thread.current].freeze
+    5.times { GC.start }
+    before = GC.stat(:old_objects)
+    20.times do
+      made = Array.new(1_000) { Object.new }
+      GC.start(full_mark: false)
+      made.clear
+    end
+    grown = GC.stat(:old_objects) - before
+    abort "#{grown} grew old" unless grown < 2_000
+    puts "ok"
+  RUBY
+end
