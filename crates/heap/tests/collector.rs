@@ -369,7 +369,10 @@ fn what_an_old_unprotected_cell_refers_to_grows_old_by_itself() {
         let other = p.object(plain(0));
         p.store_without_barrier(holder, 0, other);
         p.minor();
-        assert!(p.lives(child), "old garbage is not freed by a minor collection");
+        assert!(
+            p.lives(child),
+            "old garbage is not freed by a minor collection"
+        );
     });
 }
 
