@@ -1,7 +1,8 @@
 /*
  * What the process calls instead of libc's functions when payloads come from
  * the heap and the library is not preloaded: look at the address, then go to
- * the heap or on to the process's own function.
+ * the heap or on to the process's own function. Ruby's own core alone gets
+ * new memory here.
  *
  * dlsym and dlopen behave by who calls them, so the real ones are reached by a
  * jump that keeps the caller's return address (a sibling call).
@@ -10,16 +11,40 @@
 #include <string.h>
 
 #include "ashlar_ruby.h"
+#include "inlined.h"
 
+void *ashlar_redirected_malloc(void *cache, size_t size);
+void *ashlar_redirected_calloc(void *cache, size_t size);
 void ashlar_objects_loaded(void);
 void ashlar_objects_will_load(void);
 void *ashlar_redirected(const char *name, void *address);
 void *ashlar_real_function(const char *name);
 
+void *
+ashlar_interposed_malloc(size_t size)
+{
+    if (ASHLAR_LIKELY(ashlar_xmalloc_is_plain())) {
+        void *payload = ashlar_pop_payload(ashlar_thread_cache, size);
+        if (ASHLAR_LIKELY(payload)) return payload;
+    }
+    return ashlar_redirected_malloc(ashlar_thread_cache, size);
+}
+
+void *
+ashlar_interposed_calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return ashlar_redirected_calloc(ashlar_thread_cache, bytes);
+}
+
 void
 ashlar_interposed_free(void *memory)
 {
-    if (!memory) return;
+    if (!memory || (ashlar_xmalloc_is_plain() && ashlar_push_payload(ashlar_thread_cache, memory))) return;
     int saved = errno; /* free keeps errno (POSIX.1-2024) */
     ashlar_free_payload(ashlar_thread_cache, memory);
     errno = saved;
@@ -39,6 +64,12 @@ ashlar_interposed_realloc(void *memory, size_t size)
     void *fresh = ashlar_realloc_payload(ashlar_thread_cache, memory, size);
     if (!fresh) errno = ENOMEM;
     return fresh;
+}
+
+void *
+ashlar_interposed_realloc_of_ruby(void *memory, size_t size)
+{
+    return memory ? ashlar_interposed_realloc(memory, size) : ashlar_interposed_malloc(size);
 }
 
 void *

@@ -1,12 +1,13 @@
-//! What becomes of heap payloads that somebody hands to libc's `free`.
+//! What becomes of heap payloads that somebody hands to libc's `free`, and what Ruby's
+//! own core gets when it calls `malloc`.
 //!
 //! Ruby's own core and extensions do that: memory from `xmalloc` ends in
 //! `free`, `realloc` or `malloc_usable_size`. Under `LD_PRELOAD` those are this
 //! library's anyway. Otherwise every place in the process through which they
 //! are reached is redirected to a function that looks at the address first:
 //! the relocation slots of all loaded objects, those of objects loaded later,
-//! and what `dlsym` answers. See docs/payloads-and-libc.md for why this is
-//! sound and what was rejected.
+//! and what `dlsym` answers. Then nothing speaks against payloads for what Ruby takes by
+//! `malloc`, either. See docs/payloads-and-libc.md for why this is sound and what was rejected.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -18,8 +19,11 @@ use crate::libc_malloc::{self, FunctionAddress};
 
 extern "C" {
     // shim/interposed.c
+    fn ashlar_interposed_malloc(size: usize) -> *mut c_void;
+    fn ashlar_interposed_calloc(count: usize, size: usize) -> *mut c_void;
     fn ashlar_interposed_free(memory: *mut c_void);
     fn ashlar_interposed_realloc(memory: *mut c_void, size: usize) -> *mut c_void;
+    fn ashlar_interposed_realloc_of_ruby(memory: *mut c_void, size: usize) -> *mut c_void;
     fn ashlar_interposed_reallocarray(m: *mut c_void, count: usize, size: usize) -> *mut c_void;
     fn ashlar_interposed_usable_size(memory: *mut c_void) -> usize;
     fn ashlar_interposed_dlopen(path: *const c_char, mode: c_int) -> *mut c_void;
@@ -32,39 +36,44 @@ struct Redirection {
     name: &'static CStr,
     /// The process's own function.
     real: &'static FunctionAddress,
-    /// What it is redirected to.
-    to: fn(object: &LoadedObject) -> usize,
+    /// What calls from an object are redirected to, if they are.
+    to: fn(object: &LoadedObject) -> Option<usize>,
 }
 
 static REALLOCARRAY: FunctionAddress = FunctionAddress::unknown();
 static DLOPEN: FunctionAddress = FunctionAddress::unknown();
 static DLSYM: FunctionAddress = FunctionAddress::unknown();
 
-static REDIRECTIONS: [Redirection; 6] = [
+static REDIRECTIONS: [Redirection; 8] = [
     Redirection {
         name: c"free",
         real: &libc_malloc::FREE.address,
-        to: |_| ashlar_interposed_free as *const () as usize,
+        to: |_| Some(ashlar_interposed_free as *const () as usize),
     },
     Redirection {
         name: c"realloc",
         real: &libc_malloc::REALLOC.address,
-        to: |_| ashlar_interposed_realloc as *const () as usize,
+        to: |object| {
+            Some(match object.has_symbol_of_ruby() {
+                true => ashlar_interposed_realloc_of_ruby as *const () as usize,
+                false => ashlar_interposed_realloc as *const () as usize,
+            })
+        },
     },
     Redirection {
         name: c"reallocarray",
         real: &REALLOCARRAY,
-        to: |_| ashlar_interposed_reallocarray as *const () as usize,
+        to: |_| Some(ashlar_interposed_reallocarray as *const () as usize),
     },
     Redirection {
         name: c"malloc_usable_size",
         real: &libc_malloc::USABLE_SIZE.address,
-        to: |_| ashlar_interposed_usable_size as *const () as usize,
+        to: |_| Some(ashlar_interposed_usable_size as *const () as usize),
     },
     Redirection {
         name: c"dlsym",
         real: &DLSYM,
-        to: |_| ashlar_interposed_dlsym as *const () as usize,
+        to: |_| Some(ashlar_interposed_dlsym as *const () as usize),
     },
     // Ruby loads extensions by their full path, so the call may be made from
     // here, and the new objects are redirected before their code runs. Other
@@ -73,11 +82,28 @@ static REDIRECTIONS: [Redirection; 6] = [
         name: c"dlopen",
         real: &DLOPEN,
         to: |object| {
-            if object.has_symbol_of_ruby() {
-                ashlar_interposed_dlopen as *const () as usize
-            } else {
-                ashlar_interposed_dlopen_later as *const () as usize
-            }
+            Some(match object.has_symbol_of_ruby() {
+                true => ashlar_interposed_dlopen as *const () as usize,
+                false => ashlar_interposed_dlopen_later as *const () as usize,
+            })
+        },
+    },
+    // What Ruby itself takes: its parser's trees, its regular expressions, what its
+    // just-in-time compiler notes. Other objects keep libc's.
+    Redirection {
+        name: c"malloc",
+        real: &libc_malloc::MALLOC.address,
+        to: |object| {
+            let is_ruby = object.has_symbol_of_ruby();
+            is_ruby.then_some(ashlar_interposed_malloc as *const () as usize)
+        },
+    },
+    Redirection {
+        name: c"calloc",
+        real: &libc_malloc::CALLOC.address,
+        to: |object| {
+            let is_ruby = object.has_symbol_of_ruby();
+            is_ruby.then_some(ashlar_interposed_calloc as *const () as usize)
         },
     },
 ];
@@ -124,7 +150,7 @@ fn redirect_new_objects() -> bool {
 fn redirect(object: &LoadedObject) -> bool {
     object.rewrite(|slot: &Slot| {
         let redirection = REDIRECTIONS.iter().find(|r| r.name == slot.name)?;
-        let to = (redirection.to)(object);
+        let to = (redirection.to)(object)?;
         // A slot that leads anywhere else belongs to another allocator.
         let is_reals = slot.value == redirection.real.address() as usize;
         (is_reals || slot.is_unbound).then_some(to)
@@ -162,7 +188,9 @@ extern "C" fn ashlar_redirected(name: *const c_char, address: *mut c_void) -> *m
     let name = unsafe { CStr::from_ptr(name) };
     let known = REDIRECTIONS[..4].iter().find(|r| r.name == name);
     match known {
-        Some(r) if r.real.address() == address => (r.to)(&LoadedObject::none()) as *mut c_void,
+        Some(r) if r.real.address() == address => {
+            (r.to)(&LoadedObject::none()).map_or(address, |to| to as *mut c_void)
+        }
         _ => address,
     }
 }

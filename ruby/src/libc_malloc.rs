@@ -172,24 +172,30 @@ fn note(difference: isize) {
     }
 }
 
+/// The process's own `malloc`.
+pub(crate) fn malloc(size: usize) -> *mut c_void {
+    // SAFETY: any size may be asked for.
+    MALLOC
+        .of_others()
+        .map_or(null_mut(), |malloc| unsafe { malloc(size) })
+}
+
+/// The process's own `calloc`, of one thing of this size.
+pub(crate) fn calloc(size: usize) -> *mut c_void {
+    // SAFETY: any size may be asked for.
+    CALLOC
+        .of_others()
+        .map_or(null_mut(), |calloc| unsafe { calloc(1, size) })
+}
+
 /// `malloc` that counts.
 pub(crate) fn counted_malloc(size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for.
-    count_fresh(
-        MALLOC
-            .of_others()
-            .map_or(null_mut(), |malloc| unsafe { malloc(size) }),
-    )
+    count_fresh(malloc(size))
 }
 
 /// `calloc` that counts.
 pub(crate) fn counted_calloc(size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for.
-    count_fresh(
-        CALLOC
-            .of_others()
-            .map_or(null_mut(), |calloc| unsafe { calloc(1, size) }),
-    )
+    count_fresh(calloc(size))
 }
 
 fn count_fresh(memory: *mut c_void) -> *mut c_void {

@@ -1,9 +1,9 @@
 # Loading code, and what the parser leaves behind.
 
-claim "memory that the parser has taken from libc for a large file goes back to the system while the program goes on loading", only: "module" do
+claim "memory that the parser has taken for a large file goes back to the system while the program goes on loading", only: "ashlar" do
   File.write(File.join(folder, "table.rb"), <<~RUBY)
     TABLE = [#{Array.new(300_000) { _1 * 1_000_003 }.join(", ")}]
-    # Compiled while the parser's nodes are there, it lies behind them in libc's heap.
+    # Compiled while the parser's nodes are there, it lies behind them under ASHLAR_MALLOC=libc.
     def behind(text) = text.match?(/a[bc]+d{3,9}|(?<name>x+)y/)
   RUBY
   80.times { |i| File.write(File.join(folder, "small#{i}.rb"), "def small#{i} = #{i}\n") }

@@ -479,6 +479,24 @@ claim "memory that an extension reports brings collections forward" do
   RUBY
 end
 
+# The highest that libc's own heap has become, in KiB, when a large syntax tree has come and gone.
+PARSES_MUCH = <<~'RUBY'
+  heap = -> { File.read("/proc/self/maps")[/^(\h+)-(\h+) .*\[heap\]$/] ? ($2.hex - $1.hex) / 1024 : 0 }
+  source = "[#{(["[1, :two, 'three']"] * 60_000).join(",")}].size"
+  before = heap.call
+  abort "parsed" unless eval(source) == 60_000
+  grown = heap.call - before
+RUBY
+
+claim "what Ruby's core takes with malloc is the heap's: a large syntax tree leaves nothing in libc" do
+  ruby_ok("#{PARSES_MUCH}\nabort \"libc's heap grew by \#{grown} KiB\" if grown > 2_000\nputs 'ok'\n")
+end
+
+claim "with payloads in libc a syntax tree is there, too", only: "module" do
+  source = "#{PARSES_MUCH}\nabort \"libc's heap grew by \#{grown} KiB\" if grown < 8_000\nputs 'ok'\n"
+  ruby_ok(source, env: { "ASHLAR_MALLOC" => "libc" })
+end
+
 claim "the same misuse does no harm with payloads in libc", only: "ashlar" do
   with_extension(<<~'RUBY', env: { "ASHLAR_MALLOC" => "libc" })
     Payload.xmalloc_then_free(20_000)

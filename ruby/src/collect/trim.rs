@@ -1,4 +1,4 @@
-//! Gives back the memory that parsing has left in libc's allocator.
+//! Gives back the memory that parsing has left: empty blocks, or free memory of libc's.
 
 use std::cell::Cell as StdCell;
 
@@ -8,7 +8,7 @@ use crate::collector::Collector;
 /// Asking libc takes some microseconds: once for so many loaded files.
 const FILES_PER_LOOK: usize = 32;
 /// Trimming takes milliseconds, and what is given back may be wanted again: only for so
-/// much more free memory than last time.
+/// much more free memory than the next nursery takes, or of libc's than last time.
 const GROWTH_MIN_BYTES: usize = 8 << 20;
 
 /// What was found last.
@@ -19,9 +19,10 @@ pub(crate) struct Trimming {
     free_bytes: StdCell<usize>,
 }
 
-/// After a collection. Ruby's parser takes the nodes of a file's syntax tree from libc, 25
-/// MB for a file of tables, and frees them; libc keeps what it cannot cut off at the end
-/// of its heap, where no object comes into it.
+/// After a collection. Ruby's parser takes the nodes of a file's syntax tree, 25 MB for a file
+/// of tables, and frees them. Blocks that were full of them are reused, but only a full
+/// collection would give them back; and libc, where payloads come from there, keeps what it
+/// cannot cut off at the end of its heap, where no object comes into it.
 pub(super) fn after_loading(collector: &Collector) {
     let last = &collector.trimming;
     let files = collector.heap.vm.loaded_files();
@@ -30,17 +31,23 @@ pub(super) fn after_loading(collector: &Collector) {
     }
     last.loaded_files.set(files);
     collector.timed(Phase::Sweep, || {
-        let Some(free_bytes) = free_bytes_of_libc() else {
-            return;
-        };
-        if free_bytes > last.free_bytes.get() + GROWTH_MIN_BYTES {
-            // SAFETY: gives free memory of libc's allocator back.
-            unsafe { libc::malloc_trim(0) };
-            last.free_bytes.set(free_bytes);
-        } else {
-            last.free_bytes.set(free_bytes.min(last.free_bytes.get()));
-        }
+        let nursery_bytes = collector.heap.pace().budget_bytes();
+        (collector.heap).release_empty_blocks_beyond(nursery_bytes, GROWTH_MIN_BYTES);
+        trim_libc(last);
     });
+}
+
+fn trim_libc(last: &Trimming) {
+    let Some(free_bytes) = free_bytes_of_libc() else {
+        return;
+    };
+    if free_bytes > last.free_bytes.get() + GROWTH_MIN_BYTES {
+        // SAFETY: gives free memory of libc's allocator back.
+        unsafe { libc::malloc_trim(0) };
+        last.free_bytes.set(free_bytes);
+    } else {
+        last.free_bytes.set(free_bytes.min(last.free_bytes.get()));
+    }
 }
 
 /// `None` where libc does not say: glibc does since 2.33.

@@ -1,11 +1,12 @@
-//! The process's `malloc` under `LD_PRELOAD`, and each thread's cache. Nothing here
-//! collects.
+//! The process's `malloc` under `LD_PRELOAD`, Ruby's own otherwise, and each thread's cache.
+//! Nothing here collects.
 
 use std::ffi::c_void;
 use std::ptr::{null_mut, NonNull};
 
 use super::ThreadCache;
 use crate::heap_profile;
+use crate::interpose;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::statics::shared;
@@ -72,6 +73,42 @@ pub(super) unsafe extern "C" fn ashlar_calloc_payload(
     // SAFETY: the caller's contract.
     let cache = unsafe { cache_here(cache) };
     raw(cache.and_then(|cache| cache.allocate_zeroed(size).ok()))
+}
+
+/// `malloc` for Ruby's own core, when this library is not the process's allocator: a payload,
+/// unless `xmalloc` has none, either. It never collects.
+///
+/// # Safety
+/// `cache` is the calling thread's, or null.
+#[no_mangle]
+unsafe extern "C" fn ashlar_redirected_malloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+    // SAFETY: the cache is the calling thread's, or null.
+    let payload = || unsafe { ashlar_malloc_payload(cache, size) };
+    payload_unless_from_libc(payload).unwrap_or_else(|| libc_malloc::malloc(size))
+}
+
+/// `calloc` for Ruby's own core, as [`ashlar_redirected_malloc`] is its `malloc`.
+///
+/// # Safety
+/// `cache` is the calling thread's, or null.
+#[no_mangle]
+unsafe extern "C" fn ashlar_redirected_calloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+    // SAFETY: the cache is the calling thread's, or null.
+    let payload = || unsafe { ashlar_calloc_payload(cache, size) };
+    payload_unless_from_libc(payload).unwrap_or_else(|| libc_malloc::calloc(size))
+}
+
+/// What `allocate` gives, unless payloads come from libc or there is none. Before, objects
+/// loaded meanwhile are redirected, because they may get the payload.
+#[inline(always)]
+fn payload_unless_from_libc(allocate: impl FnOnce() -> *mut c_void) -> Option<*mut c_void> {
+    if KNOBS.take_look_again() {
+        interpose::look_again();
+    }
+    if KNOBS.xmalloc_is_from_libc() {
+        return None;
+    }
+    Some(allocate()).filter(|payload| !payload.is_null())
 }
 
 /// # Safety

@@ -228,6 +228,17 @@ impl Space {
         locked.join_free_runs(first, count);
     }
 
+    /// Where the blocks end of which the lowest `count` are empty and hold memory.
+    pub(crate) fn behind_held_blocks(&self, count: usize) -> usize {
+        let used_limit = self.blocks.used_limit();
+        let is_held = |&block: &usize| {
+            let holds = self.region.block(BlockIndex(block as u32)).has(DIRTY);
+            is_empty(&self.region, block) && holds
+        };
+        let mut held = (0..used_limit).filter(is_held);
+        held.nth(count).unwrap_or(used_limit)
+    }
+
     /// Looks at the empty blocks from `from` on, once after every full collection,
     /// as long as `goes_on` says after each; gives back the pages of those that have
     /// stayed empty for a while, so that memory returns to the system slowly.

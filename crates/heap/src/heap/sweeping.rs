@@ -6,6 +6,7 @@ use super::Heap;
 use crate::allocate::cursor::AllocationCache;
 use crate::layout::block::BlockIndex;
 use crate::layout::width::WidthIndex;
+use crate::layout::BLOCK_BYTES;
 use crate::os;
 use crate::pace::Scope;
 use crate::sweep::pacer::SweepPacer;
@@ -210,6 +211,17 @@ impl<V: Vm> Heap<'_, V> {
     /// Gives the pages of all empty blocks back to the system now.
     pub fn release_empty_blocks(&self) {
         self.release_blocks(0, true, || true);
+    }
+
+    /// [`Heap::release_empty_blocks`] of all but the lowest, which are taken first: about
+    /// `kept_bytes` stay. Nothing when there are fewer than `worth_bytes` more than that.
+    pub fn release_empty_blocks_beyond(&self, kept_bytes: usize, worth_bytes: usize) {
+        self.shared.payloads.give_rows_back(self.space());
+        let blocks = &self.space().blocks;
+        if blocks.counts().held * BLOCK_BYTES >= kept_bytes.saturating_add(worth_bytes) {
+            let from = self.space().behind_held_blocks(kept_bytes / BLOCK_BYTES);
+            self.release_blocks(from, true, || true);
+        }
     }
 
     /// Gives pages of empty blocks back from block `from` on, as

@@ -2,18 +2,18 @@
 
 use crate::layout::BLOCK_BYTES;
 
-/// Sizes in bytes. By 16 up to 256; above that a block is cut into a whole
+/// Sizes in bytes. By 16 up to 512; above that a block is cut into a whole
 /// number of pieces (eight sizes per doubling up to 1 KiB, four above), so that
 /// nothing is left over at its end. Every power of two is among them, which is
 /// what aligned requests need.
 pub(crate) const CLASSES: [u16; CLASS_COUNT] = {
     let mut table = [0; CLASS_COUNT];
     let mut index = 0;
-    while index < 16 {
+    while index < BY_16_MAX_BYTES / 16 {
         table[index] = 16 * (index as u16 + 1);
         index += 1;
     }
-    let mut pieces = BLOCK_BYTES / 256;
+    let mut pieces = BLOCK_BYTES / BY_16_MAX_BYTES;
     while pieces > 2 {
         let octave = 1usize << (usize::BITS - 1 - (pieces - 1).leading_zeros());
         let steps = if octave >= 64 { 8 } else { 4 };
@@ -26,8 +26,12 @@ pub(crate) const CLASSES: [u16; CLASS_COUNT] = {
     table
 };
 
+/// Up to this size there is a class for each multiple of 16: what a VM has thousands of,
+/// the records of its code, is smaller.
+const BY_16_MAX_BYTES: usize = 512;
+
 /// Number of classes.
-pub const CLASS_COUNT: usize = 50;
+pub const CLASS_COUNT: usize = 58;
 
 /// The largest size a class serves; larger payloads get blocks of their own.
 pub const CLASS_MAX_BYTES: usize = CLASSES[CLASS_COUNT - 1] as usize;
