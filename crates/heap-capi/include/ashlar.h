@@ -118,7 +118,8 @@ typedef struct ashlar_vm {
  *
  *   space_overhead=40   memory that garbage may take, in percent of live bytes (10 to 1000)
  *   gc_cpu_percent=100  percent of the process's CPU time that marking may take; beyond it there
- *                       are up to 16 MiB between two collections (1 to 100; 100: no limit)
+ *                       are up to 16 MiB between two collections; where there are fewer than
+ *                       4 MiB, less in proportion (1 to 100; 100: no limit)
  *   heap_min=4MiB       a heap with fewer live bytes is collected as if it had this many
  *   heap_init=0         a heap that uses fewer bytes than this is not collected
  *   nursery_min=1MiB    least and most bytes between two collections

@@ -22,6 +22,10 @@ const BYTES_MAX: usize = 16 << 20;
 /// It shrinks again when marking takes less than this part of what it may take.
 const SMALL_PART: f64 = 0.25;
 
+/// In a nursery of this size or more marking may take the whole share; in a smaller one as
+/// much less as it is smaller, because little memory makes it larger.
+const WHOLE_SHARE_BYTES: f64 = (4 << 20) as f64;
+
 /// The bytes that the program is to be handed between two collections, at least.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NurseryFloor {
@@ -54,10 +58,12 @@ impl NurseryFloor {
         let process_ns = now.process_ns.saturating_sub(self.before.process_ns);
         let program_ns = process_ns.saturating_sub(marking_ns);
         let allowed = program_ns as f64 * percent_max as f64 / (100 - percent_max) as f64;
-        // What marking takes for a byte is in inverse proportion to the nursery.
+        let allowed = allowed * (budget_bytes as f64 / WHOLE_SHARE_BYTES).min(1.0);
+        // What marking takes for a byte is in inverse proportion to the nursery, and what it
+        // may take grows with it.
         let too_much = marking_ns as f64 / allowed.max(1.0);
         if too_much > 1.0 {
-            let wanted = (budget_bytes as f64 * too_much) as usize;
+            let wanted = (budget_bytes as f64 * too_much.sqrt()) as usize;
             self.bytes = wanted.clamp(self.bytes, BYTES_MAX);
         } else if too_much < SMALL_PART {
             self.bytes /= 2;
@@ -73,37 +79,39 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// What the nursery of 1 MiB becomes when marking takes so many percent of the time in
-    /// each of these groups of collections.
-    fn nurseries(percents: &[u64]) -> Vec<usize> {
+    /// What a nursery of so many MiB becomes, in MiB, when marking takes so many percent of
+    /// the time in each of these groups of collections, and may take 20.
+    fn nurseries(first: usize, percents: &[u64]) -> Vec<usize> {
         let (mut floor, mut now) = (NurseryFloor::default(), CpuTimes::default());
         let mut note = |&percent: &u64| {
             for _ in 0..COLLECTIONS_PER_DECISION {
                 now.marking_ns += percent * 10_000;
                 now.process_ns += 1_000_000;
-                floor.note(now, 25, floor.bytes().max(MIB));
+                floor.note(now, 20, floor.bytes().max(first * MIB));
             }
-            floor.bytes()
+            floor.bytes() / MIB
         };
         percents.iter().map(&mut note).collect()
     }
 
     #[test]
-    fn the_nursery_grows_as_far_as_marking_takes_more_than_it_may_and_shrinks_when_it_takes_little()
-    {
-        // 40 to 60 is twice what 25 to 75 is.
-        assert_eq!(nurseries(&[40, 25, 40]), [2 * MIB, 2 * MIB, 4 * MIB]);
-        assert_eq!(
-            nurseries(&[40, 10, 8, 8]),
-            [2 * MIB, 2 * MIB, 2 * MIB, 2 * MIB]
-        );
-        assert_eq!(nurseries(&[40, 5, 5]), [2 * MIB, MIB, MIB / 2]);
-        assert_eq!(nurseries(&[5, 5]), [0, 0]);
+    fn the_nursery_grows_while_marking_takes_more_than_it_may_and_shrinks_when_it_takes_little() {
+        // Half of the time is four times as much beside the program's own time as a fifth.
+        assert_eq!(nurseries(4, &[50, 20, 50]), [8, 8, 16]);
+        assert_eq!(nurseries(4, &[50, 10, 8, 8]), [8; 4]);
+        assert_eq!(nurseries(4, &[50, 5, 5]), [8, 4, 2]);
+        assert_eq!(nurseries(4, &[5, 5]), [0, 0]);
+    }
+
+    #[test]
+    fn in_a_small_nursery_marking_may_take_less() {
+        assert_eq!(nurseries(1, &[20, 10, 10]), [2, 2, 2]);
+        assert_eq!(nurseries(1, &[5, 5]), [0, 0]);
     }
 
     #[test]
     fn there_is_a_bound_to_its_growth() {
-        assert_eq!(nurseries(&[99, 99]), [BYTES_MAX, BYTES_MAX]);
+        assert_eq!(nurseries(1, &[99, 99]), [BYTES_MAX / MIB; 2]);
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub struct PaceOptions {
     /// again, may be this many millionths of all old cells.
     pub rescans_max_millionths: Option<usize>,
     /// Marking may take this many percent of the process's CPU time before the nursery
-    /// grows beyond what the space overhead allows, up to 16 MiB; 100: it never does.
+    /// grows beyond what the space overhead allows, up to 16 MiB; in a nursery of less than
+    /// 4 MiB, less in proportion. 100: it never does.
     pub gc_cpu_percent: usize,
     /// A minor collection comes after at least this many fresh bytes.
     pub nursery_min_bytes: usize,
@@ -162,6 +163,8 @@ pub struct Pace {
     lasting_at_latest_bytes: usize,
     /// [`Pace::survivors_last`].
     survivors_last: bool,
+    /// The program is still loading its code, if only a little of what it was handed was code.
+    is_loading: bool,
     nursery_floor: NurseryFloor,
     /// Bytes that the latest full collection left, once known.
     live_after_full_bytes: usize,
@@ -219,6 +222,12 @@ const UNUSED_MIN_PART: usize = 8;
 
 /// Of so many fresh bytes one lasts at least while survivors become old at once.
 const FRESH_BYTES_PER_LASTING_BYTE: usize = 8;
+/// Of so many one lasts at least while the program is taken to load its code.
+const FRESH_BYTES_PER_LASTING_BYTE_LOADING: usize = 64;
+/// A smaller heap has the nursery that it always has.
+const LOADING_HEAP_BYTES: usize = 4 << 20;
+/// The largest nursery that a program has because it is loading its code.
+const LOADING_NURSERY_BYTES: usize = 6 << 20;
 
 /// A full marking in slices is planned to last until the program has been handed this
 /// part of the garbage that may exist.
@@ -242,6 +251,7 @@ impl Pace {
             lasting_at_major_bytes: 0,
             lasting_at_latest_bytes: 0,
             survivors_last: false,
+            is_loading: false,
             nursery_floor: NurseryFloor::default(),
             live_after_full_bytes: 0,
             cells_after_full_bytes: 0,
@@ -370,8 +380,9 @@ impl Pace {
         let grown_since = |before_bytes| measure.lasting_bytes.saturating_sub(before_bytes);
         self.lasting_growth_bytes = grown_since(self.lasting_at_major_bytes);
         let lasting_fresh_bytes = grown_since(self.lasting_at_latest_bytes);
-        self.survivors_last =
-            lasting_fresh_bytes > measure.fresh_bytes / FRESH_BYTES_PER_LASTING_BYTE;
+        let lasts_in_part = |part: usize| lasting_fresh_bytes > measure.fresh_bytes / part;
+        self.survivors_last = lasts_in_part(FRESH_BYTES_PER_LASTING_BYTE);
+        self.is_loading = lasts_in_part(FRESH_BYTES_PER_LASTING_BYTE_LOADING);
         self.lasting_at_latest_bytes = measure.lasting_bytes;
     }
 
@@ -469,7 +480,8 @@ impl Pace {
     fn nursery_bytes(&self, kept_bytes: usize, measure: Measure) -> usize {
         let wanted = self.garbage_bytes(kept_bytes, measure.cell_bytes) / NURSERIES_PER_FULL;
         let nursery = self.options.budget_bytes(wanted, kept_bytes);
-        let floor = self.nursery_floor.bytes();
+        let loading_bytes = self.loading_nursery_bytes(kept_bytes);
+        let floor = self.nursery_floor.bytes().max(loading_bytes);
         let nursery = nursery.max(floor.min(self.options.nursery_max_bytes));
         match self.room_bytes {
             Some(room_bytes) if !self.is_over_limit => nursery
@@ -477,6 +489,17 @@ impl Pace {
                 .max(self.options.nursery_min_bytes / 4),
             _ => nursery,
         }
+    }
+
+    /// The bytes that a program is to be handed at least between two collections while it
+    /// loads its code: as many as the heap has beyond a few MiB. Most of them stay, so the
+    /// heap grows by them anyway, and the next nursery finds little garbage.
+    fn loading_nursery_bytes(&self, kept_bytes: usize) -> usize {
+        if !self.is_loading {
+            return 0;
+        }
+        let beyond_bytes = kept_bytes.saturating_sub(LOADING_HEAP_BYTES);
+        beyond_bytes.min(LOADING_NURSERY_BYTES)
     }
 
     /// Bytes that may be handed out before the process outgrows its limit. Half
@@ -699,6 +722,26 @@ mod tests {
             pace.start(with_code(code), None);
             assert_eq!(pace.survivors_last(), lasts, "{code}");
         }
+    }
+
+    #[test]
+    fn the_nursery_is_larger_while_a_program_of_some_size_loads_its_code() {
+        let with_code = |kept, code| Measure {
+            lasting_bytes: code,
+            ..measure(kept, 8 * MIB)
+        };
+        let mut pace = pace_after_full(OPTIONS, 4 * MIB);
+        let mut budget = |kept, code| {
+            pace.start(with_code(kept, code), None);
+            pace.budget_bytes() / MIB
+        };
+        assert_eq!(budget(5 * MIB, MIB / 4), 2);
+        assert_eq!(budget(8 * MIB, MIB / 2), 4);
+        assert_eq!(budget(16 * MIB, MIB), 6);
+        // It has loaded all.
+        assert_eq!(budget(16 * MIB, MIB), 3);
+        // A large heap has a larger one anyway.
+        assert_eq!(budget(40 * MIB, 2 * MIB), 9);
     }
 
     #[test]

@@ -359,6 +359,34 @@ fn an_old_unprotected_cell_is_traced_at_every_minor_collection() {
     });
 }
 
+/// As a thread does whose stack refers to what its latest call has made.
+#[test]
+fn what_an_old_unprotected_cell_refers_to_grows_old_by_itself() {
+    with_program(16 * MIB, |p| {
+        let parent = p.old_root(1);
+        let holder = p.object(unprotected(1));
+        p.store(parent, 0, holder);
+        p.minor();
+        assert!(p.state(holder).is_old());
+        let (child, grandchild) = (p.object(plain(1)), p.object(plain(0)));
+        p.store(child, 0, grandchild);
+        p.store_without_barrier(holder, 0, child);
+        for collections in 1..=4 {
+            p.minor();
+            for cell in [child, grandchild] {
+                assert_eq!(p.state(cell).is_old(), collections > 2);
+            }
+        }
+        let other = p.object(plain(0));
+        p.store_without_barrier(holder, 0, other);
+        p.minor();
+        assert!(
+            p.lives(child),
+            "old garbage is not freed by a minor collection"
+        );
+    });
+}
+
 #[test]
 fn a_cell_that_gives_up_its_barrier_needs_none_from_then_on() {
     with_program(16 * MIB, |p| {

@@ -137,11 +137,12 @@ impl CellState {
     }
 
     /// What a cell in this state wants of those that it refers to: when they have all
-    /// these bits, marking them changes nothing.
+    /// these bits, marking them changes nothing. An unprotected cell does not make old what
+    /// it refers to: every collection traces it anyway, and a thread's stack, say, refers to
+    /// what its latest call has made.
     #[inline(always)]
     pub(crate) fn wants_of_children(self) -> Wants {
-        let settled = self.0 & self.0 << OLD_TO_SETTLED & Self::AGED_TWICE;
-        Wants(Self::MARKED | self.0 & Self::OLD | settled)
+        Wants(WANTS_OF_CHILDREN[usize::from(self.0)])
     }
 
     /// Whether the barrier has to note that an old cell in this state refers to one in
@@ -216,6 +217,23 @@ static OLD_AND_FOUND: [u8; 256] = {
     table
 };
 
+/// [`CellState::wants_of_children`] of each state: every cell that is traced asks.
+static WANTS_OF_CHILDREN: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < table.len() {
+        let state = index as u8;
+        let more = if state & CellState::OLD == 0 || state & CellState::UNPROTECTED != 0 {
+            0
+        } else {
+            state & CellState::SETTLED
+        };
+        table[index] = CellState::MARKED | more;
+        index += 1;
+    }
+    table
+};
+
 /// The lowest bit of each of eight states that has all of `BITS`.
 #[inline(always)]
 pub(crate) fn those_with<const BITS: u8>(eight: u64) -> u64 {
@@ -242,10 +260,6 @@ pub(crate) fn eight_aged_once_more(eight: u64) -> u64 {
     let aged = found & eight >> AGED;
     eight & !(found << MARKED) | found << AGED | aged << AGED_TWICE
 }
-
-/// How far `OLD` is below `AGED_TWICE`.
-const OLD_TO_SETTLED: u32 =
-    CellState::AGED_TWICE.trailing_zeros() - CellState::OLD.trailing_zeros();
 
 /// The bits of age that a young cell needs to grow old when it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,12 +363,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cell_wants_of_others_is_what_it_is_itself() {
+    fn what_a_cell_wants_of_others_is_what_it_is_itself_unless_it_has_no_barrier() {
         for bits in 0..=u8::MAX {
             let state = CellState(bits);
             let wants = state.wants_of_children();
-            assert_eq!(wants.old(), state.is_old(), "{state:?}");
-            assert_eq!(wants.settled(), state.is_settled(), "{state:?}");
+            let has_barrier = !state.is_unprotected();
+            assert_eq!(wants.old(), has_barrier && state.is_old(), "{state:?}");
+            let is_settled = has_barrier && state.is_settled();
+            assert_eq!(wants.settled(), is_settled, "{state:?}");
             assert!(state.with(CellState::MARKED).is_all_of(wants), "{state:?}");
             assert!(!state.without(CellState::MARKED).is_all_of(wants));
         }
