@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Bytes of a page of this system: it commits and releases whole ones.
 #[inline]
@@ -123,17 +124,27 @@ pub fn resident_bytes() -> Option<usize> {
 
 /// CPU time of this process so far, of all its threads; 0 where it cannot be told.
 pub fn cpu_time_ns() -> u64 {
-    // The interpreter has no such clock.
+    let time = cpu_time_by(libc::CLOCK_PROCESS_CPUTIME_ID);
+    time.map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// CPU time of the calling thread so far, where it can be told.
+pub(crate) fn thread_cpu_time() -> Option<Duration> {
+    cpu_time_by(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn cpu_time_by(clock: libc::clockid_t) -> Option<Duration> {
+    // The interpreter has no such clocks.
     if cfg!(miri) {
-        return 0;
+        return None;
     }
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: fills the structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    let is_told = unsafe { libc::clock_gettime(clock, &mut time) } == 0;
+    is_told.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
 /// What a line of `/proc/self/statm`, which counts pages, says is resident.

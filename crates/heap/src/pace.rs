@@ -231,7 +231,7 @@ const LOADING_NURSERY_BYTES: usize = 6 << 20;
 
 /// A full marking in slices is planned to last until the program has been handed this
 /// part of the garbage that may exist.
-const MARKINGS_PER_FULL: usize = 6;
+const MARKINGS_PER_FULL: usize = 4;
 /// When this part of what was too much turns out to be settled garbage, major collections
 /// are not worth it for a while: for one, then for three, and so on.
 const SETTLED_GARBAGE_PART: usize = 4;

@@ -4,6 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::os;
+
 /// What one stop may spend: so many cells, so much time, or anything.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkBudget {
@@ -16,14 +18,17 @@ pub struct WorkBudget {
 enum Limit {
     None,
     Cells { all: usize },
-    Time { until: Instant, all: Duration },
+    Time(Timer),
 }
 
-/// Cells between two looks at the clock: it costs about as much as one cell.
-const CELLS_PER_LOOK: usize = 64;
-/// Cells before the first look. On a busy machine other programs use up a slice's
-/// time; so many cells are marked all the same, or allocation would get ahead.
-const CELLS_MIN: usize = 4096;
+/// Cells before the first look at the clock. A cell takes between 5 ns and some
+/// microseconds, so later looks follow from what these have taken.
+const CELLS_BEFORE_FIRST_LOOK: usize = 64;
+/// Most cells between two looks.
+const CELLS_PER_LOOK_MAX: usize = 1024;
+/// What passes between two looks, at least, because a look takes 50 ns; at most about four
+/// times that.
+const LOOK_INTERVAL: Duration = Duration::from_micros(10);
 
 impl WorkBudget {
     /// A budget without a limit.
@@ -42,14 +47,21 @@ impl WorkBudget {
         }
     }
 
-    /// So much time, from now on.
+    /// So much CPU time of this thread, from now on: on a busy machine the others' time
+    /// does not count, or allocation would get ahead of marking.
     pub fn time(all: Duration) -> Self {
+        Self::timed(Timer::new(all, os::thread_cpu_time()))
+    }
+
+    /// So much time by the clock on the wall, which costs less to begin with.
+    pub(crate) fn wall_time(all: Duration) -> Self {
+        Self::timed(Timer::new(all, None))
+    }
+
+    fn timed(timer: Timer) -> Self {
         Self {
-            left: CELLS_MIN,
-            limit: Limit::Time {
-                until: Instant::now() + all,
-                all,
-            },
+            left: CELLS_BEFORE_FIRST_LOOK,
+            limit: Limit::Time(timer),
         }
     }
 
@@ -73,22 +85,18 @@ impl WorkBudget {
     /// [`WorkBudget::spend`] for a step that takes as long as so many cells: the clock
     /// is looked at after each, however little has been done.
     pub(crate) fn spend_step(&mut self, cells: usize) -> bool {
-        if let Limit::Time { until, .. } = self.limit {
-            if Instant::now() >= until {
-                self.left = 0;
-                return false;
-            }
+        match self.limit {
+            Limit::Time(_) => self.look(),
+            _ => self.spend(cells),
         }
-        self.spend(cells)
     }
 
     #[cold]
     fn look(&mut self) -> bool {
-        self.left = match self.limit {
+        self.left = match &mut self.limit {
             Limit::None => usize::MAX,
             Limit::Cells { .. } => 0,
-            Limit::Time { until, .. } if Instant::now() < until => CELLS_PER_LOOK,
-            Limit::Time { .. } => 0,
+            Limit::Time(timer) => timer.cells_until_next_look(),
         };
         self.left != 0
     }
@@ -98,7 +106,7 @@ impl WorkBudget {
         match self.limit {
             Limit::None => true,
             Limit::Cells { all } => self.left >= all.div_ceil(2),
-            Limit::Time { until, all } => Instant::now() + all / 2 <= until,
+            Limit::Time(timer) => timer.left(Instant::now()) >= timer.all / 2,
         }
     }
 
@@ -115,11 +123,65 @@ impl WorkBudget {
                 self.left = self.left.saturating_add(*all * times);
                 *all += *all * times;
             }
-            Limit::Time { until, all } => {
-                self.left = CELLS_MIN * (1 + times);
-                *until += *all * times as u32;
-                *all += *all * times as u32;
+            Limit::Time(timer) => {
+                timer.until += timer.all * times as u32;
+                timer.all += timer.all * times as u32;
+                self.left = self.left.max(1);
             }
+        }
+    }
+}
+
+/// A limit to time. The clock on the wall is looked at, which is cheap. When it says that
+/// the time is over, CPU time says whether this thread has had all of it.
+#[derive(Clone, Copy, Debug)]
+struct Timer {
+    all: Duration,
+    /// CPU time at the beginning; `None` when the clock on the wall decides.
+    cpu_start: Option<Duration>,
+    /// Not over before this.
+    until: Instant,
+    looked_at: Instant,
+    cells_per_look: usize,
+}
+
+impl Timer {
+    fn new(all: Duration, cpu_start: Option<Duration>) -> Self {
+        let now = Instant::now();
+        Self {
+            all,
+            cpu_start,
+            until: now + all,
+            looked_at: now,
+            cells_per_look: CELLS_BEFORE_FIRST_LOOK,
+        }
+    }
+
+    /// 0 when the time is over.
+    fn cells_until_next_look(&mut self) -> usize {
+        let now = Instant::now();
+        if now >= self.until {
+            let left = self.left(now);
+            if left <= LOOK_INTERVAL {
+                return 0;
+            }
+            self.until = now + left;
+        }
+        let interval = now - self.looked_at;
+        if interval < LOOK_INTERVAL {
+            self.cells_per_look = (2 * self.cells_per_look).min(CELLS_PER_LOOK_MAX);
+        } else if interval > 4 * LOOK_INTERVAL {
+            self.cells_per_look = (self.cells_per_look / 2).max(1);
+        }
+        self.looked_at = now;
+        self.cells_per_look
+    }
+
+    fn left(&self, now: Instant) -> Duration {
+        let cpu_spent = self.cpu_start.zip(os::thread_cpu_time());
+        match cpu_spent {
+            Some((start, now)) => self.all.saturating_sub(now.saturating_sub(start)),
+            None => self.until.saturating_duration_since(now),
         }
     }
 }
@@ -140,7 +202,7 @@ mod tests {
     #[test]
     fn a_budget_of_no_time_ends_after_the_least_that_is_done() {
         let mut budget = WorkBudget::time(Duration::ZERO);
-        assert!((1..CELLS_MIN).all(|_| budget.spend(1)));
+        assert!((1..CELLS_BEFORE_FIRST_LOOK).all(|_| budget.spend(1)));
         assert!(!budget.spend(1));
         assert!(WorkBudget::unlimited().spend(usize::MAX));
     }
@@ -151,8 +213,41 @@ mod tests {
         assert!(budget.spend(1), "a few cells come first");
         assert!(!budget.spend_step(1));
         assert!(!budget.spend(1), "and nothing after the end");
-        assert!(WorkBudget::time(Duration::from_secs(60)).spend_step(CELLS_MIN));
+        assert!(WorkBudget::time(Duration::from_secs(60)).spend_step(usize::MAX));
         assert!(!WorkBudget::cells(1).spend_step(1));
+    }
+
+    #[test]
+    fn what_other_threads_get_of_the_processor_is_not_spent() {
+        let ten = Duration::from_millis(10);
+        let (mut of_cpu, mut of_wall) = (WorkBudget::time(ten), WorkBudget::wall_time(ten));
+        std::thread::sleep(2 * ten);
+        assert!(!of_wall.is_mostly_left() && !of_wall.spend_step(1));
+        if os::thread_cpu_time().is_some() {
+            assert!(of_cpu.is_mostly_left() && of_cpu.spend_step(1));
+        }
+        let start = os::thread_cpu_time();
+        while of_cpu.spend(1) {}
+        let spent = start.zip(os::thread_cpu_time()).map(|(a, b)| b - a);
+        assert!(spent.is_none_or(|spent| spent > ten / 2), "{spent:?}");
+    }
+
+    #[test]
+    fn the_clock_is_looked_at_more_often_where_cells_take_long() {
+        let mut budget = WorkBudget::time(Duration::from_millis(20));
+        let mut spent_cells = 0;
+        while budget.spend(1) {
+            spent_cells += 1;
+            std::hint::black_box((0..20_000).sum::<u64>());
+            std::thread::yield_now();
+        }
+        let Limit::Time(timer) = budget.limit else {
+            panic!("{budget:?}")
+        };
+        assert!(
+            timer.cells_per_look < CELLS_BEFORE_FIRST_LOOK,
+            "{spent_cells} {timer:?}"
+        );
     }
 
     #[test]

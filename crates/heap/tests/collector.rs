@@ -153,6 +153,17 @@ impl Program<'_> {
         }
     }
 
+    /// A list of so many cells that lives.
+    fn keep_list(&mut self, cells: usize) {
+        let mut list = self.object(plain(1));
+        self.root(list);
+        for _ in 1..cells {
+            let next = self.object(plain(1));
+            self.store(list, 0, next);
+            list = next;
+        }
+    }
+
     /// The last cell of the list that is still to mark.
     fn end_of_list(&self) -> Cell {
         // SAFETY: the list is a root, and what it refers to lives with it.
@@ -1067,13 +1078,7 @@ fn a_cell_with_many_references_is_marked_in_parts_while_they_move_about() {
 #[test]
 fn what_an_earlier_collection_marked_does_not_put_off_the_slices_of_the_next() {
     with_program(64 * MIB, |p| {
-        let mut list = p.object(plain(1));
-        p.root(list);
-        for _ in 0..60_000 {
-            let next = p.object(plain(1));
-            p.store(list, 0, next);
-            list = next;
-        }
+        p.keep_list(60_000);
         p.full();
         p.slice(Scope::Full, 1);
         assert_eq!(p.heap.stage(), Stage::Clearing);
@@ -1102,6 +1107,63 @@ fn slices_are_due_as_the_program_allocates_until_marking_is_over() {
             slices += 1;
         }
         assert!((2..20).contains(&slices), "{slices}");
+    });
+}
+
+#[test]
+fn a_full_marking_has_its_slices_where_the_latest_one_would_have_needed_them() {
+    with_program(64 * MIB, |p| {
+        p.keep_list(1_000_000);
+        let mut first_interval_bytes = || {
+            p.slice(Scope::Full, usize::MAX);
+            p.heap.finish_sweep();
+            let mut first_bytes = None;
+            // The first slices mark little.
+            for cells in [500; 10].into_iter().chain(std::iter::repeat(40_000)) {
+                let mut work = WorkBudget::cells(cells);
+                if p.heap.advance(Some(Scope::Full), &mut work) != Progress::Marking {
+                    break;
+                }
+                if p.heap.stage() == Stage::Tracing {
+                    first_bytes = first_bytes.or(Some(p.heap.bytes_until_due()));
+                }
+                while p.try_object(plain(5), Urgency::MayCollect) != Allocation::NeedsCollection {}
+            }
+            p.heap.finish_sweep();
+            first_bytes.unwrap()
+        };
+        let without_experience = first_interval_bytes();
+        let with_experience = first_interval_bytes();
+        assert!(
+            with_experience > without_experience,
+            "{with_experience} {without_experience}"
+        );
+    });
+}
+
+#[test]
+fn the_slices_of_a_late_marking_come_sooner_also_where_blocks_are_empty() {
+    with_program(64 * MIB, |p| {
+        p.keep_list(60_000);
+        let mut allocated_bytes = 0;
+        while allocated_bytes < 8 * MIB {
+            assert_eq!(
+                p.heap
+                    .advance(Some(Scope::Full), &mut WorkBudget::cells(100)),
+                Progress::Marking
+            );
+            while p.try_object(plain(5), Urgency::MayCollect) != Allocation::NeedsCollection {
+                allocated_bytes += plain(5).bytes();
+            }
+        }
+        p.slice(Scope::Full, 100);
+        let until_due_bytes = p.heap.bytes_until_due();
+        assert!(until_due_bytes <= 16 << 10, "{until_due_bytes}");
+        let mut interval_bytes = 0;
+        while p.try_object(plain(5), Urgency::MayCollect) != Allocation::NeedsCollection {
+            interval_bytes += plain(5).bytes();
+        }
+        assert!(interval_bytes <= until_due_bytes + (4 << 10));
     });
 }
 

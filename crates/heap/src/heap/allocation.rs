@@ -57,7 +57,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         }
         let stress = self.stress.get();
         let is_stressed = stress.collect_every != 0 || stress.slice_cells != 0;
-        let cells_at_most = if is_stressed { 1 } else { usize::MAX };
+        let cells_at_most = match (is_stressed, bytes_until_due) {
+            (true, _) => 1,
+            // A run may be longer than what may be handed out until the next slice.
+            (false, 1..) if self.is_marking() => (bytes_until_due / width.bytes()).max(1),
+            (false, _) => usize::MAX,
+        };
         loop {
             if let Some(bytes) = cache.next_run(width, cells_at_most) {
                 self.hand_out(bytes);

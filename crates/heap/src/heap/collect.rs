@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::collection::{Collection, Cycle, Stage};
-use super::{Heap, Progress, Slices};
+use super::{Heap, Progress};
 use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::{those_with, Ageing, CellState};
 use crate::mark::marker::Marker;
@@ -12,7 +12,6 @@ use crate::mark::marking::Marking;
 use crate::mark::mode::Mode;
 use crate::mark::parallel::Team;
 use crate::mark::pending_store::Noting;
-use crate::mark::slices::SliceSchedule;
 use crate::pace::Scope;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
@@ -41,7 +40,7 @@ impl<V: Vm> Heap<'_, V> {
             };
             self.begin(scope, |_| mode);
         } else {
-            work.lengthen(self.lateness());
+            work.lengthen(self.lengthening());
         }
         match self.mark_within(work) {
             Some(scope) => Progress::Marked(scope),
@@ -74,6 +73,7 @@ impl<V: Vm> Heap<'_, V> {
         *collector.stats.collections_of(cycle.scope) -= 1;
         *collector.stats.collections_of(Scope::Full) += 1;
         collector.pace.note_restart_as_full();
+        collector.slices.begin_anew();
         drop(collector);
         let full = Cycle {
             scope: Scope::Full,
@@ -194,7 +194,7 @@ impl<V: Vm> Heap<'_, V> {
         }
         collector.count_fresh_anew(self.shared);
         let (planned_bytes, cells) = collector.pace.marking_plan(scope, measure);
-        collector.slices = Slices::new(SliceSchedule::new(planned_bytes, cells));
+        collector.slices.begin(scope, planned_bytes, cells);
         let all_blocks = 0..self.space().blocks.used_limit();
         let (marked_before, uncleared) = match scope {
             Scope::Minor => (counts.old_cells, 0..0),
@@ -306,11 +306,13 @@ impl<V: Vm> Heap<'_, V> {
             cycle.has_been_paused = true;
         }
         // While clearing, the count is still that of the previous collection.
+        let mut newly_marked_cells = 0;
         if let Collection::Tracing(cycle) | Collection::Remark(cycle) = collector.collection {
-            collector.note_slice(marked_cells.saturating_sub(cycle.marked_before));
+            newly_marked_cells = marked_cells.saturating_sub(cycle.marked_before);
             collector.collection = Collection::Tracing(cycle);
             self.stage.follow(&collector.collection);
         }
+        collector.note_slice(newly_marked_cells, self.shared);
         collector.plan_next_slice(self.shared);
     }
 
@@ -322,8 +324,8 @@ impl<V: Vm> Heap<'_, V> {
             collector.pace.note_marked(cycle.scope, handed_bytes);
             // Settled garbage may be left by any other.
             collector.latest_is_exact = cycle.scope == Scope::Full && !cycle.has_been_paused;
+            collector.slices.end(cycle.scope);
         }
-        collector.slices.next_bytes = 0;
         drop(collector);
         self.enter(Collection::Idle);
         self.retire_caches();

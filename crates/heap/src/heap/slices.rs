@@ -1,7 +1,8 @@
 //! When the next slice of a collection is due, and what it may do.
 
 use super::{Collector, Heap};
-use crate::mark::slices::SliceSchedule;
+use crate::mark::slices::{Experience, SliceSchedule};
+use crate::pace::Scope;
 use crate::shared::Shared;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
@@ -12,15 +13,44 @@ pub(super) struct Slices {
     schedule: SliceSchedule,
     /// Fresh bytes at which the next one is due, 0 while nothing is done in slices.
     pub(super) next_bytes: usize,
+    /// Fresh bytes at the latest one.
+    latest_bytes: usize,
     /// Slices free dead cells, too, and not only allocations.
     sweeps: bool,
+    /// What the latest marking in slices has taken, of a major collection and of a full one.
+    /// Minor ones differ too much from each other.
+    latest_major: Option<Experience>,
+    latest_full: Option<Experience>,
 }
 
 impl Slices {
-    pub(super) fn new(schedule: SliceSchedule) -> Self {
-        Self {
-            schedule,
-            ..Self::default()
+    /// A marking begins: about `cells` while the program is handed `planned_bytes`.
+    pub(super) fn begin(&mut self, scope: Scope, planned_bytes: usize, cells: usize) {
+        let latest = self.latest(scope).and_then(|latest| *latest);
+        self.schedule = SliceSchedule::new(planned_bytes, cells, latest);
+        (self.next_bytes, self.latest_bytes) = (0, 0);
+        self.sweeps = false;
+    }
+
+    /// What has been marked is dropped: what this marking takes tells nothing about others.
+    pub(super) fn begin_anew(&mut self) {
+        self.schedule.tells_nothing();
+    }
+
+    /// The marking is over.
+    pub(super) fn end(&mut self, scope: Scope) {
+        (self.next_bytes, self.latest_bytes) = (0, 0);
+        let experience = self.schedule.experience();
+        if let (Some(latest), Some(_)) = (self.latest(scope), experience) {
+            *latest = experience;
+        }
+    }
+
+    fn latest(&mut self, scope: Scope) -> Option<&mut Option<Experience>> {
+        match scope {
+            Scope::Minor => None,
+            Scope::Major => Some(&mut self.latest_major),
+            Scope::Full => Some(&mut self.latest_full),
         }
     }
 }
@@ -58,7 +88,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Frees dead cells, as many as `work` allows; whether none is left.
     pub fn sweep_slice(&self, work: &mut WorkBudget) -> bool {
         if self.is_sweeping() {
-            work.lengthen(self.lateness());
+            work.lengthen(self.lengthening());
         }
         let is_swept = self.sweep_within(work);
         let mut collector = self.collector.borrow_mut();
@@ -72,17 +102,24 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// How many times its usual length is added to the next slice.
-    pub(super) fn lateness(&self) -> usize {
-        let collector = self.collector.borrow();
-        let handed_bytes = collector.fresh_bytes(self.shared);
-        collector.slices.schedule.lateness(handed_bytes)
+    pub(super) fn lengthening(&self) -> usize {
+        self.collector.borrow().lengthening(self.shared)
     }
 }
 
 impl Collector<'_> {
-    /// A slice has marked so many cells since the collection began.
-    pub(super) fn note_slice(&mut self, marked_cells: usize) {
-        self.slices.schedule.note_slice(marked_cells);
+    /// After another slice so many cells have been marked since the collection began.
+    pub(super) fn note_slice(&mut self, marked_cells: usize, shared: &Shared) {
+        let length = 1 + self.lengthening(shared);
+        self.slices.schedule.note_slice(length, marked_cells);
+    }
+
+    fn lengthening(&self, shared: &Shared) -> usize {
+        let fresh_bytes = self.fresh_bytes(shared);
+        let interval_bytes = fresh_bytes.saturating_sub(self.slices.latest_bytes);
+        self.slices
+            .schedule
+            .lengthening(fresh_bytes, interval_bytes)
     }
 
     /// Lets the program run until it has been handed another slice's worth of
@@ -91,5 +128,6 @@ impl Collector<'_> {
         let fresh_bytes = self.fresh_bytes(shared);
         let interval_bytes = self.slices.schedule.interval_bytes(fresh_bytes);
         self.slices.next_bytes = fresh_bytes + interval_bytes;
+        self.slices.latest_bytes = fresh_bytes;
     }
 }

@@ -69,7 +69,7 @@ impl<V: Vm> Heap<'_, V> {
         let mut work = match self.sweep_time_left() {
             None => return sweep(&mut WorkBudget::unlimited()),
             Some(Duration::ZERO) => return sweep(&mut WorkBudget::cells(0)),
-            Some(time) => WorkBudget::time(time),
+            Some(time) => WorkBudget::wall_time(time),
         };
         let start = Instant::now();
         let result = sweep(&mut work);

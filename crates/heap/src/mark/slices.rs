@@ -5,52 +5,106 @@ use std::cmp::max;
 /// The plan of one marking in slices.
 ///
 /// It is to be over when the program has been handed `planned_bytes`. What a
-/// slice marks is known only by doing it, and differs by a factor of ten between
-/// heaps, so the interval to the next one follows from what is left of both. A
-/// program that outruns even the shortest interval makes slices longer.
+/// slice marks differs by a factor of ten between heaps, and within one marking, because
+/// code takes long and comes first. So the number of slices is expected to be that of the
+/// latest marking of the same scope, for each cell. Without one the interval to the next
+/// slice follows from what those so far have marked. When marking is late, intervals become
+/// shorter. A program that outruns even the shortest one, because it allocates in large
+/// pieces, makes slices longer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SliceSchedule {
     planned_bytes: usize,
     /// Cells that there are to mark, as far as is known at the beginning.
     cells: usize,
+    /// Slices that the latest marking took, for so many cells.
+    expected_slices: Option<usize>,
+    /// Stops of the program, a long one counted as so many.
+    stops: usize,
+    is_exception: bool,
     /// Slices that marked something, and what they marked.
     slices: usize,
     marked_cells: usize,
 }
 
+/// What a marking in slices has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Experience {
+    cells: usize,
+    slices: usize,
+}
+
 /// What a slice of a millisecond is expected to mark before one was done.
 const CELLS_PER_SLICE: usize = 20_000;
-/// Least bytes between two slices, so that the program gets on.
+/// Least bytes between two slices that are not late, so that the program gets on.
 const INTERVAL_BYTES_MIN: usize = 64 << 10;
 /// Most bytes between two slices, so that a collection ends.
 const INTERVAL_BYTES_MAX: usize = 1 << 20;
 /// At least one cell in so many is taken to be unmarked.
 const LEFT_PART_MIN: usize = 16;
-/// Slices grow by this factor at most.
-const LENGTH_MAX: usize = 8;
+/// Of as many slices as were expected, one in so many more may come.
+const UNEXPECTED_PART: usize = 8;
+/// Intervals shrink, and slices grow, by this factor at most.
+const HASTE_MAX: usize = 8;
 
 impl SliceSchedule {
-    /// A marking of about `cells` while the program is handed `planned_bytes`.
-    pub(crate) fn new(planned_bytes: usize, cells: usize) -> Self {
+    /// A marking of about `cells` while the program is handed `planned_bytes`; `latest` is
+    /// what the latest one of its scope took.
+    pub(crate) fn new(planned_bytes: usize, cells: usize, latest: Option<Experience>) -> Self {
+        let expected = |latest: Experience| {
+            let slices = latest.slices as u128 * cells as u128 / latest.cells.max(1) as u128;
+            slices as usize + slices as usize / UNEXPECTED_PART
+        };
         Self {
             planned_bytes,
             cells,
+            expected_slices: latest.map(expected),
             ..Self::default()
         }
     }
 
-    /// A slice has been done, after which so many cells are marked by this
-    /// collection.
-    pub(crate) fn note_slice(&mut self, marked_cells: usize) {
+    /// A slice has been done, as long as `length` usual ones, after which so many cells
+    /// are marked by this collection.
+    pub(crate) fn note_slice(&mut self, length: usize, marked_cells: usize) {
+        self.stops += length;
         if marked_cells > self.marked_cells {
             self.slices += 1;
             self.marked_cells = marked_cells;
         }
     }
 
+    /// No other marking will be like this one.
+    pub(crate) fn tells_nothing(&mut self) {
+        self.is_exception = true;
+    }
+
+    /// What the marking, which is over, has taken; `None` if that was one stop, or is no
+    /// example.
+    pub(crate) fn experience(&self) -> Option<Experience> {
+        (self.stops > 0 && !self.is_exception).then_some(Experience {
+            cells: self.cells,
+            slices: self.stops + 1,
+        })
+    }
+
     /// Bytes that the program may be handed before the next slice, when it has
     /// been handed `handed_bytes` since the beginning.
     pub(crate) fn interval_bytes(&self, handed_bytes: usize) -> usize {
+        let wanted_bytes = match self.expected_slices {
+            _ if self.haste(handed_bytes) > 1 => 0,
+            Some(expected) if handed_bytes < self.planned_bytes => {
+                self.planned_bytes / (expected + 1)
+            }
+            // There are more than expected: they come sooner, but not all at once.
+            Some(expected) => self.planned_bytes / (expected + 1) / 2,
+            None => {
+                let bytes_left = self.planned_bytes.saturating_sub(handed_bytes);
+                bytes_left / (self.slices_left_at_this_rate() + 1)
+            }
+        };
+        wanted_bytes.clamp(self.interval_bytes_min(handed_bytes), INTERVAL_BYTES_MAX)
+    }
+
+    fn slices_left_at_this_rate(&self) -> usize {
         let cells_left = max(
             self.cells.saturating_sub(self.marked_cells),
             self.cells / LEFT_PART_MIN,
@@ -59,16 +113,27 @@ impl SliceSchedule {
             0 => CELLS_PER_SLICE,
             slices => max(self.marked_cells / slices, 1),
         };
-        let slices_left = cells_left / cells_per_slice + 1;
-        let bytes_left = self.planned_bytes.saturating_sub(handed_bytes);
-        (bytes_left / slices_left).clamp(INTERVAL_BYTES_MIN, INTERVAL_BYTES_MAX)
+        cells_left / cells_per_slice
     }
 
-    /// How many times its usual length is added to a slice: once for each time that the
+    /// How many times its usual length is added to a slice, when the program has been handed
+    /// `interval_bytes` since the previous one: as often as that is too much.
+    pub(crate) fn lengthening(&self, handed_bytes: usize, interval_bytes: usize) -> usize {
+        let intervals = interval_bytes / self.interval_bytes_min(handed_bytes);
+        intervals
+            .saturating_sub(1)
+            .min(self.haste(handed_bytes) - 1)
+    }
+
+    fn interval_bytes_min(&self, handed_bytes: usize) -> usize {
+        INTERVAL_BYTES_MIN / self.haste(handed_bytes)
+    }
+
+    /// How much faster marking has to be than planned: one more for each time that the
     /// program has been handed twice the planned bytes.
-    pub(crate) fn lateness(&self, handed_bytes: usize) -> usize {
+    fn haste(&self, handed_bytes: usize) -> usize {
         let tolerated_bytes = max(2 * self.planned_bytes, INTERVAL_BYTES_MAX);
-        (handed_bytes / tolerated_bytes).min(LENGTH_MAX - 1)
+        (1 + handed_bytes / tolerated_bytes).min(HASTE_MAX)
     }
 }
 
@@ -80,36 +145,84 @@ mod tests {
 
     #[test]
     fn slices_are_spread_over_what_is_planned() {
-        let schedule = SliceSchedule::new(10 * MIB, 40 * CELLS_PER_SLICE);
+        let schedule = SliceSchedule::new(10 * MIB, 40 * CELLS_PER_SLICE, None);
         assert_eq!(schedule.interval_bytes(0), 10 * MIB / 41);
     }
 
     #[test]
     fn slices_that_mark_little_come_more_often() {
-        let mut schedule = SliceSchedule::new(10 * MIB, 400_000);
-        schedule.note_slice(10_000);
+        let mut schedule = SliceSchedule::new(10 * MIB, 400_000, None);
+        schedule.note_slice(1, 10_000);
         let slow = schedule.interval_bytes(MIB);
-        let mut schedule = SliceSchedule::new(10 * MIB, 400_000);
-        schedule.note_slice(40_000);
+        let mut schedule = SliceSchedule::new(10 * MIB, 400_000, None);
+        schedule.note_slice(1, 40_000);
         let fast = schedule.interval_bytes(MIB);
         assert!(3 * slow < fast, "{slow} {fast}");
     }
 
     #[test]
+    fn as_many_slices_are_expected_as_the_latest_marking_took_for_each_cell() {
+        let mut schedule = SliceSchedule::new(10 * MIB, 100_000, None);
+        assert_eq!(schedule.experience(), None, "it was done in one stop");
+        // The first slices mark little: that says nothing about the others.
+        for marked_cells in (0..40).map(|slice| slice * slice * 60) {
+            schedule.note_slice(1, marked_cells);
+        }
+        let latest = schedule.experience();
+        let mut next = SliceSchedule::new(10 * MIB, 200_000, latest);
+        let even_share = 10 * MIB / (82 + 82 / 8 + 1);
+        assert_eq!(next.interval_bytes(0), even_share);
+        next.note_slice(1, 60);
+        assert_eq!(next.interval_bytes(9 * MIB), even_share);
+        next.tells_nothing();
+        assert_eq!(next.experience(), None);
+    }
+
+    #[test]
+    fn unexpected_slices_come_sooner_but_not_all_at_once() {
+        let latest = Experience {
+            cells: 1,
+            slices: 16,
+        };
+        let schedule = SliceSchedule::new(10 * MIB, 1, Some(latest));
+        let even_share = 10 * MIB / 19;
+        assert_eq!(schedule.interval_bytes(10 * MIB - 1), even_share);
+        assert_eq!(schedule.interval_bytes(10 * MIB), even_share / 2);
+        assert_eq!(schedule.interval_bytes(20 * MIB - 1), even_share / 2);
+        let late = schedule.interval_bytes(20 * MIB);
+        assert_eq!(late, INTERVAL_BYTES_MIN / 2);
+    }
+
+    #[test]
     fn a_program_always_gets_on_and_a_marking_too() {
-        let mut schedule = SliceSchedule::new(MIB, 1 << 30);
+        let mut schedule = SliceSchedule::new(MIB, 1 << 30, None);
         assert_eq!(schedule.interval_bytes(0), INTERVAL_BYTES_MIN);
-        assert_eq!(schedule.interval_bytes(100 * MIB), INTERVAL_BYTES_MIN);
-        schedule = SliceSchedule::new(1 << 30, 1);
-        schedule.note_slice(1);
+        assert_eq!(
+            schedule.interval_bytes(100 * MIB),
+            INTERVAL_BYTES_MIN / HASTE_MAX
+        );
+        schedule = SliceSchedule::new(1 << 30, 1, None);
+        schedule.note_slice(1, 1);
         assert_eq!(schedule.interval_bytes(0), INTERVAL_BYTES_MAX);
     }
 
     #[test]
-    fn slices_grow_only_when_twice_the_plan_is_exceeded() {
-        let schedule = SliceSchedule::new(10 * MIB, 1);
-        assert_eq!(schedule.lateness(20 * MIB - 1), 0);
-        assert_eq!(schedule.lateness(20 * MIB), 1);
-        assert_eq!(schedule.lateness(1 << 40), LENGTH_MAX - 1);
+    fn intervals_shrink_only_when_twice_the_plan_is_exceeded() {
+        let schedule = SliceSchedule::new(10 * MIB, 1, None);
+        let interval_bytes = |handed_bytes| schedule.interval_bytes(handed_bytes);
+        assert_eq!(interval_bytes(20 * MIB - 1), INTERVAL_BYTES_MIN);
+        assert_eq!(interval_bytes(20 * MIB), INTERVAL_BYTES_MIN / 2);
+        assert_eq!(interval_bytes(1 << 40), INTERVAL_BYTES_MIN / HASTE_MAX);
+    }
+
+    #[test]
+    fn slices_grow_when_a_late_program_outruns_the_shortest_interval() {
+        let schedule = SliceSchedule::new(10 * MIB, 1, None);
+        let late = |interval_bytes| schedule.lengthening(60 * MIB, interval_bytes);
+        assert_eq!(late(INTERVAL_BYTES_MIN / 4), 0);
+        assert_eq!(late(INTERVAL_BYTES_MIN / 2), 1);
+        assert_eq!(late(INTERVAL_BYTES_MIN), 3);
+        assert_eq!(late(MIB), 3);
+        assert_eq!(schedule.lengthening(20 * MIB - 1, MIB), 0);
     }
 }
