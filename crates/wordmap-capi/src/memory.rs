@@ -1,7 +1,7 @@
 //! Where nodes come from: one heap for all arrays of the process, over pages
-//! from malloc or from whatever the program has named.
+//! from the system or from whatever the program has named.
 
-use ashlar_wordmap::memory::PageSource;
+use ashlar_wordmap::memory::{PageSource, SystemPages};
 use ashlar_wordmap::shared_heap;
 use std::ffi::{c_char, c_void};
 use std::ptr::NonNull;
@@ -21,7 +21,7 @@ unsafe impl PageSource for Pages {
     fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>> {
         let take = TAKE.load(Ordering::Acquire);
         if take.is_null() {
-            return map_aligned(bytes);
+            return SystemPages.allocate_chunk(bytes);
         }
         // SAFETY: only `ashlar_wordmap_set_pages` stores here, functions of this type.
         let chunk = unsafe { std::mem::transmute::<*mut c_void, TakePages>(take)(bytes, bytes) };
@@ -30,47 +30,33 @@ unsafe impl PageSource for Pages {
 
     unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize) {
         let give = GIVE.load(Ordering::Acquire);
-        // SAFETY: the chunk came from `map_aligned`, or from the program's own function.
+        // SAFETY: the chunk came from the system, or from the program's own function.
         unsafe {
             if give.is_null() {
-                libc::munmap(chunk.as_ptr().cast(), bytes);
+                SystemPages.release_chunk(chunk, bytes);
             } else {
                 std::mem::transmute::<*mut c_void, GivePages>(give)(chunk.as_ptr().cast(), bytes);
             }
         }
     }
-}
 
-/// `bytes` of fresh memory, aligned to `bytes`. malloc's aligned memory costs a
-/// page of headers each time; a mapping that lies right already, as one does that
-/// the system puts beside the one before, costs nothing.
-fn map_aligned(bytes: usize) -> Option<NonNull<u8>> {
-    let start = map(bytes)?;
-    if start.addr() % bytes == 0 {
-        return NonNull::new(start);
+    unsafe fn release_chunks(&self, chunks: &mut [NonNull<u8>], bytes: usize) {
+        // SAFETY: the caller's duty: chunks from the system, or from the program's own function.
+        unsafe {
+            if GIVE.load(Ordering::Acquire).is_null() {
+                return SystemPages.release_chunks(chunks, bytes);
+            }
+            for chunk in chunks {
+                self.release_chunk(*chunk, bytes);
+            }
+        }
     }
-    unmap(start, bytes);
-    let start = map(2 * bytes)?;
-    let before = start.addr().next_multiple_of(bytes) - start.addr();
-    let chunk = start.wrapping_add(before);
-    unmap(start, before);
-    unmap(chunk.wrapping_add(bytes), bytes - before);
-    NonNull::new(chunk)
-}
 
-fn map(bytes: usize) -> Option<*mut u8> {
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a fresh mapping, wherever the system likes.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
-    (start != libc::MAP_FAILED).then_some(start.cast())
-}
-
-/// Gives back memory of [`map`] that nobody has used.
-fn unmap(start: *mut u8, bytes: usize) {
-    if bytes > 0 {
-        // SAFETY: whole pages of a mapping just made.
-        unsafe { libc::munmap(start.cast(), bytes) };
+    unsafe fn bring_in(&self, chunk: NonNull<u8>, bytes: usize) {
+        if TAKE.load(Ordering::Acquire).is_null() {
+            // SAFETY: the caller's duty: a chunk from the system.
+            unsafe { SystemPages.bring_in(chunk, bytes) };
+        }
     }
 }
 

@@ -82,6 +82,14 @@ pub(crate) fn leaf<const V: usize>(edge: Edge) -> Leaf<V> {
     unsafe { Leaf::of(edge) }
 }
 
+/// As [`leaf`], of an edge whose tag is `tag`.
+#[inline(always)]
+fn leaf_tagged<const V: usize>(edge: Edge, tag: u8) -> Leaf<V> {
+    // SAFETY: N1: trees hold edges to live nodes only, and views do not outlive
+    // the borrow of the tree they were reached through.
+    unsafe { Leaf::of_tagged(edge, tag) }
+}
+
 /// The number of entries below an edge.
 pub(crate) fn count<const V: usize>(edge: Edge) -> u64 {
     if edge.is_null() {
@@ -359,19 +367,11 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let root = self.root;
         // The root is at hand, so nothing waits for the guess.
         let (_, i) = last.guess(root)?;
-        let step = match root.tag() {
-            FLAT2 => leaf::<V>(root).step_listed::<2>(i, key),
-            FLAT1 => leaf::<V>(root).step_listed::<1>(i, key),
-            ONE if i == 0 && leaf::<V>(root).key(0) == key => LeafStep::Behind,
-            _ => LeafStep::Elsewhere,
-        };
-        match step {
-            LeafStep::To(next, hint) => {
-                last.note_hint(hint);
-                Some(Some(next_at::<V>(root, hint, next)))
-            }
-            LeafStep::Behind => Some(None),
-            LeafStep::Elsewhere => None,
+        match root.tag() {
+            FLAT2 => next_listed::<V, 2>(leaf_tagged(root, FLAT2), i, key, last),
+            FLAT1 => next_listed::<V, 1>(leaf_tagged(root, FLAT1), i, key, last),
+            ONE if i == 0 && leaf_tagged::<V>(root, ONE).key(0) == key => Some(None),
+            _ => None,
         }
     }
 
@@ -388,9 +388,9 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     /// above the first; else `None`.
     #[inline(always)]
     pub(crate) fn first_step_of_small(&self, key: u64, last: &LastStep) -> Option<Next> {
-        let first = first_of_small::<V>(self.root).filter(|first| key <= *first)?;
+        let (leaf, first) = first_of_small::<V>(self.root).filter(|first| key <= first.1)?;
         last.note_leaf(self.root, 0);
-        Some(next_at::<V>(self.root, 0, first))
+        Some(next_in(leaf, 0, first))
     }
 
     #[inline(never)]
@@ -445,14 +445,42 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     }
 }
 
-/// The first key of a tree that is a leaf of a few neighbours.
+/// A tree that is a leaf of a few neighbours: the leaf, and its first key.
 #[inline(always)]
-fn first_of_small<const V: usize>(root: Edge) -> Option<u64> {
+fn first_of_small<const V: usize>(root: Edge) -> Option<(Leaf<V>, u64)> {
     match root.tag() {
-        FLAT2 => Some(leaf::<V>(root).listed_key::<2>(0)),
-        FLAT1 => Some(leaf::<V>(root).listed_key::<1>(0)),
-        ONE => Some(leaf::<V>(root).lowest()),
+        FLAT2 => {
+            let leaf = leaf_tagged(root, FLAT2);
+            Some((leaf, leaf.listed_key::<2>(0)))
+        }
+        FLAT1 => {
+            let leaf = leaf_tagged(root, FLAT1);
+            Some((leaf, leaf.listed_key::<1>(0)))
+        }
+        ONE => {
+            let leaf = leaf_tagged(root, ONE);
+            Some((leaf, leaf.lowest()))
+        }
         _ => None,
+    }
+}
+
+/// As [`Tree::after_step_of_small`] in a leaf that lists suffixes of `LEVEL` bytes, where the
+/// entry guessed is `i`.
+#[inline(always)]
+fn next_listed<const V: usize, const LEVEL: usize>(
+    leaf: Leaf<V>,
+    i: usize,
+    key: u64,
+    last: &LastStep,
+) -> Option<Option<Next>> {
+    match leaf.step_listed::<LEVEL>(i, key) {
+        LeafStep::To(next, hint) => {
+            last.note_hint(hint);
+            Some(Some(next_in(leaf, hint, next)))
+        }
+        LeafStep::Behind => Some(None),
+        LeafStep::Elsewhere => None,
     }
 }
 
@@ -465,16 +493,22 @@ fn next_at<const V: usize>(edge: Edge, i: usize, key: u64) -> Next {
     if V == 0 {
         return (key, NonNull::dangling());
     }
+    next_in(leaf::<V>(edge), i, key)
+}
+
+#[inline(always)]
+fn next_in<const V: usize>(leaf: Leaf<V>, i: usize, key: u64) -> Next {
+    if V == 0 {
+        return (key, NonNull::dangling());
+    }
     // SAFETY: N1: values lie in a node's block, which does not begin at 0.
-    (key, unsafe {
-        NonNull::new_unchecked(leaf::<V>(edge).value(i))
-    })
+    (key, unsafe { NonNull::new_unchecked(leaf.value(i)) })
 }
 
 /// The first entry at or after `key` and its key; looks as [`after`] does.
 #[inline(always)]
 pub(crate) fn at_or_after<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
-    if let Some(first) = first_of_small::<V>(root).filter(|first| key <= *first) {
+    if let Some((_, first)) = first_of_small::<V>(root).filter(|first| key <= first.1) {
         let (leaf, index) = (root, 0);
         return Some((Position { leaf, index }, first));
     }

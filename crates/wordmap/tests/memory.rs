@@ -1,7 +1,7 @@
 //! Nodes come from the source they should, go back to it, and their absence
 //! is a value that leaves the map as it was.
 
-use ashlar_wordmap::memory::{GlobalPages, Heap, NodeSource};
+use ashlar_wordmap::memory::{GlobalPages, Heap, NodeSource, PageSource, SystemPages};
 use ashlar_wordmap::{OutOfMemory, WordMap, WordSet};
 use std::alloc::{alloc, dealloc, Layout};
 use std::cell::{Cell, RefCell};
@@ -66,6 +66,16 @@ fn scrambled(i: u64) -> u64 {
     (x ^ (x >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) ^ x >> 7
 }
 
+/// How much of something a test does; a little of it under Miri, which takes a thousand times
+/// as long.
+fn amount(usual: u64, under_miri: u64) -> u64 {
+    if cfg!(miri) {
+        under_miri
+    } else {
+        usual
+    }
+}
+
 type Family = (&'static str, fn(u64) -> u64);
 
 fn families() -> [Family; 4] {
@@ -84,12 +94,13 @@ fn every_block_goes_back_with_the_size_it_had() {
     for (name, key) in families() {
         let source = Strict::default();
         let mut map = WordMap::new_in(&source);
-        for i in 0..6000 {
+        let n = amount(6000, 100);
+        for i in 0..n {
             map.insert(key(i), i);
         }
         let asked: usize = source.live.borrow().values().map(|b| b.1).sum();
         assert_eq!(map.memory_used(), asked, "{name}");
-        for i in (0..6000).step_by(3) {
+        for i in (0..n).step_by(3) {
             map.remove(key(i));
         }
         map.verify().unwrap();
@@ -107,7 +118,8 @@ fn a_failed_insertion_changes_nothing() {
         let source = Strict::default();
         let mut map = WordMap::new_in(&source);
         let mut model = BTreeMap::new();
-        for i in 0..5000 {
+        let n = amount(5000, 100);
+        for i in 0..n {
             // Fails at the first, second or third allocation of the insertion, if it makes any.
             source.fuse.set((scrambled(i) >> 33) as i64 % 4);
             match map.try_insert(key(i), i) {
@@ -125,7 +137,7 @@ fn a_failed_insertion_changes_nothing() {
             }
         }
         assert!(
-            source.failures.get() > 100,
+            source.failures.get() > amount(100, 1),
             "{name}: the test must fail allocations: {}",
             source.failures.get()
         );
@@ -140,7 +152,7 @@ fn a_failed_insertion_changes_nothing() {
 #[test]
 fn building_without_memory_leaves_nothing_behind() {
     for (name, key) in families() {
-        let mut keys: Vec<u64> = (0..4000).map(key).collect();
+        let mut keys: Vec<u64> = (0..amount(4000, 80)).map(key).collect();
         keys.sort_unstable();
         keys.dedup();
         let source = Strict::default();
@@ -188,12 +200,13 @@ fn removal_from_a_map_needs_no_memory() {
         let source = Strict::default();
         let mut map = WordMap::new_in(&source);
         let mut model = BTreeMap::new();
-        for i in 0..20_000 {
+        let n = amount(20_000, 100);
+        for i in 0..n {
             map.insert(key(i), i);
             model.insert(key(i), i);
         }
-        for i in 0..20_000 {
-            let k = key(scrambled(i) % 20_000);
+        for i in 0..n {
+            let k = key(scrambled(i) % n);
             source.fuse.set(1 + (i % 2) as i64);
             assert_eq!(map.remove(k), model.remove(&k), "{name}");
             if i % 64 == 0 {
@@ -207,7 +220,7 @@ fn removal_from_a_map_needs_no_memory() {
             }
         }
         assert!(
-            source.failures.get() > 100,
+            source.failures.get() > amount(100, 0),
             "{name}: the test must fail allocations: {}",
             source.failures.get()
         );
@@ -223,7 +236,7 @@ fn removal_from_a_map_needs_no_memory() {
 /// and without: the map is the model less the key, and so is what removing the rest leaves.
 #[test]
 fn small_maps_shrink_to_the_blocks_that_they_grew_through() {
-    let sizes = if cfg!(miri) { 1..=9 } else { 1..=33 };
+    let sizes = if cfg!(miri) { 1..=4 } else { 1..=33 };
     for (stride, n) in [1, 8, 40]
         .iter()
         .flat_map(|s| sizes.clone().map(move |n| (*s, n)))
@@ -269,13 +282,14 @@ fn a_set_survives_failing_memory() {
         let mut set = WordSet::new_in(&source);
         let mut model = BTreeSet::new();
         let mut turn = 0;
-        while source.failures.get() <= 100 {
+        let (failures, turns_log2) = (amount(100, 3), amount(14, 6));
+        while source.failures.get() <= failures {
             turn += 1;
             assert!(turn < 2_000_000, "the test must fail allocations");
-            let k = scrambled(turn) % 3000 * stride;
+            let k = scrambled(turn) % amount(3000, 150) * stride;
             source.fuse.set((scrambled(turn) >> 40) as i64 % 3);
             // Mostly full and mostly empty by turns, so that leaves come and go.
-            let inserting = if turn >> 14 & 1 == 0 { 8 } else { 2 };
+            let inserting = if turn >> turns_log2 & 1 == 0 { 8 } else { 2 };
             if scrambled(turn) >> 50 & 15 < inserting {
                 if let Ok(is_new) = set.try_insert(k) {
                     assert_eq!(is_new, model.insert(k));
@@ -301,7 +315,7 @@ fn a_set_survives_failing_memory() {
 fn a_heap_hands_out_blocks_that_do_not_overlap() {
     let heap = Heap::new(GlobalPages);
     let sizes = [16, 24, 72, 104, 344, 504, 512, 520, 2088, 4000];
-    let turns = if cfg!(miri) { 1200 } else { 200_000 };
+    let turns = amount(200_000, 300);
     let mut live: BTreeMap<usize, (NonNull<u8>, usize)> = BTreeMap::new();
     for turn in 0..turns {
         let random = scrambled(turn);
@@ -344,13 +358,112 @@ fn a_heap_hands_out_blocks_that_do_not_overlap() {
     heap.trim();
 }
 
+/// Notes which chunks are out, and how many come back at a time.
+#[derive(Default)]
+struct Noting {
+    out: RefCell<BTreeSet<NonNull<u8>>>,
+    brought_in: Cell<usize>,
+    batch_max: Cell<usize>,
+}
+
+// SAFETY: the global allocator's chunks.
+unsafe impl PageSource for &Noting {
+    fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let chunk = GlobalPages.allocate_chunk(bytes)?;
+        assert!(self.out.borrow_mut().insert(chunk));
+        Some(chunk)
+    }
+
+    unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize) {
+        assert!(self.out.borrow_mut().remove(&chunk), "not a chunk of ours");
+        // SAFETY: the chunk is the global allocator's, and was asked for with this size.
+        unsafe { GlobalPages.release_chunk(chunk, bytes) };
+    }
+
+    unsafe fn release_chunks(&self, chunks: &mut [NonNull<u8>], bytes: usize) {
+        self.batch_max.set(self.batch_max.get().max(chunks.len()));
+        for chunk in chunks {
+            // SAFETY: the caller's duty.
+            unsafe { self.release_chunk(*chunk, bytes) };
+        }
+    }
+
+    unsafe fn bring_in(&self, chunk: NonNull<u8>, bytes: usize) {
+        assert!(self.out.borrow().contains(&chunk) && bytes == 65536);
+        self.brought_in.set(self.brought_in.get() + 1);
+    }
+}
+
+/// What is kept empty is an eighth of what is in use at most, or one chunk, at every moment;
+/// each chunk goes back once; and those that a large shard takes are brought in.
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "Miri puts each local anywhere, so a thread has no shard of its own"
+)]
+fn empty_chunks_go_back_together_and_few_are_kept() {
+    let pages = Noting::default();
+    let heap = Heap::new(&pages);
+    let chunks = 200;
+    let take = || heap.allocate(4000).unwrap();
+    let mut blocks = vec![take()];
+    while heap.usage().reserved_bytes <= chunks * 65536 {
+        blocks.push(take());
+    }
+    assert_eq!(pages.brought_in.get(), chunks + 1 - 16);
+    for block in blocks {
+        // SAFETY: the block is ours, and goes back with the length it has.
+        unsafe { heap.release(block, 4000) };
+        let usage = heap.usage();
+        assert_eq!(pages.out.borrow().len() * 65536, usage.reserved_bytes);
+        let in_use = usage.reserved_bytes - usage.spare_bytes;
+        assert!(usage.spare_bytes <= (in_use / 8).max(65536) + 65536);
+    }
+    assert_eq!(pages.batch_max.get(), 16);
+    assert_eq!(heap.usage().reserved_bytes, 65536);
+    heap.trim();
+    assert!(pages.out.borrow().is_empty(), "chunks left behind");
+}
+
+/// The system takes neighbours in one call: those between them that are in use stay.
+#[test]
+fn chunks_of_the_system_go_back_in_any_order() {
+    const BYTES: usize = 65536;
+    let mut chunks: Vec<_> = (0..12)
+        .map(|_| SystemPages.allocate_chunk(BYTES).unwrap())
+        .collect();
+    for (i, chunk) in chunks.iter().enumerate() {
+        assert_eq!(chunk.as_ptr() as usize % BYTES, 0);
+        // SAFETY: the chunk is ours.
+        unsafe {
+            if i % 2 == 0 {
+                SystemPages.bring_in(*chunk, BYTES);
+            }
+            chunk.as_ptr().write_bytes(i as u8 + 1, BYTES);
+        }
+    }
+    // Two neighbours, one by itself, and three neighbours, in no order.
+    let mut gone: Vec<_> = [9, 0, 8, 4, 1, 10].map(|i: usize| chunks[i]).to_vec();
+    // SAFETY: chunks of ours that are not used any more.
+    unsafe { SystemPages.release_chunks(&mut gone, BYTES) };
+    chunks.retain(|chunk| !gone.contains(chunk));
+    for (chunk, i) in chunks.iter().zip([2u8, 3, 5, 6, 7, 11]) {
+        // SAFETY: the chunk is ours, and goes back once.
+        unsafe {
+            let held = std::slice::from_raw_parts(chunk.as_ptr(), BYTES);
+            assert!(held.iter().step_by(4096).all(|byte| *byte == i + 1));
+            SystemPages.release_chunk(*chunk, BYTES);
+        }
+    }
+}
+
 #[test]
 fn threads_share_a_heap_and_free_each_others_nodes() {
     static HEAP: Heap<GlobalPages> = Heap::new(GlobalPages);
     let made: Vec<_> = (0..4u64)
         .map(|t| {
             std::thread::spawn(move || {
-                let maps: Vec<_> = (0..300)
+                let maps: Vec<_> = (0..amount(300, 12))
                     .map(|m| {
                         let mut map = WordMap::new_in(&HEAP);
                         for i in 0..m % 90 {

@@ -7,7 +7,8 @@
 
 use super::runs::{Runs, RUN_BYTES_MAX};
 use super::slab::{Chunk, Slabs, Slot, CHUNK_BYTES, CLASSES, HEADER_BYTES, SLOT_BYTES_MAX};
-use super::source::{GlobalPages, NodeSource, PageSource};
+use super::source::{NodeSource, PageSource};
+use super::system::SystemPages;
 use core::cell::UnsafeCell;
 use core::hint;
 use core::ptr::{self, NonNull};
@@ -20,8 +21,13 @@ const SHARDS: usize = 8;
 /// most of what a small set takes.
 const STRAYS_MAX: u16 = 24;
 
-/// Empty chunks a shard keeps for its next need before it gives them back.
-const SPARE_CHUNKS_MAX: usize = 1;
+/// Empty chunks that a shard keeps for its next need are one, or one for so many in use.
+const CHUNKS_A_SPARE: usize = 8;
+/// As many at most. They go back together: see [`PageSource::release_chunks`].
+const SPARE_CHUNKS_MAX: usize = 16;
+
+/// A shard of so many chunks fills the next one soon: see [`PageSource::bring_in`].
+const CHUNKS_TO_BRING_IN: usize = 16;
 
 struct Shelf {
     slabs: Slabs,
@@ -63,8 +69,8 @@ pub struct HeapUse {
 
 /// A heap for nodes over a source of pages. It can be a `static`.
 ///
-/// Chunks are 64 KiB. A chunk that has become empty is kept for the next
-/// need (one a shard) or given back to the page source.
+/// Chunks are 64 KiB. Chunks that have become empty are kept for the next need, one a
+/// shard, or one for each 8 in use up to 16; more are given back to the page source.
 ///
 /// # Examples
 /// ```
@@ -186,12 +192,7 @@ impl<P: PageSource> Heap<P> {
         for (i, shard) in self.shards.iter().enumerate() {
             let mut locked = shard.lock(i);
             self.release_kept(&mut locked);
-            let shelf = locked.shelf();
-            while let Some(chunk) = shelf.take_spare() {
-                shelf.chunks -= 1;
-                // SAFETY: an empty chunk that nothing lists any more.
-                unsafe { self.pages.release_chunk(chunk, CHUNK_BYTES) };
-            }
+            self.release_spare(&mut locked);
         }
     }
 
@@ -297,6 +298,10 @@ impl<P: PageSource> Heap<P> {
             Some(chunk) => chunk,
             None => {
                 let chunk = self.pages.allocate_chunk(CHUNK_BYTES)?;
+                if shelf.chunks >= CHUNKS_TO_BRING_IN {
+                    // SAFETY: a fresh chunk.
+                    unsafe { self.pages.bring_in(chunk, CHUNK_BYTES) };
+                }
                 shelf.chunks += 1;
                 shelf.chunks_max = shelf.chunks_max.max(shelf.chunks);
                 chunk
@@ -432,16 +437,25 @@ impl<P: PageSource> Heap<P> {
     #[cold]
     fn retire(&self, locked: &mut Locked<'_>, chunk: *mut Chunk) {
         let shelf = locked.shelf();
-        if shelf.spare_chunks < SPARE_CHUNKS_MAX {
-            // SAFETY: the chunk is empty and listed nowhere.
-            unsafe { (*chunk).next = shelf.spare };
-            shelf.spare = chunk;
-            shelf.spare_chunks += 1;
-        } else if let Some(chunk) = NonNull::new(chunk.cast()) {
-            shelf.chunks -= 1;
-            // SAFETY: the chunk is empty and listed nowhere; the pages gave it in this size.
-            unsafe { self.pages.release_chunk(chunk, CHUNK_BYTES) };
+        let in_use = shelf.chunks - shelf.spare_chunks - 1;
+        if shelf.spare_chunks >= (in_use / CHUNKS_A_SPARE).clamp(1, SPARE_CHUNKS_MAX) {
+            self.release_spare(locked);
         }
+        locked.shelf().put_spare(chunk);
+    }
+
+    /// Gives the chunks kept empty back to the page source.
+    fn release_spare(&self, locked: &mut Locked<'_>) {
+        let mut chunks = [NonNull::dangling(); SPARE_CHUNKS_MAX];
+        let shelf = locked.shelf();
+        let mut n = 0;
+        while let Some(chunk) = shelf.take_spare() {
+            chunks[n] = chunk;
+            n += 1;
+        }
+        shelf.chunks -= n;
+        // SAFETY: empty chunks that nothing lists any more; the pages gave them in this size.
+        unsafe { self.pages.release_chunks(&mut chunks[..n], CHUNK_BYTES) };
     }
 }
 
@@ -490,6 +504,14 @@ impl Shelf {
         let block = core::mem::replace(&mut self.kept[class], ptr::null_mut());
         self.kept_nodes -= usize::from(!block.is_null());
         block
+    }
+
+    /// Keeps an empty chunk, which is listed nowhere. At most [`SPARE_CHUNKS_MAX`] are kept.
+    fn put_spare(&mut self, chunk: *mut Chunk) {
+        // SAFETY: the chunk is live, and ours under the lock.
+        unsafe { (*chunk).next = self.spare };
+        self.spare = chunk;
+        self.spare_chunks += 1;
     }
 
     fn take_spare(&mut self) -> Option<NonNull<u8>> {
@@ -792,6 +814,6 @@ macro_rules! shared_heap {
 
 shared_heap!(
     /// The heap that all maps of the process share unless told otherwise; its
-    /// chunks come from the global allocator. Takes no room in the map.
-    pub SharedHeap, GlobalPages, GlobalPages
+    /// chunks come from the system. Takes no room in the map.
+    pub SharedHeap, SystemPages, SystemPages
 );

@@ -9,6 +9,8 @@ mod heap;
 mod runs;
 mod slab;
 mod source;
+mod system;
 
 pub use heap::{HasHeap, Heap, HeapUse, SharedHeap};
 pub use source::{GlobalPages, NodeSource, PageSource};
+pub use system::SystemPages;

@@ -150,6 +150,27 @@ pub unsafe trait PageSource {
     /// # Safety
     /// `chunk` must come from this source with this size.
     unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize);
+
+    /// Takes back several chunks. A source to which this is less work than one after
+    /// another may change their order in the list.
+    ///
+    /// # Safety
+    /// As [`PageSource::release_chunk`], for each of them.
+    unsafe fn release_chunks(&self, chunks: &mut [NonNull<u8>], bytes: usize) {
+        for chunk in chunks {
+            // SAFETY: the caller's duty.
+            unsafe { self.release_chunk(*chunk, bytes) };
+        }
+    }
+
+    /// Says that all of a chunk is about to be written to: a source whose memory comes in
+    /// page by page may fetch them together. What the chunk holds stays as it is.
+    ///
+    /// # Safety
+    /// `chunk` must come from this source with this size.
+    unsafe fn bring_in(&self, chunk: NonNull<u8>, bytes: usize) {
+        let _ = (chunk, bytes);
+    }
 }
 
 /// Chunks from the program's global allocator.

@@ -13,6 +13,7 @@
 
 use super::edge::{Edge, Kind};
 use super::{bits, plane};
+use core::ops::Range;
 use core::ptr;
 
 const LINEAR_MAX: usize = 16;
@@ -264,19 +265,40 @@ impl Branch {
     }
 
     /// Puts `edge` in the place of the child of `slot`.
+    #[inline]
     pub(crate) fn replace_child(self, slot: usize, edge: Edge) {
-        let old = self.child(slot);
-        if self.edge.kind() != Kind::DIRECT {
+        if self.edge.kind() == Kind::DIRECT {
+            self.fill(self.slots_of_child(slot), edge);
+        } else {
             self.set_child(slot, edge);
-            return;
         }
-        let mut s = slot;
-        while s > 0 && self.child(s - 1) == old {
-            s -= 1;
+    }
+
+    /// The slots of a direct branch that lead where `slot` does: the last child of one that
+    /// keys are appended to stands in most of them.
+    #[inline(never)]
+    fn slots_of_child(self, slot: usize) -> Range<usize> {
+        const STRIDE: usize = 8;
+        let here = self.child(slot);
+        let mut first = slot;
+        while first > 0 && self.child(first - 1) == here {
+            first -= 1;
         }
-        while s < 256 && self.child(s) == old {
-            self.set_child(s, edge);
-            s += 1;
+        let differs = |s: usize| self.child(s).word() ^ here.word();
+        let mut end = slot + 1;
+        while end + STRIDE <= 256 && (0..STRIDE).fold(0, |all, i| all | differs(end + i)) == 0 {
+            end += STRIDE;
+        }
+        while end < 256 && self.child(end) == here {
+            end += 1;
+        }
+        first..end
+    }
+
+    /// Writes slots of a direct branch.
+    fn fill(self, slots: Range<usize>, edge: Edge) {
+        for slot in slots {
+            self.set_child(slot, edge);
         }
     }
 
@@ -287,21 +309,10 @@ impl Branch {
         if self.edge.kind() != Kind::DIRECT {
             return false;
         }
-        let old = self.child(slot);
-        let mut first = slot;
-        while first > 0 && self.child(first - 1) == old {
-            first -= 1;
-        }
-        let mut s = first;
-        while s < 256 && self.child(s) == old {
-            let edge = if s < usize::from(separator) {
-                low
-            } else {
-                high
-            };
-            self.set_child(s, edge);
-            s += 1;
-        }
+        let slots = self.slots_of_child(slot);
+        let cut = usize::from(separator);
+        self.fill(slots.start..cut, low);
+        self.fill(cut..slots.end, high);
         self.set_len(self.len() + 1);
         true
     }

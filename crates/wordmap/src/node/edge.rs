@@ -126,6 +126,14 @@ impl Edge {
         self.0.map_addr(|a| a & ADDRESS_MASK)
     }
 
+    /// As [`Edge::header`], of an edge whose tag is `tag`: one subtraction where that is a
+    /// constant.
+    #[inline(always)]
+    pub(crate) fn header_under(self, tag: u8) -> *mut u8 {
+        debug_assert!(tag == self.tag());
+        self.0.wrapping_byte_sub(usize::from(tag) << ADDRESS_BITS)
+    }
+
     /// The lowest key of a full edge.
     pub(crate) fn full_base(self) -> u64 {
         ((self.0.addr() as u64) << 4) & !0xff

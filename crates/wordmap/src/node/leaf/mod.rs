@@ -254,6 +254,18 @@ impl<const V: usize> Leaf<V> {
         }
     }
 
+    /// As [`Leaf::of`], where the edge's tag is `tag`.
+    ///
+    /// # Safety
+    /// As [`Leaf::of`].
+    #[inline(always)]
+    pub(crate) unsafe fn of_tagged(edge: Edge, tag: u8) -> Leaf<V> {
+        Leaf {
+            edge,
+            header: edge.header_under(tag),
+        }
+    }
+
     #[inline(always)]
     fn word(self) -> u64 {
         // SAFETY: N1: the header word of a live node.
