@@ -1,7 +1,7 @@
 //! Stacks in address space of their own, so that growing one neither copies nor
 //! calls anybody's `malloc`.
 
-use std::marker::PhantomData;
+use std::ptr::{null_mut, NonNull};
 use std::slice;
 
 use crate::os::{self, Refused, Reservation};
@@ -10,15 +10,15 @@ use crate::os::{self, Refused, Reservation};
 #[derive(Debug)]
 pub(crate) struct Stack<T> {
     reservation: Reservation,
-    len: usize,
+    /// The first item, and just past the latest.
+    bottom: *mut T,
+    top: *mut T,
+    /// Below this place no item is refused, and there is memory: pushing one is a store.
+    room_end: *mut T,
     /// Whole steps.
     committed_bytes: usize,
     /// More items than this are refused.
     max: usize,
-    /// Up to this many items none is refused and there is memory: pushing one is a
-    /// store.
-    room: usize,
-    items: PhantomData<T>,
 }
 
 /// Bytes that are committed at once.
@@ -29,11 +29,11 @@ impl<T> Default for Stack<T> {
     fn default() -> Self {
         Self {
             reservation: Reservation::none(),
-            len: 0,
+            bottom: null_mut(),
+            top: null_mut(),
+            room_end: null_mut(),
             committed_bytes: 0,
             max: 0,
-            room: 0,
-            items: PhantomData,
         }
     }
 }
@@ -43,10 +43,15 @@ impl<T: Copy> Stack<T> {
     /// marking a long list needs few places, but would take forever with none.
     pub(crate) fn new(capacity: usize) -> Result<Self, Refused> {
         let bytes = (capacity * size_of::<T>()).next_multiple_of(STEP_BYTES);
+        let reservation = Reservation::new(bytes, align_of::<T>())?;
+        let bottom = reservation.start().cast();
         let mut stack = Self {
-            reservation: Reservation::new(bytes, align_of::<T>())?,
+            reservation,
+            bottom,
+            top: bottom,
+            room_end: bottom,
+            committed_bytes: 0,
             max: bytes / size_of::<T>(),
-            ..Self::default()
         };
         stack.grow_to(1)?;
         Ok(stack)
@@ -55,74 +60,76 @@ impl<T: Copy> Stack<T> {
     /// Refuses more than `items` from now on: stress runs see rare paths that way.
     pub(crate) fn limit(&mut self, items: usize) {
         self.max = items;
-        self.room = self.committed().min(items);
+        self.note_room();
     }
 
     /// Puts `item` on top.
     #[inline(always)]
     pub(crate) fn push(&mut self, item: T) -> Result<(), Refused> {
-        if self.len >= self.room {
-            self.grow_to(self.len + 1)?;
+        if self.top >= self.room_end {
+            self.grow_to(self.len() + 1)?;
         }
-        // SAFETY: `len < room`, and those places are writable.
-        unsafe { self.place(self.len).write(item) };
-        self.len += 1;
+        // SAFETY: the places below `room_end` are writable, and it is one of them.
+        unsafe { self.top.write(item) };
+        self.top = self.top.wrapping_add(1);
         Ok(())
     }
 
     /// Puts all these on top, or none of them.
     pub(crate) fn push_all(&mut self, items: &[T]) -> Result<(), Refused> {
-        let end = self.len + items.len();
-        if end > self.room {
-            self.grow_to(end)?;
+        if self.top.wrapping_add(items.len()) > self.room_end {
+            self.grow_to(self.len() + items.len())?;
         }
-        // SAFETY: the places up to `room` are writable, and from `len` on none of
+        // SAFETY: the places below `room_end` are writable, and from `top` on none of
         // them is in use.
         unsafe {
-            let top = self.place(self.len);
-            os::populate(top.cast(), size_of_val(items));
-            top.copy_from_nonoverlapping(items.as_ptr(), items.len());
+            os::populate(self.top.cast(), size_of_val(items));
+            self.top
+                .copy_from_nonoverlapping(items.as_ptr(), items.len());
         }
-        self.len = end;
+        self.top = self.top.wrapping_add(items.len());
         Ok(())
     }
 
     /// Takes the top item.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<T> {
-        self.len = self.len.checked_sub(1)?;
+        if self.top == self.bottom {
+            return None;
+        }
+        self.top = self.top.wrapping_sub(1);
         // SAFETY: it was written by `push`, and what is committed stays so.
-        Some(unsafe { self.place(self.len).read() })
+        Some(unsafe { self.top.read() })
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len
+        (self.top.addr() - self.bottom.addr()) / size_of::<T>()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.top == self.bottom
     }
 
     /// The items, oldest first.
     pub(crate) fn as_slice(&self) -> &[T] {
         // SAFETY: the first `len` items have been written and stay put.
-        unsafe { slice::from_raw_parts(self.place(0), self.len) }
+        unsafe { slice::from_raw_parts(self.first(), self.len()) }
     }
 
     /// The items, oldest first, to be replaced.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         // SAFETY: the first `len` items have been written, and the stack is borrowed.
-        unsafe { slice::from_raw_parts_mut(self.place(0), self.len) }
+        unsafe { slice::from_raw_parts_mut(self.first(), self.len()) }
     }
 
     /// Keeps the first `len` items.
     pub(crate) fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
+        self.top = self.bottom.wrapping_add(self.len().min(len));
     }
 
     /// Forgets all items and gives their pages back, but for the first step.
     pub(crate) fn clear_and_release(&mut self) {
-        self.len = 0;
+        self.top = self.bottom;
         let spare_bytes = self.committed_bytes.saturating_sub(STEP_BYTES);
         if spare_bytes > 0 {
             // SAFETY: the range is committed and holds no item. If the system refuses,
@@ -143,18 +150,21 @@ impl<T: Copy> Stack<T> {
             self.reservation.commit(self.committed_bytes, fresh_bytes)?;
             self.committed_bytes = wanted_bytes;
         }
-        self.room = self.committed().min(self.max);
+        self.note_room();
         Ok(())
     }
 
-    /// Items that there is memory for.
-    fn committed(&self) -> usize {
-        self.committed_bytes / size_of::<T>()
+    fn note_room(&mut self) {
+        let committed = self.committed_bytes / size_of::<T>();
+        self.room_end = self.bottom.wrapping_add(committed.min(self.max));
     }
 
-    #[inline(always)]
-    fn place(&self, index: usize) -> *mut T {
-        self.reservation.start().cast::<T>().wrapping_add(index)
+    /// The first item; of a stack that has none any place.
+    fn first(&self) -> *mut T {
+        match self.bottom.is_null() {
+            true => NonNull::dangling().as_ptr(),
+            false => self.bottom,
+        }
     }
 }
 

@@ -73,13 +73,12 @@ impl WorkBudget {
     /// Takes the work of `cells` cells off; false when nothing is left.
     #[inline(always)]
     pub fn spend(&mut self, cells: usize) -> bool {
-        match self.left.checked_sub(cells) {
-            Some(left) if left != 0 => {
-                self.left = left;
-                true
-            }
-            _ => self.look(),
+        let (left, is_over) = self.left.overflowing_sub(cells);
+        self.left = left;
+        if is_over || left == 0 {
+            return self.look();
         }
+        true
     }
 
     /// [`WorkBudget::spend`] for a step that takes as long as so many cells: the clock

@@ -300,7 +300,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// The program goes on although marking is not over.
     fn pause(&self) {
-        let marked_cells = self.marker().counts.marked_cells;
+        let marked_cells = self.marker().counts.marked_cells();
         let mut collector = self.collector.borrow_mut();
         if let Some(cycle) = collector.collection.cycle_mut() {
             cycle.has_been_paused = true;

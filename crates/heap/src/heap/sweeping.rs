@@ -30,7 +30,7 @@ impl<V: Vm> Heap<'_, V> {
         };
         let mut collector = self.collector.borrow_mut();
         collector.lists.rebuild(scope != Scope::Minor);
-        collector.stats.marked_cells = counts.marked_cells;
+        collector.stats.marked_cells = counts.marked_cells();
         collector.stats.old_cells = counts.old_cells;
         collector.stats.settled_cells = counts.settled_cells;
         collector.stats.boundary_cells = boundary_cells;

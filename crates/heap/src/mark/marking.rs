@@ -101,27 +101,27 @@ impl<'a, V: Vm> Marking<'a, V> {
         if !work.is_limited() {
             self.trace_together();
         }
-        if !self.looks_ahead {
-            return self.trace_grey_looking::<false>(work);
+        match self.looks_ahead {
+            false => self.trace_grey_looking::<false>(work),
+            true => {
+                let is_over = self.trace_grey_looking::<true>(work);
+                self.mark_waiting();
+                is_over
+            }
         }
-        let is_over = self.trace_grey_looking::<true>(work);
-        while self.mark_oldest_waiting() {}
-        is_over
     }
 
-    /// Marks the reference that has waited longest; false when none waits.
-    #[inline(always)]
-    fn mark_oldest_waiting(&mut self) -> bool {
+    /// Marks the references that wait; false when there are none.
+    fn mark_waiting(&mut self) -> bool {
         let (marker, states) = (&mut *self.tracer.marker, self.tracer.states);
-        let oldest = marker.lookahead.take();
-        oldest.is_some_and(|oldest| {
-            marker.mark_reference(states, oldest);
-            true
-        })
+        let has_any = !marker.lookahead.is_empty();
+        marker.mark_waiting(states);
+        has_any
     }
 
     /// The same, once for small heaps and once for large ones. When it returns false, some
     /// references wait.
+    #[inline(never)]
     fn trace_grey_looking<const AHEAD: bool>(&mut self, work: &mut WorkBudget) -> bool {
         let states = self.tracer.states;
         loop {
@@ -131,40 +131,57 @@ impl<'a, V: Vm> Marking<'a, V> {
                     return false;
                 }
             }
-            if AHEAD && self.mark_oldest_waiting() {
+            if AHEAD && self.mark_waiting() {
                 continue;
             }
-            if let Some((cell, rest)) = self.tracer.marker.deferred.pop() {
-                self.trace_part::<AHEAD>(cell, rest);
-                if !work.spend(REFERENCES_AT_ONCE) {
-                    return false;
-                }
-            } else if let Some(cell) = self.tracer.marker.anew.pop() {
-                self.trace::<AHEAD>(cell);
-                if !work.spend(1) {
-                    return false;
-                }
-            } else if let Some(cell) = self.tracer.marker.remembered.pop_untraced() {
-                self.trace_remembered::<AHEAD>(cell);
-                if !work.spend(1) {
-                    return false;
-                }
-            } else if self.tracer.marker.grey.take_overflow() {
-                // Some grey cells are on no stack.
-                self.trace_marked_cells();
-            } else {
-                return true;
+            match self.trace_other::<AHEAD>() {
+                None => return true,
+                Some(cells) if work.spend(cells) => {}
+                Some(_) => return false,
             }
         }
+    }
+
+    /// Traces what is grey and not on the mark stack: a cell, or part of one. Says as how
+    /// many cells that counts; nothing when there is none.
+    #[inline(never)]
+    fn trace_other<const AHEAD: bool>(&mut self) -> Option<usize> {
+        let marker = &mut *self.tracer.marker;
+        if let Some((cell, rest)) = marker.deferred.pop() {
+            self.trace_part::<AHEAD>(cell, rest);
+            return Some(REFERENCES_AT_ONCE);
+        }
+        if let Some(cell) = marker.anew.pop() {
+            self.trace::<AHEAD>(cell);
+        } else if let Some(cell) = marker.remembered.pop_untraced() {
+            // What it refers to becomes old, so it need not be remembered any longer, unless it
+            // is unprotected.
+            marker.forget_unless_unprotected(self.tracer.states, cell);
+            self.trace::<AHEAD>(cell);
+        } else if marker.grey.take_overflow() {
+            // Some grey cells are on no stack.
+            self.trace_marked_cells();
+        } else {
+            return None;
+        }
+        Some(1)
     }
 
     #[inline(always)]
     fn trace<const AHEAD: bool>(&mut self, cell: Cell) {
         let state = self.tracer.states.get(cell);
-        if state.is_unprotected() && self.tracer.mode == Mode::InSlices {
-            self.tracer.marker.rescans.add(cell);
+        if state.is_unprotected() {
+            self.note_unprotected(cell);
         }
         self.trace_in_state::<AHEAD>(cell, state);
+    }
+
+    /// The program may write to a cell without a barrier: the remark traces it once more.
+    #[cold]
+    fn note_unprotected(&mut self, cell: Cell) {
+        if self.tracer.mode == Mode::InSlices {
+            self.tracer.marker.rescans.add(cell);
+        }
     }
 
     /// Traces a cell that has this state. A settled one gets onto the boundary when it
@@ -172,11 +189,9 @@ impl<'a, V: Vm> Marking<'a, V> {
     #[inline(always)]
     fn trace_in_state<const AHEAD: bool>(&mut self, cell: Cell, state: CellState) {
         let wants = state.wants_of_children();
-        self.tracer.marker.has_unsettled_child = false;
         self.trace_references::<AHEAD>(cell, wants);
-        if wants.settled() && self.tracer.marker.has_unsettled_child {
-            let states = self.tracer.states;
-            self.tracer.marker.boundary.add_if_settled(states, cell);
+        if wants.settled() {
+            self.tracer.marker.end_settled(self.tracer.states, cell);
         }
     }
 
@@ -194,17 +209,8 @@ impl<'a, V: Vm> Marking<'a, V> {
     fn trace_by_vm(&mut self, cell: Cell, wants: Wants) {
         self.tracer.parent = Some(cell);
         self.tracer.wants = wants;
-        self.tracer.marker.has_unsettled_child = true;
+        self.tracer.marker.has_unsettled_child = wants.settled();
         self.vm.trace_cell(cell, &mut self.tracer);
-    }
-
-    /// Traces a remembered cell. What it refers to becomes old, so it need not
-    /// be remembered any longer, unless it is unprotected.
-    fn trace_remembered<const AHEAD: bool>(&mut self, cell: Cell) {
-        self.tracer
-            .marker
-            .forget_unless_unprotected(self.tracer.states, cell);
-        self.trace::<AHEAD>(cell);
     }
 
     fn trace_marked_cells(&mut self) {
@@ -220,7 +226,8 @@ impl<'a, V: Vm> Marking<'a, V> {
     }
 
     /// Marks a few of the references of a cell that has very many; all of them
-    /// when what is left cannot be noted.
+    /// when what is left cannot be noted. A settled one is on the boundary since the rest
+    /// was put off.
     fn trace_part<const AHEAD: bool>(&mut self, cell: Cell, mut rest: Rest) {
         loop {
             let left = match rest {
@@ -229,10 +236,11 @@ impl<'a, V: Vm> Marking<'a, V> {
             };
             let is_over = matches!(left, Rest::Words(0) | Rest::Below(0));
             if is_over || self.tracer.marker.deferred.put_back(cell, left).is_ok() {
-                return;
+                break;
             }
             rest = left;
         }
+        self.tracer.marker.has_unsettled_child = false;
     }
 
     /// Marks the next of `count` words that `parent` has handed over; how many are

@@ -24,13 +24,20 @@ impl<T: Copy, const PLACES: usize> Ring<T, PLACES> {
     #[inline(always)]
     pub(super) fn exchange(&mut self, item: T) -> Option<T> {
         if self.count < PLACES {
-            self.places[self.taken.wrapping_add(self.count) % PLACES] = item;
-            self.count += 1;
+            self.fill(item);
             return None;
         }
         let oldest = std::mem::replace(&mut self.places[self.taken % PLACES], item);
         self.taken = self.taken.wrapping_add(1);
         Some(oldest)
+    }
+
+    /// Puts one into a place that is left. Not inlined: marking nearly always finds the ring
+    /// full.
+    #[inline(never)]
+    fn fill(&mut self, item: T) {
+        self.places[self.taken.wrapping_add(self.count) % PLACES] = item;
+        self.count += 1;
     }
 
     /// Takes out the oldest.

@@ -1,7 +1,6 @@
 //! The collecting thread's tracers: one for cells that are traced from their layout,
 //! the innermost step of a collection, and one for the VM's own code.
 
-use super::lookahead::Reference;
 use super::marker::Marker;
 use super::mode::Mode;
 use super::parallel::Member;
@@ -40,13 +39,9 @@ impl<const AHEAD: bool> Trace for CellTracer<'_, AHEAD> {
         if !AHEAD {
             return self.marker.mark(self.states, cell, self.wants);
         }
-        let reference = Reference {
-            parent: self.parent,
-            child: cell,
-            wants: self.wants,
-        };
-        if let Some(oldest) = self.marker.lookahead.exchange(self.states, reference) {
-            self.marker.mark_reference(self.states, oldest);
+        let (states, lookahead) = (self.states, &mut self.marker.lookahead);
+        if lookahead.push(states, self.parent, cell, self.wants) {
+            self.marker.mark_waiting(states);
         }
     }
 
@@ -79,7 +74,7 @@ impl<const AHEAD: bool> Trace for CellTracer<'_, AHEAD> {
 impl<const AHEAD: bool> CellTracer<'_, AHEAD> {
     /// What is put off may turn out not to be settled. Always true.
     fn puts_off(&mut self) -> bool {
-        self.marker.has_unsettled_child = true;
+        self.marker.has_unsettled_child = self.wants.settled();
         true
     }
 }

@@ -148,13 +148,15 @@ fn count_marked_cells(space: &Space) -> MarkCounts {
     const OLD: u8 = MARKED | CellState::OLD;
     const SETTLED: u8 = MARKED | CellState::SETTLED;
     let mut counts = MarkCounts::default();
+    let mut marked_cells = 0;
     for (block, _) in space.cell_blocks() {
         for word in space.region.state_words_of(block) {
             let eight = word.load(Relaxed);
-            counts.marked_cells += those_with::<MARKED>(eight).count_ones() as usize;
+            marked_cells += those_with::<MARKED>(eight).count_ones() as usize;
             counts.old_cells += those_with::<OLD>(eight).count_ones() as usize;
             counts.settled_cells += those_with::<SETTLED>(eight).count_ones() as usize;
         }
     }
+    counts.young_cells = marked_cells - counts.old_cells;
     counts
 }

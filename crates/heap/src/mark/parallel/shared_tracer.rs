@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::worker::Member;
 use crate::layout::cell_state::{CellState, Wants};
 use crate::layout::region::Cell;
-use crate::mark::lookahead::Reference;
 use crate::mark::trace::Trace;
 
 /// Marks the references of one cell on behalf of one worker.
@@ -37,22 +36,18 @@ impl Member<'_> {
         }
     }
 
-    /// Marks what a cell refers to that may be another than the one being traced.
-    #[inline(always)]
-    fn mark_reference(&mut self, reference: Reference) {
-        if !self.mark_and_compare(reference.child, reference.wants) {
-            self.note_parent_of_many(reference.parent);
+    /// Marks what the references that wait refer to; false when there are none.
+    #[inline(never)]
+    pub(super) fn mark_waiting(&mut self) -> bool {
+        let count = self.worker.lookahead.take_all();
+        for index in 0..count {
+            let (child, wants) = self.worker.lookahead.child_at(index);
+            if !self.mark_and_compare(child, wants) {
+                let parent = self.worker.lookahead.parent_at(index);
+                self.note_parent_of_many(parent);
+            }
         }
-    }
-
-    /// Marks the reference that has waited longest; false when none waits.
-    #[inline(always)]
-    pub(super) fn mark_oldest_waiting(&mut self) -> bool {
-        let oldest = self.worker.lookahead.take();
-        oldest.is_some_and(|oldest| {
-            self.mark_reference(oldest);
-            true
-        })
+        count > 0
     }
 
     /// Marks `cell`. False when an old cell refers to one that is young, as far as is
@@ -95,14 +90,10 @@ impl<const AHEAD: bool> Trace for SharedTracer<'_, AHEAD> {
         if !AHEAD {
             return self.member.mark(cell, self.wants);
         }
-        let reference = Reference {
-            parent: self.parent,
-            child: cell,
-            wants: self.wants,
-        };
         let member = &mut self.member;
-        if let Some(oldest) = member.worker.lookahead.exchange(member.states, reference) {
-            member.mark_reference(oldest);
+        let lookahead = &mut member.worker.lookahead;
+        if lookahead.push(member.states, self.parent, cell, self.wants) {
+            member.mark_waiting();
         }
     }
 

@@ -105,7 +105,7 @@ impl Member<'_> {
     pub(super) fn pop<const AHEAD: bool>(&mut self) -> Option<Cell> {
         loop {
             let cell = self.worker.pop::<AHEAD>(self.states);
-            if cell.is_some() || !AHEAD || !self.mark_oldest_waiting() {
+            if cell.is_some() || !AHEAD || !self.mark_waiting() {
                 return cell;
             }
         }
