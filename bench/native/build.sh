@@ -18,7 +18,7 @@ compile() { # NAME WORD...: more words for the compiler
 
 compile malloc
 compile bump
-for name in ashlar payloads; do
+for name in ashlar callbacks payloads; do
   compile "$name" "-L$out/lib" -lashlar "-Wl,-rpath,$out/lib"
 done
 compile bdwgc -lgc

@@ -1,4 +1,5 @@
-/* Ashlar's cells, with the stack scanned. ASHLAR_OPTIONS has options of the heap. */
+/* Ashlar's cells, with the stack scanned. ASHLAR_OPTIONS has options of the heap. With CALLBACKS
+ * nothing is declared of the cells, and the heap asks what each refers to. */
 #define COLLECTS 1
 
 #include <ashlar.h>
@@ -18,9 +19,25 @@ static inline void thread_begin(void *base)
 
 static inline void thread_end(void) { ashlar_thread_free(own); }
 
+#ifndef CALLBACKS
+/* By `owns`. An object that owns references has no others. */
+#define OWN_FIELDS .row_at = offsetof(struct object, fields), .row_count = ASHLAR_NUMBER(struct object, references)
+static const ashlar_layout layouts[] = {
+    [OWNS_NOTHING] = { .refers = ASHLAR_ROW, .owns = ASHLAR_OWNS_NOTHING, OWN_FIELDS },
+    [OWNS_BYTES] = { .refers = ASHLAR_ROW, OWN_FIELDS },
+    [OWNS_REFERENCES] = { .refers = ASHLAR_PAYLOAD_ROW, .row_at = offsetof(struct object, fields),
+                          .row_count = ASHLAR_NUMBER(struct object, length) },
+};
+#endif
+
 static inline void memory_begin(void *base)
 {
     ashlar_vm vm = ASHLAR_VM_INIT;
+#ifndef CALLBACKS
+    vm.kind = (ashlar_number)ASHLAR_NUMBER(struct object, owns);
+    vm.layouts = layouts;
+    vm.layout_count = sizeof layouts / sizeof *layouts;
+#endif
     vm.trace = trace_object;
     vm.trace_anywhere = trace_object_anywhere;
     vm.release = release_object;
@@ -35,6 +52,7 @@ static inline void *object_new(size_t bytes, unsigned references, unsigned owns)
 {
     struct object *object = ashlar_new(own, bytes);
     if (!object) fail(ashlar_error());
+    if (owns == OWNS_REFERENCES && references) fail("an object has references in two places");
     object->references = (uint16_t)references;
     object->owns = (uint16_t)owns;
     return object;

@@ -459,6 +459,417 @@ static void a_large_table_is_marked_in_parts(void)
     for (size_t index = COUNT / 2; index < COUNT; index++) CHECK(slots[index]->number == index);
 }
 
+/* ── Layouts ─────────────────────────────────────────────────────────────────────── */
+
+/* Things: the kind is four bits of a number, and what they refer to is declared in every way
+ * that there is. A word is the address of a thing, or no multiple of 8. */
+struct thing {
+    uint32_t number;
+    uint16_t kind : 4, has_text : 1, : 11;
+    uint16_t count;
+    uintptr_t words[];
+};
+
+enum { THING_NEW, PAIR, ROW, TABLE, WIDE, LEAF, WEAK, THING_KINDS };
+enum { WIDE_WORDS = 120, ROW_WORDS = 5, TABLE_WORDS = 40, TAGGED = 12, OWN_NOTHING = 1 << PAIR | 1 << ROW | 1 << WIDE };
+
+#define OF_KIND(thing) ((thing)->kind)
+static const ashlar_number thing_kind = { 4, 2, 0, 4 };
+
+static const ashlar_layout thing_layouts[THING_KINDS] = {
+    [PAIR] = { .refers = ASHLAR_WORDS, .owns = ASHLAR_OWNS_NOTHING, .words = { 1 << 1 | 1 << 2 } },
+    [ROW] = { .refers = ASHLAR_ROW, .owns = ASHLAR_OWNS_NOTHING,
+              .row_at = offsetof(struct thing, words), .row_count = ASHLAR_NUMBER(struct thing, count) },
+    [TABLE] = { .refers = ASHLAR_PAYLOAD_ROW, .words = { 1 << 2 },
+                .row_at = offsetof(struct thing, words), .row_count = ASHLAR_NUMBER(struct thing, count) },
+    [WIDE] = { .refers = ASHLAR_WORDS, .owns = ASHLAR_OWNS_NOTHING,
+               .words = { 1u << 31 | (uint64_t)1 << 63, 1 | (uint64_t)1 << (WIDE_WORDS - 64) } },
+    [LEAF] = { .refers = ASHLAR_WORDS },
+};
+
+static size_t things_asked;
+static unsigned released_kinds;
+
+static void trace_thing(void *cell, ashlar_tracer *tracer, void *data)
+{
+    (void)data;
+    struct thing *thing = cell;
+    CHECK(thing->kind == THING_NEW || thing->kind >= WEAK);
+    things_asked++;
+    if (thing->kind == WEAK) ashlar_mark_weak(tracer, &thing->words[0]);
+}
+
+static void release_thing(void *cell, ashlar_thread *of, void *data)
+{
+    (void)data;
+    struct thing *thing = cell;
+    released++;
+    released_kinds |= 1u << thing->kind;
+    if (thing->kind == TABLE || thing->has_text) ashlar_free(of, (void *)thing->words[0]);
+}
+
+static ashlar_vm things(void)
+{
+    ashlar_vm vm = ASHLAR_VM_INIT;
+    vm.trace = trace_thing;
+    vm.release = release_thing;
+    vm.moves = true;
+    vm.kind = thing_kind;
+    vm.layouts = thing_layouts;
+    vm.layout_count = THING_KINDS;
+    return vm;
+}
+
+/* Where the words of a thing are that may be references, in the order of a model. */
+static uintptr_t *word_of(struct thing *thing, size_t index)
+{
+    static const size_t wide[] = { 30, 62, 63, WIDE_WORDS - 1 };
+    switch (thing->kind) {
+    case TABLE: return index == 0 ? &thing->words[1] : (uintptr_t *)thing->words[0] + index - 1;
+    case WIDE: return &thing->words[wide[index]];
+    default: return &thing->words[index];
+    }
+}
+
+/* What there is to be, by number: each word's thing, 0 for a tagged one, and whether it has
+ * been looked at. */
+enum { MODELS = 20001, WORDS_MAX = 1 + TABLE_WORDS };
+static struct model {
+    uint8_t kind, count, is_seen;
+    uint16_t words[WORDS_MAX];
+} models[MODELS];
+static const size_t words_of_kind[THING_KINDS] = { [PAIR] = 2, [ROW] = ROW_WORDS, [TABLE] = WORDS_MAX, [WIDE] = 4 };
+static struct thing *thing_roots[8];
+static uint64_t random_state;
+
+static size_t any_below(size_t limit)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)(random_state >> 33) % limit;
+}
+
+static void set_word(struct thing *thing, size_t index, struct thing *child)
+{
+    models[thing->number].words[index] = child ? (uint16_t)child->number : 0;
+    if (child) {
+        ashlar_store(thread, thing, word_of(thing, index), child);
+    } else {
+        *word_of(thing, index) = TAGGED;
+    }
+}
+
+static struct thing *new_thing(size_t number, unsigned kind)
+{
+    struct thing *thing = NULL;
+    ASHLAR_ROOTS(thread, &thing);
+    size_t words = kind == WIDE ? WIDE_WORDS : kind == ROW ? ROW_WORDS : 2;
+    thing = ashlar_new(thread, sizeof *thing + words * sizeof *thing->words);
+    CHECK(thing);
+    thing->number = (uint32_t)number;
+    thing->kind = kind & 15;
+    models[number] = (struct model){ .kind = (uint8_t)kind, .count = (uint8_t)words_of_kind[kind] };
+    if (kind == TABLE) { /* empty until it has its payload */
+        uintptr_t *slots = ashlar_payload_new(thread, TABLE_WORDS * sizeof *slots);
+        CHECK(slots);
+        for (size_t index = 0; index < TABLE_WORDS; index++) slots[index] = TAGGED;
+        thing->words[0] = (uintptr_t)slots;
+        thing->count = TABLE_WORDS;
+    }
+    if (kind == ROW) thing->count = ROW_WORDS;
+    if (kind == LEAF && number % 2) {
+        char *text = ashlar_payload_new(thread, 100);
+        memset(text, (int)number, 100);
+        thing->words[0] = (uintptr_t)text;
+        thing->has_text = 1;
+    }
+    for (size_t index = 0; index < words_of_kind[kind]; index++)
+        set_word(thing, index, thing_roots[any_below(8)]);
+    return thing;
+}
+
+static void compare_with_model(struct thing *thing)
+{
+    struct model *model = &models[thing->number];
+    CHECK(thing->number > 0 && thing->kind == model->kind);
+    if (model->is_seen) return;
+    model->is_seen = 1;
+    if (thing->has_text) CHECK(*(char *)thing->words[0] == (char)thing->number);
+    for (size_t index = 0; index < model->count; index++) {
+        uintptr_t word = *word_of(thing, index);
+        if (!model->words[index]) {
+            CHECK(word == TAGGED);
+            continue;
+        }
+        CHECK(((struct thing *)word)->number == model->words[index]);
+        compare_with_model((struct thing *)word);
+    }
+}
+
+static void change_things_at_random(size_t steps)
+{
+    for (size_t number = 1; number <= steps; number++) {
+        struct thing *fresh = new_thing(number, PAIR + (unsigned)any_below(WEAK - PAIR));
+        struct thing **root = &thing_roots[any_below(8)];
+        *root = fresh;
+        root = &thing_roots[any_below(8)];
+        if (*root && models[(*root)->number].count) {
+            size_t index = any_below(models[(*root)->number].count);
+            set_word(*root, index, thing_roots[any_below(16) % 9 % 8]);
+            uintptr_t word = *word_of(*root, any_below(models[(*root)->number].count));
+            if (word % 8 == 0 && number % 3 == 0) *root = (struct thing *)word;
+        }
+        if (number % 7 == 0) thing_roots[any_below(8)] = NULL;
+        if (number % 100) continue;
+        for (size_t index = 1; index <= number; index++) models[index].is_seen = 0;
+        for (size_t index = 0; index < 8; index++)
+            if (thing_roots[index]) compare_with_model(thing_roots[index]);
+    }
+}
+
+static void cells_with_a_layout_are_traced_in_every_way_without_a_call(void)
+{
+    static const char *const options[] = {
+        "collect_every=20 verify=1 poison=1",
+        "collect_every=20 verify=1 poison=1 move_everything=1",
+        "slice_cells=30 verify=1 poison=1",
+        "slice_cells=30 look_ahead=1 poison=1",
+        "collect_every=20 look_ahead=1 no_minor=1 verify=1 poison=1",
+        "collect_every=100 threads=3 no_minor=1 poison=1",
+    };
+    for (size_t index = 0; index < sizeof options / sizeof *options; index++) {
+        ashlar_vm vm = things();
+        begin_with(&vm, options[index]);
+        things_asked = released_kinds = 0;
+        random_state = 7 + index;
+        for (size_t root = 0; root < 8; root++) {
+            thing_roots[root] = NULL;
+            CHECK(ashlar_root_add(heap, &thing_roots[root]));
+        }
+        change_things_at_random(2000);
+        CHECK(things_asked == 0 && released > 0 && !(released_kinds & OWN_NOTHING));
+        CHECK((statistics().moved_cells > 100) == (index == 1));
+        end();
+        CHECK(released_kinds == (1u << TABLE | 1u << LEAF));
+    }
+}
+
+static void several_threads_mark_what_layouts_say(void)
+{
+    ashlar_vm vm = things();
+    begin_with(&vm, "threads=2");
+    static struct thing *table;
+    CHECK(ashlar_root_add(heap, &table));
+    enum { LISTS = TABLE_WORDS, LENGTH = 5000 };
+    memset(thing_roots, 0, sizeof thing_roots);
+    table = new_thing(1, TABLE);
+    for (size_t list = 0; list < LISTS; list++) {
+        for (size_t length = 0; length < LENGTH; length++) {
+            struct thing *pair = new_thing(2, PAIR);
+            uintptr_t before = ((uintptr_t *)table->words[0])[list];
+            pair->words[0] = before == TAGGED ? 0 : before;
+            ashlar_store(thread, table, &((uintptr_t *)table->words[0])[list], pair);
+        }
+    }
+    /* The first full collection says how many cells there are. */
+    things_asked = 0;
+    for (int times = 0; times < 3; times++) ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(statistics().marked_cells == 1 + LISTS * LENGTH && things_asked == 0);
+}
+
+static void a_cell_without_a_layout_is_asked_for(void)
+{
+    ashlar_vm vm = things();
+    begin_with(&vm, NULL);
+    struct thing *weak = NULL, *kept = NULL;
+    ASHLAR_ROOTS(thread, &weak, &kept);
+    weak = new_thing(1, WEAK);
+    kept = new_thing(2, LEAF);
+    ashlar_store(thread, weak, &weak->words[0], kept);
+    things_asked = 0;
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(things_asked > 0 && weak->words[0] == (uintptr_t)kept && kept->number == 2);
+    kept = NULL;
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(weak->words[0] == 0);
+    /* Kinds beyond the table are asked for, too. */
+    weak->kind = 15;
+    weak->words[0] = 0;
+    things_asked = 0;
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(things_asked > 0);
+}
+
+static void layouts_of_other_kinds_change_nothing(void)
+{
+    ashlar_vm vm = things();
+    vm.trace = trace_node;
+    vm.layout_count = 1;
+    begin_with(&vm, NULL);
+    struct node *list = NULL;
+    ASHLAR_ROOTS(thread, &list);
+    make_list(&list, 100);
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(length(list) == 100);
+}
+
+static void verify_finds_a_missing_barrier_in_a_cell_with_a_layout(void)
+{
+    ashlar_vm vm = things();
+    begin_with(&vm, NULL);
+    struct thing *old = NULL;
+    ASHLAR_ROOTS(thread, &old);
+    memset(thing_roots, 0, sizeof thing_roots);
+    old = new_thing(1, TABLE);
+    for (int times = 0; times < 4; times++) ashlar_collect(thread, ASHLAR_MINOR);
+    struct thing *young = new_thing(2, LEAF);
+    ((uintptr_t *)old->words[0])[7] = (uintptr_t)young;
+    CHECK(!ashlar_verify(thread) && strstr(ashlar_error(), "invariant 5"));
+    ashlar_barrier(thread, old, young);
+    CHECK(ashlar_verify(thread));
+}
+
+static void verify_finds_a_layout_that_does_not_fit_its_cell(void)
+{
+    ashlar_vm vm = things();
+    begin_with(&vm, NULL);
+    struct thing *thing = NULL;
+    ASHLAR_ROOTS(thread, &thing);
+    memset(thing_roots, 0, sizeof thing_roots);
+    thing = new_thing(1, TABLE);
+    thing->count = 1000;
+    CHECK(!ashlar_verify(thread) && strstr(ashlar_error(), "its row of 1000 words does not fit into"));
+    thing->count = TABLE_WORDS;
+    CHECK(ashlar_verify(thread));
+    thing = new_thing(2, ROW);
+    thing->count = 6;
+    CHECK(!ashlar_verify(thread) && strstr(ashlar_error(), "its row of 6 words does not fit into 40 bytes"));
+    thing->count = ROW_WORDS;
+    thing->kind = WIDE;
+    CHECK(!ashlar_verify(thread) && strstr(ashlar_error(), "of kind 4 and 48 bytes: its layout needs 968 bytes"));
+    thing->kind = ROW;
+}
+
+static void a_large_payload_row_is_marked_in_parts(void)
+{
+    ashlar_vm vm = things();
+    vm.moves = false;
+    begin_with(&vm, "slice_cells=200 poison=1");
+    things_asked = 0;
+    enum { COUNT = 3000 };
+    struct thing *table = NULL;
+    ASHLAR_ROOTS(thread, &table);
+    memset(thing_roots, 0, sizeof thing_roots);
+    table = new_thing(1, TABLE);
+    table->count = 0;
+    uintptr_t *slots = ashlar_realloc(thread, (void *)table->words[0], COUNT * sizeof *slots);
+    memset(slots, 0, COUNT * sizeof *slots);
+    table->words[0] = (uintptr_t)slots;
+    table->count = COUNT;
+    for (size_t index = 0; index < COUNT; index++) {
+        struct thing *leaf = new_thing(2 + index, LEAF);
+        ashlar_store(thread, table, &slots[index], leaf);
+        if (index % 2) /* what marking has passed, or has not */
+            ashlar_store(thread, table, &slots[index / 2], leaf);
+    }
+    ashlar_heap_set(heap, "slice_cells=0");
+    ashlar_collect(thread, ASHLAR_FULL);
+    for (size_t index = COUNT / 2; index < COUNT; index++)
+        CHECK(((struct thing *)slots[index])->number == 2 + index);
+    CHECK(things_asked == 0);
+}
+
+static void a_kind_may_be_declared_later(void)
+{
+    ashlar_layout none[THING_KINDS] = { { 0 } };
+    ashlar_vm vm = things();
+    vm.layouts = none;
+    begin_with(&vm, "collect_every=10 poison=1 verify=1");
+    for (size_t kind = PAIR; kind < WEAK; kind++) CHECK(ashlar_layout_set(heap, kind, &thing_layouts[kind]));
+    struct thing *list = NULL;
+    ASHLAR_ROOTS(thread, &list);
+    memset(thing_roots, 0, sizeof thing_roots);
+    things_asked = 0;
+    for (size_t number = 1; number <= 1000; number++) {
+        struct thing *pair = new_thing(number, PAIR);
+        ashlar_store(thread, pair, &pair->words[0], list);
+        list = pair;
+    }
+    CHECK(things_asked == 0);
+    size_t count = 0;
+    for (struct thing *pair = list; pair; pair = (struct thing *)pair->words[0]) CHECK(pair->number == 1000 - count++);
+    CHECK(count == 1000);
+    CHECK(!ashlar_layout_set(heap, THING_KINDS, &thing_layouts[PAIR]) && strstr(ashlar_error(), "layout_count was 7"));
+    ashlar_layout wrong = thing_layouts[ROW];
+    wrong.row_at = 9;
+    CHECK(!ashlar_layout_set(heap, ROW, &wrong) && strstr(ashlar_error(), "kind 2: row_at=9"));
+}
+
+static void no_callback_is_needed_where_all_kinds_have_layouts(void)
+{
+    static const ashlar_layout pairs = { .refers = ASHLAR_WORDS, .owns = ASHLAR_OWNS_NOTHING, .words = { 1 << 1 | 1 << 2 } };
+    ashlar_vm vm = ASHLAR_VM_INIT;
+    vm.kind = thing_kind;
+    vm.layouts = &pairs;
+    vm.layout_count = 1;
+    vm.moves = true;
+    begin_with(&vm, "collect_every=10 poison=1 verify=1 move_everything=1");
+    struct thing *list = NULL;
+    ASHLAR_ROOTS(thread, &list);
+    for (size_t number = 0; number < 500; number++) {
+        struct thing *pair = ashlar_new(thread, sizeof *pair + 2 * sizeof *pair->words);
+        pair->number = (uint32_t)number;
+        pair->words[0] = (uintptr_t)list;
+        list = pair;
+    }
+    for (size_t number = 500; number--; list = (struct thing *)list->words[0]) CHECK(list->number == number);
+}
+
+static void wrong_declarations_get_a_line(void)
+{
+    static const struct {
+        ashlar_number kind;
+        ashlar_layout layout;
+        const char *part;
+    } wrong[] = {
+        { { 0, 3, 0, 0 }, { 0 }, "ashlar_vm.kind: bytes=3: must be 1, 2, 4 or 8" },
+        { { 2, 4, 0, 0 }, { 0 }, "ashlar_vm.kind: at=2: must be a multiple of bytes=4" },
+        { { 32, 1, 0, 0 }, { 0 }, "at=32: must be a multiple of bytes=1 within the first 32 bytes" },
+        { { 0, 1, 4, 5 }, { 0 }, "shift=4 bits=5: must be bits of the 8" },
+        { { 0, 1, 8, 0 }, { 0 }, "shift=8 bits=0: must be bits of the 8" },
+        { { 0, 1, 200, 200 }, { 0 }, "shift=200 bits=200: must be bits of the 8" },
+        { { 0, 0, 0, 0 }, { 0 }, "ashlar_vm.kind: bytes=0" },
+        { { 0, 1, 0, 0 }, { .refers = 9 }, "ashlar_vm.layouts[1]: refers=9: must be" },
+        { { 0, 1, 0, 0 }, { .owns = 2 }, "ashlar_vm.layouts[1]: owns=2: must be" },
+        { { 0, 1, 0, 0 }, { .words = { 2 } }, "layouts[1]: words are declared" },
+        { { 0, 1, 0, 0 }, { .refers = ASHLAR_WORDS, .row_at = 8 }, "layouts[1]: a row is declared" },
+        { { 0, 1, 0, 0 }, { .refers = ASHLAR_ROW, .row_at = 8 }, "layouts[1]: row_count: bytes=0" },
+        { { 0, 1, 0, 0 }, { .refers = ASHLAR_ROW, .row_at = 12, .row_count = { 4, 4, 0, 0 } }, "row_at=12: must be a multiple of 8" },
+        { { 0, 1, 0, 0 }, { .refers = ASHLAR_PAYLOAD_ROW, .row_at = 1024, .row_count = { 4, 4, 0, 0 } }, "row_at=1024" },
+        { { 0, 1, 0, 0 }, { .refers = ASHLAR_ROW, .row_at = 8, .row_count = { 1024, 4, 0, 0 } }, "row_count: at=1024" },
+    };
+    for (size_t index = 0; index < sizeof wrong / sizeof *wrong; index++) {
+        ashlar_layout two[2] = { { 0 }, wrong[index].layout };
+        ashlar_vm vm = nodes();
+        vm.kind = wrong[index].kind;
+        vm.layouts = two;
+        vm.layout_count = 2;
+        CHECK(!ashlar_heap_new(&vm, NULL));
+        CHECK(strstr(ashlar_error(), wrong[index].part) && !strchr(ashlar_error(), '\n'));
+    }
+    ashlar_vm vm = things();
+    vm.layout_count = 0;
+    CHECK(!ashlar_heap_new(&vm, NULL) && strstr(ashlar_error(), "ashlar_vm.layouts: is set, and layout_count is 0"));
+    vm = things();
+    vm.layouts = NULL;
+    CHECK(!ashlar_heap_new(&vm, NULL) && strstr(ashlar_error(), "ashlar_vm.layouts: is NULL, and layout_count is 7"));
+    vm = things();
+    vm.layout_count = 65537;
+    CHECK(!ashlar_heap_new(&vm, NULL) && strstr(ashlar_error(), "layout_count=65537: must be at most 65536"));
+    vm = things();
+    vm.trace = NULL;
+    CHECK(!ashlar_heap_new(&vm, NULL) && strstr(ashlar_error(), "trace must not be NULL, unless"));
+}
+
 /* ── Payloads ────────────────────────────────────────────────────────────────────── */
 
 static void payloads_keep_their_contents_and_are_freed_with_their_cells(void)
@@ -979,6 +1390,16 @@ static const struct {
     TEST(nothing_is_collected_while_that_is_disabled),
     TEST(several_threads_mark_what_one_would),
     TEST(a_large_table_is_marked_in_parts),
+    TEST(cells_with_a_layout_are_traced_in_every_way_without_a_call),
+    TEST(several_threads_mark_what_layouts_say),
+    TEST(a_cell_without_a_layout_is_asked_for),
+    TEST(layouts_of_other_kinds_change_nothing),
+    TEST(verify_finds_a_missing_barrier_in_a_cell_with_a_layout),
+    TEST(verify_finds_a_layout_that_does_not_fit_its_cell),
+    TEST(a_large_payload_row_is_marked_in_parts),
+    TEST(a_kind_may_be_declared_later),
+    TEST(no_callback_is_needed_where_all_kinds_have_layouts),
+    TEST(wrong_declarations_get_a_line),
     TEST(payloads_keep_their_contents_and_are_freed_with_their_cells),
     TEST(payloads_grow_and_shrink_where_they_are),
     TEST(memory_elsewhere_counts),

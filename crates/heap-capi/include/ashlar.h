@@ -48,7 +48,7 @@ extern "C" {
 
 #define ASHLAR_VERSION "0.1.0"
 /* Changes whenever a program has to be compiled again. */
-#define ASHLAR_INTERFACE 2
+#define ASHLAR_INTERFACE 3
 
 /* Bytes of the widest cell. What is larger is a payload that a cell owns. */
 #define ASHLAR_CELL_MAX 1024
@@ -62,15 +62,78 @@ typedef struct ashlar_tracer ashlar_tracer;
 
 /* ── What the program supplies ───────────────────────────────────────────────── */
 
-/* Callbacks. All but `trace` may be NULL. Each gets `data` back. While one runs, the
- * program is stopped; it may free payloads, and must not allocate, collect or call
+/* Where a number lies in a cell: so many bytes from its beginning, 1, 2, 4 or 8 of them, `at`
+ * a multiple of `bytes`. Of the number, `bits` are taken from bit `shift` on (0: all from
+ * there), for bit fields and headers that hold more. */
+typedef struct ashlar_number {
+    uint16_t at;
+    uint8_t bytes, shift, bits;
+} ashlar_number;
+
+#define ASHLAR_NUMBER(type, field) { offsetof(type, field), sizeof(((type *)0)->field), 0, 0 }
+
+enum { /* ashlar_layout.refers: where the references of a cell are */
+    ASHLAR_ASK,         /* vm.trace_anywhere and vm.trace know */
+    ASHLAR_WORDS,       /* in the words of `words`, and nowhere else */
+    ASHLAR_ROW,         /* there, and in row_count words of the cell from row_at on */
+    ASHLAR_PAYLOAD_ROW, /* there, and in row_count words at the address that is in the word at
+                           row_at; none when that is NULL */
+};
+
+enum { /* ashlar_layout.owns: what is to be done when a cell has died */
+    ASHLAR_RELEASED,     /* vm.release is called */
+    ASHLAR_OWNS_NOTHING, /* nothing: it has no payload, no file */
+};
+
+/* What cells of one kind refer to, so that the heap traces them itself: much faster than a
+ * callback, and by several threads at once (threads=N). A word that is a reference is as for
+ * ashlar_mark_words: zeroes and words that are no multiple of 8 are left alone, as tagged
+ * numbers are, and addresses outside the heap. It is changed when the cell moves, if
+ * vm.moves.
+ *
+ *     struct pair { uint8_t kind; value car, cdr; };
+ *     struct vector { uint8_t kind; uint32_t length; value *slots; };
+ *     struct frame { uint8_t kind; uint32_t count; value outer, slots[]; };
+ *     enum { NEW, PAIR, VECTOR, FRAME, STRING, WEAK, KINDS };
+ *
+ *     static const ashlar_layout layouts[KINDS] = {
+ *         [PAIR] = { .refers = ASHLAR_WORDS, .owns = ASHLAR_OWNS_NOTHING,
+ *                    .words = { ASHLAR_WORD(struct pair, car) | ASHLAR_WORD(struct pair, cdr) } },
+ *         [VECTOR] = { .refers = ASHLAR_PAYLOAD_ROW, .row_at = offsetof(struct vector, slots),
+ *                      .row_count = ASHLAR_NUMBER(struct vector, length) },
+ *         [FRAME] = { .refers = ASHLAR_ROW, .owns = ASHLAR_OWNS_NOTHING,
+ *                     .words = { ASHLAR_WORD(struct frame, outer) },
+ *                     .row_at = offsetof(struct frame, slots),
+ *                     .row_count = ASHLAR_NUMBER(struct frame, count) },
+ *         [STRING] = { .refers = ASHLAR_WORDS },
+ *     };                         (NEW and WEAK: ASHLAR_ASK)
+ *
+ *     vm.kind = (ashlar_number)ASHLAR_NUMBER(struct pair, kind);
+ *     vm.layouts = layouts;
+ *     vm.layout_count = KINDS;
+ *
+ * A new cell is zero, and so of kind 0, until the program says of which it is. The kind of a
+ * cell may change; its references and counts may, too, with barriers as ever. */
+typedef struct ashlar_layout {
+    uint8_t refers, owns;
+    uint16_t row_at;         /* a multiple of 8 */
+    ashlar_number row_count;
+    uint64_t words[2];       /* bit n % 64 of words[n / 64]: the word 8 * n bytes into the cell */
+} ashlar_layout;
+
+/* A field's bit in words[0], for the first 512 bytes of a cell. */
+#define ASHLAR_WORD(type, field) ((uint64_t)1 << offsetof(type, field) / 8)
+
+/* Callbacks, which may be NULL, and layouts. Each callback gets `data` back. While one runs,
+ * the program is stopped; it may free payloads, and must not allocate, collect or call
  * barriers. */
 typedef struct ashlar_vm {
     uint32_t interface; /* ASHLAR_INTERFACE */
     uint32_t bytes;     /* sizeof(ashlar_vm) */
     void *data;
 
-    /* Marks everything that `cell` refers to. */
+    /* Marks everything that `cell` refers to, which has no layout. May be NULL only when
+     * all kinds have one. */
     void (*trace)(void *cell, ashlar_tracer *tracer, void *data);
 
     /* Marks everything that the program refers to and that is neither in a cell nor
@@ -84,7 +147,8 @@ typedef struct ashlar_vm {
 
     /* A cell has died, and its memory is about to be reused: frees the payloads that it
      * owned, closes its file. The cells that it referred to may be gone. Also called for
-     * every cell that is left by ashlar_heap_free. */
+     * every cell that is left by ashlar_heap_free. Not called for kinds that own nothing, as
+     * their layouts say. */
     void (*release)(void *cell, ashlar_thread *thread, void *data);
 
     /* Everything reachable is marked, and nothing has been freed. It may mark more; it is
@@ -107,9 +171,16 @@ typedef struct ashlar_vm {
     /* Whether cells may move. If so, trace and trace_roots store what ashlar_mark
      * returns, and compactions move whatever nothing pins. */
     bool moves;
+
+    /* Layouts by kind, and where in each cell the kind lies: in its first 32 bytes. The heap
+     * copies them. Cells of kinds from layout_count on (at most 65536) are asked for. */
+    ashlar_number kind;
+    const ashlar_layout *layouts;
+    size_t layout_count;
 } ashlar_vm;
 
-#define ASHLAR_VM_INIT { ASHLAR_INTERFACE, sizeof(ashlar_vm), 0, 0, 0, 0, 0, 0, 0, 0, 0, false }
+#define ASHLAR_VM_INIT                                                                           \
+    { ASHLAR_INTERFACE, sizeof(ashlar_vm), 0, 0, 0, 0, 0, 0, 0, 0, 0, false, { 0, 0, 0, 0 }, 0, 0 }
 
 /* ── Heaps and threads ───────────────────────────────────────────────────────── */
 
@@ -127,7 +198,7 @@ typedef struct ashlar_vm {
  *   memory_limit=none   RSS of the process to stay below
  *   slice_us=0          collections are done in slices of so many microseconds (100 to
  *                       1000000), and the program runs in between; 0: at once
- *   threads=1           threads that mark what trace_anywhere traces (1 to 64)
+ *   threads=1           threads that mark what has a layout, or trace_anywhere traces (1 to 64)
  *   policy=first-fit    where payloads above 32 KiB are placed: first-fit, next-fit, best-fit or
  *                       segregated-fit
  *   barriers=1          0: the program calls no write barrier. Every collection is then
@@ -138,12 +209,17 @@ typedef struct ashlar_vm {
  *   and for tests: collect_every=N, slice_cells=N, verify=1, poison=1, no_minor=1,
  *                       look_ahead=1, move_everything=1
  *
- * NULL when an option or the callbacks are wrong, or the system refuses memory. */
+ * NULL when an option, a layout or the callbacks are wrong, or the system refuses memory. */
 ashlar_heap *ashlar_heap_new(const ashlar_vm *vm, const char *options);
 
 /* [lock] Changes options of a heap; all but barriers, reserve and threads. False, and
  * nothing has changed, when one is wrong. */
 bool ashlar_heap_set(ashlar_heap *heap, const char *options);
+
+/* [lock] Changes the layout of a kind below vm.layout_count: for types that a program makes
+ * while it runs, before there is a cell of the kind. False, and nothing has changed, when it is
+ * wrong. */
+bool ashlar_layout_set(ashlar_heap *heap, size_t kind, const ashlar_layout *layout);
 
 /* [lock] Releases every cell (vm.release), and gives all memory back. Free the threads
  * first. Finalizers do not run. NULL is ignored. */

@@ -45,6 +45,9 @@ impl Heap {
         // SAFETY: the caller's contract.
         let result = unsafe { Thread::stopped(thread, work) };
         let length = start.elapsed();
+        if let Some(wrong) = self.vm().take_wrong_layout() {
+            panic!("{wrong}");
+        }
         let pauses = self.pauses.get();
         self.pauses.set(Pauses {
             count: pauses.count + 1,
@@ -191,8 +194,13 @@ unsafe extern "C" fn ashlar_verify(thread: *mut Thread) -> bool {
     heap.vm().current.set(thread);
     // SAFETY: as above.
     let verified = unsafe { Thread::stopped(thread, || heap.heap.verify()) };
-    if let Err(broken) = &verified {
-        error::note(broken.clone());
+    let wrong_layout = heap.vm().take_wrong_layout();
+    // A wrong layout is the reason for what follows from it.
+    match wrong_layout.map_or(verified, Err) {
+        Ok(()) => true,
+        Err(broken) => {
+            error::note(broken);
+            false
+        }
     }
-    verified.is_ok()
 }

@@ -4,9 +4,10 @@ use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr::null_mut;
 
-use ashlar_heap::{os, CellState, Frozen, Heap as CellHeap, Region, Shared, Stopped};
+use ashlar_heap::{os, CellState, Frozen, Heap as CellHeap, Shared, Stopped};
 
 use crate::collect::Pauses;
+use crate::declared::{Declared, Layouts};
 use crate::error;
 use crate::options::Options;
 use crate::thread::{cell_of, Thread};
@@ -26,7 +27,7 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
-    fn new(callbacks: Callbacks, options: Options) -> Result<Box<Self>, String> {
+    fn new(callbacks: Callbacks, layouts: Layouts, options: Options) -> Result<Box<Self>, String> {
         let refused = |bytes: usize| {
             format!(
                 "the system refuses {} MiB of address space for the heap; set a smaller one with \
@@ -41,7 +42,7 @@ impl Heap {
         let shared_pointer = Box::into_raw(Box::new(shared.ok_or_else(|| refused(bytes))?));
         // SAFETY: it is freed by `drop_shared` alone, when nothing of the heap is left.
         let shared: &'static Shared = unsafe { &*shared_pointer };
-        let vm = Vm::new(callbacks, shared_region(shared));
+        let vm = Vm::new(callbacks, layouts, &shared.space);
         let heap = CellHeap::new(vm, shared, options.pace);
         match heap {
             Ok(heap) => {
@@ -98,10 +99,6 @@ impl Heap {
     }
 }
 
-fn shared_region(shared: &'static Shared) -> &'static Region {
-    &shared.space.region
-}
-
 /// # Safety
 /// `shared` came from a box, and nobody uses it any more.
 unsafe fn drop_shared(shared: *mut Shared) {
@@ -152,7 +149,7 @@ unsafe extern "C" fn ashlar_heap_new(
     let made = unsafe {
         Callbacks::read(callbacks).and_then(|callbacks| {
             let options = Options::default().changed(&option_text(options)?, true)?;
-            Heap::new(callbacks, options)
+            Heap::new(callbacks, callbacks.layouts()?, options)
         })
     };
     match made {
@@ -179,6 +176,17 @@ unsafe extern "C" fn ashlar_heap_set(heap: *mut Heap, options: *const c_char) ->
 }
 
 #[no_mangle]
+unsafe extern "C" fn ashlar_layout_set(
+    heap: *mut Heap,
+    kind: usize,
+    layout: *const Declared,
+) -> bool {
+    // SAFETY: the program passes a heap of its own, and a layout.
+    let set = unsafe { (*heap).vm().layouts.set(kind, &*layout) };
+    set.map_err(error::note).is_ok()
+}
+
+#[no_mangle]
 unsafe extern "C" fn ashlar_heap_free(heap: *mut Heap) {
     if heap.is_null() {
         return;
@@ -188,8 +196,14 @@ unsafe extern "C" fn ashlar_heap_free(heap: *mut Heap) {
     let heap = unsafe { Box::from_raw(heap) };
     let mut last = Thread::new(&heap);
     heap.vm().current.set(&raw mut last);
-    heap.heap
-        .for_each_cell(|cell, width| ashlar_heap::Vm::release(heap.vm(), cell, width));
+    let vm = heap.vm();
+    let owns_nothing = ashlar_heap::Vm::owns_nothing(vm);
+    heap.heap.for_each_cell(|cell, width| {
+        if !owns_nothing(cell) {
+            ashlar_heap::Vm::release(vm, cell, width);
+        }
+    });
+    drop(owns_nothing);
     // SAFETY: the thread is this function's.
     unsafe { Thread::give_up(&raw mut last) };
     let shared = heap.shared;

@@ -7,7 +7,7 @@ use ashlar_heap::Cell;
 
 use crate::heap::Heap;
 use crate::thread::{Frame, Thread};
-use crate::tracer::{each_word, reference, Does, Tracer};
+use crate::tracer::{each_word, follow, Does, Tracer};
 
 /// The roots of a heap that belong to no thread.
 #[derive(Debug, Default)]
@@ -58,13 +58,7 @@ impl Roots {
 /// `place` is a variable that holds 0 or a cell.
 unsafe fn trace_place(place: *mut usize, tracer: &mut Tracer<'_, '_>) {
     // SAFETY: the caller's contract.
-    if let Some(cell) = reference(tracer.region, unsafe { place.read() }) {
-        let now = tracer.mark(cell);
-        if now != cell.address() {
-            // SAFETY: the caller's contract.
-            unsafe { place.write(now) };
-        }
-    }
+    unsafe { follow(tracer.memory.inside, place, |cell| tracer.mark(cell)) };
 }
 
 /// Marks what the frames of a thread hold.

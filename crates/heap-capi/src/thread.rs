@@ -12,7 +12,7 @@ use ashlar_heap::{WIDTH_COUNT, WIDTH_MAX_BYTES};
 use crate::collect::Cause;
 use crate::error;
 use crate::heap::Heap;
-use crate::tracer::is_inside;
+use crate::tracer::Inside;
 
 /// `ashlar_thread`. The inline part of `ashlar.h` uses the first fields
 /// (`layout.rs`).
@@ -248,7 +248,7 @@ unsafe extern "C" fn ashlar_barrier_slowly(
     // which the child may lie outside the heap.
     unsafe {
         let heap = &Thread::heap(thread).heap;
-        if is_inside(heap.region(), child as usize) {
+        if Inside::of(heap.region()).has(child as usize) {
             heap.write_barrier(cell_of(parent), cell_of(child));
         }
     }

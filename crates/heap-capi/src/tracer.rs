@@ -3,12 +3,53 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::{Cell, Forwarding, MarkingEnd, Region, Root, Trace, Tracer as HeapTracer};
+use ashlar_heap::{Cell, Forwarding, MarkingEnd, Region, Root, Space, Trace, Tracer as HeapTracer};
 
 /// What a callback marks with.
 pub(crate) struct Tracer<'a, 'c> {
     pub(crate) does: Does<'a, 'c>,
-    pub(crate) region: &'a Region,
+    pub(crate) memory: &'a Memory,
+}
+
+/// Where the heap is.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) inside: Inside,
+    pub(crate) space: &'static Space,
+}
+
+/// Which addresses lie in the heap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inside {
+    start: usize,
+    bytes: usize,
+}
+
+impl Inside {
+    pub(crate) fn of(region: &Region) -> Self {
+        let tables = region.tables();
+        Self {
+            start: tables.start,
+            bytes: tables.bytes,
+        }
+    }
+
+    /// Whether an object's address is in the heap at all: a program may have static ones.
+    /// Zero is not.
+    #[inline(always)]
+    pub(crate) fn has(self, address: usize) -> bool {
+        address.wrapping_sub(self.start) < self.bytes
+    }
+
+    /// What `ashlar_mark_words` takes for a reference.
+    #[inline(always)]
+    pub(crate) fn reference(self, word: usize) -> Option<Cell> {
+        // The region begins at a multiple of 8: turned to the right, the offset of a word that
+        // is none is beyond any.
+        let offset = word.wrapping_sub(self.start).rotate_right(3);
+        // SAFETY: such words are addresses of cells, `ashlar.h` says.
+        (offset < self.bytes >> 3).then(|| unsafe { Cell::from_address(word) })
+    }
 }
 
 /// What becomes of a reference.
@@ -30,17 +71,18 @@ pub(crate) enum Does<'a, 'c> {
 /// A tracer of any thread's, of which many words are asked with one call.
 pub(crate) trait TraceWords: Trace {
     /// Marks what the words refer to.
-    fn mark_words(&mut self, region: &Region, words: &[usize]);
+    fn mark_words(&mut self, inside: Inside, words: &[usize]);
 }
 
 impl<T: Trace> TraceWords for T {
-    fn mark_words(&mut self, region: &Region, words: &[usize]) {
+    #[inline(always)]
+    fn mark_words(&mut self, inside: Inside, words: &[usize]) {
         if words.len() >= MANY_WORDS && self.mark_later(words) {
             return;
         }
         let mut tracer = self.lent();
         for &word in words {
-            if let Some(cell) = reference(region, word) {
+            if let Some(cell) = inside.reference(word) {
                 tracer.mark(cell);
             }
         }
@@ -52,8 +94,9 @@ impl<T: Trace> TraceWords for T {
 const MANY_WORDS: usize = 1024;
 
 impl<'a, 'c> Tracer<'a, 'c> {
-    pub(crate) fn new(region: &'a Region, does: Does<'a, 'c>) -> Self {
-        Self { does, region }
+    #[inline(always)]
+    pub(crate) fn new(memory: &'a Memory, does: Does<'a, 'c>) -> Self {
+        Self { does, memory }
     }
 
     /// What C gets.
@@ -101,7 +144,7 @@ impl<'a, 'c> Tracer<'a, 'c> {
     /// What a root that may be one refers to. Words in a cell count: a compiler may keep
     /// nothing but the address of a field.
     pub(crate) fn mark_ambiguous(&mut self, word: usize) {
-        let Some(cell) = self.region.cell_around(word) else {
+        let Some(cell) = self.memory.space.region.cell_around(word) else {
             return;
         };
         match &mut self.does {
@@ -120,7 +163,7 @@ impl<'a, 'c> Tracer<'a, 'c> {
     unsafe fn mark_words(&mut self, words: *mut usize, count: usize) {
         match &mut self.does {
             // SAFETY: the caller's contract; nobody writes while the program is traced.
-            Does::MarkAnywhere(tracer) => tracer.mark_words(self.region, unsafe {
+            Does::MarkAnywhere(tracer) => tracer.mark_words(self.memory.inside, unsafe {
                 std::slice::from_raw_parts(words, count)
             }),
             // SAFETY: the caller's contract.
@@ -136,16 +179,7 @@ impl<'a, 'c> Tracer<'a, 'c> {
     unsafe fn follow_words(&mut self, words: *mut usize, count: usize) {
         for index in 0..count {
             // SAFETY: the caller's contract.
-            let place = unsafe { words.add(index) };
-            // SAFETY: the same.
-            let Some(cell) = reference(self.region, unsafe { place.read() }) else {
-                continue;
-            };
-            let now = self.mark(cell);
-            if now != cell.address() {
-                // SAFETY: the same.
-                unsafe { place.write(now) };
-            }
+            unsafe { follow(self.memory.inside, words.add(index), |cell| self.mark(cell)) };
         }
     }
 
@@ -172,25 +206,28 @@ impl<'a, 'c> Tracer<'a, 'c> {
     }
 }
 
-/// What `ashlar_mark_words` takes for a reference.
+/// Does with what `place` refers to whatever is to be done, which says where it is now.
+///
+/// # Safety
+/// `place` can be read and written, and holds a word as `ashlar.h` says.
 #[inline(always)]
-pub(crate) fn reference(region: &Region, word: usize) -> Option<Cell> {
-    // SAFETY: such words are addresses of cells, `ashlar.h` says.
-    (word % 8 == 0 && is_inside(region, word)).then(|| unsafe { Cell::from_address(word) })
-}
-
-/// Whether an object's address is in the heap at all: a program may have static ones.
-/// Zero is not.
-#[inline(always)]
-pub(crate) fn is_inside(region: &Region, address: usize) -> bool {
-    region.block_at(address).is_some()
+pub(crate) unsafe fn follow(inside: Inside, place: *mut usize, does: impl FnOnce(Cell) -> usize) {
+    // SAFETY: the caller's contract.
+    let Some(cell) = inside.reference(unsafe { place.read() }) else {
+        return;
+    };
+    let now = does(cell);
+    if now != cell.address() {
+        // SAFETY: the caller's contract.
+        unsafe { place.write(now) };
+    }
 }
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark(tracer: *mut c_void, cell: *mut c_void) -> *mut c_void {
     // SAFETY: a callback passes its tracer.
     let tracer = unsafe { Tracer::from_c(tracer) };
-    if !is_inside(tracer.region, cell as usize) {
+    if !tracer.memory.inside.has(cell as usize) {
         return cell;
     }
     // SAFETY: it passes a cell, and not one that lies elsewhere.
@@ -208,7 +245,7 @@ unsafe extern "C" fn ashlar_mark_words(tracer: *mut c_void, words: *mut c_void, 
 unsafe extern "C" fn ashlar_mark_pinned(tracer: *mut c_void, cell: *mut c_void) {
     // SAFETY: a callback passes its tracer.
     let tracer = unsafe { Tracer::from_c(tracer) };
-    if is_inside(tracer.region, cell as usize) {
+    if tracer.memory.inside.has(cell as usize) {
         // SAFETY: it passes a cell, and not one that lies elsewhere.
         tracer.pin(unsafe { Cell::from_address(cell as usize) });
     }

@@ -6,14 +6,15 @@ use std::mem::offset_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ashlar_heap::{
-    Cell, Forwarding, Inspection, MarkingEnd, Moving, Region, Root, Trace, TraceCommon,
+    Cell, Forwarding, Inspection, MarkingEnd, Moving, Root, Space, Trace, TraceCommon,
     Tracer as HeapTracer, WidthIndex,
 };
 
+use crate::declared::{Declared, Layouts, Number};
 use crate::finalizers::Finalizers;
 use crate::roots::{self, Roots};
 use crate::thread::Thread;
-use crate::tracer::{reference, Does, Tracer};
+use crate::tracer::{follow, Does, Inside, Memory, Tracer};
 
 type CellCallback = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void);
 
@@ -33,9 +34,12 @@ pub(crate) struct Callbacks {
     wanted_bytes: Option<unsafe extern "C" fn(*mut c_void, usize, *mut c_void) -> usize>,
     moved: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> bool>,
     moves: bool,
+    kind: Number,
+    layouts: *const Declared,
+    layout_count: usize,
 }
 
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 impl Callbacks {
     /// Copies what the program passes, if it was compiled for this library.
@@ -56,37 +60,61 @@ impl Callbacks {
                 size_of::<Self>()
             ));
         }
-        // The last field decides how long the structure is.
-        const _: () = assert!(offset_of!(Callbacks, moves) == 80 && size_of::<Callbacks>() == 88);
+        // The last fields decide how long the structure is.
+        const _: () = assert!(offset_of!(Callbacks, moves) == 80);
+        const _: () = assert!(offset_of!(Callbacks, kind) == 82);
+        const _: () = assert!(size_of::<Callbacks>() == 104);
         // SAFETY: it is as long as this version's.
-        let read = unsafe { *callbacks };
-        match read.trace {
-            Some(_) => Ok(read),
-            None => Err("ashlar_heap_new: ashlar_vm.trace must not be NULL".into()),
+        Ok(unsafe { *callbacks })
+    }
+
+    /// The layouts that the program declares.
+    ///
+    /// # Safety
+    /// `layouts` is null or has `layout_count` layouts.
+    pub(crate) unsafe fn layouts(&self) -> Result<Layouts, String> {
+        // SAFETY: the caller's contract.
+        let read = unsafe { Layouts::read(self.kind, self.layouts, self.layout_count) };
+        let layouts = read.map_err(|wrong| format!("ashlar_heap_new: {wrong}"))?;
+        if self.trace.is_none() && !layouts.ask_for_none() {
+            return Err(
+                "ashlar_heap_new: ashlar_vm.trace must not be NULL, unless layouts say of \
+                        all kinds what they refer to"
+                    .into(),
+            );
         }
+        Ok(layouts)
     }
 }
 
 /// What the collector knows of a C program.
 pub(crate) struct Vm {
     callbacks: Callbacks,
+    pub(crate) layouts: Layouts,
+    /// The first layout that the verifier has found to be wrong.
+    wrong_layout: RefCell<Option<String>>,
     pub(crate) roots: RefCell<Roots>,
     pub(crate) finalizers: RefCell<Finalizers>,
     threads: Mutex<Vec<*mut Thread>>,
     /// The thread that the heap runs on at the moment: dead cells are released on it.
     pub(crate) current: StdCell<*mut Thread>,
-    region: &'static Region,
+    memory: Memory,
 }
 
 impl Vm {
-    pub(crate) fn new(callbacks: Callbacks, region: &'static Region) -> Self {
+    pub(crate) fn new(callbacks: Callbacks, layouts: Layouts, space: &'static Space) -> Self {
         Self {
             callbacks,
+            layouts,
+            wrong_layout: RefCell::default(),
             roots: RefCell::default(),
             finalizers: RefCell::default(),
             threads: Mutex::default(),
             current: StdCell::new(std::ptr::null_mut()),
-            region,
+            memory: Memory {
+                inside: Inside::of(&space.region),
+                space,
+            },
         }
     }
 
@@ -99,16 +127,23 @@ impl Vm {
         self.callbacks.moves
     }
 
-    fn trace(&self, cell: Cell, does: Does<'_, '_>) {
-        let mut tracer = Tracer::new(self.region, does);
-        if let Some(trace) = self.callbacks.trace {
-            // SAFETY: the program's own function, with a cell of its own.
-            unsafe { trace(pointer(cell), tracer.as_c(), self.callbacks.data) };
-        }
+    /// Has the program's callback tell what a cell refers to that has no layout.
+    fn trace<'a>(&'a self, cell: Cell, does: Does<'a, '_>) {
+        let mut tracer = Tracer::new(&self.memory, does);
+        let Some(trace) = self.callbacks.trace else {
+            self.layouts.panic_without_layout(cell);
+        };
+        // SAFETY: the program's own function, with a cell of its own.
+        unsafe { trace(pointer(cell), tracer.as_c(), self.callbacks.data) };
     }
 
-    fn trace_all_roots(&self, does: Does<'_, '_>) {
-        let tracer = &mut Tracer::new(self.region, does);
+    /// The first layout that the verifier has found to be wrong since the latest call.
+    pub(crate) fn take_wrong_layout(&self) -> Option<String> {
+        self.wrong_layout.take()
+    }
+
+    fn trace_all_roots<'a>(&'a self, does: Does<'a, '_>) {
+        let tracer = &mut Tracer::new(&self.memory, does);
         self.roots.borrow().trace(tracer);
         self.finalizers.borrow_mut().trace(tracer);
         for &thread in self.threads().iter() {
@@ -142,6 +177,15 @@ impl ashlar_heap::Vm for Vm {
     }
 
     #[inline(always)]
+    fn owns_nothing(&self) -> impl Fn(Cell) -> bool {
+        let is_released = self.callbacks.release.is_some();
+        // One question is enough where no layouts tell more.
+        let is_told = !is_released || !self.layouts.is_empty();
+        let tells = self.layouts.tell_owning_nothing();
+        move |cell| is_told && (!is_released || tells(cell))
+    }
+
+    #[inline(always)]
     fn release(&self, cell: Cell, _width: WidthIndex) {
         if let Some(release) = self.callbacks.release {
             // SAFETY: the program's own function, with a cell of its own that is dead, and
@@ -152,7 +196,7 @@ impl ashlar_heap::Vm for Vm {
 
     fn marking_done(&self, end: &mut MarkingEnd<'_>) {
         if let Some(marked) = self.callbacks.marked {
-            let mut tracer = Tracer::new(self.region, Does::MarkAtEnd(end, false));
+            let mut tracer = Tracer::new(&self.memory, Does::MarkAtEnd(end, false));
             // SAFETY: the program's own function.
             unsafe { marked(tracer.as_c(), self.callbacks.data) };
             if matches!(tracer.does, Does::MarkAtEnd(_, true)) {
@@ -170,11 +214,7 @@ impl ashlar_heap::Vm for Vm {
     }
 
     fn common(&self) -> impl TraceCommon {
-        Anywhere {
-            trace: self.callbacks.trace_anywhere,
-            data: self.callbacks.data,
-            region: self.region,
-        }
+        Anywhere { vm: self }
     }
 
     fn moving(&self) -> Option<&impl Moving> {
@@ -186,16 +226,15 @@ impl ashlar_heap::Vm for Vm {
     }
 }
 
-/// Traces cells with `trace_anywhere`.
+/// Traces cells by their layout, or with `trace_anywhere`.
 #[derive(Clone, Copy)]
 struct Anywhere<'a> {
-    trace: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> bool>,
-    data: *mut c_void,
-    region: &'a Region,
+    vm: &'a Vm,
 }
 
-// SAFETY: the program has promised that the function may be called by any thread, with
-// its data.
+// SAFETY: nothing of the VM is used but its layouts, which do not change while the program
+// is stopped, where the heap is, and a function that may be called by any thread, with its
+// data, as the program has promised.
 unsafe impl Send for Anywhere<'_> {}
 // SAFETY: the same.
 unsafe impl Sync for Anywhere<'_> {}
@@ -203,17 +242,26 @@ unsafe impl Sync for Anywhere<'_> {}
 impl TraceCommon for Anywhere<'_> {
     #[inline(always)]
     fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
-        let Some(trace) = self.trace else {
+        let Vm {
+            layouts,
+            callbacks,
+            memory,
+            ..
+        } = self.vm;
+        if layouts.trace(memory.inside, cell, tracer) {
+            return true;
+        }
+        let Some(trace) = callbacks.trace_anywhere else {
             return false;
         };
         let mut lent = tracer.lent();
-        let mut tracer = Tracer::new(self.region, Does::MarkAnywhere(&mut lent));
+        let mut tracer = Tracer::new(memory, Does::MarkAnywhere(&mut lent));
         // SAFETY: the program's own function, with a cell of its own.
-        unsafe { trace(pointer(cell), tracer.as_c(), self.data) }
+        unsafe { trace(pointer(cell), tracer.as_c(), callbacks.data) }
     }
 
     fn reference(self, word: usize) -> Option<Cell> {
-        reference(self.region, word)
+        self.vm.memory.inside.reference(word)
     }
 
     fn trace_below(self, _cell: Cell, _end: usize, _tracer: &mut impl Trace) -> usize {
@@ -243,7 +291,18 @@ impl Moving for Vm {
     }
 
     fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
-        self.trace(cell, Does::Update(now));
+        let is_declared = self.layouts.each_place(cell, |place| {
+            // SAFETY: cells of this kind have the word, as the program has declared, and the
+            // program is stopped.
+            unsafe {
+                follow(self.memory.inside, place, |cell| {
+                    now.location(cell.address())
+                })
+            };
+        });
+        if !is_declared {
+            self.trace(cell, Does::Update(now));
+        }
     }
 
     fn update_roots(&self, now: Forwarding<'_>) {
@@ -259,6 +318,17 @@ impl Inspection for Vm {
     }
 
     fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
-        self.trace(cell, Does::Show(visit));
+        if let Err(wrong) = self.layouts.check(self.memory.space, cell) {
+            self.wrong_layout.borrow_mut().get_or_insert(wrong);
+            return;
+        }
+        let is_declared = self.layouts.each_place(cell, |place| {
+            // SAFETY: it has been checked that cells of this kind have the word.
+            let child = self.memory.inside.reference(unsafe { place.read() });
+            child.into_iter().for_each(&mut *visit);
+        });
+        if !is_declared {
+            self.trace(cell, Does::Show(visit));
+        }
     }
 }

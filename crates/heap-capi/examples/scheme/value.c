@@ -14,28 +14,28 @@ static value symbols;
 
 /* ── What the collector asks ─────────────────────────────────────────────────────── */
 
+#define WORDS(...) .refers = ASHLAR_WORDS, .words = { __VA_ARGS__ }
+#define ROW_COUNT(kind, field) .row_count = ASHLAR_NUMBER(struct kind, field)
+
+/* Where the words are that may be cells. The heap asks for the rest: weak boxes, and cells
+ * that have no type yet. */
+static const ashlar_layout layouts[] = {
+    [T_PAIR] = { WORDS(ASHLAR_WORD(struct pair, car) | ASHLAR_WORD(struct pair, cdr)), .owns = ASHLAR_OWNS_NOTHING },
+    [T_SYMBOL] = { WORDS(ASHLAR_WORD(struct symbol, name) | ASHLAR_WORD(struct symbol, global)), .owns = ASHLAR_OWNS_NOTHING },
+    [T_STRING] = { WORDS(0) },
+    [T_VECTOR] = { .refers = ASHLAR_PAYLOAD_ROW, .row_at = offsetof(struct vector, slots), ROW_COUNT(vector, length) },
+    [T_TABLE] = { WORDS(ASHLAR_WORD(struct table, keys) | ASHLAR_WORD(struct table, values)), .owns = ASHLAR_OWNS_NOTHING },
+    [T_CODE] = { WORDS(ASHLAR_WORD(struct code, constants)) },
+    [T_CLOSURE] = { WORDS(ASHLAR_WORD(struct closure, code) | ASHLAR_WORD(struct closure, frame)), .owns = ASHLAR_OWNS_NOTHING },
+    [T_FRAME] = { .refers = ASHLAR_ROW, .words = { ASHLAR_WORD(struct frame, outer) }, .owns = ASHLAR_OWNS_NOTHING,
+                  .row_at = offsetof(struct frame, slots), ROW_COUNT(frame, count) },
+    [T_PRIMITIVE] = { WORDS(0), .owns = ASHLAR_OWNS_NOTHING },
+};
+
 static void trace(void *cell, ashlar_tracer *tracer, void *data)
 {
     (void)data;
-    value v = (value)cell;
-    switch (type_of(v)) {
-    case T_PAIR: ashlar_mark_words(tracer, &CELL(pair, v)->car, 2); break;
-    case T_SYMBOL: ashlar_mark_words(tracer, &CELL(symbol, v)->name, 2); break;
-    case T_VECTOR: ashlar_mark_words(tracer, CELL(vector, v)->slots, CELL(vector, v)->length); break;
-    case T_TABLE: ashlar_mark_words(tracer, &CELL(table, v)->keys, 2); break;
-    case T_WEAK: ashlar_mark_weak(tracer, &CELL(weak, v)->target); break;
-    case T_CODE: ashlar_mark_words(tracer, &CELL(code, v)->constants, 1); break;
-    case T_CLOSURE: ashlar_mark_words(tracer, &CELL(closure, v)->code, 2); break;
-    case T_FRAME: ashlar_mark_words(tracer, &CELL(frame, v)->outer, 1 + CELL(frame, v)->count); break;
-    }
-}
-
-/* All but weak boxes can be traced by any thread. */
-static bool trace_anywhere(void *cell, ashlar_tracer *tracer, void *data)
-{
-    if (type_of((value)cell) == T_WEAK) return false;
-    trace(cell, tracer, data);
-    return true;
+    if (type_of((value)cell) == T_WEAK) ashlar_mark_weak(tracer, &CELL(weak, cell)->target);
 }
 
 static void release(void *cell, ashlar_thread *of, void *data)
@@ -59,10 +59,12 @@ void begin_heap(const char *options)
 {
     ashlar_vm vm = ASHLAR_VM_INIT;
     vm.trace = trace;
-    vm.trace_anywhere = trace_anywhere;
     vm.trace_roots = trace_roots;
     vm.release = release;
     vm.moves = true;
+    vm.kind = (ashlar_number)ASHLAR_NUMBER(struct pair, type);
+    vm.layouts = layouts;
+    vm.layout_count = sizeof layouts / sizeof *layouts;
     heap = ashlar_heap_new(&vm, options);
     if (!heap) fail("%s", ashlar_error());
     thread = ashlar_thread_new(heap);
