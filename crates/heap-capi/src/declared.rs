@@ -369,12 +369,21 @@ impl Layouts {
         (layout.found != Found::ByAsking).then_some(layout)
     }
 
-    /// What says whether a dead cell needs no release: for sweeping, so what it needs is in
-    /// the closure.
+    /// What says whether a dead cell needs no release; none does unless `is_released`. For
+    /// sweeping: what it asks for is in the closure, and there is one question for a heap
+    /// without layouts.
     #[inline(always)]
-    pub(crate) fn tell_owning_nothing(&self) -> impl Fn(Cell) -> bool + '_ {
-        let (field, of_low_kinds) = (self.kind, self.owning_nothing.get());
+    pub(crate) fn tell_owning_nothing(&self, is_released: bool) -> impl Fn(Cell) -> bool + '_ {
+        let asks = !is_released || !self.is_empty();
+        let (field, of_low_kinds) = match is_released {
+            true => (self.kind, self.owning_nothing.get()),
+            // Of kind 0, whatever it is.
+            false => (Field::default(), 1),
+        };
         move |cell| {
+            if !asks {
+                return false;
+            }
             // SAFETY: every cell has the word that the kind lies in.
             let kind = unsafe { field.read(cell) };
             match kind < LOW_KINDS {

@@ -178,11 +178,8 @@ impl ashlar_heap::Vm for Vm {
 
     #[inline(always)]
     fn owns_nothing(&self) -> impl Fn(Cell) -> bool {
-        let is_released = self.callbacks.release.is_some();
-        // One question is enough where no layouts tell more.
-        let is_told = !is_released || !self.layouts.is_empty();
-        let tells = self.layouts.tell_owning_nothing();
-        move |cell| is_told && (!is_released || tells(cell))
+        self.layouts
+            .tell_owning_nothing(self.callbacks.release.is_some())
     }
 
     #[inline(always)]

@@ -9,8 +9,9 @@ use crate::layout::width::WidthIndex;
 use crate::layout::BLOCK_BYTES;
 use crate::os;
 use crate::pace::Scope;
+use crate::sweep::free_cells::poison_cell;
 use crate::sweep::pacer::SweepPacer;
-use crate::sweep::sweep_block;
+use crate::sweep::{sweep_block, Swept};
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
@@ -174,19 +175,35 @@ impl<V: Vm> Heap<'_, V> {
 
     fn sweep_and_count(&self, block: BlockIndex, width: WidthIndex) -> usize {
         self.payloads_sweeping(true);
-        let swept = sweep_block(
-            self.space(),
-            block,
-            width,
-            self.stress().poison,
-            self.vm.owns_nothing(),
-            |cell| self.vm.release(cell, width),
-        );
+        let swept = match self.stress().poison {
+            false => sweep_block(self.space(), block, width, self.vm.owns_nothing(), |cell| {
+                self.vm.release(cell, width)
+            }),
+            true => self.sweep_and_poison(block, width),
+        };
         self.payloads_sweeping(false);
         let mut collector = self.collector.borrow_mut();
         collector.freed[width.index()] += swept.freed_cells as u64;
         collector.stats.freed_cells += swept.freed_cells as u64;
         swept.live_cells
+    }
+
+    /// Sweeps a block, and fills the cells that it frees with poison.
+    #[cold]
+    fn sweep_and_poison(&self, block: BlockIndex, width: WidthIndex) -> Swept {
+        let owns_nothing = self.vm.owns_nothing();
+        sweep_block(
+            self.space(),
+            block,
+            width,
+            |_| false,
+            |cell| {
+                if !owns_nothing(cell) {
+                    self.vm.release(cell, width);
+                }
+                poison_cell(self.region(), cell, width);
+            },
+        )
     }
 
     /// Gives pages back, slowly, once a full collection has been swept, as many as

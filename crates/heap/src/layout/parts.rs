@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::cell_state::eight_aged_once_more;
+use super::cell_state::{eight_aged_once_more, CellState};
 use super::width::WidthIndex;
 use super::{BLOCK_SHIFT, STATE_SHIFT};
 
@@ -31,6 +31,14 @@ impl Parts {
     #[inline(always)]
     pub(crate) fn add(&mut self, offset: usize) {
         self.0 |= 1 << (offset >> PART_SHIFT);
+    }
+
+    /// Adds the part of the cell at `offset`, which has this state, if it is young.
+    #[inline(always)]
+    pub(crate) fn add_if_young(&mut self, offset: usize, state: CellState) {
+        if !state.is_old() {
+            self.add(offset);
+        }
     }
 
     /// Adds every part in which some of these bytes lie; there is at least one.

@@ -26,11 +26,11 @@ pub(crate) fn free_cell(region: &Region, states: States<'_>, cell: Cell) {
     unsafe { first_word.write(0) };
 }
 
-/// Poisons a free cell, all but its first word.
+/// Poisons a cell that is free, or is about to be, all but its first word.
 #[cold]
 #[inline(never)]
 pub(crate) fn poison_cell(region: &Region, cell: Cell, width: WidthIndex) {
-    // SAFETY: the cell is free.
+    // SAFETY: nothing lives in the cell.
     fill(&unsafe { words_of(region, cell, width) }[1..]);
 }
 

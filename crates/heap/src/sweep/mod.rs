@@ -28,13 +28,11 @@ pub(crate) struct Swept {
 ///
 /// Only the parts that may have changed are looked at (invariant 18): in a large heap the
 /// cells that a minor collection frees lie between many more old ones.
-/// With `poison` the freed cells are filled with it.
 #[inline(always)]
 pub(crate) fn sweep_block(
     space: &Space,
     index: BlockIndex,
     width: WidthIndex,
-    poison: bool,
     owns_nothing: impl Fn(Cell) -> bool,
     mut release: impl FnMut(Cell),
 ) -> Swept {
@@ -47,40 +45,35 @@ pub(crate) fn sweep_block(
     let mut runs = RunBuilder::new(region, index);
     let all_cells = space.cells_of(index);
     for numbers in block.changing_parts().cells(width) {
-        let cells = all_cells.numbered(numbers);
+        let mut cells = all_cells.numbered(numbers);
         let end = cells.end();
-        // Where the run that goes on begins, 0 for none.
-        let mut run_start = 0;
-        for cell in cells {
-            let state = states.get(cell);
+        while let Some(first) = cells.next() {
+            let mut state = states.get(first);
             if state.is_marked() {
-                if run_start != 0 {
-                    runs.add(run_start, cell.address());
-                    run_start = 0;
-                }
-                if !state.is_old() {
-                    young.add(cell.address() - start);
-                }
+                young.add_if_young(first.address() - start, state);
                 continue;
             }
-            if state.is_live() {
-                if !owns_nothing(cell) {
-                    release(cell);
+            // The cells up to the next marked one are free from now on.
+            let mut cell = first;
+            let run_end = loop {
+                if state.is_live() {
+                    if !owns_nothing(cell) {
+                        release(cell);
+                    }
+                    free_cell(region, states, cell);
+                    freed_cells += 1;
                 }
-                free_cell(region, states, cell);
-                freed_cells += 1;
-                if poison {
-                    poison_cell(region, cell, width);
+                let Some(next) = cells.next() else {
+                    break end;
+                };
+                cell = next;
+                state = states.get(cell);
+                if state.is_marked() {
+                    young.add_if_young(cell.address() - start, state);
+                    break cell.address();
                 }
-            }
-            run_start = match run_start {
-                0 => cell.address(),
-                begun => begun,
             };
-        }
-        // What follows is old.
-        if run_start != 0 {
-            runs.add(run_start, end);
+            runs.add(first.address(), run_end);
         }
     }
     // While it frees, the VM may ask whether another cell is garbage, and takes one without
@@ -217,7 +210,6 @@ mod tests {
             &space,
             block,
             width,
-            false,
             |_| false,
             |_| {
                 released += 1;
