@@ -739,6 +739,9 @@ static void verify_finds_a_layout_that_does_not_fit_its_cell(void)
     thing->count = 1000;
     CHECK(!ashlar_verify(thread) && strstr(ashlar_error(), "its row of 1000 words does not fit into"));
     thing->count = TABLE_WORDS;
+    thing->words[0] += 4;
+    CHECK(!ashlar_verify(thread) && strstr(ashlar_error(), "is not aligned to 8"));
+    thing->words[0] -= 4;
     CHECK(ashlar_verify(thread));
     thing = new_thing(2, ROW);
     thing->count = 6;
@@ -799,6 +802,7 @@ static void a_kind_may_be_declared_later(void)
     for (struct thing *pair = list; pair; pair = (struct thing *)pair->words[0]) CHECK(pair->number == 1000 - count++);
     CHECK(count == 1000);
     CHECK(!ashlar_layout_set(heap, THING_KINDS, &thing_layouts[PAIR]) && strstr(ashlar_error(), "layout_count was 7"));
+    CHECK(!ashlar_layout_set(heap, ROW, NULL) && strstr(ashlar_error(), "not NULL"));
     ashlar_layout wrong = thing_layouts[ROW];
     wrong.row_at = 9;
     CHECK(!ashlar_layout_set(heap, ROW, &wrong) && strstr(ashlar_error(), "kind 2: row_at=9"));

@@ -76,8 +76,8 @@ enum { /* ashlar_layout.refers: where the references of a cell are */
     ASHLAR_ASK,         /* vm.trace_anywhere and vm.trace know */
     ASHLAR_WORDS,       /* in the words of `words`, and nowhere else */
     ASHLAR_ROW,         /* there, and in row_count words of the cell from row_at on */
-    ASHLAR_PAYLOAD_ROW, /* there, and in row_count words at the address that is in the word at
-                           row_at; none when that is NULL */
+    ASHLAR_PAYLOAD_ROW, /* there, and in row_count words at the address, a multiple of 8, that is
+                           in the word at row_at; none when that is NULL */
 };
 
 enum { /* ashlar_layout.owns: what is to be done when a cell has died */

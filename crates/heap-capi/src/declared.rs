@@ -262,6 +262,7 @@ pub(crate) struct Layouts {
     owning_nothing: StdCell<u64>,
 }
 
+/// Kinds that have such a bit.
 const LOW_KINDS: usize = u64::BITS as usize;
 
 impl Layouts {
@@ -458,6 +459,12 @@ impl Layouts {
             return Err(format!("{}: its layout needs {bytes_min} bytes", about()));
         }
         let (row, count) = layout.row(cell);
+        if !row.is_aligned() {
+            return Err(format!(
+                "{}: its row at {row:?} is not aligned to 8",
+                about()
+            ));
+        }
         let row_bytes = count.saturating_mul(8);
         let room_bytes = match layout.row {
             Row::None => None,

@@ -182,7 +182,10 @@ unsafe extern "C" fn ashlar_layout_set(
     layout: *const Declared,
 ) -> bool {
     // SAFETY: the program passes a heap of its own, and a layout.
-    let set = unsafe { (*heap).vm().layouts.set(kind, &*layout) };
+    let (vm, layout) = unsafe { ((*heap).vm(), layout.as_ref()) };
+    let set = layout
+        .ok_or_else(|| "ashlar_layout_set: pass an ashlar_layout, not NULL".into())
+        .and_then(|layout| vm.layouts.set(kind, layout));
     set.map_err(error::note).is_ok()
 }
 
