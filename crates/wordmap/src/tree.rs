@@ -11,7 +11,9 @@ use crate::node::leaf::{
     Bitmap, Cut, Cuttable, Entries, Flat, Grouped, Half, Insertion, Leaf, Place, Planes, Removal,
     Shape, Spot, Wide, ENTRIES_MAX,
 };
-use crate::path::{branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, Path};
+use crate::path::{
+    branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, noted_leaf, noted_path, Path,
+};
 use core::fmt;
 use core::ptr::{self, NonNull};
 
@@ -141,6 +143,17 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(unsafe { Leaf::<V>::write_one(block.as_ptr(), key) })
     }
 
+    /// A leaf of `key` alone. Where a run of neighbours goes on behind a full leaf, which the
+    /// last insertion went to, it is a bitmap at once: a list would soon become one.
+    fn new_one_or_run(&self, key: u64) -> Result<Edge, OutOfMemory> {
+        if key == 0 || full_leaf_end::<V>(noted_leaf(self.root)) != Some(key - 1) {
+            return self.new_one(key);
+        }
+        let block = self.allocate(Shape::bitmap_of_one().block_bytes::<V>())?;
+        // SAFETY: a fresh block of the shape's size.
+        Ok(unsafe { Leaf::<V>::write_bitmap_of_one(block.as_ptr(), key) })
+    }
+
     pub(crate) fn new_branch(
         &self,
         level: usize,
@@ -170,37 +183,103 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     }
 
     /// Finds or inserts `key`; a new value is 0.
-    #[inline]
+    ///
+    /// Branches note the way that an insertion goes, so the next one looks first where that
+    /// went, and the way need not be kept elsewhere.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, key: u64) -> Result<Inserted, OutOfMemory> {
-        let mut path = Path::new();
+        if !self.root.is_branch() {
+            return self.insert_in_root(key);
+        }
+        let noted = noted_leaf(self.root);
+        if noted.tag() == BITMAP {
+            if let Some(i) = leaf::<V>(noted).insert_in_bitmap(key) {
+                self.count_insertion();
+                return Ok(new_value(leaf::<V>(noted).value(i)));
+            }
+        }
+        self.insert_below(noted, key)
+    }
+
+    /// As [`Tree::insert`] where the root is no branch.
+    #[inline(never)]
+    fn insert_in_root(&mut self, key: u64) -> Result<Inserted, OutOfMemory> {
+        if self.root.is_null() {
+            self.root = self.new_one(key)?;
+            return Ok(new_value(leaf::<V>(self.root).value(0)));
+        }
+        self.insert_in_leaf(self.root, key)
+    }
+
+    /// As [`Tree::insert`] where the root is a branch, `noted` being what [`noted_leaf`]
+    /// gives.
+    #[inline(never)]
+    fn insert_below(&mut self, noted: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
+        let edge = if leads_to::<V>(noted, key) {
+            noted
+        } else {
+            self.note_way(key)
+        };
+        self.insert_in_leaf(edge, key)
+    }
+
+    /// The leaf that `key` leads to, the way to which is noted.
+    #[inline(always)]
+    fn note_way(&mut self, key: u64) -> Edge {
         let mut edge = self.root;
         while edge.is_branch() {
             // Whether the branch covers the key is only asked when the leaf does not: a leaf
             // that does is below branches that do (N7).
             let b = branch(edge);
             let slot = b.slot(byte(key, b.level()));
-            path.push(edge, slot);
+            b.note_slot(slot);
             edge = b.child(slot);
         }
-        if edge.is_null() {
-            self.root = self.new_one(key)?;
-            return Ok(new_value(leaf::<V>(self.root).value(0)));
+        edge
+    }
+
+    /// Counts an entry more in each branch of the way noted.
+    #[inline(always)]
+    fn count_insertion(&mut self) {
+        let mut edge = self.root;
+        while edge.is_branch() {
+            let b = branch(edge);
+            b.add_count(1);
+            edge = b.child(b.noted_slot());
         }
+    }
+
+    /// Puts `edge` where the leaf at the end of the way noted was.
+    #[inline(always)]
+    fn store_noted(&mut self, edge: Edge) {
+        let mut old = self.root;
+        if !old.is_branch() {
+            self.root = edge;
+            return;
+        }
+        loop {
+            let b = branch(old);
+            let slot = b.noted_slot();
+            old = b.child(slot);
+            if !old.is_branch() {
+                b.replace_child(slot, edge);
+                return;
+            }
+        }
+    }
+
+    /// Inserts into the leaf at the end of the way noted.
+    #[inline(always)]
+    fn insert_in_leaf(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         match edge.tag() {
-            FLAT1 => self.insert_listed::<1>(&mut path, edge, key),
-            FLAT2 => self.insert_listed::<2>(&mut path, edge, key),
-            BITMAP => match leaf::<V>(edge).append_to_bitmap(key) {
-                Some(i) => {
-                    Self::add_counts(&path, 1);
-                    Ok(new_value(leaf::<V>(edge).value(i)))
-                }
-                None => self.insert_in::<Bitmap<V>>(&mut path, edge, key),
-            },
+            FLAT1 => self.insert_listed::<1>(edge, key),
+            FLAT2 => self.insert_listed::<2>(edge, key),
+            BITMAP => self.insert_in::<Bitmap<V>>(edge, key),
             tag => match tag >> 4 {
-                Kind::GROUPED => self.insert_in::<Grouped<V>>(&mut path, edge, key),
-                Kind::FLAT => self.insert_in::<Wide<V>>(&mut path, edge, key),
-                Kind::ONE => self.insert_uncovered(&mut path, edge, key),
-                _ => self.insert_in_full(&mut path, edge, key),
+                Kind::GROUPED => self.insert_in::<Grouped<V>>(edge, key),
+                Kind::FLAT => self.insert_in::<Wide<V>>(edge, key),
+                Kind::ONE => self.insert_uncovered(edge, key),
+                _ => self.insert_in_full(edge, key),
             },
         }
     }
@@ -209,7 +288,6 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     #[inline(always)]
     fn insert_listed<const LEVEL: usize>(
         &mut self,
-        path: &mut Path,
         edge: Edge,
         key: u64,
     ) -> Result<Inserted, OutOfMemory> {
@@ -217,7 +295,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let (n, i) = match leaf.place_listed::<LEVEL>(key) {
             Some((n, Place::Before(i))) => (n, i),
             Some((_, Place::At(i))) => return Ok(value_there(leaf.value(i))),
-            None => return self.insert_in::<Flat<V, LEVEL>>(path, edge, key),
+            None => return self.insert_in::<Flat<V, LEVEL>>(edge, key),
         };
         if !leaf.insert_listed::<LEVEL>(n, i, key) {
             let (old, old_bytes) = leaf.listed_block::<LEVEL>(n);
@@ -238,57 +316,48 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                     return Err(OutOfMemory);
                 }
             }
-            self.store(path, edge);
+            self.store_noted(edge);
             leaf = crate::path::leaf::<V>(edge);
         }
-        Self::add_counts(path, 1);
+        self.count_insertion();
         Ok(new_value(leaf.value(i)))
     }
 
     #[inline(never)]
-    fn insert_in_full(
-        &mut self,
-        path: &mut Path,
-        edge: Edge,
-        key: u64,
-    ) -> Result<Inserted, OutOfMemory> {
+    fn insert_in_full(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         let base = edge.full_base();
         if base == key & !0xff {
             return Ok(value_there(ptr::null_mut()));
         }
-        if let Some(done) = self.insert_beside_branch(path, key) {
+        let mut path = noted_path(self.root);
+        if let Some(done) = self.insert_beside_branch(&mut path, key) {
             return done;
         }
         let apart = highest_difference(base, key & !0xff);
-        self.insert_beside(path, edge, base, apart, key)
+        self.insert_beside(&mut path, edge, base, apart, key)
     }
 
     /// Inserts into a leaf whose keys are `P`.
     #[inline(never)]
-    fn insert_in<P: Planes<V>>(
-        &mut self,
-        path: &mut Path,
-        edge: Edge,
-        key: u64,
-    ) -> Result<Inserted, OutOfMemory> {
+    fn insert_in<P: Planes<V>>(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         let leaf = leaf::<V>(edge);
         if P::ARE_LONG {
             leaf.prefetch::<8, 0>();
         }
         if !leaf.covers_more(key) {
-            return self.insert_uncovered(path, edge, key);
+            return self.insert_uncovered(edge, key);
         }
         let planes = P::of(leaf);
         match leaf.insert(planes, key) {
             Insertion::Present(i) => Ok(value_there(leaf.value(i))),
             Insertion::Done(i) => {
-                Self::add_counts(path, 1);
+                self.count_insertion();
                 Ok(new_value(leaf.value(i)))
             }
-            Insertion::NoRoom(spot) if leaf.is_full() => self.split(path, edge, spot, key),
+            Insertion::NoRoom(spot) if leaf.is_full() => self.split(edge, spot, key),
             Insertion::NoRoom(spot) => match planes.shape_with(leaf.shape(), spot) {
-                Some(shape) => self.open(path, leaf, planes, &shape, spot, key),
-                None => self.rewrite(path, edge, key),
+                Some(shape) => self.open(leaf, planes, &shape, spot, key),
+                None => self.rewrite(edge, key),
             },
         }
     }
@@ -297,7 +366,6 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     #[inline(always)]
     fn open(
         &mut self,
-        path: &mut Path,
         leaf: Leaf<V>,
         planes: impl Planes<V>,
         shape: &Shape,
@@ -307,8 +375,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let old_bytes = leaf.shape().block_bytes::<V>();
         if V == 0 && shape.entries == 256 {
             self.release(leaf.block(), old_bytes);
-            self.store(path, Edge::full(key));
-            Self::add_counts(path, 1);
+            self.store_noted(Edge::full(key));
+            self.count_insertion();
             return Ok(new_value(ptr::null_mut()));
         }
         let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
@@ -325,33 +393,29 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                 };
                 let new = self.source.enlarge(old, old_bytes, new_bytes, fill);
                 new.ok_or(OutOfMemory)?;
-                self.store(path, edge);
+                self.store_noted(edge);
                 edge
             }
         };
-        Self::add_counts(path, 1);
+        self.count_insertion();
         Ok(new_value(crate::path::leaf::<V>(edge).value(spot.i)))
     }
 
-    /// Inserts a key that the leaf at the end of `path` does not cover, unless it is that
-    /// of a leaf of one entry.
+    /// Inserts a key that the leaf at the end of the way noted does not cover, unless it is
+    /// that of a leaf of one entry.
     #[inline(never)]
-    fn insert_uncovered(
-        &mut self,
-        path: &mut Path,
-        edge: Edge,
-        key: u64,
-    ) -> Result<Inserted, OutOfMemory> {
+    fn insert_uncovered(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         let leaf = leaf::<V>(edge);
         if edge.kind() == Kind::ONE && leaf.covers(key) {
             return Ok(value_there(leaf.value(0)));
         }
-        if let Some(done) = self.insert_beside_branch(path, key) {
+        let mut path = noted_path(self.root);
+        if let Some(done) = self.insert_beside_branch(&mut path, key) {
             return done;
         }
         match leaf.wider(key) {
-            Some(shape) => self.widen(path, leaf, &shape, key),
-            None => self.insert_outside(path, edge, key),
+            Some(shape) => self.widen(leaf, &shape, key),
+            None => self.insert_outside(&mut path, edge, key),
         }
     }
 
@@ -373,13 +437,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 
     /// Inserts a key into a small leaf that must cover more for it.
     #[inline(always)]
-    fn widen(
-        &mut self,
-        path: &mut Path,
-        leaf: Leaf<V>,
-        shape: &Shape,
-        key: u64,
-    ) -> Result<Inserted, OutOfMemory> {
+    fn widen(&mut self, leaf: Leaf<V>, shape: &Shape, key: u64) -> Result<Inserted, OutOfMemory> {
         let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
         let old_bytes = leaf.shape().block_bytes::<V>();
         let mut written = (Edge::NULL, 0);
@@ -392,21 +450,21 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             new.ok_or(OutOfMemory)?;
         }
         let (edge, i) = written;
-        self.store(path, edge);
-        Self::add_counts(path, 1);
+        self.store_noted(edge);
+        self.count_insertion();
         Ok(new_value(crate::path::leaf::<V>(edge).value(i)))
     }
 
     /// Inserts by writing the leaf anew, in the shape that suits it now.
     #[inline(never)]
-    fn rewrite(&mut self, path: &mut Path, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
+    fn rewrite(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         let mut entries = Entries::new();
         leaf::<V>(edge).read(&mut entries);
         let i = entries.insert(key, 0);
         let new = self.new_leaf(&entries)?;
         self.release_leaf(edge);
-        self.store(path, new);
-        Self::add_counts(path, 1);
+        self.store_noted(new);
+        self.count_insertion();
         Ok(new_value(leaf::<V>(new).value(i)))
     }
 
@@ -459,7 +517,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         apart: usize,
         key: u64,
     ) -> Result<Inserted, OutOfMemory> {
-        let one = self.new_one(key)?;
+        let one = self.new_one_or_run(key)?;
         let value = leaf::<V>(one).value(0);
         let (ours, theirs) = (byte(key, apart), byte(low, apart));
         let (first, separator, second) = if ours < theirs {
@@ -528,14 +586,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     /// Inserts into a list that is as full as lists get: two leaves take its
     /// place, cut where their highest differing byte changes nearest the middle.
     #[inline(never)]
-    fn split(
-        &mut self,
-        path: &mut Path,
-        edge: Edge,
-        spot: Spot,
-        key: u64,
-    ) -> Result<Inserted, OutOfMemory> {
+    fn split(&mut self, edge: Edge, spot: Spot, key: u64) -> Result<Inserted, OutOfMemory> {
         let old = leaf::<V>(edge);
+        let mut path = noted_path(self.root);
+        let path = &mut path;
         let cut = match edge.kind() {
             Kind::GROUPED => self.cut(path, edge, Grouped::of(old), spot, key),
             Kind::FLAT if edge.level() > 2 => self.cut(path, edge, Wide::of(old), spot, key),
@@ -551,7 +605,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let level = highest_difference(low.key(0), low.key(n - 1));
         if level == 0 {
             // Removals have left neighbours only: a bitmap has room for them all.
-            return self.rewrite(path, edge, key);
+            return self.rewrite(edge, key);
         }
         let cut = middle_cut(&low, level);
         let mut high = Entries::new();
@@ -671,13 +725,25 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Some(value)
     }
 
+    /// Removes the only key of a bitmap.
+    fn remove_last(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
+        leaf::<V>(edge).find(key)?;
+        self.remove_leaf(path, edge)
+    }
+
     /// Removes `key` where it is the only one of its leaf.
     #[inline(always)]
     fn remove_one(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
-        let leaf = leaf::<V>(edge);
-        if !leaf.covers(key) {
+        if !leaf::<V>(edge).covers(key) {
             return None;
         }
+        self.remove_leaf(path, edge)
+    }
+
+    /// Removes a leaf of one entry.
+    #[inline(always)]
+    fn remove_leaf(&mut self, path: &mut Path, edge: Edge) -> Option<u64> {
+        let leaf = leaf::<V>(edge);
         let value = leaf.word_of_value(0);
         self.release_leaf(edge);
         if path.depth == 0 {
@@ -739,6 +805,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
         if !leaf.covers(key) {
             return None;
+        }
+        if leaf.len() == 1 {
+            // A bitmap that a run began with: as of a list of one, nothing is left.
+            return self.remove_last(path, edge, key);
         }
         let i = match leaf.remove(key) {
             Removal::Absent => return None,
@@ -1020,6 +1090,29 @@ impl<const V: usize, A: NodeSource> Drop for Tree<V, A> {
     #[inline]
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// The highest key of a leaf that has all 256 keys there are for it.
+fn full_leaf_end<const V: usize>(edge: Edge) -> Option<u64> {
+    let base = match edge.kind() {
+        Kind::FULL if V == 0 => edge.full_base(),
+        Kind::BITMAP if leaf::<V>(edge).len() == 256 => leaf::<V>(edge).lowest(),
+        _ => return None,
+    };
+    Some(base | 0xff)
+}
+
+/// Whether `key` leads to the leaf `edge`, which is below a branch, as far as can be told at
+/// a glance; keys that come in order or in runs mostly lead to one leaf several times.
+///
+/// Branches above a leaf of level `l` tell apart byte `l - 1` or higher ones, and never byte 0
+/// (N7). So a key goes the same way as one of the leaf's that it shares those bytes with.
+#[inline(always)]
+fn leads_to<const V: usize>(edge: Edge, key: u64) -> bool {
+    match edge.tag() {
+        BITMAP | FLAT1 => leaf::<V>(edge).covers_more(key),
+        tag => tag >> 4 == Kind::GROUPED && leaf::<V>(edge).is_in_last_group(key),
     }
 }
 

@@ -113,16 +113,21 @@ impl<const V: usize> Grouped<V> {
         self.group_base(g) | unsafe { plane::get(self.lowers(), self.width(), i) }
     }
 
+    /// Whether the group that the last insertion went to has these upper bytes.
+    #[inline(always)]
+    fn last_group_is(self, upper: u64) -> bool {
+        self.guess < self.groups && {
+            // SAFETY: N1: upper bytes of each group, behind the header.
+            let guessed = unsafe { plane::get(self.uppers(), self.group_bytes, self.guess) };
+            guessed == upper
+        }
+    }
+
     /// As [`Grouped::group`]; looks first at the group that the last insertion went to.
     #[inline(always)]
     fn group_after_last(self, upper: u64) -> (usize, bool) {
-        let guess = self.guess;
-        if guess < self.groups {
-            // SAFETY: N1: upper bytes of each group, behind the header.
-            let guessed = unsafe { plane::get(self.uppers(), self.group_bytes, guess) };
-            if guessed == upper {
-                return (guess, true);
-            }
+        if self.last_group_is(upper) {
+            return (self.guess, true);
         }
         self.group::<false>(upper)
     }
@@ -194,6 +199,18 @@ impl<const V: usize> Grouped<V> {
             let width = self.group_bytes;
             plane::clear(self.uppers(), groups * width, room * width);
             plane::clear(self.ends(), groups, room);
+        }
+    }
+}
+
+impl<const V: usize> Leaf<V> {
+    /// Whether a grouped leaf covers `key` and has it in the group that the last insertion
+    /// went to.
+    #[inline(always)]
+    pub(crate) fn is_in_last_group(self, key: u64) -> bool {
+        self.covers_more(key) && {
+            let planes = Grouped::of(self);
+            planes.last_group_is(below(key, planes.level) >> (8 * planes.width()))
         }
     }
 }
