@@ -149,9 +149,15 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         if key == 0 || full_leaf_end::<V>(noted_leaf(self.root)) != Some(key - 1) {
             return self.new_one(key);
         }
-        let block = self.allocate(Shape::bitmap_of_one().block_bytes::<V>())?;
+        debug_assert!(key & 0xff == 0);
+        let block = self.allocate(Shape::bitmap(1).block_bytes::<V>())?;
         // SAFETY: a fresh block of the shape's size.
-        Ok(unsafe { Leaf::<V>::write_bitmap_of_one(block.as_ptr(), key) })
+        let edge = unsafe { Leaf::<V>::write_bitmap(block.as_ptr(), key, [1, 0, 0, 0]) };
+        if V == 1 {
+            // SAFETY: entry 0 of the leaf.
+            unsafe { *leaf::<V>(edge).value(0) = 0 };
+        }
+        Ok(edge)
     }
 
     pub(crate) fn new_branch(
@@ -189,7 +195,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     #[inline(always)]
     pub(crate) fn insert(&mut self, key: u64) -> Result<Inserted, OutOfMemory> {
         if !self.root.is_branch() {
-            return self.insert_in_root(key);
+            return self.insert_in_leaf(self.root, key);
         }
         let noted = noted_leaf(self.root);
         if noted.tag() == BITMAP {
@@ -201,16 +207,6 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         self.insert_below(noted, key)
     }
 
-    /// As [`Tree::insert`] where the root is no branch.
-    #[inline(never)]
-    fn insert_in_root(&mut self, key: u64) -> Result<Inserted, OutOfMemory> {
-        if self.root.is_null() {
-            self.root = self.new_one(key)?;
-            return Ok(new_value(leaf::<V>(self.root).value(0)));
-        }
-        self.insert_in_leaf(self.root, key)
-    }
-
     /// As [`Tree::insert`] where the root is a branch, `noted` being what [`noted_leaf`]
     /// gives.
     #[inline(never)]
@@ -220,7 +216,11 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         } else {
             self.note_way(key)
         };
-        self.insert_in_leaf(edge, key)
+        match edge.kind() {
+            Kind::GROUPED => self.insert_in::<Grouped<V>>(edge, key),
+            Kind::FLAT if edge.level() > 2 => self.insert_in::<Wide<V>>(edge, key),
+            _ => self.insert_in_leaf(edge, key),
+        }
     }
 
     /// The leaf that `key` leads to, the way to which is noted.
@@ -268,9 +268,13 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Inserts into the leaf at the end of the way noted.
-    #[inline(always)]
+    /// Inserts into the leaf at the end of the way noted; null is that of an empty tree.
+    #[inline(never)]
     fn insert_in_leaf(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
+        if edge.is_null() {
+            self.root = self.new_one(key)?;
+            return Ok(new_value(leaf::<V>(self.root).value(0)));
+        }
         match edge.tag() {
             FLAT1 => self.insert_listed::<1>(edge, key),
             FLAT2 => self.insert_listed::<2>(edge, key),
@@ -708,27 +712,47 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         if edge.is_null() {
             return None;
         }
-        let done = match edge.tag() {
-            ONE => return self.remove_one(&mut path, edge, key),
-            FLAT1 => self.remove_listed::<1>(&path, edge, key),
-            FLAT2 => self.remove_listed::<2>(&path, edge, key),
-            _ => None,
-        };
-        let Some(removed) = done else {
-            return self.remove_from_leaf(&mut path, edge, key);
-        };
-        let (value, edge) = removed?;
-        Self::add_counts(&path, -1);
-        if path.depth > 0 {
-            self.tidy(&mut path, Some(edge));
+        let path = &mut path;
+        match edge.tag() {
+            ONE => self.remove_one(path, edge, key),
+            FLAT1 => self.remove_listed::<1>(path, edge, key),
+            FLAT2 => self.remove_listed::<2>(path, edge, key),
+            BITMAP => self.remove_in::<Bitmap<V>>(path, edge, key),
+            tag => match tag >> 4 {
+                Kind::GROUPED => self.remove_in::<Grouped<V>>(path, edge, key),
+                Kind::FLAT => self.remove_in::<Wide<V>>(path, edge, key),
+                _ => self.remove_from_full(path, edge, key),
+            },
         }
-        Some(value)
     }
 
-    /// Removes the only key of a bitmap.
-    fn remove_last(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
-        leaf::<V>(edge).find(key)?;
-        self.remove_leaf(path, edge)
+    /// Counts an entry less in each branch of `path`; the depth of the highest one that has
+    /// become small.
+    #[inline(always)]
+    fn count_removal(path: &Path) -> Option<usize> {
+        let mut small = None;
+        for depth in (0..path.depth).rev() {
+            let b = branch(path.step(depth).edge);
+            b.add_count(-1);
+            if is_small(b) {
+                small = Some(depth);
+            }
+        }
+        small
+    }
+
+    /// Counts an entry less. Then makes one leaf of the highest subtree that has become small,
+    /// or merges `edge`, the leaf at the end of `path`, with a neighbour when both have run low.
+    #[inline(always)]
+    fn settle_removal(&mut self, path: &mut Path, edge: Edge) {
+        if let Some(depth) = Self::count_removal(path) {
+            self.collapse(path, depth);
+        } else if path.depth > 0 {
+            let n = leaf_len::<V>(edge);
+            if n <= MERGED_MAX / 2 && n % 8 == 0 {
+                self.merge(path, edge, n);
+            }
+        }
     }
 
     /// Removes `key` where it is the only one of its leaf.
@@ -751,81 +775,86 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         } else {
             Self::add_counts(path, -1);
             self.unlink(path);
-            self.tidy(path, None);
+            let small = (0..path.depth).find(|&d| is_small(branch(path.step(d).edge)));
+            if let Some(depth) = small {
+                self.collapse(path, depth);
+            }
         }
         Some(value)
     }
 
-    /// Removes from a leaf that lists its suffixes, as those of small maps do: the value
-    /// and the leaf as it is then, if the key was there. `None`, and nothing changed, when
-    /// it must become another leaf or there is no memory for a smaller block.
+    /// Removes from a leaf that lists its suffixes, as those of small maps do.
     #[inline(always)]
     fn remove_listed<const LEVEL: usize>(
         &mut self,
-        path: &Path,
+        path: &mut Path,
         edge: Edge,
         key: u64,
-    ) -> Option<Option<(u64, Edge)>> {
+    ) -> Option<u64> {
         let leaf = leaf::<V>(edge);
-        let (n, i) = match leaf.place_listed::<LEVEL>(key)? {
-            (n, Place::At(i)) => (n, i),
-            (_, Place::Before(_)) => return Some(None),
+        let (n, i) = match leaf.place_listed::<LEVEL>(key) {
+            Some((n, Place::At(i))) => (n, i),
+            Some((_, Place::Before(_))) => return None,
+            None => return self.remove_in::<Flat<V, LEVEL>>(path, edge, key),
         };
         let value = leaf.word_of_value(i);
         if leaf.may_narrow::<LEVEL>(n, i) {
-            return None;
+            return self.remove_in::<Flat<V, LEVEL>>(path, edge, key);
         }
         if leaf.remove_listed::<LEVEL>(n, i) {
-            return Some(Some((value, edge)));
+            self.settle_removal(path, edge);
+            return Some(value);
         }
         let (old, old_bytes) = leaf.listed_block::<LEVEL>(n);
         let new_bytes = Leaf::<V>::bytes_without::<LEVEL>(n);
-        let mut edge = Edge::NULL;
+        let mut edge_without = Edge::NULL;
         // SAFETY: the old block is this leaf's, of the size that its entries need; the
         // new one has room for one less.
-        unsafe {
+        let new = unsafe {
             let fill = |block: NonNull<u8>| {
-                edge = leaf.move_without::<LEVEL>(block.as_ptr(), n, i);
+                edge_without = leaf.move_without::<LEVEL>(block.as_ptr(), n, i);
             };
             let old = NonNull::new_unchecked(old);
-            self.source.replace(old, old_bytes, new_bytes, fill)?;
+            self.source.replace(old, old_bytes, new_bytes, fill)
+        };
+        if new.is_none() {
+            // No memory for a smaller block: the old one is used on.
+            return self.remove_in::<Flat<V, LEVEL>>(path, edge, key);
         }
-        self.store(path, edge);
-        Some(Some((value, edge)))
+        self.store(path, edge_without);
+        self.settle_removal(path, edge_without);
+        Some(value)
     }
 
+    /// Removes from a leaf whose keys are `P`.
     #[inline(never)]
-    fn remove_from_leaf(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
-        if V == 0 && edge.kind() == Kind::FULL {
-            return self.remove_from_full(path, edge, key);
-        }
+    fn remove_in<P: Planes<V>>(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
         let leaf = leaf::<V>(edge);
-        if path.depth > 0 && edge.level() > 2 {
+        if P::ARE_LONG && path.depth > 0 {
             leaf.prefetch::<14, 10>();
         }
-        if !leaf.covers(key) {
+        if !leaf.covers_more(key) {
             return None;
         }
-        if leaf.len() == 1 {
-            // A bitmap that a run began with: as of a list of one, nothing is left.
-            return self.remove_last(path, edge, key);
-        }
-        let i = match leaf.remove(key) {
+        let planes = P::of(leaf);
+        let i = match leaf.remove(planes, key) {
             Removal::Absent => return None,
             Removal::Done(value) => {
-                Self::add_counts(path, -1);
-                self.tidy(path, Some(edge));
+                self.settle_removal(path, edge);
                 return Some(value);
             }
             Removal::TooMuchRoom(i) => i,
         };
+        if planes.len() == 1 {
+            // A bitmap that a run began with.
+            return self.remove_leaf(path, edge);
+        }
         let value = leaf.word_of_value(i);
-        Self::add_counts(path, -1);
-        let edge = match leaf.shape_without(i) {
-            Some(shape) => self.close(path, leaf, &shape, i, key),
+        let edge = match planes.shape_without(leaf.shape(), i) {
+            Some(shape) => self.close(path, leaf, planes, &shape, i, key),
             None => self.rewrite_without(path, edge, i),
         };
-        self.tidy(path, Some(edge));
+        self.settle_removal(path, edge);
         Some(value)
     }
 
@@ -847,14 +876,12 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     }
 
     fn full_without(&self, edge: Edge, key: u64) -> Result<Edge, OutOfMemory> {
-        let mut entries = Entries::new();
-        for i in 0..256 {
-            let k = edge.full_base() | i;
-            if k != key {
-                entries.push(k, 0);
-            }
-        }
-        self.new_leaf(&entries)
+        debug_assert!(edge.full_base() == key & !0xff);
+        let block = self.allocate(Shape::bitmap(255).block_bytes::<V>())?;
+        let mut bits = [u64::MAX; 4];
+        bits[(key & 0xff) as usize / 64] &= !(1 << (key % 64));
+        // SAFETY: a fresh block of the shape's size, of a set.
+        Ok(unsafe { Leaf::<V>::write_bitmap(block.as_ptr(), key, bits) })
     }
 
     /// Whether removing `key` needs memory that may not be had: only where a
@@ -873,7 +900,15 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     /// Removes entry `i`, whose key is `key`, from a leaf that keeps its shape, where it
     /// is or in a smaller block.
     #[inline(always)]
-    fn close(&mut self, path: &Path, leaf: Leaf<V>, shape: &Shape, i: usize, key: u64) -> Edge {
+    fn close(
+        &mut self,
+        path: &Path,
+        leaf: Leaf<V>,
+        planes: impl Planes<V>,
+        shape: &Shape,
+        i: usize,
+        key: u64,
+    ) -> Edge {
         let old_bytes = leaf.shape().block_bytes::<V>();
         let new_bytes = shape.block_bytes::<V>();
         let mut edge = Edge::NULL;
@@ -881,7 +916,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         // shape; the block written to is as long as `shape` says.
         unsafe {
             let old = NonNull::new_unchecked(leaf.block());
-            let mut write = |block: NonNull<u8>| edge = leaf.close(block.as_ptr(), shape, i, key);
+            let mut write =
+                |block: NonNull<u8>| edge = leaf.close(planes, block.as_ptr(), shape, i, key);
             if old_bytes == new_bytes {
                 write(old);
                 return edge;
@@ -979,26 +1015,11 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// After a removal: makes one leaf of the highest subtree that has become
-    /// small, or merges the leaf with a neighbour when both have run low.
-    fn tidy(&mut self, path: &mut Path, edge: Option<Edge>) {
-        for depth in 0..path.depth {
-            let top = path.step(depth).edge;
-            if branch(top).count() <= COLLAPSED_MAX {
-                path.depth = depth;
-                self.collapse(path, top);
-                return;
-            }
-        }
-        let Some(edge) = edge else { return };
-        let n = leaf_len::<V>(edge);
-        if n <= MERGED_MAX / 2 && n % 8 == 0 {
-            self.merge(path, edge, n);
-        }
-    }
-
-    /// Makes the branch `edge`, the node at the end of `path`, a leaf.
-    fn collapse(&mut self, path: &Path, edge: Edge) {
+    /// Makes the branch at `depth` of `path` a leaf.
+    #[inline(never)]
+    fn collapse(&mut self, path: &mut Path, depth: usize) {
+        let edge = path.step(depth).edge;
+        path.depth = depth;
         let mut entries = Entries::new();
         read_subtree::<V>(edge, &mut entries);
         if let Ok(new) = self.new_leaf(&entries) {
@@ -1009,6 +1030,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 
     /// Merges the leaf at the end of `path` with a neighbour under the same
     /// branch, if that saves memory.
+    #[inline(never)]
     fn merge(&mut self, path: &mut Path, edge: Edge, n: usize) {
         let Some(step) = path.top() else { return };
         let parent = branch(step.edge);
@@ -1101,6 +1123,11 @@ fn full_leaf_end<const V: usize>(edge: Edge) -> Option<u64> {
         _ => return None,
     };
     Some(base | 0xff)
+}
+
+/// Whether a branch has so few entries below it that one leaf does.
+fn is_small(branch: Branch) -> bool {
+    branch.count() <= COLLAPSED_MAX
 }
 
 /// Whether `key` leads to the leaf `edge`, which is below a branch, as far as can be told at

@@ -82,26 +82,21 @@ impl<const V: usize> Bitmap<V> {
 }
 
 impl<const V: usize> Leaf<V> {
-    /// Writes a bitmap of `key` alone, with value 0.
+    /// Writes a bitmap that covers `key`, without values.
     ///
     /// # Safety
-    /// As [`Leaf::write`], for [`Shape::bitmap_of_one`].
-    pub(crate) unsafe fn write_bitmap_of_one(block: *mut u8, key: u64) -> Edge {
-        let shape = Shape::bitmap_of_one();
+    /// `block` must be writable for the bytes of [`Shape::bitmap`] with as many entries as
+    /// there are ones in `bits`, which is one at least, and aligned to 8.
+    pub(crate) unsafe fn write_bitmap(block: *mut u8, key: u64, bits: [u64; 4]) -> Edge {
+        let n = bits.iter().map(|word| word.count_ones() as usize).sum();
+        let shape = Shape::bitmap(n);
         let header = block.wrapping_add(shape.before::<V>());
-        let leaf = Leaf::<V> {
-            edge: Edge::new(shape.kind, shape.level, header),
-            header,
-        };
-        leaf.set_word(shape.word(key));
-        // SAFETY: the caller's duty: room for the values and four words of bits.
+        // SAFETY: the caller's duty: room for the header and four words of bits behind it.
         unsafe {
-            Bitmap::<V>::of(leaf).write(&[key]);
-            if V == 1 {
-                *leaf.value(0) = 0;
-            }
+            header.cast::<u64>().write(shape.word(key));
+            header.cast::<u64>().add(1).cast::<[u64; 4]>().write(bits);
         }
-        leaf.edge
+        Edge::new(shape.kind, shape.level, header)
     }
 
     /// Inserts `key` into a bitmap, with value 0, where that takes no more than a look: which
@@ -203,6 +198,12 @@ impl<const V: usize> Planes<V> for Bitmap<V> {
     #[inline(always)]
     fn keeps_room(self, _: usize) -> bool {
         self.n > LISTED_MAX + 1 && (V == 0 || bitmap_room(self.n - 1) == bitmap_room(self.n))
+    }
+
+    #[inline(always)]
+    fn shape_without(self, mut shape: Shape, _: usize) -> Option<Shape> {
+        shape.entries -= 1;
+        (shape.entries > LISTED_MAX).then_some(shape)
     }
 
     #[inline(always)]

@@ -100,6 +100,17 @@ impl<const V: usize, const LEVEL: usize> Planes<V> for Flat<V, LEVEL> {
     }
 
     #[inline(always)]
+    fn shape_without(self, mut shape: Shape, _: usize) -> Option<Shape> {
+        shape.entries -= 1;
+        let same = if LEVEL == 1 {
+            shape.entries > 1
+        } else {
+            !shape.entries.is_power_of_two()
+        };
+        same.then_some(shape)
+    }
+
+    #[inline(always)]
     fn after(self, key: u64) -> Option<(usize, u64)> {
         let suffix = below(key, LEVEL);
         // SAFETY: N1: the plane holds `n` suffixes; the header lies before it, and

@@ -170,15 +170,6 @@ impl<const V: usize> Grouped<V> {
         spot(i, hit)
     }
 
-    /// The shape without entry `i`; `None` when no group would be left.
-    #[inline(always)]
-    pub(super) fn shape_without(self, mut shape: Shape, i: usize) -> Option<Shape> {
-        let g = self.group_of(i);
-        shape.entries -= 1;
-        shape.groups -= usize::from(self.end(g) - self.start(g) == 1);
-        (shape.groups > 0).then_some(shape)
-    }
-
     /// The highest byte in which keys of the leaf may differ, of those of group `g`.
     #[inline(always)]
     fn top(self, g: usize) -> u8 {
@@ -284,6 +275,14 @@ impl<const V: usize> Planes<V> for Grouped<V> {
         self.n > 2
             && room_of(self.n - 1, width) == room_of(self.n, width)
             && self.end(group) - self.start(group) > 1
+    }
+
+    #[inline(always)]
+    fn shape_without(self, mut shape: Shape, i: usize) -> Option<Shape> {
+        let g = self.group_of(i);
+        shape.entries -= 1;
+        shape.groups -= usize::from(self.end(g) - self.start(g) == 1);
+        (shape.groups > 0 && !shape.entries.is_power_of_two()).then_some(shape)
     }
 
     #[inline(always)]

@@ -197,11 +197,11 @@ impl Shape {
         one
     }
 
-    /// One entry in a bitmap, where it is known that more will come.
-    pub(crate) fn bitmap_of_one() -> Shape {
-        let mut one = Shape::flat(1, 1);
-        one.kind = Kind::BITMAP;
-        one
+    /// A bitmap, also of fewer entries than are mostly in one.
+    pub(crate) fn bitmap(entries: usize) -> Shape {
+        let mut bitmap = Shape::flat(1, entries);
+        bitmap.kind = Kind::BITMAP;
+        bitmap
     }
 
     #[inline(always)]
