@@ -6,8 +6,8 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::{null_mut, NonNull};
 
-use ashlar_heap::{Allocation, AllocationCache, Cell, CellState, ThreadCache, Urgency};
-use ashlar_heap::{WIDTH_COUNT, WIDTH_MAX_BYTES};
+use ashlar_heap::{Allocation, AllocationCache, Arena, Cell, CellState, ThreadCache, Urgency};
+use ashlar_heap::{ARENA_COUNT, WIDTH_COUNT, WIDTH_MAX_BYTES};
 
 use crate::collect::Cause;
 use crate::error;
@@ -29,6 +29,8 @@ pub(crate) struct Thread {
     /// Made with the first cell.
     cache: StdCell<Option<NonNull<AllocationCache<'static>>>>,
     payloads: UnsafeCell<ThreadCache<'static>>,
+    /// Where `payloads` allocates from.
+    arena: Arena,
     /// Where its stack is scanned to; 0 when it is not.
     pub(crate) stack_base: StdCell<usize>,
     /// Where its stack ends now, while it is stopped; 0 while it runs.
@@ -50,6 +52,10 @@ static NO_CELLS: [usize; 1 + 4 * WIDTH_COUNT] = [0; 1 + 4 * WIDTH_COUNT];
 impl Thread {
     /// A thread that is on no list of its heap.
     pub(crate) fn new(heap: &Heap) -> Self {
+        Self::new_in(heap, Arena::default())
+    }
+
+    fn new_in(heap: &Heap, arena: Arena) -> Self {
         Self {
             cells: StdCell::new((&raw const NO_CELLS).cast_mut().cast()),
             stage: heap.heap.stage_byte(),
@@ -58,7 +64,8 @@ impl Thread {
             new_state: heap.new_state().bits(),
             heap,
             cache: StdCell::new(None),
-            payloads: UnsafeCell::new(heap.heap.shared().thread_cache()),
+            payloads: UnsafeCell::new(heap.heap.shared().thread_cache_in(arena)),
+            arena,
             stack_base: StdCell::new(0),
             stack_now: StdCell::new(0),
         }
@@ -143,6 +150,17 @@ fn note_stack_end(end: &StdCell<usize>) {
     end.set(std::hint::black_box(&raw const here) as usize);
 }
 
+/// The arena that the fewest of these threads have, which may run at the same time.
+fn free_arena(threads: &[*mut Thread]) -> Arena {
+    let mut counts = [0; ARENA_COUNT];
+    for &thread in threads {
+        // SAFETY: threads are taken off the list before they end, and this field never changes.
+        counts[unsafe { (*thread).arena.number() }] += 1;
+    }
+    let fewest = (0..ARENA_COUNT).min_by_key(|&number| counts[number]);
+    fewest.map_or_else(Arena::default, Arena::of_thread)
+}
+
 #[no_mangle]
 unsafe extern "C" fn ashlar_thread_new(heap: *mut Heap) -> *mut Thread {
     // SAFETY: the program passes a heap of its own.
@@ -152,7 +170,7 @@ unsafe extern "C" fn ashlar_thread_new(heap: *mut Heap) -> *mut Thread {
         error::note("ashlar_thread_new: no memory");
         return null_mut();
     }
-    let thread = Box::into_raw(Box::new(Thread::new(heap)));
+    let thread = Box::into_raw(Box::new(Thread::new_in(heap, free_arena(&threads))));
     threads.push(thread);
     thread
 }

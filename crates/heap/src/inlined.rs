@@ -15,6 +15,7 @@ use crate::layout::cell_state::CellState;
 use crate::layout::kind::{FIRST_CELLS, FIRST_PAYLOADS};
 use crate::layout::width::{WidthIndex, WIDTHS, WIDTH_COUNT, WIDTH_MAX_BYTES};
 use crate::layout::{BLOCK_SHIFT, STATE_SHIFT};
+use crate::payload::arena::ARENA_CLASS_COUNT;
 use crate::payload::class::{ClassIndex, CLASSES, CLASS_COUNT, CLASS_MAX_BYTES};
 use crate::payload::thread_cache::{FreeList, ThreadCache};
 
@@ -96,10 +97,10 @@ pub const KIND_BYTES: [u16; 256] = {
         table[FIRST_CELLS as usize + width] = WIDTHS[width];
         width += 1;
     }
-    let mut class = 0;
-    while class < CLASS_COUNT {
-        table[FIRST_PAYLOADS as usize + class] = CLASSES[class];
-        class += 1;
+    let mut index = 0;
+    while index < ARENA_CLASS_COUNT {
+        table[FIRST_PAYLOADS as usize + index] = CLASSES[index % CLASS_COUNT];
+        index += 1;
     }
     table
 };

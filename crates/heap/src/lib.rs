@@ -123,6 +123,7 @@ pub use mark::tracer::{MarkingEnd, Tracer};
 pub use mark::weak::WeakCounts;
 pub use nursery_floor::CpuTimes;
 pub use pace::{Measure, Pace, PaceOptions, Scope};
+pub use payload::arena::{Arena, ARENA_COUNT};
 pub use payload::thread_cache::ThreadCache;
 pub use payload::{OutOfMemory, Payloads, Resized};
 pub use shared::{Frozen, Shared};

@@ -7,6 +7,7 @@ use std::sync::MutexGuard;
 use crate::allocate::blocks::BlockAllocator;
 use crate::mark::helpers::{Helpers, Stopped};
 use crate::os::{self, Refused};
+use crate::payload::arena::Arena;
 use crate::payload::pool::Pool;
 use crate::payload::thread_cache::ThreadCache;
 use crate::payload::Payloads;
@@ -73,9 +74,16 @@ impl Shared {
         self.is_collecting() || self.payloads.is_sweeping()
     }
 
-    /// A thread's door to the payloads of this heap.
+    /// A thread's door to the payloads of this heap, for threads that take turns: what they
+    /// have lies together.
     pub fn thread_cache(&self) -> ThreadCache<'_> {
-        ThreadCache::new(&self.space, &self.payloads)
+        self.thread_cache_in(Arena::default())
+    }
+
+    /// The same for threads that run at the same time: those with different arenas do not
+    /// have neighbouring payloads.
+    pub fn thread_cache_in(&self, arena: Arena) -> ThreadCache<'_> {
+        ThreadCache::new(&self.space, &self.payloads, arena)
     }
 
     /// Ends the threads that help in marking, which a fork would not copy; they

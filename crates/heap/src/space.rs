@@ -150,9 +150,9 @@ impl Space {
         let block = self.region.block(index);
         match self.region.kind(index) {
             Kind::Cells(width) => BlockUse::Cells(index, width),
-            Kind::Payloads(class) => BlockUse::Payloads {
-                piece_bytes: class.bytes(),
-                used_pieces: block.used().min(class.pieces_per_block()),
+            Kind::Payloads(pieces) => BlockUse::Payloads {
+                piece_bytes: pieces.class().bytes(),
+                used_pieces: block.used().min(pieces.class().pieces_per_block()),
             },
             // Of a span that is being freed meanwhile the rest is met alone.
             Kind::Span | Kind::SpanRest => BlockUse::Span {

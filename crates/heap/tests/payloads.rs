@@ -6,6 +6,7 @@
 mod toy_vm;
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::mpsc;
@@ -14,7 +15,8 @@ use ashlar_heap::{
     for_tests::Kind,
     for_tests::{CLASS_COUNT, CLASS_MAX_BYTES},
     os::Refused,
-    Heap, OutOfMemory, PaceOptions, Policy, Resized, Shared, ThreadCache, BLOCK_BYTES,
+    Arena, Heap, OutOfMemory, PaceOptions, Policy, Resized, Shared, ThreadCache, ARENA_COUNT,
+    BLOCK_BYTES,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -30,9 +32,13 @@ struct Door<'shared> {
 
 impl<'shared> Door<'shared> {
     fn new(shared: &'shared Shared) -> Self {
+        Self::new_in(shared, Arena::default())
+    }
+
+    fn new_in(shared: &'shared Shared, arena: Arena) -> Self {
         Self {
             shared,
-            cache: shared.thread_cache(),
+            cache: shared.thread_cache_in(arena),
         }
     }
 
@@ -171,7 +177,8 @@ fn work(
     to_next: mpsc::Sender<Written>,
     from_previous: mpsc::Receiver<Written>,
 ) {
-    let mut door = Door::new(shared);
+    // Of three threads two share an arena.
+    let mut door = Door::new_in(shared, Arena::of_thread(usize::from(seed / 85).div_ceil(2)));
     let mut mine: Vec<Written> = Vec::new();
     for (number, op) in ops.iter().enumerate() {
         let seed = seed ^ number as u8;
@@ -262,11 +269,14 @@ fn is_zero(payload: NonNull<u8>, bytes: usize) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// At most one block per class stays with the pool.
+/// At most one block per class of each arena stays with the pool.
 fn assert_nothing_in_use(shared: &Shared) {
     assert_eq!(shared.payloads.in_use_bytes(), 0);
     let in_use = shared.space.blocks.counts().in_use;
-    assert!(in_use <= CLASS_COUNT, "{in_use} blocks are still in use");
+    assert!(
+        in_use <= ARENA_COUNT * CLASS_COUNT,
+        "{in_use} blocks are still in use"
+    );
 }
 
 fn config(cases: u32) -> ProptestConfig {
@@ -490,6 +500,42 @@ fn rows_that_one_thread_gives_back_serve_another_and_hold_no_block_when_empty_on
         heap.verify().unwrap();
         assert_nothing_in_use(&shared);
     }
+}
+
+/// Whoever frees what: neither has a piece of a block of which the other has one.
+#[test]
+fn threads_of_two_arenas_have_pieces_of_different_blocks() {
+    const PIECES: usize = 3000;
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    let mut doors = [0, 1].map(|number| Door::new_in(&shared, Arena::of_thread(number)));
+    let mut blocks = [BTreeSet::new(), BTreeSet::new()];
+    let mut pieces = [Vec::new(), Vec::new()];
+    for _ in 0..4 {
+        for _ in 0..PIECES {
+            for number in [0, 1] {
+                let piece = doors[number].allocate(48).unwrap();
+                blocks[number].insert(piece.as_ptr() as usize / BLOCK_BYTES);
+                pieces[number].push(piece);
+            }
+        }
+        assert!(blocks[0].is_disjoint(&blocks[1]));
+        // Each frees what the other has.
+        pieces.swap(0, 1);
+        for number in [0, 1] {
+            for piece in pieces[number].drain(..) {
+                // SAFETY: nobody uses it any more.
+                unsafe { doors[number].free(piece) };
+            }
+        }
+    }
+    // What came back served again: it would be four times as much.
+    let blocks_once = (PIECES * 48).div_ceil(BLOCK_BYTES);
+    assert!(
+        blocks.iter().all(|blocks| blocks.len() <= blocks_once + 1),
+        "{blocks:?}"
+    );
+    drop(doors);
+    assert_nothing_in_use(&shared);
 }
 
 #[test]

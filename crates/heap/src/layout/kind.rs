@@ -1,7 +1,8 @@
 //! What a block holds: one byte in a side table.
 
 use super::width::{WidthIndex, WIDTH_COUNT};
-use crate::payload::class::{ClassIndex, CLASS_COUNT};
+use crate::payload::arena::{ArenaClass, ARENA_CLASS_COUNT};
+use crate::payload::class::ClassIndex;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,15 +11,15 @@ pub enum Kind {
     Empty,
     /// Object cells of one width.
     Cells(WidthIndex),
-    /// Payloads of one size class.
-    Payloads(ClassIndex),
+    /// Payloads of one size class, of one arena.
+    Payloads(ArenaClass),
     /// The first block of a payload that is larger than the size classes.
     Span,
     /// A further block of such a payload.
     SpanRest,
 }
 
-/// [`Kind`] in one byte: 0 empty, then widths, then payload classes, then
+/// [`Kind`] in one byte: 0 empty, then widths, then the payload classes of each arena, then
 /// spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KindByte(pub(crate) u8);
@@ -29,7 +30,7 @@ const SPAN: u8 = 254;
 const SPAN_REST: u8 = 255;
 
 const _: () = assert!(FIRST_CELLS as usize + WIDTH_COUNT <= FIRST_PAYLOADS as usize);
-const _: () = assert!(FIRST_PAYLOADS as usize + CLASS_COUNT <= SPAN as usize);
+const _: () = assert!(FIRST_PAYLOADS as usize + ARENA_CLASS_COUNT <= SPAN as usize);
 
 impl KindByte {
     pub(crate) const EMPTY: Self = Self(0);
@@ -44,8 +45,13 @@ impl KindByte {
     /// The size class when the block holds payloads.
     #[inline(always)]
     pub(crate) fn class(self) -> Option<ClassIndex> {
-        let index = self.0.wrapping_sub(FIRST_PAYLOADS);
-        ((index as usize) < CLASS_COUNT).then(|| ClassIndex::new(index as usize))
+        self.arena_class().map(ArenaClass::class)
+    }
+
+    /// The same, and whose they are.
+    #[inline(always)]
+    pub(crate) fn arena_class(self) -> Option<ArenaClass> {
+        ArenaClass::at(self.0.wrapping_sub(FIRST_PAYLOADS))
     }
 
     pub(crate) fn kind(self) -> Kind {
@@ -53,7 +59,7 @@ impl KindByte {
             0 => Kind::Empty,
             SPAN => Kind::Span,
             SPAN_REST => Kind::SpanRest,
-            _ => match (self.width(), self.class()) {
+            _ => match (self.width(), self.arena_class()) {
                 (Some(width), _) => Kind::Cells(width),
                 (_, Some(class)) => Kind::Payloads(class),
                 _ => unreachable!("kind byte {}", self.0),
@@ -82,7 +88,7 @@ mod tests {
     fn every_kind_survives_its_byte() {
         let kinds = WidthIndex::all()
             .map(Kind::Cells)
-            .chain(ClassIndex::all().map(Kind::Payloads))
+            .chain(ArenaClass::all().map(Kind::Payloads))
             .chain([Kind::Empty, Kind::Span, Kind::SpanRest]);
         for kind in kinds {
             assert_eq!(KindByte::from(kind).kind(), kind);

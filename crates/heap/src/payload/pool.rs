@@ -2,15 +2,16 @@
 
 use std::ptr::NonNull;
 
-use super::class::{ClassIndex, CLASS_COUNT};
+use super::arena::{ArenaClass, ARENA_CLASS_COUNT};
+use super::class::ClassIndex;
 use super::thread_cache::{row_pieces, FreeLists};
 use crate::layout::block::{BlockIndex, LISTED};
 use crate::layout::kind::Kind;
 use crate::layout::BLOCK_BYTES;
 use crate::space::Space;
 
-/// The blocks that have free pieces, a list per class, and the rows that threads have given
-/// back and others may take whole.
+/// The blocks that have free pieces, a list per class of each arena, and the rows that threads
+/// have given back and others may take whole.
 ///
 /// Invariants:
 /// 6. A payload block is `LISTED` exactly when it has a free piece.
@@ -18,8 +19,8 @@ use crate::space::Space;
 ///    in a thread's cache counts as used.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    listed: [Option<BlockIndex>; CLASS_COUNT],
-    rows: [Rows; CLASS_COUNT],
+    listed: [Option<BlockIndex>; ARENA_CLASS_COUNT],
+    rows: [Rows; ARENA_CLASS_COUNT],
 }
 
 /// As many free pieces of a class as a full row has; each begins with the address of the
@@ -74,8 +75,8 @@ fn second_word(space: &Space, piece: usize) -> *mut usize {
 impl Default for Pool {
     fn default() -> Self {
         Self {
-            listed: [None; CLASS_COUNT],
-            rows: [Rows::default(); CLASS_COUNT],
+            listed: [None; ARENA_CLASS_COUNT],
+            rows: [Rows::default(); ARENA_CLASS_COUNT],
         }
     }
 }
@@ -83,56 +84,53 @@ impl Default for Pool {
 impl Pool {
     /// Moves up to a row of pieces into the cache, which has none of the class (at least one
     /// unless memory is out), and says how many.
-    pub(crate) fn take(
-        &mut self,
-        space: &Space,
-        lists: &mut FreeLists,
-        class: ClassIndex,
-    ) -> usize {
-        if let Some(row) = self.rows[class.index()].pop(space) {
-            lists.put_row(row, class);
-            return row_pieces(class);
+    pub(crate) fn take(&mut self, space: &Space, lists: &mut FreeLists, of: ArenaClass) -> usize {
+        if let Some(row) = self.rows[of.index()].pop(space) {
+            lists.put_row(row, of);
+            return row_pieces(of.class());
         }
+        let class = of.class();
         let wanted = row_pieces(class);
         let mut taken = 0;
         while taken < wanted {
-            let Some(block) = self.listed_block(space, class, taken == 0) else {
+            let Some(block) = self.listed_block(space, of, taken == 0) else {
                 break;
             };
             let chain = take_pieces(space, block, class, wanted - taken);
             if !has_piece(space, block, class) {
-                self.unlist(space, block, class);
+                self.unlist(space, block, of);
             }
             let Some(chain) = chain else { break };
             taken += chain.count;
-            lists.put_in_front(chain, class);
+            lists.put_in_front(chain, of);
         }
         taken
     }
 
     /// Keeps a row for whoever wants one next, or puts its pieces into their blocks.
-    pub(super) fn give_row(&mut self, space: &Space, row: Row, class: ClassIndex) {
-        let rows = &mut self.rows[class.index()];
+    pub(super) fn give_row(&mut self, space: &Space, row: Row, of: ArenaClass) {
+        let class = of.class();
+        let rows = &mut self.rows[of.index()];
         let kept_bytes = (rows.count + 1) * row_pieces(class) * class.bytes();
         if class.bytes() <= PIECE_BYTES_MAX && kept_bytes <= ROWS_BYTES_MAX {
             rows.push(space, row);
         } else {
-            self.give(space, row.first.as_ptr() as usize, class);
+            self.give(space, row.first.as_ptr() as usize, of);
         }
     }
 
     /// Puts the pieces of all rows into their blocks.
     pub(crate) fn give_rows_back(&mut self, space: &Space) {
-        for class in ClassIndex::all() {
-            while let Some(row) = self.rows[class.index()].pop(space) {
-                self.give(space, row.first.as_ptr() as usize, class);
+        for of in ArenaClass::all() {
+            while let Some(row) = self.rows[of.index()].pop(space) {
+                self.give(space, row.first.as_ptr() as usize, of);
             }
         }
     }
 
     /// Puts pieces back into their blocks, and says how many they were. Each begins with
     /// the address of the next.
-    pub(super) fn give(&mut self, space: &Space, first: usize, class: ClassIndex) -> usize {
+    pub(super) fn give(&mut self, space: &Space, first: usize, of: ArenaClass) -> usize {
         let (mut given, mut address) = (0, first);
         while let Some(index) = space.region.block_at(address) {
             // Those that follow each other and lie in one block are linked already.
@@ -158,7 +156,7 @@ impl Pool {
             };
             block.set_free(first);
             block.set_used(block.used() - count);
-            self.note_free(space, index, class);
+            self.note_free(space, index, of);
             given += count;
         }
         given
@@ -166,13 +164,13 @@ impl Pool {
 
     /// A block has free pieces. An empty one becomes free for any use, unless it is the last
     /// listed one of its class.
-    fn note_free(&mut self, space: &Space, index: BlockIndex, class: ClassIndex) {
+    fn note_free(&mut self, space: &Space, index: BlockIndex, of: ArenaClass) {
         let block = space.region.block(index);
-        self.list(space, index, class);
+        self.list(space, index, of);
         if block.used() == 0 {
             let is_only = block.next().is_none() && block.previous().is_none();
             if !is_only {
-                self.unlist(space, index, class);
+                self.unlist(space, index, of);
                 space.give_blocks(index, 1);
             }
         }
@@ -181,36 +179,36 @@ impl Pool {
     fn listed_block(
         &mut self,
         space: &Space,
-        class: ClassIndex,
+        of: ArenaClass,
         may_take_block: bool,
     ) -> Option<BlockIndex> {
-        if let Some(block) = self.listed[class.index()] {
+        if let Some(block) = self.listed[of.index()] {
             return Some(block);
         }
         if !may_take_block {
             return None;
         }
-        let block = space.take_block(Kind::Payloads(class))?;
-        self.list(space, block, class);
+        let block = space.take_block(Kind::Payloads(of))?;
+        self.list(space, block, of);
         Some(block)
     }
 
-    fn list(&mut self, space: &Space, index: BlockIndex, class: ClassIndex) {
+    fn list(&mut self, space: &Space, index: BlockIndex, of: ArenaClass) {
         let block = space.region.block(index);
         if block.has(LISTED) {
             return;
         }
-        let head = self.listed[class.index()];
+        let head = self.listed[of.index()];
         block.add(LISTED);
         block.set_previous(None);
         block.set_next(head);
         if let Some(head) = head {
             space.region.block(head).set_previous(Some(index));
         }
-        self.listed[class.index()] = Some(index);
+        self.listed[of.index()] = Some(index);
     }
 
-    fn unlist(&mut self, space: &Space, index: BlockIndex, class: ClassIndex) {
+    fn unlist(&mut self, space: &Space, index: BlockIndex, of: ArenaClass) {
         let block = space.region.block(index);
         if !block.has(LISTED) {
             return;
@@ -219,7 +217,7 @@ impl Pool {
         let (previous, next) = (block.previous(), block.next());
         match previous {
             Some(previous) => space.region.block(previous).set_next(next),
-            None => self.listed[class.index()] = next,
+            None => self.listed[of.index()] = next,
         }
         if let Some(next) = next {
             space.region.block(next).set_previous(previous);

@@ -1,6 +1,6 @@
 //! Where thread caches get their pieces from and give them back to.
 
-use super::class::ClassIndex;
+use super::arena::ArenaClass;
 use super::pool::Row;
 use super::thread_cache::{row_pieces, FreeLists};
 use super::Payloads;
@@ -14,28 +14,29 @@ pub(super) struct Supply<'heap> {
 }
 
 impl Supply<'_> {
-    /// Gets pieces of a class; none when memory is out.
-    pub(super) fn refill(self, lists: &mut FreeLists, class: ClassIndex) {
-        let taken = self.payloads.lock().take(self.space, lists, class);
-        self.payloads.charge(taken * class.bytes());
+    /// Gets pieces of a class of an arena; none when memory is out.
+    pub(super) fn refill(self, lists: &mut FreeLists, of: ArenaClass) {
+        let taken = self.payloads.lock().take(self.space, lists, of);
+        self.payloads.charge(taken * of.class().bytes());
     }
 
     /// Takes back a full row.
-    pub(super) fn give_row(self, row: Row, class: ClassIndex) {
-        self.payloads.lock().give_row(self.space, row, class);
-        self.note_given(row_pieces(class), class);
+    pub(super) fn give_row(self, row: Row, of: ArenaClass) {
+        self.payloads.lock().give_row(self.space, row, of);
+        self.note_given(row_pieces(of.class()), of);
     }
 
     /// Takes back free pieces, each of which begins with the address of the next.
-    pub(super) fn give_back(self, first: usize, class: ClassIndex) {
+    pub(super) fn give_back(self, first: usize, of: ArenaClass) {
         if first != 0 {
-            let given = self.payloads.lock().give(self.space, first, class);
-            self.note_given(given, class);
+            let given = self.payloads.lock().give(self.space, first, of);
+            self.note_given(given, of);
         }
     }
 
-    fn note_given(self, pieces: usize, class: ClassIndex) {
-        self.payloads.credit(pieces * class.bytes());
-        self.payloads.credit_fresh(pieces * class.bytes());
+    fn note_given(self, pieces: usize, of: ArenaClass) {
+        let bytes = pieces * of.class().bytes();
+        self.payloads.credit(bytes);
+        self.payloads.credit_fresh(bytes);
     }
 }

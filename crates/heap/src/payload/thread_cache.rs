@@ -3,6 +3,7 @@
 
 use std::ptr::{with_exposed_provenance_mut, NonNull};
 
+use super::arena::{Arena, ArenaClass, ARENA_CLASS_COUNT};
 use super::class::{ClassIndex, CLASS_COUNT, CLASS_MAX_BYTES, PAYLOAD_ALIGN};
 use super::pool::{Chain, Row};
 use super::supply::Supply;
@@ -28,7 +29,10 @@ pub struct ThreadCache<'heap> {
     pub(crate) lists: FreeLists,
     /// A copy of the region's, one load nearer.
     kinds: Kinds<'heap>,
-    /// A full row of each class, or none: what is put aside when a list is over its limit,
+    /// The arena that this thread allocates from. What it frees of others waits in their
+    /// lists for a row to be full, which then goes back to them.
+    arena: Arena,
+    /// A full row of each class of that arena, or none: what is put aside when a list is over its limit,
     /// and taken when one is empty. So a program that allocates and frees in turns leaves
     /// the pool alone, and rows change hands whole.
     spares: [Option<Row>; CLASS_COUNT],
@@ -46,47 +50,47 @@ pub(crate) struct FreeList {
     pub(crate) room: i32,
 }
 
-/// Free pieces that one thread keeps, by size class.
+/// Free pieces that one thread keeps, by arena and size class.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct FreeLists([FreeList; CLASS_COUNT]);
+pub(crate) struct FreeLists([FreeList; ARENA_CLASS_COUNT]);
 
 impl FreeLists {
     fn new() -> Self {
-        let mut lists = [FreeList::default(); CLASS_COUNT];
-        for class in ClassIndex::all() {
-            lists[class.index()].room = row_pieces(class) as i32;
+        let mut lists = [FreeList::default(); ARENA_CLASS_COUNT];
+        for of in ArenaClass::all() {
+            lists[of.index()].room = row_pieces(of.class()) as i32;
         }
         Self(lists)
     }
 
     /// Takes all pieces of a list that has as many as it may.
-    fn take_row(&mut self, class: ClassIndex) -> Option<Row> {
-        let list = &mut self.0[class.index()];
+    fn take_row(&mut self, of: ArenaClass) -> Option<Row> {
+        let list = &mut self.0[of.index()];
         debug_assert!(list.room == 0);
-        list.room = row_pieces(class) as i32;
+        list.room = row_pieces(of.class()) as i32;
         let first = with_exposed_provenance_mut(std::mem::take(&mut list.first));
         NonNull::new(first).map(|first| Row { first })
     }
 
     /// Fills a list, which is empty.
-    pub(super) fn put_row(&mut self, row: Row, class: ClassIndex) {
-        let list = &mut self.0[class.index()];
-        debug_assert!(list.first == 0 && list.room == row_pieces(class) as i32);
+    pub(super) fn put_row(&mut self, row: Row, of: ArenaClass) {
+        let list = &mut self.0[of.index()];
+        debug_assert!(list.first == 0 && list.room == row_pieces(of.class()) as i32);
         list.first = row.first.as_ptr() as usize;
         list.room = 0;
     }
 
     /// Takes all pieces of a list, the address of the first.
-    pub(super) fn take_all(&mut self, class: ClassIndex) -> usize {
-        let list = &mut self.0[class.index()];
-        list.room = row_pieces(class) as i32;
+    pub(super) fn take_all(&mut self, of: ArenaClass) -> usize {
+        let list = &mut self.0[of.index()];
+        list.room = row_pieces(of.class()) as i32;
         std::mem::take(&mut list.first)
     }
 
     #[inline(always)]
-    pub(crate) fn pop(&mut self, class: ClassIndex) -> Option<NonNull<u8>> {
-        let list = &mut self.0[class.index()];
+    pub(crate) fn pop(&mut self, of: ArenaClass) -> Option<NonNull<u8>> {
+        let list = &mut self.0[of.index()];
         let piece = NonNull::new(with_exposed_provenance_mut::<u8>(list.first))?;
         // SAFETY: a piece in a list is free and begins with the next address.
         list.first = unsafe { piece.cast().read() };
@@ -95,8 +99,8 @@ impl FreeLists {
     }
 
     /// Puts pieces before those that its list has.
-    pub(super) fn put_in_front(&mut self, chain: Chain, class: ClassIndex) {
-        let list = &mut self.0[class.index()];
+    pub(super) fn put_in_front(&mut self, chain: Chain, of: ArenaClass) {
+        let list = &mut self.0[of.index()];
         // SAFETY: the piece is free and at least 16 bytes long.
         unsafe { chain.last.cast().write(list.first) };
         list.first = chain.first.as_ptr() as usize;
@@ -105,8 +109,8 @@ impl FreeLists {
 
     /// Puts a free piece in its list; true when that has one too many now.
     #[inline(always)]
-    pub(crate) fn push(&mut self, piece: NonNull<u8>, class: ClassIndex) -> bool {
-        let list = &mut self.0[class.index()];
+    pub(crate) fn push(&mut self, piece: NonNull<u8>, of: ArenaClass) -> bool {
+        let list = &mut self.0[of.index()];
         // SAFETY: the piece is free and at least 16 bytes long.
         unsafe { piece.cast().write(list.first) };
         list.first = piece.as_ptr() as usize;
@@ -117,10 +121,11 @@ impl FreeLists {
 
 impl<'heap> ThreadCache<'heap> {
     /// An empty cache. Both parts must be of one heap.
-    pub(crate) fn new(space: &'heap Space, payloads: &'heap Payloads) -> Self {
+    pub(crate) fn new(space: &'heap Space, payloads: &'heap Payloads, arena: Arena) -> Self {
         Self {
             lists: FreeLists::new(),
             kinds: space.region.kinds(),
+            arena,
             spares: [None; CLASS_COUNT],
             supply: Supply { space, payloads },
         }
@@ -130,7 +135,7 @@ impl<'heap> ThreadCache<'heap> {
     #[inline(always)]
     pub fn allocate(&mut self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         match ClassIndex::for_size(size) {
-            Some(class) => match self.lists.pop(class) {
+            Some(class) => match self.lists.pop(self.arena.class(class)) {
                 Some(piece) => Ok(piece),
                 None => self.refill(class),
             },
@@ -142,7 +147,8 @@ impl<'heap> ThreadCache<'heap> {
     /// there is one: the part of [`ThreadCache::allocate`] that never waits.
     #[inline(always)]
     pub fn allocate_at_once(&mut self, size: usize) -> Option<NonNull<u8>> {
-        self.lists.pop(ClassIndex::for_size(size)?)
+        self.lists
+            .pop(self.arena.class(ClassIndex::for_size(size)?))
     }
 
     /// Allocates at least `size` zeroed bytes.
@@ -183,10 +189,10 @@ impl<'heap> ThreadCache<'heap> {
     #[inline(always)]
     pub unsafe fn free(&mut self, payload: NonNull<u8>) {
         let address = payload.as_ptr() as usize;
-        match self.kinds.at(address).class() {
-            Some(class) => {
-                if self.lists.push(payload, class) {
-                    self.put_aside(class);
+        match self.kinds.at(address).arena_class() {
+            Some(of) => {
+                if self.lists.push(payload, of) {
+                    self.put_aside(of);
                 }
             }
             None => self.supply.free_span(address),
@@ -265,11 +271,13 @@ impl<'heap> ThreadCache<'heap> {
     /// Gives every piece back to the heap.
     pub fn flush(&mut self) {
         for class in ClassIndex::all() {
-            let spare = self.spares[class.index()].take();
-            let spare = spare.map_or(0, |row| row.first.as_ptr() as usize);
-            for first in [spare, self.lists.take_all(class)] {
-                self.supply.give_back(first, class);
+            if let Some(spare) = self.spares[class.index()].take() {
+                let first = spare.first.as_ptr() as usize;
+                self.supply.give_back(first, self.arena.class(class));
             }
+        }
+        for of in ArenaClass::all() {
+            self.supply.give_back(self.lists.take_all(of), of);
         }
         self.supply.payloads.give_rows_back(self.supply.space);
     }
@@ -277,25 +285,29 @@ impl<'heap> ThreadCache<'heap> {
     #[cold]
     #[inline(never)]
     fn refill(&mut self, class: ClassIndex) -> Result<NonNull<u8>, OutOfMemory> {
+        let of = self.arena.class(class);
         match self.spares[class.index()].take() {
-            Some(spare) => self.lists.put_row(spare, class),
-            None => self.supply.refill(&mut self.lists, class),
+            Some(spare) => self.lists.put_row(spare, of),
+            None => self.supply.refill(&mut self.lists, of),
         }
-        self.lists.pop(class).ok_or(OutOfMemory)
+        self.lists.pop(of).ok_or(OutOfMemory)
     }
 
     #[cold]
     #[inline(never)]
-    fn put_aside(&mut self, class: ClassIndex) {
+    fn put_aside(&mut self, of: ArenaClass) {
         // The latest stays, so that giving and taking in turns does not end here each time.
-        let latest = self.lists.pop(class);
-        let row = self.lists.take_row(class);
+        let latest = self.lists.pop(of);
+        let row = self.lists.take_row(of);
         if let Some(latest) = latest {
-            self.lists.push(latest, class);
+            self.lists.push(latest, of);
         }
-        let older = std::mem::replace(&mut self.spares[class.index()], row);
-        if let Some(older) = older {
-            self.supply.give_row(older, class);
+        let given = match of.arena() == self.arena {
+            true => std::mem::replace(&mut self.spares[of.class().index()], row),
+            false => row,
+        };
+        if let Some(row) = given {
+            self.supply.give_row(row, of);
         }
     }
 }

@@ -1,0 +1,106 @@
+//! Arenas: threads that run at the same time have pieces of different blocks.
+//!
+//! A processor's cache holds memory in lines of 64 bytes, and takes a line away from the others
+//! to write to it. If neighbouring pieces belonged to two threads, each would wait for the
+//! other's lines. So a block of pieces belongs to one arena, threads allocate from one
+//! arena, and a piece that any thread frees goes back to its own (Berger and others, "Hoard: A
+//! Scalable Memory Allocator for Multithreaded Applications", ASPLOS 2000; the name is
+//! jemalloc's).
+
+use super::class::{ClassIndex, CLASS_COUNT};
+
+/// Arenas. Which one a block belongs to is part of the byte that says what it holds.
+pub const ARENA_COUNT: usize = 3;
+
+/// The classes of all arenas.
+pub(crate) const ARENA_CLASS_COUNT: usize = ARENA_COUNT * CLASS_COUNT;
+
+/// One of the arenas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arena {
+    first_class: u8,
+}
+
+impl Arena {
+    /// The arena of the `number`-th thread, of any number of them.
+    pub fn of_thread(number: usize) -> Self {
+        Self {
+            first_class: (number % ARENA_COUNT * CLASS_COUNT) as u8,
+        }
+    }
+
+    /// A class of this arena.
+    #[inline(always)]
+    pub(crate) fn class(self, class: ClassIndex) -> ArenaClass {
+        ArenaClass(self.first_class + class.index() as u8)
+    }
+
+    /// Its number, below [`ARENA_COUNT`].
+    pub fn number(self) -> usize {
+        usize::from(self.first_class) / CLASS_COUNT
+    }
+}
+
+/// A size class in one arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArenaClass(u8);
+
+impl ArenaClass {
+    /// The one at this position, if there are so many.
+    #[inline(always)]
+    pub(crate) fn at(index: u8) -> Option<Self> {
+        (usize::from(index) < ARENA_CLASS_COUNT).then_some(Self(index))
+    }
+
+    /// Its position, arena by arena; below [`ARENA_CLASS_COUNT`].
+    #[inline(always)]
+    pub(crate) fn index(self) -> usize {
+        let index = usize::from(self.0);
+        // SAFETY: `at` makes no other; those of `Arena::class` are a class of the arena that
+        // begins at a multiple of `CLASS_COUNT` below this bound.
+        unsafe { std::hint::assert_unchecked(index < ARENA_CLASS_COUNT) };
+        index
+    }
+
+    /// Its size class.
+    #[inline(always)]
+    pub fn class(self) -> ClassIndex {
+        ClassIndex::new(self.index() % CLASS_COUNT)
+    }
+
+    /// Its arena.
+    #[inline(always)]
+    pub fn arena(self) -> Arena {
+        Arena::of_thread(self.index() / CLASS_COUNT)
+    }
+
+    /// All of them, arena by arena.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..ARENA_CLASS_COUNT as u8).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_class_of_each_arena_has_a_place_of_its_own() {
+        let mut all = ArenaClass::all();
+        for number in 0..ARENA_COUNT {
+            let arena = Arena::of_thread(number);
+            assert_eq!(
+                (arena.number(), arena),
+                (number, Arena::of_thread(number + ARENA_COUNT))
+            );
+            for class in ClassIndex::all() {
+                let both = arena.class(class);
+                assert_eq!(Some(both), all.next());
+                assert_eq!((both.class(), both.arena()), (class, arena));
+                assert_eq!(ArenaClass::at(both.index() as u8), Some(both));
+            }
+        }
+        assert_eq!(all.next(), None);
+        assert_eq!(ArenaClass::at(ARENA_CLASS_COUNT as u8), None);
+    }
+}
