@@ -407,9 +407,11 @@ fn a_run_goes_on_behind_a_full_leaf() {
         &[511, 512, 70_000],
         &[1 << 40, 255],
     ];
-    for base in [0, 0xfe00, 1 << 20] {
-        for others in others {
-            for first_out in [0, 128, 255, 256, 257] {
+    // All at once take Miri too long.
+    let few = if cfg!(miri) { 1 } else { 5 };
+    for base in [0xfe00, 0, 1 << 20].into_iter().take(few) {
+        for others in others.into_iter().rev().take(few) {
+            for first_out in [256, 0, 128, 255, 257].into_iter().take(few) {
                 let mut map: WordMap = WordMap::new();
                 let mut set = WordSet::new();
                 let mut model = BTreeMap::new();

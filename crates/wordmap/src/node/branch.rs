@@ -1,9 +1,9 @@
 //! Branches: the nodes that tell apart one byte of the key.
 //!
-//! Children lie before the header, child 0 nearest to it. After the header
-//! word (the bytes above the branch's level, and the number of children in
-//! the lowest two bytes) come the subtree count, the slot that the last insertion
-//! below went through, then
+//! Children lie before the header, child 0 nearest to it. The header word has
+//! the bytes above the branch's level, which is 1 at least (N7); in the byte above the
+//! lowest one the slot that the last insertion below went through; and in the lowest
+//! one the number of children less one. After it comes the subtree count, then
 //!
 //! ```text
 //! linear   separator × children, rounded up to 8 bytes   (up to 16 children)
@@ -21,8 +21,8 @@ use core::ptr;
 const LINEAR_MAX: usize = 16;
 const RANKED_MAX: usize = 95;
 
-/// Bytes of the header word, the subtree count and the slot noted.
-const HEAD_BYTES: usize = 24;
+/// Bytes of the header word and the subtree count.
+const HEAD_BYTES: usize = 16;
 
 /// The children of a branch on their way to another; `edges` up to `n` have been written.
 pub(crate) struct Children {
@@ -149,7 +149,8 @@ impl Branch {
 
     /// The number of children.
     pub(crate) fn len(self) -> usize {
-        (self.word() & 0xffff) as usize
+        // SAFETY: N1: a byte of the header word.
+        usize::from(unsafe { *self.header_byte(0) }) + 1
     }
 
     /// Whether `key` has the bytes above the branch's level.
@@ -187,24 +188,31 @@ impl Branch {
         unsafe { *self.count_word() = (*self.count_word()).wrapping_add(change as u64) }
     }
 
+    /// Byte `i` of the header word, 0 being the lowest. Bytes are loaded and stored each by
+    /// itself: a load of more would wait for a store of less.
     #[inline(always)]
-    fn noted_word(self) -> *mut u64 {
-        self.header.cast::<u64>().wrapping_add(2)
+    fn header_byte(self, i: usize) -> *mut u8 {
+        let offset = if cfg!(target_endian = "little") {
+            i
+        } else {
+            7 - i
+        };
+        self.header.wrapping_add(offset)
     }
 
     /// The slot that an insertion went through last, or another one (N8).
     #[inline(always)]
     pub(crate) fn noted_slot(self) -> usize {
-        // SAFETY: N1: the third word of a branch.
-        unsafe { *self.noted_word() as usize }
+        // SAFETY: N1: a byte of the header word.
+        usize::from(unsafe { *self.header_byte(1) })
     }
 
     /// Notes the slot that an insertion goes through.
     #[inline(always)]
     pub(crate) fn note_slot(self, slot: usize) {
-        // SAFETY: N1: the third word of a branch; the tree is borrowed exclusively where
+        // SAFETY: N1: a byte of the header word; the tree is borrowed exclusively where
         // something is inserted.
-        unsafe { *self.noted_word() = slot as u64 }
+        unsafe { *self.header_byte(1) = slot as u8 }
     }
 
     pub(crate) fn block(self) -> *mut u8 {
@@ -370,7 +378,7 @@ impl Branch {
 
     fn set_len(self, n: usize) {
         // SAFETY: N1, and the tree is borrowed exclusively where it changes.
-        unsafe { *self.header.cast::<u64>() = (self.word() & !0xffff) | n as u64 }
+        unsafe { *self.header_byte(0) = (n - 1) as u8 }
     }
 
     /// Reads all children; returns the ordinal of the child of `slot`.
@@ -446,9 +454,8 @@ impl Branch {
         };
         // SAFETY: the block has room for the head, the separators and the children.
         unsafe {
-            *header.cast::<u64>() = prefix | n as u64;
+            *header.cast::<u64>() = prefix | (n as u64 - 1);
             *branch.count_word() = count;
-            branch.note_slot(0);
             match kind {
                 Kind::LINEAR => {
                     for i in 0..after(kind, n) {
