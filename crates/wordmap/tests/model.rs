@@ -452,7 +452,7 @@ fn insertions_find_their_way_after_any_removal() {
         let mut map = WordMap::new();
         let mut set = WordSet::new();
         let mut model = BTreeMap::new();
-        let n = if cfg!(miri) { 150 } else { 6000 };
+        let n = if cfg!(miri) { 70 } else { 6000 };
         for i in 0..n {
             let k = key(i);
             assert_eq!(map.insert(k, i), model.insert(k, i));
