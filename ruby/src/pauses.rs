@@ -3,8 +3,6 @@
 use std::cell::{Cell as StdCell, RefCell};
 use std::time::{Duration, Instant};
 
-use ashlar_heap::Scope;
-
 /// What the user chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PauseOptions {
@@ -40,55 +38,9 @@ pub(crate) struct Pauses {
     /// The program waits already: a stretch inside another is not counted.
     is_within: StdCell<bool>,
     lengths: RefCell<Histogram>,
-    /// How long the marking that is going on has taken so far, and how long the
-    /// latest one of each scope took.
-    marking: StdCell<Duration>,
-    latest_minor: StdCell<Duration>,
-    latest_major: StdCell<Duration>,
-    latest_full: StdCell<Duration>,
 }
 
-/// Marking that took this many slices the last time is done at once: slices cost
-/// more than they save there (up to a fifth of a program's time with 30 MB live).
-const SLICES_AT_ONCE: u32 = 3;
-
 impl Pauses {
-    /// Runs `work`, which marks, and counts how long the whole marking takes; it
-    /// is over when a scope comes back.
-    pub(crate) fn marking(&self, work: impl FnOnce() -> Option<Scope>) -> Option<Scope> {
-        let start = Instant::now();
-        let scope = work();
-        let spent = self.marking.get() + start.elapsed();
-        match scope {
-            None => self.marking.set(spent),
-            Some(scope) => {
-                self.latest(scope).set(spent);
-                self.marking.set(Duration::ZERO);
-            }
-        }
-        scope
-    }
-
-    /// Whether marking of this scope is expected to be so short that it is better
-    /// done at once.
-    pub(crate) fn is_short(&self, scope: Scope) -> bool {
-        self.latest(scope).get() <= self.at_once_time()
-    }
-
-    /// What marking that is expected to be short may take; it goes on in slices
-    /// when it is not.
-    pub(crate) fn at_once_time(&self) -> Duration {
-        self.options().slice_time * SLICES_AT_ONCE
-    }
-
-    fn latest(&self, scope: Scope) -> &StdCell<Duration> {
-        match scope {
-            Scope::Minor => &self.latest_minor,
-            Scope::Major => &self.latest_major,
-            Scope::Full => &self.latest_full,
-        }
-    }
-
     pub(crate) fn options(&self) -> PauseOptions {
         self.options.get()
     }

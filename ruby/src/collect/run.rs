@@ -1,7 +1,7 @@
 //! Running collections: the program stopped, Ruby's events fired, the time counted.
 
 use ashlar_heap::os::cpu_time_ns;
-use ashlar_heap::{Progress, Request, Scope, WorkBudget};
+use ashlar_heap::{Progress, Request, Scope};
 
 use super::clocks::Phase;
 use super::plan::{Plan, Situation, Slice};
@@ -140,9 +140,6 @@ fn run_slice(collector: &Collector, scope: Option<Scope>, slice: Slice, reason: 
             return;
         }
         begin(collector, scope, reason);
-        if let (Slice::Time(_), true) = (slice, is_short(collector, scope)) {
-            work = WorkBudget::time(collector.pauses.at_once_time());
-        }
     }
     let marked_scope = mark(collector, reason, || match heap.advance(scope, &mut work) {
         Progress::Marked(scope) => Some(scope),
@@ -156,13 +153,6 @@ fn run_slice(collector: &Collector, scope: Option<Scope>, slice: Slice, reason: 
             heap.sweep_in_slices();
         }
     }
-}
-
-/// Whether the marking that begins is expected to be so short that it is better done
-/// at once.
-fn is_short(collector: &Collector, asked: Option<Scope>) -> bool {
-    let scope = asked.unwrap_or_else(|| collector.heap.next_scope());
-    collector.pauses.is_short(scope)
 }
 
 /// Ends the collection in progress, marking and sweeping, for this reason.
@@ -192,13 +182,11 @@ fn mark(
 ) -> Option<Scope> {
     KNOBS.count_marking();
     collector.timed(Phase::Mark, || {
-        collector.pauses.marking(|| {
-            if reason.may_come_before_a_store() {
-                collector.heap.between_barrier_and_store(work)
-            } else {
-                work()
-            }
-        })
+        if reason.may_come_before_a_store() {
+            collector.heap.between_barrier_and_store(work)
+        } else {
+            work()
+        }
     })
 }
 
