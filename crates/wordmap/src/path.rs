@@ -178,6 +178,28 @@ pub(crate) fn descend_first(mut edge: Edge, path: &mut Path) -> Position {
     }
 }
 
+/// The leaf that the last insertion below `edge` went to, or another one (N8).
+#[inline(always)]
+pub(crate) fn noted_leaf(mut edge: Edge) -> Edge {
+    while edge.is_branch() {
+        let b = branch(edge);
+        edge = b.child(b.noted_slot());
+    }
+    edge
+}
+
+/// The way to the leaf that [`noted_leaf`] gives.
+pub(crate) fn noted_path(mut edge: Edge) -> Path {
+    let mut path = Path::new();
+    while edge.is_branch() {
+        let b = branch(edge);
+        let slot = b.noted_slot();
+        path.push(edge, slot);
+        edge = b.child(slot);
+    }
+    path
+}
+
 /// Goes to the last entry below `edge`.
 pub(crate) fn descend_last<const V: usize>(mut edge: Edge, path: &mut Path) -> Position {
     while edge.is_branch() {

@@ -11,7 +11,9 @@ use crate::node::leaf::{
     Bitmap, Cut, Cuttable, Entries, Flat, Grouped, Half, Insertion, Leaf, Place, Planes, Removal,
     Shape, Spot, Wide, ENTRIES_MAX,
 };
-use crate::path::{branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, Path};
+use crate::path::{
+    branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, noted_leaf, noted_path, Path,
+};
 use core::fmt;
 use core::ptr::{self, NonNull};
 
@@ -141,6 +143,23 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(unsafe { Leaf::<V>::write_one(block.as_ptr(), key) })
     }
 
+    /// A leaf of `key` alone. Where a run of neighbours goes on behind a full leaf, which the
+    /// last insertion went to, it is a bitmap at once: a list would soon become one.
+    fn new_one_or_run(&self, key: u64) -> Result<Edge, OutOfMemory> {
+        if key == 0 || full_leaf_end::<V>(noted_leaf(self.root)) != Some(key - 1) {
+            return self.new_one(key);
+        }
+        debug_assert!(key & 0xff == 0);
+        let block = self.allocate(Shape::bitmap(1).block_bytes::<V>())?;
+        // SAFETY: a fresh block of the shape's size.
+        let edge = unsafe { Leaf::<V>::write_bitmap(block.as_ptr(), key, [1, 0, 0, 0]) };
+        if V == 1 {
+            // SAFETY: entry 0 of the leaf.
+            unsafe { *leaf::<V>(edge).value(0) = 0 };
+        }
+        Ok(edge)
+    }
+
     pub(crate) fn new_branch(
         &self,
         level: usize,
@@ -170,37 +189,101 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     }
 
     /// Finds or inserts `key`; a new value is 0.
-    #[inline]
+    ///
+    /// Branches note the way that an insertion goes, so the next one looks first where that
+    /// went, and the way need not be kept elsewhere.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, key: u64) -> Result<Inserted, OutOfMemory> {
-        let mut path = Path::new();
+        if !self.root.is_branch() {
+            return self.insert_in_leaf(self.root, key);
+        }
+        let noted = noted_leaf(self.root);
+        if noted.tag() == BITMAP {
+            if let Some(i) = leaf::<V>(noted).insert_in_bitmap(key) {
+                self.count_insertion();
+                return Ok(new_value(leaf::<V>(noted).value(i)));
+            }
+        }
+        self.insert_below(noted, key)
+    }
+
+    /// As [`Tree::insert`] where the root is a branch, `noted` being what [`noted_leaf`]
+    /// gives.
+    #[inline(never)]
+    fn insert_below(&mut self, noted: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
+        let edge = if leads_to::<V>(noted, key) {
+            noted
+        } else {
+            self.note_way(key)
+        };
+        match edge.kind() {
+            Kind::GROUPED => self.insert_in::<Grouped<V>>(edge, key),
+            Kind::FLAT if edge.level() > 2 => self.insert_in::<Wide<V>>(edge, key),
+            _ => self.insert_in_leaf(edge, key),
+        }
+    }
+
+    /// The leaf that `key` leads to, the way to which is noted.
+    #[inline(always)]
+    fn note_way(&mut self, key: u64) -> Edge {
         let mut edge = self.root;
         while edge.is_branch() {
             // Whether the branch covers the key is only asked when the leaf does not: a leaf
             // that does is below branches that do (N7).
             let b = branch(edge);
             let slot = b.slot(byte(key, b.level()));
-            path.push(edge, slot);
+            b.note_slot(slot);
             edge = b.child(slot);
         }
+        edge
+    }
+
+    /// Counts an entry more in each branch of the way noted.
+    #[inline(always)]
+    fn count_insertion(&mut self) {
+        let mut edge = self.root;
+        while edge.is_branch() {
+            let b = branch(edge);
+            b.add_count(1);
+            edge = b.child(b.noted_slot());
+        }
+    }
+
+    /// Puts `edge` where the leaf at the end of the way noted was.
+    #[inline(always)]
+    fn store_noted(&mut self, edge: Edge) {
+        let mut old = self.root;
+        if !old.is_branch() {
+            self.root = edge;
+            return;
+        }
+        loop {
+            let b = branch(old);
+            let slot = b.noted_slot();
+            old = b.child(slot);
+            if !old.is_branch() {
+                b.replace_child(slot, edge);
+                return;
+            }
+        }
+    }
+
+    /// Inserts into the leaf at the end of the way noted; null is that of an empty tree.
+    #[inline(never)]
+    fn insert_in_leaf(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         if edge.is_null() {
             self.root = self.new_one(key)?;
             return Ok(new_value(leaf::<V>(self.root).value(0)));
         }
         match edge.tag() {
-            FLAT1 => self.insert_listed::<1>(&mut path, edge, key),
-            FLAT2 => self.insert_listed::<2>(&mut path, edge, key),
-            BITMAP => match leaf::<V>(edge).append_to_bitmap(key) {
-                Some(i) => {
-                    Self::add_counts(&path, 1);
-                    Ok(new_value(leaf::<V>(edge).value(i)))
-                }
-                None => self.insert_in::<Bitmap<V>>(&mut path, edge, key),
-            },
+            FLAT1 => self.insert_listed::<1>(edge, key),
+            FLAT2 => self.insert_listed::<2>(edge, key),
+            BITMAP => self.insert_in::<Bitmap<V>>(edge, key),
             tag => match tag >> 4 {
-                Kind::GROUPED => self.insert_in::<Grouped<V>>(&mut path, edge, key),
-                Kind::FLAT => self.insert_in::<Wide<V>>(&mut path, edge, key),
-                Kind::ONE => self.insert_uncovered(&mut path, edge, key),
-                _ => self.insert_in_full(&mut path, edge, key),
+                Kind::GROUPED => self.insert_in::<Grouped<V>>(edge, key),
+                Kind::FLAT => self.insert_in::<Wide<V>>(edge, key),
+                Kind::ONE => self.insert_uncovered(edge, key),
+                _ => self.insert_in_full(edge, key),
             },
         }
     }
@@ -209,7 +292,6 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     #[inline(always)]
     fn insert_listed<const LEVEL: usize>(
         &mut self,
-        path: &mut Path,
         edge: Edge,
         key: u64,
     ) -> Result<Inserted, OutOfMemory> {
@@ -217,7 +299,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let (n, i) = match leaf.place_listed::<LEVEL>(key) {
             Some((n, Place::Before(i))) => (n, i),
             Some((_, Place::At(i))) => return Ok(value_there(leaf.value(i))),
-            None => return self.insert_in::<Flat<V, LEVEL>>(path, edge, key),
+            None => return self.insert_in::<Flat<V, LEVEL>>(edge, key),
         };
         if !leaf.insert_listed::<LEVEL>(n, i, key) {
             let (old, old_bytes) = leaf.listed_block::<LEVEL>(n);
@@ -238,57 +320,48 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                     return Err(OutOfMemory);
                 }
             }
-            self.store(path, edge);
+            self.store_noted(edge);
             leaf = crate::path::leaf::<V>(edge);
         }
-        Self::add_counts(path, 1);
+        self.count_insertion();
         Ok(new_value(leaf.value(i)))
     }
 
     #[inline(never)]
-    fn insert_in_full(
-        &mut self,
-        path: &mut Path,
-        edge: Edge,
-        key: u64,
-    ) -> Result<Inserted, OutOfMemory> {
+    fn insert_in_full(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         let base = edge.full_base();
         if base == key & !0xff {
             return Ok(value_there(ptr::null_mut()));
         }
-        if let Some(done) = self.insert_beside_branch(path, key) {
+        let mut path = noted_path(self.root);
+        if let Some(done) = self.insert_beside_branch(&mut path, key) {
             return done;
         }
         let apart = highest_difference(base, key & !0xff);
-        self.insert_beside(path, edge, base, apart, key)
+        self.insert_beside(&mut path, edge, base, apart, key)
     }
 
     /// Inserts into a leaf whose keys are `P`.
     #[inline(never)]
-    fn insert_in<P: Planes<V>>(
-        &mut self,
-        path: &mut Path,
-        edge: Edge,
-        key: u64,
-    ) -> Result<Inserted, OutOfMemory> {
+    fn insert_in<P: Planes<V>>(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         let leaf = leaf::<V>(edge);
         if P::ARE_LONG {
             leaf.prefetch::<8, 0>();
         }
         if !leaf.covers_more(key) {
-            return self.insert_uncovered(path, edge, key);
+            return self.insert_uncovered(edge, key);
         }
         let planes = P::of(leaf);
         match leaf.insert(planes, key) {
             Insertion::Present(i) => Ok(value_there(leaf.value(i))),
             Insertion::Done(i) => {
-                Self::add_counts(path, 1);
+                self.count_insertion();
                 Ok(new_value(leaf.value(i)))
             }
-            Insertion::NoRoom(spot) if leaf.is_full() => self.split(path, edge, spot, key),
+            Insertion::NoRoom(spot) if leaf.is_full() => self.split(edge, spot, key),
             Insertion::NoRoom(spot) => match planes.shape_with(leaf.shape(), spot) {
-                Some(shape) => self.open(path, leaf, planes, &shape, spot, key),
-                None => self.rewrite(path, edge, key),
+                Some(shape) => self.open(leaf, planes, &shape, spot, key),
+                None => self.rewrite(edge, key),
             },
         }
     }
@@ -297,7 +370,6 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     #[inline(always)]
     fn open(
         &mut self,
-        path: &mut Path,
         leaf: Leaf<V>,
         planes: impl Planes<V>,
         shape: &Shape,
@@ -307,8 +379,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let old_bytes = leaf.shape().block_bytes::<V>();
         if V == 0 && shape.entries == 256 {
             self.release(leaf.block(), old_bytes);
-            self.store(path, Edge::full(key));
-            Self::add_counts(path, 1);
+            self.store_noted(Edge::full(key));
+            self.count_insertion();
             return Ok(new_value(ptr::null_mut()));
         }
         let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
@@ -325,33 +397,29 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                 };
                 let new = self.source.enlarge(old, old_bytes, new_bytes, fill);
                 new.ok_or(OutOfMemory)?;
-                self.store(path, edge);
+                self.store_noted(edge);
                 edge
             }
         };
-        Self::add_counts(path, 1);
+        self.count_insertion();
         Ok(new_value(crate::path::leaf::<V>(edge).value(spot.i)))
     }
 
-    /// Inserts a key that the leaf at the end of `path` does not cover, unless it is that
-    /// of a leaf of one entry.
+    /// Inserts a key that the leaf at the end of the way noted does not cover, unless it is
+    /// that of a leaf of one entry.
     #[inline(never)]
-    fn insert_uncovered(
-        &mut self,
-        path: &mut Path,
-        edge: Edge,
-        key: u64,
-    ) -> Result<Inserted, OutOfMemory> {
+    fn insert_uncovered(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         let leaf = leaf::<V>(edge);
         if edge.kind() == Kind::ONE && leaf.covers(key) {
             return Ok(value_there(leaf.value(0)));
         }
-        if let Some(done) = self.insert_beside_branch(path, key) {
+        let mut path = noted_path(self.root);
+        if let Some(done) = self.insert_beside_branch(&mut path, key) {
             return done;
         }
         match leaf.wider(key) {
-            Some(shape) => self.widen(path, leaf, &shape, key),
-            None => self.insert_outside(path, edge, key),
+            Some(shape) => self.widen(leaf, &shape, key),
+            None => self.insert_outside(&mut path, edge, key),
         }
     }
 
@@ -373,13 +441,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 
     /// Inserts a key into a small leaf that must cover more for it.
     #[inline(always)]
-    fn widen(
-        &mut self,
-        path: &mut Path,
-        leaf: Leaf<V>,
-        shape: &Shape,
-        key: u64,
-    ) -> Result<Inserted, OutOfMemory> {
+    fn widen(&mut self, leaf: Leaf<V>, shape: &Shape, key: u64) -> Result<Inserted, OutOfMemory> {
         let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
         let old_bytes = leaf.shape().block_bytes::<V>();
         let mut written = (Edge::NULL, 0);
@@ -392,21 +454,21 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             new.ok_or(OutOfMemory)?;
         }
         let (edge, i) = written;
-        self.store(path, edge);
-        Self::add_counts(path, 1);
+        self.store_noted(edge);
+        self.count_insertion();
         Ok(new_value(crate::path::leaf::<V>(edge).value(i)))
     }
 
     /// Inserts by writing the leaf anew, in the shape that suits it now.
     #[inline(never)]
-    fn rewrite(&mut self, path: &mut Path, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
+    fn rewrite(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         let mut entries = Entries::new();
         leaf::<V>(edge).read(&mut entries);
         let i = entries.insert(key, 0);
         let new = self.new_leaf(&entries)?;
         self.release_leaf(edge);
-        self.store(path, new);
-        Self::add_counts(path, 1);
+        self.store_noted(new);
+        self.count_insertion();
         Ok(new_value(leaf::<V>(new).value(i)))
     }
 
@@ -459,7 +521,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         apart: usize,
         key: u64,
     ) -> Result<Inserted, OutOfMemory> {
-        let one = self.new_one(key)?;
+        let one = self.new_one_or_run(key)?;
         let value = leaf::<V>(one).value(0);
         let (ours, theirs) = (byte(key, apart), byte(low, apart));
         let (first, separator, second) = if ours < theirs {
@@ -528,14 +590,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     /// Inserts into a list that is as full as lists get: two leaves take its
     /// place, cut where their highest differing byte changes nearest the middle.
     #[inline(never)]
-    fn split(
-        &mut self,
-        path: &mut Path,
-        edge: Edge,
-        spot: Spot,
-        key: u64,
-    ) -> Result<Inserted, OutOfMemory> {
+    fn split(&mut self, edge: Edge, spot: Spot, key: u64) -> Result<Inserted, OutOfMemory> {
         let old = leaf::<V>(edge);
+        let mut path = noted_path(self.root);
+        let path = &mut path;
         let cut = match edge.kind() {
             Kind::GROUPED => self.cut(path, edge, Grouped::of(old), spot, key),
             Kind::FLAT if edge.level() > 2 => self.cut(path, edge, Wide::of(old), spot, key),
@@ -551,7 +609,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let level = highest_difference(low.key(0), low.key(n - 1));
         if level == 0 {
             // Removals have left neighbours only: a bitmap has room for them all.
-            return self.rewrite(path, edge, key);
+            return self.rewrite(edge, key);
         }
         let cut = middle_cut(&low, level);
         let mut high = Entries::new();
@@ -654,30 +712,62 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         if edge.is_null() {
             return None;
         }
-        let done = match edge.tag() {
-            ONE => return self.remove_one(&mut path, edge, key),
-            FLAT1 => self.remove_listed::<1>(&path, edge, key),
-            FLAT2 => self.remove_listed::<2>(&path, edge, key),
-            _ => None,
-        };
-        let Some(removed) = done else {
-            return self.remove_from_leaf(&mut path, edge, key);
-        };
-        let (value, edge) = removed?;
-        Self::add_counts(&path, -1);
-        if path.depth > 0 {
-            self.tidy(&mut path, Some(edge));
+        let path = &mut path;
+        match edge.tag() {
+            ONE => self.remove_one(path, edge, key),
+            FLAT1 => self.remove_listed::<1>(path, edge, key),
+            FLAT2 => self.remove_listed::<2>(path, edge, key),
+            BITMAP => self.remove_in::<Bitmap<V>>(path, edge, key),
+            tag => match tag >> 4 {
+                Kind::GROUPED => self.remove_in::<Grouped<V>>(path, edge, key),
+                Kind::FLAT => self.remove_in::<Wide<V>>(path, edge, key),
+                _ => self.remove_from_full(path, edge, key),
+            },
         }
-        Some(value)
+    }
+
+    /// Counts an entry less in each branch of `path`; the depth of the highest one that has
+    /// become small.
+    #[inline(always)]
+    fn count_removal(path: &Path) -> Option<usize> {
+        let mut small = None;
+        for depth in (0..path.depth).rev() {
+            let b = branch(path.step(depth).edge);
+            b.add_count(-1);
+            if is_small(b) {
+                small = Some(depth);
+            }
+        }
+        small
+    }
+
+    /// Counts an entry less. Then makes one leaf of the highest subtree that has become small,
+    /// or merges `edge`, the leaf at the end of `path`, with a neighbour when both have run low.
+    #[inline(always)]
+    fn settle_removal(&mut self, path: &mut Path, edge: Edge) {
+        if let Some(depth) = Self::count_removal(path) {
+            self.collapse(path, depth);
+        } else if path.depth > 0 {
+            let n = leaf_len::<V>(edge);
+            if n <= MERGED_MAX / 2 && n % 8 == 0 {
+                self.merge(path, edge, n);
+            }
+        }
     }
 
     /// Removes `key` where it is the only one of its leaf.
     #[inline(always)]
     fn remove_one(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
-        let leaf = leaf::<V>(edge);
-        if !leaf.covers(key) {
+        if !leaf::<V>(edge).covers(key) {
             return None;
         }
+        self.remove_leaf(path, edge)
+    }
+
+    /// Removes a leaf of one entry.
+    #[inline(always)]
+    fn remove_leaf(&mut self, path: &mut Path, edge: Edge) -> Option<u64> {
+        let leaf = leaf::<V>(edge);
         let value = leaf.word_of_value(0);
         self.release_leaf(edge);
         if path.depth == 0 {
@@ -685,77 +775,86 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         } else {
             Self::add_counts(path, -1);
             self.unlink(path);
-            self.tidy(path, None);
+            let small = (0..path.depth).find(|&d| is_small(branch(path.step(d).edge)));
+            if let Some(depth) = small {
+                self.collapse(path, depth);
+            }
         }
         Some(value)
     }
 
-    /// Removes from a leaf that lists its suffixes, as those of small maps do: the value
-    /// and the leaf as it is then, if the key was there. `None`, and nothing changed, when
-    /// it must become another leaf or there is no memory for a smaller block.
+    /// Removes from a leaf that lists its suffixes, as those of small maps do.
     #[inline(always)]
     fn remove_listed<const LEVEL: usize>(
         &mut self,
-        path: &Path,
+        path: &mut Path,
         edge: Edge,
         key: u64,
-    ) -> Option<Option<(u64, Edge)>> {
+    ) -> Option<u64> {
         let leaf = leaf::<V>(edge);
-        let (n, i) = match leaf.place_listed::<LEVEL>(key)? {
-            (n, Place::At(i)) => (n, i),
-            (_, Place::Before(_)) => return Some(None),
+        let (n, i) = match leaf.place_listed::<LEVEL>(key) {
+            Some((n, Place::At(i))) => (n, i),
+            Some((_, Place::Before(_))) => return None,
+            None => return self.remove_in::<Flat<V, LEVEL>>(path, edge, key),
         };
         let value = leaf.word_of_value(i);
         if leaf.may_narrow::<LEVEL>(n, i) {
-            return None;
+            return self.remove_in::<Flat<V, LEVEL>>(path, edge, key);
         }
         if leaf.remove_listed::<LEVEL>(n, i) {
-            return Some(Some((value, edge)));
+            self.settle_removal(path, edge);
+            return Some(value);
         }
         let (old, old_bytes) = leaf.listed_block::<LEVEL>(n);
         let new_bytes = Leaf::<V>::bytes_without::<LEVEL>(n);
-        let mut edge = Edge::NULL;
+        let mut edge_without = Edge::NULL;
         // SAFETY: the old block is this leaf's, of the size that its entries need; the
         // new one has room for one less.
-        unsafe {
+        let new = unsafe {
             let fill = |block: NonNull<u8>| {
-                edge = leaf.move_without::<LEVEL>(block.as_ptr(), n, i);
+                edge_without = leaf.move_without::<LEVEL>(block.as_ptr(), n, i);
             };
             let old = NonNull::new_unchecked(old);
-            self.source.replace(old, old_bytes, new_bytes, fill)?;
+            self.source.replace(old, old_bytes, new_bytes, fill)
+        };
+        if new.is_none() {
+            // No memory for a smaller block: the old one is used on.
+            return self.remove_in::<Flat<V, LEVEL>>(path, edge, key);
         }
-        self.store(path, edge);
-        Some(Some((value, edge)))
+        self.store(path, edge_without);
+        self.settle_removal(path, edge_without);
+        Some(value)
     }
 
+    /// Removes from a leaf whose keys are `P`.
     #[inline(never)]
-    fn remove_from_leaf(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
-        if V == 0 && edge.kind() == Kind::FULL {
-            return self.remove_from_full(path, edge, key);
-        }
+    fn remove_in<P: Planes<V>>(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
         let leaf = leaf::<V>(edge);
-        if path.depth > 0 && edge.level() > 2 {
+        if P::ARE_LONG && path.depth > 0 {
             leaf.prefetch::<14, 10>();
         }
-        if !leaf.covers(key) {
+        if !leaf.covers_more(key) {
             return None;
         }
-        let i = match leaf.remove(key) {
+        let planes = P::of(leaf);
+        let i = match leaf.remove(planes, key) {
             Removal::Absent => return None,
             Removal::Done(value) => {
-                Self::add_counts(path, -1);
-                self.tidy(path, Some(edge));
+                self.settle_removal(path, edge);
                 return Some(value);
             }
             Removal::TooMuchRoom(i) => i,
         };
+        if planes.len() == 1 {
+            // A bitmap that a run began with.
+            return self.remove_leaf(path, edge);
+        }
         let value = leaf.word_of_value(i);
-        Self::add_counts(path, -1);
-        let edge = match leaf.shape_without(i) {
-            Some(shape) => self.close(path, leaf, &shape, i, key),
+        let edge = match planes.shape_without(leaf.shape(), i) {
+            Some(shape) => self.close(path, leaf, planes, &shape, i, key),
             None => self.rewrite_without(path, edge, i),
         };
-        self.tidy(path, Some(edge));
+        self.settle_removal(path, edge);
         Some(value)
     }
 
@@ -777,14 +876,12 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     }
 
     fn full_without(&self, edge: Edge, key: u64) -> Result<Edge, OutOfMemory> {
-        let mut entries = Entries::new();
-        for i in 0..256 {
-            let k = edge.full_base() | i;
-            if k != key {
-                entries.push(k, 0);
-            }
-        }
-        self.new_leaf(&entries)
+        debug_assert!(edge.full_base() == key & !0xff);
+        let block = self.allocate(Shape::bitmap(255).block_bytes::<V>())?;
+        let mut bits = [u64::MAX; 4];
+        bits[(key & 0xff) as usize / 64] &= !(1 << (key % 64));
+        // SAFETY: a fresh block of the shape's size, of a set.
+        Ok(unsafe { Leaf::<V>::write_bitmap(block.as_ptr(), key, bits) })
     }
 
     /// Whether removing `key` needs memory that may not be had: only where a
@@ -803,7 +900,15 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     /// Removes entry `i`, whose key is `key`, from a leaf that keeps its shape, where it
     /// is or in a smaller block.
     #[inline(always)]
-    fn close(&mut self, path: &Path, leaf: Leaf<V>, shape: &Shape, i: usize, key: u64) -> Edge {
+    fn close(
+        &mut self,
+        path: &Path,
+        leaf: Leaf<V>,
+        planes: impl Planes<V>,
+        shape: &Shape,
+        i: usize,
+        key: u64,
+    ) -> Edge {
         let old_bytes = leaf.shape().block_bytes::<V>();
         let new_bytes = shape.block_bytes::<V>();
         let mut edge = Edge::NULL;
@@ -811,7 +916,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         // shape; the block written to is as long as `shape` says.
         unsafe {
             let old = NonNull::new_unchecked(leaf.block());
-            let mut write = |block: NonNull<u8>| edge = leaf.close(block.as_ptr(), shape, i, key);
+            let mut write =
+                |block: NonNull<u8>| edge = leaf.close(planes, block.as_ptr(), shape, i, key);
             if old_bytes == new_bytes {
                 write(old);
                 return edge;
@@ -909,26 +1015,11 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// After a removal: makes one leaf of the highest subtree that has become
-    /// small, or merges the leaf with a neighbour when both have run low.
-    fn tidy(&mut self, path: &mut Path, edge: Option<Edge>) {
-        for depth in 0..path.depth {
-            let top = path.step(depth).edge;
-            if branch(top).count() <= COLLAPSED_MAX {
-                path.depth = depth;
-                self.collapse(path, top);
-                return;
-            }
-        }
-        let Some(edge) = edge else { return };
-        let n = leaf_len::<V>(edge);
-        if n <= MERGED_MAX / 2 && n % 8 == 0 {
-            self.merge(path, edge, n);
-        }
-    }
-
-    /// Makes the branch `edge`, the node at the end of `path`, a leaf.
-    fn collapse(&mut self, path: &Path, edge: Edge) {
+    /// Makes the branch at `depth` of `path` a leaf.
+    #[inline(never)]
+    fn collapse(&mut self, path: &mut Path, depth: usize) {
+        let edge = path.step(depth).edge;
+        path.depth = depth;
         let mut entries = Entries::new();
         read_subtree::<V>(edge, &mut entries);
         if let Ok(new) = self.new_leaf(&entries) {
@@ -939,6 +1030,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 
     /// Merges the leaf at the end of `path` with a neighbour under the same
     /// branch, if that saves memory.
+    #[inline(never)]
     fn merge(&mut self, path: &mut Path, edge: Edge, n: usize) {
         let Some(step) = path.top() else { return };
         let parent = branch(step.edge);
@@ -1020,6 +1112,34 @@ impl<const V: usize, A: NodeSource> Drop for Tree<V, A> {
     #[inline]
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// The highest key of a leaf that has all 256 keys there are for it.
+fn full_leaf_end<const V: usize>(edge: Edge) -> Option<u64> {
+    let base = match edge.kind() {
+        Kind::FULL if V == 0 => edge.full_base(),
+        Kind::BITMAP if leaf::<V>(edge).len() == 256 => leaf::<V>(edge).lowest(),
+        _ => return None,
+    };
+    Some(base | 0xff)
+}
+
+/// Whether a branch has so few entries below it that one leaf does.
+fn is_small(branch: Branch) -> bool {
+    branch.count() <= COLLAPSED_MAX
+}
+
+/// Whether `key` leads to the leaf `edge`, which is below a branch, as far as can be told at
+/// a glance; keys that come in order or in runs mostly lead to one leaf several times.
+///
+/// Branches above a leaf of level `l` tell apart byte `l - 1` or higher ones, and never byte 0
+/// (N7). So a key goes the same way as one of the leaf's that it shares those bytes with.
+#[inline(always)]
+fn leads_to<const V: usize>(edge: Edge, key: u64) -> bool {
+    match edge.tag() {
+        BITMAP | FLAT1 => leaf::<V>(edge).covers_more(key),
+        tag => tag >> 4 == Kind::GROUPED && leaf::<V>(edge).is_in_last_group(key),
     }
 }
 

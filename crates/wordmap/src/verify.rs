@@ -167,6 +167,17 @@ fn verify_branch<const V: usize>(edge: Edge, bounds: &Bounds) -> Result<u64, Bro
         "a wrong number of children",
     )?;
     check(total == b.count(), "N6", low, "a wrong subtree count")?;
+    let slots = if edge.kind() == Kind::DIRECT {
+        256
+    } else {
+        b.len()
+    };
+    check(
+        b.noted_slot() < slots,
+        "N8",
+        low,
+        "a slot noted that is not there",
+    )?;
     Ok(total)
 }
 

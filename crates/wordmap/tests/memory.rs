@@ -149,6 +149,53 @@ fn a_failed_insertion_changes_nothing() {
     }
 }
 
+/// As [`a_failed_insertion_changes_nothing`] where a run is to go on behind a full leaf: each of
+/// the allocations fails in its turn, with and without a branch above.
+#[test]
+fn a_run_that_cannot_go_on_stays_as_it_is() {
+    for start in [0u64, 3 << 8, 1 << 16] {
+        for fuse in 1.. {
+            let source = Strict::default();
+            let mut map = WordMap::new_in(&source);
+            let mut set = WordSet::new_in(&source);
+            for i in 0..256 {
+                map.insert(start + i, i);
+                set.insert(start + i);
+            }
+            for other in [start + 0x1_0000, start + 0x2_0000] {
+                map.insert(other, other);
+                set.insert(other);
+            }
+            // Where the last insertion went is where the run is.
+            map.insert(start + 255, 255);
+            let failures = source.failures.get();
+            let next = start + 256;
+            source.fuse.set(fuse);
+            let in_map = map.try_insert(next, 1).is_ok();
+            source.fuse.set(fuse);
+            let in_set = set.try_insert(next).is_ok();
+            source.fuse.set(-1);
+            assert_eq!(
+                (map.contains_key(next), set.contains(next)),
+                (in_map, in_set)
+            );
+            assert_eq!(
+                (map.len(), set.len()),
+                (258 + usize::from(in_map), 258 + usize::from(in_set))
+            );
+            map.verify().unwrap();
+            set.verify().unwrap();
+            let is_done = source.failures.get() == failures;
+            drop((map, set));
+            assert!(source.live.borrow().is_empty(), "blocks left behind");
+            if is_done {
+                assert!(fuse > 1, "the test must fail allocations");
+                break;
+            }
+        }
+    }
+}
+
 #[test]
 fn building_without_memory_leaves_nothing_behind() {
     for (name, key) in families() {

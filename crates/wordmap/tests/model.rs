@@ -396,6 +396,86 @@ fn runs_grow_in_turns_and_in_any_order() {
     }
 }
 
+/// A run that goes on behind a full leaf has a bitmap from the first key on. Any key may come
+/// to it or leave it: its only one, one beside it, one that it does not cover.
+#[test]
+fn a_run_goes_on_behind_a_full_leaf() {
+    let others: [&[u64]; 5] = [
+        &[],
+        &[257],
+        &[258, 300],
+        &[511, 512, 70_000],
+        &[1 << 40, 255],
+    ];
+    // All at once take Miri too long.
+    let few = if cfg!(miri) { 1 } else { 5 };
+    for base in [0xfe00, 0, 1 << 20].into_iter().take(few) {
+        for others in others.into_iter().rev().take(few) {
+            for first_out in [256, 0, 128, 255, 257].into_iter().take(few) {
+                let mut map: WordMap = WordMap::new();
+                let mut set = WordSet::new();
+                let mut model = BTreeMap::new();
+                for k in (0..257).chain(others.iter().copied()) {
+                    let key = base + k;
+                    let old = model.insert(key, k);
+                    assert_eq!(map.insert(key, k), old);
+                    assert_eq!(set.insert(key), old.is_none());
+                }
+                assert_same(&map, &model);
+                set.verify().unwrap();
+                let mut keys: Vec<u64> = model.keys().copied().collect();
+                keys.rotate_left(first_out);
+                for (i, key) in keys.into_iter().enumerate() {
+                    assert_eq!(map.remove(key), model.remove(&key));
+                    assert!(set.remove(key) && !set.remove(key));
+                    if i < 3 || cfg!(not(miri)) {
+                        assert_same(&map, &model);
+                        set.verify().unwrap();
+                        assert!(set.iter().eq(model.keys().copied()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Insertions look first where the last one went; removals, which note nothing, change the
+/// tree in between.
+#[test]
+fn insertions_find_their_way_after_any_removal() {
+    let families: [&dyn Fn(u64) -> u64; 3] = [
+        &|i| i,
+        &|i| (scrambled(i / 16) & 0x1fff_ffff_fff0) + i % 16,
+        &|i| (i / 40) << 16 | (i % 40) << 3,
+    ];
+    for key in families {
+        let mut map = WordMap::new();
+        let mut set = WordSet::new();
+        let mut model = BTreeMap::new();
+        let n = if cfg!(miri) { 70 } else { 6000 };
+        for i in 0..n {
+            let k = key(i);
+            assert_eq!(map.insert(k, i), model.insert(k, i));
+            set.insert(k);
+            // All that came before but the last few, in parts: branches become leaves.
+            if i % 64 == 63 {
+                let doomed: Vec<u64> = (i / 64 % 3 * 20..i).map(key).collect();
+                for k in &doomed[..doomed.len().saturating_sub(i as usize % 7)] {
+                    assert_eq!(map.remove(*k), model.remove(k));
+                    set.remove(*k);
+                    if k % 16 == 0 {
+                        assert_eq!(map.insert(k + 1, *k), model.insert(k + 1, *k));
+                        set.insert(k + 1);
+                    }
+                }
+                assert_same(&map, &model);
+                set.verify().unwrap();
+                assert!(set.iter().eq(model.keys().copied()));
+            }
+        }
+    }
+}
+
 /// A leaf that holds all of its keys is no node: that it is full no more must be seen too.
 #[test]
 fn a_walk_by_steps_sees_full_leaves_lose_keys() {

@@ -1,8 +1,9 @@
 //! Branches: the nodes that tell apart one byte of the key.
 //!
-//! Children lie before the header, child 0 nearest to it. After the header
-//! word (the bytes above the branch's level, and the number of children in
-//! the lowest two bytes) comes the subtree count, then
+//! Children lie before the header, child 0 nearest to it. The header word has
+//! the bytes above the branch's level, which is 1 at least (N7); in the byte above the
+//! lowest one the slot that the last insertion below went through; and in the lowest
+//! one the number of children less one. After it comes the subtree count, then
 //!
 //! ```text
 //! linear   separator × children, rounded up to 8 bytes   (up to 16 children)
@@ -13,6 +14,7 @@
 
 use super::edge::{Edge, Kind};
 use super::{bits, plane};
+use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr;
 
@@ -22,10 +24,10 @@ const RANKED_MAX: usize = 95;
 /// Bytes of the header word and the subtree count.
 const HEAD_BYTES: usize = 16;
 
-/// The children of a branch on their way to another.
+/// The children of a branch on their way to another; `edges` up to `n` have been written.
 pub(crate) struct Children {
     separators: [u8; 256],
-    edges: [Edge; 256],
+    edges: [MaybeUninit<Edge>; 256],
     n: usize,
 }
 
@@ -33,7 +35,7 @@ impl Children {
     pub(crate) fn new() -> Children {
         Children {
             separators: [0; 256],
-            edges: [Edge::NULL; 256],
+            edges: [const { MaybeUninit::uninit() }; 256],
             n: 0,
         }
     }
@@ -51,18 +53,27 @@ impl Children {
     }
 
     pub(crate) fn edge(&self, i: usize) -> Edge {
-        self.edges[i]
+        debug_assert!(i < self.n);
+        // SAFETY: those up to `n` have been written.
+        unsafe { self.edges[i].assume_init() }
     }
 
     pub(crate) fn set_edge(&mut self, i: usize, edge: Edge) {
-        self.edges[i] = edge;
+        self.edges[i].write(edge);
+    }
+
+    /// Adds the child behind the others.
+    fn push(&mut self, separator: u8, edge: Edge) {
+        self.separators[self.n] = separator;
+        self.set_edge(self.n, edge);
+        self.n += 1;
     }
 
     pub(crate) fn insert(&mut self, i: usize, separator: u8, edge: Edge) {
         self.separators.copy_within(i..self.n, i + 1);
         self.edges.copy_within(i..self.n, i + 1);
         self.separators[i] = separator;
-        self.edges[i] = edge;
+        self.set_edge(i, edge);
         self.n += 1;
     }
 
@@ -138,7 +149,8 @@ impl Branch {
 
     /// The number of children.
     pub(crate) fn len(self) -> usize {
-        (self.word() & 0xffff) as usize
+        // SAFETY: N1: a byte of the header word.
+        usize::from(unsafe { *self.header_byte(0) }) + 1
     }
 
     /// Whether `key` has the bytes above the branch's level.
@@ -174,6 +186,33 @@ impl Branch {
         // SAFETY: N1: the second word of a branch; the tree is borrowed exclusively where
         // it changes.
         unsafe { *self.count_word() = (*self.count_word()).wrapping_add(change as u64) }
+    }
+
+    /// Byte `i` of the header word, 0 being the lowest. Bytes are loaded and stored each by
+    /// itself: a load of more would wait for a store of less.
+    #[inline(always)]
+    fn header_byte(self, i: usize) -> *mut u8 {
+        let offset = if cfg!(target_endian = "little") {
+            i
+        } else {
+            7 - i
+        };
+        self.header.wrapping_add(offset)
+    }
+
+    /// The slot that an insertion went through last, or another one (N8).
+    #[inline(always)]
+    pub(crate) fn noted_slot(self) -> usize {
+        // SAFETY: N1: a byte of the header word.
+        usize::from(unsafe { *self.header_byte(1) })
+    }
+
+    /// Notes the slot that an insertion goes through.
+    #[inline(always)]
+    pub(crate) fn note_slot(self, slot: usize) {
+        // SAFETY: N1: a byte of the header word; the tree is borrowed exclusively where
+        // something is inserted.
+        unsafe { *self.header_byte(1) = slot as u8 }
     }
 
     pub(crate) fn block(self) -> *mut u8 {
@@ -284,6 +323,9 @@ impl Branch {
         while first > 0 && self.child(first - 1) == here {
             first -= 1;
         }
+        if self.child(255) == here {
+            return first..256;
+        }
         let differs = |s: usize| self.child(s).word() ^ here.word();
         let mut end = slot + 1;
         while end + STRIDE <= 256 && (0..STRIDE).fold(0, |all, i| all | differs(end + i)) == 0 {
@@ -336,7 +378,7 @@ impl Branch {
 
     fn set_len(self, n: usize) {
         // SAFETY: N1, and the tree is borrowed exclusively where it changes.
-        unsafe { *self.header.cast::<u64>() = (self.word() & !0xffff) | n as u64 }
+        unsafe { *self.header_byte(0) = (n - 1) as u8 }
     }
 
     /// Reads all children; returns the ordinal of the child of `slot`.
@@ -348,10 +390,8 @@ impl Branch {
                 let mut ordinal = 0;
                 for s in 0..256 {
                     let edge = self.child(s);
-                    if s == 0 || edge != children.edges[children.n - 1] {
-                        children.separators[children.n] = s as u8;
-                        children.edges[children.n] = edge;
-                        children.n += 1;
+                    if s == 0 || edge != children.edge(children.n - 1) {
+                        children.push(s as u8, edge);
                     }
                     if s == slot {
                         ordinal = children.n - 1;
@@ -383,7 +423,7 @@ impl Branch {
             }
         }
         for i in 0..n {
-            children.edges[i] = self.child(i);
+            children.set_edge(i, self.child(i));
         }
         children.n = n;
         slot
@@ -414,7 +454,7 @@ impl Branch {
         };
         // SAFETY: the block has room for the head, the separators and the children.
         unsafe {
-            *header.cast::<u64>() = prefix | n as u64;
+            *header.cast::<u64>() = prefix | (n as u64 - 1);
             *branch.count_word() = count;
             match kind {
                 Kind::LINEAR => {
@@ -435,13 +475,13 @@ impl Branch {
                         if i + 1 < n && usize::from(children.separators[i + 1]) == s {
                             i += 1;
                         }
-                        *branch.slot_address(s) = children.edges[i];
+                        *branch.slot_address(s) = children.edge(i);
                     }
                     return branch.edge;
                 }
             }
             for i in 0..n {
-                *branch.slot_address(i) = children.edges[i];
+                *branch.slot_address(i) = children.edge(i);
             }
         }
         branch.edge

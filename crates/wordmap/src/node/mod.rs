@@ -27,8 +27,10 @@
 //! * **N5** A branch has at least two children; child 0 begins at byte 0, and
 //!   each child covers the bytes from its own separator up to the next one.
 //! * **N6** A branch's subtree count is the number of entries below it.
-//! * **N7** Along a path levels fall; a leaf below a branch of level `l` has
-//!   level at most `l + 1`, and only there does it cover several bytes of it.
+//! * **N7** Along a path levels fall, and a branch's is at least 1; a leaf below a
+//!   branch of level `l` has level at most `l + 1`, and only there does it cover
+//!   several bytes of it.
+//! * **N8** A branch notes one of its slots.
 
 pub(crate) mod bits;
 pub(crate) mod branch;

@@ -3,6 +3,7 @@
 use super::shape::{bitmap_room, LISTED_MAX};
 use super::{index_of, Leaf, Planes, Shape, Spot, Step};
 use crate::node::bits;
+use crate::node::edge::Edge;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Bitmap<const V: usize> {
@@ -81,24 +82,52 @@ impl<const V: usize> Bitmap<V> {
 }
 
 impl<const V: usize> Leaf<V> {
-    /// Inserts `key` into a bitmap behind all its keys, with value 0, where there is room:
-    /// which entry it is then. Where keys are dense they mostly come in order, and nothing
-    /// need be counted or moved. `None`, and nothing changed, in any other case.
+    /// Writes a bitmap that covers `key`, without values.
+    ///
+    /// # Safety
+    /// `block` must be writable for the bytes of [`Shape::bitmap`] with as many entries as
+    /// there are ones in `bits`, which is one at least, and aligned to 8.
+    pub(crate) unsafe fn write_bitmap(block: *mut u8, key: u64, bits: [u64; 4]) -> Edge {
+        let n = bits.iter().map(|word| word.count_ones() as usize).sum();
+        let shape = Shape::bitmap(n);
+        let header = block.wrapping_add(shape.before::<V>());
+        // SAFETY: the caller's duty: room for the header and four words of bits behind it.
+        unsafe {
+            header.cast::<u64>().write(shape.word(key));
+            header.cast::<u64>().add(1).cast::<[u64; 4]>().write(bits);
+        }
+        Edge::new(shape.kind, shape.level, header)
+    }
+
+    /// Inserts `key` into a bitmap, with value 0, where that takes no more than a look: which
+    /// entry it is then (without meaning in a set). `None`, and nothing changed, in any other
+    /// case.
+    ///
+    /// In a set it takes a bit. In a map the key must come behind all others, as dense keys
+    /// mostly do: nothing need be counted or moved then.
     #[inline(always)]
-    pub(crate) fn append_to_bitmap(self, key: u64) -> Option<usize> {
+    pub(crate) fn insert_in_bitmap(self, key: u64) -> Option<usize> {
         let (word, bitmap) = (self.word(), Bitmap::<V>::of(self));
         let (n, b) = (bitmap.n, (key & 0xff) as usize);
-        if (word ^ key) >> 8 != 0 || !has_room::<V>(n) || bitmap.word(b / 64) >> (b % 64) != 0 {
+        let bits = bitmap.word(b / 64);
+        let is_free = if V == 1 {
+            bits >> (b % 64) == 0
+        } else {
+            bits >> (b % 64) & 1 == 0
+        };
+        if (word ^ key) >> 8 != 0 || !has_room::<V>(n) || !is_free {
             return None;
         }
-        for above in b / 64 + 1..4 {
-            if bitmap.word(above) != 0 {
-                return None;
+        if V == 1 {
+            for above in b / 64 + 1..4 {
+                if bitmap.word(above) != 0 {
+                    return None;
+                }
             }
         }
         // SAFETY: N1: a bitmap has four words; there is room for one more value.
         unsafe {
-            *bitmap.words().add(b / 64) |= 1 << (b % 64);
+            *bitmap.words().add(b / 64) = bits | 1 << (b % 64);
             if V == 1 {
                 *self.value(n) = 0;
             }
@@ -169,6 +198,12 @@ impl<const V: usize> Planes<V> for Bitmap<V> {
     #[inline(always)]
     fn keeps_room(self, _: usize) -> bool {
         self.n > LISTED_MAX + 1 && (V == 0 || bitmap_room(self.n - 1) == bitmap_room(self.n))
+    }
+
+    #[inline(always)]
+    fn shape_without(self, mut shape: Shape, _: usize) -> Option<Shape> {
+        shape.entries -= 1;
+        (shape.entries > LISTED_MAX).then_some(shape)
     }
 
     #[inline(always)]

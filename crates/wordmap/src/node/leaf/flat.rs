@@ -1,7 +1,7 @@
 //! A flat leaf of level 1 or 2: sorted suffixes of `LEVEL` bytes. What objects'
 //! fields look like.
 
-use super::shape::room;
+use super::shape::list_has_room;
 use super::{index_of, Leaf, Planes, Shape, Spot, Step};
 use crate::node::edge::{above, below, prefix};
 use crate::node::plane;
@@ -86,7 +86,7 @@ impl<const V: usize, const LEVEL: usize> Planes<V> for Flat<V, LEVEL> {
 
     #[inline(always)]
     fn has_room(self, _: Spot) -> bool {
-        room(self.n, LEVEL) > self.n
+        list_has_room::<V>(self.n, LEVEL)
     }
 
     #[inline(always)]
@@ -96,7 +96,18 @@ impl<const V: usize, const LEVEL: usize> Planes<V> for Flat<V, LEVEL> {
 
     #[inline(always)]
     fn keeps_room(self, _: usize) -> bool {
-        self.n > 2 && room(self.n - 1, LEVEL) == room(self.n, LEVEL)
+        self.n > 2 && list_has_room::<V>(self.n - 1, LEVEL)
+    }
+
+    #[inline(always)]
+    fn shape_without(self, mut shape: Shape, _: usize) -> Option<Shape> {
+        shape.entries -= 1;
+        let same = if LEVEL == 1 {
+            shape.entries > 1
+        } else {
+            !shape.entries.is_power_of_two()
+        };
+        same.then_some(shape)
     }
 
     #[inline(always)]

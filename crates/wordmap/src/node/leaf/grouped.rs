@@ -113,16 +113,21 @@ impl<const V: usize> Grouped<V> {
         self.group_base(g) | unsafe { plane::get(self.lowers(), self.width(), i) }
     }
 
+    /// Whether the group that the last insertion went to has these upper bytes.
+    #[inline(always)]
+    fn last_group_is(self, upper: u64) -> bool {
+        self.guess < self.groups && {
+            // SAFETY: N1: upper bytes of each group, behind the header.
+            let guessed = unsafe { plane::get(self.uppers(), self.group_bytes, self.guess) };
+            guessed == upper
+        }
+    }
+
     /// As [`Grouped::group`]; looks first at the group that the last insertion went to.
     #[inline(always)]
     fn group_after_last(self, upper: u64) -> (usize, bool) {
-        let guess = self.guess;
-        if guess < self.groups {
-            // SAFETY: N1: upper bytes of each group, behind the header.
-            let guessed = unsafe { plane::get(self.uppers(), self.group_bytes, guess) };
-            if guessed == upper {
-                return (guess, true);
-            }
+        if self.last_group_is(upper) {
+            return (self.guess, true);
         }
         self.group::<false>(upper)
     }
@@ -165,15 +170,6 @@ impl<const V: usize> Grouped<V> {
         spot(i, hit)
     }
 
-    /// The shape without entry `i`; `None` when no group would be left.
-    #[inline(always)]
-    pub(super) fn shape_without(self, mut shape: Shape, i: usize) -> Option<Shape> {
-        let g = self.group_of(i);
-        shape.entries -= 1;
-        shape.groups -= usize::from(self.end(g) - self.start(g) == 1);
-        (shape.groups > 0).then_some(shape)
-    }
-
     /// The highest byte in which keys of the leaf may differ, of those of group `g`.
     #[inline(always)]
     fn top(self, g: usize) -> u8 {
@@ -194,6 +190,18 @@ impl<const V: usize> Grouped<V> {
             let width = self.group_bytes;
             plane::clear(self.uppers(), groups * width, room * width);
             plane::clear(self.ends(), groups, room);
+        }
+    }
+}
+
+impl<const V: usize> Leaf<V> {
+    /// Whether a grouped leaf covers `key` and has it in the group that the last insertion
+    /// went to.
+    #[inline(always)]
+    pub(crate) fn is_in_last_group(self, key: u64) -> bool {
+        self.covers_more(key) && {
+            let planes = Grouped::of(self);
+            planes.last_group_is(below(key, planes.level) >> (8 * planes.width()))
         }
     }
 }
@@ -267,6 +275,14 @@ impl<const V: usize> Planes<V> for Grouped<V> {
         self.n > 2
             && room_of(self.n - 1, width) == room_of(self.n, width)
             && self.end(group) - self.start(group) > 1
+    }
+
+    #[inline(always)]
+    fn shape_without(self, mut shape: Shape, i: usize) -> Option<Shape> {
+        let g = self.group_of(i);
+        shape.entries -= 1;
+        shape.groups -= usize::from(self.end(g) - self.start(g) == 1);
+        (shape.groups > 0 && !shape.entries.is_power_of_two()).then_some(shape)
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! The quick ways in which small leaves grow and shrink: those of a few neighbouring
 //! keys, which most maps are.
 
-use super::shape::{room, LISTED_MAX};
+use super::shape::{list_has_room, room, LISTED_MAX};
 use super::{at_or_before, Leaf, Place, Shape, Step};
 use crate::node::edge::{above, below, highest_difference, prefix, Edge, Kind};
 use crate::node::plane;
@@ -54,7 +54,7 @@ impl<const V: usize> Leaf<V> {
     /// block has room. The new value is 0.
     #[inline(always)]
     pub(crate) fn insert_listed<const LEVEL: usize>(self, n: usize, i: usize, key: u64) -> bool {
-        if room(n, LEVEL) == n {
+        if !list_has_room::<V>(n, LEVEL) {
             return false;
         }
         // SAFETY: there is room for one more suffix and value.
@@ -165,7 +165,7 @@ impl<const V: usize> Leaf<V> {
     /// Removes entry `i` of such a leaf's `n`, when the block is as long without it.
     #[inline(always)]
     pub(crate) fn remove_listed<const LEVEL: usize>(self, n: usize, i: usize) -> bool {
-        if n == 2 || room(n - 1, LEVEL) != room(n, LEVEL) {
+        if n == 2 || !list_has_room::<V>(n - 1, LEVEL) {
             return false;
         }
         // SAFETY: the leaf has `n` entries, and has room for one less.

@@ -39,7 +39,6 @@ pub(crate) use wide::Wide;
 use super::edge::{prefix, Edge, Kind, BITMAP, FLAT1, FLAT2, ONE};
 use super::plane;
 use core::ptr::NonNull;
-use shape::LISTED_MAX;
 
 /// Where a key is in a leaf, or where it belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,6 +142,10 @@ pub(crate) trait Planes<const V: usize>: Copy {
 
     /// Whether entry `i` may be removed without another layout.
     fn keeps_room(self, i: usize) -> bool;
+
+    /// The shape without entry `i`, `shape` being the leaf's, when it is one of the same kind;
+    /// `None` when the entries should be looked at again.
+    fn shape_without(self, shape: Shape, i: usize) -> Option<Shape>;
 
     /// As [`Planes::spot`].
     #[inline(always)]
@@ -463,23 +466,6 @@ impl<const V: usize> Leaf<V> {
         leaf.edge
     }
 
-    /// The shape without entry `i`, when it is one of the kind that the leaf has; `None`
-    /// when its entries should be looked at again.
-    pub(crate) fn shape_without(self, i: usize) -> Option<Shape> {
-        let mut shape = self.shape();
-        if shape.kind == Kind::GROUPED {
-            let without = Grouped::of(self).shape_without(shape, i);
-            return without.filter(|shape| !shape.entries.is_power_of_two());
-        }
-        shape.entries -= 1;
-        let same = match shape.kind {
-            Kind::FLAT if shape.level == 1 => shape.entries > 1,
-            Kind::FLAT => !shape.entries.is_power_of_two(),
-            kind => kind == Kind::BITMAP && shape.entries > LISTED_MAX,
-        };
-        same.then_some(shape)
-    }
-
     /// Inserts `key`, which the leaf covers, with value 0 where there is room for it.
     #[inline(always)]
     pub(crate) fn insert(self, planes: impl Planes<V>, key: u64) -> Insertion {
@@ -535,12 +521,7 @@ impl<const V: usize> Leaf<V> {
 
     /// Removes `key`, which the leaf covers, where the block stays as long without it.
     #[inline(always)]
-    pub(crate) fn remove(self, key: u64) -> Removal {
-        each!(self, planes => self.remove_from(planes, key))
-    }
-
-    #[inline(always)]
-    fn remove_from(self, planes: impl Planes<V>, key: u64) -> Removal {
+    pub(crate) fn remove(self, planes: impl Planes<V>, key: u64) -> Removal {
         self.prefetch_last_values(planes.len());
         let spot = planes.spot(key);
         let i = spot.i;
@@ -600,27 +581,32 @@ impl<const V: usize> Leaf<V> {
     }
 
     /// Writes the leaf's entries to `block` without entry `i`, whose key is `key`, laid
-    /// out in a shape from [`Leaf::shape_without`].
+    /// out in a shape from [`Planes::shape_without`].
     ///
     /// # Safety
     /// As [`Leaf::open`].
     #[inline(always)]
-    pub(crate) unsafe fn close(self, block: *mut u8, shape: &Shape, i: usize, key: u64) -> Edge {
+    pub(crate) unsafe fn close(
+        self,
+        planes: impl Planes<V>,
+        block: *mut u8,
+        shape: &Shape,
+        i: usize,
+        key: u64,
+    ) -> Edge {
         let header = block.wrapping_add(shape.before::<V>());
-        let n = self.len();
+        let n = planes.len();
         // SAFETY: the new block has room for `n - 1` entries. In one block, everything
         // moves down, so the lowest bytes go first: values, header, planes. What the
         // planes are is read from the old header before it is written over.
         unsafe {
-            each!(self, planes => {
-                if V == 1 {
-                    let (from, to) = (self.header.sub(8 * n), header.sub(8 * (n - 1)));
-                    plane::copy(from, to, 8 * (n - 1 - i));
-                    plane::copy_unless_same(self.header.sub(8 * i), header.sub(8 * i), 8 * i);
-                }
-                header.cast::<u64>().write(shape.word(key));
-                planes.close(planes.moved(header, shape), i, key);
-            });
+            if V == 1 {
+                let (from, to) = (self.header.sub(8 * n), header.sub(8 * (n - 1)));
+                plane::copy(from, to, 8 * (n - 1 - i));
+                plane::copy_unless_same(self.header.sub(8 * i), header.sub(8 * i), 8 * i);
+            }
+            header.cast::<u64>().write(shape.word(key));
+            planes.close(planes.moved(header, shape), i, key);
         }
         Edge::new(shape.kind, shape.level, header)
     }

@@ -43,6 +43,10 @@ impl<const V: usize> Planes<V> for One<V> {
         false
     }
 
+    fn shape_without(self, _: Shape, _: usize) -> Option<Shape> {
+        None
+    }
+
     #[inline(always)]
     fn key(self, _: usize) -> u64 {
         self.key

@@ -28,6 +28,26 @@ pub(super) const fn room(n: usize, width: usize) -> usize {
     }
 }
 
+/// Whether a list of `n` suffixes of `level` (1 or 2) bytes has room for one more. In a set
+/// nothing else takes room, and blocks come in steps of 8 bytes.
+#[inline(always)]
+pub(super) const fn list_has_room<const V: usize>(n: usize, level: usize) -> bool {
+    if V == 0 && n < 48 {
+        n * level % 8 != 0
+    } else {
+        room(n, level) > n
+    }
+}
+
+// Up to there room is rounded up to no more than the next 8 bytes.
+const _: () = {
+    let mut n = 1;
+    while n <= 48 {
+        assert!(round8(room(n, 1)) == round8(n) && round8(2 * room(n, 2)) == round8(2 * n));
+        n += 1;
+    }
+};
+
 /// As [`room`], looked up: for leaves of any number of entries, where the steps are hard
 /// to guess.
 #[inline(always)]
@@ -175,6 +195,13 @@ impl Shape {
         let mut one = Shape::flat(8, 1);
         one.kind = Kind::ONE;
         one
+    }
+
+    /// A bitmap, also of fewer entries than are mostly in one.
+    pub(crate) fn bitmap(entries: usize) -> Shape {
+        let mut bitmap = Shape::flat(1, entries);
+        bitmap.kind = Kind::BITMAP;
+        bitmap
     }
 
     #[inline(always)]

@@ -146,6 +146,12 @@ impl<const V: usize> Planes<V> for Wide<V> {
     }
 
     #[inline(always)]
+    fn shape_without(self, mut shape: Shape, _: usize) -> Option<Shape> {
+        shape.entries -= 1;
+        (!shape.entries.is_power_of_two()).then_some(shape)
+    }
+
+    #[inline(always)]
     fn key(self, i: usize) -> u64 {
         self.base() | self.suffix(i)
     }
