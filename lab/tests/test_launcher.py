@@ -42,6 +42,15 @@ def test_samples_cover_the_whole_tree(tmp_path):
     assert max(pss for _, pss, *_ in seen.pss) < 1.2 * seen.numbers["max_rss_kb"]  # PSS counts them once
 
 
+def test_a_short_peak_of_a_tree_is_seen_though_reading_pss_is_dear(tmp_path):
+    """At a thousandth of a core, one reading of this tree's PSS is followed by seconds without another; the child lives in them."""
+    child = "b = b'x' * 100_000_000; time.sleep(1.5); os._exit(0)"
+    code = f"import os, time\na = b'x' * 400_000_000\ntime.sleep(0.5)\nif os.fork() == 0: {child}\nos.wait()"
+    seen = observe(tmp_path, "sh", "-c", f'{PYTHON} -S -c "{code}"; true', duty_permille=1)
+    # It may have been read while the child still wrote: within a twentieth of the sum of RSS, which is 0.9 GB here.
+    assert max(pss for _, pss, *_ in seen.pss) * 1024 > 500_000_000 - 0.05 * 900_000_000
+
+
 def test_cpu_time_of_children_is_included(tmp_path):
     busy = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
     seen = observe(tmp_path, PYTHON, "-S", "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {busy!r}])")

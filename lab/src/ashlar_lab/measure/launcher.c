@@ -50,6 +50,15 @@ static int64_t now_ns(void)
     return (t.tv_sec - start.tv_sec) * 1000000000LL + (t.tv_nsec - start.tv_nsec);
 }
 
+/* What looking has cost this process.  Time in which it waited for a core costs the command nothing, so a busy machine
+ * does not make it look less often. */
+static int64_t own_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
 static void die(const char *what, const char *value)
 {
     fprintf(stderr, "ashlar-launcher: %s%s%s: %s\n", what, value ? " " : "", value ? value : "",
@@ -326,6 +335,12 @@ static int64_t next_sample_ns, next_pss_ns, next_library_ns;
 static int processes_max;
 static long snapshot_rss_kb;
 
+/* The peak of a tree is told by PSS alone, and it may last for less than the pause between two readings: where the sum
+ * of RSS is NEW_HIGH above what it was at any reading, the next one comes after a tenth of the pause. */
+#define NEW_HIGH 0.05
+static int64_t next_pss_at_new_high_ns;
+static long pss_rss_max_kb;
+
 /* Each kind of sampling (RSS by statm, PSS by smaps_rollup) keeps its cost under a duty cycle: a slow walk is repeated
  * less often, never more often than asked. */
 static int64_t pause_after(int64_t cost_ns, int64_t period_ns, double duty)
@@ -365,14 +380,15 @@ static void look_again(void)
     unwatched_since_ns = -1;
     next_sample_ns += away;
     next_pss_ns += away;
+    next_pss_at_new_high_ns += away;
     next_library_ns += away;
     switch_counters(1);
 }
 
-static void sample_pss(void)
+static void sample_pss(long rss_kb)
 {
     struct memory sum = {0};
-    int64_t before = now_ns();
+    int64_t at = now_ns(), cpu_before = own_cpu_ns();
     int read = 0;
     for (int i = 0; i < tree.count; i++) {
         struct memory m = {0};
@@ -384,11 +400,20 @@ static void sample_pss(void)
         sum.private_kb += m.private_kb;
         sum.swap_kb += m.swap_kb;
     }
-    int64_t after = now_ns();
     if (read)
-        fprintf(result, "pss %lld %ld %ld %ld %ld\n", (long long)before / 1000, sum.pss_kb,
+        fprintf(result, "pss %lld %ld %ld %ld %ld\n", (long long)at / 1000, sum.pss_kb,
                 sum.private_kb, sum.rss_kb, sum.swap_kb);
-    next_pss_ns = after + pause_after(after - before, option.period_us * 1000, pss_duty());
+    if (rss_kb > pss_rss_max_kb)
+        pss_rss_max_kb = rss_kb;
+    int64_t after = now_ns(), cost = own_cpu_ns() - cpu_before;
+    next_pss_ns = after + pause_after(cost, option.period_us * 1000, pss_duty());
+    next_pss_at_new_high_ns = after + pause_after(cost, option.period_us * 1000, 10 * pss_duty());
+}
+
+static int pss_is_due(int64_t now, long rss_kb)
+{
+    int new_high = tree.count > 1 && (double)rss_kb > (1 + NEW_HIGH) * (double)pss_rss_max_kb;
+    return now >= next_pss_ns || (new_high && !option.snapshots && now >= next_pss_at_new_high_ns);
 }
 
 /* The memory of every process of the tree, one line each, under one heading. */
@@ -414,7 +439,7 @@ static void snapshot(const char *heading)
 
 static void sample(void)
 {
-    int64_t before = now_ns();
+    int64_t at = now_ns(), cpu_before = own_cpu_ns();
     long rss_kb = 0;
     int processes = 0;
     find_tree();
@@ -426,24 +451,25 @@ static void sample(void)
         }
     }
     if (processes)
-        fprintf(result, "sample %lld %ld %d\n", (long long)before / 1000, rss_kb, processes);
+        fprintf(result, "sample %lld %ld %d\n", (long long)at / 1000, rss_kb, processes);
     if (processes > processes_max)
         processes_max = processes;
     int64_t after = now_ns();
-    next_sample_ns = after + pause_after(after - before, option.period_us * 1000, (double)option.duty_permille / 1000);
+    next_sample_ns =
+        after + pause_after(own_cpu_ns() - cpu_before, option.period_us * 1000, (double)option.duty_permille / 1000);
     if (option.library && !library_found && after >= next_library_ns) {
         for (int i = 0; i < tree.count; i++)
             look_for_library(tree.pid[i]);
         next_library_ns = after + after / 2; /* soon at first, then seldom */
     }
-    if (after < next_pss_ns || !processes || option.duty_permille <= 0)
+    if (!processes || option.duty_permille <= 0 || !pss_is_due(after, rss_kb))
         return;
     if (!option.snapshots)
-        sample_pss();
+        sample_pss(rss_kb);
     else if (rss_kb > snapshot_rss_kb + snapshot_rss_kb / 50) {
+        cpu_before = own_cpu_ns();
         snapshot("peak");
-        int64_t done = now_ns();
-        next_pss_ns = done + pause_after(done - after, option.period_us * 1000, pss_duty());
+        next_pss_ns = now_ns() + pause_after(own_cpu_ns() - cpu_before, option.period_us * 1000, pss_duty());
     }
 }
 
