@@ -105,7 +105,8 @@ impl Collector {
         self.warn_when_over_limit();
         self.profile.describe(self, self.latest_collection());
         heap_profile::swept();
-        heap_profile::note_numbers(self);
+        let asked_for = self.latest.get().begun.reason == Reason::Method;
+        heap_profile::note_numbers(self, asked_for);
         self.fire(self.heap.vm.events.gc_end_sweep);
     }
 }
@@ -197,7 +198,7 @@ fn marked(collector: &Collector, scope: Scope, sweep_now: bool, jobs_before: usi
     collector
         .profile
         .describe(collector, collector.latest_collection());
-    heap_profile::note_numbers(collector);
+    heap_profile::note_numbers(collector, false);
     trim::after_loading(collector);
     collector.fire(collector.heap.vm.events.gc_end_mark);
 }

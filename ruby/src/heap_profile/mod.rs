@@ -338,16 +338,17 @@ pub(crate) fn moved(from: Value, to: Value) {
     }
 }
 
-/// A collection has marked or swept: takes the live numbers if they are due. All Ractors
-/// are stopped.
-pub(crate) fn note_numbers(collector: &Collector) {
+/// A collection has marked or swept: takes the live numbers if they are due, and when the
+/// program has asked for the collection and it is over, because who asks reads them next.
+/// All Ractors are stopped.
+pub(crate) fn note_numbers(collector: &Collector, asked_for_and_over: bool) {
     if !KNOBS.has_heap_profile.is_on() {
         return;
     }
     let is_due = recorder()
         .as_mut()
         .is_some_and(|recorder| recorder.meter.is_due());
-    if is_due {
+    if is_due || asked_for_and_over {
         note_numbers_now(collector);
     }
 }
