@@ -22,7 +22,7 @@
 
 enum {
     ASHLAR_WIDTHS = 24,
-    ASHLAR_CLASSES = 58,
+    ASHLAR_KINDS = 256,
     ASHLAR_CLASS_BYTES_MAX = 32768,
     ASHLAR_FIRST_PAYLOAD_KIND = 64,
     ASHLAR_BLOCK_SHIFT = 16,
@@ -45,15 +45,12 @@ struct ashlar_allocation_cache {
     struct ashlar_cursor cursors[ASHLAR_WIDTHS];
 };
 
-/* Free payloads of one class; each begins with the address of the next. */
-struct ashlar_free_list {
-    uintptr_t first;
-    int32_t room; /* how many more it may have */
-};
-
-/* A thread's. */
+/* A thread's lists of free payloads, by the kind of their block. A list begins with the
+   address of its first payload, and each payload with the address of the next; `room` is how
+   many more it may have. Kinds that are no payloads, and 0, have no room. */
 struct ashlar_payload_cache {
-    struct ashlar_free_list lists[ASHLAR_CLASSES];
+    uintptr_t first[ASHLAR_KINDS];
+    int8_t room[ASHLAR_KINDS];
 };
 
 /* Set once, when the region is reserved; `bytes` is 0 until then. */
@@ -170,11 +167,11 @@ static inline void *
 ashlar_pop_payload(struct ashlar_payload_cache *cache, size_t size)
 {
     if (!cache || size > ASHLAR_CLASS_BYTES_MAX) return NULL;
-    struct ashlar_free_list *list = &cache->lists[ashlar_class_of_units[(size + 15) >> 4]];
-    uintptr_t *piece = (uintptr_t *)list->first;
+    unsigned int kind = ASHLAR_FIRST_PAYLOAD_KIND + ashlar_class_of_units[(size + 15) >> 4];
+    uintptr_t *piece = (uintptr_t *)cache->first[kind];
     if (!ASHLAR_LIKELY(piece)) return NULL;
-    list->first = *piece;
-    list->room++;
+    cache->first[kind] = *piece;
+    cache->room[kind]++;
     return piece;
 }
 
@@ -183,13 +180,11 @@ ashlar_pop_payload(struct ashlar_payload_cache *cache, size_t size)
 static inline bool
 ashlar_push_payload(struct ashlar_payload_cache *cache, void *payload)
 {
-    unsigned int class = ashlar_kind_at(payload) - ASHLAR_FIRST_PAYLOAD_KIND;
-    if (!cache || class >= ASHLAR_CLASSES) return false;
-    struct ashlar_free_list *list = &cache->lists[class];
-    if (list->room <= 0) return false;
-    *(uintptr_t *)payload = list->first;
-    list->first = (uintptr_t)payload;
-    list->room--;
+    unsigned int kind = ashlar_kind_at(payload);
+    if (!cache || !ASHLAR_LIKELY(cache->room[kind])) return false;
+    *(uintptr_t *)payload = cache->first[kind];
+    cache->first[kind] = (uintptr_t)payload;
+    cache->room[kind]--;
     return true;
 }
 

@@ -9,7 +9,7 @@ use crate::thread::Thread;
 
 /// `ashlar.h`'s own numbers, in the order of [`LAYOUT`]; those that it does not use are
 /// as they are.
-const HEADER: [usize; 23] = {
+const HEADER: [usize; LAYOUT.len()] = {
     let mut header = LAYOUT;
     header[0] = 0; // ashlar_cells.states
     header[1] = 8; // ashlar_cells.cursors
@@ -17,12 +17,12 @@ const HEADER: [usize; 23] = {
     header[3] = 0; // ashlar_cursor.next
     header[4] = 8; // ashlar_cursor.end
     header[5] = 24; // widths
-    header[14] = 5; // states[cell >> 5]
-    header[17] = 4; // old
-    header[18] = 8; // survived one collection; with the next: on the boundary
-    header[19] = 128; // survived two; old: settled
-    header[21] = 32; // remembered
-    header[22] = 0; // the stage when nothing is going on
+    header[13] = 5; // states[cell >> 5]
+    header[16] = 4; // old
+    header[17] = 8; // survived one collection; with the next: on the boundary
+    header[18] = 128; // survived two; old: settled
+    header[20] = 32; // remembered
+    header[21] = 0; // the stage when nothing is going on
     header
 };
 

@@ -144,9 +144,22 @@ unsafe extern "C" fn ashlar_resize_in_place(
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_free(thread: *mut Thread, payload: *mut c_void) {
+    // SAFETY: the program passes the calling thread, and a payload of its heap that nobody
+    // uses any more, or null, which is in no heap.
+    unsafe {
+        if !Thread::with_payloads(thread, |own| own.free_at_once(payload.cast())) {
+            free_slowly(thread, payload);
+        }
+    }
+}
+
+/// # Safety
+/// The thread is the calling one; `payload` is null, or of its heap and nobody uses it any more.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn free_slowly(thread: *mut Thread, payload: *mut c_void) {
     if let Some(payload) = NonNull::new(payload.cast::<u8>()) {
-        // SAFETY: the program passes the calling thread, and a payload of its heap that
-        // nobody uses any more.
+        // SAFETY: the caller's contract.
         unsafe { Thread::with_payloads(thread, |own| own.free(payload)) };
     }
 }

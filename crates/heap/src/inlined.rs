@@ -12,12 +12,12 @@ use std::mem::offset_of;
 use crate::allocate::cursor::{AllocationCache, Cursor};
 use crate::heap::Stage;
 use crate::layout::cell_state::CellState;
-use crate::layout::kind::{FIRST_CELLS, FIRST_PAYLOADS};
+use crate::layout::kind::{FIRST_CELLS, FIRST_PAYLOADS, KIND_COUNT};
 use crate::layout::width::{WidthIndex, WIDTHS, WIDTH_COUNT, WIDTH_MAX_BYTES};
 use crate::layout::{BLOCK_SHIFT, STATE_SHIFT};
 use crate::payload::arena::ARENA_CLASS_COUNT;
 use crate::payload::class::{ClassIndex, CLASSES, CLASS_COUNT, CLASS_MAX_BYTES};
-use crate::payload::thread_cache::{FreeList, ThreadCache};
+use crate::payload::thread_cache::{FreeLists, ThreadCache};
 
 /// Where a region is, and its tables. They never move.
 #[derive(Clone, Copy, Debug)]
@@ -36,18 +36,17 @@ pub struct Tables {
 }
 
 /// Numbers of the layout, in the order in which a VM compares them with its own.
-pub const LAYOUT: [usize; 23] = [
+pub const LAYOUT: [usize; 22] = [
     offset_of!(AllocationCache<'static>, states),
     offset_of!(AllocationCache<'static>, cursors),
     size_of::<Cursor>(),
     offset_of!(Cursor, next),
     offset_of!(Cursor, end),
     WIDTH_COUNT,
-    offset_of!(ThreadCache<'static>, lists),
-    size_of::<FreeList>(),
-    offset_of!(FreeList, first),
-    offset_of!(FreeList, room),
-    CLASS_COUNT,
+    offset_of!(ThreadCache<'static>, lists) + offset_of!(FreeLists, first),
+    offset_of!(ThreadCache<'static>, lists) + offset_of!(FreeLists, room),
+    size_of::<FreeLists>(),
+    KIND_COUNT,
     CLASS_MAX_BYTES,
     FIRST_PAYLOADS as usize,
     BLOCK_SHIFT as usize,

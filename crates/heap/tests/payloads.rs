@@ -538,6 +538,48 @@ fn threads_of_two_arenas_have_pieces_of_different_blocks() {
     assert_nothing_in_use(&shared);
 }
 
+/// What a cache cannot keep without waiting stays the caller's, and is in no list.
+#[test]
+fn a_cache_keeps_pieces_at_once_until_a_row_is_full_and_nothing_else() {
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    for number in 0..ARENA_COUNT {
+        let mut door = Door::new_in(&shared, Arena::of_thread(number));
+        let mut other = Door::new_in(&shared, Arena::of_thread(number + 1));
+        for size in [16, 48, CLASS_MAX_BYTES] {
+            let pieces: Vec<_> = (0..64).map(|_| other.allocate(size).unwrap()).collect();
+            // SAFETY: nobody uses them any more.
+            let kept = pieces
+                .iter()
+                .map(|piece| unsafe { door.free_at_once(piece.as_ptr()) })
+                .collect::<Vec<_>>();
+            let row = kept.iter().filter(|kept| **kept).count();
+            assert_eq!(row, (4096 / size).clamp(1, 32), "pieces of {size} bytes");
+            assert!(kept[..row].iter().all(|kept| *kept));
+            for piece in &pieces[row..] {
+                // SAFETY: these are still ours.
+                unsafe { door.free(*piece) };
+            }
+        }
+        let span = door.allocate(CLASS_MAX_BYTES + 1).unwrap();
+        let mut elsewhere = 0_u64;
+        let nobodys = [
+            std::ptr::null_mut(),
+            (&raw mut elsewhere).cast(),
+            span.as_ptr(),
+        ];
+        for _ in 0..300 {
+            for address in nobodys {
+                // SAFETY: nobody uses the span any more; the others are in no heap.
+                assert!(unsafe { !door.free_at_once(address) });
+            }
+        }
+        assert_eq!(elsewhere, 0);
+        // SAFETY: it is still ours.
+        unsafe { door.free(span) };
+    }
+    assert_nothing_in_use(&shared);
+}
+
 #[test]
 fn memory_of_a_large_payload_reads_as_zero_when_it_is_asked_for_zeroed_again() {
     for blocks in if cfg!(miri) {

@@ -24,6 +24,9 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KindByte(pub(crate) u8);
 
+/// Values of a [`KindByte`].
+pub(crate) const KIND_COUNT: usize = 1 << u8::BITS;
+
 pub(crate) const FIRST_CELLS: u8 = 1;
 pub(crate) const FIRST_PAYLOADS: u8 = 64;
 const SPAN: u8 = 254;
@@ -54,6 +57,12 @@ impl KindByte {
         ArenaClass::at(self.0.wrapping_sub(FIRST_PAYLOADS))
     }
 
+    /// What blocks of this class hold.
+    #[inline(always)]
+    pub(crate) fn of_payloads(of: ArenaClass) -> Self {
+        Self(FIRST_PAYLOADS + of.index() as u8)
+    }
+
     pub(crate) fn kind(self) -> Kind {
         match self.0 {
             0 => Kind::Empty,
@@ -73,7 +82,7 @@ impl From<Kind> for KindByte {
         Self(match kind {
             Kind::Empty => 0,
             Kind::Cells(width) => FIRST_CELLS + width.index() as u8,
-            Kind::Payloads(class) => FIRST_PAYLOADS + class.index() as u8,
+            Kind::Payloads(of) => return Self::of_payloads(of),
             Kind::Span => SPAN,
             Kind::SpanRest => SPAN_REST,
         })

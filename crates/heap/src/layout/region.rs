@@ -112,17 +112,17 @@ unsafe impl Send for Kinds<'_> {}
 unsafe impl Sync for Kinds<'_> {}
 
 impl Kinds<'_> {
-    /// What the block holds that `address` lies in; nothing outside the region.
+    /// What the block holds that `address` lies in, if it lies in the region.
     #[inline(always)]
-    pub(crate) fn at(self, address: usize) -> KindByte {
+    pub(crate) fn at(self, address: usize) -> Option<KindByte> {
         let offset = address.wrapping_sub(self.start);
         if offset >= self.bytes {
-            return KindByte::EMPTY;
+            return None;
         }
         // SAFETY: the table is committed whole, with an entry for every block of the region,
         // and lives as long as that.
         let entry = unsafe { &*self.entries.add(offset >> BLOCK_SHIFT) };
-        KindByte(entry.load(Relaxed))
+        Some(KindByte(entry.load(Relaxed)))
     }
 }
 

@@ -18,44 +18,44 @@ pub(crate) const ARENA_CLASS_COUNT: usize = ARENA_COUNT * CLASS_COUNT;
 /// One of the arenas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arena {
-    first_class: u8,
+    first_class: u32,
 }
 
 impl Arena {
     /// The arena of the `number`-th thread, of any number of them.
     pub fn of_thread(number: usize) -> Self {
         Self {
-            first_class: (number % ARENA_COUNT * CLASS_COUNT) as u8,
+            first_class: (number % ARENA_COUNT * CLASS_COUNT) as u32,
         }
     }
 
     /// A class of this arena.
     #[inline(always)]
     pub(crate) fn class(self, class: ClassIndex) -> ArenaClass {
-        ArenaClass(self.first_class + class.index() as u8)
+        ArenaClass(self.first_class + class.index() as u32)
     }
 
     /// Its number, below [`ARENA_COUNT`].
     pub fn number(self) -> usize {
-        usize::from(self.first_class) / CLASS_COUNT
+        self.first_class as usize / CLASS_COUNT
     }
 }
 
 /// A size class in one arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ArenaClass(u8);
+pub struct ArenaClass(u32);
 
 impl ArenaClass {
     /// The one at this position, if there are so many.
     #[inline(always)]
     pub(crate) fn at(index: u8) -> Option<Self> {
-        (usize::from(index) < ARENA_CLASS_COUNT).then_some(Self(index))
+        (usize::from(index) < ARENA_CLASS_COUNT).then_some(Self(u32::from(index)))
     }
 
     /// Its position, arena by arena; below [`ARENA_CLASS_COUNT`].
     #[inline(always)]
     pub(crate) fn index(self) -> usize {
-        let index = usize::from(self.0);
+        let index = self.0 as usize;
         // SAFETY: `at` makes no other; those of `Arena::class` are a class of the arena that
         // begins at a multiple of `CLASS_COUNT` below this bound.
         unsafe { std::hint::assert_unchecked(index < ARENA_CLASS_COUNT) };
@@ -76,7 +76,7 @@ impl ArenaClass {
 
     /// All of them, arena by arena.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        (0..ARENA_CLASS_COUNT as u8).map(Self)
+        (0..ARENA_CLASS_COUNT as u32).map(Self)
     }
 }
 

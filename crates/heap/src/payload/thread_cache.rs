@@ -3,11 +3,12 @@
 
 use std::ptr::{with_exposed_provenance_mut, NonNull};
 
-use super::arena::{Arena, ArenaClass, ARENA_CLASS_COUNT};
+use super::arena::{Arena, ArenaClass};
 use super::class::{ClassIndex, CLASS_COUNT, CLASS_MAX_BYTES, PAYLOAD_ALIGN};
 use super::pool::{Chain, Row};
 use super::supply::Supply;
 use super::{OutOfMemory, Payloads, Resized};
+use crate::layout::kind::{KindByte, KIND_COUNT};
 use crate::layout::region::Kinds;
 use crate::layout::BLOCK_BYTES;
 use crate::space::Space;
@@ -39,83 +40,101 @@ pub struct ThreadCache<'heap> {
     supply: Supply<'heap>,
 }
 
-/// Free pieces of one class.
-#[derive(Clone, Copy, Debug, Default)]
+/// Free pieces that one thread keeps, in a list for each kind of block: so the byte of a
+/// piece's block is the place of its list, and whatever is no piece has a list without room.
+#[derive(Debug)]
 #[repr(C)]
-pub(crate) struct FreeList {
-    /// Address of the first one; each piece begins with the address of the next.
-    /// 0 ends the list.
-    pub(crate) first: usize,
-    /// How many more it may have: of a full row none, and -1 when it has one too many.
-    pub(crate) room: i32,
+pub(crate) struct FreeLists {
+    /// Address of the first piece; each begins with the address of the next. 0 ends the
+    /// list.
+    pub(crate) first: [usize; KIND_COUNT],
+    /// How many more a list may have; of a full row none.
+    pub(crate) room: [i8; KIND_COUNT],
 }
 
-/// Free pieces that one thread keeps, by arena and size class.
-#[derive(Debug)]
-#[repr(transparent)]
-pub(crate) struct FreeLists([FreeList; ARENA_CLASS_COUNT]);
+const _: () = assert!(ROW_PIECES <= i8::MAX as usize);
 
 impl FreeLists {
     fn new() -> Self {
-        let mut lists = [FreeList::default(); ARENA_CLASS_COUNT];
+        let mut lists = Self {
+            first: [0; KIND_COUNT],
+            room: [0; KIND_COUNT],
+        };
         for of in ArenaClass::all() {
-            lists[of.index()].room = row_pieces(of.class()) as i32;
+            *lists.room_of(of) = row_pieces(of.class()) as i8;
         }
-        Self(lists)
+        lists
+    }
+
+    #[inline(always)]
+    fn first_of(&mut self, of: ArenaClass) -> &mut usize {
+        &mut self.first[usize::from(KindByte::of_payloads(of).0)]
+    }
+
+    #[inline(always)]
+    fn room_of(&mut self, of: ArenaClass) -> &mut i8 {
+        &mut self.room[usize::from(KindByte::of_payloads(of).0)]
     }
 
     /// Takes all pieces of a list that has as many as it may.
     fn take_row(&mut self, of: ArenaClass) -> Option<Row> {
-        let list = &mut self.0[of.index()];
-        debug_assert!(list.room == 0);
-        list.room = row_pieces(of.class()) as i32;
-        let first = with_exposed_provenance_mut(std::mem::take(&mut list.first));
+        debug_assert!(*self.room_of(of) == 0);
+        let first = with_exposed_provenance_mut(self.take_all(of));
         NonNull::new(first).map(|first| Row { first })
     }
 
     /// Fills a list, which is empty.
     pub(super) fn put_row(&mut self, row: Row, of: ArenaClass) {
-        let list = &mut self.0[of.index()];
-        debug_assert!(list.first == 0 && list.room == row_pieces(of.class()) as i32);
-        list.first = row.first.as_ptr() as usize;
-        list.room = 0;
+        debug_assert!(*self.first_of(of) == 0);
+        debug_assert!(*self.room_of(of) == row_pieces(of.class()) as i8);
+        *self.first_of(of) = row.first.as_ptr() as usize;
+        *self.room_of(of) = 0;
     }
 
     /// Takes all pieces of a list, the address of the first.
     pub(super) fn take_all(&mut self, of: ArenaClass) -> usize {
-        let list = &mut self.0[of.index()];
-        list.room = row_pieces(of.class()) as i32;
-        std::mem::take(&mut list.first)
+        *self.room_of(of) = row_pieces(of.class()) as i8;
+        std::mem::take(self.first_of(of))
     }
 
     #[inline(always)]
     pub(crate) fn pop(&mut self, of: ArenaClass) -> Option<NonNull<u8>> {
-        let list = &mut self.0[of.index()];
-        let piece = NonNull::new(with_exposed_provenance_mut::<u8>(list.first))?;
+        let first = self.first_of(of);
+        let piece = NonNull::new(with_exposed_provenance_mut::<u8>(*first))?;
         // SAFETY: a piece in a list is free and begins with the next address.
-        list.first = unsafe { piece.cast().read() };
-        list.room += 1;
+        *first = unsafe { piece.cast().read() };
+        *self.room_of(of) += 1;
         Some(piece)
     }
 
     /// Puts pieces before those that its list has.
     pub(super) fn put_in_front(&mut self, chain: Chain, of: ArenaClass) {
-        let list = &mut self.0[of.index()];
+        let first = self.first_of(of);
         // SAFETY: the piece is free and at least 16 bytes long.
-        unsafe { chain.last.cast().write(list.first) };
-        list.first = chain.first.as_ptr() as usize;
-        list.room -= chain.count as i32;
+        unsafe { chain.last.cast().write(*first) };
+        *first = chain.first.as_ptr() as usize;
+        *self.room_of(of) -= chain.count as i8;
     }
 
-    /// Puts a free piece in its list; true when that has one too many now.
+    /// Puts a payload of a block of this kind in its list, if that has room: of the kinds
+    /// that are not pieces none has.
+    ///
+    /// # Safety
+    /// Nobody uses the payload any more.
     #[inline(always)]
-    pub(crate) fn push(&mut self, piece: NonNull<u8>, of: ArenaClass) -> bool {
-        let list = &mut self.0[of.index()];
-        // SAFETY: the piece is free and at least 16 bytes long.
-        unsafe { piece.cast().write(list.first) };
-        list.first = piece.as_ptr() as usize;
-        list.room -= 1;
-        list.room < 0
+    unsafe fn push(&mut self, payload: *mut u8, kind: KindByte) -> bool {
+        let place = usize::from(kind.0);
+        let room = &mut self.room[place];
+        *room -= 1;
+        if *room < 0 {
+            *room = 0;
+            return false;
+        }
+        // SAFETY: a list that has room is one of pieces. This one is free, and at least 16
+        // bytes long.
+        unsafe { payload.cast::<usize>().write(self.first[place]) };
+        self.first[place] = payload as usize;
+        true
     }
 }
 
@@ -188,12 +207,43 @@ impl<'heap> ThreadCache<'heap> {
     /// `payload` must come from this heap and nobody may use it any more.
     #[inline(always)]
     pub unsafe fn free(&mut self, payload: NonNull<u8>) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if !self.free_at_once(payload.as_ptr()) {
+                self.free_slowly(payload);
+            }
+        }
+    }
+
+    /// Takes a payload back if the cache can keep it: the part of [`ThreadCache::free`] that
+    /// never waits. It says no to null and to memory of others.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free`], if `payload` lies in this heap; when the answer is no, it
+    /// goes on being the caller's.
+    #[inline(always)]
+    pub unsafe fn free_at_once(&mut self, payload: *mut u8) -> bool {
+        match self.kinds.at(payload as usize) {
+            // SAFETY: the caller's contract.
+            Some(kind) => unsafe { self.lists.push(payload, kind) },
+            None => false,
+        }
+    }
+
+    /// Takes a payload back that its list has no room for.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_slowly(&mut self, payload: NonNull<u8>) {
         let address = payload.as_ptr() as usize;
-        match self.kinds.at(address).arena_class() {
+        let kind = self.kinds.at(address).unwrap_or(KindByte::EMPTY);
+        match kind.arena_class() {
             Some(of) => {
-                if self.lists.push(payload, of) {
-                    self.put_aside(of);
-                }
+                self.put_aside(of);
+                // SAFETY: the caller's contract.
+                unsafe { self.lists.push(payload.as_ptr(), kind) };
             }
             None => self.supply.free_span(address),
         }
@@ -293,15 +343,9 @@ impl<'heap> ThreadCache<'heap> {
         self.lists.pop(of).ok_or(OutOfMemory)
     }
 
-    #[cold]
-    #[inline(never)]
+    /// Empties a list that is full.
     fn put_aside(&mut self, of: ArenaClass) {
-        // The latest stays, so that giving and taking in turns does not end here each time.
-        let latest = self.lists.pop(of);
         let row = self.lists.take_row(of);
-        if let Some(latest) = latest {
-            self.lists.push(latest, of);
-        }
         let given = match of.arena() == self.arena {
             true => std::mem::replace(&mut self.spares[of.class().index()], row),
             false => row,
