@@ -28,6 +28,14 @@ unsafe impl PageSource for Pages {
         NonNull::new(chunk.cast())
     }
 
+    fn allocate_region(&self, bytes: usize, chunks: usize) -> Option<NonNull<u8>> {
+        // A program's functions are asked for single chunks, as their interface says.
+        let is_system = TAKE.load(Ordering::Acquire).is_null();
+        is_system
+            .then(|| SystemPages.allocate_region(bytes, chunks))
+            .flatten()
+    }
+
     unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize) {
         let give = GIVE.load(Ordering::Acquire);
         // SAFETY: the chunk came from the system, or from the program's own function.

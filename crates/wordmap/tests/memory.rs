@@ -472,6 +472,131 @@ fn empty_chunks_go_back_together_and_few_are_kept() {
     assert!(pages.out.borrow().is_empty(), "chunks left behind");
 }
 
+/// Notes which chunks are out, of regions too where it has some.
+struct InRegions {
+    out: RefCell<BTreeSet<NonNull<u8>>>,
+    regions_left: Cell<usize>,
+    regions_taken: Cell<usize>,
+}
+
+// SAFETY: mappings of the system's.
+unsafe impl PageSource for &InRegions {
+    fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let chunk = SystemPages.allocate_chunk(bytes)?;
+        assert!(self.out.borrow_mut().insert(chunk));
+        Some(chunk)
+    }
+
+    fn allocate_region(&self, bytes: usize, chunks: usize) -> Option<NonNull<u8>> {
+        self.regions_left
+            .set(self.regions_left.get().checked_sub(1)?);
+        self.regions_taken.set(self.regions_taken.get() + 1);
+        let region = SystemPages.allocate_region(bytes, chunks)?;
+        assert_eq!(region.as_ptr() as usize % (bytes * chunks), 0);
+        for i in 0..chunks {
+            // SAFETY: a chunk of the region.
+            let chunk = unsafe { region.add(i * bytes) };
+            assert!(self.out.borrow_mut().insert(chunk));
+        }
+        Some(region)
+    }
+
+    unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize) {
+        assert!(self.out.borrow_mut().remove(&chunk), "not a chunk of ours");
+        // SAFETY: the chunk is the system's, and was asked for with this size.
+        unsafe { SystemPages.release_chunk(chunk, bytes) };
+    }
+}
+
+/// A shard takes regions from 32 MiB on and single chunks where none is to be had; every
+/// chunk of a region goes back once, those never used too, and what the heap says that it
+/// holds is what is out, at every moment.
+#[test]
+#[cfg_attr(
+    any(miri, not(target_os = "linux")),
+    ignore = "only Linux's pages come in regions"
+)]
+fn a_large_shard_takes_regions_and_gives_all_of_them_back() {
+    const CHUNK: usize = 65536;
+    const REGION: usize = 32 * CHUNK;
+    let pages = InRegions {
+        out: RefCell::default(),
+        regions_left: Cell::new(3),
+        regions_taken: Cell::new(0),
+    };
+    let heap = Heap::new(&pages);
+    let is_told = || {
+        let usage = heap.usage();
+        assert_eq!(pages.out.borrow().len() * CHUNK, usage.reserved_bytes);
+        usage
+    };
+    let mut blocks = Vec::new();
+    let mut grow_to = |bytes: usize| {
+        while is_told().reserved_bytes < bytes {
+            blocks.push(heap.allocate(4000).unwrap());
+        }
+    };
+    grow_to(512 * CHUNK);
+    assert_eq!(pages.regions_taken.get(), 0);
+    grow_to(513 * CHUNK);
+    assert_eq!(pages.regions_taken.get(), 1);
+    let usage = is_told();
+    assert_eq!(usage.reserved_bytes, 512 * CHUNK + REGION);
+    assert_eq!(usage.spare_bytes, REGION - CHUNK);
+    // Three regions there are, then chunks by themselves.
+    grow_to(512 * CHUNK + 3 * REGION + 5 * CHUNK);
+    assert_eq!(pages.regions_taken.get(), 3);
+    assert_eq!(is_told().spare_bytes, 0);
+    // One more region, of which most is never used.
+    pages.regions_left.set(1);
+    grow_to(512 * CHUNK + 4 * REGION + 5 * CHUNK);
+    assert_eq!(is_told().spare_bytes, REGION - CHUNK);
+
+    for block in blocks {
+        // SAFETY: the block is ours, and goes back with the length it has.
+        unsafe { heap.release(block, 4000) };
+        let usage = is_told();
+        let in_use = usage.reserved_bytes - usage.spare_bytes;
+        let of_region = if in_use > 400 * CHUNK { REGION } else { 0 };
+        assert!(usage.spare_bytes <= (in_use / 8).clamp(CHUNK, 16 * CHUNK) + CHUNK + of_region);
+    }
+    assert_eq!(is_told().reserved_bytes, CHUNK);
+    heap.trim();
+    assert!(pages.out.borrow().is_empty(), "chunks left behind");
+}
+
+/// What a shard has of a region and never used goes back when asked for.
+#[test]
+#[cfg_attr(
+    any(miri, not(target_os = "linux")),
+    ignore = "only Linux's pages come in regions"
+)]
+fn trimming_gives_back_what_is_left_of_a_region() {
+    let pages = InRegions {
+        out: RefCell::default(),
+        regions_left: Cell::new(1),
+        regions_taken: Cell::new(0),
+    };
+    let heap = Heap::new(&pages);
+    let mut blocks = Vec::new();
+    while pages.regions_taken.get() == 0 {
+        blocks.push(heap.allocate(4000).unwrap());
+    }
+    assert!(heap.usage().spare_bytes > 0);
+    heap.trim();
+    let usage = heap.usage();
+    assert_eq!(usage.spare_bytes, 0);
+    assert_eq!(usage.reserved_bytes, 513 * 65536);
+    assert_eq!(pages.out.borrow().len(), 513);
+    blocks.push(heap.allocate(4000).unwrap());
+    for block in blocks {
+        // SAFETY: the block is ours, and goes back with the length it has.
+        unsafe { heap.release(block, 4000) };
+    }
+    heap.trim();
+    assert!(pages.out.borrow().is_empty(), "chunks left behind");
+}
+
 /// The system takes neighbours in one call: those between them that are in use stay.
 #[test]
 fn chunks_of_the_system_go_back_in_any_order() {

@@ -354,6 +354,68 @@ fn a_full_leaf_is_cut_in_two_wherever_the_key_belongs() {
     }
 }
 
+/// Keys of a leaf that share their top byte are looked for where they are if the bytes below
+/// are spread evenly, and elsewhere if they are not.
+#[test]
+fn keys_that_share_a_byte_are_found_however_the_next_bytes_are_spread() {
+    let spreads: [fn(u64, u64) -> u64; 7] = [
+        |i, n| (i << 24) / n,
+        |i, _| scrambled(i) & 0xff_ffff,
+        |i, _| i,
+        |i, _| 0xff_ffff - i,
+        |i, _| 0x80_0000 + i,
+        |i, _| if i % 2 == 0 { i } else { 0xff_ffff - i },
+        |i, _| i * i * i,
+    ];
+    let lengths: Vec<u64> = match cfg!(miri) {
+        true => vec![9],
+        false => (1..40).chain((40..=192).step_by(7)).collect(),
+    };
+    let stride = if cfg!(miri) { 5 } else { 1 };
+    for (way, spread) in spreads.iter().enumerate().step_by(stride) {
+        // Few top bytes are groups, many a list of them.
+        for (n, tops) in lengths
+            .iter()
+            .flat_map(|n| [(*n, 3), (*n, if cfg!(miri) { 6 } else { 45 })])
+        {
+            let width = 3 + n % 5;
+            let rest =
+                |i: u64| spread(i, n) << (8 * width - 24) | i & ((1 << (8 * width - 24)) - 1);
+            let key = |top: u64, i: u64| top << (8 * width) | rest(i);
+            let mut keys: Vec<u64> = (0..tops).map(|top| key(2 * top, top % n)).collect();
+            keys.extend((0..n).map(|i| key(tops & !1, i)));
+            keys.sort_by_key(|key| scrambled(*key));
+            let mut map = WordMap::new();
+            let mut set = WordSet::new();
+            let mut model = BTreeMap::new();
+            for (i, &key) in (0..).zip(&keys) {
+                let old = model.insert(key, i);
+                assert_eq!(map.insert(key, i), old);
+                assert_eq!(set.insert(key), old.is_none());
+            }
+            for part in 0..3 {
+                assert_same(&map, &model);
+                set.verify().unwrap();
+                for k in keys.iter().flat_map(|&k| [k.saturating_sub(1), k, k + 1]) {
+                    let case = || format!("spread {way}, {n} keys, {tops} top bytes, {k:#x}");
+                    assert_eq!(map.get(k), model.get(&k), "{}", case());
+                    assert_eq!(set.contains(k), model.contains_key(&k), "{}", case());
+                    let next = model.range(k + 1..).next().map(|(&k, v)| (k, v));
+                    assert_eq!(map.after(k), next, "{}", case());
+                    assert_eq!(set.after(k), next.map(|entry| entry.0), "{}", case());
+                    let before = model.range(..=k).next_back().map(|(&k, v)| (k, v));
+                    assert_eq!(map.at_or_before(k), before, "{}", case());
+                }
+                for &k in keys.iter().skip(part).step_by(3) {
+                    assert_eq!(map.remove(k), model.remove(&k));
+                    assert!(!set.contains(k) || set.remove(k));
+                }
+            }
+            assert!(map.is_empty() && set.is_empty());
+        }
+    }
+}
+
 /// Where a run was inserted into last is looked at first. It may since have moved, have gone
 /// or be another's, and the next key may belong anywhere in it.
 #[test]

@@ -29,6 +29,15 @@ const SPARE_CHUNKS_MAX: usize = 16;
 /// A shard of so many chunks fills the next one soon: see [`PageSource::bring_in`].
 const CHUNKS_TO_BRING_IN: usize = 16;
 
+/// A shard of so many chunks (32 MiB) takes its next ones as a region: the chunks not used
+/// yet are then at most 6 % of what it holds, and fewer the more it holds.
+const CHUNKS_TO_TAKE_REGIONS: usize = 512;
+/// Chunks of a region, 2 MiB: a huge page. See [`PageSource::allocate_region`].
+const REGION_CHUNKS: usize = 32;
+/// So many chunks of one sort, spare or fresh, a shard has at most.
+const UNUSED_CHUNKS_MAX: usize = REGION_CHUNKS;
+const _: () = assert!(SPARE_CHUNKS_MAX <= UNUSED_CHUNKS_MAX);
+
 struct Shelf {
     slabs: Slabs,
     runs: Runs,
@@ -44,6 +53,10 @@ struct Shelf {
     /// Empty chunks, linked through their headers.
     spare: *mut Chunk,
     spare_chunks: usize,
+    /// The next chunk of the region taken last, and how many of it were never used.
+    fresh: *mut u8,
+    fresh_chunks: usize,
+    /// Chunks in use, spare and fresh.
     chunks: usize,
     chunks_max: usize,
 }
@@ -59,11 +72,11 @@ struct Shard {
 /// What a heap holds, in bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct HeapUse {
-    /// Chunks in use, whole, and empty ones kept for later.
+    /// Chunks in use, whole, empty ones kept for later, and those of a region not used yet.
     pub reserved_bytes: usize,
     /// The largest `reserved_bytes` there has been (summed over shards).
     pub reserved_bytes_max: usize,
-    /// Of those, the chunks kept empty.
+    /// Of those, the chunks kept empty or not used yet.
     pub spare_bytes: usize,
 }
 
@@ -71,6 +84,7 @@ pub struct HeapUse {
 ///
 /// Chunks are 64 KiB. Chunks that have become empty are kept for the next need, one a
 /// shard, or one for each 8 in use up to 16; more are given back to the page source.
+/// A shard that holds 32 MiB takes regions of 2 MiB, where the source has them.
 ///
 /// # Examples
 /// ```
@@ -165,6 +179,8 @@ impl<P: PageSource> Heap<P> {
                         live_nodes: 0,
                         spare: ptr::null_mut(),
                         spare_chunks: 0,
+                        fresh: ptr::null_mut(),
+                        fresh_chunks: 0,
                         chunks: 0,
                         chunks_max: 0,
                     }),
@@ -182,17 +198,18 @@ impl<P: PageSource> Heap<P> {
             let shelf = locked.shelf();
             usage.reserved_bytes += shelf.chunks * CHUNK_BYTES;
             usage.reserved_bytes_max += shelf.chunks_max * CHUNK_BYTES;
-            usage.spare_bytes += shelf.spare_chunks * CHUNK_BYTES;
+            usage.spare_bytes += (shelf.spare_chunks + shelf.fresh_chunks) * CHUNK_BYTES;
         }
         usage
     }
 
-    /// Gives the chunks kept empty back to the page source.
+    /// Gives the chunks kept empty, or not used yet, back to the page source.
     pub fn trim(&self) {
         for (i, shard) in self.shards.iter().enumerate() {
             let mut locked = shard.lock(i);
             self.release_kept(&mut locked);
             self.release_spare(&mut locked);
+            self.release_fresh(&mut locked);
         }
     }
 
@@ -296,16 +313,7 @@ impl<P: PageSource> Heap<P> {
         }
         let chunk = match shelf.take_spare() {
             Some(chunk) => chunk,
-            None => {
-                let chunk = self.pages.allocate_chunk(CHUNK_BYTES)?;
-                if shelf.chunks >= CHUNKS_TO_BRING_IN {
-                    // SAFETY: a fresh chunk.
-                    unsafe { self.pages.bring_in(chunk, CHUNK_BYTES) };
-                }
-                shelf.chunks += 1;
-                shelf.chunks_max = shelf.chunks_max.max(shelf.chunks);
-                chunk
-            }
+            None => self.fresh_chunk(shelf)?,
         };
         let chunk = chunk.as_ptr().cast();
         // SAFETY: the chunk is fresh or empty, and nothing else lists it.
@@ -321,6 +329,31 @@ impl<P: PageSource> Heap<P> {
         } else {
             NonNull::new(shelf.runs.allocate(bytes))
         }
+    }
+
+    /// A chunk that was never used: of a region where the shard is large.
+    fn fresh_chunk(&self, shelf: &mut Shelf) -> Option<NonNull<u8>> {
+        if shelf.fresh_chunks == 0 && shelf.chunks >= CHUNKS_TO_TAKE_REGIONS {
+            if let Some(region) = self.pages.allocate_region(CHUNK_BYTES, REGION_CHUNKS) {
+                shelf.fresh = region.as_ptr();
+                shelf.fresh_chunks = REGION_CHUNKS;
+                shelf.chunks += REGION_CHUNKS;
+            }
+        }
+        let chunk = match shelf.take_fresh() {
+            Some(chunk) => chunk,
+            None => {
+                let chunk = self.pages.allocate_chunk(CHUNK_BYTES)?;
+                shelf.chunks += 1;
+                chunk
+            }
+        };
+        shelf.chunks_max = shelf.chunks_max.max(shelf.chunks);
+        if shelf.chunks > CHUNKS_TO_BRING_IN {
+            // SAFETY: a fresh chunk.
+            unsafe { self.pages.bring_in(chunk, CHUNK_BYTES) };
+        }
+        Some(chunk)
     }
 
     /// # Safety
@@ -437,24 +470,42 @@ impl<P: PageSource> Heap<P> {
     #[cold]
     fn retire(&self, locked: &mut Locked<'_>, chunk: *mut Chunk) {
         let shelf = locked.shelf();
-        let in_use = shelf.chunks - shelf.spare_chunks - 1;
+        let in_use = shelf.chunks - shelf.spare_chunks - shelf.fresh_chunks - 1;
         if shelf.spare_chunks >= (in_use / CHUNKS_A_SPARE).clamp(1, SPARE_CHUNKS_MAX) {
             self.release_spare(locked);
+            if in_use < CHUNKS_TO_TAKE_REGIONS {
+                self.release_fresh(locked);
+            }
         }
         locked.shelf().put_spare(chunk);
     }
 
     /// Gives the chunks kept empty back to the page source.
     fn release_spare(&self, locked: &mut Locked<'_>) {
-        let mut chunks = [NonNull::dangling(); SPARE_CHUNKS_MAX];
+        self.release_all(locked, Shelf::take_spare);
+    }
+
+    /// Gives the chunks of a region that were never used back to the page source.
+    fn release_fresh(&self, locked: &mut Locked<'_>) {
+        self.release_all(locked, Shelf::take_fresh);
+    }
+
+    /// Gives the chunks that `take` takes off the shelf back to the page source, together.
+    fn release_all(
+        &self,
+        locked: &mut Locked<'_>,
+        take: impl Fn(&mut Shelf) -> Option<NonNull<u8>>,
+    ) {
+        let mut chunks = [NonNull::dangling(); UNUSED_CHUNKS_MAX];
         let shelf = locked.shelf();
         let mut n = 0;
-        while let Some(chunk) = shelf.take_spare() {
+        while let Some(chunk) = take(shelf) {
             chunks[n] = chunk;
             n += 1;
         }
         shelf.chunks -= n;
-        // SAFETY: empty chunks that nothing lists any more; the pages gave them in this size.
+        // SAFETY: chunks that are empty or were never used, and that nothing lists any more;
+        // the pages gave them in this size.
         unsafe { self.pages.release_chunks(&mut chunks[..n], CHUNK_BYTES) };
     }
 }
@@ -512,6 +563,16 @@ impl Shelf {
         unsafe { (*chunk).next = self.spare };
         self.spare = chunk;
         self.spare_chunks += 1;
+    }
+
+    fn take_fresh(&mut self) -> Option<NonNull<u8>> {
+        if self.fresh_chunks == 0 {
+            return None;
+        }
+        let chunk = NonNull::new(self.fresh)?;
+        self.fresh = self.fresh.wrapping_add(CHUNK_BYTES);
+        self.fresh_chunks -= 1;
+        Some(chunk)
     }
 
     fn take_spare(&mut self) -> Option<NonNull<u8>> {

@@ -145,6 +145,16 @@ pub unsafe trait PageSource {
     /// A chunk of `bytes`, aligned to `bytes` (a power of two), or `None`.
     fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>>;
 
+    /// `chunks` chunks of `bytes` (powers of two), one behind the other, the first one aligned
+    /// to the length of all. They will be used in order, and each is given back by itself. A
+    /// source may have them in larger pages than single chunks, and then all of them take
+    /// memory once one does. `None` where there is no memory for so many, or the source has
+    /// only single chunks.
+    fn allocate_region(&self, bytes: usize, chunks: usize) -> Option<NonNull<u8>> {
+        let _ = (bytes, chunks);
+        None
+    }
+
     /// Takes back a chunk.
     ///
     /// # Safety

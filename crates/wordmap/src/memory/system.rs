@@ -28,6 +28,15 @@ unsafe impl PageSource for SystemPages {
         mapping::map_aligned(bytes)
     }
 
+    /// Of huge pages, as far as the system has them for programs that ask: a lookup in a map
+    /// of many megabytes misses the processor's table of pages at each node of 4 KiB pages.
+    fn allocate_region(&self, bytes: usize, chunks: usize) -> Option<NonNull<u8>> {
+        let region = mapping::map_aligned(bytes * chunks)?;
+        // SAFETY: a mapping just made.
+        unsafe { mapping::ask_for_huge_pages(region.as_ptr(), bytes * chunks) };
+        Some(region)
+    }
+
     unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller's duty: a mapping of ours.
         unsafe { mapping::unmap(chunk.as_ptr(), bytes) };
@@ -102,6 +111,16 @@ mod mapping {
             // SAFETY: the caller's duty.
             unsafe { libc::munmap(start.cast(), bytes) };
         }
+    }
+
+    /// Has the system back the memory by huge pages where it may (not where its setting is
+    /// `never`, nor where it knows none: the memory is then of plain pages).
+    ///
+    /// # Safety
+    /// It must be memory of [`map`], whole pages.
+    pub(super) unsafe fn ask_for_huge_pages(start: *mut u8, bytes: usize) {
+        // SAFETY: the caller's duty; what the memory holds stays.
+        unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
     }
 
     /// Asks for the pages at once instead of one at each first touch. Where the system knows

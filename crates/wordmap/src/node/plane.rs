@@ -203,6 +203,80 @@ pub(crate) unsafe fn lower_bound<const GUESSES: bool>(
     base
 }
 
+/// How many items [`lower_bound_near`] looks at before it halves.
+const NEAR: usize = 8;
+
+/// The first of the [`NEAR`] items of `from..to`, which are no fewer, where `item` belongs if
+/// items of `width` (3 to 7) bytes are spread evenly from the lowest that there may be to the
+/// highest, as those of random keys are.
+#[inline(always)]
+fn near(width: usize, from: usize, to: usize, item: u64) -> usize {
+    let n = to - from;
+    debug_assert!((3..8).contains(&width) && (NEAR..=256).contains(&n));
+    // Which part of the range, in 1 / 2^32, lies below the item.
+    let part = (item << (64 - 8 * width as u32)) >> 32;
+    let expected = ((part * n as u64) >> 32) as usize;
+    from + expected.saturating_sub(NEAR / 2).min(n - NEAR)
+}
+
+/// As [`lower_bound`], for items of 3 to 7 bytes. Looks first at those where `item` belongs if
+/// they are spread evenly: they lie in one line or two, where halving takes one in each step.
+/// They are counted, so nothing is guessed and their lines are asked for at once. `ahead` is
+/// told which they are, the first and the end, before that. Where `item` is not among them,
+/// because items are not spread so, this costs about three steps of halving more.
+///
+/// # Safety
+/// As [`get`], for items up to `to`.
+#[inline(always)]
+pub(crate) unsafe fn lower_bound_near<const GUESSES: bool>(
+    plane: *const u8,
+    width: usize,
+    from: usize,
+    to: usize,
+    item: u64,
+    ahead: impl FnOnce(usize, usize),
+) -> usize {
+    let (mut from, mut to) = (from, to);
+    if to - from < NEAR {
+        ahead(from, to);
+    } else {
+        let first = near(width, from, to, item);
+        ahead(first, first + NEAR);
+        let top = item << (64 - 8 * width as u32);
+        // The word that ends with item `i`, compared as in `lower_bound`.
+        let word = |i: usize| plane.wrapping_add((i + 1) * width).wrapping_sub(8);
+        let mut at = word(first);
+        let mut below = 0;
+        for _ in 0..NEAR {
+            // A comparison and an addition with carry; the compiler would rather make vectors
+            // of the answers. SAFETY: `near` names items of `from..to`.
+            below = apart(below) + usize::from(unsafe { read8(at) } < top);
+            at = at.wrapping_add(width);
+        }
+        if below % NEAR != 0 {
+            return first + below;
+        }
+        // It belongs behind the last of them or not behind the first: mostly not far.
+        let next = if below == NEAR {
+            from = first + NEAR;
+            from + NEAR - 1
+        } else {
+            to = first;
+            first.wrapping_sub(NEAR)
+        };
+        if next.wrapping_sub(from) < to - from {
+            // SAFETY: one of items `from..to`.
+            if unsafe { read8(word(next)) } < top {
+                from = next + 1;
+            } else {
+                to = next;
+            }
+        }
+    }
+    // SAFETY: the caller's duty, for some of the items.
+    unsafe { lower_bound::<GUESSES>(plane, width, from, to, item) }
+}
+
 /// Adds 1 to items `from..to` of a plane of bytes, or takes 1 away.
 ///
 /// # Safety
@@ -611,6 +685,103 @@ pub(crate) unsafe fn separators_at_most(at: *const u8, n: usize, b: u8) -> usize
             lanes::at_most_8(at, n, b)
         } else {
             lanes::at_most_16(at, n, b)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    /// `n` rising items of 24 bits or fewer, each way of spreading them by its number.
+    fn spread(way: usize, n: u64) -> Vec<u64> {
+        let item = |i: u64| match way {
+            0 => (i << 24) / n,
+            1 => i,
+            2 => (1 << 24) - n + i,
+            3 => (1 << 23) + i,
+            // Half of them at either end.
+            4 if i < n / 2 => i,
+            4 => (1 << 24) - n + i,
+            _ => i * i * i,
+        };
+        (0..n).map(item).collect()
+    }
+
+    const WAYS: usize = 6;
+
+    /// A plane of `items` in the upper bytes of `width`, the lower ones being scrambled, with
+    /// what is readable before it; and the items as they are there.
+    fn plane_of(items: &[u64], width: usize) -> (Vec<u8>, Vec<u64>) {
+        let mut bytes = std::vec![0xff; 8];
+        let lower = 8 * (width - 3);
+        let items: Vec<u64> = items
+            .iter()
+            .map(|item| item << lower | item.wrapping_mul(0x9e37_79b9) & ((1 << lower) - 1))
+            .collect();
+        for item in &items {
+            bytes.extend_from_slice(&item.to_le_bytes()[..width]);
+        }
+        (bytes, items)
+    }
+
+    /// Items are looked for where they are expected first; they may be anywhere.
+    #[test]
+    fn an_item_is_found_however_the_items_are_spread() {
+        let lengths: Vec<u64> = match cfg!(miri) {
+            true => std::vec![7, 25],
+            false => (0..=192).collect(),
+        };
+        let cases = (0..WAYS).flat_map(|way| (3..8).map(move |width| (way, width)));
+        for (way, width) in cases.step_by(if cfg!(miri) { 7 } else { 1 }) {
+            for &n in &lengths {
+                let (bytes, items) = plane_of(&spread(way, n), width);
+                let last = u64::MAX >> (64 - 8 * width);
+                let near = |item: u64| [item.saturating_sub(1), item, last.min(item + 1)];
+                let asked = items.iter().copied().flat_map(near).chain([0, last]);
+                for item in asked {
+                    let expected = items.partition_point(|i| *i < item);
+                    // All of them, and a run among others.
+                    for (from, to) in [(0, items.len()), (items.len() / 5, items.len() * 7 / 8)] {
+                        let plane = bytes.as_ptr().wrapping_add(8);
+                        // SAFETY: a plane of as many items, 8 bytes before it. Upper bytes of
+                        // the item do not count.
+                        let found = unsafe {
+                            let other = item | !last;
+                            [
+                                lower_bound_near::<false>(plane, width, from, to, item, |_, _| ()),
+                                lower_bound_near::<true>(plane, width, from, to, other, |_, _| ()),
+                            ]
+                        };
+                        let expected = expected.clamp(from, to);
+                        assert_eq!(
+                            found, [expected; 2],
+                            "way {way}, width {width}, {n} items, {from}..{to}, {item:#x}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is spread evenly is where it is expected: a search of it looks at one place.
+    #[test]
+    fn an_item_of_evenly_spread_ones_is_near() {
+        let cases = (3..8).flat_map(|width| (NEAR..=192).map(move |n| (width, n)));
+        for (width, n) in cases.step_by(if cfg!(miri) { 113 } else { 1 }) {
+            let from = n % 7;
+            for (i, item) in spread(0, n as u64).into_iter().enumerate() {
+                let first = near(width, from, from + n, item << (8 * (width - 3)));
+                let behind = from + i - first;
+                assert!(first >= from && first + NEAR <= from + n);
+                let is_end = i < NEAR / 2 || i + NEAR / 2 >= n;
+                assert!(
+                    behind < NEAR,
+                    "item {i} of {n}, {width} bytes wide: {behind}"
+                );
+                assert!(is_end || behind.abs_diff(NEAR / 2) <= 1);
+            }
         }
     }
 }

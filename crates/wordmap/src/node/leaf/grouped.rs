@@ -162,11 +162,14 @@ impl<const V: usize> Grouped<V> {
             }
         }
         let from = self.start(group);
-        if READS {
-            prefetch_values::<V>(self.header, from, to);
-        }
+        let ahead = |first, end| {
+            if READS {
+                prefetch_values::<V>(self.header, first, end);
+            }
+        };
+        let lowers = self.lowers();
         // SAFETY: N1: entries `from..to` of the plane of lower bytes, at least one.
-        let (i, hit) = unsafe { find_between::<READS>(self.lowers(), width, from, to, key) };
+        let (i, hit) = unsafe { find_between::<READS>(lowers, width, from, to, key, ahead) };
         spot(i, hit)
     }
 
@@ -292,9 +295,10 @@ impl<const V: usize> Planes<V> for Grouped<V> {
         let mut i = self.start(g);
         if found {
             let end = self.end(g);
+            let (lowers, width) = (self.lowers(), self.width());
             // SAFETY: N1: entries `i..end` of the plane of lower bytes; no group is empty.
             let (at, hit) =
-                unsafe { find_between::<true>(self.lowers(), self.width(), i, end, lower) };
+                unsafe { find_between::<true>(lowers, width, i, end, lower, |_, _| ()) };
             i = at + usize::from(hit);
             g += usize::from(i == end);
         }

@@ -614,7 +614,8 @@ impl<const V: usize> Leaf<V> {
 
 /// The index of `item`, whose upper bytes do not count, among items `from..to` of a plane, or
 /// of the one it belongs before, and whether it is there. `GUESSES` as in
-/// [`plane::lower_bound`].
+/// [`plane::lower_bound`]; `ahead` is told, the first and the end, among which it may well be,
+/// before they are looked at.
 ///
 /// # Safety
 /// There must be at least one; 8 bytes must be readable before the plane.
@@ -625,27 +626,29 @@ unsafe fn find_between<const GUESSES: bool>(
     from: usize,
     to: usize,
     item: u64,
+    ahead: impl FnOnce(usize, usize),
 ) -> (usize, bool) {
     // SAFETY: the caller names items of a plane; the node's bytes lie before it.
     unsafe {
         let i = if width <= 2 {
+            let quarter = (to - from) / 4;
+            ahead(from + quarter, to - quarter);
             let start = items.add(from * width);
             from + plane::count_below_small(start, width, to - from, item)
         } else {
-            plane::lower_bound::<GUESSES>(items, width, from, to, item)
+            plane::lower_bound_near::<GUESSES>(items, width, from, to, item, ahead)
         };
         (i, i < to && plane::is(items, width, i, item))
     }
 }
 
-/// Has the values of entries `from..to` of a map's leaf fetched while their suffixes
-/// are searched.
+/// Has the first and the last value of entries `first..end` of a map's leaf fetched: who is
+/// about to find one of them will look at its value next.
 #[inline(always)]
-fn prefetch_values<const V: usize>(header: *mut u8, from: usize, to: usize) {
+fn prefetch_values<const V: usize>(header: *mut u8, first: usize, end: usize) {
     if V == 1 {
-        let quarter = (to - from) / 4;
-        plane::prefetch(header.wrapping_sub(8 * (from + quarter + 1)));
-        plane::prefetch(header.wrapping_sub(8 * (to - quarter)));
+        plane::prefetch(header.wrapping_sub(8 * (first + 1)));
+        plane::prefetch(header.wrapping_sub(8 * end));
     }
 }
 

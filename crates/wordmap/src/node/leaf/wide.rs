@@ -4,7 +4,7 @@
 
 use super::cut::{Cut, Cuttable, Half, Places};
 use super::shape::{groups_pay, room_of, GROUPS_MAX};
-use super::{at_or_before, prefetch_values, Leaf, Place, Planes, Shape, Spot};
+use super::{at_or_before, find_between, prefetch_values, Leaf, Place, Planes, Shape, Spot};
 use crate::node::edge::{byte, prefix, split};
 use crate::node::plane;
 use core::{ptr, slice};
@@ -66,11 +66,13 @@ impl<const V: usize> Wide<V> {
                 n
             };
             let to = to.min(n);
-            if READS {
-                prefetch_values::<V>(self.header, from, to);
-            }
-            let (i, hit) =
-                super::find_between::<READS>(self.rests(), self.level - 1, from, to, key);
+            let ahead = |first, end| {
+                if READS {
+                    prefetch_values::<V>(self.header, first, end);
+                }
+            };
+            let (rests, width) = (self.rests(), self.level - 1);
+            let (i, hit) = find_between::<READS>(rests, width, from, to, key, ahead);
             Spot::new(i, hit)
         }
     }
