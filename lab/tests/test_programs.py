@@ -87,8 +87,7 @@ def test_a_slow_program_is_found_slower(tmp_path, ashlar):
 
 def test_memory_of_a_forking_program_is_that_of_its_tree(tmp_path, ashlar):
     def forks(n):
-        # All children are there at once, however busy the machine: the parent waits for each before it lets them go. They
-        # stay for less time than passes between two ordinary readings of PSS.
+        # All children are there at once, however busy the machine: the parent waits for each before it lets them go.
         code = (f"import os, time\nready, say = os.pipe()\nheld, hold = os.pipe()\nfor _ in range({n}):\n    if os.fork() == 0:\n"
                 f"        x = b'x' * 20_000_000; os.close(hold); os.write(say, b'.'); os.read(held, 1); os._exit(0)\n"
                 f"for _ in range({n}): os.read(ready, 1)\ntime.sleep(1); os.close(hold)\nfor _ in range({n}): os.wait()")

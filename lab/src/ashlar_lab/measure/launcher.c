@@ -50,8 +50,8 @@ static int64_t now_ns(void)
     return (t.tv_sec - start.tv_sec) * 1000000000LL + (t.tv_nsec - start.tv_nsec);
 }
 
-/* What looking has cost this process.  Time in which it waited for a core costs the command nothing, so a busy machine
- * does not make it look less often. */
+/* The CPU time that this process has used.  What looking costs is told by that and not by the clock, so that a busy
+ * machine, on which it waits for a core, does not make it look less often. */
 static int64_t own_cpu_ns(void)
 {
     struct timespec t;
@@ -336,13 +336,14 @@ static int processes_max;
 static long snapshot_rss_kb;
 
 /* The peak of a tree is told by PSS alone, and it may last for less than the pause between two readings: where the sum
- * of RSS is NEW_HIGH above what it was at any reading, the next one comes after a tenth of the pause. */
+ * of RSS is NEW_HIGH above what it was at any reading, the next one comes after a tenth of the pause.  PSS that grows
+ * while that sum does not (forked processes write to pages that they shared) does not bring it forward. */
 #define NEW_HIGH 0.05
 static int64_t next_pss_at_new_high_ns;
 static long pss_rss_max_kb;
 
 /* Each kind of sampling (RSS by statm, PSS by smaps_rollup) keeps its cost under a duty cycle: a slow walk is repeated
- * less often, never more often than asked. */
+ * less often, never more often than asked.  At new highs PSS has ten times its share. */
 static int64_t pause_after(int64_t cost_ns, int64_t period_ns, double duty)
 {
     int64_t paid = duty > 0 ? (int64_t)((double)cost_ns / duty) : INT64_MAX / 4;
