@@ -47,7 +47,8 @@ struct ashlar_allocation_cache {
 
 /* A thread's lists of free payloads, by the kind of their block. A list begins with the
    address of its first payload, and each payload with the address of the next; `room` is how
-   many more it may have. Kinds that are no payloads, and 0, have no room. */
+   many more it may have. Kinds that are no pieces have no room: empty blocks (0), cells and
+   spans. */
 struct ashlar_payload_cache {
     uintptr_t first[ASHLAR_KINDS];
     int8_t room[ASHLAR_KINDS];
@@ -74,7 +75,7 @@ extern struct ashlar_knobs ashlar_knobs;
 /* Sizes, rounded up to 8 and 16 bytes, to widths and classes; kinds of blocks to bytes. */
 extern const uint8_t ashlar_width_of_words[];
 extern const uint8_t ashlar_class_of_units[];
-extern const uint16_t ashlar_kind_bytes[256];
+extern const uint16_t ashlar_kind_bytes[ASHLAR_KINDS];
 extern const uint16_t ashlar_widths_bytes[ASHLAR_WIDTHS];
 
 /* ── Cells ───────────────────────────────────────────────────────────────── */

@@ -89,8 +89,8 @@ pub const CLASS_OF_UNITS: [u8; CLASS_MAX_BYTES / 16 + 1] = {
 
 /// Bytes of a cell, or of a payload, by its block's byte in [`Tables::kinds`]; 0 for
 /// other blocks.
-pub const KIND_BYTES: [u16; 256] = {
-    let mut table = [0; 256];
+pub const KIND_BYTES: [u16; KIND_COUNT] = {
+    let mut table = [0; KIND_COUNT];
     let mut width = 0;
     while width < WIDTH_COUNT {
         table[FIRST_CELLS as usize + width] = WIDTHS[width];

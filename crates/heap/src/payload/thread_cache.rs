@@ -33,9 +33,9 @@ pub struct ThreadCache<'heap> {
     /// The arena that this thread allocates from. What it frees of others waits in their
     /// lists for a row to be full, which then goes back to them.
     arena: Arena,
-    /// A full row of each class of that arena, or none: what is put aside when a list is over its limit,
-    /// and taken when one is empty. So a program that allocates and frees in turns leaves
-    /// the pool alone, and rows change hands whole.
+    /// A full row of each class of that arena, or none: what is put aside when a list is full
+    /// and gets one more, and taken when one is empty. So a program that allocates and frees
+    /// in turns leaves the pool alone, and rows change hands whole.
     spares: [Option<Row>; CLASS_COUNT],
     supply: Supply<'heap>,
 }
