@@ -106,6 +106,17 @@ rb_gc_impl_size_allocatable_p(size_t size)
     return size <= ASHLAR_WIDEST_BYTES;
 }
 
+/* ── Shutdown ────────────────────────────────────────────────────────────── */
+
+/* Types, by number, of which rb_gc_shutdown_call_finalizer_p may say yes. */
+static uint32_t
+types_freed_at_exit(void)
+{
+    /* A class is of no type that it knows: it says yes only where everything is freed. */
+    if (rb_gc_shutdown_call_finalizer_p(rb_cObject)) return ~(1U << T_NONE);
+    return 1U << T_DATA | 1U << T_FILE | 1U << T_SYMBOL;
+}
+
 /* ── Malloc ──────────────────────────────────────────────────────────────── */
 
 void *
