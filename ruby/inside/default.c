@@ -23,5 +23,25 @@ VALUE rb_wb_protected_newobj_of(rb_execution_context_t *, VALUE, VALUE, size_t) 
 #endif
 #endif
 
-/* Called when somebody traces new objects, and nowhere else: the path there costs the others nothing. */
-__typeof__(rb_vm_lock_enter_body_cr) rb_vm_lock_enter_body_cr __attribute__((cold));
+/*
+ * What newobj_of does when somebody traces new objects, in a function of its own that gives
+ * the object back: there, it makes every object save and restore the registers for it.
+ */
+__attribute__((noinline, cold))
+static VALUE
+tell_of_new_object(VALUE object)
+{
+    unsigned int level;
+    RB_VM_LOCK_ENTER_CR_LEV(GET_RACTOR(), &level);
+    memset((char *)object + RVALUE_SIZE, 0, rb_gc_impl_obj_slot_size(object) - RVALUE_SIZE);
+    /* The callback may allocate, and the object is not initialized. */
+    bool was_disabled = RTEST(rb_gc_disable_no_rest());
+    rb_gc_event_hook(object, RUBY_INTERNAL_EVENT_NEWOBJ);
+    if (!was_disabled) rb_gc_enable();
+    RB_VM_LOCK_LEAVE_CR_LEV(GET_RACTOR(), &level);
+    return object;
+}
+
+/* From here on newobj_of alone asks, which has the object in `obj`: what it would do is done then. */
+#define rb_gc_event_hook_required_p(event) \
+    (UNLIKELY(rb_gc_event_hook_required_p(event)) && (obj = tell_of_new_object(obj), false))

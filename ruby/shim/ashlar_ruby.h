@@ -153,9 +153,9 @@ void ashlar_remember(void *objspace, ashlar_value object);
    frees the snapshot, and no cell moves before that. In it a live object is one
    word, its address; a run of free cells is two words, its start with the lowest bit
    set and its end, and the first word of each free cell is 0. `ashlar_next_object`
-   gives the live object after another one, while nothing is collected: the first
-   one for 0, and 0 after the last one. */
-ashlar_value ashlar_next_object(void *objspace, ashlar_value object);
+   gives the live object after another one that has one of these types (bits by number),
+   while nothing is collected: the first one for 0, and 0 after the last one. */
+ashlar_value ashlar_next_object(void *objspace, ashlar_value object, uint32_t types);
 ashlar_value *ashlar_snapshot(void *objspace, size_t *count);
 void ashlar_snapshot_free(void *objspace, ashlar_value *snapshot, size_t count);
 bool ashlar_is_live(void *objspace, ashlar_value word);

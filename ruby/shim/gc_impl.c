@@ -126,8 +126,8 @@ rb_gc_impl_shutdown_free_objects(void *objspace)
     vm_is_going = true;
     ashlar_end_collections(objspace);
     VALUE object = 0;
-    while ((object = ashlar_next_object(objspace, object)) != 0) {
-        if (RB_BUILTIN_TYPE(object) != T_NONE) free_at_exit(objspace, object);
+    while ((object = ashlar_next_object(objspace, object, ~(1U << T_NONE))) != 0) {
+        free_at_exit(objspace, object);
     }
 }
 
@@ -469,7 +469,8 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
 
     /* Freeing what objects own breaks the object graph: no more collections. */
     ashlar_end_collections(objspace);
-    while ((object = ashlar_next_object(objspace, object)) != 0) {
+    uint32_t types = types_freed_at_exit();
+    while ((object = ashlar_next_object(objspace, object, types)) != 0) {
         if (rb_gc_shutdown_call_finalizer_p(object)) free_at_exit(objspace, object);
     }
     run_all_jobs(objspace);

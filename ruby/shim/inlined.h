@@ -33,16 +33,29 @@ enum {
     ASHLAR_FIVE_WORDS = 1, /* the width of an object that asks for no more */
 };
 
-/* A run of free cells of one width. */
-struct ashlar_cursor {
-    uintptr_t next, end;
-    uintptr_t rust_only[2];
+/* What the first cell of a run of free cells begins with. */
+struct ashlar_run {
+    uintptr_t zero;
+    struct ashlar_run *next;
+    uintptr_t end;
 };
 
-/* A Ractor's. */
+/* The run of one width that cells are taken from, and the next one of its block. */
+struct ashlar_cursor {
+    uintptr_t next, end;
+    struct ashlar_run *next_run;
+    uintptr_t rust_only;
+};
+
+/* A Ractor's. Runs of `allowance_bytes` may be gone on to before the heap is asked again, if
+   no cell of their width is to be a sample (`cells_until_sample`). */
 struct ashlar_allocation_cache {
     uint8_t *biased_states;
     struct ashlar_cursor cursors[ASHLAR_WIDTHS];
+    uint64_t bytes_in_runs[ASHLAR_WIDTHS];
+    uintptr_t allowance_bytes;
+    uintptr_t rust_only;
+    uint64_t cells_until_sample[ASHLAR_WIDTHS];
 };
 
 /* A thread's lists of free payloads, by the kind of their block. A list begins with the
@@ -93,26 +106,43 @@ ashlar_width_of(ashlar_value object)
     return ashlar_kind_bytes[ashlar_tables.kinds[(object - ashlar_tables.start) >> ASHLAR_BLOCK_SHIFT]];
 }
 
-/* The next cell of the run for this size, with its five words written; 0 when the run is
-   used up or no cell is that wide. */
-static inline ashlar_value
-ashlar_take_cell(void *cache, ashlar_value klass, ashlar_value flags, ashlar_value v1, ashlar_value v2,
-                 ashlar_value v3, bool wb_protected, size_t size)
+/* Goes on to the next run of the block: in a dense heap a run has a cell or two. 0 when there
+   is none or the heap has to be asked, otherwise the run's first cell. */
+static inline uintptr_t
+ashlar_begin_next_run(struct ashlar_allocation_cache *own, size_t width)
 {
-    struct ashlar_allocation_cache *own = cache;
-    size_t width = ASHLAR_FIVE_WORDS;
-    if (size > ASHLAR_NARROWEST_BYTES) {
-        if (size > ASHLAR_WIDEST_BYTES) return 0;
-        width = ashlar_width_of_words[(size + 7) >> 3];
-    }
-    else if (ashlar_knobs.narrow_types >> (flags & 31) & 1) {
-        return 0; /* few types have them, and they have four words */
-    }
     struct ashlar_cursor *cursor = &own->cursors[width];
-    uintptr_t cell = cursor->next;
-    if (!ASHLAR_LIKELY(cell < cursor->end)) return 0;
-    if (!cell) __builtin_unreachable(); /* 0 is below every end */
-    cursor->next = cell + ashlar_widths_bytes[width];
+    struct ashlar_run *run = cursor->next_run;
+    if (!run || own->cells_until_sample[width] != UINT64_MAX) return 0;
+    uintptr_t end = run->end;
+    uintptr_t bytes = end - (uintptr_t)run;
+    if (own->allowance_bytes < bytes) return 0;
+    own->allowance_bytes -= bytes;
+    own->bytes_in_runs[width] += bytes;
+    cursor->end = end;
+    cursor->next_run = run->next;
+    __builtin_prefetch(run->next); /* nobody has looked there since the block was swept */
+    return (uintptr_t)run;
+}
+
+/* The width of an object; ASHLAR_WIDTHS for those that this header makes none of. */
+static inline size_t
+ashlar_width_for(ashlar_value flags, size_t size)
+{
+    if (size > ASHLAR_NARROWEST_BYTES) {
+        return size > ASHLAR_WIDEST_BYTES ? (size_t)ASHLAR_WIDTHS : ashlar_width_of_words[(size + 7) >> 3];
+    }
+    /* Few types have the narrowest cells, and they have four words. */
+    return ashlar_knobs.narrow_types >> (flags & 31) & 1 ? ASHLAR_WIDTHS : ASHLAR_FIVE_WORDS;
+}
+
+/* Takes the cell, which is the first free one of the run, and writes its five words. */
+static inline ashlar_value
+ashlar_begin_cell(struct ashlar_allocation_cache *own, uintptr_t cell, size_t width, ashlar_value klass,
+                  ashlar_value flags, ashlar_value v1, ashlar_value v2, ashlar_value v3, bool wb_protected)
+{
+    if (!cell) __builtin_unreachable(); /* no run begins there */
+    own->cursors[width].next = cell + ashlar_widths_bytes[width];
     uint8_t state = wb_protected ? ASHLAR_CELL_LIVE : ASHLAR_CELL_LIVE | ASHLAR_CELL_UNPROTECTED;
     __atomic_store_n(&own->biased_states[cell >> ASHLAR_STATE_SHIFT], state, __ATOMIC_RELAXED);
     ashlar_value *words = (ashlar_value *)cell;
@@ -122,6 +152,32 @@ ashlar_take_cell(void *cache, ashlar_value klass, ashlar_value flags, ashlar_val
     words[3] = v2;
     words[4] = v3;
     return cell;
+}
+
+/* The next cell of the run for this size, with its five words written; 0 when the run is
+   used up or no cell is that wide. */
+static inline ashlar_value
+ashlar_take_cell(void *cache, ashlar_value klass, ashlar_value flags, ashlar_value v1, ashlar_value v2,
+                 ashlar_value v3, bool wb_protected, size_t size)
+{
+    struct ashlar_allocation_cache *own = cache;
+    size_t width = ashlar_width_for(flags, size);
+    if (width == ASHLAR_WIDTHS) return 0;
+    const struct ashlar_cursor *cursor = &own->cursors[width];
+    uintptr_t cell = cursor->next;
+    if (!ASHLAR_LIKELY(cell < cursor->end)) return 0;
+    return ashlar_begin_cell(own, cell, width, klass, flags, v1, v2, v3, wb_protected);
+}
+
+/* The same when the run is used up: from the block's next one. */
+static inline ashlar_value
+ashlar_take_cell_of_next_run(void *cache, ashlar_value klass, ashlar_value flags, ashlar_value v1,
+                             ashlar_value v2, ashlar_value v3, bool wb_protected, size_t size)
+{
+    struct ashlar_allocation_cache *own = cache;
+    size_t width = ashlar_width_for(flags, size);
+    uintptr_t cell = width == ASHLAR_WIDTHS ? 0 : ashlar_begin_next_run(own, width);
+    return cell ? ashlar_begin_cell(own, cell, width, klass, flags, v1, v2, v3, wb_protected) : 0;
 }
 
 /* Whether an old cell in this state may refer to one in the other without being noted: as a

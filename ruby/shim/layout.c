@@ -81,6 +81,12 @@ main(void)
         ASHLAR_CELL_UNPROTECTED,
         ASHLAR_CELL_REMEMBERED,
         ASHLAR_STAGE_IDLE,
+        offsetof(struct ashlar_cursor, next_run),
+        offsetof(struct ashlar_run, next),
+        offsetof(struct ashlar_run, end),
+        offsetof(struct ashlar_allocation_cache, bytes_in_runs),
+        offsetof(struct ashlar_allocation_cache, allowance_bytes),
+        offsetof(struct ashlar_allocation_cache, cells_until_sample),
     };
     printf("/// What `shim/inlined.h` declares, in the order of the heap's `LAYOUT`.\n"
            "pub(crate) const INLINED_LAYOUT: [usize; %zu] = [", sizeof(inlined) / sizeof(*inlined));

@@ -72,11 +72,21 @@ rb_gc_impl_heap_sizes(void *objspace)
 /* The object space is looked up here: who has it as an argument loads it for every object. */
 __attribute__((noinline, cold))
 static VALUE
-new_object_slowly(void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3, bool wb_protected, size_t size)
+new_object_of_heap(void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3, bool wb_protected, size_t size)
 {
     VALUE object = ashlar_allocate(rb_gc_get_objspace(), cache, klass, flags, v1, v2, v3, wb_protected, size);
     if (!object) rb_memerror();
     return object;
+}
+
+/* Not inlined: there, it would take registers that every object had to save. */
+__attribute__((noinline))
+static VALUE
+new_object_slowly(void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3, bool wb_protected, size_t size)
+{
+    VALUE object = ashlar_take_cell_of_next_run(cache, klass, flags, v1, v2, v3, wb_protected, size);
+    if (ASHLAR_LIKELY(object)) return object;
+    return new_object_of_heap(cache, klass, flags, v1, v2, v3, wb_protected, size);
 }
 
 VALUE
@@ -104,6 +114,17 @@ bool
 rb_gc_impl_size_allocatable_p(size_t size)
 {
     return size <= ASHLAR_WIDEST_BYTES;
+}
+
+/* ── Shutdown ────────────────────────────────────────────────────────────── */
+
+/* Types, by number, of which rb_gc_shutdown_call_finalizer_p may say yes. */
+static uint32_t
+types_freed_at_exit(void)
+{
+    /* A class is of no type that it knows: it says yes only where everything is freed. */
+    if (rb_gc_shutdown_call_finalizer_p(rb_cObject)) return ~(1U << T_NONE);
+    return 1U << T_DATA | 1U << T_FILE | 1U << T_SYMBOL;
 }
 
 /* ── Malloc ──────────────────────────────────────────────────────────────── */

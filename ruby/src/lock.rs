@@ -188,7 +188,11 @@ impl<'a> Unlocked<'a> {
     }
 
     /// [`Heap::next_cell`].
-    pub(crate) fn next_cell(self, address: usize) -> Option<Cell> {
-        self.0.next_cell(address)
+    pub(crate) fn next_cell(
+        self,
+        address: usize,
+        is_wanted: impl Fn(Cell) -> bool,
+    ) -> Option<Cell> {
+        self.0.next_cell(address, is_wanted)
     }
 }

@@ -97,8 +97,8 @@ unsafe extern "C" fn ashlar_allocate(
         v3,
     };
     // SAFETY: the cache is the calling Ractor's own, and Ruby calls with the GVL.
-    if let Some(cell) = unsafe { (*cache).bump_next_run(width, state) } {
-        return contents.write(cell, width);
+    if let Some(cell) = unsafe { (*cache).bump(width, state) } {
+        return contents.write(cell, width); // of a narrow one
     }
     // SAFETY: Ruby calls with the GVL and passes the calling Ractor's cache.
     let gvl = unsafe { Gvl::of_caller(objspace) };

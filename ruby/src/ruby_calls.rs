@@ -10,9 +10,13 @@ pub(crate) type Value = usize;
 
 /// Whether `value` is an object in the heap. Immediates have one of the low
 /// three bits set, but for `false`, which is 0.
+///
+/// One test for both: 0 has the highest bit when 8 is taken off, and no address of a program
+/// has it.
 #[inline(always)]
 pub(crate) fn is_object(value: Value) -> bool {
-    value & 7 == 0 && value != 0
+    const NONE_OF: usize = 7 | 1 << (usize::BITS - 1);
+    value.wrapping_sub(8) & NONE_OF == 0
 }
 
 /// The cell of an object.

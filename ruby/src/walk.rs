@@ -8,6 +8,7 @@ use ashlar_heap::{CellRange, WidthIndex};
 
 use crate::collector::Collector;
 use crate::lock::Gvl;
+use crate::object_model::Object;
 use crate::process::unlocked;
 use crate::ruby_calls::Value;
 
@@ -70,16 +71,19 @@ fn show_as_free(collector: &Collector, start: usize, end: usize, width: WidthInd
     }
 }
 
-/// The live object after `object` in address order, 0 after the last; 0 asks
-/// for the first. For walks during which nothing is collected.
+/// The live object after `object` in address order that has one of these types, a bit each
+/// by number; 0 after the last, and 0 asks for the first. For walks during which nothing is
+/// collected.
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value) -> Value {
+unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value, types: u32) -> Value {
     // SAFETY: Ruby passes its object space.
     let heap = unsafe { unlocked(objspace) };
-    heap.next_cell(object).map_or(0, |cell| cell.address())
+    let is_wanted = |cell| types >> Object::new(cell).kind() & 1 != 0;
+    heap.next_cell(object, is_wanted)
+        .map_or(0, |cell| cell.address())
 }
 
 /// # Safety

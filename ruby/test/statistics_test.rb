@@ -231,6 +231,20 @@ claim "GC events reach a TracePoint of Ruby's own tracer" do
   RUBY
 end
 
+claim "objects of four words take one cell each where others are between the free ones" do
+  ruby_ok <<~'RUBY'
+    kept = Array.new(40_000) { |i| Rational(i, 7) }
+    # Runs of three free cells, with one kept after each.
+    kept.each_index { |i| kept[i] = nil unless i % 4 == 3 }
+    GC.start
+    before = GC.stat(:total_allocated_objects)
+    20_000.times { |i| Rational(i, 7) }
+    made = GC.stat(:total_allocated_objects) - before
+    abort "#{made} cells" unless made.between?(20_000, 21_000)
+    puts "ok"
+  RUBY
+end
+
 claim "Ractors may read the statistics while others collect" do
   ruby_ok <<~'RUBY', "-W0"
     busy = Array.new(2) { Ractor.new { 30.times { Array.new(5_000) { |i| i.to_s * 3 } }; :done } }

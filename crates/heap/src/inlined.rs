@@ -1,15 +1,16 @@
 //! What the code of a VM may do without calling the heap, in whatever language it is
-//! written: take a cell from a cursor, take and give back a payload of the thread's
+//! written: take a cell from a cursor, also from the block's next run, take and give back a payload of the thread's
 //! cache, find how wide a cell is, and ask whether a store needs the write barrier.
 //!
 //! This is the layout that such code relies on. It makes its own declarations of the
 //! same and compares them with these, so that a change here does not compile there.
 //! All else, and whatever these paths find out of the ordinary, is left to the heap's
-//! functions: a run or list that is used up, a span, an address outside the region.
+//! functions: a block or list that is used up, a span, an address outside the region.
 
 use std::mem::offset_of;
 
 use crate::allocate::cursor::{AllocationCache, Cursor};
+use crate::allocate::run::{RUN_END_WORD, RUN_NEXT_WORD};
 use crate::heap::Stage;
 use crate::layout::cell_state::CellState;
 use crate::layout::kind::{FIRST_CELLS, FIRST_PAYLOADS, KIND_COUNT};
@@ -36,7 +37,7 @@ pub struct Tables {
 }
 
 /// Numbers of the layout, in the order in which a VM compares them with its own.
-pub const LAYOUT: [usize; 22] = [
+pub const LAYOUT: [usize; 28] = [
     offset_of!(AllocationCache<'static>, states),
     offset_of!(AllocationCache<'static>, cursors),
     size_of::<Cursor>(),
@@ -59,6 +60,12 @@ pub const LAYOUT: [usize; 22] = [
     CellState::UNPROTECTED as usize,
     CellState::REMEMBERED as usize,
     Stage::Idle as usize,
+    offset_of!(Cursor, next_run),
+    RUN_NEXT_WORD * size_of::<usize>(),
+    RUN_END_WORD * size_of::<usize>(),
+    offset_of!(AllocationCache<'static>, bytes_in_runs),
+    offset_of!(AllocationCache<'static>, allowance_bytes),
+    offset_of!(AllocationCache<'static>, cells_until_sample),
 ];
 
 /// The index of the width that serves a size, by the size in words, rounded up.

@@ -165,19 +165,20 @@ impl Space {
         }
     }
 
-    /// The first live cell behind `address`, in address order; garbage that is not
-    /// swept yet counts as live.
-    pub fn next_cell(&self, address: usize) -> Option<Cell> {
-        let is_live = |&cell: &Cell| self.region.state(cell).is_live();
+    /// The first live cell behind `address`, in address order, of which `is_wanted` says yes;
+    /// garbage that is not swept yet counts as live.
+    pub fn next_cell(&self, address: usize, is_wanted: impl Fn(Cell) -> bool) -> Option<Cell> {
+        let states = self.region.states();
+        let is_found = |&cell: &Cell| states.get(cell).is_live() && is_wanted(cell);
         let mut first = 0;
         if let Some(block) = self.region.block_at(address) {
-            if let Some(cell) = self.cells_of(block).after(address).find(is_live) {
+            if let Some(cell) = self.cells_of(block).after(address).find(is_found) {
                 return Some(cell);
             }
             first = block.get() + 1;
         }
         self.cell_blocks_from(first)
-            .find_map(|(block, _)| self.cells_of(block).find(is_live))
+            .find_map(|(block, _)| self.cells_of(block).find(is_found))
     }
 }
 

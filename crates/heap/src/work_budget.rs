@@ -81,6 +81,26 @@ impl WorkBudget {
         true
     }
 
+    /// Hands over the cells, at least one, after which [`WorkBudget::take_more`] is to be
+    /// asked: who has them counts in a register of its own. [`WorkBudget::put_back`] takes
+    /// what it has not needed.
+    #[inline(always)]
+    pub(crate) fn take(&mut self) -> usize {
+        std::mem::take(&mut self.left).max(1)
+    }
+
+    /// More cells, when those that were taken are used up; 0 when nothing is left.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_more(&mut self) -> usize {
+        self.look();
+        std::mem::take(&mut self.left)
+    }
+
+    pub(crate) fn put_back(&mut self, cells: usize) {
+        self.left = cells;
+    }
+
     /// [`WorkBudget::spend`] for a step that takes as long as so many cells: the clock
     /// is looked at after each, however little has been done.
     pub(crate) fn spend_step(&mut self, cells: usize) -> bool {

@@ -18,7 +18,7 @@ pub(crate) struct Cursor {
     /// Address just past the run.
     pub(crate) end: usize,
     /// The block's next run, 0 for none.
-    next_run: usize,
+    pub(crate) next_run: usize,
     /// The block the runs belong to.
     block: Option<BlockIndex>,
 }
@@ -44,18 +44,20 @@ pub struct AllocationCache<'space> {
     pub(crate) states: States<'space>,
     pub(crate) cursors: [Cursor; WIDTH_COUNT],
     /// Bytes of the runs that this cache has had so far, by width.
-    bytes_in_runs: [u64; WIDTH_COUNT],
+    pub(crate) bytes_in_runs: [u64; WIDTH_COUNT],
     /// Bytes of runs that it may go on to before it asks the heap again, and how many they
     /// were when it last did.
-    allowance_bytes: usize,
+    pub(crate) allowance_bytes: usize,
     allowed_bytes: usize,
     /// Cells to be handed out in further runs until one is a sample, that one included,
     /// by width; 0 when the cell handed out last was one.
-    cells_until_sample: [u64; WIDTH_COUNT],
+    pub(crate) cells_until_sample: [u64; WIDTH_COUNT],
     space: &'space Space,
 }
 
 /// [`AllocationCache::cells_until_sample`] while nothing is sampled.
+///
+/// Also known to the code that goes on to runs without calling the heap (`inlined.rs`).
 const NEVER: u64 = u64::MAX;
 
 impl<'space> AllocationCache<'space> {

@@ -11,6 +11,10 @@ use crate::layout::region::Region;
 
 /// Words of the first cell that a run takes.
 pub(crate) const RUN_WORDS: usize = 3;
+/// Which of them is the address of the next run.
+pub(crate) const RUN_NEXT_WORD: usize = 1;
+/// Which is the address of this one's end.
+pub(crate) const RUN_END_WORD: usize = 2;
 
 /// One free run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +35,8 @@ impl Run {
         // SAFETY: the run consists of free cells of at least 32 bytes.
         unsafe {
             words.write(0);
-            words.add(1).write(self.next);
-            words.add(2).write(self.end);
+            words.add(RUN_NEXT_WORD).write(self.next);
+            words.add(RUN_END_WORD).write(self.end);
         }
     }
 
@@ -40,7 +44,10 @@ impl Run {
     #[inline(always)]
     pub(crate) fn write_next(region: &Region, start: usize, next: usize) {
         // SAFETY: the run consists of free cells of at least 32 bytes.
-        unsafe { region.pointer(start).cast::<usize>().add(1).write(next) };
+        unsafe {
+            let words = region.pointer(start).cast::<usize>();
+            words.add(RUN_NEXT_WORD).write(next);
+        }
     }
 
     /// Reads the run that starts at `start`.
@@ -52,8 +59,8 @@ impl Run {
         unsafe {
             Self {
                 start,
-                next: words.add(1).read(),
-                end: words.add(2).read(),
+                next: words.add(RUN_NEXT_WORD).read(),
+                end: words.add(RUN_END_WORD).read(),
             }
         }
     }

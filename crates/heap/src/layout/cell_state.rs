@@ -91,6 +91,13 @@ impl CellState {
         self.0 & Self::SETTLED == Self::SETTLED
     }
 
+    /// 1 for a settled one, and 0 otherwise, if it is old.
+    #[inline(always)]
+    pub(crate) fn settled_if_old(self) -> usize {
+        debug_assert!(self.is_old());
+        usize::from(self.0 >> Self::AGED_TWICE.trailing_zeros())
+    }
+
     /// Whether it is settled and may refer to what is not.
     #[inline(always)]
     pub fn is_on_boundary(self) -> bool {

@@ -39,19 +39,19 @@ pub(crate) struct Marker {
 
 /// What a collection has marked.
 ///
-/// In this order, because marking an old cell adds to two counts: to those of neighbours a
-/// compiler adds with wide registers, in twice as many instructions.
+/// In this order, because marking an old cell changes two counts: those of neighbours a
+/// compiler changes with wide registers, in twice as many instructions.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct MarkCounts {
     /// Old cells marked now, those that stayed so since earlier collections included.
     pub(crate) old_cells: usize,
+    /// Threads that have marked.
+    pub(crate) threads: usize,
     /// Young cells marked now.
     pub(crate) young_cells: usize,
     /// Of the old ones, those that are settled.
     pub(crate) settled_cells: usize,
-    /// Threads that have marked.
-    pub(crate) threads: usize,
 }
 
 impl MarkCounts {
@@ -263,7 +263,7 @@ impl Marker {
             }
             let found = state.old_and_found();
             self.counts.old_cells += 1;
-            self.counts.settled_cells += usize::from(found.is_settled());
+            self.counts.settled_cells += found.settled_if_old();
             states.set(cell, found);
             self.grey.push(cell);
             return found.is_all_of(wants);

@@ -125,12 +125,18 @@ impl<'a, V: Vm> Marking<'a, V> {
     fn trace_grey_looking<const AHEAD: bool>(&mut self, work: &mut WorkBudget) -> bool {
         let states = self.tracer.states;
         loop {
+            let mut left = work.take();
             while let Some(cell) = self.tracer.marker.grey.pop::<AHEAD>(states) {
                 self.trace::<AHEAD>(cell);
-                if !work.spend(1) {
-                    return false;
+                left -= 1;
+                if left == 0 {
+                    left = work.take_more();
+                    if left == 0 {
+                        return false;
+                    }
                 }
             }
+            work.put_back(left);
             if AHEAD && self.mark_waiting() {
                 continue;
             }
