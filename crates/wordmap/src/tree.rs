@@ -5,7 +5,7 @@
 //! one leaves the tree as it was.
 
 use crate::memory::NodeSource;
-use crate::node::branch::{block_bytes_for, Branch, Children};
+use crate::node::branch::{block_bytes_for, prefetch_before, Branch, Children};
 use crate::node::edge::{above, byte, highest_difference, Edge, Kind, BITMAP, FLAT1, FLAT2, ONE};
 use crate::node::leaf::{
     Bitmap, Cut, Cuttable, Entries, Flat, Grouped, Half, Insertion, Leaf, Place, Planes, Removal,
@@ -234,6 +234,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             let slot = b.slot(byte(key, b.level()));
             b.note_slot(slot);
             edge = b.child(slot);
+            prefetch_before(edge);
         }
         edge
     }
@@ -346,7 +347,11 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     fn insert_in<P: Planes<V>>(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         let leaf = leaf::<V>(edge);
         if P::ARE_LONG {
-            leaf.prefetch::<8, 0>();
+            if self.root.is_branch() {
+                leaf.prefetch::<14, 12>();
+            } else {
+                leaf.prefetch::<8, 0>();
+            }
         }
         if !leaf.covers_more(key) {
             return self.insert_uncovered(edge, key);
@@ -708,6 +713,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             let slot = b.slot(byte(key, b.level()));
             path.push(edge, slot);
             edge = b.child(slot);
+            prefetch_before(edge);
         }
         if edge.is_null() {
             return None;
