@@ -35,6 +35,7 @@ impl Collector {
     pub(crate) fn new(heap: Heap<'static, Ruby>, options: Options) -> Self {
         heap.set_stress(options.stress);
         heap.space().set_policy(options.policy);
+        heap.space().region.set_huge_pages(options.huge_pages);
         heap.set_parallel_marking(options.parallel);
         heap.set_sweep_time_max(options.pauses.sweep_time_max());
         let pauses = Pauses::default();

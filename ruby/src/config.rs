@@ -66,6 +66,7 @@ impl Collector {
             stress: self.stress_option.get(),
             malloc: self.malloc,
             policy: self.heap.space().policy(),
+            huge_pages: self.heap.space().region.has_huge_pages(),
         }
     }
 
@@ -82,6 +83,7 @@ impl Collector {
         if options.policy != self.heap.space().policy() {
             self.heap.space().set_policy(options.policy);
         }
+        self.heap.space().region.set_huge_pages(options.huge_pages);
         let sweep_time_max = options.pauses.sweep_time_max();
         self.heap.set_sweep_time_max(sweep_time_max);
         self.set_payload_budget();
@@ -100,6 +102,7 @@ impl Collector {
             stress,
             malloc,
             policy,
+            huge_pages,
         } = self.options();
         let number = |name: &'static std::ffi::CStr, kind, number| ShownOption {
             name: name.as_ptr(),
@@ -165,6 +168,7 @@ impl Collector {
                 word: policy.as_ptr(),
                 ..number(c"policy", Kind::Word, 0)
             },
+            23 => number(c"huge_pages", Kind::Switch, usize::from(huge_pages)),
             _ => return None,
         })
     }

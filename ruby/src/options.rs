@@ -34,6 +34,8 @@ pub(crate) struct Options {
     pub(crate) stress: Stress,
     pub(crate) malloc: MallocSource,
     pub(crate) policy: Policy,
+    /// Blocks and states are backed by huge pages.
+    pub(crate) huge_pages: bool,
 }
 
 const MIB: usize = 1 << 20;
@@ -84,6 +86,7 @@ impl Options {
             stress: Stress::default(),
             malloc: MallocSource::Heap,
             policy: Policy::default(),
+            huge_pages: false,
         };
         default.read(&Reader {
             // A variable that is set to nothing counts as unset.
@@ -168,6 +171,7 @@ impl Options {
             },
             malloc: reader.malloc(self.malloc)?,
             policy: reader.policy(self.policy)?,
+            huge_pages: reader.switch("huge_pages", self.huge_pages)?,
         })
     }
 }

@@ -2,12 +2,12 @@
 claim "GC.config shows every option with the value that the environment gave it", only: "ashlar" do
   env = { "ASHLAR_SPACE_OVERHEAD" => "77", "ASHLAR_SETTLED_GROWTH" => "40", "ASHLAR_GC_CPU_PERCENT" => "30", "ASHLAR_MEMORY_LIMIT" => "512MiB", "ASHLAR_HEAP_MIN" => "3MiB", "ASHLAR_HEAP_INIT" => "5MiB", "ASHLAR_NURSERY_MIN" => "1MiB",
           "ASHLAR_NURSERY_MAX" => "9MiB", "ASHLAR_MALLOC" => "libc", "ASHLAR_INCREMENTAL" => "0", "ASHLAR_SLICE_US" => "700",
-          "ASHLAR_THREADS" => "3", "ASHLAR_PARALLEL_CELLS" => "1234", "ASHLAR_POLICY" => "best-fit" }
+          "ASHLAR_THREADS" => "3", "ASHLAR_PARALLEL_CELLS" => "1234", "ASHLAR_POLICY" => "best-fit", "ASHLAR_HUGE_PAGES" => "1" }
   ruby_ok(<<~'RUBY', env: { **env, "EXPECTED_NAME" => Subject.library })
     mib = 1 << 20
     expected = { rgengc_allow_full_mark: true, space_overhead: 77, settled_growth: 40, gc_cpu_percent: 30, memory_limit: 512 * mib, heap_min: 3 * mib, heap_init: 5 * mib, nursery_min: mib,
                  nursery_max: 9 * mib, incremental: false, slice_us: 700, collect_every: 0, slice_cells: 0, verify: false, poison: false, no_minor: false, look_ahead: false, move_everything: false,
-                 threads: 3, parallel_cells: 1234, malloc: "libc", profile: "off", profile_bytes: 512 << 10, policy: "best-fit", implementation: ENV["EXPECTED_NAME"] }
+                 threads: 3, parallel_cells: 1234, malloc: "libc", profile: "off", profile_bytes: 512 << 10, policy: "best-fit", huge_pages: true, implementation: ENV["EXPECTED_NAME"] }
     abort GC.config.inspect unless GC.config == expected
     puts "ok"
   RUBY
@@ -36,6 +36,23 @@ claim "large buffers keep their contents under every policy, chosen while they a
       live[index] = (length % 26 + 97).chr * length
       live[random.rand(60)] = nil if step % 9 == 0
     end
+    puts "ok"
+  RUBY
+end
+
+claim "with huge_pages the heap is backed by huge pages, where the system has them for programs that ask", only: "ashlar" do
+  ruby_ok(<<~'RUBY', env: { "ASHLAR_HUGE_PAGES" => "1" })
+    setting = "/sys/kernel/mm/transparent_hugepage/enabled"
+    has_some = File.exist?(setting) && File.exist?("/proc/buddyinfo") && !File.read(setting).include?("[never]")
+    kept = Array.new(500_000) { |index| [index] }
+    bytes = File.read("/proc/self/smaps_rollup")[/^AnonHugePages: *(\d+) kB/, 1].to_i << 10
+    free = File.read("/proc/buddyinfo").lines.sum { |line| line.split.last(2).sum(&:to_i) } # pieces of 2 and 4 MiB
+    abort "#{bytes} bytes of huge pages" if has_some && free > 100 && bytes < 8 << 20
+    abort "wrong" unless kept.each_with_index.all? { |one, index| one == [index] }
+    GC.config(huge_pages: false)
+    GC.start
+    abort GC.config.inspect if GC.config[:huge_pages]
+    abort "wrong after" unless kept.sum { |one,| one } == 500_000 * 499_999 / 2
     puts "ok"
   RUBY
 end

@@ -1304,6 +1304,7 @@ static void wrong_options_get_a_line(void)
         { "heap_min=4X", "heap_min=4X: must be a size" },
         { "slice_us=50", "slice_us=50: must be 0 or from 100" },
         { "policy=worst-fit", "policy=worst-fit: must be first-fit" },
+        { "huge_pages=2M", "huge_pages=2M: must be a whole number from 0 to 1" },
         { "speed=9", "speed=9: there is no such option" },
         { "nursery_min=64M", "must not be more than nursery_max" },
         { "barriers=0 slice_us=1000", "need the write barrier" },

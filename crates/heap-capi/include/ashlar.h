@@ -201,6 +201,9 @@ typedef struct ashlar_vm {
  *   threads=1           threads that mark what has a layout, or trace_anywhere traces (1 to 64)
  *   policy=first-fit    where payloads above 32 KiB are placed: first-fit, next-fit, best-fit or
  *                       segregated-fit
+ *   huge_pages=0        1: the system is asked for huge pages (Linux). Marking many gigabytes takes
+ *                       up to a third less time; what goes back to the system in small parts may
+ *                       be resident again later
  *   barriers=1          0: the program calls no write barrier. Every collection is then
  *                       a full one, at once
  *   reserve=...         address space, and so the most the heap can hold: four times the

@@ -72,6 +72,7 @@ impl Heap {
         if options.policy != self.heap.space().policy() {
             self.heap.space().set_policy(options.policy);
         }
+        self.heap.space().region.set_huge_pages(options.huge_pages);
         // Sweeping in an allocation takes a part of a slice at most.
         self.heap
             .set_sweep_time_max(options.slice.map(|slice| slice / 4));

@@ -16,6 +16,8 @@ pub(crate) struct Options {
     pub(crate) has_barriers: bool,
     /// Where large payloads are placed.
     pub(crate) policy: Policy,
+    /// Blocks and states are backed by huge pages.
+    pub(crate) huge_pages: bool,
     /// Address space; none to go by the machine.
     pub(crate) reserve_bytes: Option<usize>,
 }
@@ -32,6 +34,7 @@ impl Default for Options {
             slice: None,
             has_barriers: true,
             policy: Policy::default(),
+            huge_pages: false,
             reserve_bytes: None,
         }
     }
@@ -82,6 +85,7 @@ impl Options {
                 self.slice = (us > 0).then(|| Duration::from_micros(us as u64));
             }
             "policy" => self.policy = value.parse()?,
+            "huge_pages" => self.huge_pages = number(value, 0, 1)? == 1,
             "threads" => self.parallel.threads = number(value, 1, THREADS_MAX)?,
             "barriers" => self.has_barriers = number(value, 0, 1)? == 1,
             "reserve" => self.reserve_bytes = Some(bytes(value, 16 << 20)?),

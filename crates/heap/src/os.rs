@@ -97,6 +97,14 @@ impl Reservation {
         // SAFETY: the range lies inside this reservation, which nobody unmaps.
         unsafe { make_writable(self.start.as_ptr().add(pages.start), pages.len()) }
     }
+
+    /// Whether the system shall back it by huge pages: at the first touch where none of such a
+    /// page has been touched, by and by elsewhere. Contents stay as they are. Nothing changes
+    /// where the system has no huge pages for programs that ask.
+    pub fn set_huge_pages(&self, wanted: bool) {
+        // SAFETY: the range is this reservation, which nobody unmaps.
+        unsafe { set_huge_pages(self.start.as_ptr(), self.bytes, wanted) };
+    }
 }
 
 /// The pages that `bytes` from `offset` on lie in.
@@ -226,6 +234,43 @@ mod system {
         Ok(())
     }
 
+    /// # Safety
+    /// The range must lie inside a reservation.
+    pub(super) unsafe fn set_huge_pages(start: *mut u8, bytes: usize, wanted: bool) {
+        let advice = match wanted {
+            true => libc::MADV_HUGEPAGE,
+            false => libc::MADV_NOHUGEPAGE,
+        };
+        if wanted {
+            let_process_have_huge_pages();
+        }
+        // SAFETY: the caller's contract; what the memory holds stays.
+        unsafe { libc::madvise(start.cast(), bytes, advice) };
+    }
+
+    /// Ruby, for one, refuses huge pages for its whole process. Memory that asks for them
+    /// is excepted from that, where the kernel can (Linux 6.18), or the refusal is taken back.
+    #[cfg(target_os = "linux")]
+    fn let_process_have_huge_pages() {
+        const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
+        const NONE: libc::c_ulong = 0;
+        // SAFETY: reads and sets an attribute of the process; no memory is touched.
+        unsafe {
+            if libc::prctl(libc::PR_GET_THP_DISABLE, NONE, NONE, NONE, NONE) != 1 {
+                return;
+            }
+            let refuse = |how: libc::c_ulong, but: libc::c_ulong| {
+                libc::prctl(libc::PR_SET_THP_DISABLE, how, but, NONE, NONE)
+            };
+            if refuse(1, EXCEPT_ADVISED) != 0 {
+                refuse(0, NONE);
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn let_process_have_huge_pages() {}
+
     /// Gives the pages of the range, which begins with one, back to the system. They
     /// read as zero afterwards unless the system refuses, as it does for memory that
     /// is locked (`mlock`): then some may, and the others are as they were.
@@ -316,6 +361,10 @@ mod system {
 
     /// # Safety
     /// As on a real system.
+    pub(super) unsafe fn set_huge_pages(_start: *mut u8, _bytes: usize, _wanted: bool) {}
+
+    /// # Safety
+    /// As on a real system.
     pub(crate) unsafe fn populate(_start: *mut u8, _bytes: usize) {}
 
     /// # Safety
@@ -326,7 +375,7 @@ mod system {
 }
 
 pub(crate) use system::populate;
-use system::{make_writable, reserve, unreserve};
+use system::{make_writable, reserve, set_huge_pages, unreserve};
 pub use system::{move_pages, release};
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 use std::sync::atomic::{
-    AtomicU64, AtomicU8, AtomicUsize,
+    AtomicBool, AtomicU64, AtomicU8, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -136,6 +136,7 @@ pub struct Region {
     start: usize,
     page_bytes: usize,
     committed_bytes: AtomicUsize,
+    has_huge_pages: AtomicBool,
     /// Where the state of address 0 would be.
     biased_states: *const AtomicU8,
     kinds: *mut AtomicU8,
@@ -174,6 +175,7 @@ impl Region {
             start: cells.start().expose_provenance(),
             page_bytes,
             committed_bytes: AtomicUsize::new(0),
+            has_huge_pages: AtomicBool::new(false),
             biased_states: state_table
                 .start()
                 .cast::<AtomicU8>()
@@ -195,6 +197,22 @@ impl Region {
     /// Bytes of a page.
     pub(crate) fn page_bytes(&self) -> usize {
         self.page_bytes
+    }
+
+    /// Whether the system was asked for huge pages.
+    pub fn has_huge_pages(&self) -> bool {
+        self.has_huge_pages.load(Relaxed)
+    }
+
+    /// Asks the system for huge pages for blocks and the states of their cells, or for
+    /// none from now on. Marking a large heap then waits less for addresses to be
+    /// translated; a block that is first used takes 2 MiB at once, and where a block goes
+    /// back to the system alone, the system may fill the hole later (docs/marking-latency.md).
+    pub fn set_huge_pages(&self, wanted: bool) {
+        if self.has_huge_pages.swap(wanted, Relaxed) != wanted {
+            self.cells.set_huge_pages(wanted);
+            self.state_table.set_huge_pages(wanted);
+        }
     }
 
     /// Where its tables are, for code that reads them without a call.
