@@ -250,7 +250,6 @@ mod system {
 
     /// Ruby, for one, refuses huge pages for its whole process. Memory that asks for them
     /// is excepted from that, where the kernel can (Linux 6.18), or the refusal is taken back.
-    #[cfg(target_os = "linux")]
     fn let_process_have_huge_pages() {
         const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
         const NONE: libc::c_ulong = 0;
@@ -267,9 +266,6 @@ mod system {
             }
         }
     }
-
-    #[cfg(not(target_os = "linux"))]
-    fn let_process_have_huge_pages() {}
 
     /// Gives the pages of the range, which begins with one, back to the system. They
     /// read as zero afterwards unless the system refuses, as it does for memory that
