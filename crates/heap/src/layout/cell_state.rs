@@ -94,6 +94,12 @@ impl CellState {
     /// 1 for a settled one, and 0 otherwise, if it is old.
     #[inline(always)]
     pub(crate) fn settled_if_old(self) -> usize {
+        const {
+            assert!(
+                Self::AGED_TWICE.leading_zeros() == 0,
+                "nothing is shifted beside it"
+            )
+        };
         debug_assert!(self.is_old());
         usize::from(self.0 >> Self::AGED_TWICE.trailing_zeros())
     }
