@@ -41,6 +41,9 @@ build_ruby() {
     cd "$folder/build" || exit
     local log=$folder/log label="Ruby $SOURCE_VERSION $kind"
     : >"$log"
+    # What `make install` was told is about the Ruby with Ashlar inside: this one's own makefiles
+    # would obey it, too, and its configure would take STRIP=yes for the name of a program.
+    unset DESTDIR STRIP MAKEFLAGS MFLAGS MAKEOVERRIDES
     # shellcheck disable=SC2046
     run_logged "$label: configure" $CONFIGURE_LINES "$log" "$SOURCE/configure" $(configure_flags "$kind")
     reuse_yjit
