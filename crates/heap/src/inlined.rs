@@ -1,6 +1,7 @@
 //! What the code of a VM may do without calling the heap, in whatever language it is
-//! written: take a cell from a cursor, also from the block's next run, take and give back a payload of the thread's
-//! cache, find how wide a cell is, and ask whether a store needs the write barrier.
+//! written: take a cell from a cursor or from the block's next run, take and give back a
+//! payload of the thread's cache, find how wide a cell is, and ask whether a store needs
+//! the write barrier.
 //!
 //! This is the layout that such code relies on. It makes its own declarations of the
 //! same and compares them with these, so that a change here does not compile there.

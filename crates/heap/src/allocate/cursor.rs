@@ -120,8 +120,8 @@ impl<'space> AllocationCache<'space> {
         self.allowed_bytes = bytes;
     }
 
-    /// Bytes of the runs that were gone on to with [`AllocationCache::bump_next_run`] since
-    /// [`AllocationCache::take_handed`].
+    /// Bytes of the runs that were gone on to since [`AllocationCache::take_handed`]: with
+    /// [`AllocationCache::bump_next_run`], or by code that does not call the heap (`inlined.rs`).
     pub(crate) fn handed_bytes(&self) -> usize {
         self.allowed_bytes - self.allowance_bytes
     }
