@@ -25,6 +25,8 @@ case ${CURVES-} in
   *) fail "CURVES='$CURVES' is none of yes, no and only." ;;
 esac
 [[ -z ${APP-} || -e $APP ]] || fail "APP='$APP' does not exist; give the path of a Ruby file, an executable, or an application's folder."
+# shellcheck disable=SC2034 # setup.sh
+inside=yes
 # shellcheck source=scripts/bench/setup.sh
 . "$here/setup.sh"
 # shellcheck source=scripts/bench/measure.sh
