@@ -388,6 +388,38 @@ fn what_an_old_unprotected_cell_refers_to_grows_old_by_itself() {
 }
 
 #[test]
+fn what_an_old_cell_refers_to_for_a_while_only_does_not_grow_old() {
+    with_program(16 * MIB, |p| {
+        let parent = p.old_root(2);
+        let answer = |p: &mut Program<'_>| {
+            let (child, grandchild) = (p.object(plain(1)), p.object(plain(0)));
+            p.store(child, 0, grandchild);
+            p.store(parent, 0, child);
+            p.minor();
+            p.heap.verify().expect("every invariant holds");
+            [child, grandchild]
+        };
+        let mut latest = answer(p);
+        for round in 1..10 {
+            let previous = std::mem::replace(&mut latest, answer(p));
+            if round > 2 {
+                assert!(!previous.into_iter().any(|cell| p.lives(cell)), "{round}");
+                assert!(!latest.into_iter().any(|cell| p.state(cell).is_old()));
+            }
+        }
+        // The latest stays, and grows old by itself.
+        assert!(p.state(parent).is_remembered());
+        for _ in 0..3 {
+            p.minor();
+        }
+        for cell in latest {
+            assert!(p.lives(cell) && p.state(cell).is_old());
+        }
+        assert!(!p.state(parent).is_remembered());
+    });
+}
+
+#[test]
 fn a_cell_that_gives_up_its_barrier_needs_none_from_then_on() {
     with_program(16 * MIB, |p| {
         let parent = p.old_root(1);

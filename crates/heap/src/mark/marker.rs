@@ -10,6 +10,7 @@ use super::parallel::SharedMarking;
 use super::pending_store::{Noting, PendingStore};
 use super::remembered::RememberedSet;
 use super::rescan::Rescans;
+use super::rewritten::Rewritten;
 use super::weak::WeakReferences;
 use crate::layout::cell_state::{Ageing, CellState, Wants};
 use crate::layout::region::{Cell, States};
@@ -24,6 +25,7 @@ pub(crate) struct Marker {
     pub(super) anew: Anew,
     pub(super) lookahead: Lookahead,
     pub(crate) remembered: RememberedSet,
+    pub(super) rewritten: Rewritten,
     pub(crate) boundary: BoundarySet,
     pub(super) rescans: Rescans,
     pub(super) weak: WeakReferences,
@@ -72,6 +74,7 @@ impl Marker {
             anew: Anew::new(),
             lookahead: Lookahead::new(),
             remembered: RememberedSet::new(cells / 2)?,
+            rewritten: Rewritten::new()?,
             boundary: BoundarySet::new(cells / 4)?,
             rescans: Rescans::new(noted)?,
             weak: WeakReferences::new(cells / 4)?,
@@ -168,17 +171,6 @@ impl Marker {
             if mode == Mode::InSlices {
                 self.rescans.add(cell);
             }
-        }
-    }
-
-    /// Takes a cell that is about to be traced out of the remembered set: what it
-    /// refers to becomes old. An unprotected one stays (invariant 4).
-    pub(super) fn forget_unless_unprotected(&mut self, states: States<'_>, cell: Cell) {
-        let state = states.get(cell);
-        if state.is_unprotected() {
-            self.remembered.add(cell);
-        } else {
-            states.set(cell, state.without(CellState::REMEMBERED));
         }
     }
 

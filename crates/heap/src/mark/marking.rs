@@ -5,6 +5,7 @@ use super::deferred::{Rest, REFERENCES_AT_ONCE};
 use super::marker::Marker;
 use super::mode::Mode;
 use super::parallel::Team;
+use super::references::{Counts, References};
 use super::trace::Trace;
 use super::trace_common::TraceCommon;
 use super::tracer::{MarkingEnd, Tracer};
@@ -69,7 +70,7 @@ impl<'a, V: Vm> Marking<'a, V> {
     pub(crate) fn begin_remark(&mut self) {
         self.begin_first_remark();
         while let Some(cell) = self.tracer.marker.rescans.pop_written() {
-            self.trace::<false>(cell);
+            self.trace_written(cell);
         }
         if self.tracer.marker.rescans.has_overflowed() {
             return self.trace_marked_cells();
@@ -77,10 +78,22 @@ impl<'a, V: Vm> Marking<'a, V> {
         self.tracer.is_rescan = true;
         for index in 0..self.tracer.marker.rescans.always().len() {
             let cell = self.tracer.marker.rescans.always()[index];
-            let state = self.tracer.states.get(cell);
-            self.trace_in_state::<false>(cell, state);
+            let wants = self.tracer.states.get(cell).wants_of_children();
+            self.trace_apart::<false>(cell, wants);
         }
         self.tracer.is_rescan = false;
+    }
+
+    /// Traces a cell once more into which the program has stored. If it is remembered, the
+    /// next collection decides what grows old with it.
+    fn trace_written(&mut self, cell: Cell) {
+        let state = self.tracer.states.get(cell);
+        self.note_if_unprotected(cell, state);
+        let wants = match state.is_remembered() {
+            true => Wants::MARKED,
+            false => state.wants_of_children(),
+        };
+        self.trace_apart::<false>(cell, wants);
     }
 
     /// Has the VM do what it does when everything is marked, until that marks
@@ -158,12 +171,9 @@ impl<'a, V: Vm> Marking<'a, V> {
             return Some(REFERENCES_AT_ONCE);
         }
         if let Some(cell) = marker.anew.pop() {
-            self.trace::<AHEAD>(cell);
+            self.trace_in_its_state::<AHEAD>(cell);
         } else if let Some(cell) = marker.remembered.pop_untraced() {
-            // What it refers to becomes old, so it need not be remembered any longer, unless it
-            // is unprotected.
-            marker.forget_unless_unprotected(self.tracer.states, cell);
-            self.trace::<AHEAD>(cell);
+            self.trace_remembered::<AHEAD>(cell);
         } else if marker.grey.take_overflow() {
             // Some grey cells are on no stack.
             self.trace_marked_cells();
@@ -173,13 +183,58 @@ impl<'a, V: Vm> Marking<'a, V> {
         Some(1)
     }
 
+    /// Traces a cell that was in the remembered set. It stays there when it is unprotected
+    /// (invariant 4) or rewritten; otherwise what it refers to becomes old.
+    fn trace_remembered<const AHEAD: bool>(&mut self, cell: Cell) {
+        let states = self.tracer.states;
+        let state = states.get(cell);
+        if state.is_unprotected() {
+            self.tracer.marker.remembered.add(cell);
+            self.trace_in_its_state::<AHEAD>(cell);
+        } else if self.is_rewritten(cell) {
+            self.tracer.marker.remembered.add(cell);
+            self.trace_apart::<AHEAD>(cell, Wants::MARKED);
+        } else {
+            states.set(cell, state.without(CellState::REMEMBERED));
+            self.trace_in_its_state::<AHEAD>(cell);
+        }
+    }
+
+    /// Whether the program goes on storing into a remembered cell what it soon replaces.
+    fn is_rewritten(&mut self, cell: Cell) -> bool {
+        let (states, counts) = (self.tracer.states, Counts::default());
+        let mut found = References { states, counts };
+        let rewritten = &mut self.tracer.marker.rewritten;
+        rewritten.may_be(cell)
+            && self.vm.common().trace_cell(cell, &mut found)
+            && !found.counts.are_many
+            && rewritten.is(cell, found.counts)
+    }
+
     #[inline(always)]
     fn trace<const AHEAD: bool>(&mut self, cell: Cell) {
         let state = self.tracer.states.get(cell);
+        self.note_if_unprotected(cell, state);
+        self.trace_wanting::<AHEAD>(cell, state.wants_of_children());
+    }
+
+    /// The same, for any but the innermost loop: tracing is much code.
+    fn trace_in_its_state<const AHEAD: bool>(&mut self, cell: Cell) {
+        let state = self.tracer.states.get(cell);
+        self.note_if_unprotected(cell, state);
+        self.trace_apart::<AHEAD>(cell, state.wants_of_children());
+    }
+
+    #[inline(never)]
+    fn trace_apart<const AHEAD: bool>(&mut self, cell: Cell, wants: Wants) {
+        self.trace_wanting::<AHEAD>(cell, wants);
+    }
+
+    #[inline(always)]
+    fn note_if_unprotected(&mut self, cell: Cell, state: CellState) {
         if state.is_unprotected() {
             self.note_unprotected(cell);
         }
-        self.trace_in_state::<AHEAD>(cell, state);
     }
 
     /// The program may write to a cell without a barrier: the remark traces it once more.
@@ -190,11 +245,10 @@ impl<'a, V: Vm> Marking<'a, V> {
         }
     }
 
-    /// Traces a cell that has this state. A settled one gets onto the boundary when it
-    /// refers to one that is not settled.
+    /// Traces a cell that wants this of what it refers to. A settled one gets onto the
+    /// boundary when it refers to one that is not settled.
     #[inline(always)]
-    fn trace_in_state<const AHEAD: bool>(&mut self, cell: Cell, state: CellState) {
-        let wants = state.wants_of_children();
+    fn trace_wanting<const AHEAD: bool>(&mut self, cell: Cell, wants: Wants) {
         self.trace_references::<AHEAD>(cell, wants);
         if wants.settled() {
             self.tracer.marker.end_settled(self.tracer.states, cell);
@@ -225,7 +279,7 @@ impl<'a, V: Vm> Marking<'a, V> {
             for cell in space.cells_of(block) {
                 let state = self.tracer.states.get(cell);
                 if state.is_live() && state.is_marked() {
-                    self.trace::<false>(cell);
+                    self.trace_in_its_state::<false>(cell);
                 }
             }
         }

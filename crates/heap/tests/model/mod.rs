@@ -177,6 +177,12 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 });
             }
             Op::StoreAll { parent, children } => self.store_all(parent, children),
+            Op::Rewrite {
+                parent,
+                slot,
+                times,
+                cells,
+            } => self.rewrite((parent, slot), times, cells as usize),
             Op::Clear { parent, slot } => {
                 if let Some((parent, slot)) = self.choose_slot(parent, slot) {
                     self.store(parent, slot, None, false);
@@ -450,6 +456,39 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         // SAFETY: the object is reachable, so it is a live cell.
         self.heap
             .write_barrier_all(unsafe { Cell::from_address(parent) });
+    }
+
+    /// The objects that are stored have a child of their own, which only they refer to.
+    fn rewrite(&mut self, (parent, slot): (u16, u8), times: u8, cells: usize) {
+        const ROOT: u8 = 0;
+        let Some((parent, slot)) = self.choose_slot(parent, slot) else {
+            return;
+        };
+        self.set_root(ROOT, Some(parent));
+        for _ in 0..times {
+            let shape = shape_for(64, 1, 0, true);
+            let Some(child) = self.allocate(shape, 0) else {
+                return;
+            };
+            self.set_root(ROOT + 1, Some(child));
+            let grandchild = self.allocate(shape, 0);
+            // Both may have moved.
+            let [parent, child] = [ROOT, ROOT + 1].map(|root| self.roots[root as usize]);
+            let (Some(parent), Some(child)) = (parent, child) else {
+                return;
+            };
+            self.store(child, 0, grandchild, true);
+            let barrier = self.objects[&parent].shape.protected;
+            self.store(parent, slot, Some(child), barrier);
+            self.set_root(ROOT + 1, None);
+            match cells {
+                0 => self.collect(Request {
+                    scope: Some(Scope::Minor),
+                    ..Request::default()
+                }),
+                _ => self.advance(Some(Scope::Minor), cells),
+            }
+        }
     }
 
     /// Moves references within an object, without telling anybody.

@@ -40,6 +40,14 @@ pub enum Op {
     },
     /// Stores into every slot and runs the barrier for all of them at once.
     StoreAll { parent: u16, children: u16 },
+    /// Makes an object a root, and stores something new into the same slot of it so many
+    /// times, with a minor collection after each, or a slice of so many cells.
+    Rewrite {
+        parent: u16,
+        slot: u8,
+        times: u8,
+        cells: u16,
+    },
     /// Empties a slot.
     Clear { parent: u16, slot: u8 },
     /// Gives up the barrier of an object.
@@ -155,7 +163,13 @@ impl Op {
                 },
                 by_others: (b >> 3 ^ c >> 1) & 1 == 0,
             },
-            79..=119 => Self::Store {
+            79..=81 => Self::Rewrite {
+                parent: b,
+                slot: a >> 3,
+                times: 3 + (a & 7),
+                cells: if c & 1 == 0 { 0 } else { slice_cells(c >> 1) },
+            },
+            82..=119 => Self::Store {
                 parent: b,
                 slot: a,
                 child: c,
