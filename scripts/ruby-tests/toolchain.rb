@@ -32,9 +32,9 @@ Toolchain = Struct.new(:ruby, :source, :build) do
     program = <<~RUBY
       require #{"#{source}/tool/lib/envutil".dump}
       require "rbconfig"
-      rubies = [EnvUtil.rubybin, RbConfig.ruby, "ruby"].to_h { [_1, IO.popen([_1, "--disable-gems", "-v"], &:read).chomp] }
+      rubies = [#{ruby.dump}, EnvUtil.rubybin, RbConfig.ruby, "ruby"].to_h { [_1, IO.popen([_1, "--disable-gems", "-v"], &:read).chomp] }
       others = rubies.reject { |_, version| version == RUBY_DESCRIPTION }
-      abort "\#{RUBY_DESCRIPTION}: tests would start \#{others}" unless others.empty?
+      abort "tests would run in \#{RUBY_DESCRIPTION} and start \#{others}" unless others.empty?
     RUBY
     environment = { "RUBY_GC_LIBRARY" => collector.library, "RUBYOPT" => nil, "RUBYLIB" => nil }
     output, status = Open3.capture2e(environment, *test_ruby, "-e", program)
