@@ -1,6 +1,8 @@
 # Every verb of the project. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+# Where nobody has set it, as in a service, the account's own folder.
+export HOME := $(or $(HOME),$(shell unset HOME; echo ~))
 # Where rustup puts cargo, for shells that have not been told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 

@@ -28,9 +28,6 @@ class Baseline
 
   def results(jobs) = jobs.map { read(_1) }
 
-  # Long jobs first, so that no worker is left with one at the end.
-  def longest_first(jobs) = jobs.sort_by { |job| -read(job).seconds }
-
   private
 
   def file(job) = File.join(@folder, "#{job.log_name.delete_suffix(".log")}.json")

@@ -1,6 +1,5 @@
 # Ruby's own tests on a chosen collector: select, run, compare with the baseline, print.
-# The baseline is the same selection on the default collector loaded as a module; it is
-# recorded once per machine and Ruby build.
+# The baseline is the same selection on a Ruby that differs in the collector alone.
 
 require "optparse"
 require_relative "selection"
@@ -11,13 +10,16 @@ require_relative "summary"
 
 Encoding.default_external = Encoding::UTF_8 # also where the locale says nothing
 
+# What each kind of Ashlar is compared with: the default collector as a module, or compiled in.
+BASELINES = { "ashlar" => "default", "inside" => "stock" }.freeze
+
 Settings = Struct.new(:selection, :collector, :only, :workers, :fresh_baseline, :environment, :excludes)
 
 def parse_settings(arguments)
   settings = Settings.new("quick", "ashlar", [], 2, false, {}, [])
   parser = OptionParser.new do |options|
     options.banner = "usage: run.sh quick|core|full [options]"
-    options.on("--collector NAME", %w[ashlar inside default], "ashlar (the default here), inside or default") { settings.collector = _1 }
+    options.on("--collector NAME", BASELINES.to_a.flatten, "ashlar (the default here), inside, or one without Ashlar: default or stock") { settings.collector = _1 }
     options.on("--only PATTERN", "jobs whose name contains PATTERN; may be repeated") { settings.only << _1 }
     options.on("--workers N", Integer, "test files that run at once (2)") do |workers|
       raise OptionParser::InvalidArgument, "#{workers}: at least 1" if workers < 1
@@ -49,30 +51,34 @@ rescue OptionParser::ParseError => error
   exit 2
 end
 
-def main
-  settings = parse_settings(ARGV)
-  toolchain = Toolchain.from_environment
+# The same tests without Ashlar: run once per machine and Ruby build, and remembered.
+def baseline_results(settings, collector)
+  toolchain = Toolchain.of(collector)
   jobs = Selection.jobs(settings.selection, toolchain, settings.only)
   baseline = Baseline.new(toolchain)
   missing = settings.fresh_baseline ? jobs : jobs.reject { baseline.include?(_1) }
   unless missing.empty?
-    default = Collector.new("default", "default", [], {})
-    Pool.new(toolchain, default, settings.workers).run(missing) { baseline.record(_1) }
+    Pool.new(toolchain, Collector.of(collector), settings.workers).run(missing) { baseline.record(_1) }
   end
-  if settings.collector == "default"
-    exit Summary.of_baseline(baseline.results(jobs)).print ? 0 : 1
-  end
-  excludes = [toolchain.excludes, *settings.excludes]
-  if settings.collector == "inside"
-    excludes << "#{toolchain.excludes}/inside"
-    tested = toolchain.with_ashlar_inside
-    # Jobs know the toolchain that they are run with.
-    jobs = Selection.jobs(settings.selection, tested, settings.only)
-  end
-  library = ENV.fetch("ASHLAR_GC_LIBRARY") unless tested
-  ashlar = Collector.new("ashlar", library, excludes, settings.environment)
-  results = Pool.new(tested || toolchain, ashlar, settings.workers).run(baseline.longest_first(jobs))
-  comparison = Comparison.new(results, baseline.results(jobs))
+  baseline.results(jobs)
+end
+
+def ashlar_results(settings, baseline)
+  toolchain = Toolchain.of(settings.collector)
+  collector = Collector.of(settings.collector)
+  collector.excludes.concat(settings.excludes)
+  collector.environment.update(settings.environment)
+  # Long jobs first, so that no worker is left with one at the end.
+  seconds = baseline.to_h { [_1.job.name, _1.seconds] }
+  jobs = Selection.jobs(settings.selection, toolchain, settings.only).sort_by { -seconds.fetch(_1.name) }
+  Pool.new(toolchain, collector, settings.workers).run(jobs)
+end
+
+def main
+  settings = parse_settings(ARGV)
+  baseline = baseline_results(settings, BASELINES.fetch(settings.collector, settings.collector))
+  exit Summary.of_baseline(baseline).print ? 0 : 1 unless BASELINES.include?(settings.collector)
+  comparison = Comparison.new(ashlar_results(settings, baseline), baseline)
   exit Summary.of_comparison(comparison).print ? 0 : 1
 end
 

@@ -6,6 +6,7 @@ class Pool
   RETRIES = 2
 
   def initialize(toolchain, collector, workers)
+    toolchain.check_started_rubies(collector)
     @collector = collector
     @workers = workers
     @logs = File.join(toolchain.logs, collector.name)

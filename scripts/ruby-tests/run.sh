@@ -5,15 +5,17 @@
 #   scripts/ruby-tests/run.sh full
 #   scripts/ruby-tests/run.sh full --only test-all/ruby/test_gc.rb
 #   scripts/ruby-tests/run.sh quick --collector inside
-#   scripts/ruby-tests/run.sh quick --collector default
+#   scripts/ruby-tests/run.sh quick --collector default    nothing of ours: the collector as a module,
+#   scripts/ruby-tests/run.sh quick --collector stock      or compiled in
 # `run.sh --help` tells the rest.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 environment=()
-[[ " $* " != *inside* ]] || environment=(--inside)
 for argument in "$@"; do
-  # The default collector needs no library of ours.
-  [[ $argument != default && $argument != --collector=default ]] || environment=(--no-library)
+  case ${argument#--collector=} in
+    inside | stock) environment=(--inside) ;;
+    default) environment=(--no-library) ;;
+  esac
 done
 exports=$("$here/../ruby/env.sh" "${environment[@]}")
 eval "$exports"

@@ -2,8 +2,8 @@
 # Builds and installs one Ruby from SOURCE into the cache. A build is finished when its
 # folder has the file `finished`, written last; anything else is removed and built again.
 # The kinds: modular, which can load a collector, stock, and shared, which is stock with a
-# libruby.so. Trees are kept: Ruby's tests run from the modular one, and a Ruby with Ashlar
-# inside is linked from the objects of stock or shared (inside.sh).
+# libruby.so. Trees are kept: Ruby's tests run from them, and a Ruby with Ashlar inside is linked
+# from the objects of stock or shared (inside.sh).
 
 # Raise a kind's number when the recipe below changes what it makes.
 declare -A RECIPE=([modular]=1 [stock]=2 [shared]=1 [inside]=1)

@@ -6,6 +6,9 @@
 # RUBY                the modular Ruby; RUBY_GC_LIBRARY=ashlar makes it run on Ashlar
 # RUBY_STOCK          the same version built without modular collectors
 # RUBY_INSIDE         the same version with this clone's Ashlar inside
+# RUBY_INSIDE_BUILD   a build tree with it, from which Ruby's own tests run
+# RUBY_BASE, RUBY_BASE_BUILD   the Ruby that it is linked from, and its build tree: the stock
+#                     one, or with SHARED=yes one with a libruby.so
 # ASHLAR_LIB          this clone's collector library
 # ASHLAR_GC_LIBRARY   the name under which RUBY loads this very clone's library; `ashlar`
 #                     is the one made last by any clone that shares the cache
@@ -35,6 +38,6 @@ fi
 if [[ ${1-} == --inside ]]; then
   release_lock
   ensure_inside
-  names+=(RUBY_INSIDE)
+  names+=(RUBY_INSIDE RUBY_INSIDE_BUILD RUBY_BASE RUBY_BASE_BUILD)
 fi
 for name in "${names[@]}"; do printf 'export %s=%q\n' "$name" "${!name}"; done

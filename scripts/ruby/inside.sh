@@ -3,7 +3,9 @@
 # replaced (ruby/inside/link.mk). Nothing of Ruby is compiled twice, and a change of ours
 # takes as long as compiling the collector. With SHARED=yes it is one with a libruby.so; the
 # objects of that are other ones, so a second Ruby is compiled then.
-# `ensure_inside` needs what rubies.sh gives; it sets RUBY_INSIDE.
+# `ensure_inside` needs what rubies.sh gives; it sets RUBY_INSIDE, RUBY_INSIDE_BUILD (a build tree
+# with that program in it, for Ruby's own tests), RUBY_BASE and RUBY_BASE_BUILD (the Ruby that it is
+# linked from).
 
 # find_inside: sets what the functions below use, and builds the Ruby that it is linked from
 # if it is not there.
@@ -99,6 +101,21 @@ add_program() {
   done
 }
 
+# lay_out_build_tree: the build tree that Ruby's own tests run from, with our program in it. It is
+# the other Ruby's, seen through links, but for what is ours and for rbconfig.rb, which says where
+# it is itself and where the Ruby will be installed. That is written last.
+lay_out_build_tree() {
+  local base=$INSIDE_BASE/build tree=$INSIDE/build file
+  rm -rf "$tree"
+  mkdir "$tree"
+  while IFS= read -r file; do ln -s "$base/$file" "$tree/$file"; done \
+    < <(find "$base" -mindepth 1 -maxdepth 1 ! -name '*.o' ! -name rbconfig.rb -printf '%f\n')
+  ln -sf "$INSIDE/prefix/bin/ruby" "$tree/ruby"
+  for file in "$INSIDE"/objects/libruby*; do ln -sf "$INSIDE/prefix/lib/${file##*/}" "$tree/"; done
+  sed "s|$INSIDE_BASE/prefix|$INSIDE/prefix|g" "$base/rbconfig.rb" >"$tree/rbconfig.new"
+  mv "$tree/rbconfig.new" "$tree/rbconfig.rb"
+}
+
 # A Ruby of this name that does not name the collector is another one.
 check_inside() {
   [[ $("$1" --disable-gems -e 'print GC.config[:implementation]') == ashlar ]] ||
@@ -108,6 +125,7 @@ check_inside() {
 }
 
 # ensure_inside: this clone's Ruby with this clone's collector, in the cache.
+# shellcheck disable=SC2034
 ensure_inside() {
   find_inside
   ensure_rust
@@ -126,4 +144,8 @@ ensure_inside() {
     check_inside "$RUBY_INSIDE"
     touch "$INSIDE/finished"
   fi
+  RUBY_INSIDE_BUILD=$INSIDE/build
+  [[ $RUBY_INSIDE_BUILD/rbconfig.rb -nt $INSIDE_BASE/finished ]] || lay_out_build_tree
+  RUBY_BASE=$INSIDE_BASE/prefix/bin/ruby
+  RUBY_BASE_BUILD=$INSIDE_BASE/build
 }

@@ -4,6 +4,9 @@
 # Eight digits that name what is read from standard input.
 digest8() { sha256sum | cut -c1-8; }
 
+# Where nobody has set HOME, as in a service or a bare container, the account's own folder.
+[[ ${HOME-} ]] || { unset HOME; HOME=~; }
+
 CLONE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 CACHE=${ASHLAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ashlar}
 SOURCES=$CACHE/sources
