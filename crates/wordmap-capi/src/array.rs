@@ -481,8 +481,10 @@ struct Apart(LastStep);
 /// What is known of the walk whose index is at `index`.
 #[inline(always)]
 pub(crate) fn last_step(index: *const u64) -> &'static LastStep {
-    let place = (index.addr() as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    &LAST_STEPS[(place >> 58) as usize % WALKS].0
+    // The upper bits of the product of bits 3 to 34, by which stacks differ too, with a number
+    // that an instruction holds.
+    let place = index.addr().wrapping_mul(0x61c8_8647);
+    &LAST_STEPS[(place >> 29) % WALKS].0
 }
 
 /// The functions that Judy1 and JudyL both have.

@@ -10,16 +10,18 @@ use core::ptr;
 /// from both ends.
 ///
 /// * **W1** While `left` is not 0, `word` leads to the 8 bytes that end with the first
-///   suffix left, and `value` to its value (in a map); the others follow, `width` bytes
-///   apart, their values a word apart downwards. The key of a leaf of one entry is a suffix
-///   of 8 bytes.
+///   suffix left; the others follow, `width` bytes apart. `last_value` leads to the value of
+///   the last one (in a map), and an entry with `n` behind it has its value `n` words on. The
+///   key of a leaf of one entry is a suffix of 8 bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Listing {
     word: *const u8,
-    value: *mut u64,
+    last_value: *mut u64,
     /// The bytes that the keys share.
     base: u64,
-    width: usize,
+    width: u32,
+    /// Bits of those 8 bytes before the suffix.
+    shift: u32,
     left: usize,
 }
 
@@ -27,9 +29,10 @@ impl Listing {
     /// Of nothing.
     pub(crate) const EMPTY: Listing = Listing {
         word: ptr::null(),
-        value: ptr::null_mut(),
+        last_value: ptr::null_mut(),
         base: 0,
-        width: 8,
+        width: 0,
+        shift: 0,
         left: 0,
     };
 
@@ -51,9 +54,10 @@ impl Listing {
         };
         Listing {
             word: leaf.header.wrapping_add(width % 8),
-            value: leaf.value(0),
+            last_value: leaf.value(left - 1),
             base,
-            width,
+            width: width as u32,
+            shift: 64 - 8 * width as u32,
             left,
         }
     }
@@ -70,8 +74,8 @@ impl Listing {
             Some(above) => leaf.count_below(above),
             None => listing.left,
         };
-        listing.word = listing.word.wrapping_add(first * listing.width);
-        listing.value = listing.value.wrapping_sub(first);
+        listing.word = listing.word.wrapping_add(first * listing.width as usize);
+        listing.last_value = listing.last_value.wrapping_add(listing.left - end);
         listing.left = end.saturating_sub(first);
         listing
     }
@@ -87,8 +91,8 @@ impl Listing {
     fn key(&self, i: usize) -> u64 {
         debug_assert!(i < self.left);
         // SAFETY: W1, and who made the walk vouched for the leaf.
-        let word = unsafe { read8(self.word.add(i * self.width)) };
-        self.base | (word >> (64 - 8 * self.width as u32))
+        let word = unsafe { read8(self.word.add(i * self.width as usize)) };
+        self.base | (word >> (self.shift % 64))
     }
 
     /// The first entry left: its key, and where its value is (without meaning in a set).
@@ -97,18 +101,18 @@ impl Listing {
         if self.left == 0 {
             return None;
         }
-        let found = (self.key(0), self.value);
-        self.word = self.word.wrapping_add(self.width);
-        self.value = self.value.wrapping_sub(1);
+        let key = self.key(0);
+        self.word = self.word.wrapping_add(self.width as usize);
         self.left -= 1;
-        Some(found)
+        Some((key, self.last_value.wrapping_add(self.left)))
     }
 
     /// The last entry left, as [`Listing::next`].
     #[inline(always)]
     pub(crate) fn next_back(&mut self) -> Option<(u64, *mut u64)> {
         let last = self.left.checked_sub(1)?;
-        let found = (self.key(last), self.value.wrapping_sub(last));
+        let found = (self.key(last), self.last_value);
+        self.last_value = self.last_value.wrapping_add(1);
         self.left = last;
         Some(found)
     }
