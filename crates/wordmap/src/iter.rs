@@ -30,8 +30,8 @@ const UNKNOWN_MIN: usize = UNKNOWN / 2;
 /// * **W3** `place` is written when the walk begins from this end; the batch is of its leaf.
 struct End {
     /// The keys of the batch not yet walked over: `start..end`.
-    start: u8,
-    end: u8,
+    start: usize,
+    end: usize,
     is_begun: bool,
     place: MaybeUninit<Place>,
     batch: [MaybeUninit<u64>; BATCH],
@@ -88,25 +88,24 @@ impl End {
         }
         // SAFETY: the first `count` have just been written.
         let keys = unsafe { &mut *(ptr::from_mut(&mut self.batch[..count]) as *mut [u64]) };
-        self.end = leaf_keys::<V>(position.leaf, position.index, keys) as u8;
+        self.end = leaf_keys::<V>(position.leaf, position.index, keys);
     }
 
     #[inline(always)]
-    fn key(&self, at: u8) -> u64 {
-        let at = usize::from(at);
+    fn key(&self, at: usize) -> u64 {
         debug_assert!(at < BATCH);
         // SAFETY: W2: only keys up to `end`, which have been read, are asked for.
         unsafe { self.batch[at % BATCH].assume_init() }
     }
 
     #[inline(always)]
-    fn found<const V: usize>(&self, at: u8) -> Found {
+    fn found<const V: usize>(&self, at: usize) -> Found {
         Found {
             key: self.key(at),
             value: if V == 1 {
                 // SAFETY: W3: there is a batch, so the walk has begun.
                 let place = unsafe { self.place.assume_init_ref() };
-                leaf::<1>(place.leaf).value(place.from + usize::from(at))
+                leaf::<1>(place.leaf).value(place.from + at)
             } else {
                 ptr::null_mut()
             },
@@ -211,7 +210,7 @@ impl<const V: usize> Walk<V> {
 
     /// The entries left, where that is known.
     fn left(&self) -> Option<usize> {
-        let of_tree = self.tree.left - usize::from(self.tree.front.start);
+        let of_tree = self.tree.left - self.tree.front.start;
         (of_tree <= UNKNOWN_MIN).then(|| of_tree + self.listing.left())
     }
 
@@ -281,7 +280,7 @@ impl<const V: usize> TreeWalk<V> {
 
     #[inline(never)]
     fn refill_front(&mut self) -> bool {
-        self.left -= usize::from(self.front.start);
+        self.left -= self.front.start;
         if self.left == 0 {
             self.finish();
             return false;
@@ -297,7 +296,7 @@ impl<const V: usize> TreeWalk<V> {
         } else {
             // What has been walked over is remembered beyond the batch.
             self.low = end.key(end.end - 1) + 1;
-            let read = usize::from(end.end);
+            let read = end.end;
             let place = end.place();
             let (leaf, index) = (place.leaf, place.from + read);
             if index < leaf_len::<V>(leaf) {
@@ -323,8 +322,7 @@ impl<const V: usize> TreeWalk<V> {
     }
 
     fn next_back(&mut self) -> Option<Found> {
-        if self.left == usize::from(self.front.start)
-            || self.back.start == self.back.end && !self.refill_back()
+        if self.left == self.front.start || self.back.start == self.back.end && !self.refill_back()
         {
             return None;
         }

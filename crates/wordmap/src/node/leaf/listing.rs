@@ -10,18 +10,18 @@ use core::ptr;
 /// from both ends.
 ///
 /// * **W1** While `left` is not 0, `word` leads to the 8 bytes that end with the first
-///   suffix left; the others follow, `width` bytes apart. `last_value` leads to the value of
-///   the last one (in a map), and an entry with `n` behind it has its value `n` words on. The
-///   key of a leaf of one entry is a suffix of 8 bytes.
+///   suffix left, before which there are `shift` bits, and `value` to its value (in a map);
+///   the others follow, `width` bytes apart, their values a word apart downwards. The key of
+///   a leaf of one entry is a suffix of 8 bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Listing {
     word: *const u8,
-    last_value: *mut u64,
+    value: *mut u64,
     /// The bytes that the keys share.
     base: u64,
-    width: u32,
-    /// Bits of those 8 bytes before the suffix.
-    shift: u32,
+    // Whole words, which a load gets from a store at once.
+    width: usize,
+    shift: usize,
     left: usize,
 }
 
@@ -29,7 +29,7 @@ impl Listing {
     /// Of nothing.
     pub(crate) const EMPTY: Listing = Listing {
         word: ptr::null(),
-        last_value: ptr::null_mut(),
+        value: ptr::null_mut(),
         base: 0,
         width: 0,
         shift: 0,
@@ -45,19 +45,20 @@ impl Listing {
     pub(crate) unsafe fn of<const V: usize>(edge: Edge) -> Listing {
         // SAFETY: the caller's duty.
         let leaf = unsafe { Leaf::<V>::of(edge) };
-        let (word, width) = (leaf.word(), leaf.level());
+        let word = leaf.word();
         // The suffixes lie behind the header word, which is the only key itself.
-        let (base, left) = if edge.tag() == ONE {
-            (0, 1)
+        let (width, base, left) = if edge.tag() == ONE {
+            (0, 0, 1)
         } else {
-            (prefix(word, width), usize::from(word as u8) + 1)
+            let width = edge.level() % 4;
+            (width, prefix(word, width), usize::from(word as u8) + 1)
         };
         Listing {
-            word: leaf.header.wrapping_add(width % 8),
-            last_value: leaf.value(left - 1),
+            word: leaf.header.wrapping_add(width),
+            value: leaf.value(0),
             base,
-            width: width as u32,
-            shift: 64 - 8 * width as u32,
+            width,
+            shift: (8 * width).wrapping_neg() % 64,
             left,
         }
     }
@@ -74,8 +75,8 @@ impl Listing {
             Some(above) => leaf.count_below(above),
             None => listing.left,
         };
-        listing.word = listing.word.wrapping_add(first * listing.width as usize);
-        listing.last_value = listing.last_value.wrapping_add(listing.left - end);
+        listing.word = listing.word.wrapping_add(first * listing.width);
+        listing.value = listing.value.wrapping_sub(first);
         listing.left = end.saturating_sub(first);
         listing
     }
@@ -91,7 +92,7 @@ impl Listing {
     fn key(&self, i: usize) -> u64 {
         debug_assert!(i < self.left);
         // SAFETY: W1, and who made the walk vouched for the leaf.
-        let word = unsafe { read8(self.word.add(i * self.width as usize)) };
+        let word = unsafe { read8(self.word.add(i * self.width)) };
         self.base | (word >> (self.shift % 64))
     }
 
@@ -101,18 +102,18 @@ impl Listing {
         if self.left == 0 {
             return None;
         }
-        let key = self.key(0);
-        self.word = self.word.wrapping_add(self.width as usize);
+        let found = (self.key(0), self.value);
+        self.word = self.word.wrapping_add(self.width);
+        self.value = self.value.wrapping_sub(1);
         self.left -= 1;
-        Some((key, self.last_value.wrapping_add(self.left)))
+        Some(found)
     }
 
     /// The last entry left, as [`Listing::next`].
     #[inline(always)]
     pub(crate) fn next_back(&mut self) -> Option<(u64, *mut u64)> {
         let last = self.left.checked_sub(1)?;
-        let found = (self.key(last), self.last_value);
-        self.last_value = self.last_value.wrapping_add(1);
+        let found = (self.key(last), self.value.wrapping_sub(last));
         self.left = last;
         Some(found)
     }
