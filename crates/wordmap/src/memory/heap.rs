@@ -192,6 +192,9 @@ impl<P: PageSource> Heap<P> {
         let mut usage = HeapUse::default();
         for i in 0..SHARDS {
             let mut locked = self.lock(offset_of_shard(i));
+            if locked.shelf().is_rest_kept() {
+                self.release_kept(&mut locked);
+            }
             let shelf = locked.shelf();
             usage.reserved_bytes += shelf.chunks * CHUNK_BYTES;
             usage.reserved_bytes_max += shelf.chunks_max * CHUNK_BYTES;
@@ -447,8 +450,9 @@ impl<P: PageSource> Heap<P> {
     #[inline(always)]
     fn release_kept_when_empty(&self, locked: &mut Locked<'_>) {
         let shelf = locked.shelf();
-        let is_rest_kept = shelf.runs.live() == shelf.kept_nodes && shelf.slabs.pages() == 0;
-        if is_rest_kept && shelf.kept_nodes > 0 {
+        // The only chunk would be kept anyway, and a program may be making and dropping the
+        // same map again and again.
+        if shelf.is_rest_kept() && shelf.chunks > 1 {
             self.release_kept(locked);
         }
     }
@@ -513,6 +517,12 @@ impl<P: PageSource> Heap<P> {
 }
 
 impl Shelf {
+    /// Whether all that is in use is strays kept.
+    #[inline(always)]
+    fn is_rest_kept(&self) -> bool {
+        self.kept_nodes > 0 && self.runs.live() == self.kept_nodes && self.slabs.pages() == 0
+    }
+
     /// A small node when no page of its class is open: a stray, or from a fresh page.
     fn allocate_first(&mut self, bytes: usize) -> Option<NonNull<u8>> {
         let strays = &mut self.strays[bytes / 8];
