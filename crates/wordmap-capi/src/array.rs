@@ -34,12 +34,22 @@ pub(crate) unsafe trait Array {
     fn has(&self, key: u64) -> bool;
     fn count(&self, low: u64, high: u64) -> u64;
     fn find_nth(&self, nth: u64) -> Option<(u64, Self::Answer)>;
+    /// 1, 2 or 8 for an array that is small, by how wide what it lists is; else 0.
+    fn small_width(&self) -> usize;
     /// The first entry at or above a key, as the first step of a walk. The two parts of it:
-    /// what small arrays need, which is short, and the rest.
-    fn find_from(&self, key: u64, last: &LastStep) -> Option<Option<(u64, Self::Answer)>>;
+    /// what small arrays of a width need, which is short, and the rest.
+    fn find_from<const WIDTH: usize>(
+        &self,
+        key: u64,
+        last: &LastStep,
+    ) -> Option<Option<(u64, Self::Answer)>>;
     fn find_from_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, Self::Answer)>;
     /// The first entry above a key, in two parts likewise.
-    fn find_after(&self, key: u64, last: &LastStep) -> Option<Option<(u64, Self::Answer)>>;
+    fn find_after<const WIDTH: usize>(
+        &self,
+        key: u64,
+        last: &LastStep,
+    ) -> Option<Option<(u64, Self::Answer)>>;
     fn find_after_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, Self::Answer)>;
     fn find_back(&self, key: u64) -> Option<(u64, Self::Answer)>;
     fn bytes(&self) -> usize;
@@ -84,8 +94,16 @@ unsafe impl Array for Map {
         self.nth(nth).map(|(key, value)| (key, slot(value)))
     }
     #[inline(always)]
-    fn find_from(&self, key: u64, last: &LastStep) -> Option<Option<(u64, Slot)>> {
-        let found = self.first_step_of_small(key, last)?;
+    fn small_width(&self) -> usize {
+        self.small_width()
+    }
+    #[inline(always)]
+    fn find_from<const WIDTH: usize>(
+        &self,
+        key: u64,
+        last: &LastStep,
+    ) -> Option<Option<(u64, Slot)>> {
+        let found = self.first_step_of_small::<WIDTH>(key, last)?;
         Some(Some((found.0, slot(found.1))))
     }
     #[inline(always)]
@@ -94,8 +112,12 @@ unsafe impl Array for Map {
         found.map(|(key, value)| (key, slot(value)))
     }
     #[inline(always)]
-    fn find_after(&self, key: u64, last: &LastStep) -> Option<Option<(u64, Slot)>> {
-        let found = self.after_step_of_small(key, last)?;
+    fn find_after<const WIDTH: usize>(
+        &self,
+        key: u64,
+        last: &LastStep,
+    ) -> Option<Option<(u64, Slot)>> {
+        let found = self.after_step_of_small::<WIDTH>(key, last)?;
         Some(found.map(|(key, value)| (key, slot(value))))
     }
     #[inline(always)]
@@ -146,8 +168,16 @@ unsafe impl Array for Set {
         self.nth(nth).map(|key| (key, 1))
     }
     #[inline(always)]
-    fn find_from(&self, key: u64, last: &LastStep) -> Option<Option<(u64, c_int)>> {
-        let first = self.first_step_of_small(key, last)?;
+    fn small_width(&self) -> usize {
+        self.small_width()
+    }
+    #[inline(always)]
+    fn find_from<const WIDTH: usize>(
+        &self,
+        key: u64,
+        last: &LastStep,
+    ) -> Option<Option<(u64, c_int)>> {
+        let first = self.first_step_of_small::<WIDTH>(key, last)?;
         Some(Some((first, 1)))
     }
     #[inline(always)]
@@ -155,8 +185,12 @@ unsafe impl Array for Set {
         self.first_step_anywhere(key, last).map(|key| (key, 1))
     }
     #[inline(always)]
-    fn find_after(&self, key: u64, last: &LastStep) -> Option<Option<(u64, c_int)>> {
-        let found = self.after_step_of_small(key, last)?;
+    fn find_after<const WIDTH: usize>(
+        &self,
+        key: u64,
+        last: &LastStep,
+    ) -> Option<Option<(u64, c_int)>> {
+        let found = self.after_step_of_small::<WIDTH>(key, last)?;
         Some(found.map(|key| (key, 1)))
     }
     #[inline(always)]
@@ -316,46 +350,67 @@ pub(crate) unsafe fn neighbour<A: Array>(
     }
 }
 
-/// As [`neighbour`] for a step of a walk: `find` in small arrays, and where that does not
-/// tell (`None`), `find_anywhere`, in a function of its own, so that small ones save no
-/// registers for it.
+/// As [`neighbour`] for a step of a walk to the first entry from an index on, or `AFTER` it.
+/// Small arrays of each width, and all others, have a function of their own, which saves
+/// only the registers that it needs.
 ///
 /// # Safety
 /// As [`neighbour`].
 #[inline(always)]
-pub(crate) unsafe fn step<A: Array>(
+pub(crate) unsafe fn step<A: Array, const AFTER: bool>(
     root: *const c_void,
     index: *mut u64,
     error: *mut JudyError,
-    find: impl FnOnce(&A, u64, &LastStep) -> Option<Option<(u64, A::Answer)>>,
-    find_anywhere: unsafe fn(*const c_void, *mut u64, &LastStep) -> A::Answer,
 ) -> A::Answer {
     // SAFETY: the caller's duty.
     unsafe {
         if index.is_null() {
             return fail(error, Errno::NullPointerToIndex, A::REFUSED);
         }
-        let last = last_step(index);
-        match find(array_of(&root), *index, last) {
-            Some(found) => give::<A>(found, index),
-            None => find_anywhere(root, index, last),
+        match array_of::<A>(&root).small_width() {
+            1 => step_in_small::<A, AFTER, 1>(root, index),
+            2 => step_in_small::<A, AFTER, 2>(root, index),
+            8 => step_in_small::<A, AFTER, 8>(root, index),
+            _ => step_anywhere::<A, AFTER>(root, index),
         }
     }
 }
 
-/// The rest of [`step`] to the first entry from an index on, or `AFTER` it.
+/// [`step`] in a small array of this width.
 ///
 /// # Safety
 /// As [`neighbour`], where `index` leads to a word.
 #[inline(never)]
-pub(crate) unsafe fn step_anywhere<A: Array, const AFTER: bool>(
+unsafe fn step_in_small<A: Array, const AFTER: bool, const WIDTH: usize>(
     root: *const c_void,
     index: *mut u64,
-    last: &LastStep,
 ) -> A::Answer {
     // SAFETY: the caller's duty.
     unsafe {
-        let array: &A = array_of(&root);
+        let (array, last): (&A, _) = (array_of(&root), last_step(index));
+        let found = match AFTER {
+            true => array.find_after::<WIDTH>(*index, last),
+            false => array.find_from::<WIDTH>(*index, last),
+        };
+        match found {
+            Some(found) => give::<A>(found, index),
+            None => step_anywhere::<A, AFTER>(root, index),
+        }
+    }
+}
+
+/// The rest of [`step`].
+///
+/// # Safety
+/// As [`neighbour`], where `index` leads to a word.
+#[inline(never)]
+unsafe fn step_anywhere<A: Array, const AFTER: bool>(
+    root: *const c_void,
+    index: *mut u64,
+) -> A::Answer {
+    // SAFETY: the caller's duty.
+    unsafe {
+        let (array, last): (&A, _) = (array_of(&root), last_step(index));
         let found = match AFTER {
             true => array.find_after_anywhere(*index, last),
             false => array.find_from_anywhere(*index, last),
@@ -481,8 +536,10 @@ struct Apart(LastStep);
 /// What is known of the walk whose index is at `index`.
 #[inline(always)]
 pub(crate) fn last_step(index: *const u64) -> &'static LastStep {
-    let place = (index.addr() as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    &LAST_STEPS[(place >> 58) as usize % WALKS].0
+    // The upper bits of the product of bits 3 to 34, by which stacks differ too, with a number
+    // that an instruction holds.
+    let place = index.addr().wrapping_mul(0x61c8_8647);
+    &LAST_STEPS[(place >> 29) % WALKS].0
 }
 
 /// The functions that Judy1 and JudyL both have.
@@ -557,9 +614,9 @@ macro_rules! functions {
 
         $crate::array::functions! { neighbours $array, $answer;
             /// The first index at or above `index`.
-            $first step(<$array>::find_from, array::step_anywhere::<$array, false>);
+            $first step::<false>();
             /// The first index above `index`.
-            $next step(<$array>::find_after, array::step_anywhere::<$array, true>);
+            $next step::<true>();
             /// The last index at or below `index`.
             $last neighbour(|array: &$array, at| array.find_back(at));
             /// The last index below `index`.
@@ -579,7 +636,7 @@ macro_rules! functions {
         }
     };
     (neighbours $array:ty, $answer:ty; $(
-        $(#[$doc:meta])* $name:ident $function:ident($($find:expr),*);
+        $(#[$doc:meta])* $name:ident $function:ident$(::<$after:literal>)?($($find:expr)?);
     )*) => { $(
         $(#[$doc])*
         ///
@@ -593,7 +650,7 @@ macro_rules! functions {
             error: *mut JudyError,
         ) -> $answer {
             // SAFETY: the caller's duty.
-            unsafe { array::$function(root, index, error, $($find),*) }
+            unsafe { array::$function::<$array $(, $after)?>(root, index, error $(, $find)?) }
         }
     )* };
     (gaps $array:ty; $($(#[$doc:meta])* $name:ident $from:expr, $direction:ident;)*) => { $(

@@ -26,36 +26,62 @@ const UNKNOWN_MIN: usize = UNKNOWN / 2;
 
 /// One end of a walk: a leaf, and a batch of its keys.
 ///
-/// * **W2** Keys `0..read` of the batch have been written.
-/// * **W3** `leaf` is null until the walk begins from this end; then the batch
-///   belongs to it, and `path` leads to it.
+/// * **W2** Keys `0..end` of the batch have been written.
+/// * **W3** `place` is written when the walk begins from this end; the batch is of its leaf.
 struct End {
+    /// The keys of the batch not yet walked over: `start..end`.
+    start: usize,
+    end: usize,
+    is_begun: bool,
+    place: MaybeUninit<Place>,
+    batch: [MaybeUninit<u64>; BATCH],
+}
+
+/// Where an end of a walk is: a leaf, and the path to it.
+struct Place {
     path: Path,
     leaf: Edge,
     /// Index in the leaf of the first key of the batch.
     from: usize,
-    /// The keys of the batch not yet walked over: `start..end`.
-    start: usize,
-    end: usize,
-    batch: [MaybeUninit<u64>; BATCH],
 }
 
 impl End {
+    /// An end that the walk has not begun from: most walks go over small maps, and begin from
+    /// neither end of a tree.
     #[inline(always)]
     fn new() -> End {
         End {
-            path: Path::new(),
-            leaf: Edge::NULL,
-            from: 0,
             start: 0,
             end: 0,
+            is_begun: false,
+            place: MaybeUninit::uninit(),
             batch: [const { MaybeUninit::uninit() }; BATCH],
         }
     }
 
+    /// Begins: a path for the caller to fill.
+    fn begin(&mut self) -> &mut Path {
+        self.is_begun = true;
+        let place = self.place.write(Place {
+            path: Path::new(),
+            leaf: Edge::NULL,
+            from: 0,
+        });
+        &mut place.path
+    }
+
+    /// Where this end is, once the walk has begun from it.
+    #[inline(always)]
+    fn place(&mut self) -> &mut Place {
+        debug_assert!(self.is_begun);
+        // SAFETY: W3.
+        unsafe { self.place.assume_init_mut() }
+    }
+
     fn read<const V: usize>(&mut self, position: Position, count: usize) {
-        self.leaf = position.leaf;
-        self.from = position.index;
+        let place = self.place();
+        place.leaf = position.leaf;
+        place.from = position.index;
         self.start = 0;
         for key in &mut self.batch[..count] {
             key.write(0);
@@ -77,7 +103,9 @@ impl End {
         Found {
             key: self.key(at),
             value: if V == 1 {
-                leaf::<1>(self.leaf).value(self.from + at)
+                // SAFETY: W3: there is a batch, so the walk has begun.
+                let place = unsafe { self.place.assume_init_ref() };
+                leaf::<1>(place.leaf).value(place.from + at)
             } else {
                 ptr::null_mut()
             },
@@ -258,20 +286,23 @@ impl<const V: usize> TreeWalk<V> {
             return false;
         }
         let end = &mut self.front;
-        let position = if end.leaf.is_null() {
+        let position = if !end.is_begun {
+            let path = end.begin();
             if self.low == 0 {
-                Some(descend_first(self.root, &mut end.path))
+                Some(descend_first(self.root, path))
             } else {
-                seek_forward::<V>(self.root, self.low, &mut end.path)
+                seek_forward::<V>(self.root, self.low, path)
             }
         } else {
             // What has been walked over is remembered beyond the batch.
             self.low = end.key(end.end - 1) + 1;
-            let (leaf, index) = (end.leaf, end.from + end.end);
+            let read = end.end;
+            let place = end.place();
+            let (leaf, index) = (place.leaf, place.from + read);
             if index < leaf_len::<V>(leaf) {
                 Some(Position { leaf, index })
             } else {
-                next_leaf(&mut end.path)
+                next_leaf(&mut place.path)
             }
         };
         match position {
@@ -310,15 +341,14 @@ impl<const V: usize> TreeWalk<V> {
 
     fn refill_back(&mut self) -> bool {
         let end = &mut self.back;
-        let position = if end.leaf.is_null() {
-            seek_backward::<V>(self.root, self.high, &mut end.path)
+        let position = if !end.is_begun {
+            seek_backward::<V>(self.root, self.high, end.begin())
         } else {
-            match end.from.checked_sub(1) {
-                Some(index) => Some(Position {
-                    leaf: end.leaf,
-                    index,
-                }),
-                None => previous_leaf::<V>(&mut end.path),
+            let place = end.place();
+            let leaf = place.leaf;
+            match place.from.checked_sub(1) {
+                Some(index) => Some(Position { leaf, index }),
+                None => previous_leaf::<V>(&mut place.path),
             }
         };
         match position {

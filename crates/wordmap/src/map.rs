@@ -247,12 +247,25 @@ impl<A: NodeSource> WordMap<A> {
         next.map(|(key, value)| (key, unsafe { value.as_ref() }))
     }
 
-    /// The part of [`WordMap::first_step`] that most maps need, which is short; `None` where
-    /// they need [`WordMap::first_step_anywhere`], which has a function of its own.
+    /// Of a map that is a leaf of a few neighbours, as most are, how wide what it lists is: 1, 2
+    /// or, of one entry, 8 bytes. Else 0.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn first_step_of_small(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
-        let (key, value) = self.tree.first_step_of_small(key, last)?;
+    pub fn small_width(&self) -> usize {
+        self.tree.root.small_width()
+    }
+
+    /// The part of [`WordMap::first_step`] that maps of this [`WordMap::small_width`] need,
+    /// which is short; `None` where they need [`WordMap::first_step_anywhere`], which has a
+    /// function of its own.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn first_step_of_small<const WIDTH: usize>(
+        &self,
+        key: u64,
+        last: &LastStep,
+    ) -> Option<(u64, &u64)> {
+        let (key, value) = self.tree.first_step_of_small::<WIDTH>(key, last)?;
         // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
         Some((key, unsafe { value.as_ref() }))
     }
@@ -268,8 +281,12 @@ impl<A: NodeSource> WordMap<A> {
     /// As [`WordMap::first_step_of_small`], of [`WordMap::after_step`].
     #[doc(hidden)]
     #[inline(always)]
-    pub fn after_step_of_small(&self, key: u64, last: &LastStep) -> Option<Option<(u64, &u64)>> {
-        let found = self.tree.after_step_of_small(key, last)?;
+    pub fn after_step_of_small<const WIDTH: usize>(
+        &self,
+        key: u64,
+        last: &LastStep,
+    ) -> Option<Option<(u64, &u64)>> {
+        let found = self.tree.after_step_of_small::<WIDTH>(key, last)?;
         // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
         Some(found.map(|(key, value)| (key, unsafe { value.as_ref() })))
     }

@@ -3,7 +3,7 @@
 use crate::last_step::LastStep;
 use crate::memory::NodeSource;
 use crate::node::branch::Branch;
-use crate::node::edge::{byte, Edge, Kind, FLAT1, FLAT2, ONE};
+use crate::node::edge::{byte, leaf_tag, Edge, Kind, ONE};
 use crate::node::leaf::{index_of, Leaf, Place, Step as LeafStep};
 use crate::tree::Tree;
 use core::mem::MaybeUninit;
@@ -376,42 +376,69 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     /// `key` in any case.
     #[inline(always)]
     pub(crate) fn after_step(&self, key: u64, last: &LastStep) -> Option<Next> {
-        match self.after_step_of_small(key, last) {
-            Some(found) => found,
-            None => self.after_step_anywhere(key, last),
-        }
+        let found = match self.root.small_width() {
+            1 => self.after_step_of_small::<1>(key, last),
+            2 => self.after_step_of_small::<2>(key, last),
+            8 => self.after_step_of_small::<8>(key, last),
+            _ => None,
+        };
+        found.unwrap_or_else(|| self.after_step_anywhere(key, last))
     }
 
-    /// As [`Tree::after_step`] where the tree is a leaf of a few neighbours, as most maps
-    /// are, which need not be looked for; `None` where that does not tell.
+    /// As [`Tree::after_step`] where the tree is a leaf of a few neighbours whose width
+    /// ([`Edge::small_width`]) is `WIDTH`, as most maps are: it need not be looked for. `None`
+    /// where that does not tell.
     #[inline(always)]
-    pub(crate) fn after_step_of_small(&self, key: u64, last: &LastStep) -> Option<Option<Next>> {
-        let root = self.root;
+    pub(crate) fn after_step_of_small<const WIDTH: usize>(
+        &self,
+        key: u64,
+        last: &LastStep,
+    ) -> Option<Option<Next>> {
+        let leaf = small_leaf::<V, WIDTH>(self.root);
+        if WIDTH == 8 {
+            let only = leaf.word();
+            return Some((key < only).then(|| next_in(leaf, 0, only)));
+        }
         // The root is at hand, so nothing waits for the guess.
-        let (_, i) = last.guess(root)?;
-        match root.tag() {
-            FLAT2 => next_listed::<V, 2>(leaf_tagged(root, FLAT2), i, key, last),
-            FLAT1 => next_listed::<V, 1>(leaf_tagged(root, FLAT1), i, key, last),
-            ONE if i == 0 && leaf_tagged::<V>(root, ONE).key(0) == key => Some(None),
-            _ => None,
+        let (_, i) = last.guess(self.root)?;
+        match leaf.step_listed::<WIDTH>(i, key) {
+            LeafStep::To(next, hint) => {
+                last.note_hint(hint);
+                Some(Some(next_in(leaf, hint, next)))
+            }
+            LeafStep::Behind => Some(None),
+            LeafStep::Elsewhere => None,
         }
     }
 
     /// The first entry at or after `key`, as the first step of a walk.
     #[inline(always)]
     pub(crate) fn first_step(&self, key: u64, last: &LastStep) -> Option<Next> {
-        match self.first_step_of_small(key, last) {
-            Some(found) => Some(found),
-            None => self.first_step_anywhere(key, last),
-        }
+        let found = match self.root.small_width() {
+            1 => self.first_step_of_small::<1>(key, last),
+            2 => self.first_step_of_small::<2>(key, last),
+            8 => self.first_step_of_small::<8>(key, last),
+            _ => None,
+        };
+        found.or_else(|| self.first_step_anywhere(key, last))
     }
 
-    /// As [`Tree::first_step`] where the tree is a leaf of a few neighbours and `key` is not
-    /// above the first; else `None`.
+    /// As [`Tree::first_step`] where the tree is a leaf as [`Tree::after_step_of_small`] needs,
+    /// and `key` is not above the first; else `None`.
     #[inline(always)]
-    pub(crate) fn first_step_of_small(&self, key: u64, last: &LastStep) -> Option<Next> {
-        let (leaf, first) = first_of_small::<V>(self.root).filter(|first| key <= first.1)?;
-        last.note_leaf(self.root, 0);
+    pub(crate) fn first_step_of_small<const WIDTH: usize>(
+        &self,
+        key: u64,
+        last: &LastStep,
+    ) -> Option<Next> {
+        let leaf = small_leaf::<V, WIDTH>(self.root);
+        let first = first_of_small::<V, WIDTH>(leaf);
+        if key > first {
+            return None;
+        }
+        if WIDTH < 8 {
+            last.note_leaf(self.root, 0);
+        }
         Some(next_in(leaf, 0, first))
     }
 
@@ -467,42 +494,27 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     }
 }
 
-/// A tree that is a leaf of a few neighbours: the leaf, and its first key.
+/// The leaf of a few neighbours that a tree is, `WIDTH` being its [`Edge::small_width`].
 #[inline(always)]
-fn first_of_small<const V: usize>(root: Edge) -> Option<(Leaf<V>, u64)> {
-    match root.tag() {
-        FLAT2 => {
-            let leaf = leaf_tagged(root, FLAT2);
-            Some((leaf, leaf.listed_key::<2>(0)))
-        }
-        FLAT1 => {
-            let leaf = leaf_tagged(root, FLAT1);
-            Some((leaf, leaf.listed_key::<1>(0)))
-        }
-        ONE => {
-            let leaf = leaf_tagged(root, ONE);
-            Some((leaf, leaf.lowest()))
-        }
-        _ => None,
-    }
+fn small_leaf<const V: usize, const WIDTH: usize>(root: Edge) -> Leaf<V> {
+    debug_assert!(root.small_width() == WIDTH);
+    leaf_tagged(
+        root,
+        if WIDTH == 8 {
+            ONE
+        } else {
+            leaf_tag(Kind::FLAT, WIDTH as u8)
+        },
+    )
 }
 
-/// As [`Tree::after_step_of_small`] in a leaf that lists suffixes of `LEVEL` bytes, where the
-/// entry guessed is `i`.
+/// The first key of such a leaf.
 #[inline(always)]
-fn next_listed<const V: usize, const LEVEL: usize>(
-    leaf: Leaf<V>,
-    i: usize,
-    key: u64,
-    last: &LastStep,
-) -> Option<Option<Next>> {
-    match leaf.step_listed::<LEVEL>(i, key) {
-        LeafStep::To(next, hint) => {
-            last.note_hint(hint);
-            Some(Some(next_in(leaf, hint, next)))
-        }
-        LeafStep::Behind => Some(None),
-        LeafStep::Elsewhere => None,
+fn first_of_small<const V: usize, const WIDTH: usize>(leaf: Leaf<V>) -> u64 {
+    if WIDTH == 8 {
+        leaf.word()
+    } else {
+        leaf.listed_key::<WIDTH>(0)
     }
 }
 
@@ -530,11 +542,17 @@ fn next_in<const V: usize>(leaf: Leaf<V>, i: usize, key: u64) -> Next {
 /// The first entry at or after `key` and its key; looks as [`after`] does.
 #[inline(always)]
 pub(crate) fn at_or_after<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
-    if let Some((_, first)) = first_of_small::<V>(root).filter(|first| key <= first.1) {
-        let (leaf, index) = (root, 0);
-        return Some((Position { leaf, index }, first));
+    let first = match root.small_width() {
+        1 => first_of_small::<V, 1>(small_leaf::<V, 1>(root)),
+        2 => first_of_small::<V, 2>(small_leaf::<V, 2>(root)),
+        8 => first_of_small::<V, 8>(small_leaf::<V, 8>(root)),
+        _ => return at_or_after_anywhere::<V>(root, key),
+    };
+    if key > first {
+        return at_or_after_anywhere::<V>(root, key);
     }
-    at_or_after_anywhere::<V>(root, key)
+    let (leaf, index) = (root, 0);
+    Some((Position { leaf, index }, first))
 }
 
 #[inline(never)]

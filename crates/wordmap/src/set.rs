@@ -157,11 +157,22 @@ impl<A: NodeSource> WordSet<A> {
         self.tree.after_step(key, last).map(|(next, _)| next)
     }
 
+    /// As [`WordMap::small_width`](crate::WordMap::small_width).
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn small_width(&self) -> usize {
+        self.tree.root.small_width()
+    }
+
     /// As [`WordMap::first_step_of_small`](crate::WordMap::first_step_of_small).
     #[doc(hidden)]
     #[inline(always)]
-    pub fn first_step_of_small(&self, key: u64, last: &LastStep) -> Option<u64> {
-        let (first, _) = self.tree.first_step_of_small(key, last)?;
+    pub fn first_step_of_small<const WIDTH: usize>(
+        &self,
+        key: u64,
+        last: &LastStep,
+    ) -> Option<u64> {
+        let (first, _) = self.tree.first_step_of_small::<WIDTH>(key, last)?;
         Some(first)
     }
 
@@ -175,8 +186,12 @@ impl<A: NodeSource> WordSet<A> {
     /// As [`WordMap::after_step_of_small`](crate::WordMap::after_step_of_small).
     #[doc(hidden)]
     #[inline(always)]
-    pub fn after_step_of_small(&self, key: u64, last: &LastStep) -> Option<Option<u64>> {
-        let found = self.tree.after_step_of_small(key, last)?;
+    pub fn after_step_of_small<const WIDTH: usize>(
+        &self,
+        key: u64,
+        last: &LastStep,
+    ) -> Option<Option<u64>> {
+        let found = self.tree.after_step_of_small::<WIDTH>(key, last)?;
         Some(found.map(|(next, _)| next))
     }
 

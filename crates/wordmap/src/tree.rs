@@ -705,7 +705,26 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 
     /// Removes `key`; returns its value (0 in a set). Never fails: where a
     /// smaller node cannot be had, the old block is used on.
+    #[inline(always)]
     pub(crate) fn remove(&mut self, key: u64) -> Option<u64> {
+        if self.root.tag() == ONE {
+            // The last entry of a map: no way, and nothing to settle.
+            return self.remove_one(&mut Path::new(), self.root, key);
+        }
+        if V == 0 {
+            return self.remove_by_way(key);
+        }
+        self.remove_anywhere(key)
+    }
+
+    /// As [`Tree::remove`], in a function of its own.
+    #[inline(never)]
+    fn remove_anywhere(&mut self, key: u64) -> Option<u64> {
+        self.remove_by_way(key)
+    }
+
+    #[inline(always)]
+    fn remove_by_way(&mut self, key: u64) -> Option<u64> {
         let mut path = Path::new();
         let mut edge = self.root;
         while edge.is_branch() {

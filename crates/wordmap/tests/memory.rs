@@ -472,6 +472,32 @@ fn empty_chunks_go_back_together_and_few_are_kept() {
     assert!(pages.out.borrow().is_empty(), "chunks left behind");
 }
 
+/// The nodes of maps that are made and dropped one after another are kept as they are, in the
+/// one chunk that would be kept empty; it counts as that, and goes back when asked for.
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "Miri puts each local anywhere, so a thread has no shard of its own"
+)]
+fn what_is_kept_of_dropped_maps_counts_as_spare() {
+    let pages = Noting::default();
+    let heap = Heap::new(&pages);
+    for turn in 0..3 {
+        let mut map = WordMap::new_in(&heap);
+        for key in 0..20 {
+            map.insert(key * 8, key);
+        }
+        drop(map);
+        assert_eq!(pages.out.borrow().len(), 1);
+        if turn > 0 {
+            let usage = heap.usage();
+            assert_eq!((usage.reserved_bytes, usage.spare_bytes), (65536, 65536));
+        }
+    }
+    heap.trim();
+    assert!(pages.out.borrow().is_empty(), "chunks left behind");
+}
+
 /// Notes which chunks are out, of regions too where it has some.
 struct InRegions {
     out: RefCell<BTreeSet<NonNull<u8>>>,

@@ -5,14 +5,14 @@
 //! thread-local storage; a node goes back to the shard whose chunk it is in,
 //! whichever thread frees it.
 
+use super::lock::Lock;
 use super::runs::{Runs, RUN_BYTES_MAX};
 use super::slab::{Chunk, Slabs, Slot, CHUNK_BYTES, CLASSES, HEADER_BYTES, SLOT_BYTES_MAX};
 use super::source::{NodeSource, PageSource};
 use super::system::SystemPages;
 use core::cell::UnsafeCell;
-use core::hint;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 const SHARDS: usize = 8;
 
@@ -48,8 +48,6 @@ struct Shelf {
     /// through many classes and stays in none.
     kept: [*mut u8; CLASSES],
     kept_nodes: usize,
-    /// Nodes handed out and not come back.
-    live_nodes: usize,
     /// Empty chunks, linked through their headers.
     spare: *mut Chunk,
     spare_chunks: usize,
@@ -63,7 +61,7 @@ struct Shelf {
 
 #[repr(align(64))]
 struct Shard {
-    locked: AtomicBool,
+    lock: Lock,
     /// Nodes of this shard released, extended or shrunk so far. Written under the lock.
     changes: AtomicU64,
     shelf: UnsafeCell<Shelf>,
@@ -109,7 +107,8 @@ unsafe impl<P: PageSource + Send> Send for Heap<P> {}
 
 struct Locked<'a> {
     shard: &'a Shard,
-    index: usize,
+    /// As [`Chunk::shard`].
+    offset: u32,
 }
 
 impl Locked<'_> {
@@ -131,23 +130,17 @@ impl Locked<'_> {
 impl Drop for Locked<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.shard.locked.store(false, Ordering::Release);
+        self.shard.lock.free();
     }
 }
 
 impl Shard {
     #[inline(always)]
-    fn lock(&self, index: usize) -> Locked<'_> {
-        while self.locked.swap(true, Ordering::Acquire) {
-            self.wait();
-        }
-        Locked { shard: self, index }
-    }
-
-    #[cold]
-    fn wait(&self) {
-        while self.locked.load(Ordering::Relaxed) {
-            hint::spin_loop();
+    fn lock(&self, offset: u32) -> Locked<'_> {
+        self.lock.take();
+        Locked {
+            shard: self,
+            offset,
         }
     }
 }
@@ -161,6 +154,11 @@ fn home_shard() -> usize {
     ((address >> 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61) as usize % SHARDS
 }
 
+/// Bytes from a heap's first shard to this one.
+const fn offset_of_shard(index: usize) -> u32 {
+    (index * size_of::<Shard>()) as u32
+}
+
 impl<P: PageSource> Heap<P> {
     /// An empty heap; it asks `pages` for nothing until a node is needed.
     pub const fn new(pages: P) -> Heap<P> {
@@ -168,7 +166,7 @@ impl<P: PageSource> Heap<P> {
             pages,
             shards: [const {
                 Shard {
-                    locked: AtomicBool::new(false),
+                    lock: Lock::new(),
                     changes: AtomicU64::new(0),
                     shelf: UnsafeCell::new(Shelf {
                         slabs: Slabs::new(),
@@ -176,7 +174,6 @@ impl<P: PageSource> Heap<P> {
                         strays: [0; CLASSES],
                         kept: [ptr::null_mut(); CLASSES],
                         kept_nodes: 0,
-                        live_nodes: 0,
                         spare: ptr::null_mut(),
                         spare_chunks: 0,
                         fresh: ptr::null_mut(),
@@ -193,8 +190,11 @@ impl<P: PageSource> Heap<P> {
     /// figures are exact only while no other thread allocates.
     pub fn usage(&self) -> HeapUse {
         let mut usage = HeapUse::default();
-        for (i, shard) in self.shards.iter().enumerate() {
-            let mut locked = shard.lock(i);
+        for i in 0..SHARDS {
+            let mut locked = self.lock(offset_of_shard(i));
+            if locked.shelf().is_rest_kept() {
+                self.release_kept(&mut locked);
+            }
             let shelf = locked.shelf();
             usage.reserved_bytes += shelf.chunks * CHUNK_BYTES;
             usage.reserved_bytes_max += shelf.chunks_max * CHUNK_BYTES;
@@ -205,8 +205,8 @@ impl<P: PageSource> Heap<P> {
 
     /// Gives the chunks kept empty, or not used yet, back to the page source.
     pub fn trim(&self) {
-        for (i, shard) in self.shards.iter().enumerate() {
-            let mut locked = shard.lock(i);
+        for i in 0..SHARDS {
+            let mut locked = self.lock(offset_of_shard(i));
             self.release_kept(&mut locked);
             self.release_spare(&mut locked);
             self.release_fresh(&mut locked);
@@ -219,17 +219,16 @@ impl<P: PageSource> Heap<P> {
     /// `node` must be an address in a live node of this heap.
     #[inline]
     pub unsafe fn changes(&'static self, node: NonNull<u8>) -> &'static AtomicU64 {
-        // SAFETY: a live node lies in a chunk, whose header is not written to
-        // while nodes of it live except for counters of other fields.
-        let shard = unsafe { *ptr::addr_of!((*Chunk::of(node.as_ptr())).shard) };
-        &self.shards[shard as usize].changes
+        // SAFETY: the caller's duty.
+        let shard = unsafe { Chunk::shard_of(node) };
+        &self.shard(shard).changes
     }
 
     /// Locks every shard, so that a `fork` finds the heap whole. For the
     /// *prepare* handler of `pthread_atfork`.
     pub fn lock_for_fork(&self) {
-        for (i, shard) in self.shards.iter().enumerate() {
-            core::mem::forget(shard.lock(i));
+        for shard in &self.shards {
+            shard.lock.take();
         }
     }
 
@@ -240,23 +239,33 @@ impl<P: PageSource> Heap<P> {
     /// called [`Heap::lock_for_fork`] last.
     pub unsafe fn unlock_after_fork(&self) {
         for shard in &self.shards {
-            shard.locked.store(false, Ordering::Release);
+            shard.lock.free();
         }
+    }
+
+    /// The shard at an offset that is a chunk's, or [`offset_of_shard`].
+    #[inline(always)]
+    fn shard(&self, offset: u32) -> &Shard {
+        debug_assert!(offset <= offset_of_shard(SHARDS - 1));
+        debug_assert!(offset as usize % size_of::<Shard>() == 0);
+        // SAFETY: a heap has a shard there.
+        unsafe { &*ptr::from_ref(&self.shards).byte_add(offset as usize).cast() }
+    }
+
+    #[inline(always)]
+    fn lock(&self, offset: u32) -> Locked<'_> {
+        self.shard(offset).lock(offset)
     }
 
     #[inline(always)]
     fn home(&self) -> Locked<'_> {
-        let index = home_shard();
-        self.shards[index].lock(index)
+        self.lock(offset_of_shard(home_shard()))
     }
 
     #[inline(always)]
     fn owner(&self, block: NonNull<u8>) -> Locked<'_> {
-        // SAFETY: a live node lies in a chunk, whose header is not written to
-        // while nodes of it live except for counters of other fields.
-        let index = unsafe { (*ptr::addr_of!((*Chunk::of(block.as_ptr())).shard)) as usize };
-        let index = index % SHARDS;
-        self.shards[index].lock(index)
+        // SAFETY: who asks has a live node of this heap.
+        self.lock(unsafe { Chunk::shard_of(block) })
     }
 
     #[inline(always)]
@@ -270,12 +279,10 @@ impl<P: PageSource> Heap<P> {
         if found.is_null() && bytes <= SLOT_BYTES_MAX {
             found = shelf.take_kept(bytes / 8);
         }
-        let block = match NonNull::new(found) {
-            Some(block) => block,
-            None => self.allocate_fresh(locked, bytes)?,
-        };
-        locked.shelf().live_nodes += 1;
-        Some(block)
+        match NonNull::new(found) {
+            Some(block) => Some(block),
+            None => self.allocate_fresh(locked, bytes),
+        }
     }
 
     /// The old block's shard serves both blocks, so that one lock does.
@@ -304,7 +311,7 @@ impl<P: PageSource> Heap<P> {
         if bytes > RUN_BYTES_MAX {
             return None;
         }
-        let index = locked.index as u32;
+        let offset = locked.offset;
         let shelf = locked.shelf();
         if bytes <= SLOT_BYTES_MAX {
             if let Some(block) = shelf.allocate_first(bytes) {
@@ -319,9 +326,9 @@ impl<P: PageSource> Heap<P> {
         // SAFETY: the chunk is fresh or empty, and nothing else lists it.
         unsafe {
             if bytes <= SLOT_BYTES_MAX && shelf.strays[bytes / 8] == STRAYS_MAX {
-                shelf.slabs.adopt(chunk, index);
+                shelf.slabs.adopt(chunk, offset);
             } else {
-                shelf.runs.adopt(chunk, index);
+                shelf.runs.adopt(chunk, offset);
             }
         }
         if bytes <= SLOT_BYTES_MAX {
@@ -380,10 +387,8 @@ impl<P: PageSource> Heap<P> {
     #[inline(always)]
     unsafe fn take_slot(&self, locked: &mut Locked<'_>, slot: Slot) -> bool {
         locked.count_change();
-        let shelf = locked.shelf();
-        shelf.live_nodes -= 1;
         // SAFETY: the caller's duty.
-        unsafe { shelf.slabs.release(slot) }
+        unsafe { locked.shelf().slabs.release(slot) }
     }
 
     /// # Safety
@@ -428,7 +433,6 @@ impl<P: PageSource> Heap<P> {
     unsafe fn release_run(&self, locked: &mut Locked<'_>, block: NonNull<u8>, bytes: usize) {
         locked.count_change();
         let shelf = locked.shelf();
-        shelf.live_nodes -= 1;
         // SAFETY: the caller's duty.
         let empty = unsafe {
             if bytes > SLOT_BYTES_MAX {
@@ -446,7 +450,9 @@ impl<P: PageSource> Heap<P> {
     #[inline(always)]
     fn release_kept_when_empty(&self, locked: &mut Locked<'_>) {
         let shelf = locked.shelf();
-        if shelf.live_nodes == 0 && shelf.kept_nodes > 0 {
+        // The only chunk would be kept anyway, and a program may be making and dropping the
+        // same map again and again.
+        if shelf.is_rest_kept() && shelf.chunks > 1 {
             self.release_kept(locked);
         }
     }
@@ -511,6 +517,12 @@ impl<P: PageSource> Heap<P> {
 }
 
 impl Shelf {
+    /// Whether all that is in use is strays kept.
+    #[inline(always)]
+    fn is_rest_kept(&self) -> bool {
+        self.kept_nodes > 0 && self.runs.live() == self.kept_nodes && self.slabs.pages() == 0
+    }
+
     /// A small node when no page of its class is open: a stray, or from a fresh page.
     fn allocate_first(&mut self, bytes: usize) -> Option<NonNull<u8>> {
         let strays = &mut self.strays[bytes / 8];
@@ -589,7 +601,7 @@ const _: () = assert!(HEADER_BYTES % 16 == 0);
 // SAFETY: blocks are slots or runs, at multiples of 8 bytes in chunks that the
 // page source vouches for, handed out under the owning shard's lock.
 unsafe impl<P: PageSource> NodeSource for Heap<P> {
-    #[inline]
+    #[inline(always)]
     fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
         self.allocate_in(&mut self.home(), bytes)
     }

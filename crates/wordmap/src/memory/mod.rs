@@ -6,6 +6,7 @@
 //! heap of the process that maps use unless told otherwise.
 
 mod heap;
+mod lock;
 mod runs;
 mod slab;
 mod source;

@@ -35,6 +35,8 @@ struct FreeRun {
 pub(super) struct Runs {
     bins: [*mut FreeRun; BINS],
     occupied: [u64; BINS / 64],
+    /// Runs handed out and not come back.
+    live: usize,
 }
 
 fn units_of(bytes: usize) -> usize {
@@ -75,7 +77,14 @@ impl Runs {
         Runs {
             bins: [ptr::null_mut(); BINS],
             occupied: [0; BINS / 64],
+            live: 0,
         }
+    }
+
+    /// How many runs are handed out.
+    #[inline(always)]
+    pub(super) fn live(&self) -> usize {
+        self.live
     }
 
     /// The smallest free run that fits, or null.
@@ -99,6 +108,7 @@ impl Runs {
             set_bit(chunk, first + units - 1, true);
             (*chunk).live += units as u32;
         }
+        self.live += 1;
         run.cast()
     }
 
@@ -132,6 +142,7 @@ impl Runs {
     /// # Safety
     /// `block` must be a live run of `bytes` in a chunk of this shard.
     pub(super) unsafe fn release(&mut self, block: *mut u8, bytes: usize) -> bool {
+        self.live -= 1;
         let chunk = Chunk::of(block);
         let mut first = (block.addr() - chunk.addr()) / UNIT_BYTES;
         let mut units = units_of(bytes);
@@ -204,6 +215,7 @@ impl Runs {
             let chunk = Chunk::of(block);
             let first = (block.addr() - chunk.addr()) / UNIT_BYTES;
             set_bit(chunk, first + new - 1, true);
+            self.live += 1;
             // SAFETY: the tail is a run of its own from here on; its chunk stays in
             // use because the head does.
             unsafe {

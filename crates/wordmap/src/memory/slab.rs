@@ -15,7 +15,7 @@
 //!   free page and one in use.
 
 use core::num::NonZeroU64;
-use core::ptr;
+use core::ptr::{self, NonNull};
 
 /// Bytes of a chunk, and its alignment: the chunk of a node is found by masking.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
@@ -33,7 +33,7 @@ pub(super) const HEADER_BYTES: usize = 64;
 /// The first bytes of every chunk.
 #[repr(C)]
 pub(super) struct Chunk {
-    /// Index of the shard that owns the chunk.
+    /// Bytes from the heap's first shard to the one that owns the chunk.
     pub(super) shard: u32,
     /// Whether the chunk is cut into pages; else it holds runs.
     pub(super) has_pages: bool,
@@ -44,8 +44,9 @@ pub(super) struct Chunk {
     previous: *mut Chunk,
 }
 
-/// The first bytes of every page (behind the chunk's, in a chunk's first page). Behind
-/// them lie the bits of its slots, then the slots.
+/// The last bytes of every page, found alike in a chunk's first page and in the others.
+/// Before them lie the bits of its slots, their first word last; the slots begin where the
+/// page does (behind the chunk's header, in the first one).
 #[repr(C)]
 struct Page {
     /// Words of a slot.
@@ -58,8 +59,8 @@ struct Page {
     first_slot: u32,
     // A word each, so that no load takes in what two stores have just written.
     live: u32,
-    /// Words of bits before this one are 0; the number of words when all are.
-    first_free: u32,
+    /// A word of bits that is not 0, if there is one.
+    free_word: u32,
     next: *mut Page,
     previous: *mut Page,
 }
@@ -68,7 +69,7 @@ struct Page {
 /// rounding does not reach the next slot.
 const RECIPROCAL_SHIFT: u32 = 20;
 
-const _: () = assert!(core::mem::size_of::<Chunk>() <= HEADER_BYTES);
+const _: () = assert!(size_of::<Chunk>() <= HEADER_BYTES && size_of::<Page>() % 8 == 0);
 // An offset times the error of a reciprocal, less than the words of a slot, stays below
 // one slot's share.
 const _: () = assert!((PAGE_BYTES / 8) * (SLOT_BYTES_MAX / 8) <= 1 << RECIPROCAL_SHIFT);
@@ -80,17 +81,25 @@ impl Chunk {
     pub(super) fn of(node: *mut u8) -> *mut Chunk {
         node.map_addr(|a| a & !(CHUNK_BYTES - 1)).cast()
     }
+
+    /// [`Chunk::shard`] of the chunk that a node lies in.
+    ///
+    /// # Safety
+    /// `node` must be an address in a live node.
+    #[inline(always)]
+    pub(super) unsafe fn shard_of(node: NonNull<u8>) -> u32 {
+        // SAFETY: a live node lies in a chunk, whose header is not written to
+        // while nodes of it live except for counters of other fields.
+        unsafe { *ptr::addr_of!((*Chunk::of(node.as_ptr())).shard) }
+    }
 }
 
 impl Page {
     /// The page a slot lies in.
     #[inline(always)]
     fn of(slot: *mut u8) -> *mut Page {
-        let start = slot.map_addr(|a| a & !(PAGE_BYTES - 1));
-        let is_first = start.addr() & (CHUNK_BYTES - 1) == 0;
-        start
-            .wrapping_add(if is_first { HEADER_BYTES } else { 0 })
-            .cast()
+        let last = slot.map_addr(|a| a | (PAGE_BYTES - 1));
+        last.wrapping_sub(size_of::<Page>() - 1).cast()
     }
 
     #[inline(always)]
@@ -103,8 +112,9 @@ impl Page {
     /// # Safety
     /// The page must be unused memory of the caller's, in a chunk.
     unsafe fn open(page: *mut Page, bytes: usize) {
-        let bits_offset = page.addr() - Page::start(page).addr() + core::mem::size_of::<Page>();
-        let room = PAGE_BYTES - bits_offset;
+        let is_first = Page::start(page).addr() % CHUNK_BYTES == 0;
+        let first_slot = if is_first { HEADER_BYTES } else { 0 };
+        let room = PAGE_BYTES - first_slot - size_of::<Page>();
         let words = (room / bytes).div_ceil(64);
         let slots = (room - 8 * words) / bytes;
         let slot_words = bytes / 8;
@@ -114,8 +124,8 @@ impl Page {
                 slot_words: slot_words as u16,
                 slots: slots as u16,
                 live: 0,
-                first_free: 0,
-                first_slot: (bits_offset + 8 * words) as u32,
+                free_word: 0,
+                first_slot: first_slot as u32,
                 reciprocal: (1u32 << RECIPROCAL_SHIFT).div_ceil(slot_words as u32),
                 next: ptr::null_mut(),
                 previous: ptr::null_mut(),
@@ -131,7 +141,7 @@ impl Page {
     /// Word `w` of the bits.
     #[inline(always)]
     fn bits(page: *mut Page, w: usize) -> *mut u64 {
-        page.wrapping_add(1).cast::<u64>().wrapping_add(w)
+        page.cast::<u64>().wrapping_sub(w + 1)
     }
 
     /// Words of bits.
@@ -148,7 +158,7 @@ impl Page {
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
     page: *mut Page,
-    word: u32,
+    word: usize,
     bit: u64,
 }
 
@@ -168,7 +178,7 @@ impl Slot {
         };
         Slot {
             page,
-            word: (slot / 64) as u32,
+            word: slot / 64,
             bit: 1 << (slot % 64),
         }
     }
@@ -186,6 +196,8 @@ impl Slot {
 pub(super) struct Slabs {
     open: [*mut Page; CLASSES],
     chunks: *mut Chunk,
+    /// Pages that serve a class.
+    pages: usize,
 }
 
 impl Slabs {
@@ -193,7 +205,14 @@ impl Slabs {
         Slabs {
             open: [ptr::null_mut(); CLASSES],
             chunks: ptr::null_mut(),
+            pages: 0,
         }
+    }
+
+    /// How many pages have slots handed out.
+    #[inline(always)]
+    pub(super) fn pages(&self) -> usize {
+        self.pages
     }
 
     /// A slot, when an open page of the class has one.
@@ -207,35 +226,31 @@ impl Slabs {
         // heap's lock makes us its only user.
         unsafe {
             (*page).live += 1;
-            let w = (*page).first_free as usize;
+            let w = (*page).free_word as usize;
             let bits = Page::bits(page, w);
             let free = NonZeroU64::new_unchecked(*bits);
             let slot = 64 * w + free.trailing_zeros() as usize;
             *bits = free.get() & (free.get() - 1);
             if *bits == 0 {
-                self.pass_word(page);
+                self.leave_word(page);
             }
             let offset = 8 * slot * usize::from((*page).slot_words);
             Page::start(page).add((*page).first_slot as usize + offset)
         }
     }
 
-    /// Goes on to the next word with a bit, when a page's first one has lost its last.
+    /// Goes on to another word with a bit, when one has lost its last.
     ///
     /// # Safety
     /// `page` must be listed in a class of this shard.
     #[inline(never)]
-    unsafe fn pass_word(&mut self, page: *mut Page) {
+    unsafe fn leave_word(&mut self, page: *mut Page) {
         // SAFETY: the caller's duty; a page has so many words of bits.
         unsafe {
             let words = Page::words(page);
-            let mut w = (*page).first_free as usize + 1;
-            while w < words && *Page::bits(page, w) == 0 {
-                w += 1;
-            }
-            (*page).first_free = w as u32;
-            if w == words {
-                self.unlink(page);
+            match (0..words).find(|w| *Page::bits(page, *w) != 0) {
+                Some(w) => (*page).free_word = w as u32,
+                None => self.unlink(page),
             }
         }
     }
@@ -258,6 +273,7 @@ impl Slabs {
             Page::open(page, bytes);
             self.link(page);
         }
+        self.pages += 1;
         true
     }
 
@@ -289,10 +305,10 @@ impl Slabs {
         let Slot { page, word, bit } = slot;
         // SAFETY: the caller's duty: the page of a live slot is live, and has its bit.
         unsafe {
-            let bits = Page::bits(page, word as usize);
+            let bits = Page::bits(page, word);
             debug_assert!(*bits & bit == 0, "a slot comes back twice");
             *bits |= bit;
-            (*page).first_free = (*page).first_free.min(word);
+            (*page).free_word = word as u32;
             let live = (*page).live - 1;
             (*page).live = live;
             // One test for both ends: a page has more than two slots.
@@ -321,6 +337,7 @@ impl Slabs {
     /// Gives an empty page back to its chunk; returns true when that is empty too.
     fn close_page(&mut self, chunk: *mut Chunk, page: *mut Page) -> bool {
         self.unlink(page);
+        self.pages -= 1;
         // SAFETY: the page lies in `chunk`, which is live and ours under the lock.
         unsafe {
             if (*chunk).free_pages == 0 {

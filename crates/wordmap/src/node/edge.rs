@@ -1,5 +1,7 @@
 //! An edge: a node's address, kind and level in one word.
 
+use super::bits::apart;
+
 /// Bits of a word that hold the address; the top byte holds the tag.
 /// User addresses have at most 56 bits on every 64-bit system Rust supports.
 const ADDRESS_BITS: u32 = 56;
@@ -114,6 +116,25 @@ impl Edge {
     #[inline(always)]
     pub(crate) fn is_small_leaf(self) -> bool {
         matches!(self.tag(), ONE | FLAT1 | FLAT2)
+    }
+
+    /// Of an edge to such a leaf, the bytes of its suffixes (8 where it has one entry); else 0.
+    #[inline(always)]
+    pub(crate) fn small_width(self) -> usize {
+        // One after another: the compiler would put the one that is not a list first.
+        let tag = usize::from(self.tag());
+        if tag == usize::from(FLAT1) {
+            return 1;
+        }
+        let tag = apart(tag);
+        if tag == usize::from(FLAT2) {
+            return 2;
+        }
+        if apart(tag) == usize::from(ONE) {
+            8
+        } else {
+            0
+        }
     }
 
     #[inline(always)]

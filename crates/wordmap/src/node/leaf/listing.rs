@@ -10,16 +10,18 @@ use core::ptr;
 /// from both ends.
 ///
 /// * **W1** While `left` is not 0, `word` leads to the 8 bytes that end with the first
-///   suffix left, and `value` to its value (in a map); the others follow, `width` bytes
-///   apart, their values a word apart downwards. The key of a leaf of one entry is a suffix
-///   of 8 bytes.
+///   suffix left, before which there are `shift` bits, and `value` to its value (in a map);
+///   the others follow, `width` bytes apart, their values a word apart downwards. The key of
+///   a leaf of one entry is a suffix of 8 bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Listing {
     word: *const u8,
     value: *mut u64,
     /// The bytes that the keys share.
     base: u64,
+    // Whole words, which a load gets from a store at once.
     width: usize,
+    shift: usize,
     left: usize,
 }
 
@@ -29,7 +31,8 @@ impl Listing {
         word: ptr::null(),
         value: ptr::null_mut(),
         base: 0,
-        width: 8,
+        width: 0,
+        shift: 0,
         left: 0,
     };
 
@@ -42,18 +45,20 @@ impl Listing {
     pub(crate) unsafe fn of<const V: usize>(edge: Edge) -> Listing {
         // SAFETY: the caller's duty.
         let leaf = unsafe { Leaf::<V>::of(edge) };
-        let (word, width) = (leaf.word(), leaf.level());
+        let word = leaf.word();
         // The suffixes lie behind the header word, which is the only key itself.
-        let (base, left) = if edge.tag() == ONE {
-            (0, 1)
+        let (width, base, left) = if edge.tag() == ONE {
+            (0, 0, 1)
         } else {
-            (prefix(word, width), usize::from(word as u8) + 1)
+            let width = edge.level() % 4;
+            (width, prefix(word, width), usize::from(word as u8) + 1)
         };
         Listing {
-            word: leaf.header.wrapping_add(width % 8),
+            word: leaf.header.wrapping_add(width),
             value: leaf.value(0),
             base,
             width,
+            shift: (8 * width).wrapping_neg() % 64,
             left,
         }
     }
@@ -88,7 +93,7 @@ impl Listing {
         debug_assert!(i < self.left);
         // SAFETY: W1, and who made the walk vouched for the leaf.
         let word = unsafe { read8(self.word.add(i * self.width)) };
-        self.base | (word >> (64 - 8 * self.width as u32))
+        self.base | (word >> (self.shift % 64))
     }
 
     /// The first entry left: its key, and where its value is (without meaning in a set).

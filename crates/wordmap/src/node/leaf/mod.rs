@@ -270,7 +270,7 @@ impl<const V: usize> Leaf<V> {
     }
 
     #[inline(always)]
-    fn word(self) -> u64 {
+    pub(crate) fn word(self) -> u64 {
         // SAFETY: N1: the header word of a live node.
         unsafe { *self.header.cast::<u64>() }
     }
