@@ -70,7 +70,7 @@ impl<'a, V: Vm> Marking<'a, V> {
     pub(crate) fn begin_remark(&mut self) {
         self.begin_first_remark();
         while let Some(cell) = self.tracer.marker.rescans.pop_written() {
-            self.trace_written(cell);
+            self.trace_written::<false>(cell);
         }
         if self.tracer.marker.rescans.has_overflowed() {
             return self.trace_marked_cells();
@@ -82,18 +82,6 @@ impl<'a, V: Vm> Marking<'a, V> {
             self.trace_apart::<false>(cell, wants);
         }
         self.tracer.is_rescan = false;
-    }
-
-    /// Traces a cell once more into which the program has stored. If it is remembered, the
-    /// next collection decides what grows old with it.
-    fn trace_written(&mut self, cell: Cell) {
-        let state = self.tracer.states.get(cell);
-        self.note_if_unprotected(cell, state);
-        let wants = match state.is_remembered() {
-            true => Wants::MARKED,
-            false => state.wants_of_children(),
-        };
-        self.trace_apart::<false>(cell, wants);
     }
 
     /// Has the VM do what it does when everything is marked, until that marks
@@ -188,16 +176,24 @@ impl<'a, V: Vm> Marking<'a, V> {
     fn trace_remembered<const AHEAD: bool>(&mut self, cell: Cell) {
         let states = self.tracer.states;
         let state = states.get(cell);
-        if state.is_unprotected() {
+        if state.is_unprotected() || self.is_rewritten(cell) {
             self.tracer.marker.remembered.add(cell);
-            self.trace_in_its_state::<AHEAD>(cell);
-        } else if self.is_rewritten(cell) {
-            self.tracer.marker.remembered.add(cell);
-            self.trace_apart::<AHEAD>(cell, Wants::MARKED);
         } else {
             states.set(cell, state.without(CellState::REMEMBERED));
-            self.trace_in_its_state::<AHEAD>(cell);
         }
+        self.trace_written::<AHEAD>(cell);
+    }
+
+    /// Traces a cell into which the program has stored. If it is remembered, the next
+    /// collection decides what grows old with it.
+    fn trace_written<const AHEAD: bool>(&mut self, cell: Cell) {
+        let state = self.tracer.states.get(cell);
+        self.note_if_unprotected(cell, state);
+        let wants = match state.is_remembered() {
+            true => Wants::MARKED,
+            false => state.wants_of_children(),
+        };
+        self.trace_apart::<AHEAD>(cell, wants);
     }
 
     /// Whether the program goes on storing into a remembered cell what it soon replaces.
