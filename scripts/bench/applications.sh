@@ -46,7 +46,7 @@ ensure_jemalloc() {
     found=$(find_jemalloc)
   fi
   [[ $found ]] || fail 'the variant stock-jemalloc needs libjemalloc.so.2, which is not installed.' \
-    'Leave it out with VARIANTS="stock stock-2-arenas ashlar ashlar-preloaded".'
+    'Leave it out with VARIANTS="stock stock-2-arenas ashlar inside ashlar-preloaded".'
   export JEMALLOC=$found
 }
 
