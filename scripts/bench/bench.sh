@@ -3,6 +3,8 @@
 # records the run under bench/results/. measure.sh says what PROGRAMS, VARIANTS, BLOCKS and RECORD do.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck disable=SC2034 # setup.sh
+inside=yes
 # shellcheck source=scripts/bench/setup.sh
 . "$here/setup.sh"
 # shellcheck source=scripts/bench/measure.sh
