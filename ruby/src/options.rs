@@ -42,9 +42,6 @@ const MIB: usize = 1 << 20;
 
 /// Percent of live bytes; the bounds of the space overhead.
 const SPACE_OVERHEAD_RANGE: RangeInclusive<usize> = 10..=1000;
-/// Where a little more memory stops saving time in the applications that are measured
-/// (docs/generations.md).
-const SPACE_OVERHEAD_PERCENT: usize = 25;
 /// Percent of the garbage that may exist.
 const SETTLED_GROWTH_RANGE: RangeInclusive<usize> = 0..=1000;
 /// Percent of the process's CPU time.
@@ -64,7 +61,6 @@ const THREADS_DEFAULT_MAX: usize = 4;
 /// Pacing of a Ruby that nobody has tuned.
 pub(crate) fn default_pace() -> PaceOptions {
     PaceOptions {
-        space_overhead_percent: SPACE_OVERHEAD_PERCENT,
         gc_cpu_percent: GC_CPU_PERCENT,
         ..PaceOptions::default()
     }
