@@ -813,6 +813,38 @@ fn what_is_stored_into_a_cell_that_was_old_when_the_barrier_was_told_is_kept() {
 }
 
 #[test]
+fn a_store_without_room_to_note_what_it_is_into_makes_the_next_collection_full() {
+    with_program(16 * MIB, |p| {
+        let parents: Vec<_> = (0..20).map(|_| p.old_root(1)).collect();
+        let child = p.object(plain(0));
+        let ambiguous = &p.heap.vm.ambiguous_roots;
+        let stack = parents.iter().chain([&child]).map(|cell| cell.address());
+        ambiguous.borrow_mut().extend(stack);
+        p.heap.set_stress(Stress {
+            mark_stack_cells_max: 5,
+            ..Stress::default()
+        });
+        for parent in &parents {
+            p.heap.write_barrier(*parent, child);
+        }
+        p.heap.between_barrier_and_store(|| p.full());
+        for parent in &parents {
+            p.store_without_barrier(*parent, 0, child);
+        }
+        ambiguous.borrow_mut().clear();
+        p.heap.verify().unwrap();
+        let scope = p.heap.collect(Request {
+            scope: Some(Scope::Minor),
+            sweep_now: true,
+            compact: None,
+        });
+        assert_eq!(scope, Scope::Full);
+        p.heap.verify().unwrap();
+        assert!(p.lives(child));
+    });
+}
+
+#[test]
 fn what_a_thread_stores_that_waited_while_others_collected_is_kept() {
     type Others = fn(&mut Program<'_>);
     let others: [Others; 4] = [

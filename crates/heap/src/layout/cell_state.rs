@@ -9,10 +9,11 @@ use std::fmt;
 /// 2. `OLD` implies `LIVE`; outside a full collection it implies `MARKED`.
 /// 3. `REMEMBERED` implies `OLD`, and the cell is in the remembered set once.
 /// 4. A cell that is `OLD` and `UNPROTECTED` is `REMEMBERED`.
-/// 5. An `OLD` cell that is not `REMEMBERED` refers to `OLD` cells only.
+/// 5. An `OLD` cell that is not `REMEMBERED` refers to `OLD` cells only, unless the
+///    remembered set has overflowed, so that the next collection is a full one.
 /// 16. A cell on the boundary is in the boundary set.
-/// 17. A settled cell that is not on the boundary is not `UNPROTECTED` and refers to
-///     settled cells only.
+/// 17. A settled cell that is not on the boundary is not `UNPROTECTED`, and refers to
+///     settled cells only unless the remembered set has overflowed.
 ///
 /// 13 and 14, about cells that move, are in `compact/mod.rs`.
 ///

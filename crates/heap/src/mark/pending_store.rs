@@ -4,7 +4,8 @@
 //! and a collection in between may make that cell old; or it was old, the barrier has
 //! remembered it, and the collection traces it, without the reference, and forgets it.
 //! The program still has it on its stack, which is a root: so what roots refer to is
-//! noted, and remembered afterwards if it is old.
+//! noted, and remembered afterwards if it is old. What there is no room to note counts as
+//! an overflow of the remembered set, so that the next collection is a full one.
 
 use crate::layout::region::Cell;
 use crate::os::Refused;
