@@ -32,7 +32,7 @@ with_library = exports=$$(scripts/ruby/env.sh $(if $(filter inside,$(ON)),--insi
 on = $(if $(ON),--collector $(ON))
 
 # --- Measurements ---
-.PHONY: demo bench bench-profile bench-instructions bench-applications
+.PHONY: demo bench bench-profile bench-instructions bench-applications bench-machine
 demo: ## four Ruby programs on stock Ruby, its collector as a module, and Ashlar, side by side
 	@scripts/bench/demo.sh
 bench-profile: ## where the time of those programs goes: collector, malloc, kernel (needs perf)
@@ -43,6 +43,8 @@ bench: ## measure the Ruby workloads against the goals; PROGRAMS="splay strings"
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" scripts/bench/bench.sh
 bench-applications: ## applications against stock, jemalloc and more, points and curves; PROGRAMS="rails pdf" BLOCKS=2 CURVES=no, or APP=~/src/optcarrot
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" CURVES="$(CURVES)" APP="$(APP)" scripts/bench/applications.sh
+bench-machine: ## the time that this machine takes from a program: the floor under its longest pause (4 minutes)
+	@mkdir -p build && cc -std=gnu11 -O2 -Wall -Wextra bench/machine/lost_time.c -o build/lost_time && build/lost_time $(ROUNDS)
 
 # --- Tests ---
 .PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-inside test-native-gems test-packages test-ruby-quick test-ruby
