@@ -256,12 +256,12 @@ struct ashlar_geometry {
 };
 void ashlar_geometry(struct ashlar_geometry *);
 
-/* Why a collection looked at the whole heap. */
+/* Why a collection was not minor. */
 enum ashlar_full_reason {
-    ASHLAR_FULL_NONE,     /* it did not */
+    ASHLAR_FULL_NONE,     /* it was */
     ASHLAR_FULL_FORCED,   /* asked for */
-    ASHLAR_FULL_OUTGROWN, /* the heap outgrew its space overhead */
-    ASHLAR_FULL_MEMORY,   /* memory was out */
+    ASHLAR_FULL_OUTGROWN, /* the heap outgrew its space overhead, or came near the memory limit */
+    ASHLAR_FULL_MEMORY,   /* memory was out, or a payload did not fit below the memory limit */
 };
 
 /* One collection. */

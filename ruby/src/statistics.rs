@@ -73,7 +73,7 @@ pub(crate) struct Statistics {
     settled_cells: u64,
     /// Of those, the ones that major collections trace.
     boundary_cells: u64,
-    /// Major collections that looked at settled cells, too: full ones.
+    /// Of `major_count`, those that looked at settled cells, too: full ones.
     complete_count: u64,
 }
 

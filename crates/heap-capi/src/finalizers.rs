@@ -22,7 +22,7 @@ struct Finalizer {
 pub(crate) struct Finalizers {
     /// Of cells that any collection may find dead.
     young: Vec<Finalizer>,
-    /// Of cells that were old at the end of a marking: only a full one finds them dead.
+    /// Of cells that were old at the end of a marking: no minor one finds them dead.
     old: Vec<Finalizer>,
     /// Of cells that have died, the latest first.
     due: Vec<Finalizer>,

@@ -88,8 +88,8 @@ struct Collector<'shared> {
     stress_countdown: usize,
     /// CPU time of marking, while there is a limit to its share.
     marking_cpu_ns: u64,
-    /// The first block that the latest full collection has not looked at yet, to give
-    /// its pages back if it is empty.
+    /// The first block that the latest major or full collection has not looked at yet, to
+    /// give its pages back if it is empty.
     release_from: Option<usize>,
 }
 

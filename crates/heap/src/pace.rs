@@ -21,7 +21,7 @@ use crate::nursery_floor::{CpuTimes, NurseryFloor};
 /// What the user chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaceOptions {
-    /// Memory that garbage may take before a full collection, in percent of
+    /// Memory that garbage may take before a major collection, in percent of
     /// live bytes.
     pub space_overhead_percent: usize,
     /// A heap with fewer live bytes is treated as if it had this many.
@@ -29,7 +29,7 @@ pub struct PaceOptions {
     /// A heap with less than this in use is not collected.
     pub heap_init_bytes: usize,
     /// However small the space overhead, kept bytes may grow by this many between
-    /// two full collections.
+    /// two collections that are not minor.
     pub growth_min_bytes: usize,
     /// However large it is, they may not grow by more than this: at 0 every
     /// collection is a full one.
@@ -189,7 +189,7 @@ pub struct Pace {
     /// A full collection in slices left too much: the next one is to be done in one
     /// stop, because only that shows whether live data fits.
     wants_exact_full: bool,
-    /// Bytes that the program was handed while the latest full collection marked.
+    /// Bytes that the program was handed while the latest major or full collection marked.
     handed_while_marking_bytes: usize,
     /// Full collections that only the memory limit asked for.
     limit_collections: usize,
@@ -198,10 +198,10 @@ pub struct Pace {
 }
 
 /// A nursery is this part of the garbage that may exist: enough minor
-/// collections between two full ones to sort the long-lived from the rest.
+/// collections between two others to sort the long-lived from the rest.
 const NURSERIES_PER_FULL: usize = 4;
 
-/// Payloads beyond this many bytes per byte of cells do not put a full
+/// Payloads beyond this many bytes per byte of cells do not put a major
 /// collection off: marking a cell byte takes about as long as fetching this
 /// many bytes from the system (0.3 ns and 0.25 ns per byte, and garbage
 /// costs cache misses besides).
@@ -229,7 +229,7 @@ const LOADING_HEAP_BYTES: usize = 4 << 20;
 /// The largest nursery that a program has because it is loading its code.
 const LOADING_NURSERY_BYTES: usize = 6 << 20;
 
-/// A full marking in slices is planned to last until the program has been handed this
+/// A major or full marking in slices is planned to last until the program has been handed this
 /// part of the garbage that may exist.
 const MARKINGS_PER_FULL: usize = 4;
 /// When this part of what was too much turns out to be settled garbage, major collections

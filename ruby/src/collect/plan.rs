@@ -89,7 +89,7 @@ impl Situation {
     pub(super) fn asked_for(&self, full: bool, sweep_now: bool) -> Request {
         let scope = match (full, self.full_marking_allowed) {
             (true, _) => Some(Scope::Full),
-            // A minor one is upgraded when a full one is due anyway.
+            // A minor one is upgraded when a major or full one is due anyway.
             (false, true) => None,
             (false, false) => Some(Scope::Minor),
         };

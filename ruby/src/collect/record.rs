@@ -25,7 +25,7 @@ impl Reason {
     }
 }
 
-/// Why a collection looked at the whole heap: `enum ashlar_full_reason`.
+/// Why a collection was not minor: `enum ashlar_full_reason`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum FullReason {

@@ -20,8 +20,8 @@ pub(crate) struct Trimming {
 }
 
 /// After a collection. Ruby's parser takes the nodes of a file's syntax tree, 25 MB for a file
-/// of tables, and frees them. Blocks that were full of them are reused, but only a full
-/// collection would give them back; and libc, where payloads come from there, keeps what it
+/// of tables, and frees them. Blocks that were full of them are reused, but only a major
+/// or full collection would give them back; and libc, where payloads come from there, keeps what it
 /// cannot cut off at the end of its heap, where no object comes into it.
 pub(super) fn after_loading(collector: &Collector) {
     let last = &collector.trimming;

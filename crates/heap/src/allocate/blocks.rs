@@ -239,7 +239,7 @@ impl Space {
         held.nth(count).unwrap_or(used_limit)
     }
 
-    /// Looks at the empty blocks from `from` on, once after every full collection,
+    /// Looks at the empty blocks from `from` on, once after every major or full collection,
     /// as long as `goes_on` says after each; gives back the pages of those that have
     /// stayed empty for a while, so that memory returns to the system slowly.
     /// `all_at_once` is for a program that asked for it.

@@ -96,7 +96,7 @@ impl<V: Vm> Heap<'_, V> {
         self.marker().unprotect(self.states(), cell, mode);
     }
 
-    /// In a full collection only cells that have been found are remembered: the
+    /// In a major or full collection only cells that have been found are remembered: the
     /// others may be freed by it.
     pub(crate) fn remember_if_old(&self, cell: Cell) {
         let is_kept = match self.stage() {

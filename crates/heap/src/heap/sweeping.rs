@@ -206,8 +206,8 @@ impl<V: Vm> Heap<'_, V> {
         )
     }
 
-    /// Gives pages back, slowly, once a full collection has been swept, as many as
-    /// `work` allows; the rest at the next opportunity.
+    /// Gives pages back, slowly, once a major or full collection has been swept, as many
+    /// as `work` allows; the rest at the next opportunity.
     pub(super) fn release_idle_blocks(&self, work: &mut WorkBudget) {
         let Some(from) = self.collector.borrow_mut().release_from.take() else {
             return;

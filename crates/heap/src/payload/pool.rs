@@ -42,7 +42,7 @@ struct Rows {
 }
 
 /// Bytes of a class that are kept in rows at most. They are lost to other classes until the
-/// next full collection, so only small pieces, which many programs free and allocate by the
+/// next major or full collection, so only small pieces, which many programs free and allocate by the
 /// thousand, are kept.
 const ROWS_BYTES_MAX: usize = 64 << 10;
 const PIECE_BYTES_MAX: usize = 1024;
