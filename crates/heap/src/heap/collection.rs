@@ -36,7 +36,7 @@ use crate::pace::Scope;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage {
-    /// No marking is going on. Invariants 1 to 5 hold.
+    /// No marking is going on. Invariants 1 to 5, 16 and 17 hold.
     Idle,
     /// A major or full collection takes the marks of the previous ones off; a minor one
     /// passes. Nothing is marked in the meantime, and the remembered set is of no use

@@ -6,12 +6,14 @@ use std::fmt;
 ///
 /// Invariants (the verifier asserts the same numbers):
 /// 1. A free cell has no bit set.
-/// 2. `OLD` implies `LIVE`; outside a full collection it implies `MARKED`.
-/// 3. `REMEMBERED` implies `OLD`, and the cell is in the remembered set once.
+/// 2. `OLD` implies `LIVE`. It implies `MARKED`, too, but in a major or full collection and
+///    in what that found dead, until it is swept.
+/// 3. `REMEMBERED` implies `OLD`, and the cell is in the remembered set once, unless that
+///    has overflowed.
 /// 4. A cell that is `OLD` and `UNPROTECTED` is `REMEMBERED`.
 /// 5. An `OLD` cell that is not `REMEMBERED` refers to `OLD` cells only, unless the
 ///    remembered set has overflowed, so that the next collection is a full one.
-/// 16. A cell on the boundary is in the boundary set.
+/// 16. A cell on the boundary is in the boundary set, unless that has overflowed.
 /// 17. A settled cell that is not on the boundary is not `UNPROTECTED`, and refers to
 ///     settled cells only unless the remembered set has overflowed.
 ///
