@@ -48,7 +48,7 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 
 # --- Tests ---
 .PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-inside test-native-gems test-packages test-ruby-quick test-ruby
-test: ## run every test below but the full Ruby suite and the gems, and end with a table
+test: ## run the tests, but test-ruby, test-native-gems, test-packages, test-mruby and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
 	@cargo fmt --all --check

@@ -1,6 +1,6 @@
 /* What ashlar.h promises, one claim in each test. Uses nothing but the header.
  *
- * Built by scripts/test/heap-capi.sh: plain, with the sanitizers, and under valgrind, where
+ * Built by scripts/heap-capi/test.sh: plain, with the sanitizers, and under valgrind, where
  * SCANS is 0 because a scanned stack has words that nobody has written. */
 #include <pthread.h>
 #include <stdio.h>
