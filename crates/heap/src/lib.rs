@@ -64,13 +64,14 @@
 //! * **Block**: 64 KiB, holding cells of one width, or payloads.
 //! * **Payload**: memory an object owns, allocated through a [`ThreadCache`].
 //! * **Run**: neighbouring free cells. **Cursor**: the run being allocated from.
-//! * **Young**, **old**: generations by sticky mark bits.
+//! * **Young**, **old**, **settled**: generations by sticky mark bits.
 //! * **White**, **grey**, **black**: not marked; marked and still to be traced; marked
 //!   and traced.
 //! * **Remark**: tracing the roots again with the program stopped, at the end of
 //!   marking.
 //! * **Unprotected**: a cell that the program writes to without a barrier.
-//! * **Remembered set**: old cells that may refer to young ones.
+//! * **Remembered set**: old cells that may refer to young ones. **Boundary**: settled
+//!   cells that may refer to unsettled ones.
 //! * **Pinned**: must not move, because something refers to it that cannot be
 //!   rewritten. **Forwarded**: has moved, and says where to.
 //!
