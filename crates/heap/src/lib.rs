@@ -82,8 +82,7 @@
 //! newer, 64-bit Linux with glibc; not `no_std`, because the heap reserves, commits and
 //! gives back pages of the system.
 //!
-//! Numbered invariants stand where the data lives; [`Heap::verify`] asserts those of
-//! cells and of blocks of cells.
+//! Numbered invariants stand where the data lives; [`Heap::verify`] asserts them.
 
 mod allocate;
 mod compact;

@@ -92,9 +92,9 @@ impl<T> Pending<T> {
 }
 
 impl<V: Vm> Heap<'_, V> {
-    /// Checks the invariants of cells and blocks of cells that hold in the present
-    /// stage, while the collector is not at work; the first one broken is named. What
-    /// there is no memory to check is taken to hold.
+    /// Checks the invariants that hold in the present stage, while the collector is not at
+    /// work; the first one broken is named. What there is no memory to check is taken to
+    /// hold.
     pub fn verify(&self) -> Result<(), String> {
         match self.verify_all() {
             Err(Stop::Broken(broken)) => Err(broken),
@@ -128,6 +128,7 @@ impl<V: Vm> Heap<'_, V> {
         self.verify_runs()?;
         self.verify_poison()?;
         self.space().verify_blocks()?;
+        self.shared().payloads.lock().verify(self.space())?;
         self.verify_lists()
     }
 

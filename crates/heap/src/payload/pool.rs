@@ -225,6 +225,65 @@ impl Pool {
         block.set_next(None);
         block.set_previous(None);
     }
+
+    /// Asserts invariants 6 and 7.
+    pub(crate) fn verify(&self, space: &Space) -> Result<(), String> {
+        let mut listed_blocks = 0;
+        for index in (0..space.region.committed_blocks()).map(|block| BlockIndex(block as u32)) {
+            let Kind::Payloads(of) = space.region.kind(index) else {
+                continue;
+            };
+            verify_pieces(space, index, of.class())?;
+            let block = space.region.block(index);
+            if block.has(LISTED) != has_piece(space, index, of.class()) {
+                return Err(format!("invariant 6: {index:?} of {of:?}"));
+            }
+            listed_blocks += usize::from(block.has(LISTED));
+        }
+        for of in ArenaClass::all() {
+            let (mut previous, mut listed) = (None, self.listed[of.index()]);
+            while let Some(index) = listed {
+                let block = space.region.block(index);
+                let is_whole =
+                    block.has(LISTED) && block.previous() == previous && listed_blocks > 0;
+                if !is_whole || space.region.kind(index) != Kind::Payloads(of) {
+                    return Err(format!("invariant 6: {index:?} in the list of {of:?}"));
+                }
+                listed_blocks -= 1;
+                (previous, listed) = (listed, block.next());
+            }
+        }
+        match listed_blocks {
+            0 => Ok(()),
+            _ => Err(format!(
+                "invariant 6: {listed_blocks} blocks are in no list"
+            )),
+        }
+    }
+}
+
+/// Asserts invariant 7 for a block.
+fn verify_pieces(space: &Space, index: BlockIndex, class: ClassIndex) -> Result<(), String> {
+    let (block, start) = (space.region.block(index), space.region.address_of(index));
+    let end = start + block.untouched() * class.bytes();
+    let (mut free, mut address) = (0, block.free());
+    while address != 0 {
+        let is_piece = (start..end).contains(&address) && (address - start) % class.bytes() == 0;
+        if !is_piece || free > class.pieces_per_block() {
+            return Err(format!("invariant 7: {address:#x} is free in {index:?}"));
+        }
+        free += 1;
+        // SAFETY: a free piece begins with the address of the next.
+        address = unsafe { space.region.pointer(address).cast::<usize>().read() };
+    }
+    match block.used() + free == block.untouched() {
+        true => Ok(()),
+        false => Err(format!(
+            "invariant 7: {index:?} has {} pieces in use, {free} free, of {} touched",
+            block.used(),
+            block.untouched()
+        )),
+    }
 }
 
 fn has_piece(space: &Space, index: BlockIndex, class: ClassIndex) -> bool {
