@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -49,6 +50,18 @@ def test_a_short_peak_of_a_tree_is_seen_though_reading_pss_is_dear(tmp_path):
     seen = observe(tmp_path, "sh", "-c", f'{PYTHON} -S -c "{code}"; true', duty_permille=1)
     # It may have been read while the child still wrote: within a twentieth of the sum of RSS, which is 0.9 GB here.
     assert max(pss for _, pss, *_ in seen.pss) * 1024 > 500_000_000 - 0.05 * 900_000_000
+
+
+def test_time_that_the_machine_took_from_a_look_does_not_put_off_the_next(tmp_path):
+    """A virtual machine's lost time is counted as the launcher's: one or three dear looks are none of its own, four are."""
+    looks = [(1000, 1), (21_000, 1), (4000, 4), (2000, 2), (50_000, 2), (60_000, 2), (70_000, 2), (50_000, 2)]
+    called = "".join(f'printf("%lld ", (long long)usual_cost_ns(&costs, {cost}, {units}));' for cost, units in looks)
+    program = tmp_path / "looks.c"
+    program.write_text(f'#define main launched\n#include "{Path(launcher.__file__).with_name("launcher.c")}"\n#undef main\n'
+                       f"int main(void) {{ struct costs costs = {{0}}; {called} }}\n")
+    subprocess.run([*os.environ.get("CC", "cc").split(), "-o", tmp_path / "looks", program], check=True)
+    told = subprocess.run([tmp_path / "looks"], check=True, capture_output=True, text=True).stdout
+    assert list(map(int, told.split())) == [1000, 1000, 4000, 2000, 2000, 2000, 2000, 50_000]
 
 
 def test_cpu_time_of_children_is_included(tmp_path):

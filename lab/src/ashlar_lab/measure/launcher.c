@@ -350,6 +350,21 @@ static int64_t pause_after(int64_t cost_ns, int64_t period_ns, double duty)
     return paid > period_ns ? paid : period_ns;
 }
 
+/* What a kind of sampling has cost lately, for each unit of its work. */
+struct costs { double per_unit_ns[4]; unsigned next; };
+
+/* What this reading cost, going by the cheapest of the latest four: a virtual machine that loses its processor counts
+ * the time as the launcher's own, some ms at once, and these would be followed by seconds without a look. */
+static int64_t usual_cost_ns(struct costs *costs, int64_t cost_ns, long units)
+{
+    double least = (double)cost_ns / (double)units;
+    costs->per_unit_ns[costs->next++ % 4] = least;
+    for (unsigned i = 0; i < 4 && i < costs->next; i++)
+        if (costs->per_unit_ns[i] < least)
+            least = costs->per_unit_ns[i];
+    return (int64_t)(least * (double)units);
+}
+
 /* The share of one core that reading PSS may take.  Of a tree it is the only measure that counts shared pages once; of a
  * single process the kernel's high-water mark is the exact peak and a statm the RSS, so PSS need not be read as often. */
 static double pss_duty(void)
@@ -388,6 +403,7 @@ static void look_again(void)
 
 static void sample_pss(long rss_kb)
 {
+    static struct costs costs; /* a unit is a KiB of RSS: page tables are walked */
     struct memory sum = {0};
     int64_t at = now_ns(), cpu_before = own_cpu_ns();
     int read = 0;
@@ -406,7 +422,7 @@ static void sample_pss(long rss_kb)
                 sum.private_kb, sum.rss_kb, sum.swap_kb);
     if (rss_kb > pss_rss_max_kb)
         pss_rss_max_kb = rss_kb;
-    int64_t after = now_ns(), cost = own_cpu_ns() - cpu_before;
+    int64_t after = now_ns(), cost = usual_cost_ns(&costs, own_cpu_ns() - cpu_before, sum.rss_kb + 1);
     next_pss_ns = after + pause_after(cost, option.period_us * 1000, pss_duty());
     next_pss_at_new_high_ns = after + pause_after(cost, option.period_us * 1000, 10 * pss_duty());
 }
@@ -440,6 +456,7 @@ static void snapshot(const char *heading)
 
 static void sample(void)
 {
+    static struct costs costs; /* a unit is a process */
     int64_t at = now_ns(), cpu_before = own_cpu_ns();
     long rss_kb = 0;
     int processes = 0;
@@ -455,9 +472,8 @@ static void sample(void)
         fprintf(result, "sample %lld %ld %d\n", (long long)at / 1000, rss_kb, processes);
     if (processes > processes_max)
         processes_max = processes;
-    int64_t after = now_ns();
-    next_sample_ns =
-        after + pause_after(own_cpu_ns() - cpu_before, option.period_us * 1000, (double)option.duty_permille / 1000);
+    int64_t after = now_ns(), cost = usual_cost_ns(&costs, own_cpu_ns() - cpu_before, tree.count + 1);
+    next_sample_ns = after + pause_after(cost, option.period_us * 1000, (double)option.duty_permille / 1000);
     if (option.library && !library_found && after >= next_library_ns) {
         for (int i = 0; i < tree.count; i++)
             look_for_library(tree.pid[i]);
