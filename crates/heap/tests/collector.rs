@@ -124,12 +124,17 @@ impl Program<'_> {
     }
 
     fn collect(&self, scope: Scope) {
+        self.ask_and_get(scope, scope);
+    }
+
+    /// Asks for a collection of one scope, and gets one of the other.
+    fn ask_and_get(&self, asked: Scope, got: Scope) {
         let request = Request {
-            scope: Some(scope),
+            scope: Some(asked),
             sweep_now: true,
             compact: None,
         };
-        assert_eq!(self.heap.collect(request), scope);
+        assert_eq!(self.heap.collect(request), got);
         self.heap.verify().unwrap();
     }
 
@@ -833,13 +838,7 @@ fn a_store_without_room_to_note_what_it_is_into_makes_the_next_collection_full()
         }
         ambiguous.borrow_mut().clear();
         p.heap.verify().unwrap();
-        let scope = p.heap.collect(Request {
-            scope: Some(Scope::Minor),
-            sweep_now: true,
-            compact: None,
-        });
-        assert_eq!(scope, Scope::Full);
-        p.heap.verify().unwrap();
+        p.ask_and_get(Scope::Minor, Scope::Full);
         assert!(p.lives(child));
     });
 }
@@ -1889,13 +1888,7 @@ fn a_remembered_set_without_room_makes_the_next_collection_full() {
             p.store(*parent, 0, child);
         }
         p.heap.verify().unwrap();
-        let scope = p.heap.collect(Request {
-            scope: Some(Scope::Minor),
-            sweep_now: true,
-            compact: None,
-        });
-        assert_eq!(scope, Scope::Full);
-        p.heap.verify().unwrap();
+        p.ask_and_get(Scope::Minor, Scope::Full);
         assert_eq!(p.live_cells(), 40);
         p.minor();
     });
