@@ -401,9 +401,17 @@ static void look_again(void)
     switch_counters(1);
 }
 
-static void sample_pss(long rss_kb)
+/* PSS of so much RSS has been read, from this CPU time of the launcher on: when it may be read next. */
+static void put_off_pss(int64_t cpu_before, long rss_kb)
 {
     static struct costs costs; /* a unit is a KiB of RSS: page tables are walked */
+    int64_t after = now_ns(), cost = usual_cost_ns(&costs, own_cpu_ns() - cpu_before, rss_kb + 1);
+    next_pss_ns = after + pause_after(cost, option.period_us * 1000, pss_duty());
+    next_pss_at_new_high_ns = after + pause_after(cost, option.period_us * 1000, 10 * pss_duty());
+}
+
+static void sample_pss(long rss_kb)
+{
     struct memory sum = {0};
     int64_t at = now_ns(), cpu_before = own_cpu_ns();
     int read = 0;
@@ -422,9 +430,7 @@ static void sample_pss(long rss_kb)
                 sum.private_kb, sum.rss_kb, sum.swap_kb);
     if (rss_kb > pss_rss_max_kb)
         pss_rss_max_kb = rss_kb;
-    int64_t after = now_ns(), cost = usual_cost_ns(&costs, own_cpu_ns() - cpu_before, sum.rss_kb + 1);
-    next_pss_ns = after + pause_after(cost, option.period_us * 1000, pss_duty());
-    next_pss_at_new_high_ns = after + pause_after(cost, option.period_us * 1000, 10 * pss_duty());
+    put_off_pss(cpu_before, rss_kb);
 }
 
 static int pss_is_due(int64_t now, long rss_kb)
@@ -486,7 +492,7 @@ static void sample(void)
     else if (rss_kb > snapshot_rss_kb + snapshot_rss_kb / 50) {
         cpu_before = own_cpu_ns();
         snapshot("peak");
-        next_pss_ns = now_ns() + pause_after(own_cpu_ns() - cpu_before, option.period_us * 1000, pss_duty());
+        put_off_pss(cpu_before, rss_kb);
     }
 }
 
