@@ -295,28 +295,6 @@ mod system {
             libc::madvise(page, bytes + before, libc::MADV_POPULATE_WRITE)
         };
     }
-
-    /// Moves the pages of `[from, from + bytes)` to `to` without copying them;
-    /// the old range stays mapped and reads as zero. False when the kernel
-    /// cannot do it, and then nothing has changed.
-    ///
-    /// # Safety
-    /// Both ranges must be committed parts of a reservation and must not
-    /// overlap; nothing at `to` may be in use.
-    pub unsafe fn move_pages(from: *mut u8, to: *mut u8, bytes: usize) -> bool {
-        // SAFETY: `to` is ours and unused; DONTUNMAP keeps the old range mapped,
-        // so that no other mapping can slip into the reservation.
-        let moved = unsafe {
-            libc::mremap(
-                from.cast(),
-                bytes,
-                bytes,
-                libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP,
-                to,
-            )
-        };
-        moved == to.cast()
-    }
 }
 
 #[cfg(miri)]
@@ -362,17 +340,11 @@ mod system {
     /// # Safety
     /// As on a real system.
     pub(crate) unsafe fn populate(_start: *mut u8, _bytes: usize) {}
-
-    /// # Safety
-    /// As on a real system.
-    pub unsafe fn move_pages(_from: *mut u8, _to: *mut u8, _bytes: usize) -> bool {
-        false
-    }
 }
 
 pub(crate) use system::populate;
+pub use system::release;
 use system::{make_writable, reserve, set_huge_pages, unreserve};
-pub use system::{move_pages, release};
 
 #[cfg(test)]
 mod tests {

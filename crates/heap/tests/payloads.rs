@@ -685,9 +685,9 @@ fn a_span_grows_where_it_is_when_the_blocks_behind_it_are_empty() {
 #[test]
 #[cfg_attr(miri, ignore = "too many bytes for the interpreter")]
 fn a_span_that_cannot_grow_moves_with_its_contents_however_large_it_is() {
-    // Below and above the size from which pages are remapped.
-    for blocks in [2, 7, 8, 9, 40] {
-        let shared = Shared::reserve(16 * MIB).unwrap();
+    // Below and above the size from which the old place goes back to the system at once.
+    for blocks in [2, 16, 17, 40, 64, 75] {
+        let shared = Shared::reserve(32 * MIB).unwrap();
         let mut door = Door::new(&shared);
         let mut span = door.allocate(blocks * BLOCK_BYTES).unwrap();
         let written = Written::new(span, blocks * BLOCK_BYTES, 9);
@@ -705,9 +705,108 @@ fn a_span_that_cannot_grow_moves_with_its_contents_however_large_it_is() {
         // The old place is whole again: the region can be filled to the brim.
         // SAFETY: nobody uses it any more.
         unsafe { door.free(span) };
-        let all = door.allocate(15 * MIB);
+        let all = door.allocate(31 * MIB);
         assert!(all.is_ok(), "{blocks} blocks");
     }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many bytes for the interpreter")]
+fn a_span_that_finds_no_place_to_grow_stays_as_it_was() {
+    let shared = Shared::reserve(16 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let span = door.allocate(6 * MIB).unwrap();
+    let written = Written::new(span, 6 * MIB, 5);
+    let wall = door.allocate(BLOCK_BYTES).unwrap();
+    let before = (shared.payloads.in_use_bytes(), shared.payloads.moved());
+    // SAFETY: the payload is ours and stays so.
+    let grown = unsafe { door.reallocate(span, 10 * MIB) };
+    assert_eq!(grown, Err(OutOfMemory));
+    written.check(span, usize::MAX);
+    let after = (shared.payloads.in_use_bytes(), shared.payloads.moved());
+    assert_eq!(after, before);
+    // SAFETY: nobody uses them any more.
+    unsafe {
+        door.free(span);
+        door.free(wall);
+    }
+    assert_nothing_in_use(&shared);
+}
+
+/// Mappings of this process that begin in the heap's region.
+#[cfg(not(miri))]
+fn mappings_of(shared: &Shared) -> usize {
+    let region = &shared.space.region;
+    let addresses = region.start()..region.start() + region.reserved_blocks() * BLOCK_BYTES;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let starts = maps.lines().filter_map(|line| line.split('-').next());
+    let starts = starts.map(|start| usize::from_str_radix(start, 16).unwrap());
+    starts.filter(|start| addresses.contains(start)).count()
+}
+
+#[test]
+#[cfg(not(miri))]
+fn spans_that_move_however_often_add_no_mappings() {
+    let shared = Shared::reserve(256 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let all = door.allocate(240 * MIB).unwrap();
+    // SAFETY: nobody uses it any more.
+    unsafe { door.free(all) };
+    let before = mappings_of(&shared);
+    for _ in 0..5 {
+        let mut spans = [0; 4].map(|_| Written::new(door.allocate(MIB).unwrap(), MIB, 3));
+        for steps in 5..40 {
+            for written in &mut spans {
+                // SAFETY: the payload is ours.
+                let moved = unsafe { door.reallocate(written.payload, steps * MIB / 4) };
+                written.payload = moved.unwrap();
+            }
+        }
+        for written in spans {
+            written.check(written.payload, usize::MAX);
+            // SAFETY: nobody uses it any more.
+            unsafe { door.free(written.payload) };
+        }
+    }
+    assert!(shared.payloads.moved() > 100, "they move");
+    assert_eq!(mappings_of(&shared), before);
+}
+
+/// The most memory that this process has occupied so far.
+#[cfg(not(miri))]
+fn peak_resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.unwrap().trim().strip_suffix("kB").unwrap().trim();
+    kib.parse::<usize>().unwrap() * 1024
+}
+
+/// In a process of its own, which no other test's memory is part of.
+#[test]
+#[cfg(not(miri))]
+fn a_large_span_that_moves_never_lies_twice_in_memory() {
+    const ALONE: &str = "ASHLAR_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let test = std::env::current_exe().unwrap();
+        let name = "a_large_span_that_moves_never_lies_twice_in_memory";
+        let mut alone = std::process::Command::new(test);
+        let status = alone.args(["--exact", name]).env(ALONE, "1").status();
+        assert!(status.unwrap().success());
+        return;
+    }
+    let bytes = 64 * MIB;
+    let shared = Shared::reserve(256 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let span = door.allocate(bytes).unwrap();
+    // SAFETY: the payload is ours and this long.
+    unsafe { span.as_ptr().write_bytes(7, bytes) };
+    let _wall = door.allocate(BLOCK_BYTES).unwrap();
+    let before = peak_resident_bytes();
+    // SAFETY: the payload is ours.
+    let moved = unsafe { door.reallocate(span, bytes + BLOCK_BYTES) }.unwrap();
+    assert_ne!(moved, span);
+    let more = peak_resident_bytes() - before;
+    assert!(more < 8 * MIB, "{more} bytes more");
 }
 
 #[test]

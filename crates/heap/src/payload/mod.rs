@@ -80,8 +80,7 @@ impl Payloads {
         self.moved.load(Relaxed)
     }
 
-    /// Bytes that were copied for that; the pages of large payloads move without being
-    /// copied.
+    /// Bytes that were copied for that.
     pub fn copied_bytes(&self) -> usize {
         self.copied_bytes.load(Relaxed)
     }

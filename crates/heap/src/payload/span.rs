@@ -15,9 +15,9 @@ use crate::space::Space;
 /// anew costs tens of times what reusing them does.
 const RELEASE_AT_ONCE_BLOCKS: usize = 64;
 
-/// Spans of at least this many blocks move by remapping pages instead of
-/// copying them.
-const REMAP_BLOCKS: usize = 8;
+/// A span that moves is copied in pieces of this many blocks (1 MiB), so that one that goes back
+/// to the system at once does so piece by piece, and never lies twice in memory.
+const COPY_BLOCKS: usize = 16;
 
 fn blocks_for(size: usize) -> Result<usize, OutOfMemory> {
     let blocks = size.div_ceil(BLOCK_BYTES);
@@ -117,26 +117,38 @@ impl Supply<'_> {
         let region = &self.space.region;
         let (old, new) = (region.block(from).span_blocks(), blocks_for(size)?);
         let to = self.space.take_span(new).ok_or(OutOfMemory)?;
-        let source = region.pointer(region.address_of(from));
-        let target = region.pointer(region.address_of(to));
-        // SAFETY: the target span is ours and unused, the source is the
-        // caller's payload, and the two spans do not overlap.
-        let remapped =
-            old >= REMAP_BLOCKS && unsafe { os::move_pages(source, target, old * BLOCK_BYTES) };
-        if remapped {
-            for index in 0..old {
-                region.block(from.after(index)).remove(DIRTY);
-            }
-            self.payloads.note_moved(0);
-        } else {
-            // SAFETY: the target, which is as long, is ours and unused; the source is
-            // the caller's payload; two spans do not overlap.
-            unsafe { std::ptr::copy_nonoverlapping(source, target, old * BLOCK_BYTES) };
-            self.payloads.note_moved(old * BLOCK_BYTES);
-        }
+        let target = self.payload_at(to)?;
+        self.copy_blocks(from, to, old);
+        self.payloads.note_moved(old * BLOCK_BYTES);
         self.begin_span(to, new, size);
-        self.free_span(region.address_of(from));
-        NonNull::new(target).ok_or(OutOfMemory)
+        self.set_span_size(from, 0);
+        self.space.give_blocks(from, old);
+        Ok(target)
+    }
+
+    /// Copies `count` blocks of a span that will be free to the beginning of one that nobody has
+    /// yet. Those of a large span go back to the system.
+    fn copy_blocks(self, from: BlockIndex, to: BlockIndex, count: usize) {
+        let region = &self.space.region;
+        for start in (0..count).step_by(COPY_BLOCKS) {
+            let blocks = (count - start).min(COPY_BLOCKS);
+            let (from, to) = (from.after(start), to.after(start));
+            let source = region.pointer(region.address_of(from));
+            let target = region.pointer(region.address_of(to));
+            let is_held = (0..blocks).all(|index| region.block(to.after(index)).has(DIRTY));
+            // SAFETY: the target's blocks are committed, ours and unused; the source's are the
+            // caller's payload; two spans do not overlap.
+            unsafe {
+                if !is_held {
+                    os::populate(target, blocks * BLOCK_BYTES);
+                }
+                std::ptr::copy_nonoverlapping(source, target, blocks * BLOCK_BYTES);
+            }
+            if count >= RELEASE_AT_ONCE_BLOCKS {
+                // If the system refuses, the blocks keep their pages.
+                let _ = region.release(from, blocks);
+            }
+        }
     }
 
     fn payload_at(self, first: BlockIndex) -> Result<NonNull<u8>, OutOfMemory> {
