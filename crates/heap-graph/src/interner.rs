@@ -1,5 +1,7 @@
 //! Numbers for addresses, in the order in which they are first seen.
 
+use std::hash::{BuildHasher, RandomState};
+
 /// A table from addresses to numbers: open addressing with linear probing, at most two
 /// thirds full. 8 bytes for an address, and 6 to 12 for its place in the table.
 #[derive(Debug)]
@@ -8,6 +10,9 @@ pub(crate) struct Interner {
     addresses: Vec<u64>,
     /// Numbers plus one, 0 for an empty place; a power of two of them.
     places: Vec<u32>,
+    /// Random: a dump may come from anybody, and its addresses may have been chosen to meet
+    /// in one place.
+    secret: [u64; 2],
 }
 
 /// More objects than this cannot be numbered: numbers leave room for roots, and their
@@ -19,6 +24,7 @@ impl Interner {
         Self {
             addresses: Vec::new(),
             places: vec![0; 1 << 10],
+            secret: [0, 1].map(|word| RandomState::new().hash_one(word)),
         }
     }
 
@@ -40,11 +46,12 @@ impl Interner {
         }
     }
 
-    /// Where an address is looked for first: the upper bits of a product with a number
-    /// near 2^64 divided by the golden ratio, which spreads neighbours.
+    /// Where an address is looked for first: the upper bits of both halves of a product
+    /// with the secret.
     #[inline]
     fn home(&self, address: u64) -> usize {
-        let hash = (address >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let product = u128::from(address ^ self.secret[0]) * u128::from(self.secret[1]);
+        let hash = product as u64 ^ (product >> 64) as u64;
         (hash >> (64 - self.places.len().trailing_zeros())) as usize
     }
 
@@ -104,5 +111,28 @@ mod tests {
         assert!(expected
             .iter()
             .all(|(&address, &number)| addresses[number as usize] == address));
+    }
+
+    /// 2^64 divided by the golden ratio is the usual multiplier. Its inverse takes small
+    /// products back to the addresses that have them, all in the first place.
+    #[test]
+    fn addresses_that_were_made_to_meet_lie_apart() {
+        const USUAL: u64 = 0x9e37_79b9_7f4a_7c15;
+        let inverse = (0..6).fold(USUAL, |found, _| {
+            found.wrapping_mul(2u64.wrapping_sub(USUAL.wrapping_mul(found)))
+        });
+        assert_eq!(inverse.wrapping_mul(USUAL), 1);
+        let made = (0u64..).map(|product| product.wrapping_mul(inverse));
+        let interner = Interner::new();
+        let homes: std::collections::HashSet<usize> = made
+            .filter(|word| *word < 1 << 61)
+            .take(1 << 10)
+            .map(|word| interner.home(word << 3))
+            .collect();
+        assert!(
+            homes.len() > 1 << 8,
+            "1024 addresses have {} places",
+            homes.len()
+        );
     }
 }

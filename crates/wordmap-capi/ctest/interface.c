@@ -1,10 +1,19 @@
 /* What a C program may rely on, checked through the headers only: documented
  * results and errors, indexes 0 and ~0, values that live in the array, cursors,
  * and memory that runs out. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <Judy.h>
 
@@ -129,6 +138,76 @@ static void bytes_of_any_kind(void) {
     CHECK(JudyHSFreeArray(&array, PJE0) > 0 && array == NULL);
 }
 
+/* Two rounds of mixing that anybody can compute and undo: the hash that the word map's
+ * JudyHS would have without a secret. */
+static Word_t mix(Word_t state, Word_t word) {
+    Word_t x = (state ^ word) * 0x9fb21c651e98df25ull;
+    x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93ull;
+    return x << 29 | x >> 35;
+}
+
+/* Keys of two words, the second of which takes the hash back to the same state. With no
+ * secret in the hash all of them are one list behind one entry. Keys that lie apart take
+ * an entry each, and the bytes of the array say which it is. */
+static void keys_that_were_made_to_collide_lie_apart(void) {
+    enum { KEYS = 5000 };
+    Pvoid_t array = NULL;
+    Word_t start = 16 * 0x9e3779b97f4a7c15ull;
+    for (Word_t i = 0; i < KEYS; i++) {
+        Word_t key[2] = {i, mix(start, 0) ^ mix(start, i)};
+        *JudyHSIns(&array, key, sizeof key, PJE0) = (Pvoid_t)(i + 1);
+    }
+    for (Word_t i = 0; i < KEYS; i++) {
+        Word_t key[2] = {i, mix(start, 0) ^ mix(start, i)};
+        CHECK(*JudyHSGet(array, key, sizeof key) == (Pvoid_t)(i + 1));
+    }
+    /* A record has three words before its key. */
+    Word_t records = KEYS * (3 * sizeof(Word_t) + 2 * sizeof(Word_t));
+    CHECK(JudyHSFreeArray(&array, PJE0) >= records + KEYS * 2 * sizeof(Word_t) * 3 / 4);
+}
+
+static int child_succeeds(void (*check)(Pvoid_t), Pvoid_t array) {
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        check(array);
+        exit(0);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+static void find_text(Pvoid_t array) {
+    PPvoid_t value = JudyHSGet(array, "text", 4);
+    CHECK(value && *value == (Pvoid_t)4);
+    *JudyHSIns(&array, "more", 4, PJE0) = (Pvoid_t)5;
+    CHECK(*JudyHSGet(array, "more", 4) == (Pvoid_t)5);
+}
+
+/* The kernel says no when it is asked for random numbers; so this is called by a child
+ * that has not asked yet. */
+static void insert_without_getrandom(Pvoid_t array) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getrandom, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+    char byte;
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    CHECK(getrandom(&byte, 1, 0) == -1 && errno == EPERM);
+    *JudyHSIns(&array, "text", 4, PJE0) = (Pvoid_t)4;
+    find_text(array);
+}
+
+static void children_find_their_parents_keys(void) {
+    Pvoid_t array = NULL;
+    *JudyHSIns(&array, "text", 4, PJE0) = (Pvoid_t)4;
+    CHECK(child_succeeds(find_text, array));
+    JudyHSFreeArray(&array, PJE0);
+}
+
 static void cursors_walk_both_ways(void) {
     Pvoid_t map = NULL;
     Word_t n = 5000;
@@ -154,7 +233,11 @@ int main(void) {
     ends_of_the_range();
     a_full_set_has_gaps_at_its_ends();
     text_goes_in_order();
+    /* First: no secret is drawn yet. */
+    CHECK(child_succeeds(insert_without_getrandom, NULL));
     bytes_of_any_kind();
+    keys_that_were_made_to_collide_lie_apart();
+    children_find_their_parents_keys();
     cursors_walk_both_ways();
     memory_runs_out();
     printf("%d checks passed\n", checks);

@@ -1,10 +1,12 @@
 //! JudyHS: bytes of any length to word, in no order.
 //!
 //! A map from a 64-bit hash of the bytes to the first of the records with
-//! that hash, which are linked.
+//! that hash, which are linked. The hash has a secret (`keyed_hash.rs`), so
+//! nobody outside can make keys that share a record's list.
 
 use crate::array::{map_at, map_of, Map};
 use crate::error::{fail, Errno, JudyError, POINTER_ERROR};
+use crate::keyed_hash::hash;
 use std::ffi::{c_int, c_void};
 use std::ptr::{from_mut, null_mut};
 
@@ -16,29 +18,6 @@ struct Record {
     value: u64,
     next: *mut Record,
     length: usize,
-}
-
-/// Mixes 8 bytes at a time; the length is part of the start, so that keys
-/// that end in zeros differ from shorter ones.
-fn hash(bytes: &[u8]) -> u64 {
-    let mix = |h: u64, w: u64| {
-        let x = (h ^ w).wrapping_mul(0x9fb2_1c65_1e98_df25);
-        (x ^ (x >> 32))
-            .wrapping_mul(0xd6e8_feb8_6659_fd93)
-            .rotate_left(29)
-    };
-    let mut h = (bytes.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut words = bytes.chunks_exact(8);
-    for word in &mut words {
-        let mut eight = [0; 8];
-        eight.copy_from_slice(word);
-        h = mix(h, u64::from_le_bytes(eight));
-    }
-    let mut last = [0; 8];
-    let rest = words.remainder();
-    last[..rest.len()].copy_from_slice(rest);
-    let h = mix(h, u64::from_le_bytes(last));
-    h ^ (h >> 31)
 }
 
 /// The caller's bytes; no bytes need no address.

@@ -8,8 +8,8 @@
 //! good until the next insertion or deletion, as documented.
 //!
 //! One file for each of the four kinds of array; `memory.rs` is where nodes
-//! come from, `error.rs` what failures look like, `cursor.rs` our own
-//! addition (`include/ashlar_wordmap.h`).
+//! come from, `keyed_hash.rs` what JudyHS hashes with, `error.rs` what failures
+//! look like, `cursor.rs` our own addition (`include/ashlar_wordmap.h`).
 #![allow(non_snake_case)]
 
 mod array;
@@ -19,4 +19,5 @@ pub mod judy1;
 pub mod judyhs;
 pub mod judyl;
 pub mod judysl;
+mod keyed_hash;
 pub mod memory;
