@@ -1007,3 +1007,57 @@ fn a_span_is_seen_whole_or_not_at_all() {
         }
     });
 }
+
+/// What paces collections: with none of them, the bytes handed out and not given back.
+#[test]
+fn no_byte_is_lost_when_threads_are_handed_some_and_give_some_back_at_the_same_time() {
+    const SPAN_BYTES: usize = 16 * BLOCK_BYTES;
+    let rounds: isize = if cfg!(miri) { 200 } else { 10_000_000 };
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    // So much that what is handed out never falls to 0, which it may not fall below.
+    let kept = door.allocate(SPAN_BYTES).unwrap();
+    shared.payloads.note_elsewhere(rounds);
+    let begin = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            begin.wait();
+            (0..rounds).for_each(|_| shared.payloads.note_elsewhere(-1));
+        });
+        begin.wait();
+        (0..rounds).for_each(|_| shared.payloads.note_elsewhere(1));
+    });
+    assert_eq!(shared.payloads.elsewhere_bytes(), rounds as usize);
+    assert_eq!(shared.payloads.fresh_bytes(), SPAN_BYTES + rounds as usize);
+    // SAFETY: the payload is ours.
+    unsafe { door.free(kept) };
+}
+
+#[test]
+fn pieces_that_threads_take_and_give_back_at_the_same_time_are_counted_exactly() {
+    const SPAN_BYTES: usize = 16 * BLOCK_BYTES;
+    let rounds = if cfg!(miri) { 2 } else { 30_000 };
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    let mut door = Door::new(&shared);
+    let kept = door.allocate(SPAN_BYTES).unwrap();
+    let work = || {
+        let mut door = Door::new(&shared);
+        for _ in 0..rounds {
+            let pieces: Vec<_> = (0..200).map(|_| door.allocate(48).unwrap()).collect();
+            // SAFETY: the pieces are this thread's.
+            pieces
+                .into_iter()
+                .for_each(|piece| unsafe { door.free(piece) });
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        work();
+    });
+    assert_eq!(shared.payloads.in_use_bytes(), SPAN_BYTES);
+    assert_eq!(shared.payloads.fresh_bytes(), SPAN_BYTES);
+    // SAFETY: the payload is ours.
+    unsafe { door.free(kept) };
+    door.flush();
+    assert_nothing_in_use(&shared);
+}

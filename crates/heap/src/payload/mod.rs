@@ -30,9 +30,11 @@ use pool::Pool;
 #[derive(Debug)]
 pub struct Payloads {
     pool: Mutex<Pool>,
-    /// Bytes of payloads in use, as the size classes round them; pieces in a
-    /// thread's cache count as in use.
-    in_use_bytes: AtomicUsize,
+    /// Bytes of pieces in use, as the size classes round them, those in a thread's cache
+    /// among them. Whoever has the pool's lock writes it, so nobody else is writing then.
+    piece_bytes: AtomicUsize,
+    /// Bytes of spans in use.
+    span_bytes: AtomicUsize,
     /// Bytes handed out since the collector last looked, never credited for
     /// frees by the sweeper: that would hide fresh allocation behind garbage.
     fresh_bytes: AtomicUsize,
@@ -65,7 +67,8 @@ impl Payloads {
     pub(crate) fn new() -> Self {
         Self {
             pool: Mutex::new(Pool::default()),
-            in_use_bytes: AtomicUsize::new(0),
+            piece_bytes: AtomicUsize::new(0),
+            span_bytes: AtomicUsize::new(0),
             fresh_bytes: AtomicUsize::new(0),
             counted_bytes: AtomicUsize::new(0),
             elsewhere_bytes: AtomicUsize::new(0),
@@ -90,9 +93,10 @@ impl Payloads {
         self.copied_bytes.fetch_add(copied_bytes, Relaxed);
     }
 
-    /// Bytes in use, as the size classes round them.
+    /// Bytes in use, as the size classes round them; pieces in a thread's cache count as
+    /// in use.
     pub fn in_use_bytes(&self) -> usize {
-        self.in_use_bytes.load(Relaxed)
+        self.piece_bytes.load(Relaxed) + self.span_bytes.load(Relaxed)
     }
 
     /// Bytes handed out since a collection last began to count them anew.
@@ -155,22 +159,30 @@ impl Payloads {
         self.lock().give_rows_back(space);
     }
 
-    fn charge(&self, bytes: usize) {
-        self.in_use_bytes.fetch_add(bytes, Relaxed);
+    /// Counts pieces that leave the pool, which the caller has locked.
+    fn note_taken(&self, _pool: &Pool, bytes: usize) {
+        let before = self.piece_bytes.load(Relaxed);
+        self.piece_bytes.store(before + bytes, Relaxed);
+    }
+
+    /// Counts pieces that are back in the pool, which the caller has locked.
+    fn note_given(&self, _pool: &Pool, bytes: usize) {
+        let before = self.piece_bytes.load(Relaxed);
+        self.piece_bytes.store(before - bytes, Relaxed);
+    }
+
+    fn charge_fresh(&self, bytes: usize) {
         self.fresh_bytes.fetch_add(bytes, Relaxed);
     }
 
-    fn credit(&self, bytes: usize) {
-        self.in_use_bytes.fetch_sub(bytes, Relaxed);
-    }
-
-    /// Credits an explicit free against what was handed out.
+    /// Credits an explicit free against what was handed out. Other threads are charged at
+    /// the same time, so nothing less than an exchange keeps what they add.
     fn credit_fresh(&self, bytes: usize) {
         if self.sweeping.load(Relaxed) {
             return;
         }
-        let fresh = self.fresh_bytes.load(Relaxed);
-        self.fresh_bytes.store(fresh.saturating_sub(bytes), Relaxed);
+        let less = |fresh: usize| Some(fresh.saturating_sub(bytes));
+        let _ = self.fresh_bytes.fetch_update(Relaxed, Relaxed, less);
     }
 }
 

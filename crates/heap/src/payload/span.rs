@@ -1,6 +1,7 @@
 //! Payloads larger than the size classes: spans of whole blocks.
 
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::supply::Supply;
 use super::OutOfMemory;
@@ -173,11 +174,15 @@ impl Supply<'_> {
         let page_bytes = self.space.region.page_bytes();
         let (old, new) = (block.span_pages(), size.div_ceil(page_bytes));
         block.set_span_pages(new);
+        let span_bytes = &self.payloads.span_bytes;
         if new >= old {
-            self.payloads.charge((new - old) * page_bytes);
+            let more_bytes = (new - old) * page_bytes;
+            span_bytes.fetch_add(more_bytes, Relaxed);
+            self.payloads.charge_fresh(more_bytes);
         } else {
-            self.payloads.credit((old - new) * page_bytes);
-            self.payloads.credit_fresh((old - new) * page_bytes);
+            let fewer_bytes = (old - new) * page_bytes;
+            span_bytes.fetch_sub(fewer_bytes, Relaxed);
+            self.payloads.credit_fresh(fewer_bytes);
         }
     }
 }

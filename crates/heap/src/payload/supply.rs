@@ -1,7 +1,9 @@
 //! Where thread caches get their pieces from and give them back to.
 
+use std::sync::MutexGuard;
+
 use super::arena::ArenaClass;
-use super::pool::Row;
+use super::pool::{Pool, Row};
 use super::thread_cache::{row_pieces, FreeLists};
 use super::Payloads;
 use crate::space::Space;
@@ -13,30 +15,61 @@ pub(super) struct Supply<'heap> {
     pub(super) payloads: &'heap Payloads,
 }
 
-impl Supply<'_> {
+impl<'heap> Supply<'heap> {
     /// Gets pieces of a class of an arena; none when memory is out.
     pub(super) fn refill(self, lists: &mut FreeLists, of: ArenaClass) {
-        let taken = self.payloads.lock().take(self.space, lists, of);
-        self.payloads.charge(taken * of.class().bytes());
+        let mut pool = self.payloads.lock();
+        let taken_bytes = pool.take(self.space, lists, of) * of.class().bytes();
+        self.payloads.note_taken(&pool, taken_bytes);
+        drop(pool);
+        self.payloads.charge_fresh(taken_bytes);
     }
 
+    /// Takes back what a cache takes out of its lists from now on, with the pool locked:
+    /// so a fork finds each piece in the lists or in the pool.
+    pub(super) fn open(self) -> Return<'heap> {
+        Return {
+            supply: self,
+            pool: self.payloads.lock(),
+            bytes: 0,
+        }
+    }
+}
+
+/// The giving back of pieces to the pool, which is locked until [`Return::close`].
+pub(super) struct Return<'heap> {
+    supply: Supply<'heap>,
+    pool: MutexGuard<'heap, Pool>,
+    /// What has been given back.
+    bytes: usize,
+}
+
+impl Return<'_> {
     /// Takes back a full row.
-    pub(super) fn give_row(self, row: Row, of: ArenaClass) {
-        self.payloads.lock().give_row(self.space, row, of);
-        self.note_given(row_pieces(of.class()), of);
+    pub(super) fn row(&mut self, row: Row, of: ArenaClass) {
+        self.pool.give_row(self.supply.space, row, of);
+        self.bytes += row_pieces(of.class()) * of.class().bytes();
     }
 
-    /// Takes back free pieces, each of which begins with the address of the next.
-    pub(super) fn give_back(self, first: usize, of: ArenaClass) {
+    /// Takes back free pieces, each of which begins with the address of the next; 0 for
+    /// none.
+    pub(super) fn pieces(&mut self, first: usize, of: ArenaClass) {
         if first != 0 {
-            let given = self.payloads.lock().give(self.space, first, of);
-            self.note_given(given, of);
+            let given = self.pool.give(self.supply.space, first, of);
+            self.bytes += given * of.class().bytes();
         }
     }
 
-    fn note_given(self, pieces: usize, of: ArenaClass) {
-        let bytes = pieces * of.class().bytes();
-        self.payloads.credit(bytes);
-        self.payloads.credit_fresh(bytes);
+    /// Has the pool put all rows that it keeps into their blocks, so that these can become
+    /// empty.
+    pub(super) fn rows_of_pool(&mut self) {
+        self.pool.give_rows_back(self.supply.space);
+    }
+
+    pub(super) fn close(self) {
+        let payloads = self.supply.payloads;
+        payloads.note_given(&self.pool, self.bytes);
+        drop(self.pool);
+        payloads.credit_fresh(self.bytes);
     }
 }

@@ -2,6 +2,7 @@
 //! allocations and frees take no lock.
 
 use std::ptr::{with_exposed_provenance_mut, NonNull};
+use std::sync::atomic::{compiler_fence, Ordering::Release};
 
 use super::arena::{Arena, ArenaClass};
 use super::class::{ClassIndex, CLASS_COUNT, CLASS_MAX_BYTES, PAYLOAD_ALIGN};
@@ -42,6 +43,11 @@ pub struct ThreadCache<'heap> {
 
 /// Free pieces that one thread keeps, in a list for each kind of block: so the byte of a
 /// piece's block is the place of its list, and whatever is no piece has a list without room.
+///
+/// A forked child has the lists as they were between two stores of their thread, and gives
+/// their pieces back ([`ThreadCache::flush`]). So a piece is in a list only while it begins
+/// with the address of the next, and never in two places at once; between two places it may
+/// be in neither, and is lost to the child then.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct FreeLists {
@@ -53,6 +59,14 @@ pub(crate) struct FreeLists {
 }
 
 const _: () = assert!(ROW_PIECES <= i8::MAX as usize);
+
+/// Stores before this one in the program come before those after it in a forked child. The
+/// compiler alone has to be told: what one thread has stored when its pages are taken away
+/// from it is a beginning of what it executes, on every machine.
+#[inline(always)]
+fn in_this_order() {
+    compiler_fence(Release);
+}
 
 impl FreeLists {
     fn new() -> Self {
@@ -103,6 +117,7 @@ impl FreeLists {
         let piece = NonNull::new(with_exposed_provenance_mut::<u8>(*first))?;
         // SAFETY: a piece in a list is free and begins with the next address.
         *first = unsafe { piece.cast().read() };
+        in_this_order();
         *self.room_of(of) += 1;
         Some(piece)
     }
@@ -133,6 +148,7 @@ impl FreeLists {
         // SAFETY: a list that has room is one of pieces. This one is free, and at least 16
         // bytes long.
         unsafe { payload.cast::<usize>().write(self.first[place]) };
+        in_this_order();
         self.first[place] = payload as usize;
         true
     }
@@ -320,16 +336,17 @@ impl<'heap> ThreadCache<'heap> {
 
     /// Gives every piece back to the heap.
     pub fn flush(&mut self) {
+        let mut pool = self.supply.open();
         for class in ClassIndex::all() {
             if let Some(spare) = self.spares[class.index()].take() {
-                let first = spare.first.as_ptr() as usize;
-                self.supply.give_back(first, self.arena.class(class));
+                pool.pieces(spare.first.as_ptr() as usize, self.arena.class(class));
             }
         }
         for of in ArenaClass::all() {
-            self.supply.give_back(self.lists.take_all(of), of);
+            pool.pieces(self.lists.take_all(of), of);
         }
-        self.supply.payloads.give_rows_back(self.supply.space);
+        pool.rows_of_pool();
+        pool.close();
     }
 
     #[cold]
@@ -337,7 +354,10 @@ impl<'heap> ThreadCache<'heap> {
     fn refill(&mut self, class: ClassIndex) -> Result<NonNull<u8>, OutOfMemory> {
         let of = self.arena.class(class);
         match self.spares[class.index()].take() {
-            Some(spare) => self.lists.put_row(spare, of),
+            Some(spare) => {
+                in_this_order();
+                self.lists.put_row(spare, of);
+            }
             None => self.supply.refill(&mut self.lists, of),
         }
         self.lists.pop(of).ok_or(OutOfMemory)
@@ -345,14 +365,24 @@ impl<'heap> ThreadCache<'heap> {
 
     /// Empties a list that is full.
     fn put_aside(&mut self, of: ArenaClass) {
+        let is_own = of.arena() == self.arena;
+        let spare = &mut self.spares[of.class().index()];
+        if is_own && spare.is_none() {
+            let row = self.lists.take_row(of);
+            in_this_order();
+            *spare = row;
+            return;
+        }
+        let mut pool = self.supply.open();
         let row = self.lists.take_row(of);
-        let given = match of.arena() == self.arena {
-            true => std::mem::replace(&mut self.spares[of.class().index()], row),
+        let given = match is_own {
+            true => std::mem::replace(spare, row),
             false => row,
         };
         if let Some(row) = given {
-            self.supply.give_row(row, of);
+            pool.row(row, of);
         }
+        pool.close();
     }
 }
 
