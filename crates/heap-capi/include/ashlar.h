@@ -197,7 +197,8 @@ typedef struct ashlar_vm {
  *   nursery_max=32MiB
  *   memory_limit=none   RSS of the process to stay below
  *   slice_us=0          collections are done in slices of so many microseconds (100 to
- *                       1000000), and the program runs in between; 0: at once
+ *                       1000000), or up to eight times that where marking is late, and the
+ *                       program runs in between; 0: at once
  *   threads=1           threads that mark what has a layout, or trace_anywhere traces (1 to 64)
  *   policy=first-fit    where payloads above 32 KiB are placed: first-fit, next-fit, best-fit or
  *                       segregated-fit

@@ -17,7 +17,7 @@ pub struct WorkBudget {
 #[derive(Clone, Copy, Debug)]
 enum Limit {
     None,
-    Cells { all: usize },
+    Cells { usual: usize, all: usize },
     Time(Timer),
 }
 
@@ -43,7 +43,7 @@ impl WorkBudget {
     pub fn cells(all: usize) -> Self {
         Self {
             left: all,
-            limit: Limit::Cells { all },
+            limit: Limit::Cells { usual: all, all },
         }
     }
 
@@ -124,29 +124,63 @@ impl WorkBudget {
     pub(crate) fn is_mostly_left(&self) -> bool {
         match self.limit {
             Limit::None => true,
-            Limit::Cells { all } => self.left >= all.div_ceil(2),
+            Limit::Cells { all, .. } => self.left >= all.div_ceil(2),
             Limit::Time(timer) => timer.left(Instant::now()) >= timer.all / 2,
         }
     }
 
-    /// Doubles the whole budget, `times` times.
-    pub(crate) fn double(&mut self, times: u32) {
-        self.lengthen((1 << times.min(16)) - 1);
-    }
-
-    /// Adds the whole budget, `times` times.
-    pub(crate) fn lengthen(&mut self, times: usize) {
+    /// Makes it `times` times as large as it was at first, unless it is that large already.
+    pub(crate) fn lengthen_to(&mut self, times: usize) {
         match &mut self.limit {
             Limit::None => {}
-            Limit::Cells { all } => {
-                self.left = self.left.saturating_add(*all * times);
-                *all += *all * times;
+            Limit::Cells { usual, all } => {
+                let more = usual.saturating_mul(times).saturating_sub(*all);
+                self.left = self.left.saturating_add(more);
+                *all += more;
             }
             Limit::Time(timer) => {
-                timer.until += timer.all * times as u32;
-                timer.all += timer.all * times as u32;
+                let wanted = timer.usual.saturating_mul(times as u32);
+                let more = wanted.saturating_sub(timer.all);
+                timer.until += more;
+                timer.all += more;
                 self.left = self.left.max(1);
             }
+        }
+    }
+
+    /// How many times it is as large as it was at first.
+    pub(crate) fn length(&self) -> usize {
+        match self.limit {
+            Limit::None => 1,
+            Limit::Cells { usual, all } => all / usual.max(1),
+            Limit::Time(timer) => (timer.all.as_nanos() / timer.usual.as_nanos().max(1)) as usize,
+        }
+    }
+
+    /// Runs `work`, which has to be done in one piece and takes nothing of the budget.
+    pub(crate) fn beside<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        let Limit::Time(timer) = &mut self.limit else {
+            return work();
+        };
+        let before = Moment::now(timer.cpu_start.is_some());
+        let result = work();
+        timer.leave_out(before, Moment::now(timer.cpu_start.is_some()));
+        result
+    }
+}
+
+/// What the two clocks say.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    wall: Instant,
+    cpu: Option<Duration>,
+}
+
+impl Moment {
+    fn now(with_cpu: bool) -> Self {
+        Self {
+            wall: Instant::now(),
+            cpu: with_cpu.then(os::thread_cpu_time).flatten(),
         }
     }
 }
@@ -155,6 +189,7 @@ impl WorkBudget {
 /// the time is over, CPU time says whether this thread has had all of it.
 #[derive(Clone, Copy, Debug)]
 struct Timer {
+    usual: Duration,
     all: Duration,
     /// CPU time at the beginning; `None` when the clock on the wall decides.
     cpu_start: Option<Duration>,
@@ -168,6 +203,7 @@ impl Timer {
     fn new(all: Duration, cpu_start: Option<Duration>) -> Self {
         let now = Instant::now();
         Self {
+            usual: all,
             all,
             cpu_start,
             until: now + all,
@@ -194,6 +230,16 @@ impl Timer {
         }
         self.looked_at = now;
         self.cells_per_look
+    }
+
+    /// What has passed between the two moments does not count.
+    fn leave_out(&mut self, from: Moment, to: Moment) {
+        let cpu_spent = from.cpu.zip(to.cpu).map(|(from, to)| to - from);
+        if let (Some(start), Some(spent)) = (&mut self.cpu_start, cpu_spent) {
+            *start += spent;
+        }
+        self.until += to.wall - from.wall;
+        self.looked_at = to.wall;
     }
 
     fn left(&self, now: Instant) -> Duration {
@@ -270,10 +316,47 @@ mod tests {
     }
 
     #[test]
-    fn doubling_makes_room_for_what_did_not_fit() {
+    fn a_longer_budget_has_so_many_times_what_it_had_at_first_however_often_it_is_asked_for() {
         let mut budget = WorkBudget::cells(4);
-        budget.double(2);
-        assert!(budget.spend(15));
+        assert!(budget.spend(3));
+        budget.lengthen_to(2);
+        budget.lengthen_to(4);
+        budget.lengthen_to(3);
+        assert_eq!(budget.length(), 4);
+        assert!(budget.spend(12));
         assert!(!budget.spend(1));
+        let mut budget = WorkBudget::time(Duration::from_millis(100));
+        budget.lengthen_to(8);
+        budget.lengthen_to(8);
+        assert_eq!(budget.length(), 8);
+        let Limit::Time(timer) = budget.limit else {
+            panic!("{budget:?}")
+        };
+        assert_eq!(timer.all, Duration::from_millis(800));
+    }
+
+    #[test]
+    fn what_is_done_beside_a_budget_takes_nothing_of_it() {
+        let (all, busy) = (Duration::from_secs(60), Duration::from_millis(20));
+        for mut budget in [WorkBudget::time(all), WorkBudget::wall_time(all)] {
+            let timer = |budget: &WorkBudget| match budget.limit {
+                Limit::Time(timer) => timer,
+                _ => panic!("{budget:?}"),
+            };
+            let before = timer(&budget);
+            budget.beside(|| {
+                let (start, cpu_start) = (Instant::now(), os::thread_cpu_time());
+                while start.elapsed() < busy
+                    || os::thread_cpu_time() < cpu_start.map(|start| start + busy)
+                {
+                    std::hint::black_box(());
+                }
+            });
+            let after = timer(&budget);
+            assert!(after.until >= before.until + busy);
+            if let (Some(before), Some(after)) = (before.cpu_start, after.cpu_start) {
+                assert!(after >= before + busy);
+            }
+        }
     }
 }

@@ -209,6 +209,14 @@ impl Program<'_> {
     fn live_cells(&self) -> usize {
         self.heap.usage().live_cells
     }
+
+    fn marked_cells(&self) -> usize {
+        let mut marked_cells = 0;
+        self.heap.for_each_cell(|cell, _| {
+            marked_cells += usize::from(self.state(cell).is_marked());
+        });
+        marked_cells
+    }
 }
 
 fn plain(references: usize) -> Shape {
@@ -217,6 +225,14 @@ fn plain(references: usize) -> Shape {
         weak: 0,
         data_words: 0,
         protected: true,
+    }
+}
+
+/// An object with many words beside its references.
+fn buffer(references: usize) -> Shape {
+    Shape {
+        data_words: 16,
+        ..plain(references)
     }
 }
 
@@ -1032,23 +1048,32 @@ fn a_collection_that_is_asked_for_comes_after_the_one_in_slices() {
 }
 
 #[test]
-fn marking_ends_although_every_slice_finds_more_than_it_may_do() {
+fn marking_ends_although_every_slice_finds_more_than_it_may_do_and_only_the_last_one_is_long() {
+    const SLICE_CELLS: usize = 4;
     with_program(64 * MIB, |p| {
         p.old_root(0);
         p.begin_slices(Scope::Full);
-        let mut slices = 0;
-        while p.heap.advance(None, &mut WorkBudget::cells(4)) == Progress::Marking {
+        let (mut slices, mut marked_before) = (0, p.marked_cells());
+        while p.heap.advance(None, &mut WorkBudget::cells(SLICE_CELLS)) == Progress::Marking {
+            let marked_cells = p.marked_cells();
+            let roots = p.heap.vm.roots.borrow().len();
+            assert!(
+                marked_cells <= marked_before + 8 * SLICE_CELLS + roots,
+                "slice {slices}: {marked_before} to {marked_cells}"
+            );
             // A new list each time, of which only the roots know.
-            let mut list = p.object(plain(1));
+            let mut list = p.object(buffer(1));
             p.heap.vm.roots.borrow_mut()[1] = list.address();
-            for _ in 0..40 {
-                let next = p.object(plain(1));
+            for _ in 0..400 {
+                let next = p.object(buffer(1));
                 p.store_without_barrier(list, 0, next);
                 list = next;
             }
+            marked_before = p.marked_cells();
             slices += 1;
             assert!(slices < 2000);
         }
+        assert!(slices > 8, "{slices}");
         p.heap.verify().unwrap();
     });
 }

@@ -12,6 +12,7 @@ use crate::mark::marking::Marking;
 use crate::mark::mode::Mode;
 use crate::mark::parallel::Team;
 use crate::mark::pending_store::Noting;
+use crate::mark::slices::LENGTH_MAX;
 use crate::pace::Scope;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
@@ -29,6 +30,9 @@ impl<V: Vm> Heap<'_, V> {
     ///
     /// A collection that is done within its first budget is the same as
     /// [`Heap::collect`].
+    ///
+    /// A call takes at most eight times `work`, beside what a remark does in one piece; but
+    /// when the program has outrun marking, it takes what is left of the marking.
     pub fn advance(&self, scope: Option<Scope>, work: &mut WorkBudget) -> Progress {
         if !self.is_marking() {
             if !self.sweep_slice(work) {
@@ -39,8 +43,10 @@ impl<V: Vm> Heap<'_, V> {
                 false => Mode::AtOnce,
             };
             self.begin(scope, |_| mode);
+        } else if self.is_outrun() {
+            *work = WorkBudget::unlimited();
         } else {
-            work.lengthen(self.lengthening());
+            work.lengthen_to(1 + self.lengthening());
         }
         match self.mark_within(work) {
             Some(scope) => Progress::Marked(scope),
@@ -261,13 +267,15 @@ impl<V: Vm> Heap<'_, V> {
             if !marking.trace_grey(work) || !work.is_mostly_left() {
                 return false;
             }
-            // It doubles from one remark to the next, so that one is the last.
-            work.double(cycle.later_remarks);
+            // After one in vain the next may take longer.
+            let times = 1 << cycle.later_remarks.min(LENGTH_MAX.ilog2());
+            work.lengthen_to((work.length() * times).min(LENGTH_MAX));
             self.enter(Collection::Remark(Cycle {
                 later_remarks: cycle.later_remarks + 1,
                 ..*cycle
             }));
-            marking.begin_remark();
+            // However long that takes, it is all that a longer budget would be for.
+            work.beside(|| marking.begin_remark());
             marking
         };
         if !marking.trace_grey(work) {

@@ -88,7 +88,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Frees dead cells, as many as `work` allows; whether none is left.
     pub fn sweep_slice(&self, work: &mut WorkBudget) -> bool {
         if self.is_sweeping() {
-            work.lengthen(self.lengthening());
+            work.lengthen_to(1 + self.lengthening());
         }
         let is_swept = self.sweep_within(work);
         let mut collector = self.collector.borrow_mut();
@@ -99,6 +99,14 @@ impl<V: Vm> Heap<'_, V> {
             collector.plan_next_slice(self.shared);
         }
         is_swept
+    }
+
+    /// Whether the program has been handed so much since marking began that no slice of the
+    /// greatest length will do.
+    pub(super) fn is_outrun(&self) -> bool {
+        let collector = self.collector.borrow();
+        let handed_bytes = collector.fresh_bytes(self.shared);
+        collector.slices.schedule.is_outrun(handed_bytes)
     }
 
     /// How many times its usual length is added to the next slice.

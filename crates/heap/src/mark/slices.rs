@@ -11,6 +11,19 @@ use std::cmp::max;
 /// slice follows from what those so far have marked. When marking is late, intervals become
 /// shorter. A program that outruns even the shortest one, because it allocates in large
 /// pieces, makes slices longer.
+///
+/// # Why a marking ends
+///
+/// A slice comes after the program has been handed something, and `planned_bytes` stays
+/// what it was. So after finitely many slices either marking is over, or the program has
+/// been handed so much that [`SliceSchedule::is_outrun`]: then the rest is marked without
+/// a limit while the program stands still, and that is a finite number of cells.
+///
+/// It rarely comes to that. When a remark begins, all that the roots referred to at the
+/// previous one is marked, so what it finds was allocated since. If a slice marks more than
+/// twice of what the program can be handed in an interval, each remark finds at most half of
+/// what the one before did, and two slices' worth in the end. A program can be handed 8 KiB
+/// in the shortest interval, which are 256 cells.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SliceSchedule {
     planned_bytes: usize,
@@ -45,6 +58,13 @@ const LEFT_PART_MIN: usize = 16;
 const UNEXPECTED_PART: usize = 8;
 /// Intervals shrink, and slices grow, by this factor at most.
 const HASTE_MAX: usize = 8;
+/// A slice takes at most so many times the usual length, whatever it is longer for.
+///
+/// Beside that it takes what a remark has to do in one piece: trace the roots, and the cells
+/// of [`Rescans`](super::rescan::Rescans).
+pub(crate) const LENGTH_MAX: usize = HASTE_MAX;
+/// When the program has been handed the tolerated bytes so many times, no haste will do.
+const OUTRUN: usize = 2 * HASTE_MAX;
 
 impl SliceSchedule {
     /// A marking of about `cells` while the program is handed `planned_bytes`; `latest` is
@@ -132,8 +152,16 @@ impl SliceSchedule {
     /// How much faster marking has to be than planned: one more for each time that the
     /// program has been handed twice the planned bytes.
     fn haste(&self, handed_bytes: usize) -> usize {
-        let tolerated_bytes = max(2 * self.planned_bytes, INTERVAL_BYTES_MAX);
-        (1 + handed_bytes / tolerated_bytes).min(HASTE_MAX)
+        (1 + self.times_late(handed_bytes)).min(HASTE_MAX)
+    }
+
+    /// Whether even the most haste was too little.
+    pub(crate) fn is_outrun(&self, handed_bytes: usize) -> bool {
+        self.times_late(handed_bytes) >= OUTRUN
+    }
+
+    fn times_late(&self, handed_bytes: usize) -> usize {
+        handed_bytes / max(self.planned_bytes.saturating_mul(2), INTERVAL_BYTES_MAX)
     }
 }
 
@@ -213,6 +241,17 @@ mod tests {
         assert_eq!(interval_bytes(20 * MIB - 1), INTERVAL_BYTES_MIN);
         assert_eq!(interval_bytes(20 * MIB), INTERVAL_BYTES_MIN / 2);
         assert_eq!(interval_bytes(1 << 40), INTERVAL_BYTES_MIN / HASTE_MAX);
+    }
+
+    #[test]
+    fn a_marking_is_outrun_when_the_most_haste_was_too_little() {
+        let schedule = SliceSchedule::new(10 * MIB, 1, None);
+        assert_eq!(schedule.haste(140 * MIB), HASTE_MAX);
+        assert!(!schedule.is_outrun(320 * MIB - 1));
+        assert!(schedule.is_outrun(320 * MIB));
+        let without_plan = SliceSchedule::new(0, 1, None);
+        assert!(!without_plan.is_outrun(16 * MIB - 1) && without_plan.is_outrun(16 * MIB));
+        assert!(!SliceSchedule::new(usize::MAX, 1, None).is_outrun(usize::MAX / 2));
     }
 
     #[test]
