@@ -149,15 +149,21 @@ void ashlar_write_barrier(void *objspace, ashlar_value parent, ashlar_value chil
 void ashlar_unprotect(void *objspace, ashlar_value object);
 void ashlar_remember(void *objspace, ashlar_value object);
 
-/* Walking. `ashlar_snapshot` gives all cells, or NULL when memory is out. The caller
-   frees the snapshot, and no cell moves before that. In it a live object is one
-   word, its address; a run of free cells is two words, its start with the lowest bit
-   set and its end, and the first word of each free cell is 0. `ashlar_next_object`
+/* Walking. `ashlar_begin_walk` gives all cells, or false when memory is out. The snapshot
+   is there, and no cell moves, until the walk with this number is ended; to end it again
+   does nothing. In the snapshot a live object is one word, its address; a run of free cells is
+   two words, its start with the lowest bit set and its end, and the first word of each free
+   cell is 0. `ashlar_next_object`
    gives the live object after another one that has one of these types (bits by number),
    while nothing is collected: the first one for 0, and 0 after the last one. */
 ashlar_value ashlar_next_object(void *objspace, ashlar_value object, uint32_t types);
-ashlar_value *ashlar_snapshot(void *objspace, size_t *count);
-void ashlar_snapshot_free(void *objspace, ashlar_value *snapshot, size_t count);
+struct ashlar_snapshot {
+    size_t number;
+    const ashlar_value *words;
+    size_t count;
+};
+bool ashlar_begin_walk(void *objspace, ashlar_value thread, struct ashlar_snapshot *);
+void ashlar_end_walk(void *objspace, size_t number);
 bool ashlar_is_live(void *objspace, ashlar_value word);
 
 /* Finalizers: an array of procs per object; 0 means none. Setting them gives
@@ -179,7 +185,6 @@ void ashlar_queue_finalizers(void *objspace, ashlar_value object);
 bool ashlar_jobs_wait(void *objspace);
 bool ashlar_next_job(void *objspace, struct ashlar_job *job);
 void ashlar_job_done(void *objspace);
-void ashlar_forget_running_jobs(void *objspace); /* in a forked child */
 
 /* Object ids; 0 means none. From ashlar_object_id, whose caller holds the VM lock, 0
    means that memory is out. */
@@ -358,10 +363,12 @@ void ashlar_write_profile_at_crash(void); /* from a signal handler */
 /* Ends the process with one line. */
 void ashlar_end_for_want_of_memory(void);
 
-/* Fork. */
+/* Fork. `ashlar_begin_child` is for a child of Ruby's own making, with the VM lock held:
+   `thread` is the one that it has, and `runner` the one that runs jobs, or 0. */
 void ashlar_watch_forks(void);
 void ashlar_before_fork(void);
 void ashlar_after_fork(bool in_child);
+void ashlar_begin_child(void *objspace, ashlar_value thread, ashlar_value *runner);
 
 #pragma GCC visibility pop
 #endif

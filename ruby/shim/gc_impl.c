@@ -278,10 +278,12 @@ rb_gc_impl_writebarrier_remember(void *objspace, VALUE obj)
 
 /* ── Heap walking ────────────────────────────────────────────────────────── */
 
+/* While the walk goes on, an object that only this stack refers to stands for it: a
+   fiber that is given up in the middle is never resumed, but the object dies with it. */
 struct walk {
     void *objspace;
-    VALUE *words;
-    size_t count;
+    struct ashlar_snapshot snapshot;
+    VALUE object;
     size_t collections; /* when the snapshot was made */
     int (*visit)(void *start, void *end, size_t stride, void *data);
     void *data;
@@ -306,8 +308,9 @@ static VALUE
 walk_words(VALUE argument)
 {
     struct walk *walk = (struct walk *)argument;
-    for (size_t i = 0; i < walk->count; i += 1 + (walk->words[i] & 1)) {
-        if (show(walk, &walk->words[i])) break;
+    const struct ashlar_snapshot *all = &walk->snapshot;
+    for (size_t i = 0; i < all->count; i += 1 + (all->words[i] & 1)) {
+        if (show(walk, &all->words[i])) break;
     }
     return Qnil;
 }
@@ -316,16 +319,30 @@ static VALUE
 end_walk(VALUE argument)
 {
     struct walk *walk = (struct walk *)argument;
-    ashlar_snapshot_free(walk->objspace, walk->words, walk->count);
+    RTYPEDDATA_DATA(walk->object) = NULL;
+    ashlar_end_walk(walk->objspace, walk->snapshot.number);
     return Qnil;
 }
+
+static void
+free_walk(void *number)
+{
+    ashlar_end_walk(rb_gc_get_objspace(), (size_t)number);
+}
+
+static const rb_data_type_t walk_type = {
+    .wrap_struct_name = "walk over the heap",
+    .function = { .dfree = free_walk },
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY
+};
 
 void
 rb_gc_impl_each_objects(void *objspace, int (*callback)(void *, void *, size_t, void *), void *data)
 {
     struct walk walk = { .objspace = objspace, .visit = callback, .data = data };
-    walk.words = ashlar_snapshot(objspace, &walk.count);
-    if (!walk.words) rb_memerror();
+    walk.object = rb_data_typed_object_wrap(0, NULL, &walk_type);
+    if (!ashlar_begin_walk(objspace, rb_thread_current(), &walk.snapshot)) rb_memerror();
+    RTYPEDDATA_DATA(walk.object) = (void *)walk.snapshot.number;
     walk.collections = ashlar_collection_count(objspace);
     rb_ensure(walk_words, (VALUE)&walk, end_walk, (VALUE)&walk);
 }
@@ -392,16 +409,6 @@ run_jobs(void *objspace)
     run_all_jobs(objspace);
     RUBY_ATOMIC_VALUE_EXCHANGE(runner, 0);
     /* Another Ractor may have seen `runner` after the last job was taken. */
-    if (ashlar_jobs_wait(objspace)) trigger_finalizers();
-}
-
-/* A child has the thread that forked and no other. */
-static void
-take_over_jobs(void *objspace)
-{
-    if (runner == 0 || runner == rb_thread_current()) return;
-    ashlar_forget_running_jobs(objspace);
-    runner = 0;
     if (ashlar_jobs_wait(objspace)) trigger_finalizers();
 }
 
@@ -492,7 +499,7 @@ rb_gc_impl_before_fork(void *objspace)
 void
 rb_gc_impl_after_fork(void *objspace, rb_pid_t pid)
 {
-    if (pid == 0) take_over_jobs(objspace);
+    if (pid == 0) ashlar_begin_child(objspace, rb_thread_current(), &runner);
     rb_gc_vm_unlock(fork_lock_level);
 }
 

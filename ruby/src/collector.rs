@@ -11,6 +11,7 @@ use crate::options::{MallocSource, Options};
 use crate::pauses::Pauses;
 use crate::profile::Profile;
 use crate::ruby_calls::RubyCalls;
+use crate::walk::Walks;
 
 /// The heap, and what is known about its collections.
 ///
@@ -27,6 +28,7 @@ pub(crate) struct Collector {
     /// Somebody has been told that live data does not fit into the limit.
     warned_of_limit: StdCell<bool>,
     pub(crate) trimming: Trimming,
+    pub(crate) walks: Walks,
     /// Where `xmalloc` gets its memory.
     pub(crate) malloc: MallocSource,
 }
@@ -49,6 +51,7 @@ impl Collector {
             stress_option: StdCell::new(options.stress),
             warned_of_limit: StdCell::new(false),
             trimming: Trimming::default(),
+            walks: Walks::default(),
             malloc: options.malloc,
         }
     }

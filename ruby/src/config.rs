@@ -164,11 +164,15 @@ impl Collector {
                 let bytes = heap_profile::period_bytes() as usize;
                 number(c"profile_bytes", Kind::Number, bytes)
             }
-            22 => ShownOption {
+            22 => {
+                let shown = usize::from(heap_profile::has_command_line());
+                number(c"profile_command_line", Kind::Switch, shown)
+            }
+            23 => ShownOption {
                 word: policy.as_ptr(),
                 ..number(c"policy", Kind::Word, 0)
             },
-            23 => number(c"huge_pages", Kind::Switch, usize::from(huge_pages)),
+            24 => number(c"huge_pages", Kind::Switch, usize::from(huge_pages)),
             _ => return None,
         })
     }

@@ -1,5 +1,17 @@
 //! Fork: helper threads are ended before it, locks are held across it, and the child
-//! takes over the free payload pieces in the caches of threads that it does not have.
+//! gives up what belonged to threads that it does not have. All that a fork changes is here:
+//!
+//! | what a process has one of | in a child |
+//! | --- | --- |
+//! | helper threads | ended before the fork, started anew when needed |
+//! | block allocator, payload pool, the tables' memory, list of caches, redirecting | locked across the fork |
+//! | the heap profile: target, start, image, recorder | locked across the fork; begun anew ([`heap_profile::begin_in_child`]) |
+//! | caches of other threads | their free pieces are given back |
+//! | jobs that another thread was running, and who runs them | forgotten: this thread runs the rest |
+//! | walks of other threads | ended, so that cells move again |
+//! | CPU time of the process, which begins anew | those who compare it with an earlier one notice (`nursery_floor.rs`), or ask for it before and after a work in which nobody forks |
+//! | collecting, moving, sweeping, the tracer, the length of a pause | as they are: Ruby forks with the VM lock and all Ractors stopped, in the middle of none of them. A child of another fork, without the VM lock, may have them in the middle for ever; it is for `exec` alone, and never collects |
+//! | options, knobs, pacing, counters of collections | as they are |
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -11,8 +23,11 @@ use ashlar_wordmap::memory::SharedHeap;
 
 use crate::heap_profile;
 use crate::interpose;
+use crate::lock::held;
 use crate::payloads::ThreadCache;
+use crate::ruby_calls::Value;
 use crate::statics::shared;
+use crate::walk::end_walks_of_others;
 
 /// Most caches that a child takes over; the pieces in further ones are lost to it.
 const CACHES_MAX: usize = 4096;
@@ -107,8 +122,30 @@ extern "C" fn ashlar_after_fork(in_child: bool) {
     unsafe { SharedHeap.heap().unlock_after_fork() };
     drop(held);
     if in_child {
-        heap_profile::own_in_child();
+        heap_profile::begin_in_child();
         take_over_caches();
+    }
+}
+
+/// A child of Ruby's own making begins, with `thread` and no other; `runner` is the place
+/// of the one that runs jobs. What [`ashlar_after_fork`] did has been done.
+///
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_begin_child(objspace: *mut c_void, thread: Value, runner: *mut Value) {
+    // SAFETY: the shim holds the VM lock, and passes the place of a value of its own.
+    let (collector, runner) = unsafe { (held(objspace), &mut *runner) };
+    end_walks_of_others(collector, thread);
+    heap_profile::note_numbers_in_child(collector);
+    if *runner != 0 && *runner != thread {
+        *runner = 0;
+        let ruby = &collector.heap.vm;
+        let mut finalizers = ruby.finalizers.borrow_mut();
+        finalizers.forget_running();
+        if finalizers.waiting_jobs() > 0 {
+            ruby.trigger_jobs();
+        }
     }
 }
 

@@ -1,8 +1,13 @@
 //! Walking the heap on behalf of Ruby, whose visitors may allocate and raise:
 //! they get a snapshot.
+//!
+//! Nothing moves while a walk goes on. It ends when the visitor is through, raises or
+//! breaks out; when the fiber that it goes on in is given up and collected, because the
+//! object that stands for the walk dies then (`struct walk` in `shim/gc_impl.c`); and in a
+//! forked child, when it went on in a thread that the child does not have.
 
+use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::c_void;
-use std::ptr::{null_mut, slice_from_raw_parts_mut};
 
 use ashlar_heap::{CellRange, WidthIndex};
 
@@ -12,23 +17,90 @@ use crate::object_model::Object;
 use crate::process::unlocked;
 use crate::ruby_calls::Value;
 
-/// All cells, in the form that `shim/ashlar_ruby.h` describes; null when there
-/// is no memory for the snapshot. None moves until it is freed, with
-/// [`ashlar_snapshot_free`].
+/// One that goes on.
+struct Walk {
+    number: usize,
+    /// The Ruby thread, which stays where it is as all objects do meanwhile.
+    thread: Value,
+    /// The cells as they were when it began, which the shim reads.
+    _words: Box<[Value]>,
+}
+
+/// All that go on. Numbers begin at 1 and are not used again.
+#[derive(Default)]
+pub(crate) struct Walks {
+    latest: StdCell<usize>,
+    all: RefCell<Vec<Walk>>,
+}
+
+/// A walk as the shim sees it: `struct ashlar_snapshot`.
+#[repr(C)]
+pub(crate) struct Snapshot {
+    number: usize,
+    words: *const Value,
+    count: usize,
+}
+
+/// Begins a walk of a Ruby thread over all cells, in the form that `shim/ashlar_ruby.h`
+/// describes; false when there is no memory for the snapshot.
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_snapshot(objspace: *mut c_void, count: *mut usize) -> *mut Value {
+unsafe extern "C" fn ashlar_begin_walk(
+    objspace: *mut c_void,
+    thread: Value,
+    place: *mut Snapshot,
+) -> bool {
     // SAFETY: Ruby calls with the GVL.
-    let words = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(snapshot);
-    let Some(words) = words else {
-        return null_mut();
+    let begun = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        let words = snapshot(collector)?;
+        begin_walk(collector, thread, words)
+    });
+    let has_begun = begun.is_some();
+    if let Some(begun) = begun {
+        // SAFETY: the shim passes a place for it.
+        unsafe { place.write(begun) };
+    }
+    has_begun
+}
+
+fn begin_walk(collector: &Collector, thread: Value, words: Vec<Value>) -> Option<Snapshot> {
+    let walks = &collector.walks;
+    let words = words.into_boxed_slice();
+    let mut all = walks.all.borrow_mut();
+    all.try_reserve(1).ok()?;
+    let number = walks.latest.get() + 1;
+    walks.latest.set(number);
+    let begun = Snapshot {
+        number,
+        words: words.as_ptr(),
+        count: words.len(),
     };
-    let words = Box::leak(words.into_boxed_slice());
-    // SAFETY: the shim passes a place for the count.
-    unsafe { count.write(words.len()) };
-    words.as_mut_ptr()
+    all.push(Walk {
+        number,
+        thread,
+        _words: words,
+    });
+    collector.heap.begin_walk();
+    Some(begun)
+}
+
+/// Ends those walks that `is_over` says yes of.
+fn end_walks(collector: &Collector, is_over: impl Fn(&Walk) -> bool) {
+    collector.walks.all.borrow_mut().retain(|walk| {
+        let is_over = is_over(walk);
+        if is_over {
+            collector.heap.end_walk();
+        }
+        !is_over
+    });
+}
+
+/// In a forked child, which has `thread` alone: the walks of the others will not be ended
+/// by anybody.
+pub(crate) fn end_walks_of_others(collector: &Collector, thread: Value) {
+    end_walks(collector, |walk| walk.thread != thread);
 }
 
 /// `None` when there is no memory for it.
@@ -52,7 +124,6 @@ fn snapshot(collector: &Collector) -> Option<Vec<Value>> {
             words.extend([start | 1, end]);
         }
     });
-    heap.begin_walk();
     Some(words)
 }
 
@@ -86,19 +157,16 @@ unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value, ty
         .map_or(0, |cell| cell.address())
 }
 
+/// Ends a walk, unless that has been done. The collector calls it as well, while it frees
+/// the object that stands for a walk.
+///
 /// # Safety
-/// As `shim/ashlar_ruby.h` says; snapshot and count come from
-/// [`ashlar_snapshot`].
+/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_snapshot_free(
-    objspace: *mut c_void,
-    snapshot: *mut Value,
-    count: usize,
-) {
+unsafe extern "C" fn ashlar_end_walk(objspace: *mut c_void, number: usize) {
     // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| collector.heap.end_walk());
-    // SAFETY: a snapshot is a box of `count` values, which the shim gives back once.
-    drop(unsafe { Box::from_raw(slice_from_raw_parts_mut(snapshot, count)) });
+    unsafe { Gvl::of_caller(objspace) }
+        .with_vm_lock(|collector| end_walks(collector, |walk| walk.number == number));
 }
 
 /// Whether `word` is a live object now.

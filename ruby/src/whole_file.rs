@@ -1,42 +1,127 @@
 //! A file that has nothing under its name until it is whole.
+//!
+//! It is written beside its place, under a name that nobody can guess, and then renamed. What
+//! had its name before is neither followed nor written to, be it a link or a file of somebody
+//! else's; and only this user may read the file, whatever the umask says.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::fd::FromRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-/// A file that is being written beside its place.
+/// Random bits that make a name.
+const NAME_BITS: usize = 128;
+
+/// A place for a file, and the name that the file has until it is whole.
+#[derive(Debug)]
 pub(crate) struct WholeFile {
-    place: PathBuf,
-    unfinished: PathBuf,
+    place: CString,
+    unfinished: CString,
 }
 
 impl WholeFile {
-    /// Begins one for `place`. Of several processes each has its own.
+    /// Chooses the name for a file that belongs at `place`, which may be written later, and
+    /// more than once.
+    pub(crate) fn prepare(place: &Path) -> io::Result<Self> {
+        let folder = place.parent().filter(|folder| *folder != Path::new(""));
+        let unfinished = folder
+            .unwrap_or(Path::new("."))
+            .join(format!(".ashlar-{:032x}.part", random()?));
+        Ok(Self {
+            place: c_string(place.as_os_str())?,
+            unfinished: c_string(unfinished.as_os_str())?,
+        })
+    }
+
+    /// Begins the file at `place`.
     pub(crate) fn create(place: &Path) -> io::Result<(Self, File)> {
-        let mut unfinished = OsString::from(place);
-        unfinished.push(format!(".{}.part", std::process::id()));
-        let unfinished = PathBuf::from(unfinished);
-        let file = File::create(&unfinished)?;
-        let place = place.to_owned();
-        Ok((Self { place, unfinished }, file))
+        let whole = Self::prepare(place)?;
+        let file = whole.begin()?;
+        Ok((whole, file))
+    }
+
+    /// Begins the file. Like [`WholeFile::finish`] it allocates nothing and waits for no lock,
+    /// so that it can be done in a crash.
+    pub(crate) fn begin(&self) -> io::Result<File> {
+        create_new(&self.unfinished)
     }
 
     /// Puts the file in its place if all was written, else removes it. The error that is
     /// told is the first one.
-    pub(crate) fn finish(self, written: io::Result<()>) -> io::Result<()> {
-        let placed = written.and_then(|()| fs::rename(&self.unfinished, &self.place));
+    pub(crate) fn finish(&self, written: io::Result<()>) -> io::Result<()> {
+        // SAFETY: both are texts that end with 0.
+        let placed = written.and_then(|()| unsafe {
+            outcome(libc::rename(self.unfinished.as_ptr(), self.place.as_ptr()))
+        });
         if placed.is_err() {
-            let _ = fs::remove_file(&self.unfinished);
+            // SAFETY: as above.
+            unsafe { libc::unlink(self.unfinished.as_ptr()) };
         }
         placed
+    }
+
+    pub(crate) fn place(&self) -> &CStr {
+        &self.place
+    }
+}
+
+/// A file in `folder`, to write and read, that has no name.
+pub(crate) fn nameless(folder: &Path) -> io::Result<File> {
+    let whole = WholeFile::prepare(&folder.join("nameless"))?;
+    let file = whole.begin()?;
+    // SAFETY: a text that ends with 0.
+    outcome(unsafe { libc::unlink(whole.unfinished.as_ptr()) })?;
+    Ok(file)
+}
+
+/// Makes a file at `path`, where nothing may be, for this user alone.
+fn create_new(path: &CStr) -> io::Result<File> {
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: a text that ends with 0.
+    let file = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
+    outcome(file)?;
+    // SAFETY: it was opened here, and nobody else has it.
+    Ok(unsafe { File::from_raw_fd(file) })
+}
+
+fn random() -> io::Result<u128> {
+    let mut bytes = [0_u8; NAME_BITS / 8];
+    loop {
+        // SAFETY: the place has so many bytes.
+        let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+        if got == bytes.len() as isize {
+            return Ok(u128::from_ne_bytes(bytes));
+        }
+        let error = io::Error::last_os_error();
+        if got >= 0 || error.raw_os_error() == Some(libc::EINTR) {
+            continue;
+        }
+        return Err(error);
+    }
+}
+
+pub(crate) fn c_string(text: &OsStr) -> io::Result<CString> {
+    CString::new(text.as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// What a call of the system's says by -1.
+fn outcome(result: libc::c_int) -> io::Result<()> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
+    use std::fs;
     use std::io::Write;
+    use std::os::unix::fs::{symlink, PermissionsExt};
+    use std::path::PathBuf;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("whole-file-{name}-{}", std::process::id()));
@@ -73,6 +158,80 @@ mod tests {
         assert_eq!(told.unwrap_err().to_string(), "the disk is full");
         assert_eq!(names(&folder), ["a"]);
         assert_eq!(fs::read(&place).unwrap(), b"old");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn links_at_the_place_are_replaced_and_what_they_lead_to_keeps_its_content() {
+        let folder = folder("links");
+        let other = folder.join("other");
+        for is_hard in [false, true] {
+            fs::write(&other, "precious").unwrap();
+            let place = folder.join(format!("place-{is_hard}"));
+            match is_hard {
+                true => fs::hard_link(&other, &place).unwrap(),
+                false => symlink(&other, &place).unwrap(),
+            }
+            let (whole, mut file) = WholeFile::create(&place).unwrap();
+            file.write_all(b"new").unwrap();
+            whole.finish(Ok(())).unwrap();
+            assert_eq!(fs::read(&other).unwrap(), b"precious");
+            assert_eq!(fs::read(&place).unwrap(), b"new");
+            assert!(fs::symlink_metadata(&place).unwrap().is_file());
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_link_planted_at_the_unfinished_name_is_not_followed() {
+        let folder = folder("planted");
+        let (other, place) = (folder.join("other"), folder.join("place"));
+        fs::write(&other, "precious").unwrap();
+        let whole = WholeFile::prepare(&place).unwrap();
+        let unfinished = Path::new(OsStr::from_bytes(whole.unfinished.as_bytes()));
+        for target in [other.as_path(), Path::new("nothing-there")] {
+            symlink(target, unfinished).unwrap();
+            let refused = whole.begin().unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(libc::EEXIST));
+            fs::remove_file(unfinished).unwrap();
+        }
+        assert_eq!(fs::read(&other).unwrap(), b"precious");
+        assert!(!folder.join("nothing-there").exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn names_differ_and_only_this_user_may_read_what_they_name() {
+        let folder = folder("modes");
+        let place = folder.join("place");
+        let files: Vec<_> = (0..50)
+            .map(|_| WholeFile::create(&place).unwrap())
+            .collect();
+        let mut found = names(&folder);
+        found.sort();
+        found.dedup();
+        assert_eq!(found.len(), 50);
+        for name in &found {
+            let mode = fs::metadata(folder.join(name))
+                .unwrap()
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o777, 0o600);
+            let text = name.to_str().unwrap();
+            assert_eq!(text.len(), ".ashlar-.part".len() + NAME_BITS / 4, "{text}");
+        }
+        for (whole, _) in files {
+            whole.finish(Ok(())).unwrap();
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_nameless_file_leaves_nothing_in_its_folder() {
+        let folder = folder("nameless");
+        let mut file = nameless(&folder).unwrap();
+        file.write_all(b"gone with the process").unwrap();
+        assert!(names(&folder).is_empty());
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -441,6 +441,26 @@ claim "while ObjectSpace is walked nothing moves, and afterwards it does" do
   RUBY
 end
 
+claim "a walk over the objects in a fiber that is given up ends, and what it held moves" do
+  ruby_ok <<~'RUBY'
+    class Seen; end
+    $seen = Array.new(2_000) { Seen.new }
+    def give_up(depth) = depth.zero? ? 5.times { ObjectSpace.each_object(Seen).next } : give_up(depth - 1)
+    Thread.new { give_up(50) }.join # so that no word left on a stack keeps a fiber
+    3.times { GC.start }
+    abort "held by a walk that was given up" unless GC.verify_compaction_references[:moved][:T_OBJECT].to_i >= 1_900
+    walk = ObjectSpace.each_object(Seen)
+    first = walk.next
+    before = GC.stat(:compact_count)
+    GC.verify_compaction_references
+    abort "moved while a fiber walks" unless GC.stat(:compact_count) == before
+    rest = [first]
+    loop { rest << walk.next }
+    abort "#{rest.size} met" unless rest.uniq.size == 2_000
+    puts "ok"
+  RUBY
+end
+
 claim "old objects stay old where they moved to, and what they refer to lives" do
   ruby_ok <<~'RUBY'
     kept = Array.new(10_000) { |i| [i] }

@@ -7,7 +7,7 @@ claim "GC.config shows every option with the value that the environment gave it"
     mib = 1 << 20
     expected = { rgengc_allow_full_mark: true, space_overhead: 77, settled_growth: 40, gc_cpu_percent: 30, memory_limit: 512 * mib, heap_min: 3 * mib, heap_init: 5 * mib, nursery_min: mib,
                  nursery_max: 9 * mib, incremental: false, slice_us: 700, collect_every: 0, slice_cells: 0, verify: false, poison: false, no_minor: false, look_ahead: false, move_everything: false,
-                 threads: 3, parallel_cells: 1234, malloc: "libc", profile: "off", profile_bytes: 512 << 10, policy: "best-fit", huge_pages: true, implementation: ENV["EXPECTED_NAME"] }
+                 threads: 3, parallel_cells: 1234, malloc: "libc", profile: "off", profile_bytes: 512 << 10, profile_command_line: false, policy: "best-fit", huge_pages: true, implementation: ENV["EXPECTED_NAME"] }
     abort GC.config.inspect unless GC.config == expected
     puts "ok"
   RUBY

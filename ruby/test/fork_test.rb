@@ -150,6 +150,37 @@ claim "a child that is forked while another thread runs a finalizer runs its own
   RUBY
 end
 
+claim "a child moves objects although another thread of its parent walks over them, and a walk of its own holds them" do
+  ruby_ok <<~'RUBY', limit: 90
+    class Seen; end
+    $seen = Array.new(2_000) { Seen.new }
+    walks, go_on = Queue.new, Queue.new
+    walker = Thread.new { ObjectSpace.each_object(Seen) { walks << true; go_on.pop; break } }
+    walks.pop
+    moved = -> { GC.verify_compaction_references[:moved][:T_OBJECT].to_i }
+    in_child = lambda do |&check|
+      pid = fork { exit!(check.call ? 0 : 1) }
+      Process.wait(pid)
+      $?.success?
+    end
+    abort "moved while another thread walks" unless moved.call.zero?
+    abort "the child moves nothing" unless in_child.call { moved.call >= 1_900 }
+    held, pid = nil
+    ObjectSpace.each_object(Seen) do
+      pid = fork
+      held = moved.call.zero? unless pid
+      break
+    end
+    exit!(held && moved.call >= 1_900 ? 0 : 1) unless pid
+    Process.wait(pid)
+    abort "the child's own walk: #{$?}" unless $?.success?
+    go_on << true
+    walker.join
+    abort "moved nothing afterwards" unless moved.call >= 1_900
+    puts "ok"
+  RUBY
+end
+
 claim "a finalizer that forks is followed by the others, in the parent and in the child" do
   ruby_prints("5 5\n", <<~'RUBY', limit: 30)
     $stdout.sync = true

@@ -9,7 +9,7 @@ class HeapImage
   Frame = Struct.new(:label, :path, :line)
   WRITTEN = %i[live on_request at_the_end at_a_crash].freeze
 
-  attr_reader :full_collection, :process, :period_bytes, :dropped_samples, :numbers, :sites, :written, :live_samples, :sampling, :command_line, :description
+  attr_reader :full_collection, :process, :started_unix_ns, :period_bytes, :dropped_samples, :numbers, :sites, :written, :live_samples, :sampling, :command_line, :description
 
   def self.read(path) = new(File.binread(path))
 
@@ -35,7 +35,7 @@ class HeapImage
     @bytes = bytes
     raise "no image" unless bytes.start_with?("ASHLARHP") && bytes[8, 4].unpack1("L<") == 1
 
-    @process, @period_bytes, @dropped_samples = [24, 48, 56].map { number(_1) }
+    @process, @started_unix_ns, @period_bytes, @dropped_samples = [24, 32, 48, 56].map { number(_1) }
     count, offset, tables, directory = bytes[64, 16].unpack("L<4")
     @sampling, written = bytes[88, 8].unpack("L<2")
     @full_collection = number(96)

@@ -173,10 +173,10 @@ claim "a profile that cannot be written is one clear line, and nothing is left o
   check(finished.err.include?("nothing has been sampled")) { finished.describe }
 end
 
-claim "forked children have profiles of their own, with the samples of what they share", only: "ashlar" do
+claim "forked children have profiles of their own, which begin with nothing in them", only: "ashlar" do
   finished = ruby(<<~'RUBY', env: { "ASHLAR_PROFILE" => "it.heap", "ASHLAR_PROFILE_BYTES" => "4KiB" })
     $shared = Array.new(5_000) { "s" * 200 }
-    pids = Array.new(2) { |n| fork { $mine = Array.new(2_000 * (n + 1)) { "m" * 300 }; GC.start } }
+    pids = Array.new(2) { |n| fork { $mine = Array.new(2_000 * (n + 1)) { "m" * 300 }; $shared.clear; GC.start } }
     pids.each { Process.wait(_1); abort $?.inspect unless $?.success? }
     puts pids
   RUBY
@@ -185,8 +185,140 @@ claim "forked children have profiles of their own, with the samples of what they
   parent, first, second = ["it.heap", *pids.map { "it.heap.#{_1}" }].map { HeapImage.read(File.join(folder, _1)) }
   check_equal(pids, [first.process, second.process])
   shared, mine = [1, 2].map { |line| [parent, first, second].map { |image| image.sites.select { |s| s.places.any? { _1.end_with?(".rb:#{line}") } }.sum(&:live_bytes) } }
-  check(shared.min > 700_000) { shared.inspect }
+  check(shared[0] > 700_000 && shared[1..] == [0, 0]) { shared.inspect }
   check(mine[0] < 100_000 && mine[1].between?(300_000, 1_000_000) && mine[2] > 800_000) { mine.inspect }
+  check([first, second].all? { _1.started_unix_ns > parent.started_unix_ns }) { "children have started with their parent" }
+end
+
+claim "children that are forked while other threads make and free samples have profiles that are whole", only: "ashlar" do
+  finished = ruby(<<~'RUBY', "-r#{File.join(__dir__, "heap_image")}", limit: 120, env: { "ASHLAR_PROFILE" => "%p.heap", "ASHLAR_PROFILE_BYTES" => "1KiB" })
+    stop = false
+    threads = Array.new(3) { |n| Thread.new { kept = []; until stop; kept << "t#{n}" * 500; kept.shift(50) if kept.size > 100; end } }
+    pids = Array.new(40) do
+      sleep 0.005
+      fork { kept = Array.new(300) { "c" * 700 }; GC.start; kept.clear; GC.start; $last = Array.new(100) { "l" * 900 } }
+    end
+    pids.each { Process.wait(_1); abort $?.inspect unless $?.success? }
+    stop = true
+    threads.each(&:join)
+    pids.each do |pid|
+      image = HeapImage.read("#{pid}.heap")
+      live = image.live_samples.map { |_, site, *| site }.tally
+      image.sites.each_with_index do |site, number|
+        abort "#{pid}: site #{number} has #{site.live_samples} samples, and #{live[number].to_i} are there" if site.live_samples != live[number].to_i
+        abort "#{pid}: #{site.live_bytes}" unless site.live_bytes.between?(0, site.bytes + 1)
+      end
+      abort "#{pid} knows of its parent" if image.sites.any? { |site| site.labels.any? { _1.include?("block (3 levels)") } && site.bytes > 0 && site.places.first.end_with?(".rb:2") }
+    end
+    puts "ok"
+  RUBY
+  check_equal("ok\n", finished.out) { finished.describe }
+end
+
+claim "a payload that cannot be made larger is a sample as before", only: "ashlar" do
+  image = profiled(<<~'RUBY', address_space: 1 << 30, limit: 120)
+    def large = $large = "l" * (150 << 20)
+    large
+    refused = 0
+    3.times do
+      $large << ("m" * 1) * (1 << 20) * 300
+    rescue NoMemoryError
+      refused += 1
+    end
+    abort "#{$large.bytesize} after #{refused}" unless refused == 3 && $large.bytesize == 150 << 20
+    GC.start
+  RUBY
+  live = image.sites.select { _1.labels.include?("Object#large") && _1.kind == :payload }.sum(&:live_bytes)
+  check(live.between?(149 << 20, 160 << 20)) { live.to_s }
+end
+
+claim "payloads that come from libc's malloc are samples until they are freed", only: "ashlar" do
+  image = profiled(<<~'RUBY', env: { "ASHLAR_MALLOC" => "libc" })
+    def churn = 20_000.times { "c" * 2_000 }
+    def grow = 200.times { text = +""; 100.times { text << "0123456789" * 10 } }
+    churn
+    grow
+    GC.start
+  RUBY
+  made = image.sites.select { |site| site.kind == :payload && (site.labels & %w[Object#churn Object#grow]).any? }
+  check(made.sum(&:bytes) > 30_000_000) { made.sum(&:bytes).to_s }
+  check(made.sum(&:live_bytes) < 1_000_000) { made.sum(&:live_bytes).to_s }
+end
+
+# What all ways to a profile have in common.
+{
+  "at the end" => "", "on request" => 'GC.config(profile: "it.heap"); exit!(0)', "at a crash" => "Process.kill(:SEGV, $$); sleep 5"
+}.each do |which, ending|
+  claim "a profile that is written #{which} is for its user alone, replaces links and follows none, under a name that nobody guesses", only: "ashlar" do
+    plant = {
+      nothing: ->(_) {}, symlink: ->(place) { File.symlink("other", place) }, dangling: ->(place) { File.symlink("nothing", place) },
+      "hard link": ->(place) { File.link(File.join(folder, "other"), place) },
+      "file of another user's": lambda do |place|
+        File.write(place, "theirs")
+        File.chmod(0o666, place)
+        File.chown(65534, nil, place) if Process.euid.zero?
+        File.link(place, File.join(folder, "theirs"))
+      end
+    }
+    plant.each do |what, put|
+      place = File.join(folder, "it.heap")
+      File.write(File.join(folder, "other"), "precious")
+      put[place]
+      ruby("File.umask(0); $kept = Array.new(500) { 'k' * 500 }\n#{ending}", env: { "ASHLAR_PROFILE" => "it.heap", "ASHLAR_PROFILE_BYTES" => "4KiB" })
+      found = File.lstat(place)
+      check(found.file? && found.mode & 0o777 == 0o600 && found.nlink == 1) { "#{what}: #{found.inspect}" }
+      check_equal({ "at the end" => :at_the_end, "on request" => :on_request, "at a crash" => :at_a_crash }[which], HeapImage.read(place).written)
+      check_equal("precious", File.read(File.join(folder, "other")))
+      check(!File.exist?(File.join(folder, "nothing"))) { "a dangling link was followed" }
+      check_equal("theirs", File.read(File.join(folder, "theirs"))) if what.to_s.start_with?("file")
+      check(Dir.children(folder).grep(/part/).empty?) { Dir.children(folder).inspect }
+      File.unlink(place)
+    end
+  end
+end
+
+claim "a crash leaves alone what has been put under the profile's name since the program began", only: "ashlar" do
+  place = File.join(folder, "it.heap")
+  { 'File.write("it.heap", "another process")' => -> { File.read(place) == "another process" },
+    'Dir.mkdir("it.heap")' => -> { Dir.empty?(place) } }.each do |put, is_left_alone|
+    ruby("sleep 0.05; #{put}\nProcess.kill(:SEGV, $$); sleep 5", env: { "ASHLAR_PROFILE" => "it.heap" })
+    check(is_left_alone.call) { put }
+    numbered = Dir.children(folder).grep(/heap\.\d+\z/)
+    check(Dir.children(folder).grep(/heap|part/).size == 2 && numbered.size == 1) { Dir.children(folder).inspect }
+    check_equal(:at_a_crash, HeapImage.read(File.join(folder, numbered.first)).written)
+    File.unlink(File.join(folder, numbered.first))
+    File.directory?(place) ? Dir.rmdir(place) : File.unlink(place)
+  end
+end
+
+claim "a profile goes where its name led when the program began", only: "ashlar" do
+  ruby_prints("", 'Dir.mkdir("elsewhere"); Dir.chdir("elsewhere")', env: { "ASHLAR_PROFILE" => "it.heap" })
+  check(File.exist?(File.join(folder, "it.heap"))) { Dir.children(folder).inspect }
+end
+
+claim "a profile has the command line in it only where that is asked for", only: "ashlar" do
+  secret = ["--", "--password=hunter2"]
+  run = lambda do |env, source = ""|
+    path = File.join(folder, "program.rb")
+    File.write(path, source)
+    finished = ruby_command([path, *secret], env: { "ASHLAR_PROFILE" => "it.heap", **env })
+    check(finished.ok?) { finished.describe }
+    File.binread(File.join(folder, "it.heap"))
+  end
+  check(!run[{}].include?("hunter2")) { "the command line is in the profile" }
+  check(run[{ "ASHLAR_PROFILE_COMMAND_LINE" => "1" }].include?("hunter2")) { "it is not there" }
+  check(run[{}, "GC.config(profile_command_line: true)"].include?("hunter2")) { "it is not there" }
+  check(!run[{ "ASHLAR_PROFILE_COMMAND_LINE" => "1" }, "GC.config(profile_command_line: false)"].include?("hunter2")) { "it is still there" }
+  check(run[{ "ASHLAR_PROFILE_COMMAND_LINE" => "1" }, "Process.wait(fork { }); exit!(0) if false"].include?("hunter2")) { "it is not there" }
+  finished = ruby("puts :never", env: { "ASHLAR_PROFILE_COMMAND_LINE" => "yes" })
+  check(!finished.ok? && finished.err == "ashlar: ASHLAR_PROFILE_COMMAND_LINE=yes: 0 or 1 is wanted\n") { finished.describe }
+end
+
+claim "the live image is a file for its user alone", only: "ashlar" do
+  ruby_prints("600\n", <<~'RUBY', env: { "ASHLAR_LIVE" => "1" })
+    image = Dir["/proc/self/fd/*"].find { File.readlink(_1).include?("ashlar-live") rescue false }
+    puts (File.stat(image).mode & 0o777).to_s(8)
+  RUBY
 end
 
 claim "%p in the name is the process's number, and a program started by another does not write over its profile", only: "ashlar" do

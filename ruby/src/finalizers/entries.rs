@@ -146,13 +146,3 @@ unsafe extern "C" fn ashlar_job_done(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.
     unsafe { locked(objspace, |finalizers| finalizers.running.pop()) };
 }
-
-/// Forgets the jobs that other threads were running when this process was forked.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
-#[no_mangle]
-unsafe extern "C" fn ashlar_forget_running_jobs(objspace: *mut c_void) {
-    // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, Finalizers::forget_running) };
-}

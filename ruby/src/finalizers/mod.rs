@@ -197,7 +197,7 @@ impl Finalizers {
     }
 
     /// The threads that ran jobs do not exist in this process, which is a child.
-    fn forget_running(&mut self) {
+    pub(crate) fn forget_running(&mut self) {
         self.running.clear();
     }
 }

@@ -1,32 +1,52 @@
 //! The profile in a file: where it goes, and writing it so that either all of it is there
 //! or nothing has changed.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::image::Written;
 use super::recorder;
 use super::recorder::unix_ns;
-use crate::whole_file::WholeFile;
+use crate::whole_file::{c_string, WholeFile};
 
-/// Where the profile goes when the process ends.
+/// Where the profile goes when the process ends. All of it is there before, for a crash, when
+/// nothing may be allocated.
 #[derive(Debug)]
-struct Target {
-    /// As it was given, `%p` and all.
+pub(super) struct Target {
+    /// As it was given, `%p` and all, but absolute: the program may go to another folder.
     given: PathBuf,
-    /// For a crash, when nothing may be allocated.
-    path: CString,
+    file: WholeFile,
+    /// When another process has written to that meanwhile.
+    numbered: WholeFile,
 }
 
 static TARGET: Mutex<Option<Target>> = Mutex::new(None);
-static STARTED_UNIX_NS: OnceLock<u64> = OnceLock::new();
+/// 0 until it was asked for.
+static STARTED_UNIX_NS: AtomicU64 = AtomicU64::new(0);
 
+/// When this process started, as far as the profile knows.
 pub(super) fn started_unix_ns() -> u64 {
-    *STARTED_UNIX_NS.get_or_init(unix_ns)
+    match STARTED_UNIX_NS.load(Relaxed) {
+        0 => {
+            let now = unix_ns();
+            STARTED_UNIX_NS.store(now, Relaxed);
+            now
+        }
+        started => started,
+    }
+}
+
+/// Keeps the target as it is, for a fork.
+pub(super) type HeldTarget = MutexGuard<'static, Option<Target>>;
+
+pub(super) fn hold_target() -> HeldTarget {
+    TARGET.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The arguments of the process, separated by blanks.
@@ -65,10 +85,23 @@ fn numbered(path: &Path) -> PathBuf {
     name.into()
 }
 
-fn set_target(given: PathBuf, path: &Path) {
-    let text = path.as_os_str().as_bytes();
-    let path = CString::new(text).unwrap_or_default();
-    *TARGET.lock().unwrap_or_else(PoisonError::into_inner) = Some(Target { given, path });
+impl Target {
+    fn new(given: PathBuf, path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            given,
+            file: WholeFile::prepare(path)?,
+            numbered: WholeFile::prepare(&numbered(path))?,
+        })
+    }
+
+    /// The file to write to. A file that another process has written since this one began is
+    /// left alone. Allocates nothing.
+    fn to_write(&self) -> &WholeFile {
+        match is_newer_than_this_process(self.file.place()) {
+            true => &self.numbered,
+            false => &self.file,
+        }
+    }
 }
 
 /// Has the profile written to this file when the process ends. An error when it could not
@@ -99,7 +132,10 @@ pub(super) fn write_at_the_end(given: &OsStr) -> Result<(), String> {
             given.display()
         ));
     }
-    set_target(given, &path);
+    let absolute = std::path::absolute(&given).unwrap_or_else(|_| given.clone());
+    let target = Target::new(absolute.clone(), &expanded(&absolute))
+        .map_err(|error| format!("ASHLAR_PROFILE={}: {}", given.display(), reason(&error)))?;
+    *hold_target() = Some(target);
     Ok(())
 }
 
@@ -108,27 +144,32 @@ fn is_something_else(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| !data.is_file())
 }
 
+/// What is at `path`, links followed. Allocates nothing.
+fn status(path: &CStr) -> Option<libc::stat> {
+    let mut status = MaybeUninit::uninit();
+    // SAFETY: a text that ends with 0, and a place for the answer, which is filled when there is one.
+    unsafe { (libc::stat(path.as_ptr(), status.as_mut_ptr()) == 0).then(|| status.assume_init()) }
+}
+
 fn is_writable(folder: &Path) -> bool {
-    let Ok(folder) = CString::new(folder.as_os_str().as_bytes()) else {
-        return false;
-    };
+    let folder = c_string(folder.as_os_str());
     // SAFETY: a text that ends with 0.
-    unsafe { libc::access(folder.as_ptr(), libc::W_OK) == 0 }
+    folder.is_ok_and(|folder| unsafe { libc::access(folder.as_ptr(), libc::W_OK) == 0 })
 }
 
 /// In a forked child, whose profile is a file of its own.
-pub(super) fn name_for_child() {
-    let mut target = TARGET.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(Target { given, path }) = target.as_mut() else {
+pub(super) fn begin_in_child() {
+    STARTED_UNIX_NS.store(unix_ns(), Relaxed);
+    let mut target = hold_target();
+    let Some(Target { given, .. }) = target.take() else {
         return;
     };
-    let named = expanded(given);
-    let named = if has_number(given) {
-        named
-    } else {
-        numbered(&named)
+    let named = expanded(&given);
+    let named = match has_number(&given) {
+        true => named,
+        false => numbered(&named),
     };
-    *path = CString::new(named.as_os_str().as_bytes()).unwrap_or_default();
+    *target = Target::new(given, &named).ok();
 }
 
 /// Writes the profile as it is now.
@@ -149,13 +190,13 @@ pub(super) fn write(path: &Path, written: Written) -> Result<(), String> {
 }
 
 /// The system's words without its number.
-fn reason(error: &std::io::Error) -> String {
+fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let end = text.find(" (os error").unwrap_or(text.len());
     text[..end].to_owned()
 }
 
-fn write_whole(path: &Path, written: Written) -> std::io::Result<()> {
+fn write_whole(path: &Path, written: Written) -> io::Result<()> {
     let (whole, mut file) = WholeFile::create(path)?;
     let outcome = match &*recorder() {
         Some(recorder) => {
@@ -168,27 +209,22 @@ fn write_whole(path: &Path, written: Written) -> std::io::Result<()> {
 }
 
 /// The process ends: writes the profile if that was asked for, and says so when it cannot.
-/// A file that another process has written since this one began is left alone.
 pub(super) fn write_last() {
-    let path = {
-        let target = TARGET.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(target) = &*target else { return };
-        PathBuf::from(OsStr::from_bytes(target.path.as_bytes()))
-    };
-    let path = if is_newer_than_this_process(&path) {
-        numbered(&path)
-    } else {
-        path
+    let path = match &*hold_target() {
+        Some(target) => PathBuf::from(OsStr::from_bytes(target.to_write().place().to_bytes())),
+        None => return,
     };
     if let Err(message) = write(&path, Written::AtTheEnd) {
         eprintln!("ashlar: {message}");
     }
 }
 
-fn is_newer_than_this_process(path: &Path) -> bool {
-    let modified = fs::metadata(path).and_then(|data| data.modified());
-    let since = modified.map(|time| time.duration_since(std::time::UNIX_EPOCH));
-    matches!(since, Ok(Ok(since)) if since.as_nanos() as u64 > started_unix_ns())
+fn is_newer_than_this_process(path: &CStr) -> bool {
+    status(path).is_some_and(|status| {
+        let modified_ns =
+            status.st_mtime as i128 * 1_000_000_000 + i128::from(status.st_mtime_nsec);
+        modified_ns > i128::from(started_unix_ns())
+    })
 }
 
 /// The process has crashed: writes what there is, without allocating and without waiting
@@ -200,27 +236,14 @@ pub(super) fn write_at_crash() {
     let (Some(target), Some(recorder)) = (&*target, &*recorder) else {
         return;
     };
-    // SAFETY: a text that ends with 0; the file is used here alone.
-    unsafe {
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
-        let file = libc::open(target.path.as_ptr(), flags, 0o644);
-        if file < 0 {
-            return;
-        }
-        let _ = recorder
-            .mapped
-            .read()
-            .write_to(Written::AtACrash, |mut bytes| {
-                while !bytes.is_empty() {
-                    let written = libc::write(file, bytes.as_ptr().cast(), bytes.len());
-                    if written <= 0 {
-                        return Err(());
-                    }
-                    bytes = &bytes[written as usize..];
-                }
-                Ok(())
-            });
-        libc::close(file);
+    let whole = target.to_write();
+    let is_file = |status: libc::stat| status.st_mode & libc::S_IFMT == libc::S_IFREG;
+    if !status(whole.place()).is_none_or(is_file) {
+        return;
+    }
+    if let Ok(mut file) = whole.begin() {
+        let image = recorder.mapped.read();
+        let _ = whole.finish(image.write_to(Written::AtACrash, |bytes| file.write_all(bytes)));
     }
 }
 

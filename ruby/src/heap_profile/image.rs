@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 use std::mem::{offset_of, size_of};
-use std::ptr::{null_mut, slice_from_raw_parts};
+use std::ptr::{null_mut, slice_from_raw_parts, NonNull};
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 
 use super::numbers::{Numbers, NUMBERS};
@@ -179,6 +179,9 @@ fn map() -> Option<(*mut Image, Option<c_int>)> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let memory = libc::mmap(null_mut(), bytes, access, flags, used, 0);
         if named {
+            // Others see it only where they may read this process's memory, but a file of this
+            // user's may be written to by others only where that is said.
+            libc::fchmod(file, 0o600);
             // Nobody else changes it, or cuts it off below us.
             let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;
             libc::fcntl(file, libc::F_ADD_SEALS, seals);
@@ -196,74 +199,60 @@ fn map() -> Option<(*mut Image, Option<c_int>)> {
 
 /// The process's image, and the file that others see it by.
 pub(super) struct Mapped {
-    image: &'static mut Image,
+    /// A mapping of its own.
+    image: NonNull<Image>,
     file: Option<c_int>,
 }
+
+// SAFETY: nothing in an image belongs to a thread.
+unsafe impl Send for Mapped {}
 
 impl Mapped {
     /// An image with nothing in it; `None` when the system refuses the memory.
     pub(super) fn new(command_line: &str, started_unix_ns: u64) -> Option<Self> {
         let (memory, file) = map()?;
-        // SAFETY: fresh memory of this size, page-aligned, never unmapped; zeros are valid,
-        // and the seals keep other processes from writing.
-        let image = unsafe { &mut *memory };
-        image.begin(command_line, started_unix_ns);
-        Some(Self { image, file })
+        let image = NonNull::new(memory)?;
+        let mut mapped = Self { image, file };
+        mapped.image_mut().begin(command_line, started_unix_ns);
+        Some(mapped)
     }
 
     pub(super) fn read(&self) -> &Image {
-        self.image
+        // SAFETY: memory of this size, page-aligned, mapped as long as this lives; zeros are
+        // valid, and the seals keep other processes from writing.
+        unsafe { self.image.as_ref() }
+    }
+
+    fn image_mut(&mut self) -> &mut Image {
+        // SAFETY: as in `read`; nobody else has a reference to it.
+        unsafe { self.image.as_mut() }
     }
 
     /// Runs `work`, which changes the image, so that a reader notices.
     pub(super) fn change<R>(&mut self, work: impl FnOnce(&mut Image) -> R) -> R {
-        let sequence = self.image.header.sequence.load(Ordering::Relaxed);
-        self.image
-            .header
-            .sequence
-            .store(sequence | 1, Ordering::Relaxed);
+        let image = self.image_mut();
+        let sequence = image.header.sequence.load(Ordering::Relaxed);
+        image.header.sequence.store(sequence | 1, Ordering::Relaxed);
         fence(Ordering::Release);
-        let result = work(self.image);
-        self.image
+        let result = work(image);
+        image
             .header
             .sequence
             .store((sequence | 1) + 1, Ordering::Release);
         result
     }
+}
 
-    /// In a forked child: the image becomes the child's own, with what is in it. False when
-    /// the system refuses the memory: then it is still the parent's, and must not be changed.
-    pub(super) fn make_own(&mut self, process: u64, unix_ns: u64) -> bool {
-        let Some((own, file)) = map() else {
-            return false;
-        };
-        let place = (&raw mut *self.image).cast::<u8>();
-        for (start, end) in self.image.used() {
-            // SAFETY: both are images, and parts of the same size.
-            unsafe {
-                own.cast::<u8>()
-                    .add(start)
-                    .copy_from_nonoverlapping(place.add(start), end - start)
-            };
-        }
-        // SAFETY: the child's memory takes the place of the parent's, which stays as it is in
-        // the parent; the file was this image's alone.
+/// In a forked child, whose parent goes on with the image, only the child's view of it ends.
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping and the file are this one's, and nobody refers to them any more.
         unsafe {
-            let bytes = size_of::<Image>();
-            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-            let moved = libc::mremap(own.cast(), bytes, bytes, flags, place);
-            assert!(
-                moved != libc::MAP_FAILED,
-                "the system refuses to move memory"
-            );
-            if let Some(old) = std::mem::replace(&mut self.file, file) {
-                libc::close(old);
+            libc::munmap(self.image.as_ptr().cast(), size_of::<Image>());
+            if let Some(file) = self.file {
+                libc::close(file);
             }
         }
-        self.image.header.written = Written::Live;
-        self.image.header.process = process;
-        self.image.header.started_unix_ns = unix_ns;
-        true
     }
 }
 
@@ -279,7 +268,11 @@ impl Image {
         header.numbers_count = NUMBERS as u32;
         header.numbers_offset = offset_of!(Header, numbers) as u32;
         header.tables_offset = offset_of!(Header, tables) as u32;
-        put_text(&mut header.command_line, command_line);
+        self.set_command_line(command_line);
+    }
+
+    pub(super) fn set_command_line(&mut self, text: &str) {
+        put_text(&mut self.header.command_line, text);
     }
 
     /// Makes zeros of what is in use. The rest has never been written to, and so takes no

@@ -33,7 +33,9 @@ use crate::process;
 use crate::ruby_calls::{cell, Value};
 use crate::statics::is_busy;
 
-pub(crate) use self::settings::{configure, period_bytes, read_environment, state};
+pub(crate) use self::settings::{
+    configure, has_command_line, period_bytes, read_environment, state,
+};
 pub(crate) use self::watch::count_collection;
 
 static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
@@ -45,43 +47,58 @@ fn recorder() -> MutexGuard<'static, Option<Recorder>> {
     RECORDER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The recorder, kept as it is for a fork.
+/// The profile, kept as it is for a fork.
 pub(crate) struct Held {
+    _target: file::HeldTarget,
     _recorder: MutexGuard<'static, Option<Recorder>>,
 }
 
-/// Keeps the recorder as it is.
+/// Keeps the profile as it is.
 pub(crate) fn lock_for_fork() -> Held {
     Held {
+        _target: file::hold_target(),
         _recorder: recorder(),
     }
 }
 
-/// In a forked child, which has one thread: the image becomes its own. Without memory for
-/// that, the child has no profile.
-pub(crate) fn own_in_child() {
+/// In a forked child, which has one thread: a profile of its own begins, with nothing in it.
+/// The parent goes on writing to the image that was this one's, so nothing is taken over from
+/// there: it may be in the middle of a change, and tell of objects that the child has not got.
+/// Without memory for an image the child has no profile.
+pub(crate) fn begin_in_child() {
+    file::begin_in_child();
+    watch::clear();
     let mut recorder = recorder();
     let Some(own) = recorder.as_mut() else { return };
-    if own
-        .mapped
-        .make_own(u64::from(std::process::id()), unix_ns())
-    {
-        file::name_for_child();
-    } else {
-        *recorder = None;
-        KNOBS.sample_payloads(false);
-        KNOBS.has_heap_profile.set(false);
+    match new_image() {
+        Some(mapped) => own.begin_in_child(mapped),
+        None => {
+            *recorder = None;
+            KNOBS.sample_payloads(false);
+            KNOBS.has_heap_profile.set(false);
+        }
+    }
+}
+
+/// The first numbers of a forked child.
+pub(crate) fn note_numbers_in_child(collector: &Collector) {
+    if KNOBS.has_heap_profile.is_on() {
+        note_numbers_now(collector);
     }
 }
 
 // ── Beginning and ending ────────────────────────────────────────────────────
 
+/// An image of this process with nothing in it.
+fn new_image() -> Option<image::Mapped> {
+    image::Mapped::new(&settings::command_line(), file::started_unix_ns())
+}
+
 /// The recorder, made at the first need.
 fn with_recorder<R>(work: impl FnOnce(&mut Recorder) -> R) -> Result<R, String> {
     let mut guard = recorder();
     if guard.is_none() {
-        let mapped = image::Mapped::new(&file::command_line(), file::started_unix_ns());
-        *guard = mapped.map(Recorder::new);
+        *guard = new_image().map(Recorder::new);
     }
     match &mut *guard {
         Some(recorder) => Ok(work(recorder)),
@@ -276,6 +293,41 @@ fn payload_ends(address: usize) {
             watch::remove(address);
         }
     }
+}
+
+/// Resizes the payload at this address with `resize`, which gives null if it cannot: then the
+/// payload is still there, and so is its sample.
+#[inline(always)]
+pub(crate) fn while_resized(
+    address: usize,
+    resize: impl FnOnce() -> *mut std::ffi::c_void,
+) -> *mut std::ffi::c_void {
+    if KNOBS.samples_payloads() && watch::may_have(address) {
+        resize_sample(address, resize)
+    } else {
+        resize()
+    }
+}
+
+/// The sample ends before, because another thread may have a sample at this address as soon as
+/// the payload is somewhere else.
+#[cold]
+#[inline(never)]
+fn resize_sample(
+    address: usize,
+    resize: impl FnOnce() -> *mut std::ffi::c_void,
+) -> *mut std::ffi::c_void {
+    let ended = recorder()
+        .as_mut()
+        .and_then(|recorder| recorder.take(address, Kind::Payload, watch::collections()));
+    let resized = resize();
+    let mut guard = recorder();
+    if let (Some(recorder), Some(ended)) = (guard.as_mut(), ended) {
+        if recorder.knows(&ended) && !(resized.is_null() && recorder.put_back(ended)) {
+            watch::remove(address);
+        }
+    }
+    resized
 }
 
 /// Finds the classes of sampled payloads by their owners, and looks at all live objects

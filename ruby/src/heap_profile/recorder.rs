@@ -121,6 +121,14 @@ pub(super) enum Made {
     },
 }
 
+/// A sample that has ended, perhaps for a moment only.
+pub(super) struct EndedSample {
+    sample: Sample,
+    /// The class of its age.
+    age: usize,
+    beginning: usize,
+}
+
 pub(super) struct Recorder {
     pub(super) mapped: Mapped,
     pub(super) meter: Meter,
@@ -139,6 +147,8 @@ pub(super) struct Recorder {
     /// Addresses of sampled cells that minor collections may free.
     young_cells: Vec<Value>,
     live_samples: usize,
+    /// How often the tables were emptied.
+    beginnings: usize,
     /// The latest full collection that has marked, as the image counts them; 0 for none.
     marked_in_full: u64,
 }
@@ -156,9 +166,10 @@ impl Recorder {
             class_names: Vec::new(),
             stacks: HashMap::new(),
             sites: HashMap::new(),
-            site_classes: Vec::new(),
+            site_classes: vec![ClassKey::Payload; 2],
             young_cells: Vec::new(),
             live_samples: 0,
+            beginnings: 0,
             marked_in_full: 0,
         }
     }
@@ -182,15 +193,30 @@ impl Recorder {
             .change(|image| image.begin_sampling(period_bytes, now));
         self.intervals = Intervals::new(period_bytes, now ^ u64::from(std::process::id()) << 40);
         self.is_sampling = true;
+        self.forget_all();
+    }
+
+    /// In a forked child: goes on with this image, which has nothing in it. Takes no memory.
+    pub(super) fn begin_in_child(&mut self, empty: Mapped) {
+        self.mapped = empty;
+        match self.is_sampling {
+            true => self.begin(self.intervals.period_bytes),
+            false => self.forget_all(),
+        }
+    }
+
+    fn forget_all(&mut self) {
         self.strings.clear();
         self.frames = Known::default();
         self.classes = Known::default();
         self.class_names.clear();
         self.stacks.clear();
         self.sites.clear();
-        self.site_classes = vec![ClassKey::Payload; 2];
+        self.site_classes.clear();
+        self.site_classes.extend([ClassKey::Payload; 2]);
         self.young_cells.clear();
         self.live_samples = 0;
+        self.beginnings += 1;
     }
 
     pub(super) fn end(&mut self) {
@@ -382,10 +408,20 @@ impl Recorder {
 
     // ── A sample ends ───────────────────────────────────────────────────────
 
-    /// Ends the sample at this address, if there is one of this kind.
+    /// Ends the sample at this address, if there is one of this kind; whether there was.
     pub(super) fn remove(&mut self, address: usize, kind: Kind, collection: usize) -> bool {
+        self.take(address, kind, collection).is_some()
+    }
+
+    /// The same; what comes back can be put back.
+    pub(super) fn take(
+        &mut self,
+        address: usize,
+        kind: Kind,
+        collection: usize,
+    ) -> Option<EndedSample> {
         let intervals = &self.intervals;
-        let removed = self.mapped.change(|image| {
+        let (sample, age) = self.mapped.change(|image| {
             let slot = find(&image.samples, address as u64)?;
             let sample = image.samples[slot];
             let site = &mut image.sites[sample.site as usize];
@@ -393,15 +429,42 @@ impl Recorder {
                 return None;
             }
             let survived = (collection as u32).saturating_sub(sample.collection);
+            let age = (survived.checked_ilog2().map_or(0, |log| log + 1) as usize).min(7);
             site.live
                 .remove(sample.bytes, intervals.probability(sample.bytes));
-            site.died_at_age
-                [(survived.checked_ilog2().map_or(0, |log| log + 1) as usize).min(7)] += 1;
+            site.died_at_age[age] += 1;
             remove(&mut image.samples, slot);
-            Some(())
+            Some((sample, age))
+        })?;
+        self.live_samples -= 1;
+        Some(EndedSample {
+            sample,
+            age,
+            beginning: self.beginnings,
+        })
+    }
+
+    /// Whether the sample is one of those that were taken since sampling began last.
+    pub(super) fn knows(&self, ended: &EndedSample) -> bool {
+        ended.beginning == self.beginnings
+    }
+
+    /// Has the sample go on; false when there is no room for it any more.
+    pub(super) fn put_back(&mut self, ended: EndedSample) -> bool {
+        let EndedSample { sample, age, .. } = ended;
+        // One place stays empty, so that looking for a sample ends.
+        if self.live_samples + 1 >= SAMPLES {
+            return false;
+        }
+        let probability = self.intervals.probability(sample.bytes);
+        self.mapped.change(|image| {
+            let site = &mut image.sites[sample.site as usize];
+            site.live.add(sample.bytes, probability);
+            site.died_at_age[age] -= 1;
+            insert(&mut image.samples, sample);
         });
-        self.live_samples -= usize::from(removed.is_some());
-        removed.is_some()
+        self.live_samples += 1;
+        true
     }
 
     /// Marking is over: what has died is known by `fate`. A minor collection frees young

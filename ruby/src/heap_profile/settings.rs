@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
 
 use super::image::Written;
@@ -14,6 +14,9 @@ use crate::options::parse_bytes;
 static PERIOD_BYTES: AtomicU64 = AtomicU64::new(PERIOD_BYTES_DEFAULT);
 const PERIOD_BYTES_DEFAULT: u64 = 512 << 10;
 const PERIOD_BYTES_RANGE: RangeInclusive<u64> = 1 << 10..=1 << 30;
+
+/// The image has the command line in it, which may name secrets.
+static HAS_COMMAND_LINE: AtomicBool = AtomicBool::new(false);
 
 /// What the environment asks for, before there is a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +35,14 @@ pub(crate) fn read_environment() -> Result<(), String> {
     if let Some(period) = text("ASHLAR_PROFILE_BYTES") {
         set_period(&period, "ASHLAR_PROFILE_BYTES")?;
     }
-    let mut wanted = match text("ASHLAR_LIVE").as_deref() {
-        None | Some("0") => Wanted::Nothing,
-        Some("1") => Wanted::Numbers,
-        Some(other) => return Err(format!("ASHLAR_LIVE={other}: 0 or 1 is wanted")),
+    let switch = |name| match text(name) {
+        Some(value) => parse_switch(&value, name),
+        None => Ok(false),
+    };
+    HAS_COMMAND_LINE.store(switch("ASHLAR_PROFILE_COMMAND_LINE")?, Relaxed);
+    let mut wanted = match switch("ASHLAR_LIVE")? {
+        true => Wanted::Numbers,
+        false => Wanted::Nothing,
     };
     if let Some(file) = variable("ASHLAR_PROFILE") {
         file::write_at_the_end(&file)?;
@@ -43,6 +50,14 @@ pub(crate) fn read_environment() -> Result<(), String> {
     }
     WANTED.get_or_init(|| wanted);
     Ok(())
+}
+
+fn parse_switch(value: &str, name: &str) -> Result<bool, String> {
+    match value {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        other => Err(format!("{name}={other}: 0 or 1 is wanted")),
+    }
 }
 
 /// Begins what the environment asks for, once Ruby has started.
@@ -71,6 +86,28 @@ pub(crate) fn period_bytes() -> u64 {
     PERIOD_BYTES.load(Relaxed)
 }
 
+pub(crate) fn has_command_line() -> bool {
+    HAS_COMMAND_LINE.load(Relaxed)
+}
+
+/// The command line if it belongs into the image, else nothing.
+pub(super) fn command_line() -> String {
+    match has_command_line() {
+        true => file::command_line(),
+        false => String::new(),
+    }
+}
+
+fn show_command_line(shown: bool) {
+    HAS_COMMAND_LINE.store(shown, Relaxed);
+    let text = command_line();
+    if let Some(recorder) = &mut *super::recorder() {
+        recorder
+            .mapped
+            .change(|image| image.set_command_line(&text));
+    }
+}
+
 /// `on` or `off`.
 pub(crate) fn state() -> &'static std::ffi::CStr {
     if is_sampling() {
@@ -85,8 +122,14 @@ pub(crate) fn configure(
     collector: &Collector,
     value: impl Fn(&str) -> Option<String>,
 ) -> Result<(), String> {
+    let shown = value("profile_command_line")
+        .map(|shown| parse_switch(&shown, "profile_command_line"))
+        .transpose()?;
     if let Some(period) = value("profile_bytes") {
         set_period(&period, "profile_bytes")?;
+    }
+    if let Some(shown) = shown {
+        show_command_line(shown);
     }
     match value("profile").as_deref() {
         None => Ok(()),

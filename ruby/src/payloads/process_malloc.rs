@@ -139,11 +139,12 @@ pub(super) unsafe extern "C" fn ashlar_realloc_payload(
         let Some(old) = NonNull::new(payload) else {
             return ashlar_malloc_payload(cache, size);
         };
-        if !is_in_heap(payload.cast()) {
-            return libc_malloc::realloc(payload.cast(), size);
-        }
-        note_end(old);
-        raw(cache_here(cache).and_then(|cache| cache.reallocate(old, size).ok()))
+        heap_profile::while_resized(payload as usize, || {
+            if !is_in_heap(payload.cast()) {
+                return libc_malloc::realloc(payload.cast(), size);
+            }
+            raw(cache_here(cache).and_then(|cache| cache.reallocate(old, size).ok()))
+        })
     }
 }
 
@@ -159,7 +160,7 @@ pub(super) unsafe extern "C" fn ashlar_free_payload(cache: *mut ThreadCache, pay
 
 /// A payload is about to be given back: if it is a sample of the heap profile, that ends.
 #[inline(always)]
-fn note_end(payload: NonNull<u8>) {
+pub(super) fn note_end(payload: NonNull<u8>) {
     if KNOBS.samples_payloads() {
         heap_profile::payload_freed(payload.as_ptr() as usize);
     }

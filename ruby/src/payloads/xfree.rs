@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use super::process_malloc::{ashlar_free_payload, free_payload, is_in_heap};
+use super::process_malloc::{ashlar_free_payload, free_payload, is_in_heap, note_end};
 use super::ThreadCache;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
@@ -35,6 +35,7 @@ pub(crate) unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: N
         if is_in_heap(payload.as_ptr().cast()) {
             ashlar_free_payload(cache, payload);
         } else {
+            note_end(payload);
             libc_malloc::counted_free(payload.as_ptr().cast());
         }
     }

@@ -193,7 +193,9 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
             if is_in_heap {
                 ashlar_realloc_payload(cache, payload, size.max(1))
             } else {
-                libc_malloc::counted_realloc(payload.cast(), size.max(1))
+                heap_profile::while_resized(payload as usize, || {
+                    libc_malloc::counted_realloc(payload.cast(), size.max(1))
+                })
             }
         };
         heap_profile::with_payload(size, || allocate_or_collect(allocate))
