@@ -331,10 +331,16 @@ struct ashlar_pair {
 };
 char *ashlar_configure(void *objspace, const struct ashlar_pair *pairs, size_t count);
 
-/* Writes a dump of the heap to `path`, after a full collection; the format is in
-   docs/heap-dump.md. 0, or the errno of what failed, and then no file is left that was
-   not there before. */
-int ashlar_dump(void *objspace, const char *path);
+/* A dump of the heap to `path`, after a full collection; the format is in docs/heap-dump.md.
+   Steps give 0, or the errno of what failed. To open and to pour may wait for whoever reads,
+   and they are called without the GVL; after EINTR they can be called again. Freeing it leaves
+   no file that was not there before, unless all was written. */
+struct ashlar_dump;
+struct ashlar_dump *ashlar_new_dump(const char *path);
+int ashlar_open_dump(struct ashlar_dump *);
+int ashlar_write_dump(void *objspace, struct ashlar_dump *);
+int ashlar_pour_dump(struct ashlar_dump *);
+void ashlar_free_dump(struct ashlar_dump *);
 
 /* Prints what became of the RUBY_GC_* variables, a line each. */
 void ashlar_explain_variables(void);

@@ -6,6 +6,9 @@
  * changed. The key `dump` is an order, and comes after the options.
  */
 #include "ruby/ruby.h"
+#include "ruby/thread.h"
+
+#include <errno.h>
 
 #include "ashlar_ruby.h"
 #include "shim.h"
@@ -110,11 +113,58 @@ dump_path(VALUE path)
     return path;
 }
 
+/* A dump under way. */
+struct dumping {
+    void *objspace;
+    VALUE path;
+    struct ashlar_dump *dump;
+    int (*step)(struct ashlar_dump *);
+    int error;
+};
+
+static void *
+do_step(void *argument)
+{
+    struct dumping *dumping = argument;
+    dumping->error = dumping->step(dumping->dump);
+    return NULL;
+}
+
+/* A step that may wait for others: they run meanwhile, and a signal or Thread#kill ends it. */
+static int
+without_gvl(struct dumping *dumping, int (*step)(struct ashlar_dump *))
+{
+    dumping->step = step;
+    do {
+        dumping->error = EINTR;
+        rb_thread_call_without_gvl(do_step, dumping, RUBY_UBF_IO, NULL);
+    } while (dumping->error == EINTR);
+    return dumping->error;
+}
+
+static VALUE
+write_dump(VALUE argument)
+{
+    struct dumping *dumping = (struct dumping *)argument;
+    int error = without_gvl(dumping, ashlar_open_dump);
+    if (!error) error = ashlar_write_dump(dumping->objspace, dumping->dump);
+    if (!error) error = without_gvl(dumping, ashlar_pour_dump);
+    if (error) rb_syserr_fail_str(error, rb_sprintf("GC.config(dump: %+"PRIsVALUE")", dumping->path));
+    return Qnil;
+}
+
+static VALUE
+free_dump(VALUE argument)
+{
+    ashlar_free_dump(((struct dumping *)argument)->dump);
+    return Qnil;
+}
+
 static void
 dump(void *objspace, VALUE path)
 {
-    int error = ashlar_dump(objspace, StringValueCStr(path));
-    if (error) rb_syserr_fail_str(error, rb_sprintf("GC.config(dump: %+"PRIsVALUE")", path));
+    struct dumping dumping = { .objspace = objspace, .path = path, .dump = ashlar_new_dump(StringValueCStr(path)) };
+    rb_ensure(write_dump, (VALUE)&dumping, free_dump, (VALUE)&dumping);
 }
 
 void

@@ -70,7 +70,7 @@ claim "a dump with .gz at its end is gzip, and the same", only: "ashlar" do
     difference = (plain.cells.keys - packed.cells.keys).size + (packed.cells.keys - plain.cells.keys).size
     abort "\#{difference} differ" unless difference < 300
     abort "size" unless File.size("heap.dump.gz") * 2 < File.size("heap.dump")
-    abort Dir.children(".").inspect unless Dir.glob("*.part").empty?
+    abort Dir.children(".").inspect if Dir.children(".").any? { _1.end_with?(".part") }
     puts "ok"
   RUBY
 end
@@ -139,7 +139,7 @@ claim "a dump that cannot be written is one exception, and nothing is left of it
     Process.setrlimit(:FSIZE, 100_000)
     %w[heap.dump heap.dump.gz].each { refused[_1, Errno::EFBIG] }
     abort "it was written over" unless File.read("heap.dump") == "what was there"
-    abort Dir.children(".").inspect unless Dir.glob("*.part").empty? && !File.exist?("heap.dump.gz")
+    abort Dir.children(".").inspect if Dir.children(".").any? { _1.end_with?(".part") } || File.exist?("heap.dump.gz")
     GC.start
     puts "ok"
   RUBY
@@ -167,6 +167,115 @@ claim "a dump may be written to a pipe", only: "ashlar" do
     GC.config(dump: "pipe")
     Process.wait(reader)
     abort "pipe" unless HeapDump.new(File.binread("copy.dump")).cells.size > 1000 && File.ftype("pipe") == "fifo"
+    puts "ok"
+  RUBY
+end
+
+claim "a dump waits for the reader of a pipe without keeping others, and until the program has enough", only: "ashlar" do
+  ruby_ok <<~RUBY, limit: 60
+    require "timeout"
+    require #{READER.inspect}
+    KEEP = Array.new(50_000) { _1.to_s }
+    File.mkfifo("pipe")
+    ran = 0
+    other = Thread.new { loop { ran += 1; sleep 0.01 } }
+    begin
+      Timeout.timeout(0.5) { GC.config(dump: "pipe") }
+      abort "dumped for nobody"
+    rescue Timeout::Error
+    end
+    abort "the others waited" unless ran > 5
+    reader = Thread.new { File.binread("pipe") } # of this very process
+    GC.config(dump: "pipe")
+    abort "pipe" unless HeapDump.new(reader.value).cells.size > 50_000
+    # A reader that stops: the pipe is full, and nothing is locked.
+    reader, writer = IO.pipe
+    ran = 0
+    begin
+      Timeout.timeout(0.5) { GC.config(dump: "/dev/fd/\#{writer.fileno}") }
+      abort "more than a pipe holds went into it"
+    rescue Timeout::Error
+    end
+    abort "the others waited" unless ran > 5
+    writing = Thread.new { GC.config(dump: "/dev/fd/\#{writer.fileno}") }
+    sleep 0.2
+    GC.compact
+    GC.start
+    writing.kill
+    abort "not killed" unless writing.join(10)
+    reader.close
+    begin
+      GC.config(dump: "/dev/fd/\#{writer.fileno}")
+      abort "written for nobody"
+    rescue Errno::EPIPE => error
+      abort error.message unless error.message.include?("/dev/fd/")
+    end
+    puts "ok"
+  RUBY
+end
+
+claim "a dump goes to what a descriptor stands for", only: "ashlar" do
+  ruby_ok <<~RUBY
+    require #{READER.inspect}
+    reader, writer = IO.pipe
+    read = Thread.new { reader.binmode.read }
+    GC.config(dump: "/dev/fd/\#{writer.fileno}")
+    abort "closed" if writer.closed?
+    writer << "behind it"
+    writer.close
+    bytes = read.value
+    abort "order" unless bytes.delete_suffix!("behind it")
+    abort "pipe" unless HeapDump.new(bytes).cells.size > 1000
+    file = File.open("log", "w+b")
+    file.syswrite("before ")
+    GC.config(dump: "/proc/self/fd/\#{file.fileno}")
+    bytes = File.binread("log")
+    abort "file" unless bytes.delete_prefix!("before ") && HeapDump.new(bytes).cells.size > 1000
+    begin
+      GC.config(dump: "/dev/fd/999")
+      abort "no such descriptor"
+    rescue Errno::EBADF
+    end
+    abort Dir.children(".").inspect unless (Dir.children(".") - ["log"]).grep(/part|dump/).empty?
+    puts "ok"
+  RUBY
+  finished = ruby('GC.config(dump: "/dev/stdout")')
+  check(finished.ok? && finished.out.start_with?("ashlar-heap-dump\n")) { finished.describe }
+end
+
+claim "a dump is for its user alone, replaces links and follows none", only: "ashlar" do
+  ruby_ok <<~'RUBY'
+    File.umask(0)
+    File.write("other", "precious")
+    File.symlink("other", "link.dump")
+    File.symlink("nothing", "dangling.dump")
+    File.link("other", "hard.dump")
+    File.write("mine.dump", "old")
+    File.chmod(0o666, "mine.dump")
+    %w[link.dump dangling.dump hard.dump mine.dump new.dump].each do |name|
+      GC.config(dump: name)
+      found = File.lstat(name)
+      abort "#{name}: #{found.inspect}" unless found.file? && found.mode & 0o777 == 0o600 && found.nlink == 1
+      abort name unless File.binread(name, 6) == "ashlar"
+    end
+    abort "written over" unless File.read("other") == "precious" && !File.exist?("nothing")
+    File.mkfifo("pipe")
+    File.symlink("pipe", "to-pipe")
+    begin
+      GC.config(dump: "to-pipe")
+      abort "followed"
+    rescue Errno::ELOOP
+    end
+    if Process.euid.zero?
+      File.chown(65534, nil, "pipe")
+      reader = File.open("pipe", File::RDONLY | File::NONBLOCK)
+      begin
+        GC.config(dump: "pipe")
+        abort "written to a pipe of another user's"
+      rescue Errno::EPERM
+      end
+      abort "read" unless reader.read_nonblock(1, exception: false).to_s.empty?
+    end
     puts "ok"
   RUBY
 end

@@ -1,57 +1,254 @@
-//! The file of a dump: nothing under its name until it is whole.
+//! Where a dump goes.
+//!
+//! A regular file has nothing under its name until it is whole. What may keep its writer
+//! waiting (a pipe, a device, a descriptor of this process) gets the dump when the heap runs
+//! again: until then the dump is in a file without a name.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use flate2::write::GzEncoder;
 use flate2::Compression;
 
 use super::format::Out;
-use crate::whole_file::WholeFile;
+use crate::whole_file::{nameless, WholeFile};
 
-/// A file to write a dump to. What is not a regular file, such as a pipe, is written
-/// directly; else the dump is written beside its place, and put there when it is whole.
+/// Bytes that are handed over at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// What a dump is written to.
+enum Sink {
+    Place(WholeFile, File),
+    Stream(Stream),
+}
+
+/// Something that may keep its writer waiting, and the dump that it is to get.
+struct Stream {
+    to: File,
+    spool: File,
+    /// What has been read from the spool and not been written.
+    piece: Vec<u8>,
+}
+
+/// A dump that is to be written.
 pub(super) struct DumpFile {
-    file: File,
+    path: CString,
     is_packed: bool,
-    whole: Option<WholeFile>,
+    sink: Option<Sink>,
 }
 
 impl DumpFile {
-    /// Opens it; what is written is packed with gzip when the name ends with `.gz`.
-    pub(super) fn create(path: &CStr) -> io::Result<Self> {
-        let path = Path::new(OsStr::from_bytes(path.to_bytes()));
-        let (whole, file) = if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-            (None, File::options().write(true).open(path)?)
-        } else {
-            let (whole, file) = WholeFile::create(path)?;
-            (Some(whole), file)
-        };
+    /// One for this path; it is packed with gzip when that ends with `.gz`.
+    pub(super) fn new(path: &CStr) -> Self {
+        Self {
+            path: path.to_owned(),
+            is_packed: os_path(path).extension() == Some(OsStr::new("gz")),
+            sink: None,
+        }
+    }
+
+    /// Opens it. A pipe that nobody reads yet is waited for, until a signal comes.
+    pub(super) fn open(&mut self) -> io::Result<()> {
+        let path = os_path(&self.path);
+        self.sink = Some(match descriptor(path) {
+            Some(number) => Sink::Stream(Stream::new(duplicate(number)?)?),
+            None if fs::metadata(path).is_ok_and(|found| !found.is_file()) => {
+                Sink::Stream(Stream::new(open_stream(&self.path)?)?)
+            }
+            None => {
+                let (whole, file) = WholeFile::create(path)?;
+                Sink::Place(whole, file)
+            }
+        });
+        Ok(())
+    }
+
+    /// Has `contents` write the dump. What waits for nobody has it then.
+    pub(super) fn fill(
+        &mut self,
+        contents: impl FnOnce(&mut Out<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let closed = || io::Error::from_raw_os_error(libc::EBADF);
+        match self.sink.take().ok_or_else(closed)? {
+            Sink::Place(whole, mut file) => {
+                whole.finish(write_to(&mut file, self.is_packed, contents))
+            }
+            Sink::Stream(mut stream) => {
+                write_to(&mut stream.spool, self.is_packed, contents)?;
+                stream.spool.rewind()?;
+                self.sink = Some(Sink::Stream(stream));
+                Ok(())
+            }
+        }
+    }
+
+    /// Hands over what has not been handed over yet. After a signal the error is `EINTR`, and
+    /// it can be called again.
+    pub(super) fn pour(&mut self) -> io::Result<()> {
+        match &mut self.sink {
+            Some(Sink::Stream(stream)) => stream.pour(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A dump that was not finished leaves nothing behind.
+impl Drop for DumpFile {
+    fn drop(&mut self) {
+        if let Some(Sink::Place(whole, _)) = self.sink.take() {
+            let _ = whole.finish(Err(io::Error::from_raw_os_error(libc::EINTR)));
+        }
+    }
+}
+
+impl Stream {
+    fn new(to: File) -> io::Result<Self> {
         Ok(Self {
-            file,
-            is_packed: path.extension() == Some(OsStr::new("gz")),
-            whole,
+            to,
+            spool: nameless(&std::env::temp_dir())?,
+            piece: Vec::new(),
         })
     }
 
-    /// Has `contents` write the dump.
-    pub(super) fn fill(
-        mut self,
-        contents: impl FnOnce(&mut Out<'_>) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let written = if self.is_packed {
-            // The pause is what counts.
-            let mut gzip = GzEncoder::new(self.file, Compression::fast());
-            contents(&mut Out::new(&mut gzip)).and_then(|()| gzip.finish()?.flush())
-        } else {
-            contents(&mut Out::new(&mut self.file))
-        };
-        match self.whole {
-            Some(whole) => whole.finish(written),
-            None => written,
+    fn pour(&mut self) -> io::Result<()> {
+        loop {
+            if self.piece.is_empty() {
+                let mut next = (&mut self.spool).take(PIECE_BYTES as u64);
+                if next.read_to_end(&mut self.piece)? == 0 {
+                    return Ok(());
+                }
+            }
+            match self.to.write(&self.piece) {
+                Ok(written) => drop(self.piece.drain(..written)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => wait_for_room(&self.to)?,
+                Err(error) => return Err(error),
+            }
         }
+    }
+}
+
+fn write_to(
+    file: &mut File,
+    is_packed: bool,
+    contents: impl FnOnce(&mut Out<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    if !is_packed {
+        return contents(&mut Out::new(file));
+    }
+    // The pause is what counts.
+    let mut gzip = GzEncoder::new(file, Compression::fast());
+    contents(&mut Out::new(&mut gzip)).and_then(|()| gzip.finish()?.flush())
+}
+
+fn os_path(path: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(path.to_bytes()))
+}
+
+/// The descriptor of this process that a path stands for.
+fn descriptor(path: &Path) -> Option<libc::c_int> {
+    match path.to_str()? {
+        "/dev/stdout" => Some(1),
+        "/dev/stderr" => Some(2),
+        path => {
+            let number = path
+                .strip_prefix("/dev/fd/")
+                .or_else(|| path.strip_prefix("/proc/self/fd/"));
+            number?.parse().ok().filter(|number| *number >= 0)
+        }
+    }
+}
+
+/// The file of a descriptor, which the program keeps.
+fn duplicate(number: libc::c_int) -> io::Result<File> {
+    // SAFETY: any number may be asked for; the file that comes back is this function's alone.
+    match unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: as above.
+        file => Ok(unsafe { File::from_raw_fd(file) }),
+    }
+}
+
+/// Opens what is no regular file, and no link. The standard library would go on waiting for the
+/// reader of a pipe after a signal.
+fn open_stream(path: &CStr) -> io::Result<File> {
+    let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // SAFETY: a text that ends with 0; the file that comes back is this function's alone.
+    let file = match unsafe { libc::open(path.as_ptr(), flags) } {
+        -1 => return Err(io::Error::last_os_error()),
+        // SAFETY: as above.
+        file => unsafe { File::from_raw_fd(file) },
+    };
+    let found = file.metadata()?;
+    // SAFETY: asks who this process is.
+    let is_trusted = found.uid() == 0 || found.uid() == unsafe { libc::geteuid() };
+    if found.file_type().is_fifo() && !is_trusted {
+        return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
+    Ok(file)
+}
+
+/// Waits until something can be written, or a signal comes.
+fn wait_for_room(to: &File) -> io::Result<()> {
+    let mut wanted = libc::pollfd {
+        fd: to.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one descriptor, which is open.
+    match unsafe { libc::poll(&raw mut wanted, 1, -1) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_descriptors_stand_for_one() {
+        let number = |path: &str| descriptor(Path::new(path));
+        assert_eq!(number("/dev/stdout"), Some(1));
+        assert_eq!(number("/dev/fd/17"), Some(17));
+        assert_eq!(number("/proc/self/fd/3"), Some(3));
+        for path in [
+            "/dev/fd/",
+            "/dev/fd/-1",
+            "/dev/fd/3/4",
+            "/tmp/dev/fd/3",
+            "fd/3",
+        ] {
+            assert_eq!(number(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_full_pipe_is_waited_for_and_gets_everything() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        // SAFETY: the descriptor is open.
+        unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+        let path = CString::new(format!("/dev/fd/{}", writer.as_raw_fd())).unwrap();
+        let mut dump = DumpFile::new(&path);
+        dump.open().unwrap();
+        drop(writer);
+        let bytes: Vec<u8> = (0..1_000_000_u32).map(|i| i as u8).collect();
+        dump.fill(|out| {
+            out.bytes(&bytes);
+            out.finish()
+        })
+        .unwrap();
+        let read = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all).unwrap();
+            all
+        });
+        dump.pour().unwrap();
+        drop(dump);
+        assert!(read.join().unwrap() == bytes);
     }
 }

@@ -2,11 +2,12 @@
 //! is used for, written to a file. `docs/heap-dump.md` describes the format.
 //!
 //! ```text
-//! full collection → roots → blocks in address order, with their cells → totals
+//! open → full collection → roots → blocks in address order, with their cells → totals → pour
 //! ```
 //!
-//! All of it happens with the VM lock held and the other Ractors stopped. The walk makes no
-//! Ruby object, and needs the memory of the file's buffers alone.
+//! What is between opening and pouring happens with the VM lock held and the other Ractors
+//! stopped. The walk makes no Ruby object, and needs the memory of the file's buffers alone.
+//! Opening and pouring may wait for whoever reads a pipe: the thread has no GVL then.
 
 mod contents;
 mod file;
@@ -47,12 +48,11 @@ impl Drop for CollectionsOff {
 
 /// Collects, and writes what is live. After an error no file is left that was not there
 /// before.
-fn write(collector: &Collector, path: &CStr) -> io::Result<()> {
+fn write(collector: &Collector, file: &mut DumpFile) -> io::Result<()> {
     // A hook of the collector may be what asks.
     if is_busy() {
         return Err(io::Error::from_raw_os_error(libc::EBUSY));
     }
-    let file = DumpFile::create(path)?;
     let everything = Request {
         scope: Some(Scope::Full),
         sweep_now: true,
@@ -64,14 +64,49 @@ fn write(collector: &Collector, path: &CStr) -> io::Result<()> {
     file.fill(|out| contents::write(collector, out))
 }
 
+/// 0, or the number of the error.
+fn number(outcome: io::Result<()>) -> c_int {
+    outcome.map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0)
+}
+
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_dump(objspace: *mut c_void, path: *const c_char) -> c_int {
-    // SAFETY: Ruby calls with the GVL and a text that ends with 0.
-    let (gvl, path) = unsafe { (Gvl::of_caller(objspace), CStr::from_ptr(path)) };
-    match gvl.with_vm_lock(|collector| write(collector, path)) {
-        Ok(()) => 0,
-        Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
-    }
+unsafe extern "C" fn ashlar_new_dump(path: *const c_char) -> *mut DumpFile {
+    // SAFETY: the shim passes a text that ends with 0.
+    let path = unsafe { CStr::from_ptr(path) };
+    Box::into_raw(Box::new(DumpFile::new(path)))
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_open_dump(file: *mut DumpFile) -> c_int {
+    // SAFETY: the shim has it from `ashlar_new_dump`, and one thread uses it.
+    number(unsafe { &mut *file }.open())
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_write_dump(objspace: *mut c_void, file: *mut DumpFile) -> c_int {
+    // SAFETY: Ruby calls with the GVL; the file as in `ashlar_open_dump`.
+    let (gvl, file) = unsafe { (Gvl::of_caller(objspace), &mut *file) };
+    number(gvl.with_vm_lock(|collector| write(collector, file)))
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_pour_dump(file: *mut DumpFile) -> c_int {
+    // SAFETY: as in `ashlar_open_dump`.
+    number(unsafe { &mut *file }.pour())
+}
+
+/// # Safety
+/// As `shim/ashlar_ruby.h` says.
+#[no_mangle]
+unsafe extern "C" fn ashlar_free_dump(file: *mut DumpFile) {
+    // SAFETY: the shim has it from `ashlar_new_dump`, and gives it back once.
+    drop(unsafe { Box::from_raw(file) });
 }
