@@ -26,21 +26,40 @@ pub(crate) struct Finalizers {
     old: Vec<Finalizer>,
     /// Of cells that have died, the latest first.
     due: Vec<Finalizer>,
-    /// Those that are running, the innermost last.
-    running: Vec<Finalizer>,
+    /// Those that are running, the latest last. Threads that give the program's lock up
+    /// meanwhile may end theirs in any order, so each has a number.
+    running: Vec<(usize, Finalizer)>,
+    /// How many have begun to run.
+    begun: usize,
 }
 
 impl Finalizers {
     fn add(&mut self, finalizer: Finalizer) -> bool {
-        // Room for it in every list: none grows while the program is stopped.
-        let count = self.young.len() + self.old.len() + self.due.len() + 1;
-        let has_room = [&mut self.young, &mut self.old, &mut self.due]
-            .into_iter()
-            .all(|list| list.try_reserve(count - list.len().min(count)).is_ok());
-        if has_room {
+        // Room for all in every list: so none grows while the program is stopped, and each
+        // that is due can run.
+        let lists = [&mut self.young, &mut self.old, &mut self.due];
+        let count = lists.iter().map(|list| list.len()).sum::<usize>() + self.running.len() + 1;
+        let has_room = lists.into_iter().all(|list| reserve(list, count));
+        if has_room && reserve(&mut self.running, count) {
             self.young.push(finalizer);
+            return true;
         }
-        has_room
+        false
+    }
+
+    /// The next that is to run, and its number for [`Finalizers::end`].
+    fn begin(&mut self) -> Option<(usize, Finalizer)> {
+        let finalizer = self.due.pop()?;
+        self.begun += 1;
+        let begun = (self.begun, finalizer);
+        // There is room: `add` has made it.
+        self.running.push(begun);
+        Some(begun)
+    }
+
+    /// The one with this number has run.
+    fn end(&mut self, number: usize) {
+        self.running.retain(|&(running, _)| running != number);
     }
 
     fn remove(&mut self, cell: Cell) -> usize {
@@ -83,7 +102,8 @@ impl Finalizers {
 
     /// Marks, or updates, the cells of those that are due or running.
     pub(crate) fn trace(&mut self, tracer: &mut Tracer<'_, '_>) {
-        for finalizer in self.due.iter_mut().chain(&mut self.running) {
+        let running = self.running.iter_mut().map(|(_, finalizer)| finalizer);
+        for finalizer in self.due.iter_mut().chain(running) {
             // SAFETY: where a cell is now, there is a cell.
             finalizer.cell = unsafe { Cell::from_address(tracer.mark(finalizer.cell)) };
         }
@@ -96,6 +116,11 @@ impl Finalizers {
             finalizer.cell = unsafe { Cell::from_address(location(finalizer.cell.address())) };
         }
     }
+}
+
+/// Makes room for `count` items in all; whether there is.
+fn reserve<T>(list: &mut Vec<T>, count: usize) -> bool {
+    list.try_reserve(count.saturating_sub(list.len())).is_ok()
 }
 
 fn is_due(finalizer: &Finalizer, end: &MarkingEnd<'_>, due: &mut Vec<Finalizer>) -> bool {
@@ -148,18 +173,83 @@ unsafe extern "C" fn ashlar_run_finalizers(thread: *mut Thread) -> usize {
     let vm = unsafe { Thread::heap(thread) }.vm();
     let mut count = 0;
     loop {
-        let next = {
-            let mut finalizers = vm.finalizers.borrow_mut();
-            let has_room = finalizers.running.try_reserve(1).is_ok();
-            let next = finalizers.due.pop().filter(|_| has_room);
-            finalizers.running.extend(next);
-            next
+        let next = vm.finalizers.borrow_mut().begin();
+        let Some((number, next)) = next else {
+            return count;
         };
-        let Some(next) = next else { return count };
         count += 1;
         let cell = std::ptr::with_exposed_provenance_mut(next.cell.address());
         // SAFETY: the program's own function, with what it asked for.
         unsafe { (next.finalize)(thread, cell, next.argument) };
-        vm.finalizers.borrow_mut().running.pop();
+        vm.finalizers.borrow_mut().end(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refusing_allocator::while_memory_is_refused;
+
+    extern "C" fn finalize(_: *mut Thread, _: *mut c_void, _: *mut c_void) {}
+
+    fn finalizer(number: usize) -> Finalizer {
+        Finalizer {
+            // SAFETY: never looked at.
+            cell: unsafe { Cell::from_address(number) },
+            finalize,
+            argument: std::ptr::null_mut(),
+        }
+    }
+
+    /// So many that are due.
+    fn due(count: usize) -> Finalizers {
+        let mut finalizers = Finalizers::default();
+        for number in 0..count {
+            assert!(finalizers.add(finalizer(number)));
+        }
+        while_memory_is_refused(|| {
+            let young = std::mem::take(&mut finalizers.young);
+            finalizers.due.extend(&young);
+            finalizers.young = young;
+            finalizers.young.clear();
+        });
+        finalizers
+    }
+
+    #[test]
+    fn what_is_due_runs_although_memory_is_refused_also_inside_each_other() {
+        let mut finalizers = due(100);
+        let mut ran = Vec::with_capacity(100);
+        while_memory_is_refused(|| {
+            while let Some((_, finalizer)) = finalizers.begin() {
+                ran.push(finalizer.cell.address());
+            }
+        });
+        assert!(ran.iter().rev().copied().eq(0..100), "{ran:?}");
+    }
+
+    #[test]
+    fn a_refused_one_changes_nothing_and_those_that_run_count() {
+        let mut finalizers = due(3);
+        let (number, _) = finalizers.begin().unwrap();
+        while while_memory_is_refused(|| finalizers.add(finalizer(7))) {}
+        assert_eq!(finalizers.due(), 2);
+        let added = finalizers.young.len();
+        while_memory_is_refused(|| {
+            finalizers.end(number);
+            while let Some((number, _)) = finalizers.begin() {
+                finalizers.end(number);
+            }
+        });
+        assert_eq!((finalizers.young.len(), finalizers.begun), (added, 3));
+    }
+
+    #[test]
+    fn threads_end_theirs_in_any_order() {
+        let mut finalizers = due(3);
+        let begun: Vec<_> = std::iter::from_fn(|| finalizers.begin()).collect();
+        finalizers.end(begun[1].0);
+        let left: Vec<_> = finalizers.running.iter().map(|begun| begun.0).collect();
+        assert_eq!(left, [begun[0].0, begun[2].0]);
     }
 }

@@ -14,6 +14,8 @@ mod heap;
 mod layout;
 mod options;
 mod payload;
+#[cfg(test)]
+mod refusing_allocator;
 mod roots;
 mod statistics;
 mod thread;

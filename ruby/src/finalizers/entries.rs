@@ -114,21 +114,15 @@ unsafe extern "C" fn ashlar_jobs_wait(objspace: *mut c_void) -> bool {
     unsafe { locked(objspace, |finalizers| !finalizers.waiting.is_empty()) }
 }
 
-/// Takes the next job; false when there is none. It is rooted until
-/// [`ashlar_job_done`]; jobs may nest.
+/// Takes the next job; false when there is none, or no memory to run one inside another. It
+/// is rooted until [`ashlar_job_done`]; jobs may nest.
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_job(objspace: *mut c_void, job: *mut Job) -> bool {
     // SAFETY: Ruby calls with the GVL.
-    let next = unsafe {
-        locked(objspace, |finalizers| {
-            let next = finalizers.waiting.pop_front()?;
-            finalizers.running.push(next);
-            Some(next)
-        })
-    };
+    let next = unsafe { locked(objspace, Finalizers::begin) };
     match next {
         Some(next) => {
             // SAFETY: the shim passes a place for the job.

@@ -50,6 +50,8 @@ const GONE: Defined = Defined {
 /// * **F2** `waiting` has room for a job of every object in `places`, so that a
 ///   collection, which may run because memory is out, needs no more.
 /// * **F3** No object has a place before `first`.
+/// * **F4** While a job waits and none runs, `running` has room for one: whatever memory
+///   there is then, all that wait get their turn, one after the other.
 #[derive(Default)]
 pub(crate) struct Finalizers {
     /// Object → place. Only this is found by address, with a search; everything else is
@@ -105,6 +107,7 @@ impl Finalizers {
 
     /// Makes room for `count` jobs beside those of all objects.
     fn reserve_jobs(&mut self, count: usize) -> Result<(), OutOfMemory> {
+        self.running.try_reserve(1).map_err(|_| OutOfMemory)?;
         let jobs = self.places.len() + count;
         self.waiting.try_reserve(jobs).map_err(|_| OutOfMemory)
     }
@@ -196,6 +199,15 @@ impl Finalizers {
         self.jobs_so_far += 1;
     }
 
+    /// The next job, which runs from now on; `None` when none waits. Inside another job it
+    /// goes on waiting when there is no memory, and comes after that one.
+    fn begin(&mut self) -> Option<Job> {
+        self.running.try_reserve(1).ok()?;
+        let next = self.waiting.pop_front()?;
+        self.running.push(next);
+        Some(next)
+    }
+
     /// The threads that ran jobs do not exist in this process, which is a child.
     pub(crate) fn forget_running(&mut self) {
         self.running.clear();
@@ -205,6 +217,7 @@ impl Finalizers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::own_memory::refusal::while_memory_is_refused;
 
     #[test]
     fn finalizers_come_first_that_were_defined_first() {
@@ -264,6 +277,29 @@ mod tests {
             order.push(object);
         }
         assert_eq!(order, kept);
+    }
+
+    #[test]
+    fn no_job_is_lost_when_memory_is_refused_where_it_begins() {
+        let mut finalizers = Finalizers::default();
+        for object in 1..=9 {
+            finalizers.insert(object, object).unwrap();
+        }
+        (1..=9).for_each(|object| assert!(finalizers.queue(object, 0)));
+        let mut ran = Vec::with_capacity(9);
+        while_memory_is_refused(|| {
+            while let Some(job) = finalizers.begin() {
+                // As many inside each other as there happens to be room for.
+                while let Some(inner) = finalizers.begin() {
+                    ran.push(inner.finalizers);
+                }
+                ran.push(job.finalizers);
+                finalizers.running.clear();
+            }
+        });
+        ran.sort_unstable();
+        assert!(ran.iter().copied().eq(1..=9), "{ran:?}");
+        assert_eq!(finalizers.waiting_jobs(), 0);
     }
 
     #[test]
