@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -116,46 +117,179 @@ static void begin(struct connection *c, int64_t request)
     send_rest(c);
 }
 
-/* ---- is the answer complete? ------------------------------------------- */
+/* ---- where does the answer end? ----------------------------------------
+ * RFC 9112, section 6.3, for answers to GET, the only method that is sent.  Lines may end in LF alone (section 2.2).
+ */
 
-static const char *header(const char *head, const char *name)
+enum { MORE = -1, BROKEN = -2 }; /* in place of a length: bytes are missing, or the rest of the stream cannot be read */
+static const unsigned long LENGTH_MAX = 1UL << 40;
+
+struct head {
+    int status;
+    enum { NO_BODY, CHUNKED, COUNTED, TO_THE_END } body;
+    unsigned long length; /* of a COUNTED body */
+    int closes;           /* the connection serves no further request */
+};
+
+struct span {
+    const char *at;
+    size_t length;
+};
+
+static int is(struct span text, const char *word)
 {
-    for (const char *line = strstr(head, "\r\n"); line; line = strstr(line + 2, "\r\n"))
-        if (strncasecmp(line + 2, name, strlen(name)) == 0)
-            return line + 2 + strlen(name) + strspn(line + 2 + strlen(name), " ");
-    return NULL;
+    return text.length == strlen(word) && strncasecmp(text.at, word, text.length) == 0;
 }
 
-/* Length of the body in bytes of the stream, -1 when more must come. `closed`: the server ended the connection. */
-static long body_length(char *body, size_t have, const char *head, int closed)
+static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+static struct span trimmed(const char *at, const char *end)
 {
-    const char *encoding = header(head, "Transfer-Encoding:"), *length = header(head, "Content-Length:");
-    if (encoding && strncasecmp(encoding, "chunked", 7) == 0) {
-        size_t at = 0;
-        for (;;) {
-            char *end, *line = memmem(body + at, have - at, "\r\n", 2);
-            if (!line)
-                return -1;
-            unsigned long size = strtoul(body + at, &end, 16);
-            at = (size_t)(line - body) + 2 + size + 2;
-            if (at > have)
-                return -1;
-            if (size == 0)
-                return (long)at;
+    while (at < end && is_blank(*at))
+        at++;
+    while (at < end && is_blank(end[-1]))
+        end--;
+    return (struct span){at, (size_t)(end - at)};
+}
+
+/* Takes the first element from a list with commas; returns 0 when there is none. */
+static int next_element(struct span *list, struct span *element)
+{
+    while (list->length) {
+        const char *end = list->at + list->length, *comma = memchr(list->at, ',', list->length);
+        *element = trimmed(list->at, comma ? comma : end);
+        *list = comma ? (struct span){comma + 1, (size_t)(end - comma - 1)} : (struct span){end, 0};
+        if (element->length)
+            return 1;
+    }
+    return 0;
+}
+
+/* A number without sign, blank or prefix; returns how many digits it has, 0 when it has none or is beyond any body. */
+static size_t digits(const char *at, const char *end, int base, unsigned long *number)
+{
+    size_t count = 0;
+    for (*number = 0; at + count < end; count++) {
+        const char *known = "0123456789abcdef", *found = at[count] ? strchr(known, tolower((unsigned char)at[count])) : NULL;
+        if (!found || found - known >= base)
+            break;
+        *number = *number * (unsigned)base + (unsigned)(found - known);
+        if (*number > LENGTH_MAX)
+            return 0;
+    }
+    return count;
+}
+
+/* Bytes of the head with its empty line, 0 when more must come. */
+static size_t head_size(const char *data, size_t used)
+{
+    const char *end = data + used, *line = data;
+    while ((line = memchr(line, '\n', (size_t)(end - line)))) {
+        line++;
+        if (line < end && *line == '\n')
+            return (size_t)(line - data) + 1;
+        if (end - line >= 2 && line[0] == '\r' && line[1] == '\n')
+            return (size_t)(line - data) + 2;
+    }
+    return 0;
+}
+
+/* Returns 0 when it is no head of HTTP/1, or its length cannot be believed. */
+static int read_head(const char *data, size_t size, struct head *head)
+{
+    const char *end = data + size, *line = data;
+    unsigned long status;
+    if (size < 13 || strncmp(data, "HTTP/1.", 7) || data[8] != ' ' || digits(data + 9, end, 10, &status) != 3)
+        return 0;
+    int close = 0, keep_alive = 0, coded = 0, chunked = 0, counted = 0, contradicts = 0;
+    unsigned long length = 0;
+    while ((line = memchr(line, '\n', (size_t)(end - line))) && ++line < end) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line)), *colon = stop ? memchr(line, ':', (size_t)(stop - line)) : NULL;
+        if (!colon)
+            continue;
+        struct span name = {line, (size_t)(colon - line)}, list = {colon + 1, (size_t)(stop - colon - 1)}, one;
+        if (is(name, "Connection"))
+            while (next_element(&list, &one)) {
+                close |= is(one, "close");
+                keep_alive |= is(one, "keep-alive");
+            }
+        else if (is(name, "Transfer-Encoding"))
+            for (; next_element(&list, &one); coded = 1)
+                chunked = is(one, "chunked"); /* it counts where it is the last one */
+        else if (is(name, "Content-Length")) {
+            unsigned long found;
+            contradicts |= trimmed(list.at, list.at + list.length).length == 0;
+            for (; next_element(&list, &one); counted = 1, length = found)
+                contradicts |= digits(one.at, one.at + one.length, 10, &found) != one.length || (counted && found != length);
         }
     }
-    if (length) {
-        long wanted = strtol(length, NULL, 10);
-        return (size_t)wanted <= have ? wanted : -1;
-    }
-    return closed ? (long)have : -1;
+    head->status = (int)status;
+    head->length = length;
+    head->closes = close || (data[7] == '0' && !keep_alive) || (coded && (counted || data[7] == '0'));
+    head->body = status < 200 || status == 204 || status == 304 ? NO_BODY : coded ? (chunked ? CHUNKED : TO_THE_END) : counted ? COUNTED : TO_THE_END;
+    return !(contradicts && !coded && head->body != NO_BODY);
 }
 
-static void note_body(int path, const char *body, size_t length)
+static uint64_t hashed(uint64_t hash, const char *at, size_t length)
 {
-    uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
     for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)body[i]) * 1099511628211ULL;
+        hash = (hash ^ (unsigned char)at[i]) * 1099511628211ULL; /* FNV-1a */
+    return hash;
+}
+
+/* Bytes of a chunked body with its trailer, or MORE or BROKEN; what the chunks hold goes into `hash` where there is one. */
+static long chunked_length(const char *body, size_t have, uint64_t *hash)
+{
+    const char *at = body, *end = body + have, *stop;
+    unsigned long size;
+    for (;;) {
+        stop = memchr(at, '\n', (size_t)(end - at));
+        if (!stop)
+            return MORE;
+        size_t count = digits(at, stop, 16, &size);
+        struct span rest = trimmed(at + count, stop);
+        if (!count || (rest.length && rest.at[0] != ';'))
+            return BROKEN;
+        at = stop + 1;
+        if (!size)
+            break;
+        if ((size_t)(end - at) < size + 1)
+            return MORE;
+        if (hash)
+            *hash = hashed(*hash, at, size);
+        at += size;
+        if (*at == '\r' && ++at == end)
+            return MORE;
+        if (*at++ != '\n')
+            return BROKEN;
+    }
+    while ((stop = memchr(at, '\n', (size_t)(end - at)))) {
+        size_t length = (size_t)(stop - at);
+        at = stop + 1;
+        if (length == 0 || (length == 1 && stop[-1] == '\r'))
+            return at - body;
+    }
+    return MORE;
+}
+
+/* Bytes of the body in the stream, or MORE or BROKEN. `closed`: the server ended the connection. */
+static long body_length(const struct head *head, const char *body, size_t have, int closed)
+{
+    switch (head->body) {
+    case NO_BODY: return 0;
+    case CHUNKED: return chunked_length(body, have, NULL);
+    case COUNTED: return head->length <= have ? (long)head->length : MORE;
+    default: return closed ? (long)have : MORE;
+    }
+}
+
+static void note_body(int path, const struct head *head, const char *body, size_t length)
+{
+    uint64_t hash = 14695981039346656037ULL;
+    if (head->body == CHUNKED)
+        chunked_length(body, length, &hash);
+    else
+        hash = hashed(hash, body, length);
     if (!body_seen[path])
         body_hash[path] = hash;
     else if (body_hash[path] != hash)
@@ -163,29 +297,38 @@ static void note_body(int path, const char *body, size_t length)
     body_seen[path] = 1;
 }
 
-/* Returns 1 when the request in flight has been answered. */
+/* Returns 1 when the request in flight is over: answered, or failed by an answer that cannot be read. */
 static int try_complete(struct connection *c, int closed)
 {
-    c->data[c->used] = 0;
-    char *end = memmem(c->data, c->used, "\r\n\r\n", 4);
-    if (!end)
+    struct head head;
+    size_t start;
+    for (;;) {
+        start = head_size(c->data, c->used);
+        if (!start)
+            return 0;
+        if (!read_head(c->data, start, &head) || head.status == 101) { /* 101: to a protocol that was not asked for */
+            fail(c);
+            return 1;
+        }
+        if (head.status >= 200)
+            break;
+        c->used -= start; /* an interim answer: the one that counts follows */
+        memmove(c->data, c->data + start, c->used);
+    }
+    size_t have = c->used - start;
+    long length = body_length(&head, c->data + start, have, closed);
+    if (length == MORE)
         return 0;
-    char *body = end + 4;
-    end[2] = 0; /* the head is a string of its own from here */
-    long length = body_length(body, c->used - (size_t)(body - c->data), c->data, closed);
-    int status = 0;
-    sscanf(c->data, "HTTP/%*s %d", &status);
-    const char *how = header(c->data, "Connection:");
-    int close_after = closed || strncmp(c->data, "HTTP/1.0", 8) == 0 || (how && strncasecmp(how, "close", 5) == 0);
-    end[2] = '\r';
-    if (length < 0)
-        return 0;
+    if (length == BROKEN) {
+        fail(c);
+        return 1;
+    }
     int64_t latency = now_ns() - intended_ns(c->request);
-    record(c->request, status >= 200 && status < 400 ? latency : -1);
-    note_body((int)(c->request % paths), body, (size_t)length);
+    record(c->request, head.status < 400 ? latency : -1);
+    note_body((int)(c->request % paths), &head, c->data + start, (size_t)length);
     c->request = -1;
     c->used = 0;
-    if (close_after)
+    if (closed || head.closes || have > (size_t)length) /* bytes beyond the answer belong to nothing that was asked */
         disconnect(c);
     return 1;
 }
@@ -211,8 +354,12 @@ static void receive(struct connection *c)
             disconnect(c);
             return;
         }
+        if (c->request < 0) { /* nothing was asked, so this is no answer */
+            disconnect(c);
+            return;
+        }
         c->used += (size_t)got;
-        if (c->request < 0 || try_complete(c, 0))
+        if (try_complete(c, 0))
             return;
     }
 }
