@@ -1,13 +1,16 @@
 """Real schedulers and workers on loopback: a slow machine, a lying one, a lost one, an interrupt, and going on elsewhere."""
 
+import contextlib
 import dataclasses
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from conftest import PYTHON
@@ -32,10 +35,11 @@ print(open(sys.argv[1]).read(), end="")
 class Machines:
     """A scheduler and workers, each worker a process of its own with an environment of its own."""
 
-    def __init__(self, folder):
-        self.folder, self.processes = folder, []
+    def __init__(self, folder, *options):
+        self.folder, self.processes, self.options = folder, [], options
         self.file = folder / "scheduler.json"
-        self._start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(self.file))
+        self.scheduler = self._start("distributed.cli.dask_scheduler", "--host", "tls://127.0.0.1" if options else "127.0.0.1", "--port", "0", "--no-dashboard",
+                                     "--scheduler-file", str(self.file), *options)
         self.address = self._wait_for(lambda: json.loads(self.file.read_text())["address"])
 
     def _start(self, module, *arguments, **environment):
@@ -47,10 +51,10 @@ class Machines:
     def worker(self, name, **environment):
         """A worker that measures as the machine `name`, whose cache is its own."""
         return self._start("distributed.cli.dask_worker", self.address, "--no-nanny", "--nthreads", "1", "--no-dashboard", "--name", name, "--resources",
-                           "ashlar=1", "--local-directory", str(self.folder / name), ASHLAR_CACHE=str(self.folder / name / "cache"), **environment)
+                           "ashlar=1", "--local-directory", str(self.folder / name), *self.options, ASHLAR_CACHE=str(self.folder / name / "cache"), **environment)
 
-    def wait(self, count):
-        with distributed.Client(self.address, set_as_default=False) as client:
+    def wait(self, count, **client):
+        with distributed.Client(self.address, set_as_default=False, **client) as client:
             client.wait_for_workers(count, timeout=60)
 
     @staticmethod
@@ -135,9 +139,10 @@ def test_a_lying_machine_is_named(ashlar, tmp_path, machines, program):
     assert any("liar" in w and "disagrees" in w for w in said["warnings"])
 
 
-def begun(ashlar, tmp_path, address, program, blocks="40"):
-    """A comparison that runs in the background, in the folder of `ashlar`."""
-    return subprocess.Popen([sys.executable, "-m", "ashlar_lab", *PAIR, "--blocks", blocks, "--on", address, *program], cwd=tmp_path,
+def begun(ashlar, tmp_path, address, program, blocks="40", patience_s=300.0):
+    """A comparison that runs in the background, in the folder of `ashlar`. `patience_s` is how long it waits for machines that are all gone."""
+    patient = f"from ashlar_lab import cli; from ashlar_lab.measure.cluster import session; session._RETURN_S = {patience_s}; cli.main()"
+    return subprocess.Popen([sys.executable, "-c", patient, *PAIR, "--blocks", blocks, "--on", address, *program], cwd=tmp_path,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             # A shell may have made this test's own process deaf to SIGINT, as it does for background jobs.
                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
@@ -170,6 +175,136 @@ def test_a_worker_that_dies_loses_its_block_only_and_it_is_run_again(ashlar, tmp
     on = whole_blocks(runs)
     assert sorted(on) == list(range(9)) and before <= set(on)
     assert "stays" in on.values()
+
+
+def test_when_every_worker_is_gone_the_run_ends_and_says_how_to_go_on(ashlar, tmp_path, machines, program, monkeypatch):
+    """Nobody looks at a pipe and presses Ctrl-C."""
+    victim = machines.worker("only")
+    machines.wait(1)
+    process = begun(ashlar, tmp_path, machines.address, program, patience_s=1.0)
+    wait_for_runs(tmp_path / "s.ashlar", 4)
+    victim.kill()
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "only is gone" in errors and "no machine is left; waiting 1 s for one" in errors
+    assert f"no machine is left, and none came within 1 s; what was measured is kept. Go on with: ashlar compare --resume s.ashlar --on {machines.address}\n" in errors
+    assert (tmp_path / "s.json").exists()
+
+
+def test_local_workers_that_are_gone_are_not_waited_for(ashlar, tmp_path, program):
+    process = begun(ashlar, tmp_path, "local:1", program)
+    wait_for_runs(tmp_path / "s.ashlar", 4)
+    for worker in children_of(process.pid, "dask_worker"):
+        os.kill(worker, signal.SIGKILL)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 2 and "no machine is left; what was measured is kept" in errors
+
+
+def test_a_scheduler_that_is_gone_ends_the_run_in_one_line(ashlar, tmp_path, machines, program):
+    machines.worker("only")
+    machines.wait(1)
+    process = begun(ashlar, tmp_path, machines.address, program)
+    wait_for_runs(tmp_path / "s.ashlar", 4)
+    machines.scheduler.kill()
+    out, errors = process.communicate(timeout=90)
+    assert process.returncode == 2, errors
+    assert "Traceback" not in errors and "distributed" not in errors and f"the scheduler at {machines.address} is gone; what was measured is kept" in errors
+    assert (tmp_path / "s.json").exists()
+
+
+def children_of(pid, command):
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == pid and command.encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+def listeners(pids):
+    """The addresses on which these processes listen, in hexadecimal as the kernel tells them."""
+    sockets = set()
+    for pid in pids:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                sockets.add(os.readlink(entry).removeprefix("socket:[").removesuffix("]"))
+    rows = [line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
+    return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and row[9] in sockets}
+
+
+def test_everything_that_is_started_here_listens_on_loopback_alone():
+    """A worker runs what it is sent, and its dashboard tells what it does."""
+    from ashlar_lab.measure.cluster.engine import Cluster
+
+    with Cluster("local:2") as cluster:
+        Machines._wait_for(lambda: {2: True}[len(cluster.alive())])
+        workers = children_of(os.getpid(), "dask_worker")
+        assert len(workers) == 2
+        assert listeners([os.getpid(), *workers]) == {"0100007F"}, "127.0.0.1"
+        assert all(listeners([worker]) for worker in workers)
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """A certificate that is its own authority, and its key, as options of Dask."""
+    if not shutil.which("openssl"):
+        pytest.skip("openssl makes the certificates of this test, and is not installed")
+
+    def made(name):
+        ca, key = tmp_path / f"{name}.pem", tmp_path / f"{name}.key"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}", "-keyout", key, "-out", ca],
+                       check=True, capture_output=True)
+        return ("--tls-ca-file", str(ca), "--tls-cert", str(ca), "--tls-key", str(key))
+    return made
+
+
+def test_a_cluster_with_tls_takes_those_with_its_certificate_only(ashlar, tmp_path, certificate, program):
+    own, other = certificate("own"), certificate("other")
+    folder = tmp_path / "machines"
+    folder.mkdir()
+    machines = Machines(folder, *own)
+    try:
+        assert machines.address.startswith("tls://")
+        machines.worker("guarded")
+        machines.wait(1, security=distributed.Security(tls_ca_file=own[1], tls_client_cert=own[3], tls_client_key=own[5]))
+        done = ashlar(*PAIR, "--blocks", "1", "--on", machines.address, *own, *program)
+        assert done.returncode == 0, done.stderr
+        assert "guarded takes part" in done.stderr
+        for options, complaint in (((), "needs --tls-ca-file, --tls-cert and --tls-key"), (other, "no Dask scheduler answers at"),
+                                   ((*own[:4], "--tls-key", other[5]), "cannot be used"), ((*own[:4], "--tls-key", "/no/such"), "/no/such cannot be used: No such file")):
+            refused = ashlar(*PAIR[:-4], "--store", "t.ashlar", "--blocks", "1", "--on", machines.address, *options, *program)
+            assert refused.returncode == 2 and complaint in refused.stderr and refused.stderr.count("\n") == 1, refused.stderr
+            assert not (tmp_path / "t.ashlar").exists()
+        plain = ashlar(*PAIR[:-4], "--store", "t.ashlar", "--blocks", "1", "--on", machines.address.replace("tls", "tcp"), *program)
+        assert plain.returncode == 2 and plain.stderr.count("\n") == 1, plain.stderr
+    finally:
+        machines.close()
+
+
+@pytest.mark.parametrize("address", ["tcp://192.0.2.1:8786", "ws://192.0.2.1:8786", "ucx://192.0.2.1:8786", "tcp://[2001:db8::1]:8786", "tcp://0.0.0.0:8786",
+                                     "tcp://127.0.0.1.example.invalid:8786"])
+def test_an_address_beyond_loopback_is_refused_without_tls(ashlar, tmp_path, address):
+    done = ashlar(*PAIR, "--blocks", "1", "--on", address, "--", "sleep", "0.06")
+    assert done.returncode == 2 and "the connection is not encrypted" in done.stderr and "tls://" in done.stderr and done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tcp://localhost:1", "tcp://[::1]:1"])
+def test_a_tunnel_ends_on_loopback(address):
+    from ashlar_lab.measure.cluster.engine import check_address
+
+    check_address(address)
+
+
+def test_a_worker_beyond_loopback_without_tls_takes_no_part():
+    from ashlar_lab.measure.cluster.engine import Cluster
+
+    cluster = object.__new__(Cluster)
+    cluster.call = lambda function, *arguments, workers: {w: {"host": w, "kernel": w, "system": "Linux", "architecture": "", "python": list(sys.version_info[:2])} for w in workers}
+    alive = {"tcp://127.0.0.1:1": ("here", {"ashlar": 1}), "tcp://192.0.2.7:1": ("there", {"ashlar": 1}), "tls://192.0.2.8:1": ("guarded", {"ashlar": 1})}
+    found, turned_away = cluster.measuring(alive)
+    assert {w.machine for w in found} == {"here", "guarded"}
+    assert list(turned_away) == ["tcp://192.0.2.7:1"] and "not encrypted" in turned_away["tcp://192.0.2.7:1"]
 
 
 def test_ctrl_c_keeps_what_came_and_resume_goes_on_on_other_machines(ashlar, tmp_path, machines, program):
@@ -237,6 +372,8 @@ def test_a_baseline_that_fails_there_is_told_in_one_line(ashlar, tmp_path):
     (("--on", "local:1", "--ship", "/no/such"), "--ship /no/such: there is no such file or folder"),
     (("--on", "local:1", "--there", "/no/such"), "--there /no/such"),
     (("--ship", "x"), "add --on SCHEDULER"),
+    (("--tls-cert", "x"), "add --on tls://SCHEDULER"),
+    (("--on", "local:1", "--tls-cert", "x"), "--tls-cert belongs to an address such as tls://host:8786"),
 ])
 def test_bad_input_gets_one_line_and_leaves_nothing(ashlar, tmp_path, arguments, complaint):
     done = ashlar(*PAIR, *arguments, "--", "sleep", "0.06")
@@ -270,7 +407,7 @@ class FakeCluster:
         import queue
 
         self.messages, self.started, self.workers = queue.Queue(), {}, {}
-        self.expected = 1
+        self.expected, self.local = 1, False
 
     def alive(self):
         return {address: (address, {"ashlar": 1}) for address in self.workers}
@@ -366,3 +503,16 @@ def test_every_block_becomes_whole_whenever_a_machine_is_lost(fake_session, came
     found = session.store.blocks()
     assert {b: n for b, (_, n) in found.items()} == {0: 3, 1: 3, 2: 3, 3: 3}
     assert found[1][0] == ("two" if came == 3 else "one")
+
+
+def test_a_run_that_has_everything_ends_although_every_machine_is_gone(fake_session):
+    session, cluster = fake_session
+    cluster.workers = {"one": 1}
+    session._look()
+    give_work(session)
+    for _ in range(5):
+        do_some(session, cluster, "one")
+        give_work(session)
+    del cluster.workers["one"]
+    session._look()
+    assert not session.machines and session._finished()

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Make the lab's virtual environment in the cache and print the path of its `ashlar` command.
-# With --test the test tools are installed too.
+# It has all that the command can use, Dask for several machines among it; with --test the test tools, too.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cache="${ASHLAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ashlar}"
 # One per clone: the lab is installed in editable form, and clones share the cache.
 venv="$cache/lab/venv-$(printf %s "$PWD" | sha256sum | cut -c1-8)"
-extra="png"
+extra="png,cluster"
 [ "${1:-}" = "--test" ] && extra="test"
 wanted="$PWD $extra $(cksum < lab/pyproject.toml)"
 
@@ -33,6 +33,6 @@ if ! have "$wanted"; then
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable "lab[$extra]" >&2
   # The test tools include everything else, so either wish is met from then on.
-  { echo "$wanted"; [ "$extra" = test ] && echo "${wanted/ test / png }"; } > "$venv/.installed" || true
+  { echo "$wanted"; [ "$extra" = test ] && echo "${wanted/ test / png,cluster }"; } > "$venv/.installed" || true
 fi
 echo "$venv/bin/ashlar"

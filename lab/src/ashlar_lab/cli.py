@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -54,6 +55,9 @@ def compare(
     on: options.On = None,
     ship: options.Ship = None,
     there: options.There = None,
+    tls_ca_file: options.TlsCaFile = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
     quiet: options.Quiet = False,
 ):
     """Measure variants against each other and write a report.
@@ -76,6 +80,8 @@ def compare(
     forms = _forms(form)
     if (ship or there) and not on:
         raise BadInput("--ship and --there say what the machines of a cluster get; add --on SCHEDULER")
+    if (tls_ca_file or tls_cert or tls_key) and not on:
+        raise BadInput("--tls-ca-file, --tls-cert and --tls-key are for talking to a cluster; add --on tls://SCHEDULER:8786")
     if (programs or variants) and not experiment:
         raise BadInput("--programs and --variants choose from an experiment file; add --experiment FILE, or use --variant for a command")
     if install:
@@ -94,8 +100,12 @@ def compare(
     else:
         chosen = _from_command_line(locals())
     store_path = resume or store or Path(f"{_file_name(chosen.name)}.ashlar")
-    raise typer.Exit(run(chosen, store_path, output or store_path.with_suffix(""), forms, resume=bool(resume), quiet=quiet, on=on, ships=ship or [],
-                         there=there or []))
+    cluster = None
+    if on:
+        from ashlar_lab.measure.cluster.engine import Tls
+
+        cluster = {"address": on, "ships": ship or [], "there": there or [], "tls": Tls(tls_ca_file, tls_cert, tls_key)}
+    raise typer.Exit(run(chosen, store_path, output or store_path.with_suffix(""), forms, resume=bool(resume), quiet=quiet, cluster=cluster))
 
 
 def _from_command_line(given: dict):
@@ -166,9 +176,10 @@ def init(
     print(f"wrote {target}; measure it with: ashlar compare --experiment {target}")
 
 
-def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool, on: str | None = None, ships: Sequence[str] = (),
-        there: Sequence[str] = ()) -> int:
-    """Measure, store, fit, report. The exit status is 0, or 130 when the measurement was interrupted."""
+def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool, cluster: dict | None = None) -> int:
+    """Measure, store, fit, report. The exit status is 0, 130 when the measurement was interrupted, or 2 when it could not go on. `cluster` has
+    what `measure_on` takes beside these."""
+    from ashlar_lab.errors import Unfinished
     from ashlar_lab.measure.session import measure
     from ashlar_lab.report.write import check_can_write
     from ashlar_lab.store import Store
@@ -176,20 +187,26 @@ def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bo
     if not resume:
         Store.check_can_create(store_path)
     check_can_write(output, forms)
+    status, why = 0, ""
     try:
-        if on:
+        if cluster:
             from ashlar_lab.measure.cluster.session import measure_on
 
-            finished = measure_on(on, experiment, store_path, resume=resume, quiet=quiet, ships=ships, there=there)
+            finished = measure_on(experiment=experiment, store_path=store_path, resume=resume, quiet=quiet, **cluster)
         else:
             finished = measure(experiment, store_path, resume=resume, quiet=quiet)
+        if not finished:
+            status, why = 130, "interrupted"
+    except Unfinished as error:
+        status, why = 2, f"ashlar: {error}"
     except KeyboardInterrupt:
         print("ashlar: interrupted before the first block; nothing was written", file=sys.stderr)
         return 130
     report_files([store_path], output, forms, quiet)
-    if not finished:
-        print(f"interrupted; what was measured is kept. Go on with: ashlar compare --resume {store_path}{f' --on {on}' if on else ''}", file=sys.stderr)
-    return 0 if finished else 130
+    if why:
+        more = ["--resume", str(store_path), *(["--on", cluster["address"], *cluster["tls"].options()] if cluster else [])]
+        print(f"{why}; what was measured is kept. Go on with: ashlar compare {shlex.join(more)}", file=sys.stderr)
+    return status
 
 
 def report_files(stores: list[Path], output: Path, forms: list[str], quiet: bool) -> None:
@@ -324,7 +341,7 @@ def completion(shell: Annotated[str, typer.Argument(help="bash or zsh.")]):
 
     if shell not in made.SHELLS:
         raise BadInput(f"there is no completion for {shell!r}; give one of {', '.join(made.SHELLS)}")
-    values = {"--variant": tuple(known.BASES), "--form": FORMS, "--time": TIME_METRICS, "--space": SPACE_METRICS, "--on": ("local:2", "tcp://"),
+    values = {"--variant": tuple(known.BASES), "--form": FORMS, "--time": TIME_METRICS, "--space": SPACE_METRICS, "--on": ("local:2", "tls://"),
               "--knob": tuple(sorted({f"{k}=" for b in known.BASES.values() for k in b.settings if k.isidentifier() and len(k) > 1}))}
     forms, verbs = {"heap": HEAP_FORMS, "top": TOP_FORMS}, {}
     for verb, told in sorted(typer.main.get_command(app).commands.items()):

@@ -51,8 +51,14 @@ class FleetProgress:
         self.says(f"{machine} takes part")
         self._refresh()
 
-    def waits(self) -> None:
+    def gone(self, machine: str, more: str = "") -> None:
+        self._machines.pop(machine, None)
+        self.says(f"{machine} is gone{more}")
+        self._refresh()
+
+    def waits(self, seconds: float) -> None:
         self._bar.update(self._task, stage="no machine is left; waiting for one", now="")
+        self.says(f"no machine is left; waiting {seconds:g} s for one")
 
     def starts(self, machine: str, arm: str, block: int | None) -> None:
         self._machines[machine] = arm

@@ -19,11 +19,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput
+from ashlar_lab.errors import BadInput, Unfinished
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.precision import precise_enough
 from ashlar_lab.measure.cluster import courier
-from ashlar_lab.measure.cluster.engine import Cluster, Ended, Said, Worker, check_address
+from ashlar_lab.measure.cluster.engine import Cluster, Ended, Said, Tls, Worker, check_address
 from ashlar_lab.measure.cluster.parcel import Parcel, packed
 from ashlar_lab.measure.cluster.progress import FleetProgress
 from ashlar_lab.store import Run, Store
@@ -32,6 +32,8 @@ from ashlar_lab.store.run import OK
 _LOOK_EVERY_S = 2.0
 # How long a scheduler without a single worker is waited for.
 _PATIENCE_S = 30.0
+# How long machines that are all gone are waited for, once something was measured. Those that were started here do not come back.
+_RETURN_S = 300.0
 # An event can come after the end of its task; what has not come by then is run again.
 _STRAGGLERS_S = 10.0
 # A machine that fails this many blocks in a row, with none in between, is given no more.
@@ -57,16 +59,17 @@ class _Machine:
 
 
 def measure_on(address: str, experiment: Experiment, store_path: Path, resume: bool = False, quiet: bool = False,
-               ships: Iterable[str] = (), there: Iterable[str] = ()) -> bool:
-    """Measure on the cluster at `address`. False when Ctrl-C ended it early; every run that came is kept then."""
-    check_address(address)
+               ships: Iterable[str] = (), there: Iterable[str] = (), tls: Tls = Tls()) -> bool:
+    """Measure on the cluster at `address`. False when Ctrl-C ended it early; every run that came is kept then, and where `Unfinished` is raised,
+    too."""
+    check_address(address, tls)
     if not resume:
         Store.check_can_create(store_path)
     parcel = packed(experiment, ships, there)
     store = Store.open(store_path) if resume else None
     if store:
         _continue(store, experiment, parcel)
-    with FleetProgress(experiment, quiet) as progress, Cluster(address) as cluster:
+    with FleetProgress(experiment, quiet) as progress, Cluster(address, tls) as cluster:
         session = _Session(experiment, parcel, cluster, store, store_path, progress)
         try:
             session.run()
@@ -74,6 +77,10 @@ def measure_on(address: str, experiment: Experiment, store_path: Path, resume: b
             if session.store is None:
                 raise
             return False
+        except Unfinished as error:
+            if session.store is None:
+                raise BadInput(f"{error}; nothing was measured yet") from None
+            raise
         finally:
             session.close()
     return True
@@ -111,6 +118,8 @@ class _Session:
         self.first_open = 0  # every block below is whole
         self.judged_at = 0
         self.spent_s = 0.0
+        self.met = False  # some machine took part
+        self.alone_since: float | None = None  # every machine is gone
         if store:
             self._take_in(store)
 
@@ -145,24 +154,41 @@ class _Session:
                 self._give_work(machine)
             if self._finished():
                 return
-            if not self.machines:
-                self._nobody(now - began)
+            if self.machines:
+                self.alone_since = None
+            else:
+                self._nobody(now, now - began)
 
     def _finished(self) -> bool:
-        return all(m.task is None for m in self.machines.values()) and bool(self.machines) and self._next_block(None) is None and self.store is not None
+        return self.store is not None and not self.tasks and self._next_block(None) is None
 
     def _over_budget(self, seconds: float) -> bool:
         budget = self.experiment.stop.budget_s
         return budget is not None and seconds > budget and any(len(d) == self.arms for d in self.done.values())
 
-    def _nobody(self, waited_s: float) -> None:
-        if self.turned_away and set(self.alive) <= set(self.turned_away):
-            address, why = next(iter(self.turned_away.items()))
-            raise BadInput(f"no worker can measure; {self.alive.get(address, (address,))[0] or address}: {why}")
-        if self.store is None and waited_s > _PATIENCE_S:
-            raise BadInput("the scheduler has no worker; start some with 'dask worker SCHEDULER --nworkers 1 --nthreads 1 --resources ashlar=1'")
-        if self.store is not None:
-            self.progress.waits()
+    def _nobody(self, now: float, waited_s: float) -> None:
+        """There is no machine: wait for one, within bounds."""
+        useless = self._useless()
+        if not self.met:
+            if useless:
+                raise BadInput(useless)
+            if waited_s > _PATIENCE_S:
+                raise BadInput("the scheduler has no worker; start some with 'dask worker SCHEDULER --nworkers 1 --nthreads 1 --resources ashlar=1'")
+            return
+        if useless or self.cluster.local:
+            raise Unfinished(useless or "no machine is left")
+        if self.alone_since is None:
+            self.alone_since = now
+            self.progress.waits(_RETURN_S)
+        if now - self.alone_since >= _RETURN_S:
+            raise Unfinished(f"no machine is left, and none came within {_RETURN_S:g} s")
+
+    def _useless(self) -> str:
+        """Why none of the workers that are there can measure; empty where one could, or none is there."""
+        if not self.turned_away or not set(self.alive) <= set(self.turned_away) or (self.met and not self.alive):
+            return ""
+        address, why = next(iter(self.turned_away.items()))
+        return f"no worker can measure; {self.alive.get(address, (address,))[0] or address}: {why}"
 
     # --- who is there ---
 
@@ -224,7 +250,7 @@ class _Session:
         lost = machine.block is not None and len(self.done.get(machine.block, ())) < self.arms
         if lost:
             self._forget_block(machine.block)
-        self.progress.says(f"{machine.worker.machine} is gone" + (f"; block {machine.block + 1} is run again elsewhere" if lost else ""))
+        self.progress.gone(machine.worker.machine, (f"; block {machine.block + 1} is run again elsewhere" if lost else ""))
 
     def _forget_block(self, block: int) -> None:
         if self.done.pop(block, None) and self.store:
@@ -368,6 +394,7 @@ class _Session:
             return str(error)
         if name not in known:
             self.store.add_all(machine.checks)
+        self.met = True
         self.progress.joined(name)
         return ""
 
@@ -395,7 +422,7 @@ class _Session:
             if self.tasks:
                 self._halt()
             self.cluster.call(courier.tidy, self.name, workers=list(set(self.machines) | set(self.turned_away)))
-        except (KeyboardInterrupt, OSError, RuntimeError, TimeoutError):
+        except (KeyboardInterrupt, OSError, RuntimeError, TimeoutError, Unfinished):
             pass
         finally:
             if self.store:
