@@ -39,7 +39,7 @@ def dump(tmp_path):
 
 def test_a_planted_cache_is_named_with_its_size_and_path(ashlar, dump):
     said = ashlar("retained", str(dump)).stdout
-    assert "Hash at 0x3000 keeps 104.6 KiB" in said and "root vm → class <Cache> → Hash" in said
+    assert "Hash at 0x3000 keeps 104.6 KiB" in said and "root vm → class \\<Cache> → Hash" in said
     assert re.search(r"\| Hash +\| +1 \| +160 B \| +2\.9 KiB \| +104\.6 KiB \|", said)
     assert "warning: 1 objects of 40 B cannot be reached" in said
 
@@ -47,7 +47,7 @@ def test_a_planted_cache_is_named_with_its_size_and_path(ashlar, dump):
 def test_why_and_class_are_answered_first(ashlar, dump):
     said = ashlar("retained", str(dump), "--why", "String", "--why", "0x3000", "--class", "Hash").stdout
     assert said.index("Objects of Hash that retain most") < said.index("Why objects of String are alive") < said.index("Why 0x3000 is alive")
-    assert "root vm → class <Cache> → Hash → String" in said and "Classes by retained size" not in said
+    assert "root vm → class \\<Cache> → Hash → String" in said and "Classes by retained size" not in said
     assert "What must go for 0x3000 to be freed" in said
 
 

@@ -20,6 +20,7 @@ from ashlar_lab.measure.session import measure
 from ashlar_lab.report import ci as comments
 from ashlar_lab.report import page, units
 from ashlar_lab.report.write import put
+from ashlar_lab.said import say
 from ashlar_lab.store import Store
 from ashlar_lab.store.database import read_all, refuse_unlike
 from ashlar_lab.store.run import OK
@@ -40,7 +41,7 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
     for path in (save, store_path):
         if path:
             Store.check_can_create(path)
-    say = (lambda text: None) if quiet else (lambda text: print(text, file=sys.stderr))
+    say = (lambda text: None) if quiet else (lambda text: say(text, error=True))
     with contextlib.ExitStack() as scratch, revisions.checked_out([*([base] if base else []), head], build, say) as found:
         names = [r.name if r.name not in [o.name for o in found if o is not r] else f"{r.name}-{i}" for i, r in enumerate(found)]
         contenders = tuple(Variant(_variant_name(n), "env", directory=str(r.folder)) for n, r in zip(names, found))
@@ -57,7 +58,7 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
         _, here, runs = read_all([path])
     judged = _Judged(chosen, here, runs, found[-1], found[0] if base else None)
     if not base and not stored:
-        print(f"stored {units.number(judged.analysis.blocks)} blocks of {found[-1].name} ({found[-1].short}) in {save}", file=sys.stderr)
+        print(f"stored {units.number(judged.analysis.blocks)} blocks of {found[-1].name} ({found[-1].short}) in {save}", error=True)
         return 1 if judged.failures else 0
     if stored:
         _refuse_other_work(before[0], chosen, stored)
@@ -70,7 +71,7 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
         known = ", ".join(judged.analysis.metrics)
         raise BadInput(f"no metric to judge; {'these programs have ' + known if known else 'nothing was measured'}")
     text = comments.markdown(shown, judged.failures, threshold, found[0].short if base else stored.name, found[-1].short, judged.facts(), judged.warnings(), judged.machine(), levels)
-    print(text, end="")
+    say(text, end="")
     if comment:
         put(comment, text)
     return _status(shown, judged.failures, strict)

@@ -15,6 +15,7 @@ import typer
 
 from ashlar_lab import options
 from ashlar_lab.errors import BadInput
+from ashlar_lab.said import one_line, say
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help="Compare allocators and collectors so that the answer can be trusted, and see into the heap of a Ruby program.")
@@ -164,7 +165,7 @@ def init(
     target = file or Path(f"{_file_name(chosen.name)}.toml")
     text = write_toml.text(chosen, Path.cwd() if str(target) == "-" else target.absolute().parent)
     if str(target) == "-":
-        print(text, end="")
+        say(text, end="")
         return
     try:
         with target.open("x", encoding="utf-8") as out:
@@ -173,7 +174,7 @@ def init(
         raise BadInput(f"{target} exists; name another with --file, or - to print") from None
     except OSError as error:
         raise BadInput(f"cannot write {target}: {error.strerror}; name a writable place with --file") from None
-    print(f"wrote {target}; measure it with: ashlar compare --experiment {target}")
+    say(f"wrote {target}; measure it with: ashlar compare --experiment {target}")
 
 
 def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool, cluster: dict | None = None) -> int:
@@ -200,12 +201,12 @@ def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bo
     except Unfinished as error:
         status, why = 2, f"ashlar: {error}"
     except KeyboardInterrupt:
-        print("ashlar: interrupted before the first block; nothing was written", file=sys.stderr)
+        say("ashlar: interrupted before the first block; nothing was written", error=True)
         return 130
     report_files([store_path], output, forms, quiet)
     if why:
         more = ["--resume", str(store_path), *(["--on", cluster["address"], *cluster["tls"].options()] if cluster else [])]
-        print(f"{why}; what was measured is kept. Go on with: ashlar compare {shlex.join(more)}", file=sys.stderr)
+        say(f"{why}; what was measured is kept. Go on with: ashlar compare {shlex.join(more)}", error=True)
     return status
 
 
@@ -223,7 +224,7 @@ def report_files(stores: list[Path], output: Path, forms: list[str], quiet: bool
     written = write(content, output, forms)
     if not quiet:
         terminal.show(content)
-        print("\n" + "\n".join(f"wrote {path}" for path in written if path.suffix in (".html", ".md", ".json", ".csv")))
+        say("\n" + "\n".join(f"wrote {path}" for path in written if path.suffix in (".html", ".md", ".json", ".csv")))
 
 
 @app.command(no_args_is_help=True)
@@ -268,7 +269,7 @@ def diff(
     found = differences(experiment, runs, runs_second, metric, threshold, relative)
     if not found:
         raise BadInput(f"{first} and {second} have no arm and metric in common; measure the same programs and variants")
-    print(difference.text(found, threshold, str(first), str(second)))
+    say(difference.text(found, threshold, str(first), str(second)))
     raise typer.Exit(1 if any(d.judged == WORSE for d in found) else 0)
 
 
@@ -348,7 +349,7 @@ def completion(shell: Annotated[str, typer.Argument(help="bash or zsh.")]):
         found = [made.Option(tuple(p.opts), p.help or "", not p.is_flag, next((forms.get(verb, values[n]) if n == "--form" else values[n] for n in p.opts if n in values), ()))
                  for p in told.params if p.param_type_name == "option"]
         verbs[verb] = (told.get_short_help_str(80), [*found, made.Option(("--help",), "say what there is", False)])
-    print(made.script(shell, verbs), end="")
+    say(made.script(shell, verbs), end="")
 
 
 @app.command(no_args_is_help=True, short_help="Memory of a command's process tree at its exit and its peak.")
@@ -366,9 +367,9 @@ def mem(
 
     found = measure_memory(command)
     if json:
-        print(memory.as_json(found))
+        say(memory.as_json(found))
     else:
-        print(memory.text(found), file=sys.stderr)
+        say(memory.text(found), error=True)
     raise typer.Exit(found.status)
 
 
@@ -393,7 +394,7 @@ def boot(
         raise BadInput(f"--by {by}: {', '.join(tables.ORDERS)} is wanted")
     boots, status = measure_boot(command)
     if json:
-        print(tables.as_json(boots))
+        say(tables.as_json(boots))
     else:
         for found in boots:
             tables.show(found, top=top, by=by)
@@ -447,7 +448,9 @@ def overhead(
         raise BadInput(f"--duty {duty:g} is no share of a core; give a fraction such as 0.004, 0.001 at least")
     found = measure_overhead(blocks, sample_hz=sample_hz, duty=duty, tree=tree,
                              on_block=lambda done: print(f"\rblock {done} of {blocks}", end="", file=sys.stderr, flush=True) if sys.stderr.isatty() else None)
-    print("\r" * sys.stderr.isatty() + overhead_report.text(found))
+    if sys.stderr.isatty():
+        print("\r", end="", file=sys.stderr)
+    say(overhead_report.text(found))
 
 
 @app.command(no_args_is_help=True, short_help="Show a Ruby program's heap profile, or what grew between two.")
@@ -519,9 +522,9 @@ def variants():
         if base.files:
             found = known.library_file(base)
             where = f"  [{found}]" if found else f"  [not installed: apt-get install {base.package}]"
-        print(f"{base.name}: {base.summary}{where}")
+        say(f"{base.name}: {base.summary}{where}")
         for setting, meaning in base.settings.items():
-            print(f"    {setting:28} {meaning}")
+            say(f"    {setting:28} {meaning}")
 
 
 def extended(experiment, blocks: int | None, precision: float | None, budget: float | None):
@@ -562,7 +565,7 @@ def main() -> None:
         sys.stdout.flush()  # here a full disk can still be told
         sys.exit(status)
     except BadInput as error:
-        print(f"ashlar: {error}", file=sys.stderr)
+        say(one_line(f"ashlar: {error}"), error=True)
         sys.exit(2)
     except OSError as error:
         if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EIO):
@@ -583,22 +586,22 @@ def _output_failed(error: OSError) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered is tried again at exit
     if error.errno == errno.EPIPE:
         sys.exit(128 + signal.SIGPIPE)
-    print(f"ashlar: cannot write to standard output: {error.strerror}; give it a place with room", file=sys.stderr)
+    say(f"ashlar: cannot write to standard output: {error.strerror}; give it a place with room", error=True)
     sys.exit(2)
 
 
 def _wrong_usage(error) -> None:
     said = error.format_message()
     if said.startswith("Usage:"):  # nothing was asked for at all: the whole help is the answer
-        print(said)
+        say(said)
     else:
         verb = getattr(getattr(error, "ctx", None), "command_path", "ashlar")
-        print(f"ashlar: {said.rstrip('.')}; {verb} --help lists what there is", file=sys.stderr)
+        say(f"ashlar: {said.rstrip('.')}; {verb} --help lists what there is", error=True)
     sys.exit(2)
 
 
 def _interrupted() -> None:
-    print("ashlar: interrupted", file=sys.stderr)
+    say("ashlar: interrupted", error=True)
     sys.exit(130)
 
 

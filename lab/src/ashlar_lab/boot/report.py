@@ -8,8 +8,9 @@ import os
 import sys
 from collections import defaultdict
 
-from rich.console import Console
 from rich.table import Table
+
+from ashlar_lab.console import Terminal
 
 from ashlar_lab.boot.measure import Boot, LoadedFile
 
@@ -20,15 +21,15 @@ ORDERS = {"own": lambda f: f.own_ns, "total": lambda f: f.total_ns, "objects": l
 
 def show(boot: Boot, *, top: int, by: str) -> None:
     """Prints what one process came to, then its files, then the libraries that they are of, to standard error."""
-    console = Console(stderr=True, width=None if sys.stderr.isatty() else WIDTH)
+    console = Terminal(stderr=True, width=None if sys.stderr.isatty() else WIDTH)
     started = f"process {boot.process} until {boot.why}: {' '.join(boot.command)}"
-    console.print(f"{started}\n{boot.ruby}", style="bold", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{started}\n{boot.ruby}", style="bold", soft_wrap=True)
     console.print(_summary(boot))
     ranked = sorted(boot.files, key=ORDERS[by], reverse=True)
-    console.print(f"\n{min(top, len(ranked))} of {len(ranked)} files, by {'own time' if by == 'own' else by}", style="bold", highlight=False)
+    console.print(f"\n{min(top, len(ranked))} of {len(ranked)} files, by {'own time' if by == 'own' else by}", style="bold")
     console.print(_files(ranked[:top]))
     libraries = _libraries(boot.files)
-    console.print(f"\n{min(top, len(libraries))} of {len(libraries)} libraries, by own time", style="bold", highlight=False)
+    console.print(f"\n{min(top, len(libraries))} of {len(libraries)} libraries, by own time", style="bold")
     console.print(_library_table(libraries[:top]))
 
 

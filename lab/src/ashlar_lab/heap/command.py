@@ -9,6 +9,7 @@ from pathlib import Path
 from ashlar_lab.errors import BadInput
 from ashlar_lab.heap import image
 from ashlar_lab.heap.image import Image
+from ashlar_lab.said import say
 
 TOP_FORMS = ("terminal", "openmetrics")
 
@@ -32,12 +33,13 @@ def show(what: list[str], form: str, output: str | None, lines: int) -> None:
     written = write.write(found, files, output or write.default_output(what[0]))  # first: whoever reads the terminal may go away
     if write.TERMINAL in forms:
         terminal.show(found, lines)
-    print("".join(f"wrote {path}\n" for path in written), end="")
+    say("".join(f"wrote {path}\n" for path in written), end="")
 
 
 def diff(what: list[str], form: str, output: str | None, lines: int, strict: bool) -> int:
     """The exit status: 1 with `strict` when a leak is named."""
-    from ashlar_lab.heap import difference, profile, terminal, write
+    from ashlar_lab.heap import difference, profile, write
+    from ashlar_lab.report.terminal import show_parts
     from ashlar_lab.report.write import put, to_standard_output
 
     if len(what) != 2:
@@ -46,13 +48,13 @@ def diff(what: list[str], form: str, output: str | None, lines: int, strict: boo
     _check_lines(lines)
     found = difference.compare(*(profile.from_image(read(source)) for source in what))
     if write.TERMINAL in forms:
-        terminal.show_parts(difference.facts(found), [difference.table(found, lines), *difference.stacks(found)], difference.warnings(found))
+        show_parts(difference.facts(found), [difference.table(found, lines), *difference.stacks(found)], difference.warnings(found))
     if "json" in forms:
         if output == write.STANDARD_OUTPUT:
             to_standard_output(difference.as_json(found))
         else:
             target = Path(output or f"{write.default_output(what[1])}-growth.json")
-            print(f"wrote {put(target, difference.as_json(found))}")
+            say(f"wrote {put(target, difference.as_json(found))}")
     return 1 if strict and found.leaks else 0
 
 
@@ -76,7 +78,7 @@ def top(pid: str | None, once: bool, every: float | None, form: str, output: Pat
     if form == "openmetrics":
         _repeat(lambda: openmetrics.put(live.read_all(pids), output), every if not once else None)
     elif pids is None:
-        print(live.listed(live.read_all(None)))
+        say(live.listed(live.read_all(None)))
     elif once or not sys.stdout.isatty():
         _repeat_text(pids[0], None if once else every)
     else:
@@ -99,6 +101,6 @@ def _repeat_text(pid: int, every: float | None) -> None:
     def one():
         nonlocal before
         now = live.read(pid)
-        print(live.text(now, before), flush=True)
+        say(live.text(now, before), flush=True)
         before = now
     _repeat(one, every)

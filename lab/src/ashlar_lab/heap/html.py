@@ -6,8 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
-
+from ashlar_lab import said
 from ashlar_lab.heap import amounts, profile, tables
 from ashlar_lab.heap.profile import NOT_RUBY, Frame, Group, Profile
 from ashlar_lab.report import palette
@@ -21,7 +20,7 @@ ORIGINS = (("program", "the program", 0), ("gem", "gems", 1), ("ruby", "Ruby's l
 
 
 def render(found: Profile) -> str:
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = said.pages(_FOLDER)
     facts = tables.facts(found)
     return environment.get_template("page.html.j2").render(
         title=found.image.program, facts=facts, warnings=tables.warnings(found), origins=ORIGINS,

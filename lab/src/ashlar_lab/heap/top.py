@@ -142,22 +142,22 @@ def listed(readings: Sequence[Reading]) -> str:
 
 def watch(pid: int, every_s: float) -> None:
     """Refresh the terminal until interrupted, or until the process ends, which is no error once it was seen."""
-    from rich.console import Console
     from rich.live import Live
     from rich.table import Table as RichTable
-    from rich.text import Text
+
+    from ashlar_lab.console import Terminal
 
     def screen(now: Reading, before: Reading | None) -> RichTable:
         drawn = RichTable(title=heading(now, before), title_justify="left", show_header=False, title_style="bold")
         drawn.add_column(justify="left", style="cyan")
         drawn.add_column(justify="left", overflow="fold")
         for name, value in rows(now, before):
-            drawn.add_row(Text(name), Text(value))
+            drawn.add_row(name, value)
         drawn.caption = "Ctrl-C ends"
         return drawn
 
     before, now = None, read(pid)
-    console = Console()
+    console = Terminal()
     try:
         with Live(screen(now, None), console=console, auto_refresh=False, screen=False) as live:
             while True:
@@ -173,4 +173,4 @@ def watch(pid: int, every_s: float) -> None:
     except BadInput:
         if Path(f"/proc/{pid}").exists():
             raise
-        console.print(f"process {pid} ended", markup=False)
+        console.print(f"process {pid} ended")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ashlar_lab.errors import BadInput
 from ashlar_lab.measure.native import cache_directory
+from ashlar_lab.said import say
 
 _CLONE = Path(__file__).resolve().parents[4]
 _NAME = "ashlar-heap-graph"
@@ -37,7 +38,7 @@ def _build(path: Path) -> None:
     cargo = shutil.which("cargo") or shutil.which("cargo", path=str(Path.home() / ".cargo" / "bin"))
     if not cargo:
         raise BadInput(f"cargo was not found, which builds {_NAME}; install Rust 1.85 or newer, or set ASHLAR_HEAP_GRAPH to the program")
-    print(f"ashlar: building {_NAME}, once; this takes about a minute", file=sys.stderr)
+    say(f"ashlar: building {_NAME}, once; this takes about a minute", error=True)
     target = path.parent / "heap-graph-target"
     try:
         done = subprocess.run([cargo, "build", "--quiet", "--release", "--package", _NAME, "--target-dir", str(target)], cwd=_CLONE,

@@ -11,6 +11,7 @@ from ashlar_lab.errors import BadInput
 from ashlar_lab.heapdump import analyser, content, page, picture, terminal
 from ashlar_lab.report import palette
 from ashlar_lab.report.write import check_can_write, put
+from ashlar_lab.said import say
 
 FORMS = ("html", "md", "json")
 
@@ -34,7 +35,7 @@ def run(file: str, classes: Sequence[str], why: Sequence[str], map_file: Path | 
         written.append(put(map_file, picture.heap_map(built.blocks, palette.css_of_reader()) if map_file.suffix == ".svg" else page.render(built, map_alone=True)))
     if not quiet:
         terminal.show(built)
-        print("".join(f"\nwrote {path}" for path in written), end="\n" if written else "")
+        say("".join(f"\nwrote {path}" for path in written), end="\n" if written else "")
 
 
 def _base(file: str) -> Path:

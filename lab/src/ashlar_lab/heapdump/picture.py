@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from html import escape
 
 from ashlar_lab.heapdump.content import amount, share
+from ashlar_lab.said import xml
 
 _SQUARES = 12_000
 _COLUMNS = 120
@@ -91,7 +91,7 @@ def heap_map(blocks: list, css: str = "") -> str:
     panel, parts = rows * _SIDE + 88, []
     for number, (title, colour_of) in enumerate(_PANELS):
         top = number * panel
-        parts.append(f'<text class="ink" x="0" y="{top + 18}" font-size="15" font-weight="600">{title}</text>')
+        parts.append(f'<text class="ink" x="0" y="{top + 18}" font-size="15" font-weight="600">{xml(title)}</text>')
         paths, legend = defaultdict(list), {}
         for index, square in enumerate(squares):
             colour, meaning = colour_of(square)
@@ -100,7 +100,7 @@ def heap_map(blocks: list, css: str = "") -> str:
             y, x = divmod(index, _COLUMNS)
             paths[colour, meaning].append(f"M{x * _SIDE} {top + 28 + y * _SIDE}h7v7h-7z")
         for (colour, meaning), path in paths.items():
-            parts.append(f'<path fill="{colour}" d="{"".join(path)}"><title>{escape(meaning)}</title></path>')
+            parts.append(f'<path fill="{colour}" d="{"".join(path)}"><title>{xml(meaning)}</title></path>')
         parts += _legend(number, legend, top + 28 + rows * _SIDE)
     margin = 16 if css else 0
     alone = f"<style>text{{font-family:system-ui,'DejaVu Sans',sans-serif}}{css}</style><rect class=\"paper\" x=\"-{margin}\" y=\"-{margin}\" width=\"100%\" height=\"100%\"/>" if css else ""
@@ -120,7 +120,7 @@ def _legend(number: int, legend: dict, y: int) -> list[str]:
         width = 16 + 6.4 * len(meaning) + 14
         if x + width > _WIDTH:
             x, line = 0, line + 17
-        parts.append(f'<rect x="{x:.0f}" y="{line - 9}" width="10" height="10" fill="{colour}"/><text class="soft" x="{x + 14:.0f}" y="{line}" font-size="11.5">{escape(meaning)}</text>')
+        parts.append(f'<rect x="{x:.0f}" y="{line - 9}" width="10" height="10" fill="{colour}"/><text class="soft" x="{x + 14:.0f}" y="{line}" font-size="11.5">{xml(meaning)}</text>')
         x += width
     return parts
 
@@ -146,8 +146,8 @@ def tree_bars(tree: dict) -> str:
         text = said if len(said) <= letters else branch["label"][:max(0, letters - 1)] + "…" if letters > 3 else ""
         hue = sum(ord(c) * (i + 3) for i, c in enumerate(branch["label"])) * 47 % 360
         y = depth * _BAR
-        parts.append(f'<g><title>{escape(told)}</title><rect x="{x:.1f}" y="{y}" width="{max(1, width - 1):.1f}" height="{_BAR - 2}" rx="2" fill="hsl({hue} 45% 50% / .38)"/>'
-                     + (f'<text class="ink" x="{x + 5:.1f}" y="{y + 14}" font-size="11.5">{escape(text)}</text>' if text else "") + "</g>")
+        parts.append(f'<g><title>{xml(told)}</title><rect x="{x:.1f}" y="{y}" width="{max(1, width - 1):.1f}" height="{_BAR - 2}" rx="2" fill="hsl({hue} 45% 50% / .38)"/>'
+                     + (f'<text class="ink" x="{x + 5:.1f}" y="{y + 14}" font-size="11.5">{xml(text)}</text>' if text else "") + "</g>")
         for below in branch["below"]:
             open_.append((below, x, depth + 1))
             x += _WIDTH * below["retained_bytes"] / whole

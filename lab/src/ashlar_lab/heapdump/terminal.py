@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console
-from rich.markup import escape
-
 from ashlar_lab.heapdump.content import Content
 from ashlar_lab.report.markdown import table_text
-from ashlar_lab.report.terminal import print_tables
+from ashlar_lab.report.terminal import show_parts
+from ashlar_lab.said import markdown as line
+from ashlar_lab.said import say
 
 
 def chosen(content: Content) -> list:
@@ -18,19 +17,14 @@ def chosen(content: Content) -> list:
 
 
 def markdown(content: Content, tables) -> str:
-    parts = [f"# {content.title}", content.facts, "\n".join(f"- {s}" for s in content.verdict), *(f"warning: {w}" for w in content.warnings)]
+    parts = [f"# {line(content.title)}", line(content.facts), "\n".join(f"- {line(s)}" for s in content.verdict), *(f"warning: {line(w)}" for w in content.warnings)]
     for table in tables:
-        parts += [f"## {table.title}", table_text(table) if table.rows else "", table.note]
+        parts += [f"## {line(table.title)}", table_text(table) if table.rows else "", line(table.note)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def show(content: Content) -> None:
-    if not sys.stdout.isatty():
-        print(markdown(content, chosen(content)), end="")
-        return
-    console = Console()
-    for sentence in content.verdict:
-        console.print(f"[bold green]•[/] {escape(sentence)}", highlight=False)
-    print_tables(chosen(content), console)
-    for warning in content.warnings:
-        console.print(f"[yellow]warning:[/] {escape(warning)}", highlight=False)
+    if sys.stdout.isatty():
+        show_parts(content.verdict, chosen(content), content.warnings)
+    else:
+        say(markdown(content, chosen(content)), end="")

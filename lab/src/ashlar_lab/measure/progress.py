@@ -6,9 +6,9 @@ import sys
 from collections import defaultdict
 from statistics import fmean
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress as Bar, TimeElapsedColumn
 
+from ashlar_lab.console import Column, Terminal
 from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.store.run import OK, Run
 
@@ -18,12 +18,12 @@ class Progress:
 
     def __init__(self, experiment: Experiment, quiet: bool = False):
         self._experiment = experiment
-        self._console = Console(stderr=True)
+        self._console = Terminal(stderr=True)
         self._quiet = quiet
         self._seconds: dict[tuple, list[float]] = defaultdict(list)
         self._blocks_done: dict[tuple, int] = defaultdict(int)
-        self._bar = Bar(TextColumn("{task.fields[stage]}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
-                        TimeElapsedColumn(), TextColumn("{task.fields[left]}"), TextColumn("[dim]{task.fields[arm]}"),
+        self._bar = Bar(Column("{task.fields[stage]}"), BarColumn(), Column("{task.percentage:>3.0f} %"),
+                        TimeElapsedColumn(), Column("{task.fields[left]}"), Column("{task.fields[arm]}", "dim"),
                         console=self._console, disable=quiet or not sys.stderr.isatty(), transient=True)
         self._task = self._bar.add_task("", total=None, stage="starting", left="", arm="")
 
@@ -45,7 +45,7 @@ class Progress:
     def ended(self, arm: Arm, run: Run) -> None:
         self._note(run)
         if run.state != OK and not self._quiet:
-            self._console.print(f"[yellow]{run.state}[/]: {arm.label()}: {run.reason}", highlight=False)
+            self._console.marked(f"{run.state}:", "yellow", f"{arm.label()}: {run.reason}")
         self._refresh()
 
     def _note(self, run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +39,18 @@ def figures(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) -> 
     for program in experiment.programs:
         found += _latency_chart(experiment, analysis, program.name)
         found += _memory_over_time(experiment, runs, analysis, program.name)
+    return _apart(found)
+
+
+def _apart(found: list[Figure]) -> list[Figure]:
+    """Names of programs that differ in a blank or a bracket make one file name; each figure after the first gets a number."""
+    taken: set[str] = set()
+    for i, figure in enumerate(found):
+        name, number = figure.name, 2
+        while name in taken:
+            name, number = f"{figure.name}-{number}", number + 1
+        taken.add(name)
+        found[i] = dataclasses.replace(figure, name=name)
     return found
 
 

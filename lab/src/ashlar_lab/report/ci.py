@@ -8,6 +8,7 @@ from ashlar_lab.fit.difference import BETTER, SAME, UNDECIDED, WORSE, Difference
 from ashlar_lab.report import units
 from ashlar_lab.report.markdown import table_text
 from ashlar_lab.report.tables import Table
+from ashlar_lab.said import markdown as line
 
 _ORDER = (WORSE, UNDECIDED, BETTER, SAME)
 _WORDS = {WORSE: "worse", BETTER: "better", SAME: "no change that matters", UNDECIDED: "undecided"}
@@ -31,11 +32,11 @@ def markdown(found: Sequence[Difference], failures: Sequence[str], threshold: fl
     """The whole comment. `levels` has (program, metric) → (value of the base, value of the head)."""
     ordered = sorted(found, key=lambda d: _ORDER.index(d.judged))
     rows = tuple((f"{d.program}, {units.title(d.metric)}", *levels.get((d.program, d.metric), ("–", "–")), units.interval(d.ratio), _WORDS[d.judged]) for d in ordered)
-    parts = [f"### {head} against {base}", "", f"**{verdict(found, failures, threshold)}**", ""]
-    parts += [f"- {f}" for f in failures] + ([""] if failures else [])
+    parts = [f"### {line(f'{head} against {base}')}", "", f"**{line(verdict(found, failures, threshold))}**", ""]
+    parts += [f"- {line(f)}" for f in failures] + ([""] if failures else [])
     if rows:
         parts += [table_text(Table("ci", "", ("", base, head, "ratio", f"at {units.percent(threshold, signed=False)}"), rows)), ""]
     parts += [f"{facts} Ratios have 95 % intervals; below 1 is less. A figure is worse or better only when its whole interval lies beyond the threshold.", ""]
     parts += ["<details><summary>Machine and warnings</summary>", ""]
-    parts += [f"- {w}" for w in warnings] + [f"- {key}: {value}" for key, value in machine]
+    parts += [f"- {line(w)}" for w in warnings] + [f"- {line(f'{key}: {value}')}" for key, value in machine]
     return "\n".join([*parts, "", "</details>"]) + "\n"

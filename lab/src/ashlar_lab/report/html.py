@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import jinja2
-
+from ashlar_lab import said
 from ashlar_lab.report import palette, units
 from ashlar_lab.report.page import Page
 from ashlar_lab.store.run import OK
@@ -25,7 +24,7 @@ def _listed(page: Page) -> list:
 
 
 def render(page: Page) -> str:
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = said.pages(_FOLDER)
     environment.filters["number"] = units.number
     environment.filters["unit_title"] = units.title
     e = page.experiment

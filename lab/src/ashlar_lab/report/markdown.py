@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from ashlar_lab.report.page import Page
 from ashlar_lab.report.tables import Table
+from ashlar_lab.said import markdown, markdown_cell
 
 
 def render(page: Page) -> str:
-    parts = [f"# {page.title}", ""]
+    parts = [f"# {markdown(page.title)}", ""]
     if page.note:
-        parts += [page.note, ""]
-    parts += [f"- {sentence}" for sentence in page.verdict]
+        parts += [markdown(page.note), ""]
+    parts += [f"- {markdown(sentence)}" for sentence in page.verdict]
     if page.warnings:
-        parts += ["", "## Read this first", ""] + [f"- {w}" for w in page.warnings]
+        parts += ["", "## Read this first", ""] + [f"- {markdown(w)}" for w in page.warnings]
     for table in page.tables:
-        parts += ["", f"## {table.title}", "", table_text(table)]
+        parts += ["", f"## {markdown(table.title)}", "", table_text(table)]
         if table.note:
-            parts += ["", table.note]
-    parts += ["", "## Machine", ""] + [f"- {key}: {value}" for key, value in page.machine]
+            parts += ["", markdown(table.note)]
+    parts += ["", "## Machine", ""] + [f"- {markdown(f'{key}: {value}')}" for key, value in page.machine]
     return "\n".join(parts) + "\n"
 
 
 def table_text(table: Table) -> str:
     """A Markdown table padded so that it also reads as plain text."""
-    cells = [[c.replace("|", "\\|") for c in row] for row in (table.head, *table.rows)]
+    cells = [[markdown_cell(c) for c in row] for row in (table.head, *table.rows)]
     widths = [max(3, *(len(row[i]) for row in cells)) for i in range(len(table.head))]
     lines = []
     for number, row in enumerate(cells):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
+from ashlar_lab.said import one_line
+
 _HEAD = ("Size", "RSS", "PSS", "Private", "Swap")
 _COLUMNS = ("size_kib", "rss_kib", "pss_kib", "private_kib", "swap_kib")
 
@@ -25,12 +27,12 @@ def text(memory) -> str:
     if memory.ended_before:
         largest = max(memory.ended_before, key=lambda p: p.hwm_kib)
         lines.append(f"{len(memory.ended_before)} other process{'es' if len(memory.ended_before) != 1 else ''} ended before; "
-                     f"the largest was {largest.name} with {largest.hwm_kib:,} KiB at its peak")
+                     f"the largest was {one_line(largest.name)} with {largest.hwm_kib:,} KiB at its peak")
     return "\n".join(lines)
 
 
 def _section(title: str, processes) -> list[str]:
-    rows = [(f"  {p.name} ({p.pid})", p) for p in processes]
+    rows = [(f"  {one_line(p.name)} ({p.pid})", p) for p in processes]
     lines = [title] + [f"{name:28}" + "".join(f"{getattr(p, c):>12,}" for c in _COLUMNS) for name, p in rows]
     if len(rows) > 1:
         lines.append(f"{'  total':28}" + "".join(f"{sum(getattr(p, c) for p in processes):>12,}" for c in _COLUMNS))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 
 from ashlar_lab.report import palette
+from ashlar_lab.said import xml
 
 Point = tuple[float, float]
 
@@ -112,7 +112,7 @@ class Chart:
         place, anchor = self.x(x) + dx, ""
         if place + _NOTE_LETTER * len(text) > self.width:  # it would be cut off
             place, anchor = self.x(x) - abs(dx), ' text-anchor="end"'
-        self._marks.append(f'<text class="{style}" stroke="none" style="stroke:none" font-size="11"{anchor} x="{place:.1f}" y="{at:.1f}">{escape(text)}</text>')
+        self._marks.append(f'<text class="{style}" stroke="none" style="stroke:none" font-size="11"{anchor} x="{place:.1f}" y="{at:.1f}">{xml(text)}</text>')
 
     def vertical(self, x: float, label: str = "") -> None:
         at = self.x(x)
@@ -123,16 +123,16 @@ class Chart:
         legend, lower = self._legend_marks()
         height = self.height + lower
         head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {height}" role="img" '
-                f'aria-label="{escape(self.title)}" font-family="DejaVu Sans, Liberation Sans, Arial, sans-serif">')
+                f'aria-label="{xml(self.title)}" font-family="DejaVu Sans, Liberation Sans, Arial, sans-serif">')
         if style:
             head += f'<style>{style}</style><rect class="paper" width="{self.width}" height="{height}"/>'
         else:
-            head += f"<title>{escape(self.title)}</title>"
+            head += f"<title>{xml(self.title)}</title>"
         body = self._frame() + "".join(self._marks)
         return head + (f'<g transform="translate(0 {lower})">{body}</g>' if lower else body) + self._heading() + legend + "</svg>"
 
     def _heading(self) -> str:
-        return f'<text class="ink" font-size="14" font-weight="600" x="{8 if self._rows else self._left}" y="16">{escape(self.title)}</text>'
+        return f'<text class="ink" font-size="14" font-weight="600" x="{8 if self._rows else self._left}" y="16">{xml(self.title)}</text>'
 
     def _frame(self) -> str:
         bottom, right = self.height - self._bottom, self.width - self._right
@@ -141,19 +141,19 @@ class Chart:
         for text, tick in self._columns or [(tick_text(t), t) for t in self.x.ticks(wanted)]:
             at = self.x(tick)
             parts.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{self._top}" y2="{bottom}"/>'
-                         f'<text class="soft" font-size="11" text-anchor="middle" x="{at:.1f}" y="{bottom + 16}">{escape(text)}</text>')
+                         f'<text class="soft" font-size="11" text-anchor="middle" x="{at:.1f}" y="{bottom + 16}">{xml(text)}</text>')
         if self._rows:
             for label, y in self._rows:
-                parts.append(f'<text class="ink" font-size="12" text-anchor="end" x="{self._left - 10}" y="{self.y(y) + 4:.1f}">{escape(label)}</text>')
+                parts.append(f'<text class="ink" font-size="12" text-anchor="end" x="{self._left - 10}" y="{self.y(y) + 4:.1f}">{xml(label)}</text>')
         else:
             for tick in self.y.ticks():
                 at = self.y(tick)
                 parts.append(f'<line class="grid" x1="{self._left}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}"/>'
                              f'<text class="soft" font-size="11" text-anchor="end" x="{self._left - 8}" y="{at + 4:.1f}">{tick_text(tick)}</text>')
             middle = (self._top + bottom) / 2
-            parts.append(f'<text class="soft" font-size="12" text-anchor="middle" transform="rotate(-90 14 {middle:.0f})" x="14" y="{middle:.0f}">{escape(self._y_title)}</text>')
+            parts.append(f'<text class="soft" font-size="12" text-anchor="middle" transform="rotate(-90 14 {middle:.0f})" x="14" y="{middle:.0f}">{xml(self._y_title)}</text>')
         parts.append(f'<line class="axis" x1="{self._left}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
-        parts.append(f'<text class="soft" font-size="12" text-anchor="middle" x="{(self._left + right) / 2:.0f}" y="{self.height - 10}">{escape(self._x_title)}</text>')
+        parts.append(f'<text class="soft" font-size="12" text-anchor="middle" x="{(self._left + right) / 2:.0f}" y="{self.height - 10}">{xml(self._x_title)}</text>')
         return "".join(parts)
 
     def _legend_marks(self) -> tuple[str, int]:
@@ -166,7 +166,7 @@ class Chart:
                 at, line = start, line + 1
             y = 33 + _LEGEND_LINE * line
             parts.append(_shape(at + 5, y - 4, series, 4, "", False))
-            parts.append(f'<text class="ink" font-size="12" x="{at + 14:.0f}" y="{y}">{escape(name)}</text>')
+            parts.append(f'<text class="ink" font-size="12" x="{at + 14:.0f}" y="{y}">{xml(name)}</text>')
             at += wide + 18
         return "".join(parts), _LEGEND_LINE * line
 
@@ -174,7 +174,7 @@ class Chart:
 def _shape(x: float, y: float, series: int, size: float, tip: str, hollow: bool) -> str:
     """Circle, square, triangle, diamond in turn, so that colour is never the only difference."""
     style = f'class="s{series % palette.SERIES}"' + (' fill-opacity="0.15"' if hollow else "")
-    inner = f"<title>{escape(tip)}</title>" if tip else ""
+    inner = f"<title>{xml(tip)}</title>" if tip else ""
     kind = series % 4
     if kind == 0:
         return f'<circle {style} cx="{x:.1f}" cy="{y:.1f}" r="{size}">{inner}</circle>'

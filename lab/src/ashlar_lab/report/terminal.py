@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table as RichTable
-from rich.text import Text
 
+from ashlar_lab.console import Terminal
 from ashlar_lab.report import units
 from ashlar_lab.report.markdown import table_text
 from ashlar_lab.report.page import Page
 from ashlar_lab.report.tables import Table
+from ashlar_lab.said import markdown, say
 
 
 _BAR_WIDTH = 36
@@ -46,34 +46,39 @@ def show(page: Page, tables: int = 4) -> None:
     chosen = page.headline()
     shown, picture = (chosen, []) if chosen else (page.tables[:tables], bars(page))
     shown = [*shown, *(t for t in page.tables if t.name == "machines" and t not in shown)]
+    show_parts(page.verdict, shown, page.warnings, picture)
+
+
+def show_parts(sentences: Sequence[str], tables: Sequence[Table], warnings: Sequence[str], picture: Sequence[str] = ()) -> None:
+    """What is said first, the tables, lines of a picture, the warnings."""
     if not sys.stdout.isatty():
-        print("\n".join(f"- {s}" for s in page.verdict))
-        print_tables(shown)
+        say("\n".join(f"- {markdown(s)}" for s in sentences))
+        print_tables(tables)
         if picture:
-            print("\n" + "\n".join(picture))
-        for warning in page.warnings:
-            print(f"\nwarning: {warning}")
+            say("\n" + "\n".join(picture))
+        for warning in warnings:
+            say(f"\nwarning: {markdown(warning)}")
         return
-    console = Console()
-    for sentence in page.verdict:
-        console.print(f"[bold green]•[/] {sentence}", highlight=False)
-    print_tables(shown, console)
+    console = Terminal()
+    for sentence in sentences:
+        console.marked("•", "bold green", sentence)
+    print_tables(tables, console)
     if picture:
-        console.print("\n".join(picture), highlight=False, markup=False)
-    for warning in page.warnings:
-        console.print(f"[yellow]warning:[/] {warning}", highlight=False)
+        console.print("\n".join(picture))
+    for warning in warnings:
+        console.marked("warning:", "yellow", warning)
 
 
-def print_tables(tables: Sequence[Table], console: Console | None = None) -> None:
-    """Boxes on a console; without one plain Markdown. What a cell says is never taken for markup."""
+def print_tables(tables: Sequence[Table], console: Terminal | None = None) -> None:
+    """Boxes on a console; without one plain Markdown."""
     for table in tables:
         if console is None:
-            print(f"\n{table.title}\n\n{table_text(table)}" + (f"\n\n{table.note}" if table.note else ""))
+            say(f"\n{markdown(table.title)}\n\n{table_text(table)}" + (f"\n\n{markdown(table.note)}" if table.note else ""))
             continue
-        drawn = RichTable(title=table.title, title_justify="left", caption=Text(table.note) if table.note else None, caption_justify="left")
+        drawn = RichTable(title=table.title, title_justify="left", caption=table.note or None, caption_justify="left", caption_style="none")
         for i, head in enumerate(table.head):
             is_text = i == 0 or "path" in head
             drawn.add_column(head, justify="left" if is_text else "right", overflow="fold")
         for row in table.rows:
-            drawn.add_row(*map(Text, row))
+            drawn.add_row(*row)
         console.print(drawn)

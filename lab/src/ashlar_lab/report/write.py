@@ -70,7 +70,7 @@ def put(path: Path, content: str | bytes | Iterator[str]) -> Path:
     try:
         with partial.open("wb") as file:
             for piece in (content,) if isinstance(content, (str, bytes)) else content:
-                file.write(piece.encode() if isinstance(piece, str) else piece)
+                file.write(piece.encode(errors="backslashreplace") if isinstance(piece, str) else piece)
         if partial != path:
             os.replace(partial, path)
     except OSError as error:
@@ -92,5 +92,5 @@ def is_device(path: Path) -> bool:
 def to_standard_output(content: str | bytes) -> None:
     """As it is, after what was printed before."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(content.encode() if isinstance(content, str) else content)
+    sys.stdout.buffer.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
     sys.stdout.buffer.flush()

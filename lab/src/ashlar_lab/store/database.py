@@ -251,7 +251,7 @@ def _run(row: dict) -> Run:
 def _quoted(path: Path) -> str:
     from urllib.parse import quote
 
-    return quote(str(path.resolve()))
+    return quote(os.fsencode(path.resolve()))
 
 
 def refuse_unlike(first: dict, second: dict, what: str) -> None:

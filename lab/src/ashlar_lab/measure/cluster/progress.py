@@ -6,9 +6,9 @@ import sys
 import time
 from collections import defaultdict
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress as Bar, TimeElapsedColumn
 
+from ashlar_lab.console import Column, Terminal
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.measure.progress import clock
 from ashlar_lab.store.run import OK, Run
@@ -21,10 +21,10 @@ class FleetProgress:
 
     def __init__(self, experiment: Experiment, quiet: bool = False):
         self._experiment, self._quiet = experiment, quiet
-        self._console = Console(stderr=True)
+        self._console = Terminal(stderr=True)
         self._total = experiment.stop.blocks_max * len(experiment.arms())
-        self._bar = Bar(TextColumn("{task.fields[stage]}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn(),
-                        TextColumn("{task.fields[left]}"), TextColumn("[dim]{task.fields[now]}", markup=True), console=self._console,
+        self._bar = Bar(Column("{task.fields[stage]}"), BarColumn(), Column("{task.percentage:>3.0f} %"), TimeElapsedColumn(),
+                        Column("{task.fields[left]}"), Column("{task.fields[now]}", "dim"), console=self._console,
                         disable=quiet or not sys.stderr.isatty(), transient=True)
         self._task = self._bar.add_task("", total=None, stage="connecting", left="", now="")
         self._machines: dict[str, str] = {}
@@ -41,7 +41,7 @@ class FleetProgress:
 
     def says(self, text: str) -> None:
         if not self._quiet:
-            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+            self._console.print(text, soft_wrap=True)
 
     def sends(self, done: int, total: int) -> None:
         self._bar.update(self._task, stage=f"sending file {done} of {total}")
