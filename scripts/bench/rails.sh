@@ -19,8 +19,6 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # Raise when what is below makes something else.
 RAILS_RECIPE=1
 RAILS_SUITE=trixie
-# Newer suites than Rails' own are asked for a source that the mirror lacks.
-SOURCE_SUITES=(trixie forky)
 WANTED_PACKAGES=(ruby-railties ruby-activerecord ruby-actionmailer ruby-activejob
   ruby-activestorage ruby-kramdown ruby-rouge ruby-webrick ruby-rackup)
 # Dependencies that Ruby 3.4 has itself, and packages with parts compiled for Debian's Ruby.
@@ -56,7 +54,7 @@ compile_native() {
 download_packages() {
   local mirror names
   mirror=$(any_mirror)
-  prepare_suite "$RAILS_SUITE" "$mirror" deb deb-src
+  prepare_suite "$RAILS_SUITE" "$mirror" deb
   names=$(private_apt "$RAILS_SUITE" apt-cache depends --recurse --no-recommends --no-suggests \
     --no-conflicts --no-breaks --no-replaces --no-enhances "${WANTED_PACKAGES[@]}" |
     grep -E '^(ruby-|rake$)' | grep -vE "$UNWANTED_PACKAGES" | sort -u)
@@ -65,25 +63,12 @@ download_packages() {
   private_apt "$RAILS_SUITE" apt-get download $names
 }
 
-# download_source PACKAGE: its original tarball, from the first suite whose tarball is served.
-download_source() {
-  local suite
-  cd "$folder/packages"
-  for suite in "${SOURCE_SUITES[@]}"; do
-    [[ -e $APT_STATE/$suite/source.list ]] || prepare_suite "$suite" "$(any_mirror)" || continue
-    private_apt "$suite" apt-get source --download-only --only-source --tar-only "$1" && return
-  done
-  return 1
-}
-
-# unpack_source PACKAGE GEM: the gem's folder from the package's tarball.
+# unpack_source PACKAGE GEM: the gem's folder from the tarball that scripts/sources.txt names.
 unpack_source() {
-  local tarball version
-  tarball=$(find "$folder/packages" -name "$1_*.orig.tar.*" | sort -V | head -n 1)
-  version=$(basename "$tarball" | sed 's/.*_\(.*\)\.orig.*/\1/; s/+dfsg.*//')
-  mkdir -p "$gems/gems/$2-$version"
-  tar -xf "$tarball" -C "$gems/gems/$2-$version" --strip-components=1
-  gem_specification "$2" "$version"
+  pinned_tarball "$1"
+  mkdir -p "$gems/gems/$2-$TARBALL_VERSION"
+  tar -xf "$TARBALL" -C "$gems/gems/$2-$TARBALL_VERSION" --strip-components=1 --no-same-owner
+  gem_specification "$2" "$TARBALL_VERSION"
 }
 
 bundled_gems() {
@@ -106,7 +91,7 @@ step() {
   run_logged "$label" "$lines" "$folder.log" bash -c "set -euo pipefail; $(declare -p "${lists[@]}")
     \"\$@\"" step "$@"
 }
-lists=(WANTED_PACKAGES BUNDLED_GEMS SOURCE_SUITES)
+lists=(WANTED_PACKAGES BUNDLED_GEMS)
 
 unpack_packages() {
   local package
@@ -132,15 +117,14 @@ rails_from_debian() {
     mkdir -p "$folder/packages" "$gems"
     : >"$folder.log"
     APT_STATE=$CACHE/apt
-    export APT_STATE RAILS_SUITE UNWANTED_PACKAGES folder gems RUBY RUBY_SOURCE
+    export CACHE PINS TARBALLS SOURCE_LOG APT_STATE RAILS_SUITE UNWANTED_PACKAGES folder gems RUBY RUBY_SOURCE
     # shellcheck disable=SC2046
     export -f $(compgen -A function)
     step 'Rails: packages' 60 download_packages
     step 'Rails: unpack' 5 unpack_packages
     step 'Rails: gems of Ruby' 5 bundled_gems
     for native in sqlite3 nokogiri; do
-      step "Rails: source of $native" 5 download_source "ruby-$native"
-      step "Rails: unpack $native" 5 unpack_source "ruby-$native" "$native"
+      step "Rails: source of $native" 5 unpack_source "ruby-$native" "$native"
     done
     step 'Rails: bigdecimal' 20 compile_native "$(gem_folder bigdecimal)" bigdecimal
     step 'Rails: racc' 10 compile_native "$(gem_folder racc)" racc/cparse

@@ -8,7 +8,7 @@ libdir=${LIBDIR:-$prefix/lib}
 root=${DESTDIR:-}
 crate=crates/heap-capi
 
-cargo build --release --quiet -p ashlar-heap-capi
+cargo build --locked --release --quiet -p ashlar-heap-capi
 library=${CARGO_TARGET_DIR:-target}/release
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 

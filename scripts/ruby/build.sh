@@ -36,6 +36,7 @@ build_ruby() {
   (
     hold_lock "$(basename "$folder")"
     ruby_is_built "$kind" && exit 0
+    check_source_contents
     rm -rf "$folder"
     mkdir -p "$folder/build"
     cd "$folder/build" || exit

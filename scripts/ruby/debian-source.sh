@@ -1,10 +1,7 @@
 # shellcheck shell=bash
-# Ruby's source from Debian's source packages. Uses a private sources list made from the
-# mirror the system already uses, and private state folders: the system's apt
-# configuration and lists stay as they are. apt checks the signature and the checksums.
-
-DEBIAN_PACKAGE=ruby$RUBY_SERIES
-DEBIAN_SUITES=(experimental unstable)
+# Debian's source packages. Uses a private sources list made from the mirror the system
+# already uses, and private state folders: the system's apt configuration and lists stay as
+# they are. apt checks the signature and the checksums.
 
 # The archive the system itself installs from (not its security or third-party ones).
 debian_mirror() {
@@ -44,32 +41,12 @@ prepare_suite() {
   private_apt "$suite" apt-get update
 }
 
-listed_versions() {
-  private_apt "$1" apt-cache showsrc "$DEBIAN_PACKAGE" 2>/dev/null |
-    awk '/^Version:/{print $2}' | sort -rVu
-}
-
-# download_tarball FOLDER: leaves ruby*.orig.tar.* of the newest version that the mirror
-# really has; a version can be listed and gone.
-download_tarball() {
-  local folder=$1 mirror suite version
-  mirror=$(any_mirror)
-  [[ $mirror ]] || fail 'no Debian mirror is configured for apt on this system;' \
-    'set RUBY_SRC to a folder or tarball with the source of Ruby '"$RUBY_SERIES"'.'
-  cd "$folder" || return
-  for suite in "${DEBIAN_SUITES[@]}"; do
-    say "reading the source list of Debian $suite"
-    prepare_suite "$suite" "$mirror" >>"$SOURCE_LOG" 2>&1 || continue
-    for version in $(listed_versions "$suite"); do
-      say "downloading $DEBIAN_PACKAGE $version"
-      if private_apt "$suite" apt-get source --download-only --only-source \
-        "$DEBIAN_PACKAGE=$version" >>"$SOURCE_LOG" 2>&1; then
-        return 0
-      fi
-      say "the mirror does not have $version; trying the next one"
-    done
-  done
-  return 1
+# fetch_debian_source SUITE:PACKAGE=VERSION: its original tarball, into the current folder. By
+# lists of its own: others of the suite may be of packages, too.
+fetch_debian_source() {
+  local suite=${1%%:*} APT_STATE=$APT_STATE/sources
+  prepare_suite "$suite" "$(any_mirror)" &&
+    private_apt "$suite" apt-get source --download-only --only-source --tar-only "${1#*:}"
 }
 
 # Without downloaded lists apt names no targets; then its configuration is read.

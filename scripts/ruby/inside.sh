@@ -30,7 +30,7 @@ compile_inside_collector() {
   local target=${CARGO_TARGET_DIR:-$CLONE/target}/inside
   INSIDE_COLLECTOR=$target/release/libashlar_ruby.a
   ASHLAR_RUBY_CFLAGS="-I$INSIDE_ARCH_HEADERS -I$SOURCE/include -I$SOURCE" \
-    cargo build --quiet --release -p ashlar-ruby --manifest-path "$CLONE/Cargo.toml" --target-dir "$target" >&2 || exit 1
+    cargo build --locked --quiet --release -p ashlar-ruby --manifest-path "$CLONE/Cargo.toml" --target-dir "$target" >&2 || exit 1
 }
 
 # link_inside OUT PREFIX: makes the program, for this place of installation.
@@ -41,6 +41,7 @@ link_inside() {
   command=(make -C "$INSIDE_BASE/build" --no-print-directory -f GNUmakefile -f "$CLONE/ruby/inside/link.mk"
     OUT="$out" RUBY_DIR="$CLONE/ruby" COLLECTOR="$INSIDE_COLLECTOR" prefix="$prefix" V=1 inside-program)
   ! "${command[@]}" --question >/dev/null 2>&1 || return 0
+  check_source_contents
   run_logged 'Ashlar inside: link' 25 "$INSIDE/log" "${command[@]}"
 }
 

@@ -24,8 +24,8 @@ find_installed() {
   RUBY_BUILD=
 }
 
-# Where ruby-build (rbenv, mise) keeps sources when told to; else Debian's, if it is the
-# same version.
+# Where ruby-build (rbenv, mise) keeps sources when told to; else the one that is fetched, if it
+# is the same version.
 find_kept_source() {
   local folder
   for folder in "${RUBY_BUILD_BUILD_PATH:-/nonexistent}/ruby-$1" \
@@ -35,9 +35,9 @@ find_kept_source() {
       return
     fi
   done
-  if is_debian; then
-    source_from_debian
-    [[ $SOURCE_VERSION != "$1" ]] || return 0
+  if [[ $(wanted_rows ruby | awk 'NR == 1 {print $1}') == "$1" ]]; then
+    source_from_table
+    return
   fi
   fail "Ruby $1 at $RUBY can load collectors, but its source tree, with the headers a collector" \
     'needs, was not found. Install it again with its source kept (rbenv install --keep),' \

@@ -18,11 +18,12 @@ compile_library() {
   local static=${CARGO_TARGET_DIR:-$CLONE/target}/release/libashlar_ruby.a made=$CLONE/build/librubygc.ashlar.so
   ASHLAR_RUBY_CFLAGS=$(ruby_include_flags)
   export ASHLAR_RUBY_CFLAGS
-  (cd "$CLONE" && cargo build --quiet --release -p ashlar-ruby) >&2 || exit 1
+  (cd "$CLONE" && cargo build --locked --quiet --release -p ashlar-ruby) >&2 || exit 1
   if [[ -e $made && ! $static -nt $made && ! ${BASH_SOURCE[0]} -nt $made &&
     ! $RUBY_ARCH_HEADERS/ruby/config.h -nt $made && -z $(find "$shim" -type f -newer "$made") ]]; then
     return
   fi
+  check_source_contents
   rm -rf "$objects"
   mkdir -p "$objects"
   for source in "$shim"/*.c; do

@@ -12,6 +12,8 @@ here_rubies=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here_rubies/packages.sh"
 # shellcheck source=scripts/ruby/debian-source.sh
 . "$here_rubies/debian-source.sh"
+# shellcheck source=scripts/ruby/pinned.sh
+. "$here_rubies/pinned.sh"
 # shellcheck source=scripts/ruby/source.sh
 . "$here_rubies/source.sh"
 # shellcheck source=scripts/ruby/installed.sh
@@ -19,7 +21,7 @@ here_rubies=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/build.sh
 . "$here_rubies/build.sh"
 
-# The order: the source the user named, an installed Ruby, Debian's source package.
+# The order: the source the user named, an installed Ruby, the source that scripts/sources.txt names.
 # shellcheck disable=SC2034
 ensure_rubies() {
   if [[ ${RUBY_SRC-} ]] || ! find_installed; then

@@ -3,7 +3,7 @@
 # and on stock Ruby. What fails on stock too is listed and not counted.
 #   scripts/test/native-gems.sh                  all of them
 #   scripts/test/native-gems.sh bcrypt ffi       these
-# Their sources are Ruby's own and Debian's source packages; so it needs Debian.
+# Their sources are Ruby's own and those that scripts/sources.txt names, Debian's; so it needs Debian.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/ruby/rubies.sh
@@ -12,7 +12,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../ruby/inside.sh"
 
 all=(bigdecimal strscan sqlite3 nokogiri bcrypt ffi)
-SUITES=(trixie forky) # a listed source can be gone from a mirror
+HELPER_SUITE=trixie
 # What the gems' extconf.rb and tests want of other gems, as Debian packages it.
 HELPERS=(ruby-mini-portile2 ruby-rspec ruby-rspec-core ruby-rspec-expectations ruby-rspec-mocks ruby-rspec-support ruby-diff-lcs)
 NATIVE_PACKAGES=(libsqlite3-dev libxml2-dev libxslt1-dev libffi-dev libcrypt-dev pkg-config g++)
@@ -32,34 +32,13 @@ sources=$CACHE/native-gems
 work=$CLONE/build/native-gems
 mkdir -p "$sources" "$work"
 
-suites() {
-  local suite
-  for suite in "${SUITES[@]}"; do
-    [[ -e $APT_STATE/$suite/source.list ]] || prepare_suite "$suite" "$(any_mirror)" deb deb-src >>"$work/log" 2>&1 || continue
-    echo "$suite"
-  done
-}
-
-# debian_source PACKAGE: sets `found`, its original tarball in the cache.
-debian_source() {
-  local suite
-  found=$(find "$sources" -name "$1_*.orig.tar.*" | sort -V | tail -n 1)
-  [[ -z $found ]] || return 0
-  for suite in $(suites); do
-    (cd "$sources" && private_apt "$suite" apt-get source --download-only --only-source --tar-only "$1") \
-      >>"$work/log" 2>&1 || continue
-    found=$(find "$sources" -name "$1_*.orig.tar.*" | sort -V | tail -n 1)
-    return 0
-  done
-  fail "Debian's source package $1 could not be downloaded; see $work/log."
-}
-
 # The helpers, unpacked and not installed: sets `rspec`, options for a Ruby, and GEM_PATH.
 find_helpers() {
   local package folder=$sources/helpers
   if [[ ! -e $folder/finished ]]; then
     mkdir -p "$folder/packages"
-    (cd "$folder/packages" && private_apt "$(suites | head -n 1)" apt-get download "${HELPERS[@]}") >>"$work/log" 2>&1 ||
+    (cd "$folder/packages" && prepare_suite "$HELPER_SUITE" "$(any_mirror)" deb &&
+      private_apt "$HELPER_SUITE" apt-get download "${HELPERS[@]}") >>"$work/log" 2>&1 ||
       fail "Debian's packages ${HELPERS[*]} could not be downloaded; see $work/log."
     for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder"; done
     touch "$folder/finished"
@@ -81,8 +60,8 @@ unpack_gem() {
     bigdecimal) cp -r "$(find "$SOURCE/.bundle/gems" -maxdepth 1 -name 'bigdecimal-[0-9]*')/." "$folder" ;;
     strscan) cp -r "$SOURCE/ext/strscan" "$folder/ext" ;;
     *)
-      debian_source "ruby-$gem"
-      tar -xf "$found" -C "$folder" --strip-components=1
+      pinned_tarball "ruby-$gem"
+      tar -xf "$TARBALL" -C "$folder" --strip-components=1 --no-same-owner
       ;;
   esac
   mkdir -p "$folder/lib"

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# What scripts/ruby/pinned.sh and source.sh promise of sources: none is built from that is not
+# the one that the table or the user says, or that was changed in the cache. With a table, a
+# cache and tarballs of its own; nothing is fetched from elsewhere.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export ASHLAR_CACHE=$work/cache
+unset RUBY_SRC RUBY_SHA256 RUBYOPT
+checks=0
+
+# A clone with these scripts and another table.
+clone=$work/clone
+mkdir -p "$clone/scripts"
+cp -r "$here/../ruby" "$clone/scripts/"
+
+# make_tarball FILE VERSION TEXT: a source of Ruby as far as the scripts look.
+make_tarball() {
+  local tree=$work/ruby-$2
+  rm -rf "$tree"
+  mkdir -p "$tree/include/ruby"
+  printf '#define RUBY_VERSION_TEENY %s\n' "${2##*.}" >"$tree/version.h"
+  printf '#define RUBY_API_VERSION_MAJOR 3\n#define RUBY_API_VERSION_MINOR 4\n' >"$tree/include/ruby/version.h"
+  printf '%s\n' "$3" >"$tree/gc.c"
+  ln -s gc.c "$tree/link.c"
+  printf '#!/bin/sh\n' >"$tree/configure"
+  chmod +x "$tree/configure"
+  tar -C "$work" -czf "$1" "ruby-$2"
+  rm -r "$tree"
+}
+
+sha256_of() { sha256sum <"$1" | cut -d' ' -f1; }
+
+# find_source [contents]: what the scripts find, in `answer` and `status`.
+find_source() {
+  status=0
+  # shellcheck disable=SC2016
+  answer=$(bash -c 'set -euo pipefail; . "$1/scripts/ruby/rubies.sh"; find_source
+    [[ $2 != contents ]] || check_source_contents; echo "found $SOURCE_ID $SOURCE"' - "$clone" "${1-}" 2>&1) || status=$?
+}
+
+not_so() {
+  printf 'sources.sh: %s: not so. The scripts said (status %s):\n%s\n' "$1" "$status" "$answer" >&2
+  exit 1
+}
+
+# finds CLAIM VERSION [contents]
+finds() {
+  find_source "${3-}"
+  [[ $status == 0 && $answer == *"found ruby-$2-"* ]] || not_so "$1"
+  checks=$((checks + 1))
+}
+
+# refuses CLAIM WORDS [contents]: one line that has the words, and nothing but it.
+refuses() {
+  find_source "${3-}"
+  [[ $status == 2 && $answer == *"$2"* && $answer != *'found ruby'* ]] || not_so "$1"
+  [[ $(grep -vc '^ashlar: fetching ' <<<"$answer") == 1 ]] || not_so "$1, in one line"
+  checks=$((checks + 1))
+}
+
+again() { rm -rf "$ASHLAR_CACHE"; }
+
+first=$work/ruby-3.4.5.tar.gz
+make_tarball "$first" 3.4.5 'int collect;'
+table() { printf 'ruby 3.4.5 %s file://%s\n' "$1" "$first" >"$clone/scripts/sources.txt"; }
+table "$(sha256_of "$first")"
+tree=$ASHLAR_CACHE/sources/tarball-$(sha256_of "$first" | cut -c1-8)
+notes=$ASHLAR_CACHE/tarballs/${tree##*/}
+
+finds 'what the table names is fetched' 3.4.5
+mv "$first" "$first.away"
+finds 'what is in the cache is not fetched again' 3.4.5 contents
+rm -r "$tree"
+finds 'a tree that was removed is unpacked again' 3.4.5
+times=$(stat -c %Y "$tree/gc.c")
+
+echo 'int collected;' >"$tree/gc.c"
+refuses 'a changed file is noticed' 'gc.c is not as in its tarball'
+echo 'int collect;' >"$tree/gc.c"
+finds 'a file that was written again with what it had is the same' 3.4.5
+echo 'int callect;' >"$tree/gc.c"
+touch -d "@$times" "$tree/gc.c"
+refuses 'a file that was changed in secret is noticed before it is compiled' 'gc.c is not as in its tarball' contents
+rm -r "$tree"
+finds 'a changed tree that was removed is unpacked again' 3.4.5 contents
+rm "$tree/gc.c"
+refuses 'a missing file is noticed' 'gc.c is not as in its tarball'
+echo 'int collect;' >"$tree/gc.c"
+echo '#error' >"$tree/include/ruby/ruby.h"
+refuses 'a file too many is noticed' 'include/ruby/ruby.h is not as in its tarball'
+rm "$tree/include/ruby/ruby.h"
+ln -sf version.h "$tree/link.c"
+refuses 'a link that leads elsewhere is noticed' 'link.c is not as in its tarball'
+ln -sf gc.c "$tree/link.c"
+finds 'all as it was' 3.4.5 contents
+
+echo more >>"$notes.tarball"
+refuses 'a changed tarball is noticed before something is built' 'is not what was fetched' contents
+rm -r "$tree"
+refuses 'nothing is unpacked from a changed tarball' 'is not what was fetched'
+[[ ! -e $tree ]] || not_so 'nothing is unpacked'
+
+mv "$first.away" "$first"
+again
+table "$(printf other | sha256sum | cut -d' ' -f1)"
+refuses 'what is fetched and is another tarball is not used' 'as scripts/sources.txt says'
+[[ ! $(find "$ASHLAR_CACHE/sources" "$ASHLAR_CACHE/tarballs" -type f) ]] || not_so 'nothing of it is in the cache'
+table "$(sha256_of "$first")"
+
+# A cache that was filled before tarballs and notes were kept.
+again
+finds 'fetched once more' 3.4.5
+rm -r "$ASHLAR_CACHE/tarballs"
+before=$(stat -c '%i %Y' "$tree/gc.c")
+finds 'a tree without notes is kept if it is the same' 3.4.5
+[[ $(stat -c '%i %Y' "$tree/gc.c") == "$before" ]] || not_so 'it is kept, not unpacked again'
+rm -r "$ASHLAR_CACHE/tarballs"
+echo 'int collected;' >"$tree/gc.c"
+refuses 'a tree without notes that was changed is noticed' 'gc.c is not as in its tarball'
+
+# What the user names.
+again
+export RUBY_SRC=$first
+finds 'a tarball that the table has' 3.4.5
+other=$work/other.tar.gz
+make_tarball "$other" 3.4.5 'int other;'
+RUBY_SRC=$other
+refuses 'another tarball of a version that the table has is refused' "is none of the tarballs of Ruby 3.4.5 that scripts/sources.txt has: its SHA-256 is $(sha256_of "$other")"
+RUBY_SHA256=$(sha256_of "$other")
+export RUBY_SHA256
+finds 'it is taken from a user who says its SHA-256' 3.4.5
+RUBY_SRC=$first
+refuses 'another tarball than that is refused' "not RUBY_SHA256=$RUBY_SHA256"
+newer=$work/ruby-3.4.99.tar.gz
+make_tarball "$newer" 3.4.99 'int newer;'
+RUBY_SRC=$newer
+refuses 'a version that the table lacks is refused if its SHA-256 is not the one given' "not RUBY_SHA256=$RUBY_SHA256"
+[[ ! -e $ASHLAR_CACHE/sources/tarball-$(sha256_of "$newer" | cut -c1-8) ]] || not_so 'it is not unpacked'
+unset RUBY_SHA256
+finds 'a version that the table lacks is taken' 3.4.99
+[[ $answer == *"its SHA-256 is $(sha256_of "$newer")"* ]] || not_so 'its SHA-256 is said'
+RUBY_SHA256=$(sha256_of "$newer" | tr a-f A-F)
+export RUBY_SHA256
+finds 'digits of the SHA-256 may be capital' 3.4.99
+[[ $answer != *'not in scripts/sources.txt'* ]] || not_so 'nothing is said then'
+printf 'ruby 3.4.99 %s file://%s\n' "${RUBY_SHA256,,}" "$newer" >"$clone/scripts/sources.txt"
+unset RUBY_SHA256 RUBY_SRC
+finds 'a line in the table makes it the version that is built' 3.4.99
+mkdir "$work/folder"
+export RUBY_SRC=$work/folder RUBY_SHA256=0
+refuses 'a folder has no SHA-256' 'is a folder'
+unset RUBY_SRC
+refuses 'a SHA-256 of nothing' 'RUBY_SRC is not set'
+echo "$checks checks passed"
