@@ -51,6 +51,9 @@ mod pauses;
 mod payloads;
 mod process;
 mod profile;
+#[cfg(test)]
+#[path = "../../crates/heap-capi/src/refusing_allocator.rs"]
+mod refusing_allocator;
 mod ruby_calls;
 mod ruby_gc_variables;
 #[cfg(test)]

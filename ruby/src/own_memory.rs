@@ -8,8 +8,6 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
-#[cfg(test)]
-use std::ptr::null_mut;
 
 use crate::process;
 
@@ -47,10 +45,6 @@ fn given(memory: *mut u8) -> *mut u8 {
 // same function, and over-aligned memory is moved by copying.
 unsafe impl GlobalAlloc for OwnMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        #[cfg(test)]
-        if refusal::is_on() {
-            return null_mut();
-        }
         // SAFETY: any size and any power of two may be asked for.
         unsafe {
             given(if layout.align() <= MALLOC_ALIGN {
@@ -83,10 +77,6 @@ unsafe impl GlobalAlloc for OwnMemory {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        #[cfg(test)]
-        if refusal::is_on() {
-            return null_mut();
-        }
         // SAFETY: the memory comes from here and has the old layout; the new one is
         // valid, because the caller may not ask for another.
         unsafe {
@@ -100,28 +90,5 @@ unsafe impl GlobalAlloc for OwnMemory {
             }
             fresh
         }
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod refusal {
-    //! A test may refuse its thread any more memory.
-
-    use std::cell::Cell;
-
-    thread_local! {
-        static IS_ON: Cell<bool> = const { Cell::new(false) };
-    }
-
-    pub(super) fn is_on() -> bool {
-        IS_ON.get()
-    }
-
-    /// Runs `work`, to which this thread's memory is refused.
-    pub(crate) fn while_memory_is_refused<R>(work: impl FnOnce() -> R) -> R {
-        IS_ON.set(true);
-        let result = work();
-        IS_ON.set(false);
-        result
     }
 }

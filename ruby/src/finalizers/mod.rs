@@ -217,7 +217,7 @@ impl Finalizers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::own_memory::refusal::while_memory_is_refused;
+    use crate::refusing_allocator::while_memory_is_refused;
 
     #[test]
     fn finalizers_come_first_that_were_defined_first() {
