@@ -3,22 +3,15 @@
  * the heap and the library is not preloaded: look at the address, then go to
  * the heap or on to the process's own function. Ruby's own core alone gets
  * new memory here.
- *
- * dlsym and dlopen behave by who calls them, so the real ones are reached by a
- * jump that keeps the caller's return address (a sibling call).
  */
 #include <errno.h>
-#include <string.h>
 
 #include "ashlar_ruby.h"
 #include "inlined.h"
 
 void *ashlar_redirected_malloc(void *cache, size_t size);
 void *ashlar_redirected_calloc(void *cache, size_t size);
-void ashlar_objects_loaded(void);
-void ashlar_objects_will_load(void);
-void *ashlar_redirected(const char *name, void *address);
-void *ashlar_real_function(const char *name);
+void *ashlar_realloc_elsewhere(void *memory, size_t size);
 
 void *
 ashlar_interposed_malloc(size_t size)
@@ -53,10 +46,7 @@ ashlar_interposed_free(void *memory)
 void *
 ashlar_interposed_realloc(void *memory, size_t size)
 {
-    if (!ashlar_is_payload(memory)) {
-        void *(*real)(void *, size_t) = ashlar_real_function("realloc");
-        return real(memory, size);
-    }
+    if (!ashlar_is_payload(memory)) return ashlar_realloc_elsewhere(memory, size);
     if (size == 0) {
         ashlar_interposed_free(memory);
         return NULL;
@@ -87,36 +77,4 @@ size_t
 ashlar_interposed_usable_size(void *memory)
 {
     return memory ? ashlar_usable_payload(memory) : 0;
-}
-
-void *
-ashlar_interposed_dlopen(const char *path, int mode)
-{
-    void *(*real)(const char *, int) = ashlar_real_function("dlopen");
-    void *handle = real(path, mode);
-    if (handle) ashlar_objects_loaded();
-    return handle;
-}
-
-void *
-ashlar_interposed_dlopen_later(const char *path, int mode)
-{
-    void *(*real)(const char *, int) = ashlar_real_function("dlopen");
-    ashlar_objects_will_load();
-    return real(path, mode);
-}
-
-static int
-is_redirected(const char *name)
-{
-    return !strcmp(name, "free") || !strcmp(name, "realloc") || !strcmp(name, "reallocarray") ||
-           !strcmp(name, "malloc_usable_size");
-}
-
-void *
-ashlar_interposed_dlsym(void *handle, const char *name)
-{
-    void *(*real)(void *, const char *) = ashlar_real_function("dlsym");
-    if (name && is_redirected(name)) return ashlar_redirected(name, real(handle, name));
-    return real(handle, name);
 }

@@ -3,15 +3,20 @@
 //!
 //! Source of the formats: the System V ABI and its processor supplements.
 
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::null;
+use std::sync::atomic::{AtomicUsize, Ordering::Release};
 
 /// One loaded object: the executable or a shared library.
 pub(crate) struct LoadedObject {
     base: usize,
     name: &'static CStr,
-    symbols: *const libc::Elf64_Sym,
-    strings: *const i8,
+    headers: &'static [libc::Elf64_Phdr],
+    symbols: Symbol,
+    strings: *const c_char,
+    /// The tables for finding symbols by name; an object has one of the two, or both.
+    hash: *const u32,
+    gnu_hash: *const u32,
     relocations: [(*const Relocation, usize); 2],
     /// The part that is read-only once relocated.
     read_only: (usize, usize),
@@ -28,6 +33,9 @@ pub(crate) struct Slot<'a> {
     /// The place leads to the code that will look the function up.
     pub(crate) is_unbound: bool,
 }
+
+/// A symbol in an object's table.
+type Symbol = *const libc::Elf64_Sym;
 
 /// `Elf64_Rela`.
 #[repr(C)]
@@ -46,11 +54,13 @@ struct Dynamic {
 
 const DT_NULL: i64 = 0;
 const DT_PLTRELSZ: i64 = 2;
+const DT_HASH: i64 = 4;
 const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
 const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
+const DT_GNU_HASH: i64 = 0x6fff_fef5;
 
 /// Relocations that put a symbol's address into a slot: of a call through the
 /// linkage table, of the offset table, of data.
@@ -63,90 +73,107 @@ const JUMP_SLOT: u32 = 1026;
 #[cfg(target_arch = "aarch64")]
 const ADDRESS: [u32; 3] = [JUMP_SLOT, 1025, 257];
 
-/// Calls `visit` with every object when the process has loaded any since
-/// `loads_seen`; returns the count of loads to pass the next time.
-pub(crate) fn for_each_object(loads_seen: u64, visit: impl FnMut(LoadedObject)) -> u64 {
-    struct Walk<F> {
-        visit: F,
-        loads_seen: u64,
-        loads: u64,
-    }
-    unsafe extern "C" fn each<F: FnMut(LoadedObject)>(
+/// Calls `visit` with every object. The loader's list is locked meanwhile, and another thread
+/// that has the loader's other lock may be waiting for it: so `visit` neither looks a symbol
+/// up nor loads anything.
+pub(crate) fn for_each_object(mut visit: impl FnMut(&LoadedObject)) {
+    unsafe extern "C" fn each<F: FnMut(&LoadedObject)>(
         info: *mut libc::dl_phdr_info,
         _size: usize,
-        walk: *mut c_void,
+        visit: *mut c_void,
     ) -> c_int {
-        // SAFETY: the loader passes its description of an object, and the walk
-        // below.
-        let (info, walk) = unsafe { (&*info, &mut *walk.cast::<Walk<F>>()) };
-        walk.loads = info.dlpi_adds;
-        if walk.loads == walk.loads_seen {
-            return 1;
-        }
-        // SAFETY: the loader describes an object that is loaded.
-        if let Some(object) = unsafe { LoadedObject::read(info) } {
-            (walk.visit)(object);
+        // SAFETY: the loader passes its description of an object that is loaded, and the
+        // function below.
+        unsafe {
+            if let Some(object) = LoadedObject::read(&*info) {
+                (*visit.cast::<F>())(&object);
+            }
         }
         0
     }
-    fn start<F: FnMut(LoadedObject)>(walk: &mut Walk<F>) {
-        // SAFETY: `each` is called with the walk, which outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(each::<F>), (&raw mut *walk).cast()) };
+    fn start<F: FnMut(&LoadedObject)>(visit: &mut F) {
+        // SAFETY: `each` is called with the function, which outlives the call.
+        unsafe { libc::dl_iterate_phdr(Some(each::<F>), (&raw mut *visit).cast()) };
     }
-    let mut walk = Walk {
-        visit,
-        loads_seen,
-        loads: loads_seen,
-    };
-    start(&mut walk);
-    walk.loads
+    start(&mut visit);
+}
+
+/// Where the function of this name is that the loader finds at `found`. An executable with a
+/// fixed address has a stand-in for each function of others whose address it takes, and the
+/// loader's answer is the stand-in.
+pub(crate) fn definition(name: &CStr, found: usize) -> usize {
+    let mut is_stand_in = false;
+    for_each_object(|object| is_stand_in |= object.has_stand_in(name, found));
+    let mut first = None;
+    if is_stand_in {
+        for_each_object(|object| first = first.or_else(|| object.definition(name)));
+    }
+    first.unwrap_or(found)
+}
+
+/// Has every thread pass a barrier: what this one has stored so far is seen by all that see
+/// what it stores next, although they do not ask for that. The system call exists since
+/// Linux 4.14; without it nothing is done, which is enough on x86-64.
+pub(crate) fn order_stores_for_all_threads() {
+    const REGISTER_PRIVATE_EXPEDITED: c_int = 1 << 4;
+    const PRIVATE_EXPEDITED: c_int = 1 << 3;
+    // SAFETY: neither command changes memory.
+    unsafe {
+        libc::syscall(libc::SYS_membarrier, REGISTER_PRIVATE_EXPEDITED, 0, 0);
+        libc::syscall(libc::SYS_membarrier, PRIVATE_EXPEDITED, 0, 0);
+    }
 }
 
 impl LoadedObject {
-    /// An object without any slot.
-    pub(crate) fn none() -> Self {
-        Self {
-            base: 0,
-            name: c"",
-            symbols: null(),
-            strings: null(),
-            relocations: [(null(), 0); 2],
-            read_only: (0, 0),
-            extent: (0, 0),
-        }
-    }
-
     /// # Safety
     /// `info` describes a loaded object.
     unsafe fn read(info: &libc::dl_phdr_info) -> Option<Self> {
-        let mut object = Self::none();
-        object.base = info.dlpi_addr as usize;
-        object.extent = (usize::MAX, 0);
+        let base = info.dlpi_addr as usize;
+        // SAFETY: the loader has read the same headers. They and the name stay as long as
+        // the object, which is longer than this.
+        let (headers, name) = unsafe {
+            let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
+            match info.dlpi_name.is_null() {
+                true => (headers, c""),
+                false => (headers, CStr::from_ptr(info.dlpi_name)),
+            }
+        };
+        let mut object = Self {
+            base,
+            name,
+            headers,
+            symbols: null(),
+            strings: null(),
+            hash: null(),
+            gnu_hash: null(),
+            relocations: [(null(), 0); 2],
+            read_only: (0, 0),
+            extent: (usize::MAX, 0),
+        };
         let mut dynamic: *const Dynamic = null();
-        // SAFETY: the caller's contract; names stay as long as the object.
-        unsafe {
-            if !info.dlpi_name.is_null() {
-                object.name = CStr::from_ptr(info.dlpi_name);
-            }
-            for index in 0..usize::from(info.dlpi_phnum) {
-                let header = &*info.dlpi_phdr.add(index);
-                let start = object.base + header.p_vaddr as usize;
-                let end = start + header.p_memsz as usize;
-                match header.p_type {
-                    libc::PT_DYNAMIC => dynamic = start as *const Dynamic,
-                    libc::PT_GNU_RELRO => object.read_only = (start, end),
-                    libc::PT_LOAD => {
-                        object.extent = (object.extent.0.min(start), object.extent.1.max(end));
-                    }
-                    _ => {}
+        for header in headers {
+            let (start, end) = object.place_of(header);
+            match header.p_type {
+                libc::PT_DYNAMIC => dynamic = start as *const Dynamic,
+                libc::PT_GNU_RELRO => object.read_only = (start, end),
+                libc::PT_LOAD => {
+                    object.extent = (object.extent.0.min(start), object.extent.1.max(end));
                 }
+                _ => {}
             }
-            if dynamic.is_null() {
-                return None;
-            }
-            object.read_dynamic(dynamic);
         }
+        if dynamic.is_null() {
+            return None;
+        }
+        // SAFETY: the header says where the section is.
+        unsafe { object.read_dynamic(dynamic) };
         (!object.symbols.is_null() && !object.strings.is_null()).then_some(object)
+    }
+
+    /// Addresses that a header is about.
+    fn place_of(&self, header: &libc::Elf64_Phdr) -> (usize, usize) {
+        let start = self.base + header.p_vaddr as usize;
+        (start, start + header.p_memsz as usize)
     }
 
     /// # Safety
@@ -164,6 +191,8 @@ impl LoadedObject {
                 };
                 match (*entry).tag {
                     DT_SYMTAB => self.symbols = address as *const _,
+                    DT_HASH => self.hash = address as *const _,
+                    DT_GNU_HASH => self.gnu_hash = address as *const _,
                     DT_STRTAB => self.strings = address as *const _,
                     DT_RELA => self.relocations[0].0 = address as *const _,
                     DT_RELASZ => self.relocations[0].1 = value / size_of::<Relocation>(),
@@ -179,24 +208,154 @@ impl LoadedObject {
     /// Whether the object is left as it is: this library, which calls the real functions,
     /// the loader and what the kernel maps. A `libruby.so` with this library inside is
     /// Ruby, too; the library's own calls may take the way round then.
-    pub(crate) fn is_exempt(&self) -> bool {
-        let here = Self::none as *const () as usize;
+    pub(crate) fn is_exempt(&self, ruby: usize) -> bool {
         let name = self.name.to_bytes();
-        self.contains(here) && !self.has_symbol_of_ruby()
+        self.is_this_library() && !self.contains(ruby)
             || name.starts_with(b"linux-vdso")
             || name.windows(9).any(|part| part == b"/ld-linux")
     }
 
-    fn contains(&self, address: usize) -> bool {
+    fn is_this_library(&self) -> bool {
+        self.contains(Self::read as *const () as usize)
+    }
+
+    pub(crate) fn contains(&self, address: usize) -> bool {
         (self.extent.0..self.extent.1).contains(&address)
     }
 
-    /// Whether this is the object that Ruby itself is in.
-    pub(crate) fn has_symbol_of_ruby(&self) -> bool {
-        // SAFETY: looking a symbol up has no effect.
-        let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"ruby_xmalloc".as_ptr()) };
-        self.contains(symbol as usize)
+    // ── Symbols ─────────────────────────────────────────────────────────────
+
+    /// Where the object defines a function of this name, if it does.
+    fn definition(&self, name: &CStr) -> Option<usize> {
+        let mut symbols = self.symbols();
+        let symbol =
+            symbols.find(|&symbol| is_defined(symbol) && self.is_function(symbol, name))?;
+        Some(self.address_of(symbol))
     }
+
+    /// Whether what the object has at this address is no function of this name, but stands
+    /// in for another object's.
+    fn has_stand_in(&self, name: &CStr, address: usize) -> bool {
+        self.functions_at(name, address)
+            .any(|symbol| !is_defined(symbol))
+    }
+
+    /// Has all who look the function up from now on find `to` instead of `from`: the loader
+    /// for objects that it loads and for calls that it binds late, and `dlsym`. `None` when
+    /// the object does not define it there, false when the system refuses.
+    pub(crate) fn redefine(&self, name: &CStr, from: usize, to: usize) -> Option<bool> {
+        let functions = self.functions_at(name, from);
+        let mut defined = functions.filter(|&symbol| is_defined(symbol)).peekable();
+        defined.peek()?;
+        Some(defined.all(|symbol| self.write_value(symbol, to.wrapping_sub(self.base))))
+    }
+
+    /// Symbols of functions of this name and address; of several versions there are several.
+    fn functions_at<'a>(
+        &'a self,
+        name: &'a CStr,
+        address: usize,
+    ) -> impl Iterator<Item = Symbol> + 'a {
+        let count = if self.contains(address) {
+            usize::MAX
+        } else {
+            0
+        };
+        let there = move |&symbol: &Symbol| self.address_of(symbol) == address;
+        let symbols = self.symbols().take(count).filter(there);
+        symbols.filter(move |&symbol| self.is_function(symbol, name))
+    }
+
+    fn symbols(&self) -> impl Iterator<Item = Symbol> + '_ {
+        // SAFETY: the table has so many.
+        (1..self.symbol_count()).map(|index| unsafe { self.symbols.add(index) })
+    }
+
+    fn is_function(&self, symbol: Symbol, name: &CStr) -> bool {
+        const STT_FUNC: u8 = 2;
+        // SAFETY: the symbol is of this object.
+        let info = unsafe { (*symbol).st_info };
+        info & 15 == STT_FUNC && self.name_of(symbol) == name
+    }
+
+    fn name_of(&self, symbol: Symbol) -> &CStr {
+        // SAFETY: the symbol is of this object, whose strings are there as long as it is.
+        unsafe { CStr::from_ptr(self.strings.add((*symbol).st_name as usize)) }
+    }
+
+    fn address_of(&self, symbol: Symbol) -> usize {
+        // SAFETY: the symbol is of this object.
+        let value = unsafe { (*symbol).st_value };
+        self.base.wrapping_add(value as usize)
+    }
+
+    /// How many symbols the object has: one more than the last that can be found by name.
+    fn symbol_count(&self) -> usize {
+        // SAFETY: the loader has read the same tables: buckets, chains; and sizes, the
+        // first symbol in the table, words of a filter, buckets, an entry for each symbol
+        // from that first one on, odd where a bucket's last one is.
+        unsafe {
+            if !self.hash.is_null() {
+                return *self.hash.add(1) as usize;
+            }
+            if self.gnu_hash.is_null() {
+                return 0;
+            }
+            let [bucket_count, first, filter_words] =
+                [0, 1, 2].map(|index| *self.gnu_hash.add(index) as usize);
+            let buckets = self.gnu_hash.add(4 + 2 * filter_words);
+            let begins = (0..bucket_count).map(|index| *buckets.add(index) as usize);
+            let mut last = begins.max().unwrap_or(0);
+            if last < first {
+                return first;
+            }
+            let entries = buckets.add(bucket_count);
+            while *entries.add(last - first) & 1 == 0 {
+                last += 1;
+            }
+            last + 1
+        }
+    }
+
+    /// Stores a symbol's value; false when the system refuses.
+    fn write_value(&self, symbol: Symbol, value: usize) -> bool {
+        // SAFETY: the symbol is of this object.
+        let place = unsafe { &raw const (*symbol).st_value } as usize;
+        let Some(access) = self.access_at(place) else {
+            return false;
+        };
+        let page_bytes = ashlar_heap::os::page_bytes();
+        let page = place & !(page_bytes - 1);
+        let writable = access | libc::PROT_WRITE;
+        if writable != access && !protect(page, page + page_bytes, writable) {
+            return false;
+        }
+        // SAFETY: the place is writable now, and aligned. Others read either value of it,
+        // and both are functions of one type.
+        unsafe { AtomicUsize::from_ptr(place as *mut usize) }.store(value, Release);
+        // What stays writable does no harm.
+        let _ = writable != access && protect(page, page + page_bytes, access);
+        true
+    }
+
+    /// What may be done with memory of the object, as its headers say.
+    fn access_at(&self, address: usize) -> Option<c_int> {
+        let header = self.headers.iter().find(|header| {
+            let (start, end) = self.place_of(header);
+            header.p_type == libc::PT_LOAD && (start..end).contains(&address)
+        })?;
+        let access_of = |flag, access| match header.p_flags & flag {
+            0 => 0,
+            _ => access,
+        };
+        Some(
+            access_of(libc::PF_R, libc::PROT_READ)
+                | access_of(libc::PF_W, libc::PROT_WRITE)
+                | access_of(libc::PF_X, libc::PROT_EXEC),
+        )
+    }
+
+    // ── Slots ───────────────────────────────────────────────────────────────
 
     /// Offers every slot to `rewrite` and stores what it returns. False when a
     /// slot could not be stored to.
@@ -231,21 +390,14 @@ impl LoadedObject {
             return None;
         }
         let place = self.base + relocation.offset as usize;
-        // SAFETY: the loader has used the same symbol, name and place.
-        let (name, value) = unsafe {
-            let symbol = &*self.symbols.add(symbol);
-            let name = CStr::from_ptr(self.strings.add(symbol.st_name as usize).cast());
-            (name, (place as *const usize).read())
+        // SAFETY: the loader has used the same symbol and place.
+        let (symbol, value) = unsafe { (self.symbols.add(symbol), (place as *const usize).read()) };
+        let slot = Slot {
+            name: self.name_of(symbol),
+            value,
+            is_unbound: kind == JUMP_SLOT && self.contains(value),
         };
-        let is_unbound = kind == JUMP_SLOT && self.contains(value);
-        Some((
-            place,
-            Slot {
-                name,
-                value,
-                is_unbound,
-            },
-        ))
+        Some((place, slot))
     }
 
     fn is_read_only(&self, place: usize) -> bool {
@@ -261,8 +413,18 @@ impl LoadedObject {
 
     fn protect(&self, access: c_int) -> bool {
         let (start, end) = self.read_only_pages();
-        // SAFETY: the pages belong to the object; they are read-only only to
-        // catch stray writes.
-        unsafe { libc::mprotect(start as *mut c_void, end - start, access) == 0 }
+        protect(start, end, access)
     }
+}
+
+fn is_defined(symbol: Symbol) -> bool {
+    // SAFETY: symbols stay where they are while their object is loaded.
+    unsafe { (*symbol).st_shndx != 0 }
+}
+
+/// Changes what may be done with whole pages of an object; false when the system refuses.
+fn protect(start: usize, end: usize, access: c_int) -> bool {
+    // SAFETY: the pages belong to an object, which nobody unloads while the loader's list is
+    // locked; whatever they allowed they go on allowing, but for stores.
+    unsafe { libc::mprotect(start as *mut c_void, end - start, access) == 0 }
 }

@@ -22,7 +22,6 @@ use ashlar_heap::{Frozen, Stopped};
 use ashlar_wordmap::memory::SharedHeap;
 
 use crate::heap_profile;
-use crate::interpose;
 use crate::lock::held;
 use crate::payloads::ThreadCache;
 use crate::ruby_calls::Value;
@@ -74,7 +73,6 @@ pub(crate) fn forget_cache(cache: NonNull<ThreadCache>) {
 struct Held {
     _heap: Option<Frozen<'static>>,
     _caches: MutexGuard<'static, Caches>,
-    _redirecting: MutexGuard<'static, ()>,
     _helpers: Option<Stopped<'static>>,
     _profile: heap_profile::Held,
 }
@@ -94,14 +92,11 @@ static HELD: HeldByForker = HeldByForker(RefCell::new(None));
 extern "C" fn ashlar_before_fork() {
     // First of all: a marking that they share in may need the other locks.
     let helpers = shared().map(|shared| shared.stop_helpers());
-    // Who redirects waits for none of the others.
-    let redirecting = interpose::lock();
     let caches = caches();
     let held = Held {
         _helpers: helpers,
         _heap: shared().map(|shared| shared.freeze()),
         _caches: caches,
-        _redirecting: redirecting,
         _profile: heap_profile::lock_for_fork(),
     };
     // The nodes of the collector's tables.

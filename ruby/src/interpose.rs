@@ -3,18 +3,15 @@
 //!
 //! Ruby's own core and extensions do that: memory from `xmalloc` ends in
 //! `free`, `realloc` or `malloc_usable_size`. Under `LD_PRELOAD` those are this
-//! library's anyway. Otherwise every place in the process through which they
-//! are reached is redirected to a function that looks at the address first:
-//! the relocation slots of all loaded objects, those of objects loaded later,
-//! and what `dlsym` answers. Then nothing speaks against payloads for what Ruby takes by
-//! `malloc`, either. See docs/payloads-and-libc.md for why this is sound and what was rejected.
+//! library's anyway. Otherwise whoever reaches them is redirected to a function that looks at
+//! the address first: the symbols by which the loader and `dlsym` find them lead there, and
+//! so do the relocation slots of all objects that were loaded before. Then nothing speaks
+//! against payloads for what Ruby takes by `malloc`, either. See docs/payloads-and-libc.md
+//! for why this is sound and what was rejected.
 
-use std::ffi::{c_char, c_int, c_void, CStr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ffi::{c_void, CStr};
 
-use crate::elf::{LoadedObject, Slot};
-use crate::knobs::KNOBS;
+use crate::elf::{self, LoadedObject, Slot};
 use crate::libc_malloc::{self, FunctionAddress};
 
 extern "C" {
@@ -26,9 +23,6 @@ extern "C" {
     fn ashlar_interposed_realloc_of_ruby(memory: *mut c_void, size: usize) -> *mut c_void;
     fn ashlar_interposed_reallocarray(m: *mut c_void, count: usize, size: usize) -> *mut c_void;
     fn ashlar_interposed_usable_size(memory: *mut c_void) -> usize;
-    fn ashlar_interposed_dlopen(path: *const c_char, mode: c_int) -> *mut c_void;
-    fn ashlar_interposed_dlopen_later(path: *const c_char, mode: c_int) -> *mut c_void;
-    fn ashlar_interposed_dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
 /// A function that is redirected.
@@ -36,170 +30,119 @@ struct Redirection {
     name: &'static CStr,
     /// The process's own function.
     real: &'static FunctionAddress,
-    /// What calls from an object are redirected to, if they are.
-    to: fn(object: &LoadedObject) -> Option<usize>,
+    /// What calls are redirected to; those of most objects if they free memory, which may be a
+    /// payload then.
+    to: Option<fn() -> usize>,
+    /// What Ruby's own calls are redirected to: its parser's trees, its regular expressions,
+    /// what its just-in-time compiler notes. Other objects keep libc's `malloc`.
+    to_for_ruby: fn() -> usize,
 }
 
 static REALLOCARRAY: FunctionAddress = FunctionAddress::unknown();
-static DLOPEN: FunctionAddress = FunctionAddress::unknown();
-static DLSYM: FunctionAddress = FunctionAddress::unknown();
 
-static REDIRECTIONS: [Redirection; 8] = [
+static REDIRECTIONS: [Redirection; 6] = [
     Redirection {
         name: c"free",
         real: &libc_malloc::FREE.address,
-        to: |_| Some(ashlar_interposed_free as *const () as usize),
+        to: Some(|| ashlar_interposed_free as *const () as usize),
+        to_for_ruby: || ashlar_interposed_free as *const () as usize,
     },
     Redirection {
         name: c"realloc",
         real: &libc_malloc::REALLOC.address,
-        to: |object| {
-            Some(match object.has_symbol_of_ruby() {
-                true => ashlar_interposed_realloc_of_ruby as *const () as usize,
-                false => ashlar_interposed_realloc as *const () as usize,
-            })
-        },
+        to: Some(|| ashlar_interposed_realloc as *const () as usize),
+        to_for_ruby: || ashlar_interposed_realloc_of_ruby as *const () as usize,
     },
     Redirection {
         name: c"reallocarray",
         real: &REALLOCARRAY,
-        to: |_| Some(ashlar_interposed_reallocarray as *const () as usize),
+        to: Some(|| ashlar_interposed_reallocarray as *const () as usize),
+        to_for_ruby: || ashlar_interposed_reallocarray as *const () as usize,
     },
     Redirection {
         name: c"malloc_usable_size",
         real: &libc_malloc::USABLE_SIZE.address,
-        to: |_| Some(ashlar_interposed_usable_size as *const () as usize),
+        to: Some(|| ashlar_interposed_usable_size as *const () as usize),
+        to_for_ruby: || ashlar_interposed_usable_size as *const () as usize,
     },
-    Redirection {
-        name: c"dlsym",
-        real: &DLSYM,
-        to: |_| Some(ashlar_interposed_dlsym as *const () as usize),
-    },
-    // Ruby loads extensions by their full path, so the call may be made from
-    // here, and the new objects are redirected before their code runs. Other
-    // callers' search paths depend on who calls, so they are only noted.
-    Redirection {
-        name: c"dlopen",
-        real: &DLOPEN,
-        to: |object| {
-            Some(match object.has_symbol_of_ruby() {
-                true => ashlar_interposed_dlopen as *const () as usize,
-                false => ashlar_interposed_dlopen_later as *const () as usize,
-            })
-        },
-    },
-    // What Ruby itself takes: its parser's trees, its regular expressions, what its
-    // just-in-time compiler notes. Other objects keep libc's.
     Redirection {
         name: c"malloc",
         real: &libc_malloc::MALLOC.address,
-        to: |object| {
-            let is_ruby = object.has_symbol_of_ruby();
-            is_ruby.then_some(ashlar_interposed_malloc as *const () as usize)
-        },
+        to: None,
+        to_for_ruby: || ashlar_interposed_malloc as *const () as usize,
     },
     Redirection {
         name: c"calloc",
         real: &libc_malloc::CALLOC.address,
-        to: |object| {
-            let is_ruby = object.has_symbol_of_ruby();
-            is_ruby.then_some(ashlar_interposed_calloc as *const () as usize)
-        },
+        to: None,
+        to_for_ruby: || ashlar_interposed_calloc as *const () as usize,
     },
 ];
 
-/// Redirecting was given up: payloads come from libc since.
-static GIVEN_UP: AtomicBool = AtomicBool::new(false);
-/// The process's count of loaded objects when they were last looked at.
-static LOADS_SEEN: AtomicU64 = AtomicU64::new(0);
-/// One thread at a time redirects.
-static REDIRECTING: Mutex<()> = Mutex::new(());
-
-/// Waits until nobody redirects, and lets nobody begin: what a fork needs.
-pub(crate) fn lock() -> MutexGuard<'static, ()> {
-    REDIRECTING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Makes it safe to serve `xmalloc` from the heap; false when it cannot be, and
 /// then payloads must come from libc.
+///
+/// Called once, when Ruby starts; other threads of the program may be loading objects.
 pub(crate) fn make_safe() -> bool {
     if libc_malloc::is_this_library() {
         return true;
     }
-    for redirection in &REDIRECTIONS {
-        redirection.real.find(redirection.name);
-    }
+    REALLOCARRAY.find(c"reallocarray");
     let all_known = REDIRECTIONS
         .iter()
         .all(|redirection| !redirection.real.address().is_null());
-    all_known && redirect_new_objects()
+    // In this order: what the loader relocates from the first step on needs no second one.
+    let is_safe = all_known && redefine() && redirect_slots();
+    if all_known && !is_safe {
+        eprintln!(
+            "ashlar: calls of free cannot be redirected, because the system or the C library \
+             does not let their places be written; payloads come from libc (preload this \
+             library to have them from the heap)"
+        );
+    }
+    is_safe
 }
 
-/// Redirects the slots of objects loaded since the last call; false when one
-/// could not be.
-fn redirect_new_objects() -> bool {
-    let _one_at_a_time = lock();
-    let mut all_redirected = true;
-    let loads = crate::elf::for_each_object(LOADS_SEEN.load(Relaxed), |object| {
-        all_redirected &= object.is_exempt() || redirect(&object);
-    });
-    LOADS_SEEN.store(loads, Relaxed);
-    all_redirected
-}
-
-fn redirect(object: &LoadedObject) -> bool {
-    object.rewrite(|slot: &Slot| {
-        let redirection = REDIRECTIONS.iter().find(|r| r.name == slot.name)?;
-        let to = (redirection.to)(object)?;
-        // A slot that leads anywhere else belongs to another allocator.
-        let is_reals = slot.value == redirection.real.address() as usize;
-        (is_reals || slot.is_unbound).then_some(to)
+/// Has the functions found under their names from now on.
+fn redefine() -> bool {
+    elf::order_stores_for_all_threads();
+    REDIRECTIONS.iter().all(|redirection| {
+        let Some(to) = redirection.to else {
+            return true;
+        };
+        let real = redirection.real.address() as usize;
+        let mut outcome = None;
+        elf::for_each_object(|object| {
+            outcome = outcome.or_else(|| object.redefine(redirection.name, real, to()));
+        });
+        // Looking it up takes the loader's lock: an object that is being relocated with the
+        // real function's address is complete afterwards.
+        let found = libc_malloc::look_up(redirection.name) as usize;
+        outcome == Some(true) && found == to()
     })
 }
 
-/// Objects may have been loaded: redirects theirs, or gives up serving
-/// payloads from the heap.
-pub(crate) fn look_again() {
-    if !redirect_new_objects() && !GIVEN_UP.swap(true, Relaxed) {
-        eprintln!(
-            "ashlar: a library was loaded whose calls of free cannot be redirected; \
-             payloads come from libc from now on"
-        );
-        KNOBS.serve_from_heap(false);
-    }
+/// Redirects the slots of the objects that have been relocated before; false when one could
+/// not be.
+fn redirect_slots() -> bool {
+    let ruby = libc_malloc::look_up(c"ruby_xmalloc") as usize;
+    let mut all_redirected = true;
+    elf::for_each_object(|object| {
+        all_redirected &= object.is_exempt(ruby) || redirect(object, object.contains(ruby));
+    });
+    all_redirected
 }
 
-/// An extension has been loaded.
-#[no_mangle]
-extern "C" fn ashlar_objects_loaded() {
-    look_again();
-}
-
-/// Something will be loaded: the next `xmalloc` looks again.
-#[no_mangle]
-extern "C" fn ashlar_objects_will_load() {
-    KNOBS.look_again_soon();
-}
-
-/// What `dlsym` answers instead of `address`.
-#[no_mangle]
-extern "C" fn ashlar_redirected(name: *const c_char, address: *mut c_void) -> *mut c_void {
-    // SAFETY: the caller of dlsym passes a string.
-    let name = unsafe { CStr::from_ptr(name) };
-    let known = REDIRECTIONS[..4].iter().find(|r| r.name == name);
-    match known {
-        Some(r) if r.real.address() == address => {
-            (r.to)(&LoadedObject::none()).map_or(address, |to| to as *mut c_void)
-        }
-        _ => address,
-    }
-}
-
-/// The process's own function, by its place in the list above.
-#[no_mangle]
-extern "C" fn ashlar_real_function(name: *const c_char) -> *mut c_void {
-    // SAFETY: the shim passes a string.
-    let name = unsafe { CStr::from_ptr(name) };
-    let known = REDIRECTIONS.iter().find(|r| r.name == name);
-    known.map_or(std::ptr::null_mut(), |r| r.real.address())
+fn redirect(object: &LoadedObject, is_ruby: bool) -> bool {
+    object.rewrite(|slot: &Slot| {
+        let redirection = REDIRECTIONS.iter().find(|r| r.name == slot.name)?;
+        let to = match is_ruby {
+            true => (redirection.to_for_ruby)(),
+            false => redirection.to?(),
+        };
+        // A slot that leads anywhere else belongs to another allocator.
+        let is_reals = slot.value == redirection.real.address() as usize;
+        let is_redefined = redirection.to.is_some_and(|to| slot.value == to());
+        ((is_reals || is_redefined || slot.is_unbound) && slot.value != to).then_some(to)
+    })
 }

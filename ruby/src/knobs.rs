@@ -63,10 +63,8 @@ pub(crate) struct Knobs {
 const FROM_LIBC: u8 = 1;
 /// Every allocation collects.
 const STRESS: u8 = 2;
-/// Objects may have been loaded whose calls of `free` are not redirected yet.
-const LOOK_AGAIN: u8 = 4;
 /// Some payloads are samples of the heap profile.
-const SAMPLED: u8 = 8;
+const SAMPLED: u8 = 4;
 
 /// Types that never need more than four words unless they ask for more. All
 /// others may be turned into a form of five words in place, or are written as
@@ -170,17 +168,6 @@ impl Knobs {
         let is_change = self.xmalloc_is_stressed() != on;
         self.set_mode(STRESS, on);
         is_change
-    }
-
-    /// Has the next `xmalloc` look for newly loaded objects.
-    pub(crate) fn look_again_soon(&self) {
-        self.set_mode(LOOK_AGAIN, true);
-    }
-
-    /// Whether this `xmalloc` is the one to look for newly loaded objects.
-    pub(crate) fn take_look_again(&self) -> bool {
-        self.xmalloc_mode.load(Relaxed) & LOOK_AGAIN != 0
-            && self.xmalloc_mode.fetch_and(!LOOK_AGAIN, Relaxed) & LOOK_AGAIN != 0
     }
 
     fn set_mode(&self, bit: u8, on: bool) {

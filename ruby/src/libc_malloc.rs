@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
+use crate::elf;
 use crate::options::MallocSource;
 use crate::statics::shared;
 
@@ -26,18 +27,25 @@ impl FunctionAddress {
     /// Looks the name up in the process's own search order, without this library: another
     /// allocator that comes first may lack some of the functions that are here.
     pub(crate) fn find(&self, name: &CStr) {
-        self.find_in(libc::RTLD_DEFAULT, name);
+        self.0.store(look_up(name), Relaxed);
         if is_of_this_library(self.address()) {
-            self.find_in(libc::RTLD_NEXT, name);
+            self.find_next(name);
         }
     }
 
-    fn find_in(&self, place: *mut c_void, name: &CStr) {
-        self.0.store(look_up(place, name), Relaxed);
+    /// Looks the name up in what comes after this library in that order.
+    fn find_next(&self, name: &CStr) {
+        self.0.store(look_up_in(libc::RTLD_NEXT, name), Relaxed);
     }
 }
 
-fn look_up(place: *mut c_void, name: &CStr) -> *mut c_void {
+/// The function of this name in the process's own search order.
+pub(crate) fn look_up(name: &CStr) -> *mut c_void {
+    let found = look_up_in(libc::RTLD_DEFAULT, name);
+    elf::definition(name, found as usize) as *mut c_void
+}
+
+fn look_up_in(place: *mut c_void, name: &CStr) -> *mut c_void {
     // SAFETY: looking a symbol up has no effect.
     unsafe { libc::dlsym(place, name.as_ptr()) }
 }
@@ -116,7 +124,7 @@ pub(crate) fn find(xmalloc_from: MallocSource) {
         fn own_free() -> *mut c_void;
     }
     // SAFETY: only asks for an address.
-    if look_up(libc::RTLD_DEFAULT, c"free") != unsafe { own_free() } {
+    if look_up(c"free") != unsafe { own_free() } {
         for (function, name) in all() {
             function.find(name);
         }
@@ -125,7 +133,7 @@ pub(crate) fn find(xmalloc_from: MallocSource) {
     IS_THIS_LIBRARY.store(true, Relaxed);
     for (function, name) in all() {
         match xmalloc_from {
-            MallocSource::Libc => function.find_in(libc::RTLD_NEXT, name),
+            MallocSource::Libc => function.find_next(name),
             MallocSource::Heap => function.0.store(null_mut(), Relaxed),
         }
     }
@@ -149,7 +157,8 @@ pub(crate) unsafe fn free(memory: *mut c_void) {
 /// # Safety
 /// `memory` comes from the process's allocator and is not used any more unless null
 /// comes back.
-pub(crate) unsafe fn realloc(memory: *mut c_void, size: usize) -> *mut c_void {
+#[export_name = "ashlar_realloc_elsewhere"]
+pub(crate) unsafe extern "C" fn realloc(memory: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: the caller's contract.
     REALLOC
         .of_others()

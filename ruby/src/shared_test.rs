@@ -51,8 +51,7 @@ macro_rules! never_called {
 never_called! {
     ashlar_interposed_malloc ashlar_interposed_calloc ashlar_interposed_free
     ashlar_interposed_realloc ashlar_interposed_realloc_of_ruby ashlar_interposed_reallocarray
-    ashlar_interposed_usable_size ashlar_interposed_dlopen ashlar_interposed_dlopen_later
-    ashlar_interposed_dlsym ashlar_own_free
+    ashlar_interposed_usable_size ashlar_own_free
 }
 
 // ── A Ruby without objects of its own ───────────────────────────────────────

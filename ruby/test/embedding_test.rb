@@ -80,24 +80,16 @@ PRELOADED = <<~'C'
   void free(void *memory) { __libc_free(memory); }
 C
 
-# Compiles a C program, or a shared library, in the folder of the claim.
-def compiled(name, source, *flags)
-  File.write(File.join(folder, "#{name}.c"), source)
-  done = Subject.command({}, [Subject.config["CC"].split.first, "-O1", "-o", name, "#{name}.c", *flags], folder:, limit: 60)
-  check(done.ok?) { done.describe }
-  File.join(folder, name)
-end
-
 def program_file(source) = File.join(folder, "program.rb").tap { File.write(_1, source) }
 
-def linked_with_ruby
+def linked_with_ruby(source, *flags)
   config = Subject.config
   includes = config.values_at("rubyhdrdir", "rubyarchhdrdir").map { "-I#{_1}" }
-  compiled("embedding", EMBEDDING, *includes, "-rdynamic", "-L#{config["libdir"]}", *config["LIBRUBYARG"].split, *config["MAINLIBS"].split)
+  compiled("embedding", source, *flags, *includes, "-rdynamic", "-L#{config["libdir"]}", *config["LIBRUBYARG"].split, *config["MAINLIBS"].split)
 end
 
 claim "a program that Ruby is linked into runs on Ashlar, and its own malloc is the heap's", only: "inside" do
-  embedding = linked_with_ruby
+  embedding = linked_with_ruby(EMBEDDING)
   [LOAD, <<~'RUBY'].each do |source|
     GC.start # garbage of the start is not counted
     before = GC.stat(:payload_bytes)
@@ -108,6 +100,53 @@ claim "a program that Ruby is linked into runs on Ashlar, and its own malloc is 
   RUBY
     done = Subject.command(Subject.environment({}), [embedding, program_file(source)], folder:, limit: 60)
     check(done.ok? && done.out == "ok\n") { done.describe }
+  end
+end
+
+# It takes the address of what frees memory: made for a fixed address, it has functions of its own that stand in for libc's.
+FIXED = <<~'C'
+  #include <ruby.h>
+
+  static VALUE
+  give_back(VALUE self)
+  {
+      /* The addresses are constants of the code. */
+      void (*give)(void *) = free;
+      void *(*change)(void *, size_t) = realloc;
+      __asm__ volatile("" : "+r"(give), "+r"(change));
+      for (int n = 1; n < 3000; n += 7) {
+          give(change(ruby_xmalloc(n), 2 * n));
+          give(malloc(n));
+          give(strdup("from libc"));
+      }
+      return Qnil;
+  }
+
+  int
+  main(int argc, char **argv)
+  {
+      ruby_sysinit(&argc, &argv);
+      RUBY_INIT_STACK;
+      ruby_init();
+      rb_define_global_function("give_back", give_back, 0);
+      char *options[] = { "fixed", argv[1] };
+      return ruby_run_node(ruby_options(2, options));
+  }
+C
+
+claim "a program that is made for a fixed address and takes the address of free has Ruby on Ashlar in it" do
+  fixed = linked_with_ruby(FIXED, "-no-pie", "-fno-pic")
+  source = <<~'RUBY'
+    20.times { give_back }
+    500.times { |n| eval("def made_#{n}(a, b = [1, 2.0, 'x#{n}'], *c) = { a:, b:, c: }"); send("made_#{n}", n) }
+    GC.start
+    puts GC.config[:malloc] || "heap"
+  RUBY
+  preloads = [{}]
+  preloads << Subject.serving_malloc if Subject.is?("module")
+  preloads.each do |preload|
+    done = Subject.command(Subject.environment(preload), [fixed, program_file(source)], folder:, limit: 60)
+    check(done.ok? && done.out == "heap\n") { done.describe }
   end
 end
 

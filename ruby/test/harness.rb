@@ -124,6 +124,14 @@ class Scene
   # Most programs check themselves and end with `puts "ok"`.
   def ruby_ok(source, *options, **rest) = ruby_prints("ok\n", source, *options, **rest)
 
+  # Compiles a C program, or a shared library, in the folder of the claim; where it is.
+  def compiled(name, source, *flags)
+    File.write(File.join(folder, "#{name}.c"), source)
+    done = Subject.command({}, [Subject.config["CC"].split.first, "-O1", "-o", name, "#{name}.c", *flags], folder:, limit: 60)
+    check(done.ok?) { done.describe }
+    File.join(folder, name)
+  end
+
   def check(condition)
     raise Untrue, yield unless condition
   end

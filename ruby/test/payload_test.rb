@@ -223,7 +223,7 @@ EXTENSION = <<~'C'
       return NULL;
   }
 
-  /* After a dlopen the next xmalloc looks for objects whose calls of free are to be redirected. */
+  /* Takes the loader's locks, and allocates. */
   static void load(void) {
       dlclose(dlopen(NULL, RTLD_LAZY));
       ruby_xfree(ruby_xmalloc(10));

@@ -6,7 +6,6 @@ use std::ptr::{null_mut, NonNull};
 
 use super::ThreadCache;
 use crate::heap_profile;
-use crate::interpose;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::statics::shared;
@@ -98,13 +97,9 @@ unsafe extern "C" fn ashlar_redirected_calloc(cache: *mut ThreadCache, size: usi
     payload_unless_from_libc(payload).unwrap_or_else(|| libc_malloc::calloc(size))
 }
 
-/// What `allocate` gives, unless payloads come from libc or there is none. Before, objects
-/// loaded meanwhile are redirected, because they may get the payload.
+/// What `allocate` gives, unless payloads come from libc or there is none.
 #[inline(always)]
 fn payload_unless_from_libc(allocate: impl FnOnce() -> *mut c_void) -> Option<*mut c_void> {
-    if KNOBS.take_look_again() {
-        interpose::look_again();
-    }
     if KNOBS.xmalloc_is_from_libc() {
         return None;
     }

@@ -15,7 +15,6 @@ use super::ThreadCache;
 use crate::collect::{self, Reason};
 use crate::collector::Collector;
 use crate::heap_profile;
-use crate::interpose;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::lock::Gvl;
@@ -143,9 +142,6 @@ pub(crate) unsafe extern "C" fn ashlar_xmalloc(
 #[cold]
 #[inline(never)]
 unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize) -> *mut c_void {
-    if KNOBS.take_look_again() {
-        interpose::look_again();
-    }
     collect_if_due_for(size);
     // SAFETY: the cache is the calling thread's, or null.
     allocate_or_collect(|| unsafe {
