@@ -110,7 +110,7 @@ void ashlar_free_payload(void *cache, void *payload);
 void *ashlar_aligned_payload(void *cache, size_t size, size_t align);
 size_t ashlar_usable_payload(void *payload);
 bool ashlar_is_payload(const void *memory);
-void ashlar_flush_payload_cache(void *cache);
+void ashlar_give_up_thread_cache(void *cache); /* the calling thread's, which ends */
 void ashlar_adjust_memory(ssize_t difference);
 
 /* The calling thread's cache (shim/payload.c); NULL until it has one. Reading it
@@ -119,7 +119,15 @@ void ashlar_adjust_memory(ssize_t difference);
 extern __thread void *ashlar_thread_cache
     __attribute__((tls_model("initial-exec")));
 void *ashlar_current_thread_cache(void); /* for Rust */
-void ashlar_thread_cache_set(void *cache);
+bool ashlar_thread_cache_set(void *cache);
+
+/* What a thread without a cache is to do. */
+enum ashlar_cache_state {
+    ASHLAR_CACHE_AT_FIRST_USE, /* get one */
+    ASHLAR_CACHE_NEVER,        /* it ends, or nobody could tell of its end: use the shared one */
+    ASHLAR_CACHE_LOCKED,       /* it forks, and has the locks: free them meanwhile, and do the same */
+};
+enum ashlar_cache_state ashlar_thread_cache_state(void);
 
 /* Marking. */
 void ashlar_mark(void *objspace, ashlar_value object);

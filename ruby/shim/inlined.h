@@ -219,6 +219,14 @@ ashlar_kind_at(const void *memory)
     return ASHLAR_LIKELY(offset < ashlar_tables.bytes) ? ashlar_tables.kinds[offset >> ASHLAR_BLOCK_SHIFT] : 0;
 }
 
+/* Between two stores to or about a list, which a forked child finds in the order of the
+   program: an order to the compiler. */
+static inline void
+ashlar_in_this_order(void)
+{
+    __atomic_signal_fence(__ATOMIC_RELEASE);
+}
+
 /* One of the payloads that the thread keeps; NULL when it has none of this size. */
 static inline void *
 ashlar_pop_payload(struct ashlar_payload_cache *cache, size_t size)
@@ -228,6 +236,7 @@ ashlar_pop_payload(struct ashlar_payload_cache *cache, size_t size)
     uintptr_t *piece = (uintptr_t *)cache->first[kind];
     if (!ASHLAR_LIKELY(piece)) return NULL;
     cache->first[kind] = *piece;
+    ashlar_in_this_order();
     cache->room[kind]++;
     return piece;
 }
@@ -240,6 +249,7 @@ ashlar_push_payload(struct ashlar_payload_cache *cache, void *payload)
     unsigned int kind = ashlar_kind_at(payload);
     if (!cache || !ASHLAR_LIKELY(cache->room[kind])) return false;
     *(uintptr_t *)payload = cache->first[kind];
+    ashlar_in_this_order();
     cache->first[kind] = (uintptr_t)payload;
     cache->room[kind]--;
     return true;

@@ -13,7 +13,9 @@
 #include "inlined.h"
 
 __thread void *ashlar_thread_cache;
+static __thread enum ashlar_cache_state cache_state __attribute__((tls_model("initial-exec")));
 static pthread_key_t thread_end;
+static bool has_thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void *
@@ -22,21 +24,53 @@ ashlar_current_thread_cache(void)
     return ashlar_thread_cache;
 }
 
+enum ashlar_cache_state
+ashlar_thread_cache_state(void)
+{
+    return cache_state;
+}
+
+/* The C library and other functions of this sort free memory after this one. */
 static void
 thread_ends(void *cache)
 {
     ashlar_thread_cache = NULL;
-    ashlar_flush_payload_cache(cache);
+    cache_state = ASHLAR_CACHE_NEVER;
+    ashlar_give_up_thread_cache(cache);
 }
 
-static void before_fork(void) { ashlar_before_fork(); }
-static void after_fork_in_parent(void) { ashlar_after_fork(false); }
-static void after_fork_in_child(void) { ashlar_after_fork(true); }
+/* Functions that the program wants called at a fork may run between these two. They allocate
+   without the thread's cache: then it is seen that the thread has the locks already. */
+static __thread struct {
+    void *cache;
+    enum ashlar_cache_state state;
+} of_forker __attribute__((tls_model("initial-exec")));
+
+static void
+before_fork(void)
+{
+    ashlar_before_fork();
+    of_forker.cache = ashlar_thread_cache;
+    of_forker.state = cache_state;
+    ashlar_thread_cache = NULL;
+    cache_state = ASHLAR_CACHE_LOCKED;
+}
+
+static void
+after_fork(bool in_child)
+{
+    ashlar_thread_cache = of_forker.cache;
+    cache_state = of_forker.state;
+    ashlar_after_fork(in_child);
+}
+
+static void after_fork_in_parent(void) { after_fork(false); }
+static void after_fork_in_child(void) { after_fork(true); }
 
 static void
 first_thread(void)
 {
-    pthread_key_create(&thread_end, thread_ends);
+    has_thread_end = !pthread_key_create(&thread_end, thread_ends);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
@@ -47,13 +81,17 @@ ashlar_watch_forks(void)
     pthread_once(&once, first_thread);
 }
 
-/* The variable is set first: what follows may call malloc. */
-void
+/* False when nobody would tell of the thread's end: then it has no cache. The variable is set
+   first: what follows may call malloc. */
+bool
 ashlar_thread_cache_set(void *cache)
 {
     ashlar_thread_cache = cache;
     pthread_once(&once, first_thread);
-    pthread_setspecific(thread_end, cache);
+    if (has_thread_end && !pthread_setspecific(thread_end, cache)) return true;
+    ashlar_thread_cache = NULL;
+    cache_state = ASHLAR_CACHE_NEVER;
+    return false;
 }
 
 /*

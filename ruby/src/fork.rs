@@ -4,9 +4,9 @@
 //! | what a process has one of | in a child |
 //! | --- | --- |
 //! | helper threads | ended before the fork, started anew when needed |
-//! | block allocator, payload pool, the tables' memory, list of caches, redirecting | locked across the fork |
+//! | block allocator, payload pool, the tables' memory, list of caches | locked across the fork |
 //! | the heap profile: target, start, image, recorder | locked across the fork; begun anew ([`heap_profile::begin_in_child`]) |
-//! | caches of other threads | their free pieces are given back |
+//! | caches of other threads | they are given back, with their free pieces |
 //! | jobs that another thread was running, and who runs them | forgotten: this thread runs the rest |
 //! | walks of other threads | ended, so that cells move again |
 //! | CPU time of the process, which begins anew | those who compare it with an earlier one notice (`nursery_floor.rs`), or ask for it before and after a work in which nobody forks |
@@ -15,64 +15,22 @@
 
 use std::cell::RefCell;
 use std::ffi::c_void;
-use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use ashlar_heap::{Frozen, Stopped};
 use ashlar_wordmap::memory::SharedHeap;
 
 use crate::heap_profile;
 use crate::lock::held;
-use crate::payloads::ThreadCache;
+use crate::payloads::thread_caches::{self, ThreadCaches};
 use crate::ruby_calls::Value;
 use crate::statics::shared;
 use crate::walk::end_walks_of_others;
 
-/// Most caches that a child takes over; the pieces in further ones are lost to it.
-const CACHES_MAX: usize = 4096;
-
-struct Caches {
-    all: [Option<NonNull<ThreadCache>>; CACHES_MAX],
-    count: usize,
-}
-
-// SAFETY: the caches are only looked at in a forked child, where their threads
-// do not exist.
-unsafe impl Send for Caches {}
-
-static CACHES: Mutex<Caches> = Mutex::new(Caches {
-    all: [None; CACHES_MAX],
-    count: 0,
-});
-
-fn caches() -> MutexGuard<'static, Caches> {
-    CACHES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A thread got its cache.
-pub(crate) fn register_cache(cache: NonNull<ThreadCache>) {
-    let mut caches = caches();
-    let count = caches.count;
-    if count < CACHES_MAX {
-        caches.all[count] = Some(cache);
-        caches.count += 1;
-    }
-}
-
-/// A thread gives up its cache.
-pub(crate) fn forget_cache(cache: NonNull<ThreadCache>) {
-    let mut caches = caches();
-    let count = caches.count;
-    if let Some(index) = caches.all[..count].iter().position(|c| *c == Some(cache)) {
-        caches.all[index] = caches.all[count - 1];
-        caches.count -= 1;
-    }
-}
-
 /// What is locked while a fork is under way.
 struct Held {
     _heap: Option<Frozen<'static>>,
-    _caches: MutexGuard<'static, Caches>,
+    _caches: MutexGuard<'static, ThreadCaches>,
     _helpers: Option<Stopped<'static>>,
     _profile: heap_profile::Held,
 }
@@ -92,7 +50,7 @@ static HELD: HeldByForker = HeldByForker(RefCell::new(None));
 extern "C" fn ashlar_before_fork() {
     // First of all: a marking that they share in may need the other locks.
     let helpers = shared().map(|shared| shared.stop_helpers());
-    let caches = caches();
+    let caches = thread_caches::lock();
     let held = Held {
         _helpers: helpers,
         _heap: shared().map(|shared| shared.freeze()),
@@ -104,22 +62,31 @@ extern "C" fn ashlar_before_fork() {
     *HELD.0.borrow_mut() = Some(held);
 }
 
-extern "C" {
-    fn ashlar_current_thread_cache() -> *mut c_void;
-}
-
 /// After a fork, in the parent and in the child.
 #[no_mangle]
 extern "C" fn ashlar_after_fork(in_child: bool) {
+    unlock();
+    if in_child {
+        heap_profile::begin_in_child();
+        thread_caches::lock().keep_own_in_child();
+    }
+}
+
+fn unlock() {
     // Taken out first: another thread may fork as soon as the locks are free.
     let held = HELD.0.borrow_mut().take();
     // SAFETY: this thread, or the one it is the copy of, locked it before the fork.
     unsafe { SharedHeap.heap().unlock_after_fork() };
     drop(held);
-    if in_child {
-        heap_profile::begin_in_child();
-        take_over_caches();
-    }
+}
+
+/// Runs `work` with the locks free, for a function of the program's that is called at a fork
+/// while the forking thread has them. When the fork itself comes, they are locked again.
+pub(crate) fn unlocked<R>(work: impl FnOnce() -> R) -> R {
+    unlock();
+    let result = work();
+    ashlar_before_fork();
+    result
 }
 
 /// A child of Ruby's own making begins, with `thread` and no other; `runner` is the place
@@ -142,22 +109,4 @@ unsafe extern "C" fn ashlar_begin_child(objspace: *mut c_void, thread: Value, ru
             ruby.trigger_jobs();
         }
     }
-}
-
-/// Gives the pieces in the caches of the parent's other threads back to the heap.
-fn take_over_caches() {
-    // SAFETY: asks for this thread's own cache.
-    let mine = NonNull::new(unsafe { ashlar_current_thread_cache() }.cast());
-    let mut caches = caches();
-    for index in 0..caches.count {
-        let Some(mut cache) = caches.all[index].filter(|cache| Some(*cache) != mine) else {
-            continue;
-        };
-        // SAFETY: its thread does not exist in this process. It may have been
-        // stopped in the middle of a push or pop: its lists are whole at every
-        // step, at worst a count is off by one and one piece is lost.
-        unsafe { cache.as_mut().flush() };
-    }
-    caches.all[0] = mine;
-    caches.count = usize::from(mine.is_some());
 }

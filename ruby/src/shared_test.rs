@@ -18,6 +18,7 @@ use crate::layout::T_FLOAT;
 use crate::lock::{Gvl, Locked};
 use crate::object_model::Ruby;
 use crate::options::Options;
+use crate::payloads::thread_caches::CacheState;
 use crate::payloads::xfree::ashlar_xfree;
 use crate::payloads::xmalloc::{ashlar_xmalloc, ashlar_xrealloc};
 use crate::payloads::ThreadCache;
@@ -39,8 +40,14 @@ extern "C" fn ashlar_current_thread_cache() -> *mut c_void {
 }
 
 #[no_mangle]
-extern "C" fn ashlar_thread_cache_set(cache: *mut c_void) {
+extern "C" fn ashlar_thread_cache_set(cache: *mut c_void) -> bool {
     CACHE.set(cache);
+    true
+}
+
+#[no_mangle]
+extern "C" fn ashlar_thread_cache_state() -> CacheState {
+    CacheState::AtFirstUse
 }
 
 /// Functions that are named but never called here.

@@ -29,6 +29,7 @@ use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
 use crate::object_model::{owned_by, Object};
+use crate::payloads::thread_caches::with_locks_free;
 use crate::process;
 use crate::ruby_calls::{cell, Value};
 use crate::statics::is_busy;
@@ -288,11 +289,13 @@ pub(crate) fn payload_freed(address: usize) {
 
 #[cold]
 fn payload_ends(address: usize) {
-    if let Some(recorder) = &mut *recorder() {
-        if recorder.remove(address, Kind::Payload, watch::collections()) {
-            watch::remove(address);
+    with_locks_free(|| {
+        if let Some(recorder) = &mut *recorder() {
+            if recorder.remove(address, Kind::Payload, watch::collections()) {
+                watch::remove(address);
+            }
         }
-    }
+    });
 }
 
 /// Resizes the payload at this address with `resize`, which gives null if it cannot: then the
@@ -317,16 +320,20 @@ fn resize_sample(
     address: usize,
     resize: impl FnOnce() -> *mut std::ffi::c_void,
 ) -> *mut std::ffi::c_void {
-    let ended = recorder()
-        .as_mut()
-        .and_then(|recorder| recorder.take(address, Kind::Payload, watch::collections()));
+    let ended = with_locks_free(|| {
+        recorder()
+            .as_mut()
+            .and_then(|recorder| recorder.take(address, Kind::Payload, watch::collections()))
+    });
     let resized = resize();
-    let mut guard = recorder();
-    if let (Some(recorder), Some(ended)) = (guard.as_mut(), ended) {
-        if recorder.knows(&ended) && !(resized.is_null() && recorder.put_back(ended)) {
-            watch::remove(address);
+    with_locks_free(|| {
+        let mut guard = recorder();
+        if let (Some(recorder), Some(ended)) = (guard.as_mut(), ended) {
+            if recorder.knows(&ended) && !(resized.is_null() && recorder.put_back(ended)) {
+                watch::remove(address);
+            }
         }
-    }
+    });
     resized
 }
 

@@ -1,6 +1,7 @@
 //! Payloads: the process's `malloc` under `LD_PRELOAD`, and Ruby's `xmalloc`.
 
 mod process_malloc;
+pub(crate) mod thread_caches;
 pub(crate) mod xfree;
 pub(crate) mod xmalloc;
 

@@ -1,53 +1,31 @@
-//! The process's `malloc` under `LD_PRELOAD`, Ruby's own otherwise, and each thread's cache.
-//! Nothing here collects.
+//! The process's `malloc` under `LD_PRELOAD`, and Ruby's own otherwise. Nothing here
+//! collects.
 
 use std::ffi::c_void;
 use std::ptr::{null_mut, NonNull};
 
-use super::ThreadCache;
+use ashlar_heap::OutOfMemory;
+
+use super::{thread_caches, ThreadCache};
 use crate::heap_profile;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::statics::shared;
 
-extern "C" {
-    fn ashlar_thread_cache_set(cache: *mut c_void);
-}
-
-/// The calling thread's cache, made at its first use. Its memory comes from
-/// the payload side itself, so that no `malloc` is needed.
-#[cold]
-#[inline(never)]
-fn new_cache() -> Option<&'static mut ThreadCache> {
-    let mut first = shared()?.thread_cache();
-    let place = first.allocate_aligned(size_of::<ThreadCache>(), align_of::<ThreadCache>());
-    let place = place.ok()?.cast::<ThreadCache>();
-    // SAFETY: the place is wide enough, aligned, and this thread's alone; what
-    // `first` keeps moves with it.
-    unsafe {
-        place.write(first);
-        ashlar_thread_cache_set(place.as_ptr().cast());
-        crate::fork::register_cache(place);
-        Some(&mut *place.as_ptr())
-    }
-}
-
-/// What the calling thread allocates with. `None` before the heap exists and when
-/// not even a cache can be had.
+/// What `allocate` gets from the calling thread's cache, null when there is no memory.
 ///
 /// # Safety
-/// `cache` is the calling thread's, or null: then it gets one.
+/// `cache` is the calling thread's, or null.
 #[inline(always)]
-unsafe fn cache_here(cache: *mut ThreadCache) -> Option<&'static mut ThreadCache> {
-    // SAFETY: a thread's cache is used by that thread alone.
-    match unsafe { cache.as_mut() } {
-        Some(cache) => Some(cache),
-        None => new_cache(),
+unsafe fn allocated(
+    cache: *mut ThreadCache,
+    allocate: impl FnOnce(&mut ThreadCache) -> Result<NonNull<u8>, OutOfMemory>,
+) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    match unsafe { thread_caches::with(cache, allocate) } {
+        Some(Ok(payload)) => payload.as_ptr().cast(),
+        _ => null_mut(),
     }
-}
-
-fn raw(outcome: Option<NonNull<u8>>) -> *mut c_void {
-    outcome.map_or(null_mut(), |payload| payload.as_ptr().cast())
 }
 
 /// # Safety
@@ -58,8 +36,7 @@ pub(super) unsafe extern "C" fn ashlar_malloc_payload(
     size: usize,
 ) -> *mut c_void {
     // SAFETY: the caller's contract.
-    let cache = unsafe { cache_here(cache) };
-    raw(cache.and_then(|cache| cache.allocate(size).ok()))
+    unsafe { allocated(cache, |cache| cache.allocate(size)) }
 }
 
 /// # Safety
@@ -70,8 +47,7 @@ pub(super) unsafe extern "C" fn ashlar_calloc_payload(
     size: usize,
 ) -> *mut c_void {
     // SAFETY: the caller's contract.
-    let cache = unsafe { cache_here(cache) };
-    raw(cache.and_then(|cache| cache.allocate_zeroed(size).ok()))
+    unsafe { allocated(cache, |cache| cache.allocate_zeroed(size)) }
 }
 
 /// `malloc` for Ruby's own core, when this library is not the process's allocator: a payload,
@@ -115,8 +91,7 @@ unsafe extern "C" fn ashlar_aligned_payload(
     align: usize,
 ) -> *mut c_void {
     // SAFETY: the caller's contract.
-    let cache = unsafe { cache_here(cache) };
-    raw(cache.and_then(|cache| cache.allocate_aligned(size, align).ok()))
+    unsafe { allocated(cache, |cache| cache.allocate_aligned(size, align)) }
 }
 
 /// # Safety
@@ -138,7 +113,7 @@ pub(super) unsafe extern "C" fn ashlar_realloc_payload(
             if !is_in_heap(payload.cast()) {
                 return libc_malloc::realloc(payload.cast(), size);
             }
-            raw(cache_here(cache).and_then(|cache| cache.reallocate(old, size).ok()))
+            allocated(cache, |cache| cache.reallocate(old, size))
         })
     }
 }
@@ -172,9 +147,7 @@ pub(super) unsafe fn free_payload(cache: *mut ThreadCache, payload: NonNull<u8>)
         if !is_in_heap(payload.as_ptr().cast()) {
             return libc_malloc::free(payload.as_ptr().cast());
         }
-        if let Some(cache) = cache_here(cache) {
-            cache.free(payload);
-        }
+        thread_caches::with(cache, |cache| cache.free(payload));
     }
 }
 
@@ -196,19 +169,4 @@ pub(super) fn is_in_heap(memory: *const c_void) -> bool {
 #[no_mangle]
 extern "C" fn ashlar_is_payload(memory: *const c_void) -> bool {
     is_in_heap(memory)
-}
-
-/// A thread ends: its free pieces go back to everybody.
-///
-/// # Safety
-/// The cache is the ending thread's.
-#[no_mangle]
-unsafe extern "C" fn ashlar_flush_payload_cache(cache: NonNull<ThreadCache>) {
-    crate::fork::forget_cache(cache);
-    // SAFETY: the thread does not use its cache any more, which is a payload.
-    unsafe {
-        let mut rest = cache.read();
-        rest.free(cache.cast());
-        rest.flush();
-    }
 }

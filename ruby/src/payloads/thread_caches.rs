@@ -1,0 +1,209 @@
+//! The caches of payloads of all threads, and the one that threads share which have none of
+//! their own.
+//!
+//! A thread gets its cache with its first payload, and gives it up when it ends: when the C
+//! library calls what it has been told to call then (`shim/payload.c`). After that the
+//! library goes on freeing what it has kept for the thread, and programs' functions of the
+//! same sort may still run. A thread in that state gets no second cache, which nobody would
+//! take away from it: it uses the shared one, like a thread of whose end nobody would hear.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::ThreadCache;
+use crate::fork;
+use crate::statics::shared;
+
+extern "C" {
+    // shim/payload.c
+    fn ashlar_thread_cache_state() -> CacheState;
+    fn ashlar_thread_cache_set(cache: *mut c_void) -> bool;
+    fn ashlar_current_thread_cache() -> *mut c_void;
+}
+
+/// What a thread without a cache is to do: `enum ashlar_cache_state`.
+#[allow(dead_code)] // The shim makes them.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) enum CacheState {
+    /// Get one.
+    AtFirstUse,
+    /// Use the shared one: the thread ends, or nobody could tell of its end.
+    Never,
+    /// Free the locks, which it has because it forks, and use the shared one.
+    Locked,
+}
+
+/// A thread's cache, itself a payload, in the list of all of them. The shim knows it as
+/// the address of the cache.
+#[repr(C)]
+struct Listed {
+    cache: ThreadCache,
+    previous: Option<NonNull<Listed>>,
+    next: Option<NonNull<Listed>>,
+}
+
+/// The list, and the cache of those that are not in it.
+pub(crate) struct ThreadCaches {
+    first: Option<NonNull<Listed>>,
+    /// Made at its first use.
+    shared: Option<ThreadCache>,
+}
+
+// SAFETY: the links of the list are used with the lock held. The caches in it are their
+// threads' alone, until a thread ends, or does not exist in a forked child.
+unsafe impl Send for ThreadCaches {}
+
+static ALL: Mutex<ThreadCaches> = Mutex::new(ThreadCaches {
+    first: None,
+    shared: None,
+});
+
+/// Locks them: no thread gets a cache or gives it up, and nobody uses the shared one.
+pub(crate) fn lock() -> MutexGuard<'static, ThreadCaches> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `work` with the calling thread's cache, or with the shared one. `None` before the
+/// heap exists.
+///
+/// # Safety
+/// `cache` is the calling thread's, or null.
+#[inline(always)]
+pub(super) unsafe fn with<R>(
+    cache: *mut ThreadCache,
+    work: impl FnOnce(&mut ThreadCache) -> R,
+) -> Option<R> {
+    // SAFETY: a thread's cache is used by that thread alone.
+    match unsafe { cache.as_mut() } {
+        Some(cache) => Some(work(cache)),
+        None => with_new(work),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn with_new<R>(work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
+    // SAFETY: asks the calling thread.
+    match unsafe { ashlar_thread_cache_state() } {
+        CacheState::AtFirstUse => match new() {
+            Some(cache) => Some(work(cache)),
+            None => with_shared(work),
+        },
+        CacheState::Never => with_shared(work),
+        CacheState::Locked => fork::unlocked(|| with_shared(work)),
+    }
+}
+
+/// Runs `work`, which takes locks that a forking thread has, and allocates nothing.
+pub(crate) fn with_locks_free<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: asks the calling thread.
+    match unsafe { ashlar_thread_cache_state() } {
+        CacheState::Locked => fork::unlocked(work),
+        _ => work(),
+    }
+}
+
+fn with_shared<R>(work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
+    lock().shared().map(work)
+}
+
+/// A cache for the calling thread, which may have one.
+fn new() -> Option<&'static mut ThreadCache> {
+    let mut listed = lock().add()?;
+    // SAFETY: the thread is the only one that has the cache.
+    unsafe {
+        // Not under the lock: it may ask for memory, and gets it from this cache.
+        if !ashlar_thread_cache_set(listed.as_ptr().cast()) {
+            lock().remove(listed);
+            return None;
+        }
+        Some(&mut listed.as_mut().cache)
+    }
+}
+
+/// The calling thread ends: what its cache has goes back to everybody.
+///
+/// # Safety
+/// The cache is the calling thread's, which forgets it.
+#[no_mangle]
+unsafe extern "C" fn ashlar_give_up_thread_cache(cache: NonNull<c_void>) {
+    // SAFETY: the caller's contract; the shim has it from `new`.
+    unsafe { lock().remove(cache.cast()) };
+}
+
+impl ThreadCaches {
+    /// The shared cache. `None` before the heap exists.
+    fn shared(&mut self) -> Option<&mut ThreadCache> {
+        if self.shared.is_none() {
+            self.shared = Some(shared()?.thread_cache());
+        }
+        self.shared.as_mut()
+    }
+
+    /// An empty cache in the list. Its memory is a payload, so that no `malloc` is needed.
+    fn add(&mut self) -> Option<NonNull<Listed>> {
+        let cache = shared()?.thread_cache();
+        let place = self
+            .shared()?
+            .allocate_aligned(size_of::<Listed>(), align_of::<Listed>());
+        let place = place.ok()?.cast::<Listed>();
+        let next = self.first.replace(place);
+        // SAFETY: the place is wide enough, aligned, and nobody else's; those in the list
+        // are there, and their links are only used with the lock held.
+        unsafe {
+            place.write(Listed {
+                cache,
+                previous: None,
+                next,
+            });
+            if let Some(next) = next {
+                (*next.as_ptr()).previous = Some(place);
+            }
+        }
+        Some(place)
+    }
+
+    /// Takes a cache out of the list and gives back what it has, and its own memory.
+    ///
+    /// # Safety
+    /// It is in the list, and no thread uses it any more.
+    unsafe fn remove(&mut self, listed: NonNull<Listed>) {
+        // SAFETY: the caller's contract, and as in `add`. Nobody has the payload any more
+        // when it is freed.
+        unsafe {
+            let this = listed.as_ptr();
+            match (*this).previous {
+                Some(previous) => (*previous.as_ptr()).next = (*this).next,
+                None => self.first = (*this).next,
+            }
+            if let Some(next) = (*this).next {
+                (*next.as_ptr()).previous = (*this).previous;
+            }
+            (*this).cache.flush();
+            if let Some(shared) = self.shared() {
+                shared.free(listed.cast());
+            }
+        }
+    }
+
+    /// In a forked child, which has one thread: gives back what the parent's other threads
+    /// had.
+    pub(crate) fn keep_own_in_child(&mut self) {
+        // SAFETY: asks for this thread's own cache.
+        let mine = NonNull::new(unsafe { ashlar_current_thread_cache() }.cast::<Listed>());
+        let mut listed = self.first;
+        while let Some(this) = listed {
+            // SAFETY: it is in the list. Its thread does not exist in this process; where
+            // that was stopped, its lists are whole (`FreeLists`), at worst some pieces
+            // are lost.
+            unsafe {
+                listed = (*this.as_ptr()).next;
+                if Some(this) != mine {
+                    self.remove(this);
+                }
+            }
+        }
+    }
+}
