@@ -82,9 +82,11 @@ module AshlarBoot
       GC.start
       kept = GC.stat(:total_allocated_objects) - GC.stat(:total_freed_objects)
       folder = File.dirname(@report)
-      new = File.join(folder, ".#{File.basename(@report)}.#{@process}")
+      new = File.join(folder, ".ashlar-#{Random.urandom(16).unpack1("H*")}.part")
       ashlar_boot_require("json") # measuring is over
-      File.write(new, JSON.generate(figures(why, ended, stat, kept)))
+      File.open(new, File::WRONLY | File::CREAT | File::EXCL | File::NOFOLLOW, 0o600) do |file|
+        file.write(JSON.generate(figures(why, ended, stat, kept)))
+      end
       File.rename(new, "#{@report}.#{@process}")
     end
 

@@ -54,7 +54,7 @@ def diff(what: list[str], form: str, output: str | None, lines: int, strict: boo
             to_standard_output(difference.as_json(found))
         else:
             target = Path(output or f"{write.default_output(what[1])}-growth.json")
-            say(f"wrote {put(target, difference.as_json(found))}")
+            say(f"wrote {put(target, difference.as_json(found), private=True)}")
     return 1 if strict and found.leaks else 0
 
 

@@ -11,7 +11,7 @@ import re
 import struct
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -193,6 +193,7 @@ def read_file(path: Path) -> Image:
 # ── From a process ─────────────────────────────────────────────────────────
 
 _PATIENCE_S = 2.0
+_BYTES_MAX = 64 << 20  # an image has 4 MiB; another user's process may show anything to root
 UNSET = "start it with ASHLAR_LIVE=1 for live numbers, or with ASHLAR_PROFILE=FILE for a profile as well"
 
 
@@ -200,15 +201,21 @@ def read_process(pid: int, tables: bool = True) -> Image:
     """The image of a process that runs."""
     source = f"process {pid}"
     try:
+        owner = os.stat(f"/proc/{pid}").st_uid
         descriptor = os.open(_image_path(pid), os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
         raise gone(pid) from None
     except PermissionError:
         raise _not_allowed(pid) from None
     try:
-        return _read_unchanged(source, descriptor, tables)
+        found = os.fstat(descriptor)
+        if found.st_uid not in (owner, 0) or found.st_size > _BYTES_MAX:
+            raise BadInput(f"the live image of {source} is not its own: it belongs to user {found.st_uid} and has {found.st_size} bytes; "
+                           "look at what runs there")
+        image = _read_unchanged(source, descriptor, tables)
     finally:
         os.close(descriptor)
+    return image if image.command else replace(image, command=_command_of(pid))
 
 
 def _read_unchanged(source: str, descriptor: int, tables: bool) -> Image:
@@ -282,6 +289,15 @@ def _number_in_its_namespace(pid: int) -> int | None:
     except OSError:
         return None
     return int(found[1]) if found else None
+
+
+def _command_of(pid: int) -> str:
+    """An image has no command line unless that was asked for; of a process that runs the system tells it."""
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return ""
+    return arguments.replace(b"\0", b" ").decode("utf-8", "replace").rstrip()
 
 
 def name_of(pid: int) -> str:

@@ -1,4 +1,4 @@
-"""Forms of a profile to files, each written whole or not at all."""
+"""Forms of a profile to files, each written whole or not at all, for this user to read."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def write(found: Profile, chosen: list[str], output: str) -> list[Path]:
             to_standard_output(make(found))
             return []
         if output.endswith("." + ending.rpartition(".")[2]) or is_device(Path(output)):
-            return [put(Path(output), make(found))]
+            return [put(Path(output), make(found), private=True)]
     if output == STANDARD_OUTPUT:
         raise BadInput(f"--output - takes one form, and --form has {','.join(chosen)}; leave out all but one")
-    return [put(Path(output + ending), make(found)) for ending, make in makers]
+    return [put(Path(output + ending), make(found), private=True) for ending, make in makers]
 
 
 def default_output(source: str) -> str:

@@ -30,9 +30,10 @@ def run(file: str, classes: Sequence[str], why: Sequence[str], map_file: Path | 
         check_can_write(map_file, ())
     told = analyser.analyse(file, [*classes, *why], blocks=bool(map_file) or "html" in forms)
     built = content.build(told, "standard input" if file == "-" else Path(file).name, list(classes), list(why))
-    written = [put(base.with_name(f"{base.name}.{form}"), _as(form, built, told)) for form in forms]
+    written = [put(base.with_name(f"{base.name}.{form}"), _as(form, built, told), private=True) for form in forms]
     if map_file:
-        written.append(put(map_file, picture.heap_map(built.blocks, palette.css_of_reader()) if map_file.suffix == ".svg" else page.render(built, map_alone=True)))
+        drawn = picture.heap_map(built.blocks, palette.css_of_reader()) if map_file.suffix == ".svg" else page.render(built, map_alone=True)
+        written.append(put(map_file, drawn, private=True))
     if not quiet:
         terminal.show(built)
         say("".join(f"\nwrote {path}" for path in written), end="\n" if written else "")

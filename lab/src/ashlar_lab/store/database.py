@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 import zlib
 from collections.abc import Iterable
@@ -63,9 +64,9 @@ class Store:
         folder = path.parent
         if not folder.is_dir():
             raise BadInput(f"the folder {folder} of the store does not exist; make it, or name another store with --store")
-        probe = folder / f".{path.name}.probe"
+        probe = folder / f".ashlar-{secrets.token_hex(16)}.probe"
         try:
-            os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY))
             probe.unlink()
         except OSError as error:
             raise BadInput(f"cannot write the store {path}: {error.strerror}; name a writable place with --store") from None
@@ -74,9 +75,9 @@ class Store:
     def create(path: Path, experiment: Experiment, machine: dict) -> "Store":
         """Make a new store; it exists under its name only when its tables are complete."""
         Store.check_can_create(path)
-        partial = path.with_name(f".{path.name}.new")
-        partial.unlink(missing_ok=True)
+        partial = path.with_name(f".ashlar-{secrets.token_hex(16)}.new")
         try:
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o666))
             connection = sqlite3.connect(partial)
             connection.executescript(_SCHEMA)
             connection.executemany("INSERT INTO meta VALUES (?, ?)", [

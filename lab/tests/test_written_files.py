@@ -1,0 +1,138 @@
+"""Files that are written where others may write, too, and images of processes that others may have made."""
+
+import os
+import stat
+
+import pytest
+from conftest import two_variants
+from heap_image import busy, publish
+
+from ashlar_lab.errors import BadInput
+from ashlar_lab.heap import image
+from ashlar_lab.heap import write as heap_write
+from ashlar_lab.heap.profile import from_image
+from ashlar_lab.report import write
+from ashlar_lab.store import Store
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+NOBODY = 65534
+
+
+@pytest.fixture
+def umask():
+    """None: what is made has the mode that it was made with."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def guessed(monkeypatch):
+    """Somebody has guessed the name."""
+    monkeypatch.setattr("secrets.token_hex", lambda count: "0" * 2 * count)
+    return "0" * 32
+
+
+def mode(path):
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+@pytest.mark.parametrize("planted", ["symlink", "dangling", "hard link"])
+def test_a_link_at_the_place_is_replaced_and_what_it_leads_to_keeps_its_content(tmp_path, planted):
+    other, place = tmp_path / "other", tmp_path / "place.html"
+    other.write_text("precious")
+    if planted == "hard link":
+        place.hardlink_to(other)
+    else:
+        place.symlink_to(other if planted == "symlink" else tmp_path / "nothing")
+    write.put(place, "new")
+    assert (other.read_text(), place.read_text(), place.is_symlink()) == ("precious", "new", False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "place.html"]
+
+
+def test_what_tells_of_a_heap_is_for_its_user_alone_and_the_umask_decides_about_the_rest(tmp_path, umask):
+    assert mode(write.put(tmp_path / "report.md", "")) == 0o666
+    assert mode(write.put(tmp_path / "private.html", "", private=True)) == 0o600
+    (tmp_path / "private.html").chmod(0o666)
+    assert mode(write.put(tmp_path / "private.html", "", private=True)) == 0o600
+
+
+def test_the_forms_of_a_profile_are_for_their_user_alone(tmp_path, umask):
+    profile = tmp_path / "a.heap"
+    profile.write_bytes(busy().write())
+    written = heap_write.write(from_image(image.read_file(profile)), ["html", "json", "collapsed", "pprof"], str(tmp_path / "a"))
+    assert len(written) == 5 and {mode(path) for path in written} == {0o600}
+
+
+def test_a_link_at_the_unfinished_name_is_not_followed(tmp_path, guessed):
+    other = tmp_path / "other"
+    other.write_text("precious")
+    (tmp_path / f".ashlar-{guessed}.part").symlink_to(other)
+    with pytest.raises(BadInput, match="cannot write"):
+        write.put(tmp_path / "place", "new")
+    assert other.read_text() == "precious" and not (tmp_path / "place").exists()
+
+
+def test_names_of_unfinished_files_differ(tmp_path):
+    made = [write.begin_beside(tmp_path / "place", 0o600) for _ in range(50)]
+    for _, descriptor in made:
+        os.close(descriptor)
+    assert len({path.name for path, _ in made}) == 50
+
+
+def test_a_store_follows_no_link(tmp_path, guessed):
+    other = tmp_path / "other"
+    other.write_text("precious")
+    (tmp_path / f".ashlar-{guessed}.new").symlink_to(other)
+    with pytest.raises(BadInput, match="cannot write the store"):
+        Store.create(tmp_path / "a.ashlar", two_variants(), {})
+    assert other.read_text() == "precious" and not (tmp_path / "a.ashlar").exists()
+
+
+@as_root
+def test_nothing_is_written_to_a_pipe_of_another_user(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    os.chown(pipe, NOBODY, -1)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(BadInput, match="a pipe of another user"):
+        write.put(pipe, "secret")
+    assert os.read(reader, 10) == b""
+    os.close(reader)
+
+
+# ── Images ─────────────────────────────────────────────────────────────────
+
+def test_the_system_tells_the_command_line_of_a_process_whose_image_has_none():
+    program = busy()
+    program.pid, program.command = os.getpid(), ""
+    descriptor = publish(program.write())
+    try:
+        assert "python" in image.read_process(os.getpid()).command
+    finally:
+        os.close(descriptor)
+
+
+def test_an_image_without_bounds_is_not_read():
+    program = busy()
+    program.pid = os.getpid()
+    descriptor = publish(program.write())
+    try:
+        os.ftruncate(descriptor, 1 << 40)
+        with pytest.raises(BadInput, match=f"has {1 << 40} bytes"):
+            image.read_process(os.getpid())
+    finally:
+        os.close(descriptor)
+
+
+@as_root
+def test_an_image_of_another_user_is_not_the_process_s_own():
+    program = busy()
+    program.pid = os.getpid()
+    descriptor = publish(program.write())
+    try:
+        os.fchown(descriptor, NOBODY, -1)
+        with pytest.raises(BadInput, match=f"belongs to user {NOBODY}"):
+            image.read_process(os.getpid())
+    finally:
+        os.close(descriptor)
