@@ -59,6 +59,27 @@ def test_a_stored_baseline_saves_measuring_it_again(ashlar, tmp_path, project):
     assert other.returncode == 2 and "measured with other programs" in other.stderr and other.stderr.count("\n") == 1
 
 
+def test_a_stored_baseline_is_replaced_by_a_newer_one_that_is_good(ashlar, tmp_path, project):
+    """The line that saves a baseline runs on the main branch again and again."""
+    project(0.05)
+    line = ("ci", "--save", "main.ashlar", "--blocks", "1", *BUILD, *RUN)
+    assert ashlar(*line).returncode == 0
+    first = (tmp_path / "main.ashlar").read_bytes()
+    again = ashlar(*line)
+    assert again.returncode == 0 and "stored 1 blocks" in again.stderr
+    second = (tmp_path / "main.ashlar").read_bytes()
+    assert second != first
+    flaky = "import os, sys, time\nopen('{0}', 'a').write('x')\nwhile time.process_time() < 0.06: pass\nsys.exit(os.path.getsize('{0}') == 3)\n".format(tmp_path / "runs")
+    (tmp_path / "source").write_text(flaky)
+    project.git("commit", "-qam", "flaky")
+    broken = ashlar(*line)
+    assert broken.returncode == 1 and "nothing is stored in main.ashlar: 1 of 3 runs" in broken.stderr
+    assert (tmp_path / "main.ashlar").read_bytes() == second
+    (tmp_path / "mine.txt").write_text("no store")
+    refused = ashlar("ci", "--save", "mine.txt", "--blocks", "1", *BUILD, *RUN)
+    assert refused.returncode == 2 and "mine.txt is no store" in refused.stderr and (tmp_path / "mine.txt").read_text() == "no store"
+
+
 def test_other_output_fails_unless_it_is_ignored(ashlar, project):
     project(0.05, "one answer")
     project(0.05, "another")

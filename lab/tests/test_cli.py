@@ -73,10 +73,35 @@ def test_a_comparison_writes_store_and_reports(ashlar, tmp_path):
     assert not [n for n in names if n.startswith(".")]
 
 
-def test_a_second_run_does_not_overwrite_the_first(ashlar):
+def test_the_same_line_again_measures_anew_beside_what_was_there(ashlar, tmp_path):
     assert ashlar(*PAIR, "--blocks", "1", *SLEEP).returncode == 0
+    files = {p: p.read_bytes() for p in tmp_path.iterdir()}
     again = ashlar(*PAIR, "--blocks", "1", *SLEEP)
-    assert again.returncode == 2 and "--resume sleep.ashlar" in again.stderr
+    assert again.returncode == 0, again.stderr
+    assert again.stderr == "sleep.ashlar is as it was; these runs are in sleep-2.ashlar. To compare: ashlar diff sleep.ashlar sleep-2.ashlar\n"
+    assert {p: p.read_bytes() for p in files} == files
+    assert {p.name for p in tmp_path.iterdir()} - {p.name for p in files} == {f"sleep-2.{form}" for form in ("ashlar", "html", "md", "json")}
+    assert ashlar("diff", "sleep.ashlar", "sleep-2.ashlar", "--threshold", "100").returncode == 0
+    assert ashlar(*PAIR, "--blocks", "1", "-q", *SLEEP).stderr == "" and (tmp_path / "sleep-3.ashlar").exists()
+
+
+def test_a_store_that_is_named_and_exists_is_neither_overwritten_nor_added_to(ashlar, tmp_path):
+    assert ashlar(*PAIR, "--blocks", "1", "--store", "s.ashlar", *SLEEP).returncode == 0
+    before = (tmp_path / "s.ashlar").read_bytes()
+    again = ashlar(*PAIR, "--blocks", "1", "--store", "s.ashlar", *SLEEP)
+    assert again.returncode == 2 and "--resume s.ashlar" in again.stderr and again.stderr.count("\n") == 1
+    assert (tmp_path / "s.ashlar").read_bytes() == before
+
+
+def test_an_experiment_that_is_written_again_is_the_same_or_refused(ashlar, tmp_path):
+    line = ("init", *PAIR[1:], "--name", "kept", *SLEEP)
+    assert ashlar(*line).returncode == 0
+    assert ashlar(*line).returncode == 0
+    with (tmp_path / "kept.toml").open("a") as file:
+        file.write("# mine\n")
+    again = ashlar(*line)
+    assert again.returncode == 2 and "kept.toml exists and says something else" in again.stderr
+    assert (tmp_path / "kept.toml").read_text().endswith("# mine\n")
 
 
 def test_the_report_is_rebuilt_from_the_store_alone(ashlar, tmp_path):

@@ -22,10 +22,13 @@ from hypothesis import given, strategies
 from markdown_it import MarkdownIt
 
 from ashlar_lab import said
+from ashlar_lab.console import Terminal
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.report import html as html_report
 from ashlar_lab.report import markdown as markdown_report
 from ashlar_lab.report import page, write
+from ashlar_lab.report.tables import Table
+from ashlar_lab.report.terminal import print_tables
 
 NASTY = 'list [small] <b>&"'
 CLOSES = "[/x] [bold]it[/bold]"
@@ -166,16 +169,25 @@ def on_terminal(folder, *arguments) -> tuple[int, str]:
 WORK = f"{PYTHON} -S -c 'import time; time.sleep(0.06); print(1)'"
 
 
-@pytest.mark.parametrize("name", [NASTY, CLOSES.replace("/", "\\"), "[red]"])
+@pytest.mark.parametrize("name", [NASTY, CLOSES.replace("/", "\\"), "[red]", "[red] name"])
 def test_such_names_are_shown_on_a_terminal_and_in_a_pipe(ashlar, tmp_path, name):
     variants = ("-v", f"{name}=command:{WORK}", "-v", f"[blue]=command:{WORK}")
     status, shown = on_terminal(tmp_path, "compare", *variants, "--blocks", "2", "--name", f"both {name}", "--store", "t.ashlar")
     assert status == 0 and "Traceback" not in shown, shown
-    told = shown.rpartition("left")[2]
-    assert f"{name} = 1.00" in told or f"of {name}'s" in told
-    assert "[blue]" in told
+    shown = re.sub(r"\s+", " ", shown)  # titles are as wide as their tables
+    assert re.search(r"• \[blue\], CPU time: [0-9.]+ of " + re.escape(name) + "'s", shown), "the verdict"
     done = ashlar("report", "t.ashlar")
     assert done.returncode == 0 and name in text_of(rendered(done.stdout.replace("\n- ", "\n\n- ")))
+
+
+@pytest.mark.parametrize("name", [NASTY, CLOSES, "[red]", ":smile:"])
+def test_boxes_show_such_titles_heads_cells_and_notes(name):
+    console = Terminal(width=200)
+    with console.capture() as captured:
+        print_tables([Table("t", f"{name} 1", (f"{name} 2", f"{name} 3"), ((f"{name} 4", f"{name} 5"),), f"{name} 6")], console)
+        console.marked("•", "bold", f"{name} 7")
+        console.print(f"{name} 8", style="bold")
+    assert all(f"{name} {i}" in captured.get() for i in range(1, 9))
 
 
 def test_a_run_that_fails_is_named_on_a_terminal(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -38,11 +37,12 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
     if stored:
         before = read_all([stored])
         refuse_unlike(before[1], machine.describe(), f"cannot compare with {stored}")
-    for path in (save, store_path):
-        if path:
-            Store.check_can_create(path)
-    say = (lambda text: None) if quiet else (lambda text: say(text, error=True))
-    with contextlib.ExitStack() as scratch, revisions.checked_out([*([base] if base else []), head], build, say) as found:
+    if store_path:
+        Store.check_can_create(store_path)
+    if save:
+        Store.check_can_replace(save)
+    told = (lambda text: None) if quiet else (lambda text: say(text, error=True))
+    with contextlib.ExitStack() as scratch, revisions.checked_out([*([base] if base else []), head], build, told) as found:
         names = [r.name if r.name not in [o.name for o in found if o is not r] else f"{r.name}-{i}" for i, r in enumerate(found)]
         contenders = tuple(Variant(_variant_name(n), "env", directory=str(r.folder)) for n, r in zip(names, found))
         if not base:  # one contender: its name and its folder are no part of what is measured, so that baselines match
@@ -50,16 +50,19 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
         chosen = dataclasses.replace(experiment, variants=contenders, baseline=contenders[0].name)
         # A folder of this moment must not be what tells two experiments apart.
         chosen = checked(dataclasses.replace(chosen, programs=tuple(dataclasses.replace(p, directory=None) for p in chosen.programs)), "ashlar ci")
-        path = store_path or save or Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "ci.ashlar"
+        path = store_path or Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "ci.ashlar"
         if not measure(chosen, path, quiet=quiet):
             raise KeyboardInterrupt
-        if save and path != save:
-            shutil.copyfile(path, save)
         _, here, runs = read_all([path])
-    judged = _Judged(chosen, here, runs, found[-1], found[0] if base else None)
+        judged = _Judged(chosen, here, runs, found[-1], found[0] if base else None)
+        if save and not judged.failures:  # whole and at once: an interrupted or broken baseline must not take the place of a good one
+            put(save, path.read_bytes())
     if not base and not stored:
-        print(f"stored {units.number(judged.analysis.blocks)} blocks of {found[-1].name} ({found[-1].short}) in {save}", error=True)
-        return 1 if judged.failures else 0
+        if judged.failures:
+            say(f"nothing is stored in {save}: {judged.failures[0]}", error=True)
+            return 1
+        say(f"stored {units.number(judged.analysis.blocks)} blocks of {found[-1].name} ({found[-1].short}) in {save}", error=True)
+        return 0
     if stored:
         _refuse_other_work(before[0], chosen, stored)
         shown = differences(chosen, _renamed(before[2]), runs, metrics, threshold, False)

@@ -100,13 +100,27 @@ def compare(
         chosen = toml.load(str(experiment), blocks=blocks, precision=precision, budget_s=budget, seed=seed, programs=_names(programs), variants=_names(variants))
     else:
         chosen = _from_command_line(locals())
-    store_path = resume or store or Path(f"{_file_name(chosen.name)}.ashlar")
+    before, fresh = _stores(chosen.name)
+    store_path = resume or store or fresh
     cluster = None
     if on:
         from ashlar_lab.measure.cluster.engine import Tls
 
         cluster = {"address": on, "ships": ship or [], "there": there or [], "tls": Tls(tls_ca_file, tls_cert, tls_key)}
-    raise typer.Exit(run(chosen, store_path, output or store_path.with_suffix(""), forms, resume=bool(resume), quiet=quiet, cluster=cluster))
+    status = run(chosen, store_path, output or store_path.with_suffix(""), forms, resume=bool(resume), quiet=quiet, cluster=cluster)
+    if before and store_path == fresh and fresh.exists() and not quiet:
+        say(f"{before} is as it was; these runs are in {fresh}. To compare: ashlar diff {shlex.join([str(before), str(fresh)])}", error=True)
+    raise typer.Exit(status)
+
+
+def _stores(name: str) -> tuple[Path | None, Path]:
+    """The latest store that an experiment of this name has here, and the one that it gets next. The same line again measures anew: the program may
+    have changed meanwhile, and runs of two programs are never mixed unless --resume says so."""
+    before, fresh, number = None, Path(f"{_file_name(name)}.ashlar"), 1
+    while fresh.exists():
+        number += 1
+        before, fresh = fresh, Path(f"{_file_name(name)}-{number}.ashlar")
+    return before, fresh
 
 
 def _from_command_line(given: dict):
@@ -171,10 +185,11 @@ def init(
         with target.open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError:
-        raise BadInput(f"{target} exists; name another with --file, or - to print") from None
+        if target.is_file() and target.read_bytes() != text.encode():
+            raise BadInput(f"{target} exists and says something else; name another with --file, or - to print") from None
     except OSError as error:
         raise BadInput(f"cannot write {target}: {error.strerror}; name a writable place with --file") from None
-    say(f"wrote {target}; measure it with: ashlar compare --experiment {target}")
+    say(f"wrote {target}; measure it with: ashlar compare --experiment {shlex.quote(str(target))}")
 
 
 def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool, cluster: dict | None = None) -> int:

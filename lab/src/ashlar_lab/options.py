@@ -27,7 +27,7 @@ Timeout = Annotated[float, typer.Option(help="Seconds after which a run is kille
 IgnoreOutput = Annotated[bool, typer.Option("--ignore-output", help="Do not require equal output.")]
 IgnoreLines = Annotated[Optional[list[str]], typer.Option(help="Leave output lines matching this pattern out of the comparison.")]
 Name = Annotated[Optional[str], typer.Option(help="What to call the experiment.")]
-Store = Annotated[Optional[Path], typer.Option(help="The result file; NAME.ashlar in the current folder unless named.")]
+Store = Annotated[Optional[Path], typer.Option(help="A new result file; unless named NAME.ashlar in the current folder, or NAME-2.ashlar and so on after an earlier one.")]
 Output = Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the store unless named.")]
 Form = Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png,record.")]
 On = Annotated[Optional[str], typer.Option(help="Measure on the machines of a Dask cluster: tls://SCHEDULER:8786, or local:N for trying it out.")]
