@@ -47,7 +47,7 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 	@mkdir -p build && cc -std=gnu11 -O2 -Wall -Wextra bench/machine/lost_time.c -o build/lost_time && build/lost_time $(ROUNDS)
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts test-rust test-behaviour test-applications test-inside test-native-gems test-packages test-ruby-quick test-ruby
+.PHONY: test check-format check-lints check-scripts test-scripts test-rust test-behaviour test-applications test-inside test-native-gems test-packages test-ruby-quick test-ruby
 test: ## run the tests, but test-ruby, test-native-gems, test-packages, test-mruby and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
@@ -67,7 +67,9 @@ test-inside: ## test-behaviour and test-ruby-quick on the Ruby with Ashlar insid
 	@$(MAKE) --no-print-directory test-ruby-quick ON=inside
 test-native-gems: ## gems in C compile with the Ruby with Ashlar inside and pass their own tests; GEMS="bcrypt ffi"
 	@scripts/test/native-gems.sh $(GEMS)
-test-packages: ## the Debian package and the tarball are made, installed here, tried and removed (as root); SHARED=yes
+test-scripts: ## what the scripts promise of sources that are fetched and of files that are installed
+	@scripts/test/sources.sh && scripts/test/install.sh
+test-packages: ## the Debian package, the tarball and an installation are made here, tried and removed (as root); SHARED=yes
 	@packaging/try.sh
 test-ruby-quick: ## the memory-related part of Ruby's own tests, against the default collector
 	@scripts/ruby-tests/run.sh quick $(on)

@@ -3,6 +3,7 @@
 # made, `staged`, a folder that is removed at the end, and `install_ruby PREFIX`, which
 # installs a Ruby there and sets `version`: Ruby's, ours, and whether it has a libruby.so.
 set -euo pipefail
+umask 022
 clone=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 packages=$clone/build/packages
 mkdir -p "$packages"

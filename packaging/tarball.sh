@@ -8,6 +8,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/package.sh"
 install_ruby /opt/ruby-ashlar
 tarball=$packages/ruby-$version-$(uname -m)-linux-gnu.tar.xz
-tar -C "$staged" --owner=0 --group=0 --numeric-owner -cJf "$tarball.new" opt
+# Without /opt, which other machines have.
+tar -C "$staged" --owner=0 --group=0 --numeric-owner -cJf "$tarball.new" opt/ruby-ashlar
 mv "$tarball.new" "$tarball"
 echo "$tarball"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes the Debian package and the tarball, installs each on this machine, tries the Ruby,
-# and removes it again. As root, on Debian.
-#   packaging/try.sh                    both
+# and removes it again; and installs into a folder of another user, from a cache of another user.
+# All with a umask that forbids everything. As root, on Debian.
+#   packaging/try.sh                    all of them
 #   SHARED=yes packaging/try.sh tarball    one of them, with a libruby.so
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -46,12 +47,22 @@ check_libraries() {
   [[ ${SHARED-} != yes || -e $prefix/lib/libruby.so ]] || fail "$prefix has no libruby.so"
 }
 
+# check_owners FOLDER: everything in it is root's, everybody may read it, only root write it,
+# and no program gives rights.
+check_owners() {
+  local found
+  found=$(find "$1" -mindepth 1 \( ! -user 0 -o ! -group 0 -o ! -type l -perm /7022 \
+    -o -type f ! -perm -444 -o -type d ! -perm -555 \) | head -n 3)
+  [[ ! $found ]] || fail "owners or modes are wrong: $(xargs -d '\n' ls -ld <<<"$found")"
+}
+
 try_package() {
   local prefix=/usr/lib/ruby-ashlar package
   [[ ! -e $prefix ]] || fail "$prefix is there already; remove it (apt remove ruby-ashlar), then try again"
-  package=$("$here/debian-package.sh")
+  package=$(umask 077 && "$here/debian-package.sh")
   trap 'dpkg --purge ruby-ashlar >/dev/null 2>&1; rm -rf "$work"' EXIT
   dpkg -i "$package" >/dev/null
+  check_owners "$prefix"
   try /usr/bin/ruby-ashlar "$prefix" "$work/package"
   check_libraries "$prefix"
   dpkg --purge ruby-ashlar >/dev/null
@@ -63,9 +74,11 @@ try_package() {
 try_tarball() {
   local prefix=/opt/ruby-ashlar tarball
   [[ ! -e $prefix ]] || fail "$prefix is there already; remove it, then try again"
-  tarball=$("$here/tarball.sh")
+  tarball=$(umask 077 && "$here/tarball.sh")
+  ! tar -tf "$tarball" | grep -Ex '(\./|opt/)' || fail "$tarball has folders that are not Ruby's"
   trap 'rm -rf /opt/ruby-ashlar "$work"' EXIT
   tar -C / -xf "$tarball"
+  check_owners "$prefix"
   try "$prefix/bin/ruby" "$prefix" "$work/tarball"
   check_libraries "$prefix"
   rm -r "$prefix"
@@ -73,15 +86,44 @@ try_tarball() {
   echo "$tarball: unpacked, tried and removed"
 }
 
+# As from a cache that belongs to another user, who lets a group write in it: in a file system
+# of this command's own, so the cache stays as it is.
+try_place() {
+  local prefix=$work/place exports base before='1751 23456:23457' folder
+  exports=$("$here/../scripts/ruby/env.sh" --inside)
+  base=$(eval "$exports" && dirname "$(dirname "$RUBY_BASE")")
+  cp -a "$base" "$work/theirs"
+  chown -hR 12345:12346 "$work/theirs"
+  chmod -R g+w,o-rx "$work/theirs"
+  mkdir "$prefix" "$prefix/lib" "$prefix/share"
+  chown 23456:23457 "$prefix" "$prefix/lib" "$prefix/share"
+  chmod 1751 "$prefix" "$prefix/lib" "$prefix/share"
+  # shellcheck disable=SC2016
+  (umask 077 && unshare --mount bash -c 'mount --bind "$1" "$2" && exec make -C "$3" --no-print-directory install PREFIX="$4"' - \
+    "$work/theirs" "$base" "$here/.." "$prefix") || fail "make install from another user's cache failed"
+  rm -r "$work/theirs"
+  for folder in "$prefix" "$prefix/lib" "$prefix/share"; do
+    [[ $(stat -c '%a %u:%g' "$folder") == "$before" ]] || fail "$folder was changed: $(stat -c '%a %u:%g' "$folder") instead of $before"
+  done
+  chown 0:0 "$prefix/lib" "$prefix/share"
+  chmod 755 "$prefix" "$prefix/lib" "$prefix/share"
+  check_owners "$prefix"
+  try "$prefix/bin/ruby" "$prefix" "$work/installed"
+  check_libraries "$prefix"
+  rm -r "$prefix"
+  echo "make install from another user's cache: installed, tried and removed"
+}
+
 ((EUID == 0)) || fail 'installing takes root; run it with sudo.'
 command -v dpkg >/dev/null || fail 'this needs Debian, for its package.'
 work=$(mktemp -d)
+chmod 755 "$work"
 trap 'rm -rf "$work"' EXIT
 kinds=("$@")
-((${#kinds[@]})) || kinds=(package tarball)
+((${#kinds[@]})) || kinds=(package tarball place)
 for kind in "${kinds[@]}"; do
   case $kind in
-    package | tarball) "try_$kind" ;;
-    *) fail "there is no '$kind'; there are: package tarball" ;;
+    package | tarball | place) "try_$kind" ;;
+    *) fail "there is no '$kind'; there are: package tarball place" ;;
   esac
 done

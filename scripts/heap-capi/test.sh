@@ -85,7 +85,20 @@ fi
 say 'a wrong option' 'one line'
 
 echo 'Installed'
-PREFIX=$work/installed scripts/heap-capi/install.sh >/dev/null
+mkdir -p "$work/installed/include" "$work/installed/lib/pkgconfig"
+chmod 1771 "$work/installed" "$work/installed/include" "$work/installed/lib" "$work/installed/lib/pkgconfig"
+(umask 077 && PREFIX=$work/installed scripts/heap-capi/install.sh >/dev/null)
+modes=$(cd "$work/installed" && stat -c '%a %n' . include lib lib/pkgconfig share share/man/man3 include/ashlar.h lib/pkgconfig/ashlar.pc lib/libashlar.a)
+[[ $modes == "1771 .
+1771 include
+1771 lib
+1771 lib/pkgconfig
+755 share
+755 share/man/man3
+644 include/ashlar.h
+644 lib/pkgconfig/ashlar.pc
+644 lib/libashlar.a" ]] || { say 'modes' FAILED; echo "$modes"; exit 1; }
+say 'modes of what is new, and of folders that exist' 'as they are to be'
 flags=$(sed -n 's/^Libs: //p; s/^Cflags: //p' "$work/installed/lib/pkgconfig/ashlar.pc" |
   sed "s|\${includedir}|$work/installed/include|; s|\${libdir}|$work/installed/lib|" | tr '\n' ' ')
 if command -v pkg-config >/dev/null; then

@@ -12,6 +12,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/rubies.sh"
 # shellcheck source=scripts/ruby/inside.sh
 . "$here/inside.sh"
+# shellcheck source=scripts/ruby/install-tree.sh
+. "$here/install-tree.sh"
 
 check_place() {
   local parent
@@ -47,9 +49,7 @@ stage_ruby "$INSIDE/staged" "$PREFIX"
 add_program "$INSIDE/install" "$INSIDE/staged"
 add_files "$INSIDE/staged"
 [[ ${STRIP-} != yes ]] || strip_ruby "$INSIDE/staged"
-mkdir -p "$place"
-# Files are replaced by renaming: what runs keeps the ones it has open.
-cp -a --remove-destination "$INSIDE/staged/." "$place/"
+install_tree "$INSIDE/staged" "$place"
 rm -rf "$INSIDE/staged"
 [[ ${DESTDIR-} ]] || check_inside "$place/bin/ruby"
 say "installed $place/bin/ruby"

@@ -33,6 +33,7 @@ folder_of() {
 fetch_row() {
   local sha256=$1 place=$2 file=$3 folder=$3.download found
   local APT_STATE=$CACHE/apt
+  [[ $place != http* ]] || ensure_fetcher
   rm -rf "$folder"
   mkdir -p "$folder"
   case $place in
@@ -57,12 +58,16 @@ fetch_address() {
     cp "${1#file://}" "$2"
   elif command -v curl >/dev/null; then
     curl -fsSL --retry 2 -o "$2" "$1"
-  elif command -v wget >/dev/null; then
-    wget -q -O "$2" "$1"
   else
-    echo "neither curl nor wget is installed to get $1"
-    return 1
+    wget -q -O "$2" "$1"
   fi
+}
+
+# ensure_fetcher: curl or wget.
+ensure_fetcher() {
+  ! command -v curl wget >/dev/null || return 0
+  is_debian || fail "fetching sources takes curl or wget; install one of them."
+  ensure_packages 'fetching sources' curl ca-certificates
 }
 
 # can_ask PLACE

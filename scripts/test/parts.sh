@@ -7,7 +7,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 
-all=(ruby check-format check-lints check-scripts test-rust lib test-behaviour test-applications
+all=(ruby check-format check-lints check-scripts test-scripts test-rust lib test-behaviour test-applications
   test-ruby-quick
   inside test-inside test-lab test-wordmap test-heap-capi)
 
