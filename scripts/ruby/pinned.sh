@@ -151,7 +151,7 @@ pinned_tree() {
     fi
   done < <(wanted_rows "$name")
   fetch_tree "$name"
-  [[ $TREE ]] || fail "no place that scripts/sources.txt names has $name $version; $otherwise."
+  [[ $TREE ]] || fail "no place that scripts/sources.txt names has $name $(wanted_rows "$name" | awk 'NR == 1 {print $1}'); $otherwise."
   check_files "$TREE" "$TREE_SHA256"
 }
 

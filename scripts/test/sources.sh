@@ -148,6 +148,19 @@ finds 'digits of the SHA-256 may be capital' 3.4.99
 printf 'ruby 3.4.99 %s file://%s\n' "${RUBY_SHA256,,}" "$newer" >"$clone/scripts/sources.txt"
 unset RUBY_SHA256 RUBY_SRC
 finds 'a line in the table makes it the version that is built' 3.4.99
+
+# Places of a version are asked in turn, and other versions are never taken.
+again
+digest=$(sha256_of "$newer")
+printf 'ruby 3.4.99 %s file:///nonexistent/a.tar.gz\nruby 3.4.99 %s file://%s\n' "$digest" "$digest" "$newer" >"$clone/scripts/sources.txt"
+finds 'the second place is asked' 3.4.99
+[[ $answer == *'file:///nonexistent/a.tar.gz cannot be had'* ]] || not_so 'it is said that the first has nothing'
+again
+printf 'ruby 3.4.99 %s file:///nonexistent/a.tar.gz\nruby 3.4.5 %s file://%s\n' "$digest" "$(sha256_of "$first")" "$first" >"$clone/scripts/sources.txt"
+find_source
+[[ $status == 2 && $answer == *'names has ruby 3.4.99; set RUBY_SRC to'* && $answer != *'found ruby'* ]] || not_so 'no older version is taken instead'
+checks=$((checks + 1))
+
 mkdir "$work/folder"
 export RUBY_SRC=$work/folder RUBY_SHA256=0
 refuses 'a folder has no SHA-256' 'is a folder'
