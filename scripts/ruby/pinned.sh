@@ -98,11 +98,9 @@ contents_of() {
 # unpacked in FRESH.
 seal() {
   local notes=$TARBALLS/${1##*/}
-  {
-    echo "$2  tarball"
-    contents_of "$3"
-  } >"$notes.contents.new"
-  mv "$notes.contents.new" "$notes.contents"
+  if ! { { echo "$2  tarball" && contents_of "$3"; } >"$notes.contents.new" && mv "$notes.contents.new" "$notes.contents"; }; then
+    fail "$notes.contents cannot be written."
+  fi
 }
 
 # check_files FOLDER SHA256: fails with one line if the tree in the cache is not as it was
