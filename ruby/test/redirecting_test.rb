@@ -274,3 +274,65 @@ claim "Ruby starts while other threads load libraries, and then calls of free ar
     check(done.ok? && done.out == "ok\n") { done.describe }
   end
 end
+
+# Its symbol table is in the segment of its code, as it is in every library on some systems.
+AMONG_CODE = <<~'C'
+  #include <stddef.h>
+
+  extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+  extern void __libc_free(void *);
+  void *malloc(size_t size) { return __libc_malloc(size); }
+  void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
+  void *realloc(void *memory, size_t size) { return __libc_realloc(memory, size); }
+  void free(void *memory) { __libc_free(memory); }
+C
+
+claim "another malloc that is preloaded, its symbols among its code, is left to all but Ruby's memory", only: "module" do
+  among_code = shared_library("among_code.so", AMONG_CODE, "-Wl,-z,noseparate-code")
+  shared_library("between.so", BETWEEN)
+  shared_library("give.so", GIVE)
+  with_loader(<<~'RUBY', env: { "LD_PRELOAD" => among_code })
+    Loader.give_at_once(Loader.load("./between.so"), "./give.so")
+    500.times { |n| eval("local = #{n}; local + 1") == n + 1 or abort "eval" }
+    abort "from libc" unless GC.config[:malloc] == "heap"
+    mapped = File.readlines("/proc/self/maps").grep(/among_code/)
+    abort "left writable and executable:\n#{mapped.join}" if mapped.any?(/ .?wx/)
+  RUBY
+end
+
+# Refuses to make memory of files writable that is not so already, as some security policies do.
+REFUSING = <<~'C'
+  #define _GNU_SOURCE
+  #include <errno.h>
+  #include <stdlib.h>
+  #include <string.h>
+  #include <sys/mman.h>
+  #include <sys/syscall.h>
+  #include <unistd.h>
+  #include <dlfcn.h>
+
+  int mprotect(void *start, size_t bytes, int access)
+  {
+      Dl_info info;
+      void *found = dlsym(RTLD_DEFAULT, "getline");
+      if (access & PROT_WRITE && dladdr(found, &info) && (char *)start < (char *)found + (1 << 20) && (char *)start >= (char *)info.dli_fbase) {
+          errno = EACCES;
+          return -1;
+      }
+      return syscall(SYS_mprotect, start, bytes, access);
+  }
+C
+
+claim "where symbols may not be written, payloads come from libc, and one line says so", only: "module" do
+  refusing = shared_library("refusing.so", REFUSING)
+  shared_library("give.so", GIVE)
+  config = Subject.config
+  shared_library("loader.so", LOADER, "-D_GNU_SOURCE", "-I#{config["rubyhdrdir"]}", "-I#{config["rubyarchhdrdir"]}")
+  done = ruby_ok(<<~'RUBY', env: { "LD_PRELOAD" => refusing }, limit: 30)
+    require "./loader"
+    Loader.give_to(Loader.load("./give.so"))
+    abort "from the heap" unless GC.config[:malloc] == "libc"
+    puts "ok"
+  RUBY
+  check_match(/\Aashlar: calls of free cannot be redirected.*\n\z/, done.err)
+end

@@ -154,16 +154,16 @@ claim "functions that a program has called at a fork, before and after the libra
     /* More than a thread keeps, of all sizes. */
     static void allocate(void)
     {
-        static void *kept[4000];
-        for (int n = 0; n < 4000; n++) memset(kept[n] = realloc(malloc(n), 3 * n + 1), 1, 3 * n + 1);
-        for (int n = 0; n < 4000; n++) free(kept[n]);
+        static void *kept[1500];
+        for (int n = 0; n < 1500; n++) memset(kept[n] = realloc(malloc(n), 3 * n + 1), 1, 3 * n + 1);
+        for (int n = 0; n < 1500; n++) free(kept[n]);
     }
 
     static void *work(void *unused) { for (int n = 0; n < 30000; n++) { void *volatile memory = malloc(n); free(memory); } return unused; }
 
     static int forks(void)
     {
-        for (int n = 0; n < 20; n++) {
+        for (int n = 0; n < 5; n++) {
             pid_t pid = fork();
             if (pid == 0) { allocate(); _exit(0); }
             int status;
