@@ -50,7 +50,7 @@ impl Collector {
             latest: StdCell::default(),
             stress_option: StdCell::new(options.stress),
             warned_of_limit: StdCell::new(false),
-            trimming: Trimming::default(),
+            trimming: Trimming::new(),
             walks: Walks::default(),
             malloc: options.malloc,
         }

@@ -184,6 +184,18 @@ claim "xmalloc waits for no library that another thread is loading and that wait
   RUBY
 end
 
+claim "no collection waits for a library that another thread is loading and that waits for the collection" do
+  shared_library("waits.so", WAITS_IN_CONSTRUCTOR)
+  100.times { |n| File.write(File.join(folder, "file#{n}.rb"), "def method#{n} = #{n}\n") }
+  with_loader(<<~'RUBY')
+    Loader.begin_loading("./waits.so")
+    100.times { |n| require "./file#{n}" }
+    GC.start
+    Array.new(300_000) { |n| "text #{n}" }
+    Loader.end_loading or abort "not loaded"
+  RUBY
+end
+
 claim "a library that was mapped and not relocated when xmalloc was called frees memory from xmalloc" do
   shared_library("other.so", WAITS_UNRELOCATED, "-Wl,-z,now")
   shared_library("needs.so", NEEDS_OTHER, "-Wl,-z,now", "-L.", "-l:other.so", "-Wl,-rpath,$ORIGIN")

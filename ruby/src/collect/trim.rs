@@ -1,6 +1,7 @@
 //! Gives back the memory that parsing has left: empty blocks, or free memory of libc's.
 
 use std::cell::Cell as StdCell;
+use std::ffi::c_void;
 
 use super::clocks::Phase;
 use crate::collector::Collector;
@@ -11,12 +12,30 @@ const FILES_PER_LOOK: usize = 32;
 /// much more free memory than the next nursery takes, or of libc's than last time.
 const GROWTH_MIN_BYTES: usize = 8 << 20;
 
-/// What was found last.
-#[derive(Default)]
+/// glibc's function, since 2.33.
+type Mallinfo2 = extern "C" fn() -> libc::mallinfo2;
+
+/// Who tells about libc's memory, and what was found last.
 pub(crate) struct Trimming {
+    /// Found at the start: during a collection the loader's lock may be another thread's,
+    /// which waits for the collection to end.
+    mallinfo2: Option<Mallinfo2>,
     loaded_files: StdCell<usize>,
     /// Free memory of libc's that is not worth giving back, or has been.
     free_bytes: StdCell<usize>,
+}
+
+impl Trimming {
+    pub(crate) fn new() -> Self {
+        // SAFETY: looks for a symbol.
+        let mallinfo2 = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mallinfo2".as_ptr()) };
+        Self {
+            // SAFETY: null, or glibc's function of this name, which has this type.
+            mallinfo2: unsafe { std::mem::transmute::<*mut c_void, Option<Mallinfo2>>(mallinfo2) },
+            loaded_files: StdCell::new(0),
+            free_bytes: StdCell::new(0),
+        }
+    }
 }
 
 /// After a collection. Ruby's parser takes the nodes of a file's syntax tree, 25 MB for a file
@@ -38,9 +57,10 @@ pub(super) fn after_loading(collector: &Collector) {
 }
 
 fn trim_libc(last: &Trimming) {
-    let Some(free_bytes) = free_bytes_of_libc() else {
+    let Some(mallinfo2) = last.mallinfo2 else {
         return;
     };
+    let free_bytes = mallinfo2().fordblks;
     if free_bytes > last.free_bytes.get() + GROWTH_MIN_BYTES {
         // SAFETY: gives free memory of libc's allocator back.
         unsafe { libc::malloc_trim(0) };
@@ -48,16 +68,4 @@ fn trim_libc(last: &Trimming) {
     } else {
         last.free_bytes.set(free_bytes.min(last.free_bytes.get()));
     }
-}
-
-/// `None` where libc does not say: glibc does since 2.33.
-fn free_bytes_of_libc() -> Option<usize> {
-    // SAFETY: looks for a symbol.
-    let mallinfo2 = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mallinfo2".as_ptr()) };
-    if mallinfo2.is_null() {
-        return None;
-    }
-    // SAFETY: glibc's function of this name has this type.
-    let mallinfo2: extern "C" fn() -> libc::mallinfo2 = unsafe { std::mem::transmute(mallinfo2) };
-    Some(mallinfo2().fordblks)
 }

@@ -111,15 +111,15 @@ fn with_shared<R>(work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
 
 /// A cache for the calling thread, which may have one.
 fn new() -> Option<&'static mut ThreadCache> {
-    let mut listed = lock().add()?;
-    // SAFETY: the thread is the only one that has the cache.
+    let listed = lock().add()?;
+    // SAFETY: the thread is the only one that has the cache; the links are not its own.
     unsafe {
         // Not under the lock: it may ask for memory, and gets it from this cache.
         if !ashlar_thread_cache_set(listed.as_ptr().cast()) {
             lock().remove(listed);
             return None;
         }
-        Some(&mut listed.as_mut().cache)
+        Some(&mut (*listed.as_ptr()).cache)
     }
 }
 
