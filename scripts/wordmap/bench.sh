@@ -5,8 +5,20 @@
 #   scripts/wordmap/bench.sh [--quick] [--rounds N] [--minutes N] [--resume]
 #
 # A run that --minutes stopped (exit code 3) goes on with --resume, on the same day.
+# Ruby's own tables are measured in the Ruby that RUBY names, else in the stock one
+# that `make ruby` builds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=scripts/ruby/paths.sh
+. scripts/ruby/paths.sh
+# shellcheck source=scripts/ruby/messages.sh
+. scripts/ruby/messages.sh
+# shellcheck source=scripts/ruby/packages.sh
+. scripts/ruby/packages.sh
+# Without the stock libJudy the others are measured, and the program says so.
+if is_debian && ((EUID == 0)); then
+    (ensure_packages 'measuring the word map' libjudydebian1) || say 'libJudy cannot be installed'
+fi
 out="bench/results/wordmap/$(date +%Y-%m-%d)"
 mkdir -p "$out"
 cargo build --release --quiet -p ashlar-wordmap-capi
@@ -27,9 +39,11 @@ fi
 echo "load average at the start of a part: $(cut -d' ' -f1-3 /proc/loadavg)" >>"$out/machine.txt"
 "$bench" run "$@" --ours target/release/libashlar_judy.so --out "$out/cells.jsonl"
 "$bench" report "$out/cells.jsonl" --svg "$out/wordmap.svg" | tee "$out/table.md"
-if command -v "${RUBY:-ruby}" >/dev/null; then
-    extension="$(scripts/wordmap/ruby-extension.sh 2>/dev/null)"
-    "${RUBY:-ruby}" -I "$extension" bench/wordmap/ruby.rb | tee "$out/ruby.md"
-else
-    echo "Ruby's own tables: SKIPPED, no ruby (set RUBY or install ruby and ruby-dev)"
+if [[ -z ${RUBY-} ]]; then
+    exports=$(scripts/ruby/env.sh --no-library)
+    eval "$exports"
+    RUBY=$RUBY_STOCK
 fi
+export RUBY
+extension="$(scripts/wordmap/ruby-extension.sh)"
+"$RUBY" -I "$extension" bench/wordmap/ruby.rb | tee "$out/ruby.md"

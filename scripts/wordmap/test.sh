@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# The word map's tests: Rust's, and those of the Ruby class, in the Ruby that RUBY names,
+# The word map's tests: Rust's, those of its benchmark, and those of the Ruby class, in the Ruby that RUBY names,
 # else in the stock one that `make ruby` builds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cargo test --release --quiet -p ashlar-wordmap
+scripts/wordmap/bench-test.sh
+CARGO_TARGET_DIR=$PWD/target/bench-wordmap cargo test --quiet --manifest-path bench/wordmap/Cargo.toml
 if [[ -z ${RUBY-} ]]; then
   exports=$(scripts/ruby/env.sh --no-library)
   eval "$exports"

@@ -42,7 +42,7 @@ usage: ashlar-bench-wordmap run [--quick] [--huge] [--rounds N] [--minutes N] [-
   --minutes N    stop after so long, with exit code 3
   --resume       go on where the file's run was stopped
   --ours FILE    our libJudy.so.1 (measured through C)
-  --stock FILE   the stock libJudy.so.1 (libJudy.so.1 of the system)
+  --stock FILE   the stock libJudy.so.1 (that of the system, left out where there is none)
 
 example: ashlar-bench-wordmap run --quick --out /dev/stdout | tail -1";
 
@@ -152,8 +152,11 @@ fn measure_set(peer: &str, keys: &str, n: usize) -> cells::Metrics {
     }
 }
 
-/// What is measured, in order: (workload, n, peers, rounds at most).
-fn plan(quick: bool, huge: bool) -> Vec<(&'static str, usize, Vec<&'static str>, usize)> {
+/// What is measured together: (workload, n, peers, rounds at most).
+type Row = (&'static str, usize, Vec<&'static str>, usize);
+
+/// All that is measured, in order.
+fn plan(quick: bool, huge: bool) -> Vec<Row> {
     let mut plan = Vec::new();
     for n in [1, 2, 4, 8, 16, 32] {
         plan.push(("tiny", n, MAPS.to_vec(), usize::MAX));
@@ -181,12 +184,39 @@ fn plan(quick: bool, huge: bool) -> Vec<(&'static str, usize, Vec<&'static str>,
     plan
 }
 
+/// The libraries that are measured through C: the stock one, and ours. One that was named must be there.
+fn libraries<'a>(
+    stock: Option<&'a str>,
+    ours: Option<&'a str>,
+) -> (Option<&'a str>, Option<&'a str>) {
+    for named in [stock, ours].into_iter().flatten() {
+        if !peers::can_load(named) {
+            stop(&format!("cannot load {named}; build or install it"));
+        }
+    }
+    let stock = stock.or_else(|| Some("libJudy.so.1").filter(|path| peers::can_load(path)));
+    if stock.is_none() {
+        eprintln!("no libJudy.so.1 here, so judy is left out; install it (Debian: libjudydebian1) or name one with --stock");
+    }
+    (stock, ours)
+}
+
+/// Takes out the peers whose library is not there.
+fn leave_out(plan: &mut [Row], stock: Option<&str>, ours: Option<&str>) {
+    for (_, _, peers, _) in plan {
+        peers.retain(|peer| match *peer {
+            "judy" => stock.is_some(),
+            "ashlar.so" => ours.is_some(),
+            _ => true,
+        });
+    }
+}
+
 fn run(options: &[&str]) {
     let quick = options.contains(&"--quick");
     let rounds = option(options, "--rounds").map_or(if quick { 1 } else { 3 }, number);
     let minutes = option(options, "--minutes").map_or(u64::MAX, |m| number(m) as u64);
-    let stock = option(options, "--stock").unwrap_or("libJudy.so.1");
-    let ours = option(options, "--ours");
+    let (stock, ours) = libraries(option(options, "--stock"), option(options, "--ours"));
     let Some(out) = option(options, "--out") else {
         refuse("--out names the file for the results");
     };
@@ -208,7 +238,8 @@ fn run(options: &[&str]) {
     if measured.is_empty() && file.set_len(0).is_err() && !out.starts_with("/dev/") {
         stop(&format!("cannot empty {out}"));
     }
-    let plan = plan(quick, options.contains(&"--huge"));
+    let mut plan = plan(quick, options.contains(&"--huge"));
+    leave_out(&mut plan, stock, ours);
     let total: usize = plan.iter().map(|p| p.2.len() * rounds.min(p.3)).sum();
     let mut done = 0;
     for round in 0..rounds {
@@ -216,8 +247,7 @@ fn run(options: &[&str]) {
             for peer in peers {
                 done += 1;
                 let library = match *peer {
-                    "judy" => Some(stock),
-                    "ashlar.so" if ours.is_none() => continue,
+                    "judy" => stock,
                     "ashlar.so" => ours,
                     _ => None,
                 };
@@ -261,5 +291,33 @@ fn measure_apart(peer: &str, workload: &str, n: usize, library: Option<&str>) ->
             eprintln!("\ncannot start a cell: {e}");
             exit(2);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_not_there_cannot_be_loaded_and_one_that_is_can() {
+        assert!(!peers::can_load("libno-such-library.so.1"));
+        assert!(!peers::can_load("a\0b"));
+        assert!(peers::can_load("libc.so.6"));
+    }
+
+    #[test]
+    fn peers_without_a_library_are_left_out_everywhere_and_no_others() {
+        let measured = |stock, ours| {
+            let mut left = plan(false, true);
+            leave_out(&mut left, stock, ours);
+            left
+        };
+        for (_, _, peers, _) in measured(None, Some("x")) {
+            assert!(!peers.contains(&"judy") && peers.contains(&"ashlar.so"));
+        }
+        for (_, _, peers, _) in measured(Some("x"), None) {
+            assert!(peers.contains(&"judy") && !peers.contains(&"ashlar.so"));
+        }
+        assert_eq!(measured(Some("x"), Some("x")), plan(false, true));
     }
 }

@@ -371,16 +371,30 @@ struct Judy {
 
 static JUDY: OnceLock<Judy> = OnceLock::new();
 
+/// Whether the system's loader finds a library by this name or path.
+pub fn can_load(path: &str) -> bool {
+    let library = load(path);
+    // SAFETY: the handle is one of `dlopen`, which nothing else has, or null and not used.
+    !library.is_null() && unsafe { libc::dlclose(library) } == 0
+}
+
+/// Null where there is none.
+fn load(path: &str) -> *mut c_void {
+    let Ok(name) = CString::new(path) else {
+        return std::ptr::null_mut(); // no file has a name with a NUL
+    };
+    // SAFETY: the name ends with a NUL; a library with libJudy's interface does nothing when it is loaded.
+    unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
+}
+
 /// Loads the library that [`JudyMap`] and [`JudySet`] call.
 pub fn load_judy(path: &str) {
+    let library = load(path);
+    if library.is_null() {
+        crate::stop(&format!("cannot load {path}; build or install it"));
+    }
     // SAFETY: the symbols have the types of libJudy's documented interface.
     unsafe {
-        let name = CString::new(path).expect("a path without NUL");
-        let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-        assert!(
-            !library.is_null(),
-            "cannot load {path}: is it built or installed?"
-        );
         let find = |symbol: &std::ffi::CStr| {
             let at = libc::dlsym(library, symbol.as_ptr().cast::<c_char>());
             assert!(!at.is_null(), "{path} has no symbol {symbol:?}");

@@ -99,20 +99,22 @@ fn markdown(
          how much the result is over the best of its row.\n",
     );
     let mut last = None;
+    let mut columns = Vec::new();
     for ((workload, n, metric), peers) in table {
         if last != Some((workload, n)) {
+            columns = measured(table, workload, *n);
             let _ = write!(out, "\n### {workload}, {n} entries\n\n| |");
-            for peer in ORDER {
+            for peer in &columns {
                 let _ = write!(out, " {peer} |");
             }
             out.push_str("\n|---|");
-            out.push_str(&"---:|".repeat(ORDER.len()));
+            out.push_str(&"---:|".repeat(columns.len()));
             out.push('\n');
             last = Some((workload, n));
         }
         let best = peers.values().copied().fold(f64::INFINITY, f64::min);
         let _ = write!(out, "| {metric} |");
-        for peer in ORDER {
+        for peer in columns.iter().copied() {
             let Some(v) = peers.get(peer) else {
                 out.push_str(" |");
                 continue;
@@ -136,6 +138,21 @@ fn markdown(
         out.push('\n');
     }
     out
+}
+
+/// The peers that have a result of this workload, in the order of the columns.
+fn measured(
+    table: &BTreeMap<Key, BTreeMap<String, f64>>,
+    workload: &str,
+    n: usize,
+) -> Vec<&'static str> {
+    let is_own = |key: &Key| key.0 == workload && key.1 == n;
+    let has = |peer: &&str| {
+        table
+            .iter()
+            .any(|(key, peers)| is_own(key) && peers.contains_key(*peer))
+    };
+    ORDER.into_iter().filter(has).collect()
 }
 
 fn short(v: f64) -> String {
@@ -258,4 +275,26 @@ fn draw(table: &BTreeMap<Key, BTreeMap<String, f64>>) -> String {
     }
     out.push_str("</svg>\n");
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_was_not_measured_has_no_column() {
+        let cell = |workload: &str, peers: &[&str]| {
+            let values = peers.iter().map(|p| (p.to_string(), 2.0)).collect();
+            ((workload.to_string(), 4, "hit_ns".to_string()), values)
+        };
+        let table = BTreeMap::from([
+            cell("set-dense", &["btree"]),
+            cell("tiny", &["ashlar", "judy"]),
+        ]);
+        let text = markdown(&table, &BTreeMap::new());
+        assert!(text.contains(
+            "### set-dense, 4 entries\n\n| | btree |\n|---|---:|\n| hit_ns | **2.00** |\n"
+        ));
+        assert!(text.contains("### tiny, 4 entries\n\n| | ashlar | judy |\n|---|---:|---:|\n"));
+    }
 }
