@@ -37,7 +37,7 @@ impl Collector {
     pub(crate) fn new(heap: Heap<'static, Ruby>, options: Options) -> Self {
         heap.set_stress(options.stress);
         heap.space().set_policy(options.policy);
-        heap.space().region.set_huge_pages(options.huge_pages);
+        heap.space().region().set_huge_pages(options.huge_pages);
         heap.set_parallel_marking(options.parallel);
         heap.set_sweep_time_max(options.pauses.sweep_time_max());
         let pauses = Pauses::default();
@@ -57,7 +57,7 @@ impl Collector {
     }
 
     pub(crate) fn calls(&self) -> &RubyCalls {
-        &self.heap.vm.calls
+        &self.heap.vm().calls
     }
 
     /// Stops the other Ractors until this one gives the VM lock back. While this one
@@ -110,7 +110,7 @@ impl Collector {
 
     /// Tells `xmalloc` at how many fresh bytes a collection, or a slice of one, is due.
     pub(crate) fn set_payload_budget(&self) {
-        let fresh_bytes = self.heap.shared().payloads.fresh_bytes();
+        let fresh_bytes = self.heap.shared().payloads().fresh_bytes();
         let room_bytes = self.heap.room_below_limit_bytes().unwrap_or(usize::MAX);
         KNOBS.set_payload_budget(
             fresh_bytes.saturating_add(self.heap.bytes_until_due()),

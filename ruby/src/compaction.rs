@@ -281,7 +281,7 @@ extern "C" fn ashlar_auto_compact() -> bool {
 unsafe extern "C" fn ashlar_latest_compaction(objspace: *mut c_void, counts: *mut MoveCounts) {
     // SAFETY: Ruby calls with the GVL.
     let gvl = unsafe { Gvl::of_caller(objspace) };
-    let latest = gvl.with_vm_lock(|collector| collector.heap.vm.move_counts.clone());
+    let latest = gvl.with_vm_lock(|collector| collector.heap.vm().move_counts.clone());
     // SAFETY: the shim passes a place for the answer.
     unsafe { counts.write(latest) };
 }

@@ -66,7 +66,7 @@ impl Collector {
             stress: self.stress_option.get(),
             malloc: self.malloc,
             policy: self.heap.space().policy(),
-            huge_pages: self.heap.space().region.has_huge_pages(),
+            huge_pages: self.heap.space().region().has_huge_pages(),
         }
     }
 
@@ -83,7 +83,10 @@ impl Collector {
         if options.policy != self.heap.space().policy() {
             self.heap.space().set_policy(options.policy);
         }
-        self.heap.space().region.set_huge_pages(options.huge_pages);
+        self.heap
+            .space()
+            .region()
+            .set_huge_pages(options.huge_pages);
         let sweep_time_max = options.pauses.sweep_time_max();
         self.heap.set_sweep_time_max(sweep_time_max);
         self.set_payload_budget();

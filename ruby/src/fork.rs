@@ -102,7 +102,7 @@ unsafe extern "C" fn ashlar_begin_child(objspace: *mut c_void, thread: Value, ru
     heap_profile::note_numbers_in_child(collector);
     if *runner != 0 && *runner != thread {
         *runner = 0;
-        let ruby = &collector.heap.vm;
+        let ruby = &collector.heap.vm();
         let mut finalizers = ruby.finalizers.borrow_mut();
         finalizers.forget_running();
         if finalizers.waiting_jobs() > 0 {

@@ -45,7 +45,7 @@ static mut STAGE: *const u8 = null();
 pub(crate) fn show_region(shared: &Shared) {
     // SAFETY: nobody else writes, and a thread that reads the tables with an address of
     // the region has it from somebody who came after this.
-    unsafe { addr_of_mut!(TABLES).write(shared.space.region.tables()) };
+    unsafe { addr_of_mut!(TABLES).write(shared.space().region().tables()) };
 }
 
 /// Shows the heap's stage to the shim, before there is an object.

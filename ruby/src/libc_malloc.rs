@@ -177,7 +177,7 @@ pub(crate) unsafe fn usable_size(memory: *mut c_void) -> usize {
 /// Counts a change in what Ruby has from here, so that it paces collections.
 fn note(difference: isize) {
     if let Some(shared) = shared() {
-        shared.payloads.note_elsewhere(difference);
+        shared.payloads().note_elsewhere(difference);
     }
 }
 

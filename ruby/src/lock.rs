@@ -167,9 +167,13 @@ impl<'a> Unlocked<'a> {
     }
 
     /// [`Heap::needs_barrier`].
+    ///
+    /// # Safety
+    /// Both are live cells of this heap.
     #[inline(always)]
-    pub(crate) fn needs_barrier(self, parent: Cell, child: Cell) -> bool {
-        self.0.needs_barrier(parent, child)
+    pub(crate) unsafe fn needs_barrier(self, parent: Cell, child: Cell) -> bool {
+        // SAFETY: the caller's contract.
+        unsafe { self.0.needs_barrier(parent, child) }
     }
 
     /// [`Heap::is_garbage`]; blocks are swept with all Ractors stopped.

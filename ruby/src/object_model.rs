@@ -288,10 +288,11 @@ pub(crate) struct Common {
     proc_type: ProcType,
 }
 
-impl TraceCommon for Common {
+// SAFETY: what an object refers to is an object of this heap.
+unsafe impl TraceCommon for Common {
     /// False when Ruby has to.
     #[inline(always)]
-    fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
+    unsafe fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
         let object = Object::new(cell);
         if object.has(FL_EXIVAR) {
             return false;
@@ -320,7 +321,7 @@ impl TraceCommon for Common {
         is_object(word).then(|| unsafe { cell(word) })
     }
 
-    fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize {
+    unsafe fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize {
         trace_entries_below(Object::new(cell), end, tracer)
     }
 }
@@ -669,7 +670,10 @@ impl Ruby {
     }
 }
 
-impl Vm for Ruby {
+// SAFETY: Ruby marks objects of its object space, all that it goes on to use; the VM lock is
+// held and the other Ractors are stopped when the heap may collect (`lock.rs`); and Ruby makes
+// no objects inside a collection.
+unsafe impl Vm for Ruby {
     fn trace_roots(&self, tracer: &mut Tracer<'_>) {
         current_tracer::lend(tracer, || {
             // SAFETY: the collecting thread holds Ruby's lock and has saved its
@@ -680,7 +684,7 @@ impl Vm for Ruby {
         finalizers.each_value(|value| mark_value(tracer, value));
     }
 
-    fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
+    unsafe fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
         current_tracer::lend(tracer, || {
             // SAFETY: the cell is a live object.
             unsafe { (self.calls.mark_children)(statics::objspace(), cell.address()) };
@@ -731,7 +735,7 @@ impl Vm for Ruby {
     }
 
     #[inline(always)]
-    fn owns_nothing(&self) -> impl Fn(Cell) -> bool {
+    unsafe fn owns_nothing(&self) -> impl Fn(Cell) -> bool {
         let rules = match self.traces_frees.get() {
             false => &OWN_NOTHING,
             true => &OWN_SOMETHING,
@@ -741,7 +745,7 @@ impl Vm for Ruby {
 
     /// Not inlined: sweeping would lose its registers to what few dead objects need.
     #[inline(never)]
-    fn release(&self, cell: Cell, _width: WidthIndex) {
+    unsafe fn release(&self, cell: Cell, _width: WidthIndex) {
         let object = Object::new(cell);
         if self.traces_frees.get() {
             return self.free_by_ruby(object);
@@ -759,22 +763,23 @@ impl Vm for Ruby {
     }
 }
 
-impl Moving for Ruby {
+// SAFETY: what Ruby's functions and `compaction.rs` cannot rewrite is pinned.
+unsafe impl Moving for Ruby {
     const FORWARDED_HEADER: usize = T_MOVED;
 
     fn compaction_begins(&self) {
         self.move_counts.reset();
     }
 
-    fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex> {
+    unsafe fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex> {
         self.suitable_width(cell, width)
     }
 
-    fn moved(&self, from: Cell, to: Cell, width: WidthIndex, new_width: WidthIndex) -> bool {
+    unsafe fn moved(&self, from: Cell, to: Cell, width: WidthIndex, new_width: WidthIndex) -> bool {
         self.object_moved(from, to, width, new_width)
     }
 
-    fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
+    unsafe fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
         self.update_object(cell, now);
     }
 
@@ -783,7 +788,8 @@ impl Moving for Ruby {
     }
 }
 
-impl Inspection for Ruby {
+// SAFETY: as for the VM.
+unsafe impl Inspection for Ruby {
     fn visit_roots(&self, visit: &mut dyn FnMut(Root)) {
         unsafe extern "C" fn each(_category: *const c_char, value: Value, data: *mut c_void) {
             // SAFETY: `data` is the visitor below, which outlives the call.
@@ -795,7 +801,7 @@ impl Inspection for Ruby {
         unsafe { (self.calls.reachable_from_roots)(each, (&raw mut visitor).cast()) };
     }
 
-    fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
+    unsafe fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
         unsafe extern "C" fn each(value: Value, data: *mut c_void) {
             // SAFETY: `data` is the visitor below, which outlives the call.
             unsafe { visit_value(value, data) };

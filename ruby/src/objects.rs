@@ -97,7 +97,7 @@ unsafe extern "C" fn ashlar_allocate(
         v3,
     };
     // SAFETY: the cache is the calling Ractor's own, and Ruby calls with the GVL.
-    if let Some(cell) = unsafe { (*cache).bump(width, state) } {
+    if let Some(cell) = unsafe { (*cache).allocate_at_once(width, state) } {
         return contents.write(cell, width); // of a narrow one
     }
     // SAFETY: Ruby calls with the GVL and passes the calling Ractor's cache.
@@ -204,5 +204,5 @@ unsafe extern "C" fn ashlar_set_event_hooks(objspace: *mut c_void, newobj: bool,
     KNOBS.trace_allocations(newobj);
     // SAFETY: Ruby calls with the GVL.
     unsafe { Gvl::of_caller(objspace) }
-        .with_vm_lock(|collector| collector.heap.vm.traces_frees.set(freeobj));
+        .with_vm_lock(|collector| collector.heap.vm().traces_frees.set(freeobj));
 }

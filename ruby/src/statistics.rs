@@ -152,7 +152,7 @@ impl Collector {
         filled.time_ms = self.clocks.total_ns() / NS_PER_MS;
         filled.mark_time_ms = self.clocks.mark_ns.get() / NS_PER_MS;
         filled.sweep_time_ms = self.clocks.sweep_ns.get() / NS_PER_MS;
-        filled.waiting_jobs = self.heap.vm.finalizers.borrow().waiting_jobs() as u64;
+        filled.waiting_jobs = self.heap.vm().finalizers.borrow().waiting_jobs() as u64;
         filled.minor_count = stats.minor_collections as u64;
         filled.major_count = (stats.major_collections + stats.full_collections) as u64;
         filled.count = filled.minor_count + filled.major_count;
@@ -183,7 +183,7 @@ impl Collector {
     }
 
     fn count_bytes(&self, filled: &mut Statistics) {
-        let payloads = &self.heap.shared().payloads;
+        let payloads = self.heap.shared().payloads();
         let (pace, measure) = (self.heap.pace(), self.heap.measure());
         let kept_bytes = measure.used_bytes.saturating_sub(measure.fresh_bytes);
         filled.external_bytes = payloads.elsewhere_bytes() as u64;

@@ -448,7 +448,7 @@ impl Layouts {
         let Some(layout) = self.of(cell) else {
             return Ok(());
         };
-        let cell_bytes = space.region.width_of(cell).bytes();
+        let cell_bytes = space.region().width_of(cell).bytes();
         let about = || {
             // SAFETY: every cell has the word that the kind lies in.
             let kind = unsafe { self.kind.read(cell) };

@@ -42,7 +42,7 @@ impl Heap {
         let shared_pointer = Box::into_raw(Box::new(shared.ok_or_else(|| refused(bytes))?));
         // SAFETY: it is freed by `drop_shared` alone, when nothing of the heap is left.
         let shared: &'static Shared = unsafe { &*shared_pointer };
-        let vm = Vm::new(callbacks, layouts, &shared.space);
+        let vm = Vm::new(callbacks, layouts, shared.space());
         let heap = CellHeap::new(vm, shared, options.pace);
         match heap {
             Ok(heap) => {
@@ -72,7 +72,10 @@ impl Heap {
         if options.policy != self.heap.space().policy() {
             self.heap.space().set_policy(options.policy);
         }
-        self.heap.space().region.set_huge_pages(options.huge_pages);
+        self.heap
+            .space()
+            .region()
+            .set_huge_pages(options.huge_pages);
         // Sweeping in an allocation takes a part of a slice at most.
         self.heap
             .set_sweep_time_max(options.slice.map(|slice| slice / 4));
@@ -80,7 +83,7 @@ impl Heap {
     }
 
     pub(crate) fn vm(&self) -> &Vm {
-        &self.heap.vm
+        self.heap.vm()
     }
 
     pub(crate) fn options(&self) -> Options {
@@ -201,10 +204,12 @@ unsafe extern "C" fn ashlar_heap_free(heap: *mut Heap) {
     let mut last = Thread::new(&heap);
     heap.vm().current.set(&raw mut last);
     let vm = heap.vm();
-    let owns_nothing = ashlar_heap::Vm::owns_nothing(vm);
+    // SAFETY: all that is left dies now.
+    let owns_nothing = unsafe { ashlar_heap::Vm::owns_nothing(vm) };
     heap.heap.for_each_cell(|cell, width| {
         if !owns_nothing(cell) {
-            ashlar_heap::Vm::release(vm, cell, width);
+            // SAFETY: the walk shows each cell once, and nobody uses it any more.
+            unsafe { ashlar_heap::Vm::release(vm, cell, width) };
         }
     });
     drop(owns_nothing);

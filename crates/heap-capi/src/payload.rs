@@ -174,5 +174,5 @@ unsafe extern "C" fn ashlar_payload_bytes(heap: *const Heap, address: *const c_v
 #[no_mangle]
 unsafe extern "C" fn ashlar_note_elsewhere(heap: *mut Heap, bytes: isize) {
     // SAFETY: the program passes a heap of its own.
-    unsafe { (*heap).heap.shared().payloads.note_elsewhere(bytes) };
+    unsafe { (*heap).heap.shared().payloads().note_elsewhere(bytes) };
 }

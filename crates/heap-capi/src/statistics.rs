@@ -34,9 +34,9 @@ struct Statistics {
 impl Statistics {
     fn of(heap: &Heap) -> Self {
         let (stats, usage) = (heap.heap.stats(), heap.heap.usage());
-        let (blocks, pauses) = (heap.heap.space().blocks.counts(), heap.pauses.get());
+        let (blocks, pauses) = (heap.heap.space().blocks().counts(), heap.pauses.get());
         let fresh_bytes = heap.heap.fresh_bytes();
-        let payloads = &heap.heap.shared().payloads;
+        let payloads = heap.heap.shared().payloads();
         Self {
             minor_collections: stats.minor_collections as u64,
             full_collections: (stats.major_collections + stats.full_collections) as u64,

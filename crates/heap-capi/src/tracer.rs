@@ -144,7 +144,7 @@ impl<'a, 'c> Tracer<'a, 'c> {
     /// What a root that may be one refers to. Words in a cell count: a compiler may keep
     /// nothing but the address of a field.
     pub(crate) fn mark_ambiguous(&mut self, word: usize) {
-        let Some(cell) = self.memory.space.region.cell_around(word) else {
+        let Some(cell) = self.memory.space.region().cell_around(word) else {
             return;
         };
         match &mut self.does {

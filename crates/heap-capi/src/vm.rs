@@ -112,7 +112,7 @@ impl Vm {
             threads: Mutex::default(),
             current: StdCell::new(std::ptr::null_mut()),
             memory: Memory {
-                inside: Inside::of(&space.region),
+                inside: Inside::of(space.region()),
                 space,
             },
         }
@@ -167,23 +167,25 @@ fn pointer(cell: Cell) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(cell.address())
 }
 
-impl ashlar_heap::Vm for Vm {
+// SAFETY: the program promises in C what a VM promises (`ashlar.h`), and hands over cells
+// of this heap alone; addresses of others are left out.
+unsafe impl ashlar_heap::Vm for Vm {
     fn trace_roots(&self, tracer: &mut HeapTracer<'_>) {
         self.trace_all_roots(Does::Mark(tracer));
     }
 
-    fn trace_cell(&self, cell: Cell, tracer: &mut HeapTracer<'_>) {
+    unsafe fn trace_cell(&self, cell: Cell, tracer: &mut HeapTracer<'_>) {
         self.trace(cell, Does::Mark(tracer));
     }
 
     #[inline(always)]
-    fn owns_nothing(&self) -> impl Fn(Cell) -> bool {
+    unsafe fn owns_nothing(&self) -> impl Fn(Cell) -> bool {
         self.layouts
             .tell_owning_nothing(self.callbacks.release.is_some())
     }
 
     #[inline(always)]
-    fn release(&self, cell: Cell, _width: WidthIndex) {
+    unsafe fn release(&self, cell: Cell, _width: WidthIndex) {
         if let Some(release) = self.callbacks.release {
             // SAFETY: the program's own function, with a cell of its own that is dead, and
             // a thread that is in a call of the heap.
@@ -236,9 +238,10 @@ unsafe impl Send for Anywhere<'_> {}
 // SAFETY: the same.
 unsafe impl Sync for Anywhere<'_> {}
 
-impl TraceCommon for Anywhere<'_> {
+// SAFETY: as for the VM.
+unsafe impl TraceCommon for Anywhere<'_> {
     #[inline(always)]
-    fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
+    unsafe fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
         let Vm {
             layouts,
             callbacks,
@@ -261,14 +264,15 @@ impl TraceCommon for Anywhere<'_> {
         self.vm.memory.inside.reference(word)
     }
 
-    fn trace_below(self, _cell: Cell, _end: usize, _tracer: &mut impl Trace) -> usize {
+    unsafe fn trace_below(self, _cell: Cell, _end: usize, _tracer: &mut impl Trace) -> usize {
         // Nothing is traced with `Trace::trace_later`.
         0
     }
 }
 
-impl Moving for Vm {
-    fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex> {
+// SAFETY: as for the VM.
+unsafe impl Moving for Vm {
+    unsafe fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex> {
         let Some(wanted) = self.callbacks.wanted_bytes else {
             return Some(width);
         };
@@ -279,7 +283,13 @@ impl Moving for Vm {
         }
     }
 
-    fn moved(&self, from: Cell, to: Cell, _width: WidthIndex, _new_width: WidthIndex) -> bool {
+    unsafe fn moved(
+        &self,
+        from: Cell,
+        to: Cell,
+        _width: WidthIndex,
+        _new_width: WidthIndex,
+    ) -> bool {
         match self.callbacks.moved {
             // SAFETY: the program's own function, with cells of its own.
             Some(moved) => unsafe { moved(pointer(from), pointer(to), self.callbacks.data) },
@@ -287,7 +297,7 @@ impl Moving for Vm {
         }
     }
 
-    fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
+    unsafe fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
         let is_declared = self.layouts.each_place(cell, |place| {
             // SAFETY: cells of this kind have the word, as the program has declared, and the
             // program is stopped.
@@ -309,12 +319,13 @@ impl Moving for Vm {
     }
 }
 
-impl Inspection for Vm {
+// SAFETY: as for the VM.
+unsafe impl Inspection for Vm {
     fn visit_roots(&self, visit: &mut dyn FnMut(Root)) {
         self.trace_all_roots(Does::ShowRoot(visit));
     }
 
-    fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
+    unsafe fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
         if let Err(wrong) = self.layouts.check(self.memory.space, cell) {
             self.wrong_layout.borrow_mut().get_or_insert(wrong);
             return;

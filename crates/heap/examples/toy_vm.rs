@@ -156,8 +156,9 @@ pub const UNPROTECTS_WHILE_TRACED: usize = 3_000_000 * UNCOMMON_TAGS;
 #[derive(Clone, Copy, Debug)]
 pub struct Common;
 
-impl TraceCommon for Common {
-    fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
+// SAFETY: what objects refer to are objects of their heap, as `store` sees to.
+unsafe impl TraceCommon for Common {
+    unsafe fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
         // SAFETY: every toy object has a header.
         let (tag, counts) = unsafe { (word(cell, 0).read(), word(cell, 1).read()) };
         if counts >> WEAK_SHIFT != 0 || tag % UNCOMMON_TAGS == 0 {
@@ -172,7 +173,7 @@ impl TraceCommon for Common {
         (word != 0).then(|| unsafe { Cell::from_address(word) })
     }
 
-    fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize {
+    unsafe fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize {
         // SAFETY: the object has more than so many references.
         let last = unsafe { word(cell, HEADER_WORDS + end - 1).read() };
         if let Some(child) = self.reference(last) {
@@ -255,7 +256,9 @@ fn store_while_traced(cell: Cell, tracer: &mut Tracer<'_>) {
     }
 }
 
-impl Vm for ToyVm<'_> {
+// SAFETY: roots are objects of the only heap that the VM is of, as whoever adds one sees to, and
+// so is what objects refer to.
+unsafe impl Vm for ToyVm<'_> {
     fn trace_roots(&self, tracer: &mut Tracer<'_>) {
         self.each_root(|cell| tracer.mark(cell));
         for &word in self.ambiguous_roots.borrow().iter() {
@@ -268,7 +271,7 @@ impl Vm for ToyVm<'_> {
         }
     }
 
-    fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
+    unsafe fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
         // SAFETY: every toy object has a header.
         let tag = unsafe { word(cell, 0).read() };
         if tag == STORES_WHILE_TRACED {
@@ -314,7 +317,7 @@ impl Vm for ToyVm<'_> {
         Some(self)
     }
 
-    fn release(&self, cell: Cell, _width: WidthIndex) {
+    unsafe fn release(&self, cell: Cell, _width: WidthIndex) {
         self.released.borrow_mut().push(cell.address());
         // SAFETY: the cell is dead but its header is intact; it owned its
         // payload alone.
@@ -326,8 +329,9 @@ impl Vm for ToyVm<'_> {
     }
 }
 
-impl Moving for ToyVm<'_> {
-    fn wanted_width(&self, cell: Cell, _width: WidthIndex) -> Option<WidthIndex> {
+// SAFETY: all references but the pinned ones are rewritten.
+unsafe impl Moving for ToyVm<'_> {
+    unsafe fn wanted_width(&self, cell: Cell, _width: WidthIndex) -> Option<WidthIndex> {
         // SAFETY: every toy object has a header.
         let (tag, counts) = unsafe { (word(cell, 0).read(), word(cell, 1).read()) };
         let (references, data) = (counts & COUNT_MASK, counts >> DATA_SHIFT & COUNT_MASK);
@@ -335,7 +339,13 @@ impl Moving for ToyVm<'_> {
         self.wishes.get().width(tag, needed_bytes)
     }
 
-    fn moved(&self, from: Cell, to: Cell, _width: WidthIndex, _new_width: WidthIndex) -> bool {
+    unsafe fn moved(
+        &self,
+        from: Cell,
+        to: Cell,
+        _width: WidthIndex,
+        _new_width: WidthIndex,
+    ) -> bool {
         // SAFETY: every toy object has a header.
         let tag = unsafe { word(from, 0).read() };
         if is_multiple(tag, self.wishes.get().refused_every) {
@@ -346,7 +356,7 @@ impl Moving for ToyVm<'_> {
         true
     }
 
-    fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
+    unsafe fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
         // SAFETY: every toy object has a header, and as many references as it
         // says.
         unsafe {
@@ -365,7 +375,8 @@ impl Moving for ToyVm<'_> {
     }
 }
 
-impl Inspection for ToyVm<'_> {
+// SAFETY: as for `Vm`.
+unsafe impl Inspection for ToyVm<'_> {
     fn visit_roots(&self, visit: &mut dyn FnMut(Root)) {
         self.each_root(|cell| visit(Root::Exact(cell)));
         for &word in self.ambiguous_roots.borrow().iter() {
@@ -373,7 +384,7 @@ impl Inspection for ToyVm<'_> {
         }
     }
 
-    fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
+    unsafe fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
         each_strong_reference(cell, visit);
     }
 }
@@ -410,10 +421,14 @@ pub fn try_new_object(
 
 /// Allocates an object with `references` empty references, collecting first
 /// when that is due. `None` when memory is out.
+///
+/// # Safety
+/// The cache is one of this heap's that the calling thread alone uses, and nobody has a
+/// reference to it.
 #[allow(dead_code)]
-pub fn new_object(
-    heap: &Heap<'_, ToyVm<'_>>,
-    cache: &mut AllocationCache<'_>,
+pub unsafe fn new_object<'heap>(
+    heap: &Heap<'heap, ToyVm<'heap>>,
+    mut cache: NonNull<AllocationCache<'heap>>,
     references: usize,
     protected: bool,
 ) -> Option<Cell> {
@@ -423,10 +438,14 @@ pub fn new_object(
         data_words: 0,
         protected,
     };
-    let mut outcome = try_new_object(heap, cache, 1, shape, Urgency::MayCollect);
+    let mut allocate = |urgency| {
+        // SAFETY: the caller's contract; the reference ends before a collection.
+        try_new_object(heap, unsafe { cache.as_mut() }, 1, shape, urgency)
+    };
+    let mut outcome = allocate(Urgency::MayCollect);
     if outcome == Allocation::NeedsCollection {
         heap.collect(Request::default());
-        outcome = try_new_object(heap, cache, 1, shape, Urgency::MustAllocate);
+        outcome = allocate(Urgency::MustAllocate);
     }
     match outcome {
         Allocation::Allocated(cell) => Some(cell),
@@ -448,7 +467,8 @@ pub unsafe fn store(
     // SAFETY: the caller's contract.
     unsafe { word(parent, HEADER_WORDS + index).write(child.map_or(0, Cell::address)) };
     if let (true, Some(child)) = (barrier, child) {
-        heap.write_barrier(parent, child);
+        // SAFETY: the caller's contract.
+        unsafe { heap.write_barrier(parent, child) };
     }
 }
 
@@ -482,7 +502,7 @@ pub unsafe fn set_payload(heap: &Heap<'_, ToyVm<'_>>, cell: Cell, bytes: usize) 
     // SAFETY: the object's payload word holds a payload of this heap or 0.
     unsafe {
         let slot = word(cell, 2);
-        let mut cache = heap.vm.payload_cache.borrow_mut();
+        let mut cache = heap.vm().payload_cache.borrow_mut();
         let fresh = match NonNull::new(slot.read() as *mut u8) {
             Some(old) => cache.reallocate(old, bytes),
             None => cache.allocate(bytes),
@@ -502,7 +522,7 @@ pub unsafe fn drop_payload(heap: &Heap<'_, ToyVm<'_>>, cell: Cell) {
     // SAFETY: the object's payload word holds a payload of this heap or 0.
     unsafe {
         if let Some(payload) = NonNull::new(word(cell, 2).replace(0) as *mut u8) {
-            heap.vm.free_payload(payload);
+            heap.vm().free_payload(payload);
         }
     }
 }
@@ -536,16 +556,16 @@ pub unsafe fn payload(cell: Cell) -> usize {
 fn main() {
     let shared = Shared::reserve(64 << 20).expect("64 MiB of address space");
     let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).expect("a heap");
-    let mut cache_pointer = heap.new_cache();
+    let cache = heap.new_cache();
     // SAFETY: the cache is this thread's until it is dropped at the end.
-    let cache = unsafe { cache_pointer.as_mut() };
+    let new = |references| unsafe { new_object(&heap, cache, references, true) };
 
     // A list of 100,000 objects, and ten times as many that nobody keeps.
     for number in 0..100_000 {
-        let object = new_object(&heap, cache, 1, true).expect("memory");
+        let object = new(1).expect("memory");
         // SAFETY: the object and the root are live.
         unsafe {
-            let mut roots = heap.vm.roots.borrow_mut();
+            let mut roots = heap.vm().roots.borrow_mut();
             let head = roots.first().map(|&head| Cell::from_address(head));
             store(&heap, object, 0, head, true);
             set_payload(&heap, object, number % 500 + 1);
@@ -553,7 +573,7 @@ fn main() {
             roots.push(object.address());
         }
         for _ in 0..10 {
-            new_object(&heap, cache, 2, true).expect("memory");
+            new(2).expect("memory");
         }
     }
     heap.collect(Request {
@@ -573,5 +593,5 @@ fn main() {
     );
     heap.verify().expect("every invariant holds");
     // SAFETY: nobody uses the cache any more.
-    unsafe { heap.drop_cache(cache_pointer) };
+    unsafe { heap.drop_cache(cache) };
 }

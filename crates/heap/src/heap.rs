@@ -44,8 +44,7 @@ use slices::Slices;
 /// Except for [`Shared`], a heap is used by one thread at a time: whoever holds
 /// the VM's lock.
 pub struct Heap<'shared, V> {
-    /// The virtual machine whose objects live here.
-    pub vm: V,
+    vm: V,
     shared: &'shared Shared,
     /// A copy of the region's, one load nearer.
     states: States<'shared>,
@@ -160,6 +159,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         })
     }
 
+    /// The virtual machine whose objects live here.
+    #[inline(always)]
+    pub fn vm(&self) -> &V {
+        &self.vm
+    }
+
     /// The parts that every thread may use.
     #[inline(always)]
     pub fn shared(&self) -> &'shared Shared {
@@ -180,13 +185,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// The cell states.
     #[inline(always)]
-    pub fn states(&self) -> States<'shared> {
+    pub(crate) fn states(&self) -> States<'shared> {
         self.states
     }
 
-    /// Collects at once: allocate → mark → sweep → compact, in this order. The VM
-    /// must be stopped. Says which scope it had. A collection in progress is finished
-    /// before.
+    /// Collects at once: allocate → mark → sweep → compact, in this order. Says which scope
+    /// it had. A collection in progress is finished before.
     pub fn collect(&self, request: Request) -> Scope {
         let request = self.stressed(request);
         self.finish_marking();
@@ -231,7 +235,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     pub fn promote_everything(&self) {
         self.finish_marking();
         self.for_each_cell(|cell, _| {
-            let state = self.region().state(cell);
+            let state = self.region().state_of(cell);
             if state.is_old() {
                 return;
             }
@@ -292,8 +296,8 @@ impl<'shared> Collector<'shared> {
 
     /// The caches that there are, for a look at their counters.
     fn caches(&self) -> impl Iterator<Item = &AllocationCache<'shared>> {
-        // SAFETY: caches live until `drop_cache`, which takes them off this list, and
-        // whoever holds the VM's lock has stopped those who allocate from them.
+        // SAFETY: caches live until `drop_cache`, which takes them off this list, and nobody
+        // has a reference to one when the heap is asked for anything but cells (`new_cache`).
         self.caches.iter().map(|cache| unsafe { cache.as_ref() })
     }
 

@@ -17,18 +17,19 @@
 //!
 //! struct Lists(RefCell<Vec<Cell>>);
 //!
-//! impl Vm for Lists {
+//! // SAFETY: what is marked are cells of the only heap, and all that the program uses.
+//! unsafe impl Vm for Lists {
 //!     fn trace_roots(&self, tracer: &mut Tracer<'_>) {
 //!         self.0.borrow().iter().for_each(|&head| tracer.mark(head));
 //!     }
-//!     fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
+//!     unsafe fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
 //!         // SAFETY: every cell begins with 0 or the address of another one.
 //!         match unsafe { pointer::<usize>(cell.address()).read() } {
 //!             0 => {}
 //!             next => tracer.mark(unsafe { Cell::from_address(next) }),
 //!         }
 //!     }
-//!     fn release(&self, _cell: Cell, _width: WidthIndex) {}
+//!     unsafe fn release(&self, _cell: Cell, _width: WidthIndex) {}
 //! }
 //!
 //! let shared = Shared::reserve(64 << 20).expect("address space");
@@ -36,16 +37,16 @@
 //! let heap = Heap::new(vm, &shared, PaceOptions::default()).expect("memory");
 //! let mut cache = heap.new_cache();
 //! for number in 0..100_000 {
-//!     // SAFETY: this thread alone uses the cache.
-//!     let cache = unsafe { cache.as_mut() };
-//!     let mut cell = heap.allocate(cache, 32, CellState::NEW, Urgency::MayCollect);
+//!     // SAFETY: this thread alone uses the cache, in this call.
+//!     let mut allocate = |urgency| heap.allocate(unsafe { cache.as_mut() }, 32, CellState::NEW, urgency);
+//!     let mut cell = allocate(Urgency::MayCollect);
 //!     if cell == Allocation::NeedsCollection {
 //!         heap.collect(Request::default());
-//!         cell = heap.allocate(cache, 32, CellState::NEW, Urgency::MustAllocate);
+//!         cell = allocate(Urgency::MustAllocate);
 //!     }
 //!     let Allocation::Allocated(cell) = cell else { panic!("{cell:?}") };
 //!     // Lists of ten, of which only the latest is kept.
-//!     let mut heads = heap.vm.0.borrow_mut();
+//!     let mut heads = heap.vm().0.borrow_mut();
 //!     let next = heads.pop().filter(|_| number % 10 != 0);
 //!     // SAFETY: the cell is new, and nobody else has it.
 //!     unsafe { pointer::<usize>(cell.address()).write(next.map_or(0, Cell::address)) };
@@ -74,6 +75,56 @@
 //!   cells that may refer to unsettled ones.
 //! * **Pinned**: must not move, because something refers to it that cannot be
 //!   rewritten. **Forwarded**: has moved, and says where to.
+//!
+//! # What is safe
+//!
+//! A [`Cell`] is an address. What is given one checks it, or is an `unsafe` function: that the
+//! cell is of this heap and alive, the caller knows. [`Vm`] is an `unsafe` trait: the heap
+//! takes a VM's word for what its cells refer to. Allocation caches are pointers, and
+//! [`Heap::new_cache`] says what a reference to one promises. That is all; nothing else can go
+//! wrong in safe code (docs/soundness.md).
+//!
+//! A heap cannot be used by two threads at once:
+//!
+//! ```compile_fail,E0277
+//! fn shared_by_threads<T: Sync>() {}
+//! fn of_any_vm<V: ashlar_heap::Vm + Sync>() {
+//!     shared_by_threads::<ashlar_heap::Heap<'static, V>>();
+//! }
+//! ```
+//!
+//! A VM stays with its heap, and a heap's parts stay together:
+//!
+//! ```compile_fail,E0616
+//! fn change_places<V: ashlar_heap::Vm>(
+//!     one: &mut ashlar_heap::Heap<'static, V>,
+//!     other: &mut ashlar_heap::Heap<'static, V>,
+//! ) {
+//!     std::mem::swap(&mut one.vm, &mut other.vm);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0616
+//! fn change_places(one: &mut ashlar_heap::Shared, other: &mut ashlar_heap::Shared) {
+//!     std::mem::swap(&mut one.space, &mut other.space);
+//! }
+//! ```
+//!
+//! A VM gives its word in writing, and so does whoever tells of a store:
+//!
+//! ```compile_fail,E0200
+//! struct Nothing;
+//! impl ashlar_heap::Inspection for Nothing {
+//!     fn visit_roots(&self, _: &mut dyn FnMut(ashlar_heap::Root)) {}
+//!     unsafe fn visit_cell(&self, _: ashlar_heap::Cell, _: &mut dyn FnMut(ashlar_heap::Cell)) {}
+//! }
+//! ```
+//!
+//! ```compile_fail,E0133
+//! fn tell<V: ashlar_heap::Vm>(heap: &ashlar_heap::Heap<'_, V>, cell: ashlar_heap::Cell) {
+//!     heap.write_barrier(cell, cell);
+//! }
+//! ```
 //!
 //! # What to rely on
 //!
@@ -112,7 +163,7 @@ pub use compact::Evacuation;
 pub use heap::{Allocation, Heap, Progress, Request, Stage, Urgency};
 pub use layout::block::BlockIndex;
 pub use layout::cell_state::CellState;
-pub use layout::region::{Cell, Region, States};
+pub use layout::region::{Cell, Region};
 pub use layout::width::{WidthIndex, WIDTHS, WIDTH_COUNT, WIDTH_MAX_BYTES};
 pub use layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 pub use mark::helpers::{Stopped, THREADS_MAX};

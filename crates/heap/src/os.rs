@@ -59,6 +59,7 @@ impl Reservation {
     /// so larger ones than the system has can be tried.
     pub fn with_pages(bytes: usize, align: usize, page_bytes: usize) -> Result<Self, Refused> {
         assert!(align.is_power_of_two() && page_bytes % self::page_bytes() == 0);
+        let bytes = bytes.max(1);
         let bytes = bytes.checked_next_multiple_of(page_bytes).ok_or(Refused)?;
         let align = align.max(page_bytes);
         reserve(bytes, align).map(|start| Self {
@@ -92,8 +93,9 @@ impl Reservation {
     /// Makes `bytes` from `offset` on readable and writable, and the rest of the pages
     /// that they share with others. Pages that were never touched read as zero.
     pub fn commit(&self, offset: usize, bytes: usize) -> Result<(), Refused> {
+        let end = offset.checked_add(bytes);
+        assert!(end.is_some_and(|end| end <= self.bytes));
         let pages = whole_pages(offset, bytes, self.page_bytes);
-        assert!(pages.end <= self.bytes);
         // SAFETY: the range lies inside this reservation, which nobody unmaps.
         unsafe { make_writable(self.start.as_ptr().add(pages.start), pages.len()) }
     }

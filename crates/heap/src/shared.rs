@@ -17,9 +17,9 @@ use crate::space::Space;
 #[derive(Debug)]
 pub struct Shared {
     /// The region and its blocks.
-    pub space: Space,
+    pub(crate) space: Space,
     /// What is known about all payloads.
-    pub payloads: Payloads,
+    pub(crate) payloads: Payloads,
     /// Threads that help in marking.
     pub(crate) helpers: Helpers,
     /// A heap has been made of these parts.
@@ -46,6 +46,18 @@ impl Shared {
         })
     }
 
+    /// The region and its blocks.
+    #[inline(always)]
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// What is known about all payloads.
+    #[inline(always)]
+    pub fn payloads(&self) -> &Payloads {
+        &self.payloads
+    }
+
     /// A heap is made of this.
     ///
     /// # Panics
@@ -61,6 +73,16 @@ impl Shared {
         let result = work();
         self.collecting.store(false, Relaxed);
         result
+    }
+
+    /// # Panics
+    /// When the collector is at work already: one of the VM's methods has called the heap,
+    /// or has panicked in the middle, and nobody knows what was left undone.
+    pub(crate) fn assert_at_rest(&self) {
+        assert!(
+            !self.is_busy(),
+            "the collector is at work: a method of the VM called the heap, or panicked before"
+        );
     }
 
     /// Whether the collector is marking, or moving cells, at this moment.

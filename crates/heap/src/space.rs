@@ -59,9 +59,9 @@ pub enum BlockUse {
 #[derive(Debug)]
 pub struct Space {
     /// The address range and its tables.
-    pub region: Region,
+    pub(crate) region: Region,
     /// Which blocks are empty.
-    pub blocks: Blocks,
+    pub(crate) blocks: Blocks,
 }
 
 impl Space {
@@ -71,6 +71,18 @@ impl Space {
             region: Region::reserve(bytes, page_bytes)?,
             blocks: Blocks::new(),
         })
+    }
+
+    /// The address range and its tables.
+    #[inline(always)]
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Which blocks are empty.
+    #[inline(always)]
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
     }
 
     /// The blocks that hold cells, lowest first, with the width of their cells.
@@ -92,8 +104,12 @@ impl Space {
 
     /// The cells of a block, lowest first, whether something lives in them or not;
     /// none when the block does not hold cells.
+    ///
+    /// # Panics
+    /// When the region has no block of this number.
     #[inline(always)]
     pub fn cells_of(&self, block: BlockIndex) -> Cells {
+        self.region.assert_has(block);
         let start = self.region.address_of(block);
         let (bytes, cells) = match self.region.kind_byte(block).width() {
             Some(width) => (width.bytes(), width.cells_per_block()),
@@ -108,6 +124,9 @@ impl Space {
 
     /// Calls `visit` with the live cells of a block and the ranges of free ones
     /// between them, in address order.
+    ///
+    /// # Panics
+    /// When the region has no block of this number.
     pub fn for_each_range_of(
         &self,
         block: BlockIndex,
@@ -117,7 +136,7 @@ impl Space {
         let cells = self.cells_of(block);
         let end = cells.end();
         let mut start = self.region.address_of(block);
-        for cell in cells.filter(|&cell| self.region.state(cell).is_live()) {
+        for cell in cells.filter(|&cell| self.region.state_of(cell).is_live()) {
             let end = cell.address();
             if start < end {
                 visit(CellRange::Free { start, end, width });
@@ -212,7 +231,7 @@ impl Cells {
     }
 
     /// Those that begin behind `address`.
-    pub fn after(mut self, address: usize) -> Self {
+    pub(crate) fn after(mut self, address: usize) -> Self {
         if let Some(offset) = address.checked_sub(self.next) {
             self.next += (offset / self.bytes + 1) * self.bytes;
         }

@@ -121,7 +121,7 @@ impl<V: Vm> Heap<'_, V> {
         if self.stage() == Stage::Clearing {
             self.verify_cleared()?;
         }
-        if let Some(vm) = self.vm.inspection() {
+        if let Some(vm) = self.vm().inspection() {
             self.verify_references(vm)?;
         }
         self.verify_parts()?;
@@ -146,7 +146,7 @@ impl<V: Vm> Heap<'_, V> {
     fn verify_states(&self) -> Result<(), Stop> {
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
-                let state = self.region().state(cell);
+                let state = self.region().state_of(cell);
                 if state == CellState::FORWARDED {
                     return Err(format!("invariant 13: {cell:?} is {state:?}").into());
                 }
@@ -200,7 +200,7 @@ impl<V: Vm> Heap<'_, V> {
         }
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
-                let state = self.region().state(cell);
+                let state = self.region().state_of(cell);
                 if !state.is_on_boundary() || self.is_uncertain(state) || boundary.has(&cell) {
                     return Ok(());
                 }
@@ -224,7 +224,7 @@ impl<V: Vm> Heap<'_, V> {
             *times.entry(cell).or_default() += 1;
         }
         for (&cell, &count) in &times {
-            let state = self.region().state(cell);
+            let state = self.region().state_of(cell);
             if count != 1 || !state.is_remembered() || !state.is_old() {
                 return Err(format!(
                     "invariant 3: {cell:?} is {state:?} and {count} times in the remembered set"
@@ -238,7 +238,7 @@ impl<V: Vm> Heap<'_, V> {
         }
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
-                let state = self.region().state(cell);
+                let state = self.region().state_of(cell);
                 if state.is_remembered() && !times.contains_key(&cell) {
                     return Err(
                         format!("invariant 3: {cell:?} is not in the remembered set").into(),
@@ -254,7 +254,7 @@ impl<V: Vm> Heap<'_, V> {
         let cleared_blocks = self.cleared_blocks();
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
-                let state = self.region().state(cell);
+                let state = self.region().state_of(cell);
                 let stays = self.scope() == Some(Scope::Major) && state.is_settled();
                 if block.get() < cleared_blocks && state.is_marked() && !stays {
                     return Err(format!("invariant 12: {cell:?} is {state:?}").into());
@@ -277,21 +277,23 @@ impl<V: Vm> Heap<'_, V> {
         self.verify_generations(vm, &grey)?;
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
-                let state = self.region().state(cell);
+                let state = self.region().state_of(cell);
                 if !state.is_marked() || grey.has(&cell) {
                     return Ok(());
                 }
                 let mut white = None;
-                vm.visit_cell(cell, &mut |child| {
-                    if !self.region().state(child).is_marked() {
+                let mut visit = |child| {
+                    if !self.region().state_of(child).is_marked() {
                         white = Some(child);
                     }
-                });
+                };
+                // SAFETY: the walk has found the cell live.
+                unsafe { vm.visit_cell(cell, &mut visit) };
                 match white {
                     None => Ok(()),
                     Some(child) => Err(format!(
                         "invariant 11: {cell:?} ({state:?}) refers to {child:?} ({:?})",
-                        self.region().state(child)
+                        self.region().state_of(child)
                     )
                     .into()),
                 }
@@ -308,7 +310,7 @@ impl<V: Vm> Heap<'_, V> {
         }
         self.for_each_block(|block, _| {
             self.space().cells_of(block).try_for_each(|cell| {
-                let state = self.region().state(cell);
+                let state = self.region().state_of(cell);
                 if !state.is_old() || self.is_garbage(cell) {
                     return Ok(());
                 }
@@ -316,20 +318,22 @@ impl<V: Vm> Heap<'_, V> {
                     return Ok(());
                 }
                 let mut broken = None;
-                vm.visit_cell(cell, &mut |child| {
-                    let child_state = self.region().state(child);
+                let mut visit = |child| {
+                    let child_state = self.region().state_of(child);
                     let off_boundary = state.is_settled() && !state.is_on_boundary();
                     if !state.is_remembered() && !child_state.is_old() {
                         broken = Some((5, child));
                     } else if off_boundary && !child_state.is_settled() {
                         broken = Some((17, child));
                     }
-                });
+                };
+                // SAFETY: the walk has found the cell live.
+                unsafe { vm.visit_cell(cell, &mut visit) };
                 match broken {
                     None => Ok(()),
                     Some((invariant, child)) => Err(format!(
                         "invariant {invariant}: {cell:?} ({state:?}) refers to {child:?} ({:?})",
-                        self.region().state(child)
+                        self.region().state_of(child)
                     )
                     .into()),
                 }
@@ -355,12 +359,14 @@ impl<V: Vm> Heap<'_, V> {
             if self.region().cell_at(cell.address()).is_none() || self.is_garbage(cell) {
                 return Err(format!(
                     "{cell:?} ({:?}) is reachable from {parent:?} and dead",
-                    self.region().state(cell)
+                    self.region().state_of(cell)
                 )
                 .into());
             }
             if seen.add(cell)? {
-                vm.visit_cell(cell, &mut |child| grey.push((child, Some(cell))));
+                let mut visit = |child| grey.push((child, Some(cell)));
+                // SAFETY: the walk has found the cell live.
+                unsafe { vm.visit_cell(cell, &mut visit) };
             }
         }
         Ok(())
@@ -375,7 +381,7 @@ impl<V: Vm> Heap<'_, V> {
             }
             let (start, changing) = (self.region().address_of(index), block.changing_parts());
             self.space().cells_of(index).try_for_each(|cell| {
-                let state = self.region().state(cell);
+                let state = self.region().state_of(cell);
                 if state.is_old() || changing.has(cell.address() - start) {
                     return Ok(());
                 }
@@ -401,7 +407,7 @@ impl<V: Vm> Heap<'_, V> {
                 while address < run.end {
                     let inside = self.region().block_at(address) == Some(index);
                     let cell = self.region().cell_in_any_state_at(address);
-                    let is_free = |cell| self.region().state(cell) == CellState::FREE;
+                    let is_free = |cell| self.region().state_of(cell) == CellState::FREE;
                     if !inside || !cell.is_some_and(is_free) || address < past {
                         return Err(format!("run {run:?}: {address:#x} is not free").into());
                     }
@@ -413,7 +419,7 @@ impl<V: Vm> Heap<'_, V> {
             }
             let mut free = 0;
             for cell in self.space().cells_of(index) {
-                free += usize::from(self.region().state(cell) == CellState::FREE);
+                free += usize::from(self.region().state_of(cell) == CellState::FREE);
             }
             if free != in_runs {
                 return Err(

@@ -12,24 +12,40 @@ use crate::mark::tracer::{MarkingEnd, Tracer};
 
 /// The virtual machine's side of the heap.
 ///
-/// Every method is called with the VM stopped, except [`Vm::release`], which
-/// runs on the allocating thread while it holds the VM's lock. None may
-/// allocate cells; all may free payloads. While it traces, the VM speaks to the
-/// collector through its tracer, not through the heap.
-pub trait Vm: Sized {
+/// # Safety
+/// The heap takes the VM's word for what follows, also of [`TraceCommon`], [`Moving`] and
+/// [`Inspection`]:
+///
+/// * What it hands to a tracer or a visitor are live cells of the heap that asks.
+/// * Every cell that it goes on to use is found in this way, from the roots, as often as it
+///   is asked; and while they are looked at, no other thread changes roots or cells. So a VM
+///   with several threads stops the others before it calls what may collect.
+/// * None of its methods asks anything of the heap but payloads: what it has to say, it says
+///   to its tracer.
+pub unsafe trait Vm: Sized {
     /// Marks everything the program can reach without going through a cell.
     fn trace_roots(&self, tracer: &mut Tracer<'_>);
 
     /// Marks everything that `cell` refers to. Cells that [`Vm::common`] traces do not
     /// come here. Only the collecting thread calls this.
-    fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>);
+    ///
+    /// # Safety
+    /// `cell` is a live cell of this VM's heap.
+    unsafe fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>);
 
     /// Frees whatever `cell` owns; the cell itself is reused afterwards.
-    fn release(&self, cell: Cell, width: WidthIndex);
+    ///
+    /// # Safety
+    /// `cell` is a cell of this VM's heap that has died, as wide as `width` says, and has not
+    /// been released.
+    unsafe fn release(&self, cell: Cell, width: WidthIndex);
 
     /// What says of a dead cell, when its first words tell at a glance, that
     /// [`Vm::release`] has nothing to do. Asked for once for each block that is swept.
-    fn owns_nothing(&self) -> impl Fn(Cell) -> bool {
+    ///
+    /// # Safety
+    /// What it returns is asked of cells only that could be released.
+    unsafe fn owns_nothing(&self) -> impl Fn(Cell) -> bool {
         |_| false
     }
 
@@ -69,7 +85,11 @@ pub trait Vm: Sized {
 }
 
 /// A VM whose cells may move. It pins with [`Trace::pin`] what it cannot rewrite.
-pub trait Moving {
+///
+/// # Safety
+/// As for [`Vm`]. Every reference that does not pin is rewritten, and what has been moved
+/// is used at its new place alone.
+pub unsafe trait Moving {
     /// What a cell begins with while it is forwarded, for a VM that looks at the
     /// first word of a stale reference.
     const FORWARDED_HEADER: usize = 0;
@@ -79,17 +99,26 @@ pub trait Moving {
 
     /// The width that suits `cell`, which has `width`, its own included; `None`
     /// when it must not move. Its contents must fit in the width returned.
-    fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex>;
+    ///
+    /// # Safety
+    /// `cell` is a live cell of this VM's heap.
+    unsafe fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex>;
 
     /// The contents of `from`, which has `width`, have been copied to `to`, which has
     /// `new_width`, as far as they fit; both can be read. The place for tables by
     /// address. False when the VM has no memory for that: then `from` stays where it
     /// is, and nothing may have changed.
-    fn moved(&self, from: Cell, to: Cell, width: WidthIndex, new_width: WidthIndex) -> bool;
+    ///
+    /// # Safety
+    /// Both are cells of this VM's heap, and hold the same.
+    unsafe fn moved(&self, from: Cell, to: Cell, width: WidthIndex, new_width: WidthIndex) -> bool;
 
     /// Rewrites everything that `cell` refers to, weak references included, to
     /// where it is now. It may free payloads.
-    fn update_cell(&self, cell: Cell, width: WidthIndex, now: Forwarding<'_>);
+    ///
+    /// # Safety
+    /// `cell` is a live cell of this VM's heap.
+    unsafe fn update_cell(&self, cell: Cell, width: WidthIndex, now: Forwarding<'_>);
 
     /// Rewrites every reference that is in no cell, except those that pinned what they
     /// refer to.
@@ -98,12 +127,18 @@ pub trait Moving {
 
 /// A VM that shows what its cells and roots refer to without marking: to the verifier,
 /// outside collections.
-pub trait Inspection {
+///
+/// # Safety
+/// As for [`Vm`].
+pub unsafe trait Inspection {
     /// Shows everything that [`Vm::trace_roots`] marks to `visit`.
     fn visit_roots(&self, visit: &mut dyn FnMut(Root));
 
     /// Shows everything that [`Vm::trace_cell`] marks to `visit`.
-    fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell));
+    ///
+    /// # Safety
+    /// `cell` is a live cell of this VM's heap.
+    unsafe fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell));
 }
 
 /// Something that is not in a cell and keeps one.
@@ -119,9 +154,10 @@ pub enum Root {
 #[derive(Clone, Copy, Debug)]
 struct Absent;
 
-impl TraceCommon for Absent {
+// SAFETY: nothing is traced by it.
+unsafe impl TraceCommon for Absent {
     #[inline(always)]
-    fn trace_cell(self, _cell: Cell, _tracer: &mut impl Trace) -> bool {
+    unsafe fn trace_cell(self, _cell: Cell, _tracer: &mut impl Trace) -> bool {
         false
     }
 
@@ -129,27 +165,35 @@ impl TraceCommon for Absent {
         None
     }
 
-    fn trace_below(self, _cell: Cell, _end: usize, _tracer: &mut impl Trace) -> usize {
+    unsafe fn trace_below(self, _cell: Cell, _end: usize, _tracer: &mut impl Trace) -> usize {
         0
     }
 }
 
-impl Moving for Absent {
-    fn wanted_width(&self, _cell: Cell, _width: WidthIndex) -> Option<WidthIndex> {
+// SAFETY: nothing moves.
+unsafe impl Moving for Absent {
+    unsafe fn wanted_width(&self, _cell: Cell, _width: WidthIndex) -> Option<WidthIndex> {
         None
     }
 
-    fn moved(&self, _from: Cell, _to: Cell, _width: WidthIndex, _new_width: WidthIndex) -> bool {
+    unsafe fn moved(
+        &self,
+        _from: Cell,
+        _to: Cell,
+        _width: WidthIndex,
+        _new_width: WidthIndex,
+    ) -> bool {
         false
     }
 
-    fn update_cell(&self, _cell: Cell, _width: WidthIndex, _now: Forwarding<'_>) {}
+    unsafe fn update_cell(&self, _cell: Cell, _width: WidthIndex, _now: Forwarding<'_>) {}
 
     fn update_roots(&self, _now: Forwarding<'_>) {}
 }
 
-impl Inspection for Absent {
+// SAFETY: nothing is shown.
+unsafe impl Inspection for Absent {
     fn visit_roots(&self, _visit: &mut dyn FnMut(Root)) {}
 
-    fn visit_cell(&self, _cell: Cell, _visit: &mut dyn FnMut(Cell)) {}
+    unsafe fn visit_cell(&self, _cell: Cell, _visit: &mut dyn FnMut(Cell)) {}
 }

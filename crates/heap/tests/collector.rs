@@ -61,7 +61,7 @@ impl Program<'_> {
     }
 
     fn root(&self, cell: Cell) {
-        self.heap.vm.roots.borrow_mut().push(cell.address());
+        self.heap.vm().roots.borrow_mut().push(cell.address());
     }
 
     /// A protected object with `references` references that is a root and old.
@@ -113,13 +113,13 @@ impl Program<'_> {
     }
 
     fn drop_roots(&self) {
-        self.heap.vm.roots.borrow_mut().clear();
+        self.heap.vm().roots.borrow_mut().clear();
     }
 
     /// What the program has taken lasts, much more than is handed out between two
     /// collections.
     fn load_code(&self) {
-        let lasting_bytes = &self.heap.vm.lasting_bytes;
+        let lasting_bytes = &self.heap.vm().lasting_bytes;
         lasting_bytes.set(lasting_bytes.get() + 16 * MIB);
     }
 
@@ -143,13 +143,13 @@ impl Program<'_> {
     fn begin_slices(&mut self, scope: Scope) {
         let mut list = self.object(plain(1));
         // The first root: what is made grey last is traced first.
-        self.heap.vm.roots.borrow_mut().insert(0, list.address());
+        self.heap.vm().roots.borrow_mut().insert(0, list.address());
         for _ in 0..1000 {
             let next = self.object(plain(1));
             self.store(list, 0, next);
             list = next;
         }
-        let roots = self.heap.vm.roots.borrow().len();
+        let roots = self.heap.vm().roots.borrow().len();
         while self.heap.stage() != Stage::Tracing {
             assert_eq!(self.slice(scope, 1), Progress::Marking);
         }
@@ -173,7 +173,7 @@ impl Program<'_> {
     fn end_of_list(&self) -> Cell {
         // SAFETY: the list is a root, and what it refers to lives with it.
         let last = unsafe {
-            let mut last = Cell::from_address(self.heap.vm.roots.borrow()[0]);
+            let mut last = Cell::from_address(self.heap.vm().roots.borrow()[0]);
             while let Some(next) = toy_vm::load(last, 0) {
                 last = next;
             }
@@ -320,7 +320,7 @@ fn cells_that_fill_holes_do_not_change_how_many_new_blocks_there_may_be() {
 fn a_minor_collection_keeps_old_garbage_and_a_full_one_frees_it() {
     with_program(16 * MIB, |p| {
         let cell = p.old_root(0);
-        p.heap.vm.roots.borrow_mut().clear();
+        p.heap.vm().roots.borrow_mut().clear();
         p.minor();
         assert!(p.lives(cell));
         p.full();
@@ -354,7 +354,7 @@ fn a_young_cell_reached_first_from_a_root_and_then_from_an_old_cell_takes_its_ch
         p.store(child, 0, grandchild);
         p.store(parent, 0, child);
         p.minor();
-        p.heap.vm.roots.borrow_mut().truncate(1);
+        p.heap.vm().roots.borrow_mut().truncate(1);
         p.minor();
         p.minor();
         assert!(p.lives(child) && p.lives(grandchild));
@@ -444,7 +444,8 @@ fn what_an_old_cell_refers_to_for_a_while_only_does_not_grow_old() {
 fn a_cell_that_gives_up_its_barrier_needs_none_from_then_on() {
     with_program(16 * MIB, |p| {
         let parent = p.old_root(1);
-        p.heap.unprotect(parent);
+        // SAFETY: live objects of this heap.
+        unsafe { p.heap.unprotect(parent) };
         for _ in 0..3 {
             let child = p.object(plain(0));
             p.store_without_barrier(parent, 0, child);
@@ -521,7 +522,8 @@ fn one_barrier_covers_any_number_of_stores() {
         for (index, child) in children.iter().enumerate() {
             p.store_without_barrier(parent, index, *child);
         }
-        p.heap.write_barrier_all(parent);
+        // SAFETY: live objects of this heap.
+        unsafe { p.heap.write_barrier_all(parent) };
         p.minor();
         assert!(children.iter().all(|child| p.lives(*child)));
     });
@@ -588,14 +590,14 @@ fn a_settled_cell_is_noted_also_while_a_major_collection_clears_or_traces() {
                 assert_eq!(p.heap.stage(), Stage::Clearing);
             } else {
                 p.heap
-                    .vm
+                    .vm()
                     .roots
                     .borrow_mut()
                     .retain(|&root| root != old.address());
                 p.begin_slices(Scope::Major);
             }
             p.heap
-                .vm
+                .vm()
                 .roots
                 .borrow_mut()
                 .retain(|&root| root != old.address());
@@ -616,12 +618,13 @@ fn a_settled_cell_that_is_written_to_without_a_barrier_is_on_the_boundary() {
         for (settled, is_unprotected) in [(all, false), (unprotected, true)] {
             let old = p.old_root(0);
             p.heap
-                .vm
+                .vm()
                 .roots
                 .borrow_mut()
                 .retain(|&root| root != old.address());
             if is_unprotected {
-                p.heap.unprotect(settled);
+                // SAFETY: live objects of this heap.
+                unsafe { p.heap.unprotect(settled) };
                 p.major();
                 assert!(!p.lives(old));
                 let old = p.object(plain(0));
@@ -630,7 +633,8 @@ fn a_settled_cell_that_is_written_to_without_a_barrier_is_on_the_boundary() {
                 assert!(p.lives(old) && p.state(settled).is_on_boundary());
             } else {
                 p.store_without_barrier(settled, 0, old);
-                p.heap.write_barrier_all(settled);
+                // SAFETY: live objects of this heap.
+                unsafe { p.heap.write_barrier_all(settled) };
                 p.major();
                 assert!(p.lives(old));
             }
@@ -694,8 +698,8 @@ fn marked_and_old_cells_are_counted_once_however_often_they_are_traced() {
         p.minor();
         let stats = p.heap.stats();
         assert_eq!((stats.marked_cells, stats.old_cells), (2, 2));
-        p.heap.vm.roots.borrow_mut().pop();
-        p.heap.vm.roots.borrow_mut().pop();
+        p.heap.vm().roots.borrow_mut().pop();
+        p.heap.vm().roots.borrow_mut().pop();
         p.full();
         let stats = p.heap.stats();
         assert_eq!((stats.marked_cells, stats.old_cells), (0, 0));
@@ -745,9 +749,10 @@ fn what_is_stored_into_a_cell_that_has_become_black_since_the_barrier_is_kept() 
         p.begin_slices(Scope::Full);
         let last = p.end_of_list();
         let child = p.object(plain(0));
-        let ambiguous = &p.heap.vm.ambiguous_roots;
+        let ambiguous = &p.heap.vm().ambiguous_roots;
         ambiguous.borrow_mut().push(child.address());
-        p.heap.write_barrier(last, child);
+        // SAFETY: live objects of this heap.
+        unsafe { p.heap.write_barrier(last, child) };
         while !p.heap.region().state(last).is_marked() {
             p.heap
                 .between_barrier_and_store(|| p.slice(Scope::Full, 50));
@@ -768,13 +773,14 @@ fn what_is_stored_into_a_cell_that_has_become_old_since_the_barrier_is_kept() {
             if is_exact_root_too {
                 p.root(parent);
             }
-            let ambiguous = &p.heap.vm.ambiguous_roots;
+            let ambiguous = &p.heap.vm().ambiguous_roots;
             ambiguous.borrow_mut().push(parent.address());
             p.minor();
             p.minor();
             let child = p.object(plain(0));
             ambiguous.borrow_mut().push(child.address());
-            p.heap.write_barrier(parent, child);
+            // SAFETY: live objects of this heap.
+            unsafe { p.heap.write_barrier(parent, child) };
             p.heap.between_barrier_and_store(|| p.minor());
             assert!(p.heap.region().state(parent).is_old());
             p.store_without_barrier(parent, 0, child);
@@ -794,17 +800,18 @@ fn what_is_stored_into_an_old_cell_that_was_white_for_the_barrier_is_kept() {
         // The list holds it, no root besides.
         let last = p.end_of_list();
         p.store(last, 0, parent);
-        p.heap.vm.roots.borrow_mut().truncate(1);
+        p.heap.vm().roots.borrow_mut().truncate(1);
         while p.heap.stage() != Stage::Tracing {
             p.slice(Scope::Full, 1);
         }
         assert!(!p.heap.region().state(parent).is_marked());
         let child = p.object(plain(0));
-        let ambiguous = &p.heap.vm.ambiguous_roots;
+        let ambiguous = &p.heap.vm().ambiguous_roots;
         ambiguous
             .borrow_mut()
             .extend([parent, child].map(Cell::address));
-        p.heap.write_barrier(parent, child);
+        // SAFETY: live objects of this heap.
+        unsafe { p.heap.write_barrier(parent, child) };
         p.heap.between_barrier_and_store(|| p.end_slices());
         p.store_without_barrier(parent, 0, child);
         ambiguous.borrow_mut().clear();
@@ -818,11 +825,12 @@ fn what_is_stored_into_a_cell_that_was_old_when_the_barrier_was_told_is_kept() {
     with_each_scope(|p, scope| {
         let parent = p.old_root(1);
         let child = p.object(plain(0));
-        let ambiguous = &p.heap.vm.ambiguous_roots;
+        let ambiguous = &p.heap.vm().ambiguous_roots;
         ambiguous
             .borrow_mut()
             .extend([parent, child].map(Cell::address));
-        p.heap.write_barrier(parent, child);
+        // SAFETY: live objects of this heap.
+        unsafe { p.heap.write_barrier(parent, child) };
         // Whatever remembered the parent: it is traced, and forgotten, before the store.
         p.heap.between_barrier_and_store(|| p.collect(scope));
         p.store_without_barrier(parent, 0, child);
@@ -838,7 +846,7 @@ fn a_store_without_room_to_note_what_it_is_into_makes_the_next_collection_full()
     with_program(16 * MIB, |p| {
         let parents: Vec<_> = (0..20).map(|_| p.old_root(1)).collect();
         let child = p.object(plain(0));
-        let ambiguous = &p.heap.vm.ambiguous_roots;
+        let ambiguous = &p.heap.vm().ambiguous_roots;
         let stack = parents.iter().chain([&child]).map(|cell| cell.address());
         ambiguous.borrow_mut().extend(stack);
         p.heap.set_stress(Stress {
@@ -846,7 +854,8 @@ fn a_store_without_room_to_note_what_it_is_into_makes_the_next_collection_full()
             ..Stress::default()
         });
         for parent in &parents {
-            p.heap.write_barrier(*parent, child);
+            // SAFETY: live objects of this heap.
+            unsafe { p.heap.write_barrier(*parent, child) };
         }
         p.heap.between_barrier_and_store(|| p.full());
         for parent in &parents {
@@ -875,13 +884,14 @@ fn what_a_thread_stores_that_waited_while_others_collected_is_kept() {
         with_program(16 * MIB, |p| {
             let parent = p.old_root(1);
             let child = p.object(plain(0));
-            let ambiguous = &p.heap.vm.ambiguous_roots;
+            let ambiguous = &p.heap.vm().ambiguous_roots;
             // The stack of the thread, a cell for those who collect.
             let stack = p.object(unprotected(2));
             p.root(stack);
             p.store_without_barrier(stack, 0, parent);
             p.store_without_barrier(stack, 1, child);
-            p.heap.write_barrier(parent, child);
+            // SAFETY: live objects of this heap.
+            unsafe { p.heap.write_barrier(parent, child) };
             collect(p);
             ambiguous
                 .borrow_mut()
@@ -920,7 +930,8 @@ fn a_cell_without_a_barrier_is_traced_again_at_the_end() {
         p.begin_slices(scope);
         let (first, second) = (p.object(plain(0)), p.object(plain(0)));
         p.store_without_barrier(young, 0, first);
-        p.heap.unprotect(gives_up);
+        // SAFETY: live objects of this heap.
+        unsafe { p.heap.unprotect(gives_up) };
         p.slice(scope, 1);
         p.store_without_barrier(gives_up, 0, second);
         p.end_slices();
@@ -936,7 +947,8 @@ fn one_barrier_for_many_stores_into_a_black_cell_has_it_traced_again() {
         let children: Vec<_> = (0..3).map(|_| p.object(plain(0))).collect();
         for (index, child) in children.iter().enumerate() {
             p.store_without_barrier(black, index, *child);
-            p.heap.write_barrier_all(black);
+            // SAFETY: live objects of this heap.
+            unsafe { p.heap.write_barrier_all(black) };
         }
         p.end_slices();
         assert!(children.iter().all(|child| p.lives(*child)));
@@ -955,7 +967,8 @@ fn without_room_to_note_cells_for_the_end_all_are_traced_again() {
         let children: Vec<_> = (0..20).map(|_| p.object(plain(0))).collect();
         for (black, child) in blacks.iter().zip(&children) {
             p.store_without_barrier(*black, 0, *child);
-            p.heap.write_barrier_all(*black);
+            // SAFETY: live objects of this heap.
+            unsafe { p.heap.write_barrier_all(*black) };
         }
         p.end_slices();
         assert!(children.iter().all(|child| p.lives(*child)));
@@ -989,7 +1002,7 @@ fn a_weak_reference_of_a_black_cell_is_cleared_as_it_is_at_the_end() {
 fn what_is_stored_silently_into_a_cell_that_is_being_changed_is_kept() {
     with_program(64 * MIB, |p| {
         let parent = p.old_root(2);
-        let changing = || p.heap.vm.changing_roots.borrow_mut();
+        let changing = || p.heap.vm().changing_roots.borrow_mut();
         changing().push(parent.address());
         let child = p.object(plain(0));
         p.store_without_barrier(parent, 0, child);
@@ -1056,14 +1069,14 @@ fn marking_ends_although_every_slice_finds_more_than_it_may_do_and_only_the_last
         let (mut slices, mut marked_before) = (0, p.marked_cells());
         while p.heap.advance(None, &mut WorkBudget::cells(SLICE_CELLS)) == Progress::Marking {
             let marked_cells = p.marked_cells();
-            let roots = p.heap.vm.roots.borrow().len();
+            let roots = p.heap.vm().roots.borrow().len();
             assert!(
                 marked_cells <= marked_before + 8 * SLICE_CELLS + roots,
                 "slice {slices}: {marked_before} to {marked_cells}"
             );
             // A new list each time, of which only the roots know.
             let mut list = p.object(buffer(1));
-            p.heap.vm.roots.borrow_mut()[1] = list.address();
+            p.heap.vm().roots.borrow_mut()[1] = list.address();
             for _ in 0..400 {
                 let next = p.object(buffer(1));
                 p.store_without_barrier(list, 0, next);
@@ -1094,7 +1107,7 @@ fn a_marking_that_begins_anew_forgets_what_it_had_found() {
             p.heap.restart_marking();
             p.heap.verify().unwrap();
             p.heap
-                .vm
+                .vm()
                 .roots
                 .borrow_mut()
                 .retain(|&root| root != dead.address());
@@ -1304,7 +1317,7 @@ fn an_old_holder_goes_on_watching_a_young_cell() {
         p.store(holder, 0, watched);
         p.minor();
         assert!(p.lives(watched));
-        p.heap.vm.roots.borrow_mut().pop();
+        p.heap.vm().roots.borrow_mut().pop();
         p.minor();
         assert!(!p.lives(watched));
         // SAFETY: the holder is a root.
@@ -1349,7 +1362,7 @@ fn what_is_marked_after_all_else_is_kept_with_all_it_refers_to() {
                 let watcher = p.object(weak(1));
                 p.root(watcher);
                 p.store_without_barrier(watcher, 0, finalizable);
-                let cells = &p.heap.vm.finalizable;
+                let cells = &p.heap.vm().finalizable;
                 cells.borrow_mut().push(finalizable.address());
                 if in_slices {
                     p.begin_slices(scope);
@@ -1410,16 +1423,16 @@ fn a_dead_cell_is_released_once_and_only_when_its_block_is_swept() {
             compact: None,
         });
         assert!(p.heap.is_sweeping());
-        assert_eq!(p.heap.vm.released.borrow().len(), 0);
+        assert_eq!(p.heap.vm().released.borrow().len(), 0);
         // SAFETY: the test keeps the addresses of cells.
         let first = unsafe { Cell::from_address(dead[0]) };
         assert!(p.lives(first) && p.heap.is_garbage(first));
         p.heap.finish_sweep();
-        let mut released = p.heap.vm.released.take();
+        let mut released = p.heap.vm().released.take();
         released.sort_unstable();
         assert_eq!(released, dead);
         p.full();
-        assert_eq!(p.heap.vm.released.borrow().len(), 0);
+        assert_eq!(p.heap.vm().released.borrow().len(), 0);
     });
 }
 
@@ -1513,7 +1526,7 @@ fn a_block_without_live_cells_serves_other_widths_and_payloads() {
         let holder = p.old_root(0);
         // SAFETY: the holder is a root.
         assert!(unsafe { toy_vm::set_payload(p.heap, holder, 14 * MIB) });
-        p.heap.vm.roots.borrow_mut().clear();
+        p.heap.vm().roots.borrow_mut().clear();
         p.full();
         assert_eq!(p.heap.usage().payload_bytes, 0);
     });
@@ -1587,10 +1600,10 @@ fn idle_blocks_go_back_a_few_at_a_time_in_slices() {
 #[test]
 fn cells_from_several_caches_never_share_a_block_and_outlive_their_cache() {
     with_program(16 * MIB, |p| {
-        let mut other = p.heap.new_cache();
+        let other = p.heap.new_cache();
         let mine = p.object(plain(0));
         // SAFETY: this thread alone uses the cache.
-        let theirs = toy_vm::new_object(p.heap, unsafe { other.as_mut() }, 0, true).unwrap();
+        let theirs = unsafe { toy_vm::new_object(p.heap, other, 0, true) }.unwrap();
         let region = p.heap.region();
         assert_ne!(region.block_of(mine), region.block_of(theirs));
         p.root(theirs);
@@ -1854,7 +1867,7 @@ fn a_full_region_is_a_value_loses_nothing_and_goes_on_after_frees() {
         // SAFETY: the head is a root.
         assert!(!unsafe { toy_vm::set_payload(p.heap, head.unwrap(), 1) });
         p.heap.verify().unwrap();
-        p.heap.vm.roots.borrow_mut().clear();
+        p.heap.vm().roots.borrow_mut().clear();
         p.full();
         assert_eq!(p.live_cells(), 0);
         p.object(plain(100));
@@ -1969,16 +1982,16 @@ fn sizes_beyond_the_widest_cell_are_too_large() {
 fn memory_owned_elsewhere_makes_collections_due() {
     with_program(16 * MIB, |p| {
         assert!(!p.heap.collection_is_due());
-        p.heap.shared().payloads.note_elsewhere(64 * MIB as isize);
+        p.heap.shared().payloads().note_elsewhere(64 * MIB as isize);
         assert!(p.heap.collection_is_due());
         p.minor();
         assert!(!p.heap.collection_is_due());
-        assert_eq!(p.heap.shared().payloads.elsewhere_bytes(), 64 * MIB);
+        assert_eq!(p.heap.shared().payloads().elsewhere_bytes(), 64 * MIB);
         p.heap
             .shared()
-            .payloads
+            .payloads()
             .note_elsewhere(-(65 * MIB as isize));
-        assert_eq!(p.heap.shared().payloads.elsewhere_bytes(), 0);
+        assert_eq!(p.heap.shared().payloads().elsewhere_bytes(), 0);
     });
 }
 
@@ -2024,7 +2037,7 @@ fn what_the_vm_has_no_memory_to_move_stays_whole() {
             p.store(cell, 0, cells[7]);
         }
         // All objects of this program have this tag.
-        p.heap.vm.wishes.set(toy_vm::Wishes {
+        p.heap.vm().wishes.set(toy_vm::Wishes {
             refused_every: 7,
             ..Default::default()
         });
@@ -2046,7 +2059,7 @@ fn what_the_vm_has_no_memory_to_move_stays_whole() {
             assert_eq!(p.live_cells(), cells.len());
             assert_eq!(p.heap.stats().moved_cells, 0);
         }
-        p.heap.vm.wishes.set(toy_vm::Wishes::default());
+        p.heap.vm().wishes.set(toy_vm::Wishes::default());
         compact();
         assert_eq!(p.heap.stats().moved_cells, cells.len() as u64);
     });

@@ -68,7 +68,7 @@ impl Program<'_> {
     }
 
     fn root(&self, cell: Cell) {
-        self.heap.vm.roots.borrow_mut().push(cell.address());
+        self.heap.vm().roots.borrow_mut().push(cell.address());
     }
 
     /// A tree in which every so many objects are uncommon, unprotected, or watch
@@ -114,10 +114,10 @@ impl Program<'_> {
 
     /// The state of every object that was made, by the order they were made in.
     fn states(&self) -> Vec<u8> {
-        let states = self.heap.states();
+        let region = self.heap.region();
         self.made
             .iter()
-            .map(|&cell| states.get(cell).bits())
+            .map(|&cell| region.state(cell).bits())
             .collect()
     }
 
@@ -337,7 +337,11 @@ fn a_compaction_finds_what_must_not_move_with_one_thread() {
     use ashlar_heap::Evacuation;
     with_program(4, |p| {
         let root = p.tree();
-        p.heap.vm.ambiguous_roots.borrow_mut().push(root.address());
+        p.heap
+            .vm()
+            .ambiguous_roots
+            .borrow_mut()
+            .push(root.address());
         p.heap.collect(Request {
             scope: Some(Scope::Full),
             sweep_now: true,
@@ -345,7 +349,7 @@ fn a_compaction_finds_what_must_not_move_with_one_thread() {
         });
         p.heap.verify().unwrap();
         assert_eq!((p.threads(), p.heap.shared().helper_count()), (1, 0));
-        assert_eq!(p.heap.vm.roots.borrow()[0], root.address());
+        assert_eq!(p.heap.vm().roots.borrow()[0], root.address());
     });
 }
 

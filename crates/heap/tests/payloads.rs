@@ -43,7 +43,7 @@ impl<'shared> Door<'shared> {
     }
 
     fn usable_bytes(&self, payload: NonNull<u8>) -> usize {
-        let usable = self.shared.space.usable_bytes(payload.as_ptr() as usize);
+        let usable = self.shared.space().usable_bytes(payload.as_ptr() as usize);
         usable.expect("a payload of this heap")
     }
 }
@@ -271,8 +271,8 @@ fn is_zero(payload: NonNull<u8>, bytes: usize) -> bool {
 
 /// At most one block per class of each arena stays with the pool.
 fn assert_nothing_in_use(shared: &Shared) {
-    assert_eq!(shared.payloads.in_use_bytes(), 0);
-    let in_use = shared.space.blocks.counts().in_use;
+    assert_eq!(shared.payloads().in_use_bytes(), 0);
+    let in_use = shared.space().blocks().counts().in_use;
     assert!(
         in_use <= ARENA_COUNT * CLASS_COUNT,
         "{in_use} blocks are still in use"
@@ -338,7 +338,7 @@ proptest! {
         let (to_nobody, _receiver) = mpsc::channel();
         for (number, (choice, op)) in program.into_iter().enumerate() {
             if let Some((_, policy)) = Policy::NAMES.get(choice) {
-                shared.space.set_policy(*policy);
+                shared.space().set_policy(*policy);
             }
             step(&mut door, &mut mine, op, number as u8, &to_nobody);
             prop_assert_eq!(heap.verify(), Ok(()));
@@ -363,7 +363,7 @@ fn policies_choose_different_holes() {
         let shared = Shared::reserve(64 * MIB).unwrap();
         let mut door = Door::new(&shared);
         let spans = [4, 1, 2, 1, 3, 1].map(|blocks| door.allocate(blocks * BLOCK_BYTES).unwrap());
-        shared.space.set_policy(policy);
+        shared.space().set_policy(policy);
         for hole in [0, 2, 4] {
             // SAFETY: the span is ours.
             unsafe { door.free(spans[hole]) };
@@ -379,7 +379,7 @@ fn policies_choose_different_holes() {
         unsafe { shared.thread_cache().free(first) };
         let (_, two_again) = place(2);
         assert_eq!([three, two, two_again], places, "{}", policy.name());
-        assert_eq!(shared.space.policy(), policy);
+        assert_eq!(shared.space().policy(), policy);
     }
 }
 
@@ -470,7 +470,7 @@ fn rows_that_one_thread_gives_back_serve_another_and_hold_no_block_when_empty_on
         let kept = other.allocate(size).unwrap();
         for _ in 0..3 {
             let pieces: Vec<_> = (0..PIECES).map(|_| one.allocate(size).unwrap()).collect();
-            let in_use = shared.space.blocks.counts().in_use;
+            let in_use = shared.space().blocks().counts().in_use;
             // In an order that spreads the pieces of a row over many blocks.
             for index in 0..PIECES {
                 let piece = pieces[index * 67 % PIECES];
@@ -480,7 +480,7 @@ fn rows_that_one_thread_gives_back_serve_another_and_hold_no_block_when_empty_on
             let mut again: Vec<_> = (0..PIECES / 2)
                 .map(|_| other.allocate(size).unwrap())
                 .collect();
-            assert!(shared.space.blocks.counts().in_use <= in_use, "{size}");
+            assert!(shared.space().blocks().counts().in_use <= in_use, "{size}");
             again.sort();
             assert!(again.windows(2).all(|pair| pair[0] < pair[1]), "{size}");
             assert!(again.binary_search(&kept).is_err());
@@ -491,7 +491,7 @@ fn rows_that_one_thread_gives_back_serve_another_and_hold_no_block_when_empty_on
         }
         heap.release_empty_blocks();
         // Those of what the two caches keep, 8 KiB each, of `kept`, and the class's last one.
-        let in_use = shared.space.blocks.counts().in_use;
+        let in_use = shared.space().blocks().counts().in_use;
         assert!(in_use <= 18, "{size}: {in_use} blocks");
         // SAFETY: the same.
         unsafe { other.free(kept) };
@@ -648,19 +648,19 @@ fn a_span_that_shrinks_gives_back_what_it_does_not_need() {
     // SAFETY: the span is ours, and so is what it becomes.
     unsafe {
         span.write_bytes(7, 10 * BLOCK_BYTES);
-        let in_use_bytes = shared.payloads.in_use_bytes();
+        let in_use_bytes = shared.payloads().in_use_bytes();
         assert_eq!(door.resize(span, 9 * BLOCK_BYTES), Ok(Resized::InPlace));
         assert_eq!(door.usable_bytes(span), 9 * BLOCK_BYTES);
-        assert_eq!(shared.payloads.in_use_bytes(), in_use_bytes - BLOCK_BYTES);
+        assert_eq!(shared.payloads().in_use_bytes(), in_use_bytes - BLOCK_BYTES);
         let behind = door.allocate(BLOCK_BYTES).unwrap();
         assert_eq!(behind.as_ptr(), span.as_ptr().add(9 * BLOCK_BYTES));
         assert!(!door.resize_in_place(span, 10 * BLOCK_BYTES));
-        assert_eq!(shared.payloads.moved(), 0);
+        assert_eq!(shared.payloads().moved(), 0);
         let Ok(Resized::Moved(moved)) = door.resize(span, 10 * BLOCK_BYTES) else {
             panic!("there is no room behind it");
         };
         assert_eq!(moved.add(9 * BLOCK_BYTES - 1).read(), 7);
-        assert_eq!(shared.payloads.moved(), 1);
+        assert_eq!(shared.payloads().moved(), 1);
         door.free(moved);
         door.free(behind);
     }
@@ -679,7 +679,7 @@ fn a_span_grows_where_it_is_when_the_blocks_behind_it_are_empty() {
         assert_eq!(door.usable_bytes(grown), blocks * BLOCK_BYTES);
     }
     written.check(span, usize::MAX);
-    assert_eq!(shared.payloads.in_use_bytes(), 29 * BLOCK_BYTES);
+    assert_eq!(shared.payloads().in_use_bytes(), 29 * BLOCK_BYTES);
 }
 
 #[test]
@@ -701,7 +701,7 @@ fn a_span_that_cannot_grow_moves_with_its_contents_however_large_it_is() {
             unsafe { door.free(wall) };
         }
         let bytes = door.usable_bytes(span);
-        assert_eq!(shared.payloads.in_use_bytes(), bytes);
+        assert_eq!(shared.payloads().in_use_bytes(), bytes);
         // The old place is whole again: the region can be filled to the brim.
         // SAFETY: nobody uses it any more.
         unsafe { door.free(span) };
@@ -718,12 +718,12 @@ fn a_span_that_finds_no_place_to_grow_stays_as_it_was() {
     let span = door.allocate(6 * MIB).unwrap();
     let written = Written::new(span, 6 * MIB, 5);
     let wall = door.allocate(BLOCK_BYTES).unwrap();
-    let before = (shared.payloads.in_use_bytes(), shared.payloads.moved());
+    let before = (shared.payloads().in_use_bytes(), shared.payloads().moved());
     // SAFETY: the payload is ours and stays so.
     let grown = unsafe { door.reallocate(span, 10 * MIB) };
     assert_eq!(grown, Err(OutOfMemory));
     written.check(span, usize::MAX);
-    let after = (shared.payloads.in_use_bytes(), shared.payloads.moved());
+    let after = (shared.payloads().in_use_bytes(), shared.payloads().moved());
     assert_eq!(after, before);
     // SAFETY: nobody uses them any more.
     unsafe {
@@ -736,7 +736,7 @@ fn a_span_that_finds_no_place_to_grow_stays_as_it_was() {
 /// Mappings of this process that begin in the heap's region.
 #[cfg(not(miri))]
 fn mappings_of(shared: &Shared) -> usize {
-    let region = &shared.space.region;
+    let region = &shared.space().region();
     let addresses = region.start()..region.start() + region.reserved_blocks() * BLOCK_BYTES;
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let starts = maps.lines().filter_map(|line| line.split('-').next());
@@ -768,7 +768,7 @@ fn spans_that_move_however_often_add_no_mappings() {
             unsafe { door.free(written.payload) };
         }
     }
-    assert!(shared.payloads.moved() > 100, "they move");
+    assert!(shared.payloads().moved() > 100, "they move");
     assert_eq!(mappings_of(&shared), before);
 }
 
@@ -837,7 +837,7 @@ fn impossible_requests_are_refused_and_change_nothing() {
     let mut door = Door::new(&shared);
     let kept = door.allocate(100_000).unwrap();
     let written = Written::new(kept, 100_000, 3);
-    let before = shared.payloads.in_use_bytes();
+    let before = shared.payloads().in_use_bytes();
     for size in [
         17 * MIB,
         1 << 40,
@@ -853,7 +853,7 @@ fn impossible_requests_are_refused_and_change_nothing() {
     }
     assert_eq!(door.allocate_aligned(1, 1 << 40), Err(OutOfMemory));
     written.check(kept, usize::MAX);
-    assert_eq!(shared.payloads.in_use_bytes(), before);
+    assert_eq!(shared.payloads().in_use_bytes(), before);
 }
 
 #[test]
@@ -866,15 +866,15 @@ fn the_size_of_a_payload_is_known_from_its_address_and_other_memory_is_nobodys()
     let on_the_stack = 0u64;
     let foreign = [&raw const on_the_stack as usize, 0, usize::MAX];
     for address in foreign {
-        let usable = shared.space.usable_bytes(address);
+        let usable = shared.space().usable_bytes(address);
         assert_eq!(usable, None);
     }
     let block = shared
-        .space
-        .region
+        .space()
+        .region()
         .block_at(span.as_ptr() as usize)
         .unwrap();
-    assert_eq!(shared.space.region.kind(block), Kind::Span);
+    assert_eq!(shared.space().region().kind(block), Kind::Span);
 }
 
 #[test]
@@ -896,11 +896,11 @@ fn a_payload_can_be_aligned_to_more_than_a_block() {
         .iter()
         .map(|written| written.bytes.max(1).div_ceil(BLOCK_BYTES))
         .sum();
-    assert_eq!(shared.space.blocks.counts().in_use, blocks);
+    assert_eq!(shared.space().blocks().counts().in_use, blocks);
     for written in payloads {
         free(&mut door, written);
     }
-    assert_eq!(shared.space.blocks.counts().in_use, 0);
+    assert_eq!(shared.space().blocks().counts().in_use, 0);
     for align in [1 << 40, 1 << 63] {
         for size in [1, usize::MAX - 4 * BLOCK_BYTES, usize::MAX] {
             assert_eq!(door.allocate_aligned(size, align), Err(OutOfMemory));
@@ -946,12 +946,12 @@ fn a_block_that_the_system_does_not_take_back_goes_on_holding_memory() {
     }
     let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
     heap.release_empty_blocks();
-    assert_eq!(shared.space.blocks.counts().held, 1);
+    assert_eq!(shared.space().blocks().counts().held, 1);
     heap.verify().unwrap();
     // SAFETY: the address stays mapped as long as the region.
     unsafe { libc::munlock(payload.as_ptr().cast(), 1) };
     heap.release_empty_blocks();
-    assert_eq!(shared.space.blocks.counts().held, 0);
+    assert_eq!(shared.space().blocks().counts().held, 0);
     heap.verify().unwrap();
 }
 
@@ -963,13 +963,17 @@ fn a_heap_lives_in_pages_of_the_size_of_a_block() {
     let payloads: Vec<_> = (0..30)
         .map(|seed| Written::new(door.allocate(MIB).unwrap(), MIB, seed))
         .collect();
-    assert!(shared.space.region.committed_blocks() > 256);
-    assert_eq!(shared.payloads.in_use_bytes(), 30 * MIB);
+    assert!(shared.space().region().committed_blocks() > 256);
+    assert_eq!(shared.payloads().in_use_bytes(), 30 * MIB);
     for written in payloads {
         free(&mut door, written);
     }
     let small = door.allocate(33_000).unwrap();
-    assert_eq!(shared.payloads.in_use_bytes(), BLOCK_BYTES, "a whole page");
+    assert_eq!(
+        shared.payloads().in_use_bytes(),
+        BLOCK_BYTES,
+        "a whole page"
+    );
     // SAFETY: the payload is ours.
     unsafe { door.free(small) };
     let too_large = Shared::reserve_in_pages(48 * MIB, 2 * BLOCK_BYTES);
@@ -999,7 +1003,7 @@ fn a_span_is_seen_whole_or_not_at_all() {
         });
         for span in 0..spans {
             loop {
-                match shared.space.usable_bytes(first + span * SPAN_BYTES) {
+                match shared.space().usable_bytes(first + span * SPAN_BYTES) {
                     None => std::thread::yield_now(),
                     Some(bytes) => break assert_eq!(bytes, SPAN_BYTES),
                 }
@@ -1017,18 +1021,21 @@ fn no_byte_is_lost_when_threads_are_handed_some_and_give_some_back_at_the_same_t
     let mut door = Door::new(&shared);
     // So much that what is handed out never falls to 0, which it may not fall below.
     let kept = door.allocate(SPAN_BYTES).unwrap();
-    shared.payloads.note_elsewhere(rounds);
+    shared.payloads().note_elsewhere(rounds);
     let begin = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             begin.wait();
-            (0..rounds).for_each(|_| shared.payloads.note_elsewhere(-1));
+            (0..rounds).for_each(|_| shared.payloads().note_elsewhere(-1));
         });
         begin.wait();
-        (0..rounds).for_each(|_| shared.payloads.note_elsewhere(1));
+        (0..rounds).for_each(|_| shared.payloads().note_elsewhere(1));
     });
-    assert_eq!(shared.payloads.elsewhere_bytes(), rounds as usize);
-    assert_eq!(shared.payloads.fresh_bytes(), SPAN_BYTES + rounds as usize);
+    assert_eq!(shared.payloads().elsewhere_bytes(), rounds as usize);
+    assert_eq!(
+        shared.payloads().fresh_bytes(),
+        SPAN_BYTES + rounds as usize
+    );
     // SAFETY: the payload is ours.
     unsafe { door.free(kept) };
 }
@@ -1054,8 +1061,8 @@ fn pieces_that_threads_take_and_give_back_at_the_same_time_are_counted_exactly()
         scope.spawn(work);
         work();
     });
-    assert_eq!(shared.payloads.in_use_bytes(), SPAN_BYTES);
-    assert_eq!(shared.payloads.fresh_bytes(), SPAN_BYTES);
+    assert_eq!(shared.payloads().in_use_bytes(), SPAN_BYTES);
+    assert_eq!(shared.payloads().fresh_bytes(), SPAN_BYTES);
     // SAFETY: the payload is ours.
     unsafe { door.free(kept) };
     door.flush();

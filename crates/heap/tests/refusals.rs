@@ -51,7 +51,7 @@ fn make_branches(heap: &Heap<'_, ToyVm<'_>>, cache: &mut AllocationCache<'_>) {
     };
     for _ in 0..BRANCHES {
         let branch = new(cache, LEAVES);
-        heap.vm.roots.borrow_mut().push(branch.address());
+        heap.vm().roots.borrow_mut().push(branch.address());
         for index in 0..LEAVES {
             let leaf = new(cache, 0);
             // SAFETY: both are live.
@@ -64,12 +64,14 @@ fn make_branches(heap: &Heap<'_, ToyVm<'_>>, cache: &mut AllocationCache<'_>) {
 fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_nothing() {
     let shared = Shared::reserve(1 << 30).unwrap();
     let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
-    heap.vm.roots.borrow_mut().reserve(2 * BRANCHES);
-    heap.vm.released.borrow_mut().reserve(1 << 20);
-    let mut cache_pointer = heap.new_cache();
-    // SAFETY: the cache is this thread's until it is dropped at the end.
-    let cache = unsafe { cache_pointer.as_mut() };
-    make_branches(&heap, cache);
+    heap.vm().roots.borrow_mut().reserve(2 * BRANCHES);
+    heap.vm().released.borrow_mut().reserve(1 << 20);
+    let mut cache = heap.new_cache();
+    // SAFETY: the cache is this thread's until it is dropped at the end, and the reference
+    // is used for this call alone.
+    make_branches(&heap, unsafe { cache.as_mut() });
+    // SAFETY: the same.
+    let new = || unsafe { new_object(&heap, cache, 20, true) };
     let kept = BRANCHES * (LEAVES + 1);
 
     // Nor is there any for the stacks of helpers. AddressSanitizer, which needs some
@@ -88,10 +90,10 @@ fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_
     heap.collect(full);
     let marked = heap.stats().marked_cells;
     let mut made = 0;
-    let list = heap.vm.roots.borrow().len();
-    heap.vm.roots.borrow_mut().push(0);
-    while let Some(cell) = new_object(&heap, cache, 20, true) {
-        let rest = std::mem::replace(&mut heap.vm.roots.borrow_mut()[list], cell.address());
+    let list = heap.vm().roots.borrow().len();
+    heap.vm().roots.borrow_mut().push(0);
+    while let Some(cell) = new() {
+        let rest = std::mem::replace(&mut heap.vm().roots.borrow_mut()[list], cell.address());
         if rest != 0 {
             // SAFETY: the rest of the list is live.
             unsafe { store(&heap, cell, 0, Some(Cell::from_address(rest)), true) };
@@ -99,7 +101,7 @@ fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_
         made += 1;
     }
     // SAFETY: roots are cells of this heap.
-    let holder = unsafe { Cell::from_address(heap.vm.roots.borrow()[0]) };
+    let holder = unsafe { Cell::from_address(heap.vm().roots.borrow()[0]) };
     // SAFETY: roots are live.
     let payload = unsafe { set_payload(&heap, holder, 64 << 20) };
     heap.collect(full);
@@ -112,13 +114,13 @@ fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_
     assert_eq!(again, kept + made);
     assert!(!payload, "the payload was not refused");
     heap.verify().unwrap();
-    assert!(new_object(&heap, cache, 20, true).is_some());
+    assert!(new().is_some());
     // SAFETY: roots are live.
     assert!(unsafe { set_payload(&heap, holder, 64 << 20) });
-    heap.vm.roots.borrow_mut().clear();
+    heap.vm().roots.borrow_mut().clear();
     heap.collect(full);
     assert_eq!(heap.stats().marked_cells, 0);
     heap.verify().unwrap();
     // SAFETY: nobody uses the cache any more.
-    unsafe { heap.drop_cache(cache_pointer) };
+    unsafe { heap.drop_cache(cache) };
 }

@@ -98,7 +98,7 @@ impl Collector {
     /// freed anything.
     pub(super) fn note_marked(&self, scope: Scope, sweep_now: bool, jobs_before: usize) {
         let begun = self.latest.get().begun;
-        let WeakCounts { noted, retained } = self.heap.vm.weak.get();
+        let WeakCounts { noted, retained } = self.heap.vm().weak.get();
         let collection = Collection {
             reason: begun.reason,
             full_reason: FullReason::of(scope, begun.asked, begun.reason),
@@ -125,7 +125,7 @@ impl Collector {
 
     /// Jobs ever queued.
     pub(super) fn jobs_so_far(&self) -> usize {
-        self.heap.vm.finalizers.borrow().jobs_so_far()
+        self.heap.vm().finalizers.borrow().jobs_so_far()
     }
 
     pub(super) fn answer(&self) -> Answer {

@@ -76,7 +76,7 @@ impl Collector {
         // calls before them have left, and those would keep garbage.
         // SAFETY: this thread's registers and stack are roots.
         unsafe { (self.calls().save_machine_context)() };
-        let events = self.heap.vm.events;
+        let events = self.heap.vm().events;
         self.pauses.during(|| {
             self.fire(events.gc_enter);
             work();
@@ -107,7 +107,7 @@ impl Collector {
         heap_profile::swept();
         let asked_for = self.latest.get().begun.reason == Reason::Method;
         heap_profile::note_numbers(self, asked_for);
-        self.fire(self.heap.vm.events.gc_end_sweep);
+        self.fire(self.heap.vm().events.gc_end_sweep);
     }
 }
 
@@ -169,7 +169,7 @@ pub(super) fn finish(collector: &Collector, reason: Reason) {
 }
 
 fn begin(collector: &Collector, asked: Option<Scope>, reason: Reason) {
-    collector.fire(collector.heap.vm.events.gc_start);
+    collector.fire(collector.heap.vm().events.gc_start);
     collector.note_begun(reason, asked);
     collector.profile.begin(collector, cpu_time_ns);
 }
@@ -200,5 +200,5 @@ fn marked(collector: &Collector, scope: Scope, sweep_now: bool, jobs_before: usi
         .describe(collector, collector.latest_collection());
     heap_profile::note_numbers(collector, false);
     trim::after_loading(collector);
-    collector.fire(collector.heap.vm.events.gc_end_mark);
+    collector.fire(collector.heap.vm().events.gc_end_mark);
 }

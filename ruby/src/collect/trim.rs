@@ -44,7 +44,7 @@ impl Trimming {
 /// cannot cut off at the end of its heap, where no object comes into it.
 pub(super) fn after_loading(collector: &Collector) {
     let last = &collector.trimming;
-    let files = collector.heap.vm.loaded_files();
+    let files = collector.heap.vm().loaded_files();
     if files < last.loaded_files.get() + FILES_PER_LOOK {
         return;
     }

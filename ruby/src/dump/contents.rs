@@ -103,7 +103,7 @@ impl Walk<'_, '_> {
 
     /// The roots, a record for each run of one category.
     fn roots(&mut self) {
-        let ruby = &self.collector.heap.vm;
+        let ruby = self.collector.heap.vm();
         let mut roots = Roots {
             base: self.base,
             category: None,
@@ -223,7 +223,7 @@ impl Walk<'_, '_> {
 
     /// Writes what a cell refers to, its class apart.
     fn references_of(&mut self, cell: Cell, class: Value) {
-        let ruby = &self.collector.heap.vm;
+        let ruby = self.collector.heap.vm();
         let mut references = References {
             from: cell.address(),
             class,
@@ -231,15 +231,18 @@ impl Walk<'_, '_> {
             count: 0,
             out: &mut *self.out,
         };
-        if !ruby.common().trace_cell(cell, &mut &mut references) {
-            ruby.visit_cell(cell, &mut |to| references.write(to));
+        // SAFETY: the walk has found the object live, and no collection runs.
+        unsafe {
+            if !ruby.common().trace_cell(cell, &mut &mut references) {
+                ruby.visit_cell(cell, &mut |to| references.write(to));
+            }
         }
         self.references += references.count;
     }
 
     fn totals(&mut self) {
         let heap = &self.collector.heap;
-        let elsewhere_bytes = heap.shared().payloads.elsewhere_bytes();
+        let elsewhere_bytes = heap.shared().payloads().elsewhere_bytes();
         self.out.tag(Tag::Totals);
         self.out.number(self.cells);
         self.out.number(self.references);

@@ -14,7 +14,7 @@ use crate::ruby_calls::Value;
 unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&mut Finalizers) -> R) -> R {
     // SAFETY: the caller's contract.
     unsafe { Gvl::of_caller(objspace) }
-        .with_vm_lock(|collector| with(&mut collector.heap.vm.finalizers.borrow_mut()))
+        .with_vm_lock(|collector| with(&mut collector.heap.vm().finalizers.borrow_mut()))
 }
 
 /// # Safety
@@ -65,7 +65,7 @@ unsafe extern "C" fn ashlar_first_finalized(objspace: *mut c_void) -> Value {
 unsafe extern "C" fn ashlar_queue_finalizers(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby calls with the GVL.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
-        let ruby = &collector.heap.vm;
+        let ruby = collector.heap.vm();
         // What its finalizers are told stays its id, if there is memory for that.
         let _ = ruby.object_ids.borrow_mut().id_of(object);
         ruby.queue_finalizers(object);
@@ -91,7 +91,7 @@ unsafe extern "C" fn ashlar_queue_free(
     };
     // SAFETY: Ruby calls with the GVL.
     let queued = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
-        let ruby = &collector.heap.vm;
+        let ruby = collector.heap.vm();
         let queued = ruby.finalizers.borrow_mut().queue_free(job);
         if queued {
             ruby.trigger_jobs();

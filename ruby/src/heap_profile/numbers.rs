@@ -73,7 +73,7 @@ impl Numbers {
         let heap = &collector.heap;
         let (usage, stats) = (heap.usage(), heap.stats());
         let (pace, measure) = (heap.pace(), heap.measure());
-        let payloads = &heap.shared().payloads;
+        let payloads = heap.shared().payloads();
         let pauses = collector.pauses.summary();
         let allocated = heap.allocated_cells();
         let block_bytes = |blocks: usize| (blocks * BLOCK_BYTES) as u64;
@@ -82,7 +82,7 @@ impl Numbers {
             .sum();
         let cell_block_bytes = block_bytes(usage.cell_blocks);
         let cell_bytes = usage.cell_bytes as u64;
-        let in_use = heap.space().blocks.counts().in_use;
+        let in_use = heap.space().blocks().counts().in_use;
         Self {
             live_bytes: measure.used_bytes as u64,
             cell_bytes,

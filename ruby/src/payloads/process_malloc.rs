@@ -155,14 +155,14 @@ pub(super) unsafe fn free_payload(cache: *mut ThreadCache, payload: NonNull<u8>)
 /// `payload` is memory that the process allocated.
 #[no_mangle]
 unsafe extern "C" fn ashlar_usable_payload(payload: *mut c_void) -> usize {
-    let ours = shared().and_then(|shared| shared.space.usable_bytes(payload as usize));
+    let ours = shared().and_then(|shared| shared.space().usable_bytes(payload as usize));
     // SAFETY: memory that is not ours is libc's.
     ours.unwrap_or_else(|| unsafe { libc_malloc::usable_size(payload) })
 }
 
 #[inline(always)]
 pub(super) fn is_in_heap(memory: *const c_void) -> bool {
-    shared().is_some_and(|shared| shared.space.region.block_at(memory as usize).is_some())
+    shared().is_some_and(|shared| shared.space().region().block_at(memory as usize).is_some())
 }
 
 /// Whether `memory` is in the heap.

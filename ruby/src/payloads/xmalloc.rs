@@ -43,11 +43,11 @@ fn collect_if_due() {
 
 #[inline]
 fn is_due() -> bool {
-    made_shared().is_some_and(|shared| shared.payloads.fresh_bytes() >= KNOBS.budget_bytes())
+    made_shared().is_some_and(|shared| shared.payloads().fresh_bytes() >= KNOBS.budget_bytes())
 }
 
 fn exceeds_room(size: usize) -> bool {
-    let fresh_bytes = made_shared().map_or(0, |shared| shared.payloads.fresh_bytes());
+    let fresh_bytes = made_shared().map_or(0, |shared| shared.payloads().fresh_bytes());
     fresh_bytes.saturating_add(size) > KNOBS.room_bytes()
 }
 
@@ -202,7 +202,7 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
 #[no_mangle]
 extern "C" fn ashlar_adjust_memory(difference: isize) {
     let Some(shared) = made_shared() else { return };
-    shared.payloads.note_elsewhere(difference);
+    shared.payloads().note_elsewhere(difference);
     if difference > 0 {
         collect_if_due();
     }

@@ -66,7 +66,7 @@ impl Profile {
         }
         let usage = collector.heap.usage();
         let moved_cells = collector.heap.stats().moved_cells;
-        let blocks = collector.heap.space().blocks.counts().in_use;
+        let blocks = collector.heap.space().blocks().counts().in_use;
         self.change_latest(|record| {
             record.collection = collection;
             record.used_bytes = (usage.cell_bytes + usage.payload_bytes) as u64;

@@ -81,9 +81,20 @@ impl<'space> AllocationCache<'space> {
     }
 
     /// The next cell of the current run, in state `state`; `None` when the run
+    /// is used up: the part of [`Heap::allocate`](crate::Heap::allocate) that needs no heap.
+    ///
+    /// # Panics
+    /// When it is not the state of a new cell.
+    #[inline(always)]
+    pub fn allocate_at_once(&mut self, width: WidthIndex, state: CellState) -> Option<Cell> {
+        state.assert_new();
+        self.bump(width, state)
+    }
+
+    /// The next cell of the current run, in state `state`; `None` when the run
     /// is used up.
     #[inline(always)]
-    pub fn bump(&mut self, width: WidthIndex, state: CellState) -> Option<Cell> {
+    pub(crate) fn bump(&mut self, width: WidthIndex, state: CellState) -> Option<Cell> {
         let cursor = &mut self.cursors[width.index()];
         let address = cursor.next;
         if address >= cursor.end {
@@ -100,7 +111,7 @@ impl<'space> AllocationCache<'space> {
     /// none or the heap has to be asked ([`AllocationCache::allow`]). In a dense heap a run has
     /// a cell or two.
     #[inline(always)]
-    pub fn bump_next_run(&mut self, width: WidthIndex, state: CellState) -> Option<Cell> {
+    pub(crate) fn bump_next_run(&mut self, width: WidthIndex, state: CellState) -> Option<Cell> {
         let cursor = &mut self.cursors[width.index()];
         if cursor.next_run == 0 || self.cells_until_sample[width.index()] != NEVER {
             return None;

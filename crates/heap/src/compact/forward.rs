@@ -14,7 +14,7 @@ use crate::layout::region::{Cell, Region};
 #[inline(always)]
 pub(crate) fn location(region: &Region, word: usize) -> usize {
     match region.cell_in_any_state_at(word) {
-        Some(cell) if region.state(cell) == CellState::FORWARDED => {
+        Some(cell) if region.state_of(cell) == CellState::FORWARDED => {
             let words = region.pointer(word).cast::<usize>();
             // SAFETY: a forwarded cell holds its new address in the second word.
             unsafe { words.add(1).read() }
@@ -44,7 +44,7 @@ impl<'a> Forwarding<'a> {
     /// Whether `cell` is pinned, and has therefore stayed where it was.
     #[inline(always)]
     pub fn is_pinned(self, cell: Cell) -> bool {
-        self.region.state(cell).is_pinned()
+        self.region.state_of(cell).is_pinned()
     }
 }
 

@@ -110,7 +110,7 @@ where
         goes_on: impl Fn(&mut Self) -> bool,
     ) {
         for cell in self.space.cells_of(block) {
-            let state = self.space.region.state(cell);
+            let state = self.space.region.state_of(cell);
             if state.is_live() && !state.is_pinned() && goes_on(self) {
                 self.move_cell(cell, width, width);
             }
@@ -119,13 +119,14 @@ where
 
     fn move_cell(&mut self, from: Cell, width: WidthIndex, wanted: WidthIndex) {
         let region = &self.space.region;
-        debug_assert!(!region.state(from).is_pinned(), "invariant 14: {from:?}");
+        debug_assert!(!region.state_of(from).is_pinned(), "invariant 14: {from:?}");
         let Some(to) = self.take(wanted, from) else {
             return;
         };
         copy(region, from, to, width.bytes().min(wanted.bytes()));
         // What is left behind is one of the two.
-        let has_moved = self.vm.moved(from, to, width, wanted);
+        // SAFETY: both are cells of this heap, and the second is a copy.
+        let has_moved = unsafe { self.vm.moved(from, to, width, wanted) };
         let left = if has_moved { from } else { to };
         forward(region, left, to, M::FORWARDED_HEADER);
         region.block(region.block_of(left)).add(LEFT);
@@ -140,7 +141,7 @@ where
     fn take(&mut self, width: WidthIndex, from: Cell) -> Option<Cell> {
         let region = &self.space.region;
         loop {
-            let state = region.state(from);
+            let state = region.state_of(from);
             if let Some(cell) = self.cursors.bump(width, state) {
                 return Some(cell);
             }

@@ -84,7 +84,7 @@ impl Plan {
             pinned_cells: 0,
         };
         for cell in space.cells_of(block) {
-            let state = space.region.state(cell);
+            let state = space.region.state_of(cell);
             if !state.is_live() {
                 found.free_cells += 1;
                 continue;
@@ -135,11 +135,12 @@ fn wanted_width(
     cell: Cell,
     width: WidthIndex,
 ) -> Option<WidthIndex> {
-    let state = space.region.state(cell);
+    let state = space.region.state_of(cell);
     if state.is_pinned() {
         return None;
     }
-    let wanted = vm.wanted_width(cell, width);
+    // SAFETY: `look_at` has found it live.
+    let wanted = unsafe { vm.wanted_width(cell, width) };
     if wanted.is_none() {
         space.region.set_state(cell, state.with(CellState::PINNED));
     }

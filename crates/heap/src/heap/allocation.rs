@@ -21,6 +21,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// Allocates a cell of at least `size_bytes` in state `state`
     /// ([`CellState::NEW`] or [`CellState::NEW_UNPROTECTED`]). Its contents are
     /// unspecified. The cache must be one of this heap's.
+    ///
+    /// # Panics
+    /// When `state` is another one, or the cache another heap's, as far as that matters.
     #[inline(always)]
     pub fn allocate(
         &self,
@@ -32,6 +35,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         let Some(width) = WidthIndex::for_size(size_bytes) else {
             return Allocation::TooLarge;
         };
+        state.assert_new();
         let cell = cache.bump(width, state);
         match cell.or_else(|| cache.bump_next_run(width, state)) {
             Some(cell) => Allocation::Allocated(cell),
@@ -143,6 +147,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
 
     /// Makes an allocation cache. It is the caller's until
     /// [`Heap::drop_cache`]; the heap retires it at every collection.
+    ///
+    /// Whoever makes a reference of it promises that until the reference is used for the last
+    /// time nobody else uses the cache, and the heap is asked for cells only, and told of
+    /// stores. This is what it means that a VM is stopped: its threads have no references to
+    /// caches. To keep the pointer, and to make a reference for each call of
+    /// [`Heap::allocate`], keeps the promise.
     pub fn new_cache(&self) -> NonNull<AllocationCache<'shared>> {
         let cache = NonNull::from(Box::leak(Box::new(AllocationCache::new(self.space()))));
         self.collector.borrow_mut().caches.push(cache);
@@ -166,6 +176,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     fn retire_cache(&self, cache: &mut AllocationCache<'_>) {
+        // Two that somebody has may have changed places.
+        assert!(cache.is_of(self.space()), "the cache is another heap's");
         let handed_bytes = cache.take_handed();
         self.hand_out(handed_bytes);
         for width in WidthIndex::all() {
@@ -184,16 +196,21 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     /// Retires every cache and shows it to `visit`, which says what of it is to be
-    /// sampled. The VM must be stopped.
+    /// sampled.
+    ///
+    /// # Panics
+    /// When `visit` asks anything of the heap.
     pub fn each_retired_cache(&self, mut visit: impl FnMut(&mut AllocationCache<'_>)) {
         // No copy of the list: there may be no memory for one.
         for index in 0.. {
             let cache = self.collector.borrow().caches.get(index).copied();
             let Some(mut cache) = cache else { return };
-            // SAFETY: caches live until `drop_cache`, and the VM is stopped, so
-            // nobody allocates from them now.
+            // SAFETY: caches live until `drop_cache`, and nobody has a reference to one
+            // when the heap is asked for anything but cells (`new_cache`).
             let cache = unsafe { cache.as_mut() };
             self.retire_cache(cache);
+            // Whatever else retires caches wants it, too.
+            let _collector = self.collector.borrow_mut();
             visit(cache);
         }
     }

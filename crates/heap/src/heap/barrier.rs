@@ -17,17 +17,26 @@ impl<V: Vm> Heap<'_, V> {
     /// `parent` now refers to `child`. Keeps invariants 5 and 17, an old cell that refers
     /// to a young one is remembered, and a settled one that refers to one that is not is
     /// on the boundary; and invariant 11.
+    ///
+    /// # Safety
+    /// Both are live cells of this heap.
     #[inline(always)]
-    pub fn write_barrier(&self, parent: Cell, child: Cell) {
-        if self.needs_barrier(parent, child) {
-            self.write_barrier_slowly(parent, child);
+    pub unsafe fn write_barrier(&self, parent: Cell, child: Cell) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if self.needs_barrier(parent, child) {
+                self.write_barrier_slowly(parent, child);
+            }
         }
     }
 
     /// Whether [`Heap::write_barrier`] would do anything. This part may be
     /// called without the VM's lock.
+    ///
+    /// # Safety
+    /// Both are live cells of this heap.
     #[inline(always)]
-    pub fn needs_barrier(&self, parent: Cell, child: Cell) -> bool {
+    pub unsafe fn needs_barrier(&self, parent: Cell, child: Cell) -> bool {
         // By far the most frequent first.
         if self.stage.is_idle() {
             return self.must_note(parent, child);
@@ -53,9 +62,12 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// What is left of [`Heap::write_barrier`] when [`Heap::needs_barrier`].
+    ///
+    /// # Safety
+    /// Both are live cells of this heap.
     #[cold]
     #[inline(never)]
-    pub fn write_barrier_slowly(&self, parent: Cell, child: Cell) {
+    pub unsafe fn write_barrier_slowly(&self, parent: Cell, child: Cell) {
         let is_black = self.stage().is_tracing() && self.states().get(parent).is_marked();
         if is_black {
             // It stays young: a cell to which an old one refers for a moment only should
@@ -72,8 +84,11 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Any number of references may have been stored into `parent`.
+    ///
+    /// # Safety
+    /// It is a live cell of this heap.
     #[inline]
-    pub fn write_barrier_all(&self, parent: Cell) {
+    pub unsafe fn write_barrier_all(&self, parent: Cell) {
         if !self.stage().is_tracing() {
             self.may_have_been_stored_into(parent);
         } else if self.states().get(parent).is_marked() {
@@ -82,7 +97,10 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// `cell` will be written to without a barrier from now on, for good.
-    pub fn unprotect(&self, cell: Cell) {
+    ///
+    /// # Safety
+    /// It is a live cell of this heap.
+    pub unsafe fn unprotect(&self, cell: Cell) {
         if self.stage() == Stage::Clearing {
             // Marking begins afterwards, and finds anew what is remembered.
             let state = self.states().get(cell).with(CellState::UNPROTECTED);

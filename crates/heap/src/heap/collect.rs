@@ -25,8 +25,7 @@ const LOOKAHEAD_BLOCKS: usize = 1024;
 impl<V: Vm> Heap<'_, V> {
     /// Does the next part of a collection, as much as `work` allows, and
     /// begins one when there is none: it frees what the previous one left,
-    /// then marks. `scope` is for a collection that begins. The VM must be
-    /// stopped.
+    /// then marks. `scope` is for a collection that begins.
     ///
     /// A collection that is done within its first budget is the same as
     /// [`Heap::collect`].
@@ -223,6 +222,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Marks as much as `work` allows; the scope when that was all.
     pub(super) fn mark_within(&self, work: &mut WorkBudget) -> Option<Scope> {
         let cycle = self.cycle()?;
+        self.shared.assert_at_rest();
         let mark = || {
             let mut marker = self.marker();
             let is_over = self.mark_stages(&mut marker, &cycle, work);

@@ -68,6 +68,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Runs `work`, which moves cells; payloads it frees count as swept.
     fn while_moving(&self, work: impl FnOnce()) {
+        self.shared.assert_at_rest();
         self.enter(Collection::Moving);
         self.payloads_sweeping(true);
         self.shared.while_collecting(work);
@@ -77,7 +78,8 @@ impl<V: Vm> Heap<'_, V> {
 
     fn update_references(&self, vm: &impl Moving) {
         let now = Forwarding::new(self.region());
-        self.for_each_cell_unswept(|cell, width| vm.update_cell(cell, width, now));
+        // SAFETY: the walk shows live cells.
+        self.for_each_cell_unswept(|cell, width| unsafe { vm.update_cell(cell, width, now) });
         vm.update_roots(now);
         let location = |cell| forward::location_of(self.region(), cell);
         let mut marker = self.marker();

@@ -11,6 +11,9 @@ use crate::vm::Vm;
 
 impl<V: Vm> Heap<'_, V> {
     /// Whether `cell` is dead although it has not been freed yet, or free.
+    ///
+    /// # Panics
+    /// When it is a cell of another heap.
     #[inline]
     pub fn is_garbage(&self, cell: Cell) -> bool {
         let state = self.region().state(cell);
@@ -28,7 +31,7 @@ impl<V: Vm> Heap<'_, V> {
     pub(crate) fn for_each_cell_unswept(&self, mut visit: impl FnMut(Cell, WidthIndex)) {
         for (block, width) in self.space().cell_blocks() {
             for cell in self.space().cells_of(block) {
-                if self.region().state(cell).is_live() {
+                if self.region().state_of(cell).is_live() {
                     visit(cell, width);
                 }
             }
@@ -79,7 +82,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Old cells that are traced in every collection, counted by a walk over
     /// the remembered set.
     pub fn remembered_unprotected_cells(&self) -> usize {
-        let is_unprotected = |&&cell: &&Cell| self.region().state(cell).is_unprotected();
+        let is_unprotected = |&&cell: &&Cell| self.region().state_of(cell).is_unprotected();
         let marker = self.marker();
         let remembered = marker.remembered.cells().iter();
         remembered.filter(is_unprotected).count()

@@ -174,10 +174,14 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn sweep_and_count(&self, block: BlockIndex, width: WidthIndex) -> usize {
+        self.shared.assert_at_rest();
         self.payloads_sweeping(true);
+        // SAFETY: sweeping asks of dead cells.
+        let owns_nothing = || unsafe { self.vm.owns_nothing() };
         let swept = match self.stress().poison {
-            false => sweep_block(self.space(), block, width, self.vm.owns_nothing(), |cell| {
-                self.vm.release(cell, width)
+            false => sweep_block(self.space(), block, width, owns_nothing(), |cell| {
+                // SAFETY: sweeping finds each dead cell once.
+                unsafe { self.vm.release(cell, width) }
             }),
             true => self.sweep_and_poison(block, width),
         };
@@ -191,7 +195,8 @@ impl<V: Vm> Heap<'_, V> {
     /// Sweeps a block, and fills the cells that it frees with poison.
     #[cold]
     fn sweep_and_poison(&self, block: BlockIndex, width: WidthIndex) -> Swept {
-        let owns_nothing = self.vm.owns_nothing();
+        // SAFETY: asked of dead cells below.
+        let owns_nothing = unsafe { self.vm.owns_nothing() };
         sweep_block(
             self.space(),
             block,
@@ -199,7 +204,8 @@ impl<V: Vm> Heap<'_, V> {
             |_| false,
             |cell| {
                 if !owns_nothing(cell) {
-                    self.vm.release(cell, width);
+                    // SAFETY: sweeping finds each dead cell once.
+                    unsafe { self.vm.release(cell, width) };
                 }
                 poison_cell(self.region(), cell, width);
             },

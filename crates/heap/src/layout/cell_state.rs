@@ -197,6 +197,14 @@ impl CellState {
         self.0 & Self::PINNED != 0
     }
 
+    /// # Panics
+    /// When it is not the state of a new cell.
+    #[inline(always)]
+    pub(crate) fn assert_new(self) {
+        let is_new = self.0 & !Self::UNPROTECTED == Self::LIVE;
+        assert!(is_new, "{self:?} is not the state of a new cell");
+    }
+
     /// The byte itself.
     pub fn bits(self) -> u8 {
         self.0

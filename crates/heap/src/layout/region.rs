@@ -18,7 +18,9 @@ use crate::os::{self, Refused, Reservation};
 /// once per 16 MiB.
 const COMMIT_STEP_BLOCKS: usize = 256;
 
-/// A cell that the program may have: the address of its first byte.
+/// The address of a cell's first byte. A cell began there once: it may be another heap's, or
+/// be dead by now, as what a pointer points to may. What a function that is given one relies
+/// on beyond that is checked, or the caller's duty.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cell(usize);
 
@@ -35,7 +37,7 @@ impl Cell {
     /// Takes a word for a cell.
     ///
     /// # Safety
-    /// `address` must be the start of a cell of the heap it is used with.
+    /// A cell of some heap has begun at `address`.
     #[inline(always)]
     pub unsafe fn from_address(address: usize) -> Self {
         Self(address)
@@ -52,7 +54,7 @@ impl Cell {
 /// by whoever looks at many cells.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct States<'region> {
+pub(crate) struct States<'region> {
     /// Where the entry of address 0 would be.
     biased: *const AtomicU8,
     region: PhantomData<&'region Region>,
@@ -85,7 +87,7 @@ impl<'region> States<'region> {
 
     /// The state of a cell.
     #[inline(always)]
-    pub fn get(self, cell: Cell) -> CellState {
+    pub(crate) fn get(self, cell: Cell) -> CellState {
         CellState(self.entry_of(cell).load(Relaxed))
     }
 
@@ -278,10 +280,10 @@ impl Region {
             .then_some(BlockIndex((offset >> BLOCK_SHIFT) as u32))
     }
 
-    /// The block of a cell.
+    /// The block of a cell of this region.
     #[inline(always)]
     pub fn block_of(&self, cell: Cell) -> BlockIndex {
-        BlockIndex(((cell.0 - self.start) >> BLOCK_SHIFT) as u32)
+        BlockIndex((cell.0.wrapping_sub(self.start) >> BLOCK_SHIFT) as u32)
     }
 
     /// First address of a block.
@@ -299,7 +301,7 @@ impl Region {
 
     /// The cell states, without the rest of the region.
     #[inline(always)]
-    pub fn states(&self) -> States<'_> {
+    pub(crate) fn states(&self) -> States<'_> {
         States {
             biased: self.biased_states,
             region: PhantomData,
@@ -315,9 +317,23 @@ impl Region {
         unsafe { &*self.blocks.add(block.get()) }
     }
 
+    /// # Panics
+    /// When there is no block of this number.
+    #[inline(always)]
+    pub(crate) fn assert_has(&self, block: BlockIndex) {
+        assert!(
+            block.get() < self.reserved_blocks(),
+            "{block:?} is another region's"
+        );
+    }
+
     /// What a block holds. When that is a span, what was written about the span
     /// before can be read.
+    ///
+    /// # Panics
+    /// When there is no block of this number.
     pub fn kind(&self, block: BlockIndex) -> Kind {
+        self.assert_has(block);
         KindByte(self.kind_entry(block).load(Acquire)).kind()
     }
 
@@ -341,16 +357,31 @@ impl Region {
     }
 
     /// The width of a cell.
+    ///
+    /// # Panics
+    /// When its block holds no cells, or is another region's.
     #[inline(always)]
     pub fn width_of(&self, cell: Cell) -> WidthIndex {
-        self.kind_byte(self.block_of(cell))
-            .width()
-            .unwrap_or_else(|| not_a_cell(cell))
+        let kind = self.kinds().at(cell.0);
+        let width = kind.and_then(KindByte::width);
+        width.unwrap_or_else(|| not_a_cell(cell))
     }
 
-    /// The state of a cell.
-    #[inline(always)]
+    /// The state of a cell; [`CellState::FREE`] when nothing lives there any more.
+    ///
+    /// # Panics
+    /// When it is a cell of another region.
+    #[inline]
     pub fn state(&self, cell: Cell) -> CellState {
+        match self.block_at(cell.0) {
+            Some(_) => self.state_of(cell),
+            None => not_a_cell(cell),
+        }
+    }
+
+    /// The state of a cell of this region.
+    #[inline(always)]
+    pub(crate) fn state_of(&self, cell: Cell) -> CellState {
         self.states().get(cell)
     }
 
@@ -382,7 +413,7 @@ impl Region {
     #[inline(always)]
     pub fn cell_at(&self, word: usize) -> Option<Cell> {
         self.cell_in_any_state_at(word)
-            .filter(|&cell| self.state(cell).is_live())
+            .filter(|&cell| self.state_of(cell).is_live())
     }
 
     /// The live cell that `word` points into, to its start or further in. Any word may be
@@ -393,7 +424,7 @@ impl Region {
         let block = self.block_at(word)?;
         let width = self.kind_byte(block).width()?;
         let start = width.cell_start(word & (BLOCK_BYTES - 1))?;
-        Some(Cell(self.address_of(block) + start)).filter(|&cell| self.state(cell).is_live())
+        Some(Cell(self.address_of(block) + start)).filter(|&cell| self.state_of(cell).is_live())
     }
 
     /// The cell that starts exactly at `word`, when there is one. Any word may be

@@ -62,9 +62,12 @@ impl WidthIndex {
     }
 
     /// The `index`-th width.
+    ///
+    /// # Panics
+    /// When there are not so many.
     #[inline(always)]
     pub fn new(index: usize) -> Self {
-        debug_assert!(index < WIDTH_COUNT);
+        assert!(index < WIDTH_COUNT);
         Self(index as u8)
     }
 

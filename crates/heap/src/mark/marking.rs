@@ -202,7 +202,8 @@ impl<'a, V: Vm> Marking<'a, V> {
         let mut found = References { states, counts };
         let rewritten = &mut self.tracer.marker.rewritten;
         rewritten.may_be(cell)
-            && self.vm.common().trace_cell(cell, &mut found)
+            // SAFETY: what is remembered is a live cell.
+            && unsafe { self.vm.common().trace_cell(cell, &mut found) }
             && !found.counts.are_many
             && rewritten.is(cell, found.counts)
     }
@@ -254,7 +255,8 @@ impl<'a, V: Vm> Marking<'a, V> {
     #[inline(always)]
     fn trace_references<const AHEAD: bool>(&mut self, cell: Cell, wants: Wants) {
         let mut tracer = self.tracer.of_cell::<AHEAD>(cell, wants);
-        if !self.vm.common().trace_cell(cell, &mut tracer) {
+        // SAFETY: what is marked is a live cell.
+        if !unsafe { self.vm.common().trace_cell(cell, &mut tracer) } {
             self.trace_by_vm(cell, wants);
         }
     }
@@ -266,7 +268,8 @@ impl<'a, V: Vm> Marking<'a, V> {
         self.tracer.parent = Some(cell);
         self.tracer.wants = wants;
         self.tracer.marker.has_unsettled_child = wants.settled();
-        self.vm.trace_cell(cell, &mut self.tracer);
+        // SAFETY: what is marked is a live cell.
+        unsafe { self.vm.trace_cell(cell, &mut self.tracer) };
     }
 
     fn trace_marked_cells(&mut self) {
@@ -322,6 +325,7 @@ impl<'a, V: Vm> Marking<'a, V> {
         // It may have grown old since.
         let wants = self.tracer.states.get(parent).wants_of_children();
         let mut tracer = self.tracer.of_cell::<AHEAD>(parent, wants);
-        self.vm.common().trace_below(parent, end, &mut tracer)
+        // SAFETY: the parent, which is marked, has been traced so as far as this.
+        unsafe { self.vm.common().trace_below(parent, end, &mut tracer) }
     }
 }

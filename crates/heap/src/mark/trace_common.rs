@@ -10,11 +10,17 @@ use crate::layout::region::Cell;
 ///
 /// Several threads do so at the same time while the collecting one is in
 /// [`Vm::trace_cell`](crate::vm::Vm::trace_cell).
-pub trait TraceCommon: Copy + Send + Sync {
+///
+/// # Safety
+/// As for [`Vm`](crate::vm::Vm).
+pub unsafe trait TraceCommon: Copy + Send + Sync {
     /// Marks everything that `cell` refers to. False when the VM has to do so, because it is
     /// none of those cells, or is in a state that only the VM can deal with; then nothing
     /// has been marked.
-    fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool;
+    ///
+    /// # Safety
+    /// `cell` is a live cell of the VM's heap.
+    unsafe fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool;
 
     /// What `word` refers to, which was handed over with [`Trace::mark_later`].
     fn reference(self, word: usize) -> Option<Cell>;
@@ -23,5 +29,9 @@ pub trait TraceCommon: Copy + Send + Sync {
     /// first. Returns the index below which the others are, 0 when there are none. For
     /// cells that were traced with [`Trace::trace_later`]; the program may have changed
     /// them since.
-    fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize;
+    ///
+    /// # Safety
+    /// `cell` is a live cell of the VM's heap, which was traced so, and `end` no more than it
+    /// has said.
+    unsafe fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize;
 }

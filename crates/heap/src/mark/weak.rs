@@ -75,7 +75,7 @@ impl WeakReferences {
             let Some(target) = space.region.cell_at(unsafe { place.read() }) else {
                 continue;
             };
-            let state = space.region.state(target);
+            let state = space.region.state_of(target);
             if !state.is_marked() {
                 clear(place);
                 continue;

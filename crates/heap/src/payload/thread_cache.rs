@@ -198,6 +198,9 @@ impl<'heap> ThreadCache<'heap> {
     }
 
     /// Allocates at least `size` bytes aligned to `align`, a power of two.
+    ///
+    /// # Panics
+    /// When it is none, and not small.
     pub fn allocate_aligned(
         &mut self,
         size: usize,
@@ -206,6 +209,7 @@ impl<'heap> ThreadCache<'heap> {
         if align <= PAYLOAD_ALIGN {
             return self.allocate(size);
         }
+        assert!(align.is_power_of_two());
         if align > BLOCK_BYTES {
             return self.supply.allocate_aligned_span(size, align);
         }

@@ -65,7 +65,7 @@ fn for_each_free_cell(
     mut visit: impl FnMut(Cell, &[AtomicUsize]),
 ) {
     for cell in space.cells_of(block) {
-        if space.region.state(cell) == CellState::FREE {
+        if space.region.state_of(cell) == CellState::FREE {
             // SAFETY: the cell is free.
             visit(cell, unsafe { words_of(&space.region, cell, width) });
         }

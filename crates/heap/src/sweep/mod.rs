@@ -215,14 +215,14 @@ mod tests {
                 released += 1;
                 // The interpreter is too slow for all of them, each time.
                 for cell in survivors().step_by(61) {
-                    assert_eq!(space.region.state(cell), survivor);
+                    assert_eq!(space.region.state_of(cell), survivor);
                 }
             },
         );
         assert_eq!(released, width.cells_per_block() / 2);
         for cell in survivors() {
-            assert_eq!(space.region.state(cell).age(), 1);
-            assert!(!space.region.state(cell).is_marked());
+            assert_eq!(space.region.state_of(cell).age(), 1);
+            assert!(!space.region.state_of(cell).is_marked());
         }
     }
 }

@@ -114,8 +114,8 @@ pub fn run_with(parallel: ParallelMarking, ops: &[Op]) {
 impl<'shared, 'heap> Model<'shared, 'heap> {
     /// An oracle for a heap that is empty.
     pub fn new(heap: &'heap Heap<'shared, ToyVm<'shared>>) -> Self {
-        *heap.vm.roots.borrow_mut() = vec![0; ROOTS];
-        *heap.vm.ambiguous_roots.borrow_mut() = vec![0; AMBIGUOUS_ROOTS];
+        *heap.vm().roots.borrow_mut() = vec![0; ROOTS];
+        *heap.vm().ambiguous_roots.borrow_mut() = vec![0; AMBIGUOUS_ROOTS];
         Self {
             heap,
             objects: BTreeMap::new(),
@@ -199,7 +199,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             Op::AmbiguousRoot { word, aim } => {
                 let target = self.word(aim);
                 self.note_revival(target);
-                let mut words = self.heap.vm.ambiguous_roots.borrow_mut();
+                let mut words = self.heap.vm().ambiguous_roots.borrow_mut();
                 words[word as usize % AMBIGUOUS_ROOTS] = target;
             }
             Op::SetPayload { object, bytes } => self.set_payload(object, bytes as usize),
@@ -217,7 +217,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 immovable_every,
                 refused_every,
             } => {
-                self.heap.vm.wishes.set(Wishes {
+                self.heap.vm().wishes.set(Wishes {
                     spare_bytes: spare_bytes as usize,
                     immovable_every: immovable_every as usize,
                     refused_every: refused_every as usize,
@@ -278,7 +278,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             Op::RenewCache { cache } => self.renew_cache(cache),
             Op::ReleaseEmptyBlocks => self.heap.release_empty_blocks(),
             Op::NoteElsewhere { bytes } => {
-                let payloads = &self.heap.shared().payloads;
+                let payloads = &self.heap.shared().payloads();
                 payloads.note_elsewhere(bytes as isize);
             }
             Op::Parallel { threads, cells_min } => {
@@ -293,7 +293,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 self.heap.promote_everything();
             }
             Op::Last { kib } => {
-                let lasting_bytes = &self.heap.vm.lasting_bytes;
+                let lasting_bytes = &self.heap.vm().lasting_bytes;
                 lasting_bytes.set(lasting_bytes.get() + (usize::from(kib) << 10));
             }
             Op::Pace { nursery_kib } => self.set_nursery((nursery_kib as usize + 1) << 10),
@@ -308,7 +308,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         for root in 0..ROOTS {
             self.set_root(root as u8, None);
         }
-        self.heap.vm.ambiguous_roots.borrow_mut().fill(0);
+        self.heap.vm().ambiguous_roots.borrow_mut().fill(0);
         self.collect(Request {
             scope: Some(Scope::Full),
             sweep_now: true,
@@ -318,7 +318,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             // SAFETY: nobody uses the cache any more.
             unsafe { self.heap.drop_cache(cache) };
         }
-        self.heap.vm.payload_cache.borrow_mut().flush();
+        self.heap.vm().payload_cache.borrow_mut().flush();
         let usage = self.heap.usage();
         assert_eq!((usage.live_cells, usage.payload_bytes), (0, 0));
         assert_eq!(
@@ -426,7 +426,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         };
         let heap = self.heap;
         let stack = |words: &[Address]| {
-            let mut all = heap.vm.ambiguous_roots.borrow_mut();
+            let mut all = heap.vm().ambiguous_roots.borrow_mut();
             all.truncate(AMBIGUOUS_ROOTS);
             all.extend(words);
         };
@@ -454,8 +454,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             self.store(parent, slot, child, false);
         }
         // SAFETY: the object is reachable, so it is a live cell.
-        self.heap
-            .write_barrier_all(unsafe { Cell::from_address(parent) });
+        unsafe { self.heap.write_barrier_all(Cell::from_address(parent)) };
     }
 
     /// The objects that are stored have a child of their own, which only they refer to.
@@ -525,7 +524,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
     fn unprotect(&mut self, object: u16) {
         if let Some(object) = self.choose(object) {
             // SAFETY: the object is reachable, so it is a live cell.
-            self.heap.unprotect(unsafe { Cell::from_address(object) });
+            unsafe { self.heap.unprotect(Cell::from_address(object)) };
             self.object_mut(object).shape.protected = false;
         }
     }
@@ -536,7 +535,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             self.note_revival(object);
         }
         self.roots[root] = object;
-        self.heap.vm.roots.borrow_mut()[root] = object.unwrap_or(0);
+        self.heap.vm().roots.borrow_mut()[root] = object.unwrap_or(0);
     }
 
     fn set_payload(&mut self, object: u16, bytes: usize) {
@@ -644,7 +643,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 .map(|a| moves.get(a).copied().unwrap_or(*a))
                 .collect();
         }
-        assert!(self.heap.vm.moves.borrow().is_empty(), "moved unasked");
+        assert!(self.heap.vm().moves.borrow().is_empty(), "moved unasked");
         if request.sweep_now || evacuation.is_some() {
             assert!(
                 self.doomed.is_empty(),
@@ -775,7 +774,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
 
     /// Whether there are so many empty blocks that every cell can move.
     fn has_room_to_move(&self) -> bool {
-        let in_use = self.heap.space().blocks.counts().in_use;
+        let in_use = self.heap.space().blocks().counts().in_use;
         // Beside each used block a new one, and a started one for every width.
         2 * in_use + 64 < self.heap.region().reserved_blocks()
     }
@@ -783,7 +782,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
     /// Survivors that something refers to that cannot be rewritten, or that do
     /// not want to move.
     fn pinned(&self, survivors: &BTreeSet<Address>) -> BTreeSet<Address> {
-        let words = self.heap.vm.ambiguous_roots.borrow();
+        let words = self.heap.vm().ambiguous_roots.borrow();
         let is_pinned = |address: &Address| {
             let object = &self.objects[address];
             words.contains(address) || self.wanted_width(object).is_none()
@@ -792,13 +791,13 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
     }
 
     fn wanted_width(&self, object: &Object) -> Option<WidthIndex> {
-        let wishes = self.heap.vm.wishes.get();
+        let wishes = self.heap.vm().wishes.get();
         wishes.width(object.tag, object.shape.bytes())
     }
 
     /// Rewrites every address the oracle knows as the heap says it moved.
     fn follow_moves(&mut self) -> BTreeMap<Address, Address> {
-        let list = std::mem::take(&mut *self.heap.vm.moves.borrow_mut());
+        let list = std::mem::take(&mut *self.heap.vm().moves.borrow_mut());
         let moves: BTreeMap<_, _> = list.iter().copied().collect();
         assert_eq!(moves.len(), list.len(), "each cell moves once");
         let location = |address: Address| moves.get(&address).copied().unwrap_or(address);
@@ -836,7 +835,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         moves: &BTreeMap<Address, Address>,
         room_before: bool,
     ) {
-        let room_before = room_before && self.heap.vm.wishes.get().refused_every == 0;
+        let room_before = room_before && self.heap.vm().wishes.get().refused_every == 0;
         for address in survivors {
             let Some(&to) = moves.get(address) else {
                 let must_move = evacuation == Evacuation::Everything && !pinned.contains(address);
@@ -909,7 +908,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
     /// What the roots reach, ambiguous ones included. Objects found dead
     /// earlier are swept before anything is marked, so no word finds them.
     fn reachable_from_roots(&self) -> BTreeSet<Address> {
-        let words = self.heap.vm.ambiguous_roots.borrow();
+        let words = self.heap.vm().ambiguous_roots.borrow();
         let is_object =
             |word: &&Address| self.objects.contains_key(word) && !self.doomed.contains(word);
         let ambiguous = words.iter().filter(is_object).copied();
@@ -938,7 +937,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
 
     /// Takes note of what the sweeper released since the last time.
     fn sync(&mut self) {
-        for address in std::mem::take(&mut *self.heap.vm.released.borrow_mut()) {
+        for address in std::mem::take(&mut *self.heap.vm().released.borrow_mut()) {
             assert!(self.doomed.remove(&address), "{address:#x} was alive");
             let object = self.objects.remove(&address).expect("released once");
             self.extents.remove(&address);

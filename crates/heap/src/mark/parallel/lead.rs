@@ -86,7 +86,8 @@ impl<V: Vm> Marking<'_, V> {
     fn trace_as<const AHEAD: bool>(&mut self, member: &mut Member<'_>, cell: Cell) {
         let wants = self.tracer.states.get(cell).wants_of_children();
         let mut tracer = SharedTracer::<AHEAD>::of(member, cell, wants);
-        if !self.vm.common().trace_cell(cell, &mut tracer) {
+        // SAFETY: what is marked is a live cell.
+        if !unsafe { self.vm.common().trace_cell(cell, &mut tracer) } {
             self.trace_by_vm_as(member, cell, wants);
         }
     }
@@ -101,7 +102,8 @@ impl<V: Vm> Marking<'_, V> {
             wants,
             ..self.tracer.reborrow()
         };
-        self.vm.trace_cell(cell, &mut tracer);
+        // SAFETY: what is marked is a live cell.
+        unsafe { self.vm.trace_cell(cell, &mut tracer) };
     }
 
     fn trace_set_aside<const AHEAD: bool>(&mut self, member: &mut Member<'_>) {

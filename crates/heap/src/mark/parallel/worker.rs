@@ -269,7 +269,8 @@ impl Member<'_> {
             while let Some(cell) = self.pop::<AHEAD>() {
                 let wants = self.states.get(cell).wants_of_children();
                 let mut tracer = SharedTracer::<AHEAD>::of(self, cell, wants);
-                if !common.trace_cell(cell, &mut tracer) {
+                // SAFETY: what is marked is a live cell.
+                if !unsafe { common.trace_cell(cell, &mut tracer) } {
                     self.set_aside(cell);
                 }
                 self.traced(cell);
