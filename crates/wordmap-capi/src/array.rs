@@ -38,14 +38,20 @@ pub(crate) unsafe trait Array {
     fn small_width(&self) -> usize;
     /// The first entry at or above a key, as the first step of a walk. The two parts of it:
     /// what small arrays of a width need, which is short, and the rest.
-    fn find_from<const WIDTH: usize>(
+    ///
+    /// # Safety
+    /// `WIDTH` is the array's [`Array::small_width`], and not 0.
+    unsafe fn find_from<const WIDTH: usize>(
         &self,
         key: u64,
         last: &LastStep,
     ) -> Option<Option<(u64, Self::Answer)>>;
     fn find_from_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, Self::Answer)>;
     /// The first entry above a key, in two parts likewise.
-    fn find_after<const WIDTH: usize>(
+    ///
+    /// # Safety
+    /// As [`Array::find_from`].
+    unsafe fn find_after<const WIDTH: usize>(
         &self,
         key: u64,
         last: &LastStep,
@@ -98,12 +104,13 @@ unsafe impl Array for Map {
         self.small_width()
     }
     #[inline(always)]
-    fn find_from<const WIDTH: usize>(
+    unsafe fn find_from<const WIDTH: usize>(
         &self,
         key: u64,
         last: &LastStep,
     ) -> Option<Option<(u64, Slot)>> {
-        let found = self.first_step_of_small::<WIDTH>(key, last)?;
+        // SAFETY: the caller's contract.
+        let found = unsafe { self.first_step_of_small::<WIDTH>(key, last)? };
         Some(Some((found.0, slot(found.1))))
     }
     #[inline(always)]
@@ -112,12 +119,13 @@ unsafe impl Array for Map {
         found.map(|(key, value)| (key, slot(value)))
     }
     #[inline(always)]
-    fn find_after<const WIDTH: usize>(
+    unsafe fn find_after<const WIDTH: usize>(
         &self,
         key: u64,
         last: &LastStep,
     ) -> Option<Option<(u64, Slot)>> {
-        let found = self.after_step_of_small::<WIDTH>(key, last)?;
+        // SAFETY: the caller's contract.
+        let found = unsafe { self.after_step_of_small::<WIDTH>(key, last)? };
         Some(found.map(|(key, value)| (key, slot(value))))
     }
     #[inline(always)]
@@ -172,12 +180,13 @@ unsafe impl Array for Set {
         self.small_width()
     }
     #[inline(always)]
-    fn find_from<const WIDTH: usize>(
+    unsafe fn find_from<const WIDTH: usize>(
         &self,
         key: u64,
         last: &LastStep,
     ) -> Option<Option<(u64, c_int)>> {
-        let first = self.first_step_of_small::<WIDTH>(key, last)?;
+        // SAFETY: the caller's contract.
+        let first = unsafe { self.first_step_of_small::<WIDTH>(key, last)? };
         Some(Some((first, 1)))
     }
     #[inline(always)]
@@ -185,12 +194,13 @@ unsafe impl Array for Set {
         self.first_step_anywhere(key, last).map(|key| (key, 1))
     }
     #[inline(always)]
-    fn find_after<const WIDTH: usize>(
+    unsafe fn find_after<const WIDTH: usize>(
         &self,
         key: u64,
         last: &LastStep,
     ) -> Option<Option<(u64, c_int)>> {
-        let found = self.after_step_of_small::<WIDTH>(key, last)?;
+        // SAFETY: the caller's contract.
+        let found = unsafe { self.after_step_of_small::<WIDTH>(key, last)? };
         Some(found.map(|key| (key, 1)))
     }
     #[inline(always)]
@@ -379,7 +389,7 @@ pub(crate) unsafe fn step<A: Array, const AFTER: bool>(
 /// [`step`] in a small array of this width.
 ///
 /// # Safety
-/// As [`neighbour`], where `index` leads to a word.
+/// The array has this width. As [`neighbour`], where `index` leads to a word.
 #[inline(never)]
 unsafe fn step_in_small<A: Array, const AFTER: bool, const WIDTH: usize>(
     root: *const c_void,

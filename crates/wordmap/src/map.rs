@@ -258,9 +258,17 @@ impl<A: NodeSource> WordMap<A> {
     /// The part of [`WordMap::first_step`] that maps of this [`WordMap::small_width`] need,
     /// which is short; `None` where they need [`WordMap::first_step_anywhere`], which has a
     /// function of its own.
+    ///
+    /// # Safety
+    /// `WIDTH` is the [`WordMap::small_width`] of this very moment, and not 0.
+    ///
+    /// ```compile_fail,E0133
+    /// let last = ashlar_wordmap::LastStep::new();
+    /// ashlar_wordmap::WordMap::new().first_step_of_small::<1>(7, &last);
+    /// ```
     #[doc(hidden)]
     #[inline(always)]
-    pub fn first_step_of_small<const WIDTH: usize>(
+    pub unsafe fn first_step_of_small<const WIDTH: usize>(
         &self,
         key: u64,
         last: &LastStep,
@@ -279,9 +287,12 @@ impl<A: NodeSource> WordMap<A> {
     }
 
     /// As [`WordMap::first_step_of_small`], of [`WordMap::after_step`].
+    ///
+    /// # Safety
+    /// `WIDTH` is the [`WordMap::small_width`] of this very moment, and not 0.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn after_step_of_small<const WIDTH: usize>(
+    pub unsafe fn after_step_of_small<const WIDTH: usize>(
         &self,
         key: u64,
         last: &LastStep,

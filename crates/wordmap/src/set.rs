@@ -165,9 +165,12 @@ impl<A: NodeSource> WordSet<A> {
     }
 
     /// As [`WordMap::first_step_of_small`](crate::WordMap::first_step_of_small).
+    ///
+    /// # Safety
+    /// `WIDTH` is the [`WordSet::small_width`] of this very moment, and not 0.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn first_step_of_small<const WIDTH: usize>(
+    pub unsafe fn first_step_of_small<const WIDTH: usize>(
         &self,
         key: u64,
         last: &LastStep,
@@ -184,9 +187,12 @@ impl<A: NodeSource> WordSet<A> {
     }
 
     /// As [`WordMap::after_step_of_small`](crate::WordMap::after_step_of_small).
+    ///
+    /// # Safety
+    /// `WIDTH` is the [`WordSet::small_width`] of this very moment, and not 0.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn after_step_of_small<const WIDTH: usize>(
+    pub unsafe fn after_step_of_small<const WIDTH: usize>(
         &self,
         key: u64,
         last: &LastStep,
