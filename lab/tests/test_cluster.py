@@ -244,6 +244,21 @@ def test_everything_that_is_started_here_listens_on_loopback_alone():
         assert all(listeners([worker]) for worker in workers)
 
 
+def test_a_connection_that_has_closed_itself_is_a_scheduler_that_is_gone():
+    """Dask then fails in whatever it happens to look at, an attribute of nothing among it."""
+    from ashlar_lab.errors import Unfinished
+    from ashlar_lab.measure.cluster import courier
+    from ashlar_lab.measure.cluster.engine import Cluster, Worker
+
+    with Cluster("local:1") as cluster:
+        Machines._wait_for(lambda: {1: True}[len(cluster.alive())])
+        address = next(iter(cluster.alive()))
+        cluster._client.close()
+        for ask in (cluster.alive, lambda: cluster.call(courier.facts, workers=[address]), lambda: cluster.start("t", Worker(address, "m", "k"), "s", "/", "{}")):
+            with pytest.raises(Unfinished, match="the scheduler at local:1 is gone"):
+                ask()
+
+
 @pytest.fixture
 def certificate(tmp_path):
     """A certificate that is its own authority, and its key, as options of Dask."""
