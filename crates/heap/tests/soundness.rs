@@ -62,6 +62,24 @@ fn cell_of(heap: &Heap<'static, Flat>) -> Cell {
     }
 }
 
+/// References made anew for each call, as the heap makes its own in a collection.
+#[test]
+fn a_cache_is_used_again_after_a_collection() {
+    let heap = heap(shared(SIZE_BYTES));
+    let mut cache = heap.new_cache();
+    for _ in 0..3 {
+        // SAFETY: nobody else has the cache, and the reference is used for this call alone.
+        let cache = unsafe { cache.as_mut() };
+        let allocated = heap.allocate(cache, 64, CellState::NEW, Urgency::MustAllocate);
+        assert!(matches!(allocated, Allocation::Allocated(_)));
+        heap.collect(Request::default());
+    }
+    // SAFETY: nobody uses the cache any more.
+    unsafe { heap.drop_cache(cache) };
+    heap.finish_sweep();
+    assert_eq!((heap.usage().live_cells, heap.vm().released.get()), (0, 3));
+}
+
 fn panics<R>(work: impl FnOnce() -> R) -> bool {
     catch_unwind(AssertUnwindSafe(work)).is_err()
 }
