@@ -1068,3 +1068,50 @@ fn pieces_that_threads_take_and_give_back_at_the_same_time_are_counted_exactly()
     door.flush();
     assert_nothing_in_use(&shared);
 }
+
+/// A piece that one thread wrote to and freed, others allocate and write to, whether its row
+/// was full or its thread has ended: the pool's lock alone orders that. Miri finds two threads
+/// that use a piece at once.
+#[test]
+fn what_a_thread_wrote_before_it_freed_a_piece_is_over_when_another_gets_it() {
+    const SIZE: usize = 1024;
+    let rounds = if cfg!(miri) { 3 } else { 200 };
+    let shared = Shared::reserve(16 * MIB).unwrap();
+    std::thread::scope(|scope| {
+        let (give, take) = std::sync::mpsc::channel::<usize>();
+        let begin = |seed: u8, give: std::sync::mpsc::Sender<usize>| {
+            let shared = &shared;
+            scope.spawn(move || {
+                for _ in 0..rounds {
+                    let mut door = Door::new(shared);
+                    let pieces: Vec<_> = (0..12).map(|_| door.allocate(SIZE).unwrap()).collect();
+                    for (index, &piece) in pieces.iter().enumerate() {
+                        // SAFETY: the piece is ours, and half of them are somebody else's then.
+                        unsafe { piece.as_ptr().write_bytes(seed, SIZE) };
+                        if index % 2 == 0 {
+                            give.send(piece.as_ptr() as usize).unwrap();
+                        } else {
+                            // SAFETY: nobody uses it any more.
+                            unsafe { door.free(piece) };
+                        }
+                    }
+                }
+            });
+        };
+        begin(1, give.clone());
+        begin(2, give);
+        let mut door = Door::new(&shared);
+        for address in take {
+            let piece = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(address)).unwrap();
+            // SAFETY: whoever had it has sent it here.
+            unsafe {
+                let seed = piece.read();
+                assert!(matches!(seed, 1 | 2));
+                assert_eq!(piece.add(SIZE - 1).read(), seed);
+                piece.as_ptr().write_bytes(3, SIZE);
+                door.free(piece);
+            }
+        }
+    });
+    assert_nothing_in_use(&shared);
+}

@@ -381,6 +381,45 @@ mod tests {
         }
     }
 
+    /// Places that threads use one at a time.
+    struct Places([std::cell::UnsafeCell<usize>; 4]);
+
+    // SAFETY: the test gives each place to one thread at a time.
+    unsafe impl Sync for Places {}
+
+    impl Places {
+        fn at(&self, number: usize) -> *mut usize {
+            self.0[number].get()
+        }
+    }
+
+    /// The desk alone orders what the threads do to memory: Miri finds two that use a place at
+    /// once, and what one of them may not have seen yet.
+    #[test]
+    fn helpers_see_what_was_written_before_and_what_they_write_is_seen_afterwards() {
+        use std::sync::atomic::Ordering::Relaxed;
+        let helpers = Helpers::default();
+        let (given, taken) = (Places(Default::default()), Places(Default::default()));
+        for round in 1..=if cfg!(miri) { 3 } else { 300 } {
+            for place in &given.0 {
+                // SAFETY: no helper works between two rounds.
+                unsafe { place.get().write(round) };
+            }
+            let come = AtomicUsize::new(0);
+            let job = || {
+                let number = come.fetch_add(1, Relaxed);
+                // SAFETY: nobody writes what is given meanwhile, and the other place is this
+                // thread's, which alone has its number.
+                unsafe { taken.at(number).write(given.at(number).read()) };
+            };
+            helpers.share(taken.0.len() - 1, &job, &job);
+            for place in &taken.0[..come.load(Relaxed)] {
+                // SAFETY: all have left.
+                assert_eq!(unsafe { place.get().read() }, round);
+            }
+        }
+    }
+
     #[test]
     fn stopping_waits_for_work_that_is_shared() {
         let helpers = Helpers::default();

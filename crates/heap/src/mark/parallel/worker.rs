@@ -347,8 +347,13 @@ pub(super) fn help<const AHEAD: bool>(pile: &Pile, states: States<'_>, common: i
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::cell_state::CellState;
     use crate::layout::region::Region;
+    use crate::mark::helpers::Helpers;
+    use crate::mark::trace::Trace;
     use crate::os::page_bytes;
+    use crate::stack::Stack;
+    use std::sync::atomic::AtomicUsize;
 
     /// A table of a million young children is traced once more, not a million times.
     #[test]
@@ -368,6 +373,97 @@ mod tests {
                 at_work.member.note_parent_of_many(cell(number));
             }
             assert_eq!(at_work.member.worker.parents.take(), [cell(1), cell(2)]);
+        }
+    }
+
+    const CELL_BYTES: usize = 32;
+    /// Enough that workers look at the pile, and give cells away.
+    const CELLS: usize = if cfg!(miri) { 300 } else { 20_000 };
+
+    /// Cells that refer to two others each, by their numbers.
+    #[derive(Clone, Copy)]
+    struct Numbered<'a> {
+        region: &'a Region,
+        /// How often each has been traced.
+        traced: &'a [AtomicUsize],
+    }
+
+    impl Numbered<'_> {
+        fn cell(&self, number: usize) -> Cell {
+            // SAFETY: the test uses all multiples of this width in the first blocks as cells.
+            unsafe { Cell::from_address(self.region.start() + number * CELL_BYTES) }
+        }
+
+        fn words(&self, cell: Cell) -> *mut [usize; 2] {
+            self.region.pointer(cell.address()).cast()
+        }
+    }
+
+    impl TraceCommon for Numbered<'_> {
+        fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
+            let number = (cell.address() - self.region.start()) / CELL_BYTES;
+            self.traced[number].fetch_add(1, Relaxed);
+            // SAFETY: written before marking began, and not while it goes on.
+            for child in unsafe { self.words(cell).read() } {
+                tracer.mark(self.cell(child));
+            }
+            true
+        }
+
+        fn reference(self, _: usize) -> Option<Cell> {
+            None
+        }
+
+        fn trace_below(self, _: Cell, _: usize, _: &mut impl Trace) -> usize {
+            0
+        }
+    }
+
+    /// States and cells are read and written without any order of their own: the locks of the
+    /// pile and of the helpers' desk must give all that is needed. Miri's model of weak memory
+    /// shows what a processor may do, and that no two threads use a cell's words at once.
+    #[test]
+    fn what_was_written_before_several_threads_mark_is_traced_and_their_marks_are_seen_afterwards()
+    {
+        let blocks = (CELLS * CELL_BYTES).div_ceil(crate::layout::BLOCK_BYTES);
+        let region = Region::reserve(1, page_bytes()).unwrap();
+        region.commit(blocks).unwrap();
+        let helpers = Helpers::default();
+        for _ in 0..2 {
+            let traced: Vec<_> = (0..CELLS).map(|_| AtomicUsize::new(0)).collect();
+            let numbered = Numbered {
+                region: &region,
+                traced: &traced,
+            };
+            for number in 0..CELLS {
+                let children = [2 * number + 1, 2 * number + 2].map(|child| child % CELLS);
+                // SAFETY: nobody else has the cells.
+                unsafe { numbered.words(numbered.cell(number)).write(children) };
+                region.set_state(numbered.cell(number), CellState::NEW);
+            }
+            let (root, mut grey) = (numbered.cell(0), Stack::new(CELLS).unwrap());
+            region.set_state(root, CellState::NEW.found_by_several());
+            grey.push(root).unwrap();
+            let pile = Pile::new(Stacks {
+                grey,
+                ..Stacks::default()
+            });
+            let states = region.states();
+            let mut worker = Worker::new();
+            helpers.share(2, &|| help::<false>(&pile, states, numbered), || {
+                let mut at_work = AtWork::collecting(Member {
+                    pile: &pile,
+                    states,
+                    worker: &mut worker,
+                });
+                at_work.member.help::<false>(numbered);
+            });
+            for (number, times) in traced.iter().enumerate() {
+                let state = states.get(numbered.cell(number));
+                assert!(state.is_marked() && times.load(Relaxed) > 0, "{number}");
+            }
+            let left = pile.into_stacks();
+            assert!(left.grey.is_empty() && left.working == 0 && !left.overflowed);
         }
     }
 }
