@@ -376,8 +376,9 @@ impl LoadedObject {
                     opened = true;
                 }
                 // SAFETY: the place is writable now, and one aligned store
-                // replaces one function by another of the same type.
-                unsafe { (place as *mut usize).write_volatile(to) };
+                // replaces one function by another of the same type. Other threads call
+                // through it meanwhile: who finds the new function finds ready what it needs.
+                unsafe { AtomicUsize::from_ptr(place as *mut usize) }.store(to, Release);
             }
         }
         !opened || self.protect(libc::PROT_READ)

@@ -27,14 +27,17 @@ static KIND_BYTES: [u16; inlined::KIND_BYTES.len()] = inlined::KIND_BYTES;
 #[export_name = "ashlar_widths_bytes"]
 static WIDTHS_BYTES: [u16; WIDTH_COUNT] = WIDTHS;
 
-/// Until the region is reserved: no address lies in it.
-#[export_name = "ashlar_tables"]
-static mut TABLES: Tables = Tables {
-    start: 0,
+/// Until the region is reserved: no address lies in it. Nor does one if another thread, which
+/// frees memory of libc's in that moment, sees the new `bytes` and still this start.
+const NO_TABLES: Tables = Tables {
+    start: 1 << 63,
     bytes: 0,
     kinds: null(),
     biased_states: null_mut(),
 };
+
+#[export_name = "ashlar_tables"]
+static mut TABLES: Tables = NO_TABLES;
 
 /// Where a collection is; the heap's own byte.
 #[export_name = "ashlar_stage"]
@@ -44,7 +47,8 @@ static mut STAGE: *const u8 = null();
 /// other one can have an address in it.
 pub(crate) fn show_region(shared: &Shared) {
     // SAFETY: nobody else writes, and a thread that reads the tables with an address of
-    // the region has it from somebody who came after this.
+    // the region has it from somebody who came after this. One that has another address finds
+    // that it is not in the region whichever of the words it sees.
     unsafe { addr_of_mut!(TABLES).write(shared.space().region().tables()) };
 }
 
@@ -52,4 +56,20 @@ pub(crate) fn show_region(shared: &Shared) {
 pub(crate) fn show_stage(stage: *const u8) {
     // SAFETY: called once, before Ruby has an object or a second thread.
     unsafe { addr_of_mut!(STAGE).write(stage) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words that one thread writes another may see in any order.
+    #[test]
+    fn no_address_lies_in_a_region_whose_size_is_seen_before_its_start() {
+        const REGION_BYTES_MAX: usize = 4096 << 30;
+        // Those of a program on 48 bits of address, and on 52; also one that is not loaded high.
+        for address in [0, 0x40_0000, 0x5555_5555_0000, (1 << 48) - 1, (1 << 52) - 1] {
+            let offset = usize::wrapping_sub(address, NO_TABLES.start);
+            assert!(offset >= REGION_BYTES_MAX, "{address:#x}");
+        }
+    }
 }
