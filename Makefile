@@ -47,7 +47,7 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 	@mkdir -p build && cc -std=gnu11 -O2 -Wall -Wextra bench/machine/lost_time.c -o build/lost_time && build/lost_time $(ROUNDS)
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts test-scripts test-rust test-behaviour test-applications test-inside test-native-gems test-packages test-ruby-quick test-ruby
+.PHONY: test check-format check-lints check-scripts test-scripts test-rust test-behaviour test-applications test-inside test-native-gems test-packages test-ruby-quick test-ruby test-aarch64
 test: ## run the tests, but test-ruby, test-native-gems, test-packages, test-mruby and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
@@ -75,6 +75,9 @@ test-ruby-quick: ## the memory-related part of Ruby's own tests, against the def
 	@scripts/ruby-tests/run.sh quick $(on)
 test-ruby: ## all of Ruby's own tests, against the default collector (long)
 	@scripts/ruby-tests/run.sh full $(on)
+
+test-aarch64: ## all made for aarch64 and tested in an emulator (hours); PARTS="heap behaviour-inside" KERNEL=16k, else all on 6.1, and some with larger pages
+	@scripts/test/aarch64.sh $(if $(KERNEL),--kernel $(KERNEL)) $(PARTS)
 
 # --- Longer tests of the heap (docs/testing.md) ---
 .PHONY: stress-heap fuzz miri-heap thread-sanitizer-heap address-sanitizer-heap

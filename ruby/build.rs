@@ -3,7 +3,7 @@
 //! `ASHLAR_RUBY_CFLAGS` names Ruby's include folders; there is no default,
 //! because the numbers must be those of the Ruby that loads the library.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
@@ -40,12 +40,28 @@ fn main() {
     if !compiled.is_ok_and(|status| status.success()) {
         fail(&format!("{compiler} cannot compile {SOURCE} with {flags}"));
     }
-    match Command::new(&probe).output() {
+    match run(&probe).output() {
         Ok(output) if output.status.success() => {
             fs::write(out.join("layout.rs"), output.stdout).expect("OUT_DIR is writable");
         }
         result => fail(&format!("the layout probe did not run: {result:?}")),
     }
+}
+
+/// The probe as a command: it is made for the machine that the library is made for, and may need
+/// the same program in front of it there as cargo's tests do.
+fn run(probe: &Path) -> Command {
+    let target = env::var("TARGET").expect("cargo sets TARGET");
+    let name = target.to_uppercase().replace('-', "_");
+    println!("cargo:rerun-if-env-changed=CARGO_TARGET_{name}_RUNNER");
+    let runner = env::var(format!("CARGO_TARGET_{name}_RUNNER")).unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(program) = words.next() else {
+        return Command::new(probe);
+    };
+    let mut command = Command::new(program);
+    command.args(words).arg(probe);
+    command
 }
 
 fn fail(message: &str) -> ! {

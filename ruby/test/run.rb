@@ -11,13 +11,14 @@ require_relative "harness"
 
 Encoding.default_external = Encoding::UTF_8 # also where the locale says nothing
 
-options = { collector: "ashlar", name: nil, workers: 2, ruby_options: [], valgrind: false }
+options = { collector: "ashlar", name: nil, workers: 2, ruby_options: [], valgrind: false, slowdown: 1 }
 parser = OptionParser.new do |o|
   o.banner = "usage: run.rb [options] [files]"
   o.on("--collector NAME", "ashlar (the default here), inside or default") { options[:collector] = _1 }
   o.on("--name PART", "claims whose text contains PART") { options[:name] = _1 }
   o.on("--workers N", Integer, "claims tried at once (2)") { options[:workers] = _1 }
   o.on("--ruby-option OPTION", "for every Ruby started, such as --yjit; may be repeated") { options[:ruby_options] << _1 }
+  o.on("--slowdown N", Integer, "time limits are N times as long, for an emulated machine (1)") { options[:slowdown] = _1 }
   o.on("--valgrind", "start every Ruby under valgrind; an invalid access ends it with status 99") { options[:valgrind] = true }
 end
 begin
@@ -33,7 +34,7 @@ end
 if options[:valgrind] && !system("valgrind", "--version", out: File::NULL, err: File::NULL)
   abort "run.rb: --valgrind needs valgrind: apt-get install valgrind"
 end
-Subject.set(options[:collector], options[:ruby_options], valgrind: options[:valgrind])
+Subject.set(options[:collector], options[:ruby_options], valgrind: options[:valgrind], slowdown: options[:slowdown])
 files.each do |file|
   path = File.expand_path(File.basename(file), __dir__)
   abort "run.rb: there is no #{path}" unless File.exist?(path)

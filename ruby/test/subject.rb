@@ -14,13 +14,14 @@ module Subject
 
   # collector: "ashlar"; "inside", the Ruby with Ashlar inside; "default", or the name of
   # another library Ruby can load.
-  def set(collector, ruby_options, valgrind: false)
+  def set(collector, ruby_options, valgrind: false, slowdown: 1)
     @collector = collector
     @library = { "ashlar" => ENV.fetch("ASHLAR_GC_LIBRARY", "ashlar"), "inside" => "ashlar" }.fetch(collector, collector)
     @ruby = ENV.fetch(inside? ? "RUBY_INSIDE" : "RUBY")
     @source = ENV.fetch("RUBY_SOURCE")
     @ruby_options = ruby_options
     @before_ruby = valgrind ? VALGRIND : []
+    @slowdown = slowdown * (valgrind ? VALGRIND_SLOWDOWN : 1)
   end
 
   def inside? = @collector == "inside"
@@ -50,11 +51,10 @@ module Subject
   end
 
   def start(arguments, folder:, limit:, input:, env:, address_space:, chdir:)
-    limit *= VALGRIND_SLOWDOWN unless @before_ruby.empty?
     command(environment(env), [*@before_ruby, @ruby, *@ruby_options, *arguments], folder:, limit:, input:, address_space:, chdir:)
   end
 
-  # Any command; its process group is ended at the time limit.
+  # Any command; its process group is ended at the time limit, which is longer on a slow machine.
   def command(environment, command, folder:, limit:, input: nil, address_space: nil, chdir: folder)
     out, err, inn = %w[out err in].map { File.join(folder, "#{_1}-#{Thread.current.object_id}-#{rand(1 << 30)}") }
     File.write(inn, input.to_s)
@@ -64,7 +64,7 @@ module Subject
     pid = Process.spawn(environment, *command, options)
     waiter = Process.detach(pid)
     begin
-      timed_out = waiter.join(limit).nil?
+      timed_out = waiter.join(limit * @slowdown).nil?
     ensure
       end_group(pid)
     end

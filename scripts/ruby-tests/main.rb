@@ -13,10 +13,10 @@ Encoding.default_external = Encoding::UTF_8 # also where the locale says nothing
 # What each kind of Ashlar is compared with: the default collector as a module, or compiled in.
 BASELINES = { "ashlar" => "default", "inside" => "stock" }.freeze
 
-Settings = Struct.new(:selection, :collector, :only, :workers, :fresh_baseline, :environment, :excludes)
+Settings = Struct.new(:selection, :collector, :only, :workers, :fresh_baseline, :environment, :excludes, :slowdown)
 
 def parse_settings(arguments)
-  settings = Settings.new("quick", "ashlar", [], 2, false, {}, [])
+  settings = Settings.new("quick", "ashlar", [], 2, false, {}, [], 1)
   parser = OptionParser.new do |options|
     options.banner = "usage: run.sh quick|core|full [options]"
     options.on("--collector NAME", BASELINES.to_a.flatten, "ashlar (the default here), inside, or one without Ashlar: default or stock") { settings.collector = _1 }
@@ -33,6 +33,7 @@ def parse_settings(arguments)
       raise OptionParser::InvalidArgument, "#{folder}: there is no such folder" unless File.directory?(folder)
       settings.excludes << File.expand_path(folder)
     end
+    options.on("--slowdown N", Integer, "time limits are N times as long, for an emulated machine (1)") { settings.slowdown = _1 }
     options.on("--fresh-baseline", "run the default collector again, also where it has run before") { settings.fresh_baseline = true }
     options.separator <<~TEXT
 
@@ -58,7 +59,7 @@ def baseline_results(settings, collector)
   baseline = Baseline.new(toolchain)
   missing = settings.fresh_baseline ? jobs : jobs.reject { baseline.include?(_1) }
   unless missing.empty?
-    Pool.new(toolchain, Collector.of(collector), settings.workers).run(missing) { baseline.record(_1) }
+    Pool.new(toolchain, Collector.of(collector), settings.workers, settings.slowdown).run(missing) { baseline.record(_1) }
   end
   baseline.results(jobs)
 end
@@ -71,7 +72,7 @@ def ashlar_results(settings, baseline)
   # Long jobs first, so that no worker is left with one at the end.
   seconds = baseline.to_h { [_1.job.name, _1.seconds] }
   jobs = Selection.jobs(settings.selection, toolchain, settings.only).sort_by { -seconds.fetch(_1.name) }
-  Pool.new(toolchain, collector, settings.workers).run(jobs)
+  Pool.new(toolchain, collector, settings.workers, settings.slowdown).run(jobs)
 end
 
 def main

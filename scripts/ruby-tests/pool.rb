@@ -5,10 +5,11 @@ require_relative "progress"
 class Pool
   RETRIES = 2
 
-  def initialize(toolchain, collector, workers)
+  def initialize(toolchain, collector, workers, slowdown)
     toolchain.check_started_rubies(collector)
     @collector = collector
     @workers = workers
+    @slowdown = slowdown
     @logs = File.join(toolchain.logs, collector.name)
   end
 
@@ -36,7 +37,7 @@ class Pool
       Thread.new do
         while (job = waiting.pop)
           @progress.begin(job)
-          result = TestProcess.run(job, @collector, File.join(@logs, job.log_name))
+          result = TestProcess.run(job, @collector, File.join(@logs, job.log_name), slowdown: @slowdown)
           results << result
           @progress.end(result)
         end
@@ -55,7 +56,7 @@ class Pool
       break if failed.empty?
       @progress.again(result.job, attempt)
       log = File.join(@logs, result.job.log_name.sub(/\.log\z/, ".again-#{attempt}.log"))
-      again = TestProcess.run(result.job, @collector, log, only: failed)
+      again = TestProcess.run(result.job, @collector, log, slowdown: @slowdown, only: failed)
       passed = failed.select { |id| again.outcomes[id]&.status == "passed" }
       result.flaky.concat(passed)
       failed -= passed

@@ -6,12 +6,13 @@ require_relative "job"
 module TestProcess
   module_function
 
-  # only: ids of the tests to run, where the harness can choose; log: file to write.
-  def run(job, collector, log, only: nil)
+  # only: ids of the tests to run, where the harness can choose; log: file to write; slowdown: how
+  # many times as long the time limits are.
+  def run(job, collector, log, slowdown:, only: nil)
     Dir.mktmpdir("ashlar-test-") do |scratch|
       record = File.join(scratch, "record")
       began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      ended = start_and_wait(job, collector, log, scratch, record, only)
+      ended = start_and_wait(job, collector, log, scratch, record, slowdown, only)
       outcomes, running, finished = job.harness.read(record, log)
       trouble = ended || (finished ? nil : "ended without finishing")
       trouble &&= "#{trouble}#{" during #{running}" if running}"
@@ -20,16 +21,16 @@ module TestProcess
     end
   end
 
-  def start_and_wait(job, collector, log, scratch, record, only)
+  def start_and_wait(job, collector, log, scratch, record, slowdown, only)
     harness = job.harness
     environment = { "RUBY_GC_LIBRARY" => collector.library, "ASHLAR_TEST_RECORD" => record, "TMPDIR" => scratch,
                     "RUBYOPT" => nil, "RUBYLIB" => nil, "GEM_HOME" => nil, "GEM_PATH" => nil,
-                    "RUBY_TEST_TIMEOUT_SCALE" => ENV["RUBY_TEST_TIMEOUT_SCALE"] || "2" }
+                    "RUBY_TEST_TIMEOUT_SCALE" => ENV["RUBY_TEST_TIMEOUT_SCALE"] || (2 * slowdown).to_s }
     environment.merge!(harness.environment) if harness.respond_to?(:environment)
     environment.merge!(collector.environment)
     pid = Process.spawn(environment, *harness.command(job, collector, only:),
                         chdir: harness.folder, in: File::NULL, out: log, err: [:child, :out], pgroup: true)
-    wait(pid, harness.time_limit_seconds)
+    wait(pid, harness.time_limit_seconds * slowdown)
   end
 
   # nil when the process ended by itself, whatever its exit status.

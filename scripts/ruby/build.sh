@@ -22,6 +22,7 @@ configure_flags() {
     modular) echo "--with-modular-gc=$folder/prefix/lib/ruby-gc" ;;
     shared) echo --enable-shared ;;
   esac
+  cross_configure_flags
 }
 
 ruby_is_built() { [[ -e $(ruby_folder "$1")/finished ]]; }
@@ -33,6 +34,7 @@ build_ruby() {
   ruby_is_built "$kind" && return
   ensure_build_packages
   ensure_rust
+  ensure_base_ruby
   (
     hold_lock "$(basename "$folder")"
     ruby_is_built "$kind" && exit 0
@@ -49,6 +51,8 @@ build_ruby() {
     run_logged "$label: configure" $CONFIGURE_LINES "$log" "$SOURCE/configure" $(configure_flags "$kind")
     reuse_yjit
     run_logged "$label: compile" $MAKE_LINES "$log" make "-j$(nproc)"
+    # Ruby's own tests are started by it. For another machine nothing else wants it.
+    [[ ! $MACHINE ]] || run_logged "$label: miniruby" 60 "$log" make "-j$(nproc)" miniruby
     install_ruby "$label" "$log"
     [[ $kind != modular ]] || run_logged "$label: default collector" 30 "$log" \
       make install-modular-gc MODULAR_GC=default
@@ -81,9 +85,9 @@ install_ruby() {
 check_ruby() {
   local library
   for library in openssl psych zlib fiddle; do
-    "$1" -e "require '$library'" ||
+    "${RUN_MADE[@]}" "$1" -e "require '$library'" ||
       fail "the Ruby just built has no $library: its development files were missing." \
         'Install the headers of OpenSSL, libyaml, zlib and libffi, then try again.'
   done
-  "$1" --yjit -e 'exit RubyVM::YJIT.enabled?' || fail 'the Ruby just built has no YJIT: rustc was not usable.'
+  "${RUN_MADE[@]}" "$1" --yjit -e 'exit RubyVM::YJIT.enabled?' || fail 'the Ruby just built has no YJIT: rustc was not usable.'
 }

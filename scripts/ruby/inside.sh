@@ -16,6 +16,7 @@ find_inside() {
     yes) kind=shared ;;
     *) fail "SHARED=$SHARED is not possible; it is yes, for a Ruby with a libruby.so, or no." ;;
   esac
+  prepare_cross
   [[ ${SOURCE-} ]] || find_source
   build_ruby "$kind"
   INSIDE_BASE=$(ruby_folder "$kind")
@@ -28,7 +29,7 @@ find_inside() {
 # The collector for this Ruby, apart from that of the module: their headers differ.
 compile_inside_collector() {
   local target=${CARGO_TARGET_DIR:-$CLONE/target}/inside
-  INSIDE_COLLECTOR=$target/release/libashlar_ruby.a
+  INSIDE_COLLECTOR=$target/$CARGO_MADE/libashlar_ruby.a
   ASHLAR_RUBY_CFLAGS="-I$INSIDE_ARCH_HEADERS -I$SOURCE/include -I$SOURCE" \
     cargo build --locked --quiet --release -p ashlar-ruby --manifest-path "$CLONE/Cargo.toml" --target-dir "$target" >&2 || exit 1
 }
@@ -119,9 +120,9 @@ lay_out_build_tree() {
 
 # A Ruby of this name that does not name the collector is another one.
 check_inside() {
-  [[ $("$1" --disable-gems -e 'print GC.config[:implementation]') == ashlar ]] ||
+  [[ $("${RUN_MADE[@]}" "$1" --disable-gems -e 'print GC.config[:implementation]') == ashlar ]] ||
     fail "$1 was built and does not run on Ashlar; see $INSIDE/log."
-  "$1" -e 'require "openssl"; require "psych"; require "bigdecimal"' ||
+  "${RUN_MADE[@]}" "$1" -e 'require "openssl"; require "psych"; require "bigdecimal"' ||
     fail "$1 was built and lacks a library; see $INSIDE/log."
 }
 

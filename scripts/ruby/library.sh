@@ -14,8 +14,8 @@ LINK_FLAGS=(-shared -Wl,-Bsymbolic-functions -Wl,-z,lazy -Wl,--gc-sections)
 RUST_NEEDS=(-lgcc_s -lpthread -ldl -lm)
 
 compile_library() {
-  local shim=$CLONE/ruby/shim objects=$CLONE/build/library source
-  local static=${CARGO_TARGET_DIR:-$CLONE/target}/release/libashlar_ruby.a made=$CLONE/build/librubygc.ashlar.so
+  local shim=$CLONE/ruby/shim objects=$BUILD/library source
+  local static=${CARGO_TARGET_DIR:-$CLONE/target}/$CARGO_MADE/libashlar_ruby.a made=$BUILD/librubygc.ashlar.so
   ASHLAR_RUBY_CFLAGS=$(ruby_include_flags)
   export ASHLAR_RUBY_CFLAGS
   (cd "$CLONE" && cargo build --locked --quiet --release -p ashlar-ruby) >&2 || exit 1
@@ -34,7 +34,7 @@ compile_library() {
   done
   # Under LD_PRELOAD the library is also in processes without a Ruby: there, Ruby's symbols are 0.
   for source in "$objects"/*.o; do
-    objcopy --wildcard --weaken-symbol='rb_*' --weaken-symbol='ruby_*' "$source" || exit 1
+    "${OBJCOPY:-objcopy}" --wildcard --weaken-symbol='rb_*' --weaken-symbol='ruby_*' "$source" || exit 1
   done
   ${CC:-cc} "${LINK_FLAGS[@]}" -Wl,--version-script="$shim/exports.map" \
     "$objects"/*.o "$static" "${RUST_NEEDS[@]}" -o "$made.new" >&2 || exit 1
@@ -44,7 +44,7 @@ compile_library() {
 # Processes that already run keep the file they have open: files are replaced, never
 # written over. `ashlar` is the library that was made last, whichever clone it is from.
 install_library() {
-  local made=$CLONE/build/librubygc.ashlar.so
+  local made=$BUILD/librubygc.ashlar.so
   ASHLAR_LIB=$COLLECTORS/librubygc.$CLONE_LIBRARY.so
   [[ -w $COLLECTORS ]] || fail "$COLLECTORS, where this Ruby looks for collectors, cannot be written to." \
     'Run as the user who owns that Ruby, or set RUBY_SRC to build one of your own.'

@@ -10,7 +10,9 @@ digest8() { sha256sum | cut -c1-8; }
 CLONE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 CACHE=${ASHLAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ashlar}
 SOURCES=$CACHE/sources
-RUBIES=$CACHE/rubies
+# What is made for another machine (cross.sh) lies beside what is made for this one.
+RUBIES=$CACHE/rubies${ASHLAR_MACHINE:+-$ASHLAR_MACHINE}
+BUILD=$CLONE/build${ASHLAR_MACHINE:+/$ASHLAR_MACHINE}
 LOCKS=$CACHE/locks
 
 # The Ruby series the collector is written against, and the oldest Rust that builds it.

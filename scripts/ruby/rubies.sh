@@ -20,11 +20,14 @@ here_rubies=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here_rubies/installed.sh"
 # shellcheck source=scripts/ruby/build.sh
 . "$here_rubies/build.sh"
+# shellcheck source=scripts/ruby/cross.sh
+. "$here_rubies/cross.sh"
 
 # The order: the source the user named, an installed Ruby, the source that scripts/sources.txt names.
 # shellcheck disable=SC2034
 ensure_rubies() {
-  if [[ ${RUBY_SRC-} ]] || ! find_installed; then
+  prepare_cross
+  if [[ ${RUBY_SRC-} || $MACHINE ]] || ! find_installed; then
     find_source
     build_ruby modular
     RUBY=$(ruby_folder modular)/prefix/bin/ruby
