@@ -344,7 +344,7 @@ char *ashlar_configure(void *objspace, const struct ashlar_pair *pairs, size_t c
    and they are called without the GVL; after EINTR they can be called again. Freeing it leaves
    no file that was not there before, unless all was written. */
 struct ashlar_dump;
-struct ashlar_dump *ashlar_new_dump(const char *path);
+struct ashlar_dump *ashlar_new_dump(void *objspace, const char *path);
 int ashlar_open_dump(struct ashlar_dump *);
 int ashlar_write_dump(void *objspace, struct ashlar_dump *);
 int ashlar_pour_dump(struct ashlar_dump *);

@@ -163,7 +163,8 @@ free_dump(VALUE argument)
 static void
 dump(void *objspace, VALUE path)
 {
-    struct dumping dumping = { .objspace = objspace, .path = path, .dump = ashlar_new_dump(StringValueCStr(path)) };
+    struct dumping dumping = { .objspace = objspace, .path = path };
+    dumping.dump = ashlar_new_dump(objspace, StringValueCStr(path));
     rb_ensure(write_dump, (VALUE)&dumping, free_dump, (VALUE)&dumping);
 }
 

@@ -214,6 +214,20 @@ claim "a dump waits for the reader of a pipe without keeping others, and until t
   RUBY
 end
 
+claim "a dump that waits for its reader reads nothing of the environment, which others change", only: "ashlar" do
+  ruby_ok <<~'RUBY'
+    File.mkfifo("pipe")
+    writing = Thread.new { GC.config(dump: "pipe") }
+    writing.report_on_exception = false
+    Thread.pass until writing.status == "sleep"
+    ENV["TMPDIR"] = "/nowhere/at/all"
+    read = File.binread("pipe")
+    writing.value
+    abort "pipe" unless read.start_with?("ashlar-heap-dump\n")
+    puts "ok"
+  RUBY
+end
+
 claim "a dump goes to what a descriptor stands for", only: "ashlar" do
   ruby_ok <<~RUBY
     require #{READER.inspect}

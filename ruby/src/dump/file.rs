@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::write::GzEncoder;
 use flate2::Compression;
@@ -39,26 +39,29 @@ struct Stream {
 pub(super) struct DumpFile {
     path: CString,
     is_packed: bool,
+    spool_folder: PathBuf,
     sink: Option<Sink>,
 }
 
 impl DumpFile {
-    /// One for this path; it is packed with gzip when that ends with `.gz`.
-    pub(super) fn new(path: &CStr) -> Self {
+    /// One for this path; it is packed with gzip when that ends with `.gz`. A file without a
+    /// name is in `spool_folder`.
+    pub(super) fn new(path: &CStr, spool_folder: PathBuf) -> Self {
         Self {
             path: path.to_owned(),
             is_packed: os_path(path).extension() == Some(OsStr::new("gz")),
+            spool_folder,
             sink: None,
         }
     }
 
     /// Opens it. A pipe that nobody reads yet is waited for, until a signal comes.
     pub(super) fn open(&mut self) -> io::Result<()> {
-        let path = os_path(&self.path);
+        let (path, folder) = (os_path(&self.path), self.spool_folder.as_path());
         self.sink = Some(match descriptor(path) {
-            Some(number) => Sink::Stream(Stream::new(duplicate(number)?)?),
+            Some(number) => Sink::Stream(Stream::new(duplicate(number)?, folder)?),
             None if fs::metadata(path).is_ok_and(|found| !found.is_file()) => {
-                Sink::Stream(Stream::new(open_stream(&self.path)?)?)
+                Sink::Stream(Stream::new(open_stream(&self.path)?, folder)?)
             }
             None => {
                 let (whole, file) = WholeFile::create(path)?;
@@ -107,10 +110,10 @@ impl Drop for DumpFile {
 }
 
 impl Stream {
-    fn new(to: File) -> io::Result<Self> {
+    fn new(to: File, spool_folder: &Path) -> io::Result<Self> {
         Ok(Self {
             to,
-            spool: nameless(&std::env::temp_dir())?,
+            spool: nameless(spool_folder)?,
             piece: Vec::new(),
         })
     }
@@ -233,7 +236,7 @@ mod tests {
         // SAFETY: the descriptor is open.
         unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         let path = CString::new(format!("/dev/fd/{}", writer.as_raw_fd())).unwrap();
-        let mut dump = DumpFile::new(&path);
+        let mut dump = DumpFile::new(&path, std::env::temp_dir());
         dump.open().unwrap();
         drop(writer);
         let bytes: Vec<u8> = (0..1_000_000_u32).map(|i| i as u8).collect();

@@ -72,10 +72,12 @@ fn number(outcome: io::Result<()>) -> c_int {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_new_dump(path: *const c_char) -> *mut DumpFile {
-    // SAFETY: the shim passes a text that ends with 0.
-    let path = unsafe { CStr::from_ptr(path) };
-    Box::into_raw(Box::new(DumpFile::new(path)))
+unsafe extern "C" fn ashlar_new_dump(objspace: *mut c_void, path: *const c_char) -> *mut DumpFile {
+    // SAFETY: Ruby calls with the GVL, and the shim passes a text that ends with 0.
+    let (gvl, path) = unsafe { (Gvl::of_caller(objspace), CStr::from_ptr(path)) };
+    // Ruby changes the environment with the VM lock alone.
+    let spool_folder = gvl.with_vm_lock(|_| std::env::temp_dir());
+    Box::into_raw(Box::new(DumpFile::new(path, spool_folder)))
 }
 
 /// # Safety
