@@ -4,6 +4,7 @@
 //! | what a process has one of | in a child |
 //! | --- | --- |
 //! | helper threads | ended before the fork, started anew when needed |
+//! | forking itself | one thread at a time, from the first lock to the last |
 //! | block allocator, payload pool, the tables' memory, list of caches | locked across the fork |
 //! | the heap profile: target, start, image, recorder | locked across the fork; begun anew ([`heap_profile::begin_in_child`]) |
 //! | caches of other threads | they are given back, with their free pieces |
@@ -15,7 +16,7 @@
 
 use std::cell::RefCell;
 use std::ffi::c_void;
-use std::sync::MutexGuard;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ashlar_heap::{Frozen, Stopped};
 use ashlar_wordmap::memory::SharedHeap;
@@ -35,19 +36,35 @@ struct Held {
     _profile: heap_profile::Held,
 }
 
+/// Taken before all other locks, and kept until the fork is over. So no second thread that
+/// forks gets the others while they are free for a moment ([`unlocked`]): with them it would
+/// wait for what a function of the program's has locked, and that function for the others.
+static FORKING: Mutex<()> = Mutex::new(());
+
 /// The locks of the thread that forks.
-struct HeldByForker(RefCell<Option<Held>>);
+struct HeldByForker {
+    forking: RefCell<Option<MutexGuard<'static, ()>>>,
+    others: RefCell<Option<Held>>,
+}
 
 // SAFETY: several threads may fork at the same time, but this is used by the one that
-// holds the locks that are in it: filled when all are taken, emptied before one is
-// given back.
+// has locked `FORKING`: filled after that, emptied before it is given back.
 unsafe impl Sync for HeldByForker {}
 
-static HELD: HeldByForker = HeldByForker(RefCell::new(None));
+static HELD: HeldByForker = HeldByForker {
+    forking: RefCell::new(None),
+    others: RefCell::new(None),
+};
 
 /// Before a fork: nothing may be in the middle of a change.
 #[no_mangle]
 extern "C" fn ashlar_before_fork() {
+    let forking = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    *HELD.forking.borrow_mut() = Some(forking);
+    lock();
+}
+
+fn lock() {
     // First of all: a marking that they share in may need the other locks.
     let helpers = shared().map(|shared| shared.stop_helpers());
     let caches = thread_caches::lock();
@@ -59,7 +76,7 @@ extern "C" fn ashlar_before_fork() {
     };
     // The nodes of the collector's tables.
     SharedHeap.heap().lock_for_fork();
-    *HELD.0.borrow_mut() = Some(held);
+    *HELD.others.borrow_mut() = Some(held);
 }
 
 /// After a fork, in the parent and in the child.
@@ -70,11 +87,13 @@ extern "C" fn ashlar_after_fork(in_child: bool) {
         heap_profile::begin_in_child();
         thread_caches::lock().keep_own_in_child();
     }
+    // Taken out first: another thread may fork as soon as this is free.
+    let forking = HELD.forking.borrow_mut().take();
+    drop(forking);
 }
 
 fn unlock() {
-    // Taken out first: another thread may fork as soon as the locks are free.
-    let held = HELD.0.borrow_mut().take();
+    let held = HELD.others.borrow_mut().take();
     // SAFETY: this thread, or the one it is the copy of, locked it before the fork.
     unsafe { SharedHeap.heap().unlock_after_fork() };
     drop(held);
@@ -85,7 +104,7 @@ fn unlock() {
 pub(crate) fn unlocked<R>(work: impl FnOnce() -> R) -> R {
     unlock();
     let result = work();
-    ashlar_before_fork();
+    lock();
     result
 }
 

@@ -19,6 +19,7 @@ use ashlar_heap::{Cell, Heap, Region};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::object_model::Ruby;
+use crate::payloads::thread_caches;
 use crate::process::{self, Objspace};
 
 /// What is used with the VM lock held, and only then.
@@ -63,9 +64,14 @@ impl Gvl {
         Self::new(unsafe { process::from_ruby(objspace) })
     }
 
-    /// The calling thread's, `None` when it has none, or Ruby has not started.
+    /// The calling thread's, `None` when it has none, or Ruby has not started. A thread that
+    /// has all other locks because it forks has none either: with it, it would collect and
+    /// want them a second time.
     pub(crate) fn of_this_thread() -> Option<Self> {
         let objspace = process::objspace()?;
+        if thread_caches::is_forking() {
+            return None;
+        }
         // SAFETY: may be asked by any thread.
         let has_gvl = unsafe { (objspace.calls.thread_has_gvl)() } != 0;
         has_gvl.then(|| Self::new(objspace))

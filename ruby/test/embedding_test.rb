@@ -150,6 +150,46 @@ claim "a program that is made for a fixed address and takes the address of free 
   end
 end
 
+# What it has called at a fork takes so much memory that a collection is due.
+TAKING_AT_A_FORK = <<~'C'
+  #include <ruby.h>
+  #include <pthread.h>
+
+  static void
+  take(void)
+  {
+      static void *kept[1000];
+      for (int n = 0; n < 1000; n++) kept[n] = ruby_xmalloc(n % 8 ? 1000 : 400000);
+      for (int n = 0; n < 1000; n++) ruby_xfree(kept[n]);
+  }
+
+  int
+  main(int argc, char **argv)
+  {
+      pthread_atfork(take, take, take);
+      ruby_sysinit(&argc, &argv);
+      RUBY_INIT_STACK;
+      ruby_init();
+      char *options[] = { "taking", argv[1] };
+      return ruby_run_node(ruby_options(2, options));
+  }
+C
+
+claim "functions that a program has called at a fork from before Ruby's start take Ruby's memory, and it is sampled" do
+  taking = linked_with_ruby(TAKING_AT_A_FORK)
+  source = <<~'RUBY'
+    3.times do
+      Process.wait(fork { GC.start; exit!(true) })
+      abort "the child failed" unless $?.success?
+    end
+    puts "ok"
+  RUBY
+  [{}, { "ASHLAR_PROFILE" => "it.heap", "ASHLAR_PROFILE_BYTES" => "4KiB" }].each do |profile|
+    done = Subject.command(Subject.environment(profile), [taking, program_file(source)], folder:, limit: 60)
+    check(done.ok? && done.out == "ok\n") { done.describe }
+  end
+end
+
 claim "a program that loads libruby.so when it runs keeps its own malloc, and Ruby runs on Ashlar in it", only: "libruby" do
   loading = compiled("loading", LOADING, "-ldl")
   library = File.join(Subject.config["libdir"], Subject.config["LIBRUBY_SO"])

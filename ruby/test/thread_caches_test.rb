@@ -187,3 +187,48 @@ claim "functions that a program has called at a fork, before and after the libra
     }
   C
 end
+
+claim "threads fork at the same time, and what the program has called then has a lock of its own while it allocates", only: "module" do
+  c_program(<<~'C')
+    #include <sys/wait.h>
+    #include <unistd.h>
+
+    enum { THREADS = 4, FORKS = 100 };
+    static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+
+    static void allocate(void)
+    {
+        for (int n = 1; n < 100; n++) {
+            void *volatile memory = malloc(n);
+            free(memory);
+        }
+    }
+    static void begin(void) { pthread_mutex_lock(&own); allocate(); }
+    static void end(void) { allocate(); pthread_mutex_unlock(&own); }
+
+    static void *forks(void *failed)
+    {
+        for (int n = 0; n < FORKS; n++) {
+            int status;
+            pid_t pid = fork();
+            if (pid == 0) { begin(); end(); _exit(0); }
+            if (pid < 0 || waitpid(pid, &status, 0) != pid || status) return failed;
+        }
+        return NULL;
+    }
+
+    int main(void)
+    {
+        /* Nobody has allocated yet, so the library's own functions come behind these. */
+        pthread_atfork(begin, end, end);
+        pthread_t threads[THREADS];
+        void *failed = NULL, *one;
+        for (int n = 0; n < THREADS; n++) if (pthread_create(&threads[n], NULL, forks, &own)) return 2;
+        for (int n = 0; n < THREADS; n++) {
+            pthread_join(threads[n], &one);
+            if (one) failed = one;
+        }
+        return failed ? 1 : puts("ok") < 0;
+    }
+  C
+end

@@ -271,10 +271,10 @@ fn with_counted_payload(
 ) -> *mut std::ffi::c_void {
     // Even a payload of nothing has an address of its own.
     let bytes = bytes.max(1);
-    let is_sample = watch::is_sample(bytes);
+    let is_sample = with_locks_free(|| watch::is_sample(bytes));
     let payload = allocate();
     if is_sample && !payload.is_null() {
-        payload_made(payload as usize, bytes);
+        with_locks_free(|| payload_made(payload as usize, bytes));
     }
     payload
 }

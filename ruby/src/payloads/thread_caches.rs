@@ -98,11 +98,17 @@ fn with_new<R>(work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
 
 /// Runs `work`, which takes locks that a forking thread has, and allocates nothing.
 pub(crate) fn with_locks_free<R>(work: impl FnOnce() -> R) -> R {
-    // SAFETY: asks the calling thread.
-    match unsafe { ashlar_thread_cache_state() } {
-        CacheState::Locked => fork::unlocked(work),
-        _ => work(),
+    match is_forking() {
+        true => fork::unlocked(work),
+        false => work(),
     }
+}
+
+/// Whether the calling thread has all locks because it forks: it is in a function of the
+/// program's that is called then.
+pub(crate) fn is_forking() -> bool {
+    // SAFETY: asks the calling thread.
+    matches!(unsafe { ashlar_thread_cache_state() }, CacheState::Locked)
 }
 
 fn with_shared<R>(work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
