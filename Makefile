@@ -47,8 +47,8 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 	@mkdir -p build && cc -std=gnu11 -O2 -Wall -Wextra bench/machine/lost_time.c -o build/lost_time && build/lost_time $(ROUNDS)
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts test-scripts test-rust test-behaviour test-applications test-inside test-native-gems test-packages test-ruby-quick test-ruby test-aarch64
-test: ## run the tests, but test-ruby, test-native-gems, test-packages, test-mruby and the longer ones; ends with a table
+.PHONY: test check-format check-lints check-scripts test-scripts test-rust test-behaviour test-applications test-inside test-kernels test-kernels-quick test-native-gems test-packages test-ruby-quick test-ruby test-aarch64
+test: ## run the tests, but test-ruby, test-kernels, test-native-gems, test-packages, test-mruby, test-aarch64 and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
 	@cargo fmt --all --check
@@ -65,6 +65,10 @@ test-applications: ## the applications that are measured: the same answer on Ash
 test-inside: ## test-behaviour and test-ruby-quick on the Ruby with Ashlar inside
 	@$(MAKE) --no-print-directory test-behaviour ON=inside
 	@$(MAKE) --no-print-directory test-ruby-quick ON=inside
+test-kernels: ## Debian's kernels in an emulator, Ashlar in all its forms on each (long); KERNELS="6.1 6.17 oldest newest" SHORT=yes
+	@KERNELS="$(KERNELS)" SHORT="$(SHORT)" scripts/test/kernels.sh
+test-kernels-quick: ## the short form of it on kernel 6.1
+	@KERNELS=6.1 SHORT=yes scripts/test/kernels.sh
 test-native-gems: ## gems in C compile with the Ruby with Ashlar inside and pass their own tests; GEMS="bcrypt ffi"
 	@scripts/test/native-gems.sh $(GEMS)
 test-scripts: ## what the scripts promise of sources that are fetched and of files that are installed

@@ -37,6 +37,12 @@ module Claims
 
   def add(text, only, block) = @all << Claim.new(@file, text, only, block)
 
+  # Only these are tried, each of them "file: text".
+  def keep(names)
+    by_name = @all.to_h { ["#{_1.file}: #{_1.text}", _1] }
+    @all = names.map { by_name[_1] or abort "run.rb: there is no claim '#{_1}'" }
+  end
+
   # True when none failed. Prints each failure and, alone on a line, the count.
   def try_all(part, workers)
     chosen = @all.select { part.nil? || _1.text.include?(part) }

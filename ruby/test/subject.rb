@@ -14,7 +14,7 @@ module Subject
 
   # collector: "ashlar"; "inside", the Ruby with Ashlar inside; "default", or the name of
   # another library Ruby can load.
-  def set(collector, ruby_options, valgrind: false, slowdown: 1)
+  def set(collector, ruby_options, preload: false, slowdown: 1, valgrind: false)
     @collector = collector
     @library = { "ashlar" => ENV.fetch("ASHLAR_GC_LIBRARY", "ashlar"), "inside" => "ashlar" }.fetch(collector, collector)
     @ruby = ENV.fetch(inside? ? "RUBY_INSIDE" : "RUBY")
@@ -22,6 +22,7 @@ module Subject
     @ruby_options = ruby_options
     @before_ruby = valgrind ? VALGRIND : []
     @slowdown = slowdown * (valgrind ? VALGRIND_SLOWDOWN : 1)
+    @always = preload ? serving_malloc : {}
   end
 
   def inside? = @collector == "inside"
@@ -47,11 +48,12 @@ module Subject
 
   def environment(extra)
     { "RUBY_GC_LIBRARY" => (@library unless inside?), "RUBYOPT" => nil, "RUBYLIB" => nil, "GEM_HOME" => nil, "GEM_PATH" => nil,
-      "LANG" => "C.UTF-8", "MALLOC_ARENA_MAX" => nil }.merge(extra)
+      "LANG" => "C.UTF-8", "MALLOC_ARENA_MAX" => nil }.merge(@always, extra)
   end
 
   def start(arguments, folder:, limit:, input:, env:, address_space:, chdir:)
-    command(environment(env), [*@before_ruby, @ruby, *@ruby_options, *arguments], folder:, limit:, input:, address_space:, chdir:)
+    command = [*@before_ruby, @ruby, *@ruby_options, *arguments]
+    command(environment(env), command, folder:, limit:, input:, address_space:, chdir:)
   end
 
   # Any command; its process group is ended at the time limit, which is longer on a slow machine.

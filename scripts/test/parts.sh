@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 
 all=(ruby check-format check-lints check-scripts test-scripts test-rust lib test-behaviour test-applications
   test-ruby-quick
-  inside test-inside test-lab test-wordmap test-heap-capi)
+  inside test-inside test-kernels-quick test-lab test-wordmap test-heap-capi)
 
 # why_not PART: says why a part cannot be run here, or nothing. Rust's own tools for
 # format and lints are the developer's choice to install; shellcheck is installed below
@@ -18,8 +18,21 @@ why_not() {
   case $1 in
     check-format) cargo fmt --version >/dev/null 2>&1 || echo 'cargo fmt is not installed' ;;
     check-lints) cargo clippy --version >/dev/null 2>&1 || echo 'cargo clippy is not installed' ;;
+    test-kernels-quick) why_no_emulator ;;
     check-scripts) command -v shellcheck >/dev/null || echo 'shellcheck is not installed (Debian: apt-get install shellcheck)' ;;
   esac
+}
+
+# The emulated machine is one for x86-64, with a kernel of Debian's.
+why_no_emulator() {
+  local program
+  [[ $(uname -m) == x86_64 ]] || { echo "this is $(uname -m); the kernels are those for x86_64"; return; }
+  command -v apt-get dpkg >/dev/null || { echo 'this is not Debian, whose packages have the kernels'; return; }
+  ((EUID != 0)) || return 0
+  for program in qemu-system-x86_64 busybox cpio; do
+    command -v "$program" >/dev/null ||
+      { echo "$program is not installed (apt-get install qemu-system-x86 busybox-static cpio)"; return; }
+  done
 }
 
 (($#)) && parts=("$@") || parts=("${all[@]}")

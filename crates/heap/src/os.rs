@@ -209,7 +209,7 @@ mod system {
                 libc::munmap(start.add(bytes).cast(), tail);
             }
             // A core dump needs what is used, not what is reserved; ranges
-            // that are committed ask for it again.
+            // that are committed ask for it again. If the kernel refuses, it is larger.
             libc::madvise(start.cast(), bytes, libc::MADV_DONTDUMP);
             NonNull::new(start).ok_or(Refused)
         }
@@ -284,8 +284,8 @@ mod system {
     }
 
     /// Gets pages for what is about to be written, all together: one at a time,
-    /// at the first write to each, takes several times as long. No harm is done
-    /// when the kernel cannot.
+    /// at the first write to each, takes several times as long. Linux can since 5.14; where
+    /// the kernel cannot, or has too little memory, they come one at a time.
     ///
     /// # Safety
     /// The range must be committed.

@@ -164,7 +164,7 @@ pub(super) struct Image {
 const NAME: &std::ffi::CStr = c"ashlar-live";
 
 /// Memory of `size_of::<Image>()` zeros that has a name under `/proc`, or none if the system
-/// has no such files.
+/// has no such files (before Linux 3.17, or where it refuses them).
 fn map() -> Option<(*mut Image, Option<c_int>)> {
     let bytes = size_of::<Image>();
     // SAFETY: maps fresh memory.
@@ -182,7 +182,8 @@ fn map() -> Option<(*mut Image, Option<c_int>)> {
             // Others see it only where they may read this process's memory, but a file of this
             // user's may be written to by others only where that is said.
             libc::fchmod(file, 0o600);
-            // Nobody else changes it, or cuts it off below us.
+            // Nobody else changes it, or cuts it off below us: as far as the kernel has these
+            // seals. The last one came with Linux 5.1; an older kernel sets none of them.
             let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;
             libc::fcntl(file, libc::F_ADD_SEALS, seals);
         } else if file >= 0 {

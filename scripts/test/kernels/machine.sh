@@ -1,0 +1,63 @@
+# shellcheck shell=bash
+# The file system of the emulated machine: the Rubies at the places that they were built for, what they are linked with,
+# and the checks. `make_machine FOLDER` makes it, packed, as FOLDER/machine.cpio.
+
+here_machine=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+# put_ruby ROOT PROGRAM: without documentation, bundled gems and what only debuggers read.
+put_ruby() {
+  local root=$1 prefix
+  prefix=$(dirname "$(dirname "$2")")
+  mkdir -p "$root$prefix/bin" "$root$prefix/lib/ruby"
+  cp "$2" "$root$prefix/bin/ruby"
+  cp -a "$prefix/lib/ruby/3.4.0" "$root$prefix/lib/ruby/"
+  rm -rf "$root$prefix/lib/ruby/3.4.0"/{bundler,rdoc,irb,syntax_suggest,prism/translation,ruby_vm/rjit}
+  if [[ -d $prefix/lib/ruby-gc ]]; then
+    mkdir -p "$root$prefix/lib/ruby-gc"
+    cp "$ASHLAR_LIB" "$root$prefix/lib/ruby-gc/"
+  fi
+  find "$root$prefix" -type f \( -name '*.so' -o -name ruby \) -exec strip --strip-unneeded {} +
+}
+
+# put_libraries ROOT: all that the programs in it are linked with.
+put_libraries() {
+  local root=$1 library
+  find "$root" -type f \( -name '*.so' -o -name ruby \) -exec ldd {} + 2>/dev/null |
+    awk '/=> \//{print $3} /^\t\/.*ld-/{print $1}' | sort -u |
+    while read -r library; do
+      mkdir -p "$root$(dirname "$library")"
+      cp -L "$library" "$root$library"
+    done
+}
+
+# put_checks ROOT: the programs, and the plan that init reads.
+put_checks() {
+  local root=$1 rounds=20 variants='inside module preloaded' claims=claims name
+  [[ $SHORT != yes ]] || claims='claims-short'
+  mkdir -p "$root/checks/workloads" "$root/checks/ruby"
+  cp "$here_machine"/{guest,growth_lines,refused,garbage}.rb "$here_machine/$claims" "$root/checks/"
+  cp "$CLONE"/workloads/ruby/{growth,figures,numbers}.rb "$root/checks/workloads/"
+  cp -r "$CLONE/ruby/test" "$root/checks/ruby/"
+  {
+    for name in RUBY RUBY_INSIDE; do printf 'export %s=%q\n' "$name" "${!name}"; done
+    printf 'export LIBRARY=%q CLAIMS=/checks/%q\n' "$ASHLAR_GC_LIBRARY" "$claims"
+    printf "export VARIANTS='%s'\n" "$variants"
+    printf "export GROWTH='%s'\n" "$rounds $("$RUBY_STOCK" --disable-gems "$CLONE/workloads/ruby/growth.rb" "$rounds")"
+  } >"$root/checks/plan"
+}
+
+make_machine() {
+  local root=$1/root
+  rm -rf "$root"
+  mkdir -p "$root"/{bin,tmp,etc}
+  cp -L "$(command -v busybox)" "$root/bin/busybox"
+  cp "$here_machine/init" "$root/init"
+  chmod 755 "$root/init"
+  printf 'root:x:0:0::/tmp:/bin/sh\n' >"$root/etc/passwd"
+  put_ruby "$root" "$RUBY"
+  put_ruby "$root" "$RUBY_INSIDE"
+  put_libraries "$root"
+  put_checks "$root"
+  (cd "$root" && find . | cpio --quiet -o -H newc) >"$1/machine.cpio"
+  rm -rf "$root"
+}
