@@ -399,8 +399,9 @@ mod tests {
         }
     }
 
-    impl TraceCommon for Numbered<'_> {
-        fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
+    // SAFETY: the words of its cells are numbers of its cells.
+    unsafe impl TraceCommon for Numbered<'_> {
+        unsafe fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
             let number = (cell.address() - self.region.start()) / CELL_BYTES;
             self.traced[number].fetch_add(1, Relaxed);
             // SAFETY: written before marking began, and not while it goes on.
@@ -414,7 +415,7 @@ mod tests {
             None
         }
 
-        fn trace_below(self, _: Cell, _: usize, _: &mut impl Trace) -> usize {
+        unsafe fn trace_below(self, _: Cell, _: usize, _: &mut impl Trace) -> usize {
             0
         }
     }
