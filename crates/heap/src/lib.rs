@@ -146,6 +146,7 @@ pub mod os;
 mod pace;
 mod payload;
 mod prefetch;
+pub mod refusals;
 mod shared;
 mod space;
 mod stack;

@@ -3,11 +3,15 @@
 //! Address space is reserved once and inaccessible; parts of it are committed
 //! (made readable and writable) before first use and may be released: their
 //! pages go back to the system and read as zero afterwards.
+//!
+//! Each call may be refused, by the system or by a test ([`crate::refusals`]).
 
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
+
+use crate::refusals::{is_refused, SystemCall};
 
 /// Bytes of a page of this system: it commits and releases whole ones.
 #[inline]
@@ -125,6 +129,9 @@ pub fn physical_memory_bytes() -> Option<usize> {
 /// told. Takes some microseconds and no memory.
 pub fn resident_bytes() -> Option<usize> {
     use std::io::Read;
+    if is_refused(SystemCall::Statm) {
+        return None;
+    }
     let mut text = [0; 128];
     let bytes = std::fs::File::open("/proc/self/statm")
         .and_then(|mut file| file.read(&mut text))
@@ -145,7 +152,7 @@ pub(crate) fn thread_cpu_time() -> Option<Duration> {
 
 fn cpu_time_by(clock: libc::clockid_t) -> Option<Duration> {
     // The interpreter has no such clocks.
-    if cfg!(miri) {
+    if cfg!(miri) || is_refused(SystemCall::Clock) {
         return None;
     }
     let mut time = libc::timespec {
@@ -177,61 +184,98 @@ pub fn address_space_limit_bytes() -> Option<usize> {
 
 #[cfg(not(miri))]
 mod system {
-    use super::{page_bytes, NonNull, Refused};
+    use super::{is_refused, page_bytes, NonNull, Refused, SystemCall};
 
     pub(super) fn reserve(bytes: usize, align: usize) -> Result<NonNull<u8>, Refused> {
         let padded = bytes.checked_add(align - page_bytes()).ok_or(Refused)?;
+        let raw = map(padded)?;
+        let skip = raw.align_offset(align);
+        // SAFETY: `skip` is below `align`, so `start` lies inside the padded
+        // mapping; head and tail were mapped just now and are unused.
+        unsafe {
+            let start = raw.add(skip);
+            // What is not taken back stays inaccessible, and takes no memory.
+            let _ = unmap(raw, skip);
+            let _ = unmap(start.add(bytes), padded - skip - bytes);
+            // A core dump needs what is used, not what is reserved; ranges
+            // that are committed ask for it again. If the kernel refuses, it is larger.
+            let _ = advise(SystemCall::Dump, start, bytes, libc::MADV_DONTDUMP);
+            NonNull::new(start).ok_or(Refused)
+        }
+    }
+
+    fn map(bytes: usize) -> Result<*mut u8, Refused> {
+        if is_refused(SystemCall::Mmap) {
+            return Err(Refused);
+        }
         // SAFETY: a fresh anonymous mapping at an address of the system's
         // choice cannot overlap anything.
-        let raw = unsafe {
+        let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                padded,
+                bytes,
                 libc::PROT_NONE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
                 0,
             )
         };
-        if raw == libc::MAP_FAILED {
-            return Err(Refused);
+        match start {
+            libc::MAP_FAILED => Err(Refused),
+            start => Ok(start.cast()),
         }
-        let skip = raw.cast::<u8>().align_offset(align);
-        // SAFETY: `skip` is below `align`, so `start` lies inside the padded
-        // mapping; head and tail were mapped just now and are unused.
-        unsafe {
-            let start = raw.cast::<u8>().add(skip);
-            if skip > 0 {
-                libc::munmap(raw, skip);
-            }
-            let tail = padded - skip - bytes;
-            if tail > 0 {
-                libc::munmap(start.add(bytes).cast(), tail);
-            }
-            // A core dump needs what is used, not what is reserved; ranges
-            // that are committed ask for it again. If the kernel refuses, it is larger.
-            libc::madvise(start.cast(), bytes, libc::MADV_DONTDUMP);
-            NonNull::new(start).ok_or(Refused)
-        }
+    }
+
+    /// # Safety
+    /// The range must be whole pages of [`map`] that nobody uses any more.
+    unsafe fn unmap(start: *mut u8, bytes: usize) -> Result<(), Refused> {
+        // SAFETY: the caller's contract.
+        let is_done = bytes == 0
+            || !is_refused(SystemCall::Munmap) && unsafe { libc::munmap(start.cast(), bytes) } == 0;
+        is_done.then_some(()).ok_or(Refused)
+    }
+
+    /// # Safety
+    /// The range must lie inside a reservation, and what `advice` does to it must be meant.
+    unsafe fn advise(
+        call: SystemCall,
+        start: *mut u8,
+        bytes: usize,
+        advice: libc::c_int,
+    ) -> Result<(), Refused> {
+        // SAFETY: the caller's contract.
+        let is_done =
+            !is_refused(call) && unsafe { libc::madvise(start.cast(), bytes, advice) } == 0;
+        is_done.then_some(()).ok_or(Refused)
     }
 
     /// # Safety
     /// The range must be a whole reservation that nobody uses any more.
     pub(super) unsafe fn unreserve(start: NonNull<u8>, bytes: usize, _align: usize) {
         // SAFETY: the caller's contract.
-        unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+        unsafe {
+            // A process may have only so many mappings, and a hole can make two of one. The
+            // address space is lost then, but not the memory.
+            if unmap(start.as_ptr(), bytes).is_err() {
+                let _ = release(start.as_ptr(), bytes);
+            }
+        }
     }
 
     /// # Safety
     /// The range must lie inside a reservation.
     pub(super) unsafe fn make_writable(start: *mut u8, bytes: usize) -> Result<(), Refused> {
+        if is_refused(SystemCall::Mprotect) {
+            return Err(Refused);
+        }
         // SAFETY: the caller passes a range of its own reservation; more
         // access rights never invalidate anybody's pages.
         unsafe {
             if libc::mprotect(start.cast(), bytes, libc::PROT_READ | libc::PROT_WRITE) != 0 {
                 return Err(Refused);
             }
-            libc::madvise(start.cast(), bytes, libc::MADV_DODUMP);
+            // Without it a core dump lacks these pages, and no more.
+            let _ = advise(SystemCall::Dump, start, bytes, libc::MADV_DODUMP);
         }
         Ok(())
     }
@@ -247,7 +291,7 @@ mod system {
             let_process_have_huge_pages();
         }
         // SAFETY: the caller's contract; what the memory holds stays.
-        unsafe { libc::madvise(start.cast(), bytes, advice) };
+        let _ = unsafe { advise(SystemCall::HugePages, start, bytes, advice) };
     }
 
     /// Ruby, for one, refuses huge pages for its whole process. Memory that asks for them
@@ -277,10 +321,7 @@ mod system {
     /// The range must be committed and nothing in it may be in use.
     pub unsafe fn release(start: *mut u8, bytes: usize) -> Result<(), Refused> {
         // SAFETY: nobody uses the contents (caller's contract).
-        match unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED) } {
-            0 => Ok(()),
-            _ => Err(Refused),
-        }
+        unsafe { advise(SystemCall::Release, start, bytes, libc::MADV_DONTNEED) }
     }
 
     /// Gets pages for what is about to be written, all together: one at a time,
@@ -293,9 +334,10 @@ mod system {
         let before = start as usize % page_bytes();
         // SAFETY: only brings pages in; contents stay as they are.
         unsafe {
-            let page = start.wrapping_sub(before).cast();
-            libc::madvise(page, bytes + before, libc::MADV_POPULATE_WRITE)
-        };
+            let page = start.wrapping_sub(before);
+            let advice = libc::MADV_POPULATE_WRITE;
+            let _ = advise(SystemCall::Populate, page, bytes + before, advice);
+        }
     }
 }
 
@@ -303,9 +345,12 @@ mod system {
 mod system {
     //! Under the interpreter a reservation is one zeroed allocation: enough to
     //! check every access of the heap to its own memory.
-    use super::{NonNull, Refused};
+    use super::{is_refused, NonNull, Refused, SystemCall};
 
     pub(super) fn reserve(bytes: usize, align: usize) -> Result<NonNull<u8>, Refused> {
+        if is_refused(SystemCall::Mmap) {
+            return Err(Refused);
+        }
         let layout = std::alloc::Layout::from_size_align(bytes, align).map_err(|_| Refused)?;
         // SAFETY: the size is not zero.
         NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or(Refused)
@@ -324,12 +369,18 @@ mod system {
     /// # Safety
     /// None: everything is writable already.
     pub(super) unsafe fn make_writable(_start: *mut u8, _bytes: usize) -> Result<(), Refused> {
-        Ok(())
+        match is_refused(SystemCall::Mprotect) {
+            true => Err(Refused),
+            false => Ok(()),
+        }
     }
 
     /// # Safety
     /// The range must be committed and unused.
     pub unsafe fn release(start: *mut u8, bytes: usize) -> Result<(), Refused> {
+        if is_refused(SystemCall::Release) {
+            return Err(Refused);
+        }
         // SAFETY: the caller's contract.
         unsafe { std::ptr::write_bytes(start, 0, bytes) };
         Ok(())

@@ -209,6 +209,7 @@ mod thread {
     use std::ptr::null_mut;
 
     use super::Desk;
+    use crate::refusals::{is_refused, SystemCall};
 
     /// Address space of a helper's stack, of which some 24 KiB are touched.
     #[cfg(not(miri))]
@@ -235,6 +236,9 @@ mod thread {
 
     /// Starts a helper; `None` when the system refuses.
     pub(super) fn start(desk: &Desk) -> Option<Thread> {
+        if is_refused(SystemCall::Thread) {
+            return None;
+        }
         let desk = (&raw const *desk).cast_mut().cast();
         let thread = create(run, desk)?;
         // SAFETY: the thread has not been joined.

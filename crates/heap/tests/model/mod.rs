@@ -20,6 +20,7 @@ pub mod op;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 
+use ashlar_heap::refusals::{self, Refusal};
 use ashlar_heap::{
     Allocation, AllocationCache, Cell, CellState, Evacuation, Heap, PaceOptions, ParallelMarking,
     Progress, Request, Scope, Shared, Stress, Urgency, WidthIndex, WorkBudget, WIDTH_MAX_BYTES,
@@ -88,7 +89,7 @@ pub struct Model<'shared, 'heap> {
     slice_cells: usize,
     /// While a collection in slices is going on.
     may_live: Option<MayLive>,
-    /// The remembered set was limited since the latest collection.
+    /// The remembered set was limited since the latest collection, or memory was refused.
     may_overflow: bool,
 }
 
@@ -109,6 +110,41 @@ pub fn run_with(parallel: ParallelMarking, ops: &[Op]) {
         model.step(*op);
     }
     model.finish();
+}
+
+/// [`run_with`] in a region of `region_bytes`, with these calls of the system refused; returns
+/// how many were. What needs no memory is done all the same, and right. The rest is done
+/// right or said not to be.
+///
+/// Other heaps of the process are refused the same calls.
+#[allow(dead_code)]
+pub fn run_refused(
+    refusal: Refusal,
+    region_bytes: usize,
+    parallel: ParallelMarking,
+    ops: &[Op],
+) -> u64 {
+    refusals::refuse(Some(refusal));
+    if let Ok(shared) = Shared::reserve(region_bytes) {
+        let pace = PaceOptions::default();
+        if let Ok(heap) = Heap::new(ToyVm::new(&shared), &shared, pace) {
+            heap.set_parallel_marking(parallel);
+            let mut model = Model::new(&heap);
+            for op in ops {
+                model.step(*op);
+            }
+            let refused_calls = refusals::refused_calls();
+            model.step(Op::Sweep);
+            refusals::refuse(None);
+            model.may_overflow |= refused_calls > 0;
+            model.finish();
+            return refused_calls;
+        }
+    }
+    let refused_calls = refusals::refused_calls();
+    refusals::refuse(None);
+    assert!(refused_calls > 0, "no heap, although nothing was refused");
+    refused_calls
 }
 
 impl<'shared, 'heap> Model<'shared, 'heap> {
@@ -607,6 +643,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
 
     fn collect(&mut self, request: Request) {
         self.finish_marking();
+        self.may_overflow |= refusals::refused_calls() > 0;
         let (old, settled) = (self.old_objects(), self.settled_objects());
         let (known, next) = (!self.heap.is_sweeping(), self.heap.next_scope());
         let room_before = self.has_room_to_move();
@@ -776,7 +813,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
     fn has_room_to_move(&self) -> bool {
         let in_use = self.heap.space().blocks().counts().in_use;
         // Beside each used block a new one, and a started one for every width.
-        2 * in_use + 64 < self.heap.region().reserved_blocks()
+        2 * in_use + 64 < self.heap.region().reserved_blocks() && refusals::current().is_none()
     }
 
     /// Survivors that something refers to that cannot be rewritten, or that do
