@@ -498,6 +498,77 @@ fn what_is_kept_of_dropped_maps_counts_as_spare() {
     assert!(pages.out.borrow().is_empty(), "chunks left behind");
 }
 
+/// Refuses one chunk, or all from one on, and notes which are out.
+struct Refusing {
+    asked: Cell<u64>,
+    refused: std::ops::Range<u64>,
+    out: RefCell<BTreeSet<NonNull<u8>>>,
+}
+
+// SAFETY: chunks of the global allocator.
+unsafe impl PageSource for &Refusing {
+    fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>> {
+        self.asked.set(self.asked.get() + 1);
+        if self.refused.contains(&self.asked.get()) {
+            return None;
+        }
+        let chunk = GlobalPages.allocate_chunk(bytes)?;
+        assert!(self.out.borrow_mut().insert(chunk));
+        Some(chunk)
+    }
+
+    unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize) {
+        assert!(self.out.borrow_mut().remove(&chunk), "not a chunk of ours");
+        // SAFETY: the chunk is the global allocator's, and was asked for with this size.
+        unsafe { GlobalPages.release_chunk(chunk, bytes) };
+    }
+}
+
+/// Whichever chunk the system refuses, alone or with all after it: insertions without memory
+/// say so and change nothing, removals need none, and every chunk goes back once.
+#[test]
+fn a_map_survives_the_refusal_of_any_chunk() {
+    let refuse = |refused: std::ops::Range<u64>| {
+        let pages = Refusing {
+            asked: Cell::new(0),
+            refused: refused.clone(),
+            out: RefCell::default(),
+        };
+        let heap = Heap::new(&pages);
+        let mut map = WordMap::new_in(&heap);
+        let mut model = BTreeMap::new();
+        for i in 0..amount(40_000, 400) {
+            let key = if i % 3 == 0 { scrambled(i) } else { i };
+            match map.try_insert(key, i) {
+                Ok(old) => assert_eq!(old, model.insert(key, i)),
+                Err(OutOfMemory) => assert_eq!(map.get(key), model.get(&key)),
+            }
+            if i % 5 == 4 {
+                let gone = i - i % 4;
+                assert_eq!(map.remove(gone), model.remove(&gone));
+            }
+        }
+        map.verify().unwrap();
+        let entries = map.iter().map(|(key, &value)| (key, value));
+        assert!(entries.eq(model.iter().map(|(&key, &value)| (key, value))));
+        let was_refused = pages.asked.get() >= refused.start;
+        if was_refused {
+            assert!(model.len() < amount(40_000, 400) as usize);
+        }
+        drop(map);
+        heap.trim();
+        assert!(pages.out.borrow().is_empty(), "chunks left behind");
+        was_refused
+    };
+    for last in [false, true] {
+        let mut first = 1;
+        while refuse(first..if last { u64::MAX } else { first + 1 }) {
+            first += 1;
+        }
+        assert!(first > amount(8, 1), "few chunks were asked for");
+    }
+}
+
 /// Notes which chunks are out, of regions too where it has some.
 struct InRegions {
     out: RefCell<BTreeSet<NonNull<u8>>>,

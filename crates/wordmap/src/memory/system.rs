@@ -107,9 +107,13 @@ mod mapping {
     /// # Safety
     /// It must be memory of [`map`], whole pages, that nobody uses.
     pub(super) unsafe fn unmap(start: *mut u8, bytes: usize) {
-        if bytes > 0 {
-            // SAFETY: the caller's duty.
-            unsafe { libc::munmap(start.cast(), bytes) };
+        // SAFETY: the caller's duty.
+        unsafe {
+            // A process may have only so many mappings, and a hole can make two of one. The
+            // address space is lost then, but not the memory.
+            if bytes > 0 && libc::munmap(start.cast(), bytes) != 0 {
+                libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED);
+            }
         }
     }
 
