@@ -97,7 +97,7 @@ address-sanitizer-heap: ## the heap's tests under AddressSanitizer; needs nightl
 	@scripts/test/heap.sh address-sanitizer
 
 # --- Stress ---
-.PHONY: stress test-ruby-stress test-ruby-settling test-ruby-moving memcheck
+.PHONY: stress test-ruby-stress test-ruby-settling test-ruby-moving test-refusals memcheck
 stress: stress-heap ## random heap programs, then Ruby programs verified after each of many collections
 	@$(with_library) ASHLAR_VERIFY=1 ASHLAR_POISON=1 ASHLAR_COLLECT_EVERY=3000 "$$RUBY_STOCK" ruby/test/run.rb $(on) \
 		threads_test.rb fibers_test.rb ractors_test.rb weak_references_test.rb finalizers_test.rb \
@@ -110,6 +110,8 @@ test-ruby-settling: ## the same with major collections instead of minor ones, so
 		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1 --excludes ruby/excludes/settling
 test-ruby-moving: ## the core classes' own tests with all that may move moved at every collection (long)
 	@scripts/ruby-tests/run.sh core $(on) --environment ASHLAR_MOVE_EVERYTHING=1 --excludes ruby/excludes/moving
+test-refusals: ## each call of the system that the collector makes is refused to Ruby programs, alone and with all after it (long)
+	@$(with_library) EVERY_REFUSAL=1 "$$RUBY_STOCK" ruby/test/run.rb $(on) refusals_test.rb
 memcheck: ## Ruby programs on Ashlar under valgrind (about 5 minutes); needs valgrind
 	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(on) --valgrind \
 		object_ids_test.rb weak_references_test.rb finalizers_test.rb

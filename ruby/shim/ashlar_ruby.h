@@ -330,14 +330,14 @@ bool ashlar_option(void *objspace, size_t index, struct ashlar_option *);
 void ashlar_message_free(char *message);
 
 /* Sets the options among `pairs`, all or none of them. A message when a value is
-   impossible, NULL otherwise. */
+   impossible, or memory is out, NULL otherwise. */
 struct ashlar_pair {
     const char *name;
     size_t name_bytes;
     const char *value;
     size_t value_bytes;
 };
-char *ashlar_configure(void *objspace, const struct ashlar_pair *pairs, size_t count);
+char *ashlar_configure(void *objspace, const struct ashlar_pair *pairs, size_t count, bool *is_memory_out);
 
 /* A dump of the heap to `path`, after a full collection; the format is in docs/heap-dump.md.
    Steps give 0, or the errno of what failed. To open and to pour may wait for whoever reads,

@@ -77,11 +77,11 @@ collect_pair(VALUE key, VALUE value, VALUE data)
 }
 
 static void
-refuse(char *refusal)
+refuse(char *refusal, VALUE error)
 {
     VALUE text = rb_utf8_str_new_cstr(refusal);
     ashlar_message_free(refusal);
-    rb_raise(rb_eArgError, "%"PRIsVALUE, text);
+    rb_raise(error, "%"PRIsVALUE, text);
 }
 
 static void
@@ -96,10 +96,11 @@ set_options(void *objspace, VALUE texts)
             RSTRING_PTR(name), RSTRING_LEN(name), RSTRING_PTR(value), RSTRING_LEN(value)
         };
     }
-    char *refusal = ashlar_configure(objspace, pairs, (size_t)count);
+    bool is_memory_out = false;
+    char *refusal = ashlar_configure(objspace, pairs, (size_t)count, &is_memory_out);
     ALLOCV_END(room);
     RB_GC_GUARD(texts);
-    if (refusal) refuse(refusal);
+    if (refusal) refuse(refusal, is_memory_out ? rb_eNoMemError : rb_eArgError);
 }
 
 static VALUE
@@ -149,6 +150,7 @@ write_dump(VALUE argument)
     int error = without_gvl(dumping, ashlar_open_dump);
     if (!error) error = ashlar_write_dump(dumping->objspace, dumping->dump);
     if (!error) error = without_gvl(dumping, ashlar_pour_dump);
+    if (error == ENOMEM) rb_memerror();
     if (error) rb_syserr_fail_str(error, rb_sprintf("GC.config(dump: %+"PRIsVALUE")", dumping->path));
     return Qnil;
 }

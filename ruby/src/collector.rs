@@ -1,6 +1,7 @@
 //! The collector of a process: everything that the VM lock guards.
 
-use std::cell::Cell as StdCell;
+use std::cell::{Cell as StdCell, RefCell};
+use std::ffi::CString;
 
 use ashlar_heap::{Evacuation, Heap, Stress};
 
@@ -31,6 +32,8 @@ pub(crate) struct Collector {
     pub(crate) walks: Walks,
     /// Where `xmalloc` gets its memory.
     pub(crate) malloc: MallocSource,
+    /// What `GC.config` shows of the calls that are refused.
+    pub(crate) shown_refusal: RefCell<CString>,
 }
 
 impl Collector {
@@ -42,7 +45,7 @@ impl Collector {
         heap.set_sweep_time_max(options.pauses.sweep_time_max());
         let pauses = Pauses::default();
         pauses.set_options(options.pauses);
-        Self {
+        let collector = Self {
             heap,
             clocks: Clocks::default(),
             pauses,
@@ -53,7 +56,10 @@ impl Collector {
             trimming: Trimming::new(),
             walks: Walks::default(),
             malloc: options.malloc,
-        }
+            shown_refusal: RefCell::default(),
+        };
+        collector.show_refusal(options.refuse);
+        collector
     }
 
     pub(crate) fn calls(&self) -> &RubyCalls {

@@ -1,9 +1,9 @@
 //! `GC.config`: the options, shown and changed while Ruby runs.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{c_char, c_void, CString};
 use std::ptr::{null, null_mut};
 
-use ashlar_heap::Policy;
+use ashlar_heap::{refusals, Policy};
 
 use crate::collector::Collector;
 use crate::heap_profile;
@@ -12,6 +12,7 @@ use crate::lock::Gvl;
 use crate::message;
 use crate::options::{default_pace, MallocSource, Options};
 use crate::ruby_gc_variables::tuned;
+use crate::spare_memory::with_spare;
 
 /// What an option's value is: `enum ashlar_option_kind`.
 #[repr(C)]
@@ -67,6 +68,7 @@ impl Collector {
             malloc: self.malloc,
             policy: self.heap.space().policy(),
             huge_pages: self.heap.space().region().has_huge_pages(),
+            refuse: refusals::current(),
         }
     }
 
@@ -94,7 +96,17 @@ impl Collector {
             self.stress_option.set(options.stress);
             self.apply_stress(KNOBS.stress_is_on());
         }
+        if change("refuse").is_some() {
+            self.show_refusal(options.refuse);
+            refusals::refuse(options.refuse);
+        }
         Ok(())
+    }
+
+    /// Keeps the text that [`Collector::shown_option`] shows.
+    pub(crate) fn show_refusal(&self, refusal: Option<refusals::Refusal>) {
+        let text = refusal.map_or("none".to_owned(), |refusal| refusal.to_string());
+        *self.shown_refusal.borrow_mut() = CString::new(text).unwrap_or_default();
     }
 
     fn shown_option(&self, index: usize) -> Option<ShownOption> {
@@ -106,6 +118,7 @@ impl Collector {
             malloc,
             policy,
             huge_pages,
+            refuse: _,
         } = self.options();
         let number = |name: &'static std::ffi::CStr, kind, number| ShownOption {
             name: name.as_ptr(),
@@ -176,6 +189,14 @@ impl Collector {
                 ..number(c"policy", Kind::Word, 0)
             },
             24 => number(c"huge_pages", Kind::Switch, usize::from(huge_pages)),
+            25 => ShownOption {
+                word: self.shown_refusal.borrow().as_ptr(),
+                ..number(c"refuse", Kind::Word, 0)
+            },
+            26 => {
+                let calls = refusals::refused_calls() as usize;
+                number(c"refused_calls", Kind::Number, calls)
+            }
             _ => return None,
         })
     }
@@ -208,17 +229,24 @@ unsafe extern "C" fn ashlar_configure(
     objspace: *mut c_void,
     pairs: *const Pair,
     count: usize,
+    is_memory_out: *mut bool,
 ) -> *mut c_char {
-    // SAFETY: Ruby calls with the GVL and `count` pairs of texts.
-    let (gvl, changes) = unsafe {
-        let pairs = std::slice::from_raw_parts(pairs, count);
-        let changes: Vec<_> = pairs.iter().map(|pair| pair.texts()).collect();
-        (Gvl::of_caller(objspace), changes)
-    };
-    match gvl.with_vm_lock(|collector| collector.configure(&changes)) {
-        Ok(()) => null_mut(),
-        Err(text) => message::hand_over(text),
-    }
+    with_spare(|| {
+        // SAFETY: Ruby calls with the GVL and `count` pairs of texts.
+        let (gvl, changes) = unsafe {
+            let pairs = std::slice::from_raw_parts(pairs, count);
+            let changes: Vec<_> = pairs.iter().map(|pair| pair.texts()).collect();
+            (Gvl::of_caller(objspace), changes)
+        };
+        match gvl.with_vm_lock(|collector| collector.configure(&changes)) {
+            Ok(()) => null_mut(),
+            Err(text) => {
+                // SAFETY: the shim passes a place for the answer.
+                unsafe { is_memory_out.write(text == heap_profile::NO_MEMORY) };
+                message::hand_over(text)
+            }
+        }
+    })
 }
 
 #[no_mangle]

@@ -7,6 +7,8 @@ use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::null;
 use std::sync::atomic::{AtomicUsize, Ordering::Release};
 
+use ashlar_heap::refusals::{is_refused, SystemCall};
+
 /// One loaded object: the executable or a shared library.
 pub(crate) struct LoadedObject {
     base: usize,
@@ -413,6 +415,9 @@ impl LoadedObject {
     }
 
     fn protect(&self, access: c_int) -> bool {
+        if is_refused(SystemCall::Mprotect) {
+            return false;
+        }
         let (start, end) = self.read_only_pages();
         protect(start, end, access)
     }

@@ -19,13 +19,13 @@ use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ashlar_heap::{Frozen, Stopped};
-use ashlar_wordmap::memory::SharedHeap;
 
 use crate::heap_profile;
 use crate::lock::held;
 use crate::payloads::thread_caches::{self, ThreadCaches};
 use crate::ruby_calls::Value;
 use crate::statics::shared;
+use crate::table_memory::TableMemory;
 use crate::walk::end_walks_of_others;
 
 /// What is locked while a fork is under way.
@@ -75,7 +75,7 @@ fn lock() {
         _profile: heap_profile::lock_for_fork(),
     };
     // The nodes of the collector's tables.
-    SharedHeap.heap().lock_for_fork();
+    TableMemory.heap().lock_for_fork();
     *HELD.others.borrow_mut() = Some(held);
 }
 
@@ -95,7 +95,7 @@ extern "C" fn ashlar_after_fork(in_child: bool) {
 fn unlock() {
     let held = HELD.others.borrow_mut().take();
     // SAFETY: this thread, or the one it is the copy of, locked it before the fork.
-    unsafe { SharedHeap.heap().unlock_after_fork() };
+    unsafe { TableMemory.heap().unlock_after_fork() };
     drop(held);
 }
 

@@ -58,7 +58,9 @@ mod ruby_calls;
 mod ruby_gc_variables;
 #[cfg(test)]
 mod shared_test;
+mod spare_memory;
 mod statics;
 mod statistics;
+mod table_memory;
 mod walk;
 mod whole_file;

@@ -2,9 +2,11 @@
 
 use std::ffi::{c_char, CString};
 
+use crate::spare_memory::with_spare;
+
 /// Hands a message over; the shim gives it back to [`ashlar_message_free`].
 pub(crate) fn hand_over(text: String) -> *mut c_char {
-    CString::new(text).unwrap_or_default().into_raw()
+    with_spare(|| CString::new(text).unwrap_or_default().into_raw())
 }
 
 /// # Safety

@@ -11,6 +11,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
+use ashlar_heap::refusals::Refusal;
 use ashlar_heap::{os, PaceOptions, ParallelMarking, Policy, Stress, THREADS_MAX};
 
 use crate::pauses::PauseOptions;
@@ -36,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) policy: Policy,
     /// Blocks and states are backed by huge pages.
     pub(crate) huge_pages: bool,
+    /// Calls that the system is made to refuse.
+    pub(crate) refuse: Option<Refusal>,
 }
 
 const MIB: usize = 1 << 20;
@@ -87,6 +90,7 @@ impl Options {
             malloc: MallocSource::Heap,
             policy: Policy::default(),
             huge_pages: false,
+            refuse: None,
         };
         default.read(&Reader {
             // A variable that is set to nothing counts as unset.
@@ -172,6 +176,7 @@ impl Options {
             malloc: reader.malloc(self.malloc)?,
             policy: reader.policy(self.policy)?,
             huge_pages: reader.switch("huge_pages", self.huge_pages)?,
+            refuse: reader.refusal(self.refuse)?,
         })
     }
 }
@@ -274,6 +279,17 @@ impl Reader<'_> {
         value
             .parse()
             .or_else(|_| self.refuse("policy", &value, Policy::ALLOWED))
+    }
+
+    fn refusal(&self, current: Option<Refusal>) -> Result<Option<Refusal>, String> {
+        match (self.value)("refuse").as_deref() {
+            None => Ok(current),
+            Some("none") => Ok(None),
+            Some(value) => match value.parse() {
+                Ok(refusal) => Ok(Some(refusal)),
+                Err(_) => self.refuse("refuse", value, Refusal::ALLOWED),
+            },
+        }
     }
 
     fn memory_limit(&self, current: Option<usize>) -> Result<Option<usize>, String> {
@@ -394,6 +410,7 @@ mod tests {
             ("ASHLAR_THREADS", "0", "from 1 to 64"),
             ("ASHLAR_THREADS", "all", "from 1 to 64"),
             ("ASHLAR_PARALLEL_CELLS", "few", "at least 0"),
+            ("ASHLAR_REFUSE", "mmap", "such as mprotect:5"),
         ] {
             let message = read(&[(name, value)]).unwrap_err();
             assert!(

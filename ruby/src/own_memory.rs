@@ -4,12 +4,18 @@
 //! collector needs to free memory must not depend on the heap having room.
 //!
 //! While Ruby starts there is nobody yet who could be told that memory is refused: the
-//! process ends with one line.
+//! process ends with one line. Later, tables that grow ask whether they may. What is done
+//! rarely and with little memory, such as writing a message, does not ask, and has a spare
+//! ([`with_spare`](crate::spare_memory::with_spare)).
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use ashlar_heap::refusals::{is_refused, SystemCall};
 
 use crate::process;
+use crate::spare_memory::SPARE;
 
 extern "C" {
     fn __libc_memalign(align: usize, size: usize) -> *mut c_void;
@@ -31,14 +37,23 @@ extern "C" {
     fn ashlar_end_for_want_of_memory() -> !;
 }
 
-/// What glibc has given; without anything, and before Ruby has started, the process ends.
+/// What glibc has given. Without anything, and before Ruby has started, the process ends;
+/// later there may be something to spare.
 #[inline(always)]
-fn given(memory: *mut u8) -> *mut u8 {
-    if memory.is_null() && !process::has_started() {
+fn given(memory: *mut u8, layout: Layout) -> *mut u8 {
+    match memory.is_null() {
+        true => instead(layout),
+        false => memory,
+    }
+}
+
+#[cold]
+fn instead(layout: Layout) -> *mut u8 {
+    if !process::has_started() {
         // SAFETY: ends the process.
         unsafe { ashlar_end_for_want_of_memory() }
     }
-    memory
+    SPARE.take(layout)
 }
 
 // SAFETY: glibc's allocator keeps the contract; aligned memory is freed by the
@@ -47,18 +62,24 @@ unsafe impl GlobalAlloc for OwnMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: any size and any power of two may be asked for.
         unsafe {
-            given(if layout.align() <= MALLOC_ALIGN {
+            let memory = if is_refused(SystemCall::Malloc) {
+                null_mut()
+            } else if layout.align() <= MALLOC_ALIGN {
                 __libc_malloc(layout.size()).cast()
             } else {
                 __libc_memalign(layout.align(), layout.size()).cast()
-            })
+            };
+            given(memory, layout)
         }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if layout.align() <= MALLOC_ALIGN {
+        if layout.align() <= MALLOC_ALIGN && !is_refused(SystemCall::Malloc) {
             // SAFETY: any size may be asked for.
-            return given(unsafe { __libc_calloc(1, layout.size()).cast() });
+            let memory: *mut u8 = unsafe { __libc_calloc(1, layout.size()).cast() };
+            if !memory.is_null() {
+                return memory;
+            }
         }
         // SAFETY: any size and any power of two may be asked for; memory that comes back
         // has this size.
@@ -71,8 +92,12 @@ unsafe impl GlobalAlloc for OwnMemory {
         }
     }
 
-    unsafe fn dealloc(&self, memory: *mut u8, _layout: Layout) {
-        // SAFETY: the memory comes from here.
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        if SPARE.has(memory) {
+            SPARE.give_back(memory, layout.size());
+            return;
+        }
+        // SAFETY: the memory comes from here, and else it is glibc's.
         unsafe { __libc_free(memory.cast()) };
     }
 
@@ -80,8 +105,12 @@ unsafe impl GlobalAlloc for OwnMemory {
         // SAFETY: the memory comes from here and has the old layout; the new one is
         // valid, because the caller may not ask for another.
         unsafe {
-            if layout.align() <= MALLOC_ALIGN {
-                return given(__libc_realloc(memory.cast(), size).cast());
+            let is_plain = layout.align() <= MALLOC_ALIGN && !SPARE.has(memory);
+            if is_plain && !is_refused(SystemCall::Malloc) {
+                let fresh: *mut u8 = __libc_realloc(memory.cast(), size).cast();
+                if !fresh.is_null() {
+                    return fresh;
+                }
             }
             let fresh = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !fresh.is_null() {

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void, CStr};
 use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ashlar_heap::{AllocationCache, Heap, WIDTHS, WIDTH_COUNT};
+use ashlar_heap::{refusals, AllocationCache, Heap, WIDTHS, WIDTH_COUNT};
 
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
@@ -12,6 +12,7 @@ use crate::lock::{Gvl, Locked, Unlocked};
 use crate::object_model::Ruby;
 use crate::options::{MallocSource, Options};
 use crate::ruby_calls::{RubyCalls, RubyEvents};
+use crate::spare_memory::with_spare;
 use crate::{heap_profile, inlined, interpose, layout, libc_malloc, message, statics};
 
 /// What Ruby calls an object space.
@@ -79,6 +80,9 @@ fn new_objspace(
         ));
     }
     let options = Options::from_environment(|name| std::env::var(name).ok())?;
+    if options.refuse != refusals::current() {
+        refusals::refuse(options.refuse);
+    }
     heap_profile::read_environment()?;
     let refused = "the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`";
     let shared = statics::shared().ok_or(refused)?;
@@ -144,7 +148,8 @@ unsafe extern "C" fn ashlar_objspace_new(
 unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationCache<'static> {
     // SAFETY: Ruby calls with the GVL, or before it has one.
     let gvl = unsafe { Gvl::of_caller(objspace) };
-    let mut cache = gvl.with_vm_lock_if_there(|collector| collector.heap.new_cache());
+    let mut cache =
+        with_spare(|| gvl.with_vm_lock_if_there(|collector| collector.heap.new_cache()));
     // SAFETY: the cache is new, and nobody else has it.
     heap_profile::cache_is_new(unsafe { cache.as_mut() });
     STARTED.store(true, Relaxed);

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use ashlar_heap::{
     os::{self, Refused},
-    Shared,
+    refusals, Shared,
 };
 
 use crate::inlined;
@@ -42,7 +42,18 @@ fn reserve_bytes_below(limit: usize) -> usize {
 /// With less than this Ruby does not get as far as its first line.
 const RESERVE_BYTES_MIN: usize = 16 << 20;
 
+/// Has the system refuse what `ASHLAR_REFUSE` says, before it is asked for anything. Whoever
+/// reads all options, later, says when the value is impossible.
+fn set_refusal() {
+    let text = std::env::var("ASHLAR_REFUSE").ok();
+    let refusal = text.and_then(|text| text.parse().ok());
+    if refusal.is_some() && refusal != refusals::current() {
+        refusals::refuse(refusal);
+    }
+}
+
 fn reserve() -> Result<Shared, Refused> {
+    set_refusal();
     let mut bytes = reserve_bytes();
     while bytes >= RESERVE_BYTES_MIN {
         if let Ok(shared) = Shared::reserve(bytes) {

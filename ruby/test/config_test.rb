@@ -2,12 +2,12 @@
 claim "GC.config shows every option with the value that the environment gave it", only: "ashlar" do
   env = { "ASHLAR_SPACE_OVERHEAD" => "77", "ASHLAR_SETTLED_GROWTH" => "40", "ASHLAR_GC_CPU_PERCENT" => "30", "ASHLAR_MEMORY_LIMIT" => "512MiB", "ASHLAR_HEAP_MIN" => "3MiB", "ASHLAR_HEAP_INIT" => "5MiB", "ASHLAR_NURSERY_MIN" => "1MiB",
           "ASHLAR_NURSERY_MAX" => "9MiB", "ASHLAR_MALLOC" => "libc", "ASHLAR_INCREMENTAL" => "0", "ASHLAR_SLICE_US" => "700",
-          "ASHLAR_THREADS" => "3", "ASHLAR_PARALLEL_CELLS" => "1234", "ASHLAR_POLICY" => "best-fit", "ASHLAR_HUGE_PAGES" => "1" }
+          "ASHLAR_THREADS" => "3", "ASHLAR_PARALLEL_CELLS" => "1234", "ASHLAR_POLICY" => "best-fit", "ASHLAR_HUGE_PAGES" => "1", "ASHLAR_REFUSE" => "statm:1000" }
   ruby_ok(<<~'RUBY', env: { **env, "EXPECTED_NAME" => Subject.library })
     mib = 1 << 20
     expected = { rgengc_allow_full_mark: true, space_overhead: 77, settled_growth: 40, gc_cpu_percent: 30, memory_limit: 512 * mib, heap_min: 3 * mib, heap_init: 5 * mib, nursery_min: mib,
                  nursery_max: 9 * mib, incremental: false, slice_us: 700, collect_every: 0, slice_cells: 0, verify: false, poison: false, no_minor: false, look_ahead: false, move_everything: false,
-                 threads: 3, parallel_cells: 1234, malloc: "libc", profile: "off", profile_bytes: 512 << 10, profile_command_line: false, policy: "best-fit", huge_pages: true, implementation: ENV["EXPECTED_NAME"] }
+                 threads: 3, parallel_cells: 1234, malloc: "libc", profile: "off", profile_bytes: 512 << 10, profile_command_line: false, policy: "best-fit", huge_pages: true, refuse: "statm:1000", refused_calls: 0, implementation: ENV["EXPECTED_NAME"] }
     abort GC.config.inspect unless GC.config == expected
     puts "ok"
   RUBY

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! What is between opening and pouring happens with the VM lock held and the other Ractors
-//! stopped. The walk makes no Ruby object, and needs the memory of the file's buffers alone.
+//! stopped. The walk makes no Ruby object, and needs the memory of the file's buffers alone, for
+//! which there is a spare.
 //! Opening and pouring may wait for whoever reads a pipe: the thread has no GVL then.
 
 mod contents;
@@ -15,7 +16,7 @@ mod format;
 mod names;
 
 use std::ffi::{c_char, c_int, c_void, CStr};
-use std::io;
+use std::io::{self, ErrorKind};
 
 use ashlar_heap::{Request, Scope};
 
@@ -23,6 +24,7 @@ use crate::collect;
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
+use crate::spare_memory::with_spare;
 use crate::statics::is_busy;
 use file::DumpFile;
 
@@ -66,7 +68,11 @@ fn write(collector: &Collector, file: &mut DumpFile) -> io::Result<()> {
 
 /// 0, or the number of the error.
 fn number(outcome: io::Result<()>) -> c_int {
-    outcome.map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0)
+    let number_of = |error: io::Error| match error.kind() {
+        ErrorKind::OutOfMemory => libc::ENOMEM,
+        _ => error.raw_os_error().unwrap_or(libc::EIO),
+    };
+    outcome.map_or_else(number_of, |()| 0)
 }
 
 /// # Safety
@@ -75,9 +81,11 @@ fn number(outcome: io::Result<()>) -> c_int {
 unsafe extern "C" fn ashlar_new_dump(objspace: *mut c_void, path: *const c_char) -> *mut DumpFile {
     // SAFETY: Ruby calls with the GVL, and the shim passes a text that ends with 0.
     let (gvl, path) = unsafe { (Gvl::of_caller(objspace), CStr::from_ptr(path)) };
-    // Ruby changes the environment with the VM lock alone.
-    let spool_folder = gvl.with_vm_lock(|_| std::env::temp_dir());
-    Box::into_raw(Box::new(DumpFile::new(path, spool_folder)))
+    with_spare(|| {
+        // Ruby changes the environment with the VM lock alone.
+        let spool_folder = gvl.with_vm_lock(|_| std::env::temp_dir());
+        Box::into_raw(Box::new(DumpFile::new(path, spool_folder)))
+    })
 }
 
 /// # Safety
@@ -85,7 +93,8 @@ unsafe extern "C" fn ashlar_new_dump(objspace: *mut c_void, path: *const c_char)
 #[no_mangle]
 unsafe extern "C" fn ashlar_open_dump(file: *mut DumpFile) -> c_int {
     // SAFETY: the shim has it from `ashlar_new_dump`, and one thread uses it.
-    number(unsafe { &mut *file }.open())
+    let file = unsafe { &mut *file };
+    number(with_spare(|| file.open()))
 }
 
 /// # Safety
@@ -94,7 +103,9 @@ unsafe extern "C" fn ashlar_open_dump(file: *mut DumpFile) -> c_int {
 unsafe extern "C" fn ashlar_write_dump(objspace: *mut c_void, file: *mut DumpFile) -> c_int {
     // SAFETY: Ruby calls with the GVL; the file as in `ashlar_open_dump`.
     let (gvl, file) = unsafe { (Gvl::of_caller(objspace), &mut *file) };
-    number(gvl.with_vm_lock(|collector| write(collector, file)))
+    number(with_spare(|| {
+        gvl.with_vm_lock(|collector| write(collector, file))
+    }))
 }
 
 /// # Safety
@@ -102,7 +113,8 @@ unsafe extern "C" fn ashlar_write_dump(objspace: *mut c_void, file: *mut DumpFil
 #[no_mangle]
 unsafe extern "C" fn ashlar_pour_dump(file: *mut DumpFile) -> c_int {
     // SAFETY: as in `ashlar_open_dump`.
-    number(unsafe { &mut *file }.pour())
+    let file = unsafe { &mut *file };
+    number(with_spare(|| file.pour()))
 }
 
 /// # Safety

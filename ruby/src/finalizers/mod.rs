@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use ashlar_wordmap::{OutOfMemory, WordMap};
+use ashlar_wordmap::OutOfMemory;
 
 use crate::ruby_calls::Value;
+use crate::table_memory::Table;
 
 /// Places without an object that are not worth closing up.
 const GONE_MIN: usize = 1024;
@@ -56,7 +57,7 @@ const GONE: Defined = Defined {
 pub(crate) struct Finalizers {
     /// Object → place. Only this is found by address, with a search; everything else is
     /// found by place.
-    places: WordMap,
+    places: Table,
     defined: Vec<Defined>,
     first: usize,
     waiting: VecDeque<Job>,

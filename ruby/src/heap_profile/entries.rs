@@ -6,6 +6,7 @@ use super::recorder::Nameless;
 use super::{file, recorder, settings};
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
+use crate::spare_memory::with_spare;
 
 /// Begins what the environment asks for; says so when it cannot.
 ///
@@ -15,9 +16,11 @@ use crate::lock::Gvl;
 unsafe extern "C" fn ashlar_begin_profile(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.
     let gvl = unsafe { Gvl::of_caller(objspace) };
-    if let Err(message) = gvl.with_vm_lock(settings::begin) {
-        eprintln!("ashlar: {message}");
-    }
+    with_spare(|| {
+        if let Err(message) = gvl.with_vm_lock(settings::begin) {
+            eprintln!("ashlar: {message}");
+        }
+    });
 }
 
 /// Finds out what belongs to which class, for a profile that is about to be written.
@@ -59,12 +62,10 @@ unsafe extern "C" fn ashlar_name(
     let (nameless, label, path) =
         unsafe { (*nameless, CStr::from_ptr(label), CStr::from_ptr(path)) };
     if let Some(recorder) = &mut *recorder() {
-        recorder.name(
-            nameless,
-            &label.to_string_lossy(),
-            &path.to_string_lossy(),
-            first_line,
-        );
+        with_spare(|| {
+            let (label, path) = (label.to_string_lossy(), path.to_string_lossy());
+            recorder.name(nameless, &label, &path, first_line);
+        });
     }
 }
 
@@ -79,11 +80,14 @@ extern "C" fn ashlar_has_heap_profile() -> bool {
 #[no_mangle]
 unsafe extern "C" fn ashlar_describe_process(description: *const c_char) {
     // SAFETY: the shim passes a text that ends with 0.
-    let description = unsafe { CStr::from_ptr(description) }.to_string_lossy();
+    let description = unsafe { CStr::from_ptr(description) };
     if let Some(recorder) = &mut *recorder() {
-        recorder
-            .mapped
-            .change(|image| image.set_description(&description));
+        with_spare(|| {
+            let description = description.to_string_lossy();
+            recorder
+                .mapped
+                .change(|image| image.set_description(&description));
+        });
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::image::Written;
 use super::recorder;
 use super::recorder::unix_ns;
+use crate::spare_memory::with_spare;
 use crate::whole_file::{c_string, WholeFile};
 
 /// Where the profile goes when the process ends. All of it is there before, for a crash, when
@@ -210,6 +211,10 @@ fn write_whole(path: &Path, written: Written) -> io::Result<()> {
 
 /// The process ends: writes the profile if that was asked for, and says so when it cannot.
 pub(super) fn write_last() {
+    with_spare(write_to_target);
+}
+
+fn write_to_target() {
     let path = match &*hold_target() {
         Some(target) => PathBuf::from(OsStr::from_bytes(target.to_write().place().to_bytes())),
         None => return,

@@ -6,6 +6,8 @@ use std::mem::{offset_of, size_of};
 use std::ptr::{null_mut, slice_from_raw_parts, NonNull};
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 
+use ashlar_heap::refusals::{is_refused, SystemCall};
+
 use super::numbers::{Numbers, NUMBERS};
 
 /// Bytes of all strings together.
@@ -169,7 +171,10 @@ fn map() -> Option<(*mut Image, Option<c_int>)> {
     let bytes = size_of::<Image>();
     // SAFETY: maps fresh memory.
     unsafe {
-        let file = libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+        let file = match is_refused(SystemCall::Memfd) {
+            true => -1,
+            false => libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING),
+        };
         let named = file >= 0 && libc::ftruncate(file, bytes as i64) == 0;
         let (flags, used) = if named {
             (libc::MAP_SHARED, file)
@@ -177,7 +182,10 @@ fn map() -> Option<(*mut Image, Option<c_int>)> {
             (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
         };
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        let memory = libc::mmap(null_mut(), bytes, access, flags, used, 0);
+        let memory = match is_refused(SystemCall::Mmap) {
+            true => libc::MAP_FAILED,
+            false => libc::mmap(null_mut(), bytes, access, flags, used, 0),
+        };
         if named {
             // Others see it only where they may read this process's memory, but a file of this
             // user's may be written to by others only where that is said.
@@ -249,7 +257,9 @@ impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: the mapping and the file are this one's, and nobody refers to them any more.
         unsafe {
-            libc::munmap(self.image.as_ptr().cast(), size_of::<Image>());
+            if !is_refused(SystemCall::Munmap) {
+                libc::munmap(self.image.as_ptr().cast(), size_of::<Image>());
+            }
             if let Some(file) = self.file {
                 libc::close(file);
             }

@@ -32,6 +32,7 @@ use crate::object_model::{owned_by, Object};
 use crate::payloads::thread_caches::with_locks_free;
 use crate::process;
 use crate::ruby_calls::{cell, Value};
+use crate::spare_memory::with_spare;
 use crate::statics::is_busy;
 
 pub(crate) use self::settings::{
@@ -67,8 +68,14 @@ pub(crate) fn lock_for_fork() -> Held {
 /// there: it may be in the middle of a change, and tell of objects that the child has not got.
 /// Without memory for an image the child has no profile.
 pub(crate) fn begin_in_child() {
-    file::begin_in_child();
-    watch::clear();
+    with_spare(|| {
+        file::begin_in_child();
+        watch::clear();
+        begin_image_of_child();
+    });
+}
+
+fn begin_image_of_child() {
     let mut recorder = recorder();
     let Some(own) = recorder.as_mut() else { return };
     match new_image() {
@@ -95,6 +102,9 @@ fn new_image() -> Option<image::Mapped> {
     image::Mapped::new(&settings::command_line(), file::started_unix_ns())
 }
 
+/// What is said without memory for a profile.
+pub(crate) const NO_MEMORY: &str = "profile: the system refuses the memory of the profile";
+
 /// The recorder, made at the first need.
 fn with_recorder<R>(work: impl FnOnce(&mut Recorder) -> R) -> Result<R, String> {
     let mut guard = recorder();
@@ -103,7 +113,7 @@ fn with_recorder<R>(work: impl FnOnce(&mut Recorder) -> R) -> Result<R, String> 
     }
     match &mut *guard {
         Some(recorder) => Ok(work(recorder)),
-        None => Err("profile: the system refuses the memory of the profile".to_owned()),
+        None => Err(NO_MEMORY.to_owned()),
     }
 }
 

@@ -2,9 +2,10 @@
 
 mod entries;
 
-use ashlar_wordmap::{OutOfMemory, WordMap};
+use ashlar_wordmap::OutOfMemory;
 
 use crate::ruby_calls::Value;
+use crate::table_memory::Table;
 
 /// Ids are multiples of this, so that none looks like an immediate.
 const STEP: u64 = 8;
@@ -13,17 +14,17 @@ const STEP: u64 = 8;
 ///
 /// * **I1** When `by_number` is there, it holds the reverse of `by_object`.
 pub(crate) struct ObjectIds {
-    by_object: WordMap,
+    by_object: Table,
     /// Object by id divided by [`STEP`]. Few programs ask for an object by its
     /// id: it is made when one does for the first time.
-    by_number: Option<WordMap>,
+    by_number: Option<Table>,
     next: u64,
 }
 
 impl Default for ObjectIds {
     fn default() -> Self {
         Self {
-            by_object: WordMap::new(),
+            by_object: Table::default(),
             by_number: None,
             next: STEP,
         }
@@ -110,8 +111,8 @@ impl ObjectIds {
         object.map(|object| object as Value)
     }
 
-    fn reversed(&self) -> Result<WordMap, OutOfMemory> {
-        let mut by_number = WordMap::new();
+    fn reversed(&self) -> Result<Table, OutOfMemory> {
+        let mut by_number = Table::default();
         for (object, &id) in self.by_object.iter() {
             by_number.try_insert(id / STEP, object)?;
         }

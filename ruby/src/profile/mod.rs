@@ -39,14 +39,18 @@ impl Profile {
         self.on.get()
     }
 
-    /// A collection begins.
+    /// A collection begins. Without memory for another record, the latest one is this
+    /// collection's, too.
     pub(crate) fn begin(&self, collector: &Collector, now_ns: impl FnOnce() -> u64) {
         if self.is_on() {
             self.moved_before.set(collector.heap.stats().moved_cells);
-            self.records.borrow_mut().push(Record {
-                start_ns: now_ns(),
-                ..Record::default()
-            });
+            let mut records = self.records.borrow_mut();
+            if records.try_reserve(1).is_ok() {
+                records.push(Record {
+                    start_ns: now_ns(),
+                    ..Record::default()
+                });
+            }
         }
     }
 

@@ -1,0 +1,152 @@
+//! Memory for what must go on when the system gives none: writing a message, an option's
+//! text, a dump. It is a part of the program itself, whose pages take memory when they are
+//! touched.
+
+use std::alloc::Layout;
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::null_mut;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+
+/// A packed dump is what needs most: its tables take 400 KiB.
+const BYTES: usize = 1 << 20;
+
+#[repr(align(4096))]
+struct Room(UnsafeCell<[u8; BYTES]>);
+
+/// Handed out from its beginning on. The last piece is free again when it is given back, and
+/// the others when all are.
+pub(crate) struct Spare {
+    room: Room,
+    /// Pieces that are in use in the high half, and the bytes up to the end of the last one.
+    state: AtomicU64,
+}
+
+// SAFETY: each piece is handed out to one owner.
+unsafe impl Sync for Spare {}
+
+// Tests have Rust's usual memory.
+#[cfg(not(test))]
+pub(crate) static SPARE: Spare = Spare::new();
+
+const PIECE: u64 = 1 << 32;
+
+thread_local! {
+    /// What this thread is doing may take from the spare.
+    static MAY_TAKE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does something that takes little memory, frees most of it, and cannot be told that there
+/// is none.
+pub(crate) fn with_spare<R>(work: impl FnOnce() -> R) -> R {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            MAY_TAKE.set(self.0);
+        }
+    }
+    let _before = Before(MAY_TAKE.replace(true));
+    work()
+}
+
+impl Spare {
+    const fn new() -> Self {
+        Self {
+            room: Room(UnsafeCell::new([0; BYTES])),
+            state: AtomicU64::new(0),
+        }
+    }
+
+    /// Memory for a thread inside [`with_spare`], null without any.
+    pub(crate) fn take(&self, layout: Layout) -> *mut u8 {
+        match MAY_TAKE.get() {
+            true => self.take_piece(layout),
+            false => null_mut(),
+        }
+    }
+
+    fn take_piece(&self, layout: Layout) -> *mut u8 {
+        let mut start = 0;
+        let taken = self.state.fetch_update(AcqRel, Acquire, |state| {
+            start = (state % PIECE).next_multiple_of(layout.align() as u64);
+            let end = start + layout.size() as u64;
+            let is_aligned = layout.align() <= align_of::<Room>();
+            (is_aligned && end <= BYTES as u64).then_some((state / PIECE + 1) * PIECE + end)
+        });
+        match taken {
+            Ok(_) => self.start().wrapping_add(start as usize),
+            Err(_) => null_mut(),
+        }
+    }
+
+    /// Whether this is a piece of it.
+    #[inline(always)]
+    pub(crate) fn has(&self, memory: *mut u8) -> bool {
+        memory.addr().wrapping_sub(self.start().addr()) < BYTES
+    }
+
+    /// A piece of so many bytes is not used any more.
+    #[cold]
+    pub(crate) fn give_back(&self, memory: *mut u8, bytes: usize) {
+        let start = (memory.addr() - self.start().addr()) as u64;
+        let _ = self.state.fetch_update(AcqRel, Relaxed, |state| {
+            let (pieces, end) = (state / PIECE - 1, state % PIECE);
+            let is_last = start + bytes as u64 == end;
+            Some(match pieces {
+                0 => 0,
+                _ => pieces * PIECE + if is_last { start } else { end },
+            })
+        });
+    }
+
+    fn start(&self) -> *mut u8 {
+        self.room.0.get().cast()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_do_not_overlap_and_all_is_free_when_all_are_given_back() {
+        static SPARE: Spare = Spare::new();
+        for _ in 0..3 {
+            let layouts = [(1, 1), (100, 16), (4096, 4096), (BYTES / 2, 8)];
+            let pieces = layouts.map(|(bytes, align)| {
+                let layout = Layout::from_size_align(bytes, align).unwrap();
+                let start = SPARE.take_piece(layout).addr();
+                assert!(start != 0 && start % align == 0);
+                assert!(SPARE.has(std::ptr::without_provenance_mut(start + bytes - 1)));
+                (start, bytes)
+            });
+            assert!(pieces.is_sorted_by(|a, b| a.0 + a.1 <= b.0));
+            let give_back = |(start, bytes)| {
+                SPARE.give_back(std::ptr::without_provenance_mut(start), bytes);
+            };
+            let half = Layout::from_size_align(BYTES / 2, 8).unwrap();
+            assert!(SPARE.take_piece(half).is_null());
+            give_back(pieces[3]);
+            assert_eq!(SPARE.take_piece(half).addr(), pieces[3].0);
+            give_back(pieces[0]);
+            assert!(SPARE.take_piece(half).is_null());
+            give_back(pieces[2]);
+            give_back(pieces[1]);
+            give_back(pieces[3]);
+        }
+    }
+
+    #[test]
+    fn only_a_thread_that_says_so_takes_from_the_spare() {
+        static SPARE: Spare = Spare::new();
+        let layout = Layout::new::<usize>();
+        assert!(SPARE.take(layout).is_null());
+        with_spare(|| {
+            assert!(!with_spare(|| SPARE.take(layout)).is_null());
+            assert!(!SPARE.take(layout).is_null());
+        });
+        assert!(SPARE.take(layout).is_null());
+    }
+}
