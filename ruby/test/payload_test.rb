@@ -403,7 +403,7 @@ claim "large payloads below a memory limit come to threads without Ruby's lock, 
   with_extension(<<~'RUBY', env: { "ASHLAR_MEMORY_LIMIT" => "160MiB", "ASHLAR_SLICE_US" => "100" }, limit: 120)
     kept = Array.new(300_000) { |i| "kept #{i}" }
     GC.start
-    threads = Array.new(3) { |i| Thread.new { Payload.large_without_lock(i + 1, 20_000) } }
+    threads = Array.new(3) { |i| Thread.new { Payload.large_without_lock(i + 1, 2_000) } }
     until threads.none?(&:alive?)
       Array.new(5_000) { |i| i.to_s * 20 }
       GC.start

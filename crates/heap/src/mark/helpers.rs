@@ -416,7 +416,7 @@ mod tests {
                 // thread's, which alone has its number.
                 unsafe { taken.at(number).write(given.at(number).read()) };
             };
-            helpers.share(taken.0.len() - 1, &job, &job);
+            helpers.share(taken.0.len() - 1, &job, job);
             for place in &taken.0[..come.load(Relaxed)] {
                 // SAFETY: all have left.
                 assert_eq!(unsafe { place.get().read() }, round);
