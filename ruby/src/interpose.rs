@@ -82,8 +82,9 @@ static REDIRECTIONS: [Redirection; 6] = [
 /// Makes it safe to serve `xmalloc` from the heap; false when it cannot be, and
 /// then payloads must come from libc.
 ///
-/// Called once, when Ruby starts; other threads of the program may be loading objects.
-pub(crate) fn make_safe() -> bool {
+/// Called once, when Ruby starts; other threads of the program may be loading objects. `ruby`
+/// is the address of Ruby's function `ruby_thread_has_gvl_p`.
+pub(crate) fn make_safe(ruby: usize) -> bool {
     if libc_malloc::is_this_library() {
         return true;
     }
@@ -92,7 +93,7 @@ pub(crate) fn make_safe() -> bool {
         .iter()
         .all(|redirection| !redirection.real.address().is_null());
     // In this order: what the loader relocates from the first step on needs no second one.
-    let is_safe = all_known && redefine() && redirect_slots();
+    let is_safe = all_known && redefine() && redirect_slots(ruby);
     if all_known && !is_safe {
         eprintln!(
             "ashlar: calls of free cannot be redirected, because the system or the C library \
@@ -124,8 +125,9 @@ fn redefine() -> bool {
 
 /// Redirects the slots of the objects that have been relocated before; false when one could
 /// not be.
-fn redirect_slots() -> bool {
-    let ruby = libc_malloc::look_up(c"ruby_xmalloc") as usize;
+fn redirect_slots(ruby: usize) -> bool {
+    // Not by name: a program may have loaded Ruby so that others find none of its names.
+    let ruby = elf::definition(c"ruby_thread_has_gvl_p", ruby);
     let mut all_redirected = true;
     elf::for_each_object(|object| {
         all_redirected &= object.is_exempt(ruby) || redirect(object, object.contains(ruby));

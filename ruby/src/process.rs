@@ -88,7 +88,8 @@ fn new_objspace(
     let shared = statics::shared().ok_or(refused)?;
     let heap = Heap::new(Ruby::new(calls, events), shared, options.pace).map_err(|_| refused)?;
     libc_malloc::find(options.malloc);
-    let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe();
+    let ruby = calls.thread_has_gvl as *const () as usize;
+    let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe(ruby);
     KNOBS.serve_from_heap(payloads_here);
     // SAFETY: may be called at any time.
     unsafe { ashlar_watch_forks() };
