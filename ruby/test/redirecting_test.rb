@@ -313,7 +313,7 @@ claim "another malloc that is preloaded, its symbols among its code, is left to 
 end
 
 # Refuses to make memory of files writable that is not so already, as some security policies do.
-REFUSING = <<~'C'
+UNWRITABLE = <<~'C'
   #define _GNU_SOURCE
   #include <errno.h>
   #include <stdlib.h>
@@ -336,7 +336,7 @@ REFUSING = <<~'C'
 C
 
 claim "where symbols may not be written, payloads come from libc, and one line says so", only: "module" do
-  refusing = shared_library("refusing.so", REFUSING)
+  refusing = shared_library("refusing.so", UNWRITABLE)
   shared_library("give.so", GIVE)
   config = Subject.config
   shared_library("loader.so", LOADER, "-D_GNU_SOURCE", "-I#{config["rubyhdrdir"]}", "-I#{config["rubyarchhdrdir"]}")

@@ -8,9 +8,11 @@ EVERY_REFUSAL = ENV["EVERY_REFUSAL"] == "1"
 
 def call_after(call) = call + (EVERY_REFUSAL ? 1 : call)
 
-REFUSED_AT_START = /\A(ashlar: the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`|\[FATAL\] failed to allocate memory)\n\z/
-# The program itself has begun; before it, the profile may have said that there will be none.
-REFUSED_LATER = /\A(ashlar: profile: the system refuses the memory of the profile\n)?(\[FATAL\] failed to allocate memory\n|\S+: failed to allocate memory \(NoMemoryError\)\n(\s+from .*\n)*)\z/
+# What is refused before the program has begun, and can be done without, is said in a line of its own.
+REFUSED_AND_DONE_WITHOUT = /(ashlar: profile: the system refuses the memory of the profile\n|ashlar: calls of free cannot be redirected, .*\n)*/
+REFUSED_AT_START = /\A#{REFUSED_AND_DONE_WITHOUT}(ashlar: the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`|\[FATAL\] failed to allocate memory)\n\z/
+# The program itself has begun.
+REFUSED_LATER = /\A#{REFUSED_AND_DONE_WITHOUT}(\[FATAL\] failed to allocate memory\n|\S+: failed to allocate memory \(NoMemoryError\)\n(\s+from .*\n)*)\z/
 
 # Prepended to programs. `work` does a bit of everything; a wrong answer ends the process with
 # status 2, and `$refused` counts what could not be done. `$refusals` are the errors that say so.

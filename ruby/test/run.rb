@@ -12,6 +12,14 @@ require_relative "harness"
 
 Encoding.default_external = Encoding::UTF_8 # also where the locale says nothing
 
+# The files are loaded into one program: a constant of two of them would be the later one's in both.
+module Warning
+  def self.warn(message, **)
+    abort "run.rb: #{message}" if message.include?("already initialized constant")
+    super
+  end
+end
+
 options = { collector: "ashlar", name: nil, claims: nil, workers: 2, ruby_options: [], preload: false, valgrind: false, slowdown: 1 }
 parser = OptionParser.new do |o|
   o.banner = "usage: run.rb [options] [files]"
