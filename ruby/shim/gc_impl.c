@@ -26,6 +26,7 @@
 static rb_postponed_job_handle_t finalizers_job;
 static bool vm_is_going; /* and its queue of postponed jobs with it */
 static VALUE runner; /* the Thread that runs jobs, 0 when none does; a root */
+static VALUE idle_walk; /* the object of an ended walk, 0 when there is none; a root */
 static void run_jobs(void *objspace);
 
 static void
@@ -107,6 +108,7 @@ void
 rb_gc_impl_init(void)
 {
     rb_gc_register_address(&runner);
+    rb_gc_register_address(&idle_walk);
     knows_loaded_features = rb_intern(loaded_features) != 0;
     ashlar_define_gc_methods();
 }
@@ -279,7 +281,9 @@ rb_gc_impl_writebarrier_remember(void *objspace, VALUE obj)
 /* ── Heap walking ────────────────────────────────────────────────────────── */
 
 /* While the walk goes on, an object that only this stack refers to stands for it: a
-   fiber that is given up in the middle is never resumed, but the object dies with it. */
+   fiber that is given up in the middle is never resumed, but the object dies with it.
+   The object of a walk that has ended is kept for the next one, so that a walk finds as
+   many objects as there were before. */
 struct walk {
     void *objspace;
     struct ashlar_snapshot snapshot;
@@ -321,6 +325,7 @@ end_walk(VALUE argument)
     struct walk *walk = (struct walk *)argument;
     RTYPEDDATA_DATA(walk->object) = NULL;
     ashlar_end_walk(walk->objspace, walk->snapshot.number);
+    RUBY_ATOMIC_VALUE_EXCHANGE(idle_walk, walk->object);
     return Qnil;
 }
 
@@ -336,11 +341,18 @@ static const rb_data_type_t walk_type = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY
 };
 
+static VALUE
+walk_object(void)
+{
+    VALUE idle = RUBY_ATOMIC_VALUE_EXCHANGE(idle_walk, 0);
+    return idle ? idle : rb_data_typed_object_wrap(0, NULL, &walk_type);
+}
+
 void
 rb_gc_impl_each_objects(void *objspace, int (*callback)(void *, void *, size_t, void *), void *data)
 {
     struct walk walk = { .objspace = objspace, .visit = callback, .data = data };
-    walk.object = rb_data_typed_object_wrap(0, NULL, &walk_type);
+    walk.object = walk_object();
     if (!ashlar_begin_walk(objspace, rb_thread_current(), &walk.snapshot)) rb_memerror();
     RTYPEDDATA_DATA(walk.object) = (void *)walk.snapshot.number;
     walk.collections = ashlar_collection_count(objspace);

@@ -270,3 +270,13 @@ claim "GC.stat(:count) makes no object and looks at no object", only: "ashlar" d
     puts "ok"
   RUBY
 end
+
+claim "a walk over all objects finds as many as GC.stat counts, and makes none" do
+  ruby_ok <<~'RUBY'
+    stat, count = {}, {}
+    # The first round makes what is kept for the others.
+    2.times { GC.start; GC.stat(stat); ObjectSpace.count_objects(count) }
+    found = [count[:TOTAL] - count[:FREE], count[:FREE]]
+    puts found == stat.values_at(:heap_live_slots, :heap_free_slots) ? "ok" : "#{found}: #{stat}"
+  RUBY
+end
