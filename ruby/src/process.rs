@@ -85,6 +85,8 @@ fn new_objspace(
     }
     heap_profile::read_environment()?;
     let refused = "the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`";
+    #[cfg(not(test))]
+    crate::spare_memory::SPARE.map().map_err(|_| refused)?;
     let shared = statics::shared().ok_or(refused)?;
     let heap = Heap::new(Ruby::new(calls, events), shared, options.pace).map_err(|_| refused)?;
     libc_malloc::find(options.malloc);

@@ -1,31 +1,33 @@
 //! Memory for what must go on when the system gives none: writing a message, an option's
-//! text, a dump. It is a part of the program itself, whose pages take memory when they are
-//! touched.
+//! text, a dump. It is mapped when Ruby starts, and its pages take memory when they are
+//! touched. It is no static array: a limit to a process's data (`ulimit -d`) below the size
+//! of the program's own has the kernel kill it before it can say anything.
 
 use std::alloc::Layout;
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
+use std::mem::forget;
 use std::ptr::null_mut;
 use std::sync::atomic::{
-    AtomicU64,
+    AtomicPtr, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
+
+use ashlar_heap::os::{Refused, Reservation};
 
 /// A packed dump is what needs most: its tables take 400 KiB.
 const BYTES: usize = 1 << 20;
 
-#[repr(align(4096))]
-struct Room(UnsafeCell<[u8; BYTES]>);
+/// The largest alignment of a piece.
+const ALIGN: usize = 4096;
 
 /// Handed out from its beginning on. The last piece is free again when it is given back, and
 /// the others when all are.
 pub(crate) struct Spare {
-    room: Room,
+    /// Null until it is mapped, once, by the thread that starts Ruby.
+    start: AtomicPtr<u8>,
     /// Pieces that are in use in the high half, and the bytes up to the end of the last one.
     state: AtomicU64,
 }
-
-// SAFETY: each piece is handed out to one owner.
-unsafe impl Sync for Spare {}
 
 // Tests have Rust's usual memory.
 #[cfg(not(test))]
@@ -54,9 +56,18 @@ pub(crate) fn with_spare<R>(work: impl FnOnce() -> R) -> R {
 impl Spare {
     const fn new() -> Self {
         Self {
-            room: Room(UnsafeCell::new([0; BYTES])),
+            start: AtomicPtr::new(null_mut()),
             state: AtomicU64::new(0),
         }
+    }
+
+    /// Gets the memory, which stays for as long as the process.
+    pub(crate) fn map(&self) -> Result<(), Refused> {
+        let mapped = Reservation::new(BYTES, ALIGN)?;
+        mapped.commit(0, BYTES)?;
+        self.start.store(mapped.start(), Relaxed);
+        forget(mapped);
+        Ok(())
     }
 
     /// Memory for a thread inside [`with_spare`], null without any.
@@ -68,11 +79,14 @@ impl Spare {
     }
 
     fn take_piece(&self, layout: Layout) -> *mut u8 {
+        if self.start().is_null() {
+            return null_mut();
+        }
         let mut start = 0;
         let taken = self.state.fetch_update(AcqRel, Acquire, |state| {
             start = (state % PIECE).next_multiple_of(layout.align() as u64);
             let end = start + layout.size() as u64;
-            let is_aligned = layout.align() <= align_of::<Room>();
+            let is_aligned = layout.align() <= ALIGN;
             (is_aligned && end <= BYTES as u64).then_some((state / PIECE + 1) * PIECE + end)
         });
         match taken {
@@ -81,7 +95,8 @@ impl Spare {
         }
     }
 
-    /// Whether this is a piece of it.
+    /// Whether this is a piece of it. Before it is mapped, nothing is: no program has memory
+    /// in the first MiB.
     #[inline(always)]
     pub(crate) fn has(&self, memory: *mut u8) -> bool {
         memory.addr().wrapping_sub(self.start().addr()) < BYTES
@@ -101,8 +116,9 @@ impl Spare {
         });
     }
 
+    #[inline(always)]
     fn start(&self) -> *mut u8 {
-        self.room.0.get().cast()
+        self.start.load(Relaxed)
     }
 }
 
@@ -113,6 +129,8 @@ mod tests {
     #[test]
     fn pieces_do_not_overlap_and_all_is_free_when_all_are_given_back() {
         static SPARE: Spare = Spare::new();
+        assert!(SPARE.take_piece(Layout::new::<usize>()).is_null());
+        SPARE.map().unwrap();
         for _ in 0..3 {
             let layouts = [(1, 1), (100, 16), (4096, 4096), (BYTES / 2, 8)];
             let pieces = layouts.map(|(bytes, align)| {
@@ -141,6 +159,7 @@ mod tests {
     #[test]
     fn only_a_thread_that_says_so_takes_from_the_spare() {
         static SPARE: Spare = Spare::new();
+        SPARE.map().unwrap();
         let layout = Layout::new::<usize>();
         assert!(SPARE.take(layout).is_null());
         with_spare(|| {

@@ -67,12 +67,12 @@ LOADER = <<~'C'
       return Qnil;
   }
 
-  /* The function as dlsym and dlvsym answer in several ways. */
+  /* The function as dlsym and dlvsym answer in several ways; those of libc alone with a version. */
   static VALUE give_by_name(VALUE self, VALUE version)
   {
       void *libc = dlopen("libc.so.6", RTLD_NOW);
-      void (*give[])(void *) = { dlsym(RTLD_DEFAULT, "free"), dlsym(libc, "free"), dlvsym(libc, "free", StringValueCStr(version)) };
-      for (int i = 0; i < 3; i++) {
+      void (*give[])(void *) = { dlsym(RTLD_DEFAULT, "free"), dlsym(libc, "free"), NIL_P(version) ? NULL : dlvsym(libc, "free", StringValueCStr(version)) };
+      for (int i = 0; i < (NIL_P(version) ? 1 : 3); i++) {
           if (!give[i]) rb_raise(rb_eRuntimeError, "no free in way %d", i);
           give[i](ruby_xmalloc(100));
       }
@@ -217,7 +217,9 @@ end
 
 claim "free, realloc and malloc_usable_size take memory from xmalloc however they are looked up" do
   version = RUBY_PLATFORM.start_with?("x86_64") ? "GLIBC_2.2.5" : "GLIBC_2.17"
-  with_loader("3.times { Loader.give_by_name('#{version}'); Loader.take }")
+  # A process whose malloc is the collector's has another one in libc, as with any malloc that a program brings.
+  version = Subject.inside? ? "nil" : "'#{version}'"
+  with_loader("3.times { Loader.give_by_name(#{version}); Loader.take }")
 end
 
 claim "libraries come and go on one thread while another allocates, evaluates and loads" do
