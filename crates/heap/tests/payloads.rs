@@ -784,6 +784,10 @@ fn peak_resident_bytes() -> usize {
 /// In a process of its own, which no other test's memory is part of.
 #[test]
 #[cfg(not(miri))]
+#[cfg_attr(
+    thread_sanitizer,
+    ignore = "what the sanitizer notes of each byte is memory, too"
+)]
 fn a_large_span_that_moves_never_lies_twice_in_memory() {
     const ALONE: &str = "ASHLAR_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
