@@ -66,8 +66,11 @@ def test_init_writes_what_compare_would_measure(ashlar, tmp_path):
     found = toml.load(str(tmp_path / "my-test.toml"))
     assert found.programs[0].command == ("printf", 'a "quoted" \\ word ${NOT_SET}\t') and found.variants[0].settings == {"KIND": "${HOME}"}
     assert found.programs[0].directory == str(tmp_path) and found.space_metric == "mean_mib" and found.stop.blocks_max == 3
-    again = ashlar("init", *line)
-    assert again.returncode == 2 and "exists; name another" in again.stderr
+    written = (tmp_path / "my-test.toml").read_text()
+    assert ashlar("init", *line).returncode == 0
+    other = ashlar("init", "--blocks", "9", *[part for part in line if part not in ("--blocks", "3")])
+    assert other.returncode == 2 and "exists" in other.stderr and other.stderr.count("\n") == 1, other.stderr
+    assert (tmp_path / "my-test.toml").read_text() == written
     assert ashlar("init", "--file", "-", *line).stdout == (tmp_path / "my-test.toml").read_text()
 
 
