@@ -64,9 +64,9 @@ get_kernel() {
   depends=$(private_arm64_apt "$suite" apt-cache depends "$package" | awk '/Depends: linux-image/{print $2; exit}')
   (cd "$work" && private_arm64_apt "$suite" apt-get download "${depends:-$package}") >>"$CROSS/log" 2>&1 ||
     fail "the kernel ${depends:-$package} of Debian $suite could not be downloaded; see $CROSS/log."
-  dpkg-deb -x "$work"/*.deb "$work/root"
-  cp "$work"/root/boot/vmlinuz-* "$KERNEL/image"
-  take_modules "$work/root" "$KERNEL/modules"
+  dpkg-deb -x "$work"/*.deb "$work/unpacked"
+  cp "$work"/unpacked/boot/vmlinuz-* "$KERNEL/image"
+  take_modules "$work/unpacked" "$KERNEL/modules"
   rm -rf "$work"
   touch "$KERNEL/finished"
 }
