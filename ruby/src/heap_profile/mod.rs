@@ -299,13 +299,17 @@ pub(crate) fn payload_freed(address: usize) {
 
 #[cold]
 fn payload_ends(address: usize) {
-    with_locks_free(|| {
-        if let Some(recorder) = &mut *recorder() {
-            if recorder.remove(address, Kind::Payload, watch::collections()) {
-                watch::remove(address);
-            }
+    with_recorder_of_payloads(|recorder| {
+        if recorder.remove(address, Kind::Payload, watch::collections()) {
+            watch::remove(address);
         }
     });
+}
+
+/// What `work` does with the recorder, if there is one. Payloads are freed by threads that
+/// fork, too, which have the recorder locked.
+fn with_recorder_of_payloads<R>(work: impl FnOnce(&mut Recorder) -> R) -> Option<R> {
+    with_locks_free(|| recorder().as_mut().map(work))
 }
 
 /// Resizes the payload at this address with `resize`, which gives null if it cannot: then the
@@ -330,20 +334,17 @@ fn resize_sample(
     address: usize,
     resize: impl FnOnce() -> *mut std::ffi::c_void,
 ) -> *mut std::ffi::c_void {
-    let ended = with_locks_free(|| {
-        recorder()
-            .as_mut()
-            .and_then(|recorder| recorder.take(address, Kind::Payload, watch::collections()))
+    let ended = with_recorder_of_payloads(|recorder| {
+        recorder.take(address, Kind::Payload, watch::collections())
     });
     let resized = resize();
-    with_locks_free(|| {
-        let mut guard = recorder();
-        if let (Some(recorder), Some(ended)) = (guard.as_mut(), ended) {
+    if let Some(ended) = ended.flatten() {
+        with_recorder_of_payloads(|recorder| {
             if recorder.knows(&ended) && !(resized.is_null() && recorder.put_back(ended)) {
                 watch::remove(address);
             }
-        }
-    });
+        });
+    }
     resized
 }
 
