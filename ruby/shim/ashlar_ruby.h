@@ -317,6 +317,7 @@ enum ashlar_option_kind {
     ASHLAR_OPTION_BYTES_OR_NONE, /* 0 stands for none */
     ASHLAR_OPTION_SWITCH,
     ASHLAR_OPTION_WORD,
+    ASHLAR_OPTION_THOUSANDTHS,
 };
 struct ashlar_option {
     const char *name;

@@ -32,6 +32,7 @@ option_value(const struct ashlar_option *option)
     switch (option->kind) {
       case ASHLAR_OPTION_SWITCH: return RBOOL(option->number);
       case ASHLAR_OPTION_WORD: return rb_str_new_cstr(option->word);
+      case ASHLAR_OPTION_THOUSANDTHS: return DBL2NUM((double)option->number / 1000);
       case ASHLAR_OPTION_BYTES_OR_NONE: if (option->number == 0) return Qnil; /* fall through */
       case ASHLAR_OPTION_NUMBER: break;
     }

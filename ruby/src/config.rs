@@ -22,6 +22,7 @@ enum Kind {
     BytesOrNone,
     Switch,
     Word,
+    Thousandths,
 }
 
 /// One option: `struct ashlar_option`.
@@ -138,62 +139,71 @@ impl Collector {
         };
         let limit_bytes = pace.memory_limit_bytes.unwrap_or(0);
         Some(match index {
-            0 => number(c"space_overhead", Kind::Number, pace.space_overhead_percent),
-            1 => number(c"settled_growth", Kind::Number, pace.settled_growth_percent),
-            2 => number(c"gc_cpu_percent", Kind::Number, pace.gc_cpu_percent),
-            3 => number(c"memory_limit", Kind::BytesOrNone, limit_bytes),
-            4 => number(c"heap_min", Kind::Number, pace.heap_min_bytes),
-            5 => number(c"heap_init", Kind::Number, pace.heap_init_bytes),
-            6 => number(c"nursery_min", Kind::Number, pace.nursery_min_bytes),
-            7 => number(c"nursery_max", Kind::Number, pace.nursery_max_bytes),
-            8 => number(
+            0 => match pace.space_overhead_percent {
+                Some(percent) => number(c"space_overhead", Kind::Number, percent),
+                None => ShownOption {
+                    word: c"auto".as_ptr(),
+                    ..number(c"space_overhead", Kind::Word, 0)
+                },
+            },
+            1 => number(
+                c"exchange_rate",
+                Kind::Thousandths,
+                pace.exchange_rate_thousandths,
+            ),
+            2 => number(c"memory_limit", Kind::BytesOrNone, limit_bytes),
+            3 => number(c"heap_min", Kind::Number, pace.heap_min_bytes),
+            4 => number(c"heap_init", Kind::Number, pace.heap_init_bytes),
+            5 => number(c"nursery_min", Kind::Number, pace.nursery_min_bytes),
+            6 => number(c"nursery_max", Kind::Number, pace.nursery_max_bytes),
+            7 => number(
                 c"incremental",
                 Kind::Switch,
                 usize::from(pauses.incremental),
             ),
-            9 => number(
+            8 => number(
                 c"slice_us",
                 Kind::Number,
                 pauses.slice_time.as_micros() as usize,
             ),
-            10 => number(c"collect_every", Kind::Number, stress.collect_every),
-            11 => number(c"slice_cells", Kind::Number, stress.slice_cells),
-            12 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
-            13 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
-            14 => number(c"no_minor", Kind::Switch, usize::from(stress.no_minor)),
-            15 => number(c"look_ahead", Kind::Switch, usize::from(stress.look_ahead)),
-            16 => {
+            9 => number(c"collect_every", Kind::Number, stress.collect_every),
+            10 => number(c"slice_cells", Kind::Number, stress.slice_cells),
+            11 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
+            12 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
+            13 => number(c"no_minor", Kind::Switch, usize::from(stress.no_minor)),
+            14 => number(c"look_ahead", Kind::Switch, usize::from(stress.look_ahead)),
+            15 => {
                 let on = usize::from(stress.move_everything);
                 number(c"move_everything", Kind::Switch, on)
             }
-            17 => number(c"threads", Kind::Number, parallel.threads),
-            18 => number(c"parallel_cells", Kind::Number, parallel.cells_min),
-            19 => ShownOption {
+            16 => number(c"threads", Kind::Number, parallel.threads),
+            17 => number(c"parallel_cells", Kind::Number, parallel.cells_min),
+            18 => ShownOption {
                 word: malloc.as_ptr(),
                 ..number(c"malloc", Kind::Word, 0)
             },
-            20 => ShownOption {
+            19 => ShownOption {
                 word: heap_profile::state().as_ptr(),
                 ..number(c"profile", Kind::Word, 0)
             },
-            21 => {
+            20 => {
                 let bytes = heap_profile::period_bytes() as usize;
                 number(c"profile_bytes", Kind::Number, bytes)
             }
-            22 => {
+            21 => {
                 let shown = usize::from(heap_profile::has_command_line());
                 number(c"profile_command_line", Kind::Switch, shown)
             }
-            23 => ShownOption {
+            22 => ShownOption {
                 word: policy.as_ptr(),
                 ..number(c"policy", Kind::Word, 0)
             },
-            24 => number(c"huge_pages", Kind::Switch, usize::from(huge_pages)),
-            25 => ShownOption {
+            23 => number(c"huge_pages", Kind::Switch, usize::from(huge_pages)),
+            24 => ShownOption {
                 word: self.shown_refusal.borrow().as_ptr(),
                 ..number(c"refuse", Kind::Word, 0)
             },
-            26 => {
+            25 => {
                 let calls = refusals::refused_calls() as usize;
                 number(c"refused_calls", Kind::Number, calls)
             }

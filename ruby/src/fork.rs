@@ -10,7 +10,7 @@
 //! | caches of other threads | they are given back, with their free pieces |
 //! | jobs that another thread was running, and who runs them | forgotten: this thread runs the rest |
 //! | walks of other threads | ended, so that cells move again |
-//! | CPU time of the process, which begins anew | those who compare it with an earlier one notice (`nursery_floor.rs`), or ask for it before and after a work in which nobody forks |
+//! | CPU time of the process, which begins anew | those who compare it with an earlier one notice (`pace/rent.rs`), or ask for it before and after a work in which nobody forks |
 //! | collecting, moving, sweeping, the tracer, the length of a pause | as they are: Ruby forks with the VM lock and all Ractors stopped, in the middle of none of them. A child of another fork, without the VM lock, may have them in the middle for ever; it is for `exec` alone, and never collects |
 //! | options, knobs, pacing, counters of collections | as they are |
 

@@ -45,13 +45,8 @@ const MIB: usize = 1 << 20;
 
 /// Percent of live bytes; the bounds of the space overhead.
 const SPACE_OVERHEAD_RANGE: RangeInclusive<usize> = 10..=1000;
-/// Percent of the garbage that may exist.
-const SETTLED_GROWTH_RANGE: RangeInclusive<usize> = 0..=1000;
-/// Percent of the process's CPU time.
-const GC_CPU_RANGE: RangeInclusive<usize> = 1..=100;
-/// Marking takes less in every application that has been measured, but in those whose heap
-/// is a few large buffers (docs/nursery.md).
-const GC_CPU_PERCENT: usize = 15;
+/// Percent of memory for one percent of CPU time.
+const EXCHANGE_RATE_RANGE: RangeInclusive<f64> = 0.1..=100.0;
 /// Microseconds; a slice below the minimum would do little but begin and end.
 const SLICE_US_RANGE: RangeInclusive<usize> = 100..=1_000_000;
 /// Bytes; a smaller nursery would be all collections.
@@ -64,7 +59,7 @@ const THREADS_DEFAULT_MAX: usize = 4;
 /// Pacing of a Ruby that nobody has tuned.
 pub(crate) fn default_pace() -> PaceOptions {
     PaceOptions {
-        gc_cpu_percent: GC_CPU_PERCENT,
+        space_overhead_percent: None,
         ..PaceOptions::default()
     }
 }
@@ -125,20 +120,11 @@ impl Options {
         )?;
         Ok(Self {
             pace: PaceOptions {
-                space_overhead_percent: reader.number(
-                    "space_overhead",
-                    SPACE_OVERHEAD_RANGE,
-                    pace.space_overhead_percent,
-                )?,
-                settled_growth_percent: reader.number(
-                    "settled_growth",
-                    SETTLED_GROWTH_RANGE,
-                    pace.settled_growth_percent,
-                )?,
-                gc_cpu_percent: reader.number(
-                    "gc_cpu_percent",
-                    GC_CPU_RANGE,
-                    pace.gc_cpu_percent,
+                space_overhead_percent: reader.space_overhead(pace.space_overhead_percent)?,
+                exchange_rate_thousandths: reader.thousandths(
+                    "exchange_rate",
+                    EXCHANGE_RATE_RANGE,
+                    pace.exchange_rate_thousandths,
                 )?,
                 heap_min_bytes: reader.bytes("heap_min", 0, pace.heap_min_bytes)?,
                 heap_init_bytes: reader.bytes("heap_init", 0, pace.heap_init_bytes)?,
@@ -230,6 +216,44 @@ impl Reader<'_> {
                     allowed.start(),
                     allowed.end()
                 );
+                self.refuse(name, &value, &wanted)
+            }
+        }
+    }
+
+    fn space_overhead(&self, current: Option<usize>) -> Result<Option<usize>, String> {
+        let name = "space_overhead";
+        match (self.value)(name).as_deref() {
+            None => Ok(current),
+            Some("auto") => Ok(None),
+            Some(value) => match value.parse() {
+                Ok(percent) if SPACE_OVERHEAD_RANGE.contains(&percent) => Ok(Some(percent)),
+                _ => {
+                    let (min, max) = SPACE_OVERHEAD_RANGE.into_inner();
+                    self.refuse(
+                        name,
+                        value,
+                        &format!("auto, or a whole number from {min} to {max},"),
+                    )
+                }
+            },
+        }
+    }
+
+    /// A number with a decimal point, in thousandths.
+    fn thousandths(
+        &self,
+        name: &str,
+        allowed: RangeInclusive<f64>,
+        current: usize,
+    ) -> Result<usize, String> {
+        let Some(value) = (self.value)(name) else {
+            return Ok(current);
+        };
+        match value.parse::<f64>() {
+            Ok(number) if allowed.contains(&number) => Ok((number * 1e3).round() as usize),
+            _ => {
+                let wanted = format!("a number from {} to {}", allowed.start(), allowed.end());
                 self.refuse(name, &value, &wanted)
             }
         }
@@ -397,7 +421,13 @@ mod tests {
         let nursery_min_bytes = PaceOptions::default().nursery_min_bytes;
         let nursery_min = format!("at least {} KiB", nursery_min_bytes >> 10);
         for (name, value, allowed) in [
-            ("ASHLAR_SPACE_OVERHEAD", "banana", "from 10 to 1000"),
+            (
+                "ASHLAR_SPACE_OVERHEAD",
+                "banana",
+                "auto, or a whole number from 10 to 1000",
+            ),
+            ("ASHLAR_EXCHANGE_RATE", "0", "a number from 0.1 to 100"),
+            ("ASHLAR_EXCHANGE_RATE", "NaN", "a number from 0.1 to 100"),
             ("ASHLAR_SPACE_OVERHEAD", "5", "from 10 to 1000"),
             ("ASHLAR_MEMORY_LIMIT", "3XB", "auto or none"),
             ("ASHLAR_NURSERY_MIN", "1", "at least 64 KiB"),
@@ -429,7 +459,7 @@ mod tests {
             .unwrap();
         assert_eq!(changed.pace.nursery_min_bytes, 64 * MIB);
         assert_eq!(changed.pace.nursery_max_bytes, 64 * MIB);
-        assert_eq!(changed.pace.space_overhead_percent, 50);
+        assert_eq!(changed.pace.space_overhead_percent, Some(50));
         assert_eq!(changed.stress, options.stress);
     }
 
@@ -440,7 +470,7 @@ mod tests {
             (
                 "space_overhead",
                 "5",
-                "space_overhead=5: a whole number from 10 to 1000 is wanted",
+                "space_overhead=5: auto, or a whole number from 10 to 1000, is wanted",
             ),
             ("verify", "", "verify=: 0 or 1 is wanted"),
             (

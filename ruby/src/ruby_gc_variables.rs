@@ -110,7 +110,7 @@ fn full_factor(pace: &mut PaceOptions, factor: f64) -> String {
         return "every collection is a full one".to_owned();
     }
     let percent = ((factor - 1.0) * 100.0).round().clamp(10.0, 1000.0);
-    pace.space_overhead_percent = percent as usize;
+    pace.space_overhead_percent = Some(percent as usize);
     format!("space_overhead is {percent}")
 }
 
@@ -269,8 +269,8 @@ mod tests {
                 .pace
                 .space_overhead_percent
         };
-        assert_eq!(overhead("2.0"), 100);
-        assert_eq!(overhead("1.0"), 10);
+        assert_eq!(overhead("2.0"), Some(100));
+        assert_eq!(overhead("1.0"), Some(10));
         let never_minor = read(&[("RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR", "0.9")]).pace;
         assert_eq!(never_minor.growth_max_bytes, 0);
     }

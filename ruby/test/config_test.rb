@@ -1,11 +1,11 @@
 # GC.config: the default collector's option and Ashlar's own, while the program runs.
 claim "GC.config shows every option with the value that the environment gave it", only: "ashlar" do
-  env = { "ASHLAR_SPACE_OVERHEAD" => "77", "ASHLAR_SETTLED_GROWTH" => "40", "ASHLAR_GC_CPU_PERCENT" => "30", "ASHLAR_MEMORY_LIMIT" => "512MiB", "ASHLAR_HEAP_MIN" => "3MiB", "ASHLAR_HEAP_INIT" => "5MiB", "ASHLAR_NURSERY_MIN" => "1MiB",
+  env = { "ASHLAR_SPACE_OVERHEAD" => "77", "ASHLAR_EXCHANGE_RATE" => "1.75", "ASHLAR_MEMORY_LIMIT" => "512MiB", "ASHLAR_HEAP_MIN" => "3MiB", "ASHLAR_HEAP_INIT" => "5MiB", "ASHLAR_NURSERY_MIN" => "1MiB",
           "ASHLAR_NURSERY_MAX" => "9MiB", "ASHLAR_MALLOC" => "libc", "ASHLAR_INCREMENTAL" => "0", "ASHLAR_SLICE_US" => "700",
           "ASHLAR_THREADS" => "3", "ASHLAR_PARALLEL_CELLS" => "1234", "ASHLAR_POLICY" => "best-fit", "ASHLAR_HUGE_PAGES" => "1", "ASHLAR_REFUSE" => "statm:1000" }
   ruby_ok(<<~'RUBY', env: { **env, "EXPECTED_NAME" => Subject.library })
     mib = 1 << 20
-    expected = { rgengc_allow_full_mark: true, space_overhead: 77, settled_growth: 40, gc_cpu_percent: 30, memory_limit: 512 * mib, heap_min: 3 * mib, heap_init: 5 * mib, nursery_min: mib,
+    expected = { rgengc_allow_full_mark: true, space_overhead: 77, exchange_rate: 1.75, memory_limit: 512 * mib, heap_min: 3 * mib, heap_init: 5 * mib, nursery_min: mib,
                  nursery_max: 9 * mib, incremental: false, slice_us: 700, collect_every: 0, slice_cells: 0, verify: false, poison: false, no_minor: false, look_ahead: false, move_everything: false,
                  threads: 3, parallel_cells: 1234, malloc: "libc", profile: "off", profile_bytes: 512 << 10, profile_command_line: false, policy: "best-fit", huge_pages: true, refuse: "statm:1000", refused_calls: 0, implementation: ENV["EXPECTED_NAME"] }
     abort GC.config.inspect unless GC.config == expected
@@ -20,6 +20,7 @@ claim "options change while the program runs, by number, size or nil", only: "as
                                  [50, 1 << 30, 256 << 10, 4 << 20, 0]
     abort GC.config.inspect unless GC.config(memory_limit: nil)[:memory_limit].nil? && GC.config[:space_overhead] == 50
     abort GC.stat(:memory_limit_bytes).to_s unless GC.stat(:memory_limit_bytes) == 0
+    abort GC.config.inspect unless GC.config(space_overhead: :auto, exchange_rate: 4).values_at(:space_overhead, :exchange_rate) == ["auto", 4.0]
     puts "ok"
   RUBY
 end
@@ -60,10 +61,11 @@ end
 claim "a value that cannot be is refused with option, value and range, and nothing changes", only: "ashlar" do
   ruby_ok <<~'RUBY'
     before = GC.config
-    { { space_overhead: 5, verify: true } => "space_overhead=5: a whole number from 10 to 1000 is wanted",
+    { { space_overhead: 5, verify: true } => "space_overhead=5: auto, or a whole number from 10 to 1000, is wanted",
       { rgengc_allow_full_mark: false, memory_limit: 3 } => "memory_limit=3: a size of at least 16MiB, auto or none is wanted",
       { heap_min: 0, nursery_min: "lots" } => "nursery_min=lots: a size of at least 64 KiB, such as 512MiB, is wanted",
-      { space_overhead: nil } => "space_overhead=none: a whole number from 10 to 1000 is wanted",
+      { space_overhead: nil } => "space_overhead=none: auto, or a whole number from 10 to 1000, is wanted",
+      { exchange_rate: 0.05 } => "exchange_rate=0.05: a number from 0.1 to 100 is wanted",
       { poison: :often } => "poison=often: 0 or 1 is wanted",
       { space_overhead: 40, malloc: GC.config[:malloc] == "libc" ? "heap" : "libc" } => /\Amalloc=\w+: cannot change while Ruby runs/,
       { "space_overhead" => 40 } => /the name of an option is wanted, as a Symbol/

@@ -128,7 +128,7 @@ end
 end
 
 claim "garbage that is made while a full collection marks is not said to be found live by it", only: "ashlar" do
-  profiled(<<~'RUBY', period: "1KiB", env: { "ASHLAR_SLICE_US" => "100", "ASHLAR_SPACE_OVERHEAD" => "10", "ASHLAR_SETTLED_GROWTH" => "0" })
+  profiled(<<~'RUBY', period: "1KiB", env: { "ASHLAR_SLICE_US" => "100", "RUBY_GC_HEAP_OLDOBJECT_LIMIT_FACTOR" => "0.9" })
     def junk = 50.times { "junk" * 20 }
     $kept = Array.new(100_000) { "kept" * 8 }
     GC.start

@@ -2,6 +2,7 @@
 # names the option, the value it was given and what is allowed.
 IMPOSSIBLE = {
   "ASHLAR_SPACE_OVERHEAD" => %w[banana -5 0 1e999 12x],
+  "ASHLAR_EXCHANGE_RATE" => %w[cheap 0 -1 1000],
   "ASHLAR_MALLOC" => %w[jemalloc 1 LIBC],
   "ASHLAR_MEMORY_LIMIT" => %w[lots -1 12QiB 0],
   "ASHLAR_HEAP_MIN" => %w[small -1 3furlongs]
@@ -39,6 +40,16 @@ claim "a lower space overhead collects more often", only: "ashlar" do
     finished.out.to_i
   end
   check(counts[0] > counts[1]) { "collections at 40: #{counts[0]}, at 400: #{counts[1]}" }
+end
+
+claim "a higher exchange rate collects less often", only: "ashlar" do
+  counts = %w[0.3 30].map do |rate|
+    finished = ruby("K = Array.new(100_000) { |i| i.to_s * 5 }; 1_000_000.times { |i| K[i % 100_000] = i.to_s * 5 }; puts GC.count",
+                    env: { "ASHLAR_EXCHANGE_RATE" => rate })
+    check(finished.ok?) { finished.describe }
+    finished.out.to_i
+  end
+  check(counts[0] > 2 * counts[1]) { "collections at 0.3: #{counts[0]}, at 30: #{counts[1]}" }
 end
 
 # RUBY_GC_* variables, which tune Ruby's default collector.

@@ -522,16 +522,16 @@ claim "everything works with the library preloaded, where it serves every alloca
   RUBY
 end
 
-claim "a program whose heap is a few large buffers does not collect all the time, and a limit of 100 % of the CPU time is none", only: "ashlar" do
+claim "a program whose heap is a few large buffers does not collect all the time, but with a fixed overhead only its bytes decide", only: "ashlar" do
   # Under stress collections are forced, and the program takes long beside the marking.
   without_stress = { "ASHLAR_COLLECT_EVERY" => "0", "ASHLAR_VERIFY" => "0" }
-  collections = ["15", "100"].map do |percent|
-    finished = ruby(<<~'RUBY', env: { "ASHLAR_GC_CPU_PERCENT" => percent, **without_stress })
+  collections = %w[auto 40].map do |overhead|
+    finished = ruby(<<~'RUBY', env: { "ASHLAR_SPACE_OVERHEAD" => overhead, **without_stress })
       300.times { Array.new(200) { String.new(capacity: 64 << 10) }.each { _1 << "buffer" } }
       puts GC.count
     RUBY
     check(finished.ok?) { finished.describe }
     finished.out.to_i
   end
-  check(collections[0] * 2 < collections[1]) { "collections with and without a limit: #{collections}" }
+  check(collections[0] * 2 < collections[1]) { "collections by cost and by bytes: #{collections}" }
 end

@@ -187,10 +187,11 @@ typedef struct ashlar_vm {
 /* Makes a heap. `options` are words of the form name=value with spaces between them, or
  * NULL. Sizes take K, M, G (or KiB, MiB, GiB).
  *
- *   space_overhead=40   memory that garbage may take, in percent of live bytes (10 to 1000)
- *   gc_cpu_percent=100  percent of the process's CPU time that marking may take; beyond it there
- *                       are up to 16 MiB between two collections; where there are fewer than
- *                       4 MiB, less in proportion (1 to 100; 100: no limit)
+ *   space_overhead=40   memory that garbage may take, in percent of live bytes (10 to 1000);
+ *                       auto: as much as saves CPU time that is worth it. With a number,
+ *                       collections depend on nothing but the program's bytes
+ *   exchange_rate=2.5   with auto, the percent of the process's memory that one percent of its
+ *                       CPU time is worth (0.1 to 100)
  *   heap_min=4MiB       a heap with fewer live bytes is collected as if it had this many
  *   heap_init=0         a heap that uses fewer bytes than this is not collected
  *   nursery_min=1MiB    least and most bytes between two collections

@@ -65,8 +65,16 @@ impl Options {
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let (pace, stress) = (&mut self.pace, &mut self.stress);
         match name {
-            "space_overhead" => pace.space_overhead_percent = number(value, 10, 1000)?,
-            "gc_cpu_percent" => pace.gc_cpu_percent = number(value, 1, 100)?,
+            "space_overhead" => {
+                pace.space_overhead_percent = match value {
+                    "auto" => None,
+                    _ => Some(
+                        number(value, 10, 1000)
+                            .map_err(|_| "must be auto, or a whole number from 10 to 1000")?,
+                    ),
+                }
+            }
+            "exchange_rate" => pace.exchange_rate_thousandths = thousandths(value)?,
             "heap_min" => pace.heap_min_bytes = bytes(value, 0)?,
             "heap_init" => pace.heap_init_bytes = bytes(value, 0)?,
             "nursery_min" => pace.nursery_min_bytes = bytes(value, 64 << 10)?,
@@ -128,6 +136,14 @@ fn number(value: &str, min: usize, max: usize) -> Result<usize, String> {
         Ok(number) if (min..=max).contains(&number) => Ok(number),
         _ if max == usize::MAX => Err(format!("must be a whole number of at least {min}")),
         _ => Err(format!("must be a whole number from {min} to {max}")),
+    }
+}
+
+/// A number from 0.1 to 100, with a decimal point if need be, in thousandths.
+fn thousandths(value: &str) -> Result<usize, String> {
+    match value.parse::<f64>() {
+        Ok(number) if (0.1..=100.0).contains(&number) => Ok((number * 1e3).round() as usize),
+        _ => Err("must be a number from 0.1 to 100".into()),
     }
 }
 

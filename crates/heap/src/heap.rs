@@ -85,8 +85,8 @@ struct Collector<'shared> {
     fresh_cell_bytes: usize,
     sweep_pacer: SweepPacer,
     stress_countdown: usize,
-    /// CPU time of marking, while there is a limit to its share.
-    marking_cpu_ns: u64,
+    /// CPU time of collecting, while pacing goes by it.
+    collecting_cpu_ns: u64,
     /// The first block that the latest major or full collection has not looked at yet, to
     /// give its pages back if it is empty.
     release_from: Option<usize>,
@@ -289,7 +289,7 @@ impl<'shared> Collector<'shared> {
             fresh_cell_bytes: 0,
             sweep_pacer: SweepPacer::default(),
             stress_countdown: 0,
-            marking_cpu_ns: 0,
+            collecting_cpu_ns: 0,
             release_from: None,
         }
     }

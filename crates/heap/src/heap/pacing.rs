@@ -4,9 +4,8 @@
 use super::Heap;
 use crate::layout::width::WidthIndex;
 use crate::layout::BLOCK_BYTES;
-use crate::nursery_floor::CpuTimes;
 use crate::os;
-use crate::pace::{Measure, Pace, PaceOptions, Residence, Scope};
+use crate::pace::{Costs, Measure, Pace, PaceOptions, Residence, Scope};
 use crate::vm::Vm;
 
 impl<V: Vm> Heap<'_, V> {
@@ -97,46 +96,63 @@ impl<V: Vm> Heap<'_, V> {
                 0
             },
             residence: None,
-            cpu: None,
+            costs: None,
         }
     }
 
-    /// [`Heap::measure`], and what the system has given when there is a limit: memory and
-    /// CPU time.
+    /// [`Heap::measure`], and what the system has given, as far as pacing goes by it: memory
+    /// and CPU time.
     pub(super) fn measure_all(&self) -> Measure {
         let measure = self.measure();
-        let is_limited = self.pace().options().memory_limit_bytes.is_some();
-        let resident_bytes = is_limited.then(os::resident_bytes).flatten();
+        let options = *self.pace().options();
+        let (is_limited, is_weighed) = (
+            options.memory_limit_bytes.is_some(),
+            options.weighs_cpu_time(),
+        );
+        let resident_bytes = (is_limited || is_weighed)
+            .then(os::resident_bytes)
+            .flatten();
+        let residence = |resident_bytes: usize| {
+            let block_bytes = self.shared.space.blocks.counts().in_use * BLOCK_BYTES;
+            let here_bytes = measure.used_bytes - self.shared.payloads.elsewhere_bytes();
+            Residence {
+                resident_bytes,
+                free_bytes: block_bytes.saturating_sub(here_bytes),
+            }
+        };
         Measure {
-            residence: resident_bytes.map(|resident_bytes| {
-                let block_bytes = self.shared.space.blocks.counts().in_use * BLOCK_BYTES;
-                let here_bytes = measure.used_bytes - self.shared.payloads.elsewhere_bytes();
-                Residence {
-                    resident_bytes,
-                    free_bytes: block_bytes.saturating_sub(here_bytes),
-                }
-            }),
-            cpu: self.limits_cpu().then(|| CpuTimes {
-                marking_ns: self.collector.borrow().marking_cpu_ns,
-                process_ns: os::cpu_time_ns(),
-            }),
+            residence: resident_bytes.filter(|_| is_limited).map(residence),
+            costs: self.costs_now(resident_bytes.unwrap_or(measure.used_bytes)),
             ..measure
         }
     }
 
-    fn limits_cpu(&self) -> bool {
-        self.pace().options().gc_cpu_percent < 100
+    /// What the process has cost so far, while pacing goes by it and it can be told.
+    fn costs_now(&self, resident_bytes: usize) -> Option<Costs> {
+        let process_ns = match self.weighs_cpu_time() {
+            true => os::cpu_time_ns(),
+            false => 0,
+        };
+        (process_ns > 0).then(|| Costs {
+            collecting_ns: self.collector.borrow().collecting_cpu_ns,
+            process_ns,
+            process_bytes: resident_bytes,
+        })
     }
 
-    /// Runs `work`, which marks, and counts its CPU time if there is a limit to it.
+    fn weighs_cpu_time(&self) -> bool {
+        self.pace().options().weighs_cpu_time()
+    }
+
+    /// Runs `work`, which collects, and counts its CPU time if pacing goes by it.
     pub(super) fn counting_cpu<R>(&self, work: impl FnOnce() -> R) -> R {
-        if !self.limits_cpu() {
+        if !self.weighs_cpu_time() {
             return work();
         }
         let start_ns = os::cpu_time_ns();
         let result = work();
         let spent_ns = os::cpu_time_ns().saturating_sub(start_ns);
-        self.collector.borrow_mut().marking_cpu_ns += spent_ns;
+        self.collector.borrow_mut().collecting_cpu_ns += spent_ns;
         result
     }
 

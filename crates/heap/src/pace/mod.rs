@@ -1,0 +1,803 @@
+//! When to collect, and whether all of it: pure arithmetic over byte counts and CPU times.
+//!
+//! A collection is due when the program has been handed a nursery of bytes since the previous
+//! one. It is a major one when the old part of the kept bytes has outgrown what the latest major or full
+//! collection kept, and a full one when what major collections leave has outgrown what the
+//! latest full one kept.
+//!
+//! How large a nursery and growth may become is a trade of memory for CPU time. By default the
+//! collector makes that trade by what both cost ([`rent`]). With a fixed `space_overhead` only the program's
+//! bytes decide: the overhead is the memory that garbage may take, in percent of the live data,
+//! payloads included, as in OCaml's collector; a nursery is a quarter of it, and so is what major
+//! collections may leave. Then a heap whose bytes are mostly payloads is collected earlier: the
+//! cost of a collection depends on its cells; the cost of garbage depends on all its bytes, which
+//! have to come from the system and through the processor's caches.
+//!
+//! A major collection does not look at settled cells. If a full one shows that what major ones
+//! left was settled garbage, the next ones are full from the beginning. They are also while less
+//! than half of the old cells are settled: a major one would save little.
+
+mod limit;
+mod loading;
+mod measure;
+mod options;
+mod rent;
+
+pub use measure::{Costs, Measure, Scope};
+
+pub(crate) use measure::Residence;
+pub use options::PaceOptions;
+
+use limit::Limit;
+use loading::Loading;
+use rent::{Paid, Rent};
+
+/// The state of pacing.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    options: PaceOptions,
+    latest: Latest,
+    /// Fresh bytes at which the next collection is due.
+    budget_bytes: usize,
+    old: Old,
+    settled: Settled,
+    loading: Loading,
+    rent: Rent,
+    limit: Limit,
+}
+
+/// The latest collection. What it left is known when the next one starts.
+#[derive(Clone, Copy, Debug)]
+enum Latest {
+    Minor,
+    /// A major or full one, before which old cells had grown by so much.
+    Larger {
+        is_full: bool,
+        grown_bytes: usize,
+    },
+}
+
+/// What major collections free.
+#[derive(Clone, Copy, Debug)]
+struct Old {
+    /// Bytes that the latest major or full collection left, once known.
+    left_bytes: usize,
+    /// Of those, cells.
+    left_cell_bytes: usize,
+    /// Old cells then.
+    left_cells: usize,
+    /// Bytes that the program was handed while that collection marked.
+    handed_while_marking_bytes: usize,
+    paid: Paid,
+    /// Growth at which a major collection is worth it, as last known.
+    goal_bytes: usize,
+}
+
+/// What only full collections free.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settled {
+    /// Bytes that the latest full collection left, once known.
+    left_bytes: usize,
+    /// Of those, cells.
+    left_cell_bytes: usize,
+    paid: Paid,
+    suspicion: Suspicion,
+    /// So many of those that could be major are to be full: settled cells die here.
+    full_ahead: u8,
+    /// How many the latest finding of that kind made full.
+    full_in_a_row: u8,
+}
+
+/// Whether major collections have left settled garbage.
+#[derive(Clone, Copy, Debug, Default)]
+enum Suspicion {
+    /// Not enough for a full collection.
+    #[default]
+    Small,
+    /// They have left so many bytes, which is too much: a full collection follows.
+    Large { left_bytes: usize },
+}
+
+/// With a fixed space overhead, a nursery is this part of the garbage that may exist: enough
+/// minor collections between two others to sort the long-lived from the rest.
+const NURSERIES_PER_GARBAGE: usize = 4;
+/// And major collections may leave this part of it.
+const SETTLED_GARBAGE_PER_GARBAGE: usize = 4;
+/// The overhead, in percent, where CPU time cannot be told.
+const FALLBACK_OVERHEAD_PERCENT: usize = 20;
+
+/// Payloads beyond this many bytes per byte of cells do not put a major
+/// collection off: marking a cell byte takes about as long as fetching this
+/// many bytes from the system (0.3 ns and 0.25 ns per byte, and garbage
+/// costs cache misses besides).
+const PAYLOADS_PER_CELL_BYTE: usize = 16;
+/// Payloads of up to this many bytes always put it off.
+const PAYLOADS_MIN_BYTES: usize = 128 << 20;
+
+/// A major or full marking in slices is planned to last until the program has been handed this
+/// part of the garbage that may exist.
+const MARKINGS_PER_GARBAGE: usize = 4;
+/// When this part of what was too much turns out to be settled garbage, major collections
+/// are not worth it for a while: for one, then for three, and so on.
+const SETTLED_GARBAGE_PART: usize = 4;
+const FULL_IN_A_ROW_MAX: u8 = 15;
+/// Bytes of a cell, about.
+const CELL_BYTES: usize = 64;
+
+impl Pace {
+    /// Pacing for an empty heap.
+    pub fn new(options: PaceOptions) -> Self {
+        Self {
+            options,
+            latest: Latest::Minor,
+            budget_bytes: options.budget_bytes(0, 0),
+            old: Old {
+                left_bytes: 0,
+                left_cell_bytes: 0,
+                left_cells: 0,
+                handed_while_marking_bytes: 0,
+                paid: Paid::default(),
+                goal_bytes: options.heap_min_bytes,
+            },
+            settled: Settled::default(),
+            loading: Loading::default(),
+            rent: Rent::default(),
+            limit: Limit::default(),
+        }
+    }
+
+    /// The options in force.
+    pub fn options(&self) -> &PaceOptions {
+        &self.options
+    }
+
+    /// Changes the options; the next collection follows them.
+    pub fn set_options(&mut self, options: PaceOptions) {
+        self.options = options;
+        self.budget_bytes = options.budget_bytes(self.budget_bytes, self.old.left_bytes);
+    }
+
+    /// Lets the program have at least `bytes` before the next collection, unless
+    /// there is a memory limit to be kept.
+    pub fn put_off(&mut self, bytes: usize) {
+        if self.options.memory_limit_bytes.is_none() {
+            self.budget_bytes = self.budget_bytes.max(bytes);
+        }
+    }
+
+    /// Fresh bytes at which a collection is due.
+    pub fn budget_bytes(&self) -> usize {
+        self.budget_bytes
+    }
+
+    /// Bytes by which a heap of `kept_bytes` has outgrown what the latest major or full
+    /// collection left.
+    pub fn grown_bytes(&self, kept_bytes: usize) -> usize {
+        match self.latest {
+            Latest::Minor => kept_bytes.saturating_sub(self.old.left_bytes),
+            Latest::Larger { .. } => 0,
+        }
+    }
+
+    /// [`Pace::grown_bytes`] at which a collection is major.
+    pub fn growth_limit_bytes(&self) -> usize {
+        self.major_threshold_bytes()
+            .saturating_sub(self.old.left_bytes)
+    }
+
+    /// Kept bytes at which a collection is major. One in slices begins earlier, by
+    /// what the program was handed while the last one marked: the heap ends up as
+    /// large as if it were done at once.
+    pub fn major_threshold_bytes(&self) -> usize {
+        let options = &self.options;
+        let live = match self.trades() {
+            true => self.old.left_bytes,
+            false => self.old.left_bytes.max(options.heap_min_bytes),
+        };
+        let garbage = self.garbage_bytes(live, self.old.left_cell_bytes);
+        let growth = garbage.max(options.growth_min_bytes);
+        let growth = growth.min(options.growth_max_bytes);
+        let ahead = self.old.handed_while_marking_bytes.min(growth / 2);
+        live.saturating_add(growth - ahead)
+            .saturating_add(self.loading.since_major_bytes)
+    }
+
+    /// A marking is over; the program was handed this much while it went on.
+    pub fn note_marked(&mut self, scope: Scope, handed_bytes: usize) {
+        if scope != Scope::Minor {
+            self.old.handed_while_marking_bytes = handed_bytes;
+        }
+    }
+
+    /// Old cells without a write barrier at which a collection is major; `old_cells`
+    /// is how many old ones there are now. `None` without such a limit.
+    pub fn rescans_limit_cells(&self, old_cells: usize) -> Option<usize> {
+        let millionths = self.options.rescans_max_millionths?;
+        let base = match self.latest {
+            Latest::Minor => self.old.left_cells,
+            Latest::Larger { .. } => old_cells,
+        };
+        Some((base as f64 * (millionths as f64 / 1e6)) as usize)
+    }
+
+    /// Decides the scope of the collection that starts now, and when the next
+    /// one is due.
+    pub fn start(&mut self, measure: Measure, asked: Option<Scope>) -> Scope {
+        self.learn(&measure);
+        let scope = asked.unwrap_or_else(|| self.scope_of_next(&measure));
+        self.latest = match scope {
+            Scope::Minor => Latest::Minor,
+            Scope::Major | Scope::Full => Latest::Larger {
+                is_full: scope == Scope::Full,
+                grown_bytes: self.old_growth_bytes(&measure),
+            },
+        };
+        self.budget_bytes = self.nursery_bytes(&measure);
+        scope
+    }
+
+    /// What has become known since the latest collection started.
+    fn learn(&mut self, measure: &Measure) {
+        let latest_scope = match self.latest {
+            Latest::Minor => Scope::Minor,
+            Latest::Larger { is_full: false, .. } => Scope::Major,
+            Latest::Larger { is_full: true, .. } => Scope::Full,
+        };
+        if let Latest::Larger {
+            is_full,
+            grown_bytes,
+        } = std::mem::replace(&mut self.latest, Latest::Minor)
+        {
+            self.loading.note_left(measure, is_full);
+            self.note_left(measure, is_full, grown_bytes);
+        }
+        self.loading.note(measure);
+        let process_ns = self.rent.note(latest_scope, measure);
+        self.pay(measure, process_ns);
+        self.limit.note(self.options.memory_limit_bytes, measure);
+    }
+
+    /// Garbage pays for the CPU time since the latest collection started.
+    fn pay(&mut self, measure: &Measure, process_ns: u64) {
+        if !self.trades() {
+            return;
+        }
+        let exchange_rate = self.options.exchange_rate();
+        let kept_bytes = measure.kept_bytes();
+        let (unsettled, settled) = (measure.unsettled_cells(), measure.settled_cells);
+
+        let (grown_bytes, paid) = (self.old_growth_bytes(measure), &mut self.old.paid);
+        paid.charge(grown_bytes, process_ns);
+        let unsettled = unsettled as f64 * paid.live_share(grown_bytes, kept_bytes);
+        let worth = self.rent.major_worth(exchange_rate, unsettled);
+        if let Some(goal_bytes) = paid.goal_bytes(grown_bytes, worth) {
+            self.old.goal_bytes = goal_bytes;
+        }
+
+        let (grown_bytes, paid) = (self.settled_growth_bytes(), &mut self.settled.paid);
+        paid.charge(grown_bytes, process_ns);
+        let settled = settled as f64 * paid.live_share(grown_bytes, kept_bytes);
+        let worth = self.rent.full_worth(exchange_rate, unsettled, settled);
+        let goal_bytes = paid.goal_bytes(grown_bytes, worth);
+        if goal_bytes.is_some_and(|goal_bytes| grown_bytes >= goal_bytes) {
+            self.settled.suspicion = Suspicion::Large {
+                left_bytes: self.old.left_bytes,
+            };
+        }
+    }
+
+    /// Old bytes since the latest major or full collection, some of them garbage.
+    fn old_growth_bytes(&self, measure: &Measure) -> usize {
+        let base_bytes = self.old.left_bytes + self.loading.since_major_bytes;
+        measure.old_bytes().saturating_sub(base_bytes)
+    }
+
+    /// Bytes that major collections have left beyond what the latest full one did.
+    fn settled_growth_bytes(&self) -> usize {
+        let base_bytes = self.settled.left_bytes + self.loading.since_full_bytes;
+        self.old.left_bytes.saturating_sub(base_bytes)
+    }
+
+    /// Whether memory is traded for CPU time.
+    fn trades(&self) -> bool {
+        self.options.weighs_cpu_time() && self.rent.is_known()
+    }
+
+    /// Whether what survives the collection that starts now is to be old at once: a good
+    /// part of what was handed out since the previous one lasts, as while a program loads
+    /// its code.
+    pub fn survivors_last(&self) -> bool {
+        self.loading.survivors_last
+    }
+
+    /// The collection that has started turns out to be a full one.
+    pub fn note_restart_as_full(&mut self) {
+        let grown_bytes = match self.latest {
+            Latest::Minor => 0,
+            Latest::Larger { grown_bytes, .. } => grown_bytes,
+        };
+        self.latest = Latest::Larger {
+            is_full: true,
+            grown_bytes,
+        };
+    }
+
+    /// What the latest collection, a major or full one, left is known now.
+    fn note_left(&mut self, measure: &Measure, is_full: bool, grown_bytes: usize) {
+        let left_bytes = measure.kept_bytes();
+        let left_growth_bytes = self.old_growth_bytes(measure);
+        self.old.paid.settle(grown_bytes, left_growth_bytes);
+        self.old.left_bytes = left_bytes;
+        self.old.left_cell_bytes = measure.cell_bytes;
+        self.old.left_cells = measure.old_cells;
+        if is_full {
+            self.note_left_by_full(left_bytes, measure);
+        } else if !self.trades() && left_bytes > self.major_may_leave_bytes() {
+            self.settled.suspicion = Suspicion::Large { left_bytes };
+        }
+    }
+
+    fn note_left_by_full(&mut self, left_bytes: usize, measure: &Measure) {
+        let settled = &mut self.settled;
+        let before = std::mem::take(&mut settled.suspicion);
+        if let Suspicion::Large {
+            left_bytes: before_bytes,
+        } = before
+        {
+            let grown_bytes = before_bytes.saturating_sub(settled.left_bytes);
+            let garbage_bytes = before_bytes.saturating_sub(left_bytes);
+            let is_garbage = garbage_bytes >= grown_bytes / SETTLED_GARBAGE_PART;
+            settled.full_in_a_row = match is_garbage {
+                true => (2 * settled.full_in_a_row + 1).min(FULL_IN_A_ROW_MAX),
+                false => 0,
+            };
+            settled.full_ahead = settled.full_in_a_row;
+            let kept_bytes = grown_bytes.saturating_sub(garbage_bytes);
+            settled.paid.settle(grown_bytes, kept_bytes);
+        } else {
+            settled.paid.settle(0, 0);
+        }
+        settled.left_bytes = left_bytes;
+        settled.left_cell_bytes = measure.cell_bytes;
+    }
+
+    /// With a fixed overhead, bytes that a major collection may leave without a full one's
+    /// following it.
+    fn major_may_leave_bytes(&self) -> usize {
+        let live = self.settled.left_bytes.max(self.options.heap_min_bytes);
+        let garbage = self.garbage_bytes(live, self.settled.left_cell_bytes);
+        live.saturating_add(garbage / SETTLED_GARBAGE_PER_GARBAGE)
+    }
+
+    /// The scope of a collection that nobody has asked for.
+    fn scope_of_next(&mut self, measure: &Measure) -> Scope {
+        let rescans_limit = self.rescans_limit_cells(measure.old_cells);
+        let outgrown = self.options.growth_max_bytes == 0
+            || matches!(self.settled.suspicion, Suspicion::Large { .. })
+            || measure.old_bytes() >= self.major_threshold_bytes()
+            || rescans_limit.is_some_and(|limit| measure.rescanned_cells > limit);
+        let (live, kept) = (self.old.left_bytes, measure.kept_bytes());
+        match (outgrown, self.limit.is_near(live, kept, self.budget_bytes)) {
+            (_, true) => {
+                self.limit.collections += usize::from(!outgrown);
+                Scope::Full
+            }
+            (true, false) => self.major_or_full(measure),
+            (false, false) => Scope::Minor,
+        }
+    }
+
+    /// Which of the two a collection is that has to look at old cells.
+    fn major_or_full(&mut self, measure: &Measure) -> Scope {
+        let would_save_little = measure.settled_cells < measure.old_cells.div_ceil(2);
+        if would_save_little
+            || matches!(self.settled.suspicion, Suspicion::Large { .. })
+            || self.options.growth_max_bytes == 0
+        {
+            return Scope::Full;
+        }
+        match self.settled.full_ahead.checked_sub(1) {
+            Some(fewer) => {
+                self.settled.full_ahead = fewer;
+                Scope::Full
+            }
+            None => Scope::Major,
+        }
+    }
+
+    /// Bytes that the program is to be handed while a collection marks, and
+    /// about how many cells that has to mark: little of the garbage that may
+    /// exist, but enough for the program to get on.
+    pub fn marking_plan(&self, scope: Scope, measure: Measure) -> (usize, usize) {
+        let half_nursery_bytes = self.budget_bytes / 2;
+        match scope {
+            Scope::Minor => (half_nursery_bytes, measure.fresh_bytes / CELL_BYTES),
+            Scope::Major | Scope::Full => {
+                let garbage = self.garbage_bytes(measure.kept_bytes(), measure.cell_bytes);
+                let bytes = (garbage / MARKINGS_PER_GARBAGE).max(half_nursery_bytes);
+                let passed_over = match scope {
+                    Scope::Major => measure.settled_cells,
+                    _ => 0,
+                };
+                (bytes, measure.kept_cells.saturating_sub(passed_over))
+            }
+        }
+    }
+
+    /// The memory that garbage may take beside these live bytes.
+    fn garbage_bytes(&self, live_bytes: usize, cell_bytes: usize) -> usize {
+        if self.trades() {
+            return self.old.goal_bytes;
+        }
+        let worth_waiting_for = cell_bytes
+            .saturating_mul(PAYLOADS_PER_CELL_BYTE)
+            .saturating_add(PAYLOADS_MIN_BYTES);
+        let base_bytes = live_bytes.min(worth_waiting_for);
+        let percent = self.options.space_overhead_percent;
+        (base_bytes / 100).saturating_mul(percent.unwrap_or(FALLBACK_OVERHEAD_PERCENT))
+    }
+
+    fn nursery_bytes(&self, measure: &Measure) -> usize {
+        let kept_bytes = measure.kept_bytes();
+        let exchange_rate = self.options.exchange_rate();
+        let worth_bytes = match self.trades() {
+            true => self.rent.nursery_bytes(exchange_rate).unwrap_or(0),
+            false => self.garbage_bytes(kept_bytes, measure.cell_bytes) / NURSERIES_PER_GARBAGE,
+        };
+        let nursery = self.options.budget_bytes(worth_bytes, kept_bytes);
+        self.limit
+            .nursery_bytes(nursery, self.options.nursery_min_bytes)
+    }
+
+    /// Whether so little room is left under the limit that a collection had
+    /// better not let the program allocate before it is over, and give back at
+    /// once what it frees.
+    pub fn is_short_of_room(&self) -> bool {
+        self.limit.is_short_of_room(self.options.memory_limit_bytes)
+    }
+
+    /// The process has this much resident now, while a collection goes on in
+    /// slices: the program may have been faster than the collector.
+    pub fn note_resident(&mut self, resident_bytes: usize) {
+        let limit_bytes = self.options.memory_limit_bytes;
+        self.limit.note_resident(limit_bytes, resident_bytes);
+    }
+
+    /// A full collection has been swept, and its memory given back as far as the
+    /// limit asks for: now it is known whether live data fits, unless the program
+    /// ran while it was marked (`!is_exact`).
+    pub fn note_after_full(&mut self, resident_bytes: usize, is_exact: bool) {
+        let limit_bytes = self.options.memory_limit_bytes;
+        self.limit
+            .note_after_full(limit_bytes, resident_bytes, is_exact);
+    }
+
+    /// Full collections that only the memory limit asked for.
+    pub fn limit_collections(&self) -> usize {
+        self.limit.collections
+    }
+
+    /// Whether what the latest full collection left does not fit into the limit.
+    pub fn is_over_limit(&self) -> bool {
+        self.limit.is_over()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    const OPTIONS: PaceOptions = PaceOptions {
+        space_overhead_percent: Some(100),
+        exchange_rate_thousandths: 2500,
+        heap_min_bytes: 8 * MIB,
+        heap_init_bytes: 0,
+        growth_min_bytes: 0,
+        growth_max_bytes: usize::MAX,
+        rescans_max_millionths: None,
+        nursery_min_bytes: 2 * MIB,
+        nursery_max_bytes: 32 * MIB,
+        memory_limit_bytes: None,
+    };
+
+    fn measure(kept: usize, fresh: usize) -> Measure {
+        Measure {
+            used_bytes: kept + fresh,
+            fresh_bytes: fresh,
+            cell_bytes: kept,
+            kept_cells: 100,
+            old_cells: 100,
+            settled_cells: 0,
+            lasting_bytes: 0,
+            rescanned_cells: 0,
+            residence: None,
+            costs: None,
+        }
+    }
+
+    fn pace_after_full(options: PaceOptions, live: usize) -> Pace {
+        let mut pace = Pace::new(options);
+        pace.start(measure(0, live), Some(Scope::Full));
+        pace.start(measure(live, MIB), None);
+        pace
+    }
+
+    #[test]
+    fn a_full_collection_comes_when_the_kept_bytes_outgrow_the_overhead() {
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        assert_eq!(pace.start(measure(199 * MIB, MIB), None), Scope::Minor);
+        assert_eq!(pace.start(measure(200 * MIB, MIB), None), Scope::Full);
+    }
+
+    #[test]
+    fn young_survivors_do_not_bring_a_full_collection() {
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        let half_young = |kept| Measure {
+            old_cells: 50,
+            ..measure(kept, MIB)
+        };
+        assert_eq!(pace.start(half_young(300 * MIB), None), Scope::Minor);
+        assert_eq!(pace.start(half_young(400 * MIB), None), Scope::Full);
+    }
+
+    use Scope::{Full, Major};
+
+    /// [`measure`] of a heap that is mostly settled.
+    fn settled(kept: usize) -> Measure {
+        Measure {
+            settled_cells: 90,
+            ..measure(kept, MIB)
+        }
+    }
+
+    #[test]
+    fn a_full_collection_follows_a_major_one_that_leaves_too_much() {
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        assert_eq!(pace.start(settled(200 * MIB), None), Major);
+        assert_eq!(pace.start(settled(126 * MIB), None), Full);
+        // The program had grown.
+        assert_eq!(pace.start(settled(124 * MIB), None), Scope::Minor);
+        assert_eq!(pace.start(settled(250 * MIB), None), Major);
+    }
+
+    #[test]
+    fn where_settled_cells_die_the_next_collections_are_full_from_the_beginning() {
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        for in_a_row in [1, 3, 7, 15, 15] {
+            assert_eq!(pace.start(settled(200 * MIB), None), Major);
+            assert_eq!(pace.start(settled(190 * MIB), None), Full);
+            assert_eq!(pace.start(settled(100 * MIB), None), Scope::Minor);
+            for _ in 0..in_a_row {
+                assert_eq!(pace.start(settled(200 * MIB), None), Full);
+                assert_eq!(pace.start(settled(100 * MIB), None), Scope::Minor);
+            }
+        }
+    }
+
+    #[test]
+    fn while_little_is_settled_there_are_no_major_collections() {
+        let settled = |settled_cells| Measure {
+            settled_cells,
+            ..measure(200 * MIB, MIB)
+        };
+        for (cells, scope) in [(49, Full), (50, Major)] {
+            let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+            assert_eq!(pace.start(settled(cells), None), scope);
+        }
+    }
+
+    #[test]
+    fn growth_that_lasts_brings_no_major_collection() {
+        let with_code = |kept, code| Measure {
+            lasting_bytes: code,
+            ..measure(kept, MIB)
+        };
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        assert_eq!(
+            pace.start(with_code(209 * MIB, 10 * MIB), None),
+            Scope::Minor
+        );
+        assert_eq!(
+            pace.start(with_code(210 * MIB, 10 * MIB), None),
+            Scope::Full
+        );
+        // What lasted already does not count once more.
+        assert_eq!(
+            pace.start(with_code(110 * MIB, 10 * MIB), None),
+            Scope::Minor
+        );
+        assert_eq!(
+            pace.start(with_code(220 * MIB, 10 * MIB), None),
+            Scope::Full
+        );
+    }
+
+    #[test]
+    fn what_survives_lasts_while_much_of_what_is_handed_out_does() {
+        let with_code = |code| Measure {
+            lasting_bytes: code,
+            ..measure(100 * MIB, 8 * MIB)
+        };
+        let mut pace = pace_after_full(OPTIONS, 100 * MIB);
+        for (code, lasts) in [(0, false), (MIB, false), (3 * MIB, true), (3 * MIB, false)] {
+            pace.start(with_code(code), None);
+            assert_eq!(pace.survivors_last(), lasts, "{code}");
+        }
+    }
+
+    #[test]
+    fn less_overhead_means_earlier_full_collections() {
+        let options = PaceOptions {
+            space_overhead_percent: Some(20),
+            ..OPTIONS
+        };
+        let mut pace = pace_after_full(options, 100 * MIB);
+        assert_eq!(pace.start(measure(119 * MIB, MIB), None), Scope::Minor);
+        assert_eq!(pace.start(measure(121 * MIB, MIB), None), Scope::Full);
+    }
+
+    #[test]
+    fn a_small_heap_is_paced_as_the_minimum_heap() {
+        let pace = pace_after_full(OPTIONS, MIB);
+        assert_eq!(pace.major_threshold_bytes() / MIB, 15);
+    }
+
+    #[test]
+    fn a_heap_is_not_collected_before_it_has_its_first_size() {
+        let options = PaceOptions {
+            heap_init_bytes: 50 * MIB,
+            ..OPTIONS
+        };
+        let mut pace = Pace::new(options);
+        assert_eq!(pace.budget_bytes(), 50 * MIB);
+        pace.start(measure(0, 50 * MIB), None);
+        assert_eq!(pace.budget_bytes(), 50 * MIB);
+        pace.start(measure(20 * MIB, 50 * MIB), None);
+        assert_eq!(pace.budget_bytes(), 30 * MIB);
+        pace.start(measure(100 * MIB, 50 * MIB), None);
+        assert_eq!(pace.budget_bytes(), 25 * MIB);
+    }
+
+    #[test]
+    fn a_collection_that_is_put_off_comes_no_sooner_than_it_would() {
+        let mut pace = pace_after_full(OPTIONS, 40 * MIB);
+        let budget = pace.budget_bytes();
+        pace.put_off(MIB);
+        assert_eq!(pace.budget_bytes(), budget);
+        pace.put_off(100 * MIB);
+        assert_eq!(pace.budget_bytes(), 100 * MIB);
+        let mut limited = Pace::new(LIMITED);
+        limited.put_off(100 * MIB);
+        assert_eq!(limited.budget_bytes(), LIMITED.nursery_min_bytes);
+    }
+
+    #[test]
+    fn growth_between_full_collections_has_bounds_of_its_own() {
+        let bounded = |growth_min_bytes, growth_max_bytes| PaceOptions {
+            growth_min_bytes,
+            growth_max_bytes,
+            ..OPTIONS
+        };
+        let threshold = |options| pace_after_full(options, 100 * MIB).major_threshold_bytes();
+        assert_eq!(threshold(bounded(300 * MIB, usize::MAX)), 400 * MIB);
+        assert_eq!(threshold(bounded(0, 30 * MIB)), 130 * MIB);
+        let mut never_minor = pace_after_full(bounded(0, 0), 100 * MIB);
+        let shrunk = measure(50 * MIB, MIB);
+        assert_eq!(never_minor.start(shrunk, None), Scope::Full);
+        assert_eq!(never_minor.start(shrunk, None), Scope::Full);
+    }
+
+    #[test]
+    fn too_many_cells_to_trace_again_bring_a_full_collection() {
+        let options = PaceOptions {
+            rescans_max_millionths: Some(100_000),
+            ..OPTIONS
+        };
+        let mut pace = pace_after_full(options, 100 * MIB);
+        let rescanned = |cells| Measure {
+            rescanned_cells: cells,
+            ..measure(100 * MIB, MIB)
+        };
+        assert_eq!(pace.rescans_limit_cells(500), Some(10));
+        assert_eq!(pace.start(rescanned(10), None), Scope::Minor);
+        assert_eq!(pace.start(rescanned(11), None), Scope::Full);
+        assert_eq!(pace.rescans_limit_cells(500), Some(50));
+    }
+
+    #[test]
+    fn payloads_without_cells_do_not_put_a_full_collection_off() {
+        let payloads_only = |kept| Measure {
+            cell_bytes: MIB,
+            ..measure(kept, MIB)
+        };
+        let mut pace = Pace::new(OPTIONS);
+        pace.start(payloads_only(0), Some(Scope::Full));
+        pace.start(payloads_only(1000 * MIB), None);
+        assert_eq!(pace.major_threshold_bytes() / MIB, 1000 + 16 + 128 - 1);
+    }
+
+    #[test]
+    fn the_nursery_grows_with_the_heap_between_its_bounds() {
+        let options = OPTIONS;
+        let budget = |live| pace_after_full(options, live).budget_bytes();
+        assert_eq!(budget(MIB), options.nursery_min_bytes);
+        assert_eq!(budget(40 * MIB) / MIB, 9);
+        assert_eq!(budget(4000 * MIB), options.nursery_max_bytes);
+    }
+
+    const LIMITED: PaceOptions = PaceOptions {
+        memory_limit_bytes: Some(150 * MIB),
+        ..OPTIONS
+    };
+
+    /// A process of 10 MiB besides its heap, which has as much free memory.
+    fn resident(kept: usize, fresh: usize) -> Measure {
+        Measure {
+            residence: Some(Residence {
+                resident_bytes: kept + fresh + 20 * MIB,
+                free_bytes: 10 * MIB,
+            }),
+            ..measure(kept, fresh)
+        }
+    }
+
+    #[test]
+    fn near_the_memory_limit_collections_come_sooner_and_are_full() {
+        let mut pace = Pace::new(LIMITED);
+        pace.start(resident(0, 90 * MIB), Some(Scope::Full));
+        pace.start(resident(90 * MIB, MIB), None);
+        assert_eq!(pace.start(resident(100 * MIB, MIB), None), Scope::Minor);
+        assert!(pace.budget_bytes() <= 10 * MIB);
+        assert_eq!(pace.limit_collections(), 0);
+        assert_eq!(pace.start(resident(115 * MIB, MIB), None), Scope::Full);
+        assert_eq!(pace.limit_collections(), 1);
+    }
+
+    #[test]
+    fn without_room_live_data_grows_a_little_between_full_collections() {
+        let mut pace = Pace::new(LIMITED);
+        pace.start(resident(0, 128 * MIB), Some(Scope::Full));
+        pace.start(resident(128 * MIB, MIB), None);
+        assert!(pace.is_short_of_room());
+        assert_eq!(pace.start(resident(130 * MIB, MIB), None), Scope::Minor);
+        assert_eq!(pace.start(resident(137 * MIB, MIB), None), Scope::Full);
+    }
+
+    #[test]
+    fn a_program_that_outruns_slices_is_short_of_room() {
+        let options = PaceOptions {
+            memory_limit_bytes: Some(150 * MIB),
+            ..OPTIONS
+        };
+        let mut pace = pace_after_full(options, 50 * MIB);
+        assert!(!pace.is_short_of_room());
+        pace.note_resident(140 * MIB);
+        assert!(pace.is_short_of_room());
+    }
+
+    #[test]
+    fn live_data_that_does_not_fit_is_paced_almost_as_if_there_were_no_limit() {
+        let mut pace = Pace::new(LIMITED);
+        pace.start(resident(0, 400 * MIB), Some(Scope::Full));
+        pace.note_after_full(420 * MIB, false);
+        assert!(!pace.is_over_limit() && pace.is_short_of_room());
+        pace.note_after_full(420 * MIB, true);
+        assert!(pace.is_over_limit() && !pace.is_short_of_room());
+        assert_eq!(pace.start(resident(400 * MIB, MIB), None), Scope::Minor);
+        assert_eq!(pace.budget_bytes(), OPTIONS.nursery_max_bytes);
+        assert_eq!(pace.start(resident(420 * MIB, MIB), None), Scope::Minor);
+        assert_eq!(pace.start(resident(430 * MIB, MIB), None), Scope::Full);
+        pace.note_after_full(100 * MIB, true);
+        assert!(!pace.is_over_limit());
+    }
+
+    #[test]
+    fn what_is_asked_for_is_what_happens() {
+        let mut pace = pace_after_full(OPTIONS, MIB);
+        assert_eq!(pace.start(measure(MIB, 0), Some(Scope::Full)), Scope::Full);
+        let asked = Some(Scope::Minor);
+        assert_eq!(pace.start(measure(900 * MIB, 0), asked), Scope::Minor);
+    }
+}

@@ -1,0 +1,520 @@
+//! Pacing on simulated programs: what the adaptive overhead costs beside the best fixed
+//! nursery and growth, how soon it follows a program that changes, and what does not
+//! disturb it.
+
+use proptest::prelude::*;
+
+use ashlar_heap::{Costs, Measure, Pace, PaceOptions, Scope};
+
+const MIB: usize = 1 << 20;
+const MS: f64 = 1e6;
+/// Bytes of a cell with its payload, about.
+const CELL_BYTES: usize = 100;
+
+/// A program that serves requests. Sizes are no multiples of each other, so that collections do not
+/// always come when a request ends. Each request allocates `request_bytes`; `held_share` of
+/// what it has allocated lives until the request ends, and `kept_share` lives on for long enough to
+/// become old garbage. Bytes and nanoseconds of CPU time.
+#[derive(Clone, Copy, Debug)]
+struct Program {
+    live_bytes: usize,
+    /// Memory of the process beside the heap.
+    other_bytes: usize,
+    bytes_per_ms: f64,
+    request_bytes: usize,
+    held_share: f64,
+    kept_share: f64,
+    /// Of every collection.
+    fixed_ms: f64,
+    marking_ns_per_cell: f64,
+}
+
+/// 45 requests of 5 MiB in 4 s beside 110 MiB of code and data.
+const RAILS: Program = Program {
+    live_bytes: 110 * MIB,
+    other_bytes: 55 * MIB,
+    bytes_per_ms: 60e3,
+    request_bytes: 5_300_003,
+    held_share: 0.15,
+    kept_share: 0.02,
+    fixed_ms: 0.8,
+    marking_ns_per_cell: 60.0,
+};
+
+const SMALL_WEB: Program = Program {
+    live_bytes: 15 * MIB,
+    other_bytes: 15 * MIB,
+    bytes_per_ms: 100e3,
+    request_bytes: 270_001,
+    held_share: 0.2,
+    kept_share: 0.001,
+    fixed_ms: 0.2,
+    marking_ns_per_cell: 40.0,
+};
+
+const TREES: Program = Program {
+    live_bytes: 2 * MIB,
+    other_bytes: 14 * MIB,
+    bytes_per_ms: 600e3,
+    request_bytes: 1_900_007,
+    held_share: 0.5,
+    kept_share: 0.01,
+    fixed_ms: 0.1,
+    marking_ns_per_cell: 15.0,
+};
+
+const PROGRAMS: [(&str, Program); 3] =
+    [("rails", RAILS), ("small web", SMALL_WEB), ("trees", TREES)];
+
+/// How a run went, from some moment on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outcome {
+    program_ns: f64,
+    collecting_ns: f64,
+    /// Bytes of the process, times CPU time.
+    byte_ns: f64,
+    collections: usize,
+    larger: usize,
+}
+
+impl Outcome {
+    fn cpu(&self) -> f64 {
+        self.program_ns + self.collecting_ns
+    }
+
+    fn cpu_per_work(&self) -> f64 {
+        self.cpu() / self.program_ns
+    }
+
+    fn mean_bytes(&self) -> f64 {
+        self.byte_ns / self.cpu()
+    }
+
+    /// What the exchange rate makes of CPU time and memory: `k ln(CPU) + ln(memory)`, as the
+    /// percent of memory by which it is above `other`'s.
+    fn worse_than(&self, other: &Self, exchange_rate: f64) -> f64 {
+        let cpu_ratio = self.cpu_per_work() / other.cpu_per_work();
+        let memory_ratio = self.mean_bytes() / other.mean_bytes();
+        100.0 * (exchange_rate * cpu_ratio.ln() + memory_ratio.ln())
+    }
+}
+
+/// Who decides: the pacing under test, or fixed bytes.
+enum Policy {
+    Pace(Box<Pace>),
+    Fixed {
+        nursery_bytes: usize,
+        growth_bytes: usize,
+    },
+}
+
+/// A heap in bytes: what is live, old garbage, and the nursery.
+struct Simulation {
+    program: Program,
+    policy: Policy,
+    /// Slower or busier: every CPU time is multiplied by it.
+    slowness: f64,
+    old_live_bytes: f64,
+    old_garbage_bytes: f64,
+    /// Allocated by the request that goes on.
+    request_bytes: f64,
+    /// Of what it holds, promoted.
+    promoted_bytes: f64,
+    clock_ns: f64,
+    collecting_ns: f64,
+    settled_after: f64,
+    larger_since: usize,
+    outcome: Outcome,
+    growths: Vec<f64>,
+    nurseries: Vec<f64>,
+}
+
+impl Simulation {
+    fn new(program: Program, policy: Policy) -> Self {
+        Self {
+            program,
+            policy,
+            slowness: 1.0,
+            old_live_bytes: 0.0,
+            old_garbage_bytes: 0.0,
+            request_bytes: 0.0,
+            promoted_bytes: 0.0,
+            clock_ns: 0.0,
+            collecting_ns: 0.0,
+            settled_after: 0.0,
+            larger_since: 0,
+            outcome: Outcome::default(),
+            growths: Vec::new(),
+            nurseries: Vec::new(),
+        }
+    }
+
+    fn nursery_bytes(&self) -> f64 {
+        match &self.policy {
+            Policy::Pace(pace) => pace.budget_bytes() as f64,
+            Policy::Fixed { nursery_bytes, .. } => *nursery_bytes as f64,
+        }
+    }
+
+    /// Bytes of the request that goes on, alive until it ends, and not old yet.
+    fn held_bytes(&self) -> f64 {
+        (self.program.held_share * self.request_bytes - self.promoted_bytes).max(0.0)
+    }
+
+    fn spend(&mut self, ns: f64, is_collecting: bool) {
+        let ns = ns * self.slowness;
+        self.clock_ns += ns;
+        let heap = self.old_live_bytes + self.old_garbage_bytes + self.nursery_bytes();
+        let bytes = heap + self.held_bytes() + self.program.other_bytes as f64;
+        self.outcome.byte_ns += bytes * ns;
+        match is_collecting {
+            true => {
+                self.collecting_ns += ns;
+                self.outcome.collecting_ns += ns;
+            }
+            false => self.outcome.program_ns += ns,
+        }
+    }
+
+    /// The program is handed a nursery, and a collection follows.
+    fn step(&mut self) {
+        let nursery_bytes = self.nursery_bytes();
+        let program = self.program;
+        // Code and data are loaded first.
+        let loads =
+            (program.live_bytes as f64 - self.old_live_bytes).clamp(0.0, nursery_bytes / 2.0);
+        self.old_live_bytes += loads;
+        self.spend(nursery_bytes / program.bytes_per_ms * MS, false);
+        let mut left_bytes = nursery_bytes - loads;
+        while left_bytes > 0.0 {
+            let of_this = left_bytes.min(program.request_bytes as f64 - self.request_bytes);
+            self.request_bytes += of_this;
+            left_bytes -= of_this;
+            if self.request_bytes >= program.request_bytes as f64 {
+                self.old_garbage_bytes += self.promoted_bytes;
+                (self.request_bytes, self.promoted_bytes) = (0.0, 0.0);
+            }
+        }
+        self.old_garbage_bytes += program.kept_share * nursery_bytes;
+        self.collect(nursery_bytes, loads);
+    }
+
+    fn collect(&mut self, nursery_bytes: f64, loads: f64) {
+        let program = self.program;
+        let held_bytes = self.held_bytes();
+        let old_bytes = self.old_live_bytes + self.old_garbage_bytes + self.promoted_bytes;
+        let cells = |bytes: f64| (bytes / CELL_BYTES as f64) as usize;
+        // What was known before this collection.
+        let measure = Measure {
+            used_bytes: (old_bytes + held_bytes + nursery_bytes - loads) as usize,
+            fresh_bytes: nursery_bytes as usize,
+            cell_bytes: old_bytes as usize / 2,
+            kept_cells: cells(old_bytes + held_bytes),
+            old_cells: cells(old_bytes),
+            settled_cells: cells(self.settled_after),
+            lasting_bytes: 0,
+            costs: Some(Costs {
+                collecting_ns: self.collecting_ns as u64,
+                process_ns: self.clock_ns as u64,
+                process_bytes: (old_bytes + held_bytes + nursery_bytes) as usize
+                    + program.other_bytes,
+            }),
+            ..Measure::default()
+        };
+        let scope = match &mut self.policy {
+            Policy::Pace(pace) => pace.start(measure, None),
+            Policy::Fixed { growth_bytes, .. } => {
+                match self.old_garbage_bytes >= *growth_bytes as f64 {
+                    true => Scope::Major,
+                    false => Scope::Minor,
+                }
+            }
+        };
+        self.outcome.collections += 1;
+        let survivors = held_bytes + program.kept_share * nursery_bytes + loads;
+        let marked_bytes = match scope {
+            Scope::Minor => survivors,
+            Scope::Major => old_bytes - self.settled_after + survivors,
+            Scope::Full => old_bytes + survivors,
+        };
+        let marking_ns = marked_bytes / CELL_BYTES as f64 * program.marking_ns_per_cell;
+        self.spend(program.fixed_ms * MS + marking_ns, true);
+        if scope != Scope::Minor {
+            self.outcome.larger += 1;
+            self.larger_since += 1;
+            self.growths.push(self.old_garbage_bytes);
+            self.old_garbage_bytes = 0.0;
+            if self.larger_since > 2 {
+                self.settled_after = 0.6 * self.old_live_bytes;
+            }
+        }
+        self.nurseries.push(nursery_bytes);
+        // What has been held through three collections is old now.
+        let young_bytes = 3.0 * self.nursery_bytes() * program.held_share;
+        let to_promote = (self.held_bytes() - young_bytes).max(0.0);
+        self.promoted_bytes += to_promote;
+    }
+
+    fn run_ms(&mut self, ms: f64) {
+        let end_ns = self.clock_ns + ms * MS * self.slowness;
+        while self.clock_ns < end_ns {
+            self.step();
+        }
+    }
+
+    /// Forgets what has happened; the state stays.
+    fn measure_from_here(&mut self) {
+        self.outcome = Outcome::default();
+        self.growths.clear();
+        self.nurseries.clear();
+    }
+}
+
+fn adaptive(exchange_rate: f64) -> Policy {
+    let options = PaceOptions {
+        space_overhead_percent: None,
+        exchange_rate_thousandths: (exchange_rate * 1e3) as usize,
+        nursery_min_bytes: MIB / 4,
+        ..PaceOptions::default()
+    };
+    Policy::Pace(Box::new(Pace::new(options)))
+}
+
+fn steady(program: Program, policy: Policy) -> Simulation {
+    let mut simulation = Simulation::new(program, policy);
+    simulation.run_ms(20_000.0);
+    simulation.measure_from_here();
+    simulation.run_ms(60_000.0);
+    simulation
+}
+
+/// The best that fixed bytes can do, when the program is known beforehand.
+fn best_fixed(program: Program, exchange_rate: f64) -> Outcome {
+    let sizes = (0..9).map(|step| (MIB / 4) << step);
+    let mut best: Option<Outcome> = None;
+    for nursery_bytes in sizes.clone().take(8) {
+        for growth_bytes in sizes.clone() {
+            let policy = Policy::Fixed {
+                nursery_bytes,
+                growth_bytes,
+            };
+            let outcome = steady(program, policy).outcome;
+            let is_better = |best: Outcome| outcome.worse_than(&best, exchange_rate) < 0.0;
+            if best.is_none_or(is_better) {
+                best = Some(outcome);
+            }
+        }
+    }
+    best.expect("some sizes")
+}
+
+const EXCHANGE_RATE: f64 = 2.5;
+
+#[test]
+fn it_does_about_as_well_as_the_best_sizes_for_a_program_that_is_known_beforehand() {
+    for (name, program) in PROGRAMS {
+        for exchange_rate in [1.0, 2.5, 5.0] {
+            let best = best_fixed(program, exchange_rate);
+            let outcome = steady(program, adaptive(exchange_rate)).outcome;
+            let worse = outcome.worse_than(&best, exchange_rate);
+            // Percent of memory.
+            assert!(
+                worse < 8.0,
+                "{name} at {exchange_rate}: {worse} {outcome:?} {best:?}"
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn so_it_does_for_any_program(program in programs()) {
+        let best = best_fixed(program, EXCHANGE_RATE);
+        let outcome = steady(program, adaptive(EXCHANGE_RATE)).outcome;
+        let cpu_ratio = outcome.cpu_per_work() / best.cpu_per_work();
+        let memory_ratio = outcome.mean_bytes() / best.mean_bytes();
+        prop_assert!(cpu_ratio < 1.05, "{} {:?} {:?}", cpu_ratio, outcome, best);
+        prop_assert!(memory_ratio < 1.15, "{} {:?} {:?}", memory_ratio, outcome, best);
+    }
+}
+
+#[test]
+fn more_memory_for_a_percent_of_cpu_time_means_less_collecting() {
+    for (name, program) in PROGRAMS {
+        let runs = [0.5, 2.5, 10.0].map(|rate| steady(program, adaptive(rate)).outcome);
+        for pair in runs.windows(2) {
+            assert!(
+                pair[1].collecting_ns < pair[0].collecting_ns,
+                "{name}: {runs:?}"
+            );
+            assert!(
+                pair[1].mean_bytes() > pair[0].mean_bytes(),
+                "{name}: {runs:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn sizes_of_a_steady_program_do_not_swing() {
+    for (name, program) in PROGRAMS {
+        let simulation = steady(program, adaptive(EXCHANGE_RATE));
+        // Growth by less than a nursery is as the program's requests and its nurseries meet.
+        let is_steady = mean(&simulation.growths) > mean(&simulation.nurseries);
+        let growths = is_steady.then_some(&simulation.growths);
+        for sizes in growths.into_iter().chain([&simulation.nurseries]) {
+            let (least, most) = bounds(&sizes[sizes.len() / 2..]);
+            assert!(most < 1.8 * least, "{name}: {least} to {most}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_changes_is_followed_within_a_few_collections() {
+    let busier = Program {
+        bytes_per_ms: 4.0 * RAILS.bytes_per_ms,
+        kept_share: 2.0 * RAILS.kept_share,
+        ..RAILS
+    };
+    for (before, after) in [(RAILS, busier), (busier, RAILS)] {
+        let known = steady(after, adaptive(EXCHANGE_RATE));
+        let mut simulation = steady(before, adaptive(EXCHANGE_RATE));
+        simulation.program = after;
+        simulation.measure_from_here();
+        while simulation.outcome.larger < 3 {
+            simulation.step();
+        }
+        simulation.measure_from_here();
+        while simulation.outcome.larger < 4 {
+            simulation.step();
+        }
+        for (now, then) in [
+            (&simulation.nurseries, &known.nurseries),
+            (&simulation.growths, &known.growths),
+        ] {
+            let ratio = mean(now) / mean(then);
+            assert!((0.7..1.4).contains(&ratio), "{ratio}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_machine_changes_nothing() {
+    let fast = steady(RAILS, adaptive(EXCHANGE_RATE));
+    let mut slow = Simulation::new(RAILS, adaptive(EXCHANGE_RATE));
+    slow.slowness = 10.0;
+    slow.run_ms(20_000.0);
+    slow.measure_from_here();
+    slow.run_ms(60_000.0);
+    let ratio = slow.outcome.collections as f64 / fast.outcome.collections as f64;
+    assert!((0.98..1.02).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_machine_that_is_busy_now_and_then_changes_little() {
+    let fast = steady(RAILS, adaptive(EXCHANGE_RATE));
+    let mut busy = Simulation::new(RAILS, adaptive(EXCHANGE_RATE));
+    for step in 0..20_000u32 {
+        // Between one and three times as slow, in no order.
+        busy.slowness = 1.0 + f64::from(step.wrapping_mul(2_654_435_761) >> 16) / 32_768.0;
+        busy.step();
+    }
+    for (now, then) in [
+        (&busy.nurseries, &fast.nurseries),
+        (&busy.growths, &fast.growths),
+    ] {
+        let ratio = mean(&now[now.len() / 2..]) / mean(then);
+        assert!((0.8..1.25).contains(&ratio), "{ratio}");
+    }
+}
+
+#[test]
+fn a_forked_child_goes_on_with_what_its_parent_knows() {
+    let mut simulation = steady(RAILS, adaptive(EXCHANGE_RATE));
+    let before = simulation.nursery_bytes();
+    // Its clock begins anew.
+    simulation.clock_ns = 0.0;
+    simulation.measure_from_here();
+    simulation.run_ms(2000.0);
+    let (least, most) = bounds(&simulation.nurseries);
+    assert!(
+        least > 0.8 * before && most < 1.25 * before,
+        "{before}: {least} to {most}"
+    );
+}
+
+#[test]
+fn a_short_program_gets_small_nurseries_and_no_large_collection() {
+    let mut simulation = Simulation::new(TREES, adaptive(EXCHANGE_RATE));
+    while simulation.outcome.collections < 3 {
+        simulation.step();
+    }
+    let (_, most) = bounds(&simulation.nurseries);
+    assert!(most <= 2.0 * MIB as f64, "{most}");
+    assert_eq!(simulation.outcome.larger, 0);
+}
+
+#[test]
+fn garbage_of_a_program_that_has_stopped_allocating_much_does_not_stay_for_ever() {
+    let mut simulation = steady(RAILS, adaptive(EXCHANGE_RATE));
+    // A burst leaves garbage; what follows adds next to none.
+    simulation.old_garbage_bytes = 60.0 * MIB as f64;
+    simulation.program.kept_share = 0.0;
+    simulation.program.held_share = 0.0;
+    simulation.measure_from_here();
+    let start_ns = simulation.clock_ns;
+    while simulation.outcome.larger == 0 {
+        simulation.step();
+        assert!(simulation.clock_ns - start_ns < 5000.0 * MS);
+    }
+}
+
+#[test]
+fn with_a_fixed_overhead_cpu_time_decides_nothing() {
+    let run = |slowness: fn(u32) -> f64| {
+        let options = PaceOptions {
+            space_overhead_percent: Some(20),
+            ..PaceOptions::default()
+        };
+        let mut simulation = Simulation::new(RAILS, Policy::Pace(Box::new(Pace::new(options))));
+        for step in 0..2000 {
+            simulation.slowness = slowness(step);
+            simulation.step();
+        }
+        (simulation.nurseries, simulation.growths)
+    };
+    assert_eq!(run(|_| 1.0), run(|step| f64::from(1 + step % 7)));
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn bounds(values: &[f64]) -> (f64, f64) {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    (least, values.iter().copied().fold(0.0, f64::max))
+}
+
+/// Programs of all sizes, as likely small as large.
+fn programs() -> impl Strategy<Value = Program> {
+    let span =
+        |low: f64, high: f64| (0.0..1.0f64).prop_map(move |unit| low * (high / low).powf(unit));
+    let mib = |low, high| span(low, high).prop_map(|size| (size * MIB as f64) as usize);
+    (
+        (mib(1.0, 400.0), mib(10.0, 100.0), mib(0.05, 50.0)),
+        (span(10e3, 2000e3), span(0.02, 0.9), span(0.0005, 0.1)),
+        (span(0.05, 2.0), span(8.0, 80.0)),
+    )
+        .prop_map(|(bytes, shares, times)| Program {
+            live_bytes: bytes.0,
+            other_bytes: bytes.1,
+            request_bytes: bytes.2,
+            bytes_per_ms: shares.0,
+            held_share: shares.1,
+            kept_share: shares.2,
+            fixed_ms: times.0,
+            marking_ns_per_cell: times.1,
+        })
+}
