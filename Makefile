@@ -117,13 +117,15 @@ memcheck: ## Ruby programs on Ashlar under valgrind (about 5 minutes); needs val
 		object_ids_test.rb weak_references_test.rb finalizers_test.rb
 
 # --- The lab ---
-.PHONY: lab test-lab simulate-lab ocaml-curves
+.PHONY: lab lock-lab test-lab simulate-lab ocaml-curves
 lab: ## set up the measuring lab (cached) and say how to run it
 	@scripts/lab/setup.sh >/dev/null && echo "The lab is ready: scripts/lab/ashlar --help"
+lock-lab: ## choose the newest versions of the packages that the lab is made with, for lab/requirements.txt (needs Python 3.11)
+	@scripts/lab/lock.sh
 test-lab: ## run the lab's tests
-	@python="$$(dirname "$$(scripts/lab/setup.sh --test)")/python" && cd lab && "$$python" -m pytest
+	@python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && cd lab && "$$python" -m pytest
 simulate-lab: ## the lab's long simulations: coverage on unlike machines, and a million runs (about 20 minutes)
-	@python="$$(dirname "$$(scripts/lab/setup.sh --test)")/python" && cd lab/tests && "$$python" fleet.py "$${TRIALS:-300}" && \
+	@python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && cd lab/tests && "$$python" fleet.py "$${TRIALS:-300}" && \
 		"$$python" scale.py 1e6 && "$$python" scale.py 1e6 --sweep
 ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (6 minutes on a quiet machine)
 	@scripts/lab/ocaml-curves.sh

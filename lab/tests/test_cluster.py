@@ -19,7 +19,7 @@ from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.store import Store
 from ashlar_lab.store.database import read_all
 
-distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed; scripts/lab/setup.sh --test installs it")
+distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed; scripts/lab/setup.sh installs it")
 
 # The work takes SLOW times as long on a machine that has SLOW, and the variant `new` LIE times as long as it should.
 PROGRAM = """

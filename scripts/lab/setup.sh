@@ -1,17 +1,15 @@
 #!/usr/bin/env bash
 # Make the lab's virtual environment in the cache and print the path of its `ashlar` command.
-# It has all that the command can use, Dask for several machines among it; with --test the test tools, too.
+# It has all that the command and its tests can use, Dask for several machines among it, in the versions of
+# lab/requirements.txt: pip checks the hash of each file that it gets. `scripts/lab/lock.sh` makes that file anew.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cache="${ASHLAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ashlar}"
 # One per clone: the lab is installed in editable form, and clones share the cache.
 venv="$cache/lab/venv-$(printf %s "$PWD" | sha256sum | cut -c1-8)"
-extra="png,cluster"
-[ "${1:-}" = "--test" ] && extra="test"
-wanted="$PWD $extra $(cksum < lab/pyproject.toml)"
+wanted="$PWD $(cat lab/pyproject.toml lab/requirements.txt | cksum)"
 
-have() { grep -qxF "$1" "$venv/.installed" 2>/dev/null && [ -x "$venv/bin/ashlar" ]; }
-if ! have "$wanted"; then
+if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ] || [ ! -x "$venv/bin/ashlar" ]; then
   python="${PYTHON:-$(command -v python3 || true)}"
   debian="apt-get install -y --no-install-recommends python3 python3-venv gcc libc6-dev"
   if [ -z "$python" ] || ! "$python" -c 'import ensurepip, venv' 2>/dev/null || ! command -v "${CC:-cc}" >/dev/null; then
@@ -31,8 +29,10 @@ if ! have "$wanted"; then
   echo "lab: setting up $venv" >&2
   mkdir -p "$cache/lab"
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable "lab[$extra]" >&2
-  # The test tools include everything else, so either wish is met from then on.
-  { echo "$wanted"; [ "$extra" = test ] && echo "${wanted/ test / png,cluster }"; } > "$venv/.installed" || true
+  pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check)
+  "${pip[@]}" --require-hashes --requirement lab/requirements.txt >&2
+  # With nothing fetched besides: what builds the lab is among those packages.
+  "${pip[@]}" --no-deps --no-build-isolation --editable lab >&2
+  echo "$wanted" > "$venv/.installed"
 fi
 echo "$venv/bin/ashlar"
