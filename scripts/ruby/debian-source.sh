@@ -30,6 +30,12 @@ private_apt() {
 
 # prepare_suite SUITE MIRROR [TYPE...]: its lists, of sources unless told otherwise.
 prepare_suite() {
+  name_suite "$@"
+  private_apt "$1" apt-get update
+}
+
+# name_suite SUITE MIRROR [TYPE...]: where its lists are.
+name_suite() {
   local suite=$1 mirror=$2 state=$APT_STATE/$1 signed='' type
   shift 2
   local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -38,7 +44,6 @@ prepare_suite() {
   for type in "${@:-deb-src}"; do
     printf '%s %s%s %s main\n' "$type" "$signed" "$mirror" "$suite"
   done >"$state/source.list"
-  private_apt "$suite" apt-get update
 }
 
 # fetch_debian_source SUITE:PACKAGE=VERSION: its original tarball, into the current folder. By

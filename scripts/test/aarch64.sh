@@ -6,7 +6,7 @@
 #   scripts/test/aarch64.sh --kernel ~/linux/arch/arm64/boot/Image heap    a kernel of your own
 #   scripts/test/aarch64.sh run 'uname -a; "$RUBY_INSIDE" -v'    any command there
 # Parts: heap, behaviour-inside, behaviour-module, quick-inside, quick-module. Options:
-#   --kernel NAME    6.1 (the default), 16k (6.12 with pages of 16 KiB), or a file
+#   --kernel NAME    a series of Debian's, 6.1 by default, 16k (6.12 with pages of 16 KiB), or a file
 #   --only TEXT      of a behaviour part the files whose name contains TEXT, of a quick one the jobs
 # What is built and downloaded is cached. Nothing needs root but missing packages. An emulated
 # machine is some twenty times slower, so everything takes hours: this is no part of `make test`.
@@ -15,6 +15,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export ASHLAR_MACHINE=aarch64
 # shellcheck source=scripts/ruby/rubies.sh
 . "$here/../ruby/rubies.sh"
+# shellcheck source=scripts/test/kernels/debian-kernels.sh
+. "$here/kernels/debian-kernels.sh"
 
 PARTS=(heap behaviour-inside behaviour-module quick-inside quick-module)
 # What is tried with larger pages.
@@ -22,26 +24,22 @@ LARGE_PAGES_PARTS=(heap quick-inside quick-module)
 SLOWDOWN=20
 EMULATOR_PACKAGES=(qemu-system-arm e2fsprogs cpio zstd)
 
-# kernel_package NAME: the package with that kernel, and the suite that has it.
-kernel_package() {
+# What the first steps need to reach the disk, in the order in which it is loaded.
+MODULES=(virtio virtio_ring virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_mmio virtio_blk virtio_console
+  crc32c_generic libcrc32c crc16 mbcache jbd2 ext4)
+
+# kernel_named NAME: the series and the flavour, of what is no file.
+kernel_named() {
   case $1 in
-    6.1) echo linux-image-arm64 bookworm ;;
-    16k) echo linux-image-arm64-16k trixie ;;
-    *) fail "there is no kernel '$1'; it is 6.1, 16k or a file." ;;
+    16k) echo 6.12 arm64-16k ;;
+    [0-9]*.[0-9]*) echo "$1" arm64 ;;
+    *) fail "there is no kernel '$1'; it is a series such as 6.1, 16k or a file." ;;
   esac
 }
 
-# private_arm64_apt SUITE COMMAND...: an apt of its own that knows arm64 packages only.
-private_arm64_apt() {
-  local suite=$1
-  shift
-  private_apt "$suite" "$1" -o APT::Architecture=arm64 -o APT::Architectures=arm64 \
-    -o Dir::State::status="$APT_STATE/$suite/status" "${@:2}"
-}
-
-# get_kernel NAME: downloads it once; sets KERNEL, the folder with `image` and `modules`.
+# get_kernel NAME: sets KERNEL, the folder with `image` and `modules`.
 get_kernel() {
-  local package suite work depends
+  local series flavour
   if [[ -f $1 ]]; then
     KERNEL=$CROSS/kernel-own
     rm -rf "$KERNEL"
@@ -49,44 +47,8 @@ get_kernel() {
     cp "$1" "$KERNEL/image"
     return
   fi
-  read -r package suite <<<"$(kernel_package "$1")"
-  KERNEL=$CROSS/kernel-$1
-  [[ ! -e $KERNEL/finished ]] || return 0
-  work=$CROSS/kernel-$1.download
-  APT_STATE=$CROSS/apt
-  rm -rf "$KERNEL" "$work"
-  mkdir -p "$KERNEL/modules" "$work" "$APT_STATE/$suite"
-  : >"$APT_STATE/$suite/status"
-  say "getting $package from Debian $suite"
-  prepare_suite "$suite" "$(any_mirror)" deb >>"$CROSS/log" 2>&1 || true
-  private_arm64_apt "$suite" apt-get update >>"$CROSS/log" 2>&1 ||
-    fail "Debian's list of packages of $suite could not be read; see $CROSS/log."
-  depends=$(private_arm64_apt "$suite" apt-cache depends "$package" | awk '/Depends: linux-image/{print $2; exit}')
-  (cd "$work" && private_arm64_apt "$suite" apt-get download "${depends:-$package}") >>"$CROSS/log" 2>&1 ||
-    fail "the kernel ${depends:-$package} of Debian $suite could not be downloaded; see $CROSS/log."
-  dpkg-deb -x "$work"/*.deb "$work/unpacked"
-  cp "$work"/unpacked/boot/vmlinuz-* "$KERNEL/image"
-  take_modules "$work/unpacked" "$KERNEL/modules"
-  rm -rf "$work"
-  touch "$KERNEL/finished"
-}
-
-# What the first steps need to reach the disk, in the order in which it is loaded. What a kernel
-# has built in, or does not have, is no module there.
-MODULES=(virtio virtio_ring virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_mmio virtio_blk virtio_console
-  crc32c_generic libcrc32c crc16 mbcache jbd2 ext4)
-
-take_modules() {
-  local number=10 module file
-  for module in "${MODULES[@]}"; do
-    file=$(find "$1" -name "$module.ko*" | head -n 1)
-    [[ $file ]] || continue
-    case $file in
-      *.xz) xz -dc "$file" ;;
-      *.zst) zstd -qdc "$file" ;;
-      *) cat "$file" ;;
-    esac >"$2/$((number++))-$module.ko"
-  done
+  read -r series flavour <<<"$(kernel_named "$1")"
+  ensure_kernel "$series" "$flavour" "${MODULES[@]}"
 }
 
 # make_first_steps JOB: the archive that the kernel begins with. It mounts the disk, puts the job
@@ -247,7 +209,7 @@ while (($#)); do
   esac
   shift
 done
-[[ -f $kernel ]] || kernel_package "$kernel" >/dev/null
+[[ -f $kernel ]] || kernel_named "$kernel" >/dev/null
 command -v nproc >/dev/null || fail 'nproc is missing (coreutils).'
 make_all
 logs=$CLONE/build/aarch64

@@ -23,8 +23,9 @@ done
 [[ $(uname -m) == x86_64 ]] || fail 'the kernels that are tried are those for x86-64.'
 is_debian || fail 'this needs Debian, whose packages have the kernels.'
 LIMIT_S=7200
+FLAVOUR=cloud-amd64 # for virtual machines: all that is needed to run from memory is built in
 ensure_packages 'the emulator' qemu-system-x86 busybox-static cpio
-for kernel in "${kernels[@]}"; do ensure_kernel "$kernel"; done
+for kernel in "${kernels[@]}"; do ensure_kernel "$kernel" "$FLAVOUR"; done
 exports=$("$here/../ruby/env.sh" --inside)
 eval "$exports"
 
@@ -75,8 +76,8 @@ count() {
 }
 
 for kernel in "${kernels[@]}"; do
-  ensure_kernel "$kernel"
-  boot "kernel $kernel" "$KERNEL" "$work/$kernel.log"
+  ensure_kernel "$kernel" "$FLAVOUR"
+  boot "kernel $kernel" "$KERNEL/image" "$work/$kernel.log"
   release=$(sed -n 's/^@ Linux //p' "$work/$kernel.log")
   count "Linux ${release:-$kernel}" "$work/$kernel.log"
 done

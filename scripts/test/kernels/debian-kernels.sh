@@ -1,16 +1,28 @@
 # shellcheck shell=bash
-# Kernels from Debian's packages, without installing them. Sourced by kernels.sh, after rubies.sh; `ensure_kernel WANTED`
-# sets KERNEL, a bootable file in the cache. WANTED is a series such as 6.1, or `oldest` or `newest` of what is served.
+# Kernels from Debian's packages, without installing them. Sourced by kernels.sh and aarch64.sh, after rubies.sh.
 
 KERNEL_SUITES=(bullseye bookworm bookworm-backports trixie trixie-backports forky unstable experimental)
 KERNEL_FOLDER=$CACHE/kernels
 
-# listed_kernels SUITE: the names of its kernels for virtual machines, the oldest first.
+# kernel_apt SUITE COMMAND...: as if this were a machine for the flavour's kernels, with no package installed.
+kernel_apt() {
+  local suite=$1 architecture=${KERNEL_FLAVOUR#cloud-}
+  architecture=${architecture%%-*}
+  shift
+  private_apt "$suite" "$1" -o APT::Architecture="$architecture" -o APT::Architectures="$architecture" \
+    -o Dir::State::status=/dev/null "${@:2}"
+}
+
+# listed_kernels SUITE: the names of its packages of this flavour, the oldest first. Others end in the same word: cloud-arm64 and rt-arm64
+# are no arm64.
 listed_kernels() {
   if [[ ! -e $KERNEL_WORK/$1.listed ]]; then
-    prepare_suite "$1" "$(any_mirror)" deb >>"$KERNEL_LOG" 2>&1 || true
-    private_apt "$1" apt-cache search --names-only '^linux-image-[0-9].*-cloud-amd64$' 2>>"$KERNEL_LOG" |
-      awk '!/meta-package/ {print $1}' | sort -V >"$KERNEL_WORK/$1.listed" || true
+    name_suite "$1" "$(any_mirror)" deb
+    kernel_apt "$1" apt-get update >>"$KERNEL_LOG" 2>&1 || true
+    kernel_apt "$1" apt-cache search --names-only "^linux-image-[0-9].*-$KERNEL_FLAVOUR\$" 2>>"$KERNEL_LOG" |
+      awk -v flavour="$KERNEL_FLAVOUR" '/meta-package/ {next}
+        {version = substr($1, 1, length($1) - length(flavour)); sub(/^linux-image-/, "", version)}
+        version !~ /-[a-z]/ {print $1}' | sort -V >"$KERNEL_WORK/$1.listed" || true
   fi
   cat "$KERNEL_WORK/$1.listed"
 }
@@ -28,52 +40,84 @@ kernels_that_fit() {
   esac
 }
 
-# download_kernel SUITE NAME FILE: newer packages have the kernel itself in a package beside the one of that name.
+# download_kernel SUITE NAME MODULE...: leaves its parts in KERNEL.new. Newer packages have the kernel itself and its modules in packages
+# beside the one of that name.
 download_kernel() {
-  local name found
-  for name in "$2" "${2/linux-image-/linux-binary-}"; do
-    rm -rf "$KERNEL_WORK/download"
-    mkdir -p "$KERNEL_WORK/download"
-    (cd "$KERNEL_WORK/download" && private_apt "$1" apt-get download "$name" && dpkg -x ./*.deb .) \
-      >>"$KERNEL_LOG" 2>&1 </dev/null || continue
-    found=$(find "$KERNEL_WORK/download" -name 'vmlinuz*' -type f | head -n 1)
-    [[ -z $found ]] || { mv "$found" "$3"; return; }
+  local suite=$1 name=$2 part found
+  shift 2
+  rm -rf "$KERNEL_WORK/download" "$KERNEL.new"
+  mkdir -p "$KERNEL_WORK/download" "$KERNEL.new/modules"
+  for part in image binary modules; do
+    [[ $part != modules ]] || (($#)) || continue
+    (cd "$KERNEL_WORK/download" && kernel_apt "$suite" apt-get download "${name/linux-image-/linux-$part-}" && dpkg -x ./*.deb . && rm ./*.deb) \
+      >>"$KERNEL_LOG" 2>&1 </dev/null || true
   done
-  return 1
+  found=$(find "$KERNEL_WORK/download" -name 'vmlinuz*' -type f | head -n 1)
+  [[ $found ]] || return 1
+  mv "$found" "$KERNEL.new/image"
+  take_modules "$KERNEL_WORK/download" "$KERNEL.new/modules" "$@"
 }
 
-# download_best WANTED SUITE...: leaves KERNEL; a version can be listed and gone.
+# take_modules FROM TO MODULE...: under names whose order is the one given here. What a kernel has built in, or lacks, is no module there.
+take_modules() {
+  local from=$1 to=$2 number=10 module file
+  shift 2
+  for module; do
+    file=$(find "$from" -name "$module.ko*" | head -n 1)
+    [[ $file ]] || continue
+    case $file in
+      *.xz) xz -dc "$file" ;;
+      *.zst) zstd -qdc "$file" ;;
+      *) cat "$file" ;;
+    esac >"$to/$((number++))-$module.ko"
+  done
+}
+
+# download_best WANTED SUITE... -- MODULE...: leaves KERNEL; a version can be listed and gone.
 download_best() {
-  local suite name
+  local suite name wanted_from=()
+  while [[ $1 != -- ]]; do
+    wanted_from+=("$1")
+    shift
+  done
+  shift
   while read -r suite name; do
-    if [[ $name ]] && download_kernel "$suite" "$name" "$KERNEL.new"; then
+    if [[ $name ]] && download_kernel "$suite" "$name" "$@"; then
       say "downloaded $name of $suite"
       mv "$KERNEL.new" "$KERNEL"
       return
     fi
-  done <<<"$(kernels_that_fit "$@")"
+  done <<<"$(kernels_that_fit "${wanted_from[@]}")"
   return 1
 }
 
+# ensure_kernel WANTED FLAVOUR [MODULE...]: sets KERNEL, a folder in the cache with `image`, which an emulator boots, and `modules`, which it
+# can load then. WANTED is a series such as 6.1, or `oldest` or `newest` of what is served; FLAVOUR is Debian's word for the kind: cloud-amd64,
+# arm64, arm64-16k.
 ensure_kernel() {
-  local suite
-  KERNEL=$KERNEL_FOLDER/$1
-  [[ ! -e $KERNEL ]] || return 0
+  local wanted=$1 suite
+  KERNEL_FLAVOUR=$2
+  KERNEL=$KERNEL_FOLDER/$KERNEL_FLAVOUR/$wanted
+  shift 2
+  [[ ! -e $KERNEL/image ]] || return 0
   hold_lock kernels
-  APT_STATE=$KERNEL_FOLDER/apt # its own: other scripts ask for lists of sources
+  if [[ -e $KERNEL/image ]]; then # another process has made it meanwhile
+    release_lock
+    return
+  fi
+  APT_STATE=$KERNEL_FOLDER/$KERNEL_FLAVOUR/apt # its own: other scripts ask for lists of sources
   KERNEL_LOG=$KERNEL_FOLDER/log
   KERNEL_WORK=$KERNEL_FOLDER/work
   mkdir -p "$KERNEL_WORK"
-  say "looking for a kernel, $1, among Debian's packages"
-  if [[ $1 == newest ]]; then
-    download_best "$1" "${KERNEL_SUITES[@]}" || true
+  say "looking for a kernel, $wanted, among Debian's packages"
+  if [[ $wanted == newest ]]; then
+    download_best newest "${KERNEL_SUITES[@]}" -- "$@" || true
   else # suites stand in the order of their age
     for suite in "${KERNEL_SUITES[@]}"; do
-      download_best "$1" "$suite" && break
+      download_best "$wanted" "$suite" -- "$@" && break
     done
   fi
-  rm -rf "$KERNEL_WORK"
+  rm -rf "$KERNEL_WORK" "$KERNEL.new"
   release_lock
-  [[ -e $KERNEL ]] || fail "no kernel '$1' could be downloaded; see $KERNEL_LOG." \
-    "KERNELS takes series such as 6.1, and oldest and newest."
+  [[ -e $KERNEL/image ]] || fail "no kernel '$wanted' ($KERNEL_FLAVOUR) could be downloaded; see $KERNEL_LOG."
 }
