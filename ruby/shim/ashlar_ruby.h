@@ -379,10 +379,12 @@ void ashlar_write_profile_at_crash(void); /* from a signal handler */
 void ashlar_end_for_want_of_memory(void);
 
 /* Fork. `ashlar_begin_child` is for a child of Ruby's own making, with the VM lock held:
-   `thread` is the one that it has, and `runner` the one that runs jobs, or 0. */
+   `thread` is the one that it has, and `runner` the one that runs jobs, or 0.
+   `ashlar_after_fork_in_fork` is for a child that is made between the two before it, by the same thread. */
 void ashlar_watch_forks(void);
 void ashlar_before_fork(void);
 void ashlar_after_fork(bool in_child);
+void ashlar_after_fork_in_fork(void);
 void ashlar_begin_child(void *objspace, ashlar_value thread, ashlar_value *runner);
 
 #pragma GCC visibility pop

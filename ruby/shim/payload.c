@@ -40,16 +40,17 @@ thread_ends(void *cache)
 }
 
 /* Functions that the program wants called at a fork may run between these two. They allocate
-   without the thread's cache: then it is seen that the thread has the locks already. */
+   without the thread's cache: then it is seen that the thread has the locks already. They may
+   fork, too. */
 static __thread struct {
     void *cache;
     enum ashlar_cache_state state;
+    unsigned forks; /* under way, one in the middle of the other */
 } of_forker __attribute__((tls_model("initial-exec")));
 
 static void
-before_fork(void)
+set_cache_aside(void)
 {
-    ashlar_before_fork();
     of_forker.cache = ashlar_thread_cache;
     of_forker.state = cache_state;
     ashlar_thread_cache = NULL;
@@ -57,15 +58,39 @@ before_fork(void)
 }
 
 static void
-after_fork(bool in_child)
+take_cache_back(void)
 {
     ashlar_thread_cache = of_forker.cache;
     cache_state = of_forker.state;
-    ashlar_after_fork(in_child);
 }
 
-static void after_fork_in_parent(void) { after_fork(false); }
-static void after_fork_in_child(void) { after_fork(true); }
+static void
+before_fork(void)
+{
+    if (of_forker.forks++) return; /* the thread has the locks */
+    ashlar_before_fork();
+    set_cache_aside();
+}
+
+static void
+after_fork_in_parent(void)
+{
+    if (--of_forker.forks) return;
+    take_cache_back();
+    ashlar_after_fork(false);
+}
+
+static void
+after_fork_in_child(void)
+{
+    take_cache_back();
+    if (!--of_forker.forks) {
+        ashlar_after_fork(true);
+        return;
+    }
+    ashlar_after_fork_in_fork();
+    set_cache_aside();
+}
 
 static void
 first_thread(void)

@@ -4,7 +4,7 @@
 //! | what a process has one of | in a child |
 //! | --- | --- |
 //! | helper threads | ended before the fork, started anew when needed |
-//! | forking itself | one thread at a time, from the first lock to the last |
+//! | forking itself | one thread at a time, from the first lock to the last; that one may fork again in the middle |
 //! | block allocator, payload pool, the tables' memory, list of caches | locked across the fork |
 //! | the heap profile: target, start, image, recorder | locked across the fork; begun anew ([`heap_profile::begin_in_child`]) |
 //! | caches of other threads | they are given back, with their free pieces |
@@ -84,12 +84,23 @@ fn lock() {
 extern "C" fn ashlar_after_fork(in_child: bool) {
     unlock();
     if in_child {
-        heap_profile::begin_in_child();
-        thread_caches::lock().keep_own_in_child();
+        forget_what_parent_had();
     }
     // Taken out first: another thread may fork as soon as this is free.
     let forking = HELD.forking.borrow_mut().take();
     drop(forking);
+}
+
+/// In the child of a fork in the middle of another one of the same thread, by a function of
+/// the program's that is called then. The locks stay with the other one, which may go on here.
+#[no_mangle]
+extern "C" fn ashlar_after_fork_in_fork() {
+    unlocked(forget_what_parent_had);
+}
+
+fn forget_what_parent_had() {
+    heap_profile::begin_in_child();
+    thread_caches::lock().keep_own_in_child();
 }
 
 fn unlock() {

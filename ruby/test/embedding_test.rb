@@ -190,6 +190,77 @@ claim "functions that a program has called at a fork from before Ruby's start ta
   end
 end
 
+# What it has called at a fork forks itself. The child takes memory as its parent does, before it ends.
+FORKING_AT_A_FORK = <<~'C'
+  #include <ruby.h>
+  #include <pthread.h>
+  #include <stdio.h>
+  #include <sys/wait.h>
+  #include <unistd.h>
+
+  static void
+  take(void)
+  {
+      void *kept[300];
+      for (int n = 0; n < 300; n++) kept[n] = memset(ruby_xmalloc(n % 8 ? 1000 : 40000), n, 1000);
+      for (int n = 0; n < 300; n++) {
+          for (int byte = 0; byte < 1000; byte++) if (((unsigned char *)kept[n])[byte] != (unsigned char)n) _exit(1);
+          ruby_xfree(kept[n]);
+      }
+  }
+
+  static int forks, good;
+
+  static void
+  fork_inside(void)
+  {
+      static int is_inside;
+      if (is_inside) return;
+      is_inside = 1;
+      take();
+      pid_t child = fork();
+      take();
+      if (!child) _exit(7);
+      int status;
+      forks++;
+      good += child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7;
+      is_inside = 0;
+  }
+
+  static VALUE forks_inside(VALUE self) { return rb_ary_new_from_args(2, INT2NUM(forks), INT2NUM(good)); }
+
+  int
+  main(int argc, char **argv)
+  {
+      pthread_atfork(fork_inside, fork_inside, fork_inside);
+      ruby_sysinit(&argc, &argv);
+      RUBY_INIT_STACK;
+      ruby_init();
+      rb_define_global_function("forks_inside", forks_inside, 0);
+      char *options[] = { "forking", argv[1] };
+      return ruby_run_node(ruby_options(2, options));
+  }
+C
+
+claim "functions that a program has called at a fork from before Ruby's start fork themselves" do
+  forking = linked_with_ruby(FORKING_AT_A_FORK)
+  # The child of Ruby's fork has what its parent counted before the fork, and its own.
+  source = <<~'RUBY'
+    Thread.new { loop { Array.new(100) { |n| "noise #{n}" } } }
+    kept = Array.new(20_000) { |n| "kept #{n}" }
+    3.times do |round|
+      Process.wait(fork { GC.start; exit!(forks_inside == [2 * round + 2] * 2 && kept[19_999] == "kept 19999") })
+      abort "the child failed" unless $?.success?
+    end
+    GC.start
+    puts kept[19_999] == "kept 19999" && forks_inside == [6, 6] ? "ok" : "#{forks_inside}"
+  RUBY
+  [{}, { "ASHLAR_PROFILE" => "it.heap", "ASHLAR_PROFILE_BYTES" => "4KiB" }].each do |profile|
+    done = Subject.command(Subject.environment(profile), [forking, program_file(source)], folder:, limit: 60)
+    check(done.ok? && done.out == "ok\n") { done.describe }
+  end
+end
+
 claim "a program that loads libruby.so when it runs keeps its own malloc, and Ruby runs on Ashlar in it", only: "libruby" do
   loading = compiled("loading", LOADING, "-ldl")
   library = File.join(Subject.config["libdir"], Subject.config["LIBRUBY_SO"])
