@@ -40,7 +40,8 @@ gets if ARGV[0]
 """
 
 
-# Of two lines whose objects live long, one keeps them; what the other has made since the only full collection is old garbage.
+# Of two lines whose objects live long, one keeps them; what the other has made since the only full collection is old garbage: four
+# rounds, each with a collection, are longer than an object stays young.
 ONE_FULL_COLLECTION = """\
 def keep(n) = "kept #{n} " * 40
 def drop(n) = "dropped #{n} " * 40
@@ -50,7 +51,8 @@ GC.start
 GC.config(profile: "before.heap")
 40.times do |round|
   500.times { |n| kept << keep(n) }
-  queue = Array.new(500) { |n| drop(n) } if round < 38
+  queue << Array.new(500) { |n| drop(n) }
+  queue.shift if queue.size > 4
   GC.start(full_mark: round == 20)
 end
 queue = nil
