@@ -15,91 +15,16 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../ruby/rubies.sh"
 # shellcheck source=scripts/bench/bundle.sh
 . "$here/bundle.sh"
+# shellcheck source=scripts/bench/debian-gems.sh
+. "$here/debian-gems.sh"
 
 # Raise when what is below makes something else.
 RAILS_RECIPE=1
-RAILS_SUITE=trixie
 WANTED_PACKAGES=(ruby-railties ruby-activerecord ruby-actionmailer ruby-activejob
   ruby-activestorage ruby-kramdown ruby-rouge ruby-webrick ruby-rackup)
 # Dependencies that Ruby 3.4 has itself, and packages with parts compiled for Debian's Ruby.
 UNWANTED_PACKAGES='^ruby-(rubygems|did-you-mean|ruby2-keywords|net-telnet|xmlrpc|pkg-config|nokogiri|sqlite3|csv)$'
-# Gems that come with Ruby's source; the Rubies under test are built without them.
 BUNDLED_GEMS=(bigdecimal drb net-imap net-pop net-smtp racc)
-NATIVE_PACKAGES=(libsqlite3-dev libxml2-dev libxslt1-dev pkg-config)
-
-# gem_specification NAME VERSION: the least that RubyGems needs to find a gem.
-gem_specification() {
-  mkdir -p "$gems/specifications"
-  cat >"$gems/specifications/$1-$2.gemspec" <<SPECIFICATION
-Gem::Specification.new do |gem|
-  gem.name = "$1"
-  gem.version = "$2"
-  gem.require_paths = ["lib"]
-  gem.summary = "$1"
-  gem.authors = ["see the package"]
-end
-SPECIFICATION
-}
-
-# compile_native GEM EXTENSION OPTION...: its extension's library into its lib folder.
-compile_native() {
-  local folder=$gems/gems/$1 extension=$2
-  shift 2
-  cd "$folder/ext/$extension"
-  GEM_HOME=$gems GEM_PATH=$gems "$RUBY" extconf.rb "$@"
-  make "-j$(nproc)"
-  make install "sitearchdir=$folder/lib" "sitelibdir=$folder/lib"
-}
-
-download_packages() {
-  local mirror names
-  mirror=$(any_mirror)
-  prepare_suite "$RAILS_SUITE" "$mirror" deb
-  names=$(private_apt "$RAILS_SUITE" apt-cache depends --recurse --no-recommends --no-suggests \
-    --no-conflicts --no-breaks --no-replaces --no-enhances "${WANTED_PACKAGES[@]}" |
-    grep -E '^(ruby-|rake$)' | grep -vE "$UNWANTED_PACKAGES" | sort -u)
-  cd "$folder/packages"
-  # shellcheck disable=SC2086
-  private_apt "$RAILS_SUITE" apt-get download $names
-}
-
-# unpack_source PACKAGE GEM: the gem's folder from the tarball that scripts/sources.txt names.
-unpack_source() {
-  pinned_tarball "$1"
-  mkdir -p "$gems/gems/$2-$TARBALL_VERSION"
-  tar -xf "$TARBALL" -C "$gems/gems/$2-$TARBALL_VERSION" --strip-components=1 --no-same-owner
-  gem_specification "$2" "$TARBALL_VERSION"
-}
-
-bundled_gems() {
-  local name found
-  for name in "${BUNDLED_GEMS[@]}"; do
-    found=$(find "$RUBY_SOURCE/.bundle/gems" -maxdepth 1 -name "$name-[0-9]*" | head -n 1)
-    [[ $found ]] || {
-      echo "Ruby's source has no $name under .bundle/gems" >&2
-      return 1
-    }
-    cp -r "$found" "$gems/gems/"
-    gem_specification "$name" "${found##*-}"
-  done
-}
-
-# step LABEL LINES FUNCTION...: the function in a shell of its own, its output in the log.
-step() {
-  local label=$1 lines=$2
-  shift 2
-  run_logged "$label" "$lines" "$folder.log" bash -c "set -euo pipefail; $(declare -p "${lists[@]}")
-    \"\$@\"" step "$@"
-}
-lists=(WANTED_PACKAGES BUNDLED_GEMS)
-
-unpack_packages() {
-  local package
-  for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder/tree"; done
-  mkdir -p "$gems"
-  cp -r "$folder/tree/usr/share/rubygems-integration/all/." "$gems"
-  cp -r "$folder/tree/usr/lib/ruby/vendor_ruby" "$folder/lib"
-}
 
 rails_from_debian() {
   local native
@@ -113,16 +38,10 @@ rails_from_debian() {
       'set RAILS_FROM=rubygems to use the Gemfile.'
     hold_lock rails-debian
     [[ ! -e $folder/finished ]] || exit 0
-    rm -rf "$folder"
-    mkdir -p "$folder/packages" "$gems"
-    : >"$folder.log"
-    APT_STATE=$CACHE/apt
-    export CACHE PINS TARBALLS SOURCE_LOG APT_STATE RAILS_SUITE UNWANTED_PACKAGES folder gems RUBY RUBY_SOURCE
-    # shellcheck disable=SC2046
-    export -f $(compgen -A function)
-    step 'Rails: packages' 60 download_packages
+    begin_folder
+    step 'Rails: packages' 60 download_closure "$UNWANTED_PACKAGES" "${WANTED_PACKAGES[@]}"
     step 'Rails: unpack' 5 unpack_packages
-    step 'Rails: gems of Ruby' 5 bundled_gems
+    step 'Rails: gems of Ruby' 5 bundled_gems "${BUNDLED_GEMS[@]}"
     for native in sqlite3 nokogiri; do
       step "Rails: source of $native" 5 unpack_source "ruby-$native" "$native"
     done
@@ -130,13 +49,10 @@ rails_from_debian() {
     step 'Rails: racc' 10 compile_native "$(gem_folder racc)" racc/cparse
     step 'Rails: sqlite3' 30 compile_native "$(gem_folder sqlite3)" sqlite3 --enable-system-libraries
     step 'Rails: nokogiri' 70 compile_native "$(gem_folder nokogiri)" nokogiri --use-system-libraries
-    rm -rf "$folder/packages" "$folder/tree"
-    touch "$folder/finished"
+    finish_folder
   ) || exit
   RAILS_GEM_PATH=$gems RAILS_RUBYLIB=$folder/lib RAILS_GEMFILE='' RAILS_SERVER=webrick
 }
-
-gem_folder() { basename "$(find "$gems/gems" -maxdepth 1 -name "$1-[0-9]*" | head -n 1)"; }
 
 rails_from_rubygems() {
   local application=$CLONE/workloads/applications/tracker identity

@@ -7,8 +7,8 @@ require "uri"
 # A browser in the same process: asks a Rack application, keeps its cookies, follows no
 # redirects, and adds every answer to a checksum.
 class RackSession
-  # Differs from run to run: the token that a form carries against forgery.
-  TOKEN = /(name="authenticity_token" value=")[^"]*/
+  # Differs from run to run: the token that a form, or a page for its scripts, carries against forgery.
+  TOKEN = /(name="(?:authenticity_token" value|csrf-token" content)=")[^"]*/
 
   attr_reader :statuses
 
@@ -27,9 +27,12 @@ class RackSession
   end
 
   # The token of the form on a page.
-  def token(page) = page[TOKEN] && page[/name="authenticity_token" value="([^"]*)"/, 1]
+  def token(page) = page[/name="authenticity_token" value="([^"]*)"/, 1]
 
   def checksum = @digest.hexdigest[0, 16]
+
+  # How many answers of each status there were, and the checksum, for people.
+  def answers = "#{statuses.sort.map { |status, times| "#{status}: #{times}" }.join(", ")}; #{checksum}"
 
   private
 

@@ -14,12 +14,25 @@ require_relative "../ruby/figures"
 class Requests
   PERCENTILES = { p50_ms: 0.5, p90_ms: 0.9, p99_ms: 0.99, p999_ms: 0.999, p100_ms: 1.0 }.freeze
 
+  # What was seen of some requests.
+  Seen = Struct.new(:seconds, :collector_ns, :collections, :cpu_s)
+
   def initialize
     @seconds = []
     @collector_ns = []
     @collections = 0
     @cpu_s = 0.0
     at_exit { write(ENV["ASHLAR_REPORT_FILE"]) if ENV["ASHLAR_REPORT_FILE"] }
+  end
+
+  def seen = Seen.new(@seconds, @collector_ns, @collections, @cpu_s)
+
+  # What another process has seen counts, too.
+  def add(seen)
+    @seconds.concat(seen.seconds)
+    @collector_ns.concat(seen.collector_ns)
+    @collections += seen.collections
+    @cpu_s += seen.cpu_s
   end
 
   # Runs and measures one request; gives what the block gives.

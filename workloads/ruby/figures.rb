@@ -2,7 +2,7 @@
 
 # Tells the lab what the collector did: appends one line of JSON to the file named by
 # ASHLAR_REPORT_FILE when the program ends. Required first, so that it runs last.
-# Figures a collector does not keep are left out.
+# Figures a collector does not keep are left out; `Figures.tell` adds the program's own.
 #
 # gc_count            collections
 # gc_time_ms          time inside them, as the collector itself measures it (the default
@@ -44,7 +44,12 @@ module Figures
     nil
   end
 
-  def self.write(path) = append(path, gather)
+  # What the program itself says beside that, or in its place.
+  def self.tell(figures) = own.merge!(figures)
+
+  def self.own = @own ||= {}
+
+  def self.write(path) = append(path, { **gather, **own })
 
   def self.append(path, figures)
     line = figures.map { |name, value| "\"#{name}\": #{value}" }.join(", ")
