@@ -107,6 +107,16 @@ def test_figures_a_program_reports_become_columns(tmp_path, ashlar):
     assert "Collections" in (tmp_path / "e.md").read_text()
 
 
+def test_settled_memory_that_programs_report_can_be_the_space_of_an_experiment(tmp_path, ashlar):
+    told = """sleep 0.06; echo '{"settled_mib": %d}' >> "$ASHLAR_REPORT_FILE" """
+    path = experiment(tmp_path, told % 100, told % 80, space="settled_mib")
+    assert ashlar("compare", "-e", path, *QUIET).returncode == 0
+    over = {o["variant"]: o["over"]["value"] for o in report(tmp_path)["analysis"]["overheads"] if o["metric"] == "settled_mib"}
+    assert over["other"] == 0 and over["good"] == pytest.approx(0.25)
+    assert ashlar("report", str(tmp_path / "e.ashlar"), "--output", str(tmp_path / "kept"), "--form", "record", "--quiet").returncode == 0
+    assert "settled_mib" in (tmp_path / "kept.csv").read_text().splitlines()[0], "what an experiment compares is kept of every run"
+
+
 def test_figures_that_are_no_figures_are_named(tmp_path, ashlar):
     told = """sleep 0.06; echo 'gc_count 7' >> "$ASHLAR_REPORT_FILE"; echo '{"Bad Name": 1, "gc": "many"}' >> "$ASHLAR_REPORT_FILE" """
     ashlar("compare", "-e", experiment(tmp_path, told, told), *QUIET)

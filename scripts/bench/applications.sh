@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # Measures the programs of workloads/applications, or one of your own, under stock Ruby, stock
 # with jemalloc or fewer arenas, and Ashlar; prints tables that can be pasted, writes a page,
-# and records a whole run under bench/results/. Environment, beside what measure.sh reads:
+# and records a whole run under bench/results/. PROGRAMS and VARIANTS may name what any of the
+# experiments there has; each experiment that has some of it is run. Environment, beside what
+# measure.sh reads:
 #   APP        a program or an application of your own; application.rb says what it may be
 #   RAILS_FROM where Rails comes from: rails.sh
+#   ROUNDS     of the programs of settled.toml that go in rounds; 20 unless given
+#   BASELINE   the variant that is 1.00; stock unless given
 # For example
 #   make bench-applications PROGRAMS="rails png" BLOCKS=5
+#   make bench-applications PROGRAMS="redmine redmine-forked" VARIANTS="stock inside"
 #   make bench-applications CURVES=only PROGRAMS=rails
 #   make bench-applications APP=~/src/optcarrot APP_ARGUMENTS="--benchmark examples/Lan_Master.nes"
 set -euo pipefail
@@ -31,10 +36,12 @@ inside=yes
 . "$here/setup.sh"
 # shellcheck source=scripts/bench/measure.sh
 . "$here/measure.sh"
+# shellcheck source=scripts/bench/experiments.sh
+. "$here/experiments.sh"
 experiments=$clone/workloads/applications
-
-# Whether a name is among those chosen, or nothing was chosen.
-chosen() { [[ -z $1 || " $1 " == *" $2 "* ]]; }
+files=()
+blocks=()
+[[ -z ${BLOCKS-} ]] || blocks=(--blocks "$BLOCKS")
 
 # The library that stands for jemalloc; the lab is told where it is.
 ensure_jemalloc() {
@@ -62,9 +69,8 @@ ensure_gems() {
   touch "$APP_GEM_HOME/finished"
 }
 
-! chosen "${VARIANTS-}" stock-jemalloc || ensure_jemalloc
-
 if [[ -n ${APP-} ]]; then
+  [[ -n ${VARIANTS-} && " $VARIANTS " != *' stock-jemalloc '* ]] || ensure_jemalloc
   gemfile=$("$RUBY_STOCK" "$here/application.rb" gemfile)
   [[ -z $gemfile ]] || ensure_gems "$gemfile"
   [[ -n ${RECORD-} ]] || record=
@@ -79,10 +85,27 @@ if [[ -n ${APP-} ]]; then
   exit
 fi
 
-if chosen "${PROGRAMS-}" rails || chosen "${PROGRAMS-}" rails-server; then
+# shellcheck disable=SC2154 # points, curves: measure.sh
+[[ -z $points ]] || files+=("$experiments"/{applications,settled}.toml)
+[[ -z $curves ]] || files+=("$experiments"/{curves,settled_curves}.toml)
+# shellcheck disable=SC2034 # experiments.sh
+read -ra asked_programs <<<"${PROGRAMS-}"
+# shellcheck disable=SC2034 # experiments.sh
+read -ra asked_variants <<<"${VARIANTS-}"
+choose_all
+programs=$(printf '%s,' "${programs_of[@]}") variants=$(printf '%s,' "${variants_of[@]}")
+if needed "$programs" redmine; then
+  exports=$("$here/redmine.sh")
+  eval "$exports"
+fi
+if needed "$programs" rails; then
   exports=$("$here/tracker.sh")
   eval "$exports"
 fi
-# shellcheck disable=SC2154 # points, curves: measure.sh
-[[ -z $points ]] || measure applications "$experiments/applications.toml" "${selection[@]}"
-[[ -z $curves ]] || measure applications-curves "$experiments/curves.toml" "${selection[@]}"
+! needed "$variants" stock-jemalloc || ensure_jemalloc
+
+for file in "${files[@]}"; do
+  [[ ${programs_of[$file]-} ]] || continue
+  name=$(awk -F'"' '/^name = /{print $2; exit}' "$file")
+  measure "$name" "$file" --programs "${programs_of[$file]}" --variants "${variants_of[$file]}" "${blocks[@]}"
+done

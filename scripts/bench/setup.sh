@@ -1,10 +1,11 @@
 # shellcheck shell=bash
 # What a measurement needs: the Rubies and the library (their names in the environment) and
-# the lab with its stores (stores.sh). The Ruby with Ashlar inside is made when VARIANTS names it,
-# or, if nothing was chosen, when the script that sources this measures it anyway (inside=yes).
+# the lab with its stores (stores.sh). The Ruby with Ashlar inside is made when VARIANTS names it
+# (inside, inside-yjit and the like), or, if nothing was chosen, when the script that sources this
+# measures it anyway (inside=yes).
 clone=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 with_inside=()
-case " ${VARIANTS:-${inside:+inside}} " in *' inside '*) with_inside=(--inside) ;; esac
+case " ${VARIANTS:-${inside:+inside}} " in *' inside'[\ -]*) with_inside=(--inside) ;; esac
 exports=$("$clone/scripts/ruby/env.sh" "${with_inside[@]}")
 eval "$exports"
 # shellcheck source=scripts/bench/stores.sh

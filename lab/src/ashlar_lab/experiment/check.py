@@ -9,7 +9,7 @@ from ashlar_lab.experiment.model import Experiment
 
 TIME_METRICS = ("cpu_s", "wall_s", "user_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms")
 HEADLINES = ("contrasts", "side-by-side", "ratios", "programs", "curves")
-SPACE_METRICS = ("peak_mib", "mean_mib", "final_mib", "peak_rss_mib", "cgroup_peak_mib")
+SPACE_METRICS = ("peak_mib", "mean_mib", "final_mib", "settled_mib", "peak_rss_mib", "cgroup_peak_mib")
 _NAME = re.compile("[^\\s/,:=\x00-\x1f\x7f-\x9f\ud800-\udfff][^/,:=\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{0,59}")
 
 

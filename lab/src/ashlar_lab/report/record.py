@@ -57,7 +57,7 @@ def as_csv(page: Page) -> str:
 def _metrics(page: Page) -> list[str]:
     """What is kept of every run: the usual metrics, and those that the experiment shows."""
     own = [m for program in page.experiment.programs for m in program.figures]
-    return list(dict.fromkeys([*_RUN_METRICS, *page.experiment.figures, *(m for m in page.experiment.metrics if m != "cpu_s"), *own]))
+    return list(dict.fromkeys([*_RUN_METRICS, page.experiment.space_metric, *page.experiment.figures, *(m for m in page.experiment.metrics if m != "cpu_s"), *own]))
 
 
 def _knob(value: str | None) -> dict[str, str]:

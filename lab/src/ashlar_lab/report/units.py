@@ -8,7 +8,9 @@ from ashlar_lab.fit.trimmed import Estimate
 
 TITLES = {
     "cpu_s": "CPU time", "wall_s": "Wall time", "user_s": "User time", "sys_s": "System time", "peak_mib": "Peak memory",
-    "peak_rss_mib": "Peak RSS", "mean_mib": "Mean memory", "final_mib": "Final memory", "cgroup_peak_mib": "Cgroup peak",
+    "peak_rss_mib": "Peak RSS", "mean_mib": "Mean memory", "final_mib": "Final memory", "settled_mib": "Settled memory",
+    "highest_mib": "Highest sample", "first_mib": "Memory at first", "idle_mib": "Memory when idle", "private_dirty_mib": "Private dirty memory",
+    "shared_dirty_mib": "Shared dirty memory", "worker_gc_count": "Collections of one worker", "cgroup_peak_mib": "Cgroup peak",
     "minor_faults": "Minor faults", "major_faults": "Major faults", "instructions": "Instructions", "cycles": "Cycles",
     "cache_misses": "Cache misses", "branch_misses": "Branch misses", "dtlb_misses": "TLB misses",
     "involuntary_switches": "Preemptions", "requests_per_s": "Requests", "p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99",

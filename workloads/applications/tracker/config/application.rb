@@ -18,6 +18,7 @@ module Tracker
   class Application < Rails::Application
     config.root = File.expand_path("..", __dir__)
     config.load_defaults 7.2
+    config.yjit = ENV["TRACKER_YJIT"] != "no"
     config.eager_load = true
     config.enable_reloading = false
     config.secret_key_base = "0123456789abcdef" * 8
