@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use crate::allocate::cursor::AllocationCache;
 use crate::allocate::lists::BlockLists;
+use crate::allocate::surplus::Surplus;
 use crate::compact::{Evacuation, Moves};
 use crate::layout::region::{Cell, Region, States};
 use crate::layout::width::WIDTH_COUNT;
@@ -90,6 +91,8 @@ struct Collector<'shared> {
     /// The first block that the latest major or full collection has not looked at yet, to
     /// give its pages back if it is empty.
     release_from: Option<usize>,
+    /// The empty blocks that nurseries do without.
+    surplus: Surplus,
 }
 
 /// How an allocation ended.
@@ -291,6 +294,7 @@ impl<'shared> Collector<'shared> {
             stress_countdown: 0,
             collecting_cpu_ns: 0,
             release_from: None,
+            surplus: Surplus::default(),
         }
     }
 

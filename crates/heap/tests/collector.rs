@@ -1597,6 +1597,44 @@ fn idle_blocks_go_back_a_few_at_a_time_in_slices() {
     });
 }
 
+/// Makes garbage that fills so many blocks, and collects it.
+fn spend_nursery(p: &mut Program<'_>, blocks: usize) {
+    for _ in 0..blocks * BLOCK_BYTES / plain(100).bytes() {
+        p.object(plain(100));
+    }
+    p.minor();
+}
+
+#[test]
+fn empty_blocks_that_no_nursery_needs_go_back_without_a_major_collection() {
+    with_program(64 * MIB, |p| {
+        spend_nursery(p, 100);
+        let all_blocks = p.heap.usage().held_blocks;
+        let mut held_blocks = Vec::new();
+        for _ in 0..80 {
+            spend_nursery(p, 2);
+            held_blocks.push(p.heap.usage().held_blocks);
+        }
+        assert!(all_blocks >= 99 && held_blocks[1] == all_blocks);
+        assert!(held_blocks[4] > 40, "{held_blocks:?}: too fast");
+        assert!(held_blocks[79] < 10, "{held_blocks:?}: kept");
+        let stats = p.heap.stats();
+        assert_eq!(stats.major_collections + stats.full_collections, 0);
+        assert_eq!(stats.blocks_released, all_blocks - held_blocks[79]);
+    });
+}
+
+#[test]
+fn empty_blocks_that_are_needed_in_turns_stay() {
+    with_program(64 * MIB, |p| {
+        for nursery in 0..if cfg!(miri) { 10 } else { 1000 } {
+            spend_nursery(p, if nursery % 20 == 0 { 40 } else { 2 });
+        }
+        let released = p.heap.stats().blocks_released;
+        assert!(released <= 4 * 40, "{released} blocks");
+    });
+}
+
 #[test]
 fn cells_from_several_caches_never_share_a_block_and_outlive_their_cache() {
     with_program(16 * MIB, |p| {

@@ -168,6 +168,23 @@ impl Grown<'_> {
         }
     }
 
+    /// Small nurseries of garbage: blocks that none of them needs go back.
+    fn run_on(&self) {
+        for _ in 0..10 {
+            for _ in 0..1_000 {
+                // SAFETY: the cache is this heap's, and no other thread uses it.
+                if unsafe { new_object(self.heap, self.cache, 0, true) }.is_none() {
+                    break;
+                }
+            }
+            self.heap.collect(Request {
+                scope: Some(Scope::Minor),
+                sweep_now: true,
+                compact: None,
+            });
+        }
+    }
+
     /// Every branch has its leaves, and the heap is whole.
     fn check(&self) {
         self.heap.verify().expect("every invariant holds");
@@ -240,6 +257,8 @@ fn grow_and_shrink(refusal: Refusal, threads: usize) -> u64 {
     grown.branches /= 3;
     heap.vm().roots.borrow_mut().truncate(grown.branches);
     grown.collect(Scope::Full, Some(Evacuation::Everything));
+    grown.run_on();
+    grown.use_zeros();
     grown.collect_in_slices(Scope::Minor);
     grown.collect(Scope::Major, None);
     heap.release_empty_blocks();

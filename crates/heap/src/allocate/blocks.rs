@@ -1,5 +1,6 @@
 //! The block allocator: empty blocks, shared by cells of all widths and by payloads.
 
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::free_runs::{FreeRuns, Index};
@@ -25,6 +26,15 @@ pub struct Blocks(Mutex<BlockAllocator>);
 /// the last.
 const FLOORS: usize = 16;
 
+/// What has been needed of empty blocks since [`Blocks::take_need`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Need {
+    /// The fewest that held memory at any time: nothing needed them.
+    pub(crate) unused: usize,
+    /// Blocks that were taken and held none.
+    pub(crate) fresh: usize,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct BlockAllocator {
     used_limit: usize,
@@ -32,6 +42,8 @@ pub(crate) struct BlockAllocator {
     in_use: usize,
     /// Empty blocks that hold memory of the system.
     held: usize,
+    /// What the nursery needs of empty blocks.
+    need: Need,
     /// Memory has run out: the blocks kept for that case may be taken.
     reserve_is_open: bool,
     policy: Policy,
@@ -85,6 +97,16 @@ impl Blocks {
         }
     }
 
+    /// What has been needed since this was asked before.
+    pub(crate) fn take_need(&self) -> Need {
+        let mut allocator = self.lock();
+        let next = Need {
+            unused: allocator.held,
+            fresh: 0,
+        };
+        std::mem::replace(&mut allocator.need, next)
+    }
+
     /// The number of the first block that was never handed out: walks over the heap end
     /// here.
     pub fn used_limit(&self) -> usize {
@@ -93,6 +115,22 @@ impl Blocks {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, BlockAllocator> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BlockAllocator {
+    /// So many empty blocks are in use from now on, and so many of them held memory.
+    fn note_taken(&mut self, blocks: usize, held: usize) {
+        self.in_use += blocks;
+        self.held -= held;
+        self.need.unused = self.need.unused.min(self.held);
+        self.need.fresh += blocks - held;
+    }
+
+    /// The memory of so many has gone back. Nothing needed it.
+    fn note_released(&mut self, blocks: usize) {
+        self.held -= blocks;
+        self.need.unused = self.need.unused.saturating_sub(blocks);
     }
 }
 
@@ -152,9 +190,8 @@ impl Space {
             region,
             mut allocator,
         } = locked;
-        allocator.in_use += 1;
         let block = region.block(first);
-        allocator.held -= usize::from(block.has(DIRTY));
+        allocator.note_taken(1, usize::from(block.has(DIRTY)));
         block.reset();
         block.add(DIRTY);
         region.set_kind(first, kind);
@@ -274,8 +311,30 @@ impl Space {
                 }
             }
         }
-        allocator.held -= released.blocks;
+        allocator.note_released(released.blocks);
         released
+    }
+
+    /// Gives back the pages of some of the `surplus` highest empty blocks that hold memory,
+    /// which are the last to be taken: up to `blocks` of them, the end of the longest run. How
+    /// many; none when the system refuses.
+    pub(crate) fn release_highest_run(&self, surplus: usize, blocks: usize) -> usize {
+        let mut locked = self.lock_allocator();
+        let Some(run) = locked.longest_run_of_highest(surplus, blocks) else {
+            return 0;
+        };
+        let count = run.end - run.start;
+        let is_held = |&block: &usize| self.region.block(BlockIndex(block as u32)).has(DIRTY);
+        let held = run.clone().filter(is_held).count();
+        if self
+            .region
+            .release(BlockIndex(run.start as u32), count)
+            .is_err()
+        {
+            return 0;
+        }
+        locked.allocator.note_released(held);
+        held
     }
 
     /// Asserts invariants 8, 9 and 15.
@@ -350,6 +409,36 @@ impl LockedAllocator<'_> {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Among the `surplus` highest empty blocks that hold memory, the longest run of empty ones.
+    /// It ends with one that holds memory and begins with one, and `blocks` of it do at most.
+    fn longest_run_of_highest(&self, surplus: usize, blocks: usize) -> Option<Range<usize>> {
+        let (mut longest, mut longest_held) = (None, 0);
+        let (mut seen, mut held) = (0, 0);
+        let mut run = 0..0;
+        for block in (self.allocator.floors[1]..self.allocator.used_limit).rev() {
+            if seen == surplus || longest_held == blocks {
+                break;
+            }
+            if !is_empty(self.region, block) {
+                held = 0;
+                continue;
+            }
+            if !self.region.block(BlockIndex(block as u32)).has(DIRTY) {
+                continue;
+            }
+            seen += 1;
+            held += 1;
+            if held == 1 {
+                run.end = block + 1;
+            }
+            run.start = block;
+            if held > longest_held {
+                (longest, longest_held) = (Some(run.clone()), held);
+            }
+        }
+        longest
     }
 
     /// Whether `count` more blocks may be in use.
@@ -478,13 +567,14 @@ impl LockedAllocator<'_> {
     }
 
     fn occupy(&mut self, first: BlockIndex, count: usize) {
+        let mut held = 0;
         for index in 0..count {
             let block = first.after(index);
-            self.allocator.held -= usize::from(self.region.block(block).has(DIRTY));
+            held += usize::from(self.region.block(block).has(DIRTY));
             self.region.block(block).reset();
             self.region.set_kind(block, Kind::SpanRest);
         }
-        self.allocator.in_use += count;
+        self.allocator.note_taken(count, held);
     }
 }
 

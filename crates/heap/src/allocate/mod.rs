@@ -6,3 +6,4 @@ mod free_runs;
 pub(crate) mod lists;
 pub(crate) mod policy;
 pub(crate) mod run;
+pub(crate) mod surplus;

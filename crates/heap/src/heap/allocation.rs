@@ -100,6 +100,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// A block of this width with free runs: one that has some already, one
     /// that has some once it is swept, or an empty one.
     fn find_block(&self, width: WidthIndex) -> Option<BlockIndex> {
+        self.release_surplus();
         self.find_used_block(width)
             .or_else(|| self.take_empty_block(width))
             .or_else(|| self.sweep_for(width, &mut WorkBudget::unlimited()))

@@ -198,6 +198,8 @@ impl<V: Vm> Heap<'_, V> {
             scope = Scope::Major;
         }
         collector.count_fresh_anew(self.shared);
+        let need = self.space().blocks.take_need();
+        collector.surplus.note_nursery(need.unused, need.fresh);
         let (planned_bytes, cells) = collector.pace.marking_plan(scope, measure);
         collector.slices.begin(scope, planned_bytes, cells);
         let all_blocks = 0..self.space().blocks.used_limit();

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Heap;
 use crate::allocate::cursor::AllocationCache;
+use crate::allocate::surplus::Surplus;
 use crate::layout::block::BlockIndex;
 use crate::layout::width::WidthIndex;
 use crate::layout::BLOCK_BYTES;
@@ -20,6 +21,8 @@ use crate::work_budget::WorkBudget;
 const CELLS_PER_SWEPT_BLOCK: usize = 256;
 /// Giving back the pages of a block takes about as long as marking so many cells.
 const CELLS_PER_RELEASED_BLOCK: usize = 256;
+/// So many blocks (1 MiB) go back with one call at most.
+const RELEASED_TOGETHER_BLOCKS: usize = 16;
 /// An allocation that has to sweep goes on until there is room for so many bytes.
 const ROOM_BYTES: usize = 8 << 10;
 
@@ -260,8 +263,33 @@ impl<V: Vm> Heap<'_, V> {
             self.shared.payloads.give_rows_back(self.space());
         }
         let released = self.space().release_idle_blocks(from, all_at_once, goes_on);
-        self.collector.borrow_mut().stats.blocks_released += released.blocks;
+        let mut collector = self.collector.borrow_mut();
+        collector.stats.blocks_released += released.blocks;
+        collector.surplus.note_gone(released.blocks);
         released.next
+    }
+
+    /// Gives back some of the empty blocks that no nursery needs, if it is time: with one call
+    /// of the system, between two blocks that the program allocates from, so no pause is longer
+    /// for it.
+    #[inline]
+    pub(super) fn release_surplus(&self) {
+        let surplus = self.collector.borrow().surplus;
+        if surplus.due_blocks() > 0 {
+            self.release_some_of(surplus);
+        }
+    }
+
+    #[cold]
+    fn release_some_of(&self, surplus: Surplus) {
+        let blocks = surplus.due_blocks().min(RELEASED_TOGETHER_BLOCKS);
+        let released = self.space().release_highest_run(surplus.blocks(), blocks);
+        let mut collector = self.collector.borrow_mut();
+        collector.stats.blocks_released += released;
+        match released {
+            0 => collector.surplus.put_off(),
+            _ => collector.surplus.note_released(released),
+        }
     }
 
     pub(crate) fn payloads_sweeping(&self, sweeping: bool) {
