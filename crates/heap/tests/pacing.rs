@@ -164,8 +164,9 @@ impl Simulation {
     fn spend(&mut self, ns: f64, is_collecting: bool) {
         let ns = ns * self.slowness;
         self.clock_ns += ns;
-        let heap = self.old_live_bytes + self.old_garbage_bytes + self.nursery_bytes();
-        let bytes = heap + self.held_bytes() + self.program.other_bytes as f64;
+        let old_bytes = self.old_live_bytes + self.old_garbage_bytes + self.promoted_bytes;
+        let young_bytes = self.nursery_bytes() + self.held_bytes();
+        let bytes = old_bytes + young_bytes + self.program.other_bytes as f64;
         self.outcome.byte_ns += bytes * ns;
         match is_collecting {
             true => {
@@ -336,7 +337,7 @@ proptest! {
         let cpu_ratio = outcome.cpu_per_work() / best.cpu_per_work();
         let memory_ratio = outcome.mean_bytes() / best.mean_bytes();
         prop_assert!(cpu_ratio < 1.05, "{} {:?} {:?}", cpu_ratio, outcome, best);
-        prop_assert!(memory_ratio < 1.15, "{} {:?} {:?}", memory_ratio, outcome, best);
+        prop_assert!(memory_ratio < 1.25, "{} {:?} {:?}", memory_ratio, outcome, best);
     }
 }
 

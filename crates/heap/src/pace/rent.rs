@@ -22,8 +22,11 @@ use super::measure::{Costs, Measure, Scope};
 
 /// How much less each minor collection counts than the next one.
 const DECAY: f64 = 15.0 / 16.0;
-/// What is not known to be live, at least: some of what looks live will die.
-const SHARE_MIN: f64 = 1.0 / 8.0;
+/// What part of growth is taken for garbage, at least. What still lives may be dropped whole
+/// before long: a document, or all that a request holds.
+const GARBAGE_SHARE_MIN: f64 = 1.0 / 2.0;
+/// What part of a cost is taken to be avoidable, at least.
+const AVOIDABLE_SHARE_MIN: f64 = 1.0 / 8.0;
 /// A young cell is marked so many times before it is old.
 const MARKINGS_TO_OLD: f64 = 3.0;
 
@@ -95,13 +98,13 @@ impl Minors {
         let ns_per_cell = ns_per_cell.min(self.collecting_ns / self.traced_cells.max(1.0));
         let staying_cells = (self.grown_cells * MARKINGS_TO_OLD).clamp(0.0, self.traced_cells);
         let avoidable_ns = self.collecting_ns - staying_cells * ns_per_cell;
-        avoidable_ns.max(self.collecting_ns * SHARE_MIN)
+        avoidable_ns.max(self.collecting_ns * AVOIDABLE_SHARE_MIN)
     }
 
     /// What part of a nursery is garbage when it is full.
     fn garbage_share(&self) -> f64 {
         let grown_share = self.grown_bytes / self.handed_bytes.max(1.0);
-        (1.0 - grown_share).clamp(SHARE_MIN, 1.0)
+        (1.0 - grown_share).clamp(GARBAGE_SHARE_MIN, 1.0)
     }
 }
 
@@ -131,7 +134,7 @@ impl Price {
     /// What the next one takes, which finds so many cells.
     fn estimate_ns(&self, cells: f64, ns_per_cell: f64) -> f64 {
         let estimate_ns = self.mean_ns + (cells - self.mean_cells) * ns_per_cell;
-        estimate_ns.max(self.mean_ns * SHARE_MIN)
+        estimate_ns.max(self.mean_ns * AVOIDABLE_SHARE_MIN)
     }
 }
 
@@ -176,7 +179,7 @@ impl Paid {
     /// Growth at which the rent will have reached `worth_byte_ns`, if it goes on to grow as it
     /// has grown to `grown_bytes`. `None` while nothing is known.
     pub(super) fn goal_bytes(&self, grown_bytes: usize, worth_byte_ns: f64) -> Option<usize> {
-        let garbage_byte_ns = self.byte_ns * self.garbage_share.max(SHARE_MIN);
+        let garbage_byte_ns = self.byte_ns * self.garbage_share.max(GARBAGE_SHARE_MIN);
         (garbage_byte_ns > 0.0 && grown_bytes > 0)
             .then(|| (grown_bytes as f64 * (worth_byte_ns / garbage_byte_ns).sqrt()) as usize)
     }
@@ -258,7 +261,7 @@ impl Rent {
             .full
             .estimate_ns(unsettled_cells + settled_cells, ns_per_cell);
         let further_ns = full_ns - self.major_ns(unsettled_cells);
-        self.worth(exchange_rate, further_ns.max(full_ns * SHARE_MIN))
+        self.worth(exchange_rate, further_ns.max(full_ns * AVOIDABLE_SHARE_MIN))
     }
 
     fn major_ns(&self, unsettled_cells: f64) -> f64 {
