@@ -355,7 +355,8 @@ claim "another process reads the image while the program runs, without its doing
     $kept = Array.new(5_000) { "k" * 500 }
     GC.start
     File.write("ready", "")
-    loop { 1_000.times { "junk" * 20 }; sleep 0.01 }
+    # The longest is enough for a reader on an emulated machine.
+    loop { [0.001, 0.01, 0.5].each { |pause| 1_000.times { "junk" * 20 }; sleep pause } }
   RUBY
   environment = Subject.environment("ASHLAR_PROFILE" => "it.heap", "ASHLAR_PROFILE_BYTES" => "4KiB")
   pid = Process.spawn(environment, Subject.ruby, source, chdir: folder, out:)
