@@ -157,7 +157,7 @@ $2"
   qemu-system-aarch64 -M virt -cpu neoverse-n1 -accel tcg,thread=multi -smp "$(nproc)" -m 6144 -nographic -no-reboot \
     -nic none -kernel "$KERNEL/image" -initrd "$CROSS/first-steps.gz" -append 'console=ttyAMA0 quiet panic=1 root=/dev/vda' \
     -drive "file=$CROSS/disk,if=none,id=disk,format=raw,snapshot=on" -device virtio-blk-pci,drive=disk \
-    </dev/null | tr -d '\r' | tee "$3"
+    </dev/null | sed -u 's/\r$//' | tee "$3"
   status=$(sed -n 's/^job ended with //p' "$3")
   [[ $status ]] || fail "the emulated machine ended in the middle; see $3."
   return "$status"
