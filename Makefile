@@ -41,7 +41,7 @@ bench-instructions: ## count their instructions, which a busy machine does not c
 	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" scripts/bench/instructions.sh
 bench: ## measure the Ruby workloads against the goals; PROGRAMS="splay strings" BLOCKS=20 VARIANTS="stock ashlar"
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" scripts/bench/bench.sh
-bench-applications: ## applications against stock, jemalloc and more, points and curves; PROGRAMS="rails pdf" BLOCKS=2 CURVES=no, or APP=~/src/optcarrot
+bench-applications: ## applications against stock, jemalloc and more, points and curves; PROGRAMS="redmine pdf" BLOCKS=2 CURVES=no, or APP=~/src/optcarrot
 	@PROGRAMS="$(PROGRAMS)" BLOCKS="$(BLOCKS)" VARIANTS="$(VARIANTS)" CURVES="$(CURVES)" APP="$(APP)" scripts/bench/applications.sh
 bench-machine: ## the time that this machine takes from a program: the floor under its longest pause (4 minutes)
 	@mkdir -p build && cc -std=gnu11 -O2 -Wall -Wextra bench/machine/lost_time.c -o build/lost_time && build/lost_time $(ROUNDS)
@@ -60,8 +60,8 @@ test-rust: ## cargo test
 	@$(with_rubies) cargo test --workspace
 test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test); ON=inside for the Ruby with Ashlar inside
 	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(on)
-test-applications: ## the applications that are measured: the same answer on Ashlar as on stock, and what APP= takes
-	@$(with_library) scripts/test/applications.sh
+test-applications: ## the applications that are measured: the same answer on Ashlar as on stock, and what APP= takes; REDMINE=yes: Redmine, too
+	@$(with_library) REDMINE="$(REDMINE)" scripts/test/applications.sh
 test-inside: ## test-behaviour and test-ruby-quick on the Ruby with Ashlar inside
 	@$(MAKE) --no-print-directory test-behaviour ON=inside
 	@$(MAKE) --no-print-directory test-ruby-quick ON=inside

@@ -5,7 +5,8 @@
 WORKLOADS = File.expand_path("../../workloads/applications", __dir__)
 APPLICATION = File.expand_path("../bench/application.rb", __dir__)
 SMALL = { "request_cache.rb" => %w[3 200], "erb_pages.rb" => %w[2], "interpreted_pages.rb" => %w[6], "png_writer.rb" => %w[1],
-          "pdf_writer.rb" => %w[1 3], "document_parser.rb" => %w[0.1 2], "boot.rb" => [], "buffers_64k.rb" => %w[1], "arrays.rb" => %w[2] }.freeze
+          "pdf_writer.rb" => %w[1 3], "document_parser.rb" => %w[0.1 2], "boot.rb" => [], "buffers_64k.rb" => %w[1], "arrays.rb" => %w[2],
+          "small_site.rb" => %w[200], "job_worker.rb" => %w[2 3 30], "batch_import.rb" => %w[4000], "short_script.rb" => [] }.freeze
 REQUEST_FIGURES = %w[requests_per_s p50_ms p90_ms p99_ms p999_ms p100_ms requests_cpu_s gc_in_requests_ms gc_in_requests_count gc_in_request_ms_max].freeze
 
 # A program on stock Ruby, as the harness starts one on Ashlar.
@@ -27,6 +28,7 @@ SMALL.each do |file, arguments|
     check(told["final_mib"].between?(5, 300)) { told.inspect }
     check_equal(REQUEST_FIGURES, REQUEST_FIGURES & told.keys) if File.read(File.join(WORKLOADS, file)).include?("Requests.new")
     check_equal(20, told.keys.grep(/_per_s\z/).size) if file == "arrays.rb"
+    check(told["settled_mib"].between?(5, told["highest_mib"])) { told.inspect } if File.read(File.join(WORKLOADS, file)).include?("settled_mib:")
   end
 end
 
@@ -44,6 +46,50 @@ claim "percentiles are those of the requests measured, and the collector's time 
     puts "ok"
   RUBY
   ruby_prints("ok\n", source)
+end
+
+claim "settled memory is the mean over the last half of what was noted, and what was noted can be kept" do
+  kept = File.join(folder, "notes.csv")
+  ruby_prints("85.0 100.0 40.0\n", <<~RUBY, env: { "MEMORY_SAMPLES_FILE" => kept })
+    require "#{WORKLOADS}/memory_samples"
+    samples = MemorySamples.new
+    [40, 100, 100, 70].each { |mib| samples.note(pss_mib: mib.to_f) }
+    puts [samples.settled(:pss_mib), samples.highest(:pss_mib), samples.first(:pss_mib)].join(" ")
+  RUBY
+  lines = File.readlines(kept, chomp: true)
+  check_equal(["seconds,pss_mib", "40.00,100.00,100.00,70.00"], [lines.first, lines.drop(1).map { |line| line.split(",").last }.join(",")])
+end
+
+claim "memory is read where it is: RSS of this process, and PSS and dirty pages of another" do
+  ruby_prints("ok\n", <<~RUBY)
+    require "#{WORKLOADS}/memory_samples"
+    before = MemorySamples.resident_mib
+    held = "x" * (40 << 20)
+    grown = MemorySamples.resident_mib - before
+    abort "RSS grew by \#{grown} MiB" unless grown.between?(38, 45)
+    reader, writer = IO.pipe
+    child = fork { writer.close; held.setbyte(0, 121); held[0, 10 << 20] = "y" * (10 << 20); reader.read }
+    reader.close
+    sleep 0.05 until MemorySamples.of(child)[:private_dirty_mib] > 9.5
+    found = MemorySamples.of(child)
+    writer.close
+    Process.wait(child)
+    abort found.inspect unless found[:shared_dirty_mib] > 25 && found[:pss_mib] < found[:rss_mib] - 10
+    puts "ok"
+  RUBY
+end
+
+claim "what one process has seen of requests counts in another" do
+  ruby_prints("3 0.5\n", <<~RUBY)
+    require "#{WORKLOADS}/requests"
+    mine, theirs = Array.new(2) { Requests.new }
+    2.times { theirs.measure { 1 } }
+    mine.measure { 1 }
+    mine.add(theirs.seen)
+    seen = mine.seen
+    mine.add(Requests::Seen.new([], [], 0, 0.5 - seen.cpu_s))
+    puts "\#{seen.seconds.size} \#{mine.figures[:requests_cpu_s].round(6)}"
+  RUBY
 end
 
 claim "a collection during requests of several threads counts once, one between requests never" do
@@ -65,13 +111,14 @@ claim "a collection during requests of several threads counts once, one between 
   RUBY
 end
 
-claim "a session keeps cookies, sends forms, and leaves tokens out of its checksum" do
+claim "a session keeps cookies, sends forms, and leaves tokens of forms and of pages, and numbers in their names, out of its checksum" do
   ruby_prints("ok\n", <<~RUBY)
     require "#{WORKLOADS}/rack_session"
+    require "securerandom"
     seen = []
     answer = lambda do |environment|
       seen << [environment["REQUEST_METHOD"], environment["PATH_INFO"], environment["QUERY_STRING"], environment["HTTP_COOKIE"], environment["rack.input"].read]
-      [200, { "set-cookie" => "a=1; path=/\\nb=\#{seen.size}" }, [%(<input name="authenticity_token" value="\#{rand}">), "!"]]
+      [200, { "set-cookie" => "a=1; path=/\\nb=\#{seen.size}" }, [%(<meta name="csrf-token" content="\#{rand}"><form name="query-form-\#{SecureRandom.hex(4)}"><input name="authenticity_token" value="\#{rand}">), "!"]]
     end
     sessions = Array.new(2) { RackSession.new(answer) }
     sessions.each { |session| session.post("/form", "x" => "y z", token: session.token(session.get("/page?n=1"))) }
@@ -95,6 +142,36 @@ claim "stock's growth at 1 is what Ruby's own defaults are, and a wrong factor i
   check(told.("0.25").out.include?("RUBY_GC_HEAP_FREE_SLOTS_MIN_RATIO=0.0588")) { "0.25 of a quarter is a sixteenth, 0.0588 of all" }
   wrong = told.("1x")
   check_equal([2, "stock_growth.sh: the factor '1x' is no number; give one such as 0.5\n"], [wrong.status.exitstatus, wrong.err])
+end
+
+# What scripts/bench/experiments.sh chooses of the experiments here: a line for each, its file's name, programs and variants.
+def chosen(scene, programs: "", variants: "", curves: false, debian: "yes")
+  source = <<~'SCRIPT'
+    set -euo pipefail
+    fail() { printf '%s\n' "$@" >&2; exit 2; }
+    is_debian() { [[ $DEBIAN ]]; }
+    . "$EXPERIMENTS"
+    read -ra asked_programs <<<"$PROGRAMS"
+    read -ra asked_variants <<<"$VARIANTS"
+    files=("$@")
+    choose_all
+    for file in "${files[@]}"; do echo "${file##*/} ${programs_of[$file]-} ${variants_of[$file]-}"; done
+  SCRIPT
+  files = (curves ? %w[curves settled_curves] : %w[applications settled]).map { |name| File.join(WORKLOADS, "#{name}.toml") }
+  environment = { "EXPERIMENTS" => File.expand_path("../bench/experiments.sh", __dir__), "PROGRAMS" => programs, "VARIANTS" => variants, "DEBIAN" => debian }
+  Subject.command(environment, ["bash", "-c", source, "choose", *files], folder: scene.folder, limit: 20)
+end
+
+claim "a program or variant that is asked for is measured by the experiments that have it, and one that none has is named" do
+  check_equal("applications.toml png stock,inside\nsettled.toml redmine stock,inside\n", chosen(self, programs: "redmine png", variants: "stock inside").out)
+  check_equal("applications.toml  \nsettled.toml redmine-forked-2 stock,stock-jemalloc,stock-2-arenas,stock-tuned,inside\n", chosen(self, programs: "redmine-forked-2").out)
+  all = chosen(self).out
+  check(all.include?("rails,rails-server,") && all.include?("redmine,rails-settled,redmine-forked,") && !all.include?("forked-2") && !all.include?("yjit")) { all }
+  check(!chosen(self, debian: "").out.include?("redmine")) { "Redmine where there are no packages of Debian's" }
+  check_equal("curves.toml rails stock,ashlar\nsettled_curves.toml  \n", chosen(self, programs: "rails redmine", variants: "stock ashlar", curves: true).out)
+  wrong = chosen(self, programs: "redmine pgn")
+  check(wrong.status.exitstatus == 2 && wrong.err.lines.size == 1 && wrong.err.start_with?("PROGRAMS has 'pgn', which is no program of applications.toml settled.toml; there are arrays batch ")) { wrong.describe }
+  check(chosen(self, variants: "stock glibc").err.start_with?("VARIANTS has 'glibc', which is no variant of ")) { "an unknown variant" }
 end
 
 # What application.rb makes of an environment: the program's table, as Python's TOML reads it.
@@ -174,6 +251,22 @@ def asked_until_up(port, path, seconds)
   end
 end
 
+FORKED_FIGURES = %w[requests_per_s p50_ms p999_ms requests_cpu_s settled_mib highest_mib first_mib final_mib private_dirty_mib shared_dirty_mib
+                    gc_count gc_time_ms worker_gc_count].freeze
+
+# Two workers, two short rounds each, after one in the parent.
+def forked_server_claim(scene, name, environment, expected)
+  report = File.join(scene.folder, "figures")
+  arguments = [File.join(WORKLOADS, "forked_server.rb"), name, "2", "2", "1", "warmup"]
+  environment = environment.merge("REQUESTS_A_ROUND" => "15")
+  ashlar = scene.ruby_command(arguments, limit: 300, env: environment.merge("ASHLAR_REPORT_FILE" => report))
+  scene.check(ashlar.ok? && ashlar.out.match?(expected)) { ashlar.describe }
+  scene.check_equal(stock(scene, arguments, env: environment, limit: 300).out, ashlar.out)
+  told = figures(report)
+  scene.check_equal(FORKED_FIGURES, FORKED_FIGURES & told.keys)
+  scene.check(told["first_mib"] < told["highest_mib"] && told["settled_mib"].between?(told["private_dirty_mib"], told["highest_mib"])) { told.inspect }
+end
+
 if ENV["TRACKER_DATABASE"]
   RAILS = { "GEM_PATH" => ENV["RAILS_GEM_PATH"], "RUBYLIB" => ENV["RAILS_RUBYLIB"], "BUNDLE_GEMFILE" => ENV["RAILS_GEMFILE"],
             "TRACKER_DATABASE" => ENV["TRACKER_DATABASE"] }.freeze
@@ -219,6 +312,31 @@ if ENV["TRACKER_DATABASE"]
     end
     check_equal(%w[gc_count gc_in_requests_count gc_in_requests_ms gc_time_ms], figures(report).keys.grep(/gc_/).sort)
   end
+
+  claim "the Rails application as a server that forks answers the same on Ashlar as on stock, and tells what its processes take together" do
+    forked_server_claim(self, "tracker", RAILS, /\A0: 200: \d+, 302: 1; \h{16}\n1: 200: \d+, 302: 1; \h{16}\n\z/)
+  end
 else
   puts "not run: the claims about the Rails application, as TRACKER_DATABASE is not set (make test-applications sets it on Debian)"
+end
+
+if ENV["REDMINE_DATABASE"]
+  REDMINE = { "GEM_PATH" => ENV["REDMINE_GEM_PATH"], "RUBYLIB" => ENV["REDMINE_RUBYLIB"], "REDMINE_FOLDER" => ENV["REDMINE_FOLDER"],
+              "REDMINE_DATABASE" => ENV["REDMINE_DATABASE"], "RUBYOPT" => "-W0" }.freeze
+
+  claim "Redmine answers the same on Ashlar as on stock, without an error, and leaves its database alone" do
+    before = File.stat(ENV["REDMINE_DATABASE"]).then { |stat| [stat.mtime, stat.size] }
+    arguments = [File.join(WORKLOADS, "in_rounds.rb"), "redmine", "1"]
+    environment = REDMINE.merge("REQUESTS_A_ROUND" => "15")
+    ashlar = ruby_command(arguments, limit: 300, env: environment)
+    check(ashlar.ok? && ashlar.out.match?(/\A200: 30; \h{16}\n\z/)) { ashlar.describe }
+    check_equal(stock(self, arguments, env: environment, limit: 300).out, ashlar.out)
+    check_equal(before, File.stat(ENV["REDMINE_DATABASE"]).then { |stat| [stat.mtime, stat.size] })
+  end
+
+  claim "Redmine as a server that forks answers the same on Ashlar as on stock, and tells what its processes take together" do
+    forked_server_claim(self, "redmine", REDMINE, /\A0: 200: 30; \h{16}\n1: 200: 30; \h{16}\n\z/)
+  end
+else
+  puts "not run: the claims about Redmine, as REDMINE_DATABASE is not set (make test-applications REDMINE=yes sets it on Debian; two minutes the first time)"
 end

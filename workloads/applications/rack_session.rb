@@ -7,8 +7,9 @@ require "uri"
 # A browser in the same process: asks a Rack application, keeps its cookies, follows no
 # redirects, and adds every answer to a checksum.
 class RackSession
-  # Differs from run to run: the token that a form, or a page for its scripts, carries against forgery.
-  TOKEN = /(name="(?:authenticity_token" value|csrf-token" content)=")[^"]*/
+  # Differs from run to run: the token that a form, or a page for its scripts, carries against forgery, and the number that
+  # Redmine puts into names of forms.
+  TOKEN = /(name="(?:authenticity_token" value|csrf-token" content)=")[^"]*|(name="[\w-]*-)\h{8}(?=")/
 
   attr_reader :statuses
 
@@ -41,7 +42,7 @@ class RackSession
     keep_cookies(answered)
     text = read(body)
     @statuses[status] += 1
-    @digest << "#{verb} #{path} #{status} " << text.gsub(TOKEN, '\1')
+    @digest << "#{verb} #{path} #{status} " << text.gsub(TOKEN, '\1\2')
     text
   end
 

@@ -19,5 +19,6 @@ module RailsApplication
     @visitor.new(RackSession.new(Rails.application), Random.new(seed), reads_only:)
   end
 
-  def self.requests_a_round = @visitor::REQUESTS_A_ROUND
+  # What the visitor says, or REQUESTS_A_ROUND in the environment.
+  def self.requests_a_round = Integer(ENV.fetch("REQUESTS_A_ROUND", @visitor::REQUESTS_A_ROUND))
 end
