@@ -18,7 +18,7 @@ module Seeds
   def run(progress:)
     @random = Random.new(20)
     FixedClock.now = FixedClock::TODAY - SECONDS
-    # Markdown takes an extension that Debian compiled for its own Ruby. Textile is formatted in Ruby, and would be most of the work.
+    # Markdown takes an extension that Debian compiled for its own Ruby. Textile is formatted in Ruby, and would be a third of the work.
     Setting.text_formatting = ""
     Setting.activity_days_default = 30
     Setting.notified_events = [] # no mail is written
