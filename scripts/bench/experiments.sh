@@ -50,8 +50,12 @@ choose_all() {
     # Redmine comes from Debian's packages.
     is_debian || ((${#asked_programs[@]})) || programs=$(grep -v '^redmine' <<<"$programs" || true)
     variants=$(among variant "$file" "${asked_variants[@]}")
+    [[ $programs ]] || continue
     # One of several variants alone compares nothing.
-    if [[ -z $programs || -z $variants ]] || ((${#asked_variants[@]} > 1 && $(wc -l <<<"$variants") < 2)); then continue; fi
+    if [[ -z $variants ]] || ((${#asked_variants[@]} > 1 && $(wc -l <<<"$variants") < 2)); then
+      say "${file##*/} is left out: of VARIANTS it has ${variants:-none}."
+      continue
+    fi
     programs_of[$file]=${programs//$'\n'/,}
     # shellcheck disable=SC2034 # the script that sources this
     variants_of[$file]=${variants//$'\n'/,}

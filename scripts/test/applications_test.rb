@@ -148,7 +148,8 @@ end
 def chosen(scene, programs: "", variants: "", curves: false, debian: "yes")
   source = <<~'SCRIPT'
     set -euo pipefail
-    fail() { printf '%s\n' "$@" >&2; exit 2; }
+    say() { printf '%s\n' "$@" >&2; }
+    fail() { say "$@"; exit 2; }
     is_debian() { [[ $DEBIAN ]]; }
     . "$EXPERIMENTS"
     read -ra asked_programs <<<"$PROGRAMS"
@@ -169,6 +170,8 @@ claim "a program or variant that is asked for is measured by the experiments tha
   check(all.include?("rails,rails-server,") && all.include?("redmine,rails-settled,redmine-forked,") && !all.include?("forked-2") && !all.include?("yjit")) { all }
   check(!chosen(self, debian: "").out.include?("redmine")) { "Redmine where there are no packages of Debian's" }
   check_equal("curves.toml rails stock,ashlar\nsettled_curves.toml  \n", chosen(self, programs: "rails redmine", variants: "stock ashlar", curves: true).out)
+  alone = chosen(self, programs: "png redmine", variants: "stock stock-tuned")
+  check_equal(["applications.toml  \nsettled.toml redmine stock,stock-tuned\n", "applications.toml is left out: of VARIANTS it has stock.\n"], [alone.out, alone.err])
   wrong = chosen(self, programs: "redmine pgn")
   check(wrong.status.exitstatus == 2 && wrong.err.lines.size == 1 && wrong.err.start_with?("PROGRAMS has 'pgn', which is no program of applications.toml settled.toml; there are arrays batch ")) { wrong.describe }
   check(chosen(self, variants: "stock glibc").err.start_with?("VARIANTS has 'glibc', which is no variant of ")) { "an unknown variant" }
