@@ -175,13 +175,23 @@ impl Space {
             },
             // Of a span that is being freed meanwhile the rest is met alone.
             Kind::Span | Kind::SpanRest => BlockUse::Span {
-                blocks: block.span_blocks().clamp(1, end - index.get()),
+                blocks: self.own_blocks(index).clamp(1, end - index.get()),
                 bytes: block.span_pages() * self.region.page_bytes(),
             },
             Kind::Empty => BlockUse::Empty {
                 is_held: block.has(DIRTY),
             },
         }
+    }
+
+    /// Blocks of a span, without a last one in which another begins.
+    fn own_blocks(&self, first: BlockIndex) -> usize {
+        let blocks = self.region.block(first).span_blocks();
+        let last = first.get() + blocks.max(1) - 1;
+        let is_shared = blocks > 1
+            && last < self.region.committed_blocks()
+            && self.region.kind(BlockIndex(last as u32)) == Kind::Span;
+        blocks - usize::from(is_shared)
     }
 
     /// The first live cell behind `address`, in address order, of which `is_wanted` says yes;

@@ -145,12 +145,18 @@ enum Op {
     Flush,
 }
 
+/// A little more than whole blocks: such spans share blocks.
+fn overhanging() -> impl Strategy<Value = usize> {
+    (1..=3usize, 1..=200usize).prop_map(|(blocks, more)| blocks * BLOCK_BYTES + more)
+}
+
 fn size() -> impl Strategy<Value = usize> {
     prop_oneof![
         6 => 0..512usize,
         4 => 0..8192usize,
         3 => 0..=CLASS_MAX_BYTES,
         2 => CLASS_MAX_BYTES - 64..4 * BLOCK_BYTES,
+        2 => overhanging(),
         1 => 0..MIB,
     ]
 }
@@ -384,7 +390,15 @@ fn policies_choose_different_holes() {
 }
 
 fn span_op() -> impl Strategy<Value = Op> {
-    let size = || prop_oneof![0..20 * BLOCK_BYTES, 0..3 * BLOCK_BYTES, 0..CLASS_MAX_BYTES];
+    let size = || {
+        prop_oneof![
+            0..20 * BLOCK_BYTES,
+            0..3 * BLOCK_BYTES,
+            0..CLASS_MAX_BYTES,
+            overhanging(),
+            overhanging()
+        ]
+    };
     prop_oneof![
         6 => size().prop_map(|size| Op::Allocate { size }),
         1 => (size(), 10..=19u8)
@@ -1118,4 +1132,169 @@ fn what_a_thread_wrote_before_it_freed_a_piece_is_over_when_another_gets_it() {
         }
     });
     assert_nothing_in_use(&shared);
+}
+
+/// Pages of `[start, start + bytes)` that are in memory.
+#[cfg(not(miri))]
+fn resident_pages(start: usize, bytes: usize) -> usize {
+    let page_bytes = ashlar_heap::os::page_bytes();
+    let mut pages = vec![0_u8; bytes.div_ceil(page_bytes)];
+    let start = std::ptr::with_exposed_provenance_mut(start);
+    // SAFETY: one byte for each page.
+    let told = unsafe { libc::mincore(start, bytes, pages.as_mut_ptr()) };
+    assert_eq!(told, 0, "the range is mapped");
+    pages.iter().filter(|&&page| page & 1 != 0).count()
+}
+
+/// What a VM makes of a buffer of 64 KiB that nobody writes to: a zero at its beginning, one behind
+/// its end.
+#[test]
+#[cfg(not(miri))]
+fn of_a_buffer_that_is_a_little_longer_than_blocks_one_page_is_resident() {
+    const BUFFERS: usize = 400;
+    for whole_blocks in [1, 3, 8] {
+        let shared = Shared::reserve(512 * MIB).unwrap();
+        let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
+        let mut door = Door::new(&shared);
+        let bytes = whole_blocks * BLOCK_BYTES + 1;
+        let buffers: Vec<_> = (0..BUFFERS)
+            .map(|_| {
+                let buffer = door.allocate(bytes).unwrap();
+                // SAFETY: the buffer is ours and this long.
+                unsafe {
+                    buffer.write(0);
+                    buffer.add(bytes - 1).write(0);
+                }
+                buffer
+            })
+            .collect();
+        let blocks = shared.space().blocks().counts().in_use;
+        assert!(blocks <= BUFFERS * whole_blocks + 4, "{blocks} blocks");
+        let pages = resident_pages(heap.region().start(), blocks * BLOCK_BYTES);
+        assert!(pages <= BUFFERS + 4, "{pages} pages");
+        heap.verify().unwrap();
+        for buffer in buffers {
+            // SAFETY: nobody uses it any more.
+            unsafe { door.free(buffer) };
+        }
+        heap.verify().unwrap();
+        assert_nothing_in_use(&shared);
+    }
+}
+
+#[test]
+fn buffers_that_share_blocks_and_are_replaced_in_any_order_stay_together() {
+    const BUFFERS: usize = 60;
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
+    let mut door = Door::new(&shared);
+    let mut number = 1usize;
+    let mut buffers = Vec::new();
+    for round in 0..if cfg!(miri) { 100 } else { 10_000 } {
+        let payload = door.allocate(BLOCK_BYTES + 1).unwrap();
+        buffers.push(Written::new(payload, BLOCK_BYTES + 1, round as u8));
+        while buffers.len() > BUFFERS * (round / 100 % 2) {
+            number = number.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(99);
+            let old = buffers.swap_remove((number >> 33) % buffers.len());
+            free(&mut door, old);
+            if round / 100 % 2 == 0 && buffers.len() % 4 == 3 {
+                break;
+            }
+        }
+        if round % 100 == 0 {
+            heap.verify().unwrap();
+        }
+    }
+    let blocks = shared.space().blocks().used_limit();
+    assert!(blocks < 2 * BUFFERS, "{blocks} blocks were used");
+    buffers.into_iter().for_each(|old| free(&mut door, old));
+    heap.verify().unwrap();
+    assert_nothing_in_use(&shared);
+}
+
+/// The neighbour's beginning is where the buffer would grow to.
+#[test]
+fn a_buffer_that_shares_a_block_grows_and_shrinks_and_leaves_its_neighbours_alone() {
+    const BYTES: usize = 2 * BLOCK_BYTES + 100;
+    for (victim, new_bytes) in [0, 1, 2].into_iter().flat_map(|victim| {
+        let sizes = [
+            1,
+            40_000,
+            BLOCK_BYTES,
+            BYTES - 90,
+            BYTES,
+            BYTES + 12,
+            BYTES + 13,
+        ];
+        let larger = [3 * BLOCK_BYTES, 3 * BLOCK_BYTES + 1, 70 * BLOCK_BYTES + 7];
+        sizes
+            .into_iter()
+            .chain(larger)
+            .map(move |bytes| (victim, bytes))
+    }) {
+        let shared = Shared::reserve(64 * MIB).unwrap();
+        let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
+        let mut door = Door::new(&shared);
+        let mut buffers: Vec<_> = (0..3)
+            .map(|seed| Written::new(door.allocate(BYTES).unwrap(), BYTES, seed))
+            .collect();
+        assert_eq!(shared.space().blocks().counts().in_use, 7);
+        let old = buffers.remove(victim);
+        // SAFETY: the payload is ours, and its old place is not used any more.
+        let moved = unsafe { door.reallocate(old.payload, new_bytes) }.unwrap();
+        old.check(moved, new_bytes.min(BYTES));
+        heap.verify().unwrap();
+        buffers.push(Written::new(moved, new_bytes, 3));
+        // What is allocated now lies beside all of them.
+        for seed in 4..8 {
+            buffers.push(Written::new(door.allocate(BYTES).unwrap(), BYTES, seed));
+        }
+        heap.verify().unwrap();
+        for buffer in buffers {
+            buffer.check(buffer.payload, usize::MAX);
+            free(&mut door, buffer);
+            heap.verify().unwrap();
+        }
+        door.flush();
+        assert_nothing_in_use(&shared);
+    }
+}
+
+/// What a span has left in a block that its neighbour keeps goes back, and only that.
+#[test]
+#[cfg(not(miri))]
+fn what_a_buffer_leaves_in_a_block_that_it_shared_goes_back_to_the_system() {
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
+    let mut door = Door::new(&shared);
+    let bytes = BLOCK_BYTES + 1;
+    let mut buffers: Vec<_> = (0..20)
+        .map(|seed| {
+            let payload = door.allocate(bytes).unwrap();
+            // SAFETY: the payload is ours and this long.
+            unsafe { payload.write_bytes(9, bytes) };
+            Written::new(payload, bytes, seed)
+        })
+        .collect();
+    for index in (0..10).rev() {
+        free(&mut door, buffers.remove(2 * index + 1));
+    }
+    let pages = || resident_pages(heap.region().start(), 21 * BLOCK_BYTES);
+    let page_bytes = ashlar_heap::os::page_bytes();
+    assert!(pages() * page_bytes > 20 * BLOCK_BYTES);
+    heap.release_empty_blocks();
+    assert!(pages() * page_bytes < 12 * BLOCK_BYTES, "{} pages", pages());
+    heap.verify().unwrap();
+    for seed in 0..10 {
+        buffers.push(Written::new(
+            door.allocate(bytes).unwrap(),
+            bytes,
+            90 + seed,
+        ));
+    }
+    assert_eq!(shared.space().blocks().counts().in_use, 21);
+    for buffer in buffers {
+        buffer.check(buffer.payload, usize::MAX);
+        free(&mut door, buffer);
+    }
 }

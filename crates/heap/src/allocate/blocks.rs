@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::free_runs::{FreeRuns, Index};
 use super::policy::Policy;
-use crate::layout::block::{BlockIndex, DIRTY};
+use crate::layout::block::{BlockIndex, DIRTY, REST_DIRTY};
 use crate::layout::kind::{Kind, KindByte};
 use crate::layout::region::Region;
 use crate::space::Space;
@@ -37,7 +37,7 @@ pub(crate) struct Need {
 
 #[derive(Debug, Default)]
 pub(crate) struct BlockAllocator {
-    used_limit: usize,
+    pub(super) used_limit: usize,
     floors: [usize; FLOORS + 1],
     in_use: usize,
     /// Empty blocks that hold memory of the system.
@@ -51,6 +51,8 @@ pub(crate) struct BlockAllocator {
     free_runs: FreeRuns,
     /// Where the next fit is looked for first.
     next_fit: usize,
+    /// The first block of the list of those in which a span may begin behind the end of another.
+    pub(super) open: Option<BlockIndex>,
 }
 
 /// Blocks kept back until memory has run out: to tell a program of that takes memory,
@@ -135,13 +137,13 @@ impl BlockAllocator {
 }
 
 /// The block allocator while it is locked, and the region whose blocks it counts.
-struct LockedAllocator<'a> {
-    region: &'a Region,
-    allocator: MutexGuard<'a, BlockAllocator>,
+pub(super) struct LockedAllocator<'a> {
+    pub(super) region: &'a Region,
+    pub(super) allocator: MutexGuard<'a, BlockAllocator>,
 }
 
 impl Space {
-    fn lock_allocator(&self) -> LockedAllocator<'_> {
+    pub(super) fn lock_allocator(&self) -> LockedAllocator<'_> {
         LockedAllocator {
             region: &self.region,
             allocator: self.blocks.lock(),
@@ -201,17 +203,7 @@ impl Space {
     /// Takes `count` neighbouring blocks. They are marked as the rest of a
     /// span; the caller names the first one.
     pub(crate) fn take_span(&self, count: usize) -> Option<BlockIndex> {
-        let mut locked = self.lock_allocator();
-        if !locked.has_room(count) {
-            return None;
-        }
-        let first = match locked.find_run_by_policy(count) {
-            Some(first) => first,
-            None => locked.extend(count)?,
-        };
-        locked.leave_free_runs(first, count);
-        locked.occupy(first, count);
-        Some(first)
+        self.lock_allocator().take_run(count)
     }
 
     /// Takes the `count` blocks from `first` on if all are empty.
@@ -247,22 +239,7 @@ impl Space {
 
     /// Takes back `count` blocks from `first` on.
     pub(crate) fn give_blocks(&self, first: BlockIndex, count: usize) {
-        let LockedAllocator {
-            region,
-            mut allocator,
-        } = self.lock_allocator();
-        for index in 0..count {
-            let block = first.after(index);
-            region.block(block).reset();
-            region.set_kind(block, Kind::Empty);
-            allocator.held += usize::from(region.block(block).has(DIRTY));
-        }
-        allocator.in_use -= count;
-        for (length, floor) in allocator.floors.iter_mut().enumerate().skip(1) {
-            *floor = (*floor).min(first.get().saturating_sub(length - 1));
-        }
-        let mut locked = LockedAllocator { region, allocator };
-        locked.join_free_runs(first, count);
+        self.lock_allocator().give(first, count);
     }
 
     /// Where the blocks end of which the lowest `count` are empty and hold memory.
@@ -291,24 +268,30 @@ impl Space {
             mut allocator,
         } = self.lock_allocator();
         let mut released = Released::default();
-        for index in from.max(allocator.floors[1])..allocator.used_limit {
+        for index in from..allocator.used_limit {
             let block_index = BlockIndex(index as u32);
             let block = region.block(block_index);
-            if region.kind_byte(block_index) != KindByte::EMPTY || !block.has(DIRTY) {
-                continue;
+            let gone = match region.kind_byte(block_index) {
+                KindByte::SPAN_REST if block.has(REST_DIRTY) => region.release_rest(block_index),
+                KindByte::EMPTY if block.has(DIRTY) => {
+                    let idle = block.idle_collections().saturating_add(1);
+                    block.set_idle_collections(idle);
+                    if !all_at_once && idle <= IDLE_COLLECTIONS_BEFORE_RELEASE {
+                        continue;
+                    }
+                    let gone = region.release(block_index, 1);
+                    released.blocks += usize::from(gone.is_ok());
+                    gone
+                }
+                _ => continue,
+            };
+            if gone.is_err() {
+                // It would refuse the others, too; the next collection asks again.
+                break;
             }
-            let idle = block.idle_collections().saturating_add(1);
-            block.set_idle_collections(idle);
-            if all_at_once || idle > IDLE_COLLECTIONS_BEFORE_RELEASE {
-                if region.release(block_index, 1).is_err() {
-                    // It would refuse the others, too; the next collection asks again.
-                    break;
-                }
-                released.blocks += 1;
-                if !goes_on() {
-                    released.next = Some(index + 1);
-                    break;
-                }
+            if !goes_on() {
+                released.next = Some(index + 1);
+                break;
             }
         }
         allocator.note_released(released.blocks);
@@ -337,9 +320,10 @@ impl Space {
         held
     }
 
-    /// Asserts invariants 8, 9 and 15.
+    /// Asserts invariants 8, 9, 15 and 19.
     pub(crate) fn verify_blocks(&self) -> Result<(), String> {
         self.lock_allocator().verify_free_runs()?;
+        self.lock_allocator().verify_shared()?;
         let LockedAllocator { region, allocator } = self.lock_allocator();
         let mut in_use = 0;
         let mut held = 0;
@@ -441,8 +425,47 @@ impl LockedAllocator<'_> {
         longest
     }
 
+    /// Takes `count` neighbouring blocks as [`Space::take_span`] does.
+    pub(super) fn take_run(&mut self, count: usize) -> Option<BlockIndex> {
+        let first = match self.find_run_by_policy(count) {
+            Some(first) => first,
+            None if self.has_room(count) => self.extend(count)?,
+            None => return None,
+        };
+        self.take_found(first, count)
+    }
+
+    /// Takes `count` blocks, which are the beginning of an empty run.
+    pub(super) fn take_found(&mut self, first: BlockIndex, count: usize) -> Option<BlockIndex> {
+        if !self.has_room(count) {
+            return None;
+        }
+        self.leave_free_runs(first, count);
+        self.occupy(first, count);
+        Some(first)
+    }
+
+    /// Takes back `count` blocks from `first` on.
+    pub(super) fn give(&mut self, first: BlockIndex, count: usize) {
+        let Self { region, allocator } = self;
+        for index in 0..count {
+            let block = first.after(index);
+            region.block(block).reset();
+            region.set_kind(block, Kind::Empty);
+            allocator.held += usize::from(region.block(block).has(DIRTY));
+        }
+        allocator.in_use -= count;
+        for (length, floor) in allocator.floors.iter_mut().enumerate().skip(1) {
+            *floor = (*floor).min(first.get().saturating_sub(length - 1));
+        }
+        self.join_free_runs(first, count);
+        if first.get() > 0 {
+            self.list_if_open(BlockIndex(first.0 - 1));
+        }
+    }
+
     /// Whether `count` more blocks may be in use.
-    fn has_room(&self, count: usize) -> bool {
+    pub(super) fn has_room(&self, count: usize) -> bool {
         let kept_back = if self.allocator.reserve_is_open {
             0
         } else {
@@ -493,7 +516,7 @@ impl LockedAllocator<'_> {
 
     /// Blocks below `end` may be handed out; those that were not before are an empty run,
     /// or make the last one longer.
-    fn use_up_to(&mut self, end: usize) {
+    pub(super) fn use_up_to(&mut self, end: usize) {
         let old = self.allocator.used_limit;
         if end <= old {
             return;
@@ -513,7 +536,7 @@ impl LockedAllocator<'_> {
 
     /// The first `count` blocks of an empty run are about to be taken. With an index they
     /// always are a run's first ones: what lies before them is in use.
-    fn leave_free_runs(&mut self, first: BlockIndex, count: usize) {
+    pub(super) fn leave_free_runs(&mut self, first: BlockIndex, count: usize) {
         let Some(mut index) = self.index() else {
             return;
         };
@@ -541,7 +564,7 @@ impl LockedAllocator<'_> {
         index.add(start, length);
     }
 
-    fn find_run_by_policy(&mut self, count: usize) -> Option<BlockIndex> {
+    pub(super) fn find_run_by_policy(&mut self, count: usize) -> Option<BlockIndex> {
         match self.allocator.policy {
             Policy::FirstFit => self.find_run(count),
             Policy::NextFit => self.find_next_run(count),
@@ -566,7 +589,7 @@ impl LockedAllocator<'_> {
         None
     }
 
-    fn occupy(&mut self, first: BlockIndex, count: usize) {
+    pub(super) fn occupy(&mut self, first: BlockIndex, count: usize) {
         let mut held = 0;
         for index in 0..count {
             let block = first.after(index);
@@ -578,6 +601,6 @@ impl LockedAllocator<'_> {
     }
 }
 
-fn is_empty(region: &Region, block: usize) -> bool {
+pub(super) fn is_empty(region: &Region, block: usize) -> bool {
     region.kind_byte(BlockIndex(block as u32)) == KindByte::EMPTY
 }

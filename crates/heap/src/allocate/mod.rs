@@ -6,4 +6,5 @@ mod free_runs;
 pub(crate) mod lists;
 pub(crate) mod policy;
 pub(crate) mod run;
+pub(crate) mod shared_blocks;
 pub(crate) mod surplus;

@@ -50,6 +50,11 @@ pub(crate) struct Block {
     span_pages: AtomicU32,
     /// Cell blocks: [`Block::changing_parts`].
     changing_parts: AtomicU64,
+    /// Blocks of spans: how much of the block, at its beginning, is the end of a span behind which
+    /// another may begin; 0 when it is none.
+    overhang: AtomicU16,
+    /// Spans: where in its first block the span begins.
+    span_start: AtomicU16,
     /// Full collections that the block has been empty for.
     idle_collections: AtomicU16,
     flags: AtomicU8,
@@ -61,7 +66,8 @@ pub(crate) const NEEDS_SWEEP: u8 = 1;
 pub(crate) const HAS_YOUNG: u8 = 1 << 1;
 /// Cell block: a cursor allocates from it.
 pub(crate) const OWNED: u8 = 1 << 2;
-/// Payload block: in its class's list of blocks with free pieces.
+/// Payload block: in its class's list of blocks with free pieces. Last block of a span: in the
+/// list of those in which another span may begin.
 pub(crate) const LISTED: u8 = 1 << 3;
 /// Any block: its pages have been written since the system last provided them.
 pub(crate) const DIRTY: u8 = 1 << 4;
@@ -70,6 +76,9 @@ pub(crate) const DIRTY: u8 = 1 << 4;
 pub(crate) const EMPTYING: u8 = 1 << 5;
 /// Cell block: cells have moved away in the compaction that is going on.
 pub(crate) const LEFT: u8 = 1 << 6;
+
+/// Last block of a span: the pages behind its overhang were written by a span that is gone.
+pub(crate) const REST_DIRTY: u8 = 1 << 7;
 
 const _: () = assert!(size_of::<Block>() == 64);
 
@@ -133,6 +142,23 @@ impl Block {
         self.span_pages.store(pages as u32, Relaxed);
     }
 
+    pub(crate) fn overhang(&self) -> usize {
+        self.overhang.load(Relaxed) as usize
+    }
+
+    pub(crate) fn set_overhang(&self, bytes: usize) {
+        self.overhang.store(bytes as u16, Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn span_start(&self) -> usize {
+        self.span_start.load(Relaxed) as usize
+    }
+
+    pub(crate) fn set_span_start(&self, bytes: usize) {
+        self.span_start.store(bytes as u16, Relaxed);
+    }
+
     pub(crate) fn idle_collections(&self) -> u16 {
         self.idle_collections.load(Relaxed)
     }
@@ -194,6 +220,8 @@ impl Block {
         self.set_untouched(0);
         self.set_span_blocks(0);
         self.set_span_pages(0);
+        self.set_overhang(0);
+        self.set_span_start(0);
         self.set_idle_collections(0);
         self.set_all_changing();
         self.flags.store(self.flags.load(Relaxed) & DIRTY, Relaxed);

@@ -37,6 +37,7 @@ const _: () = assert!(FIRST_PAYLOADS as usize + ARENA_CLASS_COUNT <= SPAN as usi
 
 impl KindByte {
     pub(crate) const EMPTY: Self = Self(0);
+    pub(crate) const SPAN_REST: Self = Self(SPAN_REST);
 
     /// The width when the block holds cells.
     #[inline(always)]

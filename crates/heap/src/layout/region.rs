@@ -6,7 +6,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use super::block::{Block, BlockIndex, DIRTY};
+use super::block::{Block, BlockIndex, DIRTY, REST_DIRTY};
 use super::cell_state::CellState;
 use super::kind::{Kind, KindByte};
 use super::width::WidthIndex;
@@ -435,6 +435,17 @@ impl Region {
         let width = self.kind_byte(block).width()?;
         let is_start = width.is_cell_start(word & (BLOCK_BYTES - 1));
         is_start.then_some(Cell(word))
+    }
+
+    /// Gives the pages of a span's last block back that lie behind the span's end, where no other
+    /// begins, unless the system refuses.
+    pub(crate) fn release_rest(&self, last: BlockIndex) -> Result<(), Refused> {
+        let block = self.block(last);
+        let end = block.overhang().next_multiple_of(self.page_bytes);
+        // SAFETY: nothing behind the overhang is in use.
+        unsafe { os::release(self.pointer(self.address_of(last) + end), BLOCK_BYTES - end) }?;
+        block.remove(REST_DIRTY);
+        Ok(())
     }
 
     /// Gives the pages of empty blocks back to the system: they are not

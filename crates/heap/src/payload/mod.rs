@@ -22,7 +22,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::layout::kind::Kind;
-use crate::layout::BLOCK_BYTES;
 use crate::space::Space;
 use pool::Pool;
 
@@ -195,8 +194,7 @@ impl Space {
         if let Some(class) = self.region.kind_byte(block).class() {
             return Some(class.bytes());
         }
-        (self.region.kind(block) == Kind::Span)
-            .then(|| self.region.block(block).span_blocks() * BLOCK_BYTES)
+        (self.region.kind(block) == Kind::Span).then(|| self.region.span_bytes(block))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::supply::Supply;
 use super::OutOfMemory;
+use crate::allocate::shared_blocks::{Overhanging, SharedResize};
 use crate::layout::block::{BlockIndex, DIRTY};
 use crate::layout::kind::Kind;
 use crate::layout::BLOCK_BYTES;
@@ -30,14 +31,21 @@ impl Supply<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn allocate_span(self, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-        let count = blocks_for(size)?;
-        let first = self.space.take_span(count).ok_or(OutOfMemory)?;
-        self.begin_span(first, count, size);
+        let Some(overhanging) = Overhanging::of(size) else {
+            let count = blocks_for(size)?;
+            let first = self.space.take_span(count).ok_or(OutOfMemory)?;
+            self.begin_span(first, count, size);
+            return self.payload_at(first);
+        };
+        let first = self
+            .space
+            .take_overhanging(overhanging)
+            .ok_or(OutOfMemory)?;
+        self.set_span_size(first, size);
         self.payload_at(first)
     }
 
-    /// A span that begins at a multiple of `align`, a power of two of more than a
-    /// block.
+    /// A span that begins at a multiple of `align`, a power of two of a block or more.
     #[cold]
     pub(super) fn allocate_aligned_span(
         self,
@@ -85,9 +93,13 @@ impl Supply<'_> {
         let Some(first) = span_at(self.space, address) else {
             return super::not_a_payload(address);
         };
-        let count = self.space.region.block(first).span_blocks();
         self.set_span_size(first, 0);
-        give_blocks(self.space, first, count);
+        let count = self.space.region.block(first).span_blocks();
+        if count >= RELEASE_AT_ONCE_BLOCKS {
+            // If the system refuses, the blocks keep their pages.
+            let _ = self.space.region.release(first, count);
+        }
+        self.space.give_span(first);
     }
 
     /// Changes the size of a span where it is: into empty blocks behind it, or giving back
@@ -97,6 +109,14 @@ impl Supply<'_> {
         let (Some(first), Ok(new)) = (span_at(self.space, address), blocks_for(size.max(1))) else {
             return false;
         };
+        match self.space.resize_shared(first, size.max(1)) {
+            SharedResize::NotShared => {}
+            SharedResize::Done => {
+                self.set_span_size(first, size);
+                return true;
+            }
+            SharedResize::NoRoom => return false,
+        }
         let old = self.space.region.block(first).span_blocks();
         if new > old && !self.space.extend_span(first.after(old), new - old) {
             return false;
@@ -119,11 +139,20 @@ impl Supply<'_> {
         let (old, new) = (region.block(from).span_blocks(), blocks_for(size)?);
         let to = self.space.take_span(new).ok_or(OutOfMemory)?;
         let target = self.payload_at(to)?;
-        self.copy_blocks(from, to, old);
-        self.payloads.note_moved(old * BLOCK_BYTES);
+        let bytes = region.span_bytes(from);
+        match region.span_may_share(from) {
+            // SAFETY: the target's blocks are committed, ours and unused, and more than the
+            // source, which is the caller's payload; two spans do not overlap.
+            true => unsafe {
+                let source = region.pointer(address);
+                std::ptr::copy_nonoverlapping(source, target.as_ptr(), bytes);
+            },
+            false => self.copy_blocks(from, to, old),
+        }
+        self.payloads.note_moved(bytes);
         self.begin_span(to, new, size);
         self.set_span_size(from, 0);
-        self.space.give_blocks(from, old);
+        self.space.give_span(from);
         Ok(target)
     }
 
@@ -154,7 +183,8 @@ impl Supply<'_> {
 
     fn payload_at(self, first: BlockIndex) -> Result<NonNull<u8>, OutOfMemory> {
         let region = &self.space.region;
-        NonNull::new(region.pointer(region.address_of(first))).ok_or(OutOfMemory)
+        let address = region.address_of(first) + region.block(first).span_start();
+        NonNull::new(region.pointer(address)).ok_or(OutOfMemory)
     }
 
     /// Writes down that `count` blocks from `first` on are one span. Its first
@@ -190,7 +220,8 @@ impl Supply<'_> {
 fn span_at(space: &Space, address: usize) -> Option<BlockIndex> {
     let region = &space.region;
     let block = region.block_at(address)?;
-    let is_start = region.kind(block) == Kind::Span && region.address_of(block) == address;
+    let is_start = region.kind(block) == Kind::Span
+        && region.address_of(block) + region.block(block).span_start() == address;
     is_start.then_some(block)
 }
 

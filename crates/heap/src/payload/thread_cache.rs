@@ -213,12 +213,11 @@ impl<'heap> ThreadCache<'heap> {
         if align > BLOCK_BYTES {
             return self.supply.allocate_aligned_span(size, align);
         }
-        // Pieces start at multiples of their size, spans at blocks.
-        let size = match ClassIndex::for_size(size.max(align)) {
-            Some(class) => class.aligned_to(align).bytes(),
-            None => size.max(align),
-        };
-        self.allocate(size)
+        // Pieces start at multiples of their size.
+        match ClassIndex::for_size(size.max(align)) {
+            Some(class) => self.allocate(class.aligned_to(align).bytes()),
+            None => self.supply.allocate_aligned_span(size, BLOCK_BYTES),
+        }
     }
 
     /// Takes a payload back.

@@ -1,0 +1,373 @@
+//! Spans that share a block: of two neighbours one ends and the other begins in it.
+//!
+//! A program asks for 64 KiB and gets a byte more, for the zero at the end of a string. Nobody
+//! writes anything else there, but the byte lies in a block of its own, and takes a page of it.
+//! So a span that reaches only a little into its last block leaves the rest of it to another such
+//! span, whose own end lies in a further block: many buffers of one size are a chain, and of each that
+//! nobody writes to one page is resident, in which its neighbour ends.
+//!
+//! ```text
+//! block  q             q + 1         q + 2
+//!       |==A==........|=-----B-----.|-=----C-----
+//!                      ↑            ↑
+//!                 overhang of A  overhang of B: the beginning of a block that is
+//!                                another span's from there on
+//! ```
+//!
+//! Invariant:
+//! 19. An overhang lies at the beginning of a block, and what begins in that block begins behind
+//!     it. A block with an overhang in which nothing begins is in the list of open blocks or has
+//!     no room that another span could use.
+
+use std::ops::Range;
+
+use super::blocks::{is_empty, LockedAllocator};
+use crate::layout::block::{BlockIndex, DIRTY, LISTED, REST_DIRTY};
+use crate::layout::kind::Kind;
+use crate::layout::region::Region;
+use crate::layout::BLOCK_BYTES;
+use crate::payload::class::PAYLOAD_ALIGN;
+use crate::space::Space;
+
+/// Only so much of a block, a page on most systems, may be before the beginning of a span: what
+/// lies there is in memory anyway.
+const SHARED_BYTES: usize = 4 << 10;
+/// Of a span with more blocks a page is next to nothing.
+const WHOLE_BLOCKS_MAX: usize = 8;
+/// So many open blocks are looked at.
+const TRIES: usize = 8;
+
+/// A span that reaches a little into the block behind its whole ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overhanging {
+    whole_blocks: usize,
+    bytes: usize,
+}
+
+impl Overhanging {
+    /// A span of `size` bytes, if it is one of these.
+    pub(crate) fn of(size: usize) -> Option<Self> {
+        let whole_blocks = size / BLOCK_BYTES;
+        let bytes = (size % BLOCK_BYTES).next_multiple_of(PAYLOAD_ALIGN);
+        let is_one = (1..=WHOLE_BLOCKS_MAX).contains(&whole_blocks)
+            && (1..=SHARED_BYTES / 2).contains(&bytes);
+        is_one.then_some(Self {
+            whole_blocks,
+            bytes,
+        })
+    }
+}
+
+/// What becomes of a span whose size is to be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SharedResize {
+    /// It shares no block.
+    NotShared,
+    /// It has the new size.
+    Done,
+    /// It cannot grow where it is.
+    NoRoom,
+}
+
+/// Whether a span has room behind an open block.
+enum Room {
+    Enough,
+    TooLittle,
+    /// Not for any span, until a block behind becomes empty.
+    None,
+}
+
+impl Region {
+    /// Whether the span that begins in this block ends in one where another may begin, or
+    /// begins where another may end.
+    pub(crate) fn span_may_share(&self, first: BlockIndex) -> bool {
+        let (block, last) = (self.block(first), self.last_of_span(first));
+        block.span_start() != 0 || last != first && self.block(last).overhang() != 0
+    }
+
+    /// The bytes that belong to the span that begins in this block.
+    pub(crate) fn span_bytes(&self, first: BlockIndex) -> usize {
+        let (block, last) = (self.block(first), self.last_of_span(first));
+        let end = match self.block(last).overhang() {
+            overhang if overhang != 0 && last != first => overhang,
+            _ => BLOCK_BYTES,
+        };
+        (last.get() - first.get()) * BLOCK_BYTES + end - block.span_start()
+    }
+
+    fn last_of_span(&self, first: BlockIndex) -> BlockIndex {
+        first.after(self.block(first).span_blocks().max(1) - 1)
+    }
+}
+
+impl Space {
+    /// Takes a span that overhangs its whole blocks; where it begins.
+    pub(crate) fn take_overhanging(&self, span: Overhanging) -> Option<BlockIndex> {
+        let mut locked = self.lock_allocator();
+        let run = locked.find_run_by_policy(span.whole_blocks + 1);
+        let first = match (locked.find_open(span, run), run) {
+            (Some(open), _) => open,
+            (None, Some(run)) => locked.take_found(run, span.whole_blocks + 1)?,
+            (None, None) => locked.take_run(span.whole_blocks + 1)?,
+        };
+        locked.begin_overhanging(first, span);
+        Some(first)
+    }
+
+    /// Takes back a span of whatever sort.
+    pub(crate) fn give_span(&self, first: BlockIndex) {
+        let mut locked = self.lock_allocator();
+        let region = locked.region;
+        let block = region.block(first);
+        let mut given = first.get()..first.get() + block.span_blocks();
+        given.end = locked.end_span(first, given.end);
+        if block.overhang() != 0 {
+            block.set_span_start(0);
+            block.set_span_blocks(0);
+            region.set_kind(first, Kind::SpanRest);
+            block.add(REST_DIRTY);
+            given.start += 1;
+        }
+        locked.give_range(given);
+        locked.list_if_open(first);
+    }
+
+    /// Changes the size of a span that may share a block.
+    pub(crate) fn resize_shared(&self, first: BlockIndex, size: usize) -> SharedResize {
+        let mut locked = self.lock_allocator();
+        let region = locked.region;
+        if !region.span_may_share(first) {
+            return SharedResize::NotShared;
+        }
+        let block = region.block(first);
+        let (start, old) = (block.span_start(), block.span_blocks());
+        let last = first.after(old - 1);
+        let new = (start + size).div_ceil(BLOCK_BYTES);
+        if size <= region.span_bytes(first) {
+            if new < old {
+                let end = locked.end_span(first, first.get() + old);
+                block.set_span_blocks(new);
+                locked.give_range(first.get() + new..end);
+            }
+            return SharedResize::Done;
+        }
+        if last != first {
+            if region.kind(last) == Kind::Span {
+                return SharedResize::NoRoom;
+            }
+            // All of the last block is its own from now on.
+            locked.end_span(first, first.get() + old);
+        }
+        match (new <= old, start) {
+            (true, _) => SharedResize::Done,
+            (false, 0) => SharedResize::NotShared,
+            (false, _) => SharedResize::NoRoom,
+        }
+    }
+}
+
+impl LockedAllocator<'_> {
+    /// An open block in which the span can begin: the one before this run of empty blocks, or one
+    /// below, because what is lowest is taken first.
+    fn find_open(&mut self, span: Overhanging, run: Option<BlockIndex>) -> Option<BlockIndex> {
+        let before = run.and_then(|run| run.0.checked_sub(1)).map(BlockIndex);
+        if before.is_some_and(|before| self.is_open(before) && self.begins_in(before, span)) {
+            return before;
+        }
+        let mut next = self.allocator.open;
+        for _ in 0..TRIES {
+            let open = next?;
+            next = self.region.block(open).next();
+            if run.is_none_or(|run| open < run) && self.begins_in(open, span) {
+                return Some(open);
+            }
+        }
+        None
+    }
+
+    /// Takes the blocks of a span that begins in an open one, if there is room for it. The open one
+    /// leaves the list if there is room for none.
+    fn begins_in(&mut self, open: BlockIndex, span: Overhanging) -> bool {
+        match self.room_behind(open, span) {
+            Room::Enough => self.take_behind(open, span),
+            Room::TooLittle => false,
+            Room::None => {
+                self.unlist(open);
+                false
+            }
+        }
+    }
+
+    fn room_behind(&self, open: BlockIndex, span: Overhanging) -> Room {
+        let start = self.region.block(open).overhang();
+        let last = open.get() + span.whole_blocks;
+        let ends_in =
+            |block: usize, end: usize| self.is_free(block) || self.has_room_before_span(block, end);
+        if !ends_in(open.get() + 1, start + 1) {
+            return Room::None;
+        }
+        let end = start + span.bytes;
+        let is_enough = end <= SHARED_BYTES
+            && last < self.region.reserved_blocks()
+            && (open.get() + 1..last).all(|block| self.is_free(block))
+            && ends_in(last, end);
+        match is_enough {
+            true => Room::Enough,
+            false => Room::TooLittle,
+        }
+    }
+
+    /// Whether the block is empty, or was never handed out.
+    fn is_free(&self, block: usize) -> bool {
+        block < self.region.reserved_blocks() && is_empty(self.region, block)
+    }
+
+    /// Whether a span begins in the block, and nothing ends in it, and what ends before `end` would
+    /// leave it alone.
+    fn has_room_before_span(&self, block: usize, end: usize) -> bool {
+        if block >= self.allocator.used_limit {
+            return false;
+        }
+        let index = BlockIndex(block as u32);
+        let block = self.region.block(index);
+        self.region.kind(index) == Kind::Span && block.overhang() == 0 && block.span_start() >= end
+    }
+
+    /// Takes the empty blocks of a span that begins in an open one; whether they can be had.
+    fn take_behind(&mut self, open: BlockIndex, span: Overhanging) -> bool {
+        let last = open.get() + span.whole_blocks;
+        let end = last + usize::from(self.is_free(last));
+        let (first, count) = (open.after(1), end - (open.get() + 1));
+        if count == 0 {
+            return true;
+        }
+        if !self.has_room(count) || self.region.commit(end).is_err() {
+            return false;
+        }
+        self.use_up_to(end);
+        self.leave_free_runs(first, count);
+        self.occupy(first, count);
+        true
+    }
+
+    /// Writes down a span whose blocks have been taken. Its first block says so last.
+    fn begin_overhanging(&mut self, first: BlockIndex, span: Overhanging) {
+        let region = self.region;
+        let block = region.block(first);
+        let start = block.overhang();
+        if start != 0 {
+            self.unlist(first);
+        }
+        for index in 0..span.whole_blocks {
+            region.block(first.after(index)).add(DIRTY);
+        }
+        let last = first.after(span.whole_blocks);
+        region.block(last).add(DIRTY);
+        region.block(last).set_overhang(start + span.bytes);
+        block.remove(REST_DIRTY);
+        block.set_span_start(start);
+        block.set_span_blocks(span.whole_blocks + 1);
+        region.set_kind(first, Kind::Span);
+        self.list_if_open(last);
+    }
+
+    /// The span that begins in `first` does not end in its last block any more, the one before `end`;
+    /// where its own blocks end.
+    fn end_span(&mut self, first: BlockIndex, end: usize) -> usize {
+        let last = BlockIndex(end as u32 - 1);
+        if last == first {
+            return end;
+        }
+        self.unlist(last);
+        let block = self.region.block(last);
+        block.set_overhang(0);
+        block.remove(REST_DIRTY);
+        match self.region.kind(last) {
+            Kind::Span => end - 1,
+            _ => end,
+        }
+    }
+
+    fn give_range(&mut self, blocks: Range<usize>) {
+        if !blocks.is_empty() {
+            self.give(BlockIndex(blocks.start as u32), blocks.len());
+        }
+    }
+
+    /// Whether a span ends at the beginning of the block, none begins in it, and one could.
+    fn is_open(&self, index: BlockIndex) -> bool {
+        let overhang = self.region.block(index).overhang();
+        overhang != 0
+            && overhang + PAYLOAD_ALIGN <= SHARED_BYTES
+            && self.region.kind(index) == Kind::SpanRest
+    }
+
+    /// Puts a block in the list if another span may begin in it.
+    pub(super) fn list_if_open(&mut self, index: BlockIndex) {
+        let block = self.region.block(index);
+        if !self.is_open(index) || block.has(LISTED) {
+            return;
+        }
+        block.add(LISTED);
+        block.set_previous(None);
+        block.set_next(self.allocator.open);
+        if let Some(next) = self.allocator.open {
+            self.region.block(next).set_previous(Some(index));
+        }
+        self.allocator.open = Some(index);
+    }
+
+    fn unlist(&mut self, index: BlockIndex) {
+        let block = self.region.block(index);
+        if !block.has(LISTED) {
+            return;
+        }
+        block.remove(LISTED);
+        let (previous, next) = (block.previous(), block.next());
+        match previous {
+            Some(previous) => self.region.block(previous).set_next(next),
+            None => self.allocator.open = next,
+        }
+        if let Some(next) = next {
+            self.region.block(next).set_previous(previous);
+        }
+        block.set_next(None);
+        block.set_previous(None);
+    }
+
+    /// Asserts invariant 19.
+    pub(super) fn verify_shared(&self) -> Result<(), String> {
+        let region = self.region;
+        let mut listed = 0;
+        for number in 1..self.allocator.used_limit {
+            let index = BlockIndex(number as u32);
+            let block = region.block(index);
+            let overhang = block.overhang();
+            if overhang == 0 {
+                continue;
+            }
+            let before = region.kind(BlockIndex(number as u32 - 1));
+            let is_right = matches!(before, Kind::Span | Kind::SpanRest)
+                && match region.kind(index) {
+                    Kind::Span => block.span_start() >= overhang && !block.has(LISTED),
+                    kind => kind == Kind::SpanRest && block.span_start() == 0,
+                };
+            if !is_right || overhang > SHARED_BYTES {
+                return Err(format!("invariant 19: the overhang in block {number}"));
+            }
+            listed += usize::from(block.has(LISTED));
+        }
+        let mut next = self.allocator.open;
+        while let Some(open) = next {
+            if listed == 0 || region.block(open).overhang() == 0 {
+                return Err(format!("invariant 19: block {} is listed", open.get()));
+            }
+            listed -= 1;
+            next = region.block(open).next();
+        }
+        match listed {
+            0 => Ok(()),
+            _ => Err(format!("invariant 19: {listed} open blocks are lost")),
+        }
+    }
+}
