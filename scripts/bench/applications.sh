@@ -30,16 +30,23 @@ case ${CURVES-} in
   *) fail "CURVES='$CURVES' is none of yes, no and only." ;;
 esac
 [[ -z ${APP-} || -e $APP ]] || fail "APP='$APP' does not exist; give the path of a Ruby file, an executable, or an application's folder."
+# shellcheck source=scripts/bench/experiments.sh
+. "$here/experiments.sh"
+experiments=$CLONE/workloads/applications
+read -ra asked_programs <<<"${PROGRAMS-}"
+read -ra asked_variants <<<"${VARIANTS-}"
+# A wrong name is told before anything is built.
+files=("$experiments"/{applications,settled,curves,settled_curves}.toml)
+if [[ -z ${APP-} ]]; then
+  refuse_unknown program PROGRAMS "${asked_programs[@]}"
+  refuse_unknown variant VARIANTS "${asked_variants[@]}"
+fi
 # shellcheck disable=SC2034 # setup.sh
 inside=yes
 # shellcheck source=scripts/bench/setup.sh
 . "$here/setup.sh"
 # shellcheck source=scripts/bench/measure.sh
 . "$here/measure.sh"
-# shellcheck source=scripts/bench/experiments.sh
-. "$here/experiments.sh"
-experiments=$clone/workloads/applications
-files=()
 blocks=()
 [[ -z ${BLOCKS-} ]] || blocks=(--blocks "$BLOCKS")
 
@@ -85,13 +92,10 @@ if [[ -n ${APP-} ]]; then
   exit
 fi
 
+files=()
 # shellcheck disable=SC2154 # points, curves: measure.sh
 [[ -z $points ]] || files+=("$experiments"/{applications,settled}.toml)
 [[ -z $curves ]] || files+=("$experiments"/{curves,settled_curves}.toml)
-# shellcheck disable=SC2034 # experiments.sh
-read -ra asked_programs <<<"${PROGRAMS-}"
-# shellcheck disable=SC2034 # experiments.sh
-read -ra asked_variants <<<"${VARIANTS-}"
 choose_all
 programs=$(printf '%s,' "${programs_of[@]}") variants=$(printf '%s,' "${variants_of[@]}")
 if needed "$programs" redmine; then
