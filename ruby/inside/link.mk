@@ -53,9 +53,10 @@ $(OUT)/$(LIBRUBY_A): $(inside_objects)
 	-$(RANLIB) $@
 
 # As Ruby links its own. Nothing is bound to the library's own malloc here: the process's comes
-# first, which is this one unless another is preloaded.
+# first, which is this one unless another is preloaded. Who unloads the library leaves it where it is:
+# all objects' calls of free lead into it (ruby/src/interpose.rs), and so does what is called at a thread's end.
 $(OUT)/$(LIBRUBY_SO): $(inside_objects)
-	$(LDSHARED) $(DLDFLAGS) $(inside_objects) $(filter-out $(stock_objects),$(OBJS)) $(DLDOBJS) $(SOLIBS) $(EXTSOLIBS) $(OUTFLAG)$@.new
+	$(LDSHARED) $(DLDFLAGS) -Wl,-z,nodelete $(inside_objects) $(filter-out $(stock_objects),$(OBJS)) $(DLDOBJS) $(SOLIBS) $(EXTSOLIBS) $(OUTFLAG)$@.new
 	$(OBJCOPY) -w -L 'Init_*' -L 'ruby_static_id_*' -L '*_threadptr_*' -L '*_ec_*' $@.new
 	mv $@.new $@
 	for name in $(filter-out $(LIBRUBY_SO),$(LIBRUBY_ALIASES)); do ln -sf $(LIBRUBY_SO) $(OUT)/$$name; done

@@ -261,6 +261,51 @@ claim "functions that a program has called at a fork from before Ruby's start fo
   end
 end
 
+UNLOADING = <<~'C'
+  #include <dlfcn.h>
+  #include <pthread.h>
+  #include <stdio.h>
+  #include <stdlib.h>
+  #include <string.h>
+
+  static void *
+  use_memory(void *text)
+  {
+      for (int n = 1; n < 3000; n += 7) free(realloc(calloc(1, n), 2 * n));
+      return strdup(text);
+  }
+
+  int
+  main(int argc, char **argv)
+  {
+      void *early = malloc(100);
+      void *ruby = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+      if (!ruby) return fprintf(stderr, "%s\n", dlerror()), 1;
+      void (*sysinit)(int *, char ***) = dlsym(ruby, "ruby_sysinit");
+      void (*init_stack)(void *) = dlsym(ruby, "ruby_init_stack");
+      void (*init)(void) = dlsym(ruby, "ruby_init");
+      int (*cleanup)(int) = dlsym(ruby, "ruby_cleanup");
+      sysinit(&argc, &argv);
+      init_stack(&early);
+      init();
+      if (cleanup(0) || dlclose(ruby)) return fprintf(stderr, "Ruby did not end\n"), 1;
+      free(realloc(early, 10000));
+      pthread_t thread;
+      void *text;
+      if (pthread_create(&thread, NULL, use_memory, "ok") || pthread_join(thread, &text)) return 1;
+      puts(text);
+      free(text);
+      return 0;
+  }
+C
+
+claim "a program that unloads libruby.so after Ruby's end goes on using its own malloc", only: "libruby" do
+  unloading = compiled("unloading", UNLOADING, "-ldl", "-pthread")
+  library = File.join(Subject.config["libdir"], Subject.config["LIBRUBY_SO"])
+  done = Subject.command(Subject.environment({}), [unloading, library], folder:, limit: 60)
+  check(done.ok? && done.out == "ok\n") { done.describe }
+end
+
 claim "a program that loads libruby.so when it runs keeps its own malloc, and Ruby runs on Ashlar in it", only: "libruby" do
   loading = compiled("loading", LOADING, "-ldl")
   library = File.join(Subject.config["libdir"], Subject.config["LIBRUBY_SO"])
