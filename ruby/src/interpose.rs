@@ -126,7 +126,7 @@ fn redefine() -> bool {
 /// Redirects the slots of the objects that have been relocated before; false when one could
 /// not be.
 fn redirect_slots(ruby: usize) -> bool {
-    // Not by name: a program may have loaded Ruby so that others find none of its names.
+    // By its address: another object may have a function of that name.
     let ruby = elf::definition(c"ruby_thread_has_gvl_p", ruby);
     let mut all_redirected = true;
     elf::for_each_object(|object| {
