@@ -1184,8 +1184,14 @@ fn of_a_buffer_that_is_a_little_longer_than_blocks_one_page_is_resident() {
 
 #[test]
 fn buffers_that_share_blocks_and_are_replaced_in_any_order_stay_together() {
+    for page_bytes in [4 << 10, 16 << 10, BLOCK_BYTES] {
+        replace_buffers_that_share_blocks(page_bytes);
+    }
+}
+
+fn replace_buffers_that_share_blocks(page_bytes: usize) {
     const BUFFERS: usize = 60;
-    let shared = Shared::reserve(64 * MIB).unwrap();
+    let shared = Shared::reserve_in_pages(64 * MIB, page_bytes).unwrap();
     let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
     let mut door = Door::new(&shared);
     let mut number = 1usize;
@@ -1204,11 +1210,35 @@ fn buffers_that_share_blocks_and_are_replaced_in_any_order_stay_together() {
         if round % 100 == 0 {
             heap.verify().unwrap();
         }
+        if round % 1000 == 500 {
+            // What is left of shared blocks goes back, too.
+            heap.release_empty_blocks();
+        }
     }
     let blocks = shared.space().blocks().used_limit();
     assert!(blocks < 2 * BUFFERS, "{blocks} blocks were used");
     buffers.into_iter().for_each(|old| free(&mut door, old));
     heap.verify().unwrap();
+    assert_nothing_in_use(&shared);
+}
+
+#[test]
+fn a_buffer_that_cannot_grow_where_it_is_leaves_its_last_block_to_others() {
+    const BYTES: usize = 2 * BLOCK_BYTES + 100;
+    let shared = Shared::reserve(64 * MIB).unwrap();
+    let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).unwrap();
+    let mut door = Door::new(&shared);
+    let first = door.allocate(BYTES).unwrap();
+    let second = door.allocate(BYTES).unwrap();
+    // SAFETY: the payload is ours.
+    assert!(!unsafe { door.resize_in_place(second, 5 * BLOCK_BYTES) });
+    heap.verify().unwrap();
+    let third = door.allocate(BYTES).unwrap();
+    assert_eq!(shared.space().blocks().counts().in_use, 7);
+    for payload in [first, second, third] {
+        // SAFETY: nobody uses it any more.
+        unsafe { door.free(payload) };
+    }
     assert_nothing_in_use(&shared);
 }
 

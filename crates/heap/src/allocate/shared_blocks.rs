@@ -152,7 +152,8 @@ impl Space {
             return SharedResize::Done;
         }
         if last != first {
-            if region.kind(last) == Kind::Span {
+            let must_move = new > old && start != 0;
+            if must_move || region.kind(last) == Kind::Span {
                 return SharedResize::NoRoom;
             }
             // All of the last block is its own from now on.
