@@ -11,6 +11,7 @@ from ashlar_lab.variants.base import Base, as_variables
 _VARIABLES = {
     "library": "RUBY_GC_LIBRARY",
     "space_overhead": "ASHLAR_SPACE_OVERHEAD",
+    "exchange_rate": "ASHLAR_EXCHANGE_RATE",
     "memory_limit": "ASHLAR_MEMORY_LIMIT",
     "heap_growth_factor": "RUBY_GC_HEAP_GROWTH_FACTOR",
     "heap_growth_max_slots": "RUBY_GC_HEAP_GROWTH_MAX_SLOTS",
@@ -26,7 +27,8 @@ _VARIABLES = {
 }
 _MEANING = {name: variable for name, variable in _VARIABLES.items()}
 _MEANING["library"] = "RUBY_GC_LIBRARY: the modular collector to load, such as default or ashlar"
-_MEANING["space_overhead"] = "ASHLAR_SPACE_OVERHEAD: per cent of memory that may be garbage"
+_MEANING["space_overhead"] = "ASHLAR_SPACE_OVERHEAD: per cent of memory that may be garbage, or auto"
+_MEANING["exchange_rate"] = "ASHLAR_EXCHANGE_RATE: per cent of memory that one per cent of CPU time is worth"
 _MEANING["ruby"] = "the interpreter to put where the command says {ruby}"
 
 
@@ -40,7 +42,7 @@ RUBY = Base("ruby", "a program run by Ruby", _MEANING, as_variables(_VARIABLES),
 _MALLOC_LIMITS = {"RUBY_GC_MALLOC_LIMIT": 16 << 20, "RUBY_GC_MALLOC_LIMIT_MAX": 32 << 20, "RUBY_GC_OLDMALLOC_LIMIT": 16 << 20,
                   "RUBY_GC_OLDMALLOC_LIMIT_MAX": 128 << 20}
 _GROWTH = "per cent of Ruby's own: how far old objects, malloc and the heap grow between collections, all growth knobs together; 100 is the default"
-_OWN = {"space_overhead", "memory_limit", "library"}
+_OWN = {"space_overhead", "exchange_rate", "memory_limit", "library"}
 
 
 def _stock_environment(settings: dict[str, str]) -> dict[str, str]:
@@ -95,5 +97,5 @@ STOCK = Base("ruby-stock", "the stock Ruby that this project builds, or RUBY_STO
              {"growth": _GROWTH, **{k: v for k, v in _MEANING.items() if k not in _OWN}}, _stock_environment, found=_find_stock, path=_beside,
              sweeps={"growth": ("12", "25", "50", "100", "200", "400", "800")})
 ASHLAR = Base("ruby-ashlar", "Ruby on Ashlar, built by this project, or RUBY with ASHLAR_GC_LIBRARY: `ruby` in the command is this one",
-              {k: _MEANING[k] for k in ("space_overhead", "memory_limit", "library", "ruby")}, as_variables(_VARIABLES), _mapped, found=_find_ashlar, path=_beside,
+              {k: _MEANING[k] for k in ("space_overhead", "exchange_rate", "memory_limit", "library", "ruby")}, as_variables(_VARIABLES), _mapped, found=_find_ashlar, path=_beside,
               sweeps={"space_overhead": ("20", "30", "45", "60", "90", "140", "220")})
