@@ -106,7 +106,7 @@ claim "Ashlar::Profile starts, stops and dumps, and GC.config says whether sampl
   check(two.live_bytes < one.live_bytes) { two.live_bytes.to_s }
 end
 
-{ "has become old since" => {}, "major collections have kept since" => { "ASHLAR_NO_MINOR" => "1" } }.each do |what, env|
+{ "has become old since" => {}, "major collections have kept since" => { "ASHLAR_NO_MINOR" => "1", "ASHLAR_SPACE_OVERHEAD" => "40" } }.each do |what, env|
   claim "a profile tells a leak that a full collection found live from garbage that #{what}, exactly", only: "ashlar" do
     image = profiled(<<~'RUBY', env:)
       def leak = Array.new(5_000) { "leak" * 100 }
