@@ -67,7 +67,7 @@ impl<V: Vm> Heap<'_, V> {
     /// The scope of the next collection if nobody asks for one. Not known, and therefore
     /// minor, while dead cells are unswept.
     pub fn next_scope(&self) -> Scope {
-        let measure = self.measure();
+        let measure = self.measure_all();
         let mut pace = self.pace();
         match self.is_sweeping() || self.is_marking() {
             true => Scope::Minor,
