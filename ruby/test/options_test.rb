@@ -32,33 +32,25 @@ claim "the variables that `make env` exports are no options and are ignored", on
   ruby_prints("ok\n", "puts 'ok'", env: { "ASHLAR_LIB" => "/x", "ASHLAR_GC_LIBRARY" => "x", "ASHLAR_CACHE" => "/x", "ASHLAR_RUBY_CFLAGS" => "-I/x" })
 end
 
-claim "a lower space overhead collects more often", only: "ashlar" do
-  counts = %w[40 400].map do |overhead|
-    finished = ruby("K = Array.new(100_000) { |i| i.to_s * 5 }; 1_000_000.times { |i| K[i % 100_000] = i.to_s * 5 }; puts GC.count",
-                    env: { "ASHLAR_SPACE_OVERHEAD" => overhead })
-    check(finished.ok?) { finished.describe }
-    finished.out.to_i
-  end
-  check(counts[0] > counts[1]) { "collections at 40: #{counts[0]}, at 400: #{counts[1]}" }
-end
-
-claim "a higher exchange rate collects less often", only: "ashlar" do
-  counts = %w[0.3 30].map do |rate|
-    finished = ruby("K = Array.new(100_000) { |i| i.to_s * 5 }; 1_000_000.times { |i| K[i % 100_000] = i.to_s * 5 }; puts GC.count",
-                    env: { "ASHLAR_EXCHANGE_RATE" => rate })
-    check(finished.ok?) { finished.describe }
-    finished.out.to_i
-  end
-  check(counts[0] > 2 * counts[1]) { "collections at 0.3: #{counts[0]}, at 30: #{counts[1]}" }
-end
-
-# RUBY_GC_* variables, which tune Ruby's default collector.
 def collections_of(env, work = "300_000.times { |i| i.to_s }")
   finished = ruby("before = GC.count; #{work}; puts GC.count - before", env:)
   check(finished.ok?) { finished.describe }
   finished.out.to_i
 end
 
+REPLACES_STRINGS = "K = Array.new(100_000) { |i| i.to_s * 5 }; 1_000_000.times { |i| K[i % 100_000] = i.to_s * 5 }"
+
+claim "a lower space overhead collects more often", only: "ashlar" do
+  counts = %w[40 400].map { |overhead| collections_of({ "ASHLAR_SPACE_OVERHEAD" => overhead }, REPLACES_STRINGS) }
+  check(counts[0] > counts[1]) { "collections at 40: #{counts[0]}, at 400: #{counts[1]}" }
+end
+
+claim "a higher exchange rate collects less often", only: "ashlar" do
+  counts = %w[0.3 30].map { |rate| collections_of({ "ASHLAR_EXCHANGE_RATE" => rate }, REPLACES_STRINGS) }
+  check(counts[0] > 2 * counts[1]) { "collections at 0.3: #{counts[0]}, at 30: #{counts[1]}" }
+end
+
+# RUBY_GC_* variables, which tune Ruby's default collector.
 claim "RUBY_GC_HEAP_%d_INIT_SLOTS puts the first collection off until there are so many slots" do
   check(collections_of({}) > 1) { "300,000 strings are too few to show anything" }
   check_equal(0, collections_of({ "RUBY_GC_HEAP_0_INIT_SLOTS" => "600000" }))

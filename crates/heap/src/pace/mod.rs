@@ -48,13 +48,17 @@ pub struct Pace {
 
 /// The latest collection. What it left is known when the next one starts.
 #[derive(Clone, Copy, Debug)]
-enum Latest {
-    Minor,
-    /// A major or full one, before which old cells had grown by so much.
-    Larger {
-        is_full: bool,
-        grown_bytes: usize,
-    },
+struct Latest {
+    scope: Scope,
+    /// Before one that was not minor, old cells had grown by so much.
+    grown_bytes: usize,
+}
+
+impl Latest {
+    const MINOR: Self = Self {
+        scope: Scope::Minor,
+        grown_bytes: 0,
+    };
 }
 
 /// What major collections free.
@@ -129,7 +133,7 @@ impl Pace {
     pub fn new(options: PaceOptions) -> Self {
         Self {
             options,
-            latest: Latest::Minor,
+            latest: Latest::MINOR,
             budget_bytes: options.budget_bytes(0, 0),
             old: Old {
                 left_bytes: 0,
@@ -173,9 +177,9 @@ impl Pace {
     /// Bytes by which a heap of `kept_bytes` has outgrown what the latest major or full
     /// collection left.
     pub fn grown_bytes(&self, kept_bytes: usize) -> usize {
-        match self.latest {
-            Latest::Minor => kept_bytes.saturating_sub(self.old.left_bytes),
-            Latest::Larger { .. } => 0,
+        match self.latest.scope {
+            Scope::Minor => kept_bytes.saturating_sub(self.old.left_bytes),
+            Scope::Major | Scope::Full => 0,
         }
     }
 
@@ -213,9 +217,9 @@ impl Pace {
     /// is how many old ones there are now. `None` without such a limit.
     pub fn rescans_limit_cells(&self, old_cells: usize) -> Option<usize> {
         let millionths = self.options.rescans_max_millionths?;
-        let base = match self.latest {
-            Latest::Minor => self.old.left_cells,
-            Latest::Larger { .. } => old_cells,
+        let base = match self.latest.scope {
+            Scope::Minor => self.old.left_cells,
+            Scope::Major | Scope::Full => old_cells,
         };
         Some((base as f64 * (millionths as f64 / 1e6)) as usize)
     }
@@ -226,9 +230,9 @@ impl Pace {
         self.learn(&measure);
         let scope = asked.unwrap_or_else(|| self.scope_of_next(&measure));
         self.latest = match scope {
-            Scope::Minor => Latest::Minor,
-            Scope::Major | Scope::Full => Latest::Larger {
-                is_full: scope == Scope::Full,
+            Scope::Minor => Latest::MINOR,
+            Scope::Major | Scope::Full => Latest {
+                scope,
                 grown_bytes: self.old_growth_bytes(&measure),
             },
         };
@@ -238,21 +242,14 @@ impl Pace {
 
     /// What has become known since the latest collection started.
     fn learn(&mut self, measure: &Measure) {
-        let latest_scope = match self.latest {
-            Latest::Minor => Scope::Minor,
-            Latest::Larger { is_full: false, .. } => Scope::Major,
-            Latest::Larger { is_full: true, .. } => Scope::Full,
-        };
-        if let Latest::Larger {
-            is_full,
-            grown_bytes,
-        } = std::mem::replace(&mut self.latest, Latest::Minor)
-        {
+        let latest = std::mem::replace(&mut self.latest, Latest::MINOR);
+        if latest.scope != Scope::Minor {
+            let is_full = latest.scope == Scope::Full;
             self.loading.note_left(measure, is_full);
-            self.note_left(measure, is_full, grown_bytes);
+            self.note_left(measure, is_full, latest.grown_bytes);
         }
         self.loading.note(measure);
-        let process_ns = self.rent.note(latest_scope, measure);
+        let process_ns = self.rent.note(latest.scope, measure);
         self.pay(measure, process_ns);
         self.limit.note(self.options.memory_limit_bytes, measure);
     }
@@ -312,14 +309,7 @@ impl Pace {
 
     /// The collection that has started turns out to be a full one.
     pub fn note_restart_as_full(&mut self) {
-        let grown_bytes = match self.latest {
-            Latest::Minor => 0,
-            Latest::Larger { grown_bytes, .. } => grown_bytes,
-        };
-        self.latest = Latest::Larger {
-            is_full: true,
-            grown_bytes,
-        };
+        self.latest.scope = Scope::Full;
     }
 
     /// What the latest collection, a major or full one, left is known now.

@@ -67,16 +67,10 @@ struct Minors {
 }
 
 impl Minors {
-    fn decay(&mut self) {
-        for sum in self.sums() {
-            *sum *= DECAY;
-        }
-    }
-
-    fn add(&mut self, other: &Self) {
-        let mut other = *other;
-        for (sum, more) in self.sums().into_iter().zip(other.sums()) {
-            *sum += *more;
+    /// Adds the latest one, and lets those before it count less.
+    fn note(&mut self, mut latest: Self) {
+        for (sum, more) in self.sums().into_iter().zip(latest.sums()) {
+            *sum = *sum * DECAY + *more;
         }
     }
 
@@ -230,8 +224,7 @@ impl Rent {
     fn note_minor(&mut self, before: &Point, now: &Measure, collecting_ns: f64, process_ns: u64) {
         let traced_cells = now.kept_cells.saturating_sub(before.old_cells).max(1) as f64;
         self.least_ns_per_cell = self.least_ns_per_cell.min(collecting_ns / traced_cells);
-        self.minors.decay();
-        self.minors.add(&Minors {
+        self.minors.note(Minors {
             count: 1.0,
             collecting_ns,
             process_ns: process_ns as f64,
