@@ -67,12 +67,10 @@ impl<V: Vm> Heap<'_, V> {
     /// The scope of the next collection if nobody asks for one. Not known, and therefore
     /// minor, while dead cells are unswept.
     pub fn next_scope(&self) -> Scope {
-        let measure = self.measure_all();
-        let mut pace = self.pace();
-        match self.is_sweeping() || self.is_marking() {
-            true => Scope::Minor,
-            false => pace.start(measure, None),
+        if self.is_sweeping() || self.is_marking() {
+            return Scope::Minor;
         }
+        self.pace().start(self.measure_all(), None)
     }
 
     /// Bytes in use, and those of them that are fresh.
@@ -122,17 +120,16 @@ impl<V: Vm> Heap<'_, V> {
         };
         Measure {
             residence: resident_bytes.filter(|_| is_limited).map(residence),
-            costs: self.costs_now(resident_bytes.unwrap_or(measure.used_bytes)),
+            costs: is_weighed
+                .then(|| self.costs_now(resident_bytes.unwrap_or(measure.used_bytes)))
+                .flatten(),
             ..measure
         }
     }
 
-    /// What the process has cost so far, while pacing goes by it and it can be told.
+    /// What the process has cost so far, if it can be told.
     fn costs_now(&self, resident_bytes: usize) -> Option<Costs> {
-        let process_ns = match self.weighs_cpu_time() {
-            true => os::cpu_time_ns(),
-            false => 0,
-        };
+        let process_ns = os::cpu_time_ns();
         (process_ns > 0).then(|| Costs {
             collecting_ns: self.collector.borrow().collecting_cpu_ns,
             process_ns,
