@@ -1299,7 +1299,7 @@ static void wrong_options_get_a_line(void)
     static const struct {
         const char *options, *part;
     } wrong[] = {
-        { "space_overhead=5", "space_overhead=5: must be a whole number from 10 to 1000" },
+        { "space_overhead=5", "space_overhead=5: must be auto, or a whole number from 10 to 1000" },
         { "space_overhead", "give it a value" },
         { "heap_min=4X", "heap_min=4X: must be a size" },
         { "slice_us=50", "slice_us=50: must be 0 or from 100" },

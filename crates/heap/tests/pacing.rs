@@ -3,6 +3,8 @@
 //! disturb it.
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
 use ashlar_heap::{Costs, Measure, Pace, PaceOptions, Scope};
 
@@ -233,10 +235,11 @@ impl Simulation {
         };
         self.outcome.collections += 1;
         let survivors = held_bytes + program.kept_share * nursery_bytes + loads;
+        let old_live_bytes = old_bytes - self.old_garbage_bytes;
         let marked_bytes = match scope {
             Scope::Minor => survivors,
-            Scope::Major => old_bytes - self.settled_after + survivors,
-            Scope::Full => old_bytes + survivors,
+            Scope::Major => old_live_bytes - self.settled_after + survivors,
+            Scope::Full => old_live_bytes + survivors,
         };
         let marking_ns = marked_bytes / CELL_BYTES as f64 * program.marking_ns_per_cell;
         self.spend(program.fixed_ms * MS + marking_ns, true);
@@ -327,18 +330,36 @@ fn it_does_about_as_well_as_the_best_sizes_for_a_program_that_is_known_beforehan
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+/// Percent of memory by which the pacing is worse than the best sizes, as the exchange rate
+/// weighs CPU time and memory.
+fn worse_than_best(program: Program) -> f64 {
+    let outcome = steady(program, adaptive(EXCHANGE_RATE)).outcome;
+    outcome.worse_than(&best_fixed(program, EXCHANGE_RATE), EXCHANGE_RATE)
+}
 
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 24,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Worst are programs whose requests hold a multiple of what else lives.
     #[test]
-    fn so_it_does_for_any_program(program in programs()) {
-        let best = best_fixed(program, EXCHANGE_RATE);
-        let outcome = steady(program, adaptive(EXCHANGE_RATE)).outcome;
-        let cpu_ratio = outcome.cpu_per_work() / best.cpu_per_work();
-        let memory_ratio = outcome.mean_bytes() / best.mean_bytes();
-        prop_assert!(cpu_ratio < 1.05, "{} {:?} {:?}", cpu_ratio, outcome, best);
-        prop_assert!(memory_ratio < 1.25, "{} {:?} {:?}", memory_ratio, outcome, best);
+    fn no_program_does_much_worse_than_with_the_best_sizes(program in programs()) {
+        let worse = worse_than_best(program);
+        prop_assert!(worse < 25.0, "{} {:?}", worse, program);
     }
+}
+
+#[test]
+fn most_programs_do_as_well_as_with_the_best_sizes() {
+    let mut runner = TestRunner::deterministic();
+    let mut program = || programs().new_tree(&mut runner).expect("any").current();
+    let mut worse: Vec<f64> = (0..100).map(|_| worse_than_best(program())).collect();
+    worse.sort_by(f64::total_cmp);
+    assert!(worse[50] < 0.5, "{}", worse[50]);
+    assert!(worse[90] < 5.0, "{}", worse[90]);
 }
 
 #[test]

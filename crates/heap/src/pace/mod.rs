@@ -15,7 +15,7 @@
 //!
 //! A major collection does not look at settled cells. If a full one shows that what major ones
 //! left was settled garbage, the next ones are full from the beginning. They are also while less
-//! than half of the old cells are settled: a major one would save little.
+//! than half of the old cells that live are settled: a major one would save little.
 
 mod limit;
 mod loading;
@@ -379,7 +379,9 @@ impl Pace {
 
     /// Which of the two a collection is that has to look at old cells.
     fn major_or_full(&mut self, measure: &Measure) -> Scope {
-        let would_save_little = measure.settled_cells < measure.old_cells.div_ceil(2);
+        // Garbage is not marked, so what has grown since does not count.
+        let live_cells = measure.old_cells.min(self.old.left_cells);
+        let would_save_little = measure.settled_cells < live_cells.div_ceil(2).max(1);
         if would_save_little
             || matches!(self.settled.suspicion, Suspicion::Large { .. })
             || self.options.growth_max_bytes == 0
