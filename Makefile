@@ -33,7 +33,7 @@ on = $(if $(ON),--collector $(ON))
 
 # --- Measurements ---
 .PHONY: demo bench bench-profile bench-instructions bench-applications bench-machine
-demo: ## four Ruby programs on stock Ruby, its collector as a module, and Ashlar, side by side
+demo: ## five Ruby programs, a server that forks among them, on stock Ruby and with Ashlar inside
 	@scripts/bench/demo.sh
 bench-profile: ## where the time of those programs goes: collector, malloc, kernel (needs perf)
 	@PROGRAMS="$(PROGRAMS)" scripts/bench/profile.sh

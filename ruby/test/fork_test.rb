@@ -226,3 +226,38 @@ claim "children forked while other Ractors allocate and another thread runs a fi
     exit!(0)
   RUBY
 end
+
+claim "memory that a child shares with others does not count when its nursery is chosen", only: "ashlar" do
+  # 200 MiB that all processes share are worth a large nursery to one that has them for itself.
+  ruby_ok <<~'RUBY', limit: 120, env: { "ASHLAR_NURSERY_MAX" => "64MiB" }
+    work = lambda do |seconds|
+      until_s = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) + seconds
+      kept = Array.new(20_000) { "kept" * 3 }
+      count = 0
+      while Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) < until_s
+        10_000.times { |i| kept[i * 2 % 20_000] = [i, i.to_s] }
+        count += 1
+      end
+      count
+    end
+    bytes_per_collection = lambda do
+      work.call(1.5)
+      GC.start
+      before = [GC.count, GC.stat(:total_allocated_objects)]
+      work.call(1)
+      after = [GC.count, GC.stat(:total_allocated_objects)]
+      (after[1] - before[1]) / [after[0] - before[0], 1].max
+    end
+    shared = "s" * (200 << 20)
+    children = 10.times.map { fork { sleep } }
+    reader, writer = IO.pipe
+    worker = fork { writer.puts(bytes_per_collection.call); exit!(shared.getbyte(-1) == 115 ? 0 : 1) }
+    Process.wait(worker)
+    abort "worker #{$?}" unless $?.success?
+    Process.kill(:KILL, *children)
+    children.each { |pid| Process.wait(pid) }
+    here, there = bytes_per_collection.call, Integer(reader.gets)
+    abort "#{here} #{there}" unless there * 1.5 < here
+    puts "ok"
+  RUBY
+end

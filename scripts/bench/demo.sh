@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Runs four Ruby programs on stock Ruby, on the same collector loaded as a module and on
-# Ashlar, checks that they print the same, and shows one table; the page has the pictures.
+# Runs five Ruby programs on stock Ruby and on Ruby with Ashlar inside, checks that they
+# print the same, and shows one table; the page has the pictures.
 #   scripts/bench/demo.sh
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+unset VARIANTS
+# shellcheck disable=SC2034 # for setup.sh
+inside=yes
 # shellcheck source=scripts/bench/setup.sh
 . "$here/setup.sh"
 exec "$ashlar_lab" compare --experiment "$clone/workloads/ruby/demo.toml" \

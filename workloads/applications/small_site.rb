@@ -1,97 +1,20 @@
 # frozen_string_literal: true
 
-# A small web site in Rack's form without a framework: routes, middleware, ERB, JSON, search. 15 MB are alive, and
-# hardly anything becomes old, so that a generational collector has no reason for a major collection. RSS is noted after every
-# tenth request.
+# The small web site of shop.rb in process. Hardly anything becomes old, so that a generational collector has no reason for a
+# major collection. RSS is noted after every tenth request.
 #   small_site.rb [REQUESTS]
-%w[cgi/escape digest erb fileutils json logger net/http openssl optparse psych securerandom set tempfile time uri yaml].each { |name| require name }
+require_relative "shop"
 require_relative "memory_samples"
 require_relative "requests"
-require_relative "../ruby/numbers"
 
-class Shop
-  Article = Struct.new(:id, :name, :price_cents, :tags, :text)
-  COUNT = 3500
-  WORDS = %w[lamp chair table shelf mirror carpet curtain basket candle pillow blanket drawer].freeze
-  LAYOUT = <<~HTML
-    <!doctype html><html><head><title><%= CGI.escapeHTML(title) %></title></head>
-    <body><nav><% %w[articles tags basket].each do |name| %><a href="/<%= name %>"><%= name %></a> <% end %></nav>
-    <main><%= body %></main><footer><%= count %> articles</footer></body></html>
-  HTML
-  ARTICLE = <<~HTML
-    <article id="a<%= article.id %>"><h2><%= CGI.escapeHTML(article.name) %></h2><p><%= format("%.2f", article.price_cents / 100.0) %></p>
-    <ul><% article.tags.each do |tag| %><li><a href="/tags/<%= tag %>"><%= tag %></a></li><% end %></ul><p><%= CGI.escapeHTML(article.text) %></p></article>
-  HTML
-  ERB.new(LAYOUT).def_method(self, "layout(title, body, count)")
-  ERB.new(ARTICLE).def_method(self, "fragment(article)")
-
-  def initialize(random)
-    @random = random
-    @articles = Array.new(COUNT) { |id| article(id) }
-    @by_tag = @articles.each_with_object(Hash.new { |hash, tag| hash[tag] = [] }) { |one, all| one.tags.each { |tag| all[tag] << one } }
-    @by_word = @articles.each_with_object(Hash.new { |hash, word| hash[word] = [] }) { |one, all| one.name.downcase.scan(/[a-z]+/) { |word| all[word] << one.id } }
-  end
-
-  def call(environment)
-    case environment["PATH_INFO"]
-    when "/articles" then page("All", @articles.rotate(query(environment, "from").to_i).first(20))
-    when %r{\A/tags/(\w+)\z} then page($1, @by_tag.fetch($1, []).first(20))
-    when %r{\A/articles/(\d+)\.json\z} then json(@articles[$1.to_i % COUNT].to_h)
-    when "/search.json" then json(search(query(environment, "q")).map(&:to_h))
-    else [404, { "content-type" => "text/plain" }, ["nothing here\n"]]
-    end
-  end
-
-  private
-
-  def article(id)
-    Article.new(id, "#{word.capitalize} & #{word} #{id}", 100 + @random.below(50_000), Array.new(1 + @random.below(3)) { "#{word}s" }.uniq,
-                Array.new(150) { word }.join(" "))
-  end
-
-  def word = WORDS[@random.below(WORDS.size)]
-
-  def query(environment, name) = URI.decode_www_form(environment["QUERY_STRING"]).to_h[name]
-
-  def search(words) = words.split.map { |word| @by_word.fetch(word, []) }.reduce { |some, others| some & others }.first(30).map { |id| @articles[id] }
-
-  def json(value) = [200, { "content-type" => "application/json" }, [JSON.generate(value)]]
-
-  def page(title, articles)
-    [200, { "content-type" => "text/html" }, [layout(title, articles.map { |article| fragment(article) }.join, COUNT)]]
-  end
-end
-
-# Middleware: a line in a log for each request.
-class RequestLog
-  def initialize(application)
-    @application = application
-    @logger = Logger.new(File::NULL)
-  end
-
-  def call(environment)
-    status, headers, body = @application.call(environment)
-    @logger.info { "#{environment["REQUEST_METHOD"]} #{environment["PATH_INFO"]} #{status} #{body.sum(&:bytesize)}" }
-    [status, headers.merge("x-log" => Time.at(0).utc.iso8601), body]
-  end
-end
-
-count = Integer(ARGV.fetch(0, "20000"))
 random = Numbers.new(11)
-site = RequestLog.new(Shop.new(random))
+visitor = ShopVisitor.new(RequestLog.new(Shop.new(random)), random)
 requests = Requests.new
 samples = MemorySamples.new
-digest = Digest::SHA256.new
-count.times do |number|
-  path, query = case number % 5
-                when 0 then ["/articles", "from=#{random.below(Shop::COUNT)}"]
-                when 1 then ["/tags/#{Shop::WORDS[random.below(12)]}s", ""]
-                when 2, 3 then ["/articles/#{random.below(Shop::COUNT)}.json", ""]
-                else ["/search.json", URI.encode_www_form(q: "#{Shop::WORDS[random.below(12)]} #{Shop::WORDS[random.below(12)]}")]
-                end
-  status, _, body = requests.measure { site.call({ "REQUEST_METHOD" => "GET", "PATH_INFO" => path, "QUERY_STRING" => query }) }
-  body.each { |part| digest << "#{status} " << part }
+Integer(ARGV.fetch(0, "20000")).times do |number|
+  question = visitor.question
+  visitor.read(requests.measure { visitor.ask(question) })
   samples.note(rss_mib: MemorySamples.resident_mib) if (number % 10).zero?
 end
 Figures.tell(settled_mib: samples.settled(:rss_mib), highest_mib: samples.highest(:rss_mib))
-puts digest.hexdigest[0, 16]
+puts visitor.checksum

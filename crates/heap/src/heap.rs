@@ -5,6 +5,7 @@ mod barrier;
 mod collect;
 mod collection;
 mod compaction;
+mod forked;
 mod pacing;
 mod reading;
 mod slices;
@@ -38,6 +39,7 @@ use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
 use collection::{Collection, StageByte};
+use forked::Forked;
 use slices::Slices;
 
 /// A heap of cells and payloads for one VM.
@@ -88,6 +90,7 @@ struct Collector<'shared> {
     stress_countdown: usize,
     /// CPU time of collecting, while pacing goes by it.
     collecting_cpu_ns: u64,
+    forked: Forked,
     /// The first block that the latest major or full collection has not looked at yet, to
     /// give its pages back if it is empty.
     release_from: Option<usize>,
@@ -293,6 +296,7 @@ impl<'shared> Collector<'shared> {
             sweep_pacer: SweepPacer::default(),
             stress_countdown: 0,
             collecting_cpu_ns: 0,
+            forked: Forked::default(),
             release_from: None,
             surplus: Surplus::default(),
         }

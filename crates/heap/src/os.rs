@@ -128,15 +128,26 @@ pub fn physical_memory_bytes() -> Option<usize> {
 /// Physical memory that this process occupies, or `None` where it cannot be
 /// told. Takes some microseconds and no memory.
 pub fn resident_bytes() -> Option<usize> {
+    let mut text = [0; 128];
+    resident_bytes_of(read_own("/proc/self/statm", &mut text)?, page_bytes())
+}
+
+/// [`resident_bytes`], with each page divided by the number of processes that share it (PSS).
+/// Takes about 0.1 microseconds for each resident page, and no memory.
+pub fn proportional_bytes() -> Option<usize> {
+    let mut text = [0; 512];
+    proportional_bytes_of(read_own("/proc/self/smaps_rollup", &mut text)?)
+}
+
+/// The beginning of a file in which the system tells of this process's memory.
+fn read_own<'a>(path: &str, text: &'a mut [u8]) -> Option<&'a [u8]> {
     use std::io::Read;
     if is_refused(SystemCall::Statm) {
         return None;
     }
-    let mut text = [0; 128];
-    let bytes = std::fs::File::open("/proc/self/statm")
-        .and_then(|mut file| file.read(&mut text))
-        .ok()?;
-    resident_bytes_of(&text[..bytes], page_bytes())
+    let mut file = std::fs::File::open(path).ok()?;
+    let bytes = file.read(text).ok()?;
+    Some(&text[..bytes])
 }
 
 /// CPU time of this process so far, of all its threads; 0 where it cannot be told.
@@ -168,6 +179,14 @@ fn cpu_time_by(clock: libc::clockid_t) -> Option<Duration> {
 fn resident_bytes_of(statm: &[u8], page_bytes: usize) -> Option<usize> {
     let pages = std::str::from_utf8(statm).ok()?.split(' ').nth(1)?;
     Some(pages.parse::<usize>().ok()? * page_bytes)
+}
+
+/// What `/proc/self/smaps_rollup`, which counts KiB, says is this process's part.
+fn proportional_bytes_of(rollup: &[u8]) -> Option<usize> {
+    let text = std::str::from_utf8(rollup).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kib = line.trim().strip_suffix(" kB")?;
+    Some(kib.parse::<usize>().ok()? << 10)
 }
 
 /// Bytes of address space this process may use in all (`ulimit -v`), or `None`
@@ -446,6 +465,17 @@ mod tests {
         for page_bytes in [4 << 10, 64 << 10] {
             let resident_bytes = resident_bytes_of(statm, page_bytes);
             assert_eq!(resident_bytes, Some(300 * page_bytes));
+        }
+    }
+
+    #[test]
+    fn the_part_of_a_process_is_read_from_its_line_alone() {
+        let rollup =
+            b"55d0-7ffe ---p 0 00:00 0 [rollup]\nRss: 9000 kB\nPss:    5120 kB\nPss_Dirty: 7 kB\n";
+        assert_eq!(proportional_bytes_of(rollup), Some(5 << 20));
+        assert_eq!(proportional_bytes_of(b"Pss_Dirty: 7 kB\n"), None);
+        if let (Some(own), Some(resident)) = (proportional_bytes(), resident_bytes()) {
+            assert!(own > 0 && own < resident + (8 << 20), "{own} {resident}");
         }
     }
 

@@ -130,10 +130,19 @@ impl<V: Vm> Heap<'_, V> {
     /// What the process has cost so far, if it can be told.
     fn costs_now(&self, resident_bytes: usize) -> Option<Costs> {
         let process_ns = os::cpu_time_ns();
-        (process_ns > 0).then(|| Costs {
-            collecting_ns: self.collector.borrow().collecting_cpu_ns,
-            process_ns,
-            process_bytes: resident_bytes,
+        (process_ns > 0).then(|| {
+            let mut collector = self.collector.borrow_mut();
+            let process_bytes = collector.forked.own_bytes(
+                std::process::id(),
+                process_ns,
+                resident_bytes,
+                os::proportional_bytes,
+            );
+            Costs {
+                collecting_ns: collector.collecting_cpu_ns,
+                process_ns,
+                process_bytes,
+            }
         })
     }
 
