@@ -103,7 +103,7 @@ impl Shared {
     }
 
     /// The same for threads that run at the same time: those with different arenas do not
-    /// have neighbouring payloads.
+    /// have neighbouring payloads, but for those of more than a block that share its end.
     pub fn thread_cache_in(&self, arena: Arena) -> ThreadCache<'_> {
         ThreadCache::new(&self.space, &self.payloads, arena)
     }
