@@ -64,4 +64,4 @@ forked.each do |pid, _|
 end
 Figures.tell(settled_mib: samples.settled(:pss_mib), highest_mib: samples.highest(:pss_mib),
              gc_count: GC.count + reports.sum { |report| report[1] }, gc_time_ms: (GC.total_time + reports.sum { |report| report[2] }) / 1e6)
-puts reports.map(&:first)
+puts reports.map(&:first).join(" ")
