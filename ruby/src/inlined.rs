@@ -1,9 +1,11 @@
 //! What `shim/inlined.h` does without a call needs: the tables that it reads, and the
 //! proof that both sides mean the same layout.
 
+use std::arch::global_asm;
 use std::ptr::{addr_of_mut, null, null_mut};
 
 use ashlar_heap::inlined::{self, Tables};
+use ashlar_heap::outline::Outline;
 use ashlar_heap::{Shared, WIDTHS, WIDTH_COUNT};
 
 use crate::layout::INLINED_LAYOUT;
@@ -39,17 +41,37 @@ const NO_TABLES: Tables = Tables {
 #[export_name = "ashlar_tables"]
 static mut TABLES: Tables = NO_TABLES;
 
+/// What other processes read to find the heap ([how](../../docs/shared-memory.md)).
+#[export_name = "ashlar_outline"]
+static OUTLINE: Outline = Outline::none();
+
+// They find it by an ELF note, which says how far behind itself it is. The program headers lead to
+// the note, so memory alone is enough, whether the file has been stripped or replaced, or lies in
+// a container.
+global_asm!(
+    ".pushsection .note.ashlar.heap, \"a\", @note",
+    ".balign 4",
+    ".long 12", // bytes of the name
+    ".long 8",  // bytes of what follows it
+    ".long 1",  // the kind
+    ".asciz \"Ashlar.heap\"",
+    ".quad {outline} - .",
+    ".popsection",
+    outline = sym OUTLINE,
+);
+
 /// Where a collection is; the heap's own byte.
 #[export_name = "ashlar_stage"]
 static mut STAGE: *const u8 = null();
 
-/// Shows the region to the shim. Called once, by the thread that reserved it, before any
+/// Shows the region to the shim, and to other processes. Called once, by the thread that reserved it, before any
 /// other one can have an address in it.
 pub(crate) fn show_region(shared: &Shared) {
     // SAFETY: nobody else writes, and a thread that reads the tables with an address of
     // the region has it from somebody who came after this. One that has another address finds
     // that it is not in the region whichever of the words it sees.
     unsafe { addr_of_mut!(TABLES).write(shared.space().region().tables()) };
+    OUTLINE.set(shared.space().region());
 }
 
 /// Shows the heap's stage to the shim, before there is an object.

@@ -142,6 +142,7 @@ pub mod inlined;
 mod layout;
 mod mark;
 pub mod os;
+pub mod outline;
 mod pace;
 mod payload;
 mod prefetch;

@@ -37,24 +37,24 @@ pub(crate) struct Block {
     previous: AtomicU32,
     /// Cell blocks: address of the first free run (see `allocate::run`), 0 none.
     /// Payload blocks: address of the first free piece, 0 none.
-    free: AtomicUsize,
+    pub(crate) free: AtomicUsize,
     /// Cell blocks: live cells when last swept.
     /// Payload blocks: pieces in use (also those in a thread's cache).
-    used: AtomicU32,
+    pub(crate) used: AtomicU32,
     /// Payload blocks: pieces from here on were never handed out.
-    untouched: AtomicU32,
+    pub(crate) untouched: AtomicU32,
     /// Spans: blocks in the span.
-    span_blocks: AtomicU32,
+    pub(crate) span_blocks: AtomicU32,
     /// Spans: pages that were asked for; the rest of the last block is address
     /// space that nobody touches.
-    span_pages: AtomicU32,
+    pub(crate) span_pages: AtomicU32,
     /// Cell blocks: [`Block::changing_parts`].
     changing_parts: AtomicU64,
     /// Blocks of spans: how much of the block, at its beginning, is the end of a span behind which
     /// another may begin; 0 when it is none.
-    overhang: AtomicU16,
+    pub(crate) overhang: AtomicU16,
     /// Spans: where in its first block the span begins.
-    span_start: AtomicU16,
+    pub(crate) span_start: AtomicU16,
     /// Full collections that the block has been empty for.
     idle_collections: AtomicU16,
     flags: AtomicU8,

@@ -29,8 +29,8 @@ pub(crate) const KIND_COUNT: usize = 1 << u8::BITS;
 
 pub(crate) const FIRST_CELLS: u8 = 1;
 pub(crate) const FIRST_PAYLOADS: u8 = 64;
-const SPAN: u8 = 254;
-const SPAN_REST: u8 = 255;
+pub(crate) const SPAN: u8 = 254;
+pub(crate) const SPAN_REST: u8 = 255;
 
 const _: () = assert!(FIRST_CELLS as usize + WIDTH_COUNT <= FIRST_PAYLOADS as usize);
 const _: () = assert!(FIRST_PAYLOADS as usize + ARENA_CLASS_COUNT <= SPAN as usize);

@@ -128,6 +128,13 @@ impl Kinds<'_> {
     }
 }
 
+/// The first address of each table.
+pub(crate) struct TableAddresses {
+    pub(crate) kinds: usize,
+    pub(crate) states: usize,
+    pub(crate) blocks: usize,
+}
+
 /// The reserved address range, and the tables beside it.
 ///
 /// Block `i` covers `[start + i * 64 KiB, start + (i + 1) * 64 KiB)`. Blocks
@@ -224,6 +231,15 @@ impl Region {
             bytes: self.cells.bytes(),
             kinds: self.kinds.cast(),
             biased_states: self.biased_states.cast_mut().cast(),
+        }
+    }
+
+    /// Where its tables are, for another process.
+    pub(crate) fn table_addresses(&self) -> TableAddresses {
+        TableAddresses {
+            kinds: self.kinds.expose_provenance(),
+            states: self.state_table.start().expose_provenance(),
+            blocks: self.blocks.expose_provenance(),
         }
     }
 

@@ -1,0 +1,156 @@
+//! What another process has to know of a heap to read it from outside: where the region and
+//! its tables are, and what their bytes mean.
+//!
+//! A VM keeps one in memory that can be found without its help. It is written once, when the
+//! region is reserved; tables never move, so a forked child's copy is right as well.
+
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicUsize, Ordering::Release};
+
+use crate::allocate::run::RUN_NEXT_WORD;
+use crate::layout::block::Block;
+use crate::layout::cell_state::CellState;
+use crate::layout::kind::{FIRST_CELLS, FIRST_PAYLOADS, SPAN, SPAN_REST};
+use crate::layout::region::Region;
+use crate::layout::width::{WIDTHS, WIDTH_COUNT};
+use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
+use crate::payload::arena::ARENA_COUNT;
+use crate::payload::class::{CLASSES, CLASS_COUNT};
+
+/// The version of this form. Whoever changes what [`Outline`] holds, or what the bytes mean
+/// that it points to, counts on.
+pub const VERSION: u32 = 1;
+
+/// Where a region is, its tables, and their layout.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Outline {
+    version: u32,
+    /// Bytes of this.
+    bytes: u32,
+    /// First address of the region; 0 until it is reserved.
+    start: AtomicUsize,
+    /// Bytes reserved for blocks.
+    reserved_bytes: AtomicUsize,
+    page_bytes: AtomicUsize,
+    /// The tables: a byte for each block, a byte for each granule, a descriptor for each block.
+    kinds: AtomicUsize,
+    states: AtomicUsize,
+    blocks: AtomicUsize,
+    layout: [u32; 20],
+    /// Bytes of cells of each width.
+    widths: [u16; WIDTH_COUNT],
+    /// Bytes of pieces of each class.
+    classes: [u16; CLASS_COUNT],
+}
+
+impl Outline {
+    /// Of no region yet.
+    pub const fn none() -> Self {
+        Self {
+            version: VERSION,
+            bytes: size_of::<Self>() as u32,
+            start: AtomicUsize::new(0),
+            reserved_bytes: AtomicUsize::new(0),
+            page_bytes: AtomicUsize::new(0),
+            kinds: AtomicUsize::new(0),
+            states: AtomicUsize::new(0),
+            blocks: AtomicUsize::new(0),
+            layout: [
+                BLOCK_BYTES as u32,
+                STATE_GRANULE_BYTES as u32,
+                FIRST_CELLS as u32,
+                WIDTH_COUNT as u32,
+                FIRST_PAYLOADS as u32,
+                CLASS_COUNT as u32,
+                ARENA_COUNT as u32,
+                SPAN as u32,
+                SPAN_REST as u32,
+                CellState::LIVE as u32,
+                CellState::OLD as u32,
+                (RUN_NEXT_WORD * size_of::<usize>()) as u32,
+                size_of::<Block>() as u32,
+                offset_of!(Block, free) as u32,
+                offset_of!(Block, used) as u32,
+                offset_of!(Block, untouched) as u32,
+                offset_of!(Block, span_blocks) as u32,
+                offset_of!(Block, span_pages) as u32,
+                offset_of!(Block, overhang) as u32,
+                offset_of!(Block, span_start) as u32,
+            ],
+            widths: WIDTHS,
+            classes: CLASSES,
+        }
+    }
+
+    /// Says where a region is. What is there is whole as soon as the start is not 0.
+    pub fn set(&self, region: &Region) {
+        let addresses = region.table_addresses();
+        self.reserved_bytes
+            .store(region.reserved_blocks() * BLOCK_BYTES, Release);
+        self.page_bytes.store(region.page_bytes(), Release);
+        self.kinds.store(addresses.kinds, Release);
+        self.states.store(addresses.states, Release);
+        self.blocks.store(addresses.blocks, Release);
+        self.start.store(region.start(), Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::kind::Kind;
+    use crate::layout::width::WidthIndex;
+    use crate::os;
+    use crate::space::Space;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    /// The byte or word at an address of a table.
+    fn read<T: Copy>(address: usize) -> T {
+        // SAFETY: the tests pass addresses in tables of a region that they hold, of entries of
+        // a committed block.
+        unsafe { std::ptr::with_exposed_provenance::<T>(address).read() }
+    }
+
+    #[test]
+    fn what_the_outline_points_to_is_what_the_heap_says_of_a_block_and_a_cell() {
+        let space = Space::reserve(1 << 24, os::page_bytes()).unwrap();
+        let outline = Outline::none();
+        outline.set(&space.region);
+        let word = |of: &AtomicUsize| of.load(Relaxed);
+        assert_eq!(word(&outline.start), space.region.start());
+        assert_eq!(word(&outline.reserved_bytes), 1 << 24);
+
+        let width = WidthIndex::for_size(40).unwrap();
+        space
+            .take_block(Kind::Cells(WidthIndex::NARROWEST))
+            .unwrap();
+        let block = space.take_block(Kind::Cells(width)).unwrap();
+        let kind: u8 = read(word(&outline.kinds) + block.get());
+        let index = usize::from(kind) - outline.layout[2] as usize;
+        assert_eq!(outline.widths[index], 40);
+
+        let cell = space.cells_of(block).nth(3).unwrap();
+        space.region.set_state(cell, CellState::NEW);
+        let granule_bytes = outline.layout[1] as usize;
+        let offset = cell.address() - word(&outline.start);
+        let state: u8 = read(word(&outline.states) + offset / granule_bytes);
+        assert_eq!(u32::from(state), outline.layout[9]);
+
+        let descriptor = word(&outline.blocks) + block.get() * outline.layout[12] as usize;
+        let entry = space.region.block(block);
+        entry.set_free(0x1234_5678);
+        entry.set_used(17);
+        entry.set_untouched(18);
+        entry.set_span_blocks(19);
+        entry.set_span_pages(20);
+        entry.set_overhang(21);
+        entry.set_span_start(22);
+        let at = |field: usize| descriptor + outline.layout[field] as usize;
+        assert_eq!(read::<usize>(at(13)), 0x1234_5678);
+        let words: Vec<u32> = (14..18).map(|field| read(at(field))).collect();
+        assert_eq!(words, [17, 18, 19, 20]);
+        assert_eq!([read::<u16>(at(18)), read::<u16>(at(19))], [21, 22]);
+        entry.reset();
+    }
+}
