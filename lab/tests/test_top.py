@@ -49,6 +49,7 @@ def test_the_screen_shows_memory_rates_and_pauses(ashlar, program):
     assert shown["pauses"] == "median 2 ms, 99 % within 29 ms, longest 30 ms; 12 so far"
     assert shown["allocation"] == "1.00 GiB/s, 10,000,000 objects/s"  # ten seconds since its start, by the image
     assert re.fullmatch(r"\d.* [KMG]iB.*", shown["RSS"])
+    assert re.fullmatch(rf"\d.* [KMG]iB with other processes, \d.* [KMG]iB private dirty, PSS \d.* [KMG]iB; ashlar shared {os.getpid()} says what", shown["shared"])
 
 
 def test_rates_are_of_the_interval_between_two_writings(program):

@@ -7,7 +7,6 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicUsize, Ordering::Release};
 
-use crate::allocate::run::RUN_NEXT_WORD;
 use crate::layout::block::Block;
 use crate::layout::cell_state::CellState;
 use crate::layout::kind::{FIRST_CELLS, FIRST_PAYLOADS, SPAN, SPAN_REST};
@@ -32,12 +31,11 @@ pub struct Outline {
     start: AtomicUsize,
     /// Bytes reserved for blocks.
     reserved_bytes: AtomicUsize,
-    page_bytes: AtomicUsize,
     /// The tables: a byte for each block, a byte for each granule, a descriptor for each block.
     kinds: AtomicUsize,
     states: AtomicUsize,
     blocks: AtomicUsize,
-    layout: [u32; 20],
+    layout: [u32; 14],
     /// Bytes of cells of each width.
     widths: [u16; WIDTH_COUNT],
     /// Bytes of pieces of each class.
@@ -52,7 +50,6 @@ impl Outline {
             bytes: size_of::<Self>() as u32,
             start: AtomicUsize::new(0),
             reserved_bytes: AtomicUsize::new(0),
-            page_bytes: AtomicUsize::new(0),
             kinds: AtomicUsize::new(0),
             states: AtomicUsize::new(0),
             blocks: AtomicUsize::new(0),
@@ -68,15 +65,9 @@ impl Outline {
                 SPAN_REST as u32,
                 CellState::LIVE as u32,
                 CellState::OLD as u32,
-                (RUN_NEXT_WORD * size_of::<usize>()) as u32,
                 size_of::<Block>() as u32,
                 offset_of!(Block, free) as u32,
-                offset_of!(Block, used) as u32,
                 offset_of!(Block, untouched) as u32,
-                offset_of!(Block, span_blocks) as u32,
-                offset_of!(Block, span_pages) as u32,
-                offset_of!(Block, overhang) as u32,
-                offset_of!(Block, span_start) as u32,
             ],
             widths: WIDTHS,
             classes: CLASSES,
@@ -88,7 +79,6 @@ impl Outline {
         let addresses = region.table_addresses();
         self.reserved_bytes
             .store(region.reserved_blocks() * BLOCK_BYTES, Release);
-        self.page_bytes.store(region.page_bytes(), Release);
         self.kinds.store(addresses.kinds, Release);
         self.states.store(addresses.states, Release);
         self.blocks.store(addresses.blocks, Release);
@@ -137,20 +127,14 @@ mod tests {
         let state: u8 = read(word(&outline.states) + offset / granule_bytes);
         assert_eq!(u32::from(state), outline.layout[9]);
 
-        let descriptor = word(&outline.blocks) + block.get() * outline.layout[12] as usize;
+        let descriptor = word(&outline.blocks) + block.get() * outline.layout[11] as usize;
         let entry = space.region.block(block);
         entry.set_free(0x1234_5678);
         entry.set_used(17);
         entry.set_untouched(18);
-        entry.set_span_blocks(19);
-        entry.set_span_pages(20);
-        entry.set_overhang(21);
-        entry.set_span_start(22);
         let at = |field: usize| descriptor + outline.layout[field] as usize;
-        assert_eq!(read::<usize>(at(13)), 0x1234_5678);
-        let words: Vec<u32> = (14..18).map(|field| read(at(field))).collect();
-        assert_eq!(words, [17, 18, 19, 20]);
-        assert_eq!([read::<u16>(at(18)), read::<u16>(at(19))], [21, 22]);
+        assert_eq!(read::<usize>(at(12)), 0x1234_5678);
+        assert_eq!(read::<u32>(at(13)), 18);
         entry.reset();
     }
 }

@@ -354,12 +354,13 @@ def completion(shell: Annotated[str, typer.Argument(help="bash or zsh.")]):
     from ashlar_lab.heap.write import FORMS as HEAP_FORMS
     from ashlar_lab.report import completion as made
     from ashlar_lab.report.write import FORMS
+    from ashlar_lab.shared.command import FORMS as SHARED_FORMS
 
     if shell not in made.SHELLS:
         raise BadInput(f"there is no completion for {shell!r}; give one of {', '.join(made.SHELLS)}")
     values = {"--variant": tuple(known.BASES), "--form": FORMS, "--time": TIME_METRICS, "--space": SPACE_METRICS, "--on": ("local:2", "tls://"),
               "--knob": tuple(sorted({f"{k}=" for b in known.BASES.values() for k in b.settings if k.isidentifier() and len(k) > 1}))}
-    forms, verbs = {"heap": HEAP_FORMS, "top": TOP_FORMS}, {}
+    forms, verbs = {"heap": HEAP_FORMS, "top": TOP_FORMS, "shared": SHARED_FORMS}, {}
     for verb, told in sorted(typer.main.get_command(app).commands.items()):
         found = [made.Option(tuple(p.opts), p.help or "", not p.is_flag, next((forms.get(verb, values[n]) if n == "--form" else values[n] for n in p.opts if n in values), ()))
                  for p in told.params if p.param_type_name == "option"]
@@ -525,6 +526,26 @@ def top(
     from ashlar_lab.heap import command
 
     command.top(pid, once, every, form, output)
+
+
+@app.command(no_args_is_help=True, short_help="What a Ruby server's forked processes share, and why the rest is their own.")
+def shared(
+    pid: Annotated[str, typer.Argument(metavar="PID", help="The parent; all that it has started are looked at.")],
+    form: Annotated[str, typer.Option(help="terminal, html or json.")] = "terminal",
+    output: Annotated[Optional[str], typer.Option(help="The file to write; shared-PID.html or .json unless named, - is standard output.")] = None,
+    lines: Annotated[int, typer.Option(help="How many rows the detailed tables have at most.")] = 20,
+):
+    """Show how much memory a parent and the processes that it forked share, how much each has of its own, by kind, and what was written on
+    the pages that are no longer shared. Needs nothing but a Ruby on Ashlar that runs, and the right to trace it. Nothing is stopped.
+
+    \b
+    ashlar shared 4242
+    ashlar shared 4242 --form html
+    ashlar shared 4242 --form json --output -
+    """
+    from ashlar_lab.shared import command
+
+    command.run(pid, form, output, lines)
 
 
 @app.command(short_help="List the built-in variants and their settings.")

@@ -40,21 +40,21 @@ pub(crate) struct Block {
     pub(crate) free: AtomicUsize,
     /// Cell blocks: live cells when last swept.
     /// Payload blocks: pieces in use (also those in a thread's cache).
-    pub(crate) used: AtomicU32,
+    used: AtomicU32,
     /// Payload blocks: pieces from here on were never handed out.
     pub(crate) untouched: AtomicU32,
     /// Spans: blocks in the span.
-    pub(crate) span_blocks: AtomicU32,
+    span_blocks: AtomicU32,
     /// Spans: pages that were asked for; the rest of the last block is address
     /// space that nobody touches.
-    pub(crate) span_pages: AtomicU32,
+    span_pages: AtomicU32,
     /// Cell blocks: [`Block::changing_parts`].
     changing_parts: AtomicU64,
     /// Blocks of spans: how much of the block, at its beginning, is the end of a span behind which
     /// another may begin; 0 when it is none.
-    pub(crate) overhang: AtomicU16,
+    overhang: AtomicU16,
     /// Spans: where in its first block the span begins.
-    pub(crate) span_start: AtomicU16,
+    span_start: AtomicU16,
     /// Full collections that the block has been empty for.
     idle_collections: AtomicU16,
     flags: AtomicU8,

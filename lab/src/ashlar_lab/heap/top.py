@@ -18,7 +18,8 @@ from ashlar_lab.report.tables import Table
 
 @dataclass(frozen=True)
 class Reading:
-    """A process's numbers at one moment. `cpu_s` is its CPU time so far; RSS and swap are the kernel's."""
+    """A process's numbers at one moment. `cpu_s` is its CPU time so far; RSS and swap are the kernel's, and so is `memory`, from smaps_rollup,
+    which is empty where that may not be read."""
 
     image: Image
     pid: int
@@ -26,6 +27,7 @@ class Reading:
     cpu_s: float
     rss_bytes: int
     swap_bytes: int
+    memory: dict[str, int]
 
     def number(self, name: str) -> int:
         return self.image.numbers.get(name, 0)
@@ -52,11 +54,20 @@ def read(pid: int) -> Reading:
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     except (FileNotFoundError, ProcessLookupError):
         raise image.gone(pid) from None
-    return Reading(found, pid, time.time_ns(), (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK"), _kib(status, "VmRSS"), _kib(status, "VmSwap"))
+    return Reading(found, pid, time.time_ns(), (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK"), _kib(status, "VmRSS"), _kib(status, "VmSwap"),
+                   _rollup(pid))
 
 
 def _kib(status: dict[str, str], name: str) -> int:
     return int(status.get(name, "0 kB").split()[0]) * 1024
+
+
+def _rollup(pid: int) -> dict[str, int]:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    except OSError:
+        return {}
+    return {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
 
 
 def read_all(pids: Sequence[int] | None) -> list[Reading]:
@@ -105,6 +116,7 @@ def rows(now: Reading, before: Reading | None) -> list[tuple[str, str]]:
         ("holes", f"{amounts.memory(n('hole_bytes'))} ({_percent(n('hole_bytes'), n('cell_block_bytes'))} of the blocks of cells)"),
         ("spare", amounts.memory(n("spare_bytes"))),
         ("RSS", amounts.memory(now.rss_bytes) + (f", {amounts.memory(now.swap_bytes)} swapped out" if now.swap_bytes else "")),
+        ("shared", _shared(now)),
         ("limit", amounts.memory(limit) if limit else "none"),
         ("allocation", f"{amounts.rate(r.allocated_bytes_per_s)}, {amounts.count(r.objects_per_s)} objects/s"),
         ("collections", f"{r.minor_per_s + r.full_per_s:.2f}/s, {r.full_per_s:.3g}/s of them full; {n('minor_count'):,} minor and {n('full_count'):,} full so far"),
@@ -113,6 +125,16 @@ def rows(now: Reading, before: Reading | None) -> list[tuple[str, str]]:
                    f"longest {amounts.duration(n('pause_ns_max'))}; {n('pause_count'):,} so far"),
         ("next collection", f"{amounts.memory(n('fresh_bytes'))} of {amounts.memory(n('budget_bytes'))} allocated"),
     ]
+
+
+def _shared(now: Reading) -> str:
+    """How much of its memory other processes have as well, the parent and the workers of a server that forks above all."""
+    told = now.memory
+    if "Pss" not in told:
+        return "not told by this system"
+    shared = told["Shared_Clean"] + told["Shared_Dirty"]
+    return (f"{amounts.memory(shared)} with other processes, {amounts.memory(told['Private_Dirty'])} private dirty, PSS {amounts.memory(told['Pss'])}; "
+            f"ashlar shared {now.pid} says what")
 
 
 def _percent(part: float, whole: float) -> str:

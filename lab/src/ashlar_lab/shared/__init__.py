@@ -1,0 +1,1 @@
+"""What a tree of processes shares: the verb `ashlar shared`."""

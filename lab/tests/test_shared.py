@@ -1,0 +1,307 @@
+"""`ashlar shared`: its arithmetic, how a heap is found, and the whole way with Ruby programs that fork and write what is known."""
+
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+
+from ashlar_lab.errors import BadInput
+from ashlar_lab.shared import heap, kinds, outline, process, written
+from ashlar_lab.shared.kinds import Amount
+from ashlar_lab.shared.process import EXCLUSIVE, OF_FILE, PAGE_BYTES, PRESENT, SWAPPED, Mapping
+
+BLOCK = 65536
+WORDS = PAGE_BYTES // 8
+
+
+# ── Arithmetic ─────────────────────────────────────────────────────────────
+
+@pytest.mark.parametrize("size", [32, 40, 96, 448, 1024, 21840, 32768])
+def test_each_cell_has_all_its_bytes_and_no_page_has_more_than_it_holds(size):
+    shares = heap.overlap(size, BLOCK)
+    assert (shares.sum(axis=1) == size).all()
+    assert shares.sum() == BLOCK // size * size and shares.sum(axis=0).max() <= PAGE_BYTES
+
+
+def test_a_cell_across_two_pages_is_a_part_of_both():
+    shares = heap.overlap(40, BLOCK, 4096)
+    assert shares[102].tolist()[:3] == [16, 24, 0]  # from 4080 to 4120
+
+
+def test_every_byte_of_a_page_is_shared_or_own_or_swapped_out():
+    pages = np.array([0, PRESENT, PRESENT | EXCLUSIVE, PRESENT | OF_FILE, PRESENT | EXCLUSIVE | OF_FILE, SWAPPED], np.uint64)
+    assert kinds.whole(pages) == Amount(2 * PAGE_BYTES, PAGE_BYTES, PAGE_BYTES, PAGE_BYTES)
+    assert kinds.weighed(pages, np.array([1, 2, 3, 4, 5, 6.0])) == Amount(2 + 4, 3, 5, 6)
+
+
+def test_kinds_add_up_to_their_groups():
+    found = kinds.by_group({"cells of 40 bytes": Amount(1, 2), "cells of 48 bytes": Amount(3, 4), "payloads of 48 bytes": Amount(5, 6), "states of cells": Amount(0, 7),
+                            kinds.OTHER: Amount(8)})
+    assert (found["cells"], found["payloads"], found["tables"], found["other"]) == (Amount(4, 6), Amount(5, 6), Amount(0, 7), Amount(8))
+    assert sum(found.values(), Amount()) == Amount(17, 19)
+
+
+def test_a_difference_means_what_became_of_its_cell():
+    lived, lives = np.array([1, 1, 1, 0, 0], bool), np.array([1, 1, 0, 1, 0], bool)
+    codes = written.of_cells(lived, lives, np.array([1, 0, 1, 1, 1], bool))
+    assert [written.CAUSES[int(code).bit_length() - 1] for code in codes] == [written.LIVE, written.REPLACED, written.DIED, written.REUSED, written.FREE]
+    codes = written.of_pieces(lived, lives)
+    assert [written.CAUSES[int(code).bit_length() - 1] for code in codes] == [written.PIECE_LIVE] * 2 + [written.PIECE_FREED, written.PIECE_REUSED, written.PIECE_FREE]
+
+
+def test_a_page_has_the_causes_of_all_that_differs_on_it():
+    codes = np.full(BLOCK // 40, 1 << 4)
+    codes[0], codes[102] = 1, 2
+    differs = np.zeros(BLOCK // 8, bool)
+    differs[0] = differs[WORDS] = True  # the first cell, and the second page's part of the cell that lies on both
+    differs[-1] = True  # behind the last cell
+    assert written.masks(differs, codes, 40, 8).tolist() == [1, 2] + [1 << written.CAUSES.index(written.SAME)] * (BLOCK // PAGE_BYTES - 3) + [8]
+
+
+def test_only_pages_of_its_own_are_compared():
+    before, after = np.zeros(2 * PAGE_BYTES, np.uint8), np.ones(2 * PAGE_BYTES, np.uint8)
+    assert written.differing(before, after, np.array([False, True])).reshape(2, WORDS).all(axis=1).tolist() == [False, True]
+
+
+def test_causes_are_counted_with_others_alone_and_where_the_parent_has_no_page():
+    found = written.Written()
+    found.add(np.array([1, 3, 2]), np.array([True, False, True]))
+    assert found.pages == 3
+    assert [(c.pages, c.alone, c.new) for c in (found.causes[written.CAUSES[i]] for i in (0, 1))] == [(2, 1, 1), (2, 1, 1)]
+
+
+def test_a_cell_of_another_class_or_type_is_not_the_same():
+    before = np.zeros(4096, np.uint8)
+    before.view(np.uint64)[[0, 1, 5, 6, 10, 11]] = [5, 100, 5, 100, 5, 100]
+    after = before.copy()
+    after.view(np.uint64)[[0, 6, 10]] = [7, 200, 5 | 1 << 13]
+    assert written.is_same(before, after, 40)[:4].tolist() == [False, False, True, True]
+
+
+def test_types_are_ruby_s():
+    assert [written.type_of(word) for word in (5, 1, 26 | 7 << 12, 26 | 13 << 12, 26 | 2 << 12, 31)] == \
+        ["strings", "objects", "code", "constant caches", "others of Ruby's own", "others"]
+
+
+def test_runs_are_where_true_entries_follow_each_other():
+    assert list(process.runs(np.array([1, 1, 0, 1], bool))) == [(0, 2), (3, 4)] and list(process.runs(np.zeros(3, bool))) == []
+
+
+@pytest.mark.parametrize(("line", "kind"), [
+    ("7f0000000000-7f0000021000 rw-p 00000000 00:00 0 ", kinds.LIBC),
+    ("55d000000000-55d000021000 rw-p 00000000 00:00 0                          [heap]", kinds.LIBC),
+    ("7ffc00001000-7ffc00022000 rw-p 00000000 00:00 0                          [stack]", kinds.STACKS),
+    ("7f1000801000-7f1001001000 rw-p 00000000 00:00 0 ", kinds.STACKS),
+    ("7f1000001000-7f1000101000 r-xp 00000000 00:00 0 ", kinds.JIT),
+    ("7f1000001000-7f1000101000 r-xp 00000000 00:00 0                          [anon:Ruby:rb_yjit_reserve_addr_space]", kinds.JIT),
+    ("7f1000001000-7f1000101000 rw-p 00001000 fe:00 1234                       /usr/lib/a library.so", kinds.FILES),
+    ("7f1000001000-7f1000101000 rw-p 00000000 00:00 0 ", kinds.OTHER),
+])
+def test_a_mapping_is_known_by_its_name_its_rights_and_its_place(line, kind):
+    assert kinds.sort_of(process.mapping(line), None, [0x7F1000900000]) == kind
+
+
+def test_a_file_s_data_goes_on_behind_it():
+    before = Mapping(0x1000, 0x2000, "rw-p", 0x5000, "/usr/bin/ruby")
+    assert kinds.sort_of(Mapping(0x2000, 0x3000, "rw-p", 0, ""), before, []) == kinds.FILES
+
+
+def test_tables_are_cut_out_of_the_mapping_that_they_lie_in():
+    tables = {"b": (0x5000, 0x6800), "a": (0x2000, 0x3000)}
+    assert list(kinds._parts(0x1000, 0x9000, tables)) == [("", 0x1000, 0x2000), ("a", 0x2000, 0x3000), ("", 0x3000, 0x5000), ("b", 0x5000, 0x7000), ("", 0x7000, 0x9000)]
+
+
+# ── Finding the heap ───────────────────────────────────────────────────────
+
+def outline_bytes(version=outline.VERSION, start=0x7F0000000000, widths=24, reserved=1 << 30):
+    layout = [BLOCK, 32, 1, widths, 64, 58, 3, 254, 255, 1, 4, 64, 8, 20]
+    return outline._FORM.pack(version, outline._FORM.size, start, reserved, 1, 2, 3, *layout, *range(32, 56), *range(16, 74))
+
+
+def elf(note_align=4, name=b"Ashlar.heap\0"):
+    """What is loaded of a file with another's note and one that leads 0x200 bytes on."""
+    others = struct.pack("<III", 4, 20, 3) + b"GNU\0" + bytes(20)
+    if note_align == 8:
+        others += bytes(-len(others) % 8)
+    notes = others + struct.pack("<III", len(name), 8, 1) + name + struct.pack("<q", 0x200)
+    segments = struct.pack("<IIQQQQQQ", 1, 4, 0, 0x400000, 0, 0x1000, 0x1000, 0x1000) + struct.pack("<IIQQQQQQ", 4, 4, 0x100, 0x400100, 0, len(notes), len(notes), note_align)
+    header = b"\x7fELF\x02\x01\x01".ljust(32, b"\0") + struct.pack("<QQIHHHHHH", 64, 0, 0, 64, 56, 2, 0, 0, 0)
+    return (header + segments).ljust(0x100, b"\0") + notes, 0x100 + len(others) + 24 + 0x200
+
+
+@pytest.mark.parametrize("align", [4, 8])
+def test_a_note_is_found_through_the_program_headers_wherever_the_file_is_loaded(align):
+    content, place = elf(align)
+    start = 0x7F1234500000
+    assert outline.noted(lambda address, count: content[address - start:address - start + count], start) == [start + place]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF\x01\x01".ljust(64, b"\0"), b"#!/bin/sh".ljust(64), elf()[0][:200], elf(name=b"Another.one\0")[0]])
+def test_a_file_without_the_note_has_none(content):
+    assert outline.noted(lambda address, count: content[address:address + count], 0) == []
+
+
+def test_an_outline_says_what_a_block_holds():
+    found = outline.parse(outline_bytes(), "x")
+    assert [found.element_bytes(kind) for kind in (0, 1, 24, 25, 64, 64 + 58, 64 + 3 * 58, 254, 255)] == [
+        ("empty", 0), ("cells", 32), ("cells", 55), ("empty", 0), ("payloads", 16), ("payloads", 16), ("empty", 0), ("large", 0), ("large", 0)]
+    assert found.tables["states of cells"] == (2, 2 + (1 << 25)) and outline.parse(outline_bytes(start=0), "x") is None
+
+
+@pytest.mark.parametrize(("content", "complaint"), [
+    (outline_bytes(version=2), "x has version 2 of the heap's outline, and this ashlar reads version 1; use the ashlar that came with its library"),
+    (outline_bytes()[:100], "the heap's outline of x is damaged: it has 100 bytes"),
+    (outline_bytes(widths=25), "the heap's outline of x is damaged: 25 widths"),
+    (outline_bytes(reserved=1 << 50), "the heap's outline of x is damaged: it has 1125899906842624 bytes"),
+    (b"", "has version 0"),
+])
+def test_another_outline_is_refused(content, complaint):
+    with pytest.raises(BadInput, match=re.escape(complaint)):
+        outline.parse(content, "x")
+
+
+# ── The whole way ──────────────────────────────────────────────────────────
+
+# Children of one parent, each of which writes one thing that is known.
+PROGRAM = """\
+Entry = Struct.new(:number)
+ENTRIES = Array.new(60_000) { |i| Entry.new(i) }
+DROPPED = Array.new(30_000) { |i| [i, i, i] }
+HOLES = Array.new(40_000) { |i| { i => i } }
+TEXTS = Array.new(4_000) { |i| "text #{i} " * 200 }
+FREED = Array.new(4_000) { |i| "freed #{i} " * 200 }
+LARGE = "large " * 100_000
+4.times { GC.start }
+HOLES.reject!.with_index { |_, i| i.odd? }
+4.times { GC.start }
+GC.disable
+tasks = {
+  idle: -> {},
+  live: -> { ENTRIES.each { |entry| entry.number += 1 } },
+  died: -> { DROPPED.reject!.with_index { |_, i| i.odd? }; GC.enable; 4.times { GC.start } },
+  holes: -> { HOLES.concat(Array.new(15_000) { |i| { i => -i } }) },
+  texts: -> { TEXTS.each { |text| text.setbyte(300, 33) } },
+  freed: -> { FREED.each_slice(2) { |one, _| one.clear } },
+  large: -> { (0...LARGE.bytesize).step(4096) { |at| LARGE.setbyte(at, 33) } },
+}
+started = tasks.map do |name, task|
+  theirs, mine = IO.pipe
+  pid = fork { theirs.close; task.call; mine.puts "done"; mine.flush; sleep }
+  mine.close
+  abort "#{name} failed" unless theirs.gets == "done\\n"
+  [name, pid]
+end
+puts started.map { |name, pid| "#{name}=#{pid}" }.join(" ")
+$stdout.flush
+$stdin.read
+started.each { |_, pid| Process.kill(:KILL, pid) }
+"""
+
+
+@pytest.fixture
+def start(tmp_path, ruby):
+    """Starts a program and reads the line that it prints when it is ready; ends it and its children afterwards."""
+    program, library = ruby
+    started = []
+
+    def begin(source, *arguments, **environment):
+        (tmp_path / "app.rb").write_text(source)
+        made = subprocess.Popen([program, "--disable-gems", "app.rb", *arguments], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                start_new_session=True, env={**os.environ, "RUBY_GC_LIBRARY": library, **environment})
+        started.append(made)
+        return made, made.stdout.readline().strip()
+    yield begin
+    for made in started:
+        os.killpg(made.pid, signal.SIGKILL)
+        made.wait(30)
+
+
+def test_what_each_child_wrote_appears_under_the_right_kind(ashlar, start):
+    program, said = start(PROGRAM)
+    children = {name: int(pid) for name, pid in (word.split("=") for word in said.split())}
+    done = ashlar("shared", program.pid, "--form", "json", "--output", "-")
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    told = json.loads(done.stdout)
+    members = {m["pid"]: m for m in told["processes"]}
+    assert told["warnings"] == [] and [m["parent"] for m in told["processes"]] == [None] + [program.pid] * len(children)
+
+    def mib(child, cause):
+        return members[children[child]]["written"]["causes"].get(cause, {"pages": 0})["pages"] * told["page_bytes"] / 2 ** 20
+
+    # The least that each has written, and that the idle one has next to none of it.
+    least = {("live", written.LIVE): 2.0, ("died", written.DIED): 0.5, ("died", "states of cells"): 0.04, ("holes", written.REUSED): 0.5, ("texts", written.PIECE_LIVE): 2.0,
+             ("freed", written.PIECE_FREED): 0.5, ("large", written.LARGE_WRITTEN): 0.5}
+    found = {key: mib(*key) for key in least}
+    assert not [(key, value) for key, value in found.items() if value < least[key]]
+    idle = {cause: mib("idle", cause) for _, cause in least}
+    assert all(idle[cause] < 0.1 for cause in idle if cause != written.LIVE) and idle[written.LIVE] < 0.3, idle
+    assert members[children["live"]]["written"]["types"]["structs"] == 60_000
+    assert "structs" not in members[children["idle"]]["written"]["types"]
+    # What one has written is no other's.
+    assert mib("texts", written.LIVE) < 0.3 and mib("live", written.PIECE_LIVE) < 0.3
+
+    # The sums are the kernel's own.
+    for member in members.values():
+        with open(f"/proc/{member['pid']}/smaps_rollup", encoding="ascii") as file:
+            rollup = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in file.readlines()[1:])}
+        total = {field: sum(a[field] for a in member["amounts"].values()) for field in ("shared", "dirty", "clean")}
+        assert abs(total["dirty"] - rollup["Private_Dirty"]) < 2 ** 18 and abs(sum(total.values()) - rollup["Rss"]) < 2 ** 20
+        assert abs(member["written"]["pages"] * told["page_bytes"] - total["dirty"]) < 2 ** 18 if member["written"] else True
+
+
+def test_the_forms_tell_of_the_tree_and_a_child_alone_names_its_parent(ashlar, start, tmp_path):
+    program, said = start(PROGRAM)
+    shown = ashlar("shared", program.pid).stdout
+    assert re.search(rf"- ruby \({program.pid}\) and 7 other processes: PSS [\d.]+ MiB together", shown)
+    assert "| cells that live " in shown and "| structs " in shown and re.search(r"\| cells of 40 bytes +\|", shown)
+    assert ashlar("shared", program.pid, "--form", "html").stdout == f"wrote shared-{program.pid}.html\n"
+    page = (tmp_path / f"shared-{program.pid}.html").read_text()
+    assert "cells that live" in page and page.count('class="bar"') == 8 and "http" not in page
+    child = said.split()[0].partition("=")[2]
+    alone = ashlar("shared", child).stdout
+    assert f"process {child} was forked by {program.pid} (ruby)" in alone and "there is nothing to compare" in alone
+    (tmp_path / "app.rb").unlink()
+
+
+def test_a_process_that_stands_still_is_read_without_its_help(ashlar, start):
+    program, said = start('puts "ready"; $stdout.flush; sleep')
+    os.kill(program.pid, signal.SIGSTOP)
+    done = ashlar("shared", program.pid)
+    assert done.returncode == 0 and said == "ready" and "| cells " in done.stdout, done.stderr
+
+
+# ── Bad input ──────────────────────────────────────────────────────────────
+
+@pytest.mark.parametrize(("arguments", "complaint"), [
+    (("4194304",), "there is no process 4194304"),
+    (("app",), "'app' is no process's number"),
+    (("0",), "'0' is no process's number"),
+    (("1", "--form", "csv"), "--form has 'csv'; give one of terminal,html,json"),
+    (("1", "--output", "x"), "--output names a file, and --form terminal writes none"),
+    (("1", "--lines", "0"), "--lines 0 shows nothing"),
+])
+def test_bad_input_gets_one_line_and_status_2(ashlar, tmp_path, arguments, complaint):
+    done = ashlar("shared", *arguments)
+    assert done.returncode == 2 and complaint in done.stderr and done.stderr.count("\n") == 1 and list(tmp_path.iterdir()) == []
+
+
+def test_a_process_without_ashlar_is_named(ashlar):
+    with subprocess.Popen(["sleep", "60"]) as other:
+        try:
+            done = ashlar("shared", other.pid)
+        finally:
+            other.kill()
+    assert done.returncode == 2 and f"process {other.pid} (sleep) has no heap of Ashlar's" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_process_that_may_not_be_read_is_named(monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+    monkeypatch.setattr(process.os, "open", refuse)
+    with pytest.raises(BadInput, match=f"not allowed to read the memory of process {os.getpid()}"):
+        process.Process(os.getpid())
