@@ -165,6 +165,31 @@ def test_another_outline_is_refused(content, complaint):
         outline.parse(content, "x")
 
 
+def block_of_pieces(size, links, free, untouched):
+    """A heap of one block, whose piece `i` holds the address of piece `links[i]`, or a word of its own."""
+    found = outline.parse(outline_bytes(), "x")
+    content = np.zeros(BLOCK, np.uint8)
+    for piece, word in links.items():
+        content.view(np.uint64)[piece * size // 8] = word
+    entries = np.zeros((1, 64), np.uint8)
+    entries[0, 8:16] = np.frombuffer(struct.pack("<Q", free), np.uint8)
+    entries[0, 20:24] = np.frombuffer(struct.pack("<I", untouched), np.uint8)
+    return heap.Heap(None, found, np.zeros(1), np.zeros((1, 1)), entries, np.zeros((1, 16))), content
+
+
+@pytest.mark.parametrize(("links", "free", "untouched", "used"), [
+    ({}, None, 4, [0, 1, 2, 3]),                      # none is free of four that were handed out
+    ({2: 1, 1: None}, 2, 4, [0, 3]),                  # a list of two
+    ({2: 1, 1: 2}, 2, 4, [0, 3]),                     # one that was changed while it was read, and has no end
+    ({2: "elsewhere"}, 2, 4, [0, 1, 3]),              # and one that leads out of the block
+])
+def test_pieces_in_the_list_and_those_never_handed_out_are_free(links, free, untouched, used):
+    start = 0x7F0000000000
+    words = {piece: 0 if to is None else 77 if to == "elsewhere" else start + to * 48 for piece, to in links.items()}
+    made, content = block_of_pieces(48, words, 0 if free is None else start + free * 48, untouched)
+    assert np.flatnonzero(made.used_pieces(0, 48, content)).tolist() == used
+
+
 # ── The whole way ──────────────────────────────────────────────────────────
 
 # Children of one parent, each of which writes one thing that is known.
