@@ -175,7 +175,8 @@ def block_of_pieces(size, links, free, untouched):
     entries = np.zeros((1, 64), np.uint8)
     entries[0, 8:16] = np.frombuffer(struct.pack("<Q", free), np.uint8)
     entries[0, 20:24] = np.frombuffer(struct.pack("<I", untouched), np.uint8)
-    return heap.Heap(None, found, np.zeros(1), np.zeros((1, 1)), entries, np.zeros((1, 16))), content
+    states = np.zeros((1, BLOCK // found.granule_bytes), np.uint8)
+    return heap.Heap(None, found, np.zeros(1), states, entries, np.zeros((1, 16))), content
 
 
 @pytest.mark.parametrize(("links", "free", "untouched", "used"), [
@@ -189,6 +190,13 @@ def test_pieces_in_the_list_and_those_never_handed_out_are_free(links, free, unt
     words = {piece: 0 if to is None else 77 if to == "elsewhere" else start + to * 48 for piece, to in links.items()}
     made, content = block_of_pieces(48, words, 0 if free is None else start + free * 48, untouched)
     assert np.flatnonzero(made.used_pieces(0, 48, content)).tolist() == used
+
+
+def test_pieces_that_a_child_noted_are_free():
+    made, content = block_of_pieces(48, {}, 0, 5)
+    made.states[0, 48 // 32] = 2  # the second half of a granule
+    made.states[0, 96 // 32] = 1
+    assert np.flatnonzero(made.used_pieces(0, 48, content)).tolist() == [0, 3, 4]
 
 
 # ── The whole way ──────────────────────────────────────────────────────────
@@ -263,12 +271,16 @@ def test_what_each_child_wrote_appears_under_the_right_kind(ashlar, start):
         return members[children[child]]["written"]["causes"].get(cause, {"pages": 0})["pages"] * told["page_bytes"] / 2 ** 20
 
     # The least that each has written, and that the idle one has next to none of it.
-    least = {("live", written.LIVE): 2.0, ("died", written.DIED): 0.5, ("died", "states of cells"): 0.04, ("holes", written.REUSED): 0.5, ("texts", written.PIECE_LIVE): 2.0,
-             ("freed", written.PIECE_FREED): 0.5, ("large", written.LARGE_WRITTEN): 0.5}
+    least = {("live", written.LIVE): 2.0, ("died", "states of cells"): 0.04, ("holes", "blocks taken since: cells"): 0.5, ("texts", written.PIECE_LIVE): 2.0,
+             ("freed", "states of cells"): 0.02, ("large", written.LARGE_WRITTEN): 0.5}
     found = {key: mib(*key) for key in least}
     assert not [(key, value) for key, value in found.items() if value < least[key]]
     idle = {cause: mib("idle", cause) for _, cause in least}
     assert all(idle[cause] < 0.1 for cause in idle if cause != written.LIVE) and idle[written.LIVE] < 0.3, idle
+    # A child writes into nothing that is free of what it has from its parent.
+    spared = {key: mib(*key) for key in [("died", written.DIED), ("died", written.FREE), ("holes", written.REUSED), ("freed", written.PIECE_FREED),
+                                         ("freed", written.PIECE_REUSED)]}
+    assert all(value < 0.1 for value in spared.values()), spared
     assert members[children["live"]]["written"]["types"]["structs"] == 60_000
     assert "structs" not in members[children["idle"]]["written"]["types"]
     # What one has written is no other's.

@@ -26,6 +26,7 @@ static struct key statistics[] = {
     STATISTIC("sweeping_time", sweep_time_ms, COLLECTIONS),
     STATISTIC("heap_allocated_pages", cell_blocks, CELLS),
     STATISTIC("heap_empty_pages", empty_blocks, CELLS),
+    STATISTIC("heap_inherited_pages", inherited_blocks, CELLS),
     STATISTIC("heap_allocatable_slots", allocatable_cells, BYTES),
     STATISTIC("heap_available_slots", available_cells, CELLS),
     STATISTIC("heap_live_slots", live_cells, CELLS),

@@ -12,6 +12,7 @@
 //! | walks of other threads | ended, so that cells move again |
 //! | CPU time of the process, which begins anew | those who compare it with an earlier one notice (`pace/rent.rs`), or ask for it before and after a work in which nobody forks |
 //! | collecting, moving, sweeping, the tracer, the length of a pause | as they are: Ruby forks with the VM lock and all Ractors stopped, in the middle of none of them. A child of another fork, without the VM lock, may have them in the middle for ever; it is for `exec` alone, and never collects |
+//! | free cells and free pieces of the parent's blocks | left alone, because their pages are shared ([`ashlar_heap::Heap::inherit`]); the thread that forks gives back what its cache has before |
 //! | options, knobs, pacing, counters of collections | as they are |
 
 use std::cell::RefCell;
@@ -67,7 +68,9 @@ extern "C" fn ashlar_before_fork() {
 fn lock() {
     // First of all: a marking that they share in may need the other locks.
     let helpers = shared().map(|shared| shared.stop_helpers());
-    let caches = thread_caches::lock();
+    let mut caches = thread_caches::lock();
+    // So the child finds nothing of the parent's to allocate from.
+    caches.flush_own();
     let held = Held {
         _helpers: helpers,
         _heap: shared().map(|shared| shared.freeze()),
@@ -129,6 +132,8 @@ unsafe extern "C" fn ashlar_begin_child(objspace: *mut c_void, thread: Value, ru
     // SAFETY: the shim holds the VM lock, and passes the place of a value of its own.
     let (collector, runner) = unsafe { (held(objspace), &mut *runner) };
     end_walks_of_others(collector, thread);
+    collector.heap.inherit();
+    thread_caches::lock().inherit();
     heap_profile::note_numbers_in_child(collector);
     if *runner != 0 && *runner != thread {
         *runner = 0;

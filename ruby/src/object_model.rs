@@ -628,7 +628,10 @@ impl Ruby {
             (self.calls.free_weak_references)(address);
             let flags = address as *mut usize;
             let had = flags.read();
-            flags.write(had & !(FL_FINALIZE | FL_SEEN_OBJ_ID));
+            // Nothing is written that need not be: a forked child may share the page.
+            if had & (FL_FINALIZE | FL_SEEN_OBJ_ID) != 0 {
+                flags.write(had & !(FL_FINALIZE | FL_SEEN_OBJ_ID));
+            }
             (self.calls.free_object)(statics::objspace(), address);
             if had & FL_FINALIZE != 0 {
                 self.queue_finalizers(address);

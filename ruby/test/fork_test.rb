@@ -261,3 +261,42 @@ claim "memory that a child shares with others does not count when its nursery is
     puts "ok"
   RUBY
 end
+
+claim "a child allocates nothing into what it has from its parent, until its parent has ended", only: "ashlar" do
+  ruby_ok <<~'RUBY', limit: 90
+    answer, said = IO.pipe
+    parent = fork do
+      answer.close
+      kept = Array.new(200_000) { |i| [i, i] }
+      kept.reject!.with_index { |_, i| i.odd? }
+      GC.start
+      free = GC.stat(:heap_free_slots)
+      reader, writer = IO.pipe
+      fork do
+        told, first = nil, Process.ppid
+        check = ->(what, holds) { told ||= "#{what} #{GC.stat}" unless holds }
+        inherited = GC.stat(:heap_inherited_pages)
+        check.call("inherited", inherited > 120 && free > 90_000)
+        more = Array.new(80_000) { |i| [-i, i] }
+        3.times { GC.start }
+        check.call("taken over", GC.stat(:heap_inherited_pages) > inherited * 0.9)
+        check.call("filled", GC.stat(:heap_free_slots) > free)
+        writer.puts "go"
+        sleep 0.01 while Process.ppid == first
+        8.times { GC.start }
+        check.call("kept", GC.stat(:heap_inherited_pages) < inherited / 2)
+        pages = GC.stat(:heap_allocated_pages)
+        more.concat(Array.new(80_000) { |i| [-i, i] })
+        check.call("not filled", GC.stat(:heap_allocated_pages) < pages + 20)
+        check.call("lost", kept.each_with_index.all? { |pair, i| pair == [2 * i, 2 * i] })
+        check.call("wrong", more.each_with_index.all? { |pair, i| pair == [-(i % 80_000), i % 80_000] })
+        said.puts told || "ok"
+      end
+      reader.gets
+      exit!(true) # and the child has all for itself
+    end
+    said.close
+    Process.wait(parent)
+    puts answer.read
+  RUBY
+end

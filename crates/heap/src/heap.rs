@@ -6,6 +6,7 @@ mod collect;
 mod collection;
 mod compaction;
 mod forked;
+mod inherited;
 mod pacing;
 mod reading;
 mod slices;
@@ -40,6 +41,7 @@ use crate::work_budget::WorkBudget;
 
 use collection::{Collection, StageByte};
 use forked::Forked;
+use inherited::Inherited;
 use slices::Slices;
 
 /// A heap of cells and payloads for one VM.
@@ -91,6 +93,7 @@ struct Collector<'shared> {
     /// CPU time of collecting, while pacing goes by it.
     collecting_cpu_ns: u64,
     forked: Forked,
+    inherited: Inherited,
     /// The first block that the latest major or full collection has not looked at yet, to
     /// give its pages back if it is empty.
     release_from: Option<usize>,
@@ -297,6 +300,7 @@ impl<'shared> Collector<'shared> {
             stress_countdown: 0,
             collecting_cpu_ns: 0,
             forked: Forked::default(),
+            inherited: Inherited::default(),
             release_from: None,
             surplus: Surplus::default(),
         }

@@ -150,6 +150,42 @@ fn read_own<'a>(path: &str, text: &'a mut [u8]) -> Option<&'a [u8]> {
     Some(&text[..bytes])
 }
 
+/// Which pages of this process other processes have, too.
+pub(crate) struct PageMap(std::fs::File);
+
+impl PageMap {
+    /// `None` where the system does not tell.
+    pub(crate) fn open() -> Option<Self> {
+        if cfg!(miri) || is_refused(SystemCall::Statm) {
+            return None;
+        }
+        std::fs::File::open("/proc/self/pagemap").ok().map(Self)
+    }
+
+    /// Whether some page of these bytes, whole pages and at most 64 KiB, is another
+    /// process's, too.
+    pub(crate) fn is_shared(&self, start: usize, bytes: usize) -> Option<bool> {
+        use std::os::unix::fs::FileExt;
+        const ENTRY_BYTES: usize = 8;
+        let mut entries = [0; (64 << 10) / 4096 * ENTRY_BYTES];
+        let entries = entries.get_mut(..bytes / page_bytes() * ENTRY_BYTES)?;
+        let place = start / page_bytes() * ENTRY_BYTES;
+        self.0.read_exact_at(entries, place as u64).ok()?;
+        let entries = entries.chunks_exact(ENTRY_BYTES);
+        let mut entries = entries.filter_map(|entry| entry.try_into().ok());
+        Some(entries.any(|entry| is_shared_page(u64::from_ne_bytes(entry))))
+    }
+}
+
+/// What an entry of `/proc/self/pagemap` says: a page is somewhere (in memory, or swapped), and not
+/// this process's alone. The last is told since Linux 4.2.
+fn is_shared_page(entry: u64) -> bool {
+    const PRESENT: u64 = 1 << 63;
+    const SWAPPED: u64 = 1 << 62;
+    const EXCLUSIVE: u64 = 1 << 56;
+    entry & (PRESENT | SWAPPED) != 0 && entry & EXCLUSIVE == 0
+}
+
 /// CPU time of this process so far, of all its threads; 0 where it cannot be told.
 pub fn cpu_time_ns() -> u64 {
     let time = cpu_time_by(libc::CLOCK_PROCESS_CPUTIME_ID);

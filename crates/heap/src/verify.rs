@@ -15,7 +15,7 @@ use std::hash::Hash;
 use crate::allocate::lists::{AVAILABLE, UNSWEPT};
 use crate::allocate::run::Run;
 use crate::heap::{Heap, Stage};
-use crate::layout::block::{BlockIndex, NEEDS_SWEEP, OWNED};
+use crate::layout::block::{BlockIndex, INHERITED, NEEDS_SWEEP, OWNED};
 use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
@@ -391,10 +391,16 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Free runs consist of the free cells of their block, in address order, so
-    /// that each is in one run.
+    /// that each is in one run. Invariant 20.
     fn verify_runs(&self) -> Result<(), Stop> {
         self.for_each_block(|index, width| {
             let block = self.region().block(index);
+            if block.has(INHERITED) {
+                return match block.free() == 0 && !block.has(OWNED) {
+                    true => Ok(()),
+                    false => Err(format!("invariant 20: {index:?} has a run or an owner").into()),
+                };
+            }
             if block.has(NEEDS_SWEEP | OWNED) {
                 return Ok(());
             }
@@ -486,7 +492,10 @@ impl<V: Vm> Heap<'_, V> {
             return;
         }
         for (block, width) in self.space().cell_blocks() {
-            for_each_disturbed(self.space(), block, width, &mut visit);
+            // Nobody has written poison into one that is inherited.
+            if !self.region().block(block).has(INHERITED) {
+                for_each_disturbed(self.space(), block, width, &mut visit);
+            }
         }
     }
 

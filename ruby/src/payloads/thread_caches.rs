@@ -194,6 +194,27 @@ impl ThreadCaches {
         }
     }
 
+    /// Gives back what the calling thread's cache has, if it has one.
+    pub(crate) fn flush_own(&mut self) {
+        self.with_own(|cache| cache.flush());
+    }
+
+    /// In a forked child, after [`ashlar_heap::Heap::inherit`]: the caches that it has.
+    pub(crate) fn inherit(&mut self) {
+        self.with_own(|cache| cache.inherit());
+        if let Some(shared) = &mut self.shared {
+            shared.inherit();
+        }
+    }
+
+    fn with_own(&mut self, work: impl FnOnce(&mut ThreadCache)) {
+        // SAFETY: asks for this thread's own cache, which nobody else uses.
+        let own = unsafe { ashlar_current_thread_cache().cast::<Listed>().as_mut() };
+        if let Some(own) = own {
+            work(&mut own.cache);
+        }
+    }
+
     /// In a forked child, which has one thread: gives back what the parent's other threads
     /// had.
     pub(crate) fn keep_own_in_child(&mut self) {

@@ -225,7 +225,8 @@ impl<'space> AllocationCache<'space> {
 
     /// Gives up the block of one width, with what is left of its runs.
     pub(crate) fn retire(&mut self, width: WidthIndex) -> Option<BlockIndex> {
-        let region = &self.space.region;
+        let space = self.space;
+        let region = &space.region;
         let cursor = std::mem::take(&mut self.cursors[width.index()]);
         let index = cursor.block?;
         let mut first = cursor.next_run;
@@ -237,17 +238,30 @@ impl<'space> AllocationCache<'space> {
             }
             .write(region);
             first = cursor.next;
-            let bytes = cursor.end - cursor.next;
-            self.bytes_in_runs[width.index()] -= bytes as u64;
-            let until_sample = &mut self.cells_until_sample[width.index()];
-            if *until_sample != NEVER {
-                *until_sample += (bytes / width.bytes()) as u64;
-            }
+            self.unhand(width, cursor.end - cursor.next);
         }
         let block = region.block(index);
         block.set_free(first);
         block.remove(OWNED);
         Some(index)
+    }
+
+    /// Gives up the block of one width and writes nothing into it: what is left of its
+    /// runs stays free and in no run.
+    pub(crate) fn leave(&mut self, width: WidthIndex) {
+        let cursor = std::mem::take(&mut self.cursors[width.index()]);
+        let Some(index) = cursor.block else { return };
+        self.unhand(width, cursor.end - cursor.next);
+        self.space.region.block(index).remove(OWNED);
+    }
+
+    /// So many bytes of a run are no part of it any more.
+    fn unhand(&mut self, width: WidthIndex, bytes: usize) {
+        self.bytes_in_runs[width.index()] -= bytes as u64;
+        let until_sample = &mut self.cells_until_sample[width.index()];
+        if *until_sample != NEVER {
+            *until_sample += (bytes / width.bytes()) as u64;
+        }
     }
 
     /// Bytes of the current run of one width that no cell has yet.

@@ -40,7 +40,7 @@ pub(crate) const AVAILABLE: &str = "available";
 ///
 /// Invariant 10: a cell block that no cache owns is in `unswept` exactly when
 /// it needs sweeping, and otherwise in `available` exactly when it has a free
-/// run.
+/// run. An inherited one (`heap::inherited`) has none.
 #[derive(Debug)]
 pub(crate) struct BlockLists<'space> {
     space: &'space Space,
@@ -72,6 +72,11 @@ impl<'space> BlockLists<'space> {
 
     pub(crate) fn push_available(&mut self, width: WidthIndex, block: BlockIndex) {
         self.available[width.index()].push(self.space, block);
+    }
+
+    /// Forgets the blocks with free runs.
+    pub(crate) fn forget_available(&mut self) {
+        self.available = [BlockList::default(); WIDTH_COUNT];
     }
 
     /// The next block of this width that needs sweeping.

@@ -104,6 +104,10 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.find_used_block(width)
             .or_else(|| self.take_empty_block(width))
             .or_else(|| self.sweep_for(width, &mut WorkBudget::unlimited()))
+            .or_else(|| {
+                self.take_over_blocks(Some(width));
+                self.pop_available(width)
+            })
     }
 
     /// A block that has cells in it, if one is found in the time that is left for
@@ -192,6 +196,17 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         }
     }
 
+    /// Takes their blocks away from all caches, and writes nothing into these.
+    pub(super) fn leave_caches(&self) {
+        self.each_cache(|heap, cache| {
+            let handed_bytes = cache.take_handed();
+            heap.hand_out(handed_bytes);
+            for width in WidthIndex::all() {
+                cache.leave(width);
+            }
+        });
+    }
+
     pub(super) fn retire_caches(&self) {
         self.each_retired_cache(|_| ());
     }
@@ -202,17 +217,22 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// # Panics
     /// When `visit` asks anything of the heap.
     pub fn each_retired_cache(&self, mut visit: impl FnMut(&mut AllocationCache<'_>)) {
+        self.each_cache(|heap, cache| {
+            heap.retire_cache(cache);
+            // Whatever else retires caches wants it, too.
+            let _collector = heap.collector.borrow_mut();
+            visit(cache);
+        });
+    }
+
+    fn each_cache(&self, mut visit: impl FnMut(&Self, &mut AllocationCache<'_>)) {
         // No copy of the list: there may be no memory for one.
         for index in 0.. {
             let cache = self.collector.borrow().caches.get(index).copied();
             let Some(mut cache) = cache else { return };
             // SAFETY: caches live until `drop_cache`, and nobody has a reference to one
             // when the heap is asked for anything but cells (`new_cache`).
-            let cache = unsafe { cache.as_mut() };
-            self.retire_cache(cache);
-            // Whatever else retires caches wants it, too.
-            let _collector = self.collector.borrow_mut();
-            visit(cache);
+            visit(self, unsafe { cache.as_mut() });
         }
     }
 }

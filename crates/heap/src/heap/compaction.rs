@@ -50,6 +50,7 @@ impl<V: Vm> Heap<'_, V> {
     pub(super) fn compact(&self, evacuation: Evacuation) {
         let Some(vm) = self.vm.moving() else { return };
         self.collector.borrow_mut().stats.compactions += 1;
+        self.take_over_blocks(None);
         vm.compaction_begins();
         let plan = Plan::make(self.space(), vm, evacuation);
         if plan.moves_nothing() {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::Heap;
 use crate::allocate::cursor::AllocationCache;
 use crate::allocate::surplus::Surplus;
-use crate::layout::block::BlockIndex;
+use crate::layout::block::{BlockIndex, INHERITED};
 use crate::layout::width::WidthIndex;
 use crate::layout::BLOCK_BYTES;
 use crate::os;
@@ -28,6 +28,9 @@ const ROOM_BYTES: usize = 8 << 10;
 
 impl<V: Vm> Heap<'_, V> {
     pub(super) fn start_sweep(&self, scope: Scope) {
+        if scope != Scope::Minor {
+            self.take_over_unshared_blocks();
+        }
         let (counts, boundary_cells) = {
             let marker = self.marker();
             (marker.counts, marker.boundary.cells().len())
@@ -104,10 +107,13 @@ impl<V: Vm> Heap<'_, V> {
             };
             let Some(block) = unswept else { break };
             let live_cells = self.sweep_and_count(block, width);
-            if self.region().block(block).free() != 0 {
+            let has_room = self.region().block(block).free() != 0;
+            if has_room {
                 let lists = &mut self.collector.borrow_mut().lists;
                 lists.push_available(width, block);
                 room_cells += width.cells_per_block() - live_cells;
+            } else if live_cells == 0 {
+                self.give_block(block, width);
             }
         }
         self.pop_available(width)
@@ -172,6 +178,7 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     pub(crate) fn give_block(&self, block: BlockIndex, width: WidthIndex) {
+        self.disinherit(block);
         self.space().give_blocks(block, 1);
         self.collector.borrow_mut().blocks_given[width.index()] += 1;
     }
@@ -181,12 +188,16 @@ impl<V: Vm> Heap<'_, V> {
         self.payloads_sweeping(true);
         // SAFETY: sweeping asks of dead cells.
         let owns_nothing = || unsafe { self.vm.owns_nothing() };
-        let swept = match self.stress().poison {
-            false => sweep_block(self.space(), block, width, owns_nothing(), |cell| {
-                // SAFETY: sweeping finds each dead cell once.
-                unsafe { self.vm.release(cell, width) }
-            }),
-            true => self.sweep_and_poison(block, width),
+        let is_inherited = self.region().block(block).has(INHERITED);
+        let swept = match (is_inherited, self.stress().poison) {
+            (false, false) => {
+                sweep_block::<false>(self.space(), block, width, owns_nothing(), |cell| {
+                    // SAFETY: sweeping finds each dead cell once.
+                    unsafe { self.vm.release(cell, width) }
+                })
+            }
+            (false, true) => self.sweep_and_poison(block, width),
+            (true, _) => self.sweep_inherited(block, width),
         };
         self.payloads_sweeping(false);
         let mut collector = self.collector.borrow_mut();
@@ -195,12 +206,23 @@ impl<V: Vm> Heap<'_, V> {
         swept.live_cells
     }
 
+    /// Sweeps a block of which nothing but the side tables is written.
+    #[cold]
+    fn sweep_inherited(&self, block: BlockIndex, width: WidthIndex) -> Swept {
+        // SAFETY: asked of dead cells, each of which sweeping finds once.
+        unsafe {
+            let owns_nothing = self.vm.owns_nothing();
+            let release = |cell| self.vm.release(cell, width);
+            sweep_block::<true>(self.space(), block, width, owns_nothing, release)
+        }
+    }
+
     /// Sweeps a block, and fills the cells that it frees with poison.
     #[cold]
     fn sweep_and_poison(&self, block: BlockIndex, width: WidthIndex) -> Swept {
         // SAFETY: asked of dead cells below.
         let owns_nothing = unsafe { self.vm.owns_nothing() };
-        sweep_block(
+        sweep_block::<false>(
             self.space(),
             block,
             width,

@@ -1,8 +1,6 @@
 //! The descriptor of a block.
 
-use std::sync::atomic::{
-    AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed,
-};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::parts::Parts;
 
@@ -57,28 +55,31 @@ pub(crate) struct Block {
     span_start: AtomicU16,
     /// Full collections that the block has been empty for.
     idle_collections: AtomicU16,
-    flags: AtomicU8,
+    flags: AtomicU16,
 }
 
 /// Cell block: dead cells have not been freed since the latest collection.
-pub(crate) const NEEDS_SWEEP: u8 = 1;
+pub(crate) const NEEDS_SWEEP: u16 = 1;
 /// Cell block: may hold cells that are not old.
-pub(crate) const HAS_YOUNG: u8 = 1 << 1;
+pub(crate) const HAS_YOUNG: u16 = 1 << 1;
 /// Cell block: a cursor allocates from it.
-pub(crate) const OWNED: u8 = 1 << 2;
+pub(crate) const OWNED: u16 = 1 << 2;
 /// Payload block: in its class's list of blocks with free pieces. Last block of a span: in the
 /// list of those in which another span may begin.
-pub(crate) const LISTED: u8 = 1 << 3;
+pub(crate) const LISTED: u16 = 1 << 3;
 /// Any block: its pages have been written since the system last provided them.
-pub(crate) const DIRTY: u8 = 1 << 4;
+pub(crate) const DIRTY: u16 = 1 << 4;
 
 /// Cell block: the compaction that is going on empties it.
-pub(crate) const EMPTYING: u8 = 1 << 5;
+pub(crate) const EMPTYING: u16 = 1 << 5;
 /// Cell block: cells have moved away in the compaction that is going on.
-pub(crate) const LEFT: u8 = 1 << 6;
+pub(crate) const LEFT: u16 = 1 << 6;
 
 /// Last block of a span: the pages behind its overhang were written by a span that is gone.
-pub(crate) const REST_DIRTY: u8 = 1 << 7;
+pub(crate) const REST_DIRTY: u16 = 1 << 7;
+/// Cell block: a forked child has it from its parent, and writes to nothing in it that is
+/// free (`heap::inherited`).
+pub(crate) const INHERITED: u16 = 1 << 8;
 
 const _: () = assert!(size_of::<Block>() == 64);
 
@@ -168,15 +169,15 @@ impl Block {
     }
 
     #[inline(always)]
-    pub(crate) fn has(&self, flags: u8) -> bool {
+    pub(crate) fn has(&self, flags: u16) -> bool {
         self.flags.load(Relaxed) & flags != 0
     }
 
-    pub(crate) fn add(&self, flags: u8) {
+    pub(crate) fn add(&self, flags: u16) {
         self.flags.store(self.flags.load(Relaxed) | flags, Relaxed);
     }
 
-    pub(crate) fn remove(&self, flags: u8) {
+    pub(crate) fn remove(&self, flags: u16) {
         self.flags.store(self.flags.load(Relaxed) & !flags, Relaxed);
     }
 

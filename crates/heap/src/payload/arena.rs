@@ -22,6 +22,12 @@ pub struct Arena {
 }
 
 impl Arena {
+    /// Where a forked child puts what it has from its parent (`payload::inherited`), for
+    /// programs that have no threads in this arena. Nobody allocates from it then.
+    pub(crate) const INHERITED: Self = Self {
+        first_class: ((ARENA_COUNT - 1) * CLASS_COUNT) as u32,
+    };
+
     /// The arena of the `number`-th thread, of any number of them.
     pub fn of_thread(number: usize) -> Self {
         Self {

@@ -12,6 +12,7 @@
 
 pub(crate) mod arena;
 pub(crate) mod class;
+mod inherited;
 pub(crate) mod pool;
 mod span;
 mod supply;
@@ -43,6 +44,8 @@ pub struct Payloads {
     elsewhere_bytes: AtomicUsize,
     /// The sweeper is freeing what dead cells owned.
     sweeping: AtomicBool,
+    /// This process is a forked child that keeps what it has from its parent apart.
+    inherits: AtomicBool,
     /// Payloads that had to move when their size changed, and bytes copied for that.
     moved: AtomicUsize,
     copied_bytes: AtomicUsize,
@@ -72,6 +75,7 @@ impl Payloads {
             counted_bytes: AtomicUsize::new(0),
             elsewhere_bytes: AtomicUsize::new(0),
             sweeping: AtomicBool::new(false),
+            inherits: AtomicBool::new(false),
             moved: AtomicUsize::new(0),
             copied_bytes: AtomicUsize::new(0),
         }

@@ -2,8 +2,9 @@
 
 use std::ptr::NonNull;
 
-use super::arena::{ArenaClass, ARENA_CLASS_COUNT};
+use super::arena::{Arena, ArenaClass, ARENA_CLASS_COUNT};
 use super::class::ClassIndex;
+use super::inherited::noted_pieces;
 use super::thread_cache::{row_pieces, FreeLists};
 use crate::layout::block::{BlockIndex, LISTED};
 use crate::layout::kind::Kind;
@@ -21,6 +22,8 @@ use crate::space::Space;
 pub(crate) struct Pool {
     listed: [Option<BlockIndex>; ARENA_CLASS_COUNT],
     rows: [Rows; ARENA_CLASS_COUNT],
+    /// What this process has from its parent is kept apart (`inherited.rs`).
+    pub(super) inherits: bool,
 }
 
 /// As many free pieces of a class as a full row has; each begins with the address of the
@@ -77,6 +80,7 @@ impl Default for Pool {
         Self {
             listed: [None; ARENA_CLASS_COUNT],
             rows: [Rows::default(); ARENA_CLASS_COUNT],
+            inherits: false,
         }
     }
 }
@@ -115,7 +119,7 @@ impl Pool {
         if class.bytes() <= PIECE_BYTES_MAX && kept_bytes <= ROWS_BYTES_MAX {
             rows.push(space, row);
         } else {
-            self.give(space, row.first.as_ptr() as usize, of);
+            self.give(space, row.first.as_ptr() as usize);
         }
     }
 
@@ -123,14 +127,14 @@ impl Pool {
     pub(crate) fn give_rows_back(&mut self, space: &Space) {
         for of in ArenaClass::all() {
             while let Some(row) = self.rows[of.index()].pop(space) {
-                self.give(space, row.first.as_ptr() as usize, of);
+                self.give(space, row.first.as_ptr() as usize);
             }
         }
     }
 
     /// Puts pieces back into their blocks, and says how many they were. Each begins with
     /// the address of the next.
-    pub(super) fn give(&mut self, space: &Space, first: usize, of: ArenaClass) -> usize {
+    pub(super) fn give(&mut self, space: &Space, first: usize) -> usize {
         let (mut given, mut address) = (0, first);
         while let Some(index) = space.region.block_at(address) {
             // Those that follow each other and lie in one block are linked already.
@@ -145,6 +149,11 @@ impl Pool {
                 last = address;
                 count += 1;
             }
+            given += count;
+            // A list may have pieces of blocks that have changed their arena since.
+            let Kind::Payloads(of) = space.region.kind(index) else {
+                continue;
+            };
             let block = space.region.block(index);
             // SAFETY: the piece is free and at least 16 bytes long.
             unsafe {
@@ -157,7 +166,6 @@ impl Pool {
             block.set_free(first);
             block.set_used(block.used() - count);
             self.note_free(space, index, of);
-            given += count;
         }
         given
     }
@@ -188,12 +196,32 @@ impl Pool {
         if !may_take_block {
             return None;
         }
-        let block = space.take_block(Kind::Payloads(of))?;
-        self.list(space, block, of);
-        Some(block)
+        match space.take_block(Kind::Payloads(of)) {
+            Some(block) => {
+                self.list(space, block, of);
+                Some(block)
+            }
+            None => self.inherited_block(space, of),
+        }
     }
 
-    fn list(&mut self, space: &Space, index: BlockIndex, of: ArenaClass) {
+    /// When memory is out: takes over what is inherited of the class.
+    #[cold]
+    fn inherited_block(&mut self, space: &Space, of: ArenaClass) -> Option<BlockIndex> {
+        if !self.inherits || of.arena() != Arena::default() {
+            return None;
+        }
+        let inherited = Kind::Payloads(Arena::INHERITED.class(of.class()));
+        self.take_over(space, |index| space.region.kind(index) == inherited);
+        self.listed[of.index()]
+    }
+
+    /// Whether blocks of this class are kept apart.
+    pub(super) fn is_inherited(&self, of: ArenaClass) -> bool {
+        self.inherits && of.arena() == Arena::INHERITED
+    }
+
+    pub(super) fn list(&mut self, space: &Space, index: BlockIndex, of: ArenaClass) {
         let block = space.region.block(index);
         if block.has(LISTED) {
             return;
@@ -208,7 +236,7 @@ impl Pool {
         self.listed[of.index()] = Some(index);
     }
 
-    fn unlist(&mut self, space: &Space, index: BlockIndex, of: ArenaClass) {
+    pub(super) fn unlist(&mut self, space: &Space, index: BlockIndex, of: ArenaClass) {
         let block = space.region.block(index);
         if !block.has(LISTED) {
             return;
@@ -233,7 +261,7 @@ impl Pool {
             let Kind::Payloads(of) = space.region.kind(index) else {
                 continue;
             };
-            verify_pieces(space, index, of.class())?;
+            verify_pieces(space, index, of)?;
             let block = space.region.block(index);
             if block.has(LISTED) != has_piece(space, index, of.class()) {
                 return Err(format!("invariant 6: {index:?} of {of:?}"));
@@ -263,7 +291,8 @@ impl Pool {
 }
 
 /// Asserts invariant 7 for a block.
-fn verify_pieces(space: &Space, index: BlockIndex, class: ClassIndex) -> Result<(), String> {
+fn verify_pieces(space: &Space, index: BlockIndex, of: ArenaClass) -> Result<(), String> {
+    let class = of.class();
     let (block, start) = (space.region.block(index), space.region.address_of(index));
     let end = start + block.untouched() * class.bytes();
     let (mut free, mut address) = (0, block.free());
@@ -276,6 +305,7 @@ fn verify_pieces(space: &Space, index: BlockIndex, class: ClassIndex) -> Result<
         // SAFETY: a free piece begins with the address of the next.
         address = unsafe { space.region.pointer(address).cast::<usize>().read() };
     }
+    free += noted_pieces(space, index, of).count();
     match block.used() + free == block.untouched() {
         true => Ok(()),
         false => Err(format!(
@@ -286,7 +316,7 @@ fn verify_pieces(space: &Space, index: BlockIndex, class: ClassIndex) -> Result<
     }
 }
 
-fn has_piece(space: &Space, index: BlockIndex, class: ClassIndex) -> bool {
+pub(super) fn has_piece(space: &Space, index: BlockIndex, class: ClassIndex) -> bool {
     let block = space.region.block(index);
     block.free() != 0 || block.untouched() < class.pieces_per_block()
 }

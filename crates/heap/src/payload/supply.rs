@@ -55,7 +55,7 @@ impl Return<'_> {
     /// none.
     pub(super) fn pieces(&mut self, first: usize, of: ArenaClass) {
         if first != 0 {
-            let given = self.pool.give(self.supply.space, first, of);
+            let given = self.pool.give(self.supply.space, first);
             self.bytes += given * of.class().bytes();
         }
     }

@@ -86,7 +86,7 @@ impl FreeLists {
     }
 
     #[inline(always)]
-    fn room_of(&mut self, of: ArenaClass) -> &mut i8 {
+    pub(super) fn room_of(&mut self, of: ArenaClass) -> &mut i8 {
         &mut self.room[usize::from(KindByte::of_payloads(of).0)]
     }
 
@@ -164,6 +164,14 @@ impl<'heap> ThreadCache<'heap> {
             spares: [None; CLASS_COUNT],
             supply: Supply { space, payloads },
         }
+        .without_inherited()
+    }
+
+    fn without_inherited(mut self) -> Self {
+        if self.supply.payloads.inherits() {
+            self.lists.leave_inherited();
+        }
+        self
     }
 
     /// Allocates at least `size` bytes (at least one), aligned to 16.
@@ -259,6 +267,7 @@ impl<'heap> ThreadCache<'heap> {
         let address = payload.as_ptr() as usize;
         let kind = self.kinds.at(address).unwrap_or(KindByte::EMPTY);
         match kind.arena_class() {
+            Some(of) if self.supply.is_inherited(of) => self.supply.free_inherited(payload, of),
             Some(of) => {
                 self.put_aside(of);
                 // SAFETY: the caller's contract.
@@ -347,6 +356,9 @@ impl<'heap> ThreadCache<'heap> {
         }
         for of in ArenaClass::all() {
             pool.pieces(self.lists.take_all(of), of);
+        }
+        if self.supply.payloads.inherits() {
+            self.lists.leave_inherited();
         }
         pool.rows_of_pool();
         pool.close();

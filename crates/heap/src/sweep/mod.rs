@@ -28,8 +28,10 @@ pub(crate) struct Swept {
 ///
 /// Only the parts that may have changed are looked at (invariant 18): in a large heap the
 /// cells that a minor collection frees lie between many more old ones.
+///
+/// Of an `INHERITED` block nothing but the side tables is written.
 #[inline(always)]
-pub(crate) fn sweep_block(
+pub(crate) fn sweep_block<const INHERITED: bool>(
     space: &Space,
     index: BlockIndex,
     width: WidthIndex,
@@ -42,7 +44,7 @@ pub(crate) fn sweep_block(
     let mut young = Parts::NONE;
     let block = region.block(index);
     let start = region.address_of(index);
-    let mut runs = RunBuilder::new(region, index);
+    let mut runs = RunBuilder::<INHERITED>::new(region, index);
     let all_cells = space.cells_of(index);
     for numbers in block.changing_parts().cells(width) {
         let mut cells = all_cells.numbered(numbers);
@@ -60,7 +62,10 @@ pub(crate) fn sweep_block(
                     if !owns_nothing(cell) {
                         release(cell);
                     }
-                    free_cell(region, states, cell);
+                    match INHERITED {
+                        true => states.set(cell, CellState::FREE),
+                        false => free_cell(region, states, cell),
+                    }
                     freed_cells += 1;
                 }
                 let Some(next) = cells.next() else {
@@ -98,7 +103,7 @@ pub(crate) fn rebuild_runs(
 ) -> usize {
     let region = &space.region;
     let states = region.states();
-    let mut runs = RunBuilder::new(region, index);
+    let mut runs = RunBuilder::<false>::new(region, index);
     let mut young = Parts::NONE;
     let start = region.address_of(index);
     let mut run_start = 0;
@@ -136,8 +141,8 @@ pub(crate) fn rebuild_runs(
 }
 
 /// Strings the free runs of one block together, in address order, and notes the parts
-/// where they are.
-struct RunBuilder<'region> {
+/// where they are. Those of an `INHERITED` block are counted and not written.
+struct RunBuilder<'region, const INHERITED: bool> {
     region: &'region Region,
     /// Address of the block.
     start: usize,
@@ -149,7 +154,7 @@ struct RunBuilder<'region> {
     bytes: usize,
 }
 
-impl<'region> RunBuilder<'region> {
+impl<'region, const INHERITED: bool> RunBuilder<'region, INHERITED> {
     fn new(region: &'region Region, block: BlockIndex) -> Self {
         Self {
             region,
@@ -171,6 +176,9 @@ impl<'region> RunBuilder<'region> {
         };
         self.parts.add_range(start - self.start..end - self.start);
         self.bytes += end - start;
+        if INHERITED {
+            return;
+        }
         run.write(self.region);
         if self.latest == 0 {
             self.first = start;
@@ -206,7 +214,7 @@ mod tests {
         let block = block_of(&space, width, &[survivor, CellState::NEW]);
         let survivors = || space.cells_of(block).step_by(2);
         let mut released = 0;
-        sweep_block(
+        sweep_block::<false>(
             &space,
             block,
             width,

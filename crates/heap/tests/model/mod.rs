@@ -313,6 +313,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
             }
             Op::RenewCache { cache } => self.renew_cache(cache),
             Op::ReleaseEmptyBlocks => self.heap.release_empty_blocks(),
+            Op::Inherit { caches } => self.inherit(caches),
             Op::NoteElsewhere { bytes } => {
                 let payloads = &self.heap.shared().payloads();
                 payloads.note_elsewhere(bytes as isize);
@@ -628,6 +629,13 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         // SAFETY: nobody uses the cache any more.
         unsafe { self.heap.drop_cache(self.caches[cache]) };
         self.caches[cache] = self.heap.new_cache();
+    }
+
+    fn inherit(&mut self, caches: bool) {
+        self.heap.inherit();
+        if caches {
+            self.heap.vm().payload_cache.borrow_mut().inherit();
+        }
     }
 
     fn set_nursery(&mut self, nursery_bytes: usize) {

@@ -105,6 +105,8 @@ pub enum Op {
     RenewCache { cache: u8 },
     /// Gives the pages of empty blocks back.
     ReleaseEmptyBlocks,
+    /// Does what a forked child does; `caches` says whether the cache of payloads hears of it.
+    Inherit { caches: bool },
     /// Reports memory owned elsewhere.
     NoteElsewhere { bytes: i32 },
     /// Chooses how many threads mark.
@@ -232,7 +234,8 @@ impl Op {
                 look_ahead: b_low & 8 != 0,
             },
             240..=243 => Self::RenewCache { cache: a },
-            244..=245 => Self::ReleaseEmptyBlocks,
+            244 => Self::ReleaseEmptyBlocks,
+            245 => Self::Inherit { caches: a & 1 == 0 },
             246..=247 => Self::NoteElsewhere {
                 bytes: i32::from(b as i16) * i32::from(a),
             },

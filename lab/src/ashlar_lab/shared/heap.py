@@ -51,9 +51,14 @@ class Heap:
         return self.states[number, starts] & self.outline.old != 0
 
     def used_pieces(self, number: int, size: int, content: np.ndarray) -> np.ndarray:
-        """Which pieces are in use, or kept by a thread's cache: all that are not in the block's list, and were handed out before."""
+        """Which pieces are in use, or kept by a thread's cache: all that were handed out before, and are neither in the block's list nor noted as free.
+
+        A forked child notes what it frees of its parent's, a bit for each half of a granule, where the states of cells are.
+        """
         start, count = self.outline.start + number * self.outline.block_bytes, self.outline.block_bytes // size
         used = np.arange(count) < self._field(self.outline.untouched_field, number, 4)
+        starts, half = np.arange(count) * size, self.outline.granule_bytes // 2
+        used &= self.states[number, starts // (2 * half)] >> (starts // half % 2) & 1 == 0
         words, piece = content.view(np.uint64), self._field(self.outline.free_field, number, 8)
         for _ in range(count):
             at = piece - start

@@ -1,0 +1,201 @@
+//! Blocks of pieces that a forked child has from its parent.
+//!
+//! A child shares their pages with others (`heap::inherited`), so it neither allocates
+//! from them nor writes links into what it frees there. They belong to an arena that nobody
+//! allocates from, and what is freed is noted in the side table of cell states, which has no
+//! other use for payloads: two bits of an entry stand for the 16 bytes at which a piece may begin.
+//! When a block is taken over, its noted pieces become free pieces like others.
+//!
+//! Invariant 7 counts noted pieces as free.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use super::arena::{Arena, ArenaClass};
+use super::pool::Pool;
+use super::supply::Supply;
+use super::thread_cache::{FreeLists, ThreadCache};
+use super::Payloads;
+use crate::layout::block::{BlockIndex, LISTED};
+use crate::layout::kind::Kind;
+use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
+use crate::payload::class::PAYLOAD_ALIGN;
+use crate::space::Space;
+
+const _: () = assert!(STATE_GRANULE_BYTES == 2 * PAYLOAD_ALIGN);
+
+impl Payloads {
+    /// Whether this process keeps apart what it has from its parent.
+    pub(crate) fn inherits(&self) -> bool {
+        self.inherits.load(Relaxed)
+    }
+
+    /// This process has just been forked, and has one thread: what the pool has is inherited.
+    pub(crate) fn inherit(&self, space: &Space) {
+        self.inherits.store(true, Relaxed);
+        self.lock().inherit(space);
+    }
+
+    /// Takes over the inherited blocks of which `is_wanted` says yes.
+    pub(crate) fn take_over(&self, space: &Space, is_wanted: impl FnMut(BlockIndex) -> bool) {
+        if self.inherits() {
+            self.lock().take_over(space, is_wanted);
+        }
+    }
+}
+
+impl Pool {
+    fn inherit(&mut self, space: &Space) {
+        self.give_rows_back(space);
+        self.inherits = true;
+        for (index, of) in blocks_of_pieces(space) {
+            if of.arena() != Arena::INHERITED {
+                self.move_to(space, index, of, Arena::INHERITED);
+            }
+        }
+    }
+
+    pub(super) fn take_over(
+        &mut self,
+        space: &Space,
+        mut is_wanted: impl FnMut(BlockIndex) -> bool,
+    ) {
+        for (index, of) in blocks_of_pieces(space) {
+            if of.arena() == Arena::INHERITED && is_wanted(index) {
+                free_noted(space, index, of);
+                self.move_to(space, index, of, Arena::default());
+            }
+        }
+    }
+
+    fn move_to(&mut self, space: &Space, index: BlockIndex, of: ArenaClass, arena: Arena) {
+        let now_of = arena.class(of.class());
+        self.unlist(space, index, of);
+        space.region.set_kind(index, Kind::Payloads(now_of));
+        if super::pool::has_piece(space, index, of.class()) {
+            self.list(space, index, now_of);
+        }
+    }
+
+    /// Takes a piece of an inherited block back, without writing into it.
+    pub(super) fn note(&mut self, space: &Space, piece: usize, index: BlockIndex, of: ArenaClass) {
+        let block = space.region.block(index);
+        let (entry, bit) = note_of(space, index, piece);
+        entry.fetch_or(bit, Relaxed);
+        block.set_used(block.used() - 1);
+        if block.used() == 0 {
+            self.unlist(space, index, of);
+            forget_notes(space, index);
+            space.give_blocks(index, 1);
+        }
+    }
+
+    /// Takes a single piece back.
+    fn give_piece(&mut self, space: &Space, piece: NonNull<u8>) {
+        let address = piece.as_ptr() as usize;
+        let Some(index) = space.region.block_at(address) else {
+            return;
+        };
+        match space.region.kind(index) {
+            Kind::Payloads(of) if self.is_inherited(of) => self.note(space, address, index, of),
+            _ => {
+                // SAFETY: the piece is free and at least 16 bytes long.
+                unsafe { piece.cast::<usize>().write(0) };
+                self.give(space, address);
+            }
+        }
+    }
+}
+
+impl Supply<'_> {
+    pub(super) fn is_inherited(self, of: ArenaClass) -> bool {
+        of.arena() == Arena::INHERITED && self.payloads.inherits()
+    }
+
+    /// Takes a piece back that was inherited when its kind was asked for.
+    pub(super) fn free_inherited(self, piece: NonNull<u8>, of: ArenaClass) {
+        let bytes = of.class().bytes();
+        let mut pool = self.payloads.lock();
+        pool.give_piece(self.space, piece);
+        self.payloads.note_given(&pool, bytes);
+        drop(pool);
+        self.payloads.credit_fresh(bytes);
+    }
+}
+
+impl FreeLists {
+    /// Leaves no room for pieces that are inherited: each goes to the pool, which notes it.
+    pub(super) fn leave_inherited(&mut self) {
+        for of in ArenaClass::all().filter(|of| of.arena() == Arena::INHERITED) {
+            *self.room_of(of) = 0;
+        }
+    }
+}
+
+impl ThreadCache<'_> {
+    /// For a cache that a forked child has from its parent, after
+    /// [`Heap::inherit`](crate::Heap::inherit).
+    pub fn inherit(&mut self) {
+        self.flush();
+        self.lists.leave_inherited();
+    }
+}
+
+fn blocks_of_pieces(space: &Space) -> impl Iterator<Item = (BlockIndex, ArenaClass)> + '_ {
+    (0..space.blocks.used_limit()).filter_map(|index| {
+        let index = BlockIndex(index as u32);
+        match space.region.kind(index) {
+            Kind::Payloads(of) => Some((index, of)),
+            _ => None,
+        }
+    })
+}
+
+/// Where it is noted that this piece is free.
+fn note_of(space: &Space, index: BlockIndex, piece: usize) -> (&AtomicU8, u8) {
+    let offset = piece - space.region.address_of(index);
+    let entries = space.region.states_of(index);
+    let entry = &entries[offset / STATE_GRANULE_BYTES];
+    (entry, 1 << (offset / PAYLOAD_ALIGN % 2))
+}
+
+fn forget_notes(space: &Space, index: BlockIndex) {
+    for entry in space.region.states_of(index) {
+        if entry.load(Relaxed) != 0 {
+            entry.store(0, Relaxed);
+        }
+    }
+}
+
+fn is_noted(space: &Space, index: BlockIndex, piece: usize) -> bool {
+    let (entry, bit) = note_of(space, index, piece);
+    entry.load(Relaxed) & bit != 0
+}
+
+/// The pieces of a block that are noted as free.
+pub(super) fn noted_pieces(
+    space: &Space,
+    index: BlockIndex,
+    of: ArenaClass,
+) -> impl Iterator<Item = usize> + '_ {
+    let (start, bytes) = (space.region.address_of(index), of.class().bytes());
+    let touched = space.region.block(index).untouched();
+    debug_assert!(touched * bytes <= BLOCK_BYTES);
+    let pieces = (0..touched).map(move |piece| start + piece * bytes);
+    pieces.filter(move |&piece| is_noted(space, index, piece))
+}
+
+/// Makes free pieces of those that are noted.
+fn free_noted(space: &Space, index: BlockIndex, of: ArenaClass) {
+    let block = space.region.block(index);
+    for piece in noted_pieces(space, index, of) {
+        // SAFETY: the piece is free and at least 16 bytes long.
+        unsafe {
+            let link = space.region.pointer(piece).cast::<usize>();
+            link.write(block.free());
+        }
+        block.set_free(piece);
+    }
+    forget_notes(space, index);
+    debug_assert!(!block.has(LISTED) || super::pool::has_piece(space, index, of.class()));
+}
