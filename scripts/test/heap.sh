@@ -57,7 +57,8 @@ case ${1-} in
       -p ashlar-ruby --target-dir target/thread-sanitizer shared_test
     ;;
   address-sanitizer)
-    RUSTFLAGS='-Zsanitizer=address --cfg address_sanitizer' cargo +nightly test --target "$host" \
+    LSAN_OPTIONS="suppressions=$PWD/scripts/test/leaks.txt:print_suppressions=0" \
+      RUSTFLAGS='-Zsanitizer=address --cfg address_sanitizer' cargo +nightly test --target "$host" \
       -p ashlar-heap --tests --target-dir target/address-sanitizer
     ;;
   *)
