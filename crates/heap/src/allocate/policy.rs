@@ -100,10 +100,11 @@ mod tests {
 
     #[test]
     fn classes_ascend_and_a_long_enough_class_is_found_for_every_length() {
-        for blocks in 1..5000 {
+        let lengths = (1..5000).step_by(if cfg!(miri) { 61 } else { 1 });
+        for blocks in lengths.clone() {
             assert!((class(blocks)..=class(blocks) + 1).contains(&class(blocks + 1)));
             let rank = Order::Class.rank_for(blocks);
-            for longer in 1..5000 {
+            for longer in lengths.clone() {
                 if class(longer) >= rank {
                     assert!(longer >= blocks, "{longer} for {blocks}");
                 }
