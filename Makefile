@@ -124,8 +124,8 @@ lock-lab: ## choose the newest versions of the packages that the lab is made wit
 	@scripts/lab/lock.sh
 test-lab: ## run the lab's tests
 	@python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && cd lab && "$$python" -m pytest
-simulate-lab: ## the lab's long simulations: coverage on unlike machines, and a million runs (about 20 minutes)
-	@python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && cd lab/tests && "$$python" fleet.py "$${TRIALS:-300}" && \
+simulate-lab: ## the lab's long simulations: coverage of curves and on unlike machines, and a million runs (about 30 minutes)
+	@python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && cd lab/tests && "$$python" simulate_curves.py && "$$python" fleet.py "$${TRIALS:-300}" && \
 		"$$python" scale.py 1e6 && "$$python" scale.py 1e6 --sweep
 ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (6 minutes on a quiet machine)
 	@scripts/lab/ocaml-curves.sh

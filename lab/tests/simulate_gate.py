@@ -58,7 +58,7 @@ def rejected(rng: np.random.Generator, truth, noise, blocks: int) -> bool:
     space_error, time_error, _ = gate.errors_of_means(spaces, times, effect)
     points = np.exp(trimmed_mean(spaces))[None], np.exp(trimmed_mean(times - effect) + effect.mean())[None]
     model = hyperbola.fit(*points, space_error, time_error)
-    return gate.judge(spaces, times, effect, model, points[0].min(axis=1)).rejected
+    return gate.judge(spaces, times, effect, model).rejected
 
 
 def rate(truth, noise, blocks: int, trials: int, seed: int = 1) -> float:

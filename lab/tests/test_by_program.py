@@ -79,14 +79,14 @@ def test_what_is_shown_does_not_change_what_was_measured():
     assert Experiment.from_json(json.dumps(older)) == replace(plain, headline=experiment.headline)
 
 
-def test_a_record_of_curves_has_the_knob_and_the_probabilities():
+def test_a_record_of_curves_has_the_knob_and_how_clear_dominance_is():
     experiment, runs = simulated_sweep(np.random.default_rng(2), {"old": (1.3, 40.0, 60.0), "new": (1.1, 40.0, 45.0)}, blocks=8)
     content = page.build(replace(experiment, headline=("curves",)), MACHINE, runs, analyse(experiment, runs))
     told = json.loads(record.as_json(content))
-    assert told["curves"][0]["variant"] == "new" and told["curves"][0]["better"] > 0.9
+    assert told["curves"][0]["variant"] == "new" and told["curves"][0]["better_p"] < 0.025
     assert {v["knob"] for v in told["values"]} == set("0123456")
     assert {row["knob"] for row in csv.DictReader(record.as_csv(content).splitlines())} == set("0123456")
-    assert "probability of being faster at every common space" in record.as_markdown(content)
+    assert "faster at every common space" in record.as_markdown(content)
 
 
 def test_a_legend_that_is_too_wide_goes_on_in_a_second_line():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import simulate_curves
 import simulate_gate
 from conftest import make_run, simulated_sweep, two_variants
 from hypothesis import given
@@ -10,14 +11,14 @@ from hypothesis import strategies as st
 from ashlar_lab.fit import envelope, hyperbola
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.cells import Cells
-from ashlar_lab.fit.curves import ENVELOPE, MODEL, curves_of
+from ashlar_lab.fit.curves import ENVELOPE, curves_of
+from ashlar_lab.report import words
 
 TRUTH = (1.3, 40.0, 60.0)
-REPLICATES = 300
 
 
 def fitted(experiment, runs):
-    curves, comparisons = curves_of(experiment, Cells(runs), "p", REPLICATES)
+    curves, comparisons = curves_of(experiment, Cells(runs), "p")
     return {c.variant: c for c in curves}, comparisons
 
 
@@ -35,31 +36,41 @@ def test_the_fit_is_right_for_any_hyperbola(a, b, c):
     assert found.time(space[0])[0] == pytest.approx(time[0], rel=2e-3)
 
 
-def test_intervals_cover_the_true_parameters():
-    """Nominal 95 %; block bootstrap from ten blocks covers a little less, about nine times in ten."""
-    rng = np.random.default_rng(11)
-    hits, models, trials = {"a": 0, "b": 0, "c": 0}, 0, 80
-    for _ in range(trials):
-        curves, _ = fitted(*simulated_sweep(rng, {"old": TRUTH, "new": TRUTH}))
-        curve = curves["old"]
-        if curve.form != MODEL:
-            continue
-        models += 1
-        for name, truth in zip("abc", TRUTH):
-            e = getattr(curve, name)
-            hits[name] += e.low <= truth <= e.high
-    assert models >= 0.95 * trials, "the gate refuses a true model"
-    for name, count in hits.items():
-        assert count / models >= 0.85, f"{name} is covered {count} times in {models}"
+@pytest.mark.parametrize("blocks", [5, 8, 10])
+def test_intervals_of_curves_cover_the_truth_19_times_in_20(blocks):
+    """Nominal 95 %: 93 to 97 % over all kinds of intervals, and each kind as near as so few trials can tell; `make simulate-lab` asks
+    it of each kind under each noise. Seconds themselves drift with the machine, which widens their intervals."""
+    found = {name: simulate_curves.coverage(noise, blocks, 50, seed) for seed, (name, noise) in enumerate(simulate_curves.NOISES.items())}
+    assert all(of["models"] >= 0.95 for of in found.values()), "the gate refuses a true model"
+    assert all(found["drifting"].pop(kind) >= 0.93 for kind in simulate_curves.SECONDS)
+    means = {kind: np.mean([of[kind] for of in found.values() if kind in of]) for kind in simulate_curves.KINDS}
+    assert 0.93 <= np.mean(list(means.values())) <= 0.97
+    assert all(mean >= 0.90 for mean in means.values()), means
 
 
-def test_equal_curves_are_declared_a_win_at_most_one_time_in_ten():
-    rng = np.random.default_rng(12)
-    wins = 0
-    for _ in range(60):
-        _, (c,) = fitted(*simulated_sweep(rng, {"old": TRUTH, "new": TRUTH}))
-        wins += c.better >= 0.95 or c.worse >= 0.95
-    assert wins <= 6
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4])
+def test_too_few_blocks_have_no_interval_and_no_winner(blocks):
+    experiment, runs = simulated_sweep(np.random.default_rng(9), {"old": TRUTH, "new": (0.6, 20.0, 45.0)}, blocks=blocks)
+    curves, (c,) = fitted(experiment, runs)
+    assert not (c.better() or c.worse() or c.crosses())
+    estimates = [at.ratio for at in (*c.time_ratios, *c.space_ratios)] + [c.area, *(e for p in curves["old"].points for e in (p.time, p.space))]
+    assert estimates and all(e.high == np.inf and not e.excludes(1e9) for e in estimates)
+    said = " ".join(words.verdict(experiment, analyse(experiment, runs)))
+    assert "too few" in said and "beats" not in said
+
+
+@pytest.mark.parametrize("blocks", [5, 10])
+def test_curves_that_touch_are_not_said_to_be_apart_and_equal_ones_have_no_winner(blocks):
+    """The hardest case for `at every space`: better everywhere, but equal at one end. Nominal 2.5 %."""
+    for noise in simulate_curves.NOISES.values():
+        assert simulate_curves.wins(simulate_curves.TOUCHING, noise, blocks, 40) <= 0.075
+    assert simulate_curves.wins(simulate_curves.OLD, simulate_curves.normal, blocks, 40) <= 0.075
+
+
+@pytest.mark.parametrize("blocks", [5, 10])
+def test_the_place_of_a_crossing_is_covered(blocks):
+    shown, covered = np.mean([simulate_curves.crossings(noise, blocks, 40) for noise in simulate_curves.NOISES.values()], axis=0)
+    assert shown > 0.9 and 0.90 <= covered <= 0.99
 
 
 def test_a_better_curve_is_found_and_its_gain_measured():
@@ -67,7 +78,7 @@ def test_a_better_curve_is_found_and_its_gain_measured():
     found = 0
     for _ in range(15):
         curves, (c,) = fitted(*simulated_sweep(rng, {"old": TRUTH, "new": (1.15, 40.0, 45.0)}))
-        found += c.better >= 0.95
+        found += c.better()
         assert c.delta_c.low - 1.5 <= -15.0 <= c.delta_c.high + 1.5
         assert all(a.ratio.value < 1 for a in c.space_ratios)
     assert found >= 14
@@ -77,7 +88,7 @@ def test_crossing_curves_are_said_to_cross():
     rng = np.random.default_rng(14)
     # faster without collection but needing more space: the truth crosses where 1.0 + 60/(s − 62) = 1.5 + 30/(s − 60)
     _, (c,) = fitted(*simulated_sweep(rng, {"old": (1.5, 30.0, 60.0), "new": (1.0, 60.0, 62.0)}, sigma=0.01, spikes=0))
-    assert c.cross > 0.9
+    assert c.crosses()
     spaces = np.linspace(70, 220, 5000)
     truth = spaces[np.argmin(abs((1.0 + 60 / (spaces - 62)) - (1.5 + 30 / (spaces - 60))))]
     assert c.crossing[0] * 0.95 <= truth <= c.crossing[1] * 1.05
@@ -129,7 +140,7 @@ def test_a_flat_curve_has_no_parameters():
 def test_curves_without_common_space_are_not_compared_at_equal_space():
     rng = np.random.default_rng(18)
     _, (c,) = fitted(*simulated_sweep(rng, {"old": (1.3, 40.0, 600.0), "new": TRUTH}))
-    assert c.overlap is None and "no space in common" in c.note and c.better == 0
+    assert c.overlap is None and "no space in common" in c.note and not c.better()
     assert c.space_ratios, "equal times are still comparable"
 
 
@@ -156,10 +167,9 @@ def test_a_sequence_that_falls_already_is_left_alone(values):
     assert envelope.falling(ordered) == pytest.approx(ordered)
 
 
-def test_the_analysis_of_a_sweep_holds_no_replicates():
+def test_the_analysis_of_a_sweep_holds_no_moved_curves():
     experiment, runs = simulated_sweep(np.random.default_rng(20), {"old": TRUTH, "new": TRUTH}, blocks=3)
-    assert "replicates" in analyse(experiment, runs).to_dict()["curves"][0]
-    assert analyse(experiment, runs).to_dict()["curves"][0]["replicates"] is None
+    assert analyse(experiment, runs).to_dict()["curves"][0]["moved"] is None
 
 
 def test_a_dominated_setting_does_not_drag_the_envelope_up():

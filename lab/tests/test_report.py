@@ -17,7 +17,7 @@ from conftest import TWIN, make_run, noisy, simulated_sweep, two_variants
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.report import charts, exports, html, markdown, page, units, write
-from ashlar_lab.report.tables import improvement, probability
+from ashlar_lab.report.tables import improvement
 
 GOLDEN = Path(__file__).with_name("golden")
 MACHINE = {"cpu": "simulated", "cpus": 2, "kernel": "0", "time": "2000-01-01T00:00:00Z",
@@ -188,8 +188,8 @@ def test_improvement_favours_the_good_direction():
     assert improvement(e, "requests_per_s") == "0.80x (0.50–1.00)"
 
 
-def test_a_share_of_replicates_is_never_a_certainty():
-    assert (probability(1.0), probability(0.0), probability(0.5)) == (">0.99", "<0.01", "0.50")
+def test_a_p_value_is_never_a_certainty():
+    assert [units.p_value(p) for p in (0.0, 0.0123, 0.5, 1.0)] == ["p <0.0001", "p 0.012", "p 0.5", "p >0.99"]
 
 
 def test_thinning_keeps_the_peak():

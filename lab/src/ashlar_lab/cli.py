@@ -453,11 +453,12 @@ def overhead(
     ashlar overhead
     ashlar overhead --blocks 10 --tree --sample-hz 1000 --duty 1    # a sampler that costs too much is found
     """
+    from ashlar_lab.fit.trimmed import LEAST_BLOCKS
     from ashlar_lab.measure.overhead import measure as measure_overhead
     from ashlar_lab.report import overhead as overhead_report
 
-    if blocks < 2:
-        raise BadInput(f"--blocks {blocks} gives no interval; 20 or more do")
+    if blocks < LEAST_BLOCKS:
+        raise BadInput(f"--blocks {blocks} gives no interval; {LEAST_BLOCKS} or more do, 20 a narrow one")
     if not 0 < sample_hz <= 1000:
         raise BadInput(f"--sample-hz {sample_hz:g} is out of reach; give 20 to 50, 1000 at most")
     if not 0.001 <= duty <= 1:

@@ -68,7 +68,7 @@ def analyse(experiment: Experiment, runs: Sequence[Run]) -> Analysis:
         summaries=tuple(ratios.summaries(experiment, cells, metrics)),
         noise=tuple(ratios.noise(experiment, cells, metrics)),
         overheads=tuple(ratios.overheads(experiment, cells, [experiment.space_metric, experiment.time_metric])),
-        lower_bounds=tuple(lower_bounds(experiment, cells, experiment.seed)),
+        lower_bounds=tuple(lower_bounds(experiment, cells)),
         curves=tuple(curves),
         comparisons=tuple(comparisons),
         answers=tuple(answers(experiment, cells)),

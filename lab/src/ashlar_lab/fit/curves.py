@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,17 +13,19 @@ from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit import envelope, gate, hyperbola
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.gate import MARGIN
-from ashlar_lab.fit.sweep import REPLICATES, Sweep, resampled, sweep_of
-from ashlar_lab.fit.trimmed import Estimate
+from ashlar_lab.fit.sweep import Points, Sweep, moved, over_blocks, sweep_of
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate
 
 GRID = 41
 _TABLE_POINTS = 5
 MODEL, ENVELOPE = "model", "envelope"
+# What is said of two curves is said when chance has less than this part in it: one side of a 95 % interval.
+SHOWN_BELOW_P = 0.025
 
 
 @dataclass(frozen=True)
 class Point:
-    """One knob value of one variant: trimmed means with block-bootstrap intervals."""
+    """One knob value of one variant: trimmed means with t intervals over blocks."""
 
     value: str
     space: Estimate
@@ -48,7 +51,7 @@ class Curve:
     grid_time: tuple[float, ...]
     grid_low: tuple[float, ...]
     grid_high: tuple[float, ...]
-    replicates: object = field(default=None, repr=False, compare=False)
+    moved: object = field(default=None, repr=False, compare=False)  # the curve in all rows of `Points`
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,9 @@ class At:
 class Comparison:
     """`first` against `second`, only where both were measured. Ratios below 1 favour `first`.
 
-    `better`, `worse` and `cross` are shares of block-bootstrap replicates: `first` below `second` at every space of the
-    overlap, above at every space, or neither. `better_by_margin` asks for 2 % at every space.
+    `better_p` is the chance of data that speak so clearly for `first` being below `second` at every space of the overlap if at
+    some space it is not; `worse_p` the same for above, and `by_margin` asks for 2 %. `cross_p` is that of data that speak so
+    clearly for a crossing if there is none.
     """
 
     program: str
@@ -76,49 +80,65 @@ class Comparison:
     area: Estimate | None
     delta_a: Estimate | None
     delta_c: Estimate | None
-    better: float
-    better_by_margin: float
-    worse: float
-    worse_by_margin: float
-    cross: float
+    better_p: float
+    better_by_margin_p: float
+    worse_p: float
+    worse_by_margin_p: float
+    cross_p: float
     crossing: tuple[float, float] | None
     blocks: int
     note: str = ""
 
+    def better(self) -> bool:
+        """Whether the 95 % interval is below 1 at every space."""
+        return self.better_p < SHOWN_BELOW_P
 
-def interval_of(replicates: np.ndarray, n: int) -> Estimate:
-    """Replicate 0 with the percentile interval of the others."""
-    rest = replicates[1:][np.isfinite(replicates[1:])]
-    if n < 2 or len(rest) < 0.5 * (len(replicates) - 1):
-        return Estimate(float(replicates[0]), float("-inf"), float("inf"), n)
-    low, high = np.percentile(rest, [2.5, 97.5])
-    return Estimate(float(replicates[0]), float(low), float(high), n)
+    def worse(self) -> bool:
+        return self.worse_p < SHOWN_BELOW_P
+
+    def crosses(self) -> bool:
+        return self.cross_p < SHOWN_BELOW_P and self.crossing is not None
 
 
-def curves_of(experiment: Experiment, cells: Cells, program: str, replicates: int = REPLICATES) -> tuple[list[Curve], list[Comparison]]:
+def curves_of(experiment: Experiment, cells: Cells, program: str) -> tuple[list[Curve], list[Comparison]]:
     """All curves of one program and every comparison with the baseline."""
     sweep = sweep_of(experiment, cells, program)
     if sweep is None:
         return [], []
-    points = resampled(sweep, experiment.seed, replicates)
+    points = moved(sweep)
     curves = {name: _curve(sweep, name, points[name]) for name in sweep.values}
     baseline = curves.get(experiment.baseline)
-    comparisons = [compare(c, baseline, len(sweep.blocks)) for c in curves.values() if baseline is not None and c is not baseline]
+    comparisons = [compare(sweep, c, baseline) for c in curves.values() if baseline is not None and c is not baseline]
     return list(curves.values()), comparisons
 
 
-def _curve(sweep: Sweep, name: str, points) -> Curve:
-    n = len(sweep.blocks)
+def _ratio(sweep: Sweep, logs: np.ndarray) -> Estimate:
+    """Of logarithms in all rows of the points: the estimate of their exponential."""
+    return exp_estimate(*over_blocks(sweep, logs[:, None]))
+
+
+def _plain(sweep: Sweep, rows: np.ndarray) -> Estimate:
+    """Of values in all rows of the points."""
+    size = abs(float(rows[0])) or 1.0
+    (t,) = over_blocks(sweep, rows[:, None] / size)
+    half = t.half_width()
+    return Estimate(size * t.mean, size * (t.mean - half), size * (t.mean + half), t.n)
+
+
+def _curve(sweep: Sweep, name: str, points: Points) -> Curve:
     effect = sweep.block_effect()
     space_error, time_error, _ = gate.errors_of_means(sweep.space[name], sweep.time[name], effect)
     noise = (space_error, time_error) if time_error > 0 else (0.0, 1.0)
-    reason, rejected, p_value, misfit, chosen, form = "", False, None, None, None, ENVELOPE
+    reason, rejected, p_value, misfit, chosen, form, parameters = "", False, None, None, None, ENVELOPE, dict.fromkeys("abc")
     if len(sweep.values[name]) >= 3:
         model = hyperbola.fit(points.space, points.time, *noise)
-        verdict = gate.judge(sweep.space[name], sweep.time[name], effect, model, points.space.min(axis=1))
+        verdict = gate.judge(sweep.space[name], sweep.time[name], effect, model)
         reason, rejected, p_value, misfit = verdict.reason, verdict.rejected, verdict.p_value, verdict.worst_misfit
         if verdict.passed:
-            chosen, form = model, MODEL
+            estimates = {k: _plain(sweep, getattr(model, k)) for k in "abc"}
+            reason = gate.undetermined(estimates, float(points.space[0].min()))
+            if not reason:
+                chosen, form, parameters = model, MODEL, estimates
     else:
         reason = "two knob values make a line, not a model; use 7 or more"
     used = np.ones(len(sweep.values[name]), dtype=bool)
@@ -127,77 +147,94 @@ def _curve(sweep: Sweep, name: str, points) -> Curve:
         chosen = envelope.envelope(points.space[:, used], points.time[:, used])
     space = points.space[0][used]
     grid = np.geomspace(space.min(), space.max(), GRID)
-    times = chosen.time(grid)
-    low, high = np.percentile(times[1:], [2.5, 97.5], axis=0) if n > 1 else (times[0], times[0])
-    parameters = {k: interval_of(getattr(chosen, k), n) if form == MODEL else None for k in "abc"}
-    own = tuple(Point(value, interval_of(points.space[:, i], n), interval_of(points.time[:, i], n))
+    with np.errstate(invalid="ignore"):
+        times = chosen.time(grid)
+        band = [exp_estimate(t) for t in over_blocks(sweep, np.log(times))]
+    own = tuple(Point(value, _ratio(sweep, np.log(points.space[:, i])), _ratio(sweep, np.log(points.time[:, i])))
                 for i, value in enumerate(sweep.values[name]))
+    bounded = [math.isfinite(e.high) for e in band]
     return Curve(sweep.program, name, form, rejected, reason, p_value, misfit, own, **parameters, grid_space=tuple(grid), grid_time=tuple(times[0]),
-                 grid_low=tuple(low), grid_high=tuple(np.where(np.isfinite(high), high, times[0])), replicates=chosen)
+                 grid_low=tuple(e.low if b else float(t) for e, b, t in zip(band, bounded, times[0])),
+                 grid_high=tuple(e.high if b else float(t) for e, b, t in zip(band, bounded, times[0])), moved=chosen)
 
 
-def compare(first: Curve, second: Curve, n: int) -> Comparison:
-    """`first` against `second` under the same resamples."""
+def compare(sweep: Sweep, first: Curve, second: Curve) -> Comparison:
+    """`first` against `second`, moved by the same blocks."""
     low = max(first.grid_space[0], second.grid_space[0])
     high = min(first.grid_space[-1], second.grid_space[-1])
-    nothing = Comparison(first.program, first.variant, second.variant, None, (), (), None, None, None, 0, 0, 0, 0, 0, None, n)
-    space_ratios = _space_ratios(first, second, n)
+    nothing = Comparison(first.program, first.variant, second.variant, None, (), (), None, None, None, 1, 1, 1, 1, 1, None, len(sweep.blocks))
+    space_ratios = _space_ratios(sweep, first, second)
     deltas = {}
     if first.form == second.form == MODEL:
-        deltas = {"delta_a": interval_of(first.replicates.a - second.replicates.a, n),
-                  "delta_c": interval_of(first.replicates.c - second.replicates.c, n)}
+        deltas = {"delta_a": _plain(sweep, first.moved.a - second.moved.a), "delta_c": _plain(sweep, first.moved.c - second.moved.c)}
     if high <= low * 1.02:
         less, more = (first, second) if first.grid_space[-1] < second.grid_space[-1] else (second, first)
         note = f"{less.variant} and {more.variant} have no space in common: {less.variant} stays below {less.grid_space[-1]:.0f} MiB"
         return dataclasses.replace(nothing, space_ratios=space_ratios, note=note, **deltas)
-    grid = np.geomspace(low, high, GRID)
-    logs = np.log(first.replicates.time(grid)) - np.log(second.replicates.time(grid))
-    logs = np.where(np.isfinite(logs), logs, np.where(np.isnan(logs), 0.0, logs))
-    inner = np.geomspace(low, high, _TABLE_POINTS)
-    at = np.exp(np.log(first.replicates.time(inner)) - np.log(second.replicates.time(inner)))
-    signs = logs[1:] if n > 1 else logs
-    better, worse = (signs < 0).all(axis=1), (signs > 0).all(axis=1)
+
+    def logs(spaces: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            return np.log(first.moved.time(spaces)) - np.log(second.moved.time(spaces))
+
+    grid, inner = np.geomspace(low, high, GRID), np.geomspace(low, high, _TABLE_POINTS)
+    over_grid = logs(grid)
+    at, few = over_blocks(sweep, over_grid), over_blocks(sweep, logs(inner))
     return dataclasses.replace(
         nothing,
         overlap=(float(low), float(high)),
-        time_ratios=tuple(At(float(s), interval_of(at[:, i], n)) for i, s in enumerate(inner)),
+        time_ratios=tuple(At(float(s), exp_estimate(t)) for s, t in zip(inner, few)),
         space_ratios=space_ratios,
-        area=interval_of(np.exp(np.where(np.isfinite(logs), logs, np.nan).mean(axis=1)), n),
-        better=float(better.mean()), worse=float(worse.mean()), cross=float((~better & ~worse).mean()),
-        better_by_margin=float((signs < np.log(1 - MARGIN)).all(axis=1).mean()),
-        worse_by_margin=float((signs > -np.log(1 - MARGIN)).all(axis=1).mean()),
-        crossing=_crossing(signs, grid),
+        area=_ratio(sweep, over_grid.mean(axis=1)),
+        better_p=max(t.p_not_below(0.0) for t in at), worse_p=max(t.negated().p_not_below(0.0) for t in at),
+        better_by_margin_p=max(t.p_not_below(math.log(1 - MARGIN)) for t in at),
+        worse_by_margin_p=max(t.negated().p_not_below(math.log(1 - MARGIN)) for t in at),
+        cross_p=_cross_p(few),
+        crossing=_crossing(at, grid),
         **deltas,
     )
 
 
-def _crossing(signs: np.ndarray, grid: np.ndarray) -> tuple[float, float] | None:
-    """Where curves cross, as the middle 95 % of the first crossing over the replicates that do; None if under 5 % do."""
-    changed = (np.sign(signs[:, 1:]) * np.sign(signs[:, :-1])) < 0
-    crossing = changed.any(axis=1)
-    if crossing.mean() < 0.05:
+def _cross_p(places: Sequence[Trimmed]) -> float:
+    """Below somewhere and above somewhere else: the less clear of the two, each over all places (Bonferroni)."""
+    below, above = min(t.p_not_below(0.0) for t in places), min(t.negated().p_not_below(0.0) for t in places)
+    return min(1.0, len(places) * max(below, above))
+
+
+def _crossing(at: Sequence[Trimmed], grid: np.ndarray) -> tuple[float, float] | None:
+    """Where the curves may cross: from where the 95 % interval first reaches zero to where it last does, between a place that is
+    surely on one side and one that is surely on the other. None where no two such places are."""
+    means, halves = np.array([t.mean for t in at]), np.array([t.half_width() for t in at])
+    sure = np.flatnonzero(np.abs(means) > halves)
+    turns = [(i, j) for i, j in zip(sure, sure[1:]) if means[i] * means[j] < 0]
+    if not turns:
         return None
-    places = np.sqrt(grid[1:] * grid[:-1])[changed[crossing].argmax(axis=1)]
-    return tuple(float(v) for v in np.percentile(places, [2.5, 97.5]))
+
+    def reached(inner: int, outer: int) -> float:
+        """Where the interval reaches zero between a sure place and the next."""
+        clear = np.sign(means[inner]) * means[[inner, outer]] - halves[[inner, outer]]
+        share = clear[0] / (clear[0] - clear[1])
+        return float(np.exp(np.log(grid[inner]) + share * (np.log(grid[outer]) - np.log(grid[inner]))))
+
+    first, last = turns[0][0], turns[-1][1]
+    return reached(first, first + 1), reached(last, last - 1)
 
 
-def _space_ratios(first: Curve, second: Curve, n: int) -> tuple[At, ...]:
+def _space_ratios(sweep: Sweep, first: Curve, second: Curve) -> tuple[At, ...]:
     """Space at equal time. Near the asymptote a the needed space runs away, so times within 5 % of either a are refused."""
     low = max(min(p.time.value for p in first.points), min(p.time.value for p in second.points))
     high = min(max(p.time.value for p in first.points), max(p.time.value for p in second.points))
     for curve in (first, second):
         if curve.form == MODEL:
-            low = max(low, 1.05 * (curve.a.high if np.isfinite(curve.a.high) else curve.a.value))
+            low = max(low, 1.05 * (curve.a.high if math.isfinite(curve.a.high) else curve.a.value))
     if high <= low * 1.02:
         return ()
     times = np.geomspace(low, high, _TABLE_POINTS)
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = first.replicates.space(times) / second.replicates.space(times)
-    # A time that some resample of either curve never reaches has no ratio there; a few such resamples refuse it.
-    reached = np.isfinite(ratios) & (ratios > 0)
-    return tuple(At(float(t), interval_of(ratios[:, i], n)) for i, t in enumerate(times) if reached[0, i] and reached[:, i].mean() > 0.99)
+        logs = np.log(first.moved.space(times)) - np.log(second.moved.space(times))
+    # A time that either curve does not reach when a block moves it has no ratio there.
+    return tuple(At(float(t), _ratio(sweep, column)) for t, column in zip(times, logs.T) if np.isfinite(column).all())
 
 
 def plain(curves: Sequence[Curve]) -> list[Curve]:
-    """Without the replicates, which are big and can be made again from the store."""
-    return [dataclasses.replace(c, replicates=None) for c in curves]
+    """Without the moved curves, which are big and can be made again from the store."""
+    return [dataclasses.replace(c, moved=None) for c in curves]

@@ -14,7 +14,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Envelope:
-    """Falling sequences of (log space, log time), shaped (replicates, points), spaces ascending."""
+    """Falling sequences of (log space, log time), shaped (fits, points), spaces ascending."""
 
     log_space: np.ndarray
     log_time: np.ndarray

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ashlar_lab.fit.hyperbola import Hyperbola
 from ashlar_lab.fit.sweep import trimmed_mean
+from ashlar_lab.fit.trimmed import Estimate
 
 # The tests ask whether the model is wrong by more than this, root mean square over the knob values, not whether it is
 # exactly true: with enough blocks no model is. It is what a comparison calls a difference that matters.
@@ -48,7 +50,7 @@ def errors_of_means(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndar
     return error(log_space), error(log_time - effect), log_time.shape[0] * (kept - 1)
 
 
-def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model: Hyperbola, smallest_of_resamples: np.ndarray) -> Gate:
+def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model: Hyperbola) -> Gate:
     """Lack-of-fit F test against the pure error of repeats, monotonicity, then bounds.
 
     The misfit is tested as a noncentral F: its noncentrality is the one of a model that misses every point by `MARGIN`.
@@ -72,8 +74,18 @@ def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model
         p_value = 1.0 if np.isnan(below) else 1 - below  # a misfit far within the margin underflows to nan
     untestable = _untestable(points, freedom, space)
     contradictions = [] if untestable else [c for c in (_lack_of_fit(p_value, worst), _rise(space, log_mean, time_error, freedom)) if c]
-    reason = untestable or "; ".join(contradictions) or model.at_bound(float(space.min())) or model.undetermined(smallest_of_resamples)
+    reason = untestable or "; ".join(contradictions) or model.at_bound(float(space.min()))
     return Gate(not reason, bool(contradictions), reason, f_statistic, p_value, worst, space_error, time_error)
+
+
+def undetermined(parameters: Mapping[str, Estimate], smallest_space: float) -> str:
+    """Which parameter the data do not determine, as words: its 95 % interval reaches a bound of the model, so that an end of
+    it would be the bound and not an estimate. Empty when all are."""
+    for name, reached in (("a", parameters["a"].low <= 0), ("c", parameters["c"].low <= 0 or parameters["c"].high >= smallest_space),
+                          ("b", parameters["b"].low <= 0)):
+        if reached:
+            return f"{name} is not determined: its 95 % interval reaches a bound of the model"
+    return ""
 
 
 def _untestable(points: int, freedom: int, space: np.ndarray) -> str:

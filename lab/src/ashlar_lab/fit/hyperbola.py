@@ -20,14 +20,14 @@ _U_LOW, _U_HIGH = 1e-3, 1.0
 
 @dataclass(frozen=True)
 class Hyperbola:
-    """Parameters of many fits at once, each shaped (replicates,): a in seconds, c in MiB, b in their product."""
+    """Parameters of many fits at once, each shaped (fits,): a in seconds, c in MiB, b in their product."""
 
     a: np.ndarray
     b: np.ndarray
     c: np.ndarray
 
     def time(self, space: np.ndarray) -> np.ndarray:
-        """Seconds at each space, shaped (replicates, points); infinite where space is not above c."""
+        """Seconds at each space, shaped (fits, points); infinite where space is not above c."""
         gap = np.atleast_1d(space)[None, :] - self.c[:, None]
         return np.where(gap > 0, self.a[:, None] + self.b[:, None] / np.where(gap > 0, gap, 1), np.inf)
 
@@ -36,7 +36,7 @@ class Hyperbola:
         return np.where(gap > 0, self.c[:, None] + self.b[:, None] / np.where(gap > 0, gap, 1), np.inf)
 
     def at_bound(self, smallest_space: float) -> str:
-        """Which bound replicate 0 hit, as words; empty when none."""
+        """Which bound the first fit hit, as words; empty when none."""
         if self.b[0] <= 1e-9 * max(self.a[0], 1e-12) * smallest_space:
             return "time does not fall with space (b is zero)"
         if self.a[0] <= 0:
@@ -48,19 +48,9 @@ class Hyperbola:
             return "the least space comes out as zero (c)"
         return ""
 
-    def undetermined(self, smallest_space: np.ndarray) -> str:
-        """Which parameter the data do not determine, as words: it reaches a bound in more than one resample in
-        forty, so that an end of its 95 % interval would be the bound and not an estimate. Empty when all are."""
-        u = 1 - self.c / smallest_space
-        for name, reached in (("a", self.a <= 0), ("c", (u >= _U_HIGH * 0.999) | (u <= _U_LOW * 1.02)), ("b", self.b <= 0)):
-            share = reached[1:].mean() if len(reached) > 1 else 0.0
-            if share > 0.025:
-                return f"{name} is not determined: it reaches a bound in {100 * share:.0f} % of the resamples"
-        return ""
-
 
 def fit(space: np.ndarray, time: np.ndarray, space_noise: float = 0.0, time_noise: float = 1.0) -> Hyperbola:
-    """Least squares of relative errors, for many replicates at once; arrays are shaped (replicates, points).
+    """Least squares of relative errors, many at once; arrays are shaped (fits, points).
 
     `space_noise` and `time_noise` are relative standard errors of the points. Where space is noisy its error is
     carried over to time through the slope (effective variance); only their ratio matters.

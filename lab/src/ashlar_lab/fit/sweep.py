@@ -8,16 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ashlar_lab.experiment.model import MAIN, Experiment
-from ashlar_lab.fit.across import POPULATION
+from ashlar_lab.fit.across import POPULATION, across
 from ashlar_lab.fit.cells import Cells
-
-REPLICATES = 2000
+from ashlar_lab.fit.trimmed import Trimmed, trimmed_columns
 
 
 @dataclass(frozen=True)
 class Sweep:
     """`space[v]` and `time[v]` hold logarithms, shaped (knob values, blocks). Every variant has the same blocks in the
-    same order, so that one resample of blocks serves all of them. Arms that failed in most blocks are left out."""
+    same order. Arms that failed in most blocks are left out."""
 
     program: str
     blocks: tuple[int, ...]
@@ -67,8 +66,8 @@ def sweep_of(experiment: Experiment, cells: Cells, program: str) -> Sweep | None
 
 def _at_one_speed(sweep: Sweep, cells: Cells) -> Sweep:
     """The same with every machine's times at the reference machine's speed: what a machine is slower by in all arms is taken
-    out. With machines that stand for others, each becomes one `block`, so that all that is resampled and tested are
-    machines; with fewer, resamples keep each machine's share of blocks."""
+    out. With machines that stand for others, each becomes one `block`, so that intervals and
+    tests are over machines; with fewer, `over_blocks` keeps the machines apart."""
     machine = cells.machine_of(np.array(sweep.blocks))
     effect = sweep.block_effect()
     present = np.unique(machine)
@@ -95,47 +94,39 @@ def trimmed_mean(values: np.ndarray, trim: float = 0.2) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Points:
-    """Trimmed means of space and time, shaped (replicates, knob values); replicate 0 is the data itself."""
+    """Means of space and time of one variant, shaped (1 + 2 blocks, knob values). Row 0 is the data; in row 1 + b the means are
+    moved towards block b, and in row 1 + blocks + b away from it, as far as the block's share in a mean reaches."""
 
     space: np.ndarray
     time: np.ndarray
 
 
-def resampled(sweep: Sweep, seed: int, replicates: int = REPLICATES) -> dict[str, Points]:
-    """Points of every variant under the same resamples of whole blocks."""
-    n = len(sweep.blocks)
-    chosen = np.concatenate([np.arange(n)[None, :], _resamples(sweep, np.random.default_rng(seed), replicates)])
+def moved(sweep: Sweep) -> dict[str, Points]:
+    """Points of every variant, moved by the same blocks."""
     effect = sweep.block_effect()
-    level = effect[chosen].mean(axis=1)
-    found = {}
-    for name, time in sweep.time.items():
-        # Trimming acts on times freed of the block's common slowness; the resample's mean slowness is put back.
-        t = _trimmed_means(time - effect, chosen) + level[:, None]
-        found[name] = Points(np.exp(_widened(sweep, _trimmed_means(sweep.space[name], chosen))), np.exp(_widened(sweep, t)))
-    return found
+
+    def rows(logs: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        pull = (logs - mean[:, None]).T / np.sqrt(len(sweep.blocks))
+        return np.exp(np.concatenate([mean[None, :], mean + pull, mean - pull]))
+
+    # Trimming acts on times freed of the block's common slowness; the mean slowness is put back.
+    return {name: Points(rows(sweep.space[name], trimmed_mean(sweep.space[name])), rows(time, trimmed_mean(time - effect) + effect.mean()))
+            for name, time in sweep.time.items()}
 
 
-def _trimmed_means(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Shaped (replicates, knob values); one knob value at a time, since a resample of many blocks is large."""
-    return np.stack([trimmed_mean(row[chosen]) for row in values], axis=1)
+def by_block(rows: np.ndarray) -> np.ndarray:
+    """What each block says of a quantity that was computed from all rows of `Points`: its value, plus what moving towards the block
+    and away from it makes of it. Of a mean this is the block's own value; of a ratio of two means the block's own ratio. Its
+    first axis is that of the blocks."""
+    blocks = (len(rows) - 1) // 2
+    return rows[0] + np.sqrt(blocks) * (rows[1:1 + blocks] - rows[1 + blocks:]) / 2
 
 
-def _resamples(sweep: Sweep, rng: np.random.Generator, replicates: int) -> np.ndarray:
-    """Indices of blocks, shaped (replicates, blocks)."""
-    n = len(sweep.blocks)
+def over_blocks(sweep: Sweep, rows: np.ndarray) -> list[Trimmed]:
+    """The trimmed t over what the blocks say of each column of `rows`, machines being a factor. The quantities are logarithms, or
+    relative to their size."""
+    said = by_block(rows)
     if not sweep.strata:
-        return rng.integers(0, n, (replicates, n))
-    own = [np.flatnonzero(np.array(sweep.strata) == m) for m in sorted(set(sweep.strata))]
-    return np.concatenate([blocks[rng.integers(0, len(blocks), (replicates, len(blocks)))] for blocks in own], axis=1)
-
-
-def _widened(sweep: Sweep, logs: np.ndarray) -> np.ndarray:
-    """Of a few machines a bootstrap sees too little of the variance, and its percentiles are a normal's and not a t's: both
-    are put right by moving every resample away from the estimate."""
-    if not sweep.machines:
-        return logs
-    from scipy.special import ndtri, stdtrit
-
-    n = len(sweep.blocks)
-    factor = float(stdtrit(n - 1, 0.975) / ndtri(0.975)) * np.sqrt(n / (n - 1))
-    return logs[:1] + factor * (logs - logs[:1])
+        return trimmed_columns(said)
+    strata = np.array(sweep.strata)
+    return [across([column[strata == m] for m in sorted(set(sweep.strata))]) for column in said.T]

@@ -1,8 +1,7 @@
 """The 20 % trimmed mean with its interval: the estimate used for every paired comparison.
 
 Yuen's method: drop the lowest and highest fifth, take the mean of the rest, and estimate its error from the
-winsorised variance. In simulation on paired log-ratios with one-sided spikes its nominal 95 % interval covers
-95 to 96 % from 5 blocks on, while a bootstrap of the mean covers 84 to 91 %.
+winsorised variance. Below `LEAST_BLOCKS` there is no interval.
 Source: K. K. Yuen, "The two-sample trimmed t for unequal population variances", Biometrika 61 (1974).
 """
 
@@ -16,11 +15,13 @@ import numpy as np
 
 TRIM = 0.2
 LEVEL = 0.95
+# With 3 and 4 blocks nothing is trimmed, and of one-sided noise the nominal 95 % interval covers 88 to 92 %; from 5 on 93 to 97 %.
+LEAST_BLOCKS = 5
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 95 % interval. `n` counts the blocks behind it; bounds are infinite when n < 2."""
+    """A value with its 95 % interval. `n` counts the blocks behind it; bounds are infinite when n < `LEAST_BLOCKS`."""
 
     value: float
     low: float
@@ -41,17 +42,34 @@ class Trimmed:
     n: int
 
     def half_width(self, level: float = LEVEL) -> float:
-        if self.freedom < 1:
+        if not self.enough():
             return math.inf
         from scipy.special import stdtrit
 
         return float(stdtrit(self.freedom, 0.5 + level / 2)) * self.error
 
+    def enough(self) -> bool:
+        """Whether it rests on enough blocks for an interval."""
+        return self.n >= LEAST_BLOCKS and self.freedom >= 1 and math.isfinite(self.error)
+
+    def p_not_below(self, bound: float) -> float:
+        """The chance of a mean so far below the bound if the truth were not below it; 1 where there are too few blocks."""
+        if not self.enough():
+            return 1.0
+        if self.error == 0:
+            return 0.0 if self.mean < bound else 1.0
+        from scipy.special import stdtr
+
+        return float(stdtr(self.freedom, (self.mean - bound) / self.error))
+
+    def negated(self) -> "Trimmed":
+        return Trimmed(-self.mean, self.error, self.freedom, self.n)
+
 
 def trimmed(values: Sequence[float], trim: float = TRIM) -> Trimmed:
     """The trimmed mean of at least one value."""
     if len(values) > 1000:
-        return _trimmed_many(np.asarray(values, float), trim)
+        return trimmed_columns(np.asarray(values, float)[:, None], trim)[0]
     ordered = sorted(map(float, values))
     n = len(ordered)
     if n == 0:
@@ -66,15 +84,17 @@ def trimmed(values: Sequence[float], trim: float = TRIM) -> Trimmed:
     return Trimmed(mean, math.sqrt(squares / (h * (h - 1))) if h > 1 else math.inf, h - 1, n)
 
 
-def _trimmed_many(values: np.ndarray, trim: float) -> Trimmed:
-    """The same by array operations."""
+def trimmed_columns(values: np.ndarray, trim: float = TRIM) -> list[Trimmed]:
+    """The same of every column by array operations."""
     n = len(values)
     cut = int(trim * n)
-    ordered = np.sort(values)
+    ordered = np.sort(values, axis=0)
     kept = ordered[cut:n - cut]
     winsorised = np.clip(ordered, kept[0], kept[-1])
     h = len(kept)
-    return Trimmed(float(kept.mean()), math.sqrt(float(((winsorised - winsorised.mean()) ** 2).sum()) / (h * (h - 1))), h - 1, n)
+    means = kept.mean(axis=0)
+    errors = np.sqrt(((winsorised - winsorised.mean(axis=0)) ** 2).sum(axis=0) / (h * (h - 1))) if h > 1 else np.full(len(means), math.inf)
+    return [Trimmed(float(m), float(e), h - 1, n) for m, e in zip(means, errors)]
 
 
 def mean_estimate(values: Sequence[float]) -> Estimate:

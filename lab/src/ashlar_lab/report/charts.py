@@ -120,7 +120,7 @@ def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> li
         chart.point(space.mean.value, time.mean.value, index, f"{name}: no knob", size=6)
     forms = "Lines are the fitted model" if all(c.form == "model" for c in curves.values()) else \
         "Full lines are the fitted model, broken lines the monotone envelope where the model was rejected"
-    return [Figure(f"curves-{_file_name(program)}", chart, f"{forms}; bands and crosses are 95 % block-bootstrap intervals. Lower left is better.")]
+    return [Figure(f"curves-{_file_name(program)}", chart, f"{forms}; bands and crosses are 95 % t intervals over blocks. Lower left is better.")]
 
 
 def _advantage_chart(experiment: Experiment, analysis: Analysis, program: str) -> list[Figure]:

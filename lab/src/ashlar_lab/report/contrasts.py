@@ -42,13 +42,13 @@ def _heading(contrast: Contrast) -> str:
 
 
 def estimate(answer: Answer | None, contrast: Contrast) -> str:
-    """`0.68 ±0.02`; the wider side of the interval counts. One run has no interval."""
+    """`0.68 ±0.02`; the wider side of the interval counts. Too few blocks have no interval."""
     if answer is None:
         return "–"
     e, scale = answer.estimate, _scale(contrast)
     half = max(e.high - e.value, e.value - e.low) * scale
     if not math.isfinite(half):
-        return f"{e.value * scale:.2f} ±∞"
+        return f"{e.value * scale:.2f} ({units.TOO_FEW})"
     digits = 3 if half < 0.01 else 2
     sign = "+" if contrast.difference else ""
     return f"{e.value * scale:{sign}.{digits}f} ±{half:.{digits}f}"

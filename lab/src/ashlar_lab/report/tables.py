@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.fit.gate import MARGIN
 from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.report import units
+from ashlar_lab.report.units import p_value
 
 _SUMMARY = ("requests_per_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms")
 
@@ -131,12 +133,12 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
     rows = []
     for c in (c for c in analysis.curves if c.program == program):
         fit = f"model, points within {units.percent(c.worst_misfit, signed=False)}" if c.form == "model" else f"envelope: {c.reason}"
-        p = "–" if c.p_value is None else "<0.0001" if c.p_value < 1e-4 else ">0.99" if c.p_value > 0.99 else f"{c.p_value:.2g}"
+        p = "–" if c.p_value is None else p_value(c.p_value).removeprefix("p ")
         rows.append((c.variant, *(_value(getattr(c, k)) for k in "abc"), p, fit))
     if rows:
         found.append(Table(f"parameters-{program}", f"{program}: the curves (time − a)(space − c) = b",
                            ("", "a: time without collection (s)", "b: cost of collecting (s·MiB)", "c: least space (MiB)", "lack-of-fit p", "form"), tuple(rows),
-                           "95 % block-bootstrap intervals. Parameters are given only where the model stands. Lack-of-fit p: the chance of so large "
+                           "95 % t intervals over blocks. Parameters are given only where the model stands. Lack-of-fit p: the chance of so large "
                            f"a misfit if the model were right to {100 * MARGIN:.0f} %."))
     for c in (c for c in analysis.comparisons if c.program == program):
         rows = [(f"time at {a.place:.0f} MiB", units.interval(a.ratio)) for a in c.time_ratios]
@@ -148,26 +150,23 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
         if c.delta_c:
             rows.append(("Δc (MiB)", _value(c.delta_c)))
         if c.overlap:
-            rows += [("probability of being faster at every common space", probability(c.better)),
-                     ("the same by at least 2 %", probability(c.better_by_margin)),
-                     ("probability of being slower at every common space", probability(c.worse)),
-                     ("probability that the curves cross", probability(c.cross))]
-        if c.crossing:
+            rows += [("faster at every common space", p_value(c.better_p)),
+                     ("the same by at least 2 %", p_value(c.better_by_margin_p)),
+                     ("slower at every common space", p_value(c.worse_p)),
+                     ("the curves cross", p_value(c.cross_p))]
+        if c.crosses():
             rows.append(("they cross between (MiB)", f"{c.crossing[0]:.0f} and {c.crossing[1]:.0f}"))
         if rows:
             found.append(Table(f"comparison-{program}-{c.first}", f"{program}: {c.first} relative to {c.second}", ("", "ratio or value"), tuple(rows),
-                               (c.note + ". " if c.note else "") + "Only where both were measured; below 1 favours " + c.first + ".", "curves"))
+                               (c.note + ". " if c.note else "") + "Only where both were measured; below 1 favours " + c.first + ". p: the chance of data that speak so clearly for a statement that is not true.", "curves"))
     return found
-
-
-def probability(share: float) -> str:
-    """A share of bootstrap replicates; never a certainty."""
-    return ">0.99" if share > 0.99 else "<0.01" if share < 0.01 else f"{share:.2f}"
 
 
 def _value(e: Estimate | None) -> str:
     if e is None:
         return "–"
+    if not math.isfinite(e.high):
+        return f"{units.number(e.value)} [{units.TOO_FEW}]"
     return f"{units.number(e.value)} [{units.number(e.low)}, {units.number(e.high)}]"
 
 
@@ -207,8 +206,8 @@ def _over(o) -> str:
         return "–"
     if o.variant == o.best:
         return "+0 %"
-    if o.over.n < 2:
-        return units.percent(o.over.value)
+    if not math.isfinite(o.over.high):
+        return f"{units.percent(o.over.value)} [{units.TOO_FEW}]"
     return f"{units.percent(o.over.value)} [{units.percent(o.over.low)}, {units.percent(o.over.high)}]"
 
 

@@ -19,6 +19,7 @@ TITLES = {
     "gc_in_requests_ms": "Collector time inside requests", "gc_in_requests_count": "Collections inside requests",
     "gc_in_request_ms_max": "Most collector time in one request",
 }
+TOO_FEW = "too few blocks"
 _UNITS = {"s": "s", "ms": "ms", "us": "µs", "ns": "ns", "mib": "MiB", "kib": "KiB", "bytes": "bytes"}
 
 
@@ -83,13 +84,18 @@ def digits(e: Estimate) -> int:
 
 
 def interval(e: Estimate | None) -> str:
-    """`0.82 [0.79, 0.85]`; one run has no interval and says so."""
+    """`0.82 [0.79, 0.85]`; too few blocks for an interval are called so."""
     if e is None:
         return "–"
     if not math.isfinite(e.high):
-        return f"{ratio(e.value)} [one run]"
+        return f"{ratio(e.value)} [{TOO_FEW}]"
     d = digits(e)
     return f"{ratio(e.value, d)} [{ratio(e.low, d)}, {ratio(e.high, d)}]"
+
+
+def p_value(p: float) -> str:
+    """`p 0.013`: the chance of data that speak so clearly for a statement that is not true; never a certainty."""
+    return "p <0.0001" if p < 1e-4 else "p >0.99" if p > 0.99 else f"p {p:.2g}"
 
 
 def percent(fraction: float, signed: bool = True) -> str:

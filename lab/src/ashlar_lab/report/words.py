@@ -12,8 +12,9 @@ import numpy as np
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.fit.ratios import noise_floor
-from ashlar_lab.fit.trimmed import Estimate
+from ashlar_lab.fit.trimmed import LEAST_BLOCKS, Estimate
 from ashlar_lab.report import fleet, units
+from ashlar_lab.report.units import p_value
 from ashlar_lab.store.run import OK, Run
 from ashlar_lab.store.table import Table
 
@@ -58,7 +59,7 @@ def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
         if c.delta_c and c.delta_c.excludes(0.0):
             word = "less" if c.delta_c.value < 0 else "more"
             found.append(f"{head}{c.first}'s least space is {abs(c.delta_c.value):.0f} MiB {word} ({abs(_near(c.delta_c)):.0f} to {abs(_far(c.delta_c)):.0f}): live data is the same, so this is fragmentation.")
-        if c.delta_a:
+        if c.delta_a and math.isfinite(c.delta_a.high):
             if c.delta_a.excludes(0.0):
                 word = "less" if c.delta_a.value < 0 else "more"
                 found.append(f"{head}Without collection {c.first} would take {units.number(abs(c.delta_a.value))} s {word} ({units.number(abs(_near(c.delta_a)))} to {units.number(abs(_far(c.delta_a)))}).")
@@ -72,24 +73,23 @@ def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
 
 
 def _winner(experiment: Experiment, c) -> str:
-    from ashlar_lab.report.tables import probability
-
     time = units.in_sentence(experiment.time_metric)
     if not c.overlap:
         return f"{c.note}; at equal space they cannot be compared." + _space_sentence(c)
     where = f"between {c.overlap[0]:.0f} and {c.overlap[1]:.0f} MiB"
-    mean = f"On average over that range it takes {_short(c.area)} of {c.second}'s {time}." if c.area else ""
-    if c.better >= 0.95:
-        judged = f"{c.first} beats {c.second} at every space {where} (probability {probability(c.better)}; by 2 % or more everywhere: {probability(c.better_by_margin)})."
-    elif c.worse >= 0.95:
-        judged = f"{c.first} loses to {c.second} at every space {where} (probability {probability(c.worse)}; by 2 % or more everywhere: {probability(c.worse_by_margin)})."
-    elif c.cross >= 0.5 and c.crossing:
-        judged = (f"The curves of {c.first} and {c.second} cross, probably between {c.crossing[0]:.0f} and {c.crossing[1]:.0f} MiB (probability {probability(c.cross)}): "
+    if c.blocks < LEAST_BLOCKS:
+        return f"No winner is named between {c.first} and {c.second} {where}: {_blocks(c.blocks)} too few, {LEAST_BLOCKS} are the least."
+    mean = f"On average over that range it takes {_short(c.area)} of {c.second}'s {time}."
+    if c.better():
+        judged = f"{c.first} beats {c.second} at every space {where} ({p_value(c.better_p)}; by 2 % or more everywhere: {p_value(c.better_by_margin_p)})."
+    elif c.worse():
+        judged = f"{c.first} loses to {c.second} at every space {where} ({p_value(c.worse_p)}; by 2 % or more everywhere: {p_value(c.worse_by_margin_p)})."
+    elif c.crosses():
+        judged = (f"The curves of {c.first} and {c.second} cross between {c.crossing[0]:.0f} and {c.crossing[1]:.0f} MiB ({p_value(c.cross_p)}): "
                   "which is better depends on the memory there is.")
     else:
-        judged = (f"No winner is shown between {c.first} and {c.second} {where}: {c.first} faster everywhere has probability {probability(c.better)}, "
-                  f"slower everywhere {probability(c.worse)}, crossing {probability(c.cross)}.")
-    return " ".join(p for p in (judged, mean) if p) + _space_sentence(c)
+        judged = f"No winner is shown between {c.first} and {c.second} {where}: neither is surely faster at every space, and they do not surely cross."
+    return f"{judged} {mean}" + _space_sentence(c)
 
 
 def _space_sentence(c) -> str:
@@ -97,6 +97,10 @@ def _space_sentence(c) -> str:
         return ""
     middle = c.space_ratios[len(c.space_ratios) // 2]
     return f" For the same {middle.place:.3g} s it needs {_short(middle.ratio)} of {c.second}'s space."
+
+
+def _blocks(n: int) -> str:
+    return f"{n} block{'s are' if n != 1 else ' is'}"
 
 
 def _short(e: Estimate) -> str:
@@ -117,9 +121,9 @@ def _misled_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
     """Where a single knob value says the opposite of the curves: the trap the curves are for."""
     found = []
     for c in analysis.comparisons:
-        if c.better < 0.95 and c.worse < 0.95:
+        if not (c.better() or c.worse()):
             continue
-        wins = c.better >= 0.95
+        wins = c.better()
         against = [r for r in analysis.ratios if (r.program, r.variant, r.metric) == (c.program, c.first, experiment.time_metric)
                    and r.ratio.excludes(1.0) and (r.ratio.value > 1) == wins]
         if against:
@@ -170,7 +174,7 @@ def _judged(e: Estimate, baseline: str, floor: float, metric: str) -> str:
     d = units.digits(e)
     told = f"{units.ratio(e.value, d)} of {baseline}'s"
     if not math.isfinite(e.high):
-        return f"{told} in a single block; one block says nothing about the uncertainty"
+        return f"{told}, but {_blocks(e.n)} too few to say anything; {LEAST_BLOCKS} are the least"
     if e.high > _SAYS_NOTHING * e.low and not e.excludes(1.0):
         return f"{told}, but the interval is too wide to say anything; add blocks"
     told += f", 95 % interval {units.ratio(e.low, d)} to {units.ratio(e.high, d)}"
@@ -215,13 +219,11 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
         fewest = min(len(c.points) for c in analysis.curves)
         if fewest < 7:
             found.append(f"A curve rests on {fewest} knob values; 7 or more, spaced geometrically, make a, b and c worth reading.")
-        if analysis.blocks < 8 and analysis.comparisons:
-            found.append(f"Probabilities of dominance from {analysis.blocks} blocks are optimistic: fewer than 8 blocks hold too little of the machine's noise.")
     floor = noise_floor(analysis.noise, experiment.time_metric)
     if floor > 0.03:
         found.append(f"The baseline differs from itself by {units.percent(floor, signed=False)} in {units.in_sentence(experiment.time_metric)} (the A/A arm). "
                      "Smaller differences than that mean nothing here; add blocks or quiet the machine.")
-    clear = [r for r in analysis.noise if r.metric == experiment.time_metric and r.ratio.excludes(1.0) and r.ratio.n >= 5]
+    clear = [r for r in analysis.noise if r.metric == experiment.time_metric and r.ratio.excludes(1.0)]
     if clear:
         found.append("The A/A arm's interval excludes 1 for " + ", ".join(r.program for r in clear) + ". One in twenty does so by chance; more means the order or the machine biases the result.")
     found += _drift(experiment, good)
