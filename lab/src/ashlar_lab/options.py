@@ -17,7 +17,7 @@ Connections = Annotated[int, typer.Option(help="With --server: connections that 
 Paths = Annotated[Optional[list[str]], typer.Option("--path", help="With --server: a path to ask for, in turn with the others; / unless given.")]
 Goals = Annotated[Optional[list[str]], typer.Option("--goal", help="METRIC<=RATIO, or VARIANT:METRIC<=RATIO: the most that a variant's ratio to the baseline may be.")]
 Baseline = Annotated[Optional[str], typer.Option(help="The variant that is 1.00; the first one unless named.")]
-Blocks = Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision.")]
+Blocks = Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision; fewer than 5 give no intervals and no verdicts.")]
 Precision = Annotated[Optional[float], typer.Option(help="Stop when every interval is ± this fraction.")]
 Budget = Annotated[Optional[float], typer.Option(help="Stop after this many seconds, at least one block done.")]
 Seed = Annotated[Optional[int], typer.Option(help="Shuffles the order of runs.")]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ashlar_lab.fit.difference import UNDECIDED, WORSE, Difference
+from ashlar_lab.fit.trimmed import LEAST_BLOCKS
 from ashlar_lab.report import units
 from ashlar_lab.report.markdown import table_text
 from ashlar_lab.report.tables import Table
@@ -19,5 +20,5 @@ def text(found: Sequence[Difference], threshold: float, first: str, second: str)
     counts = Counter(d.judged for d in found)
     table = Table("difference", "", ("", "metric", f"{second} / {first}", f"at {units.percent(threshold, signed=False)}"), rows)
     said = ", ".join(f"{n} {kind}" for kind, n in counts.most_common())
-    more = " An undecided one needs more blocks: its interval reaches past the threshold without clearing it." if counts[UNDECIDED] else ""
+    more = f" An undecided one needs more blocks: its interval reaches past the threshold without clearing it, or it has fewer than {LEAST_BLOCKS} blocks and no interval." if counts[UNDECIDED] else ""
     return f"{table_text(table)}\n\n{said}.{more}"

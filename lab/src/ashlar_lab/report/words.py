@@ -206,8 +206,10 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
     if bad:
         kinds = ", ".join(f"{n} {state}" for state, n in analysis.failures.items())
         found.append(f"{bad} of {len(table)} runs did not succeed ({kinds}). They are listed below and are in no figure; find out why before believing the rest.")
-    if analysis.blocks < 10:
-        found.append(f"Only {analysis.blocks} block{'s' if analysis.blocks != 1 else ''}: intervals are wide, and 10 is the least for a firm statement. Add blocks with --resume and --blocks.")
+    if analysis.blocks < LEAST_BLOCKS:
+        found.append(f"{_blocks(analysis.blocks)} too few for intervals and verdicts: {LEAST_BLOCKS} are the least, and 10 make firm statements. Add blocks with --resume and --blocks.")
+    elif analysis.blocks < 10:
+        found.append(f"Only {analysis.blocks} blocks: intervals are wide, and 10 is the least for a firm statement. Add blocks with --resume and --blocks.")
     found += fleet.warnings(experiment, analysis)
     cpu, wall = good.column("cpu_s"), good.column("wall_s")
     shared = int(((cpu > 0.05) & (wall > 1.3 * cpu + 0.05) & np.isnan(good.column("p50_ms"))).sum())
