@@ -59,7 +59,7 @@ def test_a_difference_is_in_the_unit_of_the_metric_and_shown_in_milliseconds():
 
 @pytest.mark.parametrize(("low", "high", "verdict"), [(0.5, 0.7, MET), (0.5, 0.71, OPEN), (0.7, 0.9, OPEN), (0.71, 0.9, MISSED)])
 def test_only_the_whole_interval_meets_or_misses_a_goal(low, high, verdict):
-    assert judged(Estimate(0.7, low, high, 10), 0.7) == verdict
+    assert judged(Estimate((low + high) / 2, low, high, 10), 0.7) == verdict
 
 
 def test_goals_stand_beside_the_answers():

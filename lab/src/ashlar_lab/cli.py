@@ -267,7 +267,8 @@ def diff(
 ):
     """Compare two stores of one machine, for CI.
 
-    Exit status 1 when some interval lies wholly beyond the threshold on the worse side, 0 otherwise, 2 for bad input.
+    Exit status 1 when some interval lies wholly beyond the threshold on the worse side, and its value by more than the baseline
+    differs from itself; 0 otherwise, 2 for bad input.
 
     \b
     ashlar diff main.ashlar branch.ashlar --threshold 0.05
@@ -324,8 +325,8 @@ def ci(
     Both are checked out and built in folders of their own and measured in turn, so that a slow moment hits both alike. A stored baseline
     saves measuring the older one, on the same machine, at the price of wider intervals.
 
-    Exit status 0 when nothing is shown to be worse, 1 when some interval lies wholly beyond the threshold on the worse side or a run of --head
-    fails, 2 for bad input, 3 with --strict when a figure is undecided.
+    Exit status 0 when nothing is shown to be worse, 1 when some interval lies wholly beyond the threshold on the worse side, and its value
+    by more than the baseline differs from itself, or a run of --head fails, 2 for bad input, 3 with --strict when a figure is undecided.
 
     \b
     ashlar ci --base origin/main --build 'make -j2' -- ./program input

@@ -38,6 +38,10 @@ class Analysis:
     answers: tuple[Answer, ...] = ()
     machines: Machines | None = None
 
+    def floor(self, metric: str) -> float:
+        """The largest relative difference that the A/A arm of any program shows in this metric, as a fraction."""
+        return math.expm1(max((abs(math.log(r.ratio.value)) for r in self.noise if r.metric == metric), default=0.0))
+
     def to_dict(self) -> dict:
         return _plain(dataclasses.asdict(self))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ashlar_lab.experiment.model import MAIN, Contrast, Experiment
 from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.floor import floor_of, floor_of_difference, surely_above, surely_below
 from ashlar_lab.fit.ratios import over_programs
 from ashlar_lab.fit.trimmed import Estimate, exp_estimate, mean_estimate
 
@@ -15,7 +16,8 @@ MET, MISSED, OPEN = "met", "missed", "open"
 @dataclass(frozen=True)
 class Answer:
     """The answer to one contrast. `program` is None for the geometric mean over programs. `goal` is the most the
-    estimate may be; `judged` says where the interval lies: wholly at or below it, wholly above it, or on both sides."""
+    estimate may be; `judged` says where the estimate lies, by its interval and by the noise floor: surely at or below it, surely above
+    it, or open."""
 
     contrast: str
     program: str | None
@@ -47,16 +49,19 @@ def _answers(experiment: Experiment, cells: Cells, contrast: Contrast) -> list[A
             estimate = exp_estimate(ratio) if ratio else None
         if estimate:
             goal = program.goals.get(contrast.name)
-            found.append(Answer(contrast.name, program.name, estimate, goal, judged(estimate, goal)))
+            floor = floor_of_difference(experiment, cells, contrast.metric, program.name) if contrast.difference else floor_of(experiment, cells, contrast.metric)
+            found.append(Answer(contrast.name, program.name, estimate, goal, judged(estimate, goal, floor, contrast.difference)))
     if len(pairs_of_arms) > 1:
         found.append(Answer(contrast.name, None, over_programs(cells, contrast.metric, pairs_of_arms), None, None))
     return found
 
 
-def judged(estimate: Estimate, goal: float | None) -> str | None:
-    """Where the whole interval lies relative to the goal."""
+def judged(estimate: Estimate, goal: float | None, floor: float = 0.0, difference: bool = False) -> str | None:
+    """Where the estimate lies relative to the goal, given the noise floor: a fraction, or of a difference an amount."""
     if goal is None:
         return None
-    if estimate.high <= goal:
-        return MET
-    return MISSED if estimate.low > goal else OPEN
+    if difference:
+        below, above = estimate.high <= goal and estimate.value + floor <= goal, estimate.low > goal and estimate.value - floor > goal
+    else:
+        below, above = surely_below(estimate, goal, floor), surely_above(estimate, goal, floor)
+    return MET if below else MISSED if above else OPEN

@@ -12,6 +12,7 @@ import numpy as np
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit import envelope, gate, hyperbola
 from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.floor import floor_of, within_noise
 from ashlar_lab.fit.gate import MARGIN
 from ashlar_lab.fit.sweep import Points, Sweep, moved, over_blocks, sweep_of
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate
@@ -68,7 +69,8 @@ class Comparison:
 
     `better_p` is the chance of data that speak so clearly for `first` being below `second` at every space of the overlap if at
     some space it is not; `worse_p` the same for above, and `by_margin` asks for 2 %. `cross_p` is that of data that speak so
-    clearly for a crossing if there is none.
+    clearly for a crossing if there is none. `floor` is how far the A/A arm differs from 1, and `within_noise` says that somewhere the
+    curves are no further apart.
     """
 
     program: str
@@ -88,13 +90,15 @@ class Comparison:
     crossing: tuple[float, float] | None
     blocks: int
     note: str = ""
+    floor: float = 0.0
+    within_noise: bool = False
 
     def better(self) -> bool:
-        """Whether the 95 % interval is below 1 at every space."""
-        return self.better_p < SHOWN_BELOW_P
+        """Whether the 95 % interval is below 1 at every space, and the ratio further from 1 than the noise floor."""
+        return self.better_p < SHOWN_BELOW_P and not self.within_noise
 
     def worse(self) -> bool:
-        return self.worse_p < SHOWN_BELOW_P
+        return self.worse_p < SHOWN_BELOW_P and not self.within_noise
 
     def crosses(self) -> bool:
         return self.cross_p < SHOWN_BELOW_P and self.crossing is not None
@@ -105,10 +109,11 @@ def curves_of(experiment: Experiment, cells: Cells, program: str) -> tuple[list[
     sweep = sweep_of(experiment, cells, program)
     if sweep is None:
         return [], []
+    floor = floor_of(experiment, cells, experiment.time_metric)
     points = moved(sweep)
     curves = {name: _curve(sweep, name, points[name]) for name in sweep.values}
     baseline = curves.get(experiment.baseline)
-    comparisons = [compare(sweep, c, baseline) for c in curves.values() if baseline is not None and c is not baseline]
+    comparisons = [compare(sweep, c, baseline, floor) for c in curves.values() if baseline is not None and c is not baseline]
     return list(curves.values()), comparisons
 
 
@@ -158,11 +163,11 @@ def _curve(sweep: Sweep, name: str, points: Points) -> Curve:
                  grid_high=tuple(e.high if b else float(t) for e, b, t in zip(band, bounded, times[0])), moved=chosen)
 
 
-def compare(sweep: Sweep, first: Curve, second: Curve) -> Comparison:
+def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Comparison:
     """`first` against `second`, moved by the same blocks."""
     low = max(first.grid_space[0], second.grid_space[0])
     high = min(first.grid_space[-1], second.grid_space[-1])
-    nothing = Comparison(first.program, first.variant, second.variant, None, (), (), None, None, None, 1, 1, 1, 1, 1, None, len(sweep.blocks))
+    nothing = Comparison(first.program, first.variant, second.variant, None, (), (), None, None, None, 1, 1, 1, 1, 1, None, len(sweep.blocks), floor=floor)
     space_ratios = _space_ratios(sweep, first, second)
     deltas = {}
     if first.form == second.form == MODEL:
@@ -188,15 +193,18 @@ def compare(sweep: Sweep, first: Curve, second: Curve) -> Comparison:
         better_p=max(t.p_not_below(0.0) for t in at), worse_p=max(t.negated().p_not_below(0.0) for t in at),
         better_by_margin_p=max(t.p_not_below(math.log(1 - MARGIN)) for t in at),
         worse_by_margin_p=max(t.negated().p_not_below(math.log(1 - MARGIN)) for t in at),
-        cross_p=_cross_p(few),
+        cross_p=_cross_p(few, floor),
         crossing=_crossing(at, grid),
+        within_noise=within_noise([t.mean for t in at], floor),
         **deltas,
     )
 
 
-def _cross_p(places: Sequence[Trimmed]) -> float:
-    """Below somewhere and above somewhere else: the less clear of the two, each over all places (Bonferroni)."""
-    below, above = min(t.p_not_below(0.0) for t in places), min(t.negated().p_not_below(0.0) for t in places)
+def _cross_p(places: Sequence[Trimmed], floor: float) -> float:
+    """Below somewhere and above somewhere else: the less clear of the two, each over all places (Bonferroni). Places where the
+    curves are no further apart than the noise floor show nothing."""
+    apart = [t for t in places if not within_noise([t.mean], floor)]
+    below, above = (min((t.p_not_below(0.0) for t in side), default=1.0) for side in (apart, [t.negated() for t in apart]))
     return min(1.0, len(places) * max(below, above))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from ashlar_lab.experiment.model import MAIN, Experiment
 from ashlar_lab.fit.across import POPULATION, mean
 from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.floor import floor_of, surely_above, surely_below
 from ashlar_lab.fit.ratios import comparisons, metrics_of
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, trimmed
 from ashlar_lab.store.run import Run
@@ -26,13 +27,15 @@ WORSE, BETTER, UNDECIDED, SAME = "worse", "better", "undecided", "within thresho
 
 @dataclass(frozen=True)
 class Difference:
-    """Second store over first for one metric of one arm. `judged` looks at the interval, never at the mean alone."""
+    """Second store over first for one metric of one arm. `judged` looks at the interval, never at the mean alone, and at the noise
+    floor: how far the A/A arm, of the noisier store where there are two, differs from 1."""
 
     program: str
     variant: str
     value: str | None
     metric: str
     ratio: Estimate
+    floor: float
     judged: str
 
 
@@ -42,6 +45,7 @@ def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[R
     a, b = Cells(first), Cells(second)
     known = [m for m in metrics_of(experiment, a.table) if m in metrics_of(experiment, b.table)]
     chosen = list(metrics) if metrics else [m for m in dict.fromkeys((experiment.time_metric, experiment.space_metric)) if m in known]
+    floors = {metric: max(floor_of(experiment, cells, metric) for cells in (a, b)) for metric in chosen}
     found = []
     for arm in experiment.arms():
         if arm.role != MAIN or (relative and arm.variant == experiment.baseline):
@@ -52,7 +56,8 @@ def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[R
             ratio = _between_machines(left, right)
             if ratio is None:
                 continue
-            found.append(Difference(arm.program, arm.variant, arm.value, metric, ratio, _judged(ratio, threshold, metric.endswith("_per_s"))))
+            found.append(Difference(arm.program, arm.variant, arm.value, metric, ratio, floors[metric],
+                                    _judged(ratio, threshold, metric.endswith("_per_s"), floors[metric])))
     return found
 
 
@@ -67,7 +72,8 @@ def within(experiment: Experiment, runs: Sequence[Run], metrics: Sequence[str] |
             ratio = cells.log_ratio(metric, first, second)
             if ratio is not None:
                 e = exp_estimate(ratio)
-                found.append(Difference(program, variant, value, metric, e, _judged(e, threshold, metric.endswith("_per_s"))))
+                floor = floor_of(experiment, cells, metric)
+                found.append(Difference(program, variant, value, metric, e, floor, _judged(e, threshold, metric.endswith("_per_s"), floor)))
     return found
 
 
@@ -105,12 +111,14 @@ def _between(left: Trimmed, right: Trimmed) -> Trimmed:
     return Trimmed(right.mean - left.mean, math.sqrt(sum(squares)), freedom, n)
 
 
-def _judged(ratio: Estimate, threshold: float, more_is_better: bool) -> str:
-    low, high = (1 / ratio.high, 1 / ratio.low if ratio.low > 0 else math.inf) if more_is_better else (ratio.low, ratio.high)
-    if low > 1 + threshold:
+def _judged(ratio: Estimate, threshold: float, more_is_better: bool, floor: float) -> str:
+    bar = 1 + threshold
+    if more_is_better:
+        ratio = Estimate(1 / ratio.value, 1 / ratio.high, 1 / ratio.low if ratio.low > 0 else math.inf, ratio.n)
+    if surely_above(ratio, bar, floor):
         return WORSE
-    if high < 1 / (1 + threshold):
+    if surely_below(ratio, 1 / bar, floor):
         return BETTER
-    if high < 1 + threshold and low > 1 / (1 + threshold):
+    if surely_below(ratio, bar, floor) and surely_above(ratio, 1 / bar, floor):
         return SAME
     return UNDECIDED

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ashlar_lab.experiment.model import MAIN, TWIN, Experiment
+from ashlar_lab.experiment.model import MAIN, Experiment
 from ashlar_lab.fit.across import POPULATION, means
 from ashlar_lab.fit.cells import Cell, Cells, common_values
+from ashlar_lab.fit.floor import twins
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, geometric_mean, mean_estimate, trimmed
 from ashlar_lab.store.table import Table
 
@@ -134,14 +134,13 @@ def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
 
 def noise(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
     """The baseline against itself. Whatever differs here is noise, and its size is the noise floor."""
-    baseline = experiment.variant(experiment.baseline)
-    value = baseline.middle_value()
     found = []
     for metric in metrics:
         for program in experiment.programs:
-            ratio = cells.log_ratio(metric, (program.name, baseline.name, value, TWIN), (program.name, baseline.name, value, MAIN))
+            first, second = twins(experiment, program.name)
+            ratio = cells.log_ratio(metric, first, second)
             if ratio is not None:
-                found.append(Ratio(program.name, baseline.name, value, metric, exp_estimate(ratio)))
+                found.append(Ratio(*second[:3], metric, exp_estimate(ratio)))
     return found
 
 
@@ -172,8 +171,3 @@ def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
                     e = exp_estimate(ratio)
                     found.append(Overhead(program.name, name, metric, best, Estimate(e.value - 1, e.low - 1, e.high - 1, e.n)))
     return found
-
-
-def noise_floor(found: Sequence[Ratio], metric: str) -> float:
-    """The largest relative difference that the A/A arm alone shows for this metric, as a fraction."""
-    return max((math.exp(abs(math.log(r.ratio.value))) - 1 for r in found if r.metric == metric), default=0.0)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ashlar_lab.fit.difference import BETTER, SAME, UNDECIDED, WORSE, Difference
 from ashlar_lab.report import units
+from ashlar_lab.report.difference import floor_sentence
 from ashlar_lab.report.markdown import table_text
 from ashlar_lab.report.tables import Table
 from ashlar_lab.said import markdown as line
@@ -36,7 +37,7 @@ def markdown(found: Sequence[Difference], failures: Sequence[str], threshold: fl
     parts += [f"- {line(f)}" for f in failures] + ([""] if failures else [])
     if rows:
         parts += [table_text(Table("ci", "", ("", base, head, "ratio", f"at {units.percent(threshold, signed=False)}"), rows)), ""]
-    parts += [f"{facts} Ratios have 95 % intervals; below 1 is less. A figure is worse or better only when its whole interval lies beyond the threshold.", ""]
+    parts += [f"{facts} Ratios have 95 % intervals; below 1 is less. A figure is worse or better only when its whole interval lies beyond the threshold.{floor_sentence(found)}", ""]
     parts += ["<details><summary>Machine and warnings</summary>", ""]
     parts += [f"- {line(w)}" for w in warnings] + [f"- {line(f'{key}: {value}')}" for key, value in machine]
     return "\n".join([*parts, "", "</details>"]) + "\n"

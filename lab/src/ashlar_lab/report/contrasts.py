@@ -32,7 +32,7 @@ def table(experiment: Experiment, analysis: Analysis) -> Table | None:
         for contrast, answer in zip(columns, own):
             row += [estimate(answer, contrast)] + ([goal(answer, contrast)] if contrast.name in with_goals else [])
         rows.append(tuple(row))
-    marks = " Goal: the most it may be; ✓ the whole interval is at or below it, ✗ wholly above, ? on both sides." if with_goals else ""
+    marks = " Goal: the most it may be; ✓ the whole interval is at or below it, and the value by more than the baseline differs from itself; ✗ so above it; ? neither." if with_goals else ""
     return Table("contrasts", "Answers and goals" if with_goals else "Answers", tuple(head), tuple(rows),
                  f"20 % trimmed means over {analysis.blocks} blocks of interleaved pairs, ± half of the 95 % interval.{marks}")
 

@@ -21,4 +21,13 @@ def text(found: Sequence[Difference], threshold: float, first: str, second: str)
     table = Table("difference", "", ("", "metric", f"{second} / {first}", f"at {units.percent(threshold, signed=False)}"), rows)
     said = ", ".join(f"{n} {kind}" for kind, n in counts.most_common())
     more = f" An undecided one needs more blocks: its interval reaches past the threshold without clearing it, or it has fewer than {LEAST_BLOCKS} blocks and no interval." if counts[UNDECIDED] else ""
-    return f"{table_text(table)}\n\n{said}.{more}"
+    return f"{table_text(table)}\n\n{said}.{more}{floor_sentence(found)}"
+
+
+def floor_sentence(found: Sequence[Difference]) -> str:
+    """The noise floors that the judgements obey; empty where the A/A arm shows none."""
+    floors = {d.metric: d.floor for d in found if d.floor > 0}
+    if not floors:
+        return ""
+    told = ", ".join(f"{units.percent(floor, signed=False)} in {units.in_sentence(metric)}" for metric, floor in floors.items())
+    return f" The baseline differs from itself by {told}: what clears the threshold by no more than that is undecided."

@@ -11,7 +11,8 @@ import numpy as np
 
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
-from ashlar_lab.fit.ratios import noise_floor
+from ashlar_lab.fit.curves import SHOWN_BELOW_P
+from ashlar_lab.fit.floor import differs
 from ashlar_lab.fit.trimmed import LEAST_BLOCKS, Estimate
 from ashlar_lab.report import fleet, units
 from ashlar_lab.report.units import p_value
@@ -56,11 +57,12 @@ def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
     for c in analysis.comparisons:
         head = f"{c.program}: " if len(experiment.programs) > 1 else ""
         found.append(head + _winner(experiment, c))
-        if c.delta_c and c.delta_c.excludes(0.0):
+        second = next(curve for curve in analysis.curves if (curve.program, curve.variant) == (c.program, c.second))
+        if c.delta_c and c.delta_c.excludes(0.0) and abs(c.delta_c.value) > analysis.floor(experiment.space_metric) * second.c.value:
             word = "less" if c.delta_c.value < 0 else "more"
             found.append(f"{head}{c.first}'s least space is {abs(c.delta_c.value):.0f} MiB {word} ({abs(_near(c.delta_c)):.0f} to {abs(_far(c.delta_c)):.0f}): live data is the same, so this is fragmentation.")
         if c.delta_a and math.isfinite(c.delta_a.high):
-            if c.delta_a.excludes(0.0):
+            if c.delta_a.excludes(0.0) and abs(c.delta_a.value) > c.floor * second.a.value:
                 word = "less" if c.delta_a.value < 0 else "more"
                 found.append(f"{head}Without collection {c.first} would take {units.number(abs(c.delta_a.value))} s {word} ({units.number(abs(_near(c.delta_a)))} to {units.number(abs(_far(c.delta_a)))}).")
             else:
@@ -84,6 +86,9 @@ def _winner(experiment: Experiment, c) -> str:
         judged = f"{c.first} beats {c.second} at every space {where} ({p_value(c.better_p)}; by 2 % or more everywhere: {p_value(c.better_by_margin_p)})."
     elif c.worse():
         judged = f"{c.first} loses to {c.second} at every space {where} ({p_value(c.worse_p)}; by 2 % or more everywhere: {p_value(c.worse_by_margin_p)})."
+    elif min(c.better_p, c.worse_p) < SHOWN_BELOW_P:
+        judged = (f"No winner is named between {c.first} and {c.second} {where}: {c.first} is {'below' if c.better_p < c.worse_p else 'above'} at every space, but the baseline differs "
+                  f"from itself by {units.percent(c.floor, signed=False)}, and somewhere the curves are no further apart.")
     elif c.crosses():
         judged = (f"The curves of {c.first} and {c.second} cross between {c.crossing[0]:.0f} and {c.crossing[1]:.0f} MiB ({p_value(c.cross_p)}): "
                   "which is better depends on the memory there is.")
@@ -125,7 +130,7 @@ def _misled_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
             continue
         wins = c.better()
         against = [r for r in analysis.ratios if (r.program, r.variant, r.metric) == (c.program, c.first, experiment.time_metric)
-                   and r.ratio.excludes(1.0) and (r.ratio.value > 1) == wins]
+                   and differs(r.ratio, c.floor) and (r.ratio.value > 1) == wins]
         if against:
             knob = experiment.variant(c.first).knob
             values = ", ".join(f"{knob}={r.at_value} {units.interval(r.ratio)}" for r in against)
@@ -154,12 +159,12 @@ def _ratio_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
         if variant.name == experiment.baseline:
             continue
         for metric in _metrics_of_interest(experiment, analysis):
-            floor = noise_floor(analysis.noise, metric)
+            floor = analysis.floor(metric)
             summary = next((s for s in analysis.summaries if s.variant == variant.name and s.metric == metric), None)
             of_variant = [r for r in analysis.ratios if r.variant == variant.name and r.metric == metric]
             if summary:
                 found.append(f"{variant.name}, {units.in_sentence(metric)}: {_judged(summary.ratio, experiment.baseline, floor, metric)} "
-                             f"(geometric mean over {summary.programs} program{'s' if summary.programs != 1 else ''}).{_exceptions(of_variant, metric)}")
+                             f"(geometric mean over {summary.programs} program{'s' if summary.programs != 1 else ''}).{_exceptions(of_variant, metric, floor)}")
             else:
                 for r in of_variant:
                     if fleet.depends(analysis, r.program, r.variant, r.at_value, metric):
@@ -184,13 +189,13 @@ def _judged(e: Estimate, baseline: str, floor: float, metric: str) -> str:
         return f"{told}: no difference shown"
     direction = "less" if e.value < 1 else "more"
     better = (e.value > 1) == units.more_is_better(metric)
-    if abs(e.value - 1) <= floor:
+    if not differs(e, floor):
         return f"{told}: {direction}, but the baseline differs from itself by {units.percent(floor, signed=False)}, so this is within the noise"
     return f"{told}: {direction}, which is {'better' if better else 'worse'}"
 
 
-def _exceptions(ratios, metric: str) -> str:
-    worse = [r for r in ratios if r.ratio.excludes(1.0) and (r.ratio.value > 1) != units.more_is_better(metric)]
+def _exceptions(ratios, metric: str, floor: float) -> str:
+    worse = [r for r in ratios if differs(r.ratio, floor) and (r.ratio.value > 1) != units.more_is_better(metric)]
     if not worse:
         return ""
     names = ", ".join(f"{r.program} {units.ratio(r.ratio.value)}" for r in worse)
@@ -221,7 +226,7 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
         fewest = min(len(c.points) for c in analysis.curves)
         if fewest < 7:
             found.append(f"A curve rests on {fewest} knob values; 7 or more, spaced geometrically, make a, b and c worth reading.")
-    floor = noise_floor(analysis.noise, experiment.time_metric)
+    floor = analysis.floor(experiment.time_metric)
     if floor > 0.03:
         found.append(f"The baseline differs from itself by {units.percent(floor, signed=False)} in {units.in_sentence(experiment.time_metric)} (the A/A arm). "
                      "Smaller differences than that mean nothing here; add blocks or quiet the machine.")

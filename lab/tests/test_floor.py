@@ -1,0 +1,75 @@
+"""What differs between the baseline and itself is noise: no verdict of any kind claims less."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from conftest import TWIN, make_run, simulated_sweep, two_variants
+
+from ashlar_lab.experiment.model import Contrast
+from ashlar_lab.fit.analysis import analyse
+from ashlar_lab.fit.contrasts import MET, MISSED, OPEN
+from ashlar_lab.fit.difference import BETTER, SAME, UNDECIDED, WORSE, differences, within
+from ashlar_lab.report import ci, difference, words
+
+RATIO = Contrast("ratio", "cpu_s", "new", "old")
+AMOUNT = Contrast("amount", "cpu_s", "new", "old", difference=True)
+
+
+def measured(new: float, twin: float, goals: dict | None = None, blocks: int = 10):
+    """Two programs with hardly any noise, but the baseline's second run takes `twin` times its first, in the second program."""
+    experiment = two_variants(programs=("p", "q"), contrasts=(RATIO, AMOUNT))
+    experiment = dataclasses.replace(experiment, programs=tuple(dataclasses.replace(p, goals=goals or {}) for p in experiment.programs))
+    rng = np.random.default_rng(1)
+    return experiment, [make_run(block, program, variant, None, factor * np.exp(rng.normal(0, 1e-3)), 100, role)
+                        for block in range(blocks) for program in ("p", "q")
+                        for variant, role, factor in (("old", "main", 1.0), ("new", "main", new), ("old", TWIN, twin if program == "q" else 1.0))]
+
+
+@pytest.mark.parametrize(("goal", "quiet"), [(0.9, MET), (0.84, MISSED)])
+def test_a_goal_is_met_or_missed_only_by_more_than_the_floor(goal, quiet):
+    for twin, expected in ((1.0, quiet), (1.1, OPEN)):
+        analysis = analyse(*measured(0.87, twin, {"ratio": goal}))
+        assert {a.judged for a in analysis.answers if a.contrast == "ratio" and a.program} == {expected}
+
+
+def test_a_goal_for_a_difference_has_the_floor_of_its_program_in_its_unit():
+    analysis = analyse(*measured(0.95, 1.1, {"amount": 0.0}))
+    assert {a.program: a.judged for a in analysis.answers if a.contrast == "amount"} == {"p": MET, "q": OPEN}
+
+
+@pytest.mark.parametrize(("new", "quiet"), [(1.1, WORSE), (0.9, BETTER), (1.0, SAME)])
+def test_ci_and_diff_judge_only_by_more_than_the_floor(new, quiet):
+    for twin, expected in ((1.0, quiet), (1.08, UNDECIDED)):
+        experiment, runs = measured(new, twin)
+        shown = within(experiment, runs, ["cpu_s"], 0.03)
+        assert {d.judged for d in shown} == {expected}
+        _, before = measured(1.0, 1.0)
+        stored = [d for d in differences(experiment, before, runs, ["cpu_s"], 0.03, False) if d.variant == "new"]
+        assert {d.judged for d in stored} == {expected}, "the noisier store counts"
+        texts = (difference.text(shown, 0.03, "a", "b"), ci.markdown(shown, [], 0.03, "a", "b", "", [], [], {}))
+        assert all(("differs from itself by 8.0 % in CPU time" in text) == (twin > 1) for text in texts)
+
+
+def test_a_report_lists_no_exception_below_the_floor():
+    experiment, runs = measured(0.8, 1.06)
+    runs = [dataclasses.replace(r, metrics={**r.metrics, "cpu_s": 1.05}) if (r.program, r.variant) == ("p", "new") else r for r in runs]
+    assert "Worse for" not in " ".join(words.verdict(experiment, analyse(experiment, runs)))
+    assert "Worse for p 1.05" in " ".join(words.verdict(experiment, analyse(experiment, [r for r in runs if r.role != TWIN])))
+
+
+@pytest.mark.parametrize(("new", "word"), [((1.17, 36.0, 60.0), "beats"), ((1.43, 44.0, 60.0), "loses to")])
+def test_a_curve_wins_only_by_more_than_the_floor(new, word):
+    experiment, runs = simulated_sweep(np.random.default_rng(3), {"old": (1.3, 40.0, 60.0), "new": new}, sigma=0.005, spikes=0)
+    for twin, wins in ((1.01, True), (1.15, False)):
+        aa = [dataclasses.replace(r, role=TWIN, metrics={**r.metrics, "cpu_s": twin * r.metrics["cpu_s"]}) for r in runs if (r.variant, r.value) == ("old", "3")]
+        said = " ".join(words.verdict(experiment, analyse(experiment, runs + aa)))
+        assert (f"new {word} old" in said) == wins
+        assert ("No winner is named" in said and "differs from itself by 15 %" in said) != wins
+
+
+def test_curves_that_cross_by_less_than_the_floor_are_not_said_to_cross():
+    experiment, runs = simulated_sweep(np.random.default_rng(4), {"old": (1.35, 40.0, 60.0), "new": (1.45, 36.0, 60.0)}, sigma=0.003, spikes=0)
+    for twin, crosses in ((1.001, True), (1.15, False)):
+        aa = [dataclasses.replace(r, role=TWIN, metrics={**r.metrics, "cpu_s": twin * r.metrics["cpu_s"]}) for r in runs if (r.variant, r.value) == ("old", "3")]
+        assert analyse(experiment, runs + aa).comparisons[0].crosses() == crosses
