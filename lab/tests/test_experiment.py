@@ -81,6 +81,8 @@ def test_overrides_win_over_the_file(tmp_path):
     (('name = "p"', 'name = "p"\nignore_lines = ["("]'), "no regular expression"),
     (('name = "p"', 'name = "p"\nserver = { port = 99999, rate_per_s = 5 }'), "the server needs a port"),
     (('name = "p"', 'name = "p"\nserver = { rate_per_s = 5 }'), "port is missing"),
+    (('[[program]]', '[[contrast]]\nname = "q"\nmetric = "p99_ms"\nvariant = "a"\nagainst = "b"\n[[program]]\nserver = { port = 0, rate_per_s = 199, duration_s = 10 }'),
+     "p99_ms of p would rest on 19 slower requests of 1990"),
     (('name = "p"', 'name = "p"\ngoals = { "speed" = 1 }'), "a goal for 'speed', which is no contrast"),
     (('name = "p"', 'name = "p"\ngoals = { "speed" = "1" }'), "every value must be a number"),
     (('[[program]]', '[[contrast]]\nname = "q"\nmetric = "cpu_s"\nvariant = "a"\nagainst = "c"\n[[program]]'), "the contrast 'q' has 'c'"),

@@ -21,7 +21,7 @@ Blocks = Annotated[Optional[int], typer.Option(help="Exactly this many blocks, w
 Precision = Annotated[Optional[float], typer.Option(help="Stop when every interval is ± this fraction.")]
 Budget = Annotated[Optional[float], typer.Option(help="Stop after this many seconds, at least one block done.")]
 Seed = Annotated[Optional[int], typer.Option(help="Shuffles the order of runs.")]
-Time = Annotated[str, typer.Option(help="Time that counts: cpu_s, wall_s or user_s; of servers also p50_ms, p90_ms, p99_ms, p999_ms.")]
+Time = Annotated[str, typer.Option(help="Time that counts: cpu_s, wall_s or user_s; of servers also p50_ms, p90_ms, p99_ms (2000 requests a block), p999_ms (20000).")]
 Space = Annotated[str, typer.Option(help="Space that counts: peak_mib, mean_mib, final_mib, peak_rss_mib or cgroup_peak_mib.")]
 Timeout = Annotated[float, typer.Option(help="Seconds after which a run is killed.")]
 IgnoreOutput = Annotated[bool, typer.Option("--ignore-output", help="Do not require equal output.")]

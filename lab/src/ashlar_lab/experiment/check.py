@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from ashlar_lab.errors import BadInput
-from ashlar_lab.experiment.model import Experiment
+from ashlar_lab.experiment.model import PERCENTILES, SLOWER_LEAST, Experiment, slower
 
-TIME_METRICS = ("cpu_s", "wall_s", "user_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms")
+TIME_METRICS = ("cpu_s", "wall_s", "user_s", *PERCENTILES)
 HEADLINES = ("contrasts", "side-by-side", "ratios", "programs", "curves")
 SPACE_METRICS = ("peak_mib", "mean_mib", "final_mib", "settled_mib", "peak_rss_mib", "cgroup_peak_mib")
 _NAME = re.compile("[^\\s/,:=\x00-\x1f\x7f-\x9f\ud800-\udfff][^/,:=\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{0,59}")
@@ -49,6 +50,7 @@ def checked(experiment: Experiment, source: str) -> Experiment:
             raise BadInput(f"{source}: headline has {name!r}; give some of {', '.join(HEADLINES)}")
     if experiment.time_metric.endswith("_ms") and not all(p.server for p in experiment.programs):
         raise BadInput(f"{source}: time = {experiment.time_metric!r} is a latency; only servers have one")
+    _check_percentiles(experiment, source)
     for pattern in (p for program in experiment.programs for p in program.ignore_lines):
         try:
             re.compile(pattern)
@@ -56,6 +58,18 @@ def checked(experiment: Experiment, source: str) -> Experiment:
             raise BadInput(f"{source}: ignore_lines has {pattern!r}, which is no regular expression: {error}") from None
     _check_numbers(experiment, source)
     return experiment
+
+
+def _check_percentiles(experiment: Experiment, source: str) -> None:
+    """A percentile that is asked for must rest on enough requests."""
+    asked = [m for m in (experiment.time_metric, *(c.metric for c in experiment.contrasts)) if m in PERCENTILES]
+    for program in experiment.programs:
+        for metric in asked if program.server else ():
+            due = program.server.requests()
+            if slower(metric, due) < SLOWER_LEAST:
+                enough = math.ceil(SLOWER_LEAST / (1 - PERCENTILES[metric]) - 1e-9)
+                raise BadInput(f"{source}: {metric} of {program.name} would rest on {slower(metric, due)} slower requests of {due}, and {SLOWER_LEAST} are the least; "
+                               f"measure {enough} requests a block (rate times duration), or ask for a lower percentile")
 
 
 def _check_numbers(experiment: Experiment, source: str) -> None:

@@ -10,8 +10,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import random
 from dataclasses import dataclass, field
+
+# Percentiles of latency that a server's run gives, and how many slower requests each must rest on.
+PERCENTILES = {"p50_ms": 0.50, "p90_ms": 0.90, "p99_ms": 0.99, "p999_ms": 0.999}
+SLOWER_LEAST = 20
 
 MAIN, TWIN, CHECK = "main", "twin", "check"
 
@@ -28,6 +33,15 @@ class Server:
     connections: int = 32
     ready_timeout_s: float = 30.0
     stop_timeout_s: float = 10.0
+
+    def requests(self) -> int:
+        """How many are due after the warm-up."""
+        return int(self.rate_per_s * (self.warm_up_s + self.duration_s)) - math.ceil(self.rate_per_s * self.warm_up_s)
+
+
+def slower(percentile: str, requests: int) -> int:
+    """How many of so many requests are slower than this percentile of them."""
+    return requests - math.ceil(PERCENTILES[percentile] * requests)
 
 
 @dataclass(frozen=True)

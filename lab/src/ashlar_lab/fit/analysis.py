@@ -38,6 +38,11 @@ class Analysis:
     answers: tuple[Answer, ...] = ()
     machines: Machines | None = None
 
+    def served(self) -> list[str]:
+        """What is said of requests: their rate, and the highest of the three usual percentiles that rests on enough of them."""
+        highest = [m for m in ("p99_ms", "p90_ms", "p50_ms") if m in self.metrics][:1]
+        return [m for m in ("requests_per_s", *highest) if m in self.metrics]
+
     def floor(self, metric: str) -> float:
         """The largest relative difference that the A/A arm of any program shows in this metric, as a fraction."""
         return math.expm1(max((abs(math.log(r.ratio.value)) for r in self.noise if r.metric == metric), default=0.0))

@@ -73,7 +73,6 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
     if served:
         metrics.update(served.metrics)
         metrics.update(_final_memory(seen))
-        complaints += [served.complaint] if served.complaint else []
     metrics.update(told)
     return Run(
         block=block, position=position, program=arm.program, variant=arm.variant, value=arm.value, role=arm.role, state=state,

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ashlar_lab.errors import BadInput
-from ashlar_lab.experiment.model import Server
+from ashlar_lab.experiment.model import PERCENTILES, SLOWER_LEAST, Server, slower
 from ashlar_lab.measure import native
 
-PERCENTILES = {"p50_ms": 0.50, "p90_ms": 0.90, "p99_ms": 0.99, "p999_ms": 0.999, "p100_ms": 1.0}
 _FAILURES_TOLERATED = 0.01
 
 
@@ -27,7 +26,6 @@ class Served:
     latency_s: list[float] = field(default_factory=list)
     checksum: str | None = None
     failure: str = ""
-    complaint: str = ""
 
 
 def choose_port(server: Server) -> int:
@@ -87,8 +85,9 @@ def _wait_for_port(launcher: subprocess.Popen, server: Server, port: int) -> str
 
 
 def read_load(path: Path, server: Server) -> Served:
-    """Percentiles and rate from the client's lines; the warm-up is left out."""
-    latencies, failed, last_end = [], 0, 0.0
+    """Percentiles and rate from the client's lines; the warm-up is left out. A request that failed, or that the client never
+    recorded, was waited for longer than any that was answered."""
+    latencies, failed, recorded, last_end = [], 0, 0, 0.0
     bodies: list[str] = []
     varies = False
     for line in path.read_text().splitlines():
@@ -100,24 +99,36 @@ def read_load(path: Path, server: Server) -> Served:
         intended_us, latency_us = map(int, line.split())
         if intended_us < server.warm_up_s * 1e6:
             continue
+        recorded += 1
         if latency_us < 0:
             failed += 1
             continue
         latencies.append(latency_us / 1e6)
         last_end = max(last_end, (intended_us + latency_us) / 1e6)
+    failed += max(0, server.requests() - recorded)
+    due = failed + len(latencies)
     served = Served(latency_s=latencies)
     if not latencies:
         served.failure = f"none of {failed} requests was answered with success"
         return served
     latencies.sort()
-    for name, share in PERCENTILES.items():
-        served.metrics[name] = 1000 * latencies[max(0, math.ceil(share * len(latencies)) - 1)]
+    served.metrics |= _percentiles(latencies, due)
     served.metrics["requests_per_s"] = len(latencies) / max(server.duration_s, last_end - server.warm_up_s)
     served.metrics["failed_requests"] = float(failed)
-    if failed > _FAILURES_TOLERATED * (failed + len(latencies)):
-        served.failure = f"{failed} of {failed + len(latencies)} requests failed"
+    if failed > _FAILURES_TOLERATED * due:
+        served.failure = f"{failed} of {due} requests failed"
     if not varies:
         served.checksum = hashlib.sha256(" ".join(bodies).encode()).hexdigest()
-    if len(latencies) < 10000:
-        served.complaint = f"p99.9 rests on {len(latencies)} requests a block; 10000 or more make it firm"
     return served
+
+
+def _percentiles(latencies: list[float], due: int) -> dict[str, float]:
+    """Of all requests that were due, those that have enough slower ones behind them; in order, `latencies` are of the answered ones."""
+    found = {}
+    for name, share in PERCENTILES.items():
+        rank = math.ceil(share * due)
+        if slower(name, due) >= SLOWER_LEAST and rank <= len(latencies):
+            found[name] = 1000 * latencies[rank - 1]
+    if due == len(latencies):
+        found["request_ms_max"] = 1000 * latencies[-1]
+    return found

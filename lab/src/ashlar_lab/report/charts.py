@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.experiment.model import MAIN, PERCENTILES, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import units
 from ashlar_lab.report.svg import Chart
@@ -149,7 +149,7 @@ def _advantage_chart(experiment: Experiment, analysis: Analysis, program: str) -
 
 def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> list[Figure]:
     """Latency by percentile, on a logarithmic axis; at the middle knob value where there is one."""
-    names = [m for m in ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms") if m in analysis.metrics]
+    names = [m for m in PERCENTILES if m in analysis.metrics]
     lines = []
     for index, variant in enumerate(experiment.variants):
         found = [analysis.level(program, variant.name, m, variant.middle_value()) for m in names]

@@ -13,7 +13,7 @@ from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.report import units
 from ashlar_lab.report.units import p_value
 
-_SUMMARY = ("requests_per_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "p100_ms")
+_SUMMARY = ("requests_per_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "request_ms_max")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def tables(experiment: Experiment, analysis: Analysis) -> list[Table]:
 def _headline_metrics(experiment: Experiment, analysis: Analysis) -> list[str]:
     chosen = experiment.figures or ("gc_count", "gc_time_ms", "pause_ms_max", "live_bytes")
     told = [m for m in chosen if m in analysis.metrics]
-    served = [m for m in ("requests_per_s", "p99_ms") if m in analysis.metrics]
+    served = analysis.served()
     return list(dict.fromkeys([experiment.time_metric, "wall_s", experiment.space_metric, *served, *told]))
 
 

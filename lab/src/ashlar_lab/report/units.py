@@ -14,7 +14,7 @@ TITLES = {
     "minor_faults": "Minor faults", "major_faults": "Major faults", "instructions": "Instructions", "cycles": "Cycles",
     "cache_misses": "Cache misses", "branch_misses": "Branch misses", "dtlb_misses": "TLB misses",
     "involuntary_switches": "Preemptions", "requests_per_s": "Requests", "p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99",
-    "p999_ms": "p99.9", "p100_ms": "p100", "others_cpu_s": "CPU time of others", "gc_count": "Collections", "gc_time_ms": "Collector time",
+    "p999_ms": "p99.9", "request_ms_max": "Longest request", "others_cpu_s": "CPU time of others", "gc_count": "Collections", "gc_time_ms": "Collector time",
     "pause_ms_max": "Longest pause", "live_bytes": "Live bytes", "requests_cpu_s": "CPU time inside requests",
     "gc_in_requests_ms": "Collector time inside requests", "gc_in_requests_count": "Collections inside requests",
     "gc_in_request_ms_max": "Most collector time in one request",

@@ -149,8 +149,7 @@ def _single(experiment: Experiment, analysis: Analysis) -> list[str]:
 
 
 def _metrics_of_interest(experiment: Experiment, analysis: Analysis) -> list[str]:
-    served = [m for m in ("requests_per_s", "p99_ms") if m in analysis.metrics]
-    return list(dict.fromkeys([*served, experiment.time_metric, experiment.space_metric]))
+    return list(dict.fromkeys([*analysis.served(), experiment.time_metric, experiment.space_metric]))
 
 
 def _ratio_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
@@ -217,7 +216,7 @@ def warnings(experiment: Experiment, runs: Sequence[Run], analysis: Analysis) ->
         found.append(f"Only {analysis.blocks} blocks: intervals are wide, and 10 is the least for a firm statement. Add blocks with --resume and --blocks.")
     found += fleet.warnings(experiment, analysis)
     cpu, wall = good.column("cpu_s"), good.column("wall_s")
-    shared = int(((cpu > 0.05) & (wall > 1.3 * cpu + 0.05) & np.isnan(good.column("p50_ms"))).sum())
+    shared = int(((cpu > 0.05) & (wall > 1.3 * cpu + 0.05) & np.isnan(good.column("requests_per_s"))).sum())
     if shared > 0.1 * max(1, good.count):
         found.append(f"In {shared} of {good.count} runs the program waited for the CPU or for input (wall time more than 1.3 times CPU time). "
                      "On a shared machine read CPU time, or measure when it is quiet.")
