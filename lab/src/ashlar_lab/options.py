@@ -18,7 +18,7 @@ Paths = Annotated[Optional[list[str]], typer.Option("--path", help="With --serve
 Goals = Annotated[Optional[list[str]], typer.Option("--goal", help="METRIC<=RATIO, or VARIANT:METRIC<=RATIO: the most that a variant's ratio to the baseline may be.")]
 Baseline = Annotated[Optional[str], typer.Option(help="The variant that is 1.00; the first one unless named.")]
 Blocks = Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision; fewer than 5 give no intervals and no verdicts.")]
-Precision = Annotated[Optional[float], typer.Option(help="Stop when every interval is ± this fraction.")]
+Precision = Annotated[Optional[float], typer.Option(help="Stop when every ratio is known to ± this fraction; of curves, the mean ratio over their common space.")]
 Budget = Annotated[Optional[float], typer.Option(help="Stop after this many seconds, at least one block done.")]
 Seed = Annotated[Optional[int], typer.Option(help="Shuffles the order of runs.")]
 Time = Annotated[str, typer.Option(help="Time that counts: cpu_s, wall_s or user_s; of servers also p50_ms, p90_ms, p99_ms (2000 requests a block), p999_ms (20000).")]

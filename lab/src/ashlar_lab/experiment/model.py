@@ -80,6 +80,10 @@ class Variant:
         """The knob value that stands for this variant when one is enough."""
         return self.values[len(self.values) // 2] if self.values else None
 
+    def value_at(self, knob: str | None, value: str) -> str | None:
+        """How this variant writes that value of that knob; None where it has not both. `1` and `1.0` are one value."""
+        return next((own for own in self.values if self.knob == knob and _quantity(own) == _quantity(value)), None)
+
 
 @dataclass(frozen=True)
 class Contrast:
@@ -193,6 +197,13 @@ class Experiment:
         contrasts = tuple(Contrast(**c) for c in raw.pop("contrasts", ()))
         free = {name: tuple(raw.pop(name, ())) for name in ("figures", "metrics", "headline")}
         return Experiment(programs=programs, variants=variants, stop=stop, contrasts=contrasts, **free, **raw)
+
+
+def _quantity(value: str) -> float | str:
+    try:
+        return float(value)
+    except ValueError:
+        return value
 
 
 def _tuples(raw: dict, *names: str) -> dict:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ashlar_lab.experiment.model import Variant
 from ashlar_lab.fit.across import across
 from ashlar_lab.fit.trimmed import Trimmed
 from ashlar_lab.store.run import Run
@@ -94,12 +95,10 @@ class Cells:
         return across(list(groups.values())) if groups else None
 
 
-def common_values(first: Sequence[str], second: Sequence[str]) -> list[str | None]:
-    """The knob values two variants share; a variant without a knob is compared at each value of the other."""
-    if not first and not second:
-        return [None]
-    if not first or not second:
-        return list(first or second)
-    return [v for v in first if v in second]
-
-
+def common_values(first: Variant, second: Variant) -> list[tuple[str | None, str | None]]:
+    """The pairs of knob values at which two variants are compared: equal ones of one knob. A variant without a knob is compared at
+    each value of the other, and values of unlike knobs have nothing to do with each other: only curves compare those."""
+    if not first.values or not second.values:
+        return [(v if first.values else None, v if second.values else None) for v in first.values or second.values or (None,)]
+    pairs = ((v, second.value_at(first.knob, v)) for v in first.values)
+    return [(v, other) for v, other in pairs if other is not None]

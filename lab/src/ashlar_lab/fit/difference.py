@@ -81,7 +81,8 @@ def _side(experiment: Experiment, cells: Cells, metric: str, cell, relative: boo
     """One store's side, by machine."""
     if relative:
         baseline = experiment.variant(experiment.baseline)
-        value = cell[2] if cell[2] in baseline.values else baseline.middle_value()
+        own = cell[2] and baseline.value_at(experiment.variant(cell[1]).knob, cell[2])
+        value = own or baseline.middle_value()
         groups = cells.log_ratios(metric, cell, (cell[0], baseline.name, value, MAIN))
     else:
         blocks, values = cells.series(metric, cell)

@@ -1,22 +1,51 @@
-"""When to stop: every comparison's interval is narrow enough."""
+"""When to stop: every comparison's interval is narrow enough.
+
+Of points, the ratio to the baseline is what is wanted. Of curves it is not the ratio at equal settings, which means little and
+which unlike knobs do not have, but the mean ratio over the space that both curves cover. A curve that is compared with none must
+itself be known: each of its points against its middle one, in the same block.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 
-from ashlar_lab.experiment.model import Experiment
+from ashlar_lab.experiment.model import MAIN, Experiment
 from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.curves import curves_of
 from ashlar_lab.fit.ratios import comparisons
 from ashlar_lab.store.run import Run
 
 
 def precise_enough(experiment: Experiment, runs: Sequence[Run]) -> bool:
-    """Whether half the width of every time and space ratio against the baseline is below the wanted precision.
-    Looks at widths only, never at whether a difference was found, so stopping does not favour an answer."""
+    """Whether half the width of every interval that counts is below the wanted precision. Looks at widths only, never at whether a
+    difference was found, so stopping does not favour an answer."""
     cells = Cells(runs)
+    return all(width < experiment.stop.precision for widths in (_of_points, _of_curves) for width in widths(experiment, cells))
+
+
+def _of_points(experiment: Experiment, cells: Cells) -> Iterator[float]:
+    """Time and space of every variant against the baseline, where one of the two has no knob."""
     for _, _, _, first, second in comparisons(experiment):
-        for metric in (experiment.time_metric, experiment.space_metric):
-            ratio = cells.log_ratio(metric, first, second)
-            if ratio is not None and not ratio.half_width() < experiment.stop.precision:
-                return False
-    return True
+        if first[2] is None or second[2] is None:
+            yield from _of_pair(experiment, cells, first, second)
+
+
+def _of_pair(experiment: Experiment, cells: Cells, first, second) -> Iterator[float]:
+    for metric in (experiment.time_metric, experiment.space_metric):
+        ratio = cells.log_ratio(metric, first, second)
+        if ratio is not None:
+            yield ratio.half_width()
+
+
+def _of_curves(experiment: Experiment, cells: Cells) -> Iterator[float]:
+    for program in experiment.programs if experiment.sweeps() else ():
+        curves, compared = curves_of(experiment, cells, program.name)
+        areas = [c for c in compared if c.area]
+        yield from (math.log(c.area.high / c.area.low) / 2 if c.area.low > 0 else math.inf for c in areas)
+        for curve in curves:
+            if any(curve.variant in (c.first, c.second) for c in areas):
+                continue
+            middle = (program.name, curve.variant, curve.points[len(curve.points) // 2].value, MAIN)
+            for point in curve.points:
+                yield from _of_pair(experiment, cells, (*middle[:2], point.value, MAIN), middle)

@@ -91,10 +91,9 @@ def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, 
         for variant in experiment.variants:
             if variant.name == baseline.name:
                 continue
-            for value in common_values(variant.values, baseline.values):
-                first = (program.name, variant.name, value if variant.values else None, MAIN)
-                second = (program.name, baseline.name, value if baseline.values else None, MAIN)
-                yield program.name, variant.name, value, first, second
+            for value, of_baseline in common_values(variant, baseline):
+                first, second = (program.name, variant.name, value, MAIN), (program.name, baseline.name, of_baseline, MAIN)
+                yield program.name, variant.name, value or of_baseline, first, second
 
 
 def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:

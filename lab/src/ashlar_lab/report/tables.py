@@ -112,19 +112,34 @@ def improvement(e: Estimate | None, metric: str) -> str:
 
 def _sweep_table(experiment: Experiment, analysis: Analysis, program: str) -> Table:
     """Time and space of every variant at every knob value, as the points of the curves."""
-    values = list(dict.fromkeys(v for variant in experiment.variants for v in variant.values))
-    knobs = " / ".join(dict.fromkeys(v.knob for v in experiment.variants if v.knob))
+    settings = knob_settings(experiment)
+    knobs = " / ".join(dict.fromkeys(knob for knob, _ in settings))
     rows = []
-    for value in values:
-        row = [value]
+    for knob, value in settings:
+        row = [knob_label(settings, knob, value)]
         for variant in experiment.variants:
-            own = value if variant.values else None
-            time, space = (analysis.level(program, variant.name, m, own) for m in (experiment.time_metric, experiment.space_metric))
+            own = variant.value_at(knob, value)
+            shown = own is not None or not variant.values
+            time, space = (analysis.level(program, variant.name, m, own) if shown else None for m in (experiment.time_metric, experiment.space_metric))
             row.append(f"{units.number(time.mean.value)} / {units.number(space.mean.value)}" if time and space else "–")
         rows.append(tuple(row))
     heading = f"{units.title(experiment.time_metric)} / {units.title(experiment.space_metric)}"
     return Table(f"sweep-{program}", f"{program}: {heading} at each {knobs}", (knobs, *(v.name for v in experiment.variants)), tuple(rows),
                  "20 % trimmed means over blocks. Equal knob values are not equal costs: compare the curves.", "curves")
+
+
+def knob_settings(experiment: Experiment) -> list[tuple[str, str]]:
+    """Every (knob, value) that some variant has, each once."""
+    found: list[tuple[str, str]] = []
+    for variant in experiment.variants:
+        others = [v for v in experiment.variants[:experiment.variants.index(variant)]]
+        found += [(variant.knob, v) for v in variant.values if all(o.value_at(variant.knob, v) is None for o in others)]
+    return found
+
+
+def knob_label(settings: list[tuple[str, str]], knob: str, value: str) -> str:
+    """The value alone where all are of one knob."""
+    return value if len({k for k, _ in settings}) == 1 else f"{knob}={value}"
 
 
 def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> list[Table]:
@@ -177,10 +192,10 @@ def lower_bound_table(experiment: Experiment, analysis: Analysis) -> Table | Non
     rows = []
     for program in experiment.programs:
         own = {(b.variant, b.value): b for b in analysis.lower_bounds if b.program == program.name}
-        values = list(dict.fromkeys(b.value for b in own.values() if b.value is not None)) or [None]
-        for value in values:
-            label = program.name if value is None else f"{program.name} at {value}"
-            cells = [own.get((v.name, value if v.values else None)) for v in experiment.variants]
+        settings = knob_settings(experiment)
+        for knob, value in settings or [(None, None)]:
+            label = program.name if value is None else f"{program.name} at {knob_label(settings, knob, value)}"
+            cells = [own.get((v.name, v.value_at(knob, value))) if v.values else own.get((v.name, None)) for v in experiment.variants]
             rows.append((label, *(units.interval(b.ratio) if b else "–" for b in cells)))
     how = ("totals minus the collector time that programs reported" if all(b.attributed for b in analysis.lower_bounds)
            else "the fastest total, as programs did not all report gc_time_ms: a weaker bound")
