@@ -67,7 +67,7 @@ def hyperbola(parameters: tuple[float, float, float]) -> tuple[np.ndarray, np.nd
 
 def fitted(found: Sweep):
     points = moved(found)
-    curves = {name: _curve(found, name, points[name]) for name in found.values}
+    curves = {name: _curve(found, name, points[name], "s", "MiB") for name in found.values}
     return curves, compare(found, curves["new"], curves["old"])
 
 

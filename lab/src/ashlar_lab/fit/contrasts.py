@@ -9,6 +9,7 @@ from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.floor import floor_of, floor_of_difference, surely_above, surely_below
 from ashlar_lab.fit.ratios import over_programs
 from ashlar_lab.fit.trimmed import Estimate, exp_estimate, mean_estimate
+from ashlar_lab.quantity import unit_of
 
 MET, MISSED, OPEN = "met", "missed", "open"
 
@@ -42,7 +43,7 @@ def _answers(experiment: Experiment, cells: Cells, contrast: Contrast) -> list[A
         first, second = ((program.name, name, None, MAIN) for name in (contrast.variant, contrast.against))
         if contrast.difference:
             pairs = cells.own_pairs(contrast.metric, first, second)
-            estimate = mean_estimate([a - b for a, b in pairs]) if pairs else None
+            estimate = mean_estimate([a - b for a, b in pairs], unit_of(contrast.metric).symbol) if pairs else None
         else:
             ratio = cells.log_ratio(contrast.metric, first, second)
             pairs_of_arms += [(first, second)] if ratio else []

@@ -16,6 +16,7 @@ from ashlar_lab.fit.floor import floor_of, within_noise
 from ashlar_lab.fit.gate import MARGIN
 from ashlar_lab.fit.sweep import Points, Sweep, moved, over_blocks, sweep_of
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate
+from ashlar_lab.quantity import unit_of
 
 GRID = 41
 _TABLE_POINTS = 5
@@ -57,9 +58,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class At:
-    """A ratio at one place of the overlap."""
+    """A ratio at one place of the overlap; `unit` is the place's."""
 
     place: float
+    unit: str
     ratio: Estimate
 
 
@@ -89,6 +91,7 @@ class Comparison:
     cross_p: float
     crossing: tuple[float, float] | None
     blocks: int
+    space_unit: str
     note: str = ""
     floor: float = 0.0
     within_noise: bool = False
@@ -110,37 +113,38 @@ def curves_of(experiment: Experiment, cells: Cells, program: str) -> tuple[list[
     if sweep is None:
         return [], []
     floor = floor_of(experiment, cells, experiment.time_metric)
+    units = unit_of(experiment.time_metric).symbol, unit_of(experiment.space_metric).symbol
     points = moved(sweep)
-    curves = {name: _curve(sweep, name, points[name]) for name in sweep.values}
+    curves = {name: _curve(sweep, name, points[name], *units) for name in sweep.values}
     baseline = curves.get(experiment.baseline)
     comparisons = [compare(sweep, c, baseline, floor) for c in curves.values() if baseline is not None and c is not baseline]
     return list(curves.values()), comparisons
 
 
-def _ratio(sweep: Sweep, logs: np.ndarray) -> Estimate:
+def _ratio(sweep: Sweep, logs: np.ndarray, unit: str = "") -> Estimate:
     """Of logarithms in all rows of the points: the estimate of their exponential."""
-    return exp_estimate(*over_blocks(sweep, logs[:, None]))
+    return exp_estimate(*over_blocks(sweep, logs[:, None]), unit)
 
 
-def _plain(sweep: Sweep, rows: np.ndarray) -> Estimate:
+def _plain(sweep: Sweep, rows: np.ndarray, unit: str) -> Estimate:
     """Of values in all rows of the points."""
     size = abs(float(rows[0])) or 1.0
     (t,) = over_blocks(sweep, rows[:, None] / size)
     half = t.half_width()
-    return Estimate(size * t.mean, size * (t.mean - half), size * (t.mean + half), t.n)
+    return Estimate(size * t.mean, size * (t.mean - half), size * (t.mean + half), t.n, unit)
 
 
-def _curve(sweep: Sweep, name: str, points: Points) -> Curve:
+def _curve(sweep: Sweep, name: str, points: Points, time_unit: str, space_unit: str) -> Curve:
     effect = sweep.block_effect()
     space_error, time_error, _ = gate.errors_of_means(sweep.space[name], sweep.time[name], effect)
     noise = (space_error, time_error) if time_error > 0 else (0.0, 1.0)
     reason, rejected, p_value, misfit, chosen, form, parameters = "", False, None, None, None, ENVELOPE, dict.fromkeys("abc")
     if len(sweep.values[name]) >= 3:
         model = hyperbola.fit(points.space, points.time, *noise)
-        verdict = gate.judge(sweep.space[name], sweep.time[name], effect, model)
+        verdict = gate.judge(sweep.space[name], sweep.time[name], effect, model, space_unit)
         reason, rejected, p_value, misfit = verdict.reason, verdict.rejected, verdict.p_value, verdict.worst_misfit
         if verdict.passed:
-            estimates = {k: _plain(sweep, getattr(model, k)) for k in "abc"}
+            estimates = {k: _plain(sweep, getattr(model, k), unit) for k, unit in zip("abc", (time_unit, f"{time_unit}·{space_unit}", space_unit))}
             reason = gate.undetermined(estimates, float(points.space[0].min()))
             if not reason:
                 chosen, form, parameters = model, MODEL, estimates
@@ -155,7 +159,7 @@ def _curve(sweep: Sweep, name: str, points: Points) -> Curve:
     with np.errstate(invalid="ignore"):
         times = chosen.time(grid)
         band = [exp_estimate(t) for t in over_blocks(sweep, np.log(times))]
-    own = tuple(Point(value, _ratio(sweep, np.log(points.space[:, i])), _ratio(sweep, np.log(points.time[:, i])))
+    own = tuple(Point(value, _ratio(sweep, np.log(points.space[:, i]), space_unit), _ratio(sweep, np.log(points.time[:, i]), time_unit))
                 for i, value in enumerate(sweep.values[name]))
     bounded = [math.isfinite(e.high) for e in band]
     return Curve(sweep.program, name, form, rejected, reason, p_value, misfit, own, **parameters, grid_space=tuple(grid), grid_time=tuple(times[0]),
@@ -165,16 +169,17 @@ def _curve(sweep: Sweep, name: str, points: Points) -> Curve:
 
 def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Comparison:
     """`first` against `second`, moved by the same blocks."""
+    time_unit, space_unit = second.points[0].time.unit, second.points[0].space.unit
     low = max(first.grid_space[0], second.grid_space[0])
     high = min(first.grid_space[-1], second.grid_space[-1])
-    nothing = Comparison(first.program, first.variant, second.variant, None, (), (), None, None, None, 1, 1, 1, 1, 1, None, len(sweep.blocks), floor=floor)
+    nothing = Comparison(first.program, first.variant, second.variant, None, (), (), None, None, None, 1, 1, 1, 1, 1, None, len(sweep.blocks), space_unit, floor=floor)
     space_ratios = _space_ratios(sweep, first, second)
     deltas = {}
     if first.form == second.form == MODEL:
-        deltas = {"delta_a": _plain(sweep, first.moved.a - second.moved.a), "delta_c": _plain(sweep, first.moved.c - second.moved.c)}
+        deltas = {"delta_a": _plain(sweep, first.moved.a - second.moved.a, time_unit), "delta_c": _plain(sweep, first.moved.c - second.moved.c, space_unit)}
     if high <= low * 1.02:
         less, more = (first, second) if first.grid_space[-1] < second.grid_space[-1] else (second, first)
-        note = f"{less.variant} and {more.variant} have no space in common: {less.variant} stays below {less.grid_space[-1]:.0f} MiB"
+        note = f"{less.variant} and {more.variant} have no space in common: {less.variant} stays below {less.grid_space[-1]:.0f} {space_unit}"
         return dataclasses.replace(nothing, space_ratios=space_ratios, note=note, **deltas)
 
     def logs(spaces: np.ndarray) -> np.ndarray:
@@ -187,7 +192,7 @@ def compare(sweep: Sweep, first: Curve, second: Curve, floor: float = 0.0) -> Co
     return dataclasses.replace(
         nothing,
         overlap=(float(low), float(high)),
-        time_ratios=tuple(At(float(s), exp_estimate(t)) for s, t in zip(inner, few)),
+        time_ratios=tuple(At(float(s), space_unit, exp_estimate(t)) for s, t in zip(inner, few)),
         space_ratios=space_ratios,
         area=_ratio(sweep, over_grid.mean(axis=1)),
         better_p=max(t.p_not_below(0.0) for t in at), worse_p=max(t.negated().p_not_below(0.0) for t in at),
@@ -240,7 +245,7 @@ def _space_ratios(sweep: Sweep, first: Curve, second: Curve) -> tuple[At, ...]:
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.log(first.moved.space(times)) - np.log(second.moved.space(times))
     # A time that either curve does not reach when a block moves it has no ratio there.
-    return tuple(At(float(t), _ratio(sweep, column)) for t, column in zip(times, logs.T) if np.isfinite(column).all())
+    return tuple(At(float(t), second.points[0].time.unit, _ratio(sweep, column)) for t, column in zip(times, logs.T) if np.isfinite(column).all())
 
 
 def plain(curves: Sequence[Curve]) -> list[Curve]:

@@ -50,7 +50,7 @@ def errors_of_means(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndar
     return error(log_space), error(log_time - effect), log_time.shape[0] * (kept - 1)
 
 
-def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model: Hyperbola) -> Gate:
+def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model: Hyperbola, space_unit: str = "") -> Gate:
     """Lack-of-fit F test against the pure error of repeats, monotonicity, then bounds.
 
     The misfit is tested as a noncentral F: its noncentrality is the one of a model that misses every point by `MARGIN`.
@@ -73,7 +73,7 @@ def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model
         below = float(ncfdtr(points - 3, freedom, float((MARGIN**2 / variance).sum()), f_statistic))
         p_value = 1.0 if np.isnan(below) else 1 - below  # a misfit far within the margin underflows to nan
     untestable = _untestable(points, freedom, space)
-    contradictions = [] if untestable else [c for c in (_lack_of_fit(p_value, worst), _rise(space, log_mean, time_error, freedom)) if c]
+    contradictions = [] if untestable else [c for c in (_lack_of_fit(p_value, worst), _rise(space, log_mean, time_error, freedom, space_unit)) if c]
     reason = untestable or "; ".join(contradictions) or model.at_bound(float(space.min()))
     return Gate(not reason, bool(contradictions), reason, f_statistic, p_value, worst, space_error, time_error)
 
@@ -106,7 +106,7 @@ def _lack_of_fit(p_value: float | None, worst: float) -> str:
     return f"the lack-of-fit test rejects it (p {p}, points miss it by up to {100 * np.expm1(worst):.0f} %)"
 
 
-def _rise(space: np.ndarray, log_mean: np.ndarray, time_error: float, freedom: int) -> str:
+def _rise(space: np.ndarray, log_mean: np.ndarray, time_error: float, freedom: int, space_unit: str) -> str:
     """Time that rises from any point to any clearly larger one, by more than the margin and than chance explains over
     all pairs of points (Bonferroni). Points of nearly equal space are left to the test of misfit."""
     from scipy.special import stdtrit
@@ -117,4 +117,4 @@ def _rise(space: np.ndarray, log_mean: np.ndarray, time_error: float, freedom: i
     if rise.max() <= MARGIN + chance:
         return ""
     low, high = np.unravel_index(rise.argmax(), rise.shape)
-    return f"time rises by {100 * np.expm1(rise.max()):.0f} % from {space[low]:.0f} to {space[high]:.0f} MiB, which the model forbids"
+    return f"time rises by {100 * np.expm1(rise.max()):.0f} % from {space[low]:.0f} to {space[high]:.0f} {space_unit}, which the model forbids"

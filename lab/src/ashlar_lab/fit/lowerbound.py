@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.experiment.model import MAIN, PERCENTILES, Experiment
 from ashlar_lab.fit.cells import Cell, Cells
 from ashlar_lab.fit.sweep import trimmed_mean
 from ashlar_lab.fit.trimmed import Estimate, exp_estimate, trimmed
+from ashlar_lab.quantity import unit_of
 
 _COLLECTOR_TIME = "gc_time_ms"
 
@@ -30,14 +31,16 @@ class LowerBound:
     variant: str
     value: str | None
     ratio: Estimate
-    baseline_s: float
+    baseline: float
+    unit: str
     baseline_arm: str
     attributed: bool
 
 
 def lower_bounds(experiment: Experiment, cells: Cells) -> list[LowerBound]:
+    """Only of times that are totals of a run, as the collector's time is; a latency is not."""
     found: list[LowerBound] = []
-    for program in experiment.programs:
+    for program in experiment.programs if experiment.time_metric not in PERCENTILES else ():
         found += _of_program(experiment, cells, program.name)
     return found
 
@@ -62,7 +65,9 @@ def _of_program(experiment: Experiment, cells: Cells, program: str) -> Sequence[
     collector = {arm: _of_reference(cells, _COLLECTOR_TIME, (program, *arm, MAIN)) for arm in arms}
     attributed = all(set(blocks) <= set(collector[arm]) for arm in arms)
     totals = np.array([[time[arm][b] for b in blocks] for arm in arms])
-    gc = np.array([[collector[arm][b] / 1000 if attributed else 0.0 for b in blocks] for arm in arms])
+    unit = unit_of(experiment.time_metric)
+    scale = unit_of(_COLLECTOR_TIME).in_(unit)
+    gc = np.array([[collector[arm][b] * scale if attributed else 0.0 for b in blocks] for arm in arms])
     rest = np.maximum(totals - gc, 0)
     least = trimmed_mean(rest)
     best = int(least.argmin())
@@ -70,4 +75,4 @@ def _of_program(experiment: Experiment, cells: Cells, program: str) -> Sequence[
         return []
     name = arms[best][0] + (f" {arms[best][1]}" if arms[best][1] is not None else "")
     logs = np.log(totals) - np.log(rest[best])
-    return [LowerBound(program, *arm, exp_estimate(trimmed(logs[i])), float(least[best]), name, attributed) for i, arm in enumerate(arms)]
+    return [LowerBound(program, *arm, exp_estimate(trimmed(logs[i])), float(least[best]), unit.symbol, name, attributed) for i, arm in enumerate(arms)]

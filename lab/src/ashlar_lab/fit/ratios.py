@@ -12,6 +12,7 @@ from ashlar_lab.fit.across import POPULATION, means
 from ashlar_lab.fit.cells import Cell, Cells, common_values
 from ashlar_lab.fit.floor import twins
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, geometric_mean, mean_estimate, trimmed
+from ashlar_lab.quantity import unit_of
 from ashlar_lab.store.table import Table
 
 
@@ -80,7 +81,7 @@ def levels(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list
         for metric in metrics:
             values = cells.own(metric, (arm.program, arm.variant, arm.value, MAIN))
             if len(values):
-                found.append(Level(arm.program, arm.variant, arm.value, metric, mean_estimate(values), float(np.median(values))))
+                found.append(Level(arm.program, arm.variant, arm.value, metric, mean_estimate(values, unit_of(metric).symbol), float(np.median(values))))
     return found
 
 

@@ -21,12 +21,14 @@ LEAST_BLOCKS = 5
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 95 % interval. `n` counts the blocks behind it; bounds are infinite when n < `LEAST_BLOCKS`."""
+    """A value with its 95 % interval. `n` counts the blocks behind it; bounds are infinite when n < `LEAST_BLOCKS`. `unit` is a symbol,
+    empty for ratios and counts."""
 
     value: float
     low: float
     high: float
     n: int
+    unit: str = ""
 
     def excludes(self, value: float) -> bool:
         return self.low > value or self.high < value
@@ -97,11 +99,11 @@ def trimmed_columns(values: np.ndarray, trim: float = TRIM) -> list[Trimmed]:
     return [Trimmed(float(m), float(e), h - 1, n) for m, e in zip(means, errors)]
 
 
-def mean_estimate(values: Sequence[float]) -> Estimate:
+def mean_estimate(values: Sequence[float], unit: str = "") -> Estimate:
     """Trimmed mean of plain values."""
     t = trimmed(values)
     half = t.half_width()
-    return Estimate(t.mean, t.mean - half, t.mean + half, t.n)
+    return Estimate(t.mean, t.mean - half, t.mean + half, t.n, unit)
 
 
 def ratio_estimate(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
@@ -111,9 +113,9 @@ def ratio_estimate(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
     return exp_estimate(trimmed(logs)) if logs else None
 
 
-def exp_estimate(t: Trimmed) -> Estimate:
+def exp_estimate(t: Trimmed, unit: str = "") -> Estimate:
     half = t.half_width()
-    return Estimate(math.exp(t.mean), math.exp(t.mean - half), _exp(t.mean + half), t.n)
+    return Estimate(math.exp(t.mean), math.exp(t.mean - half), _exp(t.mean + half), t.n, unit)
 
 
 def _exp(x: float) -> float:

@@ -143,7 +143,7 @@ def _advantage_chart(experiment: Experiment, analysis: Analysis, program: str) -
         chart.band([a.place for a in bounded], [max(a.ratio.low, chart.y.bounds[0]) for a in bounded], [min(a.ratio.high, chart.y.bounds[1]) for a in bounded], index)
         chart.line([(a.place, a.ratio.value) for a in at], index)
         for a in at:
-            chart.point(a.place, a.ratio.value, index, f"at {a.place:.0f} MiB: {units.interval(a.ratio)}")
+            chart.point(a.place, a.ratio.value, index, f"at {a.place:.0f} {a.unit}: {units.interval(a.ratio)}")
     return [Figure(f"advantage-{_file_name(program)}", chart, "Below 1 the variant is faster in the same memory. Drawn only where both were measured.")]
 
 

@@ -34,7 +34,7 @@ def as_json(page: Page) -> str:
     return json.dumps({
         "title": page.title, "facts": page.facts, "warnings": page.warnings, "machine": dict(page.machine),
         "answers": [{"contrast": a.contrast, "program": a.program, "value": _finite(a.estimate.value), "low": _finite(a.estimate.low),
-                     "high": _finite(a.estimate.high), "pairs": a.estimate.n, "goal": a.goal, "judged": a.judged} for a in analysis.answers],
+                     "high": _finite(a.estimate.high), "unit": a.estimate.unit, "pairs": a.estimate.n, "goal": a.goal, "judged": a.judged} for a in analysis.answers],
         "values": [{"program": v.program, "variant": v.variant, **_knob(v.value), "metric": v.metric, "unit": units.unit(v.metric), "mean": _finite(v.mean.value),
                     "median": _finite(v.median)} for v in analysis.levels if v.metric in (*_metrics(page), "cpu_s")],
         **({"curves": _curves(page)} if analysis.comparisons else {}),

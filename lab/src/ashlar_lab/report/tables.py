@@ -146,31 +146,32 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
     """Parameters of the curves, then every comparison with the baseline."""
     found = []
     rows = []
+    time, space = units.unit(experiment.time_metric), units.unit(experiment.space_metric)
     for c in (c for c in analysis.curves if c.program == program):
         fit = f"model, points within {units.percent(c.worst_misfit, signed=False)}" if c.form == "model" else f"envelope: {c.reason}"
         p = "–" if c.p_value is None else p_value(c.p_value).removeprefix("p ")
         rows.append((c.variant, *(_value(getattr(c, k)) for k in "abc"), p, fit))
     if rows:
         found.append(Table(f"parameters-{program}", f"{program}: the curves (time − a)(space − c) = b",
-                           ("", "a: time without collection (s)", "b: cost of collecting (s·MiB)", "c: least space (MiB)", "lack-of-fit p", "form"), tuple(rows),
+                           ("", f"a: time without collection ({time})", f"b: cost of collecting ({time}·{space})", f"c: least space ({space})", "lack-of-fit p", "form"), tuple(rows),
                            "95 % t intervals over blocks. Parameters are given only where the model stands. Lack-of-fit p: the chance of so large "
                            f"a misfit if the model were right to {100 * MARGIN:.0f} %."))
     for c in (c for c in analysis.comparisons if c.program == program):
-        rows = [(f"time at {a.place:.0f} MiB", units.interval(a.ratio)) for a in c.time_ratios]
-        rows += [(f"space at {units.number(a.place)} s", units.interval(a.ratio)) for a in c.space_ratios]
+        rows = [(f"time at {a.place:.0f} {a.unit}", units.interval(a.ratio)) for a in c.time_ratios]
+        rows += [(f"space at {units.number(a.place)} {a.unit}", units.interval(a.ratio)) for a in c.space_ratios]
         if c.area:
             rows.append(("mean time ratio over the common space", units.interval(c.area)))
         if c.delta_a:
-            rows.append(("Δa (s)", _value(c.delta_a)))
+            rows.append((f"Δa ({c.delta_a.unit})", _value(c.delta_a)))
         if c.delta_c:
-            rows.append(("Δc (MiB)", _value(c.delta_c)))
+            rows.append((f"Δc ({c.delta_c.unit})", _value(c.delta_c)))
         if c.overlap:
             rows += [("faster at every common space", p_value(c.better_p)),
                      ("the same by at least 2 %", p_value(c.better_by_margin_p)),
                      ("slower at every common space", p_value(c.worse_p)),
                      ("the curves cross", p_value(c.cross_p))]
         if c.crosses():
-            rows.append(("they cross between (MiB)", f"{c.crossing[0]:.0f} and {c.crossing[1]:.0f}"))
+            rows.append((f"they cross between ({c.space_unit})", f"{c.crossing[0]:.0f} and {c.crossing[1]:.0f}"))
         if rows:
             found.append(Table(f"comparison-{program}-{c.first}", f"{program}: {c.first} relative to {c.second}", ("", "ratio or value"), tuple(rows),
                                (c.note + ". " if c.note else "") + "Only where both were measured; below 1 favours " + c.first + ". p: the chance of data that speak so clearly for a statement that is not true.", "curves"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ashlar_lab.fit.trimmed import Estimate
+from ashlar_lab.quantity import SUFFIXES, unit_of
 
 TITLES = {
     "cpu_s": "CPU time", "wall_s": "Wall time", "user_s": "User time", "sys_s": "System time", "peak_mib": "Peak memory",
@@ -20,25 +21,17 @@ TITLES = {
     "gc_in_request_ms_max": "Most collector time in one request",
 }
 TOO_FEW = "too few blocks"
-_UNITS = {"s": "s", "ms": "ms", "us": "µs", "ns": "ns", "mib": "MiB", "kib": "KiB", "bytes": "bytes"}
 
 
 def unit(metric: str) -> str:
-    if metric.endswith("_per_s"):
-        return "1/s"
-    for part in reversed(metric.split("_")):
-        if part in _UNITS:
-            return _UNITS[part]
-        if part not in ("max", "min", "mean", "total"):
-            break
-    return ""
+    return unit_of(metric).symbol
 
 
 def title(metric: str, with_unit: bool = True) -> str:
     """A heading such as `Peak memory (MiB)`."""
     name = TITLES.get(metric)
     if name is None:
-        words = [w for w in metric.removesuffix("_per_s").split("_") if w not in _UNITS]
+        words = [w for w in metric.removesuffix("_per_s").split("_") if w not in SUFFIXES]
         name = " ".join(words).capitalize() or metric
     return f"{name} ({unit(metric)})" if with_unit and unit(metric) else name
 

@@ -44,9 +44,8 @@ def _range(experiment: Experiment, curve) -> str:
     """What one variant's knob buys, from its first value to its last."""
     first, last = curve.points[0], curve.points[-1]
     knob = experiment.variant(curve.variant).knob
-    time, space = units.unit(experiment.time_metric), units.unit(experiment.space_metric)
     return (f"{curve.program}: from {knob}={first.value} to {knob}={last.value}, {units.in_sentence(experiment.time_metric)} goes from {units.number(first.time.value)} to "
-            f"{units.number(last.time.value)} {time} and {units.in_sentence(experiment.space_metric)} from {units.number(first.space.value)} to {units.number(last.space.value)} {space}.")
+            f"{units.number(last.time.value)} {last.time.unit} and {units.in_sentence(experiment.space_metric)} from {units.number(first.space.value)} to {units.number(last.space.value)} {last.space.unit}.")
 
 
 def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
@@ -60,13 +59,13 @@ def _curve_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
         second = next(curve for curve in analysis.curves if (curve.program, curve.variant) == (c.program, c.second))
         if c.delta_c and c.delta_c.excludes(0.0) and abs(c.delta_c.value) > analysis.floor(experiment.space_metric) * second.c.value:
             word = "less" if c.delta_c.value < 0 else "more"
-            found.append(f"{head}{c.first}'s least space is {abs(c.delta_c.value):.0f} MiB {word} ({abs(_near(c.delta_c)):.0f} to {abs(_far(c.delta_c)):.0f}): live data is the same, so this is fragmentation.")
+            found.append(f"{head}{c.first}'s least space is {abs(c.delta_c.value):.0f} {c.delta_c.unit} {word} ({abs(_near(c.delta_c)):.0f} to {abs(_far(c.delta_c)):.0f}): live data is the same, so this is fragmentation.")
         if c.delta_a and math.isfinite(c.delta_a.high):
             if c.delta_a.excludes(0.0) and abs(c.delta_a.value) > c.floor * second.a.value:
                 word = "less" if c.delta_a.value < 0 else "more"
-                found.append(f"{head}Without collection {c.first} would take {units.number(abs(c.delta_a.value))} s {word} ({units.number(abs(_near(c.delta_a)))} to {units.number(abs(_far(c.delta_a)))}).")
+                found.append(f"{head}Without collection {c.first} would take {units.number(abs(c.delta_a.value))} {c.delta_a.unit} {word} ({units.number(abs(_near(c.delta_a)))} to {units.number(abs(_far(c.delta_a)))}).")
             else:
-                found.append(f"{head}No difference in the time without collection is shown (Δa {units.number(c.delta_a.value)} s, {units.number(c.delta_a.low)} to {units.number(c.delta_a.high)}).")
+                found.append(f"{head}No difference in the time without collection is shown (Δa {units.number(c.delta_a.value)} {c.delta_a.unit}, {units.number(c.delta_a.low)} to {units.number(c.delta_a.high)}).")
     for curve in analysis.curves:
         if curve.form != "model":
             head = f"The space-time model is rejected for {curve.variant} on {curve.program}" if curve.rejected else f"No model is fitted to {curve.variant} on {curve.program}"
@@ -78,7 +77,7 @@ def _winner(experiment: Experiment, c) -> str:
     time = units.in_sentence(experiment.time_metric)
     if not c.overlap:
         return f"{c.note}; at equal space they cannot be compared." + _space_sentence(c)
-    where = f"between {c.overlap[0]:.0f} and {c.overlap[1]:.0f} MiB"
+    where = f"between {c.overlap[0]:.0f} and {c.overlap[1]:.0f} {c.space_unit}"
     if c.blocks < LEAST_BLOCKS:
         return f"No winner is named between {c.first} and {c.second} {where}: {_blocks(c.blocks)} too few, {LEAST_BLOCKS} are the least."
     mean = f"On average over that range it takes {_short(c.area)} of {c.second}'s {time}."
@@ -90,7 +89,7 @@ def _winner(experiment: Experiment, c) -> str:
         judged = (f"No winner is named between {c.first} and {c.second} {where}: {c.first} is {'below' if c.better_p < c.worse_p else 'above'} at every space, but the baseline differs "
                   f"from itself by {units.percent(c.floor, signed=False)}, and somewhere the curves are no further apart.")
     elif c.crosses():
-        judged = (f"The curves of {c.first} and {c.second} cross between {c.crossing[0]:.0f} and {c.crossing[1]:.0f} MiB ({p_value(c.cross_p)}): "
+        judged = (f"The curves of {c.first} and {c.second} cross between {c.crossing[0]:.0f} and {c.crossing[1]:.0f} {c.space_unit} ({p_value(c.cross_p)}): "
                   "which is better depends on the memory there is.")
     else:
         judged = f"No winner is shown between {c.first} and {c.second} {where}: neither is surely faster at every space, and they do not surely cross."
@@ -101,7 +100,7 @@ def _space_sentence(c) -> str:
     if not c.space_ratios:
         return ""
     middle = c.space_ratios[len(c.space_ratios) // 2]
-    return f" For the same {middle.place:.3g} s it needs {_short(middle.ratio)} of {c.second}'s space."
+    return f" For the same {middle.place:.3g} {middle.unit} it needs {_short(middle.ratio)} of {c.second}'s space."
 
 
 def _blocks(n: int) -> str:
