@@ -14,7 +14,9 @@ is named by four things, each with its own doubt, from the samples that were fou
 4. *What was old stayed.* The older half of the samples alive in the first profile: those that are gone in the second speak against
    a leak. Of a cache at its limit the old ones die.
 
-How sure a leak is, is the product of the four probabilities (2 to 4 with Jeffreys's prior).
+The score of a leak is the product of four numbers from 0 to 1: one minus the p of the first, and of 2 to 4 the posterior
+probability with Jeffreys's prior. It orders the lines, and its bounds were set by simulation. It is not the probability of a leak: a p is
+not the probability that a line is steady, and the four are not independent.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ from ashlar_lab.heap.profile import Amounts, Frame, Group, Profile
 from ashlar_lab.report.tables import Table
 
 LEAK, POSSIBLE, GREW, SHRANK, STEADY, UNDECIDED = "leak", "possible leak", "grew", "shrank", "steady", "undecided"
-_SURE = 0.95
-_POSSIBLE = 0.5
+_LEAK_SCORE = 0.95
+_POSSIBLE_SCORE = 0.5
 _ERROR_RATE = 0.05
 _SHARE_EARLY_MIN = 0.2
 _SHARE_LATE_MIN = 0.15
@@ -87,7 +89,7 @@ def _sign_p(more: int, less: int) -> float:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of Ruby in both profiles, judged. `sure` is how sure a leak is, from 0 to 1; `stack` is how it is mostly reached."""
+    """One line of Ruby in both profiles, judged. `score` is that of a leak, from 0 to 1; `stack` is how it is mostly reached."""
 
     frame: Frame
     classes: tuple[str, ...]
@@ -95,7 +97,7 @@ class Line:
     after: Amounts
     evidence: Evidence
     judged: str
-    sure: float
+    score: float
     why: str
     stack: tuple[Frame, ...]
 
@@ -256,28 +258,28 @@ def _judge(d: Difference, e: Evidence, grew_p: float, shrank_p: float, kept_p: f
     persists = _above(e.early, e.late, _SHARE_EARLY_MIN)
     goes_on = _above(e.late, e.early, _SHARE_LATE_MIN)
     stays = _above(e.old - e.old_gone, e.old_gone, _SHARE_STAYED_MIN) if e.old >= 3 else 1.0
-    sure = (1 - kept_p) * persists * goes_on * stays
+    score = (1 - kept_p) * persists * goes_on * stays
     halves = f"the last full collection found {e.found_live} of them live, {e.early} made in the first half of the interval and {e.late} in the second"
     old = f"; {e.old_gone} of {e.old} that were old before are gone" if e.old else ""
-    if sure >= _POSSIBLE:
-        return (LEAK if sure >= _SURE else POSSIBLE), sure, f"{grew}, and they stay: {halves}{old}"
+    if score >= _POSSIBLE_SCORE:
+        return (LEAK if score >= _LEAK_SCORE else POSSIBLE), score, f"{grew}, and they stay: {halves}{old}"
     if 1 - kept_p < min(persists, goes_on, stays):
-        return GREW, sure, f"{grew}; {halves}: not more than sampling makes of a steady line"
+        return GREW, score, f"{grew}; {halves}: not more than sampling makes of a steady line"
     if persists <= min(goes_on, stays):
-        return GREW, sure, f"{grew}, but what it makes dies: {halves}{old}"
+        return GREW, score, f"{grew}, but what it makes dies: {halves}{old}"
     if goes_on <= stays:
-        return GREW, sure, f"{grew}, and then stopped: {halves}"
-    return GREW, sure, f"{grew}, but its old objects die: {e.old_gone} of {e.old} are gone"
+        return GREW, score, f"{grew}, and then stopped: {halves}"
+    return GREW, score, f"{grew}, but its old objects die: {e.old_gone} of {e.old} are gone"
 
 
 def _above(yes: int, no: int, share: float) -> float:
-    """The probability that the share of yes is above this one."""
+    """The posterior probability that the share of yes is above this one."""
     return float(stats.beta.sf(share, yes + 0.5, no + 0.5))
 
 
-def percent(sure: float) -> str:
-    """Never more sure than the method."""
-    return ">99 %" if sure > 0.99 else f"{math.floor(100 * sure)} %"
+def written(score: float) -> str:
+    """Two digits, rounded down, as the bounds are lower ones."""
+    return f"{math.floor(100 * score + 1e-9) / 100:.2f}"
 
 
 # ── In words and tables ────────────────────────────────────────────────────
@@ -293,7 +295,7 @@ def facts(d: Difference) -> list[str]:
     found = [first, f"live bytes by samples {'grew' if grown >= 0 else 'shrank'} by {memory(abs(grown))}, to {tables.estimate(d.after.total.live_bytes)}"]
     named = [line for line in d.lines if line.judged in (LEAK, POSSIBLE)]
     for line in named:
-        found.append(f"{line.judged}, {percent(line.sure)} sure: {tables.title(line.frame)} ({', '.join(line.classes[:2])}) {line.why}")
+        found.append(f"{line.judged}, score {written(line.score)} of 1: {tables.title(line.frame)} ({', '.join(line.classes[:2])}) {line.why}")
     if not named and not d.blind:
         found.append("no line looks like a leak")
     return found
@@ -308,14 +310,14 @@ def warnings(d: Difference) -> list[str]:
 def table(d: Difference, lines: int) -> Table:
     """The lines that changed, likely leaks first."""
     changed = [line for line in d.lines if line.judged != STEADY]
-    rows = [(tables.title(line.frame), ", ".join(line.classes[:2]), line.judged, percent(line.sure) if line.judged in (LEAK, POSSIBLE) else "–",
+    rows = [(tables.title(line.frame), ", ".join(line.classes[:2]), line.judged, written(line.score) if line.judged in (LEAK, POSSIBLE) else "–",
              memory(line.evidence.growth.value, line.evidence.growth.error), tables.number(line.evidence.objects), memory(line.after.live_bytes.value), memory(line.allocated_bytes),
              f"{line.evidence.came:,} / {line.evidence.went:,}") for line in changed[:lines]]
     steady = len(d.lines) - len(changed)
     note = f"{steady:,} lines changed no more than sampling makes of a steady one." if steady else ""
     if len(changed) > lines:
         note = f"{len(changed) - lines:,} more lines changed; --lines {len(changed)} shows all. " + note
-    return Table("growth", "What grew", ("line", "class", "judged", "sure", "growth", "objects", "live now", "allocated between", "samples came / went"),
+    return Table("growth", "What grew", ("line", "class", "judged", "score", "growth", "objects", "live now", "allocated between", "samples came / went"),
                  tuple(rows), note.strip())
 
 
@@ -328,10 +330,10 @@ def stacks(d: Difference) -> list[Table]:
 
 def as_json(d: Difference) -> str:
     return export.written({
-        "format": "ashlar-heap-difference", "version": 1, "before": d.before.image.source, "after": d.after.image.source,
+        "format": "ashlar-heap-difference", "version": 2, "before": d.before.image.source, "after": d.after.image.source,
         "same_process": d.same_process, "seconds": round(d.seconds, 3), "collections": d.collections, "full_collections": d.full_collections,
         "warnings": warnings(d),
-        "lines": [{**export.frame(line.frame), "classes": list(line.classes), "judged": line.judged, "sure": round(line.sure, 4), "why": line.why,
+        "lines": [{**export.frame(line.frame), "classes": list(line.classes), "judged": line.judged, "score": round(line.score, 4), "why": line.why,
                    **export.estimate("growth_bytes", line.evidence.growth), **export.estimate("growth_objects", line.evidence.objects),
                    **export.estimate("live_bytes", line.after.live_bytes), "allocated_between_bytes": round(line.allocated_bytes, 1),
                    "samples_came": line.evidence.came, "samples_went": line.evidence.went, "stack": [export.frame(f) for f in line.stack]} for line in d.lines],
