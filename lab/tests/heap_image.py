@@ -34,28 +34,34 @@ class Program:
     period: int = PERIOD
     command: str = "ruby app.rb"
     minor: int = 0
+    major: int = 0  # full ones not among them
     full: int = 0
     full_collection: int = 0  # the number of the latest full one
+    tells_full: bool = True  # whether the writer tells full collections from other major ones
     numbers: dict = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
 
     @property
     def now_ms(self) -> int:
-        return self.started_ns // 10 ** 6 + 1000 * (self.minor + self.full)
+        return self.started_ns // 10 ** 6 + 1000 * self.collections
+
+    @property
+    def collections(self) -> int:
+        return self.minor + self.major + self.full
 
     def allocate(self, stack, class_name="String", size=40, count=1, payload=False) -> list[Sample]:
         site = (tuple(stack), class_name, int(payload), 0 if payload else size)
-        made = [Sample(site, size, self.minor + self.full, self.now_ms + i) for i in range(count)]
+        made = [Sample(site, size, self.collections, self.now_ms + i) for i in range(count)]
         self.samples += made
         return made
 
-    def collect(self, dead=(), full=False) -> None:
+    def collect(self, dead=(), full=False, major=False) -> None:
         """One collection, which finds these dead."""
-        self.minor, self.full = self.minor + (not full), self.full + full
+        self.minor, self.major, self.full = self.minor + (not full and not major), self.major + major, self.full + full
         if full:
-            self.full_collection = self.minor + self.full
+            self.full_collection = self.collections
         for sample in dead:
-            sample.died = self.minor + self.full
+            sample.died = self.collections
 
     def write(self, **changes) -> bytes:
         return image(self, **changes)
@@ -109,13 +115,14 @@ def image(program: Program, version=1, sequence=2, origin=1, lost=0, tables=True
 
 
 def header(program: Program, contents, version, sequence, origin, lost) -> bytes:
-    numbers = {"minor_count": program.minor, "full_count": program.full, **program.numbers}
+    numbers = {"minor_count": program.minor, "major_count": program.major + program.full, "full_count": program.full, **program.numbers}
     out = bytearray(HEADER_BYTES)
     taken_ns = program.now_ms * 10 ** 6
     out[:8] = b"ASHLARHP"
     struct.pack_into("<II6Q", out, 8, version, HEADER_BYTES, sequence, program.pid, program.started_ns, taken_ns, program.period, lost)
-    struct.pack_into("<4IQIIQ", out, 64, len(NUMBERS), 512, len(contents), 128, program.started_ns, 1, origin, program.full_collection)
-    struct.pack_into(f"<{len(NUMBERS)}Q", out, 512, *(numbers.get(name, 0) for name in NUMBERS))
+    known = NUMBERS if program.tells_full else NUMBERS[:NUMBERS.index("full_count")]
+    struct.pack_into("<4IQIIQ", out, 64, len(known), 512, len(contents), 128, program.started_ns, 1, origin, program.full_collection)
+    struct.pack_into(f"<{len(known)}Q", out, 512, *(numbers.get(name, 0) for name in known))
     for at, said in ((1024, program.command), (2048, "ruby 3.4.5 +ASHLAR")):
         out[at:at + len(said.encode())] = said.encode()
     at, body = HEADER_BYTES, bytearray()

@@ -142,6 +142,7 @@ claim "garbage that is made while a full collection marks is not said to be foun
   RUBY
   image = HeapImage.read(File.join(folder, "now.heap"))
   check_equal(image.numbers[10] + image.numbers[11], image.full_collection)
+  check(image.numbers[25].between?(1, image.numbers[11])) { image.numbers.inspect }
   found_live, made_since = image.found_live_and_made_since("Object#junk")
   check(found_live < 10 && made_since < 30) { [found_live, made_since].inspect }
 end

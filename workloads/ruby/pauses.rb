@@ -88,7 +88,8 @@ warn "#{sorted.size} requests in #{seconds.round(3)} s (#{(sorted.size / seconds
      "#{cache.entries} entries"
 warn "request ms: p50 #{quantile[0.5]}, p99 #{quantile[0.99]}, p99.9 #{quantile[0.999]}, p99.99 #{quantile[0.9999]}, max #{quantile[1]}"
 warn "CPU since the process began: #{Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID).round(3)} s"
-warn "collections: #{stat[:minor_gc_count] - warm[:minor_gc_count]} minor, #{stat[:major_gc_count] - warm[:major_gc_count]} full"
+done = ->(name) { stat[name] - warm[name] if stat[name] }
+warn "collections: #{done[:minor_gc_count]} minor, #{done[:major_gc_count]} major#{", #{done[:complete_gc_count]} of them full" if stat[:complete_gc_count]}"
 if stat[:pause_count]
   warn "pauses since the start, ms: #{stat[:pause_count]} of them, p50 #{stat[:pause_us_p50] / 1e3}, p99 #{stat[:pause_us_p99] / 1e3}, max #{stat[:pause_us_max] / 1e3}"
 end

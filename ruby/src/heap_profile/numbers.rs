@@ -7,7 +7,7 @@ use ashlar_heap::{BLOCK_BYTES, WIDTHS};
 use crate::collector::Collector;
 
 /// How many there are.
-pub(super) const NUMBERS: usize = 25;
+pub(super) const NUMBERS: usize = 26;
 
 /// Taken at most this often, because they are a sum over the widths.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -26,7 +26,8 @@ pub(super) struct Numbers {
     allocated_objects: u64,
     allocated_bytes: u64,
     minor_collections: u64,
-    full_collections: u64,
+    /// All that are not minor, full ones among them.
+    major_collections: u64,
     collecting_ns: u64,
     marking_ns: u64,
     sweeping_ns: u64,
@@ -40,6 +41,7 @@ pub(super) struct Numbers {
     fresh_bytes: u64,
     old_cells: u64,
     payload_block_bytes: u64,
+    full_collections: u64,
 }
 
 const _: () = assert!(size_of::<Numbers>() == NUMBERS * size_of::<u64>());
@@ -95,7 +97,7 @@ impl Numbers {
             allocated_objects: allocated.iter().sum(),
             allocated_bytes: allocated_cell_bytes + payloads.handed_out_bytes() as u64,
             minor_collections: stats.minor_collections as u64,
-            full_collections: (stats.major_collections + stats.full_collections) as u64,
+            major_collections: (stats.major_collections + stats.full_collections) as u64,
             collecting_ns: collector.clocks.total_ns(),
             marking_ns: collector.clocks.mark_ns.get(),
             sweeping_ns: collector.clocks.sweep_ns.get(),
@@ -109,6 +111,7 @@ impl Numbers {
             fresh_bytes: measure.fresh_bytes as u64,
             old_cells: stats.old_cells as u64,
             payload_block_bytes: block_bytes(in_use.saturating_sub(usage.cell_blocks)),
+            full_collections: stats.full_collections as u64,
         }
     }
 }

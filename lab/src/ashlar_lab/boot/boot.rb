@@ -114,7 +114,9 @@ module AshlarBoot
         collector: (GC.config[:implementation] if GC.respond_to?(:config)) || "default",
         wall_ns: ended.ns - process_began_ns, cpu_ns: Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID, :nanosecond),
         collecting_ns: ended.collecting_ns, objects: ended.objects, kept_objects: kept,
-        collections: stat[:count], full_collections: stat[:major_gc_count], rss_kib:, compiled: @compiled, from_binary: @from_binary,
+        collections: stat[:count],
+        # A major collection of Ashlar may pass over settled cells; of other collectors each is a full one.
+        full_collections: stat[:complete_gc_count] || stat[:major_gc_count], rss_kib:, compiled: @compiled, from_binary: @from_binary,
         files: @files.map(&:to_h) }
     end
 

@@ -125,8 +125,10 @@ class Difference:
         return self.after.image.collections - self.before.image.collections
 
     @property
-    def full_collections(self) -> int:
-        return self.after.image.numbers.get("full_count", 0) - self.before.image.numbers.get("full_count", 0)
+    def full_collections(self) -> int | None:
+        """None where a writer did not tell them from major ones."""
+        before, after = self.before.image.full_collections, self.after.image.full_collections
+        return None if before is None or after is None else after - before
 
     @property
     def span(self) -> int:
@@ -287,7 +289,7 @@ def written(score: float) -> str:
 def facts(d: Difference) -> list[str]:
     a, b = d.before.image, d.after.image
     if d.same_process:
-        first = (f"{b.program}: process {b.pid}, {d.seconds:,.0f} s, {d.collections:,} collections ({d.full_collections:,} full) and "
+        first = (f"{b.program}: process {b.pid}, {d.seconds:,.0f} s, {d.collections:,} collections{'' if d.full_collections is None else f' ({d.full_collections:,} full)'} and "
                  f"{memory(max(b.numbers.get('allocated_bytes', 0) - a.numbers.get('allocated_bytes', 0), 0))} allocated between the profiles")
     else:
         first = f"two processes: {a.program} ({a.pid}) and {b.program} ({b.pid})"

@@ -139,5 +139,6 @@ def _counted(found: Profile) -> Table:
              ("blocks of cells", "cell_block_bytes"), ("holes in them", "hole_bytes"), ("blocks of payloads", "payload_block_bytes"),
              ("spare blocks", "spare_bytes"), ("allocated so far", "allocated_bytes"))
     rows = [(title, amounts.memory(numbers[name])) for title, name in names if name in numbers]
-    rows += [("collections, of them full", f"{found.image.collections:,}, {numbers.get('full_count', 0):,}")]
+    full = found.image.full_collections
+    rows += [("collections, of them full", f"{found.image.collections:,}, {'unknown' if full is None else f'{full:,}'}")]
     return Table("counted", "Counted by the heap", ("", "exactly"), tuple(rows))

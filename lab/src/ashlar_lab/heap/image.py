@@ -26,8 +26,8 @@ ORIGINS = ("live", "on request", "at the end of the program", "at a crash")
 
 NUMBERS = (
     "live_bytes", "cell_bytes", "payload_bytes", "external_bytes", "cell_block_bytes", "spare_bytes", "hole_bytes", "live_cells",
-    "allocated_objects", "allocated_bytes", "minor_count", "full_count", "collector_ns", "mark_ns", "sweep_ns", "pause_count", "pause_ns",
-    "pause_ns_max", "pause_ns_p50", "pause_ns_p99", "memory_limit_bytes", "budget_bytes", "fresh_bytes", "old_cells", "payload_block_bytes",
+    "allocated_objects", "allocated_bytes", "minor_count", "major_count", "collector_ns", "mark_ns", "sweep_ns", "pause_count", "pause_ns",
+    "pause_ns_max", "pause_ns_p50", "pause_ns_p99", "memory_limit_bytes", "budget_bytes", "fresh_bytes", "old_cells", "payload_block_bytes", "full_count",
 )
 AGES = ("0", "1", "2–3", "4–7", "8–15", "16–31", "32–63", "64 or more")
 
@@ -47,8 +47,8 @@ _COMMAND, _RUBY = 1024, 2048
 @dataclass(frozen=True)
 class Image:
     """One image. `period_bytes` is the mean number of bytes between two samples, 0 when nothing was sampled. `numbers` has those of
-    `NUMBERS` that the writer knew. `full_collection` is the number of the latest full collection that is over, 0 for none: a live sample
-    that was made before it was found live by it. Tables are numpy arrays with the fields of docs/heap-profile.md, `stacks` is plain."""
+    `NUMBERS` that the writer knew: `major_count` is of all that are not minor, `full_count` of those among them that are full.
+    `full_collection` is the number of the latest full collection that is over, 0 for none: a live sample that was made before it was found live by it. Tables are numpy arrays with the fields of docs/heap-profile.md, `stacks` is plain."""
 
     source: str
     pid: int
@@ -78,8 +78,13 @@ class Image:
 
     @property
     def collections(self) -> int:
-        """How many collections there have been, of both kinds."""
-        return self.numbers.get("minor_count", 0) + self.numbers.get("full_count", 0)
+        """How many collections there have been, of every kind."""
+        return self.numbers.get("minor_count", 0) + self.numbers.get("major_count", 0)
+
+    @property
+    def full_collections(self) -> int | None:
+        """How many of them were full; None where the writer did not tell them from major ones."""
+        return self.numbers.get("full_count")
 
     def string(self, offset: int) -> str:
         """The string at this offset of its table."""

@@ -44,6 +44,7 @@ _FAMILIES = (
     _Family("ashlar_allocated_bytes", "counter", "bytes", "Memory allocated", "allocated_bytes"),
     _Family("ashlar_allocated_objects", "counter", "", "Objects allocated", "allocated_objects"),
     _Family("ashlar_minor_collections", "counter", "", "Minor collections", "minor_count"),
+    _Family("ashlar_major_collections", "counter", "", "Collections that are not minor, full ones among them", "major_count"),
     _Family("ashlar_full_collections", "counter", "", "Full collections", "full_count"),
     _Family("ashlar_collector_seconds", "counter", "seconds", "Time in the collector", "collector_ns"),
     _Family("ashlar_mark_seconds", "counter", "seconds", "Time in the collector spent marking", "mark_ns"),
@@ -60,14 +61,17 @@ def render(readings: Sequence[Reading]) -> str:
         lines += [f"# TYPE {family.name} {family.type}", *([f"# UNIT {family.name} {family.unit}"] if family.unit else []),
                   f"# HELP {family.name} {family.help}."]
         for reading in readings:
-            lines += _pauses(reading) if family.name == _PAUSE else [_sample(family, reading)]
+            lines += _pauses(reading) if family.name == _PAUSE else _sample(family, reading)
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _sample(family: _Family, reading: Reading) -> str:
+def _sample(family: _Family, reading: Reading) -> list[str]:
+    """None of full collections where the process does not tell them from major ones."""
+    if family.number == "full_count" and reading.image.full_collections is None:
+        return []
     value = reading.rss_bytes if family.name == _RESIDENT else reading.number(family.number)
     name = f"{family.name}_total" if family.type == "counter" else family.name
-    return f'{name}{{pid="{reading.pid}"}} {_seconds(value) if family.unit == "seconds" else value}'
+    return [f'{name}{{pid="{reading.pid}"}} {_seconds(value) if family.unit == "seconds" else value}']
 
 
 def _pauses(reading: Reading) -> list[str]:

@@ -40,7 +40,7 @@ class Rates:
     seconds: float
     allocated_bytes_per_s: float
     objects_per_s: float
-    minor_per_s: float
+    collections_per_s: float
     full_per_s: float
     pauses_per_s: float
     collector_share: float
@@ -95,7 +95,7 @@ def rates(now: Reading, before: Reading | None) -> Rates:
     cpu_s = now.cpu_s - (before.cpu_s if before else 0.0)
     per_s = 1 / seconds if seconds > 0 else 0.0
     collector_s = grown("collector_ns") / 1e9
-    return Rates(seconds, grown("allocated_bytes") * per_s, grown("allocated_objects") * per_s, grown("minor_count") * per_s, grown("full_count") * per_s,
+    return Rates(seconds, grown("allocated_bytes") * per_s, grown("allocated_objects") * per_s, (grown("minor_count") + grown("major_count")) * per_s, grown("full_count") * per_s,
                  grown("pause_count") * per_s, min(collector_s / cpu_s, 1.0) if cpu_s > 0 else 0.0)
 
 
@@ -119,7 +119,7 @@ def rows(now: Reading, before: Reading | None) -> list[tuple[str, str]]:
         ("shared", _shared(now)),
         ("limit", amounts.memory(limit) if limit else "none"),
         ("allocation", f"{amounts.rate(r.allocated_bytes_per_s)}, {amounts.count(r.objects_per_s)} objects/s"),
-        ("collections", f"{r.minor_per_s + r.full_per_s:.2f}/s, {r.full_per_s:.3g}/s of them full; {n('minor_count'):,} minor and {n('full_count'):,} full so far"),
+        ("collections", f"{r.collections_per_s:.2f}/s, " + _kinds(now, r)),
         ("collector", f"{100 * r.collector_share:.1f} % of the CPU time; {amounts.duration(n('collector_ns'))} so far"),
         ("pauses", f"median {amounts.duration(n('pause_ns_p50'))}, 99 % within {amounts.duration(n('pause_ns_p99'))}, "
                    f"longest {amounts.duration(n('pause_ns_max'))}; {n('pause_count'):,} so far"),
@@ -135,6 +135,13 @@ def _shared(now: Reading) -> str:
     shared = told["Shared_Clean"] + told["Shared_Dirty"]
     return (f"{amounts.memory(shared)} with other processes, {amounts.memory(told['Private_Dirty'])} private dirty, PSS {amounts.memory(told['Pss'])}; "
             f"ashlar shared {now.pid} says what")
+
+
+def _kinds(now: Reading, r: Rates) -> str:
+    n, full = now.number, now.image.full_collections
+    if full is None:
+        return f"{n('minor_count'):,} minor and {n('major_count'):,} others so far"
+    return f"{r.full_per_s:.3g}/s of them full; {n('minor_count'):,} minor, {n('major_count') - full:,} major and {full:,} full so far"
 
 
 def _percent(part: float, whole: float) -> str:
