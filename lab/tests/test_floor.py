@@ -51,6 +51,13 @@ def test_ci_and_diff_judge_only_by_more_than_the_floor(new, quiet):
         assert all(("differs from itself by 8.0 % in CPU time" in text) == (twin > 1) for text in texts)
 
 
+@pytest.mark.parametrize(("twin", "ruled_out"), [(1.0, "0.1 %"), (1.03, "3.0 %"), (1.08, "")])
+def test_no_difference_below_the_floor_is_ruled_out(twin, ruled_out):
+    experiment, runs = measured(1.0, twin)
+    (said,) = [s for s in words.verdict(experiment, analyse(experiment, runs)) if "CPU time" in s]
+    assert "no difference shown" in said and (f"one above {ruled_out} is ruled out" in said if ruled_out else "ruled out" not in said)
+
+
 def test_a_report_lists_no_exception_below_the_floor():
     experiment, runs = measured(0.8, 1.06)
     runs = [dataclasses.replace(r, metrics={**r.metrics, "cpu_s": 1.05}) if (r.program, r.variant) == ("p", "new") else r for r in runs]

@@ -107,7 +107,7 @@ def improvement(e: Estimate | None, metric: str) -> str:
         return "–"
     better = (e.value, e.low, e.high) if units.more_is_better(metric) else (1 / e.value, 1 / e.high, 1 / e.low if e.low > 0 else float("inf"))
     value, low, high = (f"{v:.2f}" if v < 1000 else "∞" for v in better)
-    return f"{value}x" if high == "∞" else f"{value}x ({low}–{high})"
+    return f"{value}x ({units.TOO_FEW})" if not math.isfinite(e.high) else f"{value}x ({low}–{high})"
 
 
 def _sweep_table(experiment: Experiment, analysis: Analysis, program: str) -> Table:

@@ -182,8 +182,8 @@ def _judged(e: Estimate, baseline: str, floor: float, metric: str) -> str:
         return f"{told}, but the interval is too wide to say anything; add blocks"
     told += f", 95 % interval {units.ratio(e.low, d)} to {units.ratio(e.high, d)}"
     if not e.excludes(1.0):
-        if e.low > 0.95 and e.high < 1.05:
-            return f"{told}: no difference shown, and one above {units.percent(max(e.high - 1, 1 - e.low, 0.001), signed=False)} is ruled out"
+        if e.low > 0.95 and e.high < 1.05 and floor < 0.05:
+            return f"{told}: no difference shown, and one above {units.percent(max(e.high - 1, 1 - e.low, floor, 0.001), signed=False)} is ruled out"
         return f"{told}: no difference shown"
     direction = "less" if e.value < 1 else "more"
     better = (e.value > 1) == units.more_is_better(metric)
