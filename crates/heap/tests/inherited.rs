@@ -204,6 +204,7 @@ fn a_fork_in_the_middle_of_marking_and_of_sweeping_keeps_what_lives() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore)] // The interpreter takes minutes to fill a region.
 fn holes_are_used_when_there_is_no_other_room() {
     with_program(|p| {
         p.heap.open_reserve();
@@ -365,6 +366,7 @@ fn pieces_freed_before_a_block_is_taken_over_are_allocated_after() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore)] // The interpreter takes minutes to fill a region.
 fn pieces_are_allocated_from_inherited_blocks_when_there_is_no_other_room() {
     with_program(|p| {
         p.heap.open_reserve();
