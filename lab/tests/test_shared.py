@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ashlar_lab.errors import BadInput
-from ashlar_lab.shared import heap, kinds, outline, process, written
+from ashlar_lab.shared import heap, kinds, outline, page, process, written
 from ashlar_lab.shared.kinds import Amount
 from ashlar_lab.shared.process import EXCLUSIVE, OF_FILE, PAGE_BYTES, PRESENT, SWAPPED, Mapping
 
@@ -87,6 +87,11 @@ def test_a_cell_of_another_class_or_type_is_not_the_same():
 def test_types_are_ruby_s():
     assert [written.type_of(word) for word in (5, 1, 26 | 7 << 12, 26 | 13 << 12, 26 | 2 << 12, 31)] == \
         ["strings", "objects", "code", "constant caches", "others of Ruby's own", "others"]
+
+
+def test_every_kind_has_a_colour_of_its_own():
+    for colours in (page._LIGHT, page._DARK):
+        assert len(set(colours)) == len(colours) == len(kinds.GROUPS)
 
 
 def test_runs_are_where_true_entries_follow_each_other():
