@@ -133,7 +133,7 @@ unsafe extern "C" fn ashlar_begin_child(objspace: *mut c_void, thread: Value, ru
     let (collector, runner) = unsafe { (held(objspace), &mut *runner) };
     end_walks_of_others(collector, thread);
     collector.heap.inherit();
-    thread_caches::lock().inherit();
+    thread_caches::lock().flush_own_and_shared();
     heap_profile::note_numbers_in_child(collector);
     if *runner != 0 && *runner != thread {
         *runner = 0;

@@ -65,10 +65,18 @@ impl Program<'_> {
     }
 
     fn collect(&self, scope: Scope) {
+        self.collect_and_move(scope, None);
+    }
+
+    fn compact(&self) {
+        self.collect_and_move(Scope::Full, Some(Evacuation::Sparse));
+    }
+
+    fn collect_and_move(&self, scope: Scope, compact: Option<Evacuation>) {
         self.heap.collect(Request {
             scope: Some(scope),
             sweep_now: true,
-            ..Request::default()
+            compact,
         });
         self.heap.verify().unwrap();
     }
@@ -228,12 +236,7 @@ fn cells_that_move_leave_and_enter_blocks_that_were_inherited() {
         p.keep_every(4, &theirs);
         p.collect(Scope::Full);
         p.heap.inherit();
-        p.heap.collect(Request {
-            scope: Some(Scope::Full),
-            sweep_now: true,
-            compact: Some(Evacuation::Sparse),
-        });
-        p.heap.verify().unwrap();
+        p.compact();
         assert_eq!(p.heap.inherited_blocks(), 0);
         let dense_blocks = blocks_of(&theirs).len().div_ceil(4) + 1;
         assert!(p.heap.usage().cell_blocks <= dense_blocks);
@@ -260,12 +263,7 @@ fn all_blocks_are_taken_over_before_cells_move_and_some_at_other_collections() {
         let left_blocks = p.heap.inherited_blocks();
         assert!((1..inherited_blocks - 200).contains(&left_blocks));
         p.heap.inherit();
-        p.heap.collect(Request {
-            scope: Some(Scope::Full),
-            sweep_now: true,
-            compact: Some(Evacuation::Sparse),
-        });
-        p.heap.verify().unwrap();
+        p.compact();
         assert_eq!(p.heap.inherited_blocks(), 0);
         assert!(p.heap.usage().cell_blocks < inherited_blocks * 11 / 20);
     });
@@ -306,7 +304,7 @@ fn with_pieces(run: impl FnOnce(&Program<'_>, &mut ThreadCache<'_>, &[NonNull<u8
         let theirs = pieces(&mut cache, PIECES);
         cache.flush();
         p.heap.inherit();
-        cache.inherit();
+        cache.flush();
         run(p, &mut cache, &theirs);
         cache.flush();
         p.heap.verify().unwrap();
@@ -376,7 +374,7 @@ fn pieces_are_allocated_from_inherited_blocks_when_there_is_no_other_room() {
             theirs.push(piece);
         }
         p.heap.inherit();
-        cache.inherit();
+        cache.flush();
         for &piece in theirs.iter().step_by(2) {
             free(&mut cache, piece);
         }

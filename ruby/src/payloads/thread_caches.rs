@@ -196,22 +196,18 @@ impl ThreadCaches {
 
     /// Gives back what the calling thread's cache has, if it has one.
     pub(crate) fn flush_own(&mut self) {
-        self.with_own(|cache| cache.flush());
-    }
-
-    /// In a forked child, after [`ashlar_heap::Heap::inherit`]: the caches that it has.
-    pub(crate) fn inherit(&mut self) {
-        self.with_own(|cache| cache.inherit());
-        if let Some(shared) = &mut self.shared {
-            shared.inherit();
-        }
-    }
-
-    fn with_own(&mut self, work: impl FnOnce(&mut ThreadCache)) {
         // SAFETY: asks for this thread's own cache, which nobody else uses.
         let own = unsafe { ashlar_current_thread_cache().cast::<Listed>().as_mut() };
         if let Some(own) = own {
-            work(&mut own.cache);
+            own.cache.flush();
+        }
+    }
+
+    /// The same, and what the shared cache has.
+    pub(crate) fn flush_own_and_shared(&mut self) {
+        self.flush_own();
+        if let Some(shared) = &mut self.shared {
+            shared.flush();
         }
     }
 

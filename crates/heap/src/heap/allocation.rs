@@ -186,12 +186,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         let handed_bytes = cache.take_handed();
         self.hand_out(handed_bytes);
         for width in WidthIndex::all() {
-            let Some(block) = cache.retire(width) else {
-                continue;
-            };
-            if self.region().block(block).free() != 0 {
-                let lists = &mut self.collector.borrow_mut().lists;
-                lists.push_available(width, block);
+            if let Some(block) = cache.retire(width) {
+                self.list_if_available(block, width);
             }
         }
     }

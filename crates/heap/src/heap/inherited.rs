@@ -39,7 +39,8 @@ pub(super) struct Inherited {
 
 impl<V: Vm> Heap<'_, V> {
     /// This process has just been forked, and the VM is stopped: what the heap holds is
-    /// inherited.
+    /// inherited. Caches of payloads are flushed after this
+    /// ([`ThreadCache::flush`](crate::ThreadCache::flush)).
     pub fn inherit(&self) {
         self.leave_caches();
         let mut collector = self.collector.borrow_mut();
@@ -80,10 +81,11 @@ impl<V: Vm> Heap<'_, V> {
                 self.clean(index, width);
             }
         }
-        self.shared.payloads.take_over(self.space(), |index| {
-            let is_asked = asked.contains(&index.get());
-            is_asked && (all || self.is_shared(pages.as_ref(), index) == Some(false))
-        });
+        self.shared
+            .payloads
+            .take_over(self.space(), asked, |index| {
+                all || self.is_shared(pages.as_ref(), index) == Some(false)
+            });
     }
 
     /// The numbers of the blocks that this collection asks for.
@@ -114,10 +116,7 @@ impl<V: Vm> Heap<'_, V> {
                 continue;
             }
             rebuild_runs(self.space(), index, width, self.stress().poison);
-            if block.free() != 0 {
-                let lists = &mut self.collector.borrow_mut().lists;
-                lists.push_available(width, index);
-            }
+            self.list_if_available(index, width);
         }
     }
 

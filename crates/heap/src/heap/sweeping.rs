@@ -107,10 +107,7 @@ impl<V: Vm> Heap<'_, V> {
             };
             let Some(block) = unswept else { break };
             let live_cells = self.sweep_and_count(block, width);
-            let has_room = self.region().block(block).free() != 0;
-            if has_room {
-                let lists = &mut self.collector.borrow_mut().lists;
-                lists.push_available(width, block);
+            if self.list_if_available(block, width) {
                 room_cells += width.cells_per_block() - live_cells;
             } else if live_cells == 0 {
                 self.give_block(block, width);
@@ -170,11 +167,20 @@ impl<V: Vm> Heap<'_, V> {
         };
         if self.sweep_and_count(block, width) == 0 {
             self.give_block(block, width);
-        } else if self.region().block(block).free() != 0 {
+        } else {
+            self.list_if_available(block, width);
+        }
+        true
+    }
+
+    /// Lists a block that is swept if it has a free run; whether it has.
+    pub(super) fn list_if_available(&self, block: BlockIndex, width: WidthIndex) -> bool {
+        let has_run = self.region().block(block).free() != 0;
+        if has_run {
             let lists = &mut self.collector.borrow_mut().lists;
             lists.push_available(width, block);
         }
-        true
+        has_run
     }
 
     pub(crate) fn give_block(&self, block: BlockIndex, width: WidthIndex) {

@@ -8,15 +8,16 @@
 //!
 //! Invariant 7 counts noted pieces as free.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use super::arena::{Arena, ArenaClass};
-use super::pool::Pool;
+use super::pool::{has_piece, Pool};
 use super::supply::Supply;
-use super::thread_cache::{FreeLists, ThreadCache};
+use super::thread_cache::FreeLists;
 use super::Payloads;
-use crate::layout::block::{BlockIndex, LISTED};
+use crate::layout::block::BlockIndex;
 use crate::layout::kind::Kind;
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 use crate::payload::class::PAYLOAD_ALIGN;
@@ -36,10 +37,16 @@ impl Payloads {
         self.lock().inherit(space);
     }
 
-    /// Takes over the inherited blocks of which `is_wanted` says yes.
-    pub(crate) fn take_over(&self, space: &Space, is_wanted: impl FnMut(BlockIndex) -> bool) {
+    /// Of the blocks with these numbers, takes over the inherited ones of which `is_wanted`
+    /// says yes.
+    pub(crate) fn take_over(
+        &self,
+        space: &Space,
+        numbers: Range<usize>,
+        is_wanted: impl FnMut(BlockIndex) -> bool,
+    ) {
         if self.inherits() {
-            self.lock().take_over(space, is_wanted);
+            self.lock().take_over(space, numbers, is_wanted);
         }
     }
 }
@@ -47,20 +54,20 @@ impl Payloads {
 impl Pool {
     fn inherit(&mut self, space: &Space) {
         self.give_rows_back(space);
-        self.inherits = true;
-        for (index, of) in blocks_of_pieces(space) {
+        for (index, of) in blocks_of_pieces(space, 0..space.blocks.used_limit()) {
             if of.arena() != Arena::INHERITED {
                 self.move_to(space, index, of, Arena::INHERITED);
             }
         }
     }
 
-    pub(super) fn take_over(
+    fn take_over(
         &mut self,
         space: &Space,
+        numbers: Range<usize>,
         mut is_wanted: impl FnMut(BlockIndex) -> bool,
     ) {
-        for (index, of) in blocks_of_pieces(space) {
+        for (index, of) in blocks_of_pieces(space, numbers) {
             if of.arena() == Arena::INHERITED && is_wanted(index) {
                 free_noted(space, index, of);
                 self.move_to(space, index, of, Arena::default());
@@ -72,13 +79,13 @@ impl Pool {
         let now_of = arena.class(of.class());
         self.unlist(space, index, of);
         space.region.set_kind(index, Kind::Payloads(now_of));
-        if super::pool::has_piece(space, index, of.class()) {
+        if has_piece(space, index, of.class()) {
             self.list(space, index, now_of);
         }
     }
 
     /// Takes a piece of an inherited block back, without writing into it.
-    pub(super) fn note(&mut self, space: &Space, piece: usize, index: BlockIndex, of: ArenaClass) {
+    fn note(&mut self, space: &Space, piece: usize, index: BlockIndex, of: ArenaClass) {
         let block = space.region.block(index);
         let (entry, bit) = note_of(space, index, piece);
         entry.fetch_or(bit, Relaxed);
@@ -90,14 +97,16 @@ impl Pool {
         }
     }
 
-    /// Takes a single piece back.
+    /// Takes a single piece back, in a process that inherits.
     fn give_piece(&mut self, space: &Space, piece: NonNull<u8>) {
         let address = piece.as_ptr() as usize;
         let Some(index) = space.region.block_at(address) else {
             return;
         };
         match space.region.kind(index) {
-            Kind::Payloads(of) if self.is_inherited(of) => self.note(space, address, index, of),
+            Kind::Payloads(of) if of.arena() == Arena::INHERITED => {
+                self.note(space, address, index, of)
+            }
             _ => {
                 // SAFETY: the piece is free and at least 16 bytes long.
                 unsafe { piece.cast::<usize>().write(0) };
@@ -110,6 +119,20 @@ impl Pool {
 impl Supply<'_> {
     pub(super) fn is_inherited(self, of: ArenaClass) -> bool {
         of.arena() == Arena::INHERITED && self.payloads.inherits()
+    }
+
+    /// When memory is out: takes over what is inherited of a class; whether that may help.
+    #[cold]
+    pub(super) fn take_over_class(self, pool: &mut Pool, of: ArenaClass) -> bool {
+        if !self.payloads.inherits() || of.arena() != Arena::default() {
+            return false;
+        }
+        let inherited = Kind::Payloads(Arena::INHERITED.class(of.class()));
+        let all = 0..self.space.blocks.used_limit();
+        pool.take_over(self.space, all, |index| {
+            self.space.region.kind(index) == inherited
+        });
+        true
     }
 
     /// Takes a piece back that was inherited when its kind was asked for.
@@ -132,17 +155,11 @@ impl FreeLists {
     }
 }
 
-impl ThreadCache<'_> {
-    /// For a cache that a forked child has from its parent, after
-    /// [`Heap::inherit`](crate::Heap::inherit).
-    pub fn inherit(&mut self) {
-        self.flush();
-        self.lists.leave_inherited();
-    }
-}
-
-fn blocks_of_pieces(space: &Space) -> impl Iterator<Item = (BlockIndex, ArenaClass)> + '_ {
-    (0..space.blocks.used_limit()).filter_map(|index| {
+fn blocks_of_pieces(
+    space: &Space,
+    numbers: Range<usize>,
+) -> impl Iterator<Item = (BlockIndex, ArenaClass)> + '_ {
+    numbers.filter_map(|index| {
         let index = BlockIndex(index as u32);
         match space.region.kind(index) {
             Kind::Payloads(of) => Some((index, of)),
@@ -197,5 +214,4 @@ fn free_noted(space: &Space, index: BlockIndex, of: ArenaClass) {
         block.set_free(piece);
     }
     forget_notes(space, index);
-    debug_assert!(!block.has(LISTED) || super::pool::has_piece(space, index, of.class()));
 }

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use super::arena::{Arena, ArenaClass, ARENA_CLASS_COUNT};
+use super::arena::{ArenaClass, ARENA_CLASS_COUNT};
 use super::class::ClassIndex;
 use super::inherited::noted_pieces;
 use super::thread_cache::{row_pieces, FreeLists};
@@ -22,8 +22,6 @@ use crate::space::Space;
 pub(crate) struct Pool {
     listed: [Option<BlockIndex>; ARENA_CLASS_COUNT],
     rows: [Rows; ARENA_CLASS_COUNT],
-    /// What this process has from its parent is kept apart (`inherited.rs`).
-    pub(super) inherits: bool,
 }
 
 /// As many free pieces of a class as a full row has; each begins with the address of the
@@ -80,7 +78,6 @@ impl Default for Pool {
         Self {
             listed: [None; ARENA_CLASS_COUNT],
             rows: [Rows::default(); ARENA_CLASS_COUNT],
-            inherits: false,
         }
     }
 }
@@ -196,29 +193,9 @@ impl Pool {
         if !may_take_block {
             return None;
         }
-        match space.take_block(Kind::Payloads(of)) {
-            Some(block) => {
-                self.list(space, block, of);
-                Some(block)
-            }
-            None => self.inherited_block(space, of),
-        }
-    }
-
-    /// When memory is out: takes over what is inherited of the class.
-    #[cold]
-    fn inherited_block(&mut self, space: &Space, of: ArenaClass) -> Option<BlockIndex> {
-        if !self.inherits || of.arena() != Arena::default() {
-            return None;
-        }
-        let inherited = Kind::Payloads(Arena::INHERITED.class(of.class()));
-        self.take_over(space, |index| space.region.kind(index) == inherited);
-        self.listed[of.index()]
-    }
-
-    /// Whether blocks of this class are kept apart.
-    pub(super) fn is_inherited(&self, of: ArenaClass) -> bool {
-        self.inherits && of.arena() == Arena::INHERITED
+        let block = space.take_block(Kind::Payloads(of))?;
+        self.list(space, block, of);
+        Some(block)
     }
 
     pub(super) fn list(&mut self, space: &Space, index: BlockIndex, of: ArenaClass) {

@@ -19,7 +19,11 @@ impl<'heap> Supply<'heap> {
     /// Gets pieces of a class of an arena; none when memory is out.
     pub(super) fn refill(self, lists: &mut FreeLists, of: ArenaClass) {
         let mut pool = self.payloads.lock();
-        let taken_bytes = pool.take(self.space, lists, of) * of.class().bytes();
+        let mut taken = pool.take(self.space, lists, of);
+        if taken == 0 && self.take_over_class(&mut pool, of) {
+            taken = pool.take(self.space, lists, of);
+        }
+        let taken_bytes = taken * of.class().bytes();
         self.payloads.note_taken(&pool, taken_bytes);
         drop(pool);
         self.payloads.charge_fresh(taken_bytes);

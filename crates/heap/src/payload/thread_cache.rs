@@ -157,21 +157,21 @@ impl FreeLists {
 impl<'heap> ThreadCache<'heap> {
     /// An empty cache. Both parts must be of one heap.
     pub(crate) fn new(space: &'heap Space, payloads: &'heap Payloads, arena: Arena) -> Self {
-        Self {
+        let mut cache = Self {
             lists: FreeLists::new(),
             kinds: space.region.kinds(),
             arena,
             spares: [None; CLASS_COUNT],
             supply: Supply { space, payloads },
-        }
-        .without_inherited()
+        };
+        cache.leave_inherited();
+        cache
     }
 
-    fn without_inherited(mut self) -> Self {
+    fn leave_inherited(&mut self) {
         if self.supply.payloads.inherits() {
             self.lists.leave_inherited();
         }
-        self
     }
 
     /// Allocates at least `size` bytes (at least one), aligned to 16.
@@ -346,7 +346,8 @@ impl<'heap> ThreadCache<'heap> {
         }
     }
 
-    /// Gives every piece back to the heap.
+    /// Gives every piece back to the heap. A cache that a forked child has from its parent needs
+    /// it after [`Heap::inherit`](crate::Heap::inherit).
     pub fn flush(&mut self) {
         let mut pool = self.supply.open();
         for class in ClassIndex::all() {
@@ -357,9 +358,7 @@ impl<'heap> ThreadCache<'heap> {
         for of in ArenaClass::all() {
             pool.pieces(self.lists.take_all(of), of);
         }
-        if self.supply.payloads.inherits() {
-            self.lists.leave_inherited();
-        }
+        self.leave_inherited();
         pool.rows_of_pool();
         pool.close();
     }

@@ -634,7 +634,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
     fn inherit(&mut self, caches: bool) {
         self.heap.inherit();
         if caches {
-            self.heap.vm().payload_cache.borrow_mut().inherit();
+            self.heap.vm().payload_cache.borrow_mut().flush();
         }
     }
 

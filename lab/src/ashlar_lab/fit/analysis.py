@@ -14,6 +14,7 @@ from ashlar_lab.fit import ratios
 from ashlar_lab.fit import curves as curve_fits
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.contrasts import Answer, answers
+from ashlar_lab.fit.floor import largest
 from ashlar_lab.fit.lowerbound import LowerBound, lower_bounds
 from ashlar_lab.fit.machines import Machines, machines_of
 from ashlar_lab.store.run import OK, Run
@@ -45,7 +46,7 @@ class Analysis:
 
     def floor(self, metric: str) -> float:
         """The largest relative difference that the A/A arm of any program shows in this metric, as a fraction."""
-        return math.expm1(max((abs(math.log(r.ratio.value)) for r in self.noise if r.metric == metric), default=0.0))
+        return largest(math.log(r.ratio.value) for r in self.noise if r.metric == metric)
 
     def to_dict(self) -> dict:
         return _plain(dataclasses.asdict(self))

@@ -8,7 +8,7 @@ the A/A arm differs from 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ashlar_lab.experiment.model import MAIN, TWIN, Experiment
 from ashlar_lab.fit.cells import Cell, Cells
@@ -25,7 +25,12 @@ def twins(experiment: Experiment, program: str) -> tuple[Cell, Cell]:
 def floor_of(experiment: Experiment, cells: Cells, metric: str) -> float:
     """The largest relative difference that the A/A arm of any program shows in this metric, as a fraction."""
     found = (cells.log_ratio(metric, *twins(experiment, p.name)) for p in experiment.programs)
-    return math.expm1(max((abs(t.mean) for t in found if t is not None), default=0.0))
+    return largest(t.mean for t in found if t is not None)
+
+
+def largest(logs: Iterable[float]) -> float:
+    """The largest relative difference among logarithms of ratios, as a fraction; 0 of none."""
+    return math.expm1(max(map(abs, logs), default=0.0))
 
 
 def floor_of_difference(experiment: Experiment, cells: Cells, metric: str, program: str) -> float:

@@ -312,6 +312,12 @@ def name_of(pid: int) -> str:
         return "gone"
 
 
+def rollup_of(text: str) -> dict[str, int]:
+    """What /proc/PID/smaps_rollup says: the kernel's own sums, in bytes, by name."""
+    fields = (line.partition(":") for line in text.splitlines()[1:])
+    return {name: int(rest.split()[0]) * 1024 for name, _, rest in fields}
+
+
 def gone(pid: int) -> BadInput:
     return BadInput(f"there is no process {pid}; ashlar top lists those that have live numbers")
 

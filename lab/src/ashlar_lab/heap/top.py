@@ -64,10 +64,9 @@ def _kib(status: dict[str, str], name: str) -> int:
 
 def _rollup(pid: int) -> dict[str, int]:
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+        return image.rollup_of(Path(f"/proc/{pid}/smaps_rollup").read_text())
     except OSError:
         return {}
-    return {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
 
 
 def read_all(pids: Sequence[int] | None) -> list[Reading]:

@@ -131,9 +131,9 @@ def _sweep_table(experiment: Experiment, analysis: Analysis, program: str) -> Ta
 def knob_settings(experiment: Experiment) -> list[tuple[str, str]]:
     """Every (knob, value) that some variant has, each once."""
     found: list[tuple[str, str]] = []
-    for variant in experiment.variants:
-        others = [v for v in experiment.variants[:experiment.variants.index(variant)]]
-        found += [(variant.knob, v) for v in variant.values if all(o.value_at(variant.knob, v) is None for o in others)]
+    for index, variant in enumerate(experiment.variants):
+        before = experiment.variants[:index]
+        found += [(variant.knob, v) for v in variant.values if all(o.value_at(variant.knob, v) is None for o in before)]
     return found
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ashlar_lab.errors import BadInput
-from ashlar_lab.heap.image import name_of
+from ashlar_lab.heap.image import name_of, rollup_of
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -49,8 +49,7 @@ class Process:
     @cached_property
     def rollup(self) -> dict[str, int]:
         """The kernel's own sums, in bytes, by name."""
-        fields = (line.split() for line in self._file("smaps_rollup").splitlines()[1:])
-        return {f[0].rstrip(":"): int(f[1]) * 1024 for f in fields}
+        return rollup_of(self._file("smaps_rollup"))
 
     @cached_property
     def stack_pointers(self) -> list[int]:
