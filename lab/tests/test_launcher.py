@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import PYTHON
 
-from ashlar_lab.measure import launcher
+from ashlar.memory import launcher
 
 
 def observe(tmp_path: Path, *command, **options) -> launcher.Observed:

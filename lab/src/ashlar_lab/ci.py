@@ -1,4 +1,4 @@
-"""What `ashlar ci` does: check out and build, measure, judge by intervals, say so."""
+"""What `ashlar-lab ci` does: check out and build, measure, judge by intervals, say so."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ashlar_lab.measure import machine, revisions
 from ashlar_lab.measure.session import measure
 from ashlar_lab.report import ci as comments
 from ashlar_lab.report import page, units
-from ashlar_lab.report.write import put
-from ashlar_lab.said import say
+from ashlar.files import put
+from ashlar.said import say
 from ashlar_lab.store import Store
 from ashlar_lab.store.database import read_all, refuse_unlike
 from ashlar_lab.store.run import OK
@@ -49,7 +49,7 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
             contenders = (dataclasses.replace(contenders[0], name="head"),)
         chosen = dataclasses.replace(experiment, variants=contenders, baseline=contenders[0].name)
         # A folder of this moment must not be what tells two experiments apart.
-        chosen = checked(dataclasses.replace(chosen, programs=tuple(dataclasses.replace(p, directory=None) for p in chosen.programs)), "ashlar ci")
+        chosen = checked(dataclasses.replace(chosen, programs=tuple(dataclasses.replace(p, directory=None) for p in chosen.programs)), "ashlar-lab ci")
         path = store_path or Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "ci.ashlar"
         if not measure(chosen, path, quiet=quiet):
             raise KeyboardInterrupt

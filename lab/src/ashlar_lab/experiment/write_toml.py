@@ -16,7 +16,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 def text(experiment: Experiment, folder: Path) -> str:
     """The experiment as a file in `folder`; folders are written relative to it."""
-    parts = ["# ashlar compare --experiment THIS_FILE", "", *_head(experiment)]
+    parts = ["# ashlar-lab compare --experiment THIS_FILE", "", *_head(experiment)]
     for program in experiment.programs:
         parts += ["", *_program(program, folder)]
     for variant in experiment.variants:

@@ -24,7 +24,8 @@ from pathlib import Path
 
 from ashlar_lab.errors import BadInput
 from ashlar_lab.fit.trimmed import Estimate, ratio_estimate
-from ashlar_lab.measure import cgroup, launcher, neighbours, run
+from ashlar.memory import launcher
+from ashlar_lab.measure import cgroup, neighbours, run
 
 WAYS = WATCHED, BARE, BARE_TWIN = "watched", "bare", "bare twin"
 WINDOW_S = 0.05

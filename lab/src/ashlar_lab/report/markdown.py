@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ashlar.said import markdown
+from ashlar.tables import table_text
 from ashlar_lab.report.page import Page
-from ashlar_lab.report.tables import Table
-from ashlar_lab.said import markdown, markdown_cell
 
 
 def render(page: Page) -> str:
@@ -20,16 +20,3 @@ def render(page: Page) -> str:
             parts += ["", markdown(table.note)]
     parts += ["", "## Machine", ""] + [f"- {markdown(f'{key}: {value}')}" for key, value in page.machine]
     return "\n".join(parts) + "\n"
-
-
-def table_text(table: Table) -> str:
-    """A Markdown table padded so that it also reads as plain text."""
-    cells = [[markdown_cell(c) for c in row] for row in (table.head, *table.rows)]
-    widths = [max(3, *(len(row[i]) for row in cells)) for i in range(len(table.head))]
-    lines = []
-    for number, row in enumerate(cells):
-        padded = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))]
-        lines.append("| " + " | ".join(padded) + " |")
-        if number == 0:
-            lines.append("|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|")
-    return "\n".join(lines)

@@ -102,7 +102,7 @@ class Store:
     def open(path: Path | str) -> "Store":
         path = Path(path)
         if not path.is_file():
-            raise BadInput(f"there is no store {path}; give a file that 'ashlar compare' wrote")
+            raise BadInput(f"there is no store {path}; give a file that 'ashlar-lab compare' wrote")
         try:
             mode = "rw" if os.access(path, os.W_OK) else "ro"
             connection = sqlite3.connect(f"file:{_quoted(path)}?mode={mode}", uri=True)
@@ -111,7 +111,7 @@ class Store:
         except sqlite3.Error as error:
             raise BadInput(f"{path} is no store of the lab: {error}") from None
         if application != _APPLICATION_ID:
-            raise BadInput(f"{path} is no store of the lab; give a file that 'ashlar compare' wrote")
+            raise BadInput(f"{path} is no store of the lab; give a file that 'ashlar-lab compare' wrote")
         if version not in (_READ_TOO, FORMAT_VERSION):
             raise BadInput(f"{path} has store format {version}, this lab reads {FORMAT_VERSION}; use the version of the lab that wrote it")
         return Store(path, connection, version)

@@ -18,11 +18,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import ashlar
 import ashlar_lab
+from ashlar.memory import launcher, native
 from ashlar_lab import variants
 from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
-from ashlar_lab.measure import native
+from ashlar_lab.measure import serve
 
 _INSTALLED = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/etc/", "/nix/", "/snap/", "/opt/")
 _NO_FILES = ("/proc/", "/sys/", "/dev/", "/run/")
@@ -187,14 +189,14 @@ class _Maker:
 
     def lab(self) -> None:
         """The lab itself and its two native programs, so that a machine needs neither the lab nor a compiler."""
-        folder = Path(ashlar_lab.__file__).parent
-        for file in sorted(folder.rglob("*")):
-            if file.suffix in (".py", ".c") and "report" not in file.relative_to(folder).parts and "fit" not in file.relative_to(folder).parts:
-                self._made(f"lab/ashlar_lab/{file.relative_to(folder)}", file.read_bytes(), 0o644)
-        for name in ("launcher", "load"):
-            built = native.program(name)
+        for folder in (Path(package.__file__).parent for package in (ashlar, ashlar_lab)):
+            for file in sorted(folder.rglob("*")):
+                if file.suffix in (".py", ".c") and "report" not in file.relative_to(folder).parts and "fit" not in file.relative_to(folder).parts:
+                    self._made(f"lab/{folder.name}/{file.relative_to(folder)}", file.read_bytes(), 0o644)
+        for source in (launcher.SOURCE, serve.SOURCE):
+            built = native.program(source)
             if native.portable(built):
-                self._made(f"lab/ashlar_lab/measure/built/{os.uname().machine}/{built.name}", built.read_bytes(), 0o755)
+                self._made(f"lab/ashlar_programs/{os.uname().machine}/{source.stem}", built.read_bytes(), 0o755)
 
     def _made(self, place: str, content: bytes, mode: int) -> None:
         digest = hashlib.sha256(content).hexdigest()
