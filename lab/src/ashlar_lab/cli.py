@@ -1,10 +1,10 @@
-"""The command line. What it does is four lines: measure, store, fit, report; the rest is reading options."""
+"""The command line: the verbs with their options, and how each is carried out in a few lines. What a verb needs is loaded when it is asked for."""
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -14,49 +14,30 @@ from ashlar.cli import carried_out
 from ashlar.said import say
 from ashlar_lab import options
 from ashlar_lab.errors import BadInput
+from ashlar_lab.options import Question, asking
 
-app = typer.Typer(add_completion=True, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help="Compare allocators and collectors so that the answer can be trusted.")
 
 
 @app.command(no_args_is_help=True)
+@asking()
 def compare(
-    command: options.Command = None,
+    question: Question,
     experiment: Annotated[Optional[Path], typer.Option("--experiment", "-e", help="A TOML experiment instead of a command.")] = None,
-    variant: options.Variants = None,
-    knob: options.Knobs = None,
-    curves: options.Curves = False,
-    program: options.Programs = None,
-    server: options.Server = None,
-    rate: options.Rate = None,
-    duration: options.Duration = 10.0,
-    connections: options.Connections = 32,
-    path: options.Paths = None,
-    goal: options.Goals = None,
-    baseline: options.Baseline = None,
-    blocks: options.Blocks = None,
-    precision: options.Precision = None,
-    budget: options.Budget = None,
     programs: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its programs, as NAME,NAME,....")] = None,
     variants: Annotated[Optional[str], typer.Option(help="With --experiment: only these of its variants, as NAME,NAME,....")] = None,
-    seed: options.Seed = None,
-    time: options.Time = "cpu_s",
-    space: options.Space = "peak_mib",
-    timeout: options.Timeout = 600.0,
-    ignore_output: options.IgnoreOutput = False,
-    ignore_lines: options.IgnoreLines = None,
-    name: options.Name = None,
-    store: options.Store = None,
+    store: Annotated[Optional[Path], typer.Option(help="A new result file; unless named NAME.ashlar in the current folder, or NAME-2.ashlar and so on after an earlier one.")] = None,
     resume: Annotated[Optional[Path], typer.Option(help="Go on with this store; give --blocks for more blocks.")] = None,
     output: options.Output = None,
     form: options.Form = "html,md,json",
     install: Annotated[bool, typer.Option("--install", help="As root: install missing allocators from Debian.")] = False,
-    on: options.On = None,
-    ship: options.Ship = None,
-    there: options.There = None,
-    tls_ca_file: options.TlsCaFile = None,
-    tls_cert: options.TlsCert = None,
-    tls_key: options.TlsKey = None,
+    on: Annotated[Optional[str], typer.Option(autocompletion=options.one_of(("local:2", "tls://")), help="Measure on the machines of a Dask cluster: tls://SCHEDULER:8786, or local:N for trying it out.")] = None,
+    ship: Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that travels too, beside those the command names.")] = None,
+    there: Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that every machine has already; its files are checked, not sent.")] = None,
+    tls_ca_file: Annotated[Optional[str], typer.Option(help="With --on tls://: the authority that the cluster's certificates are of, in PEM form. As Dask's own option.")] = None,
+    tls_cert: Annotated[Optional[str], typer.Option(help="With --on tls://: the certificate to show.")] = None,
+    tls_key: Annotated[Optional[str], typer.Option(help="With --on tls://: the key of that certificate.")] = None,
     quiet: options.Quiet = False,
 ):
     """Measure variants against each other and write a report.
@@ -64,7 +45,6 @@ def compare(
     \b
     ashlar-lab compare --variant glibc --variant jemalloc -- python3 -c 'print(len([str(i) for i in range(300000)]))'
     ashlar-lab compare -v python=env -k every=3000,5000,9000,16000,28000,50000,90000 -- python3 -c 'import gc; gc.disable(); live = [[i] for i in range(100000)]; [(a := [i] * 50, a.append(a), i % {every} or gc.collect()) and None for i in range(300000)]'
-    ashlar-lab compare -v ruby-stock -v ruby-ashlar --curves -- ruby -e 'puts Array.new(400000) { |i| [i.to_s] }.size'
     ashlar-lab compare --experiment examples/three-allocators.toml    # from the lab's folder
     ashlar-lab compare -v ruby-stock -v ruby-ashlar --curves -- ruby -e 'puts Array.new(400000) { |i| [i.to_s] }.size'
     ashlar-lab compare --experiment examples/three-allocators.toml --programs strings --blocks 20 --store strings.ashlar
@@ -73,96 +53,16 @@ def compare(
     ashlar-lab compare -v glibc -v jemalloc --on local:2 -- python3 -c 'print(len([str(i) for i in range(300000)]))'
     ashlar-lab compare --resume three-allocators.ashlar --blocks 20
     """
-    from ashlar_lab.experiment import command_line, toml
-    from ashlar_lab.measure import install as installer
+    from ashlar_lab import compare as comparing
 
-    forms = _forms(form)
-    if (ship or there) and not on:
-        raise BadInput("--ship and --there say what the machines of a cluster get; add --on SCHEDULER")
-    if (tls_ca_file or tls_cert or tls_key) and not on:
-        raise BadInput("--tls-ca-file, --tls-cert and --tls-key are for talking to a cluster; add --on tls://SCHEDULER:8786")
-    if (programs or variants) and not experiment:
-        raise BadInput("--programs and --variants choose from an experiment file; add --experiment FILE, or use --variant for a command")
-    if install:
-        installer.install([command_line.base_of(v) for v in variant or []] + (toml.bases(str(experiment)) if experiment else []))
-    if resume:
-        if experiment or variant or command or program or server:
-            raise BadInput("--resume takes the experiment from the store; leave out --experiment, --variant and the command")
-        from ashlar_lab.store import Store
-
-        with Store.open(resume) as opened:
-            chosen = extended(opened.experiment(), blocks, precision, budget)
-    elif experiment:
-        if variant or command or program or server:
-            raise BadInput("--experiment describes variants and commands itself; leave out --variant and the command")
-        chosen = toml.load(str(experiment), blocks=blocks, precision=precision, budget_s=budget, seed=seed, programs=_names(programs), variants=_names(variants))
-    else:
-        chosen = _from_command_line(locals())
-    before, fresh = _stores(chosen.name)
-    store_path = resume or store or fresh
-    cluster = None
-    if on:
-        from ashlar_lab.measure.cluster.engine import Tls
-
-        cluster = {"address": on, "ships": ship or [], "there": there or [], "tls": Tls(tls_ca_file, tls_cert, tls_key)}
-    status = run(chosen, store_path, output or store_path.with_suffix(""), forms, resume=bool(resume), quiet=quiet, cluster=cluster)
-    if before and store_path == fresh and fresh.exists() and not quiet:
-        say(f"{before} is as it was; these runs are in {fresh}. To compare: ashlar-lab diff {shlex.join([str(before), str(fresh)])}", error=True)
-    raise typer.Exit(status)
-
-
-def _stores(name: str) -> tuple[Path | None, Path]:
-    """The latest store that an experiment of this name has here, and the one that it gets next. The same line again measures anew: the program may
-    have changed meanwhile, and runs of two programs are never mixed unless --resume says so."""
-    before, fresh, number = None, Path(f"{_file_name(name)}.ashlar"), 1
-    while fresh.exists():
-        number += 1
-        before, fresh = fresh, Path(f"{_file_name(name)}-{number}.ashlar")
-    return before, fresh
-
-
-def _from_command_line(given: dict):
-    """The experiment that the options of a verb describe."""
-    from ashlar_lab.experiment import Stop, command_line
-
-    blocks, server, served = given["blocks"], None, [n for n, usual in (("rate", None), ("path", None)) if given[n] != usual]
-    if given["server"]:
-        if given["rate"] is None:
-            raise BadInput("--server needs --rate: how many requests a second, whatever the server does; for example --rate 200")
-        server = command_line.Serve(given["server"], given["rate"], given["duration"], connections=given["connections"], paths=tuple(given["path"] or ("/",)))
-    elif served:
-        raise BadInput(f"--{served[0]} says how a server is driven; add --server 'COMMAND {{port}}'")
-    stop = Stop(10 if blocks is None else blocks, 30 if blocks is None else blocks, 0.02 if given["precision"] is None else given["precision"], given["budget"])
-    return command_line.build(given["variant"] or [], given["knob"] or [], given["command"] or [], name=given["name"], baseline=given["baseline"], stop=stop,
-                              curves=given["curves"], programs=given["program"] or [], server=server, goals=given["goal"] or [],
-                              seed=1 if given["seed"] is None else given["seed"], time_metric=given["time"], space_metric=given["space"],
-                              timeout_s=given["timeout"], compare_output=not given["ignore_output"], ignore_lines=given["ignore_lines"] or [])
+    cluster = comparing.cluster_of(on, ship, there, tls_ca_file, tls_cert, tls_key)
+    raise typer.Exit(comparing.compare(question, experiment, _listed(programs), _listed(variants), store, resume, output, _listed(form) or [], install, cluster, quiet))
 
 
 @app.command(no_args_is_help=True)
+@asking()
 def init(
-    command: options.Command = None,
-    variant: options.Variants = None,
-    knob: options.Knobs = None,
-    curves: options.Curves = False,
-    program: options.Programs = None,
-    server: options.Server = None,
-    rate: options.Rate = None,
-    duration: options.Duration = 10.0,
-    connections: options.Connections = 32,
-    path: options.Paths = None,
-    goal: options.Goals = None,
-    baseline: options.Baseline = None,
-    blocks: options.Blocks = None,
-    precision: options.Precision = None,
-    budget: options.Budget = None,
-    seed: options.Seed = None,
-    time: options.Time = "cpu_s",
-    space: options.Space = "peak_mib",
-    timeout: options.Timeout = 600.0,
-    ignore_output: options.IgnoreOutput = False,
-    ignore_lines: options.IgnoreLines = None,
-    name: options.Name = None,
+    question: Question,
     file: Annotated[Optional[Path], typer.Option("--file", "-f", help="The file to write; NAME.toml unless named, - prints it.")] = None,
 ):
     """Write the TOML experiment of a command line, to be edited and kept; nothing is measured.
@@ -171,10 +71,11 @@ def init(
     ashlar-lab init -v glibc -v jemalloc --goal 'peak_mib<=0.9' --name strings -- python3 -c 'print(len([str(i) for i in range(300000)]))'
     ashlar-lab compare --experiment strings.toml
     """
+    from ashlar_lab.compare import file_name
     from ashlar_lab.experiment import write_toml
 
-    chosen = _from_command_line(locals())
-    target = file or Path(f"{_file_name(chosen.name)}.toml")
+    chosen = question.experiment()
+    target = file or Path(f"{file_name(chosen.name)}.toml")
     text = write_toml.text(chosen, Path.cwd() if str(target) == "-" else target.absolute().parent)
     if str(target) == "-":
         say(text, end="")
@@ -190,60 +91,10 @@ def init(
     say(f"wrote {target}; measure it with: ashlar-lab compare --experiment {shlex.quote(str(target))}")
 
 
-def run(experiment, store_path: Path, output: Path, forms: list[str], resume: bool, quiet: bool, cluster: dict | None = None) -> int:
-    """Measure, store, fit, report. The exit status is 0, 130 when the measurement was interrupted, or 2 when it could not go on. `cluster` has
-    what `measure_on` takes beside these."""
-    from ashlar_lab.errors import Unfinished
-    from ashlar_lab.measure.session import measure
-    from ashlar_lab.report.write import check_can_write
-    from ashlar_lab.store import Store
-
-    if not resume:
-        Store.check_can_create(store_path)
-    check_can_write(output, forms)
-    status, why = 0, ""
-    try:
-        if cluster:
-            from ashlar_lab.measure.cluster.session import measure_on
-
-            finished = measure_on(experiment=experiment, store_path=store_path, resume=resume, quiet=quiet, **cluster)
-        else:
-            finished = measure(experiment, store_path, resume=resume, quiet=quiet)
-        if not finished:
-            status, why = 130, "interrupted"
-    except Unfinished as error:
-        status, why = 2, f"ashlar-lab: {error}"
-    except KeyboardInterrupt:
-        say("ashlar-lab: interrupted before the first block; nothing was written", error=True)
-        return 130
-    report_files([store_path], output, forms, quiet)
-    if why:
-        more = ["--resume", str(store_path), *(["--on", cluster["address"], *cluster["tls"].options()] if cluster else [])]
-        say(f"{why}; what was measured is kept. Go on with: ashlar-lab compare {shlex.join(more)}", error=True)
-    return status
-
-
-def report_files(stores: list[Path], output: Path, forms: list[str], quiet: bool) -> None:
-    """The other three steps: read the store, fit, report."""
-    from ashlar_lab.fit.analysis import analyse
-    from ashlar_lab.report import page, terminal
-    from ashlar_lab.report.write import check_can_write, write
-    from ashlar_lab.store.database import read_all
-
-    check_can_write(output, forms)
-    experiment, machine, runs = read_all(stores)
-    analysis = analyse(experiment, runs)
-    content = page.build(experiment, machine, runs, analysis)
-    written = write(content, output, forms)
-    if not quiet:
-        terminal.show(content)
-        say("\n" + "\n".join(f"wrote {path}" for path in written if path.suffix in (".html", ".md", ".json", ".csv")))
-
-
 @app.command(no_args_is_help=True)
 def report(
     stores: Annotated[list[Path], typer.Argument(help="One store, or several of one experiment and machine.")],
-    output: Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the first store unless named.")] = None,
+    output: options.Output = None,
     form: options.Form = "html,md,json",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write only; print nothing.")] = False,
 ):
@@ -252,15 +103,17 @@ def report(
     \b
     ashlar-lab report three-allocators.ashlar --form html,md,csv,json,svg,png
     """
-    report_files(stores, output or stores[0].with_suffix(""), _forms(form), quiet)
+    from ashlar_lab.compare import report_files
+
+    report_files(stores, output or stores[0].with_suffix(""), _listed(form), quiet)
 
 
 @app.command(no_args_is_help=True)
 def diff(
     first: Annotated[Path, typer.Argument(help="The store to compare with: the older one.")],
     second: Annotated[Path, typer.Argument(help="The store that is judged: the newer one.")],
-    threshold: Annotated[float, typer.Option(help="How much worse is still allowed, as a fraction.")] = 0.05,
-    metric: Annotated[Optional[list[str]], typer.Option(help="Metrics to judge; the experiment's time and space unless named.")] = None,
+    threshold: options.Threshold = 0.05,
+    metric: options.Metrics = None,
     relative: Annotated[bool, typer.Option("--relative", help="Compare ratios to the baseline variant, not absolute values.")] = False,
 ):
     """Compare two stores of one machine, for CI.
@@ -288,33 +141,18 @@ def diff(
 
 
 @app.command(no_args_is_help=True, short_help="Compare two git revisions of a project, as continuous integration does.")
+@asking(leave_out=("variant", "knob", "curves", "goal", "baseline"))
 def ci(
-    command: options.Command = None,
+    question: Question,
     base: Annotated[Optional[str], typer.Option(help="The git revision to compare with, such as origin/main; measured beside the other one.")] = None,
-    against: Annotated[Optional[Path], typer.Option("--baseline", help="Compare with this stored baseline instead; --save wrote it on this machine.")] = None,
+    stored: Annotated[Optional[Path], typer.Option("--baseline", help="Compare with this stored baseline instead; --save wrote it on this machine.")] = None,
     head: Annotated[str, typer.Option(help="The git revision that is judged.")] = "HEAD",
     build: Annotated[Optional[str], typer.Option(help="A shell command that builds a revision in its folder.")] = None,
     save: Annotated[Optional[Path], typer.Option(help="Store the runs of --head here, as a baseline for later.")] = None,
-    threshold: Annotated[float, typer.Option(help="How much worse is still allowed, as a fraction.")] = 0.05,
-    metric: Annotated[Optional[list[str]], typer.Option(help="Metrics to judge; the experiment's time and space unless named.")] = None,
+    threshold: options.Threshold = 0.05,
+    metric: options.Metrics = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit status 3 when a figure is undecided.")] = False,
     markdown: Annotated[Optional[Path], typer.Option(help="Write the comment here as well; it is printed in any case.")] = None,
-    program: options.Programs = None,
-    server: options.Server = None,
-    rate: options.Rate = None,
-    duration: options.Duration = 10.0,
-    connections: options.Connections = 32,
-    path: options.Paths = None,
-    blocks: options.Blocks = None,
-    precision: options.Precision = None,
-    budget: options.Budget = None,
-    seed: options.Seed = None,
-    time: options.Time = "cpu_s",
-    space: options.Space = "peak_mib",
-    timeout: options.Timeout = 600.0,
-    ignore_output: options.IgnoreOutput = False,
-    ignore_lines: options.IgnoreLines = None,
-    name: options.Name = None,
     store: Annotated[Optional[Path], typer.Option(help="Keep the runs in this result file.")] = None,
     quiet: options.Quiet = False,
 ):
@@ -333,9 +171,8 @@ def ci(
     """
     from ashlar_lab import ci as judging
 
-    given = locals()
-    experiment = _from_command_line({**given, "variant": ["head=env"], "knob": None, "curves": False, "baseline": None, "goal": None})
-    raise typer.Exit(judging.judge(experiment, base=base, stored=against, head=head, build=build, save=save, threshold=threshold, metrics=metric,
+    experiment = dataclasses.replace(question, variant=["head=env"]).experiment()
+    raise typer.Exit(judging.judge(experiment, base=base, stored=stored, head=head, build=build, save=save, threshold=threshold, metrics=metric,
                                    strict=strict, comment=markdown, store_path=store, quiet=quiet))
 
 
@@ -384,34 +221,8 @@ def variants():
             say(f"    {setting:28} {meaning}")
 
 
-def extended(experiment, blocks: int | None, precision: float | None, budget: float | None):
-    """The same experiment with another stopping rule."""
-    import dataclasses
-
-    from ashlar_lab.experiment.check import checked
-
-    stop = experiment.stop
-    stop = dataclasses.replace(stop, blocks_min=stop.blocks_min if blocks is None else blocks, blocks_max=stop.blocks_max if blocks is None else blocks,
-                               precision=stop.precision if precision is None else precision, budget_s=budget if budget is not None else stop.budget_s)
-    return checked(dataclasses.replace(experiment, stop=stop), "--resume")
-
-
-def _forms(text: str) -> list[str]:
-    from ashlar_lab.report.write import FORMS
-
-    forms = [f.strip() for f in text.split(",") if f.strip()]
-    for form in forms:
-        if form not in FORMS:
-            raise BadInput(f"--form has {form!r}; give some of {','.join(FORMS)}")
-    return forms
-
-
-def _names(text: str | None) -> list[str] | None:
+def _listed(text: str | None) -> list[str] | None:
     return [name.strip() for name in text.split(",") if name.strip()] if text else None
-
-
-def _file_name(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-.") or "experiment"
 
 
 def main() -> None:

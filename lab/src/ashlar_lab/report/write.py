@@ -14,6 +14,13 @@ from ashlar_lab.report.page import Page
 FORMS = ("html", "md", "csv", "json", "svg", "png", "record")
 
 
+def forms_of(chosen: Sequence[str]) -> None:
+    """Raise BadInput for one that there is not."""
+    for form in chosen:
+        if form not in FORMS:
+            raise BadInput(f"--form has {form!r}; give some of {','.join(FORMS)}")
+
+
 def check_can_write(base: Path, forms: Sequence[str]) -> None:
     """Raise BadInput before anything is measured if the reports could not be written afterwards."""
     files.check_can_write(base)
