@@ -16,7 +16,7 @@ from ashlar_lab import variants
 from ashlar_lab.experiment import command_line
 from ashlar_lab.experiment.check import SPACE_METRICS, TIME_METRICS
 from ashlar_lab.experiment.model import Experiment, Stop
-from ashlar_lab.report.write import FORMS
+from ashlar_lab.report import FORMS
 
 
 def one_of(values):

@@ -8,10 +8,8 @@ from pathlib import Path
 from ashlar import files, palette
 from ashlar.errors import BadInput
 from ashlar.files import put
-from ashlar_lab.report import exports, html, markdown, record
+from ashlar_lab.report import FORMS, exports, html, markdown, record
 from ashlar_lab.report.page import Page
-
-FORMS = ("html", "md", "csv", "json", "svg", "png", "record")
 
 
 def forms_of(chosen: Sequence[str]) -> None:
