@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

@@ -44,7 +44,6 @@ class Rates:
     objects_per_s: float
     collections_per_s: float
     full_per_s: float
-    pauses_per_s: float
     collector_share: float
 
 
@@ -97,7 +96,7 @@ def rates(now: Reading, before: Reading | None) -> Rates:
     per_s = 1 / seconds if seconds > 0 else 0.0
     collector_s = grown("collector_ns") / 1e9
     return Rates(seconds, grown("allocated_bytes") * per_s, grown("allocated_objects") * per_s, (grown("minor_count") + grown("major_count")) * per_s, grown("full_count") * per_s,
-                 grown("pause_count") * per_s, min(collector_s / cpu_s, 1.0) if cpu_s > 0 else 0.0)
+                 min(collector_s / cpu_s, 1.0) if cpu_s > 0 else 0.0)
 
 
 # ── Screens ────────────────────────────────────────────────────────────────

@@ -12,8 +12,6 @@ from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.report import units
 from ashlar_lab.report.units import p_value
 
-_SUMMARY = ("requests_per_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "request_ms_max")
-
 
 def tables(experiment: Experiment, analysis: Analysis) -> list[Table]:
     found = []

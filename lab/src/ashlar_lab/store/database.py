@@ -180,7 +180,7 @@ class Store:
     def blocks(self) -> dict[int, tuple[str, int]]:
         """Block → (machine, runs)."""
         return {b: (m, n) for b, m, n in self._connection.execute(
-            f"SELECT block, max(machine), count(*) FROM run WHERE block >= 0 GROUP BY block")}
+            "SELECT block, max(machine), count(*) FROM run WHERE block >= 0 GROUP BY block")}
 
     def runs(self, where: str = "1") -> list[Run]:
         """All runs, check runs first, then by block and position."""

@@ -8,7 +8,7 @@ from conftest import make_run, simulated_sweep, two_variants
 
 from ashlar_lab.experiment.model import Contrast
 from ashlar_lab.fit.analysis import analyse
-from ashlar_lab.quantity import unit_of
+from ashlar_lab.metrics import unit_of
 from ashlar_lab.report import page
 
 
