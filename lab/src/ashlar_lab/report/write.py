@@ -36,7 +36,7 @@ def write(page: Page, base: Path, forms: Sequence[str]) -> list[Path]:
         elif form == "png":
             written += [put(_beside(base, f"-{f.name}.png"), png_file(f.chart)) for f in page.figures]
         elif form == "record":
-            for suffix, make in ((".md", record.as_markdown), (".json", record.as_json), (".csv", record.as_csv)):
+            for suffix, make in ((".md", markdown.record), (".json", record.as_json), (".csv", record.as_csv)):
                 written.append(put(_beside(base, suffix), make(page)))
         else:
             text = {"html": html.render, "md": markdown.render, "csv": exports.runs_csv, "json": exports.analysis_json}[form](page)
