@@ -13,6 +13,11 @@ from pathlib import Path
 from ashlar.errors import BadInput
 
 
+def file_name(text: str, otherwise: str) -> str:
+    """A name that any file system takes and no shell asks about."""
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-.") or otherwise
+
+
 def check_can_write(base: Path) -> None:
     """Raise BadInput before anything is done if files could not be written beside `base` afterwards."""
     folder = base.absolute().parent

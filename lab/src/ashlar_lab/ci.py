@@ -17,7 +17,7 @@ from ashlar_lab.measure import machine, revisions
 from ashlar_lab.measure.session import measure
 from ashlar_lab.report import ci as comments
 from ashlar_lab.report import page, units
-from ashlar.files import put
+from ashlar.files import file_name, put
 from ashlar.said import say
 from ashlar_lab.store import Store
 from ashlar_lab.store.database import read_all, refuse_unlike
@@ -43,7 +43,7 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
     told = (lambda text: None) if quiet else (lambda text: say(text, error=True))
     with contextlib.ExitStack() as scratch, revisions.checked_out([*([base] if base else []), head], build, told) as found:
         names = [r.name if r.name not in [o.name for o in found if o is not r] else f"{r.name}-{i}" for i, r in enumerate(found)]
-        contenders = tuple(Variant(_variant_name(n), "env", directory=str(r.folder)) for n, r in zip(names, found))
+        contenders = tuple(Variant(file_name(n, "revision")[:50], "env", directory=str(r.folder)) for n, r in zip(names, found))
         if not base:  # one contender: its name and its folder are no part of what is measured, so that baselines match
             contenders = (dataclasses.replace(contenders[0], name="head"),)
         chosen = dataclasses.replace(experiment, variants=contenders, baseline=contenders[0].name)
@@ -83,10 +83,6 @@ def _status(shown: Sequence[Difference], failures: Sequence[str], strict: bool) 
     if failures or any(d.judged == WORSE for d in shown):
         return 1
     return 3 if strict and any(d.judged == UNDECIDED for d in shown) else 0
-
-
-def _variant_name(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[:50] or "revision"
 
 
 def _renamed(runs):

@@ -11,6 +11,7 @@ from typing import Annotated, Optional
 import typer
 
 from ashlar.cli import carried_out
+from ashlar.files import file_name
 from ashlar.said import say
 from ashlar_lab import options
 from ashlar_lab.errors import BadInput
@@ -71,11 +72,10 @@ def init(
     ashlar-lab init -v glibc -v jemalloc --goal 'peak_mib<=0.9' --name strings -- python3 -c 'print(len([str(i) for i in range(300000)]))'
     ashlar-lab compare --experiment strings.toml
     """
-    from ashlar_lab.compare import file_name
     from ashlar_lab.experiment import write_toml
 
     chosen = question.experiment()
-    target = file or Path(f"{file_name(chosen.name)}.toml")
+    target = file or Path(f"{file_name(chosen.name, 'experiment')}.toml")
     text = write_toml.text(chosen, Path.cwd() if str(target) == "-" else target.absolute().parent)
     if str(target) == "-":
         say(text, end="")

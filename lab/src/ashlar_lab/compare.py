@@ -6,6 +6,7 @@ import dataclasses
 import shlex
 from pathlib import Path
 
+from ashlar.files import file_name
 from ashlar.said import say
 from ashlar_lab.errors import BadInput, Unfinished
 from ashlar_lab.experiment import command_line, toml
@@ -65,10 +66,10 @@ def compare(question: Question, file: Path | None, programs, variants, store: Pa
 def _stores(name: str) -> tuple[Path | None, Path]:
     """The latest store that an experiment of this name has here, and the one that it gets next. The same line again measures anew: the program may
     have changed meanwhile, and runs of two programs are never mixed unless --resume says so."""
-    before, fresh, number = None, Path(f"{file_name(name)}.ashlar"), 1
+    before, fresh, number = None, Path(f"{file_name(name, 'experiment')}.ashlar"), 1
     while fresh.exists():
         number += 1
-        before, fresh = fresh, Path(f"{file_name(name)}-{number}.ashlar")
+        before, fresh = fresh, Path(f"{file_name(name, 'experiment')}-{number}.ashlar")
     return before, fresh
 
 
@@ -111,7 +112,3 @@ def report_files(stores: list[Path], output: Path, forms: list[str], quiet: bool
     if not quiet:
         terminal.show(content)
         say("\n" + "\n".join(f"wrote {path}" for path in written if path.suffix in (".html", ".md", ".json", ".csv")))
-
-
-def file_name(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-.") or "experiment"

@@ -231,11 +231,7 @@ def _run(row: dict) -> Run:
         row[column] = json.loads(row[column])
     for column in _PACKED:
         row[column] = json.loads(zlib.decompress(row[column]))
-    row["series"] = tuple(map(tuple, row["series"]))
-    row["pss"] = tuple(map(tuple, row["pss"]))
-    for column in ("told", "command", "complaints", "latency_s"):
-        row[column] = tuple(row[column])
-    return Run(**row)
+    return Run.of(row)
 
 
 def _quoted(path: Path) -> str:
