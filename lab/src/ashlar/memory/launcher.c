@@ -373,7 +373,7 @@ static double pss_duty(void)
     return tree.count > 1 || option.snapshots ? duty : duty / 4;
 }
 
-/* SIGUSR2 ends all watching of the running command, SIGCONT begins it again: `ashlar overhead` compares the two within
+/* SIGUSR2 ends all watching of the running command, SIGCONT begins it again: `ashlar-lab overhead` compares the two within
  * one process.  Meanwhile time stands still for the schedule, so that a watched second sees as much of each kind of
  * sampling as a second of an ordinary run. */
 static int64_t unwatched_since_ns = -1;
