@@ -419,6 +419,36 @@ def test_a_machine_without_what_must_be_there_takes_no_part(ashlar, tmp_path, ma
     assert not (tmp_path / "s.ashlar").exists()
 
 
+def test_what_travels_lies_under_its_own_path_and_runs_are_told_with_the_paths_of_here(ashlar, tmp_path):
+    """An absolute path, one behind an option, one in the environment, one beside the folder, and one that only --ship knows."""
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    (tmp_path / "data" / "deep" / "shipped").write_text("shipped\n")
+    for name in ("plain", "option", "variable"):
+        (tmp_path / name).write_text(f"{name}\n")
+    (tmp_path / "tool").write_text(f"""#!{PYTHON}
+import os, sys
+paths = [sys.argv[1], sys.argv[2][2:], os.environ["FILE"], "data/deep/shipped", os.path.join(sys.argv[3], "..", "plain")]
+assert all(os.path.realpath(p).startswith(os.path.dirname(os.getcwd())) for p in paths) and "ashlar-dask" in os.getcwd()
+print("".join(open(p).read() for p in paths), sum(range(5000000)))
+""")
+    (tmp_path / "tool").chmod(0o755)
+    command = ("./tool", str(tmp_path / "plain"), f"-I{tmp_path / 'option'}", "data")
+    done = ashlar("compare", "-v", f"a=env:FILE={tmp_path / 'variable'}", "-v", "b=env:FILE=variable", "--store", "s.ashlar", "--form", "json", "--blocks", "1",
+                  "--on", "local:1", "--ship", "data", "--", *command)
+    assert done.returncode == 0, done.stderr
+    with Store.open(tmp_path / "s.ashlar") as store:
+        run = next(r for r in store.runs("block >= 0") if r.variant == "a")
+        assert run.state == "ok" and run.command == command and run.environment["FILE"] == str(tmp_path / "variable")
+        assert {str(tmp_path / n) for n in ("tool", "plain", "option", "variable", "data/deep/shipped")} <= set(store.files())
+
+
+def test_more_than_dask_sends_at_once_is_refused(ashlar, tmp_path):
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate((1 << 30) + 1)
+    done = ashlar(*PAIR, "--blocks", "1", "--on", "local:1", "--", PYTHON, "large")
+    assert done.returncode == 2 and "1.0 GiB would travel" in done.stderr and f"--there {tmp_path / 'large'}" in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_a_baseline_that_fails_there_is_told_in_one_line(ashlar, tmp_path):
     done = ashlar(*PAIR, "--blocks", "1", "--on", "local:1", "--", PYTHON, "-c", "import sys; print('no such luck', file=sys.stderr); sys.exit(3)")
     assert done.returncode == 2 and "exit status 3" in done.stderr and "no such luck" in done.stderr
@@ -465,7 +495,7 @@ class FakeCluster:
     come back with the oldest block that is out; a name with a `!` refuses, a `-` before it is a machine that is lost instead."""
 
     def __init__(self, *answers):
-        self.answers, self.there, self.out, self.most, self.given = list(answers), {"one": ("one", 1), "two": ("two", 1)}, [], 0, []
+        self.answers, self.there, self.running, self.most, self.given = list(answers), {"one": ("one", 1), "two": ("two", 1)}, {}, 0, []
 
     def equip(self, parcel):
         pass
@@ -475,22 +505,18 @@ class FakeCluster:
 
     def submit(self, block, expected):
         self.given.append(block)
-        self.out.append(future := (len(self.given), block))
-        self.most = max(self.most, len(self.out))
-        return future
+        self.running[len(self.given)] = block
+        self.most = max(self.most, len(self.running))
 
-    def finished(self, futures, within_s):
-        assert set(futures) == set(self.out)
+    def finished(self, within_s):
         name = self.answers.pop(0)
         if name.startswith("-"):
             del self.there[name[1:]]
-            return set()
-        future = self.out.pop(0)
-        self.said = {future: name}
-        return {future}
+        else:
+            block = self.running.pop(min(self.running))
+            yield block, self.answer(name, block)
 
-    def result(self, future):
-        name, block = self.said[future], future[1]
+    def answer(self, name, block):
         if name.endswith("!"):
             self.there[name[:-1]] = (name[:-1], 0)
             return {"machine": name[:-1], "address": name[:-1], "refused": "it has not what it takes"}
@@ -509,7 +535,7 @@ def session_on(tmp_path):
 
     def made(cluster, store=None):
         cluster.experiment = experiment = command_line.build(["a=env:X=1", "b=env:X=2"], [], ["true"], name=None, baseline=None, stop=Stop(4, 4))
-        return _Session(experiment, Parcel(experiment, b"", {}, {}), cluster, store, tmp_path / "s.ashlar", FleetProgress(experiment, quiet=True))
+        return _Session(experiment, Parcel({}, b"", {}, {}), cluster, store, tmp_path / "s.ashlar", FleetProgress(experiment, quiet=True))
     return made
 
 
@@ -536,9 +562,8 @@ def test_when_every_machine_has_refused_the_run_ends_with_the_reason(session_on)
 
 
 def test_a_run_that_has_everything_ends_although_every_machine_is_gone(session_on):
-    cluster = FakeCluster("one", "one", "one", "one", "-two", "one")
+    cluster = FakeCluster("one", "one", "one", "one", "-two", "-one", "one")
     with session_on(cluster) as session:
-        cluster.result = lambda future, result=cluster.result: (cluster.there.clear() if len(session.store.blocks() if session.store else ()) == 3 else None, result(future))[1]
         session.run()
         assert not cluster.there and len(session.store.blocks()) == 4
 
@@ -547,8 +572,8 @@ def test_two_workers_of_one_name_are_not_taken_for_one_machine(session_on):
     from ashlar_lab.errors import Unfinished
 
     cluster = FakeCluster("one", "one", "two")
-    answer = cluster.result
-    cluster.result = lambda future: {**answer(future), "machine": "host"}
+    answer = cluster.answer
+    cluster.answer = lambda name, block: {**answer(name, block), "machine": "host"}
     with session_on(cluster) as session, pytest.raises(Unfinished, match="two workers are both called host; start them with --name"):
         session.run()
 

@@ -9,14 +9,12 @@ a worker that died to another, and to bring the plug-in with the files to worker
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import sys
 import tempfile
-import time
 import uuid
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from ashlar_lab.errors import BadInput, Unfinished
 from ashlar_lab.measure.cluster.parcel import Parcel
@@ -35,6 +33,7 @@ class Cluster:
         self._name = f"ashlar-{uuid.uuid4().hex[:12]}"
         self._exit = contextlib.ExitStack()
         self._known: set[str] = set()
+        self.running: dict[object, int | None] = {}  # future → block
 
     def __enter__(self) -> "Cluster":
         try:
@@ -70,7 +69,7 @@ class Cluster:
         """Stops what runs: Dask takes the plug-in away, which ends its agent and removes its files."""
         with contextlib.suppress(Exception):
             if self._client.status == "running":
-                self._client.cancel(list(self._client.futures.values()), force=True)
+                self._client.cancel(list(self.running))
                 self._client.unregister_worker_plugin(self._name)
         with contextlib.suppress(Exception):
             self._exit.close()
@@ -79,19 +78,18 @@ class Cluster:
         """Give every worker, and every one that comes, the files."""
         self._refuse_other_pythons()
         self.workers()
-        experiment = json.loads(parcel.experiment.to_json())
         with self._connected():
-            self._client.register_plugin(self._bench.Bench(self._name, parcel.archive, parcel.there, experiment))
+            self._client.register_plugin(self._bench.Bench(self._name, parcel.archive, parcel.there, parcel.experiment))
 
     def _refuse_other_pythons(self) -> None:
         """Code goes to a worker as Python's own, which another version does not understand."""
         with self._connected():
             found = self._client.get_versions()
-        here = list(sys.version_info[:2])
+        here = sys.version.split(".")[:2]
         for who, versions in {"the scheduler": found["scheduler"], **found["workers"]}.items():
             python = versions["host"]["python"].split(".")[:2]
-            if list(map(int, python)) != here:
-                raise BadInput(f"{who} has Python {'.'.join(python)}, here is {here[0]}.{here[1]}; Dask needs the same on both sides")
+            if python != here:
+                raise BadInput(f"{who} has Python {'.'.join(python)}, here is {'.'.join(here)}; Dask needs the same on both sides")
 
     def workers(self) -> dict[str, tuple[str, float]]:
         """Address → (name, units of `ashlar` that it offers) of every worker there is now."""
@@ -103,26 +101,21 @@ class Cluster:
         self._known |= found.keys()
         return found
 
-    def submit(self, block: int | None, expected: dict[str, str]):
-        """Give out one block; with None a machine is only looked at. The future has what `Bench.measure` says."""
+    def submit(self, block: int | None, expected: dict[str, str]) -> None:
+        """Give out one block; with None a machine is only looked at."""
         with self._connected():
-            return self._client.submit(self._bench.measure, self._name, block, expected, key=f"{self._name}-{block}-{uuid.uuid4().hex[:6]}", pure=False,
-                                       resources={"ashlar": 1}, retries=_RETRIES)
+            future = self._client.submit(self._bench.measure, self._name, block, expected, key=f"{self._name}-{block}-{uuid.uuid4().hex[:6]}", pure=False,
+                                         resources={"ashlar": 1}, retries=_RETRIES)
+        self.running[future] = block
 
-    def finished(self, futures: Iterable, within_s: float) -> set:
-        """Those that are over, as soon as one is."""
-        with self._connected():
-            try:
-                return self._dask.wait(list(futures), timeout=within_s, return_when="FIRST_COMPLETED").done if futures else time.sleep(within_s) or set()
-            except (TimeoutError, self._dask.TimeoutError):
-                return set()
-
-    def result(self, future) -> dict:
-        """What a block came to."""
-        with self._connected():
-            if future.status == "error":
-                raise Unfinished(f"a block could not be measured: {_first_line(future.exception())}")
-            return future.result()
+    def finished(self, within_s: float) -> Iterator[tuple[int | None, dict]]:
+        """The blocks that are over, with what `Bench.measure` says, as soon as one is."""
+        with self._connected(), contextlib.suppress(TimeoutError):
+            for future in self._dask.wait(list(self.running), timeout=within_s, return_when="FIRST_COMPLETED").done:
+                if future.status == "error":
+                    raise Unfinished(f"a block could not be measured: {_first_line(future.exception())}")
+                said = future.result(timeout=_CONNECT_S)  # where its worker has died meanwhile, Dask runs it again
+                yield self.running.pop(future), said
 
     @contextlib.contextmanager
     def _connected(self):

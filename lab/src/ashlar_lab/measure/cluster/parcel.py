@@ -8,9 +8,9 @@ and what the user says is there, must be there with the same content. What nobod
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import io
+import json
 import os
 import re
 import shutil
@@ -35,10 +35,10 @@ LARGEST_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Parcel:
-    """`experiment` has `ROOT` before the paths that travel. `archive` is a tar of `files`, with those paths, and `lab`. `there` has the
+    """`experiment` is that of Experiment.to_json, with `ROOT` before the paths that travel. `archive` is a tar of `files`, with those paths, and `lab`. `there` has the
     SHA-256 of what must be there already, by path or bare name, and `digests` that of every file by its path here."""
 
-    experiment: Experiment
+    experiment: dict
     archive: bytes
     there: dict[str, str]
     digests: dict[str, str]
@@ -114,7 +114,7 @@ class _Maker:
         packed_bytes = io.BytesIO()
         with tarfile.open(fileobj=packed_bytes, mode="w:gz", compresslevel=1, dereference=True) as tar:
             for folder in sorted(self.folders):
-                tar.addfile(_folder(f"files{folder}"))
+                tar.add(folder, f"files{folder}", recursive=False)
             for file in files:
                 tar.add(file, f"files{file}")
             for file, place in _lab():
@@ -122,25 +122,21 @@ class _Maker:
         return packed_bytes.getvalue()
 
 
-def _placed(experiment: Experiment, paths: set[str]) -> Experiment:
+def _placed(experiment: Experiment, paths: set[str]) -> dict:
     """The experiment with `ROOT` before each of these paths, where it names them."""
-    known = "|".join(re.escape(p) for p in sorted(paths - {"/"}, key=len, reverse=True))
+    known = "|".join(re.escape(p) for p in sorted(paths - {"/"}, key=len, reverse=True)) or "(?!)"
     found = re.compile(rf"(^-[A-Za-z]|(?<![\w.-]))({known})(?![\w.-])")
 
-    def put(text: str | None) -> str | None:
-        return found.sub(lambda m: f"{m[1]}{ROOT}/files{m[2]}", text) if text and known else text
+    def put(value):
+        if isinstance(value, str):
+            return found.sub(lambda m: f"{m[1]}{ROOT}/files{m[2]}", value)
+        if isinstance(value, list):
+            return [put(v) for v in value]
+        return {k: v if k == "name" else put(v) for k, v in value.items()} if isinstance(value, dict) else value
 
-    def words(several: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(put, several))
-
-    def table(several: dict[str, str]) -> dict[str, str]:
-        return {k: put(v) for k, v in several.items()}
-
-    programs = tuple(dataclasses.replace(p, command=words(p.command), environment=table(p.environment), directory=f"{ROOT}/files{p.directory or os.getcwd()}")
-                     for p in experiment.programs)
-    contenders = tuple(dataclasses.replace(v, command=words(v.command), prefix=words(v.prefix), settings=table(v.settings), values=words(v.values),
-                                           environment=table(v.environment), preload=put(v.preload), directory=put(v.directory)) for v in experiment.variants)
-    return dataclasses.replace(experiment, programs=programs, variants=contenders)
+    raw = json.loads(experiment.to_json())
+    programs = [{**put(p), "directory": f"{ROOT}/files{p['directory'] or os.getcwd()}"} for p in raw["programs"]]
+    return {**raw, "programs": programs, "variants": put(raw["variants"])}
 
 
 def _files(path: str) -> Iterator[str]:
@@ -159,12 +155,6 @@ def _lab() -> Iterator[tuple[Path, str]]:
     for name in ("launcher", "load"):
         if native.portable(built := native.program(name)):
             yield built, f"measure/built/{os.uname().machine}/{built.name}"
-
-
-def _folder(place: str) -> tarfile.TarInfo:
-    made = tarfile.TarInfo(place)
-    made.type, made.mode = tarfile.DIRTYPE, 0o755
-    return made
 
 
 def _digest(path: str) -> str:

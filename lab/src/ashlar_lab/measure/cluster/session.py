@@ -69,22 +69,22 @@ def _continued(store: Store, experiment: Experiment, parcel: Parcel) -> Store:
 
 
 class _Session:
-    """`todo` are the blocks that nobody has, `running` those that somebody measures, by future. Before there is a store the first machine is
-    only looked at: it shows what the programs print, and all others must print the same."""
+    """`todo` are the blocks that nobody has. Before there is a store the first machine is only looked at: it shows what the programs print,
+    and all others must print the same."""
 
     def __init__(self, experiment: Experiment, parcel: Parcel, cluster: Cluster, store: Store | None, path: Path, progress: FleetProgress):
         self.experiment, self.parcel, self.cluster, self.store, self.path, self.progress = experiment, parcel, cluster, store, path, progress
         self.runs: list[Run] = []  # of the blocks, for the stopping rule; raw samples left out
-        self.expected: dict[str, str] = {}
-        self.machines: dict[str, str] = {}  # address → machine, of those that took part and are there
-        self.refused: dict[str, str] = {}  # address → why it takes no part
-        self.running: dict[object, int | None] = {}
-        self.whole, self.new, self.judged_at = 0, 0, 0
+        self.expected: dict[str, str] = {}  # checksum by program
+        self.there: dict[str, tuple[str, float]] = {}  # the workers when last looked at
+        self.machines: dict[str, str] = {}  # address → machine, of those of them that took part
+        self.refused = ""  # the first that took no part, and why
+        self.new = self.judged_at = 0
         self.alone_since: float | None = None
         self.met = False  # some machine took part
         for run in store.runs() if store else ():
             self._note(run)
-        have = store.blocks() if store else {}
+        have = {run.block for run in self.runs}
         self.whole = len(have)
         self.todo: deque[int | None] = deque(b for b in range(experiment.stop.blocks_max) if b not in have)
         if store is None:
@@ -102,11 +102,10 @@ class _Session:
         self.progress.stage("sending files")
         self.cluster.equip(self.parcel)
         self._judge()
-        while self.todo or self.running:
+        while self.todo or self.cluster.running:
             self._give_out(self._look())
-            for future in self.cluster.finished(self.running, _LOOK_EVERY_S):
-                block = self.running.pop(future)
-                self._came(block, self.cluster.result(future))
+            for block, said in self.cluster.finished(_LOOK_EVERY_S):
+                self._came(block, said)
             if self._over_budget(time.monotonic() - began):
                 return
 
@@ -118,9 +117,11 @@ class _Session:
 
     def _look(self) -> int:
         """How many machines measure now. Says who has gone, and ends the run where nobody is left."""
-        there = self.cluster.workers()
-        for address in set(self.machines) - set(there):
-            self.progress.says(f"{self.machines.pop(address)} is gone; a block that it had is run again elsewhere")
+        before, self.there = self.there, (there := self.cluster.workers())
+        for address in set(before) - set(there):
+            name, units = before[address]
+            if units or address in self.machines:
+                self.progress.says(f"{self.machines.pop(address, name)} is gone; a block that it had is run again elsewhere")
         able = sum(units >= 1 for _, units in there.values())
         if able:
             self.alone_since = None
@@ -131,7 +132,7 @@ class _Session:
     def _nobody(self, others: int) -> None:
         """No machine can measure: wait for one, within bounds."""
         if self.refused and others:
-            raise Unfinished(f"no worker can measure; {list(self.refused.values())[0]}")
+            raise Unfinished(f"no worker can measure; {self.refused}")
         patience = _RETURN_S if self.met else _PATIENCE_S
         if self.alone_since is None:
             self.alone_since = time.monotonic()
@@ -147,24 +148,23 @@ class _Session:
     # --- blocks ---
 
     def _give_out(self, machines: int) -> None:
-        """As many blocks as there are machines: a free one gets the next, so that fast ones do more."""
-        room = (machines if self.store else 1) - len(self.running)
-        while self.todo and room > 0:
-            block = self.todo.popleft()
-            self.running[self.cluster.submit(block, self.expected)] = block
-            room -= 1
+        """As many blocks as there are machines: a free one gets the next, so that fast ones do more. Where there is none the scheduler keeps one for
+        the first that comes."""
+        while self.todo and len(self.cluster.running) < (max(1, machines) if self.store else 1):
+            self.cluster.submit(self.todo.popleft(), self.expected)
 
     def _came(self, block: int | None, said: dict) -> None:
-        machine, address = said["machine"], said["address"]
+        """What a machine says of a block, its check runs included."""
+        machine = said["machine"]
         if "refused" in said:
-            self.refused[address] = f"{machine}: {said['refused']}"
+            self.refused = self.refused or f"{machine}: {said['refused'].rstrip('.')}"
             self.progress.says(f"{machine} takes no part: {said['refused']}")
             self.todo.appendleft(block)
             return
-        runs = [dataclasses.replace(Run.from_json(run), machine=machine) for run in said["runs"]]
-        self._joined(machine, address, said["facts"], [dataclasses.replace(Run.from_json(run), machine=machine) for run in said["checks"]])
-        self.store.add_all(runs)
-        for run in runs:
+        checks, runs = ([dataclasses.replace(Run.from_json(run), machine=machine) for run in said[kind]] for kind in ("checks", "runs"))
+        known = machine in self._joined(machine, said["address"], said["facts"])
+        self.store.add_all(came := runs if known else checks + runs)
+        for run in came:
             self._note(run)
             self.progress.failed(run)
         if block is not None:
@@ -172,27 +172,22 @@ class _Session:
             self._judge()
         self.progress.blocks(self.whole, self.new, len(self.machines))
 
-    def _joined(self, machine: str, address: str, facts: dict, checks: list[Run]) -> None:
-        """Note a machine with its first results; the first of all begins the store."""
-        if address in self.machines:
-            return
-        if machine in self.machines.values() and address in self.cluster.workers():
+    def _joined(self, machine: str, address: str, facts: dict) -> Iterable[str]:
+        """Note a machine before its first results; the first of all begins the store. Returns the machines that the store knew before."""
+        if {a for a, name in self.machines.items() if name == machine and a != address} & self.cluster.workers().keys():
             raise Unfinished(f"two workers are both called {machine}; start them with --name")
         if self.store is None:
             self.store = Store.create(self.path, self.experiment, facts)
             self.store.set_files(self.parcel.digests)
-        known = machine in self.store.machines()
-        try:
-            self.store.add_machine(machine, facts)
-        except BadInput as error:
-            raise Unfinished(str(error)) from None
-        if not known:
-            self.store.add_all(checks)
-        for run in checks:
-            self._note(run)
-            self.progress.failed(run)
-        self.machines[address], self.met = machine, True
-        self.progress.says(f"{machine} takes part")
+        known = self.store.machines()
+        if address not in self.machines:
+            try:
+                self.store.add_machine(machine, facts)
+            except BadInput as error:
+                raise Unfinished(str(error)) from None
+            self.machines[address], self.met = machine, True
+            self.progress.says(f"{machine} takes part")
+        return known
 
     def _note(self, run: Run) -> None:
         if run.state == OK and run.checksum and run.variant == self.experiment.baseline:
