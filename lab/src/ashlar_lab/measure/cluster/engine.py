@@ -29,7 +29,7 @@ class Cluster:
     """A connection to a scheduler. Use as a context manager."""
 
     def __init__(self, address: str, tls: Tls = Tls()):
-        self.local, self._address, self._tls = address.startswith("local:"), address, tls
+        self._address, self._tls = address, tls
         self._name = f"ashlar-{uuid.uuid4().hex[:12]}"
         self._exit = contextlib.ExitStack()
         self._known: set[str] = set()
@@ -58,10 +58,10 @@ class Cluster:
 
     def _connect(self, entered: contextlib.ExitStack) -> None:
         target, security = self._address, security_of(self._address, self._tls)
-        if self.local:
+        if target.startswith("local:"):
             folder = entered.enter_context(tempfile.TemporaryDirectory(prefix="ashlar-dask-"))
             target = entered.enter_context(self._dask.LocalCluster(
-                n_workers=local_count(self._address), threads_per_worker=1, processes=False, resources={"ashlar": 1}, memory_limit=0, local_directory=folder,
+                n_workers=local_count(target), threads_per_worker=1, processes=False, resources={"ashlar": 1}, memory_limit=0, local_directory=folder,
                 dashboard_address="127.0.0.1:0", worker_dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL))
         self._client = entered.enter_context(self._dask.Client(target, timeout=_CONNECT_S, name="ashlar", security=security))
 

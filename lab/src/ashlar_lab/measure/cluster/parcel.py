@@ -35,8 +35,8 @@ LARGEST_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Parcel:
-    """`experiment` is that of Experiment.to_json, with `ROOT` before the paths that travel. `archive` is a tar of `files`, with those paths, and `lab`. `there` has the
-    SHA-256 of what must be there already, by path or bare name, and `digests` that of every file by its path here."""
+    """`experiment` is that of Experiment.to_json, with `ROOT` before the paths that travel. `archive` is a tar of `files`, with those
+    paths, and `lab`. `there` has the SHA-256 of what must be there already, by path or bare name, and `digests` that of every file."""
 
     experiment: dict
     archive: bytes
@@ -111,15 +111,15 @@ class _Maker:
             raise BadInput(f"{total / 2**30:.1f} GiB would travel to every machine, the largest file being {largest}; put it on the machines and say "
                            f"--there {largest}, or ship less")
         self.digests |= {file: _digest(file) for file in files}
-        packed_bytes = io.BytesIO()
-        with tarfile.open(fileobj=packed_bytes, mode="w:gz", compresslevel=1, dereference=True) as tar:
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w:gz", compresslevel=1, dereference=True) as tar:
             for folder in sorted(self.folders):
                 tar.add(folder, f"files{folder}", recursive=False)
             for file in files:
                 tar.add(file, f"files{file}")
             for file, place in _lab():
                 tar.add(file, f"lab/ashlar_lab/{place}")
-        return packed_bytes.getvalue()
+        return content.getvalue()
 
 
 def _placed(experiment: Experiment, paths: set[str]) -> dict:
