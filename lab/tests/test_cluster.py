@@ -193,13 +193,12 @@ def test_when_every_worker_is_gone_the_run_ends_and_says_how_to_go_on(ashlar, tm
 
 
 def test_a_worker_that_dies_in_the_middle_of_a_block_leaves_nothing_running(ashlar, tmp_path, machines, program):
-    victim = machines.worker("dies", SLOW="40")
+    victim = machines.worker("dies", SLOW="4000")
     machines.wait(1)
     process = begun(ashlar, tmp_path, machines.address, program, blocks="2")
-    agent = Machines._wait_for(lambda: {True: a[0] for a in [children_of(victim.pid, "cluster.agent")] if a}[True])
-    Machines._wait_for(lambda: {True: children_of(agent, "launcher")}[bool(children_of(agent, "launcher"))])
+    left = agent_and_launcher(victim.pid)
     victim.kill()
-    Machines._wait_for(lambda: {False: True}[Path(f"/proc/{agent}").exists()])
+    Machines._wait_for(lambda: {False: True}[any(Path(f"/proc/{process_id}").exists() for process_id in left)])
     machines.worker("comes")
     out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
@@ -209,8 +208,7 @@ def test_a_worker_that_dies_in_the_middle_of_a_block_leaves_nothing_running(ashl
 def test_the_process_of_a_block_that_is_killed_is_started_again(ashlar, tmp_path, program):
     process = begun(ashlar, tmp_path, "local:1", program, blocks="5")
     wait_for_runs(tmp_path / "s.ashlar", 4)
-    agent = Machines._wait_for(lambda: {True: a[0] for a in [children_of(process.pid, "cluster.agent")] if a}[True])
-    os.kill(agent, signal.SIGKILL)
+    os.kill(agent_and_launcher(process.pid)[0], signal.SIGKILL)
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert sorted(whole_blocks(read_all([tmp_path / "s.ashlar"])[2])) == list(range(5))
@@ -254,6 +252,12 @@ def children_of(pid, command):
             if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == pid and command.encode() in (folder / "cmdline").read_bytes():
                 found.append(int(folder.name))
     return found
+
+
+def agent_and_launcher(worker):
+    """The processes of the block that a worker measures now."""
+    agent = Machines._wait_for(lambda: dict(enumerate(children_of(worker, "cluster.agent")))[0])
+    return agent, Machines._wait_for(lambda: dict(enumerate(children_of(agent, "launcher")))[0])
 
 
 def listeners(pids):
@@ -387,6 +391,17 @@ def test_ctrl_c_keeps_what_came_and_resume_goes_on_on_other_machines(ashlar, tmp
     for block in range(6):
         if on[block] == "first":
             assert [r for r in runs if r.block == block] == [r for r in kept if r.block == block], "what came is not run again"
+
+
+def test_ctrl_c_ends_a_run_that_would_take_long_on_another_machine(ashlar, tmp_path, machines, program):
+    worker = machines.worker("slow", SLOW="4000")
+    machines.wait(1)
+    process = begun(ashlar, tmp_path, machines.address, program)
+    agent, launcher = agent_and_launcher(worker.pid)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=40)
+    assert process.returncode == 130 and "interrupted before the first block; nothing was written" in errors
+    assert not Path(f"/proc/{agent}").exists() and not Path(f"/proc/{launcher}").exists() and not (tmp_path / "s.ashlar").exists()
 
 
 def test_a_store_of_this_machine_goes_on_with_others_and_not_by_mistake_alone(ashlar, tmp_path, program):
