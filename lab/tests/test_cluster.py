@@ -432,6 +432,8 @@ def test_a_machine_without_what_must_be_there_takes_no_part(ashlar, tmp_path, ma
     done = ashlar(*PAIR, "--blocks", "1", "--on", machines.address, "--", "only-here", PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     assert done.returncode == 2 and "only-here is not there; install it, or --ship it" in done.stderr
     assert not (tmp_path / "s.ashlar").exists()
+    after = ashlar(*PAIR, "--blocks", "1", "--on", machines.address, *program)
+    assert after.returncode == 0 and "bare takes part" in after.stderr, "it took no part in that comparison only"
 
 
 def test_what_travels_lies_under_its_own_path_and_runs_are_told_with_the_paths_of_here(ashlar, tmp_path):
@@ -574,6 +576,18 @@ def test_when_every_machine_has_refused_the_run_ends_with_the_reason(session_on)
 
     with session_on(FakeCluster("one!", "two!")) as session, pytest.raises(Unfinished, match="no worker can measure; one: it has not what it takes"):
         session.run()
+
+
+def test_workers_that_were_started_without_the_resource_are_told_of_it(session_on, monkeypatch):
+    from ashlar_lab.errors import Unfinished
+    from ashlar_lab.measure.cluster import session as sessions
+
+    monkeypatch.setattr(sessions, "_PATIENCE_S", 0.0)
+    cluster = FakeCluster()
+    cluster.there = {"one": ("one", 0)}
+    with session_on(cluster) as session, pytest.raises(Unfinished, match="none of the scheduler's 1 workers offers the resource ashlar; start some with"):
+        session.run()
+    assert not cluster.given
 
 
 def test_a_run_that_has_everything_ends_although_every_machine_is_gone(session_on):

@@ -33,14 +33,15 @@ class Bench(WorkerPlugin):
         self.refusal = ""
 
     async def setup(self, worker):
-        self.worker = worker
+        self.worker, archive, self.archive = worker, self.archive, b""
         if "ashlar" not in worker.state.total_resources:
             return
         try:
-            await asyncio.to_thread(self._lay_out, worker.local_directory)
+            self.refusal = await asyncio.to_thread(self._unfit)
+            if not self.refusal:
+                await asyncio.to_thread(self._lay_out, archive, worker.local_directory)
         except Exception as error:
             self.refusal = f"{type(error).__name__}: {error}"
-        self.archive = b""
 
     async def teardown(self, worker):
         await asyncio.to_thread(self._clear)
@@ -55,14 +56,16 @@ class Bench(WorkerPlugin):
             sync(self.worker.loop, self._offer, 0)
         return {**said, "machine": self._machine(), "address": self.worker.contact_address}
 
-    def _lay_out(self, folder):
-        """Every worker has copies of its own, since a program may change what it is given. Dask removes its folder if it dies."""
+    def _unfit(self):
+        """Why this machine cannot measure, as far as can be seen before anything runs."""
         if platform.system() != "Linux":
-            self.refusal = f"it is {platform.system()}; the lab measures on Linux"
-            return
-        self.refusal = next(filter(None, (_unlike(name, digest) for name, digest in self.there.items())), "")
+            return f"it is {platform.system()}; the lab measures on Linux"
+        return next(filter(None, (_unlike(name, digest) for name, digest in self.there.items())), "")
+
+    def _lay_out(self, archive, folder):
+        """Every worker has copies of its own, since a program may change what it is given. Dask removes its folder if it dies."""
         self.root = os.path.realpath(tempfile.mkdtemp(prefix=f"{self.name}-", dir=folder))
-        with tarfile.open(fileobj=io.BytesIO(self.archive)) as tar:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             tar.extraction_filter = getattr(tarfile, "data_filter", None)  # owners are not carried over; the first 3.11 have no such filter
             tar.extractall(self.root)
 
