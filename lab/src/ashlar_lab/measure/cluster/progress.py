@@ -22,7 +22,7 @@ class FleetProgress:
         self._bar = Bar(Column("{task.fields[stage]}"), BarColumn(), Column("{task.percentage:>3.0f} %"), TimeElapsedColumn(), Column("{task.fields[left]}"),
                         console=self._console, disable=quiet or not sys.stderr.isatty(), transient=True)
         self._task = self._bar.add_task("", total=None, stage="connecting", left="")
-        self._began: float | None = None
+        self._began = time.monotonic()
 
     def __enter__(self) -> "FleetProgress":
         self._bar.start()
@@ -44,7 +44,6 @@ class FleetProgress:
 
     def blocks(self, done: int, new: int, machines: int) -> None:
         """`done` blocks are whole, `new` of them are of this session."""
-        self._began = self._began or time.monotonic()
         left = f"at most {clock((time.monotonic() - self._began) / new * (self._total - done))} left" if new else ""
         self._bar.update(self._task, total=self._total, completed=done, left=left,
                          stage=f"{done} of at most {self._total} blocks, {machines} machine{'s' if machines != 1 else ''}")
