@@ -119,7 +119,7 @@ memcheck: ## Ruby programs on Ashlar under valgrind (about 5 minutes); needs val
 # --- The lab ---
 .PHONY: lab lock-lab test-lab simulate-lab ocaml-curves
 lab: ## set up the measuring lab (cached) and say how to run it
-	@scripts/lab/setup.sh >/dev/null && echo "The lab is ready: scripts/lab/ashlar --help"
+	@scripts/lab/setup.sh >/dev/null && echo "The lab is ready: scripts/lab/ashlar-lab --help"
 lock-lab: ## choose the newest versions of the packages that the lab is made with, for lab/requirements.txt (needs Python 3.11)
 	@scripts/lab/lock.sh
 test-lab: ## run the lab's tests

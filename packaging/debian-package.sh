@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the Debian package ruby-ashlar: Ruby with Ashlar inside in /usr/lib/ruby-ashlar, and
-# its programs as ruby-ashlar, gem-ashlar and so on. It shares no file with Debian's ruby.
+# its programs as ruby-ashlar, gem-ashlar and so on; `ashlar` keeps its name. It shares no file with Debian's ruby.
 #   packaging/debian-package.sh
 #   apt install ./build/packages/ruby-ashlar_*.deb
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,7 +15,8 @@ install_ruby "$prefix"
 mkdir -p "$staged/usr/bin" "$staged/usr/share/man/man1" "$staged/DEBIAN"
 for program in "$staged$prefix"/bin/*; do
   name=$(basename "$program")
-  ln -s "$prefix/bin/$name" "$staged/usr/bin/$name-ashlar"
+  [[ $name == ashlar ]] || name=$name-ashlar
+  ln -s "$prefix/bin/${program##*/}" "$staged/usr/bin/$name"
 done
 
 # dpkg-shlibdeps wants a source package around it.
@@ -32,13 +33,13 @@ Architecture: $architecture
 Maintainer: ${DEBFULLNAME:-$(id -un)} <${DEBEMAIL:-$(id -un)@localhost}>
 Installed-Size: $(du -sk "$staged" | cut -f1)
 Depends: $depends
-Recommends: gcc, make
+Recommends: gcc, make, python3 (>= 3.11)
 Section: ruby
 Priority: optional
 Description: Ruby with the Ashlar collector inside
  Ruby whose garbage collector and malloc are Ashlar: one heap for
  objects and the memory they own. Installed beside Debian's ruby, as
- ruby-ashlar.
+ ruby-ashlar. The program ashlar shows what such a heap holds.
 CONTROL
 package=$packages/ruby-ashlar_${version}_$architecture.deb
 dpkg-deb --root-owner-group -Zxz --build "$staged" "$package.new" >&2

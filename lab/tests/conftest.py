@@ -15,6 +15,7 @@ from ashlar_lab.experiment.model import MAIN, TWIN, Experiment, Program, Stop, V
 from ashlar_lab.store.run import Run
 
 CLONE = Path(__file__).parents[2]
+VERBS = ("heap", "top", "shared", "boot", "retained", "mem", "completion")  # those of `ashlar`; the others are of `ashlar-lab`
 
 # Tests of terminals and of interrupts are about those of an ordinary shell, wherever they run: a shell script starts what goes
 # into the background with SIGINT ignored, and programs inherit that, as they inherit TERM=dumb.
@@ -27,9 +28,10 @@ PYTHON = os.path.realpath(sys.executable)
 
 @pytest.fixture
 def ashlar(tmp_path):
-    """Run the command in an empty folder; returns the completed process."""
+    """Run `ashlar`, or for its verbs `ashlar-lab`, in an empty folder; returns the completed process."""
     def run(*arguments, timeout=120, **environment):
-        return subprocess.run([sys.executable, "-m", "ashlar_lab", *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True,
+        program = "ashlar" if arguments[0] in VERBS else "ashlar_lab"
+        return subprocess.run([sys.executable, "-m", program, *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True,
                               timeout=timeout, env={**os.environ, **environment})
     return run
 

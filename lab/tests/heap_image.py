@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from ashlar_lab.heap.image import HEADER_BYTES, NUMBERS
+from ashlar.heap.image import HEADER_BYTES, NUMBERS
 
 PERIOD = 512 * 1024
 
@@ -68,7 +67,7 @@ class Program:
 
 
 def weight(size: int, period: int) -> float:
-    return 1 / -np.expm1(-size / period)
+    return 1 / -math.expm1(-size / period)
 
 
 def image(program: Program, version=1, sequence=2, origin=1, lost=0, tables=True) -> bytes:

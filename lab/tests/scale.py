@@ -25,9 +25,9 @@ FACTS = {"architecture": "x", "cpu": "y", "cpus": 2, "memory_gib": 4, "kernel": 
 _REPORT = """
 import resource, sys, time
 from pathlib import Path
-from ashlar_lab import cli
+from ashlar_lab import compare
 began = time.monotonic()
-cli.report_files([Path(p) for p in sys.argv[2:]], Path(sys.argv[1]), ["html", "md", "json"], quiet=True)
+compare.report_files([Path(p) for p in sys.argv[2:]], Path(sys.argv[1]), ["html", "md", "json"], quiet=True)
 print(time.monotonic() - began, time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 

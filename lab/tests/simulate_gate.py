@@ -12,7 +12,8 @@ import sys
 import numpy as np
 
 from ashlar_lab.fit import gate, hyperbola
-from ashlar_lab.fit.sweep import sweep_of, trimmed_mean
+from ashlar_lab.fit.sweep import sweep_of
+from ashlar_lab.fit.trimmed import trimmed_mean
 
 GAPS = np.array([10, 16, 25, 40, 63, 100, 160.0])
 FLAT_GAPS = np.array([1, 1.5, 3, 12, 25, 50, 80.0])

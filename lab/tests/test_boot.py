@@ -8,15 +8,15 @@ import sys
 
 import pytest
 
-from ashlar_lab.boot import report
-from ashlar_lab.boot.measure import Boot, Compiling, LoadedFile
+from ashlar.boot import report
+from ashlar.boot.measure import Boot, Compiling, LoadedFile
 
 RUBY = os.environ.get("RUBY_STOCK") or shutil.which("ruby")
 needs_ruby = pytest.mark.skipif(not RUBY, reason="no Ruby here: neither RUBY_STOCK is set nor ruby on the PATH")
 
 
 def boot(*arguments, cwd=None):
-    return subprocess.run([sys.executable, "-m", "ashlar_lab", "boot", *arguments], capture_output=True, text=True, cwd=cwd)
+    return subprocess.run([sys.executable, "-m", "ashlar", "boot", *arguments], capture_output=True, text=True, cwd=cwd)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from conftest import make_run, simulated_sweep, two_variants
 
 from ashlar_lab.experiment import Experiment
 from ashlar_lab.fit.analysis import analyse
-from ashlar_lab.report import by_program, page, record, terminal
+from ashlar_lab.report import by_program, markdown, page, record, terminal
 from ashlar_lab.report.svg import Chart
 
 MACHINE = {"cpu": "a CPU"}
@@ -64,7 +64,7 @@ def test_the_headline_is_shown_in_its_order_and_alone(capsys):
     assert [t.name for t in content.tables[:4]] == [t.name for t in content.headline()]
     terminal.show(content)
     assert "| RSS over time" in (told := capsys.readouterr().out) and "overhead over the best" not in told
-    assert record.as_markdown(content).count("\n## ") == 4 + 2, "each table has its heading, beside warnings and machine"
+    assert markdown.record(content).count("\n## ") == 4 + 2, "each table has its heading, beside warnings and machine"
 
 
 def test_what_is_shown_does_not_change_what_was_measured():
@@ -86,7 +86,7 @@ def test_a_record_of_curves_has_the_knob_and_how_clear_dominance_is():
     assert told["curves"][0]["variant"] == "new" and told["curves"][0]["better_p"] < 0.025
     assert {v["knob"] for v in told["values"]} == set("0123456")
     assert {row["knob"] for row in csv.DictReader(record.as_csv(content).splitlines())} == set("0123456")
-    assert "faster at every common space" in record.as_markdown(content)
+    assert "faster at every common space" in markdown.record(content)
 
 
 def test_a_legend_that_is_too_wide_goes_on_in_a_second_line():

@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from conftest import PYTHON, make_run, two_variants
+from conftest import PYTHON, VERBS, make_run, two_variants
 
 from ashlar_lab.measure import machine
 from ashlar_lab.store import Store
@@ -49,13 +49,13 @@ PAIR = ("compare", "-v", "a=env:X=1", "-v", "b=env:X=2")
 def test_bad_input_gets_one_line_status_2_and_leaves_nothing(ashlar, tmp_path, arguments, complaint):
     done = ashlar(*arguments)
     assert done.returncode == 2
-    assert complaint in done.stderr and done.stderr.count("\n") == 1 and done.stderr.startswith("ashlar: ")
+    assert complaint in done.stderr and done.stderr.count("\n") == 1 and done.stderr.startswith("ashlar: " if arguments[0] in VERBS else "ashlar-lab: ")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_help_of_every_verb_has_an_example(ashlar):
-    for verb in ("compare", "init", "report", "diff", "ci", "mem", "overhead", "completion", "heap", "top", "boot", "retained"):
-        assert f"ashlar {verb} " in ashlar(verb, "--help").stdout
+    for verb in ("compare", "init", "report", "diff", "ci", "mem", "overhead", "completion", "heap", "top", "shared", "boot", "retained"):
+        assert f"{'ashlar' if verb in VERBS else 'ashlar-lab'} {verb} " in ashlar(verb, "--help").stdout
 
 
 def test_the_built_in_variants_are_listed(ashlar):
@@ -78,7 +78,7 @@ def test_the_same_line_again_measures_anew_beside_what_was_there(ashlar, tmp_pat
     files = {p: p.read_bytes() for p in tmp_path.iterdir()}
     again = ashlar(*PAIR, "--blocks", "1", *SLEEP)
     assert again.returncode == 0, again.stderr
-    assert again.stderr == "sleep.ashlar is as it was; these runs are in sleep-2.ashlar. To compare: ashlar diff sleep.ashlar sleep-2.ashlar\n"
+    assert again.stderr == "sleep.ashlar is as it was; these runs are in sleep-2.ashlar. To compare: ashlar-lab diff sleep.ashlar sleep-2.ashlar\n"
     assert {p: p.read_bytes() for p in files} == files
     assert {p.name for p in tmp_path.iterdir()} - {p.name for p in files} == {f"sleep-2.{form}" for form in ("ashlar", "html", "md", "json")}
     assert ashlar("diff", "sleep.ashlar", "sleep-2.ashlar", "--threshold", "100").returncode == 0
@@ -152,7 +152,7 @@ def test_an_interrupt_before_the_first_block_says_that_nothing_is_kept(tmp_path)
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 130 and said == "ashlar: interrupted before the first block; nothing was written\n"
+    assert process.returncode == 130 and said == "ashlar-lab: interrupted before the first block; nothing was written\n"
     assert [p.name for p in tmp_path.iterdir()] == ["started"]
 
 
@@ -199,7 +199,7 @@ def test_mem_reads_size_rss_pss_private_and_swap_without_the_commands_help(ashla
 
 
 def test_mem_shows_the_tree_and_leaves_output_and_input_alone(tmp_path):
-    done = subprocess.run([sys.executable, "-m", "ashlar_lab", "mem", "--", "sh", "-c", "cat; sleep 0.3 & sleep 0.1"], input="through\n",
+    done = subprocess.run([sys.executable, "-m", "ashlar", "mem", "--", "sh", "-c", "cat; sleep 0.3 & sleep 0.1"], input="through\n",
                           cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.stdout == "through\n"
     assert "at exit" in done.stderr and "sleep" in done.stderr and "total" in done.stderr and "Private" in done.stderr

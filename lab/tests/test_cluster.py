@@ -188,7 +188,7 @@ def test_when_every_worker_is_gone_the_run_ends_and_says_how_to_go_on(ashlar, tm
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "only is gone" in errors and "no machine is left; waiting 1 s for one" in errors
-    assert f"no machine is left, and none came within 1 s; what was measured is kept. Go on with: ashlar compare --resume s.ashlar --on {machines.address}\n" in errors
+    assert f"no machine is left, and none came within 1 s; what was measured is kept. Go on with: ashlar-lab compare --resume s.ashlar --on {machines.address}\n" in errors
     assert (tmp_path / "s.json").exists()
 
 

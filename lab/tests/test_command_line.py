@@ -4,10 +4,11 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import PYTHON
+from conftest import PYTHON, VERBS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,17 +113,30 @@ def completed(bash_script, *typed):
 
 def test_bash_completes_verbs_options_and_values(ashlar):
     script = ashlar("completion", "bash").stdout
-    assert set(completed(script, "ashlar", "c")) == {"compare", "ci", "completion"}
-    assert completed(script, "ashlar", "compare", "--basel") == ["--baseline"]
-    assert set(completed(script, "ashlar", "compare", "--variant", "ruby")) == {"ruby", "ruby-stock", "ruby-ashlar"}
-    assert completed(script, "ashlar", "report", "--form", "reco") == ["record"]
+    assert completed(script, "ashlar", "co") == ["completion"] and set(completed(script, "ashlar", "")) == set(VERBS)
+    assert completed(script, "ashlar", "heap", "--stri") == ["--strict"]
     assert completed(script, "ashlar", "heap", "--form", "pp") == ["pprof"] and completed(script, "ashlar", "top", "--form", "o") == ["openmetrics"]
-    assert "bash" in completed(script, "ashlar", "compare", "-v", "glibc", "--", "bas")
+    assert "bash" in completed(script, "ashlar", "boot", "--", "bas")
+
+
+@pytest.mark.parametrize(("typed", "offered"), [
+    (("c",), {"compare", "ci"}),
+    (("compare", "--basel"), {"--baseline"}),
+    (("compare", "--variant", "ruby"), {"ruby", "ruby-stock", "ruby-ashlar"}),
+    (("compare", "--knob", "gog"), {"gogc="}),
+    (("compare", "--time", "w"), {"wall_s"}),
+    (("report", "--form", "reco"), {"record"}),
+])
+def test_the_lab_completes_verbs_options_and_values(typed, offered):
+    """As bash asks it, with what --install-completion installs."""
+    asked = {"_ASHLAR_LAB_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(("ashlar-lab", *typed)), "COMP_CWORD": str(len(typed))}
+    done = subprocess.run([Path(sys.executable).with_name("ashlar-lab")], capture_output=True, text=True, env={**os.environ, **asked})
+    assert set(done.stdout.split()) == offered, done.stderr
 
 
 def test_zsh_takes_its_script(ashlar):
     script = ashlar("completion", "zsh").stdout
-    assert script.startswith("#compdef ashlar") and "--variant" in script and "compare:" in script
+    assert script.startswith("#compdef ashlar") and "--strict" in script and "bashcompinit" in script
     if not shutil.which("zsh"):
         pytest.skip("zsh is not installed, so its reading of the script is not tested")
     assert subprocess.run(["zsh", "-n", "-c", script], capture_output=True, text=True).stderr == ""

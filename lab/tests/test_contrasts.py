@@ -11,7 +11,7 @@ from ashlar_lab.experiment.model import Contrast
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.contrasts import MET, MISSED, OPEN, judged
 from ashlar_lab.fit.trimmed import Estimate
-from ashlar_lab.report import contrasts, page, record, side_by_side
+from ashlar_lab.report import contrasts, markdown, page, record, side_by_side
 
 RATIO = Contrast("time / old", "cpu_s", "new", "old")
 DIFFERENCE = Contrast("time − old", "cpu_s", "new", "old", difference=True)
@@ -82,5 +82,5 @@ def test_a_record_is_readable_and_names_no_place():
     told = json.loads(record.as_json(content))
     assert {a["program"] for a in told["answers"]} == {"p", "q", None}
     assert len(list(csv.DictReader(record.as_csv(content).splitlines()))) == len(runs)
-    for text in (record.as_markdown(content), record.as_json(content), record.as_csv(content)):
+    for text in (markdown.record(content), record.as_json(content), record.as_csv(content)):
         assert "secret" not in text

@@ -9,7 +9,7 @@ import pytest
 from heap_image import Program, publish
 from prometheus_client.openmetrics import parser as openmetrics_format
 
-from ashlar_lab.heap import difference, html, image, openmetrics, profile, top
+from ashlar.heap import difference, difference_tables, html, image, openmetrics, profile, top
 from ashlar_lab.report.markdown import table_text
 
 PROGRAM = """\
@@ -58,8 +58,8 @@ def test_pages_and_differences_count_full_ones_alone(tmp_path, tells):
     early.collect()
     found = difference.compare(read(tmp_path, "a.heap", early), read(tmp_path, "b.heap", measured(tells)))
     assert found.collections == 8 and found.full_collections == (2 if tells else None)
-    assert ("8 collections (2 full)" in difference.facts(found)[0]) == tells
-    assert json.loads(difference.as_json(found))["full_collections"] == found.full_collections
+    assert ("8 collections (2 full)" in difference_tables.facts(found)[0]) == tells
+    assert json.loads(difference_tables.as_json(found))["full_collections"] == found.full_collections
     assert f"9, {2 if tells else 'unknown'}" in table_text(html._counted(found.after))
 
 

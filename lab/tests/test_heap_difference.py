@@ -6,8 +6,9 @@ from collections import deque
 import numpy as np
 import pytest
 from heap_image import GEM, LEAK, TEMPORARY, Program
+from scipy import stats
 
-from ashlar_lab.heap import difference, image, profile
+from ashlar.heap import difference, difference_tables, evidence, image, profile
 
 CACHE = [("LruCache#store", "/srv/app/lru.rb", 40), ("<main>", "/srv/app/app.rb", 3)]
 SESSION = [("Session.new", "/srv/app/session.rb", 9), ("<main>", "/srv/app/app.rb", 3)]
@@ -118,7 +119,7 @@ def test_without_full_collections_nothing_is_called_a_leak():
         program.collect()
     found = difference.compare(before, resolved(program))
     assert found.leaks == [] and found.lines[0].judged == "undecided"
-    assert "No full collection lies between the profiles" in difference.warnings(found)[0]
+    assert "No full collection lies between the profiles" in difference_tables.warnings(found)[0]
 
 
 def test_one_full_collection_tells_a_leak_from_garbage_that_was_not_found():
@@ -178,11 +179,19 @@ def test_many_lines_are_corrected_for():
     rng = np.random.default_rng(11)
     wrong = 0
     for _ in range(20):
-        tests = [(difference.Evidence(None, None, came, 8 - came, 0, 0, 0, 0).grew_p, 8) for came in rng.binomial(8, 0.5, 400)]
-        wrong += any(p <= 0.05 for p in difference._corrected(tests))
+        tests = [(evidence.Evidence(None, None, came, 8 - came, 0, 0, 0, 0).grew_p, 8) for came in rng.binomial(8, 0.5, 400)]
+        wrong += any(p <= 0.05 for p in evidence.corrected(tests))
     assert wrong <= 2
     # A line with too few samples to show anything takes nothing from one that has enough.
-    assert difference._corrected([(0.5 ** 9, 9)] + [(0.5, 1)] * 1000)[0] == pytest.approx(0.5 ** 9)
+    assert evidence.corrected([(0.5 ** 9, 9)] + [(0.5, 1)] * 1000)[0] == pytest.approx(0.5 ** 9)
+
+
+@pytest.mark.parametrize("n", [1, 7, 40, 3000, 60_000])
+def test_chances_are_those_that_scipy_knows(n):
+    for more in sorted({0, 1, n // 3, n // 2, n - n // 4, n}):
+        assert evidence.sign_p(more, n - more) == pytest.approx(stats.binom.sf(more - 1, n, 0.5), rel=1e-8, abs=1e-15)
+        for share in (0.15, 0.2, 0.7):
+            assert evidence.above(more, n - more, share) == pytest.approx(stats.beta.sf(share, more + 0.5, n - more + 0.5), abs=1e-9)
 
 
 # ── The command ────────────────────────────────────────────────────────────

@@ -3,14 +3,13 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from conftest import PYTHON
 
-from ashlar_lab.measure import launcher
+from ashlar.memory import launcher
 
 
 def observe(tmp_path: Path, *command, **options) -> launcher.Observed:

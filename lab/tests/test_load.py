@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ashlar_lab.measure import native
+from ashlar.memory import native
+from ashlar_lab.measure import serve
 
 REQUESTS = 12
 
@@ -71,7 +72,7 @@ def drive(tmp_path, *pieces, closes=False) -> Seen:
     with Server(pieces, closes) as server:
         result = tmp_path / "load"
         # One connection: an answer whose end is not found keeps every later request waiting.
-        subprocess.run([native.program("load"), str(server.listener.getsockname()[1]), "100", str(REQUESTS / 100), "1", str(result), "/"], check=True, timeout=60)
+        subprocess.run([native.program(serve.SOURCE), str(server.listener.getsockname()[1]), "100", str(REQUESTS / 100), "1", str(result), "/"], check=True, timeout=60)
         lines = result.read_text().splitlines()
         return Seen([int(line.split()[1]) for line in lines[:-1]], tuple(lines[-1].split()[2:]), server.connections)
 

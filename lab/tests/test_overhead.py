@@ -11,7 +11,8 @@ import pytest
 from conftest import PYTHON
 
 from ashlar_lab.fit.trimmed import Estimate
-from ashlar_lab.measure import launcher, overhead
+from ashlar.memory import launcher
+from ashlar_lab.measure import overhead
 from ashlar_lab.measure.overhead import BARE, BARE_TWIN, WATCHED, Window
 from ashlar_lab.report import overhead as report
 

@@ -21,14 +21,13 @@ from conftest import PYTHON, make_run, simulated_sweep, two_variants
 from hypothesis import given, strategies
 from markdown_it import MarkdownIt
 
-from ashlar_lab import said
+from ashlar import said
+from ashlar.tables import Table, drawn
 from ashlar_lab.console import Terminal
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.report import html as html_report
 from ashlar_lab.report import markdown as markdown_report
 from ashlar_lab.report import page, write
-from ashlar_lab.report.tables import Table
-from ashlar_lab.report.terminal import print_tables
 
 NASTY = 'list [small] <b>&"'
 CLOSES = "[/x] [bold]it[/bold]"
@@ -80,7 +79,7 @@ def test_control_characters_are_seen_and_do_nothing():
 
 
 def test_what_the_outputs_encoding_lacks_is_written_out():
-    code = "import sys; from ashlar_lab.said import say; say('caf\\u00e9 \\U0001f600 \\udce9'); say('done')"
+    code = "import sys; from ashlar.said import say; say('caf\\u00e9 \\U0001f600 \\udce9'); say('done')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"})
     assert done.returncode == 0 and done.stdout == b"caf\xe9 \\U0001f600 \\udce9\ndone\n"
 
@@ -181,13 +180,23 @@ def test_such_names_are_shown_on_a_terminal_and_in_a_pipe(ashlar, tmp_path, name
 
 
 @pytest.mark.parametrize("name", [NASTY, CLOSES, "[red]", ":smile:"])
-def test_boxes_show_such_titles_heads_cells_and_notes(name):
+def test_tables_drawn_on_a_terminal_show_such_titles_heads_cells_and_notes(name):
+    shown = drawn(Table("t", f"{name} 1", (f"{name} 2", f"{name} 3"), ((f"{name} 4", f"{name} 5"),), f"{name} 6"), 200)
+    assert all(f"{name} {i}" in shown for i in range(1, 7))
+
+
+def test_columns_that_are_too_wide_are_folded_and_nothing_is_lost():
+    shown = drawn(Table("t", "", ("what", "n"), (("x" * 100, "12"), ("y", "3"))), 40).splitlines()
+    assert max(map(len, shown)) <= 40 and "".join(shown).count("x") == 100 and shown[2].endswith(" 12")
+
+
+@pytest.mark.parametrize("name", [NASTY, CLOSES, "[red]", ":smile:"])
+def test_lines_of_the_progress_show_such_names(name):
     console = Terminal(width=200)
     with console.capture() as captured:
-        print_tables([Table("t", f"{name} 1", (f"{name} 2", f"{name} 3"), ((f"{name} 4", f"{name} 5"),), f"{name} 6")], console)
         console.marked("•", "bold", f"{name} 7")
         console.print(f"{name} 8", style="bold")
-    assert all(f"{name} {i}" in captured.get() for i in range(1, 9))
+    assert all(f"{name} {i}" in captured.get() for i in (7, 8))
 
 
 def test_a_run_that_fails_is_named_on_a_terminal(tmp_path):
@@ -218,8 +227,8 @@ def test_a_file_name_that_is_no_utf_8_is_printed(ashlar, tmp_path):
 
 
 def test_a_boot_of_files_with_such_names(capsys):
-    from ashlar_lab.boot import report as boot
-    from ashlar_lab.boot.measure import Boot, Compiling, LoadedFile
+    from ashlar.boot import report as boot
+    from ashlar.boot.measure import Boot, Compiling, LoadedFile
 
     def filled(kind, **given):
         return kind(**{f.name: given.get(f.name, Compiling(0, 0, 0) if f.name in ("compiled", "from_binary") else [] if f.name in ("command", "files") else "" if f.type == "str" else 0)

@@ -1,4 +1,4 @@
-"""What `scripts/lab/setup.sh` puts into the clone's own environment, which `scripts/lab/ashlar` runs in."""
+"""What `scripts/lab/setup.sh` puts into the clone's own environment, which `scripts/lab/ashlar-lab` runs in."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 FAKE = """#!/bin/sh
 case "$*" in
   "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
-  "-m pip "*) echo "$*" >> "$ASHLAR_CACHE/pip"; touch "${0%/*}/ashlar"; chmod +x "${0%/*}/ashlar" ;;
+  "-m pip "*) echo "$*" >> "$ASHLAR_CACHE/pip"; touch "${0%/*}/ashlar-lab"; chmod +x "${0%/*}/ashlar-lab" ;;
 esac
 """
 
@@ -29,7 +29,7 @@ def set_up(tmp_path):
         asked = tmp_path / "pip"
         asked.unlink(missing_ok=True)
         done = subprocess.run([CLONE / "scripts/lab/setup.sh"], capture_output=True, text=True, env={**os.environ, "PYTHON": str(python), "ASHLAR_CACHE": str(tmp_path)})
-        assert done.returncode == 0 and done.stdout.strip().endswith("/bin/ashlar"), done.stderr
+        assert done.returncode == 0 and done.stdout.strip().endswith("/bin/ashlar-lab"), done.stderr
         return asked.read_text().splitlines() if asked.exists() else []
     return run
 

@@ -8,13 +8,12 @@ import struct
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from ashlar_lab.errors import BadInput
-from ashlar_lab.shared import heap, kinds, outline, page, process, written
-from ashlar_lab.shared.kinds import Amount
-from ashlar_lab.shared.process import EXCLUSIVE, OF_FILE, PAGE_BYTES, PRESENT, SWAPPED, Mapping
+from ashlar.errors import BadInput
+from ashlar.shared import heap, kinds, outline, page, process, written
+from ashlar.shared.kinds import Amount
+from ashlar.shared.process import EXCLUSIVE, OF_FILE, PAGE_BYTES, PRESENT, SWAPPED, Mapping
 
 BLOCK = 65536
 WORDS = PAGE_BYTES // 8
@@ -24,20 +23,22 @@ WORDS = PAGE_BYTES // 8
 
 @pytest.mark.parametrize("size", [32, 40, 96, 448, 1024, 21840, 32768])
 def test_each_cell_has_all_its_bytes_and_no_page_has_more_than_it_holds(size):
-    shares = heap.overlap(size, BLOCK)
-    assert (shares.sum(axis=1) == size).all()
-    assert shares.sum() == BLOCK // size * size and shares.sum(axis=0).max() <= PAGE_BYTES
+    count = BLOCK // size
+    for cell in range(count):
+        assert sum(heap.bytes_of_pages(bytes(cell) + b"\1" + bytes(count - cell - 1), size, BLOCK)) == size
+    all_of_them = heap.bytes_of_pages(b"\1" * count, size, BLOCK)
+    assert sum(all_of_them) == BLOCK // size * size and max(all_of_them) <= PAGE_BYTES
 
 
 def test_a_cell_across_two_pages_is_a_part_of_both():
-    shares = heap.overlap(40, BLOCK, 4096)
-    assert shares[102].tolist()[:3] == [16, 24, 0]  # from 4080 to 4120
+    shares = heap.bytes_of_pages(bytes(102) + b"\1" + bytes(BLOCK // 40 - 103), 40, BLOCK, 4096)
+    assert shares[:3] == [16, 24, 0]  # from 4080 to 4120
 
 
 def test_every_byte_of_a_page_is_shared_or_own_or_swapped_out():
-    pages = np.array([0, PRESENT, PRESENT | EXCLUSIVE, PRESENT | OF_FILE, PRESENT | EXCLUSIVE | OF_FILE, SWAPPED], np.uint64)
+    pages = bytes([0, PRESENT, PRESENT | EXCLUSIVE, PRESENT | OF_FILE, PRESENT | EXCLUSIVE | OF_FILE, SWAPPED])
     assert kinds.whole(pages) == Amount(2 * PAGE_BYTES, PAGE_BYTES, PAGE_BYTES, PAGE_BYTES)
-    assert kinds.weighed(pages, np.array([1, 2, 3, 4, 5, 6.0])) == Amount(2 + 4, 3, 5, 6)
+    assert kinds.weighed(pages, [1, 2, 3, 4, 5, 6]) == Amount(2 + 4, 3, 5, 6)
 
 
 def test_kinds_add_up_to_their_groups():
@@ -48,40 +49,37 @@ def test_kinds_add_up_to_their_groups():
 
 
 def test_a_difference_means_what_became_of_its_cell():
-    lived, lives = np.array([1, 1, 1, 0, 0], bool), np.array([1, 1, 0, 1, 0], bool)
-    codes = written.of_cells(lived, lives, np.array([1, 0, 1, 1, 1], bool))
-    assert [written.CAUSES[int(code).bit_length() - 1] for code in codes] == [written.LIVE, written.REPLACED, written.DIED, written.REUSED, written.FREE]
-    codes = written.of_pieces(lived, lives)
-    assert [written.CAUSES[int(code).bit_length() - 1] for code in codes] == [written.PIECE_LIVE] * 2 + [written.PIECE_FREED, written.PIECE_REUSED, written.PIECE_FREE]
+    lived, lives = (1, 1, 1, 0, 0), (1, 1, 0, 1, 0)
+    causes = [written.of_cell(*cell) for cell in zip(lived, lives, (1, 0, 1, 1, 1))]
+    assert causes == [written.LIVE, written.REPLACED, written.DIED, written.REUSED, written.FREE]
+    assert [written.of_piece(*piece) for piece in zip(lived, lives)] == [written.PIECE_LIVE] * 2 + [written.PIECE_FREED, written.PIECE_REUSED, written.PIECE_FREE]
 
 
 def test_a_page_has_the_causes_of_all_that_differs_on_it():
-    codes = np.full(BLOCK // 40, 1 << 4)
-    codes[0], codes[102] = 1, 2
-    differs = np.zeros(BLOCK // 8, bool)
-    differs[0] = differs[WORDS] = True  # the first cell, and the second page's part of the cell that lies on both
-    differs[-1] = True  # behind the last cell
-    assert written.masks(differs, codes, 40, 8).tolist() == [1, 2] + [1 << written.CAUSES.index(written.SAME)] * (BLOCK // PAGE_BYTES - 3) + [8]
+    differs = [0, WORDS, BLOCK // 8 - 1]  # the first cell, the second page's part of the cell that lies on both, and behind the last cell
+    bits = {0: 1, 102: 2}
+    found = written.masks(differs, BLOCK // PAGE_BYTES, bits.__getitem__, 40, BLOCK // 40, 8)
+    assert found == [1, 2] + [1 << written.CAUSES.index(written.SAME)] * (BLOCK // PAGE_BYTES - 3) + [8]
 
 
 def test_only_pages_of_its_own_are_compared():
-    before, after = np.zeros(2 * PAGE_BYTES, np.uint8), np.ones(2 * PAGE_BYTES, np.uint8)
-    assert written.differing(before, after, np.array([False, True])).reshape(2, WORDS).all(axis=1).tolist() == [False, True]
+    before, after = bytes(2 * PAGE_BYTES), b"\1" * 2 * PAGE_BYTES
+    assert written.differing(before, after, b"\0\1") == list(range(WORDS, 2 * WORDS))
 
 
 def test_causes_are_counted_with_others_alone_and_where_the_parent_has_no_page():
     found = written.Written()
-    found.add(np.array([1, 3, 2]), np.array([True, False, True]))
+    found.add([1, 3, 2], [True, False, True])
     assert found.pages == 3
     assert [(c.pages, c.alone, c.new) for c in (found.causes[written.CAUSES[i]] for i in (0, 1))] == [(2, 1, 1), (2, 1, 1)]
 
 
 def test_a_cell_of_another_class_or_type_is_not_the_same():
-    before = np.zeros(4096, np.uint8)
-    before.view(np.uint64)[[0, 1, 5, 6, 10, 11]] = [5, 100, 5, 100, 5, 100]
-    after = before.copy()
-    after.view(np.uint64)[[0, 6, 10]] = [7, 200, 5 | 1 << 13]
-    assert written.is_same(before, after, 40)[:4].tolist() == [False, False, True, True]
+    before, after = [0] * 512, [0] * 512
+    for at, word in ((0, 5), (1, 100), (5, 5), (6, 100), (10, 5), (11, 100)):
+        before[at] = after[at] = word
+    after[0], after[6], after[10] = 7, 200, 5 | 1 << 13
+    assert [written.is_same(before, after, 5 * cell) for cell in range(4)] == [False, False, True, True]
 
 
 def test_types_are_ruby_s():
@@ -95,7 +93,7 @@ def test_every_kind_has_a_colour_of_its_own():
 
 
 def test_runs_are_where_true_entries_follow_each_other():
-    assert list(process.runs(np.array([1, 1, 0, 1], bool))) == [(0, 2), (3, 4)] and list(process.runs(np.zeros(3, bool))) == []
+    assert list(process.runs(b"\1\1\0\1")) == [(0, 2), (3, 4)] and list(process.runs(bytes(3))) == []
 
 
 @pytest.mark.parametrize(("line", "kind"), [
@@ -171,17 +169,23 @@ def test_another_outline_is_refused(content, complaint):
         outline.parse(content, "x")
 
 
-def block_of_pieces(size, links, free, untouched):
+def block_of_pieces(size, links, free, untouched, states={}):
     """A heap of one block, whose piece `i` holds the address of piece `links[i]`, or a word of its own."""
     found = outline.parse(outline_bytes(), "x")
-    content = np.zeros(BLOCK, np.uint8)
+    content = bytearray(BLOCK)
     for piece, word in links.items():
-        content.view(np.uint64)[piece * size // 8] = word
-    entries = np.zeros((1, 64), np.uint8)
-    entries[0, 8:16] = np.frombuffer(struct.pack("<Q", free), np.uint8)
-    entries[0, 20:24] = np.frombuffer(struct.pack("<I", untouched), np.uint8)
-    states = np.zeros((1, BLOCK // found.granule_bytes), np.uint8)
-    return heap.Heap(None, found, np.zeros(1), states, entries, np.zeros((1, 16))), content
+        struct.pack_into("<Q", content, piece * size, word)
+    entries = bytearray(64)
+    struct.pack_into("<Q", entries, 8, free)
+    struct.pack_into("<I", entries, 20, untouched)
+    told = bytearray(BLOCK // found.granule_bytes)
+    for granule, state in states.items():
+        told[granule] = state
+    return heap.Heap(None, found, bytes(1), bytes(told), bytes(entries), bytes(BLOCK // PAGE_BYTES)), content
+
+
+def numbers(used):
+    return [i for i, is_used in enumerate(used) if is_used]
 
 
 @pytest.mark.parametrize(("links", "free", "untouched", "used"), [
@@ -194,14 +198,12 @@ def test_pieces_in_the_list_and_those_never_handed_out_are_free(links, free, unt
     start = 0x7F0000000000
     words = {piece: 0 if to is None else 77 if to == "elsewhere" else start + to * 48 for piece, to in links.items()}
     made, content = block_of_pieces(48, words, 0 if free is None else start + free * 48, untouched)
-    assert np.flatnonzero(made.used_pieces(0, 48, content)).tolist() == used
+    assert numbers(made.used_pieces(0, 48, content)) == used
 
 
 def test_pieces_that_a_child_noted_are_free():
-    made, content = block_of_pieces(48, {}, 0, 5)
-    made.states[0, 48 // 32] = 2  # the second half of a granule
-    made.states[0, 96 // 32] = 1
-    assert np.flatnonzero(made.used_pieces(0, 48, content)).tolist() == [0, 3, 4]
+    made, content = block_of_pieces(48, {}, 0, 5, states={48 // 32: 2, 96 // 32: 1})  # 2 is the second half of a granule
+    assert numbers(made.used_pieces(0, 48, content)) == [0, 3, 4]
 
 
 # ── The whole way ──────────────────────────────────────────────────────────
@@ -307,7 +309,7 @@ def test_the_forms_tell_of_the_tree_and_a_child_alone_names_its_parent(ashlar, s
     assert "| cells that live " in shown and "| structs " in shown and re.search(r"\| cells of 40 bytes +\|", shown)
     assert ashlar("shared", program.pid, "--form", "html").stdout == f"wrote shared-{program.pid}.html\n"
     page = (tmp_path / f"shared-{program.pid}.html").read_text()
-    assert "cells that live" in page and page.count('class="bar"') == 8 and "http" not in page
+    assert "cells that live" in page and page.count('class="bar"') == 8 and "http" not in page.replace("http-equiv", "")
     child = said.split()[0].partition("=")[2]
     alone = ashlar("shared", child).stdout
     assert f"process {child} was forked by {program.pid} (ruby)" in alone and "there is nothing to compare" in alone

@@ -14,8 +14,8 @@ from heap_image import busy, publish
 from prometheus_client import parser as older_format
 from prometheus_client.openmetrics import parser as openmetrics_format
 
-from ashlar_lab.errors import BadInput
-from ashlar_lab.heap import openmetrics, top
+from ashlar.errors import BadInput
+from ashlar.heap import openmetrics, top
 
 GIVEN = dict(live_bytes=200 * 2 ** 20, cell_bytes=120 * 2 ** 20, payload_bytes=80 * 2 ** 20, cell_block_bytes=150 * 2 ** 20, hole_bytes=30 * 2 ** 20,
              spare_bytes=4 * 2 ** 20, allocated_bytes=10 * 2 ** 30, allocated_objects=10 ** 8, collector_ns=5 * 10 ** 8)
@@ -81,7 +81,7 @@ def test_a_terminal_is_refreshed_until_interrupted(program, tmp_path):
     """Through a pseudo-terminal; the process under watch is this one."""
     shown = tmp_path / "shown"
     with shown.open("wb") as file:
-        watching = subprocess.Popen(["script", "-qefc", f"{sys.executable} -m ashlar_lab top {os.getpid()} --every 0.2", "/dev/null"], stdout=file, stderr=file,
+        watching = subprocess.Popen(["script", "-qefc", f"{sys.executable} -m ashlar top {os.getpid()} --every 0.2", "/dev/null"], stdout=file, stderr=file,
                                     stdin=subprocess.DEVNULL, start_new_session=True)
         until = time.monotonic() + 60
         while b"200 MiB" not in shown.read_bytes() and time.monotonic() < until:
@@ -133,7 +133,7 @@ def test_no_process_at_all_is_valid_text_as_well():
 def test_a_file_is_replaced_whole_again_and_again(program, tmp_path):
     target = tmp_path / "ashlar.prom"
     target.write_text("old")
-    writing = subprocess.Popen([sys.executable, "-m", "ashlar_lab", "top", str(os.getpid()), "--form", "openmetrics", "--output", str(target), "--every", "0.1"])
+    writing = subprocess.Popen([sys.executable, "-m", "ashlar", "top", str(os.getpid()), "--form", "openmetrics", "--output", str(target), "--every", "0.1"])
     until, seen, value = time.monotonic() + 60, set(), 0
     try:
         while len(seen) < 4 and time.monotonic() < until:

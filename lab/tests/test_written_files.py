@@ -7,11 +7,11 @@ import pytest
 from conftest import two_variants
 from heap_image import busy, publish
 
-from ashlar_lab.errors import BadInput
-from ashlar_lab.heap import image
-from ashlar_lab.heap import write as heap_write
-from ashlar_lab.heap.profile import from_image
-from ashlar_lab.report import write
+from ashlar.errors import BadInput
+from ashlar.heap import image
+from ashlar.heap import write as heap_write
+from ashlar.heap.profile import from_image
+from ashlar import files
 from ashlar_lab.store import Store
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
@@ -45,16 +45,16 @@ def test_a_link_at_the_place_is_replaced_and_what_it_leads_to_keeps_its_content(
         place.hardlink_to(other)
     else:
         place.symlink_to(other if planted == "symlink" else tmp_path / "nothing")
-    write.put(place, "new")
+    files.put(place, "new")
     assert (other.read_text(), place.read_text(), place.is_symlink()) == ("precious", "new", False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "place.html"]
 
 
 def test_what_tells_of_a_heap_is_for_its_user_alone_and_the_umask_decides_about_the_rest(tmp_path, umask):
-    assert mode(write.put(tmp_path / "report.md", "")) == 0o666
-    assert mode(write.put(tmp_path / "private.html", "", private=True)) == 0o600
+    assert mode(files.put(tmp_path / "report.md", "")) == 0o666
+    assert mode(files.put(tmp_path / "private.html", "", private=True)) == 0o600
     (tmp_path / "private.html").chmod(0o666)
-    assert mode(write.put(tmp_path / "private.html", "", private=True)) == 0o600
+    assert mode(files.put(tmp_path / "private.html", "", private=True)) == 0o600
 
 
 def test_the_forms_of_a_profile_are_for_their_user_alone(tmp_path, umask):
@@ -69,12 +69,12 @@ def test_a_link_at_the_unfinished_name_is_not_followed(tmp_path, guessed):
     other.write_text("precious")
     (tmp_path / f".ashlar-{guessed}.part").symlink_to(other)
     with pytest.raises(BadInput, match="cannot write"):
-        write.put(tmp_path / "place", "new")
+        files.put(tmp_path / "place", "new")
     assert other.read_text() == "precious" and not (tmp_path / "place").exists()
 
 
 def test_names_of_unfinished_files_differ(tmp_path):
-    made = [write.begin_beside(tmp_path / "place", 0o600) for _ in range(50)]
+    made = [files.begin_beside(tmp_path / "place", 0o600) for _ in range(50)]
     for _, descriptor in made:
         os.close(descriptor)
     assert len({path.name for path, _ in made}) == 50
@@ -96,7 +96,7 @@ def test_nothing_is_written_to_a_pipe_of_another_user(tmp_path):
     os.chown(pipe, NOBODY, -1)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     with pytest.raises(BadInput, match="a pipe of another user"):
-        write.put(pipe, "secret")
+        files.put(pipe, "secret")
     assert os.read(reader, 10) == b""
     os.close(reader)
 

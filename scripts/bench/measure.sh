@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # One measurement with its page and its record, for the scripts that have several. Sourced
-# after stores.sh. Sets, from the environment, selection, options for `ashlar compare`; whole, which
+# after stores.sh. Sets, from the environment, selection, options for `ashlar-lab compare`; whole, which
 # is empty when a part was chosen; and points and curves, which are empty when those are left out:
 #   PROGRAMS   names from the experiment, blanks between; all unless given
 #   VARIANTS   likewise

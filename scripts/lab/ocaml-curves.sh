@@ -26,7 +26,7 @@ case "$(ocamlopt -version)" in
   *) echo "ocaml-curves: OCaml $(ocamlopt -version) has no choice of allocation policies; 4.10 to 4.14 do" >&2; exit 2 ;;
 esac
 
-ashlar="$(scripts/lab/setup.sh)"
+lab="$(scripts/lab/setup.sh)"
 out="$PWD/build/ocaml"
 mkdir -p "$out"
 cp workloads/ocaml/churn.ml "$out/"
@@ -35,9 +35,9 @@ for name in policies fixed-increment; do
   store="$out/$name.ashlar"
   [ -n "$again" ] && rm -f "$store"
   if [ -f "$store" ]; then
-    "$ashlar" compare --resume "$store" --form html,md,csv,json,svg,png
+    "$lab" compare --resume "$store" --form html,md,csv,json,svg,png
   else
-    OCAML_BUILD="$out" "$ashlar" compare --experiment "workloads/ocaml/$name.toml" --store "$store" --form html,md,csv,json,svg,png
+    OCAML_BUILD="$out" "$lab" compare --experiment "workloads/ocaml/$name.toml" --store "$store" --form html,md,csv,json,svg,png
   fi
   if [ -n "$record" ]; then
     mkdir -p lab/results

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make the lab's virtual environment in the cache and print the path of its `ashlar` command.
+# Make the lab's virtual environment in the cache and print the path of its `ashlar-lab` command.
 # It has all that the command and its tests can use, Dask for several machines among it, in the versions of
 # lab/requirements.txt: pip checks the hash of each file that it gets. `scripts/lab/lock.sh` makes that file anew.
 set -euo pipefail
@@ -9,7 +9,7 @@ cache="${ASHLAR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ashlar}"
 venv="$cache/lab/venv-$(printf %s "$PWD" | sha256sum | cut -c1-8)"
 wanted="$PWD $(cat lab/pyproject.toml lab/requirements.txt | cksum)"
 
-if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ] || [ ! -x "$venv/bin/ashlar" ]; then
+if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ] || [ ! -x "$venv/bin/ashlar-lab" ]; then
   python="${PYTHON:-$(command -v python3 || true)}"
   debian="apt-get install -y --no-install-recommends python3 python3-venv gcc libc6-dev"
   if [ -z "$python" ] || ! "$python" -c 'import ensurepip, venv' 2>/dev/null || ! command -v "${CC:-cc}" >/dev/null; then
@@ -35,4 +35,4 @@ if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ] || [ ! -x "$venv/bin
   "${pip[@]}" --no-deps --no-build-isolation --editable lab >&2
   echo "$wanted" > "$venv/.installed"
 fi
-echo "$venv/bin/ashlar"
+echo "$venv/bin/ashlar-lab"

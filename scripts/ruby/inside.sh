@@ -89,6 +89,22 @@ add_files() {
   cp -r "$CLONE/ruby/lib/ashlar" "$1/lib/ruby/site_ruby/"
 }
 
+# add_ashlar FOLDER PREFIX: the program `ashlar`, for Python's standard library alone, with what it starts: the launcher of `ashlar mem`, and
+# what reads dumps for `ashlar retained`. Where this machine's Python is new enough its code is compiled, so that it starts as quickly for
+# users who may not write there.
+add_ashlar() {
+  local place=$1/lib/ashlar target=${CARGO_TARGET_DIR:-$CLONE/target}/inside programs
+  programs=$place/ashlar_programs/${MACHINE:-$(uname -m)}
+  mkdir -p "$1/bin" "$programs"
+  tar -C "$CLONE/lab/src" --exclude=__pycache__ -cf - ashlar | tar -C "$place" -xf -
+  cp "$CLONE/scripts/lab/ashlar" "$1/bin/ashlar"
+  "${CC:-cc}" -O2 -static -o "$programs/launcher" "$place/ashlar/memory/launcher.c" || fail 'the launcher of ashlar mem does not compile.'
+  cargo build --locked --quiet --release -p ashlar-heap-graph --manifest-path "$CLONE/Cargo.toml" --target-dir "$target" >&2 || exit 1
+  cp "$target/$CARGO_MADE/ashlar-heap-graph" "$programs/heap-graph"
+  ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    python3 -m compileall -q --invalidation-mode unchecked-hash -s "$place" -p "$2/lib/ashlar" "$place/ashlar"
+}
+
 # add_program OUT FOLDER: the program and its libraries, replaced by renaming: who runs the
 # old ones keeps them.
 add_program() {

@@ -1,10 +1,9 @@
-"""What `ashlar ci` does: check out and build, measure, judge by intervals, say so."""
+"""What `ashlar-lab ci` does: check out and build, measure, judge by intervals, say so."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +17,8 @@ from ashlar_lab.measure import machine, revisions
 from ashlar_lab.measure.session import measure
 from ashlar_lab.report import ci as comments
 from ashlar_lab.report import page, units
-from ashlar_lab.report.write import put
-from ashlar_lab.said import say
+from ashlar.files import file_name, put
+from ashlar.said import say
 from ashlar_lab.store import Store
 from ashlar_lab.store.database import read_all, refuse_unlike
 from ashlar_lab.store.run import OK
@@ -44,12 +43,12 @@ def judge(experiment: Experiment, *, base: str | None, stored: Path | None, head
     told = (lambda text: None) if quiet else (lambda text: say(text, error=True))
     with contextlib.ExitStack() as scratch, revisions.checked_out([*([base] if base else []), head], build, told) as found:
         names = [r.name if r.name not in [o.name for o in found if o is not r] else f"{r.name}-{i}" for i, r in enumerate(found)]
-        contenders = tuple(Variant(_variant_name(n), "env", directory=str(r.folder)) for n, r in zip(names, found))
+        contenders = tuple(Variant(file_name(n, "revision")[:50], "env", directory=str(r.folder)) for n, r in zip(names, found))
         if not base:  # one contender: its name and its folder are no part of what is measured, so that baselines match
             contenders = (dataclasses.replace(contenders[0], name="head"),)
         chosen = dataclasses.replace(experiment, variants=contenders, baseline=contenders[0].name)
         # A folder of this moment must not be what tells two experiments apart.
-        chosen = checked(dataclasses.replace(chosen, programs=tuple(dataclasses.replace(p, directory=None) for p in chosen.programs)), "ashlar ci")
+        chosen = checked(dataclasses.replace(chosen, programs=tuple(dataclasses.replace(p, directory=None) for p in chosen.programs)), "ashlar-lab ci")
         path = store_path or Path(scratch.enter_context(tempfile.TemporaryDirectory())) / "ci.ashlar"
         if not measure(chosen, path, quiet=quiet):
             raise KeyboardInterrupt
@@ -84,10 +83,6 @@ def _status(shown: Sequence[Difference], failures: Sequence[str], strict: bool) 
     if failures or any(d.judged == WORSE for d in shown):
         return 1
     return 3 if strict and any(d.judged == UNDECIDED for d in shown) else 0
-
-
-def _variant_name(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[:50] or "revision"
 
 
 def _renamed(runs):

@@ -7,7 +7,7 @@ from rich.progress import TextColumn
 from rich.style import Style
 from rich.text import Text
 
-from ashlar_lab.said import one_line, visible
+from ashlar.said import one_line, visible
 
 
 class Terminal(Console):

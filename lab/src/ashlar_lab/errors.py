@@ -1,8 +1,8 @@
-"""What a user sees instead of a traceback: one line naming what was wrong, the value, and what to do."""
+"""How a command of the lab ends early."""
 
+from ashlar.errors import BadInput
 
-class BadInput(Exception):
-    """The request cannot be carried out as given. Ends the command with exit status 2."""
+__all__ = ["BadInput", "Unfinished"]
 
 
 class Unfinished(Exception):

@@ -1,39 +1,102 @@
 """Options that several verbs share, each said once."""
 
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-Command = Annotated[Optional[list[str]], typer.Argument(help="After --: the command to measure, {placeholders} allowed.")]
-Variants = Annotated[Optional[list[str]], typer.Option("--variant", "-v", help="BASE, BASE:setting=value,..., LABEL=BASE:..., LABEL=command:COMMAND.")]
-Knobs = Annotated[Optional[list[str]], typer.Option("--knob", "-k", help="NAME=VALUE,VALUE,...; goes to every variant that understands it. NAME alone takes the values its base suggests.")]
-Curves = Annotated[bool, typer.Option("--curves", help="Every variant over the knob of its base, where it has one: ruby-stock over growth, ruby-ashlar over space_overhead.")]
-Programs = Annotated[Optional[list[str]], typer.Option("--program", "-p", help="NAME=COMMAND: one more program, beside the command after --.")]
-Server = Annotated[Optional[str], typer.Option(help="A server's command, with {port}: it is driven at --rate over loopback.")]
-Rate = Annotated[Optional[float], typer.Option(help="With --server: requests a second, whatever the server does.")]
-Duration = Annotated[float, typer.Option(help="With --server: seconds that are measured, after a second of warm-up.")]
-Connections = Annotated[int, typer.Option(help="With --server: connections that are kept open.")]
-Paths = Annotated[Optional[list[str]], typer.Option("--path", help="With --server: a path to ask for, in turn with the others; / unless given.")]
-Goals = Annotated[Optional[list[str]], typer.Option("--goal", help="METRIC<=RATIO, or VARIANT:METRIC<=RATIO: the most that a variant's ratio to the baseline may be.")]
-Baseline = Annotated[Optional[str], typer.Option(help="The variant that is 1.00; the first one unless named.")]
-Blocks = Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision; fewer than 5 give no intervals and no verdicts.")]
-Precision = Annotated[Optional[float], typer.Option(help="Stop when every ratio is known to ± this fraction; of curves, the mean ratio over their common space.")]
-Budget = Annotated[Optional[float], typer.Option(help="Stop after this many seconds, at least one block done.")]
-Seed = Annotated[Optional[int], typer.Option(help="Shuffles the order of runs.")]
-Time = Annotated[str, typer.Option(help="Time that counts: cpu_s, wall_s or user_s; of servers also p50_ms, p90_ms, p99_ms (2000 requests a block), p999_ms (20000).")]
-Space = Annotated[str, typer.Option(help="Space that counts: peak_mib, mean_mib, final_mib, peak_rss_mib or cgroup_peak_mib.")]
-Timeout = Annotated[float, typer.Option(help="Seconds after which a run is killed.")]
-IgnoreOutput = Annotated[bool, typer.Option("--ignore-output", help="Do not require equal output.")]
-IgnoreLines = Annotated[Optional[list[str]], typer.Option(help="Leave output lines matching this pattern out of the comparison.")]
-Name = Annotated[Optional[str], typer.Option(help="What to call the experiment.")]
-Store = Annotated[Optional[Path], typer.Option(help="A new result file; unless named NAME.ashlar in the current folder, or NAME-2.ashlar and so on after an earlier one.")]
+from ashlar.errors import BadInput
+from ashlar_lab import variants
+from ashlar_lab.experiment import command_line
+from ashlar_lab.experiment.check import SPACE_METRICS, TIME_METRICS
+from ashlar_lab.experiment.model import Experiment, Stop
+from ashlar_lab.report import FORMS
+
+
+def one_of(values):
+    """Completion by what an option can be."""
+    return lambda incomplete: [value for value in values if value.startswith(incomplete)]
+
+
+_KNOBS = sorted({f"{name}=" for base in variants.BASES.values() for name in base.settings if name.isidentifier() and len(name) > 1})
+
 Output = Annotated[Optional[Path], typer.Option(help="Reports are OUTPUT.html and so on; beside the store unless named.")]
-Form = Annotated[str, typer.Option(help="Which reports to write: html,md,csv,json,svg,png,record.")]
-On = Annotated[Optional[str], typer.Option(help="Measure on the machines of a Dask cluster: tls://SCHEDULER:8786, or local:N for trying it out.")]
-TlsCaFile = Annotated[Optional[str], typer.Option(help="With --on tls://: the authority that the cluster's certificates are of, in PEM form. As Dask's own option.")]
-TlsCert = Annotated[Optional[str], typer.Option(help="With --on tls://: the certificate to show.")]
-TlsKey = Annotated[Optional[str], typer.Option(help="With --on tls://: the key of that certificate.")]
-Ship = Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that travels too, beside those the command names.")]
-There = Annotated[Optional[list[str]], typer.Option(help="With --on: a file or folder that every machine has already; its files are checked, not sent.")]
+Form = Annotated[str, typer.Option(autocompletion=one_of(FORMS), help="Which reports to write: html,md,csv,json,svg,png,record.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
+Threshold = Annotated[float, typer.Option(help="How much worse is still allowed, as a fraction.")]
+Metrics = Annotated[Optional[list[str]], typer.Option(help="Metrics to judge; the experiment's time and space unless named.")]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What `compare`, `init` and `ci` are told of an experiment."""
+
+    command: Annotated[Optional[list[str]], typer.Argument(help="After --: the command to measure, {placeholders} allowed.")] = None
+    variant: Annotated[Optional[list[str]], typer.Option("--variant", "-v", autocompletion=one_of(variants.BASES), help="BASE, BASE:setting=value,..., LABEL=BASE:..., LABEL=command:COMMAND.")] = None
+    knob: Annotated[Optional[list[str]], typer.Option("--knob", "-k", autocompletion=one_of(_KNOBS), help="NAME=VALUE,VALUE,...; goes to every variant that understands it. NAME alone takes the values its base suggests.")] = None
+    curves: Annotated[bool, typer.Option("--curves", help="Every variant over the knob of its base, where it has one: ruby-stock over growth, ruby-ashlar over space_overhead.")] = False
+    program: Annotated[Optional[list[str]], typer.Option("--program", "-p", help="NAME=COMMAND: one more program, beside the command after --.")] = None
+    server: Annotated[Optional[str], typer.Option(help="A server's command, with {port}: it is driven at --rate over loopback.")] = None
+    rate: Annotated[Optional[float], typer.Option(help="With --server: requests a second, whatever the server does.")] = None
+    duration: Annotated[float, typer.Option(help="With --server: seconds that are measured, after a second of warm-up.")] = 10.0
+    connections: Annotated[int, typer.Option(help="With --server: connections that are kept open.")] = 32
+    path: Annotated[Optional[list[str]], typer.Option("--path", help="With --server: a path to ask for, in turn with the others; / unless given.")] = None
+    goal: Annotated[Optional[list[str]], typer.Option("--goal", help="METRIC<=RATIO, or VARIANT:METRIC<=RATIO: the most that a variant's ratio to the baseline may be.")] = None
+    baseline: Annotated[Optional[str], typer.Option(help="The variant that is 1.00; the first one unless named.")] = None
+    blocks: Annotated[Optional[int], typer.Option(help="Exactly this many blocks, whatever the precision; fewer than 5 give no intervals and no verdicts.")] = None
+    precision: Annotated[Optional[float], typer.Option(help="Stop when every ratio is known to ± this fraction; of curves, the mean ratio over their common space.")] = None
+    budget: Annotated[Optional[float], typer.Option(help="Stop after this many seconds, at least one block done.")] = None
+    seed: Annotated[Optional[int], typer.Option(help="Shuffles the order of runs.")] = None
+    time: Annotated[str, typer.Option(autocompletion=one_of(TIME_METRICS), help="Time that counts: cpu_s, wall_s or user_s; of servers also p50_ms, p90_ms, p99_ms (2000 requests a block), p999_ms (20000).")] = "cpu_s"
+    space: Annotated[str, typer.Option(autocompletion=one_of(SPACE_METRICS), help="Space that counts: peak_mib, mean_mib, final_mib, peak_rss_mib or cgroup_peak_mib.")] = "peak_mib"
+    timeout: Annotated[float, typer.Option(help="Seconds after which a run is killed.")] = 600.0
+    ignore_output: Annotated[bool, typer.Option("--ignore-output", help="Do not require equal output.")] = False
+    ignore_lines: Annotated[Optional[list[str]], typer.Option(help="Leave output lines matching this pattern out of the comparison.")] = None
+    name: Annotated[Optional[str], typer.Option(help="What to call the experiment.")] = None
+
+    def experiment(self) -> Experiment:
+        return command_line.build(
+            self.variant or [], self.knob or [], self.command or [], name=self.name, baseline=self.baseline, stop=self._stop(), curves=self.curves,
+            programs=self.program or [], server=self._server(), goals=self.goal or [], seed=1 if self.seed is None else self.seed, time_metric=self.time,
+            space_metric=self.space, timeout_s=self.timeout, compare_output=not self.ignore_output, ignore_lines=self.ignore_lines or [])
+
+    def _stop(self) -> Stop:
+        return self.extended(Stop(budget_s=self.budget))
+
+    def extended(self, stop: Stop) -> Stop:
+        """The rule with what is said here in its place."""
+        said = {"blocks_min": self.blocks, "blocks_max": self.blocks, "precision": self.precision, "budget_s": self.budget}
+        return dataclasses.replace(stop, **{k: v for k, v in said.items() if v is not None})
+
+    def _server(self) -> command_line.Serve | None:
+        if not self.server:
+            if told := next((name for name in ("rate", "path") if getattr(self, name) is not None), None):
+                raise BadInput(f"--{told} says how a server is driven; add --server 'COMMAND {{port}}'")
+            return None
+        if self.rate is None:
+            raise BadInput("--server needs --rate: how many requests a second, whatever the server does; for example --rate 200")
+        return command_line.Serve(self.server, self.rate, self.duration, connections=self.connections, paths=tuple(self.path or ("/",)))
+
+
+def asking(leave_out: Sequence[str] = ()) -> Callable:
+    """Makes a verb of a function whose first parameter is a `Question`: its options are those of `Question`, but for some, then its own."""
+    def made(function):
+        hints = typing.get_type_hints(Question, include_extras=True)
+        asked = [inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name]) for f in dataclasses.fields(Question)
+                 if f.name not in leave_out]
+        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in list(inspect.signature(function, eval_str=True).parameters.values())[1:]]
+
+        @functools.wraps(function)
+        def verb(**given):
+            return function(Question(**{p.name: given.pop(p.name) for p in asked}), **given)
+
+        verb.__signature__ = inspect.Signature([*asked, *own])
+        verb.__annotations__ = {p.name: p.annotation for p in (*asked, *own)}
+        return verb
+    return made

@@ -22,18 +22,18 @@ def build(specs: list[str], knobs: list[str], command: list[str], *, name: str |
     """Every variant gets the first knob it understands; a variant that understands none runs at one point, or with `curves` over the
     knob of its base."""
     if not specs:
-        raise BadInput("no variant given; add --variant NAME at least once ('ashlar variants' lists the built-in ones)")
+        raise BadInput("no variant given; add --variant NAME at least once ('ashlar-lab variants' lists the built-in ones)")
     parsed_knobs = [_knob(k) for k in knobs]
     contenders = tuple(_variant(spec, parsed_knobs, curves) for spec in specs)
     for knob, _ in parsed_knobs:
         if not any(v.knob == knob for v in contenders):
-            raise BadInput(f"no variant understands the knob {knob!r}; 'ashlar variants' lists the knobs of each")
+            raise BadInput(f"no variant understands the knob {knob!r}; 'ashlar-lab variants' lists the knobs of each")
     made = tuple(_program(name_, words, None, rest) for name_, words in map(_named_command, programs))
     if server:
         made += (_program(*_server_command(server.command), server.model(), rest),)
     if command or not made:
         if not command and any(not v.command for v in contenders):
-            raise BadInput("no command given; put it after --, as in: ashlar compare --variant glibc --variant jemalloc -- ./program")
+            raise BadInput("no command given; put it after --, as in: ashlar-lab compare --variant glibc --variant jemalloc -- ./program")
         made = (_program(_short_name(command or contenders[0].command), tuple(command), None, rest), *made)
     chosen = baseline or contenders[0].name
     contrasts, made = _with_goals(goals, contenders, chosen, made)

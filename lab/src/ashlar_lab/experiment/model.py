@@ -14,6 +14,8 @@ import math
 import random
 from dataclasses import dataclass, field
 
+from ashlar_lab.experiment import typed
+
 # Percentiles of latency that a server's run gives, and how many slower requests each must rest on.
 PERCENTILES = {"p50_ms": 0.50, "p90_ms": 0.90, "p99_ms": 0.99, "p999_ms": 0.999}
 SLOWER_LEAST = 20
@@ -186,17 +188,7 @@ class Experiment:
 
     @staticmethod
     def from_json(text: str) -> "Experiment":
-        raw = json.loads(text)
-        programs = tuple(
-            Program(**{**p, **_tuples(p, "command", "ignore_lines", "figures"),
-                       "server": Server(**{**p["server"], **_tuples(p["server"], "paths")}) if p["server"] else None})
-            for p in raw.pop("programs")
-        )
-        variants = tuple(Variant(**{**v, **_tuples(v, "command", "prefix", "values")}) for v in raw.pop("variants"))
-        stop = Stop(**raw.pop("stop"))
-        contrasts = tuple(Contrast(**c) for c in raw.pop("contrasts", ()))
-        free = {name: tuple(raw.pop(name, ())) for name in ("figures", "metrics", "headline")}
-        return Experiment(programs=programs, variants=variants, stop=stop, contrasts=contrasts, **free, **raw)
+        return typed.read(Experiment, json.loads(text), "the experiment")
 
 
 def _quantity(value: str) -> float | str:
@@ -204,7 +196,3 @@ def _quantity(value: str) -> float | str:
         return float(value)
     except ValueError:
         return value
-
-
-def _tuples(raw: dict, *names: str) -> dict:
-    return {name: tuple(raw[name]) for name in names if name in raw}

@@ -1,4 +1,4 @@
-"""Read an experiment from TOML. Every complaint names the key, the value and what would do."""
+"""Read an experiment from TOML."""
 
 from __future__ import annotations
 
@@ -6,15 +6,35 @@ import dataclasses
 import os
 import re
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
+from ashlar.errors import BadInput
 from ashlar_lab import variants
-from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.check import checked
-from ashlar_lab.experiment.model import Contrast, Experiment, Program, Server, Stop, Variant
+from ashlar_lab.experiment.model import Contrast, Experiment, Program, Stop, Variant
+from ashlar_lab.experiment.typed import read
 
 _TOP = {"experiment", "program", "variant", "knob", "contrast"}
 _REFERENCE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+# What a file calls otherwise than the model does.
+EXPERIMENT_KEYS, VARIANT_KEYS = {"time_metric": "time", "space_metric": "space"}, {"base": "uses"}
+
+
+@dataclass(frozen=True)
+class _Knob:
+    name: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Rule(Stop):
+    """`blocks` is short for blocks_min and blocks_max being equal."""
+
+    blocks: int | None = None
+
+
+_RULE_KEYS = ("blocks", "blocks_min", "blocks_max", "precision", "budget_s")
 
 
 def load(path: str, **overrides) -> Experiment:
@@ -41,39 +61,32 @@ def _read(path: str) -> dict:
 
 def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:
     """Turn parsed TOML into an experiment; relative directories are relative to `directory`."""
-    _only(raw, _TOP, source)
-    head = _Table(raw.get("experiment", {}), f"{source}: [experiment]")
-    programs = tuple(_program(p, directory, source, n) for n, p in enumerate(_chosen(raw, "program", source, overrides.get("programs"))))
-    shared_knob = _Table(raw["knob"], f"{source}: [knob]") if "knob" in raw else None
-    knob = (shared_knob.text("name"), _values(shared_knob)) if shared_knob else None
-    if shared_knob:
-        shared_knob.finished()
-    contenders = tuple(_variant(v, directory, knob, source, n) for n, v in enumerate(_chosen(raw, "variant", source, overrides.get("variants"))))
-    contrasts = tuple(_contrast(c, source, n) for n, c in enumerate(raw.get("contrast", ())))
-    stop = _stop(head, overrides)
-    name = head.text("name", Path(source).stem)
-    experiment = Experiment(
-        name=name,
-        title=head.text("title", name),
-        note=head.text("note", ""),
-        programs=programs,
-        variants=contenders,
-        baseline=head.text("baseline", contenders[0].name if contenders else ""),
-        stop=stop,
-        seed=int(_given(overrides, "seed", head.number("seed", 1))),
-        time_metric=head.text("time", "cpu_s"),
-        space_metric=head.text("space", "peak_mib"),
-        sample_hz=head.number("sample_hz", 50.0),
-        check=head.flag("check", True),
-        figures=head.texts("figures", ()),
-        metrics=head.texts("metrics", ()),
-        contrasts=contrasts,
-        headline=head.texts("headline", ()),
-    )
-    head.finished()
+    if unknown := raw.keys() - _TOP:
+        raise BadInput(f"{source}: unknown key {min(unknown)!r}; known keys: {', '.join(sorted(_TOP))}")
+    knob = vars(read(_Knob, raw["knob"], f"{source}: [knob]")) if "knob" in raw else {}
+    programs = tuple(_program(p, directory, _where(source, "program", p, n)) for n, p in enumerate(_chosen(raw, "program", source, overrides.get("programs"))))
+    contenders = tuple(_variant(v, directory, knob, _where(source, "variant", v, n)) for n, v in enumerate(_chosen(raw, "variant", source, overrides.get("variants"))))
+    contrasts = tuple(_contrast(c, _where(source, "contrast", c, n)) for n, c in enumerate(raw.get("contrast", ())))
+    where = f"{source}: [experiment]"
+    head = {"name": Path(source).stem, "baseline": contenders[0].name if contenders else "", **raw.get("experiment", {})}
+    stop = _stop({k: head.pop(k) for k in _RULE_KEYS if k in head}, where, **{k: v for k, v in overrides.items() if k in _RULE_KEYS and v is not None})
+    seed = {"seed": overrides["seed"]} if overrides.get("seed") is not None else {}
+    experiment = read(Experiment, {"title": head["name"], **head, **seed, "programs": programs, "variants": contenders, "contrasts": contrasts, "stop": stop},
+                      where, EXPERIMENT_KEYS)
     _check_goals(experiment, source)
     left_out = {v.get("name") for v in _tables(raw, "variant", source)} - {v.name for v in contenders}
-    return checked(_without(experiment, left_out), source)
+    asked = tuple(c for c in experiment.contrasts if not {c.variant, c.against} & left_out)
+    return checked(dataclasses.replace(experiment, contrasts=asked), source)
+
+
+def _stop(told: dict, where: str, **overrides) -> Stop:
+    rule = read(_Rule, told, where)
+    ends = {k: rule.blocks for k in ("blocks_min", "blocks_max") if rule.blocks is not None and k not in told}
+    if (blocks := overrides.pop("blocks", None)) is not None:
+        ends = {"blocks_min": blocks, "blocks_max": blocks}
+    found = {**vars(rule), **ends, **overrides}
+    del found["blocks"]
+    return Stop(**found)
 
 
 def _check_goals(experiment: Experiment, source: str) -> None:
@@ -86,10 +99,11 @@ def _check_goals(experiment: Experiment, source: str) -> None:
                                f"{'choose among ' + ', '.join(asked) if asked else 'add a [[contrast]] of that name'}")
 
 
-def _without(experiment: Experiment, left_out: set) -> Experiment:
-    """Contrasts with a variant that was not chosen are not asked."""
-    asked = tuple(c for c in experiment.contrasts if not {c.variant, c.against} & left_out)
-    return dataclasses.replace(experiment, contrasts=asked)
+def _tables(raw: dict, name: str, source: str) -> list[dict]:
+    tables = raw.get(name, [])
+    if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
+        raise BadInput(f"{source}: no [[{name}]] table; an experiment needs at least one")
+    return tables
 
 
 def _chosen(raw: dict, kind: str, source: str, names: list[str] | None) -> list[dict]:
@@ -105,112 +119,37 @@ def _chosen(raw: dict, kind: str, source: str, names: list[str] | None) -> list[
     return [table for table in tables if table.get("name") in names]
 
 
-def _stop(head: "_Table", overrides: dict) -> Stop:
-    """`blocks` is short for blocks_min and blocks_max being equal."""
-    exact = head.number("blocks", None)
-    least, most = head.number("blocks_min", 10 if exact is None else exact), head.number("blocks_max", 30 if exact is None else exact)
-    return Stop(
-        blocks_min=int(_given(overrides, "blocks", least)),
-        blocks_max=int(_given(overrides, "blocks", most)),
-        precision=_given(overrides, "precision", head.number("precision", 0.02)),
-        budget_s=_given(overrides, "budget_s", head.number("budget_s", None)),
-    )
+def _where(source: str, kind: str, raw: dict, number: int) -> str:
+    return f"{source}: [[{kind}]] {raw.get('name', number + 1)}"
 
 
-def _given(overrides: dict, name: str, otherwise):
-    return otherwise if overrides.get(name) is None else overrides[name]
+def _choice(raw: dict, key: str, usual: str, other: str, where: str) -> tuple[dict, bool]:
+    """The table without a key that says one of two words, and whether it says the other than the usual one."""
+    said = raw.get(key, usual)
+    if said not in (usual, other):
+        raise BadInput(f"{where}: {key} = {said!r}; give one of {usual}, {other}")
+    return {k: v for k, v in raw.items() if k != key}, said == other
 
 
-def _program(raw: dict, directory: Path, source: str, number: int) -> Program:
-    table = _Table(raw, f"{source}: [[program]] {raw.get('name', number + 1)}")
-    where = table.text("directory", None)
-    program = Program(
-        name=table.text("name"),
-        command=table.texts("command", ()),
-        environment=table.text_map("environment"),
-        directory=str((directory / where).resolve()) if where else str(directory),
-        timeout_s=table.number("timeout_s", 600.0),
-        compare_output=table.choice("output", ("same", "ignore"), "same") == "same",
-        ignore_lines=table.texts("ignore_lines", ()),
-        server=_server(raw["server"], table.where) if "server" in raw else None,
-        goals=table.number_map("goals"),
-        figures=table.texts("figures", ()),
-    )
-    table.drop("server")
-    table.finished()
-    return program
+def _program(raw: dict, directory: Path, where: str) -> Program:
+    raw, ignored = _choice(raw, "output", "same", "ignore", where)
+    found = read(Program, {**raw, "compare_output": not ignored}, where)
+    return dataclasses.replace(found, directory=str((directory / found.directory).resolve() if found.directory else directory))
 
 
-def _contrast(raw: dict, source: str, number: int) -> Contrast:
-    table = _Table(raw, f"{source}: [[contrast]] {raw.get('name', number + 1)}")
-    contrast = Contrast(
-        name=table.text("name"),
-        metric=table.text("metric"),
-        variant=table.text("variant"),
-        against=table.text("against"),
-        difference=table.choice("kind", ("ratio", "difference"), "ratio") == "difference",
-    )
-    table.finished()
-    return contrast
+def _variant(raw: dict, directory: Path, knob: dict, where: str) -> Variant:
+    shared = {} if "knob" in raw or "values" in raw else {"knob": knob.get("name"), "values": knob.get("values", ())}
+    found = read(Variant, {"uses": "env", **raw, **shared}, where, VARIANT_KEYS)
+    if (found.knob is None) != ("values" not in raw and "values" not in knob):
+        raise BadInput(f"{where}: knob and values belong together; give both, such as knob = \"o\" and values = [20, 40, 80, 160, 320]")
+    if found.directory:
+        found = dataclasses.replace(found, directory=str((directory / found.directory).resolve()))
+    return variants.completed(found)
 
 
-def _server(raw: dict, where: str) -> Server:
-    table = _Table(raw, f"{where} server")
-    server = Server(
-        port=int(table.number("port")),
-        rate_per_s=table.number("rate_per_s"),
-        duration_s=table.number("duration_s", 10.0),
-        warm_up_s=table.number("warm_up_s", 1.0),
-        paths=table.texts("paths", ("/",)),
-        connections=int(table.number("connections", 32)),
-        ready_timeout_s=table.number("ready_timeout_s", 30.0),
-        stop_timeout_s=table.number("stop_timeout_s", 10.0),
-    )
-    table.finished()
-    return server
-
-
-def _variant(raw: dict, directory: Path, shared_knob: tuple | None, source: str, number: int) -> Variant:
-    table = _Table(raw, f"{source}: [[variant]] {raw.get('name', number + 1)}")
-    knob, values = shared_knob or (None, ())
-    if "knob" in raw or "values" in raw:
-        knob, values = table.text("knob"), _values(table)
-    where = table.text("directory", None)
-    variant = Variant(
-        name=table.text("name"),
-        base=table.text("uses", "env"),
-        settings=table.text_map("settings"),
-        environment=table.text_map("environment"),
-        command=table.texts("command", ()),
-        prefix=table.texts("prefix", ()),
-        library=table.text("library", None),
-        preload=table.text("preload", None),
-        directory=str((directory / where).resolve()) if where else None,
-        knob=knob,
-        values=values,
-    )
-    table.finished()
-    return variants.completed(variant)
-
-
-def _values(table: "_Table") -> tuple[str, ...]:
-    values = table.raw.pop("values", None)
-    if not isinstance(values, list) or not all(isinstance(v, (str, int, float)) for v in values):
-        raise BadInput(f"{table.where}: values is {values!r}; give a list such as values = [20, 40, 80, 160, 320]")
-    return tuple(str(v) for v in values)
-
-
-def _tables(raw: dict, name: str, source: str) -> list[dict]:
-    tables = raw.get(name, [])
-    if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
-        raise BadInput(f"{source}: no [[{name}]] table; an experiment needs at least one")
-    return tables
-
-
-def _only(raw: dict, allowed: set[str], where: str) -> None:
-    for key in raw:
-        if key not in allowed:
-            raise BadInput(f"{where}: unknown key {key!r}; known keys: {', '.join(sorted(allowed))}")
+def _contrast(raw: dict, where: str) -> Contrast:
+    raw, difference = _choice(raw, "kind", "ratio", "difference", where)
+    return read(Contrast, {**raw, "difference": difference}, where)
 
 
 def _expanded(value, source: str):
@@ -231,70 +170,3 @@ def _expanded(value, source: str):
         return found
 
     return _REFERENCE.sub(lookup, value)
-
-
-class _Table:
-    """One TOML table, read key by key; a key nobody asked for is a mistake."""
-
-    def __init__(self, raw: dict, where: str):
-        if not isinstance(raw, dict):
-            raise BadInput(f"{where} is {raw!r}; it must be a table")
-        self.raw, self.where = dict(raw), where
-        self.asked: set[str] = set()
-
-    def _take(self, key: str, default, kinds: tuple, meant: str):
-        self.asked.add(key)
-        if key not in self.raw:
-            if default is _REQUIRED:
-                raise BadInput(f"{self.where}: {key} is missing; give {meant}")
-            return default
-        value = self.raw.pop(key)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise BadInput(f"{self.where}: {key} = {value!r}; give {meant}")
-        return value
-
-    def text(self, key: str, default=...):
-        return self._take(key, _REQUIRED if default is ... else default, (str,), "a string")
-
-    def number(self, key: str, default=...):
-        return self._take(key, _REQUIRED if default is ... else default, (int, float), "a number")
-
-    def flag(self, key: str, default: bool) -> bool:
-        return self._take(key, default, (bool,), "true or false")
-
-    def choice(self, key: str, allowed: tuple[str, ...], default: str) -> str:
-        value = self.text(key, default)
-        if value not in allowed:
-            raise BadInput(f"{self.where}: {key} = {value!r}; give one of {', '.join(allowed)}")
-        return value
-
-    def texts(self, key: str, default) -> tuple[str, ...]:
-        value = self._take(key, list(default), (list,), 'a list of strings such as ["ruby", "program.rb"]')
-        if not all(isinstance(v, (str, int, float)) for v in value):
-            raise BadInput(f"{self.where}: {key} = {value!r}; give a list of strings")
-        return tuple(str(v) for v in value)
-
-    def text_map(self, key: str) -> dict[str, str]:
-        value = self._take(key, {}, (dict,), "a table of strings")
-        if not all(isinstance(v, (str, int, float)) for v in value.values()):
-            raise BadInput(f"{self.where}: {key} = {value!r}; every value must be a string or a number")
-        return {k: str(v) for k, v in value.items()}
-
-    def number_map(self, key: str) -> dict[str, float]:
-        value = self._take(key, {}, (dict,), "a table of numbers")
-        if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in value.values()):
-            raise BadInput(f"{self.where}: {key} = {value!r}; every value must be a number")
-        return {k: float(v) for k, v in value.items()}
-
-    def drop(self, *keys: str) -> None:
-        self.asked.update(keys)
-        for key in keys:
-            self.raw.pop(key, None)
-
-    def finished(self) -> None:
-        if self.raw:
-            key = next(iter(self.raw))
-            raise BadInput(f"{self.where}: unknown key {key!r}; known keys: {', '.join(sorted(self.asked | {'knob', 'values'}))}")
-
-
-_REQUIRED = object()

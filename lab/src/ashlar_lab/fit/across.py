@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ashlar_lab.fit.trimmed import TRIM, Trimmed, trimmed
+from ashlar_lab.fit.trimmed import Trimmed, mean, summed, trimmed, trimmed_mean
 
 # Machines that can stand for others. With five a fifth, one of them, is trimmed on each side.
 POPULATION = 5
@@ -51,18 +51,8 @@ def means(groups: Sequence[Sequence[float]]) -> list[float]:
     found = np.empty(len(groups))
     for size in np.unique(sizes):
         own = np.flatnonzero(sizes == size)
-        cut = int(TRIM * size)
-        found[own] = np.sort(np.stack([groups[i] for i in own]), axis=1)[:, cut:size - cut].mean(axis=1)
+        found[own] = trimmed_mean(np.stack([groups[i] for i in own]))
     return found.tolist()
-
-
-def mean(parts: Sequence[Trimmed]) -> Trimmed:
-    """The plain mean of independent estimates; degrees of freedom after Welch and Satterthwaite."""
-    squares = [p.error**2 for p in parts]
-    below = math.fsum(s**2 / p.freedom for s, p in zip(squares, parts))
-    total = math.fsum(squares)
-    freedom = max(1, int(total**2 / below)) if below > 0 else max(1, min(p.freedom for p in parts))
-    return Trimmed(math.fsum(p.mean for p in parts) / len(parts), math.sqrt(total) / len(parts), freedom, sum(p.n for p in parts))
 
 
 def differ(parts: Sequence[Trimmed]) -> bool:
@@ -75,10 +65,7 @@ def apart(a: Trimmed, b: Trimmed, p: float) -> bool:
     """Whether two estimates of logarithms differ by more than the margin, and by more than chance at `p` (Welch)."""
     from scipy.special import stdtrit
 
-    gap = abs(a.mean - b.mean)
-    if gap <= math.log1p(MARGIN) or a.freedom < 1 or b.freedom < 1:
+    gap = summed([a, b.negated()])
+    if abs(gap.mean) <= math.log1p(MARGIN) or gap.freedom < 1:
         return False
-    squares = a.error**2, b.error**2
-    below = squares[0]**2 / a.freedom + squares[1]**2 / b.freedom
-    freedom = sum(squares)**2 / below if below > 0 else min(a.freedom, b.freedom)
-    return gap > float(stdtrit(max(1.0, freedom), 1 - p / 2)) * math.sqrt(sum(squares))
+    return abs(gap.mean) > float(stdtrit(gap.freedom, 1 - p / 2)) * gap.error

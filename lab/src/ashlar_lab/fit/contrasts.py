@@ -9,7 +9,7 @@ from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.floor import floor_of, floor_of_difference, surely_above, surely_below
 from ashlar_lab.fit.ratios import over_programs
 from ashlar_lab.fit.trimmed import Estimate, exp_estimate, mean_estimate
-from ashlar_lab.quantity import unit_of
+from ashlar_lab.metrics import unit_of
 
 MET, MISSED, OPEN = "met", "missed", "open"
 

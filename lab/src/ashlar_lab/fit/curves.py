@@ -16,7 +16,7 @@ from ashlar_lab.fit.floor import floor_of, within_noise
 from ashlar_lab.fit.gate import MARGIN
 from ashlar_lab.fit.sweep import Points, Sweep, moved, over_blocks, sweep_of
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate
-from ashlar_lab.quantity import unit_of
+from ashlar_lab.metrics import unit_of
 
 GRID = 41
 _TABLE_POINTS = 5

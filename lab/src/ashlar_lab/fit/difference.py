@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ashlar_lab.experiment.model import MAIN, Experiment
-from ashlar_lab.fit.across import POPULATION, mean
+from ashlar_lab.fit.across import POPULATION
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.floor import floor_of, surely_above, surely_below
 from ashlar_lab.fit.ratios import comparisons, metrics_of
-from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, trimmed
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, summed, trimmed
 from ashlar_lab.store.run import Run
 
 WORSE, BETTER, UNDECIDED, SAME = "worse", "better", "undecided", "within threshold"
@@ -103,13 +103,8 @@ def _between_machines(first: dict[str, Trimmed], second: dict[str, Trimmed]) -> 
 
 
 def _between(left: Trimmed, right: Trimmed) -> Trimmed:
-    n = min(left.n, right.n)
-    if left.freedom < 1 or right.freedom < 1:
-        return Trimmed(right.mean - left.mean, math.inf, 0, n)
-    squares = left.error**2, right.error**2
-    below = squares[0] ** 2 / left.freedom + squares[1] ** 2 / right.freedom
-    freedom = max(1, int(sum(squares) ** 2 / below)) if below > 0 else min(left.freedom, right.freedom)
-    return Trimmed(right.mean - left.mean, math.sqrt(sum(squares)), freedom, n)
+    found = summed([right, left.negated()])
+    return Trimmed(found.mean, found.error, int(found.freedom), found.n)
 
 
 def _judged(ratio: Estimate, threshold: float, more_is_better: bool, floor: float) -> str:

@@ -50,14 +50,7 @@ def sensible(space: np.ndarray, time: np.ndarray, tolerance: float) -> np.ndarra
 
 
 def falling(values: np.ndarray) -> np.ndarray:
-    """The non-increasing sequence nearest to `values` in squares, by pooling adjacent violators."""
-    means: list[float] = []
-    counts: list[int] = []
-    for value in values:
-        means.append(float(value))
-        counts.append(1)
-        while len(means) > 1 and means[-2] < means[-1]:
-            total = counts[-2] + counts[-1]
-            means[-2:] = [(means[-2] * counts[-2] + means[-1] * counts[-1]) / total]
-            counts[-2:] = [total]
-    return np.repeat(means, counts)
+    """The non-increasing sequence nearest to `values` in squares."""
+    from scipy.optimize import isotonic_regression
+
+    return isotonic_regression(values, increasing=False).x

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ashlar_lab.fit.hyperbola import Hyperbola
-from ashlar_lab.fit.sweep import trimmed_mean
-from ashlar_lab.fit.trimmed import Estimate
+from ashlar_lab.fit.trimmed import Estimate, trimmed_columns, trimmed_mean
 
 # The tests ask whether the model is wrong by more than this, root mean square over the knob values, not whether it is
 # exactly true: with enough blocks no model is. It is what a comparison calls a difference that matters.
@@ -35,19 +34,10 @@ class Gate:
 
 def errors_of_means(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray) -> tuple[float, float, int]:
     """Pooled relative standard errors of the trimmed means (space, time) and their degrees of freedom."""
-    n = log_time.shape[1]
-    cut = int(0.2 * n)
-    kept = n - 2 * cut
-    if kept < 2:
+    space, time = trimmed_columns(log_space.T), trimmed_columns((log_time - effect).T)
+    if time[0].freedom < 1:
         return 0.0, 0.0, 0
-
-    def error(values: np.ndarray) -> float:
-        ordered = np.sort(values, axis=1)
-        winsorised = np.clip(values, ordered[:, [cut]], ordered[:, [n - cut - 1]])
-        squares = ((winsorised - winsorised.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-        return float(np.sqrt((squares / (kept * (kept - 1))).mean()))
-
-    return error(log_space), error(log_time - effect), log_time.shape[0] * (kept - 1)
+    return *(float(np.sqrt(np.mean([t.error**2 for t in some]))) for some in (space, time)), sum(int(t.freedom) for t in time)
 
 
 def judge(log_space: np.ndarray, log_time: np.ndarray, effect: np.ndarray, model: Hyperbola, space_unit: str = "") -> Gate:

@@ -16,9 +16,8 @@ import numpy as np
 
 from ashlar_lab.experiment.model import MAIN, PERCENTILES, Experiment
 from ashlar_lab.fit.cells import Cell, Cells
-from ashlar_lab.fit.sweep import trimmed_mean
-from ashlar_lab.fit.trimmed import Estimate, exp_estimate, trimmed
-from ashlar_lab.quantity import unit_of
+from ashlar_lab.fit.trimmed import Estimate, exp_estimate, trimmed, trimmed_mean
+from ashlar_lab.metrics import unit_of
 
 _COLLECTOR_TIME = "gc_time_ms"
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ashlar_lab.experiment.model import MAIN, TWIN, Experiment
-from ashlar_lab.fit.across import DIFFER_BELOW_P, POPULATION, apart, mean
+from ashlar_lab.fit.across import DIFFER_BELOW_P, POPULATION, apart
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.ratios import comparisons
-from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, trimmed
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, trimmed
 
 # A machine stands out when it is further from the middle than this many robust standard deviations of the others.
 _FAR = 4.0
@@ -174,8 +174,6 @@ def _of_others(parts: dict[str, Trimmed], name: str) -> Trimmed:
     if len(rest) >= POPULATION:
         over = trimmed([t.mean for t in rest])
         return Trimmed(over.mean, over.error, over.freedom, sum(t.n for t in rest))
-    if any(t.freedom < 1 for t in rest):
-        return Trimmed(math.fsum(t.mean for t in rest) / len(rest), math.inf, 0, sum(t.n for t in rest))
     return mean(rest)
 
 

@@ -12,7 +12,7 @@ from ashlar_lab.fit.across import POPULATION, means
 from ashlar_lab.fit.cells import Cell, Cells, common_values
 from ashlar_lab.fit.floor import twins
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, geometric_mean, mean_estimate, trimmed
-from ashlar_lab.quantity import unit_of
+from ashlar_lab.metrics import COUNTED, SERVED, SPACES, TIMES, unit_of
 from ashlar_lab.store.table import Table
 
 
@@ -64,10 +64,7 @@ def metrics_of(experiment: Experiment, table: Table) -> list[str]:
     """The metrics worth a column: the measured ones in a fixed order, then the programs' own figures."""
     present, told = table.metrics(), sorted(table.told)
     failed = "failed_requests" in present and np.nansum(table.column("failed_requests")) > 0
-    served = ["requests_per_s", "failed_requests"] if failed else ["requests_per_s"]
-    fixed = [*served, "p50_ms", "p90_ms", "p99_ms", "p999_ms", "request_ms_max", experiment.time_metric, "wall_s", "cpu_s", "user_s", "sys_s", experiment.space_metric, "peak_mib", "peak_rss_mib", "mean_mib", "final_mib", "cgroup_peak_mib",
-             "minor_faults", "major_faults", "instructions", "cycles", "cache_misses", "branch_misses", "dtlb_misses",
-             "involuntary_switches"]
+    fixed = [*(m for m in SERVED if failed or m != "failed_requests"), experiment.time_metric, *TIMES, experiment.space_metric, *SPACES, *COUNTED]
     ordered = [m for m in dict.fromkeys(fixed) if m in present and m not in told]
     return ordered + told
 

@@ -10,7 +10,7 @@ import numpy as np
 from ashlar_lab.experiment.model import MAIN, Experiment
 from ashlar_lab.fit.across import POPULATION, across
 from ashlar_lab.fit.cells import Cells
-from ashlar_lab.fit.trimmed import Trimmed, trimmed_columns
+from ashlar_lab.fit.trimmed import Trimmed, trimmed_columns, trimmed_mean
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,6 @@ def _at_one_speed(sweep: Sweep, cells: Cells) -> Sweep:
 
     return dataclasses.replace(sweep, blocks=tuple(present.tolist()), space={n: by_machine(s) for n, s in sweep.space.items()},
                                time={n: by_machine(t) for n, t in time.items()}, machines=True)
-
-
-def trimmed_mean(values: np.ndarray, trim: float = 0.2) -> np.ndarray:
-    """The 20 % trimmed mean along the last axis."""
-    n = values.shape[-1]
-    cut = int(trim * n)
-    return np.sort(values, axis=-1)[..., cut:n - cut].mean(axis=-1)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Trimmed:
 
     mean: float
     error: float
-    freedom: int
+    freedom: float
     n: int
 
     def half_width(self, level: float = LEVEL) -> float:
@@ -68,28 +68,17 @@ class Trimmed:
         return Trimmed(-self.mean, self.error, self.freedom, self.n)
 
 
-def trimmed(values: Sequence[float], trim: float = TRIM) -> Trimmed:
+def trimmed(values: Sequence[float]) -> Trimmed:
     """The trimmed mean of at least one value."""
-    if len(values) > 1000:
-        return trimmed_columns(np.asarray(values, float)[:, None], trim)[0]
-    ordered = sorted(map(float, values))
-    n = len(ordered)
-    if n == 0:
+    if len(values) == 0:
         raise ValueError("a trimmed mean needs at least one value")
-    cut = int(trim * n)
-    kept = ordered[cut:n - cut]
-    mean = math.fsum(kept) / len(kept)
-    winsorised = [kept[0]] * cut + kept + [kept[-1]] * cut
-    centre = math.fsum(winsorised) / n
-    squares = math.fsum((v - centre) ** 2 for v in winsorised)
-    h = len(kept)
-    return Trimmed(mean, math.sqrt(squares / (h * (h - 1))) if h > 1 else math.inf, h - 1, n)
+    return trimmed_columns(np.asarray(values, float)[:, None])[0]
 
 
-def trimmed_columns(values: np.ndarray, trim: float = TRIM) -> list[Trimmed]:
-    """The same of every column by array operations."""
+def trimmed_columns(values: np.ndarray) -> list[Trimmed]:
+    """The same of every column."""
     n = len(values)
-    cut = int(trim * n)
+    cut = int(TRIM * n)
     ordered = np.sort(values, axis=0)
     kept = ordered[cut:n - cut]
     winsorised = np.clip(ordered, kept[0], kept[-1])
@@ -97,6 +86,29 @@ def trimmed_columns(values: np.ndarray, trim: float = TRIM) -> list[Trimmed]:
     means = kept.mean(axis=0)
     errors = np.sqrt(((winsorised - winsorised.mean(axis=0)) ** 2).sum(axis=0) / (h * (h - 1))) if h > 1 else np.full(len(means), math.inf)
     return [Trimmed(float(m), float(e), h - 1, n) for m, e in zip(means, errors)]
+
+
+def trimmed_mean(values: np.ndarray) -> np.ndarray:
+    """The mean alone, along the last axis."""
+    from scipy.stats import trim_mean
+
+    return trim_mean(values, TRIM, axis=-1)
+
+
+def summed(parts: Sequence[Trimmed]) -> Trimmed:
+    """The sum of independent estimates. The errors add in squares; the degrees of freedom, no whole number here, follow Welch and Satterthwaite."""
+    total, n = math.fsum(p.mean for p in parts), min(p.n for p in parts)
+    if any(p.freedom < 1 for p in parts):
+        return Trimmed(total, math.inf, 0, n)
+    squares = [p.error**2 for p in parts]
+    below = math.fsum(s**2 / p.freedom for s, p in zip(squares, parts))
+    return Trimmed(total, math.sqrt(math.fsum(squares)), math.fsum(squares)**2 / below if below > 0 else min(p.freedom for p in parts), n)
+
+
+def mean(parts: Sequence[Trimmed], n: int | None = None) -> Trimmed:
+    """The plain mean of independent estimates, which rests on `n` blocks, or on those of all of them."""
+    whole = summed(parts)
+    return Trimmed(whole.mean / len(parts), whole.error / len(parts), int(whole.freedom), sum(p.n for p in parts) if n is None else n)
 
 
 def mean_estimate(values: Sequence[float], unit: str = "") -> Estimate:
@@ -123,15 +135,5 @@ def _exp(x: float) -> float:
 
 
 def geometric_mean(parts: Sequence[Trimmed]) -> Estimate | None:
-    """The geometric mean of independent ratios, given their trimmed log-ratios. The errors add in squares; the
-    degrees of freedom follow Welch and Satterthwaite. Describes these programs, not a population of programs."""
-    if not parts:
-        return None
-    mean = math.fsum(p.mean for p in parts) / len(parts)
-    squares = [p.error ** 2 for p in parts]
-    if any(p.freedom < 1 for p in parts):
-        return Estimate(math.exp(mean), 0.0, math.inf, min(p.n for p in parts))
-    error = math.sqrt(math.fsum(squares)) / len(parts)
-    below = math.fsum(s ** 2 / p.freedom for s, p in zip(squares, parts))
-    freedom = max(1, int(math.fsum(squares) ** 2 / below)) if below > 0 else 1
-    return exp_estimate(Trimmed(mean, error, freedom, min(p.n for p in parts)))
+    """The geometric mean of independent ratios, given their trimmed log-ratios. Describes these programs, not a population of programs."""
+    return exp_estimate(mean(parts, min(p.n for p in parts))) if parts else None

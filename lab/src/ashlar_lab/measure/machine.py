@@ -10,8 +10,6 @@ import subprocess
 import time
 from pathlib import Path
 
-# Two results may be compared only when these agree.
-IDENTITY = ("architecture", "cpu", "cpus", "memory_gib", "kernel", "libc")
 _VERSION_FLAGS = {"ruby": "-v", "python3": "-V", "python": "-V", "node": "-v", "java": "-version", "go": "version"}
 
 
@@ -49,10 +47,6 @@ def describe() -> dict[str, object]:
         "python": platform.python_version(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-
-
-def identity(machine: dict[str, object]) -> dict[str, object]:
-    return {key: machine.get(key) for key in IDENTITY}
 
 
 def version_of(executable: str, directory: str | None) -> dict[str, str | None]:

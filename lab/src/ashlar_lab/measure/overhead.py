@@ -24,12 +24,12 @@ from pathlib import Path
 
 from ashlar_lab.errors import BadInput
 from ashlar_lab.fit.trimmed import Estimate, ratio_estimate
-from ashlar_lab.measure import cgroup, launcher, neighbours, run
+from ashlar.memory import launcher
+from ashlar_lab.measure import cgroup, neighbours, run
 
 WAYS = WATCHED, BARE, BARE_TWIN = "watched", "bare", "bare twin"
 WINDOW_S = 0.05
 ROUNDS = 25
-BLOCK_S = 5.0  # ROUNDS windows of three ways, and what it takes to switch
 _WARM_UP_S = 1.0
 _MARGIN_S = 0.002  # after a switch, for the launcher to wake and go to sleep again
 
@@ -86,7 +86,7 @@ class Overhead:
 
 def measure(blocks: int, seed: int = 1, sample_hz: float = 50.0, duty: float = launcher.DUTY_PERMILLE / 1000, tree: bool = False,
             launcher_s: float = 10.0, on_block: Callable[[int], None] = lambda done: None) -> Overhead:
-    """Measure `blocks` blocks of about BLOCK_S seconds. `duty` is the share of one core that each kind of sampling may take.
+    """Measure `blocks` blocks of about five seconds. `duty` is the share of one core that each kind of sampling may take.
     With `tree` the program has a child, so that PSS is read as often as it is of trees. `launcher_s` seconds at the end
     tell what the launcher itself uses. An interrupt ends it with the blocks there are, two at least."""
     group = cgroup.MemoryGroup()

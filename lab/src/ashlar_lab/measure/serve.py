@@ -11,10 +11,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ashlar.memory import native
 from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import PERCENTILES, SLOWER_LEAST, Server, slower
-from ashlar_lab.measure import native
 
+SOURCE = Path(__file__).with_name("load.c")
 _FAILURES_TOLERATED = 0.01
 
 
@@ -48,7 +49,7 @@ def drive(launcher: subprocess.Popen, server: Server, port: int, folder: Path) -
         return Served(failure=failure)
     result = folder / "load"
     seconds = server.warm_up_s + server.duration_s
-    client = subprocess.Popen([str(native.program("load")), str(port), str(server.rate_per_s), str(seconds), str(server.connections), str(result), *server.paths],
+    client = subprocess.Popen([str(native.program(SOURCE)), str(port), str(server.rate_per_s), str(seconds), str(server.connections), str(result), *server.paths],
                               stdin=subprocess.DEVNULL)
     try:
         client.wait(timeout=seconds + 30)

@@ -8,7 +8,7 @@ from ashlar_lab.experiment.model import MAIN, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import units
 from ashlar_lab.report.charts import typical_run
-from ashlar_lab.report.tables import Table
+from ashlar.tables import Table
 from ashlar_lab.store.run import OK, Run
 
 _USUAL = ("requests_per_s", "p50_ms", "p90_ms", "p99_ms", "request_ms_max", "wall_s", "cpu_s", "peak_mib", "final_mib", "gc_count", "gc_time_ms")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from ashlar.files import file_name
 from ashlar_lab.experiment.model import MAIN, PERCENTILES, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import units
@@ -120,7 +121,7 @@ def _curve_chart(experiment: Experiment, analysis: Analysis, program: str) -> li
         chart.point(space.mean.value, time.mean.value, index, f"{name}: no knob", size=6)
     forms = "Lines are the fitted model" if all(c.form == "model" for c in curves.values()) else \
         "Full lines are the fitted model, broken lines the monotone envelope where the model was rejected"
-    return [Figure(f"curves-{_file_name(program)}", chart, f"{forms}; bands and crosses are 95 % t intervals over blocks. Lower left is better.")]
+    return [Figure(f"curves-{file_name(program, 'program')}", chart, f"{forms}; bands and crosses are 95 % t intervals over blocks. Lower left is better.")]
 
 
 def _advantage_chart(experiment: Experiment, analysis: Analysis, program: str) -> list[Figure]:
@@ -144,7 +145,7 @@ def _advantage_chart(experiment: Experiment, analysis: Analysis, program: str) -
         chart.line([(a.place, a.ratio.value) for a in at], index)
         for a in at:
             chart.point(a.place, a.ratio.value, index, f"at {a.place:.0f} {a.unit}: {units.interval(a.ratio)}")
-    return [Figure(f"advantage-{_file_name(program)}", chart, "Below 1 the variant is faster in the same memory. Drawn only where both were measured.")]
+    return [Figure(f"advantage-{file_name(program, 'program')}", chart, "Below 1 the variant is faster in the same memory. Drawn only where both were measured.")]
 
 
 def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> list[Figure]:
@@ -168,7 +169,7 @@ def _latency_chart(experiment: Experiment, analysis: Analysis, program: str) -> 
         chart.line(list(enumerate(own)), index)
         for k, value in enumerate(own):
             chart.point(k, value, index, f"{name} {units.title(names[k], False)}: {units.number(value)} ms")
-    return [Figure(f"latency-{_file_name(program)}", chart, "Medians over blocks of each block's percentile; percentiles of different blocks are never pooled.", wide=not many)]
+    return [Figure(f"latency-{file_name(program, 'program')}", chart, "Medians over blocks of each block's percentile; percentiles of different blocks are never pooled.", wide=not many)]
 
 
 def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Analysis, program: str) -> list[Figure]:
@@ -198,7 +199,7 @@ def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Ana
                 chart.line(_thinned(run.series), index, faint=True)
         chart.line(_thinned(typical.series), index)
     caption = "Resident memory of the whole process tree; the strong line is the run with the middle wall time, faint lines are other runs."
-    return [Figure(f"memory-{_file_name(program)}", chart, caption, wide=not many)]
+    return [Figure(f"memory-{file_name(program, 'program')}", chart, caption, wide=not many)]
 
 
 def typical_run(runs: Sequence[Run]) -> Run:
@@ -213,7 +214,3 @@ def _thinned(series: Sequence[tuple[float, float, int]]) -> list[tuple[float, fl
         return [(t, m) for t, m, _ in series]
     step = math.ceil(len(series) / _POINTS)
     return [max(((t, m) for t, m, _ in series[i:i + step]), key=lambda p: p[1]) for i in range(0, len(series), step)]
-
-
-def _file_name(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-") or "program"

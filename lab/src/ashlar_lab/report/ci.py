@@ -1,4 +1,4 @@
-"""The comment of `ashlar ci`: what a reviewer needs to see, as Markdown that can be posted as it is."""
+"""The comment of `ashlar-lab ci`: what a reviewer needs to see, as Markdown that can be posted as it is."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from ashlar_lab.fit.difference import BETTER, SAME, UNDECIDED, WORSE, Difference
 from ashlar_lab.report import units
 from ashlar_lab.report.difference import floor_sentence
-from ashlar_lab.report.markdown import table_text
-from ashlar_lab.report.tables import Table
-from ashlar_lab.said import markdown as line
+from ashlar.tables import table_text
+from ashlar.tables import Table
+from ashlar.said import markdown as line
 
 _ORDER = (WORSE, UNDECIDED, BETTER, SAME)
 _WORDS = {WORSE: "worse", BETTER: "better", SAME: "no change that matters", UNDECIDED: "undecided"}

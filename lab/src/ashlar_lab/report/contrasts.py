@@ -8,7 +8,7 @@ from ashlar_lab.experiment.model import Contrast, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.fit.contrasts import MET, MISSED, OPEN, Answer
 from ashlar_lab.report import units
-from ashlar_lab.report.tables import Table
+from ashlar.tables import Table
 
 _MARKS = {MET: "✓", MISSED: "✗", OPEN: "?"}
 

@@ -1,4 +1,4 @@
-"""The table of `ashlar diff`."""
+"""The table of `ashlar-lab diff`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from ashlar_lab.fit.difference import UNDECIDED, WORSE, Difference
 from ashlar_lab.fit.trimmed import LEAST_BLOCKS
 from ashlar_lab.report import units
-from ashlar_lab.report.markdown import table_text
-from ashlar_lab.report.tables import Table
+from ashlar.tables import table_text
+from ashlar.tables import Table
 
 
 def text(found: Sequence[Difference], threshold: float, first: str, second: str) -> str:

@@ -7,7 +7,7 @@ from ashlar_lab.fit.across import POPULATION
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.fit.machines import Disagreement, Spread, named
 from ashlar_lab.report import units
-from ashlar_lab.report.tables import Table
+from ashlar.tables import Table
 
 _NAMED, _LISTED = 4, 60
 

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ashlar.said import markdown
+from ashlar.tables import Table, table_text
 from ashlar_lab.report.page import Page
-from ashlar_lab.report.tables import Table
-from ashlar_lab.said import markdown, markdown_cell
 
 
 def render(page: Page) -> str:
-    parts = [f"# {markdown(page.title)}", ""]
-    if page.note:
-        parts += [markdown(page.note), ""]
-    parts += [f"- {markdown(sentence)}" for sentence in page.verdict]
-    if page.warnings:
-        parts += ["", "## Read this first", ""] + [f"- {markdown(w)}" for w in page.warnings]
-    for table in page.tables:
-        parts += ["", f"## {markdown(table.title)}", "", table_text(table)]
-        if table.note:
-            parts += ["", markdown(table.note)]
-    parts += ["", "## Machine", ""] + [f"- {markdown(f'{key}: {value}')}" for key, value in page.machine]
-    return "\n".join(parts) + "\n"
+    said = "\n".join(f"- {markdown(sentence)}" for sentence in page.verdict)
+    return "\n\n".join([*_head(page, page.note), said, *_listed("Read this first", page.warnings), *_tables(page.tables), *_machine(page)]) + "\n"
 
 
-def table_text(table: Table) -> str:
-    """A Markdown table padded so that it also reads as plain text."""
-    cells = [[markdown_cell(c) for c in row] for row in (table.head, *table.rows)]
-    widths = [max(3, *(len(row[i]) for row in cells)) for i in range(len(table.head))]
-    lines = []
-    for number, row in enumerate(cells):
-        padded = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))]
-        lines.append("| " + " | ".join(padded) + " |")
-        if number == 0:
-            lines.append("|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|")
-    return "\n".join(lines)
+def record(page: Page) -> str:
+    """The tables the experiment calls its headline, the warnings, and the machine: what is kept with a project."""
+    shown = page.headline() or page.tables[:3]
+    return "\n\n".join([*_head(page, page.facts, page.note), *_tables(shown, titled=len(shown) > 1), *_listed("Read with it", page.warnings), *_machine(page)]) + "\n"
+
+
+def _head(page: Page, *told: str) -> list[str]:
+    return [f"# {markdown(page.title)}", *(markdown(t) for t in told if t)]
+
+
+def _tables(tables: Sequence[Table], titled: bool = True) -> list[str]:
+    parts = [part for t in tables for part in (f"## {markdown(t.title)}" if titled else "", table_text(t), markdown(t.note))]
+    return [part for part in parts if part]
+
+
+def _listed(title: str, sentences: Sequence[str]) -> list[str]:
+    return [f"## {title}", "\n".join(f"- {markdown(s)}" for s in sentences)] if sentences else []
+
+
+def _machine(page: Page) -> list[str]:
+    return _listed("Machine", [f"{key}: {value}" for key, value in page.machine])

@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ashlar.tables import Table
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import by_program, charts, contrasts, fleet, side_by_side, words
 from ashlar_lab.report.charts import Figure
-from ashlar_lab.report.tables import Table, tables
+from ashlar_lab.report.tables import tables
 from ashlar_lab.store.run import Run
 from ashlar_lab.store.table import Table as RunTable
 

@@ -7,25 +7,11 @@ import io
 import json
 import math
 
-from ashlar_lab.report import markdown, units
+from ashlar_lab.report import units
 from ashlar_lab.report.page import Page
-from ashlar_lab.said import markdown as line
 
 _RUN_METRICS = ("wall_s", "user_s", "sys_s", "peak_mib", "mean_mib", "gc_count", "gc_time_ms", "allocated_objects", "live_bytes",
                 "requests_per_s", "p50_ms", "p99_ms", "p999_ms", "others_cpu_s")
-
-
-def as_markdown(page: Page) -> str:
-    """The tables the experiment calls its headline, the warnings, and the machine."""
-    shown = page.headline() or page.tables[:3]
-    parts = [f"# {line(page.title)}", "", line(page.facts)]
-    parts += ["", line(page.note)] if page.note else []
-    for table in shown:
-        parts += ["", f"## {line(table.title)}"] if len(shown) > 1 else []
-        parts += ["", markdown.table_text(table), "", line(table.note)]
-    parts += ["", "## Read with it", ""] + [f"- {line(w)}" for w in page.warnings] if page.warnings else []
-    parts += ["", "## Machine", ""] + [f"- {line(f'{key}: {value}')}" for key, value in page.machine]
-    return "\n".join(parts) + "\n"
 
 
 def as_json(page: Page) -> str:

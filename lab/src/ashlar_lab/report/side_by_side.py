@@ -5,7 +5,7 @@ from __future__ import annotations
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import units
-from ashlar_lab.report.tables import Table
+from ashlar.tables import Table
 
 _METRICS = ("wall_s", "cpu_s", "peak_mib", "gc_count", "gc_time_ms")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ashlar_lab.report import palette
-from ashlar_lab.said import xml
+from ashlar import palette
+from ashlar.said import xml
 
 Point = tuple[float, float]
 

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ashlar.tables import Table
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.fit.gate import MARGIN
 from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.report import units
 from ashlar_lab.report.units import p_value
-
-_SUMMARY = ("requests_per_s", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "request_ms_max")
-
-
-@dataclass(frozen=True)
-class Table:
-    """A heading row and body rows; the first column is a label, and those with "path" in their heading are text too; the others are right-aligned."""
-
-    name: str
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    group: str = ""  # the headline that asks for it, where that is not its name
-
-    @property
-    def asked_by(self) -> str:
-        return self.group or self.name
 
 
 def tables(experiment: Experiment, analysis: Analysis) -> list[Table]:

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-
-from rich.table import Table as RichTable
-
-from ashlar_lab.console import Terminal
+from ashlar.tables import show_parts
 from ashlar_lab.report import units
-from ashlar_lab.report.markdown import table_text
 from ashlar_lab.report.page import Page
-from ashlar_lab.report.tables import Table
-from ashlar_lab.said import markdown, say
-
 
 _BAR_WIDTH = 36
 
@@ -47,38 +38,3 @@ def show(page: Page, tables: int = 4) -> None:
     shown, picture = (chosen, []) if chosen else (page.tables[:tables], bars(page))
     shown = [*shown, *(t for t in page.tables if t.name == "machines" and t not in shown)]
     show_parts(page.verdict, shown, page.warnings, picture)
-
-
-def show_parts(sentences: Sequence[str], tables: Sequence[Table], warnings: Sequence[str], picture: Sequence[str] = ()) -> None:
-    """What is said first, the tables, lines of a picture, the warnings."""
-    if not sys.stdout.isatty():
-        say("\n".join(f"- {markdown(s)}" for s in sentences))
-        print_tables(tables)
-        if picture:
-            say("\n" + "\n".join(picture))
-        for warning in warnings:
-            say(f"\nwarning: {markdown(warning)}")
-        return
-    console = Terminal()
-    for sentence in sentences:
-        console.marked("•", "bold green", sentence)
-    print_tables(tables, console)
-    if picture:
-        console.print("\n".join(picture))
-    for warning in warnings:
-        console.marked("warning:", "yellow", warning)
-
-
-def print_tables(tables: Sequence[Table], console: Terminal | None = None) -> None:
-    """Boxes on a console; without one plain Markdown."""
-    for table in tables:
-        if console is None:
-            say(f"\n{markdown(table.title)}\n\n{table_text(table)}" + (f"\n\n{markdown(table.note)}" if table.note else ""))
-            continue
-        drawn = RichTable(title=table.title, title_justify="left", caption=table.note or None, caption_justify="left", caption_style="none")
-        for i, head in enumerate(table.head):
-            is_text = i == 0 or "path" in head
-            drawn.add_column(head, justify="left" if is_text else "right", overflow="fold")
-        for row in table.rows:
-            drawn.add_row(*row)
-        console.print(drawn)

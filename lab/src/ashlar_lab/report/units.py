@@ -5,21 +5,8 @@ from __future__ import annotations
 import math
 
 from ashlar_lab.fit.trimmed import Estimate
-from ashlar_lab.quantity import SUFFIXES, unit_of
+from ashlar_lab.metrics import SUFFIXES, TITLES, unit_of
 
-TITLES = {
-    "cpu_s": "CPU time", "wall_s": "Wall time", "user_s": "User time", "sys_s": "System time", "peak_mib": "Peak memory",
-    "peak_rss_mib": "Peak RSS", "mean_mib": "Mean memory", "final_mib": "Final memory", "settled_mib": "Settled memory",
-    "highest_mib": "Highest sample", "first_mib": "Memory at first", "idle_mib": "Memory when idle", "private_dirty_mib": "Private dirty memory",
-    "shared_dirty_mib": "Shared dirty memory", "worker_gc_count": "Collections of one worker", "cgroup_peak_mib": "Cgroup peak",
-    "minor_faults": "Minor faults", "major_faults": "Major faults", "instructions": "Instructions", "cycles": "Cycles",
-    "cache_misses": "Cache misses", "branch_misses": "Branch misses", "dtlb_misses": "TLB misses",
-    "involuntary_switches": "Preemptions", "requests_per_s": "Requests", "p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99",
-    "p999_ms": "p99.9", "request_ms_max": "Longest request", "others_cpu_s": "CPU time of others", "gc_count": "Collections", "gc_time_ms": "Collector time",
-    "pause_ms_max": "Longest pause", "live_bytes": "Live bytes", "requests_cpu_s": "CPU time inside requests",
-    "gc_in_requests_ms": "Collector time inside requests", "gc_in_requests_count": "Collections inside requests",
-    "gc_in_request_ms_max": "Most collector time in one request",
-}
 TOO_FEW = "too few blocks"
 
 

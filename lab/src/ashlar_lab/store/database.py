@@ -15,10 +15,8 @@ from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.store.run import OK, Run
 from ashlar_lab.store.table import Row, Runs, Table
 
-# Raised when a column comes or changes its meaning. 1: the first format. 2: `others`. 3: `machine`; 2 is read as well, and
-# made into 3 when a run is added.
+# Raised when a column comes or changes its meaning.
 FORMAT_VERSION = 3
-_READ_TOO = 2
 # With more runs than this only some are read whole, so many of the first blocks and at most so many failures.
 WHOLE_MAX, SHOWN_MAX, SHOWN_FAILURES_MAX = 20_000, 2_000, 500
 _APPLICATION_ID = 0x41534C52  # "ASLR" in the file header tells a store from any other SQLite file
@@ -47,8 +45,8 @@ PRAGMA user_version = {FORMAT_VERSION};
 class Store:
     """An open result file. Use as a context manager."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, version: int = FORMAT_VERSION):
-        self.path, self._connection, self._version = path, connection, version
+    def __init__(self, path: Path, connection: sqlite3.Connection):
+        self.path, self._connection = path, connection
 
     def __enter__(self) -> "Store":
         return self
@@ -102,7 +100,7 @@ class Store:
     def open(path: Path | str) -> "Store":
         path = Path(path)
         if not path.is_file():
-            raise BadInput(f"there is no store {path}; give a file that 'ashlar compare' wrote")
+            raise BadInput(f"there is no store {path}; give a file that 'ashlar-lab compare' wrote")
         try:
             mode = "rw" if os.access(path, os.W_OK) else "ro"
             connection = sqlite3.connect(f"file:{_quoted(path)}?mode={mode}", uri=True)
@@ -111,10 +109,10 @@ class Store:
         except sqlite3.Error as error:
             raise BadInput(f"{path} is no store of the lab: {error}") from None
         if application != _APPLICATION_ID:
-            raise BadInput(f"{path} is no store of the lab; give a file that 'ashlar compare' wrote")
-        if version not in (_READ_TOO, FORMAT_VERSION):
+            raise BadInput(f"{path} is no store of the lab; give a file that 'ashlar-lab compare' wrote")
+        if version != FORMAT_VERSION:
             raise BadInput(f"{path} has store format {version}, this lab reads {FORMAT_VERSION}; use the version of the lab that wrote it")
-        return Store(path, connection, version)
+        return Store(path, connection)
 
     def experiment(self) -> Experiment:
         return Experiment.from_json(self._meta("experiment"))
@@ -138,7 +136,6 @@ class Store:
         """Give the nameless machine of a store that was begun on one machine a name, so that others can join it."""
         if self.machines() or not self._connection.execute("SELECT 1 FROM run WHERE machine = '' LIMIT 1").fetchone():
             return
-        self._upgrade()
         with self._connection:
             self._connection.execute("UPDATE run SET machine = ? WHERE machine = ''", (name,))
         self._set_meta("machines", json.dumps({name: self.machine()}))
@@ -158,17 +155,6 @@ class Store:
         with self._connection:
             self._connection.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
 
-    def _upgrade(self) -> None:
-        """Make a store of the format before into one of this format."""
-        if self._version == FORMAT_VERSION:
-            return
-        with self._connection:
-            self._connection.execute("ALTER TABLE run ADD COLUMN machine TEXT NOT NULL DEFAULT ''")
-            self._connection.execute("DROP INDEX one_run_per_cell")
-            self._connection.execute(_INDEX)
-            self._connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-        self._version = FORMAT_VERSION
-
     def update_experiment(self, experiment: Experiment) -> None:
         """Replace the stopping rule of the stored experiment; what is measured must stay the same."""
         if experiment.identity() != self._meta("identity"):
@@ -182,7 +168,6 @@ class Store:
 
     def add_all(self, runs: Iterable[Run]) -> None:
         """Add runs together: all of them are on disk when this returns, or none."""
-        self._upgrade()
         columns = _PLAIN + _JSON + _PACKED
         with self._connection:
             self._connection.executemany(f"INSERT INTO run ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", map(_values, runs))
@@ -195,13 +180,12 @@ class Store:
     def blocks(self) -> dict[int, tuple[str, int]]:
         """Block → (machine, runs)."""
         return {b: (m, n) for b, m, n in self._connection.execute(
-            f"SELECT block, max({self._machine()}), count(*) FROM run WHERE block >= 0 GROUP BY block")}
+            "SELECT block, max(machine), count(*) FROM run WHERE block >= 0 GROUP BY block")}
 
     def runs(self, where: str = "1") -> list[Run]:
         """All runs, check runs first, then by block and position."""
         columns = _PLAIN + _JSON + _PACKED
-        selected = ", ".join(self._machine() if c == "machine" else c for c in columns)
-        rows = self._connection.execute(f"SELECT {selected} FROM run WHERE {where} ORDER BY block, position, id")
+        rows = self._connection.execute(f"SELECT {', '.join(columns)} FROM run WHERE {where} ORDER BY block, position, id")
         return [_run(dict(zip(columns, row))) for row in rows]
 
     def count(self) -> int:
@@ -224,7 +208,7 @@ class Store:
         decode = json.JSONDecoder().raw_decode
         chosen = "1" if with_checks else "block >= 0"
         for block, position, metrics, *told in self._connection.execute(
-                f"SELECT block, position, metrics, program, variant, value, role, state, reason, checksum, {self._machine()} FROM run WHERE {chosen}"):
+                f"SELECT block, position, metrics, program, variant, value, role, state, reason, checksum, machine FROM run WHERE {chosen}"):
             key = tuple(told)
             kind = kinds.get(key)
             if kind is None:
@@ -234,9 +218,6 @@ class Store:
     def blocks_end(self) -> int:
         """One more than the highest block."""
         return self._connection.execute("SELECT ifnull(max(block), -1) + 1 FROM run").fetchone()[0]
-
-    def _machine(self) -> str:
-        return "machine" if self._version >= FORMAT_VERSION else "''"
 
 
 def _values(run: Run) -> list:
@@ -250,11 +231,7 @@ def _run(row: dict) -> Run:
         row[column] = json.loads(row[column])
     for column in _PACKED:
         row[column] = json.loads(zlib.decompress(row[column]))
-    row["series"] = tuple(map(tuple, row["series"]))
-    row["pss"] = tuple(map(tuple, row["pss"]))
-    for column in ("told", "command", "complaints", "latency_s"):
-        row[column] = tuple(row[column])
-    return Run(**row)
+    return Run.of(row)
 
 
 def _quoted(path: Path) -> str:

@@ -52,12 +52,13 @@ class Run:
 
     @staticmethod
     def from_json(text: str) -> "Run":
-        raw = json.loads(text)
-        for name in ("series", "pss"):
-            raw[name] = tuple(map(tuple, raw[name]))
-        for name in ("told", "command", "complaints", "latency_s"):
-            raw[name] = tuple(raw[name])
-        return Run(**raw)
+        return Run.of(json.loads(text))
+
+    @staticmethod
+    def of(raw: dict) -> "Run":
+        """From the fields as JSON has them, with lists for tuples."""
+        tuples = {name: tuple(raw[name]) for name in ("told", "command", "complaints", "latency_s")}
+        return Run(**{**raw, **tuples, **{name: tuple(map(tuple, raw[name])) for name in ("series", "pss")}})
 
     @property
     def arm(self) -> tuple[str, str, str | None, str]:

@@ -27,7 +27,6 @@ class Base:
     package: str | None = None
     files: tuple[str, ...] = ()
     library: str | None = None
-    version_command: tuple[str, ...] = ()
     found: Callable[[dict[str, str]], dict[str, str]] = lambda settings: {}
     path: Callable[[dict[str, str]], str | None] = lambda settings: None
     sweeps: dict[str, tuple[str, ...]] = field(default_factory=dict)

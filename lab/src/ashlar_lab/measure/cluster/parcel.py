@@ -19,11 +19,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import ashlar
 import ashlar_lab
+from ashlar.memory import launcher, native
 from ashlar_lab import variants
 from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
-from ashlar_lab.measure import native
+from ashlar_lab.measure import serve
 
 # Stands for the folder of the comparison, which has another path in every worker.
 ROOT = "\0root\0"
@@ -118,7 +120,7 @@ class _Maker:
             for file in files:
                 tar.add(file, f"files{file}")
             for file, place in _lab():
-                tar.add(file, f"lab/ashlar_lab/{place}")
+                tar.add(file, f"lab/{place}")
         return content.getvalue()
 
 
@@ -148,13 +150,13 @@ def _files(path: str) -> Iterator[str]:
 
 
 def _lab() -> Iterator[tuple[Path, str]]:
-    folder = Path(ashlar_lab.__file__).parent
-    for file in sorted(folder.rglob("*")):
-        if file.suffix in (".py", ".c"):
-            yield file, str(file.relative_to(folder))
-    for name in ("launcher", "load"):
-        if native.portable(built := native.program(name)):
-            yield built, f"measure/built/{os.uname().machine}/{built.name}"
+    for folder in (Path(package.__file__).parent for package in (ashlar, ashlar_lab)):
+        for file in sorted(folder.rglob("*")):
+            if file.suffix in (".py", ".c"):
+                yield file, f"{folder.name}/{file.relative_to(folder)}"
+    for source in (launcher.SOURCE, serve.SOURCE):
+        if native.portable(built := native.program(source)):
+            yield built, f"ashlar_programs/{os.uname().machine}/{source.stem}"
 
 
 def _digest(path: str) -> str:

@@ -1,0 +1,96 @@
+"""The tables of `ashlar boot`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections import defaultdict
+
+from ashlar.boot.measure import Boot, LoadedFile
+from ashlar.said import one_line, say
+from ashlar.tables import Table, show_tables
+
+ORDERS = {"own": lambda f: f.own_ns, "total": lambda f: f.total_ns, "objects": lambda f: f.own_objects, "collecting": lambda f: f.own_collecting_ns}
+
+
+def show(boot: Boot, *, top: int, by: str) -> None:
+    """Prints what one process came to, then its files, then the libraries that they are of, to standard error."""
+    ranked = sorted(boot.files, key=ORDERS[by], reverse=True)
+    libraries = _libraries(boot.files)
+    tables = [_summary(boot), _files(ranked[:top], f"{min(top, len(ranked))} of {len(ranked)} files, by {'own time' if by == 'own' else by}"),
+              _library_table(libraries[:top], f"{min(top, len(libraries))} of {len(libraries)} libraries, by own time")]
+    say(f"process {boot.process} until {boot.why}: {one_line(' '.join(boot.command))}\n{boot.ruby}", error=True)
+    show_tables(tables, error=True)
+
+
+def as_json(boots: list[Boot]) -> str:
+    """All of it, with the same names as in [`Boot`]."""
+    return json.dumps([dataclasses.asdict(boot) for boot in boots], indent=1)
+
+
+def _milliseconds(ns: int) -> str:
+    return f"{ns / 1e6:,.1f}"
+
+
+def _summary(boot: Boot) -> Table:
+    in_files = sum(file.own_ns for file in boot.files)
+    share = 100 * boot.collecting_share
+    kept = 100 * boot.kept_objects / max(boot.objects, 1)
+    rows = [
+        ("time", f"{_milliseconds(boot.wall_ns)} ms", f"{_milliseconds(boot.cpu_ns)} ms CPU", f"{_milliseconds(in_files)} ms in {len(boot.files):,} files", ""),
+        ("collector", f"{_milliseconds(boot.collecting_ns)} ms", f"{share:.1f} % of CPU", f"{boot.collections:,} collections", f"{boot.full_collections:,} full"),
+        ("objects", f"{boot.objects:,} allocated", f"{boot.kept_objects:,} alive at the end", f"{kept:.0f} % of those", ""),
+        ("memory", f"{boot.rss_kib:,} KiB RSS", "", "", ""),
+    ]
+    for name, sums in (("compiler", boot.compiled), ("compiled code", boot.from_binary)):
+        if sums.files:
+            rows.append((name, f"{_milliseconds(sums.ns)} ms", f"{sums.objects:,} objects", f"{sums.files:,} files", f"{sums.objects / sums.files:.0f} objects a file"))
+    return Table("summary", "", ("", "", "", "", ""), tuple(rows))
+
+
+def _row(name: str, files: list[LoadedFile], *more: str) -> tuple[str, ...]:
+    return (name, *more, _milliseconds(sum(f.own_ns for f in files)), f"{sum(f.own_objects for f in files):,}", _milliseconds(sum(f.own_collecting_ns for f in files)))
+
+
+def _files(files: list[LoadedFile], title: str) -> Table:
+    return Table("files", title, ("file", "with all it loads, ms", "own, ms", "own objects", "collector, ms"),
+                 tuple(_row(short(file.path), [file], _milliseconds(file.total_ns)) for file in files))
+
+
+def _libraries(files: list[LoadedFile]) -> list[tuple[str, list[LoadedFile]]]:
+    groups: dict[str, list[LoadedFile]] = defaultdict(list)
+    for file in files:
+        groups[library(file.path)].append(file)
+    return sorted(groups.items(), key=lambda group: -sum(f.own_ns for f in group[1]))
+
+
+def _library_table(libraries: list[tuple[str, list[LoadedFile]]], title: str) -> Table:
+    return Table("libraries", title, ("library", "files", "own, ms", "own objects", "collector, ms"), tuple(_row(name, found, f"{len(found):,}") for name, found in libraries))
+
+
+def _in_library(path: str) -> list[str] | None:
+    """The parts of a path from the folder of all gems, or of Ruby's library, on; `None` if it is in neither."""
+    parts = path.split("/")
+    for index in range(len(parts) - 2, 0, -1):
+        is_version = parts[index][:1].isdigit() and parts[index].count(".") == 2
+        if parts[index] == "gems" and index < len(parts) - 2 or is_version and parts[index - 1] == "ruby":
+            return parts[index:]
+    return None
+
+
+def library(path: str) -> str:
+    """The gem that a file belongs to, or the part of Ruby's library, or its folder."""
+    parts = _in_library(path)
+    if not parts:
+        return os.path.dirname(path) or "."
+    return parts[1] if parts[0] == "gems" else f"ruby: {parts[1].removesuffix('.rb').removesuffix('.so')}"
+
+
+def short(path: str) -> str:
+    """A path from its library on, or from the working folder on."""
+    parts = _in_library(path)
+    if parts:
+        return "/".join(parts[1:])
+    here = os.getcwd() + "/"
+    return path.removeprefix(here)

@@ -1,0 +1,360 @@
+"""The image that the library keeps: its header, its numbers and its tables, from a file or from a process that runs.
+
+Nothing of a process is stopped. A live image is copied between two readings of its sequence number, and copied again when it
+was changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from ashlar.errors import BadInput
+
+MAGIC = b"ASHLARHP"
+VERSION = 1
+HEADER_BYTES = 4096
+LINK = "/memfd:ashlar-live"
+ORIGINS = ("live", "on request", "at the end of the program", "at a crash")
+
+NUMBERS = (
+    "live_bytes", "cell_bytes", "payload_bytes", "external_bytes", "cell_block_bytes", "spare_bytes", "hole_bytes", "live_cells",
+    "allocated_objects", "allocated_bytes", "minor_count", "major_count", "collector_ns", "mark_ns", "sweep_ns", "pause_count", "pause_ns",
+    "pause_ns_max", "pause_ns_p50", "pause_ns_p99", "memory_limit_bytes", "budget_bytes", "fresh_bytes", "old_cells", "payload_block_bytes", "full_count",
+)
+AGES = ("0", "1", "2–3", "4–7", "8–15", "16–31", "32–63", "64 or more")
+
+
+class Frame(NamedTuple):
+    """`label` and `path` are offsets of strings."""
+
+    label: int
+    path: int
+    first_line: int
+    known: int
+
+
+class Site(NamedTuple):
+    """`stack` is a node, `class_name` the offset of a string; `kind` is 1 of payloads. `died` counts samples by age, as in `AGES`."""
+
+    stack: int
+    class_name: int
+    kind: int
+    width: int
+    allocated_samples: int
+    allocated_objects: float
+    allocated_bytes: float
+    live_samples: int
+    live_objects: float
+    live_bytes: float
+    died: tuple[int, ...]
+
+
+class Sample(NamedTuple):
+    """A live one; a place that is empty has address 0. `site` is an index."""
+
+    address: int
+    site: int
+    collection: int
+    size_bytes: int
+    made_ms: int
+
+
+# What an entry of each table holds at least; a later version may make entries longer.
+_TABLES = {"strings": "B", "frames": "4I", "stacks": "3I", "sites": "4IQddQdd8I", "samples": "QIIQQ"}
+_DIRECTORY, _DIRECTORY_ENTRY = 128, struct.Struct("<QIIII")
+_COMMAND, _RUBY = 1024, 2048
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image. `period_bytes` is the mean number of bytes between two samples, 0 when nothing was sampled. `numbers` has those of
+    `NUMBERS` that the writer knew: `major_count` is of all that are not minor, `full_count` of those among them that are full.
+    `full_collection` is the number of the latest full collection that is over, 0 for none: a live sample that was made before it was found live by it. `stacks` has the caller, the frame and the line of each node, `samples` only places that are not empty.
+    docs/heap-profile.md says what the tables hold."""
+
+    source: str
+    pid: int
+    started_ns: int
+    taken_ns: int
+    period_bytes: int
+    samples_lost: int
+    sampling_since_ns: int
+    sampling: bool
+    origin: str
+    torn: bool
+    full_collection: int
+    command: str
+    ruby: str
+    numbers: dict[str, int]
+    strings: bytes
+    frames: list[Frame]
+    stacks: list[tuple[int, int, int]]
+    sites: list[Site]
+    samples: list[Sample]
+
+    @property
+    def program(self) -> str:
+        """The command line without the folder that the interpreter lies in; the file's name where there is none."""
+        name, blank, rest = self.command.partition(" ")
+        return f"{name.rpartition('/')[2]}{blank}{rest}" or self.source.rpartition("/")[2]
+
+    @property
+    def collections(self) -> int:
+        """How many collections there have been, of every kind."""
+        return self.numbers.get("minor_count", 0) + self.numbers.get("major_count", 0)
+
+    @property
+    def full_collections(self) -> int | None:
+        """How many of them were full; None where the writer did not tell them from major ones."""
+        return self.numbers.get("full_count")
+
+    def string(self, offset: int) -> str:
+        """The string at this offset of its table."""
+        if offset + 4 > len(self.strings):
+            raise _damaged(self.source, f"a string at {offset}, beyond the {len(self.strings)} bytes of strings")
+        length = int.from_bytes(self.strings[offset:offset + 4], "little")
+        if offset + 4 + length > len(self.strings):
+            raise _damaged(self.source, f"a string of {length} bytes at {offset}, beyond the {len(self.strings)} bytes of strings")
+        return self.strings[offset + 4:offset + 4 + length].decode("utf-8", "replace")
+
+    def stack(self, node: int) -> list[tuple[int, int]]:
+        """Frame numbers and lines, innermost first. A node stands after the one that called it."""
+        found = []
+        while node:
+            if node >= len(self.stacks):
+                raise _damaged(self.source, f"a stack at {node}, and {len(self.stacks)} nodes of stacks")
+            caller, frame, line = self.stacks[node]
+            if caller >= node:
+                raise _damaged(self.source, f"a node of stacks at {node} that is called by a later one, {caller}")
+            if frame >= len(self.frames):
+                raise _damaged(self.source, f"a stack with frame {frame}, and {len(self.frames)} frames")
+            found.append((frame, line))
+            node = caller
+        return found
+
+
+def _damaged(source: str, what: str) -> BadInput:
+    return BadInput(f"{source} is damaged: it has {what}; take another profile")
+
+
+# ── Bytes to an image ──────────────────────────────────────────────────────
+
+def parse(source: str, read: Callable[[int, int], bytes], tables: bool = True) -> Image:
+    """The image whose bytes `read(offset, count)` gives, fewer at its end. Without `tables` only header and numbers are read."""
+    header = read(0, HEADER_BYTES)
+    if header[:8] != MAGIC:
+        raise BadInput(f"{source} is no heap profile: it does not begin with {MAGIC.decode()}; ASHLAR_PROFILE=FILE makes one")
+    if len(header) < HEADER_BYTES:
+        raise BadInput(f"{source} is truncated: it ends after {len(header)} of the header's {HEADER_BYTES} bytes; take another profile")
+    version, header_bytes = struct.unpack_from("<II", header, 8)
+    if version != VERSION:
+        raise BadInput(f"{source} has version {version} of the format, and this ashlar reads version {VERSION}; "
+                       f"use the ashlar that came with the library that wrote it")
+    if header_bytes != HEADER_BYTES:
+        raise _damaged(source, f"a header of {header_bytes} bytes in place of {HEADER_BYTES}")
+    sequence, pid, started_ns, taken_ns, period, lost = struct.unpack_from("<6Q", header, 16)
+    count, at, table_count, directory = struct.unpack_from("<4I", header, 64)
+    since_ns, sampling, origin, full_collection = struct.unpack_from("<QIIQ", header, 80)
+    if at + 8 * count > HEADER_BYTES:
+        raise _damaged(source, f"{count} numbers at {at}, beyond its header")
+    numbers = dict(zip(NUMBERS, struct.unpack_from(f"<{count}Q", header, at)))
+    found = _tables(source, header, read, table_count, directory) if tables and period else dict.fromkeys(_TABLES, ())
+    image = Image(
+        source=source, pid=pid, started_ns=started_ns, taken_ns=taken_ns, period_bytes=period, samples_lost=lost, sampling_since_ns=since_ns,
+        sampling=bool(sampling), origin=ORIGINS[origin] if origin < len(ORIGINS) else "live", torn=bool(sequence & 1),
+        full_collection=full_collection, command=_text(header, _COMMAND, _RUBY), ruby=_text(header, _RUBY, HEADER_BYTES), numbers=numbers,
+        strings=bytes(found["strings"]), frames=[Frame(*entry) for entry in found["frames"]], stacks=list(found["stacks"]),
+        sites=[Site(*entry[:10], entry[10:]) for entry in found["sites"]], samples=[Sample(*entry) for entry in found["samples"] if entry[0]])
+    _check(image)
+    return image
+
+
+def _text(header: bytes, start: int, end: int) -> str:
+    return header[start:end].split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def _tables(source: str, header: bytes, read, count: int, directory: int) -> dict:
+    if count < len(_TABLES) or directory + count * _DIRECTORY_ENTRY.size > HEADER_BYTES:
+        raise _damaged(source, f"{count} tables at {directory} in place of {len(_TABLES)} at {_DIRECTORY}")
+    found = {}
+    for i, (name, form) in enumerate(_TABLES.items()):
+        offset, entry, used, room, _ = _DIRECTORY_ENTRY.unpack_from(header, directory + i * _DIRECTORY_ENTRY.size)
+        least = struct.calcsize(f"<{form}")
+        if entry < least or (name == "strings" and entry != least) or used > room:
+            raise _damaged(source, f"a table of {name} with {used} entries of {entry} bytes and room for {room}")
+        content = read(offset, entry * used)
+        if len(content) < entry * used:
+            raise BadInput(f"{source} is truncated: it ends inside its table of {name}, at {offset + len(content)} of {offset + entry * used} bytes; "
+                           "take another profile")
+        found[name] = content if name == "strings" else struct.iter_unpack(f"<{form}{entry - least}x", content)
+    return found
+
+
+def _check(image: Image) -> None:
+    """What a later step relies on, so that damage is named here."""
+    last = max((s.site for s in image.samples), default=-1)
+    if last >= len(image.sites):
+        raise _damaged(image.source, f"a sample of site {last}, and {len(image.sites)} sites")
+    for field in ("allocated_objects", "allocated_bytes", "live_objects", "live_bytes"):
+        if not all(math.isfinite(getattr(site, field)) for site in image.sites):
+            raise _damaged(image.source, f"a site whose {field.replace('_', ' ')} are no number")
+
+
+# ── From a file ────────────────────────────────────────────────────────────
+
+def read_file(path: Path) -> Image:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"cannot read the profile {path}: {error.strerror}; give a file that ASHLAR_PROFILE=FILE wrote, or a process's number") from None
+    return parse(str(path), lambda offset, count: content[offset:offset + count])
+
+
+# ── From a process ─────────────────────────────────────────────────────────
+
+_PATIENCE_S = 2.0
+_BYTES_MAX = 64 << 20  # an image has 4 MiB; another user's process may show anything to root
+UNSET = "start it with ASHLAR_LIVE=1 for live numbers, or with ASHLAR_PROFILE=FILE for a profile as well"
+
+
+def read_process(pid: int, tables: bool = True) -> Image:
+    """The image of a process that runs."""
+    source = f"process {pid}"
+    try:
+        owner = os.stat(f"/proc/{pid}").st_uid
+        descriptor = os.open(_image_path(pid), os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        raise gone(pid) from None
+    except PermissionError:
+        raise _not_allowed(pid) from None
+    try:
+        found = os.fstat(descriptor)
+        if found.st_uid not in (owner, 0) or found.st_size > _BYTES_MAX:
+            raise BadInput(f"the live image of {source} is not its own: it belongs to user {found.st_uid} and has {found.st_size} bytes; "
+                           "look at what runs there")
+        image = _read_unchanged(source, descriptor, tables)
+    finally:
+        os.close(descriptor)
+    return image if image.command else replace(image, command=_command_of(pid))
+
+
+def _read_unchanged(source: str, descriptor: int, tables: bool) -> Image:
+    """Copy until no change falls into the copying. A damaged copy that was changed meanwhile is copied again as well."""
+    until, pause_s = time.monotonic() + _PATIENCE_S, 0.0005
+    while True:
+        before = os.pread(descriptor, 8, 16)
+        image = problem = None
+        if len(before) < 8 or not before[0] & 1:
+            try:
+                image = parse(source, lambda offset, count: _read(descriptor, offset, count), tables)
+            except BadInput as error:
+                problem = error
+            if os.pread(descriptor, 8, 16) == before:
+                if problem:
+                    raise problem
+                return image
+        if time.monotonic() > until:
+            raise BadInput(f"the image of {source} changed at every reading for {_PATIENCE_S:g} s, or the process stands still in the middle of a change; "
+                           "try again")
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.05)
+
+
+def _read(descriptor: int, offset: int, count: int) -> bytes:
+    parts = []
+    while count:
+        part = os.pread(descriptor, count, offset)
+        if not part:
+            break
+        parts.append(part)
+        offset, count = offset + len(part), count - len(part)
+    return b"".join(parts)
+
+
+def _image_path(pid: int) -> str:
+    """The descriptor of the image that the process itself writes: one inherited over a fork has another process's number in it."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        candidates = [f"{folder}/{name}" for name in sorted(os.listdir(folder), key=int) if _is_image(f"{folder}/{name}")]
+    except (FileNotFoundError, ProcessLookupError):
+        raise gone(pid) from None
+    except PermissionError:
+        raise _not_allowed(pid) from None
+    own = [path for path in candidates if _number_inside(path) in (pid, _number_in_its_namespace(pid))]
+    if not own:
+        raise BadInput(f"process {pid} ({name_of(pid)}) has no live image; {UNSET}")
+    return own[-1]
+
+
+def _is_image(path: str) -> bool:
+    try:
+        return os.readlink(path).startswith(LINK)
+    except OSError:
+        return False
+
+
+def _number_inside(path: str) -> int | None:
+    try:
+        with open(path, "rb") as file:
+            header = file.read(32)
+    except OSError:
+        return None
+    return int.from_bytes(header[24:32], "little") if len(header) == 32 else None
+
+
+def _number_in_its_namespace(pid: int) -> int | None:
+    """The number that a process of a container has for itself."""
+    try:
+        found = re.search(r"^NSpid:.*?(\d+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) if found else None
+
+
+def _command_of(pid: int) -> str:
+    """An image has no command line unless that was asked for; of a process that runs the system tells it."""
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return ""
+    return arguments.replace(b"\0", b" ").decode("utf-8", "replace").rstrip()
+
+
+def name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "gone"
+
+
+def rollup_of(text: str) -> dict[str, int]:
+    """What /proc/PID/smaps_rollup says: the kernel's own sums, in bytes, by name."""
+    fields = (line.partition(":") for line in text.splitlines()[1:])
+    return {name: int(rest.split()[0]) * 1024 for name, _, rest in fields}
+
+
+def gone(pid: int) -> BadInput:
+    return BadInput(f"there is no process {pid}; ashlar top lists those that have live numbers")
+
+
+def _not_allowed(pid: int) -> BadInput:
+    return BadInput(f"not allowed to read process {pid} ({name_of(pid)}); become its user, or root")
+
+
+def processes() -> Iterator[int]:
+    """The processes that have an image and that this user may read."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                _image_path(int(name))
+            except BadInput:
+                continue
+            yield int(name)

@@ -1,0 +1,116 @@
+"""A profile as tables of text, ready for the terminal and the page."""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+from ashlar import amounts
+from ashlar.heap import profile
+from ashlar.heap.profile import Amounts, Frame, Group, Profile, Row
+from ashlar.tables import Table
+
+_HEAD = ("live", "live objects", "allocated", "allocated objects", "samples live of all")
+
+
+def facts(found: Profile) -> list[str]:
+    """What the profile is of and how far it can be believed, a sentence each."""
+    image, total = found.image, found.total
+    counted = image.numbers.get("live_bytes", 0)
+    sentences = [
+        f"{image.program}: process {image.pid}, {image.ruby or 'Ruby'}, taken {moment(image.taken_ns)}, {image.origin}",
+        f"{total.allocated_samples:,} samples, one for about every {amounts.setting(image.period_bytes)} allocated; {total.live_samples:,} of them are live. "
+        f"Each figure is an estimate, ± half its 95 % interval; where no sample stands for it (–), it is below {amounts.memory(-math.log(0.05) * image.period_bytes)}",
+        f"live: {estimate(total.live_bytes)} by samples" + (f", {amounts.memory(counted)} by the heap's own count" if counted else ""),
+    ]
+    return sentences
+
+
+def warnings(found: Profile) -> list[str]:
+    image, said = found.image, []
+    if image.samples_lost:
+        said.append(f"{image.samples_lost:,} samples found no place in the tables: what they stand for is in no figure")
+    full = sum(s.amounts.allocated_samples for s in found.sites if s.stack and s.stack[0].label == profile.NO_ROOM)
+    if full:
+        said.append(f"{full:,} samples are of lines for which the table of sites had no room; they are one line here")
+    if image.torn:
+        said.append("the program ended in the middle of a change to the profile: a sample or two may be wrong")
+    if found.total.live_samples < 20:
+        said.append(f"{found.total.live_samples} live samples say little; ASHLAR_PROFILE_BYTES=64K takes eight times as many as 512K")
+    return said
+
+
+def moment(ns: int) -> str:
+    return datetime.datetime.fromtimestamp(ns / 1e9, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def estimate(e: amounts.Estimate) -> str:
+    """Bytes; a dash where no sample stands for them, for that is not nothing."""
+    return amounts.memory(e.value, e.error) if e.value or e.variance else "–"
+
+
+def number(e: amounts.Estimate) -> str:
+    return amounts.count(e.value, e.error) if e.value or e.variance else "–"
+
+
+def cells(found: Amounts) -> tuple[str, ...]:
+    return (estimate(found.live_bytes), number(found.live_objects), estimate(found.allocated_bytes), number(found.allocated_objects),
+            f"{found.live_samples:,} / {found.allocated_samples:,}")
+
+
+def tables(found: Profile, lines: int = 20) -> list[Table]:
+    """By line, class, age and width; the first two with so many rows at most."""
+    made = [by_line(found, lines), _by_class(found, lines), _by_age(found), _by_width(found)]
+    sizes = profile.payloads_by_size(found)
+    return made + ([_payloads(sizes)] if sizes else [])
+
+
+def by_line(found: Profile, lines: int) -> Table:
+    groups = profile.by_line(found)
+    rows = [(title(g.name), classes(g), *cells(g.amounts)) for g in groups[:lines]]
+    return Table("lines", "By line", ("line", "class", *_HEAD), tuple(rows), _rest(groups, lines, "line"))
+
+
+def title(frame: Frame) -> str:
+    """`app.rb:12 Cache#put`."""
+    return f"{frame.short_place} {frame.label}" if frame.path else frame.label
+
+
+def classes(g: Group) -> str:
+    names = g.classes()
+    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+
+
+def _rest(groups: list[Group], lines: int, what: str) -> str:
+    left = groups[lines:]
+    if not left:
+        return ""
+    others = profile.total(g.amounts for g in left)
+    return (f"{len(left):,} more {what if len(left) == 1 else what + 's' if not what.endswith('s') else what + 'es'} with {estimate(others.live_bytes)} live and "
+            f"{estimate(others.allocated_bytes)} allocated; --lines {len(groups)} shows all, --form json has them too.")
+
+
+def _by_class(found: Profile, lines: int) -> Table:
+    groups = profile.by_class(found)
+    return Table("classes", "By class", ("class", *_HEAD), tuple((str(g.name), *cells(g.amounts)) for g in groups[:lines]), _rest(groups, lines, "class"))
+
+
+def _by_age(found: Profile) -> Table:
+    rows = profile.by_age(found)
+    dead = sum(r.died for r in rows)
+    return Table("ages", "By age", ("collections survived", "live", "live objects", "samples live", "samples that died at this age"),
+                 tuple((r.name, *_row(r), f"{r.died:,} ({100 * r.died / dead:.0f} %)" if dead else "0") for r in rows))
+
+
+def _by_width(found: Profile) -> Table:
+    rows = [("payloads" if g.name is None else f"cells of {g.name} bytes" if g.name else "cells of any width", *cells(g.amounts))
+            for g in profile.by_width(found)]
+    return Table("widths", "By width", ("", *_HEAD), tuple(rows))
+
+
+def _payloads(rows: list[Row]) -> Table:
+    return Table("payloads", "Live payloads by size", ("size", "live", "live objects", "samples live"), tuple((r.name, *_row(r)) for r in rows))
+
+
+def _row(r: Row) -> tuple[str, ...]:
+    return (estimate(r.bytes), number(r.objects), f"{r.samples:,}")

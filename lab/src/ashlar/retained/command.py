@@ -1,0 +1,56 @@
+"""`ashlar retained`: read, tell, show and write."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ashlar import palette
+from ashlar.errors import BadInput
+from ashlar.files import check_can_write, put
+from ashlar.retained import analyser, content, picture, report
+from ashlar.said import say
+from ashlar.tables import show_parts
+
+FORMS = ("html", "md", "json")
+
+
+def run(file: str, classes: Sequence[str], why: Sequence[str], map_file: Path | None, forms: Sequence[str], output: Path | None, quiet: bool) -> None:
+    """Show the tables of a dump, and write the reports and the map that are asked for."""
+    if unknown := [form for form in forms if form not in FORMS]:
+        raise BadInput(f"--form has '{unknown[0]}'; choose from {','.join(FORMS)}")
+    if map_file and map_file.suffix not in (".svg", ".html"):
+        raise BadInput(f"--map {map_file}: a file that ends with .svg or .html is wanted")
+    if file != "-" and not Path(file).exists():
+        raise BadInput(f"there is no dump {file}; GC.config(dump: \"file\") writes one, and so does ObjectSpace.dump_all(output: file)")
+    base = output or _base(file)
+    check_can_write(base)
+    if map_file:
+        check_can_write(map_file)
+    told = analyser.analyse(file, [*classes, *why], blocks=bool(map_file) or "html" in forms)
+    built = content.build(told, "standard input" if file == "-" else Path(file).name, list(classes), list(why))
+    written = [put(base.with_name(f"{base.name}.{form}"), _as(form, built, told), private=True) for form in forms]
+    if map_file:
+        drawn = picture.heap_map(built.blocks, palette.css_of_reader()) if map_file.suffix == ".svg" else report.html(built, map_alone=True)
+        written.append(put(map_file, drawn, private=True))
+    if not quiet:
+        show_parts(built.verdict, built.asked or built.tables, built.warnings)
+        say("".join(f"\nwrote {path}" for path in written), end="\n" if written else "")
+
+
+def _base(file: str) -> Path:
+    """Where reports go unless told: beside the dump, `app.dump.gz` becomes `app-retained`."""
+    if file == "-":
+        return Path("retained")
+    path = Path(file)
+    return path.with_name(re.sub(r"(\.(dump|json|jsonl|gz|heap))+$", "", path.name) + "-retained")
+
+
+def _as(form: str, built: content.Content, told: dict) -> str:
+    if form == "html":
+        return report.html(built)
+    if form == "md":
+        return report.markdown(built)
+    return json.dumps({key: value for key, value in told.items() if key != "blocks"}, indent=1) + "\n"

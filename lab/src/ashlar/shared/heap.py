@@ -1,0 +1,129 @@
+"""One process's heap at one moment: what each block holds, which cells and pieces live, and which pages are the process's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from operator import itemgetter
+
+from ashlar.shared.outline import Outline
+from ashlar.shared.process import EXCLUSIVE, PAGE_BYTES, PRESENT, Process, which
+
+CELLS, PAYLOADS, LARGE, EMPTY = "cells", "payloads", "large", "empty"
+_OWN = which(PRESENT | EXCLUSIVE, PRESENT | EXCLUSIVE)
+
+
+@dataclass(frozen=True)
+class Heap:
+    """Tables of blocks, one after the other: `kinds`, the `states` of their granules, the `entries` of their descriptors, and pagemap's byte of each
+    of their pages in `all_pages`."""
+
+    process: Process
+    outline: Outline
+    kinds: bytes
+    states: bytes
+    entries: bytes
+    all_pages: bytes
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def pages(self, number: int) -> bytes:
+        each = self.outline.block_bytes // PAGE_BYTES
+        return self.all_pages[number * each:(number + 1) * each]
+
+    def own(self, number: int) -> bytes:
+        """Which pages of a block no other process has."""
+        return self.pages(number).translate(_OWN)
+
+    def element_bytes(self, number: int) -> tuple[str, int]:
+        return self.outline.element_bytes(self.kinds[number])
+
+    def block(self, number: int) -> bytearray:
+        """The bytes of a block."""
+        o = self.outline
+        return self.process.read_held(o.start + number * o.block_bytes, o.block_bytes)
+
+    def _field(self, at: int, number: int, size: int) -> int:
+        at += number * self.outline.entry_bytes
+        return int.from_bytes(self.entries[at:at + size], "little")
+
+    def _states(self, number: int) -> bytes:
+        each = self.outline.block_bytes // self.outline.granule_bytes
+        return self.states[number * each:(number + 1) * each]
+
+    def _cells(self, number: int, width: int, bit: int) -> bytes:
+        """Which cells of a block have a bit in the state of their first granule: 1 or 0 for each."""
+        return bytes(_first_granules(width, self.outline)(self._states(number))).translate(_with_bit(bit))
+
+    def live_cells(self, number: int, width: int) -> bytes:
+        return self._cells(number, width, self.outline.live)
+
+    def old_cells(self, number: int, width: int) -> bytes:
+        return self._cells(number, width, self.outline.old)
+
+    def used_pieces(self, number: int, size: int, content: bytes) -> bytearray:
+        """Which pieces are in use, or kept by a thread's cache: all that were handed out before, and are neither in the block's list nor noted as free.
+
+        A forked child notes what it frees of its parent's, a bit for each half of a granule, where the states of cells are.
+        """
+        start, count = self.outline.start + number * self.outline.block_bytes, self.outline.block_bytes // size
+        handed_out = min(self._field(self.outline.untouched_field, number, 4), count)
+        used = bytearray(b"\1" * handed_out + bytes(count - handed_out))
+        states, half = self._states(number), self.outline.granule_bytes // 2
+        if any(states):
+            for i in range(handed_out):
+                used[i] &= ~(states[i * size // (2 * half)] >> (i * size // half % 2)) & 1
+        words, piece = memoryview(content).cast("Q"), self._field(self.outline.free_field, number, 8)
+        for _ in range(count):
+            at = piece - start
+            if not 0 <= at < count * size or at % size:
+                break  # the list ends, or was changed while it was read
+            used[at // size] = 0
+            piece = words[at // 8]
+        return used
+
+
+def read(process: Process, outline: Outline) -> Heap:
+    o = outline
+    committed = [min(m.end, o.start + o.reserved_bytes) for m in process.mappings
+                 if "r" in m.permissions and m.end > o.start and m.start < o.start + o.reserved_bytes]
+    count = (max(committed, default=o.start) - o.start) // o.block_bytes
+    return Heap(process, o, _table(process, o.kinds, count), _table(process, o.states, count * (o.block_bytes // o.granule_bytes)),
+                _table(process, o.blocks, count * o.entry_bytes), process.pages(o.start, o.start + count * o.block_bytes))
+
+
+def _table(process: Process, start: int, size: int) -> bytes:
+    """The first bytes of a table."""
+    return bytes(process.read_held(start, -(-size // PAGE_BYTES) * PAGE_BYTES)[:size])
+
+
+@cache
+def _first_granules(width: int, outline: Outline) -> itemgetter:
+    return itemgetter(*(cell * width // outline.granule_bytes for cell in range(outline.block_bytes // width)))
+
+
+@cache
+def _with_bit(bit: int) -> bytes:
+    return bytes(byte & bit != 0 for byte in range(256))
+
+
+def bytes_of_pages(live: bytes, size: int, block_bytes: int, page_bytes: int = PAGE_BYTES) -> list[int]:
+    """How many bytes of each page of a block are those of live cells of one size; `live` is 1 for each that lives."""
+    found = []
+    for first, before, last, after, end in _edges(size, block_bytes, page_bytes):
+        found.append(live[first] * before + live[last] * after + size * live.count(1, first + 1, last) if last < len(live)
+                     else live[first] * before + size * live.count(1, first + 1, end) if first < len(live) else 0)
+    return found
+
+
+@cache
+def _edges(size: int, block_bytes: int, page_bytes: int) -> Sequence[tuple[int, int, int, int, int]]:
+    """Of each page: its first cell and how many bytes of it are there, its last cell and how many, none where it is the first one; how many cells there are."""
+    found = []
+    for start in range(0, block_bytes, page_bytes):
+        end = start + page_bytes
+        first, last = start // size, (end - 1) // size
+        found.append((first, min((first + 1) * size, end) - start, last, end - last * size if last > first else 0, block_bytes // size))
+    return tuple(found)

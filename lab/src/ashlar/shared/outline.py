@@ -1,0 +1,128 @@
+"""Where a process's heap is, and its tables: found in its memory, through the program headers of what is loaded.
+
+The library, or the Ruby with Ashlar inside, has an ELF note that leads to an outline of its heap (docs/shared-memory.md).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from ashlar.errors import BadInput
+from ashlar.shared.process import PAGE_BYTES, Process
+
+VERSION = 1
+TABLE_NAMES = ("states of cells", "kinds of blocks", "descriptors of blocks")
+_NAME, _TYPE = b"Ashlar.heap\0", 1
+_LAYOUT, _WIDTHS, _CLASSES = 14, 24, 58
+_FORM = struct.Struct(f"<II5Q{_LAYOUT}I{_WIDTHS}H{_CLASSES}H")
+_PT_LOAD, _PT_NOTE = 1, 4
+_NOTE_BYTES_MAX = 1 << 16
+_RESERVED_BYTES_MAX = 1 << 42  # no heap reserves more; another user's process may show anything to root
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Addresses of a heap and its tables, and their layout. Two fields are read of a block's descriptor, at these places."""
+
+    start: int
+    reserved_bytes: int
+    kinds: int
+    states: int
+    blocks: int
+    block_bytes: int
+    granule_bytes: int
+    first_cells: int
+    first_payloads: int
+    arenas: int
+    span: int
+    span_rest: int
+    live: int
+    old: int
+    entry_bytes: int
+    free_field: int
+    untouched_field: int
+    widths: tuple[int, ...]
+    classes: tuple[int, ...]
+
+    def element_bytes(self, kind: int) -> tuple[str, int]:
+        """What a block of this kind holds, `cells`, `payloads`, `large` or `empty`, and how many bytes each has."""
+        if 0 <= kind - self.first_cells < len(self.widths):
+            return "cells", self.widths[kind - self.first_cells]
+        if 0 <= kind - self.first_payloads < self.arenas * len(self.classes):
+            return "payloads", self.classes[(kind - self.first_payloads) % len(self.classes)]
+        return ("large", 0) if kind in (self.span, self.span_rest) else ("empty", 0)
+
+    @property
+    def tables(self) -> dict[str, tuple[int, int]]:
+        """The tables by name, from and to."""
+        blocks = self.reserved_bytes // self.block_bytes
+        sizes = (self.reserved_bytes // self.granule_bytes, blocks, blocks * self.entry_bytes)
+        return {name: (start, start + size) for name, start, size in zip(TABLE_NAMES, (self.states, self.kinds, self.blocks), sizes)}
+
+
+def find(process: Process) -> Outline:
+    """Raises BadInput where there is none, and where it is of another version."""
+    found, empty = None, False
+    for mapping in process.mappings:
+        if mapping.offset == 0 and mapping.path.startswith("/") and mapping.permissions[0] == "r":
+            for address in noted(process.read, mapping.start):
+                outline = parse(process.read(address, _FORM.size), f"process {process.pid}")
+                found, empty = found or outline, empty or outline is None
+    if found is None:
+        why = "has a heap of Ashlar's that is not in use" if empty else "has no heap of Ashlar's, or an Ashlar too old to say where it is"
+        raise BadInput(f"process {process.pid} ({process.name}) {why}; start its Ruby on this Ashlar")
+    return found
+
+
+def noted(read, start: int) -> list[int]:
+    """The addresses that Ashlar's notes name in the ELF file that is loaded at `start`; `read(address, count)` reads memory."""
+    header = read(start, 64)
+    if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":
+        return []
+    table, = struct.unpack_from("<Q", header, 32)
+    size, count = struct.unpack_from("<HH", header, 54)
+    content = read(start + table, size * count) if size >= 56 else b""
+    segments = [struct.unpack_from("<IIQQQQQQ", content, i * size) for i in range(len(content) // size if size else 0)]
+    bias = next((start - address for kind, _, offset, address, *_ in segments if kind == _PT_LOAD and offset == 0), None)
+    if bias is None:
+        return []
+    found = []
+    for kind, _, _, address, _, _, bytes_held, align in segments:
+        if kind == _PT_NOTE and bytes_held <= _NOTE_BYTES_MAX:
+            found += _in_notes(bias + address, read(bias + address, bytes_held), 8 if align == 8 else 4)
+    return found
+
+
+def _in_notes(start: int, content: bytes, align: int) -> list[int]:
+    """A note of ours holds how far behind that number the outline is."""
+    found, at = [], 0
+    while at + 12 <= len(content):
+        name_bytes, held, kind = struct.unpack_from("<III", content, at)
+        inside = -(-(at + 12 + name_bytes) // align) * align
+        if kind == _TYPE and content[at + 12:at + 12 + name_bytes] == _NAME and held == 8 and len(content) >= inside + 8:
+            found.append(start + inside + int.from_bytes(content[inside:inside + 8], "little", signed=True))
+        at = -(-(inside + held) // align) * align
+    return found
+
+
+def parse(content: bytes, source: str) -> Outline | None:
+    """None of a heap that has not been reserved."""
+    version, size = struct.unpack_from("<II", content) if len(content) >= 8 else (0, 0)
+    if version != VERSION:
+        raise BadInput(f"{source} has version {version} of the heap's outline, and this ashlar reads version {VERSION}; "
+                       "use the ashlar that came with its library")
+    if size < _FORM.size or len(content) < _FORM.size:
+        raise BadInput(f"the heap's outline of {source} is damaged: it has {len(content)} bytes in place of {_FORM.size}; look at what runs there")
+    _, _, start, reserved, kinds, states, blocks, *rest = _FORM.unpack_from(content)
+    layout, widths, classes = rest[:_LAYOUT], rest[_LAYOUT:_LAYOUT + _WIDTHS], rest[_LAYOUT + _WIDTHS:]
+    (block, granule, first_cells, width_count, first_payloads, class_count, arenas, span, span_rest, live, old, entry, free,
+     untouched) = layout
+    if (width_count, class_count) != (_WIDTHS, _CLASSES) or not block or not granule or not all(widths) or not all(classes):
+        raise BadInput(f"the heap's outline of {source} is damaged: {width_count} widths and {class_count} classes; look at what runs there")
+    if not start:
+        return None
+    if block % PAGE_BYTES or reserved > _RESERVED_BYTES_MAX or not 0 < entry <= 4096 or max(free, untouched) > entry - 8 or min(widths + classes) < 16:
+        raise BadInput(f"the heap's outline of {source} is damaged: it has {reserved} bytes in blocks of {block}; look at what runs there")
+    return Outline(start, reserved, kinds, states, blocks, block, granule, first_cells, first_payloads, arenas, span, span_rest, live, old, entry, free,
+                   untouched, tuple(widths), tuple(classes))

@@ -1,0 +1,107 @@
+"""A tree of processes, looked at once: what each has by kind, and what each that was forked has written."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from ashlar.errors import BadInput
+from ashlar.shared import heap, kinds, outline, process, written
+from ashlar.shared.heap import Heap
+from ashlar.shared.kinds import Amount
+from ashlar.shared.process import Process
+from ashlar.shared.written import Written
+
+
+@dataclass(frozen=True)
+class Member:
+    """A process with a heap. `parent` is the one of the tree that it shares its heap with, through a fork; none for one that has a heap of its own."""
+
+    pid: int
+    name: str
+    parent: int | None
+    rss_bytes: int
+    pss_bytes: int
+    amounts: dict[str, Amount]
+    written: Written | None
+
+    @property
+    def total(self) -> Amount:
+        return sum(self.amounts.values(), Amount())
+
+
+@dataclass(frozen=True)
+class Findings:
+    members: tuple[Member, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def forked(self) -> list[Member]:
+        return [m for m in self.members if m.parent is not None]
+
+
+def look(pid: int) -> Findings:
+    """Raises BadInput where no process of the tree has a heap that may be read."""
+    heaps: dict[int, Heap] = {}
+    parents = dict(process.tree(pid))
+    members, warnings, problems = [], [], []
+    try:
+        for one in parents:
+            try:
+                members.append(_member(one, heaps, parents))
+            except BadInput as problem:
+                heaps.pop(one, None)
+                problems.append(problem)
+        if not members:
+            raise problems[0]
+        if problems:
+            warnings.append(f"{len(problems)} process{'es are' if len(problems) > 1 else ' is'} left out: {problems[0]}")
+        warnings += _parent_outside(pid, parents[pid], heaps)
+    finally:
+        for found in heaps.values():
+            found.process.close()
+    return Findings(tuple(members), tuple(warnings))
+
+
+def _member(pid: int, heaps: dict[int, Heap], parents: dict[int, int]) -> Member:
+    one = Process(pid)
+    try:
+        found = heap.read(one, outline.find(one))
+        amounts = {**kinds.of_heap(found), **kinds.elsewhere(one, found.outline)}
+        forker = next((heaps[p] for p in _ancestors(pid, parents) if p in heaps and heaps[p].outline == found.outline), None)
+        differs = written.compare(forker, found) if forker else None
+        member = Member(pid, one.name, forker.process.pid if forker else None, one.rollup.get("Rss", 0), one.rollup.get("Pss", 0), amounts, differs)
+    except BaseException:
+        one.close()
+        raise
+    heaps[pid] = found
+    return member
+
+
+def _ancestors(pid: int, parents: dict[int, int]):
+    return itertools.takewhile(lambda p: p is not None, itertools.islice(_climb(pid, parents), 1, None))
+
+
+def _climb(pid: int | None, parents: dict[int, int]):
+    while pid is not None:
+        yield pid
+        pid = parents.get(pid)
+    yield None
+
+
+def _parent_outside(pid: int, parent: int, heaps: dict[int, Heap]) -> list[str]:
+    """Says so when the process was forked by one that was not asked for."""
+    if pid not in heaps:
+        return []
+    try:
+        above = Process(parent)
+    except BadInput:
+        return []
+    try:
+        if outline.find(above) == heaps[pid].outline:
+            return [f"process {pid} was forked by {parent} ({above.name}), which this leaves out; ashlar shared {parent} compares both"]
+    except BadInput:
+        pass
+    finally:
+        above.close()
+    return []
