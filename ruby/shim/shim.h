@@ -4,7 +4,7 @@
 #include "ruby/ruby.h"
 
 #ifndef RBOOL
-#define RBOOL(condition) ((condition) ? Qtrue : Qfalse)
+#define RBOOL(v) ((v) ? Qtrue : Qfalse) /* word for word as in Ruby's internal.h */
 #endif
 
 /* gc_impl.c: GC.compact. */

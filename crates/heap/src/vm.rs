@@ -113,6 +113,9 @@ pub unsafe trait Moving {
     /// Both are cells of this VM's heap, and hold the same.
     unsafe fn moved(&self, from: Cell, to: Cell, width: WidthIndex, new_width: WidthIndex) -> bool;
 
+    /// Called when all cells have moved, before anything is rewritten.
+    fn updating_begins(&self) {}
+
     /// Rewrites everything that `cell` refers to, weak references included, to
     /// where it is now. It may free payloads.
     ///

@@ -3,7 +3,7 @@
 use ashlar_heap::Trace;
 
 use super::record::Record;
-use super::{mark_value, Object};
+use super::{mark_value, version, Object};
 use crate::layout::*;
 use crate::ruby_calls::Value;
 
@@ -19,24 +19,23 @@ impl ProcType {
     /// The type of `data` if its class is that of procs, all of which Ruby makes itself.
     pub(super) fn learnt_from(data: Object, proc_class: Value) -> Self {
         let is_proc = proc_class != 0 && data.word(KLASS) == proc_class;
-        Self(if is_proc { data.word(DATA_TYPE) } else { 0 })
+        let data_type = data.typed_data().map_or(0, |[data_type, _]| data_type);
+        Self(if is_proc { data_type } else { 0 })
     }
 }
 
 /// Traces what data has beside its class; false when only its own type can.
 #[inline(never)]
 pub(super) fn trace_data(data: Object, procs: ProcType, tracer: &mut impl Trace) -> bool {
-    let typed = data.word(DATA_TYPED);
-    let is_typed = typed != 0 && typed <= DATA_TYPED_FLAG_MAX;
-    let Some(data_type) = data.record(DATA_TYPE).filter(|_| is_typed) else {
+    let Some([data_type, contents]) = data.typed_data() else {
         return false;
     };
-    let contents = match typed & DATA_EMBEDDED_FLAG {
-        0 => data.word(DATA_PTR),
-        _ => data.address() + DATA_EMBEDDED,
+    let Some(data_type) = Record::at(data_type) else {
+        return false;
     };
     let mark = data_type.word(DATA_TYPE_MARK);
     let (Some(contents), Some(mark)) = (Record::at(contents), Record::at(mark)) else {
+        version::mark_fields_of_data(data, tracer);
         return true;
     };
     if data_type.address() == procs.0 {
@@ -46,6 +45,7 @@ pub(super) fn trace_data(data: Object, procs: ProcType, tracer: &mut impl Trace)
     } else {
         return false;
     }
+    version::mark_fields_of_data(data, tracer);
     true
 }
 
