@@ -170,6 +170,12 @@ rb_gc_impl_init(void)
     ashlar_define_gc_methods();
 }
 
+void *
+ashlar_objspace(void)
+{
+    return rb_gc_get_objspace();
+}
+
 /* ── Shutdown ────────────────────────────────────────────────────────────── */
 
 /* Types, by number, of which rb_gc_shutdown_call_finalizer_p may say yes. */

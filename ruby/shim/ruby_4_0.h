@@ -210,6 +210,8 @@ rb_gc_impl_object_metadata(void *objspace, VALUE obj)
 #ifndef BUILDING_MODULAR_GC
 /* ── Inside gc.c ─────────────────────────────────────────────────────────── */
 
+typedef struct rb_objspace rb_objspace_t; /* gc.c passes pointers to it on */
+
 #define NEWOBJ_PARAMETERS rb_ractor_t *, VALUE, VALUE, shape_id_t, bool, size_t
 #define UNPROTECTED_NEWOBJ_PARAMETERS VALUE, VALUE, shape_id_t, size_t
 #define lock_for_new_object vm_lock_no_barrier
