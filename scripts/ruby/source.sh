@@ -75,6 +75,7 @@ source_from_tarball() {
 
 source_from_table() {
   local id
+  check_asked_version
   hold_lock debian-source
   pinned_tree ruby "set RUBY_SRC to a folder or tarball with the source of Ruby $(ruby_series)"
   release_lock
@@ -89,6 +90,8 @@ source_from_table() {
 # The order: what the user named; else what the table names.
 find_source() {
   if [[ ${RUBY_SRC-} ]]; then
+    [[ ! ${ASHLAR_RUBY_VERSION-} ]] ||
+      fail "RUBY_SRC=$RUBY_SRC says what is built, and RUBY_VERSION=$ASHLAR_RUBY_VERSION, too; give one of them."
     [[ -e $RUBY_SRC ]] || fail "RUBY_SRC=$RUBY_SRC does not exist."
     if [[ -d $RUBY_SRC ]]; then
       [[ ! ${RUBY_SHA256-} ]] || fail "RUBY_SHA256 is of a tarball, and RUBY_SRC=$RUBY_SRC is a folder; unset one of them."
