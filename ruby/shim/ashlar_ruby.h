@@ -255,7 +255,7 @@ uint64_t ashlar_total_time_ns(void *objspace);
 struct ashlar_width_statistics {
     uint64_t width_bytes, blocks, cells, live_cells, free_cells, blocks_taken;
     uint64_t allocated_objects, freed_objects;
-    uint64_t forced_full_count, forced_finish_count;
+    uint64_t forced_full_count, forced_finish_count, final_cells;
 };
 size_t ashlar_width_count(void);
 /* Fills in all widths. */

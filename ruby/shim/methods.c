@@ -95,6 +95,7 @@ internal_constants(void)
     VALUE constants = rb_hash_new();
     set(constants, "DEBUG", Qfalse);
     set(constants, "BASE_SLOT_SIZE", SIZET2NUM(geometry.base_bytes));
+    set(constants, "RBASIC_SIZE", SIZET2NUM(sizeof(struct RBasic))); /* of stock from Ruby 4.0 on */
     set(constants, "RVALUE_OVERHEAD", INT2FIX(0));
     set(constants, "HEAP_PAGE_OBJ_LIMIT", SIZET2NUM(geometry.block_bytes / geometry.base_bytes));
     set(constants, "HEAP_PAGE_BITMAP_SIZE", SIZET2NUM(geometry.block_state_bytes));

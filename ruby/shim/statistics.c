@@ -88,6 +88,7 @@ static struct key width_statistics[] = {
     WIDTH_STATISTIC("total_freed_objects", freed_objects),
     WIDTH_STATISTIC("heap_live_slots", live_cells),
     WIDTH_STATISTIC("heap_free_slots", free_cells),
+    WIDTH_STATISTIC("heap_final_slots", final_cells), /* of stock from Ruby 4.0 on */
 };
 
 #define COUNT(keys) (sizeof(keys) / sizeof((keys)[0]))

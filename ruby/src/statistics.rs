@@ -258,6 +258,8 @@ pub(crate) struct WidthStatistics {
     /// one: 0, and so is the next.
     forced_full_count: u64,
     forced_finish_count: u64,
+    /// What waits for its finalizer has left its cell: 0.
+    final_cells: u64,
 }
 
 /// Number of widths.
@@ -302,6 +304,7 @@ impl Collector {
                 freed_objects: freed[index],
                 forced_full_count: 0,
                 forced_finish_count: 0,
+                final_cells: 0,
             }
         })
     }
