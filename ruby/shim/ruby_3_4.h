@@ -292,8 +292,6 @@ print_layout_of_version(void)
     CONSTANT("DATA_TYPED_FLAG_MAX", "More than this is the address of a function, in data without a type.", 3);
     OFFSET("ISEQ_LOCAL_HOOKS", rb_iseq_t, aux.exec.local_hooks);
     OFFSET("DEFINITION_HOOKS", rb_method_definition_t, body.bmethod.hooks);
-    CONSTANT("CALL_CACHE_OWNS", "Flags of a call cache that nothing but call sites refer to.",
-             VM_CALLCACHE_SUPER | VM_CALLCACHE_REFINEMENT);
     print_classes();
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use ashlar_heap::Trace;
 
 use super::record::Record;
-use super::{mark_value, mark_values, variables, Common, Object};
+use super::{mark_value, mark_values, variables, Common, Object, UNDEFINED};
 use crate::layout::*;
 
 /// Bits of the flags that the shape has for whether there are variables or an id.
@@ -139,9 +139,25 @@ pub(super) fn trace_internal(common: Common, object: Object, tracer: &mut impl T
             mark_value(tracer, object.word(CVAR_CLASS));
             mark_value(tracer, object.word(CVAR_CREF));
         }
+        // Ruby holds the class weakly, and there are as many caches as call sites. They are in the
+        // class's own table; who else refers to one is running, so the class lives anyway.
+        IMEMO_CALLCACHE => trace_call_cache(object, tracer),
         _ => return false,
     }
     true
+}
+
+#[inline(always)]
+fn trace_call_cache(cache: Object, tracer: &mut impl Trace) {
+    let class = cache.word(CALL_CACHE_CLASS);
+    // What the method was is not valid any more in a cache without a class.
+    if class == UNDEFINED {
+        return;
+    }
+    mark_value(tracer, class);
+    if cache.has(CALL_CACHE_OWNS) {
+        mark_value(tracer, cache.word(CALL_CACHE_METHOD));
+    }
 }
 
 /// What a dead internal object of such a kind owns, 0 for nothing; `None` when Ruby has to free it.
