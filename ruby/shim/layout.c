@@ -260,6 +260,25 @@ print_methods(void)
 }
 
 static void
+print_tables_of_classes(void)
+{
+    OFFSET("ID_TABLE_CAPACITY", struct rb_id_table, capa);
+    OFFSET("ID_TABLE_ITEMS", struct rb_id_table, items);
+    BYTES("ID_ITEM_BYTES", item_t);
+    OFFSET("ID_ITEM_KEY", item_t, key);
+    OFFSET("ID_ITEM_VALUE", item_t, val);
+    CONSTANT("ID_ITEM_KEY_BYTES", "Bytes of a key, 0 where no item is.", sizeof(id_key_t));
+
+    OFFSET("CONSTANT_VALUE", rb_const_entry_t, value);
+    OFFSET("CONSTANT_FILE", rb_const_entry_t, file);
+    OFFSET("CALL_CACHES_METHOD", struct rb_class_cc_entries, cme);
+    OFFSET("CALL_CACHES_COUNT", struct rb_class_cc_entries, len);
+    OFFSET("CALL_CACHES_ENTRIES", struct rb_class_cc_entries, entries);
+    BYTES("CALL_CACHES_ENTRY_BYTES", struct rb_class_cc_entries_entry);
+    OFFSET("CALL_CACHES_ENTRY_CACHE", struct rb_class_cc_entries_entry, cc);
+}
+
+static void
 print_data(void)
 {
     static struct RTypedData embedded = {EMBEDDED_DATA};
@@ -304,6 +323,7 @@ print_layout(void)
     print_objects();
     print_instruction_sequences();
     print_methods();
+    print_tables_of_classes();
     print_data();
     print_layout_of_version();
 }

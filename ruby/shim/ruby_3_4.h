@@ -265,21 +265,6 @@ print_classes(void)
     OFFSET("CLASS_CALL_CACHES", both, classext.cc_tbl);
     OFFSET("CLASS_VARIABLE_CACHES", both, classext.cvc_tbl);
     OFFSET("CLASS_INCLUDER", both, classext.includer);
-
-    OFFSET("ID_TABLE_CAPACITY", struct rb_id_table, capa);
-    OFFSET("ID_TABLE_ITEMS", struct rb_id_table, items);
-    BYTES("ID_ITEM_BYTES", item_t);
-    OFFSET("ID_ITEM_KEY", item_t, key);
-    OFFSET("ID_ITEM_VALUE", item_t, val);
-    CONSTANT("ID_ITEM_KEY_BYTES", "Bytes of a key, 0 where no item is.", sizeof(id_key_t));
-
-    OFFSET("CONSTANT_VALUE", rb_const_entry_t, value);
-    OFFSET("CONSTANT_FILE", rb_const_entry_t, file);
-    OFFSET("CALL_CACHES_METHOD", struct rb_class_cc_entries, cme);
-    OFFSET("CALL_CACHES_COUNT", struct rb_class_cc_entries, len);
-    OFFSET("CALL_CACHES_ENTRIES", struct rb_class_cc_entries, entries);
-    BYTES("CALL_CACHES_ENTRY_BYTES", struct rb_class_cc_entries_entry);
-    OFFSET("CALL_CACHES_ENTRY_CACHE", struct rb_class_cc_entries_entry, cc);
 }
 
 static void

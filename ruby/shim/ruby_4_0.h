@@ -239,8 +239,30 @@ print_object_widths(void)
 }
 
 static void
+print_classes(void)
+{
+    typedef struct RClass_and_rb_classext_t both;
+
+    CONSTANT("CLASS_BOXABLE", "A class that may have a table for each box.", RCLASS_BOXABLE);
+    OFFSET("CLASS_BOX_TABLES", struct RClass_boxable, box_classext_tbl);
+    OFFSET("CLASS_BOX", both, classext.box);
+    OFFSET("BOX_IS_USER", rb_box_t, is_user);
+    OFFSET("CLASS_METHODS", both, classext.m_tbl);
+    OFFSET("CLASS_FIELDS", both, classext.fields_obj);
+    OFFSET("CLASS_CONSTANTS", both, classext.const_tbl);
+    BITS("CLASS_SHARES_CONSTANTS", both, classext.shared_const_tbl, 1);
+    OFFSET("CLASS_CALLABLE_METHODS", both, classext.callable_m_tbl);
+    OFFSET("CLASS_CALL_CACHES", both, classext.cc_tbl);
+    OFFSET("CLASS_VARIABLE_CACHES", both, classext.cvc_tbl);
+    OFFSET("CLASS_INCLUDER", both, classext.as.iclass.includer);
+    BITS("ICLASS_IS_ORIGIN", both, classext.iclass_is_origin, 1);
+    BITS("ICLASS_SHARES_METHODS", both, classext.iclass_origin_shared_mtbl, 1);
+}
+
+static void
 print_layout_of_version(void)
 {
+    print_classes();
     /* Ids are in the variables, and the shape says whether there is one. */
     CONSTANT("FL_SEEN_OBJ_ID", "The flag of an object that the collector gave an id to: none.", 0);
     FLAG(ROBJECT_HEAP);

@@ -4,7 +4,6 @@
 //! Ruby. Either way is right for every type: what stands here saves the calls, and
 //! lets other threads than the collecting one trace ([`Common`]).
 
-#[cfg(ruby = "3.4")]
 mod classes;
 mod code;
 mod data;
@@ -34,7 +33,7 @@ use crate::payloads::xfree;
 use crate::ruby_calls::{cell, is_object, RubyCalls, RubyEvents, Value};
 use crate::statics;
 use code::EmptyCallCache;
-use data::ProcType;
+use data::DataType;
 use record::Record;
 pub(crate) use version::plain_object_bytes;
 
@@ -53,7 +52,8 @@ pub(crate) struct Ruby {
     pub(crate) weak: StdCell<ashlar_heap::WeakCounts>,
     pub(crate) move_counts: MoveCounts,
     empty_call_cache: StdCell<EmptyCallCache>,
-    proc_type: StdCell<ProcType>,
+    proc_type: StdCell<DataType>,
+    call_caches_type: StdCell<DataType>,
     /// Files of code, as last counted.
     loaded_files: StdCell<usize>,
 }
@@ -70,6 +70,7 @@ impl Ruby {
             move_counts: MoveCounts::default(),
             empty_call_cache: StdCell::default(),
             proc_type: StdCell::default(),
+            call_caches_type: StdCell::default(),
             loaded_files: StdCell::default(),
         }
     }
@@ -288,7 +289,8 @@ type ShapeById = unsafe extern "C" fn(u32) -> *const u8;
 pub(crate) struct Common {
     shape_by_id: ShapeById,
     empty_call_cache: EmptyCallCache,
-    proc_type: ProcType,
+    proc_type: DataType,
+    call_caches_type: DataType,
 }
 
 // SAFETY: what an object refers to is an object of this heap.
@@ -339,7 +341,7 @@ impl Common {
         let tracer = &mut tracer;
         match object.kind() {
             T_CLASS | T_MODULE | T_ICLASS => return version::trace_class(self, object, tracer),
-            T_DATA => return data::trace_data(object, self.proc_type, tracer),
+            T_DATA => return data::trace_data(self, object, tracer),
             T_REGEXP => mark_value(tracer, object.word(REGEXP_SOURCE)),
             T_MATCH => {
                 mark_value(tracer, object.word(MATCH_REGEXP));
@@ -648,11 +650,16 @@ impl Ruby {
         if object.kind() == T_IMEMO && !self.empty_call_cache.get().is_known() {
             self.empty_call_cache
                 .set(EmptyCallCache::learnt_from(object));
-        } else if object.kind() == T_DATA && !self.proc_type.get().is_known() {
-            // SAFETY: reads a variable of Ruby's.
-            let proc_class = unsafe { (self.calls.proc_class)() };
-            self.proc_type
-                .set(ProcType::learnt_from(object, proc_class));
+        } else if object.kind() == T_DATA {
+            if !self.proc_type.get().is_known() {
+                // SAFETY: reads a variable of Ruby's.
+                let proc_class = unsafe { (self.calls.proc_class)() };
+                self.proc_type.set(DataType::of_procs(object, proc_class));
+            }
+            if object.class() == 0 && !self.call_caches_type.get().is_known() {
+                self.call_caches_type
+                    .set(DataType::named(object, c"VM/cc_table"));
+            }
         }
     }
 
@@ -713,6 +720,7 @@ unsafe impl Vm for Ruby {
             shape_by_id: self.calls.shape_by_id,
             empty_call_cache: self.empty_call_cache.get(),
             proc_type: self.proc_type.get(),
+            call_caches_type: self.call_caches_type.get(),
         }
     }
 

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use ashlar_heap::Trace;
 
-use super::classes;
+use super::classes::{each_in, trace_call_caches, trace_constants, trace_methods};
 use super::record::Record;
-use super::{mark_value, Common, Object};
+use super::{mark_value, variable_count, Common, Object};
 use crate::layout::*;
 
 /// Flags of a dead object of any type that the collector cannot free by itself.
@@ -106,17 +106,64 @@ pub(super) unsafe fn raise_max_iv_count(place: usize, count: usize) {
     }
 }
 
-/// Traces a class, a module or an inclusion of one; false when Ruby has to.
+/// Traces what a class, a module or an inclusion of one has beside its own class; false when Ruby
+/// has to.
+///
+/// One thread at a time: Ruby, which may trace others meanwhile, changes their tables.
+#[inline(never)]
 pub(super) fn trace_class(common: Common, class: Object, tracer: &mut impl Trace) -> bool {
-    // Ruby, which may trace others meanwhile, changes their tables.
-    if tracer.is_shared() {
+    let is_inclusion = class.kind() == T_ICLASS;
+    if tracer.is_shared()
+        || !is_inclusion && class.is_too_complex()
+        || !trace_call_caches(class.record(CLASS_CALL_CACHES), tracer)
+    {
         return false;
     }
-    if class.kind() == T_ICLASS {
-        return classes::trace_class(class, 0, tracer);
+    let mut mark = |offset| mark_value(tracer, class.word(offset));
+    mark(CLASS_SUPER);
+    if is_inclusion {
+        mark(CLASS_INCLUDER);
+        if class.flags() & ICLASS_METHODS_MASK == ICLASS_OWNS_METHODS {
+            trace_methods(class.record(CLASS_METHODS), tracer);
+        }
+        trace_methods(class.record(CLASS_CALLABLE_METHODS), tracer);
+        return true;
     }
-    !class.is_too_complex()
-        && classes::trace_class(class, super::variable_count(class, common.shape_by_id), tracer)
+    if class.kind() == T_CLASS && class.has(FL_SINGLETON) {
+        mark(CLASS_ATTACHED);
+    }
+    mark(CLASS_PATH);
+    trace_methods(class.record(CLASS_METHODS), tracer);
+    each_in(class.record(CLASS_VARIABLE_CACHES), |value| {
+        if let Some(cache) = Record::at(value) {
+            mark_value(tracer, cache.word(CVAR_CREF));
+        }
+    });
+    if let Some(values) = class.record(CLASS_VARIABLES) {
+        for index in 0..variable_count(class, common.shape_by_id) {
+            mark_value(tracer, values.word(8 * index));
+        }
+    }
+    trace_constants(class.record(CLASS_CONSTANTS), tracer);
+    true
+}
+
+/// The entries of a list of call caches.
+#[inline(always)]
+pub(super) fn call_cache_entries(caches: Record) -> impl Iterator<Item = Record> {
+    let count = caches.count(CALL_CACHES_COUNT);
+    caches.each(CALL_CACHES_ENTRIES, count, CALL_CACHES_ENTRY_BYTES)
+}
+
+/// Traces data of C that Ruby alone makes and that is traced here; false for any other.
+#[inline(always)]
+pub(super) fn trace_data_of_ruby(
+    _common: Common,
+    _data_type: Record,
+    _contents: Record,
+    _tracer: &mut impl Trace,
+) -> bool {
+    false
 }
 
 /// Traces an internal object of a kind that is of this version only, or otherwise traced in

@@ -1,9 +1,10 @@
 //! What the collector knows of objects in Ruby 4.0 that is otherwise in another version.
 
-use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::Relaxed};
 
 use ashlar_heap::Trace;
 
+use super::classes::{trace_call_caches, trace_constants, trace_methods};
 use super::record::Record;
 use super::{mark_value, mark_values, variables, Common, Object, UNDEFINED};
 use crate::layout::*;
@@ -121,9 +122,63 @@ pub(super) unsafe fn raise_max_iv_count(place: usize, count: usize) {
     }
 }
 
-/// Ruby traces all classes: it may change their tables, of which there is one for each box.
-pub(super) fn trace_class(_common: Common, _class: Object, _tracer: &mut impl Trace) -> bool {
-    false
+/// Traces what a class, a module or an inclusion of one has beside its own class; false when Ruby
+/// has to, for a class with tables for boxes. Marking changes no class, so that any thread can.
+#[inline(never)]
+pub(super) fn trace_class(_common: Common, class: Object, tracer: &mut impl Trace) -> bool {
+    let has_boxes = class.has(CLASS_BOXABLE) && class.word(CLASS_BOX_TABLES) != 0;
+    let is_of_box = class.record(CLASS_BOX).is_some_and(|of| of.half(BOX_IS_USER) & 0xff != 0);
+    if has_boxes || is_of_box {
+        return false;
+    }
+    let mut mark = |offset| mark_value(tracer, class.word(offset));
+    mark(CLASS_SUPER);
+    mark(CLASS_CALL_CACHES);
+    if class.kind() == T_ICLASS {
+        mark(CLASS_INCLUDER);
+        let is_origin = class.half(ICLASS_IS_ORIGIN_AT) & ICLASS_IS_ORIGIN_MASK != 0;
+        let shares = class.half(ICLASS_SHARES_METHODS_AT) & ICLASS_SHARES_METHODS_MASK != 0;
+        if is_origin && !shares {
+            trace_methods(class.record(CLASS_METHODS), tracer);
+        }
+        trace_methods(class.record(CLASS_CALLABLE_METHODS), tracer);
+        return true;
+    }
+    if class.kind() == T_CLASS && class.has(FL_SINGLETON) {
+        mark(CLASS_ATTACHED);
+    }
+    [CLASS_PATH, CLASS_FIELDS, CLASS_VARIABLE_CACHES]
+        .into_iter()
+        .for_each(mark);
+    trace_methods(class.record(CLASS_METHODS), tracer);
+    trace_methods(class.record(CLASS_CALLABLE_METHODS), tracer);
+    if class.half(CLASS_SHARES_CONSTANTS_AT) & CLASS_SHARES_CONSTANTS_MASK == 0 {
+        trace_constants(class.record(CLASS_CONSTANTS), tracer);
+    }
+    true
+}
+
+/// The entries of a list of call caches, which are in the list itself.
+#[inline(always)]
+pub(super) fn call_cache_entries(caches: Record) -> impl Iterator<Item = Record> {
+    let count = caches.count(CALL_CACHES_COUNT);
+    (0..count).map(move |index| caches.part(CALL_CACHES_ENTRIES + index * CALL_CACHES_ENTRY_BYTES))
+}
+
+/// Traces data of C that Ruby alone makes and that is traced here, the tables of call caches; false
+/// for any other, and when Ruby has to.
+///
+/// One thread at a time: Ruby, which may trace others meanwhile, changes them.
+#[inline(always)]
+pub(super) fn trace_data_of_ruby(
+    common: Common,
+    data_type: Record,
+    contents: Record,
+    tracer: &mut impl Trace,
+) -> bool {
+    data_type.address() == common.call_caches_type.address()
+        && !tracer.is_shared()
+        && trace_call_caches(Some(contents), tracer)
 }
 
 /// Traces an internal object of a kind that is of this version only, or otherwise traced in
@@ -149,7 +204,10 @@ pub(super) fn trace_internal(common: Common, object: Object, tracer: &mut impl T
 
 #[inline(always)]
 fn trace_call_cache(cache: Object, tracer: &mut impl Trace) {
-    let class = cache.word(CALL_CACHE_CLASS);
+    // Ruby may invalidate the cache at this moment, on the thread that collects.
+    // SAFETY: a live object's aligned word.
+    let class = unsafe { &*((cache.address() + CALL_CACHE_CLASS) as *const AtomicUsize) };
+    let class = class.load(Relaxed);
     // What the method was is not valid any more in a cache without a class.
     if class == UNDEFINED {
         return;
