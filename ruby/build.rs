@@ -61,7 +61,10 @@ fn choose_version(layout: &str) {
     let Some(series) = series else {
         fail("the layout probe names no version of Ruby that the library is written for");
     };
-    println!("cargo:rustc-check-cfg=cfg(ruby, values(\"{}\"))", SERIES.join("\", \""));
+    println!(
+        "cargo:rustc-check-cfg=cfg(ruby, values(\"{}\"))",
+        SERIES.join("\", \"")
+    );
     println!("cargo:rustc-cfg=ruby=\"{series}\"");
 }
 

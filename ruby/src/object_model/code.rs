@@ -36,11 +36,7 @@ impl EmptyCallCache {
 
 /// Traces an internal object; false when Ruby has to.
 #[inline(never)]
-pub(super) fn trace_internal(
-    common: Common,
-    object: Object,
-    mut tracer: impl Trace,
-) -> bool {
+pub(super) fn trace_internal(common: Common, object: Object, mut tracer: impl Trace) -> bool {
     let tracer = &mut tracer;
     let mut mark = |offset| mark_value(tracer, object.word(offset));
     match object.internal_kind() {

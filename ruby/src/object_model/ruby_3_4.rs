@@ -169,11 +169,7 @@ pub(super) fn trace_data_of_ruby(
 /// Traces an internal object of a kind that is of this version only, or otherwise traced in
 /// others; false when Ruby has to.
 #[inline(always)]
-pub(super) fn trace_internal(
-    _common: Common,
-    object: Object,
-    tracer: &mut impl Trace,
-) -> bool {
+pub(super) fn trace_internal(_common: Common, object: Object, tracer: &mut impl Trace) -> bool {
     match object.internal_kind() {
         // The classes whose caches they are know the methods of all others, and invalidate
         // them: a cache keeps neither.

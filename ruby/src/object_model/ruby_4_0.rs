@@ -127,7 +127,9 @@ pub(super) unsafe fn raise_max_iv_count(place: usize, count: usize) {
 #[inline(never)]
 pub(super) fn trace_class(_common: Common, class: Object, tracer: &mut impl Trace) -> bool {
     let has_boxes = class.has(CLASS_BOXABLE) && class.word(CLASS_BOX_TABLES) != 0;
-    let is_of_box = class.record(CLASS_BOX).is_some_and(|of| of.half(BOX_IS_USER) & 0xff != 0);
+    let is_of_box = class
+        .record(CLASS_BOX)
+        .is_some_and(|of| of.half(BOX_IS_USER) & 0xff != 0);
     if has_boxes || is_of_box {
         return false;
     }

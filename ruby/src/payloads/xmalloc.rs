@@ -146,11 +146,7 @@ pub(crate) unsafe extern "C" fn ashlar_xmalloc(
 /// `cache` is the calling thread's, or null.
 #[cold]
 #[inline(never)]
-unsafe fn xmalloc_slowly(
-    cache: *mut ThreadCache,
-    size: usize,
-    may_collect: bool,
-) -> *mut c_void {
+unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize, may_collect: bool) -> *mut c_void {
     collect_if_due_for(size, may_collect);
     // SAFETY: the cache is the calling thread's, or null.
     allocate_or_collect(may_collect, || unsafe {
