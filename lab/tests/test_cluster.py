@@ -11,9 +11,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from conftest import PYTHON
+from conftest import PYTHON, make_run
 
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.store import Store
@@ -122,7 +123,7 @@ def test_a_slow_machine_changes_no_ratio_and_seconds_are_not_pooled(ashlar, tmp_
     level = found.level(experiment.programs[0].name, "old", "cpu_s").mean.value
     own = [r.metrics["cpu_s"] for r in runs if r.machine == found.machines.reference and r.variant == "old" and r.role == "main" and r.block >= 0]
     assert min(own) <= level <= max(own), "the seconds shown are those of one machine"
-    assert [p for name in ("quick", "slow") for p in (machines.folder / name / "cache" / "lab" / "sessions").rglob("*")] == [], "sessions are tidied away"
+    assert [p for name in ("quick", "slow") for p in (machines.folder / name).rglob("ashlar-*")] == [], "what travelled is tidied away"
 
 
 def test_a_lying_machine_is_named(ashlar, tmp_path, machines, program):
@@ -191,13 +192,45 @@ def test_when_every_worker_is_gone_the_run_ends_and_says_how_to_go_on(ashlar, tm
     assert (tmp_path / "s.json").exists()
 
 
-def test_local_workers_that_are_gone_are_not_waited_for(ashlar, tmp_path, program):
-    process = begun(ashlar, tmp_path, "local:1", program)
+def test_a_worker_that_dies_in_the_middle_of_a_block_leaves_nothing_running(ashlar, tmp_path, machines, program):
+    victim = machines.worker("dies", SLOW="4000")
+    machines.wait(1)
+    process = begun(ashlar, tmp_path, machines.address, program, blocks="2")
+    left = agent_and_launcher(victim.pid)
+    victim.kill()
+    Machines._wait_for(lambda: {False: True}[any(Path(f"/proc/{process_id}").exists() for process_id in left)])
+    machines.worker("comes")
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert set(whole_blocks(read_all([tmp_path / "s.ashlar"])[2]).values()) == {"comes"}, "and one that comes later has the files"
+
+
+def test_the_process_of_a_block_that_is_killed_is_started_again(ashlar, tmp_path, program):
+    process = begun(ashlar, tmp_path, "local:1", program, blocks="5")
     wait_for_runs(tmp_path / "s.ashlar", 4)
-    for worker in children_of(process.pid, "dask_worker"):
-        os.kill(worker, signal.SIGKILL)
+    os.kill(agent_and_launcher(process.pid)[0], signal.SIGKILL)
     out, errors = process.communicate(timeout=60)
-    assert process.returncode == 2 and "no machine is left; what was measured is kept" in errors
+    assert process.returncode == 0, errors
+    assert sorted(whole_blocks(read_all([tmp_path / "s.ashlar"])[2])) == list(range(5))
+
+
+def test_a_block_whose_process_dies_every_time_ends_the_run_in_one_line(ashlar, tmp_path):
+    """As where a machine has too little memory for the program, and the kernel ends all of it. The first and the second run are check runs."""
+    (tmp_path / "program.py").write_text("""
+import os, signal, sys
+with open("count", "a+") as count:
+    count.seek(0)
+    before = len(count.read())
+    count.write("x")
+if before >= 2:
+    launcher = os.getppid()
+    os.kill(int(open(f"/proc/{launcher}/stat").read().rpartition(")")[2].split()[1]), signal.SIGKILL)
+print(sum(range(5000000)))
+""")
+    done = ashlar(*PAIR, "--blocks", "2", "--on", "local:1", "--", PYTHON, "program.py")
+    assert done.returncode == 2, done.stderr
+    assert "a block could not be measured: the lab's process on " in done.stderr and "ended with status -9; what was measured is kept" in done.stderr
+    assert "Traceback" not in done.stderr and done.stderr.count("\n") == 2, "who took part, and why it ended"
 
 
 def test_a_scheduler_that_is_gone_ends_the_run_in_one_line(ashlar, tmp_path, machines, program):
@@ -221,6 +254,12 @@ def children_of(pid, command):
     return found
 
 
+def agent_and_launcher(worker):
+    """The processes of the block that a worker measures now."""
+    agent = Machines._wait_for(lambda: dict(enumerate(children_of(worker, "cluster.agent")))[0])
+    return agent, Machines._wait_for(lambda: dict(enumerate(children_of(agent, "launcher")))[0])
+
+
 def listeners(pids):
     """The addresses on which these processes listen, in hexadecimal as the kernel tells them."""
     sockets = set()
@@ -232,29 +271,25 @@ def listeners(pids):
     return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and row[9] in sockets}
 
 
-def test_everything_that_is_started_here_listens_on_loopback_alone():
+def test_what_is_started_here_listens_on_loopback_alone():
     """A worker runs what it is sent, and its dashboard tells what it does."""
     from ashlar_lab.measure.cluster.engine import Cluster
 
+    before = listeners([os.getpid()])
     with Cluster("local:2") as cluster:
-        Machines._wait_for(lambda: {2: True}[len(cluster.alive())])
-        workers = children_of(os.getpid(), "dask_worker")
-        assert len(workers) == 2
-        assert listeners([os.getpid(), *workers]) == {"0100007F"}, "127.0.0.1"
-        assert all(listeners([worker]) for worker in workers)
+        assert len(cluster.workers()) == 2
+        assert all(address.startswith("inproc://") for address in cluster.workers()), "nobody but this process reaches a worker"
+        assert listeners([os.getpid()]) - before == {"0100007F"}, "what Dask says of itself over HTTP, on 127.0.0.1"
 
 
 def test_a_connection_that_has_closed_itself_is_a_scheduler_that_is_gone():
     """Dask then fails in whatever it happens to look at, an attribute of nothing among it."""
     from ashlar_lab.errors import Unfinished
-    from ashlar_lab.measure.cluster import courier
-    from ashlar_lab.measure.cluster.engine import Cluster, Worker
+    from ashlar_lab.measure.cluster.engine import Cluster
 
     with Cluster("local:1") as cluster:
-        Machines._wait_for(lambda: {1: True}[len(cluster.alive())])
-        address = next(iter(cluster.alive()))
         cluster._client.close()
-        for ask in (cluster.alive, lambda: cluster.call(courier.facts, workers=[address]), lambda: cluster.start("t", Worker(address, "m", "k"), "s", "/", "{}")):
+        for ask in (cluster.workers, lambda: cluster.submit(0, {})):
             with pytest.raises(Unfinished, match="the scheduler at local:1 is gone"):
                 ask()
 
@@ -306,20 +341,34 @@ def test_an_address_beyond_loopback_is_refused_without_tls(ashlar, tmp_path, add
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tcp://localhost:1", "tcp://[::1]:1"])
 def test_a_tunnel_ends_on_loopback(address):
-    from ashlar_lab.measure.cluster.engine import check_address
+    from ashlar_lab.measure.cluster.security import check_address
 
     check_address(address)
 
 
-def test_a_worker_beyond_loopback_without_tls_takes_no_part():
+def test_a_worker_beyond_loopback_without_tls_ends_the_run_before_anything_is_sent():
+    """The scheduler may be behind a tunnel and its workers not."""
+    from ashlar_lab.errors import BadInput
     from ashlar_lab.measure.cluster.engine import Cluster
 
-    cluster = object.__new__(Cluster)
-    cluster.call = lambda function, *arguments, workers: {w: {"host": w, "kernel": w, "system": "Linux", "architecture": "", "python": list(sys.version_info[:2])} for w in workers}
-    alive = {"tcp://127.0.0.1:1": ("here", {"ashlar": 1}), "tcp://192.0.2.7:1": ("there", {"ashlar": 1}), "tls://192.0.2.8:1": ("guarded", {"ashlar": 1})}
-    found, turned_away = cluster.measuring(alive)
-    assert {w.machine for w in found} == {"here", "guarded"}
-    assert list(turned_away) == ["tcp://192.0.2.7:1"] and "not encrypted" in turned_away["tcp://192.0.2.7:1"]
+    class Scheduler:
+        found = {"tcp://127.0.0.1:1": ("here", 1), "tls://192.0.2.8:1": ("guarded", 1)}
+
+        def run_on_scheduler(self, _):
+            return self.found
+
+        def get_versions(self):
+            return {"scheduler": {"host": {"python": sys.version.split()[0]}}, "workers": {}}
+
+        def register_plugin(self, plugin):
+            raise AssertionError("the files were sent")
+
+    cluster = Cluster("tcp://127.0.0.1:8786")
+    cluster._bench, cluster._client = SimpleNamespace(workers=None), Scheduler()
+    assert cluster.workers() == Scheduler.found
+    Scheduler.found["tcp://192.0.2.7:1"] = ("there", 1)
+    with pytest.raises(BadInput, match="the worker there: 192.0.2.7 is not on this machine and the connection is not encrypted"):
+        cluster.equip(None)
 
 
 def test_ctrl_c_keeps_what_came_and_resume_goes_on_on_other_machines(ashlar, tmp_path, machines, program):
@@ -332,7 +381,7 @@ def test_ctrl_c_keeps_what_came_and_resume_goes_on_on_other_machines(ashlar, tmp
     assert process.returncode == 130 and "--resume s.ashlar --on tcp://" in errors
     _, _, kept = read_all([tmp_path / "s.ashlar"])
     assert len([r for r in kept if r.block >= 0]) >= 7 and (tmp_path / "s.json").exists()
-    assert subprocess.run(["pgrep", "-f", str(machines.folder / "first" / "cache")], capture_output=True).returncode == 1, "nothing runs on"
+    assert subprocess.run(["pgrep", "-f", str(machines.folder / "first" / ".*" / "ashlar-")], capture_output=True).returncode == 1, "nothing runs on"
     elsewhere = ashlar("compare", "--resume", "s.ashlar", "--blocks", "6", "--on", "local:2", "--form", "json")
     assert elsewhere.returncode == 0, elsewhere.stderr
     _, machine, runs = read_all([tmp_path / "s.ashlar"])
@@ -342,6 +391,17 @@ def test_ctrl_c_keeps_what_came_and_resume_goes_on_on_other_machines(ashlar, tmp
     for block in range(6):
         if on[block] == "first":
             assert [r for r in runs if r.block == block] == [r for r in kept if r.block == block], "what came is not run again"
+
+
+def test_ctrl_c_ends_a_run_that_would_take_long_on_another_machine(ashlar, tmp_path, machines, program):
+    worker = machines.worker("slow", SLOW="4000")
+    machines.wait(1)
+    process = begun(ashlar, tmp_path, machines.address, program)
+    agent, launcher = agent_and_launcher(worker.pid)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=40)
+    assert process.returncode == 130 and "interrupted before the first block; nothing was written" in errors
+    assert not Path(f"/proc/{agent}").exists() and not Path(f"/proc/{launcher}").exists() and not (tmp_path / "s.ashlar").exists()
 
 
 def test_a_store_of_this_machine_goes_on_with_others_and_not_by_mistake_alone(ashlar, tmp_path, program):
@@ -372,6 +432,38 @@ def test_a_machine_without_what_must_be_there_takes_no_part(ashlar, tmp_path, ma
     done = ashlar(*PAIR, "--blocks", "1", "--on", machines.address, "--", "only-here", PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     assert done.returncode == 2 and "only-here is not there; install it, or --ship it" in done.stderr
     assert not (tmp_path / "s.ashlar").exists()
+    after = ashlar(*PAIR, "--blocks", "1", "--on", machines.address, *program)
+    assert after.returncode == 0 and "bare takes part" in after.stderr, "it took no part in that comparison only"
+
+
+def test_what_travels_lies_under_its_own_path_and_runs_are_told_with_the_paths_of_here(ashlar, tmp_path):
+    """An absolute path, one behind an option, one in the environment, one beside the folder, and one that only --ship knows."""
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    (tmp_path / "data" / "deep" / "shipped").write_text("shipped\n")
+    for name in ("plain", "option", "variable"):
+        (tmp_path / name).write_text(f"{name}\n")
+    (tmp_path / "tool").write_text(f"""#!{PYTHON}
+import os, sys
+paths = [sys.argv[1], sys.argv[2][2:], os.environ["FILE"], "data/deep/shipped", os.path.join(sys.argv[3], "..", "plain")]
+assert all(os.path.realpath(p).startswith(os.path.dirname(os.getcwd())) for p in paths) and "ashlar-dask" in os.getcwd()
+print("".join(open(p).read() for p in paths), sum(range(5000000)))
+""")
+    (tmp_path / "tool").chmod(0o755)
+    command = ("./tool", str(tmp_path / "plain"), f"-I{tmp_path / 'option'}", "data")
+    done = ashlar("compare", "-v", f"a=env:FILE={tmp_path / 'variable'}", "-v", "b=env:FILE=variable", "--store", "s.ashlar", "--form", "json", "--blocks", "1",
+                  "--on", "local:1", "--ship", "data", "--", *command)
+    assert done.returncode == 0, done.stderr
+    with Store.open(tmp_path / "s.ashlar") as store:
+        run = next(r for r in store.runs("block >= 0") if r.variant == "a")
+        assert run.state == "ok" and run.command == command and run.environment["FILE"] == str(tmp_path / "variable")
+        assert {str(tmp_path / n) for n in ("tool", "plain", "option", "variable", "data/deep/shipped")} <= set(store.files())
+
+
+def test_more_than_dask_sends_at_once_is_refused(ashlar, tmp_path):
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate((1 << 30) + 1)
+    done = ashlar(*PAIR, "--blocks", "1", "--on", "local:1", "--", PYTHON, "large")
+    assert done.returncode == 2 and "1.0 GiB would travel" in done.stderr and f"--there {tmp_path / 'large'}" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_baseline_that_fails_there_is_told_in_one_line(ashlar, tmp_path):
@@ -416,118 +508,114 @@ def test_the_numbers_are_finite(ashlar, tmp_path, program):
 
 
 class FakeCluster:
-    """A cluster that does what it is told when it is told: the session's book-keeping without processes or clocks."""
+    """A cluster whose machines answer as told: the session's book-keeping without processes or clocks. `answers` are the machines that
+    come back with the oldest block that is out; a name with a `!` refuses, a `-` before it is a machine that is lost instead."""
 
-    def __init__(self):
-        import queue
+    def __init__(self, *answers):
+        self.answers, self.there, self.running, self.most, self.given = list(answers), {"one": ("one", 1), "two": ("two", 1)}, {}, 0, []
 
-        self.messages, self.started, self.workers = queue.Queue(), {}, {}
-        self.expected, self.local = 1, False
+    def equip(self, parcel):
+        pass
 
-    def alive(self):
-        return {address: (address, {"ashlar": 1}) for address in self.workers}
+    def workers(self):
+        return dict(self.there)
 
-    def measuring(self, alive):
-        from ashlar_lab.measure.cluster.engine import Worker
+    def submit(self, block, expected):
+        self.given.append(block)
+        self.running[len(self.given)] = block
+        self.most = max(self.most, len(self.running))
 
-        return [Worker(a, a, a) for a in sorted(alive)], {}
+    def finished(self, within_s):
+        name = self.answers.pop(0)
+        if name.startswith("-"):
+            del self.there[name[1:]]
+        else:
+            block = self.running.pop(min(self.running))
+            yield block, self.answer(name, block)
 
-    def send(self, parcel, workers, on_sent):
-        return {}
-
-    def call(self, function, *arguments, workers):
-        return {w: {"digests_of": {}, "lay_out": f"/root-{w}"}.get(function.__name__) for w in workers}
-
-    def start(self, task, worker, session, root, request):
-        self.started[task] = (worker.address, json.loads(request))
-
-    def forget(self, task):
-        self.started.pop(task, None)
+    def answer(self, name, block):
+        if name.endswith("!"):
+            self.there[name[:-1]] = (name[:-1], 0)
+            return {"machine": name[:-1], "address": name[:-1], "refused": "it has not what it takes"}
+        runs = [] if block is None else [dataclasses.replace(make_run(block, a.program, a.variant, a.value, 1.0, 1.0, a.role), position=p).to_json()
+                                         for p, a in enumerate(self.experiment.order(block))]
+        return {"machine": name, "address": name, "facts": {"cpu": "x"}, "checks": [], "runs": runs}
 
 
 @pytest.fixture
-def fake_session(tmp_path):
+def session_on(tmp_path):
     from ashlar_lab.experiment import command_line
     from ashlar_lab.experiment.model import Stop
     from ashlar_lab.measure.cluster.parcel import Parcel
     from ashlar_lab.measure.cluster.progress import FleetProgress
     from ashlar_lab.measure.cluster.session import _Session
 
-    experiment = command_line.build(["a=env:X=1", "b=env:X=2"], [], ["true"], name=None, baseline=None, stop=Stop(4, 4))
-    parcel = Parcel(experiment, places={os.getcwd(): "work"})
+    def made(cluster, store=None):
+        cluster.experiment = experiment = command_line.build(["a=env:X=1", "b=env:X=2"], [], ["true"], name=None, baseline=None, stop=Stop(4, 4))
+        return _Session(experiment, Parcel({}, b"", {}, {}), cluster, store, tmp_path / "s.ashlar", FleetProgress(experiment, quiet=True))
+    return made
+
+
+def test_the_first_machine_is_looked_at_before_any_block_and_each_then_has_one(session_on):
+    cluster = FakeCluster("one", "one", "two", "two", "one")
+    with session_on(cluster) as session:
+        session.run()
+        assert cluster.given == [None, 0, 1, 2, 3] and cluster.most == 2
+        assert session.store.blocks() == {0: ("one", 3), 1: ("two", 3), 2: ("two", 3), 3: ("one", 3)}
+
+
+def test_the_block_of_a_machine_that_takes_no_part_is_given_out_again(session_on):
+    cluster = FakeCluster("one", "two!", "one", "one", "one", "one")
+    with session_on(cluster) as session:
+        session.run()
+        assert sorted(cluster.given[1:]) == [0, 0, 1, 2, 3] and set(session.store.machines()) == {"one"}
+
+
+def test_when_every_machine_has_refused_the_run_ends_with_the_reason(session_on):
+    from ashlar_lab.errors import Unfinished
+
+    with session_on(FakeCluster("one!", "two!")) as session, pytest.raises(Unfinished, match="no worker can measure; one: it has not what it takes"):
+        session.run()
+
+
+def test_workers_that_were_started_without_the_resource_are_told_of_it(session_on, monkeypatch):
+    from ashlar_lab.errors import Unfinished
+    from ashlar_lab.measure.cluster import session as sessions
+
+    monkeypatch.setattr(sessions, "_PATIENCE_S", 0.0)
     cluster = FakeCluster()
-    session = _Session(experiment, parcel, cluster, None, tmp_path / "s.ashlar", FleetProgress(experiment, quiet=True))
-    yield session, cluster
-    session.close()
+    cluster.there = {"one": ("one", 0)}
+    with session_on(cluster) as session, pytest.raises(Unfinished, match="none of the scheduler's 1 workers offers the resource ashlar; start some with"):
+        session.run()
+    assert not cluster.given
 
 
-def do_some(session, cluster, address, runs=None, end=True):
-    """Let one worker say the results of its task, all or the first `runs`."""
-    import zlib
-
-    from conftest import make_run
-
-    from ashlar_lab.measure.cluster.engine import Ended, Said
-
-    task, (_, request) = next((t, started) for t, started in cluster.started.items() if started[0] == address)
-    if request["do"] == "join":
-        lines = [{"machine": {"cpu": "x"}}, {"joined": True}]
-    else:
-        order = session.experiment.order(request["block"])
-        made = []
-        for p in request["positions"]:
-            arm = order[p]
-            made.append(dataclasses.replace(make_run(request["block"], arm.program, arm.variant, arm.value, 1.0, 1.0, arm.role), position=p))
-        lines = [{"run": run.to_json()} for run in made[:runs]]
-    for line in lines:
-        cluster.messages.put(Said(task, zlib.compress(json.dumps(line).encode())))
-    if end:
-        cluster.messages.put(Ended(task, len(lines), 0, ""))
-    session._listen()
+def test_a_run_that_has_everything_ends_although_every_machine_is_gone(session_on):
+    cluster = FakeCluster("one", "one", "one", "one", "-two", "-one", "one")
+    with session_on(cluster) as session:
+        session.run()
+        assert not cluster.there and len(session.store.blocks()) == 4
 
 
-def give_work(session):
-    for machine in list(session.machines.values()):
-        session._give_work(machine)
+def test_two_workers_of_one_name_are_not_taken_for_one_machine(session_on):
+    from ashlar_lab.errors import Unfinished
+
+    cluster = FakeCluster("one", "one", "two")
+    answer = cluster.answer
+    cluster.answer = lambda name, block: {**answer(name, block), "machine": "host"}
+    with session_on(cluster) as session, pytest.raises(Unfinished, match="two workers are both called host; start them with --name"):
+        session.run()
 
 
-@pytest.mark.parametrize("came", [0, 2, 3], ids=["nothing came", "a part came", "all came but its end"])
-def test_every_block_becomes_whole_whenever_a_machine_is_lost(fake_session, came):
-    session, cluster = fake_session
-    cluster.workers = {"one": 1, "two": 1}
-    session._look()
-    give_work(session)
-    do_some(session, cluster, "one")
-    give_work(session)
-    do_some(session, cluster, "two")
-    give_work(session)
-    do_some(session, cluster, "one")  # block 0 is whole
-    give_work(session)
-    do_some(session, cluster, "two", runs=came, end=False)
-    give_work(session)
-    assert len(session.machines) == 2
-    do_some(session, cluster, "one")
-    give_work(session)
-    del cluster.workers["two"]
-    session._look()
-    for _ in range(8):
-        give_work(session)
-        if cluster.started:
-            do_some(session, cluster, "one")
-    assert session._finished()
-    found = session.store.blocks()
-    assert {b: n for b, (_, n) in found.items()} == {0: 3, 1: 3, 2: 3, 3: 3}
-    assert found[1][0] == ("two" if came == 3 else "one")
+def test_a_block_that_is_not_whole_in_the_store_is_measured_anew(session_on, tmp_path):
+    from ashlar_lab.measure.cluster.session import _continued
 
-
-def test_a_run_that_has_everything_ends_although_every_machine_is_gone(fake_session):
-    session, cluster = fake_session
-    cluster.workers = {"one": 1}
-    session._look()
-    give_work(session)
-    for _ in range(5):
-        do_some(session, cluster, "one")
-        give_work(session)
-    del cluster.workers["one"]
-    session._look()
-    assert not session.machines and session._finished()
+    with session_on(FakeCluster("one", "one", "one", "one", "one")) as session:
+        session.run()
+    with Store.open(tmp_path / "s.ashlar") as store:
+        store._connection.execute("DELETE FROM run WHERE block = 1 AND position = 0")
+        store._connection.commit()
+        store = _continued(store, session.experiment, session.parcel)
+        again = FakeCluster("two")
+        session_on(again, store).run()
+        assert again.given == [1] and store.blocks()[1] == ("two", 3)

@@ -1,5 +1,6 @@
-"""One experiment on several machines: blocks are handed out one by one, and each stays whole on one machine.
+"""One experiment on several machines: each block is a task of Dask, and stays whole on one machine.
 
-`parcel` says what travels, `courier` is what runs inside a worker of the cluster, `agent` is the lab's own process on a machine,
-`engine` talks to Dask, and `session` hands out blocks and stores what comes back. Why so: docs/lab-machines.md.
+`parcel` says what travels, `bench` is the plug-in that carries it into each worker and measures there, through `agent`, the lab's own process
+on a machine; `security` says who is talked to, `engine` talks to Dask, and `session` gives out blocks and stores them. Why so:
+docs/lab-machines.md.
 """

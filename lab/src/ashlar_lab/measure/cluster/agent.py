@@ -1,8 +1,8 @@
-"""The lab's own process on a machine of a cluster: carries out one request and says each result in one line of JSON.
+"""The lab's own process on a machine of a cluster: measures one block, and says what came in JSON.
 
 It is a process of its own, so that neither the worker's threads nor its memory are near the program that is measured, and
 so that what else the worker does counts as what it is: another process. The request is the first line of standard input;
-when standard input ends, whoever asked is gone, and the agent stops its program and ends.
+when standard input ends, the worker is gone, and the agent stops its program and ends.
 """
 
 from __future__ import annotations
@@ -12,25 +12,29 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
+from ashlar_lab.measure import checks, machine
+from ashlar_lab.measure.cluster.parcel import ROOT
+from ashlar_lab.measure.run import run_arm
+from ashlar_lab.store.run import OK
 
 
 def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    request = json.loads(sys.stdin.readline())
+    here = json.dumps(os.getcwd())[1:-1]
+    request = json.loads(sys.stdin.readline().replace(json.dumps(ROOT)[1:-1], here))
     threading.Thread(target=_end_with_the_input, daemon=True).start()
+    experiment = Experiment.from_json(json.dumps(request["experiment"]))
     try:
-        for said in _DOES[request["do"]](request, Experiment.from_json(request["experiment"])):
-            sys.stdout.write(json.dumps(said) + "\n")
-            sys.stdout.flush()
+        said = _measure(experiment, request["block"], request["expected"])
     except KeyboardInterrupt:
         return 130
     except BadInput as error:
-        sys.stdout.write(json.dumps({"refused": str(error)}) + "\n")
-        sys.stdout.flush()
-        return 2
+        said = {"refused": str(error)}
+    sys.stdout.write(json.dumps(said).replace(f"{here}/files", ""))
     return 0
 
 
@@ -40,35 +44,28 @@ def _end_with_the_input() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _join(request: dict, experiment: Experiment):
-    """Describe this machine, then the check runs."""
-    from ashlar_lab.measure import checks, machine
-
-    yield {"machine": {**machine.describe(), "contenders": checks.contenders(experiment)}}
-    if request["check"]:
-        for run in checks.check_runs(experiment, request["expected"], on_start=lambda arm, stage: None):
-            yield {"run": run.to_json()}
-    yield {"joined": True}
-
-
-def _block(request: dict, experiment: Experiment):
-    """The arms of one block that are still to run, in its order."""
-    from ashlar_lab.measure.run import run_arm
-    from ashlar_lab.store.run import OK
-
-    expected = dict(request["expected"])
-    wanted = set(request["positions"])
-    for position, arm in enumerate(experiment.order(request["block"])):
-        if position not in wanted:
-            continue
-        yield {"starts": arm.label()}
-        run = run_arm(experiment, arm, request["block"], position, expected.get(arm.program))
+def _measure(experiment: Experiment, block: int | None, expected: dict[str, str]) -> dict:
+    """One block, in its order; none where the machine is only looked at."""
+    said, runs = _joined(experiment, expected), []
+    for position, arm in enumerate(experiment.order(block) if block is not None else ()):
+        run = run_arm(experiment, arm, block, position, expected.get(arm.program))
         if run.state == OK and run.checksum and arm.variant == experiment.baseline:
             expected.setdefault(arm.program, run.checksum)
-        yield {"run": run.to_json()}
+        runs.append(run.to_json())
+    return {**said, "runs": runs}
 
 
-_DOES = {"join": _join, "block": _block}
+def _joined(experiment: Experiment, expected: dict[str, str]) -> dict:
+    """What this machine is, and its check runs, made once and kept beside the files."""
+    kept = Path("joined.json")
+    if not kept.exists():
+        ran = [run.to_json() for run in checks.check_runs(experiment, dict(expected), lambda arm, stage: None)] if experiment.check else []
+        kernel = Path("/proc/sys/kernel/random/boot_id")  # two workers with the same one disturb each other
+        facts = {**machine.describe(), "contenders": checks.contenders(experiment), "kernel_instance": kernel.read_text().strip() if kernel.exists() else ""}
+        (part := Path("joined.part")).write_text(json.dumps({"facts": facts, "checks": ran}))
+        part.rename(kept)
+    return json.loads(kept.read_text())
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,0 +1,93 @@
+"""Who is talked to, and how: what is on this machine, or TLS with certificates on both sides.
+
+A scheduler and its workers run what whoever reaches them sends.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+import ssl
+from dataclasses import dataclass
+
+from ashlar_lab.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Files in PEM form: the authority that certificates must be of, and the client's own certificate and key. What is None is taken from
+    Dask's configuration."""
+
+    ca_file: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+    def options(self) -> list[str]:
+        """As on the command line."""
+        return [word for name, value in (("--tls-ca-file", self.ca_file), ("--tls-cert", self.cert), ("--tls-key", self.key)) if value for word in (name, value)]
+
+
+def check_address(address: str, tls: Tls = Tls()) -> None:
+    """Complain about what cannot be an address, or must not be used, before anything starts."""
+    if address.startswith("local"):
+        local_count(address)
+    elif not re.fullmatch(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:[0-9]+/?", address):
+        raise BadInput(f"--on {address} is no address; give one such as tls://host:8786 (a Dask scheduler), or local:2")
+    elif why := in_the_clear(address):
+        port = address.rstrip("/").rpartition(":")[2]
+        raise BadInput(f"--on {address}: {why}; give the scheduler TLS and say tls:// (docs/lab-machines.md), or come through "
+                       f"ssh -L {port}:127.0.0.1:{port} and say tcp://127.0.0.1:{port}")
+    if tls != Tls() and not encrypts(address):
+        raise BadInput(f"{tls.options()[0]} belongs to an address such as tls://host:8786, and --on {address} is not encrypted; leave it out")
+
+
+def local_count(address: str) -> int:
+    """How many workers `local:N` asks for."""
+    found = re.fullmatch(r"local:([1-9][0-9]{0,2})", address)
+    if not found:
+        raise BadInput(f"--on {address} names no number of workers; give local:2, or the address of a scheduler such as tls://host:8786")
+    return int(found[1])
+
+
+def encrypts(address: str) -> bool:
+    return address.startswith(("tls://", "wss://"))
+
+
+def in_the_clear(address: str) -> str:
+    """Why an address must not be used: nothing guards it. Empty where TLS does, or where it is on this machine."""
+    if encrypts(address) or address.startswith("inproc://"):
+        return ""
+    host = re.sub(r"^[a-z]+://", "", address).rstrip("/").rpartition(":")[0].strip("[]")
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+    except OSError:
+        found = {host}
+    if found and all(map(_is_loopback, found)):
+        return ""
+    return f"{host} is not on this machine and the connection is not encrypted, so whoever reaches it could run commands there"
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def security_of(address: str, tls: Tls):
+    """Dask's own description of the connection, with certificates that can be read; None where it is not encrypted."""
+    import distributed
+
+    if not encrypts(address):
+        return None
+    given = {"tls_ca_file": tls.ca_file, "tls_client_cert": tls.cert, "tls_client_key": tls.key}
+    security = distributed.Security(require_encryption=True, **{k: v for k, v in given.items() if v})
+    needed = "--on " + address + " needs --tls-ca-file, --tls-cert and --tls-key, or the same in Dask's configuration"
+    try:
+        if not security.tls_ca_file or not security.get_connection_args("client")["ssl_context"]:
+            raise BadInput(f"{needed}: certificates of both sides, in PEM form")
+    except (OSError, ssl.SSLError) as error:
+        names = ", ".join(str(f) for f in (security.tls_ca_file, security.tls_client_cert, security.tls_client_key) if f)
+        raise BadInput(f"{needed}; {names} cannot be used: {error.strerror or error}") from None
+    return security
