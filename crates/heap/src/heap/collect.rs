@@ -300,7 +300,7 @@ impl<V: Vm> Heap<'_, V> {
         // Any reference may pin a cell: one thread finds them all.
         let may_share = cycle.scope != Scope::Minor && cycle.mode != Mode::FindingPins;
         let (parallel, latest_cells) = (self.parallel.get(), self.stats().marked_cells);
-        let team = Team::of(&self.shared.helpers, parallel, latest_cells);
+        let team = Team::of(&self.shared.threads, parallel, latest_cells);
         let team = team.filter(|_| may_share);
         let is_large = self.cell_blocks() >= LOOKAHEAD_BLOCKS;
         let mut marking = Marking::new(&self.vm, self.space(), marker, cycle.mode, team);

@@ -26,7 +26,7 @@ impl<V: Vm> Marking<'_, V> {
             return;
         };
         let Team {
-            helpers,
+            pool,
             wanted_helpers,
             cells_alone,
         } = team;
@@ -37,11 +37,11 @@ impl<V: Vm> Marking<'_, V> {
         let vm = self.vm;
         let (states, common) = (self.tracer.states, vm.common());
         if self.looks_ahead {
-            let job = || help::<true>(&pile, states, common);
-            helpers.share(wanted_helpers, &job, || self.lead::<true>(&pile));
+            let task = || help::<true>(&pile, states, common);
+            pool.run(wanted_helpers, &task, || self.lead::<true>(&pile));
         } else {
-            let job = || help::<false>(&pile, states, common);
-            helpers.share(wanted_helpers, &job, || self.lead::<false>(&pile));
+            let task = || help::<false>(&pile, states, common);
+            pool.run(wanted_helpers, &task, || self.lead::<false>(&pile));
         }
         let counted = count_marked_cells(self.tracer.space);
         let marker = &mut *self.tracer.marker;

@@ -36,7 +36,7 @@ mod shared_tracer;
 mod worker;
 
 use crate::layout::region::Cell;
-use crate::mark::helpers::{Helpers, THREADS_MAX};
+use crate::mark::pool::{ThreadPool, THREADS_MAX};
 use crate::os::Refused;
 use crate::stack::Stack;
 
@@ -47,7 +47,7 @@ use worker::Worker;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParallelMarking {
     /// Threads that mark, the collecting one included, 1 to
-    /// [`THREADS_MAX`](super::helpers::THREADS_MAX).
+    /// [`THREADS_MAX`](super::pool::THREADS_MAX).
     pub threads: usize,
     /// So many cells are marked by one thread before the others are called,
     /// unless the latest collection has found as many.
@@ -76,7 +76,7 @@ impl ParallelMarking {
 /// The threads of one marking.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Team<'a> {
-    helpers: &'a Helpers,
+    pool: &'a ThreadPool,
     wanted_helpers: usize,
     /// So many cells are marked before they are called.
     cells_alone: usize,
@@ -86,13 +86,13 @@ impl<'a> Team<'a> {
     /// The threads that a marking may have after one that found `latest_cells`;
     /// `None` when it is one thread's.
     pub(crate) fn of(
-        helpers: &'a Helpers,
+        pool: &'a ThreadPool,
         parallel: ParallelMarking,
         latest_cells: usize,
     ) -> Option<Self> {
         let is_short = latest_cells < parallel.cells_min;
         (parallel.threads > 1).then_some(Self {
-            helpers,
+            pool,
             wanted_helpers: parallel.threads - 1,
             cells_alone: if is_short { parallel.cells_min } else { 0 },
         })

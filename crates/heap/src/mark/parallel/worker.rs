@@ -349,7 +349,7 @@ mod tests {
     use super::*;
     use crate::layout::cell_state::CellState;
     use crate::layout::region::Region;
-    use crate::mark::helpers::Helpers;
+    use crate::mark::pool::ThreadPool;
     use crate::mark::trace::Trace;
     use crate::os::page_bytes;
     use crate::stack::Stack;
@@ -421,7 +421,7 @@ mod tests {
     }
 
     /// States and cells are read and written without any order of their own: the locks of the
-    /// pile and of the helpers' desk must give all that is needed. Miri's model of weak memory
+    /// pile and of the pool must give all that is needed. Miri's model of weak memory
     /// shows what a processor may do, and that no two threads use a cell's words at once.
     #[test]
     fn what_was_written_before_several_threads_mark_is_traced_and_their_marks_are_seen_afterwards()
@@ -429,7 +429,7 @@ mod tests {
         let blocks = (CELLS * CELL_BYTES).div_ceil(crate::layout::BLOCK_BYTES);
         let region = Region::reserve(1, page_bytes()).unwrap();
         region.commit(blocks).unwrap();
-        let helpers = Helpers::default();
+        let pool = ThreadPool::default();
         for _ in 0..2 {
             let traced: Vec<_> = (0..CELLS).map(|_| AtomicUsize::new(0)).collect();
             let numbered = Numbered {
@@ -451,7 +451,7 @@ mod tests {
             });
             let states = region.states();
             let mut worker = Worker::new();
-            helpers.share(2, &|| help::<false>(&pile, states, numbered), || {
+            pool.run(2, &|| help::<false>(&pile, states, numbered), || {
                 let mut at_work = AtWork::collecting(Member {
                     pile: &pile,
                     states,
