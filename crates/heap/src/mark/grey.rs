@@ -49,17 +49,20 @@ impl GreyStack {
         self.prefetched.next::<AHEAD>(states, || self.cells.pop())
     }
 
-    /// The latest cell, which is not fetched ahead.
-    pub(super) fn pop_unfetched(&mut self) -> Option<Cell> {
-        self.cells.pop()
-    }
-
     /// How many cells wait to be fetched.
     pub(super) fn unfetched(&self) -> usize {
         self.cells.len()
     }
 
-    /// Moves the `count` oldest cells to `other`.
+    /// Moves the `count` latest cells that are not fetched to `other`.
+    pub(super) fn give_latest(&mut self, count: usize, other: &mut Self) {
+        for _ in 0..count {
+            let Some(cell) = self.cells.pop() else { return };
+            other.push_or_note(cell);
+        }
+    }
+
+    /// Moves the `count` oldest cells that are not fetched to `other`.
     pub(super) fn give_oldest(&mut self, count: usize, other: &mut Self) {
         for &cell in &self.cells.as_slice()[..count] {
             other.push_or_note(cell);

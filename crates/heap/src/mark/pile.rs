@@ -456,10 +456,8 @@ impl Member<'_> {
             }
             if stacks.grey.unfetched() > 0 {
                 let share = stacks.grey.unfetched().div_ceil(stacks.working);
-                for _ in 0..share.min(BATCH_CELLS) {
-                    let stolen = stacks.grey.pop_unfetched();
-                    stolen.map(|cell| self.own.worker.grey.push_or_note(cell));
-                }
+                let own = &mut self.own.worker.grey;
+                stacks.grey.give_latest(share.min(BATCH_CELLS), own);
                 break true;
             }
             if stacks.waiting == stacks.working && stacks.aside.is_empty() {
@@ -521,10 +519,7 @@ impl Drop for AtWork<'_> {
         stacks.boundary.add_all(own.boundary.take());
         stacks.counts.add(own.worker.counts);
         stacks.counts.threads += usize::from(own.has_traced);
-        // These are left only when tracing has panicked.
-        if own.worker.grey.has_overflowed() {
-            stacks.grey.note_overflow();
-        }
+
         if *is_collecting_thread {
             // It is already, unless tracing has panicked.
             stacks.over = true;
