@@ -48,7 +48,9 @@ impl BoundarySet {
 
     /// Adds cells that other threads have put on the boundary.
     pub(super) fn add_all(&mut self, cells: &[Cell]) {
-        self.overflowed |= self.cells.push_all(cells).is_err();
+        for &cell in cells {
+            self.overflowed |= self.cells.push(cell).is_err();
+        }
     }
 
     /// A major collection begins: passes each cell to `trace`, which finds out whether it

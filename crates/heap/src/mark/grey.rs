@@ -62,11 +62,13 @@ impl GreyStack {
         }
     }
 
-    /// Moves the `count` oldest cells that are not fetched to `other`.
-    pub(super) fn give_oldest(&mut self, count: usize, other: &mut Self) {
-        for &cell in &self.cells.as_slice()[..count] {
-            other.push_or_note(cell);
-        }
+    /// The `count` oldest cells, which are not fetched.
+    pub(super) fn oldest(&self, count: usize) -> &[Cell] {
+        &self.cells.as_slice()[..count]
+    }
+
+    /// Takes these off.
+    pub(super) fn drop_oldest(&mut self, count: usize) {
         let left = self.cells.len() - count;
         self.cells.as_mut_slice().copy_within(count.., 0);
         self.cells.truncate(left);

@@ -210,8 +210,9 @@ impl Pile {
 /// sets it aside, on a helper.
 pub(super) type ByVm<'a> = &'a mut dyn FnMut(&mut Member<'_>, Cell, Wants);
 
-/// What a worker has to itself while it is one of several.
+/// What a worker has to itself while it is one of several, on cache lines of its own.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct Own {
     worker: Worker,
     aside: Batch,
@@ -396,9 +397,14 @@ impl Member<'_> {
 
     /// Puts the `count` oldest cells on the pile.
     fn give(&mut self, count: usize) {
+        let own = &mut self.own.worker.grey;
         let mut stacks = self.pile.lock();
-        self.own.worker.grey.give_oldest(count, &mut stacks.grey);
+        for &cell in own.oldest(count) {
+            stacks.grey.push_or_note(cell);
+        }
         self.pile.call(&mut stacks);
+        drop(stacks);
+        own.drop_oldest(count);
     }
 
     /// Leaves `cell` to the collecting thread.

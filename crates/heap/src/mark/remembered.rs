@@ -38,7 +38,9 @@ impl RememberedSet {
 
     /// Adds cells that other threads have remembered.
     pub(super) fn add_all(&mut self, cells: &[Cell]) {
-        self.overflowed |= self.cells.push_all(cells).is_err();
+        for &cell in cells {
+            self.add(cell);
+        }
     }
 
     /// Adds `cell`, which lives on, if it is old and not in it.

@@ -16,7 +16,6 @@ use crate::os::Refused;
 
 /// What one thread marks with, and what it counts.
 #[derive(Debug)]
-#[repr(align(128))]
 pub(crate) struct Worker {
     pub(super) grey: GreyStack,
     pub(super) lookahead: Lookahead,
