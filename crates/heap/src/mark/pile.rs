@@ -371,7 +371,6 @@ impl Member<'_> {
             if !self.steal() {
                 return;
             }
-
             self.trace_set_aside(by_vm);
         }
     }
@@ -540,6 +539,44 @@ mod tests {
     use crate::layout::region::Region;
     use crate::mark::trace::Trace;
     use crate::os::page_bytes;
+
+    /// Another thread may be faster between a look at a state and the exchange.
+    #[test]
+    fn who_has_seen_a_state_that_is_not_the_latest_marks_for_what_is_still_wanted() {
+        let region = Region::reserve(1, page_bytes()).unwrap();
+        region.commit(1).unwrap();
+        // SAFETY: the test uses it as a cell.
+        let cell = unsafe { Cell::from_address(region.start()) };
+        let marked = CellState::NEW.with(CellState::MARKED);
+        let old = CellState::NEW.old_and_found();
+        let unprotected = CellState::NEW_UNPROTECTED;
+        let (wants, wants_old) = (Wants::MARKED, old.wants_of_children());
+        let remembered = unprotected.old_and_found().with(CellState::REMEMBERED);
+        for (seen, latest, wants, after, counted) in [
+            (CellState::NEW, marked, wants, marked, [0, 0]),
+            (CellState::NEW, old, wants_old, old, [0, 0]),
+            (CellState::NEW, marked, wants_old, old, [-1, 1]),
+            (marked, old, wants_old, old, [0, 0]),
+            (CellState::NEW, unprotected, wants_old, remembered, [0, 1]),
+            (unprotected, remembered, wants_old, remembered, [0, 0]),
+        ] {
+            let pile = Pile::new(Stacks::default());
+            let mut own = Own::new().unwrap();
+            let mut at_work = AtWork::at(&pile, region.states(), &mut own, true).unwrap();
+            region.set_state(cell, latest);
+            assert!(at_work.member.mark_and_compare(cell, seen, wants));
+            assert_eq!(region.state_of(cell), after);
+            let Own {
+                worker, remembered, ..
+            } = &mut at_work.member.own;
+            let counts = [worker.counts.young_cells, worker.counts.old_cells];
+            assert_eq!(counts.map(|count| count as isize), counted);
+            let is_new = after != latest;
+            assert_eq!(worker.grey.unfetched(), usize::from(is_new));
+            let is_remembered = is_new && after.is_remembered();
+            assert_eq!(remembered.count, usize::from(is_remembered));
+        }
+    }
 
     const CELL_BYTES: usize = 32;
     /// Enough that workers look at the pile, and give cells away.

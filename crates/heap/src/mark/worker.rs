@@ -114,6 +114,9 @@ pub(super) trait Sink: Sized {
 
     /// Marks what the references that wait refer to: their states have been fetched
     /// meanwhile. False when there are none.
+    ///
+    /// Cold: it is called once for many references, and while each is found, registers are
+    /// for that.
     #[cold]
     #[inline(never)]
     fn mark_waiting(mut self) -> bool {
