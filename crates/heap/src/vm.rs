@@ -6,9 +6,7 @@
 use crate::compact::forward::Forwarding;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
-use crate::mark::trace::Trace;
-use crate::mark::trace_common::TraceCommon;
-use crate::mark::tracer::{MarkingEnd, Tracer};
+use crate::mark::trace::{MarkingEnd, Trace, TraceCommon, Tracer};
 
 /// The virtual machine's side of the heap.
 ///
