@@ -36,6 +36,7 @@ use code::EmptyCallCache;
 use data::DataType;
 use record::Record;
 pub(crate) use version::plain_object_bytes;
+use version::Rule;
 
 /// `Qundef`: what a dead weak reference becomes.
 const UNDEFINED: Value = 0x24;
@@ -560,8 +561,8 @@ pub(crate) fn freeing(object: Object) -> Freeing {
 /// Flags of a dead object that owns nothing: those of `mask` are `value`.
 #[derive(Clone, Copy)]
 struct OwnsNothing {
-    mask: usize,
-    value: usize,
+    mask: Rule,
+    value: Rule,
 }
 
 impl OwnsNothing {
@@ -570,16 +571,16 @@ impl OwnsNothing {
 
     const fn new(mask: usize, value: usize) -> Self {
         Self {
-            mask: mask | version::FREED_BY_RUBY | version::OTHERS_FREED_BY_RUBY,
-            value,
+            mask: (mask | version::FREED_BY_RUBY | version::OTHERS_FREED_BY_RUBY) as Rule,
+            value: value as Rule,
         }
     }
 
     const fn plain_object() -> Self {
         let [mask, value] = version::PLAIN_OBJECT_OWNS_NOTHING;
         Self {
-            mask: mask | version::FREED_BY_RUBY,
-            value,
+            mask: (mask | version::FREED_BY_RUBY) as Rule,
+            value: value as Rule,
         }
     }
 }
@@ -610,7 +611,7 @@ static OWN_SOMETHING: OwnNothing = [OwnsNothing::NEVER; T_MASK + 1];
 #[inline(always)]
 fn owns_nothing(object: Object, rules: &OwnNothing) -> bool {
     let OwnsNothing { mask, value } = rules[object.kind()];
-    object.flags & mask == value && !object.is_dead_and_too_complex()
+    object.flags as Rule & mask == value && !object.is_dead_and_too_complex()
 }
 
 impl Ruby {

@@ -9,6 +9,9 @@ use super::record::Record;
 use super::{mark_value, variable_count, Common, Object};
 use crate::layout::*;
 
+/// The flags that the rules of [`super::OWN_NOTHING`] ask for: those below the shape.
+pub(super) type Rule = u32;
+
 /// Flags of a dead object of any type that the collector cannot free by itself.
 pub(super) const FREED_BY_RUBY: usize = FL_FINALIZE | FL_SEEN_OBJ_ID | FL_EXIVAR;
 /// Further ones, of types other than plain objects.

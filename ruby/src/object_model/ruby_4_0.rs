@@ -14,6 +14,9 @@ const FIELDS: usize = (SHAPE_OFFSET_MASK | SHAPE_TOO_COMPLEX) << SHAPE_SHIFT;
 const TOO_COMPLEX: usize = SHAPE_TOO_COMPLEX << SHAPE_SHIFT;
 const HAS_ID: usize = SHAPE_HAS_OBJECT_ID << SHAPE_SHIFT;
 
+/// The flags that the rules of [`super::OWN_NOTHING`] ask for: all.
+pub(super) type Rule = usize;
+
 /// Flags of a dead object of any type that the collector cannot free by itself.
 pub(super) const FREED_BY_RUBY: usize = FL_FINALIZE;
 /// Further ones, of types other than plain objects.

@@ -313,6 +313,26 @@ mod tests {
     }
 
     #[test]
+    fn every_cell_comes_out_once_also_of_a_queue_that_was_emptied_or_half_filled() {
+        let mut queue = PrefetchQueue::default();
+        let (mut order, mut put) = (Vec::new(), 0);
+        let all_put = |from, to| (from..to).map(|number: usize| cell(number + 1));
+        for (more, is_emptied) in [(40, true), (3, true), (0, true), (PREFETCHED_CELLS, false)] {
+            for _ in 0..more {
+                order.extend(queue.exchange(cell(put + 1)));
+                put += 1;
+                assert!(queue.iter().eq(all_put(order.len(), put)));
+            }
+            while is_emptied && queue.count > 0 {
+                order.extend(queue.take());
+            }
+        }
+        order.extend(std::iter::from_fn(|| queue.take()));
+        assert!(queue.count == 0);
+        assert!(order.into_iter().eq(all_put(0, put)));
+    }
+
+    #[test]
     fn what_is_pushed_meanwhile_comes_after_what_is_on_its_way() {
         let mut stack: Vec<_> = (1..=3).map(cell).collect();
         let mut queue = PrefetchQueue::default();

@@ -3,6 +3,7 @@
 use super::boundary::BoundarySet;
 use super::deferred::Deferred;
 use super::pending_store::{Noting, PendingStore};
+use super::pile::Own;
 use super::pile::Stacks;
 use super::remembered::RememberedSet;
 use super::rescan::{Anew, Rescans};
@@ -20,6 +21,9 @@ use crate::stack::Stack;
 #[derive(Debug)]
 pub(crate) struct Marker {
     pub(crate) worker: Worker,
+    /// The collecting thread's while it is one of several; elsewhere then. Made with the heap, so that a
+    /// collection for want of memory asks for none.
+    pub(super) own: Option<Box<Own>>,
     pub(super) deferred: Deferred,
     pub(super) anew: Anew,
     pub(crate) remembered: RememberedSet,
@@ -41,6 +45,7 @@ impl Marker {
         let noted = cells / 64;
         Ok(Self {
             worker: Worker::new(cells)?,
+            own: Some(Box::new(Own::new()?)),
             deferred: Deferred::new(noted, cells / 2)?,
             anew: Anew::new(),
             remembered: RememberedSet::new(cells / 2)?,

@@ -123,7 +123,11 @@ impl<'a, V: Vm> Marking<'a, V> {
         if alone > 0 && self.trace_grey(&mut WorkBudget::cells(alone)) {
             return;
         }
-        let Ok(mut own) = Own::new() else { return };
+        let own = self.tracer.marker.own.take();
+        let Some(mut own) = own.or_else(|| Own::new().ok().map(Box::new)) else {
+            return;
+        };
+        own.begin();
         let pile = Pile::new(self.tracer.marker.lend());
         let (vm, looks_ahead) = (self.vm, self.looks_ahead);
         let (states, common) = (self.tracer.states, vm.common());
@@ -139,8 +143,10 @@ impl<'a, V: Vm> Marking<'a, V> {
             pile.lead(states, &mut own, common, looks_ahead, &mut by_vm);
         });
         self.tracer.marker.take_back(pile.into_stacks());
+        self.tracer.marker.own = Some(own);
     }
 
+    #[inline(always)]
     fn alone(&mut self) -> Alone<'_> {
         self.tracer.alone()
     }

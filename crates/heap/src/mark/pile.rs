@@ -182,6 +182,10 @@ impl Pile {
 
     /// What a helper does in one marking: nothing when that is over, or memory is out.
     pub(super) fn help(&self, states: States<'_>, common: impl TraceCommon, looks_ahead: bool) {
+        // The collecting thread waits for one that has come too late: that asks the system for nothing.
+        if self.lock().over {
+            return;
+        }
         if let Ok(mut own) = Own::new() {
             if let Some(mut at_work) = AtWork::at(self, states, &mut own, false) {
                 let set_aside = &mut |member: &mut Member<'_>, cell, _| member.set_aside(cell);
@@ -213,7 +217,7 @@ pub(super) type ByVm<'a> = &'a mut dyn FnMut(&mut Member<'_>, Cell, Wants);
 /// What a worker has to itself while it is one of several, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct Own {
+pub(crate) struct Own {
     worker: Worker,
     aside: Batch,
     remembered: Batch,
@@ -234,6 +238,14 @@ impl Own {
             has_traced: false,
             until_look: CELLS_PER_LOOK,
         })
+    }
+
+    /// Begins another marking with it.
+    pub(super) fn begin(&mut self) {
+        debug_assert!(self.worker.grey.is_empty());
+        self.worker.counts = MarkCounts::default();
+        self.has_traced = false;
+        self.until_look = CELLS_PER_LOOK;
     }
 }
 
@@ -381,6 +393,11 @@ impl Member<'_> {
     fn look(&mut self, by_vm: ByVm<'_>) {
         self.own.until_look = CELLS_PER_LOOK;
         self.own.has_traced = true;
+        self.give_if_wanted();
+        self.trace_set_aside(by_vm);
+    }
+
+    fn give_if_wanted(&mut self) {
         let on_pile = self.pile.grey_cells.load(Relaxed);
         let worth = if on_pile == 0 && self.pile.waiting.load(Relaxed) > 0 {
             SHARED_CELLS_MIN_WHILE_WAITED_FOR
@@ -391,7 +408,6 @@ impl Member<'_> {
         if own_cells >= worth && on_pile < BATCH_CELLS {
             self.give(own_cells / 2);
         }
-        self.trace_set_aside(by_vm);
     }
 
     /// Puts the `count` oldest cells on the pile.
@@ -438,6 +454,7 @@ impl Member<'_> {
             let wants = self.states.get(cell).wants_of_children();
             by_vm(self, cell, wants);
             self.end_cell(cell, wants);
+            self.give_if_wanted();
         }
     }
 
@@ -524,6 +541,9 @@ impl Drop for AtWork<'_> {
         stacks.boundary.add_all(own.boundary.take());
         stacks.counts.add(own.worker.counts);
         stacks.counts.threads += usize::from(own.has_traced);
+        if own.worker.grey.has_overflowed() {
+            stacks.grey.note_overflow();
+        }
 
         if *is_collecting_thread {
             // It is already, unless tracing has panicked.

@@ -292,6 +292,7 @@ impl<'c> Tracer<'c> {
         self
     }
 
+    #[inline(always)]
     pub(super) fn alone(&mut self) -> Alone<'_> {
         Alone {
             states: self.states,
