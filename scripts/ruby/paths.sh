@@ -25,7 +25,10 @@ RUST_MINIMUM=1.85
 CLONE_LIBRARY=ashlar_$(printf %s "$CLONE" | digest8)
 
 # ruby_series: as in a sentence, 3.4 or 4.0.
-ruby_series() { echo "${RUBY_SERIES[*]}" | sed 's/ / or /g'; }
+ruby_series() {
+  local all=${RUBY_SERIES[*]}
+  echo "${all// / or }"
+}
 
 # ruby_is_supported VERSION
 ruby_is_supported() { [[ " ${RUBY_SERIES[*]} " == *" ${1%.*} "* ]]; }

@@ -18,10 +18,6 @@ impl DataType {
         self.0 != 0
     }
 
-    pub(super) fn address(self) -> usize {
-        self.0
-    }
-
     /// The type of `data` if its class is that of procs, all of which Ruby makes itself.
     pub(super) fn of_procs(data: Object, proc_class: Value) -> Self {
         let is_proc = proc_class != 0 && data.word(KLASS) == proc_class;
@@ -60,7 +56,11 @@ pub(super) fn trace_data(common: Common, data: Object, tracer: &mut impl Trace) 
         trace_proc(contents, tracer);
     } else if data_type.word(DATA_TYPE_FLAGS) & DATA_TYPE_DECLARES != 0 {
         trace_declared(contents, mark, tracer);
-    } else if !version::trace_data_of_ruby(common, data_type, contents, tracer) {
+    } else if data_type.address() == common.call_caches_type.0 {
+        if !version::trace_table_of_call_caches(contents, tracer) {
+            return false;
+        }
+    } else {
         return false;
     }
     version::mark_fields_of_data(data, tracer);

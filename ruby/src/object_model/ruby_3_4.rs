@@ -158,14 +158,10 @@ pub(super) fn call_cache_entries(caches: Record) -> impl Iterator<Item = Record>
     caches.each(CALL_CACHES_ENTRIES, count, CALL_CACHES_ENTRY_BYTES)
 }
 
-/// Traces data of C that Ruby alone makes and that is traced here; false for any other.
+/// Traces a table of call caches that is an object; false when Ruby has to. Here they are in the
+/// classes themselves.
 #[inline(always)]
-pub(super) fn trace_data_of_ruby(
-    _common: Common,
-    _data_type: Record,
-    _contents: Record,
-    _tracer: &mut impl Trace,
-) -> bool {
+pub(super) fn trace_table_of_call_caches(_table: Record, _tracer: &mut impl Trace) -> bool {
     false
 }
 

@@ -170,20 +170,12 @@ pub(super) fn call_cache_entries(caches: Record) -> impl Iterator<Item = Record>
     (0..count).map(move |index| caches.part(CALL_CACHES_ENTRIES + index * CALL_CACHES_ENTRY_BYTES))
 }
 
-/// Traces data of C that Ruby alone makes and that is traced here, the tables of call caches; false
-/// for any other, and when Ruby has to.
+/// Traces a table of call caches that is an object; false when Ruby has to.
 ///
 /// One thread at a time: Ruby, which may trace others meanwhile, changes them.
 #[inline(always)]
-pub(super) fn trace_data_of_ruby(
-    common: Common,
-    data_type: Record,
-    contents: Record,
-    tracer: &mut impl Trace,
-) -> bool {
-    data_type.address() == common.call_caches_type.address()
-        && !tracer.is_shared()
-        && trace_call_caches(Some(contents), tracer)
+pub(super) fn trace_table_of_call_caches(table: Record, tracer: &mut impl Trace) -> bool {
+    !tracer.is_shared() && trace_call_caches(Some(table), tracer)
 }
 
 /// Traces an internal object of a kind that is of this version only, or otherwise traced in
