@@ -6,6 +6,12 @@ export HOME := $(or $(HOME),$(shell unset HOME; echo ~))
 # Where rustup puts cargo, for shells that have not been told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
+# RUBY_VERSION=4.0.5, or a series: which of the versions in scripts/sources.txt. Not from the environment,
+# where images and version managers have a variable of this name that says which Ruby runs.
+ifeq ($(origin RUBY_VERSION),command line)
+export ASHLAR_RUBY_VERSION := $(RUBY_VERSION)
+endif
+
 .PHONY: help
 help: ## list the verbs
 	@awk -F':.*## ' '/^[a-z][a-zA-Z_-]*:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,7 +22,7 @@ export SHARED
 .PHONY: inside install ruby lib env
 inside: ## build a Ruby with Ashlar inside (cached); SHARED=yes: with a libruby.so
 	@scripts/ruby/build-inside.sh
-install: ## install it as any Ruby: PREFIX=/opt/ruby; DESTDIR=, STRIP=yes, SHARED=yes
+install: ## install it as any Ruby: PREFIX=/opt/ruby; RUBY_VERSION=4.0.5, DESTDIR=, STRIP=yes, SHARED=yes
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" STRIP="$(STRIP)" scripts/ruby/install-inside.sh
 ruby: ## get and build the modular and the stock Ruby (cached)
 	@scripts/ruby/build-rubies.sh

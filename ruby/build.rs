@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+/// The versions of Ruby that the library is written for.
+const SERIES: [&str; 2] = ["3.4", "4.0"];
 /// The probe.
 const SOURCE: &str = "shim/layout.c";
 
@@ -15,6 +17,7 @@ fn main() {
         SOURCE,
         "shim/ruby_version.h",
         "shim/ruby_3_4.h",
+        "shim/ruby_4_0.h",
         "shim/inlined.h",
         "shim/ashlar_ruby.h",
     ] {
@@ -42,10 +45,27 @@ fn main() {
     }
     match run(&probe).output() {
         Ok(output) if output.status.success() => {
+            choose_version(&String::from_utf8_lossy(&output.stdout));
             fs::write(out.join("layout.rs"), output.stdout).expect("OUT_DIR is writable");
         }
         result => fail(&format!("the layout probe did not run: {result:?}")),
     }
+}
+
+/// Has the files compiled that belong to the Ruby which the probe names (`cfg(ruby = "3.4")`).
+fn choose_version(layout: &str) {
+    let series = SERIES.into_iter().find(|series| {
+        let named = format!("RUBY_VERSION: &str = \"{series}.");
+        layout.contains(&named)
+    });
+    let Some(series) = series else {
+        fail("the layout probe names no version of Ruby that the library is written for");
+    };
+    println!(
+        "cargo:rustc-check-cfg=cfg(ruby, values(\"{}\"))",
+        SERIES.join("\", \"")
+    );
+    println!("cargo:rustc-cfg=ruby=\"{series}\"");
 }
 
 /// The probe as a command: it is made for the machine that the library is made for, and may need

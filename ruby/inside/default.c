@@ -17,9 +17,9 @@ int ruby_rgengc_debug;
  */
 #if defined(__has_attribute)
 #if __has_attribute(no_stack_protector)
-static inline VALUE newobj_of(rb_ractor_t *, VALUE, VALUE, VALUE, VALUE, VALUE, bool, size_t) __attribute__((no_stack_protector));
-VALUE rb_wb_unprotected_newobj_of(VALUE, VALUE, size_t) __attribute__((no_stack_protector));
-VALUE rb_wb_protected_newobj_of(rb_execution_context_t *, VALUE, VALUE, size_t) __attribute__((no_stack_protector));
+static inline VALUE newobj_of(NEWOBJ_PARAMETERS) __attribute__((no_stack_protector));
+VALUE rb_wb_unprotected_newobj_of(UNPROTECTED_NEWOBJ_PARAMETERS) __attribute__((no_stack_protector));
+VALUE rb_wb_protected_newobj_of(rb_execution_context_t *, UNPROTECTED_NEWOBJ_PARAMETERS) __attribute__((no_stack_protector));
 #endif
 #endif
 
@@ -31,14 +31,14 @@ __attribute__((noinline, cold))
 static VALUE
 tell_of_new_object(VALUE object)
 {
-    unsigned int level;
-    RB_VM_LOCK_ENTER_CR_LEV(GET_RACTOR(), &level);
-    memset((char *)object + RVALUE_SIZE, 0, rb_gc_impl_obj_slot_size(object) - RVALUE_SIZE);
+    unsigned int level = lock_for_new_object();
+    size_t bytes = rb_gc_impl_obj_slot_size(object);
+    if (bytes > RVALUE_SIZE) memset((char *)object + RVALUE_SIZE, 0, bytes - RVALUE_SIZE);
     /* The callback may allocate, and the object is not initialized. */
     bool was_disabled = RTEST(rb_gc_disable_no_rest());
     rb_gc_event_hook(object, RUBY_INTERNAL_EVENT_NEWOBJ);
     if (!was_disabled) rb_gc_enable();
-    RB_VM_LOCK_LEAVE_CR_LEV(GET_RACTOR(), &level);
+    unlock_for_new_object(level);
     return object;
 }
 

@@ -43,9 +43,10 @@ struct ashlar_ruby_calls {
     size_t (*loaded_files)(void); /* main Ractor */
     int (*thread_has_gvl)(void);
     size_t (*optimal_size)(ashlar_value object);
-    uint32_t (*rebuild_shape)(ashlar_value object, size_t width_index);
+    uint32_t (*shape_in_width)(ashlar_value object, size_t width_index); /* 0 for none */
     void (*set_shape)(ashlar_value object, uint32_t shape);
     void (*move_generic_variables)(ashlar_value from, ashlar_value to);
+    void (*begin_updating)(void); /* before references of objects that moved are rewritten */
     void (*update_object)(void *objspace, ashlar_value object);
     void (*update_vm)(void *objspace);
     void (*prepare_object)(ashlar_value object);
@@ -90,18 +91,18 @@ bool ashlar_is_disabled(void);
 void ashlar_set_stress(void *objspace, ashlar_value flag, bool on);
 ashlar_value ashlar_stress(void);
 
-/* Objects. `ashlar_allocate` sweeps and collects if it must; 0 when memory is out. */
+/* Objects. `ashlar_allocate` sweeps and collects if it must, and writes the first two words; 0 when
+   memory is out. */
 ashlar_value ashlar_allocate(void *objspace, void *cache, ashlar_value klass, ashlar_value flags,
-                             ashlar_value v1, ashlar_value v2, ashlar_value v3,
                              bool wb_protected, size_t size);
 
 /* Payloads. `cache` is the calling thread's, NULL until it has one.
    `ashlar_x*` are Ruby's: they count towards the next collection and may
-   collect when the calling thread holds the GVL. `ashlar_*_payload` are the
+   collect when the calling thread holds the GVL, if `may_collect`. `ashlar_*_payload` are the
    process's, under LD_PRELOAD: they never collect. */
-void *ashlar_xmalloc(void *cache, size_t size);
-void *ashlar_xcalloc(void *cache, size_t size);
-void *ashlar_xrealloc(void *cache, void *payload, size_t size);
+void *ashlar_xmalloc(void *cache, size_t size, bool may_collect);
+void *ashlar_xcalloc(void *cache, size_t size, bool may_collect);
+void *ashlar_xrealloc(void *cache, void *payload, size_t size, bool may_collect);
 void ashlar_xfree(void *cache, void *payload);
 void *ashlar_malloc_payload(void *cache, size_t size);
 void *ashlar_calloc_payload(void *cache, size_t size);
@@ -224,7 +225,7 @@ struct ashlar_statistics {
     uint64_t allocated_objects, freed_objects;
     uint64_t live_cells, free_cells, available_cells, allocatable_cells, final_cells;
     uint64_t marked_cells, moved_objects, read_barrier_faults;
-    uint64_t cell_blocks, empty_blocks, inherited_blocks, blocks_taken, blocks_given, blocks_released;
+    uint64_t cell_blocks, empty_blocks, held_blocks, taken_or_empty_blocks, inherited_blocks, blocks_taken, blocks_given, blocks_released;
     uint64_t live_bytes, cell_bytes, payload_bytes, external_bytes;
     uint64_t fresh_bytes, fresh_payload_bytes, budget_bytes;
     uint64_t grown_bytes, growth_limit_bytes, full_threshold_bytes;
@@ -254,7 +255,7 @@ uint64_t ashlar_total_time_ns(void *objspace);
 struct ashlar_width_statistics {
     uint64_t width_bytes, blocks, cells, live_cells, free_cells, blocks_taken;
     uint64_t allocated_objects, freed_objects;
-    uint64_t forced_full_count, forced_finish_count;
+    uint64_t forced_full_count, forced_finish_count, final_cells;
 };
 size_t ashlar_width_count(void);
 /* Fills in all widths. */

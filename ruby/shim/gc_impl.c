@@ -1,7 +1,7 @@
 /*
  * Ruby's collector interface, in the order of gc_impl.h: convert, forward,
  * return. Decisions about collection are made in ruby/src. What depends on the
- * version of Ruby is in ruby_3_4.h.
+ * version of Ruby is in a file of its own, which ruby_version.h chooses.
  *
  * Compiled by itself it is a modular collector's; included by inside/default.c
  * it is part of Ruby's gc.c, and its functions are static there (GC_IMPL_FN).
@@ -22,6 +22,10 @@
 #include "ashlar_ruby.h"
 #include "inlined.h"
 #include "shim.h"
+
+extern int ruby_thread_has_gvl_p(void);
+extern size_t rb_obj_memsize_of(VALUE object);
+extern const char ruby_version[];
 
 static rb_postponed_job_handle_t finalizers_job;
 static bool vm_is_going; /* and its queue of postponed jobs with it */
@@ -52,8 +56,61 @@ loaded_files(void)
     return RB_TYPE_P(features, T_ARRAY) ? (size_t)RARRAY_LEN(features) : 0;
 }
 
-/* Functions of gc_impl.h that are otherwise in other versions of Ruby; `calls` and `events`. */
+/* The object space is looked up here: who has it as an argument loads it for every object. */
+__attribute__((noinline, cold))
+static VALUE
+new_object_of_heap(void *cache, VALUE klass, VALUE flags, bool wb_protected, size_t size)
+{
+    VALUE object = ashlar_allocate(rb_gc_get_objspace(), cache, klass, flags, wb_protected, size);
+    if (!object) rb_memerror();
+    return object;
+}
+
+/* Functions of gc_impl.h that are otherwise in other versions of Ruby. */
 #include "ruby_version.h"
+
+static const struct ashlar_ruby_calls calls = {
+    .mark_roots = rb_gc_mark_roots,
+    .mark_children = rb_gc_mark_children,
+    .finish_marking = rb_ractor_finish_marking,
+    .save_machine_context = rb_gc_save_machine_context,
+    .shape_by_id = shape_by_id,
+    .proc_class = proc_class,
+    .free_weak_references = rb_gc_obj_free_vm_weak_references,
+    .free_object = rb_gc_obj_free,
+    .event_hook = rb_gc_event_hook,
+    .vm_lock = vm_lock,
+    .vm_unlock = vm_unlock,
+    .vm_lock_no_barrier = vm_lock_no_barrier,
+    .vm_unlock_no_barrier = vm_unlock_no_barrier,
+    .vm_barrier = rb_gc_vm_barrier,
+    .multi_ractor = rb_gc_multi_ractor_p,
+    .loaded_files = loaded_files,
+    .thread_has_gvl = ruby_thread_has_gvl_p,
+    .optimal_size = rb_gc_obj_optimal_size,
+    .shape_in_width = shape_in_width,
+    .set_shape = rb_gc_set_shape,
+    .move_generic_variables = move_generic_variables,
+    .begin_updating = begin_updating,
+    .update_object = rb_gc_update_object_references,
+    .update_vm = update_vm,
+    .prepare_object = rb_gc_prepare_heap_process_object,
+    .trigger_finalizers = trigger_finalizers,
+    .profile_frames = rb_profile_frames,
+    .name_samples_soon = ashlar_name_samples_soon,
+    .reachable_from_roots = rb_objspace_reachable_objects_from_root,
+    .reachable_from = rb_objspace_reachable_objects_from,
+    .memory_of = rb_obj_memsize_of,
+};
+
+static const struct ashlar_ruby_events events = {
+    .gc_start = RUBY_INTERNAL_EVENT_GC_START,
+    .gc_end_mark = RUBY_INTERNAL_EVENT_GC_END_MARK,
+    .gc_end_sweep = RUBY_INTERNAL_EVENT_GC_END_SWEEP,
+    .gc_enter = RUBY_INTERNAL_EVENT_GC_ENTER,
+    .gc_exit = RUBY_INTERNAL_EVENT_GC_EXIT,
+    .free_object = RUBY_INTERNAL_EVENT_FREEOBJ,
+};
 
 /* ── Bootup ──────────────────────────────────────────────────────────────── */
 
@@ -113,7 +170,22 @@ rb_gc_impl_init(void)
     ashlar_define_gc_methods();
 }
 
+void *
+ashlar_objspace(void)
+{
+    return rb_gc_get_objspace();
+}
+
 /* ── Shutdown ────────────────────────────────────────────────────────────── */
+
+/* Types, by number, of which rb_gc_shutdown_call_finalizer_p may say yes. */
+static uint32_t
+types_freed_at_exit(void)
+{
+    /* A class is of no type that it knows: it says yes only where everything is freed. */
+    if (rb_gc_shutdown_call_finalizer_p(rb_cObject)) return ~(1U << T_NONE);
+    return 1U << T_DATA | 1U << T_FILE | 1U << T_SYMBOL;
+}
 
 static void
 free_at_exit(void *objspace, VALUE object)
@@ -210,6 +282,29 @@ rb_gc_impl_adjust_memory_usage(void *objspace, ssize_t diff)
     ashlar_adjust_memory(diff);
 }
 
+/* ── Object allocation ───────────────────────────────────────────────────── */
+
+size_t
+rb_gc_impl_obj_slot_size(VALUE obj)
+{
+    return ashlar_width_of(obj);
+}
+
+bool
+rb_gc_impl_size_allocatable_p(size_t size)
+{
+    return size <= ASHLAR_WIDEST_BYTES;
+}
+
+/* ── Malloc ──────────────────────────────────────────────────────────────── */
+
+void
+rb_gc_impl_free(void *objspace, void *ptr, size_t old_size)
+{
+    if (!ptr || (ashlar_xmalloc_is_plain() && ashlar_push_payload(ashlar_thread_cache, ptr))) return;
+    ashlar_xfree(ashlar_thread_cache, ptr);
+}
+
 /* ── Marking ─────────────────────────────────────────────────────────────── */
 
 void
@@ -234,6 +329,18 @@ void
 rb_gc_impl_mark_maybe(void *objspace, VALUE obj)
 {
     ashlar_mark_maybe(objspace, obj);
+}
+
+void
+rb_gc_impl_mark_weak(void *objspace, VALUE *ptr)
+{
+    ashlar_mark_weak(objspace, ptr);
+}
+
+void
+rb_gc_impl_remove_weak(void *objspace, VALUE parent_obj, VALUE *ptr)
+{
+    ashlar_remove_weak(objspace, ptr);
 }
 
 /* ── Compaction ──────────────────────────────────────────────────────────── */
@@ -384,7 +491,7 @@ rb_gc_impl_each_object(void *objspace, void (*func)(VALUE obj, void *data), void
 static VALUE
 finalizer_at(long index, void *finalizers)
 {
-    return RARRAY_AREF((VALUE)finalizers, index);
+    return RARRAY_AREF((VALUE)finalizers, FIRST_FINALIZER + index);
 }
 
 static void
@@ -395,7 +502,8 @@ run_job(const struct ashlar_job *job)
         return;
     }
     VALUE finalizers = job->finalizers;
-    rb_gc_run_obj_finalizer(ULL2NUM(job->object_id), RARRAY_LEN(finalizers), finalizer_at, (void *)finalizers);
+    long count = RARRAY_LEN(finalizers) - FIRST_FINALIZER;
+    rb_gc_run_obj_finalizer(finalized_id(job), count, finalizer_at, (void *)finalizers);
     RB_GC_GUARD(finalizers);
 }
 
@@ -443,14 +551,14 @@ rb_gc_impl_define_finalizer(void *objspace, VALUE obj, VALUE block)
 {
     VALUE finalizers = ashlar_finalizers(objspace, obj);
     if (finalizers) {
-        for (long i = 0; i < RARRAY_LEN(finalizers); i++) {
+        for (long i = FIRST_FINALIZER; i < RARRAY_LEN(finalizers); i++) {
             VALUE known = RARRAY_AREF(finalizers, i);
             if (rb_equal(known, block)) return known;
         }
         rb_ary_push(finalizers, block);
     }
     else {
-        finalizers = rb_ary_new_from_args(1, block);
+        finalizers = new_finalizers(obj, block);
         rb_obj_hide(finalizers);
         set_finalizers(objspace, obj, finalizers);
     }
@@ -464,13 +572,12 @@ rb_gc_impl_undefine_finalizer(void *objspace, VALUE obj)
     FL_UNSET(obj, FL_FINALIZE);
 }
 
-/* Original and copy share the array, and with it what is defined later. */
 void
 rb_gc_impl_copy_finalizer(void *objspace, VALUE dest, VALUE obj)
 {
     if (!FL_TEST(obj, FL_FINALIZE)) return;
     VALUE finalizers = ashlar_finalizers(objspace, obj);
-    if (finalizers) set_finalizers(objspace, dest, finalizers);
+    if (finalizers) set_finalizers(objspace, dest, finalizers_of_copy(finalizers, dest));
 }
 
 void
@@ -504,7 +611,7 @@ static unsigned int fork_lock_level;
 void
 rb_gc_impl_before_fork(void *objspace)
 {
-    fork_lock_level = rb_gc_vm_lock();
+    fork_lock_level = vm_lock();
     rb_gc_vm_barrier();
 }
 
@@ -512,7 +619,7 @@ void
 rb_gc_impl_after_fork(void *objspace, rb_pid_t pid)
 {
     if (pid == 0) ashlar_begin_child(objspace, rb_thread_current(), &runner);
-    rb_gc_vm_unlock(fork_lock_level);
+    vm_unlock(fork_lock_level);
 }
 
 /* ── Statistics ──────────────────────────────────────────────────────────── */
@@ -590,6 +697,13 @@ rb_gc_impl_active_gc_name(void)
 #endif
 
 /* ── Miscellaneous ───────────────────────────────────────────────────────── */
+
+bool
+rb_gc_impl_pointer_to_heap_p(void *objspace, const void *ptr)
+{
+    /* Tables that follow moves ask before they look for the new place. */
+    return (ashlar_cell_state(objspace, (VALUE)ptr) & ASHLAR_CELL_LIVE) || ashlar_has_moved(objspace, (VALUE)ptr);
+}
 
 bool
 rb_gc_impl_garbage_object_p(void *objspace, VALUE obj)

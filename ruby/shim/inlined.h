@@ -136,10 +136,10 @@ ashlar_width_for(ashlar_value flags, size_t size)
     return ashlar_knobs.narrow_types >> (flags & 31) & 1 ? ASHLAR_WIDTHS : ASHLAR_FIVE_WORDS;
 }
 
-/* Takes the cell, which is the first free one of the run, and writes its five words. */
+/* Takes the cell, which is the first free one of the run, and writes its first two words. */
 static inline ashlar_value
 ashlar_begin_cell(struct ashlar_allocation_cache *own, uintptr_t cell, size_t width, ashlar_value klass,
-                  ashlar_value flags, ashlar_value v1, ashlar_value v2, ashlar_value v3, bool wb_protected)
+                  ashlar_value flags, bool wb_protected)
 {
     if (!cell) __builtin_unreachable(); /* no run begins there */
     own->cursors[width].next = cell + ashlar_widths_bytes[width];
@@ -148,17 +148,13 @@ ashlar_begin_cell(struct ashlar_allocation_cache *own, uintptr_t cell, size_t wi
     ashlar_value *words = (ashlar_value *)cell;
     words[0] = flags;
     words[1] = klass;
-    words[2] = v1;
-    words[3] = v2;
-    words[4] = v3;
     return cell;
 }
 
-/* The next cell of the run for this size, with its five words written; 0 when the run is
-   used up or no cell is that wide. */
+/* The next cell of the run for this size, of five words or more, with the first two written;
+   0 when the run is used up or no cell is that wide. */
 static inline ashlar_value
-ashlar_take_cell(void *cache, ashlar_value klass, ashlar_value flags, ashlar_value v1, ashlar_value v2,
-                 ashlar_value v3, bool wb_protected, size_t size)
+ashlar_take_cell(void *cache, ashlar_value klass, ashlar_value flags, bool wb_protected, size_t size)
 {
     struct ashlar_allocation_cache *own = cache;
     size_t width = ashlar_width_for(flags, size);
@@ -166,18 +162,17 @@ ashlar_take_cell(void *cache, ashlar_value klass, ashlar_value flags, ashlar_val
     const struct ashlar_cursor *cursor = &own->cursors[width];
     uintptr_t cell = cursor->next;
     if (!ASHLAR_LIKELY(cell < cursor->end)) return 0;
-    return ashlar_begin_cell(own, cell, width, klass, flags, v1, v2, v3, wb_protected);
+    return ashlar_begin_cell(own, cell, width, klass, flags, wb_protected);
 }
 
 /* The same when the run is used up: from the block's next one. */
 static inline ashlar_value
-ashlar_take_cell_of_next_run(void *cache, ashlar_value klass, ashlar_value flags, ashlar_value v1,
-                             ashlar_value v2, ashlar_value v3, bool wb_protected, size_t size)
+ashlar_take_cell_of_next_run(void *cache, ashlar_value klass, ashlar_value flags, bool wb_protected, size_t size)
 {
     struct ashlar_allocation_cache *own = cache;
     size_t width = ashlar_width_for(flags, size);
     uintptr_t cell = width == ASHLAR_WIDTHS ? 0 : ashlar_begin_next_run(own, width);
-    return cell ? ashlar_begin_cell(own, cell, width, klass, flags, v1, v2, v3, wb_protected) : 0;
+    return cell ? ashlar_begin_cell(own, cell, width, klass, flags, wb_protected) : 0;
 }
 
 /* Whether an old cell in this state may refer to one in the other without being noted: as a

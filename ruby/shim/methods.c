@@ -9,7 +9,7 @@
 static VALUE
 verify_internal_consistency(VALUE self)
 {
-    char *broken = ashlar_verify(rb_gc_get_objspace());
+    char *broken = ashlar_verify(ashlar_objspace());
     if (broken) rb_bug("ashlar: heap verification failed: %s", broken);
     return Qnil;
 }
@@ -37,7 +37,7 @@ static VALUE
 latest_compact_info(VALUE self)
 {
     struct ashlar_compaction latest;
-    ashlar_latest_compaction(rb_gc_get_objspace(), &latest);
+    ashlar_latest_compaction(ashlar_objspace(), &latest);
     VALUE info = rb_hash_new();
     set(info, "considered", by_type(latest.considered));
     set(info, "moved", by_type(latest.moved));
@@ -49,7 +49,7 @@ latest_compact_info(VALUE self)
 static VALUE
 compact(VALUE self)
 {
-    ashlar_collect_and_compact(rb_gc_get_objspace());
+    ashlar_collect_and_compact(ashlar_objspace());
     return latest_compact_info(self);
 }
 
@@ -81,7 +81,7 @@ verify_compaction_references(int argc, VALUE *argv, VALUE self)
     VALUE options, values[3];
     rb_scan_args_kw(rb_keyword_given_p(), argc, argv, ":", &options);
     rb_get_kwargs(options, keywords, 0, 3, values);
-    ashlar_compact(rb_gc_get_objspace(), true);
+    ashlar_compact(ashlar_objspace(), true);
     verify_internal_consistency(self);
     return latest_compact_info(self);
 }
@@ -95,6 +95,7 @@ internal_constants(void)
     VALUE constants = rb_hash_new();
     set(constants, "DEBUG", Qfalse);
     set(constants, "BASE_SLOT_SIZE", SIZET2NUM(geometry.base_bytes));
+    set(constants, "RBASIC_SIZE", SIZET2NUM(sizeof(struct RBasic))); /* of stock from Ruby 4.0 on */
     set(constants, "RVALUE_OVERHEAD", INT2FIX(0));
     set(constants, "HEAP_PAGE_OBJ_LIMIT", SIZET2NUM(geometry.block_bytes / geometry.base_bytes));
     set(constants, "HEAP_PAGE_BITMAP_SIZE", SIZET2NUM(geometry.block_state_bytes));

@@ -3,7 +3,6 @@
  * time of the process, as the default collector's are.
  */
 #include "ruby/ruby.h"
-#include "gc/gc.h"
 
 #include "ashlar_ruby.h"
 #include "shim.h"
@@ -19,27 +18,27 @@ gc_seconds(const struct ashlar_profile_record *record)
 static VALUE
 is_enabled(VALUE self)
 {
-    return RBOOL(ashlar_profiles(rb_gc_get_objspace()));
+    return RBOOL(ashlar_profiles(ashlar_objspace()));
 }
 
 static VALUE
 enable(VALUE self)
 {
-    ashlar_set_profiling(rb_gc_get_objspace(), true);
+    ashlar_set_profiling(ashlar_objspace(), true);
     return Qnil;
 }
 
 static VALUE
 disable(VALUE self)
 {
-    ashlar_set_profiling(rb_gc_get_objspace(), false);
+    ashlar_set_profiling(ashlar_objspace(), false);
     return Qnil;
 }
 
 static VALUE
 clear(VALUE self)
 {
-    ashlar_clear_profile(rb_gc_get_objspace());
+    ashlar_clear_profile(ashlar_objspace());
     return Qnil;
 }
 
@@ -73,7 +72,7 @@ record_hash(const struct ashlar_profile_record *record)
 static VALUE
 raw_data(VALUE self)
 {
-    void *objspace = rb_gc_get_objspace();
+    void *objspace = ashlar_objspace();
     if (!ashlar_profiles(objspace)) return Qnil;
     struct ashlar_profile_record record;
     size_t count = ashlar_profile_length(objspace);
@@ -87,7 +86,7 @@ raw_data(VALUE self)
 static VALUE
 total_time(VALUE self)
 {
-    void *objspace = rb_gc_get_objspace();
+    void *objspace = ashlar_objspace();
     struct ashlar_profile_record record;
     double seconds = 0;
     for (size_t i = 0; ashlar_profile_record(objspace, i, &record); i++) seconds += gc_seconds(&record);
@@ -108,7 +107,7 @@ line(size_t number, const struct ashlar_profile_record *record)
 static VALUE
 result(VALUE self)
 {
-    void *objspace = rb_gc_get_objspace();
+    void *objspace = ashlar_objspace();
     VALUE table = rb_str_new(NULL, 0);
     size_t count = ashlar_profile_length(objspace);
     if (!ashlar_profiles(objspace) || count == 0) return table;

@@ -4,8 +4,11 @@
 #include "ruby/ruby.h"
 
 #ifndef RBOOL
-#define RBOOL(condition) ((condition) ? Qtrue : Qfalse)
+#define RBOOL(v) ((v) ? Qtrue : Qfalse) /* word for word as in Ruby's internal.h */
 #endif
+
+/* gc_impl.c: Ruby's object space, which only gc.c knows where the collector is a part of that. */
+void *ashlar_objspace(void);
 
 /* gc_impl.c: GC.compact. */
 void ashlar_collect_and_compact(void *objspace);

@@ -4,6 +4,7 @@
  * ashlar has. docs/statistics.md says what each name means here.
  */
 #include "ruby/ruby.h"
+#include "ruby/version.h"
 
 #include "ashlar_ruby.h"
 #include "shim.h"
@@ -19,12 +20,21 @@ struct key {
 
 #define STATISTIC(name, field, group) { name, offsetof(struct ashlar_statistics, field), ASHLAR_COUNT_##group, 0 }
 
+/* From Ruby 4.0 on a page that is empty is an allocated one. */
+#if RUBY_API_VERSION_MAJOR >= 4
+#define ALLOCATED_PAGES held_blocks
+#define TOTAL_ALLOCATED_PAGES taken_or_empty_blocks
+#else
+#define ALLOCATED_PAGES cell_blocks
+#define TOTAL_ALLOCATED_PAGES blocks_taken
+#endif
+
 static struct key statistics[] = {
     STATISTIC("count", count, COLLECTIONS),
     STATISTIC("time", time_ms, COLLECTIONS),
     STATISTIC("marking_time", mark_time_ms, COLLECTIONS),
     STATISTIC("sweeping_time", sweep_time_ms, COLLECTIONS),
-    STATISTIC("heap_allocated_pages", cell_blocks, CELLS),
+    STATISTIC("heap_allocated_pages", ALLOCATED_PAGES, CELLS),
     STATISTIC("heap_empty_pages", empty_blocks, CELLS),
     STATISTIC("heap_inherited_pages", inherited_blocks, CELLS),
     STATISTIC("heap_allocatable_slots", allocatable_cells, BYTES),
@@ -34,7 +44,7 @@ static struct key statistics[] = {
     STATISTIC("heap_final_slots", final_cells, COLLECTIONS),
     STATISTIC("heap_marked_slots", marked_cells, COLLECTIONS),
     STATISTIC("heap_eden_pages", cell_blocks, CELLS),
-    STATISTIC("total_allocated_pages", blocks_taken, COLLECTIONS),
+    STATISTIC("total_allocated_pages", TOTAL_ALLOCATED_PAGES, CELLS),
     STATISTIC("total_freed_pages", blocks_given, COLLECTIONS),
     STATISTIC("total_allocated_objects", allocated_objects, CELLS),
     STATISTIC("total_freed_objects", freed_objects, CELLS),
@@ -88,6 +98,7 @@ static struct key width_statistics[] = {
     WIDTH_STATISTIC("total_freed_objects", freed_objects),
     WIDTH_STATISTIC("heap_live_slots", live_cells),
     WIDTH_STATISTIC("heap_free_slots", free_cells),
+    WIDTH_STATISTIC("heap_final_slots", final_cells), /* of stock from Ruby 4.0 on */
 };
 
 #define COUNT(keys) (sizeof(keys) / sizeof((keys)[0]))

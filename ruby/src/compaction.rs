@@ -17,7 +17,7 @@ use crate::knobs::KNOBS;
 use crate::layout::*;
 use crate::lock::Gvl;
 use crate::move_counts::MoveCounts;
-use crate::object_model::{each_value, Object, Ruby, Values};
+use crate::object_model::{each_value, plain_object_bytes, Object, Ruby, Values};
 use crate::objects::width_for;
 use crate::process::unlocked;
 use crate::ruby_calls::{is_object, Value};
@@ -47,7 +47,7 @@ impl Ruby {
     /// An object whose variables are elsewhere suits the width that its class
     /// gives to new objects, once there are some: it shares its shapes with them.
     fn width_of_variables(&self, object: Object, width: WidthIndex) -> WidthIndex {
-        if object.has(ROBJECT_EMBED) || object.shape() == TOO_COMPLEX_SHAPE {
+        if object.keeps_variables() || object.is_too_complex() {
             return width;
         }
         let count = self.variables(object).count();
@@ -59,7 +59,8 @@ impl Ruby {
         let counts = [count.max(object.variables_of_class()), count];
         let wanted = counts
             .into_iter()
-            .filter_map(|count| width_for(object.flags(), OBJECT_EMBEDDED + 8 * count));
+            .filter_map(|count| plain_object_bytes(OBJECT_EMBEDDED + 8 * count))
+            .filter_map(|bytes| width_for(object.flags(), bytes));
         let exists = |wanted: &WidthIndex| self.shape_in(object, *wanted) != 0;
         wanted.into_iter().find(exists).unwrap_or(width)
     }
@@ -75,7 +76,7 @@ impl Ruby {
             }
             T_STRUCT => {
                 let members = object.embedded_members();
-                (members > 0).then_some(STRUCT_EMBEDDED + 8 * members)
+                (members > 0).then(|| object.struct_bytes(members))
             }
             _ => None,
         }
@@ -85,7 +86,7 @@ impl Ruby {
     /// none yet.
     fn shape_in(&self, object: Object, width: WidthIndex) -> u32 {
         // SAFETY: the object is live, and Ruby has a root shape for every width.
-        unsafe { (self.calls.rebuild_shape)(object.address(), width.index()) }
+        unsafe { (self.calls.shape_in_width)(object.address(), width.index()) }
     }
 
     /// Has what is known of an object by its address known by the new one. When there
@@ -118,7 +119,7 @@ impl Ruby {
         if KNOBS.has_heap_profile.is_on() {
             heap_profile::moved(from.address(), to.address());
         }
-        if object.has(FL_EXIVAR) {
+        if object.has_generic_variables() {
             // SAFETY: both addresses are of this object; only a table changes.
             unsafe { (self.calls.move_generic_variables)(from.address(), to.address()) };
         }
@@ -137,7 +138,7 @@ impl Ruby {
     pub(crate) fn update_object(&self, cell: Cell, now: Forwarding<'_>) {
         let object = Object::new(cell);
         let keeps_form = now.is_pinned(cell) || keeps_buffer(object);
-        if !object.has(FL_EXIVAR) {
+        if !object.has_generic_variables() {
             if let Some(values) = self.values_in(object, keeps_form) {
                 update_values(now, values);
                 update_value(now, object.address() + KLASS);
@@ -158,8 +159,8 @@ impl Ruby {
         match object.kind() {
             T_STRING if !object.has(STR_NOEMBED) => Some([none, none]),
             T_ARRAY if object.has(RARRAY_EMBED_FLAG) => Some([object.embedded_values(), none]),
-            T_OBJECT if object.shape() == TOO_COMPLEX_SHAPE => None,
-            T_OBJECT if object.has(ROBJECT_EMBED) || keeps_form => {
+            T_OBJECT if object.is_too_complex() => None,
+            T_OBJECT if object.keeps_variables() || keeps_form => {
                 Some([self.variables(object), none])
             }
             T_HASH if !object.has(RHASH_ST_TABLE_FLAG) => Some(object.small_hash_values()),

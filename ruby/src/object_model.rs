@@ -8,12 +8,14 @@ mod classes;
 mod code;
 mod data;
 mod record;
+#[cfg_attr(ruby = "3.4", path = "object_model/ruby_3_4.rs")]
+#[cfg_attr(ruby = "4.0", path = "object_model/ruby_4_0.rs")]
+mod version;
 
 use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void};
 use std::ptr::{null_mut, NonNull};
 use std::slice;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use ashlar_heap::{
     Cell, Forwarding, Inspection, MarkingEnd, Moving, Root, Trace, TraceCommon, Tracer, Vm,
@@ -31,8 +33,10 @@ use crate::payloads::xfree;
 use crate::ruby_calls::{cell, is_object, RubyCalls, RubyEvents, Value};
 use crate::statics;
 use code::EmptyCallCache;
-use data::ProcType;
+use data::DataType;
 use record::Record;
+pub(crate) use version::plain_object_bytes;
+use version::Rule;
 
 /// `Qundef`: what a dead weak reference becomes.
 const UNDEFINED: Value = 0x24;
@@ -49,7 +53,8 @@ pub(crate) struct Ruby {
     pub(crate) weak: StdCell<ashlar_heap::WeakCounts>,
     pub(crate) move_counts: MoveCounts,
     empty_call_cache: StdCell<EmptyCallCache>,
-    proc_type: StdCell<ProcType>,
+    proc_type: StdCell<DataType>,
+    call_caches_type: StdCell<DataType>,
     /// Files of code, as last counted.
     loaded_files: StdCell<usize>,
 }
@@ -66,6 +71,7 @@ impl Ruby {
             move_counts: MoveCounts::default(),
             empty_call_cache: StdCell::default(),
             proc_type: StdCell::default(),
+            call_caches_type: StdCell::default(),
             loaded_files: StdCell::default(),
         }
     }
@@ -205,9 +211,8 @@ impl Object {
 
     /// Variables that objects of this object's class have had at most.
     pub(crate) fn variables_of_class(self) -> usize {
-        let max = (self.word(KLASS) + CLASS_MAX_IV_COUNT) as *const u32;
         // SAFETY: the class of a live object is live and has this field.
-        unsafe { max.read() as usize }
+        unsafe { version::read_max_iv_count(self.word(KLASS) + CLASS_MAX_IV_COUNT) }
     }
 
     /// The parts of a rational or complex number.
@@ -285,7 +290,8 @@ type ShapeById = unsafe extern "C" fn(u32) -> *const u8;
 pub(crate) struct Common {
     shape_by_id: ShapeById,
     empty_call_cache: EmptyCallCache,
-    proc_type: ProcType,
+    proc_type: DataType,
+    call_caches_type: DataType,
 }
 
 // SAFETY: what an object refers to is an object of this heap.
@@ -294,21 +300,25 @@ unsafe impl TraceCommon for Common {
     #[inline(always)]
     unsafe fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
         let object = Object::new(cell);
-        if object.has(FL_EXIVAR) {
+        if object.has_generic_variables() {
             return false;
         }
         match object.kind() {
             T_STRING => trace_string(object, tracer),
             T_ARRAY => trace_array(object, tracer),
-            T_OBJECT if object.shape() == TOO_COMPLEX_SHAPE => return false,
+            T_OBJECT if object.is_too_complex() => return false,
             T_OBJECT => trace_object(object, self.shape_by_id, tracer),
             // Of some hashes Ruby pins the keys.
             T_HASH if object.has(RHASH_ST_TABLE_FLAG) && tracer.finds_pins() => return false,
             T_HASH => trace_hash(object, tracer),
             T_STRUCT => mark_values(tracer, object.members()),
             T_RATIONAL | T_COMPLEX => mark_values(tracer, object.two_parts()),
-            T_FLOAT | T_BIGNUM | T_SYMBOL => return true,
-            T_IMEMO => return code::trace_internal(object, self.empty_call_cache, tracer.lent()),
+            T_FLOAT | T_BIGNUM => return true,
+            T_SYMBOL => {
+                version::trace_symbol(object, tracer);
+                return true;
+            }
+            T_IMEMO => return code::trace_internal(self, object, tracer.lent()),
             _ if !self.trace_rarer(object, tracer.lent()) => return false,
             _ => {}
         }
@@ -331,15 +341,8 @@ impl Common {
     fn trace_rarer(self, object: Object, mut tracer: impl Trace) -> bool {
         let tracer = &mut tracer;
         match object.kind() {
-            // Ruby, which may trace others meanwhile, changes their tables.
-            T_CLASS | T_MODULE | T_ICLASS if tracer.is_shared() => return false,
-            T_ICLASS => return classes::trace_class(object, 0, tracer),
-            T_CLASS | T_MODULE if object.shape() == TOO_COMPLEX_SHAPE => return false,
-            T_CLASS | T_MODULE => {
-                let variables = variable_count(object, self.shape_by_id);
-                return classes::trace_class(object, variables, tracer);
-            }
-            T_DATA => return data::trace_data(object, self.proc_type, tracer),
+            T_CLASS | T_MODULE | T_ICLASS => return version::trace_class(self, object, tracer),
+            T_DATA => return data::trace_data(self, object, tracer),
             T_REGEXP => mark_value(tracer, object.word(REGEXP_SOURCE)),
             T_MATCH => {
                 mark_value(tracer, object.word(MATCH_REGEXP));
@@ -362,27 +365,20 @@ impl Ruby {
 fn trace_object(object: Object, shape_by_id: ShapeById, tracer: &mut impl Trace) {
     let variables = variables(object, shape_by_id);
     mark_values(tracer, variables);
-    raise_max_iv_count(object.word(KLASS), variables.count as u32);
+    raise_max_iv_count(object.word(KLASS), variables.count);
 }
 
 /// Variables that an object has whose shape is not too complex.
 #[inline(always)]
 fn variable_count(object: Object, shape_by_id: ShapeById) -> usize {
-    // SAFETY: the object's shape exists; its count of variables is an u32
-    // at this offset (asserted below).
-    let count = unsafe {
-        shape_by_id(object.shape() as u32)
-            .add(SHAPE_IV_COUNT)
-            .cast::<u32>()
-            .read()
-    };
-    count as usize
+    // SAFETY: the object's shape exists, and has its count of variables there.
+    unsafe { version::read_count(shape_by_id(object.shape() as u32).add(SHAPE_IV_COUNT)) }
 }
 
 #[inline(always)]
 fn variables(object: Object, shape_by_id: ShapeById) -> Values {
     let count = variable_count(object, shape_by_id);
-    let first = if object.has(ROBJECT_EMBED) {
+    let first = if object.keeps_variables() {
         object.address + OBJECT_EMBEDDED
     } else {
         object.word(OBJECT_PTR)
@@ -390,19 +386,13 @@ fn variables(object: Object, shape_by_id: ShapeById) -> Values {
     Values { first, count }
 }
 
-const _: () = assert!(SHAPE_IV_COUNT_BYTES == 4 && CLASS_MAX_IV_COUNT_BYTES == 4);
-
 /// Ruby sizes new objects by the largest number of variables that marking has
 /// seen in their class.
 #[inline(always)]
-fn raise_max_iv_count(klass: Value, count: u32) {
-    let max = (klass + CLASS_MAX_IV_COUNT) as *const AtomicU32;
+fn raise_max_iv_count(klass: Value, count: usize) {
     // SAFETY: the class of a live object is live and has this field, which
     // several threads may raise.
-    let max = unsafe { &*max };
-    if max.load(Relaxed) < count {
-        max.fetch_max(count, Relaxed);
-    }
+    unsafe { version::raise_max_iv_count(klass + CLASS_MAX_IV_COUNT, count) };
 }
 
 /// With so many references an object is marked in parts while the program runs: a
@@ -515,7 +505,7 @@ pub(crate) fn owned_by(object: Object) -> usize {
     match object.kind() {
         T_STRING if object.has(STR_NOEMBED) => object.word(STR_PTR),
         T_ARRAY if !object.has(RARRAY_EMBED_FLAG) => object.word(ARRAY_PTR),
-        T_OBJECT if !object.has(ROBJECT_EMBED) => object.word(OBJECT_PTR),
+        T_OBJECT if !object.keeps_variables() => object.word(OBJECT_PTR),
         T_HASH if object.has(RHASH_ST_TABLE_FLAG) => object.word(HASH_ST_ENTRIES),
         T_STRUCT if !object.has(RSTRUCT_EMBED_LEN_MASK) => object.word(STRUCT_PTR),
         T_DATA => object.word(DATA_PTR),
@@ -536,7 +526,7 @@ pub(crate) enum Freeing {
 /// What a dead object's header says about what it owns.
 #[inline(always)]
 pub(crate) fn freeing(object: Object) -> Freeing {
-    if object.has(FL_EXIVAR | FL_FINALIZE | FL_SEEN_OBJ_ID) {
+    if object.has(version::FREED_BY_RUBY) || object.has_generic_variables() {
         return Freeing::ByRuby;
     }
     match object.kind() {
@@ -547,8 +537,8 @@ pub(crate) fn freeing(object: Object) -> Freeing {
         T_STRING => Freeing::Payload(object.word(STR_PTR)),
         T_ARRAY if object.has(RARRAY_EMBED_FLAG | ELTS_SHARED) => Freeing::Nothing,
         T_ARRAY => Freeing::Payload(object.word(ARRAY_PTR)),
-        T_OBJECT if object.shape() == TOO_COMPLEX_SHAPE => Freeing::ByRuby,
-        T_OBJECT if object.has(ROBJECT_EMBED) => Freeing::Nothing,
+        T_OBJECT if object.is_too_complex() || object.has_id_of_ruby() => Freeing::ByRuby,
+        T_OBJECT if object.keeps_variables() => Freeing::Nothing,
         T_OBJECT => Freeing::Payload(object.word(OBJECT_PTR)),
         T_HASH if !object.has(RHASH_ST_TABLE_FLAG) => Freeing::Nothing,
         T_STRUCT if object.has(RSTRUCT_EMBED_LEN_MASK) => Freeing::Nothing,
@@ -558,7 +548,11 @@ pub(crate) fn freeing(object: Object) -> Freeing {
         T_IMEMO => match object.internal_kind() {
             IMEMO_CREF | IMEMO_SVAR | IMEMO_THROW_DATA | IMEMO_IFUNC | IMEMO_MEMO
             | IMEMO_CALLCACHE | IMEMO_CONSTCACHE => Freeing::Nothing,
-            _ => Freeing::ByRuby,
+            _ => match version::owned_by_internal(object) {
+                Some(0) => Freeing::Nothing,
+                Some(address) => Freeing::Payload(address),
+                None => Freeing::ByRuby,
+            },
         },
         _ => Freeing::ByRuby,
     }
@@ -567,8 +561,8 @@ pub(crate) fn freeing(object: Object) -> Freeing {
 /// Flags of a dead object that owns nothing: those of `mask` are `value`.
 #[derive(Clone, Copy)]
 struct OwnsNothing {
-    mask: u32,
-    value: u32,
+    mask: Rule,
+    value: Rule,
 }
 
 impl OwnsNothing {
@@ -576,10 +570,17 @@ impl OwnsNothing {
     const NEVER: Self = Self { mask: 0, value: 1 };
 
     const fn new(mask: usize, value: usize) -> Self {
-        let elsewhere = FL_EXIVAR | FL_FINALIZE | FL_SEEN_OBJ_ID;
         Self {
-            mask: (mask | elsewhere) as u32,
-            value: value as u32,
+            mask: (mask | version::FREED_BY_RUBY | version::OTHERS_FREED_BY_RUBY) as Rule,
+            value: value as Rule,
+        }
+    }
+
+    const fn plain_object() -> Self {
+        let [mask, value] = version::PLAIN_OBJECT_OWNS_NOTHING;
+        Self {
+            mask: (mask | version::FREED_BY_RUBY) as Rule,
+            value: value as Rule,
         }
     }
 }
@@ -594,7 +595,7 @@ static OWN_NOTHING: OwnNothing = {
     let mut rules = [OwnsNothing::NEVER; T_MASK + 1];
     rules[T_STRING] = OwnsNothing::new(STR_FSTR | STR_NOEMBED, 0);
     rules[T_ARRAY] = OwnsNothing::new(RARRAY_EMBED_FLAG, RARRAY_EMBED_FLAG);
-    rules[T_OBJECT] = OwnsNothing::new(ROBJECT_EMBED, ROBJECT_EMBED);
+    rules[T_OBJECT] = OwnsNothing::plain_object();
     rules[T_HASH] = OwnsNothing::new(RHASH_ST_TABLE_FLAG, 0);
     rules[T_BIGNUM] = OwnsNothing::new(BIGNUM_EMBED, BIGNUM_EMBED);
     rules[T_FLOAT] = OwnsNothing::new(0, 0);
@@ -610,7 +611,7 @@ static OWN_SOMETHING: OwnNothing = [OwnsNothing::NEVER; T_MASK + 1];
 #[inline(always)]
 fn owns_nothing(object: Object, rules: &OwnNothing) -> bool {
     let OwnsNothing { mask, value } = rules[object.kind()];
-    object.flags as u32 & mask == value && object.half(SHAPE_SHIFT / 8) != TOO_COMPLEX_SHAPE as u32
+    object.flags as Rule & mask == value && !object.is_dead_and_too_complex()
 }
 
 impl Ruby {
@@ -650,11 +651,16 @@ impl Ruby {
         if object.kind() == T_IMEMO && !self.empty_call_cache.get().is_known() {
             self.empty_call_cache
                 .set(EmptyCallCache::learnt_from(object));
-        } else if object.kind() == T_DATA && !self.proc_type.get().is_known() {
-            // SAFETY: reads a variable of Ruby's.
-            let proc_class = unsafe { (self.calls.proc_class)() };
-            self.proc_type
-                .set(ProcType::learnt_from(object, proc_class));
+        } else if object.kind() == T_DATA {
+            if !self.proc_type.get().is_known() {
+                // SAFETY: reads a variable of Ruby's.
+                let proc_class = unsafe { (self.calls.proc_class)() };
+                self.proc_type.set(DataType::of_procs(object, proc_class));
+            }
+            if object.class() == 0 && !self.call_caches_type.get().is_known() {
+                self.call_caches_type
+                    .set(DataType::named(object, c"VM/cc_table"));
+            }
         }
     }
 
@@ -715,6 +721,7 @@ unsafe impl Vm for Ruby {
             shape_by_id: self.calls.shape_by_id,
             empty_call_cache: self.empty_call_cache.get(),
             proc_type: self.proc_type.get(),
+            call_caches_type: self.call_caches_type.get(),
         }
     }
 
@@ -782,6 +789,11 @@ unsafe impl Moving for Ruby {
         self.object_moved(from, to, width, new_width)
     }
 
+    fn updating_begins(&self) {
+        // SAFETY: the lock is held and the other Ractors are stopped.
+        unsafe { (self.calls.begin_updating)() };
+    }
+
     unsafe fn update_cell(&self, cell: Cell, _width: WidthIndex, now: Forwarding<'_>) {
         self.update_object(cell, now);
     }
@@ -830,6 +842,8 @@ unsafe fn visit_value(value: Value, data: *mut c_void) {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use super::*;
 
     /// Every setting of the flags that freeing looks at (bits 5 to 15, 29 and 30), for every
@@ -839,7 +853,7 @@ mod tests {
         let mut agreed = 0;
         for kind in 0..=T_MASK {
             for bits in 0..1 << 13 {
-                for shape in [0, TOO_COMPLEX_SHAPE, TOO_COMPLEX_SHAPE + 1] {
+                for shape in iter::once(0).chain(version::TRIED_SHAPES) {
                     let looked_at = (bits & 0x7ff) << 5 | bits >> 11 << 29;
                     let flags = kind | looked_at | shape << SHAPE_SHIFT;
                     let words = [flags, 0, 0, 0, 0, 0, 0, 0];

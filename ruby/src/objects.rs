@@ -12,33 +12,16 @@ use crate::lock::Gvl;
 use crate::process::unlocked;
 use crate::ruby_calls::Value;
 
-/// The five words Ruby hands over with a new object.
-struct Contents {
-    flags: Value,
-    klass: Value,
-    v1: Value,
-    v2: Value,
-    v3: Value,
-}
-
-impl Contents {
-    /// Fills a fresh cell. The narrowest cells have room for four words only.
-    #[inline(always)]
-    fn write(self, cell: Cell, width: WidthIndex) -> Value {
-        let words = cell.address() as *mut Value;
-        // SAFETY: the cell is fresh and has at least four words, and all but
-        // the narrowest have five.
-        unsafe {
-            words.write(self.flags);
-            words.add(1).write(self.klass);
-            words.add(2).write(self.v1);
-            words.add(3).write(self.v2);
-            if width != WidthIndex::NARROWEST {
-                words.add(4).write(self.v3);
-            }
-        }
-        cell.address()
+/// Writes the words that the collector reads of every object, into a fresh cell.
+#[inline(always)]
+fn begin(cell: Cell, klass: Value, flags: Value) -> Value {
+    let words = cell.address() as *mut Value;
+    // SAFETY: the cell is fresh, and has four words or more.
+    unsafe {
+        words.write(flags);
+        words.add(1).write(klass);
     }
+    cell.address()
 }
 
 /// The width for an object of this type and size; `None` when no cell is that
@@ -78,9 +61,6 @@ unsafe extern "C" fn ashlar_allocate(
     cache: *mut c_void,
     klass: Value,
     flags: Value,
-    v1: Value,
-    v2: Value,
-    v3: Value,
     wb_protected: bool,
     size: usize,
 ) -> Value {
@@ -89,16 +69,9 @@ unsafe extern "C" fn ashlar_allocate(
     };
     let cache = cache.cast::<AllocationCache<'static>>();
     let state = first_state(wb_protected);
-    let contents = Contents {
-        flags,
-        klass,
-        v1,
-        v2,
-        v3,
-    };
     // SAFETY: the cache is the calling Ractor's own, and Ruby calls with the GVL.
     if let Some(cell) = unsafe { (*cache).allocate_at_once(width, state) } {
-        return contents.write(cell, width); // of a narrow one
+        return begin(cell, klass, flags); // a narrow one
     }
     // SAFETY: Ruby calls with the GVL and passes the calling Ractor's cache.
     let gvl = unsafe { Gvl::of_caller(objspace) };
@@ -111,10 +84,7 @@ unsafe extern "C" fn ashlar_allocate(
         }
         Some(cell)
     });
-    match allocated {
-        Some(cell) => contents.write(cell, width),
-        None => 0,
-    }
+    allocated.map_or(0, |cell| begin(cell, klass, flags))
 }
 
 fn allocate_slowly(

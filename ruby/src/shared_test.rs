@@ -115,7 +115,7 @@ unsafe extern "C" fn none() -> usize {
 unsafe extern "C" fn optimal_size(_: Value) -> usize {
     40
 }
-unsafe extern "C" fn rebuild_shape(_: Value, _: usize) -> u32 {
+unsafe extern "C" fn shape_in_width(_: Value, _: usize) -> u32 {
     0
 }
 unsafe extern "C" fn set_shape(_: Value, _: u32) {}
@@ -156,9 +156,10 @@ const CALLS: RubyCalls = RubyCalls {
     loaded_files: none,
     thread_has_gvl,
     optimal_size,
-    rebuild_shape,
+    shape_in_width,
     set_shape,
     move_generic_variables: move_variables,
+    begin_updating: nothing,
     update_object: mark_children,
     update_vm,
     prepare_object: of_object,
@@ -210,9 +211,9 @@ fn use_payloads(seed: u8, rounds: usize) {
         };
         // SAFETY: the cache is this thread's, and what is freed is used no more.
         unsafe {
-            let first = NonNull::new(ashlar_xmalloc(my_cache(), size).cast::<u8>()).unwrap();
+            let first = NonNull::new(ashlar_xmalloc(my_cache(), size, true).cast::<u8>()).unwrap();
             first.write(seed);
-            let larger = ashlar_xrealloc(my_cache(), first.as_ptr(), 2 * size);
+            let larger = ashlar_xrealloc(my_cache(), first.as_ptr(), 2 * size, true);
             let larger = NonNull::new(larger.cast::<u8>()).unwrap();
             assert_eq!(larger.read(), seed);
             larger.add(2 * size - 1).write(seed);

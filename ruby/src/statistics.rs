@@ -40,6 +40,10 @@ pub(crate) struct Statistics {
     cell_blocks: u64,
     /// Empty, with memory.
     empty_blocks: u64,
+    /// Of cells, or empty with memory.
+    held_blocks: u64,
+    /// Taken for cells so far, or empty with memory.
+    taken_or_empty_blocks: u64,
     /// Of cells, from the parent of this process, which nothing is allocated into.
     inherited_blocks: u64,
     blocks_taken: u64,
@@ -180,6 +184,8 @@ impl Collector {
         filled.available_cells = filled.live_cells + filled.free_cells;
         filled.cell_blocks = usage.cell_blocks as u64;
         filled.empty_blocks = usage.held_blocks as u64;
+        filled.held_blocks = filled.cell_blocks + filled.empty_blocks;
+        filled.taken_or_empty_blocks = filled.held_blocks + self.heap.stats().blocks_given as u64;
         filled.inherited_blocks = self.heap.inherited_blocks() as u64;
         filled.cell_bytes = usage.cell_bytes as u64;
         filled.payload_bytes = usage.payload_bytes as u64;
@@ -258,6 +264,8 @@ pub(crate) struct WidthStatistics {
     /// one: 0, and so is the next.
     forced_full_count: u64,
     forced_finish_count: u64,
+    /// What waits for its finalizer has left its cell: 0.
+    final_cells: u64,
 }
 
 /// Number of widths.
@@ -302,6 +310,7 @@ impl Collector {
                 freed_objects: freed[index],
                 forced_full_count: 0,
                 forced_finish_count: 0,
+                final_cells: 0,
             }
         })
     }

@@ -153,7 +153,7 @@ claim "code that several Ractors run lives through their collections" do
       end
     end
     expected = Array.new(4) { |n| 40.times.sum { |i| 3 * (n + i) + 1 } }
-    abort "answers" unless ractors.map(&:take) == expected
+    abort "answers" unless ractors.map(&:value) == expected
     puts "ok"
   RUBY
 end

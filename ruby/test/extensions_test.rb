@@ -200,7 +200,7 @@ claim "each_object sees each live object once and no dead or foreign memory" do
   RUBY
 end
 
-claim "fiddle calls into C with memory it owns" do
+claim "fiddle calls into C with memory it owns", needs: "fiddle" do
   ruby_ok <<~'RUBY'
     require "fiddle"
     strlen = Fiddle::Function.new(Fiddle.dlopen(nil)["strlen"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_SIZE_T)

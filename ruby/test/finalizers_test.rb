@@ -83,7 +83,7 @@ claim "finalizers that wait for the end of the program run in the order they wer
   RUBY
 end
 
-claim "an original and its copy share their finalizers, also later ones" do
+claim "a copy has the finalizers of its original, in Ruby 3.4 also later ones" do
   ruby_ok <<~'RUBY'
     ran = []
     a = Object.new
@@ -91,7 +91,7 @@ claim "an original and its copy share their finalizers, also later ones" do
     b = a.dup
     ObjectSpace.define_finalizer(a, proc { ran << :later })
     LAST = Object.new
-    ObjectSpace.define_finalizer(LAST, proc { puts ran.tally == { first: 2, later: 2 } ? "ok" : ran.inspect })
+    ObjectSpace.define_finalizer(LAST, proc { puts ran.tally == { first: 2, later: RUBY_VERSION < "4" ? 2 : 1 } ? "ok" : ran.inspect })
   RUBY
 end
 

@@ -25,7 +25,15 @@ class Untrue < StandardError; end
 
 # The collection of claims, and the trying of them.
 module Claims
-  Claim = Struct.new(:file, :text, :only, :block)
+  Claim = Struct.new(:file, :text, :only, :ruby, :needs, :block) do
+    # Why it is not tried, nil when it is.
+    def skipped_for
+      return "about Ashlar only" if only && !Subject.is?(only)
+      return "about Ruby #{ruby} only" if ruby && !Subject.version.start_with?("#{ruby}.")
+
+      "for a Ruby that has #{needs}" if needs && !Subject.has?(needs)
+    end
+  end
   @all = []
 
   module_function
@@ -35,7 +43,7 @@ module Claims
     yield
   end
 
-  def add(text, only, block) = @all << Claim.new(@file, text, only, block)
+  def add(*rest) = @all << Claim.new(@file, *rest)
 
   # Only these are tried, each of them "file: text".
   def keep(names)
@@ -46,7 +54,7 @@ module Claims
   # True when none failed. Prints each failure and, alone on a line, the count.
   def try_all(part, workers)
     chosen = @all.select { part.nil? || _1.text.include?(part) }
-    skipped, chosen = chosen.partition { _1.only && !Subject.is?(_1.only) }
+    skipped, chosen = chosen.partition(&:skipped_for)
     waiting = Queue.new
     chosen.each { waiting << _1 }
     waiting.close
@@ -90,14 +98,16 @@ module Claims
       puts "", "FAILED #{claim.file}: #{claim.text}", error.message.gsub(/^/, "    ")
       puts "    #{error.backtrace.grep(/_test\.rb/).first}" unless error.is_a?(Untrue) && error.backtrace.nil?
     end
-    puts "skipped, as they are about Ashlar only: #{skipped.size}" unless skipped.empty?
+    skipped.map(&:skipped_for).tally.each { |reason, count| puts "skipped, as they are #{reason}: #{count}" }
   end
 end
 
 # claim "what is true" do ... end; `only: "ashlar"` for what no other collector does, and
 # `only: "module"` for what is true of the library alone, `"inside"` and `"libruby"` of a Ruby
-# with Ashlar inside, and of one with a libruby.so.
-def claim(text, only: nil, &block) = Claims.add(text, only, block)
+# with Ashlar inside, and of one with a libruby.so. `ruby: "3.4"` for what is true of that version
+# alone; `needs: "fiddle"` for what takes a library that not every Ruby comes with: from 4.0 on many
+# are bundled gems, which a checkout of Ruby's repository lacks.
+def claim(text, only: nil, ruby: nil, needs: nil, &block) = Claims.add(text, only, ruby, needs, block)
 
 # What a claim can do: start programs in a folder of its own and check what came of them.
 class Scene
@@ -107,10 +117,15 @@ class Scene
     @folder = folder
   end
 
+  # What a Ractor's block came to is its `value` from Ruby 4.0 on. On one line with the program's
+  # first, so that lines keep their numbers.
+  RACTOR_VALUE = "class Ractor; alias value take; end unless Ractor.method_defined?(:value); "
+
   # Runs Ruby source on the collector under test. `limit` in seconds; `input` goes to its
   # standard input; `address_space` in bytes is what `ulimit -v` sets.
   def ruby(source, *options, limit: 60, input: nil, env: {}, address_space: nil)
     path = File.join(folder, "program-#{object_id}-#{@programs = @programs.to_i + 1}.rb")
+    source = RACTOR_VALUE + source if source.include?("Ractor.new")
     File.write(path, source)
     ruby_command([*options, path], limit:, input:, env:, address_space:)
   end

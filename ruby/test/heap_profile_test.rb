@@ -387,7 +387,7 @@ claim "Ractors and threads are sampled", only: "ashlar" do
   image = profiled(<<~'RUBY')
     Warning[:experimental] = false
     def make(n) = Array.new(n) { |i| "r#{i}" * 30 }
-    kept = Array.new(3) { Ractor.new { make(3_000).size } }.map(&:take)
+    kept = Array.new(3) { Ractor.new { make(3_000).size } }.map(&:value)
     $kept = Array.new(3) { Thread.new { make(3_000) } }.map(&:value)
     GC.start
   RUBY

@@ -232,7 +232,7 @@ claim "Ractors work beside helpers", only: "ashlar" do
     GC.start
     ractors = Array.new(2) { |r| Ractor.new(r) { |k| a = Array.new(20_000) { |i| "#{k} #{i}" }; 3.times { GC.start }; a.each_with_index.all? { |s, i| s == "#{k} #{i}" } } }
     10.times { GC.start }
-    abort "ractors" unless ractors.all?(&:take)
+    abort "ractors" unless ractors.all?(&:value)
     check
     puts "ok"
   RUBY

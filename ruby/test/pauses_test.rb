@@ -165,7 +165,7 @@ claim "Ractors run while a collection is going on", only: "ashlar" do
       end
     end
     20_000.times { |i| KEPT[i % 200][i % 2000] = "again #{i}" }
-    abort "contents" unless ractors.all?(&:take)
+    abort "contents" unless ractors.all?(&:value)
     puts "ok"
   RUBY
 end

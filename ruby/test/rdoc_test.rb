@@ -1,4 +1,4 @@
-claim "rdoc documents a part of Ruby's library without an error" do
+claim "rdoc documents a part of Ruby's library without an error", needs: "rdoc" do
   sources = %w[set.rb optparse.rb delegate.rb tempfile.rb pstore.rb forwardable.rb ostruct.rb time.rb]
             .map { "#{Subject.source}/lib/#{_1}" }
   finished = ruby_command(["-S", "rdoc", "--quiet", "--format", "darkfish", "--op", "#{folder}/html", *sources],
@@ -9,7 +9,7 @@ claim "rdoc documents a part of Ruby's library without an error" do
   check_match(/OptionParser/, File.read("#{folder}/html/index.html"))
 end
 
-claim "rdoc writes the same pages as the stock Ruby does" do
+claim "rdoc writes the same pages as the stock Ruby does", needs: "rdoc" do
   sources = %w[set.rb delegate.rb singleton.rb].map { "#{Subject.source}/lib/#{_1}" }
   arguments = ["-S", "rdoc", "--quiet", "--format", "ri", "--op"]
   finished = ruby_command([*arguments, "#{folder}/ours", *sources], limit: 180, env: { "HOME" => folder })

@@ -168,7 +168,7 @@ claim "a Ractor begins, and a collection is recorded, without libc's memory", on
     GC.config(refuse: "malloc:1+")
     # More than libc's memory that its list has at first.
     made = Array.new(12) { |i| Ractor.new(i) { |number| number * 2 } }
-    doubles = made.map(&:take)
+    doubles = made.map(&:value)
     GC.start
     GC.config(refuse: "none")
     abort doubles.inspect unless doubles == Array.new(12) { |i| i * 2 }

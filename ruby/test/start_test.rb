@@ -19,7 +19,7 @@ claim "GC.config names the collector" do
   ruby_prints("#{Subject.library}\n", "puts GC.config[:implementation]")
 end
 
-claim "an irb session through a pipe evaluates line after line and keeps its variables" do
+claim "an irb session through a pipe evaluates line after line and keeps its variables", needs: "irb" do
   session = <<~RUBY
     words = %w[course block stone]
     widths = words.to_h { |word| [word, word.size] }

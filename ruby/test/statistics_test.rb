@@ -249,7 +249,7 @@ claim "Ractors may read the statistics while others collect" do
   ruby_ok <<~'RUBY', "-W0"
     busy = Array.new(2) { Ractor.new { 30.times { Array.new(5_000) { |i| i.to_s * 3 } }; :done } }
     readers = Array.new(2) { Ractor.new { 300.times { GC.stat; GC.count; GC.stat_heap(0); GC.latest_gc_info; Object.new.object_id }; :done } }
-    abort "lost" unless (busy + readers).map(&:take) == [:done] * 4
+    abort "lost" unless (busy + readers).map(&:value) == [:done] * 4
     puts "ok"
   RUBY
 end

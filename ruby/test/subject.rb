@@ -34,6 +34,17 @@ module Subject
       kind == "libruby" && inside? && config["ENABLE_SHARED"] == "yes"
   end
 
+  # As 3.4.5.
+  def version = config["RUBY_PROGRAM_VERSION"]
+
+  # Whether a library of this name can be required.
+  def has?(library)
+    @libraries ||= {}
+    @libraries.fetch(library) do
+      @libraries[library] = system({ "RUBY_GC_LIBRARY" => nil }, @ruby, "-W0", "-e", "require ARGV[0]", library, err: File::NULL)
+    end
+  end
+
   # What makes the collector the process's malloc, which it always is inside Ruby.
   def serving_malloc = inside? ? {} : { "LD_PRELOAD" => library_path }
 

@@ -138,7 +138,10 @@ lay_out_build_tree() {
 check_inside() {
   [[ $("${RUN_MADE[@]}" "$1" --disable-gems -e 'print GC.config[:implementation]') == ashlar ]] ||
     fail "$1 was built and does not run on Ashlar; see $INSIDE/log."
-  "${RUN_MADE[@]}" "$1" -e 'require "openssl"; require "psych"; require "bigdecimal"' ||
+  local libraries=(openssl psych)
+  # A bundled gem, which a checkout of Ruby's repository lacks.
+  [[ ! -d $(echo "$SOURCE"/.bundle/gems/bigdecimal-*) ]] || libraries+=(bigdecimal)
+  "${RUN_MADE[@]}" "$1" "${libraries[@]/#/-r}" -e 0 ||
     fail "$1 was built and lacks a library; see $INSIDE/log."
 }
 

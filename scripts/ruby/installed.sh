@@ -17,7 +17,7 @@ find_installed() {
     read -r RUBY
     read -r RUBY_ARCH_HEADERS
   } <<<"$answer"
-  [[ $COLLECTORS && $version == "$RUBY_SERIES".* && $RUBY != "$RUBIES"/* ]] || return 1
+  [[ $COLLECTORS && $RUBY != "$RUBIES"/* ]] && ruby_is_supported "$version" || return 1
   COLLECTORS=${COLLECTORS%/}
   find_kept_source "$version"
   say "using the installed $RUBY, which can load collectors"

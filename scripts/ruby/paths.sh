@@ -15,11 +15,20 @@ RUBIES=$CACHE/rubies${ASHLAR_MACHINE:+-$ASHLAR_MACHINE}
 BUILD=$CLONE/build${ASHLAR_MACHINE:+/$ASHLAR_MACHINE}
 LOCKS=$CACHE/locks
 
-# The Ruby series the collector is written against, and the oldest Rust that builds it.
-RUBY_SERIES=3.4
+# The series of Ruby that the collector is written for, and the oldest Rust that builds it.
+RUBY_SERIES=(3.4 4.0)
 RUST_MINIMUM=1.85
 
 # Every clone installs its library under a name of its own beside the shared
 # `ashlar`, so that two clones can use one cached Ruby without meeting.
 # Ruby allows letters, digits, dash and underscore in the name.
 CLONE_LIBRARY=ashlar_$(printf %s "$CLONE" | digest8)
+
+# ruby_series: as in a sentence, 3.4 or 4.0.
+ruby_series() {
+  local all=${RUBY_SERIES[*]}
+  echo "${all// / or }"
+}
+
+# ruby_is_supported VERSION
+ruby_is_supported() { [[ " ${RUBY_SERIES[*]} " == *" ${1%.*} "* ]]; }

@@ -14,8 +14,23 @@ SOURCE_LOG=$CACHE/source.log
 # pinned_rows NAME: its lines of the table, as VERSION SHA-256 PLACE.
 pinned_rows() { awk -v name="$1" '$1 == name {print $2, $3, $4}' "$PINS"; }
 
-# wanted_rows NAME: those of the version that is built.
-wanted_rows() { pinned_rows "$1" | awk 'NR == 1 {wanted = $1} $1 == wanted'; }
+# wanted_rows NAME: those of the version that is built, the first one of the table; of Ruby, the
+# first that RUBY_VERSION of make's command line names, a version or a series such as 4.0.
+wanted_rows() {
+  local asked=
+  [[ $1 != ruby ]] || asked=${ASHLAR_RUBY_VERSION-}
+  pinned_rows "$1" | awk -v asked="$asked" '
+    !wanted && (!asked || $1 == asked || index($1, asked ".") == 1) {wanted = $1}
+    $1 == wanted'
+}
+
+# check_asked_version: fails with one line if RUBY_VERSION names what the table does not have.
+check_asked_version() {
+  [[ ! $(wanted_rows ruby) ]] || return 0
+  local versions
+  versions=$(pinned_rows ruby | awk '!seen[$1]++ {printf "%s%s", sep, $1; sep = ", "}')
+  fail "RUBY_VERSION=$ASHLAR_RUBY_VERSION is not in scripts/sources.txt, which has $versions. Put a line for it there, or set RUBY_SRC to its source."
+}
 
 sha256_of() { sha256sum <"$1" | cut -d' ' -f1; }
 

@@ -30,8 +30,8 @@ accept_source() {
   SOURCE_SHA256=${3-}
   SOURCE_VERSION=$(ruby_version_of "$SOURCE")
   [[ $SOURCE_VERSION ]] || fail "$SOURCE is not a Ruby source tree (no include/ruby/version.h)."
-  [[ $SOURCE_VERSION == "$RUBY_SERIES".* ]] ||
-    fail "$SOURCE is Ruby $SOURCE_VERSION; the collector is written for Ruby $RUBY_SERIES."
+  ruby_is_supported "$SOURCE_VERSION" ||
+    fail "$SOURCE is Ruby $SOURCE_VERSION; the collector is written for Ruby $(ruby_series)."
   [[ -x $SOURCE/configure ]] ||
     fail "$SOURCE has no configure script; run ./autogen.sh there first."
   SOURCE_ID=ruby-$SOURCE_VERSION-$2
@@ -75,8 +75,9 @@ source_from_tarball() {
 
 source_from_table() {
   local id
+  check_asked_version
   hold_lock debian-source
-  pinned_tree ruby "set RUBY_SRC to a folder or tarball with the source of Ruby $RUBY_SERIES"
+  pinned_tree ruby "set RUBY_SRC to a folder or tarball with the source of Ruby $(ruby_series)"
   release_lock
   # As the folder's name has it: builds are filed under this.
   case ${TREE##*/} in
@@ -89,6 +90,8 @@ source_from_table() {
 # The order: what the user named; else what the table names.
 find_source() {
   if [[ ${RUBY_SRC-} ]]; then
+    [[ ! ${ASHLAR_RUBY_VERSION-} ]] ||
+      fail "RUBY_SRC=$RUBY_SRC says what is built, and RUBY_VERSION=$ASHLAR_RUBY_VERSION, too; give one of them."
     [[ -e $RUBY_SRC ]] || fail "RUBY_SRC=$RUBY_SRC does not exist."
     if [[ -d $RUBY_SRC ]]; then
       [[ ! ${RUBY_SHA256-} ]] || fail "RUBY_SHA256 is of a tarball, and RUBY_SRC=$RUBY_SRC is a folder; unset one of them."

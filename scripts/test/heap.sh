@@ -31,7 +31,7 @@ case ${1-} in
   miri)
     (($# > 1)) || set -- miri --lib # all of them take hours; give others by name
     # What threads hand to each other needs the model that the others are spared.
-    handed_over=(a_span_is_seen_whole what_a_thread_wrote what_was_written_before helpers_see)
+    handed_over=(a_span_is_seen_whole what_a_thread_wrote what_was_written_before threads_see)
     need 'Miri: rustup component add --toolchain nightly miri' cargo +nightly miri --version
     # Words of the heap are addresses: pointers made of them have no provenance of their own.
     # The state table is read by bytes and by words, which Miri's model of weak memory refuses.

@@ -17,11 +17,12 @@ cp -r "$here/../ruby" "$clone/scripts/"
 
 # make_tarball FILE VERSION TEXT: a source of Ruby as far as the scripts look.
 make_tarball() {
-  local tree=$work/ruby-$2
+  local tree=$work/ruby-$2 major minor teeny
+  IFS=. read -r major minor teeny <<<"$2"
   rm -rf "$tree"
   mkdir -p "$tree/include/ruby"
-  printf '#define RUBY_VERSION_TEENY %s\n' "${2##*.}" >"$tree/version.h"
-  printf '#define RUBY_API_VERSION_MAJOR 3\n#define RUBY_API_VERSION_MINOR 4\n' >"$tree/include/ruby/version.h"
+  printf '#define RUBY_VERSION_TEENY %s\n' "$teeny" >"$tree/version.h"
+  printf '#define RUBY_API_VERSION_MAJOR %s\n#define RUBY_API_VERSION_MINOR %s\n' "$major" "$minor" >"$tree/include/ruby/version.h"
   printf '%s\n' "$3" >"$tree/gc.c"
   ln -s gc.c "$tree/link.c"
   printf '#!/bin/sh\n' >"$tree/configure"
@@ -160,6 +161,28 @@ printf 'ruby 3.4.99 %s file:///nonexistent/a.tar.gz\nruby 3.4.5 %s file://%s\n' 
 find_source
 [[ $status == 2 && $answer == *'names has ruby 3.4.99; set RUBY_SRC to'* && $answer != *'found ruby'* ]] || not_so 'no older version is taken instead'
 checks=$((checks + 1))
+
+# RUBY_VERSION of make's command line.
+again
+four=$work/ruby-4.0.9.tar.gz
+make_tarball "$four" 4.0.9 'int four;'
+{
+  printf 'ruby 3.4.5 %s file://%s\n' "$(sha256_of "$first")" "$first"
+  printf 'ruby 4.0.9 %s file://%s\n' "$(sha256_of "$four")" "$four"
+} >"$clone/scripts/sources.txt"
+finds 'the first version is built' 3.4.5
+export ASHLAR_RUBY_VERSION=4.0.9
+finds 'or the one that is asked for' 4.0.9
+ASHLAR_RUBY_VERSION=4.0
+finds 'a series is enough' 4.0.9
+ASHLAR_RUBY_VERSION=4
+finds 'and its first number' 4.0.9
+ASHLAR_RUBY_VERSION=4.0.90
+refuses 'a version that the table lacks' 'RUBY_VERSION=4.0.90 is not in scripts/sources.txt, which has 3.4.5, 4.0.9'
+ASHLAR_RUBY_VERSION=4.0.9 RUBY_SRC=$first
+export RUBY_SRC
+refuses 'a version and a source' 'give one of them'
+unset ASHLAR_RUBY_VERSION RUBY_SRC
 
 mkdir "$work/folder"
 export RUBY_SRC=$work/folder RUBY_SHA256=0

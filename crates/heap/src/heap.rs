@@ -9,6 +9,7 @@ mod forked;
 mod inherited;
 mod pacing;
 mod reading;
+mod slice_schedule;
 mod slices;
 mod stress;
 mod sweeping;
@@ -27,8 +28,8 @@ use crate::layout::region::{Cell, Region, States};
 use crate::layout::width::WIDTH_COUNT;
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 use crate::mark::marker::Marker;
-use crate::mark::mode::Mode;
-use crate::mark::parallel::ParallelMarking;
+use crate::mark::pile::ParallelMarking;
+use crate::mark::Mode;
 use crate::os::Refused;
 use crate::pace::{Pace, PaceOptions, Scope};
 use crate::shared::Shared;
@@ -248,7 +249,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             if state.is_old() {
                 return;
             }
-            self.marker().counts.old_cells += 1;
+            self.marker().worker.counts.old_cells += 1;
             let old = state.old_and_found();
             self.region().set_state(cell, old);
             if old.is_unprotected() {

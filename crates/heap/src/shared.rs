@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::MutexGuard;
 
 use crate::allocate::blocks::BlockAllocator;
-use crate::mark::helpers::{Helpers, Stopped};
+use crate::mark::pool::{Stopped, ThreadPool};
 use crate::os::{self, Refused};
 use crate::payload::arena::Arena;
 use crate::payload::pool::Pool;
@@ -21,7 +21,7 @@ pub struct Shared {
     /// What is known about all payloads.
     pub(crate) payloads: Payloads,
     /// Threads that help in marking.
-    pub(crate) helpers: Helpers,
+    pub(crate) threads: ThreadPool,
     /// A heap has been made of these parts.
     has_heap: AtomicBool,
     /// The collector is marking, or moving cells, at this moment.
@@ -40,7 +40,7 @@ impl Shared {
         Ok(Self {
             space: Space::reserve(bytes, page_bytes)?,
             payloads: Payloads::new(),
-            helpers: Helpers::default(),
+            threads: ThreadPool::default(),
             has_heap: AtomicBool::new(false),
             collecting: AtomicBool::new(false),
         })
@@ -112,13 +112,13 @@ impl Shared {
     /// are started anew when they are needed next. Waits for a marking that they
     /// share in.
     pub fn stop_helpers(&self) -> Stopped<'_> {
-        self.helpers.stop()
+        self.threads.stop()
     }
 
     /// Threads that help in marking, at work or waiting; 0 while a marking or a fork
     /// keeps them.
     pub fn helper_count(&self) -> usize {
-        self.helpers.count()
+        self.threads.count()
     }
 
     /// Waits until no thread is changing anything, and keeps it so: what a fork

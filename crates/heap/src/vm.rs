@@ -6,9 +6,7 @@
 use crate::compact::forward::Forwarding;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
-use crate::mark::trace::Trace;
-use crate::mark::trace_common::TraceCommon;
-use crate::mark::tracer::{MarkingEnd, Tracer};
+use crate::mark::trace::{MarkingEnd, Trace, TraceCommon, Tracer};
 
 /// The virtual machine's side of the heap.
 ///
@@ -112,6 +110,9 @@ pub unsafe trait Moving {
     /// # Safety
     /// Both are cells of this VM's heap, and hold the same.
     unsafe fn moved(&self, from: Cell, to: Cell, width: WidthIndex, new_width: WidthIndex) -> bool;
+
+    /// Called when all cells have moved, before anything is rewritten.
+    fn updating_begins(&self) {}
 
     /// Rewrites everything that `cell` refers to, weak references included, to
     /// where it is now. It may free payloads.

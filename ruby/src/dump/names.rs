@@ -126,14 +126,13 @@ fn add_code(name: &mut Vec<u8>, code: Object) {
 
 /// Adds the name of the native type of an object that has no class.
 fn add_data_type(name: &mut Vec<u8>, data: Object) {
-    // As `rbimpl_rtypeddata_p` tells.
-    if !(1..=3).contains(&data.word(DATA_TYPED)) {
+    let Some([data_type, _]) = data.typed_data() else {
         return;
-    }
+    };
     // SAFETY: an object of a native type refers to the type, which has a name that ends
     // with 0 or none.
     unsafe {
-        let text = ((data.word(DATA_TYPE) + DATA_TYPE_NAME) as *const *const c_char).read();
+        let text = ((data_type + DATA_TYPE_NAME) as *const *const c_char).read();
         if !text.is_null() {
             let text = CStr::from_ptr(text).to_bytes();
             name.extend_from_slice(&text[..text.len().min(NAME_BYTES_MAX)]);

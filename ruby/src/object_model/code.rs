@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use ashlar_heap::Trace;
 
 use super::record::Record;
-use super::{mark_value, Object};
+use super::{mark_value, version, Common, Object};
 use crate::layout::*;
 
 /// Ruby's empty call cache, which is no object; 0 until it is known. Ruby puts it in
@@ -36,24 +36,13 @@ impl EmptyCallCache {
 
 /// Traces an internal object; false when Ruby has to.
 #[inline(never)]
-pub(super) fn trace_internal(
-    object: Object,
-    empty: EmptyCallCache,
-    mut tracer: impl Trace,
-) -> bool {
+pub(super) fn trace_internal(common: Common, object: Object, mut tracer: impl Trace) -> bool {
     let tracer = &mut tracer;
     let mut mark = |offset| mark_value(tracer, object.word(offset));
     match object.internal_kind() {
-        IMEMO_ISEQ => return trace_iseq(object, empty, tracer),
+        IMEMO_ISEQ => return trace_iseq(object, common.empty_call_cache, tracer),
         IMEMO_MENT => return trace_method(object, tracer),
-        // The classes whose caches they are know the methods of all others, and invalidate
-        // them: a cache keeps neither.
-        IMEMO_CALLCACHE if object.has(CALL_CACHE_OWNS) => {
-            [CALL_CACHE_METHOD, CALL_CACHE_CLASS]
-                .into_iter()
-                .for_each(mark);
-        }
-        IMEMO_CALLCACHE | IMEMO_CALLINFO => {}
+        IMEMO_CALLINFO => {}
         IMEMO_CREF => {
             [CREF_CLASS, CREF_NEXT, CREF_REFINEMENTS]
                 .into_iter()
@@ -63,7 +52,7 @@ pub(super) fn trace_internal(
         IMEMO_THROW_DATA => mark(THROWN_OBJECT),
         IMEMO_SVAR => (0..SVAR_COUNT).for_each(|index| mark(SVAR_FIRST + 8 * index)),
         IMEMO_ENV => return trace_env(object, tracer),
-        _ => return false,
+        _ => return version::trace_internal(common, object, tracer),
     }
     true
 }
@@ -81,7 +70,7 @@ fn calls(body: Record) -> impl Iterator<Item = Record> {
 #[inline(always)]
 fn trace_iseq(iseq: Object, empty: EmptyCallCache, tracer: &mut impl Trace) -> bool {
     let is_plain = !iseq.has(ISEQ_NOT_LOADED_YET | ISEQ_USE_COMPILE_DATA)
-        && iseq.word(ISEQ_LOCAL_HOOKS) == 0
+        && !version::has_local_hooks(iseq)
         && empty.is_known();
     let Some(body) = iseq.record(ISEQ_BODY).filter(|_| is_plain) else {
         return false;
@@ -131,9 +120,7 @@ fn trace_inline_storage(body: Record, tracer: &mut impl Trace) {
         .each(BODY_INLINE_STORAGE, all, INLINE_STORAGE_BYTES)
         .skip(places);
     for entry in entries.by_ref().take(class_variables) {
-        if let Some(variable) = entry.record(INLINE_CVAR_ENTRY) {
-            mark_value(tracer, variable.word(CVAR_CLASS));
-        }
+        version::mark_class_variable(entry, tracer);
     }
     for entry in entries.by_ref().take(once) {
         mark_value(tracer, entry.word(INLINE_ONCE_VALUE));
@@ -220,7 +207,7 @@ fn trace_method(entry: Object, tracer: &mut impl Trace) -> bool {
             }
             METHOD_TYPE_ATTRSET | METHOD_TYPE_IVAR => mark(DEFINITION_LOCATION),
             // Hooks are marked by Ruby.
-            METHOD_TYPE_BMETHOD if definition.word(DEFINITION_HOOKS) != 0 => return false,
+            METHOD_TYPE_BMETHOD if version::has_method_hooks(definition) => return false,
             METHOD_TYPE_BMETHOD => mark(DEFINITION_PROC),
             METHOD_TYPE_ALIAS => mark(DEFINITION_ALIASED),
             METHOD_TYPE_REFINED => mark(DEFINITION_REFINED),
@@ -240,6 +227,9 @@ fn trace_env(env: Object, tracer: &mut impl Trace) -> bool {
     let Some(frame) = env.record(ENV_FRAME) else {
         return true;
     };
+    if version::is_frame_of_ruby(frame.word(FRAME_FLAGS)) {
+        return false;
+    }
     let values = Record::at(env.word(ENV_VALUES));
     let count = env.half(ENV_COUNT) as usize;
     for index in 0..values.map_or(0, |_| count) {

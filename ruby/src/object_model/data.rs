@@ -1,51 +1,69 @@
 //! Traces data of C whose type says where its references are, and procs.
 
+use std::ffi::{c_char, CStr};
+
 use ashlar_heap::Trace;
 
 use super::record::Record;
-use super::{mark_value, Object};
+use super::{mark_value, version, Common, Object};
 use crate::layout::*;
 use crate::ruby_calls::Value;
 
-/// Ruby's type of procs; 0 until it is known.
+/// A type of Ruby's own that it does not export; 0 until it is known.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ProcType(usize);
+pub(super) struct DataType(usize);
 
-impl ProcType {
+impl DataType {
     pub(super) fn is_known(self) -> bool {
         self.0 != 0
     }
 
     /// The type of `data` if its class is that of procs, all of which Ruby makes itself.
-    pub(super) fn learnt_from(data: Object, proc_class: Value) -> Self {
+    pub(super) fn of_procs(data: Object, proc_class: Value) -> Self {
         let is_proc = proc_class != 0 && data.word(KLASS) == proc_class;
-        Self(if is_proc { data.word(DATA_TYPE) } else { 0 })
+        Self(if is_proc { type_of(data) } else { 0 })
     }
+
+    /// The type of `data`, which has no class, if it has this name: Ruby alone makes such data.
+    pub(super) fn named(data: Object, name: &CStr) -> Self {
+        let data_type = type_of(data);
+        let text = Record::at(data_type).map_or(0, |found| found.word(DATA_TYPE_NAME));
+        // SAFETY: a type's name ends with 0.
+        let is_named = text != 0 && unsafe { CStr::from_ptr(text as *const c_char) } == name;
+        Self(if is_named { data_type } else { 0 })
+    }
+}
+
+fn type_of(data: Object) -> usize {
+    data.typed_data().map_or(0, |[data_type, _]| data_type)
 }
 
 /// Traces what data has beside its class; false when only its own type can.
 #[inline(never)]
-pub(super) fn trace_data(data: Object, procs: ProcType, tracer: &mut impl Trace) -> bool {
-    let typed = data.word(DATA_TYPED);
-    let is_typed = typed != 0 && typed <= DATA_TYPED_FLAG_MAX;
-    let Some(data_type) = data.record(DATA_TYPE).filter(|_| is_typed) else {
+pub(super) fn trace_data(common: Common, data: Object, tracer: &mut impl Trace) -> bool {
+    let Some([data_type, contents]) = data.typed_data() else {
         return false;
     };
-    let contents = match typed & DATA_EMBEDDED_FLAG {
-        0 => data.word(DATA_PTR),
-        _ => data.address() + DATA_EMBEDDED,
+    let Some(data_type) = Record::at(data_type) else {
+        return false;
     };
     let mark = data_type.word(DATA_TYPE_MARK);
     let (Some(contents), Some(mark)) = (Record::at(contents), Record::at(mark)) else {
+        version::mark_fields_of_data(data, tracer);
         return true;
     };
-    if data_type.address() == procs.0 {
+    if data_type.address() == common.proc_type.0 {
         trace_proc(contents, tracer);
     } else if data_type.word(DATA_TYPE_FLAGS) & DATA_TYPE_DECLARES != 0 {
         trace_declared(contents, mark, tracer);
+    } else if data_type.address() == common.call_caches_type.0 {
+        if !version::trace_table_of_call_caches(contents, tracer) {
+            return false;
+        }
     } else {
         return false;
     }
+    version::mark_fields_of_data(data, tracer);
     true
 }
 

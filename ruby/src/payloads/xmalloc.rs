@@ -24,9 +24,13 @@ use crate::statics::{is_busy, made_shared};
 const LARGE_BYTES: usize = 256 << 10;
 
 /// Collects when payloads have used up the budget and the calling thread may,
-/// and before a large one that would not fit below the memory limit.
+/// and before a large one that would not fit below the memory limit; not where Ruby allows no
+/// collection.
 #[inline]
-fn collect_if_due_for(size: usize) {
+fn collect_if_due_for(size: usize, allowed: bool) {
+    if !allowed {
+        return;
+    }
     if size >= LARGE_BYTES && exceeds_room(size) {
         make_room(size);
     }
@@ -101,11 +105,11 @@ fn collect_as_last_resort() -> Option<Gvl> {
         .then_some(gvl)
 }
 
-/// Runs `allocate`, and once more after a collection if it fails.
+/// Runs `allocate`, and once more after a collection if it fails and Ruby allows one.
 #[inline]
-fn allocate_or_collect(allocate: impl Fn() -> *mut c_void) -> *mut c_void {
+fn allocate_or_collect(allowed: bool, allocate: impl Fn() -> *mut c_void) -> *mut c_void {
     let payload = allocate();
-    if !payload.is_null() {
+    if !payload.is_null() || !allowed {
         return payload;
     }
     let Some(gvl) = collect_as_last_resort() else {
@@ -124,6 +128,7 @@ fn allocate_or_collect(allocate: impl Fn() -> *mut c_void) -> *mut c_void {
 pub(crate) unsafe extern "C" fn ashlar_xmalloc(
     cache: *mut ThreadCache,
     size: usize,
+    may_collect: bool,
 ) -> *mut c_void {
     heap_profile::with_payload(size, || {
         // SAFETY: the cache is the calling thread's.
@@ -133,7 +138,7 @@ pub(crate) unsafe extern "C" fn ashlar_xmalloc(
             }
         }
         // SAFETY: the cache is the calling thread's, or null.
-        unsafe { xmalloc_slowly(cache, size) }
+        unsafe { xmalloc_slowly(cache, size, may_collect) }
     })
 }
 
@@ -141,10 +146,10 @@ pub(crate) unsafe extern "C" fn ashlar_xmalloc(
 /// `cache` is the calling thread's, or null.
 #[cold]
 #[inline(never)]
-unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize) -> *mut c_void {
-    collect_if_due_for(size);
+unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize, may_collect: bool) -> *mut c_void {
+    collect_if_due_for(size, may_collect);
     // SAFETY: the cache is the calling thread's, or null.
-    allocate_or_collect(|| unsafe {
+    allocate_or_collect(may_collect, || unsafe {
         if KNOBS.xmalloc_is_from_libc() {
             libc_malloc::counted_malloc(size.max(1))
         } else {
@@ -156,7 +161,11 @@ unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize) -> *mut c_void {
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
-unsafe extern "C" fn ashlar_xcalloc(cache: *mut ThreadCache, size: usize) -> *mut c_void {
+unsafe extern "C" fn ashlar_xcalloc(
+    cache: *mut ThreadCache,
+    size: usize,
+    may_collect: bool,
+) -> *mut c_void {
     // SAFETY: the cache is the calling thread's, or null.
     let allocate = || unsafe {
         if KNOBS.xmalloc_is_from_libc() {
@@ -165,8 +174,8 @@ unsafe extern "C" fn ashlar_xcalloc(cache: *mut ThreadCache, size: usize) -> *mu
             ashlar_calloc_payload(cache, size)
         }
     };
-    collect_if_due_for(size);
-    heap_profile::with_payload(size, || allocate_or_collect(allocate))
+    collect_if_due_for(size, may_collect);
+    heap_profile::with_payload(size, || allocate_or_collect(may_collect, allocate))
 }
 
 /// # Safety
@@ -176,14 +185,15 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
     cache: *mut ThreadCache,
     payload: *mut u8,
     size: usize,
+    may_collect: bool,
 ) -> *mut c_void {
     // SAFETY: the cache is the calling thread's, or null; the payload is Ruby's, and it
     // does not use it any more unless null comes back.
     unsafe {
         if payload.is_null() {
-            return ashlar_xmalloc(cache, size);
+            return ashlar_xmalloc(cache, size, may_collect);
         }
-        collect_if_due_for(size);
+        collect_if_due_for(size, may_collect);
         let is_in_heap = is_in_heap(payload.cast());
         let allocate = || {
             if is_in_heap {
@@ -194,7 +204,7 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
                 })
             }
         };
-        heap_profile::with_payload(size, || allocate_or_collect(allocate))
+        heap_profile::with_payload(size, || allocate_or_collect(may_collect, allocate))
     }
 }
 

@@ -5,12 +5,13 @@
 //! grey: a black cell must not be the only one to know a white cell.
 //!
 //! What the VM's own code stores while it traces is told to its
-//! [`Tracer`](crate::mark::tracer::Tracer).
+//! [`Tracer`](crate::mark::trace::Tracer).
 
 use super::{Heap, Stage};
-use crate::layout::cell_state::{CellState, Wants};
+use crate::layout::cell_state::CellState;
 use crate::layout::region::Cell;
-use crate::mark::mode::Mode;
+
+use crate::mark::Mode;
 use crate::vm::Vm;
 
 impl<V: Vm> Heap<'_, V> {
@@ -72,7 +73,7 @@ impl<V: Vm> Heap<'_, V> {
         if is_black {
             // It stays young: a cell to which an old one refers for a moment only should
             // not become old.
-            self.marker().mark(self.states(), child, Wants::MARKED);
+            self.marker().mark(self.states(), child);
         }
         let child_state = self.states().get(child);
         if !child_state.is_old() {

@@ -4,15 +4,15 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::collection::{Collection, Cycle, Stage};
+use super::slice_schedule::LENGTH_MAX;
 use super::{Heap, Progress};
 use crate::layout::block::BlockIndex;
 use crate::layout::cell_state::{those_with, Ageing, CellState};
 use crate::mark::marker::Marker;
 use crate::mark::marking::Marking;
-use crate::mark::mode::Mode;
-use crate::mark::parallel::Team;
 use crate::mark::pending_store::Noting;
-use crate::mark::slices::LENGTH_MAX;
+use crate::mark::pile::Team;
+use crate::mark::Mode;
 use crate::pace::Scope;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
@@ -189,7 +189,7 @@ impl<V: Vm> Heap<'_, V> {
         let (overflowed, counts) = {
             let marker = self.marker();
             let overflowed = marker.remembered.has_overflowed() || marker.boundary.has_overflowed();
-            (overflowed, marker.counts)
+            (overflowed, marker.worker.counts)
         };
         let asked = if overflowed { Some(Scope::Full) } else { asked };
         let mut collector = self.collector.borrow_mut();
@@ -300,7 +300,7 @@ impl<V: Vm> Heap<'_, V> {
         // Any reference may pin a cell: one thread finds them all.
         let may_share = cycle.scope != Scope::Minor && cycle.mode != Mode::FindingPins;
         let (parallel, latest_cells) = (self.parallel.get(), self.stats().marked_cells);
-        let team = Team::of(&self.shared.helpers, parallel, latest_cells);
+        let team = Team::of(&self.shared.threads, parallel, latest_cells);
         let team = team.filter(|_| may_share);
         let is_large = self.cell_blocks() >= LOOKAHEAD_BLOCKS;
         let mut marking = Marking::new(&self.vm, self.space(), marker, cycle.mode, team);
@@ -310,7 +310,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// The program goes on although marking is not over.
     fn pause(&self) {
-        let marked_cells = self.marker().counts.marked_cells();
+        let marked_cells = self.marker().worker.counts.marked_cells();
         let mut collector = self.collector.borrow_mut();
         if let Some(cycle) = collector.collection.cycle_mut() {
             cycle.has_been_paused = true;

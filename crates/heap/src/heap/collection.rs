@@ -20,7 +20,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use crate::mark::mode::Mode;
+use crate::mark::Mode;
 use crate::pace::Scope;
 
 /// The states of a collection, without their data: all that the write barrier, and

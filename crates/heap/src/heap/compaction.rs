@@ -79,6 +79,7 @@ impl<V: Vm> Heap<'_, V> {
 
     fn update_references(&self, vm: &impl Moving) {
         let now = Forwarding::new(self.region());
+        vm.updating_begins();
         // SAFETY: the walk shows live cells.
         self.for_each_cell_unswept(|cell, width| unsafe { vm.update_cell(cell, width, now) });
         vm.update_roots(now);

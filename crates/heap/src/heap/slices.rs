@@ -1,7 +1,7 @@
 //! When the next slice of a collection is due, and what it may do.
 
+use super::slice_schedule::{Experience, SliceSchedule};
 use super::{Collector, Heap};
-use crate::mark::slices::{Experience, SliceSchedule};
 use crate::pace::Scope;
 use crate::shared::Shared;
 use crate::vm::Vm;

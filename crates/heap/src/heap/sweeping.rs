@@ -33,7 +33,7 @@ impl<V: Vm> Heap<'_, V> {
         }
         let (counts, boundary_cells) = {
             let marker = self.marker();
-            (marker.counts, marker.boundary.cells().len())
+            (marker.worker.counts, marker.boundary.cells().len())
         };
         let mut collector = self.collector.borrow_mut();
         collector.lists.rebuild(scope != Scope::Minor);

@@ -176,21 +176,6 @@ impl CellState {
         self.0 & wants.0 == wants.0
     }
 
-    /// The state of a white cell that is found while several threads mark: what
-    /// it would be if no old cell referred to it. An unprotected cell is remembered
-    /// as long as it is old (invariant 4).
-    #[inline(always)]
-    pub(crate) fn found_by_several(self) -> Self {
-        if !self.is_old() && !self.grows_old(Ageing::SLOW) {
-            return self.with(Self::MARKED);
-        }
-        let remembered = match self.is_unprotected() {
-            true => Self::REMEMBERED,
-            false => 0,
-        };
-        self.old_and_found().with(remembered)
-    }
-
     /// Whether it must not move.
     #[inline(always)]
     pub fn is_pinned(self) -> bool {
@@ -345,26 +330,6 @@ impl fmt::Debug for CellState {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Whoever finds it, and however often: nothing but these bits is added.
-    #[test]
-    fn a_white_cell_becomes_marked_and_old_when_it_is_time_and_is_remembered_then_if_unprotected() {
-        for bits in (0..=u8::MAX).filter(|bits| bits & CellState::MARKED == 0) {
-            let state = CellState(bits);
-            let found = state.found_by_several();
-            let is_old = state.is_old() || state.grows_old(Ageing::SLOW);
-            assert!(found.is_marked(), "{state:?}");
-            assert_eq!(found.is_old(), is_old, "{state:?}");
-            let is_remembered = state.is_remembered() || is_old && state.is_unprotected();
-            assert_eq!(found.is_remembered(), is_remembered, "{state:?}");
-            let ages = CellState::AGED | CellState::AGED_TWICE;
-            let may_change = CellState::MARKED | CellState::OLD | CellState::REMEMBERED | ages;
-            assert_eq!(found.without(may_change), state.without(may_change));
-            if !is_old {
-                assert_eq!(found.without(CellState::MARKED), state);
-            }
-        }
-    }
 
     #[test]
     fn an_old_cell_settles_when_it_is_found_twice_and_an_unprotected_one_never() {

@@ -15,7 +15,7 @@ use crate::stack::Stack;
 
 /// Each cell that is on the boundary (invariant 16). It may be here more than once, and
 /// cells that are not on it any more may be here, too, until the next major collection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct BoundarySet {
     cells: Stack<Cell>,
     /// A cell did not fit: the next collection must be full, which needs no set.
@@ -44,6 +44,13 @@ impl BoundarySet {
         }
         states.set(cell, state.with(CellState::AGED));
         self.overflowed |= self.cells.push(cell).is_err();
+    }
+
+    /// Adds cells that other threads have put on the boundary.
+    pub(super) fn add_all(&mut self, cells: &[Cell]) {
+        for &cell in cells {
+            self.overflowed |= self.cells.push(cell).is_err();
+        }
     }
 
     /// A major collection begins: passes each cell to `trace`, which finds out whether it

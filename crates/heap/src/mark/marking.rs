@@ -3,12 +3,11 @@
 
 use super::deferred::{Rest, REFERENCES_AT_ONCE};
 use super::marker::Marker;
-use super::mode::Mode;
-use super::parallel::Team;
-use super::references::{Counts, References};
-use super::trace::Trace;
-use super::trace_common::TraceCommon;
-use super::tracer::{MarkingEnd, Tracer};
+use super::pile::{Member, Own, Pile, Team};
+use super::rewritten::{Counts, References};
+use super::trace::{CellTracer, MarkingEnd, Trace, TraceCommon, Tracer};
+use super::worker::{Alone, Sink};
+use super::Mode;
 use crate::layout::cell_state::{CellState, Wants};
 use crate::layout::region::Cell;
 use crate::pace::Scope;
@@ -106,28 +105,59 @@ impl<'a, V: Vm> Marking<'a, V> {
             false => self.trace_grey_looking::<false>(work),
             true => {
                 let is_over = self.trace_grey_looking::<true>(work);
-                self.mark_waiting();
+                self.alone().mark_waiting();
                 is_over
             }
         }
     }
 
-    /// Marks the references that wait; false when there are none.
-    fn mark_waiting(&mut self) -> bool {
-        let (marker, states) = (&mut *self.tracer.marker, self.tracer.states);
-        let has_any = !marker.lookahead.is_empty();
-        marker.mark_waiting(states);
-        has_any
+    /// Traces what is grey with all threads of the team when there is much to do.
+    /// Afterwards only those cells are grey that did not fit on the stacks. The program must
+    /// not run again before marking is over, so what is traced here is traced for good.
+    fn trace_together(&mut self) {
+        let has_grey = !self.tracer.marker.worker.grey.is_empty();
+        let Some(team) = self.team.filter(|_| has_grey) else {
+            return;
+        };
+        let alone = team.cells_alone;
+        if alone > 0 && self.trace_grey(&mut WorkBudget::cells(alone)) {
+            return;
+        }
+        let own = self.tracer.marker.own.take();
+        let Some(mut own) = own.or_else(|| Own::new().ok().map(Box::new)) else {
+            return;
+        };
+        own.begin();
+        let pile = Pile::new(self.tracer.marker.lend());
+        let (vm, looks_ahead) = (self.vm, self.looks_ahead);
+        let (states, common) = (self.tracer.states, vm.common());
+        let mut by_vm = |member: &mut Member<'_>, cell, wants| {
+            let tracer = Tracer {
+                member: Some(member.reborrow()),
+                ..self.tracer.reborrow()
+            };
+            Marking { tracer, ..*self }.trace_by_vm(cell, wants);
+        };
+        let task = || pile.help(states, common, looks_ahead);
+        team.pool.run(team.wanted_helpers, &task, || {
+            pile.lead(states, &mut own, common, looks_ahead, &mut by_vm);
+        });
+        self.tracer.marker.take_back(pile.into_stacks());
+        self.tracer.marker.own = Some(own);
+    }
+
+    #[inline(always)]
+    fn alone(&mut self) -> Alone<'_> {
+        self.tracer.alone()
     }
 
     /// The same, once for small heaps and once for large ones. When it returns false, some
     /// references wait.
     #[inline(never)]
     fn trace_grey_looking<const AHEAD: bool>(&mut self, work: &mut WorkBudget) -> bool {
-        let states = self.tracer.states;
         loop {
             let mut left = work.take();
-            while let Some(cell) = self.tracer.marker.grey.pop::<AHEAD>(states) {
+            while let Some(cell) = self.alone().pop::<AHEAD>() {
                 self.trace::<AHEAD>(cell);
                 left -= 1;
                 if left == 0 {
@@ -138,7 +168,7 @@ impl<'a, V: Vm> Marking<'a, V> {
                 }
             }
             work.put_back(left);
-            if AHEAD && self.mark_waiting() {
+            if AHEAD && self.alone().mark_waiting() {
                 continue;
             }
             match self.trace_other::<AHEAD>() {
@@ -162,7 +192,7 @@ impl<'a, V: Vm> Marking<'a, V> {
             self.trace_in_its_state::<AHEAD>(cell);
         } else if let Some(cell) = marker.remembered.pop_untraced() {
             self.trace_remembered::<AHEAD>(cell);
-        } else if marker.grey.take_overflow() {
+        } else if marker.worker.grey.take_overflow() {
             // Some grey cells are on no stack.
             self.trace_marked_cells();
         } else {
@@ -242,23 +272,13 @@ impl<'a, V: Vm> Marking<'a, V> {
         }
     }
 
-    /// Traces a cell that wants this of what it refers to. A settled one gets onto the
-    /// boundary when it refers to one that is not settled.
     #[inline(always)]
     fn trace_wanting<const AHEAD: bool>(&mut self, cell: Cell, wants: Wants) {
-        self.trace_references::<AHEAD>(cell, wants);
-        if wants.settled() {
-            self.tracer.marker.end_settled(self.tracer.states, cell);
-        }
-    }
-
-    #[inline(always)]
-    fn trace_references<const AHEAD: bool>(&mut self, cell: Cell, wants: Wants) {
-        let mut tracer = self.tracer.of_cell::<AHEAD>(cell, wants);
-        // SAFETY: what is marked is a live cell.
-        if !unsafe { self.vm.common().trace_cell(cell, &mut tracer) } {
+        let (common, mode) = (self.vm.common(), self.tracer.mode);
+        if !self.alone().trace::<AHEAD>(common, mode, cell, wants) {
             self.trace_by_vm(cell, wants);
         }
+        self.alone().end_cell(cell, wants);
     }
 
     /// The VM's own code does not mark what is marked and old already, and it may note
@@ -267,7 +287,7 @@ impl<'a, V: Vm> Marking<'a, V> {
     fn trace_by_vm(&mut self, cell: Cell, wants: Wants) {
         self.tracer.parent = Some(cell);
         self.tracer.wants = wants;
-        self.tracer.marker.has_unsettled_child = wants.settled();
+        self.tracer.worker().has_unsettled_child = wants.settled();
         // SAFETY: what is marked is a live cell.
         unsafe { self.vm.trace_cell(cell, &mut self.tracer) };
     }
@@ -299,7 +319,7 @@ impl<'a, V: Vm> Marking<'a, V> {
             }
             rest = left;
         }
-        self.tracer.marker.has_unsettled_child = false;
+        self.tracer.marker.worker.has_unsettled_child = false;
     }
 
     /// Marks the next of `count` words that `parent` has handed over; how many are
@@ -312,8 +332,7 @@ impl<'a, V: Vm> Marking<'a, V> {
         for _ in 0..now {
             let word = self.tracer.marker.deferred.pop_word();
             if let Some(child) = word.and_then(|word| common.reference(word)) {
-                let mut tracer = self.tracer.of_cell::<AHEAD>(parent, wants);
-                tracer.mark(child);
+                self.cell_tracer::<AHEAD>(parent, wants).mark(child);
             }
         }
         count - now
@@ -324,8 +343,20 @@ impl<'a, V: Vm> Marking<'a, V> {
     fn trace_below<const AHEAD: bool>(&mut self, parent: Cell, end: usize) -> usize {
         // It may have grown old since.
         let wants = self.tracer.states.get(parent).wants_of_children();
-        let mut tracer = self.tracer.of_cell::<AHEAD>(parent, wants);
+        let common = self.vm.common();
+        let mut tracer = self.cell_tracer::<AHEAD>(parent, wants);
         // SAFETY: the parent, which is marked, has been traced so as far as this.
-        unsafe { self.vm.common().trace_below(parent, end, &mut tracer) }
+        unsafe { common.trace_below(parent, end, &mut tracer) }
+    }
+
+    #[inline(always)]
+    fn cell_tracer<const AHEAD: bool>(&mut self, parent: Cell, wants: Wants) -> impl Trace + '_ {
+        let mode = self.tracer.mode;
+        CellTracer::<_, AHEAD> {
+            sink: self.tracer.alone(),
+            mode,
+            parent,
+            wants,
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::os::Refused;
 use crate::stack::Stack;
 
 /// Each cell that is [`REMEMBERED`](CellState::REMEMBERED), once (invariant 3).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RememberedSet {
     cells: Stack<Cell>,
     /// Those that the minor collection in progress has still to trace.
@@ -33,6 +33,13 @@ impl RememberedSet {
     pub(super) fn add(&mut self, cell: Cell) {
         if self.cells.push(cell).is_err() {
             self.overflowed = true;
+        }
+    }
+
+    /// Adds cells that other threads have remembered.
+    pub(super) fn add_all(&mut self, cells: &[Cell]) {
+        for &cell in cells {
+            self.add(cell);
         }
     }
 
@@ -96,14 +103,5 @@ impl RememberedSet {
         self.cells.clear_and_release();
         self.untraced.clear_and_release();
         self.overflowed = false;
-    }
-
-    /// Hands over the cells; until [`RememberedSet::put_back`] none can be added.
-    pub(super) fn take(&mut self) -> Stack<Cell> {
-        std::mem::take(&mut self.cells)
-    }
-
-    pub(super) fn put_back(&mut self, cells: Stack<Cell>) {
-        self.cells = cells;
     }
 }

@@ -12,8 +12,8 @@
 //! fresh. What lasts, and what is put into a container that grows, is mostly followed by
 //! more of the kind, so the guess is not made again for a while.
 
-use super::references::Counts;
-use crate::layout::region::Cell;
+use super::trace::Trace;
+use crate::layout::region::{Cell, States};
 use crate::os::Refused;
 use crate::stack::Stack;
 
@@ -98,6 +98,58 @@ impl Rewritten {
         };
         known.wait = if had == 0 || is_as_before { 0 } else { WAIT };
         is_rewritten
+    }
+}
+
+/// References of one cell.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) all: u32,
+    /// To young cells that no collection has found before.
+    pub(super) fresh: u32,
+    /// To young ones that one or two have found.
+    pub(super) aged: u32,
+    /// There are so many that they may be marked in parts; then they have not been counted.
+    pub(super) are_many: bool,
+}
+
+/// Counts the references of one cell, and marks nothing.
+pub(super) struct References<'c> {
+    pub(super) states: States<'c>,
+    pub(super) counts: Counts,
+}
+
+impl Trace for References<'_> {
+    #[inline(always)]
+    fn mark(&mut self, cell: Cell) {
+        self.counts.all += 1;
+        match self.states.get(cell).age() {
+            0 => self.counts.fresh += 1,
+            1 | 2 => self.counts.aged += 1,
+            _ => {}
+        }
+    }
+
+    #[inline(always)]
+    fn pin(&mut self, cell: Cell) {
+        self.mark(cell);
+    }
+
+    #[inline(always)]
+    fn finds_pins(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn mark_later(&mut self, _words: &[usize]) -> bool {
+        self.counts.are_many = true;
+        true
+    }
+
+    #[inline(always)]
+    fn trace_later(&mut self, _end: usize) -> bool {
+        self.counts.are_many = true;
+        true
     }
 }
 

@@ -1,7 +1,7 @@
-//! Threads that help the collecting one: started when first needed, waiting
+//! A pool of threads that help the collecting one: started when first needed, waiting
 //! otherwise, and ended before a fork, which would not copy them.
 //!
-//! Nothing here allocates: helpers are started in the middle of a collection,
+//! Nothing here allocates: threads are started in the middle of a collection,
 //! perhaps because memory is out. If the system refuses a thread, marking goes on
 //! without it.
 
@@ -10,193 +10,177 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 /// Most threads that may mark at the same time, the collecting one included.
 pub const THREADS_MAX: usize = 64;
 
-/// The threads, and the desk where they get their work.
+/// The threads, and where they get their task.
 ///
-/// The lock of the roster is held while they work and across a fork; a marking that
+/// The lock of the threads is held while they run one and across a fork; a marking that
 /// begins in the meantime goes on without them.
 #[derive(Debug)]
-pub(crate) struct Helpers {
-    roster: Mutex<Roster>,
+pub(crate) struct ThreadPool {
+    threads: Mutex<Threads>,
     /// In a place of its own: threads refer to it.
-    desk: Box<Desk>,
+    tasks: Box<Tasks>,
 }
 
-#[derive(Debug)]
-struct Roster {
-    threads: [Option<thread::Thread>; THREADS_MAX - 1],
+type Threads = [Option<thread::Thread>; THREADS_MAX - 1];
+
+/// The task of the moment, if there is one.
+#[derive(Debug, Default)]
+struct Tasks {
+    current: Mutex<Current>,
+    /// There is a task, or the pool shuts down.
+    changed: Condvar,
+    /// Nobody runs it any more.
+    finished: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Desk {
-    board: Mutex<Board>,
-    /// There is a job, or everybody is dismissed.
-    called: Condvar,
-    /// Nobody is at work any more.
-    left: Condvar,
+struct Current {
+    task: Option<Task>,
+    /// Counts tasks, so that no thread runs one twice.
+    number: u64,
+    /// Threads that may still begin to run it.
+    wanted: usize,
+    running: usize,
+    shuts_down: bool,
 }
 
-#[derive(Debug, Default)]
-struct Board {
-    job: Option<Job>,
-    /// Counts jobs, so that nobody takes one twice.
-    jobs: u64,
-    /// Helpers that may still take it.
-    places: usize,
-    at_work: usize,
-    dismissed: bool,
-}
-
-/// What the helpers are to do: the address of a function of the thread that
-/// waits in [`Helpers::share`].
+/// The address of a function of the thread that waits in [`ThreadPool::run`].
 #[derive(Clone, Copy)]
-struct Job(*const (dyn Fn() + Sync));
+struct Task(*const (dyn Fn() + Sync));
 
 // SAFETY: what it refers to is `Sync`.
-unsafe impl Send for Job {}
+unsafe impl Send for Task {}
 
-impl std::fmt::Debug for Job {
+impl std::fmt::Debug for Task {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Job")
+        f.write_str("Task")
     }
 }
 
 type Borrowed<'a> = &'a (dyn Fn() + Sync + 'a);
 
-/// No helper exists while this does, and none is started.
+/// The pool has no thread while this exists, and starts none.
 #[derive(Debug)]
 pub struct Stopped<'a> {
-    _roster: MutexGuard<'a, Roster>,
+    _threads: MutexGuard<'a, Threads>,
 }
 
-impl Default for Helpers {
+impl Default for ThreadPool {
     fn default() -> Self {
         Self {
-            roster: Mutex::new(Roster {
-                threads: [const { None }; THREADS_MAX - 1],
-            }),
-            desk: Box::default(),
+            threads: Mutex::new([const { None }; THREADS_MAX - 1]),
+            tasks: Box::default(),
         }
     }
 }
 
-impl Helpers {
-    /// Runs `own` here and `job` on up to `wanted` helpers, and returns when all
-    /// have returned. `job` must come to an end once `own` has. A helper may come
+impl ThreadPool {
+    /// Runs `own` here and `task` on up to `wanted` threads, and returns when all
+    /// have returned. `task` must come to an end once `own` has. A thread may come
     /// late, or never.
-    pub(crate) fn share<R>(
+    pub(crate) fn run<R>(
         &self,
         wanted: usize,
-        job: &(dyn Fn() + Sync),
+        task: &(dyn Fn() + Sync),
         own: impl FnOnce() -> R,
     ) -> R {
-        let mut roster = match self.roster.try_lock() {
-            Ok(roster) => roster,
-            Err(TryLockError::Poisoned(roster)) => roster.into_inner(),
+        let mut threads = match self.threads.try_lock() {
+            Ok(threads) => threads,
+            Err(TryLockError::Poisoned(threads)) => threads.into_inner(),
             Err(TryLockError::WouldBlock) => return own(),
         };
-        roster.start(wanted, &self.desk);
-        let _offer = self.desk.offer(job, wanted);
+        for place in threads.iter_mut().take(wanted) {
+            if place.is_none() {
+                *place = thread::start(&self.tasks);
+            }
+            if place.is_none() {
+                break;
+            }
+        }
+        let _running = self.tasks.begin(task, wanted);
         own()
     }
 
-    /// Ends all helpers, and starts no new ones until what it returns is dropped:
-    /// what a fork needs. Waits for work that they share in to end.
+    /// Ends all threads, and starts no new ones until what it returns is dropped:
+    /// what a fork needs. Waits for a task that is running to end.
     pub(crate) fn stop(&self) -> Stopped<'_> {
-        let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
-        self.desk.lock().dismissed = true;
-        self.desk.called.notify_all();
-        for thread in &mut roster.threads {
-            if let Some(thread) = thread.take() {
-                thread.join();
-            }
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tasks.lock().shuts_down = true;
+        self.tasks.changed.notify_all();
+        for thread in threads.iter_mut().filter_map(Option::take) {
+            thread.join();
         }
-        self.desk.lock().dismissed = false;
-        Stopped { _roster: roster }
+        self.tasks.lock().shuts_down = false;
+        Stopped { _threads: threads }
     }
 
-    /// Helpers that exist, at work or waiting; 0 while that cannot be told.
+    /// Threads that exist, running a task or waiting; 0 while that cannot be told.
     pub(crate) fn count(&self) -> usize {
-        match self.roster.try_lock() {
-            Ok(roster) => roster.threads.iter().flatten().count(),
-            Err(_) => 0,
-        }
+        let threads = self.threads.try_lock();
+        threads.map_or(0, |threads| threads.iter().flatten().count())
     }
 }
 
-impl Drop for Helpers {
+impl Drop for ThreadPool {
     fn drop(&mut self) {
         drop(self.stop());
     }
 }
 
-impl Roster {
-    /// Sees to it that there are `wanted` threads, if the system allows.
-    fn start(&mut self, wanted: usize, desk: &Desk) {
-        for place in self.threads.iter_mut().take(wanted) {
-            if place.is_none() {
-                *place = thread::start(desk);
-            }
-            if place.is_none() {
-                return;
-            }
-        }
-    }
-}
+/// A task that threads may begin to run; dropping it waits until all have returned.
+struct Running<'a>(&'a Tasks);
 
-/// A job that is on the board; dropping it waits until everybody has left.
-struct Offer<'a>(&'a Desk);
-
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+impl Tasks {
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn offer(&self, job: Borrowed<'_>, places: usize) -> Offer<'_> {
-        // SAFETY: only the lifetime changes. It is called while the board has it
-        // or somebody is at work, and `Offer` ends both before `share` returns.
-        let job = unsafe { std::mem::transmute::<Borrowed<'_>, Borrowed<'static>>(job) };
-        let mut board = self.lock();
-        board.job = Some(Job(job));
-        board.jobs += 1;
-        board.places = places;
-        drop(board);
-        self.called.notify_all();
-        Offer(self)
+    fn begin(&self, task: Borrowed<'_>, wanted: usize) -> Running<'_> {
+        // SAFETY: only the lifetime changes. It is called while it is the current task or
+        // somebody runs it, and `Running` ends both before `ThreadPool::run` returns.
+        let task = unsafe { std::mem::transmute::<Borrowed<'_>, Borrowed<'static>>(task) };
+        let mut current = self.lock();
+        current.task = Some(Task(task));
+        current.number += 1;
+        current.wanted = wanted;
+        drop(current);
+        self.changed.notify_all();
+        Running(self)
     }
 
-    /// What a helper does all its life.
-    fn attend(&self) {
-        let mut done = 0;
-        let mut board = self.lock();
-        while !board.dismissed {
-            let is_free = board.jobs != done && board.places > 0;
-            let Some(job) = board.job.filter(|_| is_free) else {
-                let waited = self.called.wait(board);
-                board = waited.unwrap_or_else(PoisonError::into_inner);
+    /// What a thread of the pool does all its life.
+    fn run_each(&self) {
+        let mut latest = 0;
+        let mut current = self.lock();
+        while !current.shuts_down {
+            let may_run = current.number != latest && current.wanted > 0;
+            let Some(task) = current.task.filter(|_| may_run) else {
+                let waited = self.changed.wait(current);
+                current = waited.unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            done = board.jobs;
-            board.places -= 1;
-            board.at_work += 1;
-            drop(board);
-            // SAFETY: whoever offered the job waits until nobody is at work.
-            unsafe { (*job.0)() };
-            board = self.lock();
-            board.at_work -= 1;
-            if board.at_work == 0 {
-                self.left.notify_all();
+            latest = current.number;
+            current.wanted -= 1;
+            current.running += 1;
+            drop(current);
+            // SAFETY: whoever began the task waits until nobody runs it.
+            unsafe { (*task.0)() };
+            current = self.lock();
+            current.running -= 1;
+            if current.running == 0 {
+                self.finished.notify_all();
             }
         }
     }
 }
 
-impl Drop for Offer<'_> {
+impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let mut board = self.0.lock();
-        board.job = None;
-        while board.at_work > 0 {
-            let waited = self.0.left.wait(board);
-            board = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.0.lock();
+        current.task = None;
+        while current.running > 0 {
+            let waited = self.0.finished.wait(current);
+            current = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -208,10 +192,10 @@ mod thread {
     use std::mem::MaybeUninit;
     use std::ptr::null_mut;
 
-    use super::Desk;
+    use super::Tasks;
     use crate::refusals::{is_refused, SystemCall};
 
-    /// Address space of a helper's stack, of which some 24 KiB are touched.
+    /// Address space of a thread's stack, of which some 24 KiB are touched.
     #[cfg(not(miri))]
     const STACK_BYTES: usize = 256 << 10;
 
@@ -228,19 +212,19 @@ mod thread {
         }
     }
 
-    extern "C" fn run(desk: *mut c_void) -> *mut c_void {
-        // SAFETY: the desk is freed after its threads have been joined.
-        unsafe { &*desk.cast::<Desk>() }.attend();
+    extern "C" fn run(tasks: *mut c_void) -> *mut c_void {
+        // SAFETY: they are freed after the threads have been joined.
+        unsafe { &*tasks.cast::<Tasks>() }.run_each();
         null_mut()
     }
 
-    /// Starts a helper; `None` when the system refuses.
-    pub(super) fn start(desk: &Desk) -> Option<Thread> {
+    /// Starts a thread; `None` when the system refuses.
+    pub(super) fn start(tasks: &Tasks) -> Option<Thread> {
         if is_refused(SystemCall::Thread) {
             return None;
         }
-        let desk = (&raw const *desk).cast_mut().cast();
-        let thread = create(run, desk)?;
+        let tasks = (&raw const *tasks).cast_mut().cast();
+        let thread = create(run, tasks)?;
         // SAFETY: the thread has not been joined.
         unsafe { name(thread) };
         Some(Thread(thread))
@@ -328,8 +312,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-    /// Shares a job of which everybody takes part: it ends when `all` have come.
-    fn meet(helpers: &Helpers, all: usize) {
+    /// Runs a task of which everybody takes part: it ends when `all` have come.
+    fn meet(pool: &ThreadPool, all: usize) {
         let come = AtomicUsize::new(0);
         let wait_for_all = || {
             come.fetch_add(1, SeqCst);
@@ -337,51 +321,51 @@ mod tests {
                 std::thread::yield_now();
             }
         };
-        helpers.share(all - 1, &wait_for_all, wait_for_all);
+        pool.run(all - 1, &wait_for_all, wait_for_all);
         assert_eq!(come.load(SeqCst), all);
     }
 
     #[test]
-    fn helpers_come_whenever_there_is_a_job_and_are_started_once() {
-        let helpers = Helpers::default();
-        assert_eq!(helpers.count(), 0);
+    fn threads_come_whenever_there_is_a_task_and_are_started_once() {
+        let pool = ThreadPool::default();
+        assert_eq!(pool.count(), 0);
         for _ in 0..20 {
-            meet(&helpers, 4);
+            meet(&pool, 4);
         }
-        assert_eq!(helpers.count(), 3);
-        meet(&helpers, 2);
-        assert_eq!(helpers.count(), 3);
+        assert_eq!(pool.count(), 3);
+        meet(&pool, 2);
+        assert_eq!(pool.count(), 3);
     }
 
     #[test]
-    fn stopped_helpers_are_gone_and_others_are_started_afterwards() {
-        let helpers = Helpers::default();
+    fn stopped_threads_are_gone_and_others_are_started_afterwards() {
+        let pool = ThreadPool::default();
         for _ in 0..5 {
-            meet(&helpers, 3);
-            let stopped = helpers.stop();
-            // Without them the job is this thread's alone.
-            let alone = helpers.share(2, &|| panic!("a helper came"), || 7);
+            meet(&pool, 3);
+            let stopped = pool.stop();
+            // Without them the task is this thread's alone.
+            let alone = pool.run(2, &|| panic!("a thread came"), || 7);
             assert_eq!(alone, 7);
             drop(stopped);
-            assert_eq!(helpers.count(), 0);
+            assert_eq!(pool.count(), 0);
         }
     }
 
     #[test]
-    fn nobody_works_any_more_when_sharing_has_returned() {
-        let helpers = Helpers::default();
+    fn nobody_runs_a_task_any_more_when_it_has_returned() {
+        let pool = ThreadPool::default();
         for _ in 0..200 {
             let over = AtomicBool::new(false);
-            let at_work = AtomicUsize::new(0);
-            let job = || {
-                at_work.fetch_add(1, SeqCst);
+            let running = AtomicUsize::new(0);
+            let task = || {
+                running.fetch_add(1, SeqCst);
                 while !over.load(SeqCst) {
                     std::thread::yield_now();
                 }
-                at_work.fetch_sub(1, SeqCst);
+                running.fetch_sub(1, SeqCst);
             };
-            helpers.share(3, &job, || over.store(true, SeqCst));
-            assert_eq!(at_work.load(SeqCst), 0);
+            pool.run(3, &task, || over.store(true, SeqCst));
+            assert_eq!(running.load(SeqCst), 0);
         }
     }
 
@@ -397,40 +381,40 @@ mod tests {
         }
     }
 
-    /// The desk alone orders what the threads do to memory: Miri finds two that use a place at
+    /// The lock of the tasks alone orders what the threads do to memory: Miri finds two that use a place at
     /// once, and what one of them may not have seen yet.
     #[test]
-    fn helpers_see_what_was_written_before_and_what_they_write_is_seen_afterwards() {
+    fn threads_see_what_was_written_before_and_what_they_write_is_seen_afterwards() {
         use std::sync::atomic::Ordering::Relaxed;
-        let helpers = Helpers::default();
+        let pool = ThreadPool::default();
         let (given, taken) = (Places(Default::default()), Places(Default::default()));
         for round in 1..=if cfg!(miri) { 3 } else { 300 } {
             for place in &given.0 {
-                // SAFETY: no helper works between two rounds.
+                // SAFETY: no thread works between two rounds.
                 unsafe { place.get().write(round) };
             }
             let come = AtomicUsize::new(0);
-            let job = || {
+            let task = || {
                 let number = come.fetch_add(1, Relaxed);
                 // SAFETY: nobody writes what is given meanwhile, and the other place is this
                 // thread's, which alone has its number.
                 unsafe { taken.at(number).write(given.at(number).read()) };
             };
-            helpers.share(taken.0.len() - 1, &job, job);
+            pool.run(taken.0.len() - 1, &task, task);
             for place in &taken.0[..come.load(Relaxed)] {
-                // SAFETY: all have left.
+                // SAFETY: all have returned.
                 assert_eq!(unsafe { place.get().read() }, round);
             }
         }
     }
 
     #[test]
-    fn stopping_waits_for_work_that_is_shared() {
-        let helpers = Helpers::default();
+    fn stopping_waits_for_a_task_that_is_running() {
+        let pool = ThreadPool::default();
         let (over, began) = (AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                helpers.share(1, &|| (), || {
+                pool.run(1, &|| (), || {
                     began.store(true, SeqCst);
                     std::thread::sleep(std::time::Duration::from_millis(20));
                     over.store(true, SeqCst);
@@ -439,15 +423,15 @@ mod tests {
             while !began.load(SeqCst) {
                 std::thread::yield_now();
             }
-            drop(helpers.stop());
+            drop(pool.stop());
             assert!(over.load(SeqCst));
         });
     }
 
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
-    fn no_signal_of_the_program_reaches_a_helper() {
-        let helpers = Helpers::default();
+    fn no_signal_of_the_program_reaches_a_thread_of_the_pool() {
+        let pool = ThreadPool::default();
         let mask = Mutex::new(None);
         let over = AtomicBool::new(false);
         let look = || {
@@ -457,7 +441,7 @@ mod tests {
             *mask.lock().unwrap() = Some(u64::from_str_radix(word, 16).unwrap());
             over.store(true, SeqCst);
         };
-        helpers.share(1, &look, || {
+        pool.run(1, &look, || {
             while !over.load(SeqCst) {
                 std::thread::yield_now();
             }

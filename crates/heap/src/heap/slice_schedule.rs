@@ -61,7 +61,7 @@ const HASTE_MAX: usize = 8;
 /// A slice takes at most so many times the usual length, whatever it is longer for.
 ///
 /// Beside that it takes what a remark has to do in one piece: trace the roots, and the cells
-/// of [`Rescans`](super::rescan::Rescans).
+/// of [`Rescans`](crate::mark::rescan::Rescans).
 pub(crate) const LENGTH_MAX: usize = HASTE_MAX;
 /// When the program has been handed the tolerated bytes so many times, no haste will do.
 const OUTRUN: usize = 2 * HASTE_MAX;

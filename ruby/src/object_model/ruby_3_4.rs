@@ -1,0 +1,227 @@
+//! What the collector knows of objects in Ruby 3.4 that is otherwise in another version.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use ashlar_heap::Trace;
+
+use super::classes::{each_in, trace_call_caches, trace_constants, trace_methods};
+use super::record::Record;
+use super::{mark_value, variable_count, Common, Object};
+use crate::layout::*;
+
+/// The flags that the rules of [`super::OWN_NOTHING`] ask for: those below the shape.
+pub(super) type Rule = u32;
+
+/// Flags of a dead object of any type that the collector cannot free by itself.
+pub(super) const FREED_BY_RUBY: usize = FL_FINALIZE | FL_SEEN_OBJ_ID | FL_EXIVAR;
+/// Further ones, of types other than plain objects.
+pub(super) const OTHERS_FREED_BY_RUBY: usize = 0;
+/// A dead plain object owns nothing if of the first flags the second ones are set.
+pub(super) const PLAIN_OBJECT_OWNS_NOTHING: [usize; 2] = [ROBJECT_EMBED, ROBJECT_EMBED];
+
+impl Object {
+    /// Whether Ruby's table of generic variables has some of this object's.
+    #[inline(always)]
+    pub(crate) fn has_generic_variables(self) -> bool {
+        self.has(FL_EXIVAR)
+    }
+
+    /// Whether a plain object's variables are in its cell.
+    #[inline(always)]
+    pub(crate) fn keeps_variables(self) -> bool {
+        self.has(ROBJECT_EMBED)
+    }
+
+    /// Whether the object's variables are in a hash of their own.
+    #[inline(always)]
+    pub(crate) fn is_too_complex(self) -> bool {
+        self.shape() == TOO_COMPLEX_SHAPE
+    }
+
+    /// The same for one that no rule of [`super::OWN_NOTHING`] has asked.
+    #[inline(always)]
+    pub(super) fn is_dead_and_too_complex(self) -> bool {
+        self.half(SHAPE_SHIFT / 8) == TOO_COMPLEX_SHAPE as u32
+    }
+
+    /// Whether a dead plain object may be in Ruby's own table of ids.
+    #[inline(always)]
+    pub(super) fn has_id_of_ruby(self) -> bool {
+        false
+    }
+
+    /// The type of data of C, and where its contents are; `None` for data without a type.
+    #[inline(always)]
+    pub(crate) fn typed_data(self) -> Option<[usize; 2]> {
+        let typed = self.word(DATA_TYPED);
+        (1..=DATA_TYPED_FLAG_MAX).contains(&typed).then(|| {
+            let contents = match typed & DATA_EMBEDDED_FLAG {
+                0 => self.word(DATA_PTR),
+                _ => self.address() + DATA_EMBEDDED,
+            };
+            [self.word(DATA_TYPE), contents]
+        })
+    }
+
+    /// Bytes of a struct's cell with this many members in it.
+    pub(crate) fn struct_bytes(self, members: usize) -> usize {
+        STRUCT_EMBEDDED + 8 * members
+    }
+}
+
+/// Bytes that a plain object gets that asks for `size_bytes`; `None` when its variables are to
+/// be elsewhere.
+pub(crate) fn plain_object_bytes(size_bytes: usize) -> Option<usize> {
+    Some(size_bytes)
+}
+
+/// The count of variables in a shape.
+///
+/// # Safety
+/// `place` is that of a live shape's count.
+#[inline(always)]
+pub(super) unsafe fn read_count(place: *const u8) -> usize {
+    const { assert!(SHAPE_IV_COUNT_BYTES == 4) };
+    // SAFETY: the count has four bytes.
+    unsafe { place.cast::<u32>().read() as usize }
+}
+
+/// Variables that objects of a class have had at most.
+///
+/// # Safety
+/// `place` is that of a live class's `max_iv_count`.
+pub(super) unsafe fn read_max_iv_count(place: usize) -> usize {
+    // SAFETY: the count has four bytes.
+    unsafe { (place as *const u32).read() as usize }
+}
+
+/// Raises it; several threads may.
+///
+/// # Safety
+/// `place` is that of a live class's `max_iv_count`.
+#[inline(always)]
+pub(super) unsafe fn raise_max_iv_count(place: usize, count: usize) {
+    const { assert!(CLASS_MAX_IV_COUNT_BYTES == 4) };
+    // SAFETY: an aligned count of four bytes, which nobody else writes while this goes on.
+    let max = unsafe { &*(place as *const AtomicU32) };
+    if max.load(Relaxed) < count as u32 {
+        max.fetch_max(count as u32, Relaxed);
+    }
+}
+
+/// Traces what a class, a module or an inclusion of one has beside its own class; false when Ruby
+/// has to.
+///
+/// One thread at a time: Ruby, which may trace others meanwhile, changes their tables.
+#[inline(never)]
+pub(super) fn trace_class(common: Common, class: Object, tracer: &mut impl Trace) -> bool {
+    let is_inclusion = class.kind() == T_ICLASS;
+    if tracer.is_shared()
+        || !is_inclusion && class.is_too_complex()
+        || !trace_call_caches(class.record(CLASS_CALL_CACHES), tracer)
+    {
+        return false;
+    }
+    let mut mark = |offset| mark_value(tracer, class.word(offset));
+    mark(CLASS_SUPER);
+    if is_inclusion {
+        mark(CLASS_INCLUDER);
+        if class.flags() & ICLASS_METHODS_MASK == ICLASS_OWNS_METHODS {
+            trace_methods(class.record(CLASS_METHODS), tracer);
+        }
+        trace_methods(class.record(CLASS_CALLABLE_METHODS), tracer);
+        return true;
+    }
+    if class.kind() == T_CLASS && class.has(FL_SINGLETON) {
+        mark(CLASS_ATTACHED);
+    }
+    mark(CLASS_PATH);
+    trace_methods(class.record(CLASS_METHODS), tracer);
+    each_in(class.record(CLASS_VARIABLE_CACHES), |value| {
+        if let Some(cache) = Record::at(value) {
+            mark_value(tracer, cache.word(CVAR_CREF));
+        }
+    });
+    if let Some(values) = class.record(CLASS_VARIABLES) {
+        for index in 0..variable_count(class, common.shape_by_id) {
+            mark_value(tracer, values.word(8 * index));
+        }
+    }
+    trace_constants(class.record(CLASS_CONSTANTS), tracer);
+    true
+}
+
+/// The entries of a list of call caches.
+#[inline(always)]
+pub(super) fn call_cache_entries(caches: Record) -> impl Iterator<Item = Record> {
+    let count = caches.count(CALL_CACHES_COUNT);
+    caches.each(CALL_CACHES_ENTRIES, count, CALL_CACHES_ENTRY_BYTES)
+}
+
+/// Traces a table of call caches that is an object; false when Ruby has to. Here they are in the
+/// classes themselves.
+#[inline(always)]
+pub(super) fn trace_table_of_call_caches(_table: Record, _tracer: &mut impl Trace) -> bool {
+    false
+}
+
+/// Traces an internal object of a kind that is of this version only, or otherwise traced in
+/// others; false when Ruby has to.
+#[inline(always)]
+pub(super) fn trace_internal(_common: Common, object: Object, tracer: &mut impl Trace) -> bool {
+    match object.internal_kind() {
+        // The classes whose caches they are know the methods of all others, and invalidate
+        // them: a cache keeps neither.
+        IMEMO_CALLCACHE if object.has(CALL_CACHE_OWNS) => {
+            mark_value(tracer, object.word(CALL_CACHE_METHOD));
+            mark_value(tracer, object.word(CALL_CACHE_CLASS));
+        }
+        IMEMO_CALLCACHE => {}
+        _ => return false,
+    }
+    true
+}
+
+/// What a dead internal object of such a kind owns is 0; `None` when Ruby has to free it.
+#[inline(always)]
+pub(super) fn owned_by_internal(_object: Object) -> Option<usize> {
+    None
+}
+
+/// Marks what an inline cache of a class variable refers to.
+#[inline(always)]
+pub(super) fn mark_class_variable(entry: Record, tracer: &mut impl Trace) {
+    if let Some(variable) = entry.record(INLINE_CVAR_ENTRY) {
+        mark_value(tracer, variable.word(CVAR_CLASS));
+    }
+}
+
+/// Whether tracing points hang on compiled code: Ruby marks them.
+#[inline(always)]
+pub(super) fn has_local_hooks(iseq: Object) -> bool {
+    iseq.word(ISEQ_LOCAL_HOOKS) != 0
+}
+
+/// The same of a method that is a block.
+#[inline(always)]
+pub(super) fn has_method_hooks(definition: Record) -> bool {
+    definition.word(DEFINITION_HOOKS) != 0
+}
+
+/// Whether a frame has references that only Ruby finds.
+#[inline(always)]
+pub(super) fn is_frame_of_ruby(_frame_flags: usize) -> bool {
+    false
+}
+
+/// Marks what data of C has beside its contents and its class.
+#[inline(always)]
+pub(super) fn mark_fields_of_data(_data: Object, _tracer: &mut impl Trace) {}
+
+/// Marks what a symbol refers to.
+#[inline(always)]
+pub(super) fn trace_symbol(_symbol: Object, _tracer: &mut impl Trace) {}
+
+/// Shapes beside 0 that the test of what dead objects own tries.
+#[cfg(test)]
+pub(super) const TRIED_SHAPES: [usize; 2] = [TOO_COMPLEX_SHAPE, TOO_COMPLEX_SHAPE + 1];

@@ -1,0 +1,271 @@
+//! What the collector knows of objects in Ruby 4.0 that is otherwise in another version.
+
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::Relaxed};
+
+use ashlar_heap::Trace;
+
+use super::classes::{trace_call_caches, trace_constants, trace_methods};
+use super::record::Record;
+use super::{mark_value, mark_values, variables, Common, Object, UNDEFINED};
+use crate::layout::*;
+
+/// Bits of the flags that the shape has for whether there are variables or an id.
+const FIELDS: usize = (SHAPE_OFFSET_MASK | SHAPE_TOO_COMPLEX) << SHAPE_SHIFT;
+const TOO_COMPLEX: usize = SHAPE_TOO_COMPLEX << SHAPE_SHIFT;
+const HAS_ID: usize = SHAPE_HAS_OBJECT_ID << SHAPE_SHIFT;
+
+/// The flags that the rules of [`super::OWN_NOTHING`] ask for: all.
+pub(super) type Rule = usize;
+
+/// Flags of a dead object of any type that the collector cannot free by itself.
+pub(super) const FREED_BY_RUBY: usize = FL_FINALIZE;
+/// Further ones, of types other than plain objects.
+pub(super) const OTHERS_FREED_BY_RUBY: usize = FIELDS;
+/// A dead plain object owns nothing if of the first flags the second ones are set.
+pub(super) const PLAIN_OBJECT_OWNS_NOTHING: [usize; 2] = [ROBJECT_HEAP | TOO_COMPLEX | HAS_ID, 0];
+
+/// Types whose own fields the shape tells of, by number.
+const HAVE_FIELDS: u32 = 1 << T_OBJECT | 1 << T_CLASS | 1 << T_MODULE | 1 << T_IMEMO;
+
+impl Object {
+    /// Whether Ruby's table of generic variables may have some of this object's.
+    #[inline(always)]
+    pub(crate) fn has_generic_variables(self) -> bool {
+        self.has(FIELDS) && HAVE_FIELDS >> self.kind() & 1 == 0
+    }
+
+    /// Whether a plain object's variables are in its cell; also what has those of another object.
+    #[inline(always)]
+    pub(crate) fn keeps_variables(self) -> bool {
+        !self.has(ROBJECT_HEAP)
+    }
+
+    /// Whether the object's variables are in a hash of their own.
+    #[inline(always)]
+    pub(crate) fn is_too_complex(self) -> bool {
+        self.has(TOO_COMPLEX)
+    }
+
+    /// The same for one that no rule of [`super::OWN_NOTHING`] has asked: each one asks.
+    #[inline(always)]
+    pub(super) fn is_dead_and_too_complex(self) -> bool {
+        false
+    }
+
+    /// Whether a dead plain object may be in Ruby's own table of ids.
+    #[inline(always)]
+    pub(super) fn has_id_of_ruby(self) -> bool {
+        self.has(HAS_ID)
+    }
+
+    /// The type of data of C, and where its contents are; `None` for data without a type.
+    #[inline(always)]
+    pub(crate) fn typed_data(self) -> Option<[usize; 2]> {
+        self.has(DATA_IS_TYPED).then(|| {
+            let data_type = self.word(DATA_TYPE);
+            let contents = match data_type & DATA_EMBEDDED_FLAG {
+                0 => self.word(DATA_PTR),
+                _ => self.address() + DATA_EMBEDDED,
+            };
+            [data_type & !DATA_EMBEDDED_FLAG, contents]
+        })
+    }
+
+    /// Bytes of a struct's cell with this many members in it: behind them is the reference to its
+    /// variables, unless they are in Ruby's table.
+    pub(crate) fn struct_bytes(self, members: usize) -> usize {
+        let fields = usize::from(!self.has(STRUCT_GENERIC_FIELDS));
+        STRUCT_EMBEDDED + 8 * (members + fields)
+    }
+}
+
+/// Bytes that a plain object gets that asks for `size_bytes`; `None` when its variables are to
+/// be elsewhere. A shape has room for few widths.
+pub(crate) fn plain_object_bytes(size_bytes: usize) -> Option<usize> {
+    OBJECT_WIDTHS
+        .iter()
+        .copied()
+        .find(|&width_bytes| width_bytes >= size_bytes)
+}
+
+/// The count of variables in a shape.
+///
+/// # Safety
+/// `place` is that of a live shape's count.
+#[inline(always)]
+pub(super) unsafe fn read_count(place: *const u8) -> usize {
+    const { assert!(SHAPE_IV_COUNT_BYTES == 2) };
+    // SAFETY: the count has two bytes.
+    unsafe { usize::from(place.cast::<u16>().read()) }
+}
+
+/// Variables that objects of a class have had at most.
+///
+/// # Safety
+/// `place` is that of a live class's `max_iv_count`.
+pub(super) unsafe fn read_max_iv_count(place: usize) -> usize {
+    // SAFETY: the count has two bytes.
+    unsafe { usize::from((place as *const u16).read()) }
+}
+
+/// Raises it; several threads may.
+///
+/// # Safety
+/// `place` is that of a live class's `max_iv_count`, unless `count` is 0.
+#[inline(always)]
+pub(super) unsafe fn raise_max_iv_count(place: usize, count: usize) {
+    const { assert!(CLASS_MAX_IV_COUNT_BYTES == 2) };
+    if count == 0 {
+        return;
+    }
+    // SAFETY: an aligned count of two bytes, which nobody else writes while this goes on.
+    let max = unsafe { &*(place as *const AtomicU16) };
+    if usize::from(max.load(Relaxed)) < count {
+        max.fetch_max(count as u16, Relaxed);
+    }
+}
+
+/// Traces what a class, a module or an inclusion of one has beside its own class; false when Ruby
+/// has to, for a class with tables for boxes. Marking changes no class, so that any thread can.
+#[inline(never)]
+pub(super) fn trace_class(_common: Common, class: Object, tracer: &mut impl Trace) -> bool {
+    let has_boxes = class.has(CLASS_BOXABLE) && class.word(CLASS_BOX_TABLES) != 0;
+    let is_of_box = class
+        .record(CLASS_BOX)
+        .is_some_and(|of| of.half(BOX_IS_USER) & 0xff != 0);
+    if has_boxes || is_of_box {
+        return false;
+    }
+    let mut mark = |offset| mark_value(tracer, class.word(offset));
+    mark(CLASS_SUPER);
+    mark(CLASS_CALL_CACHES);
+    if class.kind() == T_ICLASS {
+        mark(CLASS_INCLUDER);
+        let is_origin = class.half(ICLASS_IS_ORIGIN_AT) & ICLASS_IS_ORIGIN_MASK != 0;
+        let shares = class.half(ICLASS_SHARES_METHODS_AT) & ICLASS_SHARES_METHODS_MASK != 0;
+        if is_origin && !shares {
+            trace_methods(class.record(CLASS_METHODS), tracer);
+        }
+        trace_methods(class.record(CLASS_CALLABLE_METHODS), tracer);
+        return true;
+    }
+    if class.kind() == T_CLASS && class.has(FL_SINGLETON) {
+        mark(CLASS_ATTACHED);
+    }
+    [CLASS_PATH, CLASS_FIELDS, CLASS_VARIABLE_CACHES]
+        .into_iter()
+        .for_each(mark);
+    trace_methods(class.record(CLASS_METHODS), tracer);
+    trace_methods(class.record(CLASS_CALLABLE_METHODS), tracer);
+    if class.half(CLASS_SHARES_CONSTANTS_AT) & CLASS_SHARES_CONSTANTS_MASK == 0 {
+        trace_constants(class.record(CLASS_CONSTANTS), tracer);
+    }
+    true
+}
+
+/// The entries of a list of call caches, which are in the list itself.
+#[inline(always)]
+pub(super) fn call_cache_entries(caches: Record) -> impl Iterator<Item = Record> {
+    let count = caches.count(CALL_CACHES_COUNT);
+    (0..count).map(move |index| caches.part(CALL_CACHES_ENTRIES + index * CALL_CACHES_ENTRY_BYTES))
+}
+
+/// Traces a table of call caches that is an object; false when Ruby has to.
+///
+/// One thread at a time: Ruby, which may trace others meanwhile, changes them.
+#[inline(always)]
+pub(super) fn trace_table_of_call_caches(table: Record, tracer: &mut impl Trace) -> bool {
+    !tracer.is_shared() && trace_call_caches(Some(table), tracer)
+}
+
+/// Traces an internal object of a kind that is of this version only, or otherwise traced in
+/// others; false when Ruby has to.
+#[inline(always)]
+pub(super) fn trace_internal(common: Common, object: Object, tracer: &mut impl Trace) -> bool {
+    match object.internal_kind() {
+        IMEMO_FIELDS if !object.is_too_complex() => {
+            mark_value(tracer, object.word(KLASS));
+            mark_values(tracer, variables(object, common.shape_by_id));
+        }
+        IMEMO_CVAR_ENTRY => {
+            mark_value(tracer, object.word(CVAR_CLASS));
+            mark_value(tracer, object.word(CVAR_CREF));
+        }
+        // Ruby holds the class weakly, and there are as many caches as call sites. They are in the
+        // class's own table; who else refers to one is running, so the class lives anyway.
+        IMEMO_CALLCACHE => trace_call_cache(object, tracer),
+        _ => return false,
+    }
+    true
+}
+
+#[inline(always)]
+fn trace_call_cache(cache: Object, tracer: &mut impl Trace) {
+    // Ruby may invalidate the cache at this moment, on the thread that collects.
+    // SAFETY: a live object's aligned word.
+    let class = unsafe { &*((cache.address() + CALL_CACHE_CLASS) as *const AtomicUsize) };
+    let class = class.load(Relaxed);
+    // What the method was is not valid any more in a cache without a class.
+    if class == UNDEFINED {
+        return;
+    }
+    mark_value(tracer, class);
+    if cache.has(CALL_CACHE_OWNS) {
+        mark_value(tracer, cache.word(CALL_CACHE_METHOD));
+    }
+}
+
+/// What a dead internal object of such a kind owns, 0 for nothing; `None` when Ruby has to free it.
+#[inline(always)]
+pub(super) fn owned_by_internal(object: Object) -> Option<usize> {
+    match object.internal_kind() {
+        IMEMO_CVAR_ENTRY => Some(0),
+        IMEMO_FIELDS if object.has(TOO_COMPLEX | HAS_ID) => None,
+        IMEMO_FIELDS if object.keeps_variables() => Some(0),
+        IMEMO_FIELDS => Some(object.word(OBJECT_PTR)),
+        _ => None,
+    }
+}
+
+/// Marks what an inline cache of a class variable refers to.
+#[inline(always)]
+pub(super) fn mark_class_variable(entry: Record, tracer: &mut impl Trace) {
+    mark_value(tracer, entry.word(INLINE_CVAR_ENTRY));
+}
+
+/// Whether tracing points hang on compiled code: they are no references of it.
+#[inline(always)]
+pub(super) fn has_local_hooks(_iseq: Object) -> bool {
+    false
+}
+
+/// The same of a method that is a block.
+#[inline(always)]
+pub(super) fn has_method_hooks(_definition: Record) -> bool {
+    false
+}
+
+/// Whether a frame has references that only Ruby finds: that of a file or of a class's body has
+/// its box.
+#[inline(always)]
+pub(super) fn is_frame_of_ruby(frame_flags: usize) -> bool {
+    let kind = frame_flags & FRAME_KIND_MASK;
+    frame_flags & FRAME_LOCAL != 0 && (kind == FRAME_OF_CLASS || kind == FRAME_OF_FILE)
+}
+
+/// Marks what data of C has beside its contents and its class.
+#[inline(always)]
+pub(super) fn mark_fields_of_data(data: Object, tracer: &mut impl Trace) {
+    mark_value(tracer, data.word(DATA_FIELDS));
+}
+
+/// Marks what a symbol refers to.
+#[inline(always)]
+pub(super) fn trace_symbol(symbol: Object, tracer: &mut impl Trace) {
+    mark_value(tracer, symbol.word(SYMBOL_STRING));
+    mark_value(tracer, symbol.word(KLASS));
+}
+
+/// Shapes beside 0 that the test of what dead objects own tries.
+#[cfg(test)]
+pub(super) const TRIED_SHAPES: [usize; 3] = [1, SHAPE_TOO_COMPLEX, SHAPE_HAS_OBJECT_ID];
