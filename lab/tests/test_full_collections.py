@@ -74,7 +74,7 @@ def test_ruby_on_ashlar_tells_them_apart_in_a_profile_and_in_a_boot(ashlar, tmp_
     assert major >= full + 3 and full >= 1
     numbers = json.loads(ashlar("heap", "now.heap", "--form", "json", "--output", "-").stdout)["numbers"]
     assert (numbers["minor_count"], numbers["major_count"], numbers["full_count"]) == (minor, major, full)
-    booted = subprocess.run([sys.executable, "-m", "ashlar_lab", "boot", "--json", "--", program, "--disable-gems", "app.rb"], cwd=tmp_path, capture_output=True,
+    booted = subprocess.run([sys.executable, "-m", "ashlar", "boot", "--json", "--", program, "--disable-gems", "app.rb"], cwd=tmp_path, capture_output=True,
                             text=True, timeout=60, env=environment)
     out, told = booted.stdout.split("\n", 1)
     minor, major, full = map(int, out.split())
