@@ -816,14 +816,19 @@ unsafe impl Inspection for Ruby {
         unsafe { (self.calls.reachable_from_roots)(each, (&raw mut visitor).cast()) };
     }
 
-    unsafe fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell)) {
+    unsafe fn visit_cell(&self, holder: Cell, visit: &mut dyn FnMut(Cell)) {
         unsafe extern "C" fn each(value: Value, data: *mut c_void) {
             // SAFETY: `data` is the visitor below, which outlives the call.
             unsafe { visit_value(value, data) };
         }
-        let mut visitor = Visitor { visit };
+        let found = Object::new(holder);
+        let mut visit = |shown| {
+            // SAFETY: what an object refers to is an object of this heap.
+            visit(unsafe { cell(version::kept_by(found, Object::new(shown))) });
+        };
+        let mut visitor = Visitor { visit: &mut visit };
         // SAFETY: the lock is held and no collection runs.
-        unsafe { (self.calls.reachable_from)(cell.address(), each, (&raw mut visitor).cast()) };
+        unsafe { (self.calls.reachable_from)(holder.address(), each, (&raw mut visitor).cast()) };
     }
 }
 

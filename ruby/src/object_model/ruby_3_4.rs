@@ -8,6 +8,7 @@ use super::classes::{each_in, trace_call_caches, trace_constants, trace_methods}
 use super::record::Record;
 use super::{mark_value, variable_count, Common, Object};
 use crate::layout::*;
+use crate::ruby_calls::Value;
 
 /// The flags that the rules of [`super::OWN_NOTHING`] ask for: those below the shape.
 pub(super) type Rule = u32;
@@ -194,6 +195,11 @@ pub(super) fn mark_class_variable(entry: Record, tracer: &mut impl Trace) {
     if let Some(variable) = entry.record(INLINE_CVAR_ENTRY) {
         mark_value(tracer, variable.word(CVAR_CLASS));
     }
+}
+
+/// What `holder` refers to that is kept, of what Ruby shows of it.
+pub(super) fn kept_by(_holder: Object, shown: Object) -> Value {
+    shown.address()
 }
 
 /// Whether tracing points hang on compiled code: Ruby marks them.

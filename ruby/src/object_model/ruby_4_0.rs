@@ -8,6 +8,7 @@ use super::classes::{trace_call_caches, trace_constants, trace_methods};
 use super::record::Record;
 use super::{mark_value, mark_values, variables, Common, Object, UNDEFINED};
 use crate::layout::*;
+use crate::ruby_calls::Value;
 
 /// Bits of the flags that the shape has for whether there are variables or an id.
 const FIELDS: usize = (SHAPE_OFFSET_MASK | SHAPE_TOO_COMPLEX) << SHAPE_SHIFT;
@@ -227,10 +228,24 @@ pub(super) fn owned_by_internal(object: Object) -> Option<usize> {
     }
 }
 
-/// Marks what an inline cache of a class variable refers to.
+/// Marks what an inline cache of a class variable refers to: the class, of whose table the entry is.
+/// Ruby tells the write barrier of the class alone when it stores the entry (`update_classvariable_cache`).
 #[inline(always)]
 pub(super) fn mark_class_variable(entry: Record, tracer: &mut impl Trace) {
-    mark_value(tracer, entry.word(INLINE_CVAR_ENTRY));
+    if let Some(variable) = entry.record(INLINE_CVAR_ENTRY) {
+        mark_value(tracer, variable.word(CVAR_CLASS));
+    }
+}
+
+/// What `holder` refers to that is kept, of what Ruby shows of it: as [`mark_class_variable`] says.
+pub(super) fn kept_by(holder: Object, shown: Object) -> Value {
+    let is_code = holder.kind() == T_IMEMO && holder.internal_kind() == IMEMO_ISEQ;
+    let is_entry = shown.kind() == T_IMEMO && shown.internal_kind() == IMEMO_CVAR_ENTRY;
+    if is_code && is_entry {
+        shown.word(CVAR_CLASS)
+    } else {
+        shown.address()
+    }
 }
 
 /// Whether tracing points hang on compiled code: they are no references of it.
