@@ -1,7 +1,7 @@
 //! A struct of Ruby's outside the heap's cells, which a live object owns.
 
 /// The address of a struct. Only the layout says what it has where
-/// (`shim/ruby_3_4.h`).
+/// (`shim/layout.c`).
 #[derive(Clone, Copy)]
 pub(super) struct Record(usize);
 
