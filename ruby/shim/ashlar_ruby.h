@@ -225,7 +225,7 @@ struct ashlar_statistics {
     uint64_t allocated_objects, freed_objects;
     uint64_t live_cells, free_cells, available_cells, allocatable_cells, final_cells;
     uint64_t marked_cells, moved_objects, read_barrier_faults;
-    uint64_t cell_blocks, empty_blocks, held_blocks, taken_or_empty_blocks, inherited_blocks, blocks_taken, blocks_given, blocks_released;
+    uint64_t cell_blocks, empty_blocks, cells_or_empty_blocks, taken_or_empty_blocks, inherited_blocks, blocks_taken, blocks_given, blocks_released;
     uint64_t live_bytes, cell_bytes, payload_bytes, external_bytes;
     uint64_t fresh_bytes, fresh_payload_bytes, budget_bytes;
     uint64_t grown_bytes, growth_limit_bytes, full_threshold_bytes;

@@ -66,8 +66,53 @@ new_object_of_heap(void *cache, VALUE klass, VALUE flags, bool wb_protected, siz
     return object;
 }
 
+static inline void *
+new_payload(size_t size, bool may_collect)
+{
+    void *payload = ashlar_xmalloc_is_plain() ? ashlar_pop_payload(ashlar_thread_cache, size) : NULL;
+    return ASHLAR_LIKELY(payload) ? payload : ashlar_xmalloc(ashlar_thread_cache, size, may_collect);
+}
+
+static inline void *
+new_clear_payload(size_t size, bool may_collect)
+{
+    void *payload = ashlar_xmalloc_is_plain() ? ashlar_pop_payload(ashlar_thread_cache, size) : NULL;
+    return ASHLAR_LIKELY(payload) ? memset(payload, 0, size) : ashlar_xcalloc(ashlar_thread_cache, size, may_collect);
+}
+
+static inline void *
+resized_payload(void *payload, size_t size, bool may_collect)
+{
+    if (ashlar_xmalloc_is_plain() && ashlar_stays(payload, size)) return payload;
+    return ashlar_xrealloc(ashlar_thread_cache, payload, size, may_collect);
+}
+
 /* Functions of gc_impl.h that are otherwise in other versions of Ruby. */
 #include "ruby_version.h"
+
+static unsigned int
+vm_lock(void)
+{
+    return RB_GC_VM_LOCK();
+}
+
+static void
+vm_unlock(unsigned int level)
+{
+    RB_GC_VM_UNLOCK(level);
+}
+
+static unsigned int
+vm_lock_no_barrier(void)
+{
+    return RB_GC_VM_LOCK_NO_BARRIER();
+}
+
+static void
+vm_unlock_no_barrier(unsigned int level)
+{
+    RB_GC_VM_UNLOCK_NO_BARRIER(level);
+}
 
 static const struct ashlar_ruby_calls calls = {
     .mark_roots = rb_gc_mark_roots,

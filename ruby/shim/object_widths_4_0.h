@@ -17,4 +17,6 @@ static const uint8_t object_width_of_words[] = {
     [0 ... 5] = 0, [6 ... 7] = 1, [8 ... 9] = 2, [10 ... 12] = 3, [13 ... 16] = 4, [17 ... 24] = 5, [25 ... 40] = 6,
 };
 
+_Static_assert(sizeof(object_width_of_words) == OBJECT_WIDEST_BYTES / 8 + 1, "a width for every number of words");
+
 #endif

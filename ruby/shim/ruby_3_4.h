@@ -15,29 +15,11 @@ extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
 
 /* ── Ruby's functions that the collector calls ───────────────────────────── */
 
-static unsigned int
-vm_lock(void)
-{
-    return rb_gc_vm_lock();
-}
-
-static void
-vm_unlock(unsigned int level)
-{
-    rb_gc_vm_unlock(level);
-}
-
-static unsigned int
-vm_lock_no_barrier(void)
-{
-    return rb_gc_vm_lock_no_barrier();
-}
-
-static void
-vm_unlock_no_barrier(unsigned int level)
-{
-    rb_gc_vm_unlock_no_barrier(level);
-}
+/* As they are called in 4.0. */
+#define RB_GC_VM_LOCK() rb_gc_vm_lock()
+#define RB_GC_VM_UNLOCK(level) rb_gc_vm_unlock(level)
+#define RB_GC_VM_LOCK_NO_BARRIER() rb_gc_vm_lock_no_barrier()
+#define RB_GC_VM_UNLOCK_NO_BARRIER(level) rb_gc_vm_unlock_no_barrier(level)
 
 static void *
 shape_by_id(uint32_t id)
@@ -130,22 +112,19 @@ rb_gc_impl_heap_id_for_size(void *objspace, size_t size)
 void *
 rb_gc_impl_malloc(void *objspace, size_t size)
 {
-    void *payload = ashlar_xmalloc_is_plain() ? ashlar_pop_payload(ashlar_thread_cache, size) : NULL;
-    return ASHLAR_LIKELY(payload) ? payload : ashlar_xmalloc(ashlar_thread_cache, size, true);
+    return new_payload(size, true);
 }
 
 void *
 rb_gc_impl_calloc(void *objspace, size_t size)
 {
-    void *payload = ashlar_xmalloc_is_plain() ? ashlar_pop_payload(ashlar_thread_cache, size) : NULL;
-    return ASHLAR_LIKELY(payload) ? memset(payload, 0, size) : ashlar_xcalloc(ashlar_thread_cache, size, true);
+    return new_clear_payload(size, true);
 }
 
 void *
 rb_gc_impl_realloc(void *objspace, void *ptr, size_t new_size, size_t old_size)
 {
-    if (ashlar_xmalloc_is_plain() && ashlar_stays(ptr, new_size)) return ptr;
-    return ashlar_xrealloc(ashlar_thread_cache, ptr, new_size, true);
+    return resized_payload(ptr, new_size, true);
 }
 
 /* ── Object id ───────────────────────────────────────────────────────────── */

@@ -12,30 +12,6 @@
 
 /* ── Ruby's functions that the collector calls ───────────────────────────── */
 
-static unsigned int
-vm_lock(void)
-{
-    return RB_GC_VM_LOCK();
-}
-
-static void
-vm_unlock(unsigned int level)
-{
-    RB_GC_VM_UNLOCK(level);
-}
-
-static unsigned int
-vm_lock_no_barrier(void)
-{
-    return RB_GC_VM_LOCK_NO_BARRIER();
-}
-
-static void
-vm_unlock_no_barrier(unsigned int level)
-{
-    RB_GC_VM_UNLOCK_NO_BARRIER(level);
-}
-
 static void *
 shape_by_id(uint32_t id)
 {
@@ -129,22 +105,19 @@ rb_gc_impl_new_obj(void *objspace, void *cache, VALUE klass, VALUE flags, bool w
 void *
 rb_gc_impl_malloc(void *objspace, size_t size, bool gc_allowed)
 {
-    void *payload = ashlar_xmalloc_is_plain() ? ashlar_pop_payload(ashlar_thread_cache, size) : NULL;
-    return ASHLAR_LIKELY(payload) ? payload : ashlar_xmalloc(ashlar_thread_cache, size, gc_allowed);
+    return new_payload(size, gc_allowed);
 }
 
 void *
 rb_gc_impl_calloc(void *objspace, size_t size, bool gc_allowed)
 {
-    void *payload = ashlar_xmalloc_is_plain() ? ashlar_pop_payload(ashlar_thread_cache, size) : NULL;
-    return ASHLAR_LIKELY(payload) ? memset(payload, 0, size) : ashlar_xcalloc(ashlar_thread_cache, size, gc_allowed);
+    return new_clear_payload(size, gc_allowed);
 }
 
 void *
 rb_gc_impl_realloc(void *objspace, void *ptr, size_t new_size, size_t old_size, bool gc_allowed)
 {
-    if (ashlar_xmalloc_is_plain() && ashlar_stays(ptr, new_size)) return ptr;
-    return ashlar_xrealloc(ashlar_thread_cache, ptr, new_size, gc_allowed);
+    return resized_payload(ptr, new_size, gc_allowed);
 }
 
 /* ── Finalizers ──────────────────────────────────────────────────────────── */
@@ -175,11 +148,13 @@ finalized_id(const struct ashlar_job *job)
 
 /* ── Miscellaneous ─────────────────────────────────────────────────────────── */
 
-/* Minor and major collections that an object survives until it is old, which Ruby calls its age. */
+/* Collections that an object has survived, as many as are needed to be old at most. */
 static VALUE
 age_in(unsigned int state)
 {
-    if (state & ASHLAR_CELL_OLD) return INT2FIX(3);
+    struct ashlar_geometry geometry;
+    ashlar_geometry(&geometry);
+    if (state & ASHLAR_CELL_OLD) return SIZET2NUM(geometry.collections_to_old);
     return INT2FIX(state & ASHLAR_CELL_AGED_TWICE ? 2 : state & ASHLAR_CELL_AGED ? 1 : 0);
 }
 
@@ -214,8 +189,8 @@ typedef struct rb_objspace rb_objspace_t; /* gc.c passes pointers to it on */
 
 #define NEWOBJ_PARAMETERS rb_ractor_t *, VALUE, VALUE, shape_id_t, bool, size_t
 #define UNPROTECTED_NEWOBJ_PARAMETERS VALUE, VALUE, shape_id_t, size_t
-#define lock_for_new_object vm_lock_no_barrier
-#define unlock_for_new_object vm_unlock_no_barrier
+#define lock_for_new_object() RB_GC_VM_LOCK_NO_BARRIER()
+#define unlock_for_new_object(level) RB_GC_VM_UNLOCK_NO_BARRIER(level)
 #endif
 
 #else /* ASHLAR_LAYOUT */

@@ -22,7 +22,7 @@ struct key {
 
 /* From Ruby 4.0 on a page that is empty is an allocated one. */
 #if RUBY_API_VERSION_MAJOR >= 4
-#define ALLOCATED_PAGES held_blocks
+#define ALLOCATED_PAGES cells_or_empty_blocks
 #define TOTAL_ALLOCATED_PAGES taken_or_empty_blocks
 #else
 #define ALLOCATED_PAGES cell_blocks

@@ -16,6 +16,7 @@ use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void};
 use std::ptr::{null_mut, NonNull};
 use std::slice;
+use std::sync::atomic::Ordering::Relaxed;
 
 use ashlar_heap::{
     Cell, Forwarding, Inspection, MarkingEnd, Moving, Root, Trace, TraceCommon, Tracer, Vm,
@@ -36,7 +37,7 @@ use code::EmptyCallCache;
 use data::DataType;
 use record::Record;
 pub(crate) use version::plain_object_bytes;
-use version::Rule;
+use version::{Count, Rule};
 
 /// `Qundef`: what a dead weak reference becomes.
 const UNDEFINED: Value = 0x24;
@@ -151,6 +152,16 @@ impl Object {
         self.flags >> SHAPE_SHIFT
     }
 
+    /// Where the contents of data of C are.
+    #[inline(always)]
+    fn contents(self, are_embedded: bool) -> usize {
+        if are_embedded {
+            self.address + DATA_EMBEDDED
+        } else {
+            self.word(DATA_PTR)
+        }
+    }
+
     pub(crate) fn address(self) -> usize {
         self.address
     }
@@ -211,8 +222,9 @@ impl Object {
 
     /// Variables that objects of this object's class have had at most.
     pub(crate) fn variables_of_class(self) -> usize {
+        let max = (self.word(KLASS) + CLASS_MAX_IV_COUNT) as *const Count;
         // SAFETY: the class of a live object is live and has this field.
-        unsafe { version::read_max_iv_count(self.word(KLASS) + CLASS_MAX_IV_COUNT) }
+        unsafe { max.read() as usize }
     }
 
     /// The parts of a rational or complex number.
@@ -371,8 +383,15 @@ fn trace_object(object: Object, shape_by_id: ShapeById, tracer: &mut impl Trace)
 /// Variables that an object has whose shape is not too complex.
 #[inline(always)]
 fn variable_count(object: Object, shape_by_id: ShapeById) -> usize {
-    // SAFETY: the object's shape exists, and has its count of variables there.
-    unsafe { version::read_count(shape_by_id(object.shape() as u32).add(SHAPE_IV_COUNT)) }
+    // SAFETY: the object's shape exists; its count of variables is of this type
+    // (asserted below).
+    let count = unsafe {
+        shape_by_id(object.shape() as u32)
+            .add(SHAPE_IV_COUNT)
+            .cast::<Count>()
+            .read()
+    };
+    count as usize
 }
 
 #[inline(always)]
@@ -386,13 +405,24 @@ fn variables(object: Object, shape_by_id: ShapeById) -> Values {
     Values { first, count }
 }
 
+const _: () = assert!(
+    SHAPE_IV_COUNT_BYTES == size_of::<Count>() && CLASS_MAX_IV_COUNT_BYTES == size_of::<Count>()
+);
+
 /// Ruby sizes new objects by the largest number of variables that marking has
 /// seen in their class.
 #[inline(always)]
 fn raise_max_iv_count(klass: Value, count: usize) {
+    if version::MAY_LACK_CLASS && count == 0 {
+        return;
+    }
+    let max = (klass + CLASS_MAX_IV_COUNT) as *const version::AtomicCount;
     // SAFETY: the class of a live object is live and has this field, which
     // several threads may raise.
-    unsafe { version::raise_max_iv_count(klass + CLASS_MAX_IV_COUNT, count) };
+    let max = unsafe { &*max };
+    if (max.load(Relaxed) as usize) < count {
+        max.fetch_max(count as Count, Relaxed);
+    }
 }
 
 /// With so many references an object is marked in parts while the program runs: a

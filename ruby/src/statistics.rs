@@ -41,7 +41,7 @@ pub(crate) struct Statistics {
     /// Empty, with memory.
     empty_blocks: u64,
     /// Of cells, or empty with memory.
-    held_blocks: u64,
+    cells_or_empty_blocks: u64,
     /// Taken for cells so far, or empty with memory.
     taken_or_empty_blocks: u64,
     /// Of cells, from the parent of this process, which nothing is allocated into.
@@ -184,8 +184,9 @@ impl Collector {
         filled.available_cells = filled.live_cells + filled.free_cells;
         filled.cell_blocks = usage.cell_blocks as u64;
         filled.empty_blocks = usage.held_blocks as u64;
-        filled.held_blocks = filled.cell_blocks + filled.empty_blocks;
-        filled.taken_or_empty_blocks = filled.held_blocks + self.heap.stats().blocks_given as u64;
+        filled.cells_or_empty_blocks = filled.cell_blocks + filled.empty_blocks;
+        filled.taken_or_empty_blocks =
+            filled.cells_or_empty_blocks + self.heap.stats().blocks_given as u64;
         filled.inherited_blocks = self.heap.inherited_blocks() as u64;
         filled.cell_bytes = usage.cell_bytes as u64;
         filled.payload_bytes = usage.payload_bytes as u64;

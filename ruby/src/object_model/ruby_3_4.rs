@@ -1,6 +1,6 @@
 //! What the collector knows of objects in Ruby 3.4 that is otherwise in another version.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::AtomicU32;
 
 use ashlar_heap::Trace;
 
@@ -12,6 +12,12 @@ use crate::ruby_calls::Value;
 
 /// The flags that the rules of [`super::OWN_NOTHING`] ask for: those below the shape.
 pub(super) type Rule = u32;
+
+/// A count of variables, as Ruby keeps it.
+pub(super) type Count = u32;
+pub(super) type AtomicCount = AtomicU32;
+/// Whether an object without variables may be one without a class, too.
+pub(super) const MAY_LACK_CLASS: bool = false;
 
 /// Flags of a dead object of any type that the collector cannot free by itself.
 pub(super) const FREED_BY_RUBY: usize = FL_FINALIZE | FL_SEEN_OBJ_ID | FL_EXIVAR;
@@ -56,10 +62,7 @@ impl Object {
     pub(crate) fn typed_data(self) -> Option<[usize; 2]> {
         let typed = self.word(DATA_TYPED);
         (1..=DATA_TYPED_FLAG_MAX).contains(&typed).then(|| {
-            let contents = match typed & DATA_EMBEDDED_FLAG {
-                0 => self.word(DATA_PTR),
-                _ => self.address() + DATA_EMBEDDED,
-            };
+            let contents = self.contents(typed & DATA_EMBEDDED_FLAG != 0);
             [self.word(DATA_TYPE), contents]
         })
     }
@@ -74,40 +77,6 @@ impl Object {
 /// be elsewhere.
 pub(crate) fn plain_object_bytes(size_bytes: usize) -> Option<usize> {
     Some(size_bytes)
-}
-
-/// The count of variables in a shape.
-///
-/// # Safety
-/// `place` is that of a live shape's count.
-#[inline(always)]
-pub(super) unsafe fn read_count(place: *const u8) -> usize {
-    const { assert!(SHAPE_IV_COUNT_BYTES == 4) };
-    // SAFETY: the count has four bytes.
-    unsafe { place.cast::<u32>().read() as usize }
-}
-
-/// Variables that objects of a class have had at most.
-///
-/// # Safety
-/// `place` is that of a live class's `max_iv_count`.
-pub(super) unsafe fn read_max_iv_count(place: usize) -> usize {
-    // SAFETY: the count has four bytes.
-    unsafe { (place as *const u32).read() as usize }
-}
-
-/// Raises it; several threads may.
-///
-/// # Safety
-/// `place` is that of a live class's `max_iv_count`.
-#[inline(always)]
-pub(super) unsafe fn raise_max_iv_count(place: usize, count: usize) {
-    const { assert!(CLASS_MAX_IV_COUNT_BYTES == 4) };
-    // SAFETY: an aligned count of four bytes, which nobody else writes while this goes on.
-    let max = unsafe { &*(place as *const AtomicU32) };
-    if max.load(Relaxed) < count as u32 {
-        max.fetch_max(count as u32, Relaxed);
-    }
 }
 
 /// Traces what a class, a module or an inclusion of one has beside its own class; false when Ruby
@@ -187,14 +156,6 @@ pub(super) fn trace_internal(_common: Common, object: Object, tracer: &mut impl 
 #[inline(always)]
 pub(super) fn owned_by_internal(_object: Object) -> Option<usize> {
     None
-}
-
-/// Marks what an inline cache of a class variable refers to.
-#[inline(always)]
-pub(super) fn mark_class_variable(entry: Record, tracer: &mut impl Trace) {
-    if let Some(variable) = entry.record(INLINE_CVAR_ENTRY) {
-        mark_value(tracer, variable.word(CVAR_CLASS));
-    }
 }
 
 /// What `holder` refers to that is kept, of what Ruby shows of it.

@@ -18,6 +18,12 @@ const HAS_ID: usize = SHAPE_HAS_OBJECT_ID << SHAPE_SHIFT;
 /// The flags that the rules of [`super::OWN_NOTHING`] ask for: all.
 pub(super) type Rule = usize;
 
+/// A count of variables, as Ruby keeps it.
+pub(super) type Count = u16;
+pub(super) type AtomicCount = AtomicU16;
+/// Whether an object without variables may be one without a class, too.
+pub(super) const MAY_LACK_CLASS: bool = true;
+
 /// Flags of a dead object of any type that the collector cannot free by itself.
 pub(super) const FREED_BY_RUBY: usize = FL_FINALIZE;
 /// Further ones, of types other than plain objects.
@@ -64,10 +70,7 @@ impl Object {
     pub(crate) fn typed_data(self) -> Option<[usize; 2]> {
         self.has(DATA_IS_TYPED).then(|| {
             let data_type = self.word(DATA_TYPE);
-            let contents = match data_type & DATA_EMBEDDED_FLAG {
-                0 => self.word(DATA_PTR),
-                _ => self.address() + DATA_EMBEDDED,
-            };
+            let contents = self.contents(data_type & DATA_EMBEDDED_FLAG != 0);
             [data_type & !DATA_EMBEDDED_FLAG, contents]
         })
     }
@@ -87,43 +90,6 @@ pub(crate) fn plain_object_bytes(size_bytes: usize) -> Option<usize> {
         .iter()
         .copied()
         .find(|&width_bytes| width_bytes >= size_bytes)
-}
-
-/// The count of variables in a shape.
-///
-/// # Safety
-/// `place` is that of a live shape's count.
-#[inline(always)]
-pub(super) unsafe fn read_count(place: *const u8) -> usize {
-    const { assert!(SHAPE_IV_COUNT_BYTES == 2) };
-    // SAFETY: the count has two bytes.
-    unsafe { usize::from(place.cast::<u16>().read()) }
-}
-
-/// Variables that objects of a class have had at most.
-///
-/// # Safety
-/// `place` is that of a live class's `max_iv_count`.
-pub(super) unsafe fn read_max_iv_count(place: usize) -> usize {
-    // SAFETY: the count has two bytes.
-    unsafe { usize::from((place as *const u16).read()) }
-}
-
-/// Raises it; several threads may.
-///
-/// # Safety
-/// `place` is that of a live class's `max_iv_count`, unless `count` is 0.
-#[inline(always)]
-pub(super) unsafe fn raise_max_iv_count(place: usize, count: usize) {
-    const { assert!(CLASS_MAX_IV_COUNT_BYTES == 2) };
-    if count == 0 {
-        return;
-    }
-    // SAFETY: an aligned count of two bytes, which nobody else writes while this goes on.
-    let max = unsafe { &*(place as *const AtomicU16) };
-    if usize::from(max.load(Relaxed)) < count {
-        max.fetch_max(count as u16, Relaxed);
-    }
 }
 
 /// Traces what a class, a module or an inclusion of one has beside its own class; false when Ruby
@@ -228,16 +194,9 @@ pub(super) fn owned_by_internal(object: Object) -> Option<usize> {
     }
 }
 
-/// Marks what an inline cache of a class variable refers to: the class, of whose table the entry is.
-/// Ruby tells the write barrier of the class alone when it stores the entry (`update_classvariable_cache`).
-#[inline(always)]
-pub(super) fn mark_class_variable(entry: Record, tracer: &mut impl Trace) {
-    if let Some(variable) = entry.record(INLINE_CVAR_ENTRY) {
-        mark_value(tracer, variable.word(CVAR_CLASS));
-    }
-}
-
-/// What `holder` refers to that is kept, of what Ruby shows of it: as [`mark_class_variable`] says.
+/// What `holder` refers to that is kept, of what Ruby shows of it: of an inline cache of a class variable
+/// the class, in whose table the entry is. Ruby tells the write barrier of the class alone when it stores
+/// the entry (`update_classvariable_cache`).
 pub(super) fn kept_by(holder: Object, shown: Object) -> Value {
     let is_code = holder.kind() == T_IMEMO && holder.internal_kind() == IMEMO_ISEQ;
     let is_entry = shown.kind() == T_IMEMO && shown.internal_kind() == IMEMO_CVAR_ENTRY;
