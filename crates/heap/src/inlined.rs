@@ -13,29 +13,16 @@ use std::mem::offset_of;
 use crate::allocate::cursor::{AllocationCache, Cursor};
 use crate::allocate::run::{RUN_END_WORD, RUN_NEXT_WORD};
 use crate::heap::Stage;
+use crate::layout::arena::ARENA_CLASS_COUNT;
 use crate::layout::cell_state::CellState;
+use crate::layout::class::{ClassIndex, CLASSES, CLASS_COUNT, CLASS_MAX_BYTES};
 use crate::layout::kind::{FIRST_CELLS, FIRST_PAYLOADS, KIND_COUNT};
 use crate::layout::width::{WidthIndex, WIDTHS, WIDTH_COUNT, WIDTH_MAX_BYTES};
 use crate::layout::{BLOCK_SHIFT, STATE_SHIFT};
-use crate::payload::arena::ARENA_CLASS_COUNT;
-use crate::payload::class::{ClassIndex, CLASSES, CLASS_COUNT, CLASS_MAX_BYTES};
-use crate::payload::thread_cache::{FreeLists, ThreadCache};
+use crate::payload::free_lists::FreeLists;
+use crate::payload::thread_cache::ThreadCache;
 
-/// Where a region is, and its tables. They never move.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Tables {
-    /// First address of the region.
-    pub start: usize,
-    /// Bytes reserved. What lies in a block that is not committed is no payload, and no
-    /// cell.
-    pub bytes: usize,
-    /// A byte for each block: [`KIND_BYTES`] is indexed by it.
-    pub kinds: *const u8,
-    /// The cell states, by address: the state of the cell at `a` is at
-    /// `biased_states + (a >> STATE_SHIFT)`.
-    pub biased_states: *mut u8,
-}
+pub use crate::layout::region::Tables;
 
 /// Numbers of the layout, in the order in which a VM compares them with its own.
 pub const LAYOUT: [usize; 28] = [

@@ -162,6 +162,7 @@ pub use allocate::policy::Policy;
 pub use compact::forward::Forwarding;
 pub use compact::Evacuation;
 pub use heap::{Allocation, Heap, Progress, Request, Stage, Urgency};
+pub use layout::arena::{Arena, ARENA_COUNT};
 pub use layout::block::BlockIndex;
 pub use layout::cell_state::CellState;
 pub use layout::region::{Cell, Region};
@@ -169,10 +170,10 @@ pub use layout::width::{WidthIndex, WIDTHS, WIDTH_COUNT, WIDTH_MAX_BYTES};
 pub use layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 pub use mark::pile::ParallelMarking;
 pub use mark::pool::{Stopped, THREADS_MAX};
-pub use mark::trace::{MarkingEnd, Trace, TraceCommon, Tracer};
+pub use mark::trace::{Trace, TraceCommon};
+pub use mark::tracer::{MarkingEnd, Tracer};
 pub use mark::weak::WeakCounts;
 pub use pace::{Costs, Measure, Pace, PaceOptions, Scope};
-pub use payload::arena::{Arena, ARENA_COUNT};
 pub use payload::thread_cache::ThreadCache;
 pub use payload::{OutOfMemory, Payloads, Resized};
 pub use shared::{Frozen, Shared};
@@ -185,6 +186,6 @@ pub use work_budget::WorkBudget;
 /// What only the tests of this crate look at: sizes that a user of a heap need not
 /// know.
 pub mod for_tests {
+    pub use crate::layout::class::{CLASS_COUNT, CLASS_MAX_BYTES};
     pub use crate::layout::kind::Kind;
-    pub use crate::payload::class::{CLASS_COUNT, CLASS_MAX_BYTES};
 }

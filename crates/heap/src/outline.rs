@@ -7,14 +7,14 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicUsize, Ordering::Release};
 
+use crate::layout::arena::ARENA_COUNT;
 use crate::layout::block::Block;
 use crate::layout::cell_state::CellState;
+use crate::layout::class::{CLASSES, CLASS_COUNT};
 use crate::layout::kind::{FIRST_CELLS, FIRST_PAYLOADS, SPAN, SPAN_REST};
 use crate::layout::region::Region;
 use crate::layout::width::{WIDTHS, WIDTH_COUNT};
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
-use crate::payload::arena::ARENA_COUNT;
-use crate::payload::class::{CLASSES, CLASS_COUNT};
 
 /// The version of this form. Whoever changes what [`Outline`] holds, or what the bytes mean
 /// that it points to, counts on.

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::MutexGuard;
 
 use crate::allocate::blocks::BlockAllocator;
+use crate::layout::arena::Arena;
 use crate::mark::pool::{Stopped, ThreadPool};
 use crate::os::{self, Refused};
-use crate::payload::arena::Arena;
 use crate::payload::pool::Pool;
 use crate::payload::thread_cache::ThreadCache;
 use crate::payload::Payloads;

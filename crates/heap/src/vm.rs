@@ -6,7 +6,8 @@
 use crate::compact::forward::Forwarding;
 use crate::layout::region::Cell;
 use crate::layout::width::WidthIndex;
-use crate::mark::trace::{MarkingEnd, Trace, TraceCommon, Tracer};
+use crate::mark::trace::{Trace, TraceCommon};
+use crate::mark::tracer::{MarkingEnd, Tracer};
 
 /// The virtual machine's side of the heap.
 ///

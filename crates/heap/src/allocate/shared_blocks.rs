@@ -23,10 +23,11 @@ use std::ops::Range;
 
 use super::blocks::{is_empty, LockedAllocator};
 use crate::layout::block::{BlockIndex, DIRTY, LISTED, REST_DIRTY};
+use crate::layout::class::PAYLOAD_ALIGN;
 use crate::layout::kind::Kind;
 use crate::layout::region::Region;
 use crate::layout::BLOCK_BYTES;
-use crate::payload::class::PAYLOAD_ALIGN;
+
 use crate::space::Space;
 
 /// Only so much of a block, a page on most systems, may be before the beginning of a span: what

@@ -5,7 +5,7 @@
 //! grey: a black cell must not be the only one to know a white cell.
 //!
 //! What the VM's own code stores while it traces is told to its
-//! [`Tracer`](crate::mark::trace::Tracer).
+//! [`Tracer`](crate::mark::tracer::Tracer).
 
 use super::{Heap, Stage};
 use crate::layout::cell_state::CellState;

@@ -1,8 +1,8 @@
 //! What a block holds: one byte in a side table.
 
+use super::arena::{ArenaClass, ARENA_CLASS_COUNT};
+use super::class::ClassIndex;
 use super::width::{WidthIndex, WIDTH_COUNT};
-use crate::payload::arena::{ArenaClass, ARENA_CLASS_COUNT};
-use crate::payload::class::ClassIndex;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

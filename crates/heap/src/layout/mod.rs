@@ -10,8 +10,10 @@
 //! Every table is found from an address by subtracting the region's start and
 //! shifting; nothing about collection is stored in the cells themselves.
 
+pub(crate) mod arena;
 pub(crate) mod block;
 pub(crate) mod cell_state;
+pub(crate) mod class;
 pub(crate) mod kind;
 pub(crate) mod parts;
 pub(crate) mod region;

@@ -11,7 +11,6 @@ use super::cell_state::CellState;
 use super::kind::{Kind, KindByte};
 use super::width::WidthIndex;
 use super::{BLOCK_BYTES, BLOCK_SHIFT, STATE_GRANULE_BYTES, STATE_SHIFT};
-use crate::inlined::Tables;
 use crate::os::{self, Refused, Reservation};
 
 /// Blocks are committed in steps of this many, so that the system is asked
@@ -133,6 +132,22 @@ pub(crate) struct TableAddresses {
     pub(crate) kinds: usize,
     pub(crate) states: usize,
     pub(crate) blocks: usize,
+}
+
+/// Where a region is, and its tables. They never move.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Tables {
+    /// First address of the region.
+    pub start: usize,
+    /// Bytes reserved. What lies in a block that is not committed is no payload, and no
+    /// cell.
+    pub bytes: usize,
+    /// A byte for each block: [`inlined::KIND_BYTES`](crate::inlined::KIND_BYTES) is indexed by it.
+    pub kinds: *const u8,
+    /// The cell states, by address: the state of the cell at `a` is at
+    /// `biased_states + (a >> STATE_SHIFT)`.
+    pub biased_states: *mut u8,
 }
 
 /// The reserved address range, and the tables beside it.

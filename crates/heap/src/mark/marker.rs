@@ -9,9 +9,8 @@ use super::remembered::RememberedSet;
 use super::rescan::{Anew, Rescans};
 use super::rewritten::Rewritten;
 use super::weak::WeakReferences;
-use super::worker::{Alone, MarkCounts, Sink, Worker};
-use super::Mode;
-use crate::layout::cell_state::{Ageing, Wants};
+use super::worker::{MarkCounts, Worker};
+use crate::layout::cell_state::Ageing;
 use crate::layout::region::{Cell, States};
 use crate::os::Refused;
 use crate::pace::Scope;
@@ -132,28 +131,6 @@ impl Marker {
     /// The program has stored into this black cell, and has not said what.
     pub(crate) fn rescan_written(&mut self, cell: Cell) {
         self.rescans.add_written(cell);
-    }
-
-    /// Marks a cell that the program has stored, while it runs. It stays as young as it is.
-    #[inline(always)]
-    pub(crate) fn mark(&mut self, states: States<'_>, cell: Cell) {
-        Alone {
-            states,
-            marker: self,
-        }
-        .mark(cell, Wants::MARKED);
-    }
-
-    /// A cell has no barrier from now on.
-    pub(crate) fn unprotect(&mut self, states: States<'_>, cell: Cell, mode: Mode) {
-        let state = Alone {
-            states,
-            marker: self,
-        }
-        .unprotect(cell);
-        if state.is_marked() && mode == Mode::InSlices {
-            self.rescans.add(cell);
-        }
     }
 
     /// Says which roots are noted from now on, because a store that a barrier was told

@@ -1,12 +1,15 @@
 //! Marking, from the roots until nothing is grey: what one stop of the program does
 //! of it.
 
+use super::alone::Alone;
+use super::cell_tracer::CellTracer;
 use super::deferred::{Rest, REFERENCES_AT_ONCE};
 use super::marker::Marker;
 use super::pile::{Member, Own, Pile, Team};
 use super::rewritten::{Counts, References};
-use super::trace::{CellTracer, MarkingEnd, Trace, TraceCommon, Tracer};
-use super::worker::{Alone, Sink};
+use super::trace::{Trace, TraceCommon};
+use super::tracer::{MarkingEnd, Tracer};
+use super::worker::Sink;
 use super::Mode;
 use crate::layout::cell_state::{CellState, Wants};
 use crate::layout::region::Cell;

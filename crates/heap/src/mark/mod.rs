@@ -9,7 +9,9 @@
 //! collection to the next, so a minor collection neither visits nor frees it; and a
 //! settled one stays so from one full collection to the next ([`boundary`]).
 
+mod alone;
 pub(crate) mod boundary;
+mod cell_tracer;
 mod deferred;
 mod grey;
 pub(crate) mod marker;
@@ -21,6 +23,7 @@ mod remembered;
 mod rescan;
 mod rewritten;
 pub(crate) mod trace;
+pub(crate) mod tracer;
 pub(crate) mod weak;
 pub(crate) mod worker;
 

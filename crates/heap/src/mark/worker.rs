@@ -5,10 +5,10 @@
 //! which also counts it and makes the cell grey. The compiler makes one function of each, so
 //! a thread that is alone pays nothing for others.
 
+use super::cell_tracer::CellTracer;
 use super::deferred::Deferred;
 use super::grey::{GreyStack, Lookahead};
-use super::marker::Marker;
-use super::trace::{CellTracer, TraceCommon};
+use super::trace::TraceCommon;
 use super::Mode;
 use crate::layout::cell_state::{Ageing, CellState, Wants};
 use crate::layout::region::{Cell, States};
@@ -291,61 +291,5 @@ pub(super) trait Sink: Sized {
         if wants.settled() && std::mem::take(&mut self.parts().0.has_unsettled_child) {
             self.lent().add_to_boundary(cell);
         }
-    }
-}
-
-/// The only thread that marks.
-#[derive(Debug)]
-pub(super) struct Alone<'c> {
-    pub(super) states: States<'c>,
-    pub(super) marker: &'c mut Marker,
-}
-
-impl Sink for Alone<'_> {
-    const IS_SHARED: bool = false;
-
-    #[inline(always)]
-    fn lent(&mut self) -> impl Sink {
-        Alone {
-            states: self.states,
-            marker: self.marker,
-        }
-    }
-
-    #[inline(always)]
-    fn parts(&mut self) -> (&mut Worker, States<'_>) {
-        (&mut self.marker.worker, self.states)
-    }
-
-    #[inline(always)]
-    fn exchange(&self, cell: Cell, _: CellState, after: CellState) -> bool {
-        self.states.set(cell, after);
-        true
-    }
-
-    #[inline(always)]
-    fn add_bits(&self, cell: Cell, bits: u8) -> CellState {
-        let before = self.states.get(cell);
-        self.states.set(cell, before.with(bits));
-        before
-    }
-
-    #[inline(always)]
-    fn push_to_full(self, _: Cell) {
-        self.marker.worker.grey.note_overflow();
-    }
-
-    fn remember(self, cell: Cell) {
-        self.marker.remembered.add(cell);
-    }
-
-    #[inline(always)]
-    fn add_to_boundary(self, cell: Cell) {
-        self.marker.boundary.add_if_settled(self.states, cell);
-    }
-
-    #[inline(always)]
-    fn deferred(&mut self) -> Option<&mut Deferred> {
-        Some(&mut self.marker.deferred)
     }
 }

@@ -2,28 +2,23 @@
 //!
 //! A child shares their pages with others (`heap::inherited`), so it neither allocates
 //! from them nor writes links into what it frees there. They belong to an arena that nobody
-//! allocates from, and what is freed is noted in the side table of cell states, which has no
-//! other use for payloads: two bits of an entry stand for the 16 bytes at which a piece may begin.
-//! When a block is taken over, its noted pieces become free pieces like others.
+//! allocates from, and what is freed is noted beside them ([`super::notes`]). When a block is
+//! taken over, its noted pieces become free pieces like others.
 //!
 //! Invariant 7 counts noted pieces as free.
 
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::arena::{Arena, ArenaClass};
+use super::notes::{forget_notes, free_noted, note_of};
 use super::pool::{has_piece, Pool};
 use super::supply::Supply;
-use super::thread_cache::FreeLists;
 use super::Payloads;
+use crate::layout::arena::{Arena, ArenaClass};
 use crate::layout::block::BlockIndex;
 use crate::layout::kind::Kind;
-use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
-use crate::payload::class::PAYLOAD_ALIGN;
 use crate::space::Space;
-
-const _: () = assert!(STATE_GRANULE_BYTES == 2 * PAYLOAD_ALIGN);
 
 impl Payloads {
     /// Whether this process keeps apart what it has from its parent.
@@ -146,15 +141,6 @@ impl Supply<'_> {
     }
 }
 
-impl FreeLists {
-    /// Leaves no room for pieces that are inherited: each goes to the pool, which notes it.
-    pub(super) fn leave_inherited(&mut self) {
-        for of in ArenaClass::all().filter(|of| of.arena() == Arena::INHERITED) {
-            *self.room_of(of) = 0;
-        }
-    }
-}
-
 fn blocks_of_pieces(
     space: &Space,
     numbers: Range<usize>,
@@ -166,52 +152,4 @@ fn blocks_of_pieces(
             _ => None,
         }
     })
-}
-
-/// Where it is noted that this piece is free.
-fn note_of(space: &Space, index: BlockIndex, piece: usize) -> (&AtomicU8, u8) {
-    let offset = piece - space.region.address_of(index);
-    let entries = space.region.states_of(index);
-    let entry = &entries[offset / STATE_GRANULE_BYTES];
-    (entry, 1 << (offset / PAYLOAD_ALIGN % 2))
-}
-
-fn forget_notes(space: &Space, index: BlockIndex) {
-    for entry in space.region.states_of(index) {
-        if entry.load(Relaxed) != 0 {
-            entry.store(0, Relaxed);
-        }
-    }
-}
-
-fn is_noted(space: &Space, index: BlockIndex, piece: usize) -> bool {
-    let (entry, bit) = note_of(space, index, piece);
-    entry.load(Relaxed) & bit != 0
-}
-
-/// The pieces of a block that are noted as free.
-pub(super) fn noted_pieces(
-    space: &Space,
-    index: BlockIndex,
-    of: ArenaClass,
-) -> impl Iterator<Item = usize> + '_ {
-    let (start, bytes) = (space.region.address_of(index), of.class().bytes());
-    let touched = space.region.block(index).untouched();
-    debug_assert!(touched * bytes <= BLOCK_BYTES);
-    let pieces = (0..touched).map(move |piece| start + piece * bytes);
-    pieces.filter(move |&piece| is_noted(space, index, piece))
-}
-
-/// Makes free pieces of those that are noted.
-fn free_noted(space: &Space, index: BlockIndex, of: ArenaClass) {
-    let block = space.region.block(index);
-    for piece in noted_pieces(space, index, of) {
-        // SAFETY: the piece is free and at least 16 bytes long.
-        unsafe {
-            let link = space.region.pointer(piece).cast::<usize>();
-            link.write(block.free());
-        }
-        block.set_free(piece);
-    }
-    forget_notes(space, index);
 }

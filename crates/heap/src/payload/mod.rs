@@ -8,11 +8,11 @@
 //!
 //! A payload's size is found from its address alone. Any thread may allocate
 //! and free; a payload may be freed by another thread than allocated it. Its piece then goes
-//! back to the arena that it is from (`arena.rs`).
+//! back to the arena that it is from (`layout/arena.rs`).
 
-pub(crate) mod arena;
-pub(crate) mod class;
+pub(crate) mod free_lists;
 mod inherited;
+mod notes;
 pub(crate) mod pool;
 mod span;
 mod supply;

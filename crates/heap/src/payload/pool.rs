@@ -2,11 +2,11 @@
 
 use std::ptr::NonNull;
 
-use super::arena::{ArenaClass, ARENA_CLASS_COUNT};
-use super::class::ClassIndex;
-use super::inherited::noted_pieces;
-use super::thread_cache::{row_pieces, FreeLists};
+use super::free_lists::{row_pieces, Chain, FreeLists, Row};
+use super::notes::noted_pieces;
+use crate::layout::arena::{ArenaClass, ARENA_CLASS_COUNT};
 use crate::layout::block::{BlockIndex, LISTED};
+use crate::layout::class::ClassIndex;
 use crate::layout::kind::Kind;
 use crate::layout::BLOCK_BYTES;
 use crate::space::Space;
@@ -23,16 +23,6 @@ pub(crate) struct Pool {
     listed: [Option<BlockIndex>; ARENA_CLASS_COUNT],
     rows: [Rows; ARENA_CLASS_COUNT],
 }
-
-/// As many free pieces of a class as a full row has; each begins with the address of the
-/// next, the last one with 0.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
-    pub(super) first: NonNull<u8>,
-}
-
-// SAFETY: whoever has the row has its pieces, which nobody else uses.
-unsafe impl Send for Row {}
 
 /// Rows of a class, the latest first.
 #[derive(Clone, Copy, Debug, Default)]
@@ -296,15 +286,6 @@ fn verify_pieces(space: &Space, index: BlockIndex, of: ArenaClass) -> Result<(),
 pub(super) fn has_piece(space: &Space, index: BlockIndex, class: ClassIndex) -> bool {
     let block = space.region.block(index);
     block.free() != 0 || block.untouched() < class.pieces_per_block()
-}
-
-/// Free pieces of a class, each beginning with the address of the next, the last one with
-/// anything.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Chain {
-    pub(super) first: NonNull<u8>,
-    pub(super) last: NonNull<u8>,
-    pub(super) count: usize,
 }
 
 /// Takes up to `max` pieces out of a block: those that were freed, the latest first, or

@@ -2,10 +2,10 @@
 
 use std::sync::MutexGuard;
 
-use super::arena::ArenaClass;
-use super::pool::{Pool, Row};
-use super::thread_cache::{row_pieces, FreeLists};
+use super::free_lists::{row_pieces, FreeLists, Row};
+use super::pool::Pool;
 use super::Payloads;
+use crate::layout::arena::ArenaClass;
 use crate::space::Space;
 
 /// The parts of one heap that serve payloads to all threads.

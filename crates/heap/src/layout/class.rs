@@ -1,6 +1,6 @@
 //! Size classes of payloads.
 
-use crate::layout::BLOCK_BYTES;
+use super::BLOCK_BYTES;
 
 /// Sizes in bytes. By 16 up to 512; above that a block is cut into a whole
 /// number of pieces (eight sizes per doubling up to 1 KiB, four above), so that
