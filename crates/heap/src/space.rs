@@ -67,10 +67,9 @@ pub struct Space {
 impl Space {
     /// Reserves a space of `bytes` in pages of `page_bytes`: [`Region::reserve`].
     pub fn reserve(bytes: usize, page_bytes: usize) -> Result<Self, Refused> {
-        Ok(Self {
-            region: Region::reserve(bytes, page_bytes)?,
-            blocks: Blocks::new(),
-        })
+        let region = Region::reserve(bytes, page_bytes)?;
+        let blocks = Blocks::new(region.reserved_blocks())?;
+        Ok(Self { region, blocks })
     }
 
     /// The address range and its tables.

@@ -2,9 +2,10 @@
 
 pub(crate) mod blocks;
 pub(crate) mod cursor;
-mod free_runs;
+mod empty_blocks;
 pub(crate) mod lists;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod shared_blocks;
 pub(crate) mod surplus;
+mod take;

@@ -1,7 +1,10 @@
 //! Where a run of several neighbouring blocks is taken from: the policy, which can be
 //! chosen while the heap is used. A single block is always the lowest empty one.
 
+use std::ops::Range;
 use std::str::FromStr;
+
+use super::empty_blocks::EmptyBlocks;
 
 /// How a place is chosen for a payload of several blocks, among the runs of empty blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,13 +40,20 @@ impl Policy {
         named.map_or("", |(name, _)| name)
     }
 
-    /// By what the index of runs is ordered; `None` when the policy needs no index.
-    pub(super) fn order(self) -> Option<Order> {
-        match self {
-            Self::FirstFit | Self::NextFit => None,
-            Self::BestFit => Some(Order::Length),
-            Self::SegregatedFit => Some(Order::Class),
-        }
+    /// The first of `count` blocks among the empty ones, if there are so many neighbours. The place
+    /// found last ends at `last_end`.
+    pub(super) fn find(self, empty: &EmptyBlocks, count: usize, last_end: usize) -> Option<usize> {
+        let mut runs = empty.runs(0, count);
+        let run = match self {
+            Self::FirstFit => runs.next(),
+            Self::NextFit => empty.runs(last_end, count).next().or_else(|| runs.next()),
+            Self::BestFit => least(runs, count, Range::len),
+            Self::SegregatedFit => {
+                let runs = runs.filter(|run| class(run.len()) >= class_for(count));
+                least(runs, class_for(count), |run| class(run.len()))
+            }
+        };
+        run.map(|run| run.start)
     }
 }
 
@@ -59,29 +69,30 @@ impl FromStr for Policy {
     }
 }
 
-/// By what runs are ordered before their addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    Length,
-    Class,
-}
-
-impl Order {
-    /// Where a run of `blocks` stands.
-    pub(super) fn rank(self, blocks: usize) -> usize {
-        match self {
-            Self::Length => blocks,
-            Self::Class => class(blocks),
+/// The first of the runs with the least size; none has less than `size_min`.
+fn least(
+    runs: impl Iterator<Item = Range<usize>>,
+    size_min: usize,
+    size: impl Fn(&Range<usize>) -> usize,
+) -> Option<Range<usize>> {
+    let mut best = None;
+    for run in runs {
+        let found = size(&run);
+        if best.as_ref().is_none_or(|&(least, _)| found < least) {
+            best = Some((found, run));
+        }
+        if found == size_min {
+            break;
         }
     }
+    best.map(|(_, run)| run)
+}
 
-    /// Every run of this rank or a higher one has `blocks` at least.
-    pub(super) fn rank_for(self, blocks: usize) -> usize {
-        match self {
-            Self::Length => blocks,
-            Self::Class if blocks > 1 => class(blocks - 1) + 1,
-            Self::Class => 0,
-        }
+/// Every run of this class or a higher one has `count` blocks at least.
+fn class_for(count: usize) -> usize {
+    match count {
+        0 | 1 => 0,
+        _ => class(count - 1) + 1,
     }
 }
 
@@ -103,15 +114,38 @@ mod tests {
         let lengths = (1..5000).step_by(if cfg!(miri) { 61 } else { 1 });
         for blocks in lengths.clone() {
             assert!((class(blocks)..=class(blocks) + 1).contains(&class(blocks + 1)));
-            let rank = Order::Class.rank_for(blocks);
+            let least = class_for(blocks);
             for longer in lengths.clone() {
-                if class(longer) >= rank {
+                if class(longer) >= least {
                     assert!(longer >= blocks, "{longer} for {blocks}");
                 }
             }
             // It wastes less than a quarter of the run by looking no further.
-            assert!(class(blocks + blocks / 4 + 1) >= rank, "{blocks}");
+            assert!(class(blocks + blocks / 4 + 1) >= least, "{blocks}");
         }
+    }
+
+    #[test]
+    fn each_policy_finds_its_place_and_none_where_there_is_none() {
+        let mut empty = EmptyBlocks::new(200).unwrap();
+        empty.cover(200).unwrap();
+        // Runs of 16, 3, 10, 9 and 8 blocks, of the classes 12, 3, 9, 8 and 8.
+        for run in [10..26, 50..53, 60..70, 90..99, 120..128] {
+            empty.add(run);
+        }
+        for (policy, found) in [
+            (Policy::FirstFit, [10, 10, 10]),
+            (Policy::NextFit, [120, 10, 10]),
+            (Policy::BestFit, [120, 90, 60]),
+            (Policy::SegregatedFit, [90, 60, 60]),
+        ] {
+            let find = |count| policy.find(&empty, count, 100);
+            assert_eq!([8, 9, 10].map(find), found.map(Some), "{policy:?}");
+            assert_eq!(find(17), None, "{policy:?}");
+        }
+        // From the middle of a run on there are fewer.
+        assert_eq!(Policy::NextFit.find(&empty, 4, 64), Some(64));
+        assert_eq!(Policy::NextFit.find(&empty, 9, 64), Some(90));
     }
 
     #[test]

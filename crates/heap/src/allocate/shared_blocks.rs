@@ -27,7 +27,6 @@ use crate::layout::class::PAYLOAD_ALIGN;
 use crate::layout::kind::Kind;
 use crate::layout::region::Region;
 use crate::layout::BLOCK_BYTES;
-
 use crate::space::Space;
 
 /// Only so much of a block, a page on most systems, may be before the beginning of a span: what
@@ -105,11 +104,11 @@ impl Space {
     /// Takes a span that overhangs its whole blocks; where it begins.
     pub(crate) fn take_overhanging(&self, span: Overhanging) -> Option<BlockIndex> {
         let mut locked = self.lock_allocator();
-        let run = locked.find_run_by_policy(span.whole_blocks + 1);
-        let first = match (locked.find_open(span, run), run) {
-            (Some(open), _) => open,
-            (None, Some(run)) => locked.take_found(run, span.whole_blocks + 1)?,
-            (None, None) => locked.take_run(span.whole_blocks + 1)?,
+        let count = span.whole_blocks + 1;
+        let run = locked.find_run_by_policy(count);
+        let first = match locked.find_open(span, run) {
+            Some(open) => open,
+            None => locked.take_found(run, count)?,
         };
         locked.begin_overhanging(first, span);
         Some(first)
@@ -239,17 +238,7 @@ impl LockedAllocator<'_> {
     fn take_behind(&mut self, open: BlockIndex, span: Overhanging) -> bool {
         let last = open.get() + span.whole_blocks;
         let end = last + usize::from(self.is_free(last));
-        let (first, count) = (open.after(1), end - (open.get() + 1));
-        if count == 0 {
-            return true;
-        }
-        if !self.has_room(count) || self.region.commit(end).is_err() {
-            return false;
-        }
-        self.use_up_to(end);
-        self.leave_free_runs(first, count);
-        self.occupy(first, count);
-        true
+        end == open.get() + 1 || self.take_these(open.after(1), end)
     }
 
     /// Writes down a span whose blocks have been taken. Its first block says so last.

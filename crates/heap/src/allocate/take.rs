@@ -1,0 +1,144 @@
+//! Blocks that are taken from a space and given back, and whose pages go back to the system.
+
+use super::blocks::{is_empty, LockedAllocator, Released, RESERVE_BLOCKS};
+use super::policy::Policy;
+use crate::layout::block::{BlockIndex, DIRTY, REST_DIRTY};
+use crate::layout::kind::{Kind, KindByte};
+use crate::space::Space;
+
+/// Full collections an empty block sees before its pages go back.
+const IDLE_COLLECTIONS_BEFORE_RELEASE: u16 = 2;
+
+impl Space {
+    pub(super) fn lock_allocator(&self) -> LockedAllocator<'_> {
+        LockedAllocator {
+            region: &self.region,
+            allocator: self.blocks.lock(),
+        }
+    }
+
+    /// How places for payloads of several blocks are chosen.
+    pub fn policy(&self) -> Policy {
+        self.blocks.lock().policy
+    }
+
+    /// Chooses how places for payloads of several blocks are found from now on.
+    pub fn set_policy(&self, policy: Policy) {
+        self.blocks.lock().policy = policy;
+    }
+
+    /// Takes one block, the lowest empty one, for `kind`.
+    pub(crate) fn take_block(&self, kind: Kind) -> Option<BlockIndex> {
+        self.lock_allocator().take_one(kind)
+    }
+
+    /// Takes `count` neighbouring blocks. They are marked as the rest of a
+    /// span; the caller names the first one.
+    pub(crate) fn take_span(&self, count: usize) -> Option<BlockIndex> {
+        self.lock_allocator().take_run(count)
+    }
+
+    /// Takes the `count` blocks from `first` on if all are empty.
+    pub(crate) fn extend_span(&self, first: BlockIndex, count: usize) -> bool {
+        self.lock_allocator().take_these(first, first.get() + count)
+    }
+
+    /// Keeps the last blocks back again if there is enough room without them.
+    pub(crate) fn close_reserve(&self) {
+        let mut allocator = self.blocks.lock();
+        let free_blocks = self.region.reserved_blocks() - allocator.in_use;
+        if free_blocks > 2 * RESERVE_BLOCKS {
+            allocator.reserve_is_open = false;
+        }
+    }
+
+    /// Takes back `count` blocks from `first` on.
+    pub(crate) fn give_blocks(&self, first: BlockIndex, count: usize) {
+        self.lock_allocator().give(first, count);
+    }
+
+    /// Where the blocks end of which the lowest `count` are empty and hold memory.
+    pub(crate) fn behind_held_blocks(&self, count: usize) -> usize {
+        let used_limit = self.blocks.used_limit();
+        let is_held = |&block: &usize| {
+            let holds = self.region.block(BlockIndex(block as u32)).has(DIRTY);
+            is_empty(&self.region, block) && holds
+        };
+        let mut held = (0..used_limit).filter(is_held);
+        held.nth(count).unwrap_or(used_limit)
+    }
+
+    /// Looks at the empty blocks from `from` on, once after every major or full collection,
+    /// as long as `goes_on` says after each; gives back the pages of those that have
+    /// stayed empty for a while, so that memory returns to the system slowly.
+    /// `all_at_once` is for a program that asked for it.
+    pub(crate) fn release_idle_blocks(
+        &self,
+        from: usize,
+        all_at_once: bool,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Released {
+        let LockedAllocator {
+            region,
+            mut allocator,
+        } = self.lock_allocator();
+        let mut released = Released::default();
+        for index in from..allocator.used_limit {
+            let block_index = BlockIndex(index as u32);
+            let block = region.block(block_index);
+            let gone = match region.kind_byte(block_index) {
+                KindByte::SPAN_REST if block.has(REST_DIRTY) => region.release_rest(block_index),
+                KindByte::EMPTY if block.has(DIRTY) => {
+                    let idle = block.idle_collections().saturating_add(1);
+                    block.set_idle_collections(idle);
+                    if !all_at_once && idle <= IDLE_COLLECTIONS_BEFORE_RELEASE {
+                        continue;
+                    }
+                    let gone = region.release(block_index, 1);
+                    released.blocks += usize::from(gone.is_ok());
+                    gone
+                }
+                _ => continue,
+            };
+            if gone.is_err() {
+                // It would refuse the others, too; the next collection asks again.
+                break;
+            }
+            if !goes_on() {
+                released.next = Some(index + 1);
+                break;
+            }
+        }
+        allocator.note_released(released.blocks);
+        released
+    }
+
+    /// Gives back the pages of some of the `surplus` highest empty blocks that hold memory,
+    /// which are the last to be taken: up to `blocks` of them, the end of the longest run. How
+    /// many; none when the system refuses.
+    pub(crate) fn release_highest_run(&self, surplus: usize, blocks: usize) -> usize {
+        let mut locked = self.lock_allocator();
+        let Some(run) = locked.longest_run_of_highest(surplus, blocks) else {
+            return 0;
+        };
+        let count = run.end - run.start;
+        let is_held = |&block: &usize| self.region.block(BlockIndex(block as u32)).has(DIRTY);
+        let held = run.clone().filter(is_held).count();
+        if self
+            .region
+            .release(BlockIndex(run.start as u32), count)
+            .is_err()
+        {
+            return 0;
+        }
+        locked.allocator.note_released(held);
+        held
+    }
+
+    /// Asserts invariants 8, 9 and 19.
+    pub(crate) fn verify_blocks(&self) -> Result<(), String> {
+        let locked = self.lock_allocator();
+        locked.verify_shared()?;
+        locked.verify()
+    }
+}
