@@ -4,9 +4,9 @@ use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr::null_mut;
 
+use ashlar_heap::driver::PauseOptions;
 use ashlar_heap::{os, CellState, Frozen, Heap as CellHeap, Shared, Stopped};
 
-use crate::collect::Pauses;
 use crate::declared::{Declared, Layouts};
 use crate::error;
 use crate::options::Options;
@@ -19,7 +19,6 @@ pub(crate) struct Heap {
     options: StdCell<Options>,
     /// Calls of `ashlar_disable` without their `ashlar_enable`.
     disabled: StdCell<usize>,
-    pub(crate) pauses: StdCell<Pauses>,
     /// What a fork that is under way holds.
     at_fork: RefCell<Option<(Frozen<'static>, Stopped<'static>)>>,
     /// Ended with the heap.
@@ -50,7 +49,6 @@ impl Heap {
                     heap,
                     options: StdCell::new(options),
                     disabled: StdCell::new(0),
-                    pauses: StdCell::default(),
                     at_fork: RefCell::default(),
                     shared: shared_pointer,
                 });
@@ -76,9 +74,10 @@ impl Heap {
             .space()
             .region()
             .set_huge_pages(options.huge_pages);
-        // Sweeping in an allocation takes a part of a slice at most.
-        self.heap
-            .set_sweep_time_max(options.slice.map(|slice| slice / 4));
+        self.heap.pauses().set_options(PauseOptions {
+            incremental: options.slice.is_some(),
+            slice_time: options.slice.unwrap_or_default(),
+        });
         self.heap.set_stress(options.stress);
     }
 

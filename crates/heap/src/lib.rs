@@ -7,7 +7,7 @@
 //! allocate → mark → sweep (→ compact) → allocate → …
 //! ```
 //!
-//! `heap.rs` orders the phases. A VM implements [`Vm`] and calls [`Heap`]. This is a
+//! `heap.rs` orders the phases, [`driver`] says when and how. A VM implements [`Vm`] and calls [`Heap`]. This is a
 //! whole one, whose objects are lists: the first word of a cell is the address of the
 //! next one, or 0.
 //!
@@ -137,6 +137,7 @@
 
 mod allocate;
 mod compact;
+pub mod driver;
 mod heap;
 pub mod inlined;
 mod layout;
