@@ -210,7 +210,7 @@ typedef struct ashlar_vm {
  *   barriers=1          0: the program calls no write barrier. Every collection is then
  *                       a full one, at once
  *   reserve=...         address space, and so the most the heap can hold: four times the
- *                       machine's memory, at least 64 GiB
+ *                       machine's memory, at least 64 GiB; a quarter of what ulimit -v allows
  *
  *   and for tests: collect_every=N, slice_cells=N, verify=1, poison=1, no_minor=1,
  *                       look_ahead=1, move_everything=1

@@ -176,7 +176,7 @@ pub use pace::{Costs, Measure, Pace, PaceOptions, Scope};
 pub use payload::arena::{Arena, ARENA_COUNT};
 pub use payload::thread_cache::ThreadCache;
 pub use payload::{OutOfMemory, Payloads, Resized};
-pub use shared::{Frozen, Shared};
+pub use shared::{Frozen, Shared, RESERVE_BYTES_MIN};
 pub use space::{BlockUse, CellRange, Space};
 pub use stats::{Stats, Usage, WidthUsage};
 pub use stress::Stress;
