@@ -9,7 +9,6 @@ use crate::collect::{Clocks, Latest, Trimming};
 use crate::knobs::KNOBS;
 use crate::object_model::Ruby;
 use crate::options::{MallocSource, Options};
-use crate::pauses::Pauses;
 use crate::profile::Profile;
 use crate::ruby_calls::RubyCalls;
 use crate::walk::Walks;
@@ -21,7 +20,6 @@ use crate::walk::Walks;
 pub(crate) struct Collector {
     pub(crate) heap: Heap<'static, Ruby>,
     pub(crate) clocks: Clocks,
-    pub(crate) pauses: Pauses,
     pub(crate) profile: Profile,
     pub(crate) latest: StdCell<Latest>,
     /// The stress that the environment or `GC.config` asked for.
@@ -42,13 +40,10 @@ impl Collector {
         heap.space().set_policy(options.policy);
         heap.space().region().set_huge_pages(options.huge_pages);
         heap.set_parallel_marking(options.parallel);
-        heap.set_sweep_time_max(options.pauses.sweep_time_max());
-        let pauses = Pauses::default();
-        pauses.set_options(options.pauses);
+        heap.pauses().set_options(options.pauses);
         let collector = Self {
             heap,
             clocks: Clocks::default(),
-            pauses,
             profile: Profile::default(),
             latest: StdCell::default(),
             stress_option: StdCell::new(options.stress),
@@ -87,12 +82,6 @@ impl Collector {
     pub(crate) fn fire(&self, event: u32) {
         // SAFETY: the VM lock is held; Ruby ignores events that nobody wants.
         unsafe { (self.calls().event_hook)(0, event) };
-    }
-
-    /// Whether there is anything to collect. Before the first object Ruby has
-    /// no roots to show either.
-    pub(crate) fn has_objects(&self) -> bool {
-        self.heap.stats().blocks_taken > 0
     }
 
     /// What every collection that turns out to be a full one moves.

@@ -8,10 +8,10 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::{Cell, Evacuation, Forwarding, Request, Scope, WidthIndex};
+use ashlar_heap::{Cell, Evacuation, Forwarding, Request, WidthIndex};
 use ashlar_wordmap::OutOfMemory;
 
-use crate::collect::{self, Reason};
+use crate::collect::Reason;
 use crate::heap_profile;
 use crate::knobs::KNOBS;
 use crate::layout::*;
@@ -254,13 +254,12 @@ unsafe extern "C" fn ashlar_compact(objspace: *mut c_void, everything: bool) {
         Evacuation::Sparse
     };
     let request = Request {
-        scope: Some(Scope::Full),
-        sweep_now: true,
         compact: Some(evacuation),
+        ..Request::EVERYTHING
     };
     // SAFETY: Ruby calls with the GVL.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
-        collect::at_once(collector, request, Reason::Method);
+        collector.driver(Reason::Method).collect(request);
         // What a program asks for may take the time to give pages back.
         collector.heap.release_empty_blocks();
     });

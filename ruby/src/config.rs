@@ -63,7 +63,7 @@ impl Collector {
     fn options(&self) -> Options {
         Options {
             pace: *self.heap.pace().options(),
-            pauses: self.pauses.options(),
+            pauses: self.heap.pauses().options(),
             parallel: self.heap.parallel_marking(),
             stress: self.stress_option.get(),
             malloc: self.malloc,
@@ -81,7 +81,7 @@ impl Collector {
         let options = self.options().changed(change)?;
         heap_profile::configure(self, change)?;
         self.heap.set_pace_options(options.pace);
-        self.pauses.set_options(options.pauses);
+        self.heap.pauses().set_options(options.pauses);
         self.heap.set_parallel_marking(options.parallel);
         if options.policy != self.heap.space().policy() {
             self.heap.space().set_policy(options.policy);
@@ -90,8 +90,6 @@ impl Collector {
             .space()
             .region()
             .set_huge_pages(options.huge_pages);
-        let sweep_time_max = options.pauses.sweep_time_max();
-        self.heap.set_sweep_time_max(sweep_time_max);
         self.set_payload_budget();
         if options.stress != self.stress_option.get() {
             self.stress_option.set(options.stress);

@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ashlar_heap::{Frozen, Stopped};
+use ashlar_heap::Frozen;
 
 use crate::heap_profile;
 use crate::lock::held;
@@ -33,7 +33,6 @@ use crate::walk::end_walks_of_others;
 struct Held {
     _heap: Option<Frozen<'static>>,
     _caches: MutexGuard<'static, ThreadCaches>,
-    _helpers: Option<Stopped<'static>>,
     _profile: heap_profile::Held,
 }
 
@@ -67,13 +66,12 @@ extern "C" fn ashlar_before_fork() {
 
 fn lock() {
     // First of all: a marking that they share in may need the other locks.
-    let helpers = shared().map(|shared| shared.stop_helpers());
+    let helpers = shared().map(|shared| (shared, shared.stop_helpers()));
     let mut caches = thread_caches::lock();
     // So the child finds nothing of the parent's to allocate from.
     caches.flush_own();
     let held = Held {
-        _helpers: helpers,
-        _heap: shared().map(|shared| shared.freeze()),
+        _heap: helpers.map(|(shared, helpers)| shared.freeze(helpers)),
         _caches: caches,
         _profile: heap_profile::lock_for_fork(),
     };

@@ -10,8 +10,7 @@
 //! * [`options`]: the environment variables.
 //! * [`objects`], [`barriers`], [`payloads`]: what Ruby calls all the time.
 //! * [`inlined`]: what of that the shim does without calling.
-//! * [`collect`]: a collection as Ruby sees it: what decides, and what runs.
-//! * [`pauses`]: how long the program waits for the collector.
+//! * [`collect`]: a collection as Ruby sees it.
 //! * [`object_model`]: what the collector knows about Ruby's objects.
 //! * [`compaction`]: how they move.
 //! * [`current_tracer`]: the tracer, while Ruby's own code traces.
@@ -47,7 +46,6 @@ mod options;
 // Tests have Rust's usual memory, which sanitizers know.
 #[cfg(not(test))]
 mod own_memory;
-mod pauses;
 mod payloads;
 mod process;
 mod profile;

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use ashlar_heap::{Allocation, AllocationCache, Cell, CellState, Urgency, WidthIndex};
 
-use crate::collect::{self, Reason};
+use crate::collect::Reason;
 use crate::collector::Collector;
 use crate::heap_profile;
 use crate::knobs::KNOBS;
@@ -93,49 +93,22 @@ fn allocate_slowly(
     width: WidthIndex,
     state: CellState,
 ) -> Option<Cell> {
-    let heap = &collector.heap;
-    let mut urgency = if KNOBS.disabled.is_on() {
+    let urgency = if KNOBS.disabled.is_on() {
         Urgency::MustAllocate
     } else {
         Urgency::MayCollect
     };
-    let mut is_last_try = false;
-    loop {
-        // SAFETY: this thread holds the lock and owns the cache; the
-        // reference ends before a collection retires the cache.
-        let cache = unsafe { &mut *cache };
-        // Reading the clock costs as much as filling a short run.
-        let sweeps = heap.will_sweep(cache, width);
-        let mut allocate = || heap.allocate(cache, width.bytes(), state, urgency);
-        let outcome = if sweeps {
-            collector.sweeping(allocate)
-        } else {
-            allocate()
-        };
-        match outcome {
-            Allocation::Allocated(cell) => return Some(cell),
-            Allocation::NeedsCollection => {
-                collect_before_allocating(collector);
-                urgency = Urgency::MustAllocate;
-            }
-            Allocation::OutOfMemory if !is_last_try && collect::last_resort(collector) => {
-                is_last_try = true;
-            }
-            Allocation::OutOfMemory | Allocation::TooLarge => {
-                heap.open_reserve();
-                return None;
-            }
-        }
-    }
-}
-
-fn collect_before_allocating(collector: &Collector) {
     let reason = if KNOBS.stress_is_on() {
         Reason::Stress
     } else {
         Reason::NewObject
     };
-    collect::paced(collector, reason);
+    let (driver, wanted) = (collector.driver(reason), || collector.wanted(reason));
+    // SAFETY: this thread holds the lock and owns the cache.
+    match unsafe { driver.allocate(cache, width.bytes(), state, urgency, wanted) } {
+        Allocation::Allocated(cell) => Some(cell),
+        _ => None,
+    }
 }
 
 /// A cell's state bits; 0 for any word that is no live cell.

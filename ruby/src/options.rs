@@ -14,8 +14,8 @@ use std::time::Duration;
 use ashlar_heap::refusals::Refusal;
 use ashlar_heap::{os, PaceOptions, ParallelMarking, Policy, Stress, THREADS_MAX};
 
-use crate::pauses::PauseOptions;
 use crate::ruby_gc_variables::tuned;
+use ashlar_heap::driver::PauseOptions;
 
 /// Where `xmalloc` gets its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,7 @@ use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::OnceLock;
 
-use ashlar_heap::{
-    os::{self, Refused},
-    refusals, Shared,
-};
+use ashlar_heap::{os::Refused, refusals, Shared};
 
 use crate::inlined;
 
@@ -19,28 +16,6 @@ static SHARED: OnceLock<Result<Shared, Refused>> = OnceLock::new();
 static SHARED_ADDRESS: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
 /// The object space: `crate::process::Objspace`.
 static OBJSPACE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-
-/// Address space to reserve: enough for any program on this machine, and of a
-/// limited address space a part that leaves room for stacks and libraries.
-fn reserve_bytes() -> usize {
-    const GIB: usize = 1 << 30;
-    let wanted = (4 * os::physical_memory_bytes().unwrap_or(16 * GIB)).clamp(64 * GIB, 4096 * GIB);
-    match os::address_space_limit_bytes() {
-        Some(limit) => wanted.min(reserve_bytes_below(limit)),
-        None => wanted,
-    }
-}
-
-/// What a limit on the address space leaves for the heap. Its tables and stacks
-/// take nearly as much again.
-fn reserve_bytes_below(limit: usize) -> usize {
-    /// Ruby, its libraries, the main thread's stack and a few small ones.
-    const ELSE_BYTES: usize = 96 << 20;
-    limit.saturating_sub(ELSE_BYTES) / 2
-}
-
-/// With less than this Ruby does not get as far as its first line.
-const RESERVE_BYTES_MIN: usize = 16 << 20;
 
 /// Has the system refuse what `ASHLAR_REFUSE` says, before it is asked for anything. Whoever
 /// reads all options, later, says when the value is impossible.
@@ -53,15 +28,10 @@ fn set_refusal() {
 }
 
 fn reserve() -> Result<Shared, Refused> {
+    /// Ruby, its libraries, the main thread's stack and a few small ones.
+    const ELSEWHERE_BYTES: usize = 96 << 20;
     set_refusal();
-    let mut bytes = reserve_bytes();
-    while bytes >= RESERVE_BYTES_MIN {
-        if let Ok(shared) = Shared::reserve(bytes) {
-            return Ok(shared);
-        }
-        bytes /= 2;
-    }
-    Err(Refused)
+    Shared::reserve_beside(ELSEWHERE_BYTES)
 }
 
 /// The parts of the heap that every thread may use; made at the first call.

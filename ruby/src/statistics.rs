@@ -145,7 +145,7 @@ impl Collector {
     }
 
     fn count_pauses(&self, filled: &mut Statistics) {
-        let pauses = self.pauses.summary();
+        let pauses = self.heap.pauses().summary();
         filled.pause_count = pauses.count;
         filled.pause_total_us = pauses.total_ns / NS_PER_US;
         filled.pause_us_p50 = pauses.median_ns.div_ceil(NS_PER_US);

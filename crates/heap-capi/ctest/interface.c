@@ -975,6 +975,33 @@ static void a_full_heap_says_so_and_goes_on(void)
     CHECK(ashlar_payload_new(thread, 8 << 20));
 }
 
+static size_t resident_bytes(void)
+{
+    size_t all, resident;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    CHECK(statm && fscanf(statm, "%zu %zu", &all, &resident) == 2);
+    fclose(statm);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void a_large_payload_makes_room_below_the_memory_limit(void)
+{
+    enum { BYTES = 8 << 20 };
+    char options[100];
+    size_t limit = resident_bytes() + 8 * BYTES;
+    /* With such a nursery no collection is due otherwise. */
+    snprintf(options, sizeof options, "memory_limit=%zu nursery_min=1G nursery_max=1G", limit);
+    begin(options);
+    for (int times = 0; times < 40; times++) {
+        char *text = ashlar_payload_new(thread, BYTES);
+        CHECK(text);
+        new_node(1)->text = memset(text, 1, BYTES);
+        CHECK(!SCANS || resident_bytes() <= limit); /* valgrind's own memory counts */
+    }
+    CHECK(released >= 30 && statistics().full_collections >= 5);
+    CHECK(statistics().pauses == statistics().full_collections);
+}
+
 /* ── Weak references, ephemerons, finalizers ─────────────────────────────────────── */
 
 static void weak_references_are_cleared_when_their_cells_die(void)
@@ -1409,6 +1436,7 @@ static const struct {
     TEST(payloads_grow_and_shrink_where_they_are),
     TEST(memory_elsewhere_counts),
     TEST(a_full_heap_says_so_and_goes_on),
+    TEST(a_large_payload_makes_room_below_the_memory_limit),
     TEST(weak_references_are_cleared_when_their_cells_die),
     TEST(a_program_may_clear_weak_references_itself),
     TEST(ephemerons_can_be_made_of_marked),

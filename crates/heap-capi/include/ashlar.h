@@ -196,7 +196,8 @@ typedef struct ashlar_vm {
  *   heap_init=0         a heap that uses fewer bytes than this is not collected
  *   nursery_min=1MiB    least and most bytes between two collections
  *   nursery_max=32MiB
- *   memory_limit=none   RSS of the process to stay below
+ *   memory_limit=none   RSS of the process to stay below; before a payload of 256 KiB or more that
+ *                       would not fit, ashlar_payload_new and ashlar_payload_resize collect
  *   slice_us=0          collections are done in slices of so many microseconds (100 to
  *                       1000000), or up to eight times that where marking is late, and the
  *                       program runs in between; 0: at once
@@ -209,7 +210,7 @@ typedef struct ashlar_vm {
  *   barriers=1          0: the program calls no write barrier. Every collection is then
  *                       a full one, at once
  *   reserve=...         address space, and so the most the heap can hold: four times the
- *                       machine's memory, at least 64 GiB
+ *                       machine's memory, at least 64 GiB; a quarter of what ulimit -v allows
  *
  *   and for tests: collect_every=N, slice_cells=N, verify=1, poison=1, no_minor=1,
  *                       look_ahead=1, move_everything=1

@@ -1,126 +1,70 @@
 //! Collections: when one is due, what it is to be, and how long the program waits.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use ashlar_heap::driver::{Cause, Driver, Wanted, World, LARGE_PAYLOAD_BYTES};
 use ashlar_heap::{Evacuation, Progress, Request, Scope, WorkBudget};
 
 use crate::error;
 use crate::heap::Heap;
 use crate::thread::Thread;
+use crate::vm::Vm;
 
-/// What wants memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    Cells,
-    /// New cells alone would make the sweeper run too late.
-    Payloads,
+/// The program, while a thread of it collects.
+pub(crate) struct Program<'a> {
+    heap: &'a Heap,
+    /// The calling one, which holds the program's lock.
+    thread: *mut Thread,
 }
 
-/// How long the program has waited for collections and slices of them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pauses {
-    pub(crate) count: u64,
-    pub(crate) total: Duration,
-    pub(crate) longest: Duration,
-}
-
-/// What [`Heap::collect_if_due`] does.
-enum Plan {
-    AtOnce(Request),
-    Slice(WorkBudget),
+impl World for Program<'_> {
+    fn stopped(&self, work: impl FnOnce()) {
+        assert!(
+            !self.heap.heap.is_collecting(),
+            "a callback of the collector must not allocate or collect"
+        );
+        self.heap.vm().current.set(self.thread);
+        let pauses = self.heap.heap.pauses();
+        // SAFETY: whoever made this has promised what it says of the thread.
+        pauses.during(|| unsafe { Thread::stopped(self.thread, work) });
+        if let Some(wrong) = self.heap.vm().take_wrong_layout() {
+            panic!("{wrong}");
+        }
+    }
 }
 
 impl Heap {
-    /// Runs `work`, which collects, on a thread of the program, and counts its time.
+    /// What collects.
     ///
     /// # Safety
     /// The thread is the calling one and holds the program's lock.
-    unsafe fn pause<R>(&self, thread: *mut Thread, work: impl FnOnce() -> R) -> R {
-        assert!(
-            !self.heap.is_collecting(),
-            "a callback of the collector must not allocate or collect"
-        );
-        self.vm().current.set(thread);
-        let start = Instant::now();
-        // SAFETY: the caller's contract.
-        let result = unsafe { Thread::stopped(thread, work) };
-        let length = start.elapsed();
-        if let Some(wrong) = self.vm().take_wrong_layout() {
-            panic!("{wrong}");
-        }
-        let pauses = self.pauses.get();
-        self.pauses.set(Pauses {
-            count: pauses.count + 1,
-            total: pauses.total + length,
-            longest: pauses.longest.max(length),
-        });
-        result
+    pub(crate) unsafe fn driver(
+        &self,
+        thread: *mut Thread,
+    ) -> Driver<'_, 'static, Vm, Program<'_>> {
+        let (heap, world) = (&self.heap, Program { heap: self, thread });
+        Driver { heap, world }
     }
 
-    fn plan(&self, cause: Cause) -> Plan {
-        let options = self.options();
-        let stress = options.stress;
-        let is_short_of_room = self.heap.pace().is_short_of_room();
-        let at_once = Plan::AtOnce(Request {
-            scope: None,
-            sweep_now: cause == Cause::Payloads || is_short_of_room,
-            compact: None,
-        });
-        match options.slice {
-            _ if stress.move_everything => at_once,
-            _ if stress.slice_cells > 0 => Plan::Slice(WorkBudget::cells(stress.slice_cells)),
-            Some(time) if stress.collect_every == 0 && !is_short_of_room => {
-                Plan::Slice(WorkBudget::time(time))
-            }
-            _ => at_once,
-        }
-    }
-
-    /// A collection, or a slice of one, that pacing asked for.
+    /// Collects before a payload of so many bytes is handed out, if that is due.
     ///
     /// # Safety
     /// The thread is the calling one and holds the program's lock.
-    pub(crate) unsafe fn collect_if_due(&self, thread: *mut Thread, cause: Cause) {
-        let work = || {
-            // The program may have been faster than the collector.
-            self.heap.note_resident();
-            match self.plan(cause) {
-                Plan::AtOnce(request) => {
-                    self.heap.collect(request);
-                }
-                Plan::Slice(mut work) => self.slice(&mut work, cause),
-            }
-        };
-        // SAFETY: the caller's contract.
-        unsafe { self.pause(thread, work) };
-    }
-
-    fn slice(&self, work: &mut WorkBudget, cause: Cause) {
-        if !self.heap.is_marking() {
-            let is_swept = self.heap.sweep_slice(work);
-            let is_wanted = self.heap.collection_is_due() || self.options().stress.slice_cells > 0;
-            if !is_swept || !is_wanted {
-                return;
-            }
+    pub(crate) unsafe fn collect_before_payload(&self, thread: *mut Thread, bytes: usize) {
+        if self.is_disabled() {
+            return;
         }
-        let progress = self.heap.advance(None, work);
-        if matches!(progress, Progress::Marked(_)) && cause == Cause::Payloads {
-            self.heap.sweep_in_slices();
-        }
-    }
-
-    /// Everything that is dead is freed, because memory is out.
-    ///
-    /// # Safety
-    /// The thread is the calling one and holds the program's lock.
-    pub(crate) unsafe fn last_resort(&self, thread: *mut Thread) {
-        let request = Request {
-            scope: Some(Scope::Full),
-            sweep_now: true,
-            compact: None,
-        };
         // SAFETY: the caller's contract.
-        unsafe { self.pause(thread, || self.heap.collect(request)) };
+        let driver = unsafe { self.driver(thread) };
+        if bytes >= LARGE_PAYLOAD_BYTES && !self.heap.has_room_for(bytes) {
+            driver.make_room(bytes, None);
+        }
+        if self.heap.collection_is_due() {
+            driver.collect_due(Wanted {
+                cause: Cause::Payloads,
+                ..Wanted::default()
+            });
+        }
     }
 
     /// Runs `work`, which may sweep, outside any call that a thread made.
@@ -158,7 +102,7 @@ unsafe extern "C" fn ashlar_collect(thread: *mut Thread, what: u32) {
         compact: (what == COMPACT && heap.vm().moves()).then_some(Evacuation::Sparse),
     };
     // SAFETY: as above.
-    unsafe { heap.pause(thread, || heap.heap.collect(request)) };
+    unsafe { heap.driver(thread) }.collect(request);
 }
 
 #[no_mangle]
@@ -169,8 +113,10 @@ unsafe extern "C" fn ashlar_step(thread: *mut Thread, microseconds: u32) -> u32 
         true => WorkBudget::time(Duration::from_micros(microseconds.max(STEP_US_MIN).into())),
         false => WorkBudget::unlimited(),
     };
-    // SAFETY: as above.
-    match unsafe { heap.pause(thread, || heap.heap.advance(None, &mut work)) } {
+    let mut progress = Progress::Sweeping;
+    let world = Program { heap, thread };
+    world.stopped(|| progress = heap.heap.advance(None, &mut work));
+    match progress {
         Progress::Sweeping => 0,
         Progress::Marking => 1,
         Progress::Marked(_) => 2,
@@ -180,11 +126,7 @@ unsafe extern "C" fn ashlar_step(thread: *mut Thread, microseconds: u32) -> u32 
 #[no_mangle]
 unsafe extern "C" fn ashlar_poll(thread: *mut Thread) {
     // SAFETY: the program passes the calling thread, which holds the lock.
-    let heap = unsafe { Thread::heap(thread) };
-    if heap.heap.collection_is_due() && !heap.is_disabled() {
-        // SAFETY: as above.
-        unsafe { heap.collect_if_due(thread, Cause::Payloads) };
-    }
+    unsafe { Thread::heap(thread).collect_before_payload(thread, 0) };
 }
 
 #[no_mangle]

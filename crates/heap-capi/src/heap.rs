@@ -4,9 +4,9 @@ use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr::null_mut;
 
-use ashlar_heap::{os, CellState, Frozen, Heap as CellHeap, Shared, Stopped};
+use ashlar_heap::driver::PauseOptions;
+use ashlar_heap::{os, CellState, Frozen, Heap as CellHeap, Shared, RESERVE_BYTES_MIN};
 
-use crate::collect::Pauses;
 use crate::declared::{Declared, Layouts};
 use crate::error;
 use crate::options::Options;
@@ -19,27 +19,28 @@ pub(crate) struct Heap {
     options: StdCell<Options>,
     /// Calls of `ashlar_disable` without their `ashlar_enable`.
     disabled: StdCell<usize>,
-    pub(crate) pauses: StdCell<Pauses>,
     /// What a fork that is under way holds.
-    at_fork: RefCell<Option<(Frozen<'static>, Stopped<'static>)>>,
+    at_fork: RefCell<Option<Frozen<'static>>>,
     /// Ended with the heap.
     shared: *mut Shared,
 }
 
 impl Heap {
     fn new(callbacks: Callbacks, layouts: Layouts, options: Options) -> Result<Box<Self>, String> {
-        let refused = |bytes: usize| {
+        let refused = |_| {
+            let bytes = options.reserve_bytes.unwrap_or(RESERVE_BYTES_MIN);
             format!(
                 "the system refuses {} MiB of address space for the heap; set a smaller one with \
                  reserve=",
                 bytes >> 20
             )
         };
-        let (shared, bytes) = match options.reserve_bytes {
-            Some(bytes) => (Shared::reserve(bytes).ok(), bytes),
-            None => reserve(),
+        let shared = match options.reserve_bytes {
+            Some(bytes) => Shared::reserve(bytes),
+            // Nobody knows what the program wants for stacks, files and memory of its own.
+            None => Shared::reserve_beside(os::address_space_limit_bytes().unwrap_or(0) / 2),
         };
-        let shared_pointer = Box::into_raw(Box::new(shared.ok_or_else(|| refused(bytes))?));
+        let shared_pointer = Box::into_raw(Box::new(shared.map_err(refused)?));
         // SAFETY: it is freed by `drop_shared` alone, when nothing of the heap is left.
         let shared: &'static Shared = unsafe { &*shared_pointer };
         let vm = Vm::new(callbacks, layouts, shared.space());
@@ -50,17 +51,16 @@ impl Heap {
                     heap,
                     options: StdCell::new(options),
                     disabled: StdCell::new(0),
-                    pauses: StdCell::default(),
                     at_fork: RefCell::default(),
                     shared: shared_pointer,
                 });
                 heap.apply(options);
                 Ok(heap)
             }
-            Err(_) => {
+            Err(error) => {
                 // SAFETY: no heap was made of it.
                 unsafe { drop_shared(shared_pointer) };
-                Err(refused(bytes))
+                Err(refused(error))
             }
         }
     }
@@ -76,9 +76,10 @@ impl Heap {
             .space()
             .region()
             .set_huge_pages(options.huge_pages);
-        // Sweeping in an allocation takes a part of a slice at most.
-        self.heap
-            .set_sweep_time_max(options.slice.map(|slice| slice / 4));
+        self.heap.pauses().set_options(PauseOptions {
+            incremental: options.slice.is_some(),
+            slice_time: options.slice.unwrap_or_default(),
+        });
         self.heap.set_stress(options.stress);
     }
 
@@ -108,26 +109,6 @@ impl Heap {
 unsafe fn drop_shared(shared: *mut Shared) {
     // SAFETY: the caller's contract.
     drop(unsafe { Box::from_raw(shared) });
-}
-
-/// Reserves address space: enough for any program on this machine, and less where less is
-/// to be had. Says how much it asked for at last.
-fn reserve() -> (Option<Shared>, usize) {
-    const GIB: usize = 1 << 30;
-    const LEAST: usize = 16 << 20;
-    let wanted = (4 * os::physical_memory_bytes().unwrap_or(16 * GIB)).clamp(64 * GIB, 4096 * GIB);
-    let mut bytes = match os::address_space_limit_bytes() {
-        // Tables and stacks take nearly as much again.
-        Some(limit) => wanted.min(limit / 4).max(LEAST),
-        None => wanted,
-    };
-    loop {
-        match Shared::reserve(bytes) {
-            Ok(shared) => return (Some(shared), bytes),
-            Err(_) if bytes / 2 < LEAST => return (None, bytes),
-            Err(_) => bytes /= 2,
-        }
-    }
 }
 
 /// # Safety
@@ -279,7 +260,7 @@ unsafe extern "C" fn ashlar_before_fork(heap: *mut Heap) {
     let shared = heap.heap.shared();
     // First of all: a marking that they share in may need the other locks.
     let helpers = shared.stop_helpers();
-    *heap.at_fork.borrow_mut() = Some((shared.freeze(), helpers));
+    *heap.at_fork.borrow_mut() = Some(shared.freeze(helpers));
 }
 
 #[no_mangle]

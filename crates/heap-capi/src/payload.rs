@@ -5,40 +5,35 @@ use std::ptr::{null_mut, NonNull};
 
 use ashlar_heap::OutOfMemory;
 
-use crate::collect::Cause;
 use crate::error;
 use crate::heap::Heap;
 use crate::thread::Thread;
 
-/// A payload, after a collection if one is due.
+/// Runs `allocate` after a collection if one is due, and once more if memory is out, after one
+/// that frees everything dead.
 ///
 /// # Safety
 /// The thread is the calling one and holds the program's lock.
-#[cold]
-#[inline(never)]
-unsafe fn allocate_or_collect(thread: *mut Thread, bytes: usize) -> *mut c_void {
+unsafe fn collecting(
+    thread: *mut Thread,
+    bytes: usize,
+    allocate: impl Fn() -> *mut c_void,
+) -> *mut c_void {
     // SAFETY: the caller's contract.
-    unsafe {
-        collect_before_payload(thread);
-        let payload = malloc_slowly(thread, bytes);
-        if !payload.is_null() || Thread::heap(thread).is_disabled() {
-            return payload;
-        }
-        Thread::heap(thread).last_resort(thread);
-        malloc_slowly(thread, bytes)
-    }
-}
-
-/// # Safety
-/// The thread is the calling one and holds the program's lock.
-unsafe fn collect_before_payload(thread: *mut Thread) {
-    // SAFETY: the caller's contract.
-    unsafe {
+    let (heap, driver) = unsafe {
         let heap = Thread::heap(thread);
-        if heap.heap.collection_is_due() && !heap.is_disabled() {
-            heap.collect_if_due(thread, Cause::Payloads);
-        }
+        heap.collect_before_payload(thread, bytes);
+        (heap, heap.driver(thread))
+    };
+    let payload = allocate();
+    if !payload.is_null() || heap.is_disabled() || !driver.last_resort() {
+        return payload;
     }
+    let payload = allocate();
+    if payload.is_null() {
+        heap.heap.open_reserve();
+    }
+    payload
 }
 
 fn pointer_or_note(payload: Result<NonNull<u8>, OutOfMemory>, bytes: usize) -> *mut c_void {
@@ -57,7 +52,7 @@ unsafe extern "C" fn ashlar_payload_new(thread: *mut Thread, bytes: usize) -> *m
     unsafe {
         match Thread::with_payloads(thread, |own| own.allocate_at_once(bytes)) {
             Some(payload) => payload.as_ptr().cast(),
-            None => allocate_or_collect(thread, bytes),
+            None => collecting(thread, bytes, || malloc_slowly(thread, bytes)),
         }
     }
 }
@@ -73,14 +68,7 @@ unsafe extern "C" fn ashlar_payload_resize(
         if payload.is_null() {
             return ashlar_payload_new(thread, bytes);
         }
-        collect_before_payload(thread);
-        let resized = ashlar_realloc(thread, payload, bytes);
-        let heap = Thread::heap(thread);
-        if !resized.is_null() || heap.is_disabled() {
-            return resized;
-        }
-        heap.last_resort(thread);
-        ashlar_realloc(thread, payload, bytes)
+        collecting(thread, bytes, || ashlar_realloc(thread, payload, bytes))
     }
 }
 

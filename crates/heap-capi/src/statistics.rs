@@ -34,7 +34,10 @@ struct Statistics {
 impl Statistics {
     fn of(heap: &Heap) -> Self {
         let (stats, usage) = (heap.heap.stats(), heap.heap.usage());
-        let (blocks, pauses) = (heap.heap.space().blocks().counts(), heap.pauses.get());
+        let (blocks, pauses) = (
+            heap.heap.space().blocks().counts(),
+            heap.heap.pauses().summary(),
+        );
         let fresh_bytes = heap.heap.fresh_bytes();
         let payloads = heap.heap.shared().payloads();
         Self {
@@ -53,8 +56,8 @@ impl Statistics {
             fresh_bytes: fresh_bytes as u64,
             due_bytes: (fresh_bytes + heap.heap.bytes_until_due()) as u64,
             pauses: pauses.count,
-            pause_ns: pauses.total.as_nanos() as u64,
-            pause_ns_max: pauses.longest.as_nanos() as u64,
+            pause_ns: pauses.total_ns,
+            pause_ns_max: pauses.max_ns,
             finalizers_due: heap.vm().finalizers.borrow().due() as u64,
             payload_moves: payloads.moved() as u64,
             payload_copied_bytes: payloads.copied_bytes() as u64,

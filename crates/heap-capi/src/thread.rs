@@ -6,10 +6,10 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::{null_mut, NonNull};
 
+use ashlar_heap::driver::Wanted;
 use ashlar_heap::{Allocation, AllocationCache, Arena, Cell, CellState, ThreadCache, Urgency};
 use ashlar_heap::{ARENA_COUNT, WIDTH_COUNT, WIDTH_MAX_BYTES};
 
-use crate::collect::Cause;
 use crate::error;
 use crate::heap::Heap;
 use crate::tracer::Inside;
@@ -205,49 +205,37 @@ unsafe extern "C" fn ashlar_new_without_barrier(thread: *mut Thread, bytes: usiz
 unsafe fn allocate(thread: *mut Thread, bytes: usize, state: CellState) -> *mut c_void {
     // SAFETY: the caller's contract.
     let (this, heap) = unsafe { (&*thread, Thread::heap(thread)) };
-    let mut cache = this.allocation_cache(heap);
-    let mut urgency = match heap.is_disabled() {
-        true => Urgency::MustAllocate,
-        false => Urgency::MayCollect,
-    };
-    let mut is_last_try = heap.is_disabled();
+    let cache = this.allocation_cache(heap);
     heap.vm().current.set(thread);
-    loop {
-        // SAFETY: the cache is this thread's; the reference ends before a collection
-        // retires the cache.
-        let outcome = heap
-            .heap
-            .allocate(unsafe { cache.as_mut() }, bytes, state, urgency);
-        match outcome {
-            Allocation::Allocated(cell) => {
-                let pointer: *mut u8 = std::ptr::with_exposed_provenance_mut(cell.address());
-                // SAFETY: the cell is fresh and at least so wide.
-                unsafe { pointer.write_bytes(0, bytes) };
-                return pointer.cast();
-            }
-            Allocation::NeedsCollection => {
-                // SAFETY: the caller's contract.
-                unsafe { heap.collect_if_due(thread, Cause::Cells) };
-                urgency = Urgency::MustAllocate;
-            }
-            Allocation::OutOfMemory if !is_last_try => {
-                is_last_try = true;
-                // SAFETY: the caller's contract.
-                unsafe { heap.last_resort(thread) };
-            }
-            Allocation::OutOfMemory => {
-                error::note(format!("memory is out: no cell of {bytes} bytes"));
-                return null_mut();
-            }
-            Allocation::TooLarge => {
-                error::note(format!(
-                    "{bytes} bytes do not fit into a cell (at most {WIDTH_MAX_BYTES}): let the \
-                     cell own a payload (ashlar_payload_new)"
-                ));
-                return null_mut();
-            }
+    // SAFETY: the caller's contract; the cache is this thread's.
+    let outcome = unsafe {
+        match heap.is_disabled() {
+            true => heap
+                .heap
+                .allocate(&mut *cache.as_ptr(), bytes, state, Urgency::MustAllocate),
+            false => heap.driver(thread).allocate(
+                cache.as_ptr(),
+                bytes,
+                state,
+                Urgency::MayCollect,
+                Wanted::default,
+            ),
         }
+    };
+    match outcome {
+        Allocation::Allocated(cell) => {
+            let pointer: *mut u8 = std::ptr::with_exposed_provenance_mut(cell.address());
+            // SAFETY: the cell is fresh and at least so wide.
+            unsafe { pointer.write_bytes(0, bytes) };
+            return pointer.cast();
+        }
+        Allocation::TooLarge => error::note(format!(
+            "{bytes} bytes do not fit into a cell (at most {WIDTH_MAX_BYTES}): let the cell own a \
+             payload (ashlar_payload_new)"
+        )),
+        _ => error::note(format!("memory is out: no cell of {bytes} bytes")),
     }
+    null_mut()
 }
 
 #[no_mangle]

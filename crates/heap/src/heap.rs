@@ -18,12 +18,12 @@ pub use collection::Stage;
 
 use std::cell::{Cell as StdCell, RefCell, RefMut};
 use std::ptr::NonNull;
-use std::time::Duration;
 
 use crate::allocate::cursor::AllocationCache;
 use crate::allocate::lists::BlockLists;
 use crate::allocate::surplus::Surplus;
 use crate::compact::{Evacuation, Moves};
+use crate::driver::Pauses;
 use crate::layout::region::{Cell, Region, States};
 use crate::layout::width::WIDTH_COUNT;
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
@@ -62,7 +62,7 @@ pub struct Heap<'shared, V> {
     parallel: StdCell<ParallelMarking>,
     /// Walks that hold addresses of cells: nothing moves meanwhile.
     walks: StdCell<usize>,
-    sweep_time_max: StdCell<Option<Duration>>,
+    pauses: Pauses,
 }
 
 // SAFETY: nothing in a heap belongs to a thread. The caches that it points to are
@@ -135,6 +135,15 @@ pub struct Request {
     pub compact: Option<Evacuation>,
 }
 
+impl Request {
+    /// All that is dead is freed before the program goes on.
+    pub const EVERYTHING: Self = Self {
+        scope: Some(Scope::Full),
+        sweep_now: true,
+        compact: None,
+    };
+}
+
 /// How far [`Heap::advance`] came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -165,7 +174,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             stress: StdCell::new(Stress::default()),
             parallel: StdCell::new(ParallelMarking::default()),
             walks: StdCell::new(0),
-            sweep_time_max: StdCell::new(None),
+            pauses: Pauses::default(),
         })
     }
 
@@ -227,6 +236,12 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             self.verify_if_wanted();
         }
         scope
+    }
+
+    /// How long the program has waited for the collector, and how long it may.
+    #[inline(always)]
+    pub fn pauses(&self) -> &Pauses {
+        &self.pauses
     }
 
     /// When several threads mark.

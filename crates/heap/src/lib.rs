@@ -7,7 +7,7 @@
 //! allocate → mark → sweep (→ compact) → allocate → …
 //! ```
 //!
-//! `heap.rs` orders the phases. A VM implements [`Vm`] and calls [`Heap`]. This is a
+//! `heap.rs` orders the phases, [`driver`] says when and how. A VM implements [`Vm`] and calls [`Heap`]. This is a
 //! whole one, whose objects are lists: the first word of a cell is the address of the
 //! next one, or 0.
 //!
@@ -137,6 +137,7 @@
 
 mod allocate;
 mod compact;
+pub mod driver;
 mod heap;
 pub mod inlined;
 mod layout;
@@ -176,7 +177,7 @@ pub use mark::weak::WeakCounts;
 pub use pace::{Costs, Measure, Pace, PaceOptions, Scope};
 pub use payload::thread_cache::ThreadCache;
 pub use payload::{OutOfMemory, Payloads, Resized};
-pub use shared::{Frozen, Shared};
+pub use shared::{Frozen, Shared, RESERVE_BYTES_MIN};
 pub use space::{BlockUse, CellRange, Space};
 pub use stats::{Stats, Usage, WidthUsage};
 pub use stress::Stress;

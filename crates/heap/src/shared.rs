@@ -13,6 +13,9 @@ use crate::payload::thread_cache::ThreadCache;
 use crate::payload::Payloads;
 use crate::space::Space;
 
+/// The least that [`Shared::reserve_beside`] reserves.
+pub const RESERVE_BYTES_MIN: usize = 16 << 20;
+
 /// The parts of a heap that every thread may use at any time.
 #[derive(Debug)]
 pub struct Shared {
@@ -32,6 +35,27 @@ impl Shared {
     /// Reserves a heap of at most `bytes`.
     pub fn reserve(bytes: usize) -> Result<Self, Refused> {
         Self::reserve_in_pages(bytes, os::page_bytes())
+    }
+
+    /// Reserves enough for any program on this machine. Of a limited address space (`ulimit -v`) it
+    /// is half of what the limit leaves beside `elsewhere_bytes`, which the rest of the program
+    /// takes: the heap's tables and stacks take nearly as much again as the heap. Where the system
+    /// refuses, half as much will do, and so on down to [`RESERVE_BYTES_MIN`].
+    pub fn reserve_beside(elsewhere_bytes: usize) -> Result<Self, Refused> {
+        const GIB: usize = 1 << 30;
+        let memory_bytes = os::physical_memory_bytes().unwrap_or(16 * GIB);
+        let wanted = (4 * memory_bytes).clamp(64 * GIB, 4096 * GIB);
+        let mut bytes = match os::address_space_limit_bytes() {
+            Some(limit) => wanted.min(limit.saturating_sub(elsewhere_bytes) / 2),
+            None => wanted,
+        };
+        while bytes >= RESERVE_BYTES_MIN {
+            if let Ok(shared) = Self::reserve(bytes) {
+                return Ok(shared);
+            }
+            bytes /= 2;
+        }
+        Err(Refused)
     }
 
     /// [`Shared::reserve`] as on a system with pages of `page_bytes`, a power of two,
@@ -122,21 +146,22 @@ impl Shared {
     }
 
     /// Waits until no thread is changing anything, and keeps it so: what a fork
-    /// needs.
-    ///
-    /// Call [`Shared::stop_helpers`] first, and before taking any other lock that
+    /// needs. The helpers have been stopped before any other lock is taken that
     /// marking may need.
-    pub fn freeze(&self) -> Frozen<'_> {
+    pub fn freeze<'a>(&'a self, helpers: Stopped<'a>) -> Frozen<'a> {
         Frozen {
             _pool: self.payloads.lock(),
             _allocator: self.space.blocks.lock(),
+            _helpers: helpers,
         }
     }
 }
 
-/// Holds the locks of a [`Shared`]: nothing is in the middle of a change.
+/// What a fork holds of a [`Shared`]: nothing is in the middle of a change, and no thread helps.
+/// Given back in this order, in the parent and in the child.
 #[derive(Debug)]
 pub struct Frozen<'a> {
     _pool: MutexGuard<'a, Pool>,
     _allocator: MutexGuard<'a, BlockAllocator>,
+    _helpers: Stopped<'a>,
 }

@@ -7,6 +7,7 @@ mod toy_vm;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use ashlar_heap::driver::PauseOptions;
 use ashlar_heap::{
     for_tests::Kind, Allocation, AllocationCache, Cell, CellRange, CellState, Evacuation, Heap,
     PaceOptions, Progress, Request, Scope, Shared, Stage, Stress, Urgency, WidthIndex, WorkBudget,
@@ -1489,7 +1490,11 @@ fn the_time_for_sweeping_is_kept_after_each_block() {
         // Over before it begins: a block, to get on.
         let is_swept = p.heap.sweep_within(&mut WorkBudget::time(Duration::ZERO));
         assert!(!is_swept && p.heap.stats().freed_cells <= cells_of_a_block);
-        p.heap.set_sweep_time_max(Some(Duration::from_nanos(1)));
+        // Of a slice, a quarter is for sweeping.
+        p.heap.pauses().set_options(PauseOptions {
+            incremental: true,
+            slice_time: Duration::from_nanos(4),
+        });
         let freed_before = p.heap.stats().freed_cells;
         while p.heap.stats().freed_cells == freed_before && p.heap.is_sweeping() {
             p.object(plain(1));

@@ -2,11 +2,9 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::{Evacuation, Request, Scope};
+use ashlar_heap::{Evacuation, Request};
 
-use super::plan::Situation;
 use super::record::{Answer, Reason};
-use super::run::{at_once, finish};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
@@ -24,8 +22,8 @@ unsafe extern "C" fn ashlar_start(
 ) {
     // SAFETY: Ruby calls with the GVL.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
-        let request = Situation::of(collector).asked_for(full, sweep_now);
-        at_once(collector, request, reason);
+        let request = collector.asked_for(full, sweep_now);
+        collector.driver(reason).collect(request);
     });
 }
 
@@ -40,7 +38,7 @@ extern "C" fn ashlar_during_gc() -> bool {
 unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
-        collector.stopped(|| finish(collector, Reason::Method));
+        collector.driver(Reason::Method).finish();
     });
 }
 
@@ -79,12 +77,10 @@ fn prepare(collector: &Collector) {
     let heap = &collector.heap;
     collector.stop_ractors();
     let cells_at_hand = collector.cells_at_hand();
-    let request = Request {
-        scope: Some(Scope::Full),
-        sweep_now: true,
+    collector.driver(Reason::Method).collect(Request {
         compact: Some(Evacuation::Sparse),
-    };
-    at_once(collector, request, Reason::Method);
+        ..Request::EVERYTHING
+    });
     let calls = collector.calls();
     // Another Ractor may have been stopped while it was making a string.
     // SAFETY: may be asked at any time.

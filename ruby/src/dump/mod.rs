@@ -18,9 +18,9 @@ mod names;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::io::{self, ErrorKind};
 
-use ashlar_heap::{Request, Scope};
+use ashlar_heap::Request;
 
-use crate::collect;
+use crate::collect::Reason;
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
@@ -55,13 +55,9 @@ fn write(collector: &Collector, file: &mut DumpFile) -> io::Result<()> {
     if is_busy() {
         return Err(io::Error::from_raw_os_error(libc::EBUSY));
     }
-    let everything = Request {
-        scope: Some(Scope::Full),
-        sweep_now: true,
-        compact: None,
-    };
     // The other Ractors stay stopped until the VM lock is given back.
-    collect::at_once(collector, everything, collect::Reason::Method);
+    let driver = collector.driver(Reason::Method);
+    driver.collect(Request::EVERYTHING);
     let _off = CollectionsOff::begin();
     file.fill(|out| contents::write(collector, out))
 }

@@ -76,7 +76,7 @@ impl Numbers {
         let (usage, stats) = (heap.usage(), heap.stats());
         let (pace, measure) = (heap.pace(), heap.measure());
         let payloads = heap.shared().payloads();
-        let pauses = collector.pauses.summary();
+        let pauses = heap.pauses().summary();
         let allocated = heap.allocated_cells();
         let block_bytes = |blocks: usize| (blocks * BLOCK_BYTES) as u64;
         let allocated_cell_bytes: u64 = (allocated.iter().zip(WIDTHS))

@@ -8,20 +8,19 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
+use ashlar_heap::driver::LARGE_PAYLOAD_BYTES;
+
 use super::process_malloc::{
     ashlar_calloc_payload, ashlar_malloc_payload, ashlar_realloc_payload, is_in_heap,
 };
 use super::ThreadCache;
-use crate::collect::{self, Reason};
+use crate::collect::Reason;
 use crate::collector::Collector;
 use crate::heap_profile;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::lock::Gvl;
 use crate::statics::{is_busy, made_shared};
-
-/// Smaller payloads add up to a budget before they are noticed.
-const LARGE_BYTES: usize = 256 << 10;
 
 /// Collects when payloads have used up the budget and the calling thread may,
 /// and before a large one that would not fit below the memory limit; not where Ruby allows no
@@ -31,7 +30,7 @@ fn collect_if_due_for(size: usize, allowed: bool) {
     if !allowed {
         return;
     }
-    if size >= LARGE_BYTES && exceeds_room(size) {
+    if size >= LARGE_PAYLOAD_BYTES && exceeds_room(size) {
         make_room(size);
     }
     collect_if_due();
@@ -67,7 +66,9 @@ fn collect_here() {
         } else {
             Reason::Malloc
         };
-        collect::paced(collector, reason);
+        collector
+            .driver(reason)
+            .collect_due(collector.wanted(reason));
     });
 }
 
@@ -76,7 +77,8 @@ fn collect_here() {
 fn make_room(size: usize) {
     with_collector(|collector| {
         if may_collect() && exceeds_room(size) {
-            collect::make_room(collector, size);
+            let driver = collector.driver(Reason::Malloc);
+            driver.make_room(size, collector.auto_compaction());
         }
     });
 }
@@ -101,7 +103,7 @@ fn collect_as_last_resort() -> Option<Gvl> {
         return None;
     }
     let gvl = Gvl::of_this_thread()?;
-    gvl.with_vm_lock_in_malloc(collect::last_resort)
+    gvl.with_vm_lock_in_malloc(|collector| collector.driver(Reason::Malloc).last_resort())
         .then_some(gvl)
 }
 

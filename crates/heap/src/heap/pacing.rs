@@ -171,6 +171,12 @@ impl<V: Vm> Heap<'_, V> {
         (!pace.is_over_limit()).then(|| limit_bytes.saturating_sub(resident_bytes))
     }
 
+    /// Whether the process may take so many bytes more below its memory limit.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.room_below_limit_bytes()
+            .is_none_or(|room_bytes| room_bytes >= bytes)
+    }
+
     /// Looks at what the process has resident, if there is a limit to it.
     pub fn note_resident(&self) {
         let has_limit = self.pace().options().memory_limit_bytes.is_some();

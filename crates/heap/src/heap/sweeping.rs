@@ -65,12 +65,6 @@ impl<V: Vm> Heap<'_, V> {
         is_swept
     }
 
-    /// Limits the time for which allocations sweep while the program is handed 64 KiB.
-    /// When it is used up they take empty blocks, although unswept ones may have room.
-    pub fn set_sweep_time_max(&self, time: Option<Duration>) {
-        self.sweep_time_max.set(time);
-    }
-
     /// Runs `sweep` with the time that is left for allocations to sweep.
     pub(super) fn sweep_a_little<R>(&self, sweep: impl FnOnce(&mut WorkBudget) -> R) -> R {
         let mut work = match self.sweep_time_left() {
@@ -87,7 +81,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// `None` when there is no limit.
     fn sweep_time_left(&self) -> Option<Duration> {
-        let time_max = self.sweep_time_max.get()?;
+        let time_max = self.pauses.options().sweep_time_max()?;
         let collector = self.collector.borrow();
         if collector.pace.is_short_of_room() {
             return None;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 /// What the user chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PauseOptions {
+pub struct PauseOptions {
     /// Whether a collection that takes longer than a slice is done in slices.
-    pub(crate) incremental: bool,
+    pub incremental: bool,
     /// What one slice may take.
-    pub(crate) slice_time: Duration,
+    pub slice_time: Duration,
 }
 
 impl Default for PauseOptions {
@@ -22,36 +22,58 @@ impl Default for PauseOptions {
 }
 
 impl PauseOptions {
+    /// What one slice may take; `None` when collections are done at once.
+    pub(super) fn slice(&self) -> Option<Duration> {
+        self.incremental.then_some(self.slice_time)
+    }
+
     /// How long allocations sweep while the program is handed 64 KiB: a part of a slice,
-    /// because a slice may follow at once.
+    /// because a slice may follow at once. When that is used up they take empty blocks, although
+    /// unswept ones may have room.
     pub(crate) fn sweep_time_max(&self) -> Option<Duration> {
-        self.incremental.then(|| self.slice_time / 4)
+        self.slice().map(|slice_time| slice_time / 4)
     }
 }
 
 /// The lengths of all pauses so far. A pause is a stretch of work of the
 /// collector that the program waits for: a collection, a slice of one, or the
 /// sweeping that an allocation has to do.
-#[derive(Default)]
-pub(crate) struct Pauses {
+#[derive(Debug)]
+pub struct Pauses {
     options: StdCell<PauseOptions>,
     /// The program waits already: a stretch inside another is not counted.
     is_within: StdCell<bool>,
     lengths: RefCell<Histogram>,
 }
 
+impl Default for Pauses {
+    /// Everything is done at once until somebody asks for slices.
+    fn default() -> Self {
+        Self {
+            options: StdCell::new(PauseOptions {
+                incremental: false,
+                ..PauseOptions::default()
+            }),
+            is_within: StdCell::default(),
+            lengths: RefCell::default(),
+        }
+    }
+}
+
 impl Pauses {
-    pub(crate) fn options(&self) -> PauseOptions {
+    /// The options in force.
+    pub fn options(&self) -> PauseOptions {
         self.options.get()
     }
 
-    pub(crate) fn set_options(&self, options: PauseOptions) {
+    /// Changes the options.
+    pub fn set_options(&self, options: PauseOptions) {
         self.options.set(options);
     }
 
     /// Runs `work`, which the program waits for.
     #[inline]
-    pub(crate) fn during<R>(&self, work: impl FnOnce() -> R) -> R {
+    pub fn during<R>(&self, work: impl FnOnce() -> R) -> R {
         if self.is_within.replace(true) {
             return work();
         }
@@ -64,9 +86,9 @@ impl Pauses {
     }
 
     /// What is known about them now.
-    pub(crate) fn summary(&self) -> Summary {
+    pub fn summary(&self) -> PauseSummary {
         let lengths = self.lengths.borrow();
-        Summary {
+        PauseSummary {
             count: lengths.count,
             total_ns: lengths.total_ns,
             median_ns: lengths.percentile(50.0),
@@ -77,13 +99,18 @@ impl Pauses {
 }
 
 /// Figures of all pauses so far. Percentiles are at most a sixteenth too high.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Summary {
-    pub(crate) count: u64,
-    pub(crate) total_ns: u64,
-    pub(crate) median_ns: u64,
-    pub(crate) percentile_99_ns: u64,
-    pub(crate) max_ns: u64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PauseSummary {
+    /// How many there were.
+    pub count: u64,
+    /// Their lengths added up.
+    pub total_ns: u64,
+    /// The length that half of them do not exceed.
+    pub median_ns: u64,
+    /// The length that 99 % of them do not exceed.
+    pub percentile_99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
 }
 
 /// Sixteen buckets for each power of two.
@@ -91,6 +118,7 @@ const BUCKETS_PER_DOUBLING: usize = 16;
 const BUCKETS: usize = 61 * BUCKETS_PER_DOUBLING;
 
 /// Counts of lengths, by size.
+#[derive(Debug)]
 struct Histogram {
     counts: [u64; BUCKETS],
     count: u64,

@@ -1,0 +1,168 @@
+//! What a collection that pacing asks for is to be: pure decisions.
+
+use std::time::Duration;
+
+use crate::compact::Evacuation;
+use crate::heap::{Heap, Request};
+use crate::pace::Scope;
+use crate::stress::Stress;
+use crate::vm::Vm;
+use crate::work_budget::WorkBudget;
+
+/// What wants memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cause {
+    /// New cells, which sweep before they are handed out.
+    #[default]
+    Cells,
+    /// Payloads: where they fill the heap, new cells alone would sweep too late.
+    Payloads,
+}
+
+/// What a VM says of a collection that pacing asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// What wants memory.
+    pub cause: Cause,
+    /// All of the heap or its young part; pacing decides when nothing is asked.
+    pub scope: Option<Scope>,
+    /// What is moved if the collection turns out to be a full one.
+    pub compact: Option<Evacuation>,
+}
+
+/// What the decision depends on beside that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Situation {
+    stress: Stress,
+    /// What a slice may take; none when collections are done at once.
+    slice_time: Option<Duration>,
+    /// Little is left below the memory limit.
+    is_short_of_room: bool,
+}
+
+/// How a collection is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// With the program stopped to its end.
+    AtOnce(Request),
+    /// A slice of it now, or the first one.
+    Slice(Slice),
+}
+
+/// What one slice may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slice {
+    /// The work of so many cells.
+    Cells(usize),
+    /// So much time.
+    Time(Duration),
+}
+
+impl Slice {
+    /// The work budget of a slice that begins now.
+    pub(super) fn work_budget(self) -> WorkBudget {
+        match self {
+            Self::Cells(cells) => WorkBudget::cells(cells),
+            Self::Time(time) => WorkBudget::time(time),
+        }
+    }
+}
+
+impl Situation {
+    /// As it is now.
+    pub(super) fn of<V: Vm>(heap: &Heap<'_, V>) -> Self {
+        Self {
+            stress: heap.stress(),
+            slice_time: heap.pauses().options().slice(),
+            is_short_of_room: heap.pace().is_short_of_room(),
+        }
+    }
+
+    pub(super) fn plan(&self, wanted: Wanted) -> Plan {
+        let at_once = Plan::AtOnce(Request {
+            scope: wanted.scope,
+            sweep_now: wanted.cause == Cause::Payloads || self.is_short_of_room,
+            compact: wanted.compact,
+        });
+        match self.slice_time {
+            // What moves has to be marked anew, at once.
+            _ if wanted.compact.is_some() || self.stress.move_everything => at_once,
+            _ if self.stress.slice_cells > 0 => Plan::Slice(Slice::Cells(self.stress.slice_cells)),
+            Some(time) if self.stress.collect_every == 0 && !self.is_short_of_room => {
+                Plan::Slice(Slice::Time(time))
+            }
+            _ => at_once,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLICE_TIME: Duration = Duration::from_millis(1);
+    const PAYLOADS: Wanted = Wanted {
+        cause: Cause::Payloads,
+        scope: None,
+        compact: None,
+    };
+
+    fn usual() -> Situation {
+        Situation {
+            stress: Stress::default(),
+            slice_time: Some(SLICE_TIME),
+            is_short_of_room: false,
+        }
+    }
+
+    fn request(situation: Situation, wanted: Wanted) -> Request {
+        match situation.plan(wanted) {
+            Plan::AtOnce(request) => request,
+            plan => panic!("{plan:?}"),
+        }
+    }
+
+    #[test]
+    fn a_collection_is_done_in_slices_unless_that_is_turned_off() {
+        let slice = Plan::Slice(Slice::Time(SLICE_TIME));
+        assert_eq!(usual().plan(Wanted::default()), slice);
+        let off = Situation {
+            slice_time: None,
+            ..usual()
+        };
+        assert!(!request(off, Wanted::default()).sweep_now);
+        assert!(request(off, PAYLOADS).sweep_now);
+    }
+
+    #[test]
+    fn near_the_memory_limit_it_is_done_and_swept_at_once() {
+        let near = Situation {
+            is_short_of_room: true,
+            ..usual()
+        };
+        assert!(request(near, Wanted::default()).sweep_now);
+    }
+
+    #[test]
+    fn what_moves_is_marked_at_once_even_when_slices_are_asked_for() {
+        let mut moving = usual();
+        moving.stress.slice_cells = 100;
+        let slice = Plan::Slice(Slice::Cells(100));
+        assert_eq!(moving.plan(PAYLOADS), slice);
+        let compact = Some(Evacuation::Sparse);
+        let wanted = Wanted {
+            compact,
+            ..PAYLOADS
+        };
+        assert_eq!(request(moving, wanted).compact, compact);
+        moving.stress.move_everything = true;
+        request(moving, PAYLOADS);
+    }
+
+    #[test]
+    fn a_collection_at_every_allocation_is_a_whole_one() {
+        let mut stressed = usual();
+        stressed.stress.collect_every = 1;
+        request(stressed, Wanted::default());
+    }
+}

@@ -1,0 +1,199 @@
+//! Running collections: the program stopped, and whoever wants to know told.
+
+use super::plan::{Cause, Plan, Situation, Wanted};
+use crate::allocate::cursor::AllocationCache;
+use crate::compact::Evacuation;
+use crate::heap::{Allocation, Heap, Progress, Request, Urgency};
+use crate::layout::cell_state::CellState;
+use crate::layout::width::WidthIndex;
+use crate::pace::Scope;
+use crate::vm::Vm;
+use crate::work_budget::WorkBudget;
+
+/// Smaller payloads add up to a budget before they could outgrow a memory limit.
+pub const LARGE_PAYLOAD_BYTES: usize = 256 << 10;
+
+/// What a VM does when its heap is collected. All but the first is for those who count, and does
+/// nothing else.
+pub trait World {
+    /// Runs `work`, which collects, with the program stopped and its stacks known, as a pause
+    /// ([`Heap::pauses`]). Where no collection may be, it does nothing, or does not return.
+    fn stopped(&self, work: impl FnOnce());
+
+    /// A collection begins, for which this scope was asked.
+    fn begins(&self, _asked: Option<Scope>) {}
+
+    /// Runs `work`, which marks, and frees nothing before all is marked.
+    fn marking<R>(&self, work: impl FnOnce() -> R) -> R {
+        work()
+    }
+
+    /// Marking is over. `sweep_now`: all is swept before the program goes on.
+    fn marked(&self, _scope: Scope, _sweep_now: bool) {}
+
+    /// Runs `work`, which may sweep. When that has freed the last dead cell, all is swept.
+    fn sweeping<R>(&self, work: impl FnOnce() -> R) -> R {
+        work()
+    }
+
+    /// All is swept, by something else than [`World::sweeping`].
+    fn swept(&self) {}
+}
+
+/// A heap, and the world in which it is collected.
+pub struct Driver<'a, 'shared, V, W> {
+    /// The heap.
+    pub heap: &'a Heap<'shared, V>,
+    /// What the VM does.
+    pub world: W,
+}
+
+impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
+    /// A collection, or a slice of one, that pacing asks for.
+    pub fn collect_due(&self, wanted: Wanted) {
+        self.world.stopped(|| {
+            // The program may have been faster than the collector.
+            self.heap.note_resident();
+            match Situation::of(self.heap).plan(wanted) {
+                Plan::AtOnce(request) => self.run(request),
+                Plan::Slice(slice) => self.run_slice(wanted, slice.work_budget()),
+            }
+        });
+    }
+
+    /// Collects at once.
+    pub fn collect(&self, request: Request) {
+        self.world.stopped(|| self.run(request));
+    }
+
+    /// Ends the collection in progress, marking and sweeping.
+    pub fn finish(&self) {
+        self.world.stopped(|| self.finish_here());
+    }
+
+    /// Memory is out: everything dead is freed. False when that cannot be done now, or there is
+    /// nothing to free.
+    pub fn last_resort(&self) -> bool {
+        let may_help = !self.heap.is_collecting() && self.has_cells();
+        if may_help {
+            self.collect(Request::EVERYTHING);
+        }
+        may_help
+    }
+
+    /// A payload of `bytes` does not fit below the memory limit: makes room for it.
+    pub fn make_room(&self, bytes: usize, compact: Option<Evacuation>) {
+        // A heap that has just been collected is not collected again.
+        if self.heap.fresh_bytes() <= bytes / 4 || !self.has_cells() {
+            return;
+        }
+        self.world.stopped(|| {
+            self.run(Request {
+                compact,
+                ..Request::EVERYTHING
+            });
+            if !self.heap.has_room_for(bytes) {
+                self.heap.release_empty_blocks();
+            }
+        });
+    }
+
+    /// A cell of at least `size_bytes`, after a collection if one is due and `urgency` allows it, and
+    /// after [`Driver::last_resort`] if memory is out.
+    ///
+    /// # Safety
+    /// The cache is one of the heap's ([`Heap::new_cache`]), and the caller has no reference to it.
+    pub unsafe fn allocate(
+        &self,
+        cache: *mut AllocationCache<'shared>,
+        size_bytes: usize,
+        state: CellState,
+        mut urgency: Urgency,
+        wanted: impl Fn() -> Wanted,
+    ) -> Allocation {
+        let Some(width) = WidthIndex::for_size(size_bytes) else {
+            return Allocation::TooLarge;
+        };
+        let mut is_last_try = false;
+        loop {
+            // SAFETY: the caller's contract; the reference ends before a collection retires the
+            // cache.
+            let cache = unsafe { &mut *cache };
+            // Reading the clock costs as much as filling a short run.
+            let sweeps = self.heap.will_sweep(cache, width);
+            let mut allocate = || self.heap.allocate(cache, width.bytes(), state, urgency);
+            let outcome = match sweeps {
+                true => self.world.sweeping(allocate),
+                false => allocate(),
+            };
+            match outcome {
+                Allocation::NeedsCollection => {
+                    self.collect_due(wanted());
+                    urgency = Urgency::MustAllocate;
+                }
+                Allocation::OutOfMemory if !is_last_try && self.last_resort() => {
+                    is_last_try = true;
+                }
+                Allocation::OutOfMemory => {
+                    self.heap.open_reserve();
+                    return outcome;
+                }
+                _ => return outcome,
+            }
+        }
+    }
+
+    /// Whether there is anything to collect. Before the first cell a VM may have no roots to
+    /// show either.
+    fn has_cells(&self) -> bool {
+        self.heap.stats().blocks_taken > 0
+    }
+
+    fn run(&self, request: Request) {
+        self.finish_here();
+        self.world.begins(request.scope);
+        let scope = self.world.marking(|| {
+            self.heap.collect(Request {
+                sweep_now: false,
+                ..request
+            })
+        });
+        self.world.marked(scope, request.sweep_now);
+        // A compaction has swept, and there may be nothing to sweep.
+        let is_swept = !self.heap.is_sweeping();
+        if request.sweep_now {
+            self.world.sweeping(|| self.heap.finish_sweep());
+        }
+        if is_swept {
+            self.world.swept();
+        }
+    }
+
+    fn run_slice(&self, wanted: Wanted, mut work: WorkBudget) {
+        let heap = self.heap;
+        if !heap.is_marking() {
+            let is_swept = self.world.sweeping(|| heap.sweep_slice(&mut work));
+            let is_wanted = heap.collection_is_due() || heap.stress().slice_cells > 0;
+            if !is_swept || !is_wanted {
+                return;
+            }
+            self.world.begins(wanted.scope);
+        }
+        let progress = self.world.marking(|| heap.advance(wanted.scope, &mut work));
+        if let Progress::Marked(scope) = progress {
+            self.world.marked(scope, false);
+            if wanted.cause == Cause::Payloads {
+                heap.sweep_in_slices();
+            }
+        }
+    }
+
+    fn finish_here(&self) {
+        if self.heap.is_marking() {
+            if let Some(scope) = self.world.marking(|| self.heap.finish_marking()) {
+                self.world.marked(scope, false);
+            }
+        }
+        self.world.sweeping(|| self.heap.finish_sweep());
+    }
+}

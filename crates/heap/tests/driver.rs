@@ -1,0 +1,278 @@
+//! What a VM is told while the driver collects for it, and when the driver collects.
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../examples/toy_vm.rs"]
+mod toy_vm;
+
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use ashlar_heap::driver::{Cause, Driver, PauseOptions, Wanted, World};
+use ashlar_heap::{
+    os, Allocation, AllocationCache, Cell, CellState, Evacuation, Heap, PaceOptions, Request,
+    Scope, Shared, Stress, Urgency,
+};
+use toy_vm::{Shape, ToyVm};
+
+const MIB: usize = 1 << 20;
+
+/// A world that notes what it is told.
+struct Noted<'heap> {
+    heap: &'heap Heap<'heap, ToyVm<'heap>>,
+    told: RefCell<Vec<&'static str>>,
+}
+
+impl Noted<'_> {
+    fn note(&self, what: &'static str) {
+        self.told.borrow_mut().push(what);
+    }
+}
+
+impl World for Noted<'_> {
+    fn stopped(&self, work: impl FnOnce()) {
+        self.note("stopped");
+        self.heap.pauses().during(work);
+        self.note("goes on");
+    }
+
+    fn begins(&self, _asked: Option<Scope>) {
+        self.note("begins");
+    }
+
+    fn marking<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.note("marking");
+        work()
+    }
+
+    fn marked(&self, _scope: Scope, _sweep_now: bool) {
+        self.note("marked");
+    }
+
+    fn sweeping<R>(&self, work: impl FnOnce() -> R) -> R {
+        let sweeps = self.heap.is_sweeping();
+        let result = work();
+        if sweeps && !self.heap.is_sweeping() {
+            self.swept();
+        }
+        result
+    }
+
+    fn swept(&self) {
+        self.note("swept");
+    }
+}
+
+struct Program<'heap> {
+    driver: Driver<'heap, 'heap, ToyVm<'heap>, Noted<'heap>>,
+    cache: NonNull<AllocationCache<'heap>>,
+}
+
+fn with_program(region_bytes: usize, pace: PaceOptions, run: impl FnOnce(&Program<'_>)) {
+    let shared = Shared::reserve(region_bytes).unwrap();
+    let heap = Heap::new(ToyVm::new(&shared), &shared, pace).unwrap();
+    let world = Noted {
+        heap: &heap,
+        told: RefCell::default(),
+    };
+    let (cache, heap) = (heap.new_cache(), &heap);
+    let driver = Driver { heap, world };
+    run(&Program { driver, cache });
+    // SAFETY: nobody uses the cache any more.
+    unsafe { heap.drop_cache(cache) };
+}
+
+fn with_usual_program(run: impl FnOnce(&Program<'_>)) {
+    with_program(16 * MIB, PaceOptions::default(), run);
+}
+
+impl Program<'_> {
+    fn object(&self) -> Cell {
+        let shape = Shape {
+            references: 1,
+            weak: 0,
+            data_words: 0,
+            protected: true,
+        };
+        // SAFETY: this program alone uses the cache.
+        let cache = unsafe { &mut *self.cache.as_ptr() };
+        match toy_vm::try_new_object(self.driver.heap, cache, 1, shape, Urgency::MustAllocate) {
+            Allocation::Allocated(cell) => cell,
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+
+    fn objects(&self, count: usize) {
+        (0..count).for_each(|_| _ = self.object());
+    }
+
+    fn keep(&self, cell: Cell) {
+        self.driver
+            .heap
+            .vm()
+            .roots
+            .borrow_mut()
+            .push(cell.address());
+    }
+
+    /// Cells of 1 KiB until memory is out, all of them kept if they are `kept`; how many.
+    fn fill(&self, kept: bool) -> usize {
+        (0..)
+            .take_while(|&count| {
+                assert!(count < 100_000, "memory is never out");
+                // SAFETY: this program alone uses the cache, and has no reference to it.
+                let outcome = unsafe {
+                    let (cache, state) = (self.cache.as_ptr(), CellState::NEW);
+                    let urgency = Urgency::MustAllocate;
+                    (self.driver).allocate(cache, 1024, state, urgency, Wanted::default)
+                };
+                let Allocation::Allocated(cell) = outcome else {
+                    assert_eq!(outcome, Allocation::OutOfMemory);
+                    return false;
+                };
+                // SAFETY: the cell is new and has room for an object without references.
+                unsafe {
+                    std::ptr::with_exposed_provenance_mut::<[usize; 3]>(cell.address())
+                        .write([1, 0, 0])
+                };
+                if kept {
+                    self.keep(cell);
+                }
+                true
+            })
+            .count()
+    }
+
+    /// What the world has been told since the latest call.
+    fn told(&self) -> String {
+        self.driver.world.told.take().join(", ")
+    }
+}
+
+#[test]
+fn a_collection_at_once_tells_how_far_it_is() {
+    with_usual_program(|p| {
+        p.objects(1000);
+        p.driver.collect(Request::EVERYTHING);
+        assert_eq!(p.told(), "stopped, begins, marking, marked, swept, goes on");
+        p.objects(1000);
+        p.driver.collect(Request::default());
+        assert_eq!(p.told(), "stopped, begins, marking, marked, goes on");
+        // What the previous one left is swept first, and a compaction sweeps itself.
+        p.driver.collect(Request {
+            compact: Some(Evacuation::Sparse),
+            ..Request::EVERYTHING
+        });
+        assert_eq!(
+            p.told(),
+            "stopped, swept, begins, marking, marked, swept, goes on"
+        );
+        assert_eq!(p.driver.heap.pauses().summary().count, 3);
+    });
+}
+
+#[test]
+fn a_collection_in_slices_is_told_piece_by_piece_and_ended_before_another() {
+    with_usual_program(|p| {
+        p.driver.heap.set_stress(Stress {
+            slice_cells: 50,
+            ..Stress::default()
+        });
+        for _ in 0..200 {
+            p.keep(p.object());
+        }
+        p.driver.collect_due(Wanted::default());
+        assert_eq!(p.told(), "stopped, begins, marking, goes on");
+        p.driver.collect_due(Wanted::default());
+        assert_eq!(p.told(), "stopped, marking, goes on");
+        p.driver.collect(Request::default());
+        assert_eq!(
+            p.told(),
+            "stopped, marking, marked, swept, begins, marking, marked, goes on"
+        );
+        p.driver.finish();
+        assert_eq!(p.told(), "stopped, swept, goes on");
+    });
+}
+
+#[test]
+fn where_payloads_fill_the_heap_slices_sweep_without_waiting_for_new_cells() {
+    let due_after = |cause| {
+        let mut due_bytes = 0;
+        with_usual_program(|p| {
+            p.driver.heap.pauses().set_options(PauseOptions {
+                incremental: true,
+                slice_time: Duration::from_secs(60),
+            });
+            p.objects(50_000);
+            assert!(p.driver.heap.collection_is_due());
+            p.driver.collect_due(Wanted {
+                cause,
+                ..Wanted::default()
+            });
+            assert_eq!(p.told(), "stopped, begins, marking, marked, goes on");
+            due_bytes = p.driver.heap.bytes_until_due();
+        });
+        due_bytes
+    };
+    assert!(2 * due_after(Cause::Payloads) < due_after(Cause::Cells));
+}
+
+#[test]
+fn memory_is_out_when_all_that_is_dead_has_been_freed() {
+    with_program(2 * MIB, PaceOptions::default(), |p| {
+        assert!(!p.driver.last_resort(), "there is no cell yet");
+        let kept = p.fill(true);
+        assert_eq!(p.told(), "stopped, begins, marking, marked, swept, goes on");
+        assert!(kept > 1000, "{kept}");
+        p.driver.heap.vm().roots.borrow_mut().clear();
+        let again = p.fill(true);
+        assert!(again.abs_diff(kept) < kept / 10, "{again} after {kept}");
+        // SAFETY: this program alone uses the cache, and has no reference to it.
+        let too_large = unsafe {
+            let (cache, urgency) = (p.cache.as_ptr(), Urgency::MayCollect);
+            (p.driver).allocate(cache, 1025, CellState::NEW, urgency, Wanted::default)
+        };
+        assert_eq!(too_large, Allocation::TooLarge);
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "no memory limit in the interpreter")]
+fn large_payloads_that_are_dead_make_room_below_the_memory_limit() {
+    const PAYLOAD_BYTES: usize = 16 * MIB;
+    // What the other tests of this process take.
+    const ELSEWHERE_BYTES: usize = 64 * MIB;
+    let resident_bytes = || os::resident_bytes().unwrap();
+    let limit_bytes = resident_bytes() + ELSEWHERE_BYTES + 4 * PAYLOAD_BYTES;
+    let pace = PaceOptions {
+        memory_limit_bytes: Some(limit_bytes),
+        ..PaceOptions::default()
+    };
+    with_program(1 << 30, pace, |p| {
+        let heap = p.driver.heap;
+        for _ in 0..40 {
+            if !heap.has_room_for(PAYLOAD_BYTES) {
+                p.driver.make_room(PAYLOAD_BYTES, None);
+            }
+            let cell = p.object();
+            // SAFETY: the object is live, and the payload has so many bytes.
+            unsafe {
+                assert!(toy_vm::set_payload(heap, cell, PAYLOAD_BYTES));
+                let payload: *mut u8 = std::ptr::with_exposed_provenance_mut(toy_vm::payload(cell));
+                payload.write_bytes(7, PAYLOAD_BYTES);
+            }
+            let resident_bytes = resident_bytes();
+            assert!(
+                resident_bytes <= limit_bytes,
+                "{resident_bytes} of {limit_bytes}"
+            );
+        }
+        let collections = heap.stats().full_collections;
+        assert!((3..=10).contains(&collections), "{collections}");
+        // Nothing is gained by another one at once.
+        p.driver.collect(Request::EVERYTHING);
+        p.driver.make_room(usize::MAX, None);
+        assert_eq!(heap.stats().full_collections, collections + 1);
+    });
+}
