@@ -21,14 +21,6 @@ impl Default for PauseOptions {
     }
 }
 
-impl PauseOptions {
-    /// How long allocations sweep while the program is handed 64 KiB: a part of a slice,
-    /// because a slice may follow at once.
-    pub(crate) fn sweep_time_max(&self) -> Option<Duration> {
-        self.incremental.then(|| self.slice_time / 4)
-    }
-}
-
 /// The lengths of all pauses so far. A pause is a stretch of work of the
 /// collector that the program waits for: a collection, a slice of one, or the
 /// sweeping that an allocation has to do.

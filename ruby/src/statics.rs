@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::OnceLock;
 
 use ashlar_heap::{
+    options::refusal_in,
     os::{self, Refused},
     refusals, Shared,
 };
@@ -42,11 +43,11 @@ fn reserve_bytes_below(limit: usize) -> usize {
 /// With less than this Ruby does not get as far as its first line.
 const RESERVE_BYTES_MIN: usize = 16 << 20;
 
-/// Has the system refuse what `ASHLAR_REFUSE` says, before it is asked for anything. Whoever
+/// Has the system refuse what `ASHLAR_STRESS` says, before it is asked for anything. Whoever
 /// reads all options, later, says when the value is impossible.
 fn set_refusal() {
-    let text = std::env::var("ASHLAR_REFUSE").ok();
-    let refusal = text.and_then(|text| text.parse().ok());
+    let text = std::env::var("ASHLAR_STRESS").ok();
+    let refusal = text.and_then(|text| refusal_in(&text));
     if refusal.is_some() && refusal != refusals::current() {
         refusals::refuse(refusal);
     }

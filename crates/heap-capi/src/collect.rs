@@ -58,7 +58,7 @@ impl Heap {
     }
 
     fn plan(&self, cause: Cause) -> Plan {
-        let options = self.options();
+        let options = self.options().heap;
         let stress = options.stress;
         let is_short_of_room = self.heap.pace().is_short_of_room();
         let at_once = Plan::AtOnce(Request {
@@ -66,7 +66,7 @@ impl Heap {
             sweep_now: cause == Cause::Payloads || is_short_of_room,
             compact: None,
         });
-        match options.slice {
+        match options.slice() {
             _ if stress.move_everything => at_once,
             _ if stress.slice_cells > 0 => Plan::Slice(WorkBudget::cells(stress.slice_cells)),
             Some(time) if stress.collect_every == 0 && !is_short_of_room => {
@@ -98,7 +98,8 @@ impl Heap {
     fn slice(&self, work: &mut WorkBudget, cause: Cause) {
         if !self.heap.is_marking() {
             let is_swept = self.heap.sweep_slice(work);
-            let is_wanted = self.heap.collection_is_due() || self.options().stress.slice_cells > 0;
+            let is_wanted =
+                self.heap.collection_is_due() || self.options().heap.stress.slice_cells > 0;
             if !is_swept || !is_wanted {
                 return;
             }

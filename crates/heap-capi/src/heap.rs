@@ -4,7 +4,7 @@ use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr::null_mut;
 
-use ashlar_heap::{os, CellState, Frozen, Heap as CellHeap, Shared, Stopped};
+use ashlar_heap::{os, refusals, CellState, Frozen, Heap as CellHeap, Shared, Stopped, Stress};
 
 use crate::collect::Pauses;
 use crate::declared::{Declared, Layouts};
@@ -35,6 +35,9 @@ impl Heap {
                 bytes >> 20
             )
         };
+        if options.heap.refuse.is_some() {
+            refusals::refuse(options.heap.refuse);
+        }
         let (shared, bytes) = match options.reserve_bytes {
             Some(bytes) => (Shared::reserve(bytes).ok(), bytes),
             None => reserve(),
@@ -43,7 +46,7 @@ impl Heap {
         // SAFETY: it is freed by `drop_shared` alone, when nothing of the heap is left.
         let shared: &'static Shared = unsafe { &*shared_pointer };
         let vm = Vm::new(callbacks, layouts, shared.space());
-        let heap = CellHeap::new(vm, shared, options.pace);
+        let heap = CellHeap::new(vm, shared, options.heap.pace);
         match heap {
             Ok(heap) => {
                 let heap = Box::new(Self {
@@ -66,20 +69,16 @@ impl Heap {
     }
 
     fn apply(&self, options: Options) {
-        self.options.set(options);
-        self.heap.set_pace_options(options.pace);
-        self.heap.set_parallel_marking(options.parallel);
-        if options.policy != self.heap.space().policy() {
-            self.heap.space().set_policy(options.policy);
+        let refuse = options.heap.refuse;
+        if self.options.replace(options).heap.refuse != refuse {
+            refusals::refuse(refuse);
         }
-        self.heap
-            .space()
-            .region()
-            .set_huge_pages(options.huge_pages);
-        // Sweeping in an allocation takes a part of a slice at most.
-        self.heap
-            .set_sweep_time_max(options.slice.map(|slice| slice / 4));
-        self.heap.set_stress(options.stress);
+        options.heap.apply(&self.heap);
+        let stress = options.heap.stress;
+        self.heap.set_stress(Stress {
+            no_minor: stress.no_minor || !options.generational,
+            ..stress
+        });
     }
 
     pub(crate) fn vm(&self) -> &Vm {
