@@ -89,6 +89,10 @@ test-ruby: ## all of Ruby's own tests, against the default collector (long)
 test-aarch64: ## all made for aarch64 and tested in an emulator (hours); PARTS="heap behaviour-inside" KERNEL=16k, else all on 6.1, and some with larger pages
 	@scripts/test/aarch64.sh $(if $(KERNEL),--kernel $(KERNEL)) $(PARTS)
 
+.PHONY: documents
+documents: ## write the tables of options, in README, ashlar.h, its man page and docs/testing.md, as the code has them
+	@$(with_rubies) ASHLAR_WRITE_DOCUMENTS=1 cargo test --quiet -p ashlar-heap -p ashlar-heap-capi -p ashlar-ruby --lib options
+
 # --- Longer tests of the heap (docs/testing.md) ---
 .PHONY: stress-heap fuzz miri-heap thread-sanitizer-heap address-sanitizer-heap
 stress-heap: ## the heap's random tests with ASHLAR_TEST_CASES (2000) programs each
@@ -105,17 +109,16 @@ address-sanitizer-heap: ## the heap's tests under AddressSanitizer; needs nightl
 # --- Stress ---
 .PHONY: stress test-ruby-stress test-ruby-settling test-ruby-moving test-refusals memcheck
 stress: stress-heap ## random heap programs, then Ruby programs verified after each of many collections
-	@$(with_library) ASHLAR_VERIFY=1 ASHLAR_POISON=1 ASHLAR_COLLECT_EVERY=3000 "$$RUBY_STOCK" ruby/test/run.rb $(on) \
+	@$(with_library) ASHLAR_STRESS=collect-every:3000,verify,poison "$$RUBY_STOCK" ruby/test/run.rb $(on) \
 		threads_test.rb fibers_test.rb ractors_test.rb weak_references_test.rb finalizers_test.rb \
 		object_ids_test.rb payload_test.rb extensions_test.rb yjit_test.rb exit_test.rb
 test-ruby-stress: ## test-ruby-quick with many more collections, each verified, and free cells poisoned (long)
-	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_COLLECT_EVERY=20000 \
-		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1 --environment ASHLAR_LOOK_AHEAD=1
+	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_STRESS=collect-every:20000,verify,poison,look-ahead
 test-ruby-settling: ## the same with major collections instead of minor ones, so that cells settle (long)
-	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_COLLECT_EVERY=20000 --environment ASHLAR_NO_MINOR=1 \
-		--environment ASHLAR_VERIFY=1 --environment ASHLAR_POISON=1 --excludes ruby/excludes/settling
+	@scripts/ruby-tests/run.sh quick $(on) --environment ASHLAR_STRESS=collect-every:20000,no-minor,verify,poison \
+		--excludes ruby/excludes/settling
 test-ruby-moving: ## the core classes' own tests with all that may move moved at every collection (long)
-	@scripts/ruby-tests/run.sh core $(on) --environment ASHLAR_MOVE_EVERYTHING=1 --excludes ruby/excludes/moving
+	@scripts/ruby-tests/run.sh core $(on) --environment ASHLAR_STRESS=move-everything --excludes ruby/excludes/moving
 test-refusals: ## each call of the system that the collector makes is refused to Ruby programs, alone and with all after it (long)
 	@$(with_library) EVERY_REFUSAL=1 "$$RUBY_STOCK" ruby/test/run.rb $(on) refusals_test.rb
 memcheck: ## Ruby programs on Ashlar under valgrind (about 5 minutes); needs valgrind

@@ -64,10 +64,10 @@ def test_pages_and_differences_count_full_ones_alone(tmp_path, tells):
 
 
 def test_ruby_on_ashlar_tells_them_apart_in_a_profile_and_in_a_boot(ashlar, tmp_path, ruby):
-    """With ASHLAR_NO_MINOR each minor collection is a major one."""
+    """With the switch no-minor each minor collection is a major one."""
     program, library = ruby
     (tmp_path / "app.rb").write_text(PROGRAM)
-    environment = {**os.environ, "RUBY_GC_LIBRARY": library, "ASHLAR_NO_MINOR": "1", "ASHLAR_SPACE_OVERHEAD": "1000"}
+    environment = {**os.environ, "RUBY_GC_LIBRARY": library, "ASHLAR_STRESS": "no-minor", "ASHLAR_SPACE_OVERHEAD": "1000"}
     done = subprocess.run([program, "--disable-gems", "app.rb"], cwd=tmp_path, capture_output=True, text=True, timeout=60, env={**environment, "ASHLAR_PROFILE": "end.heap"})
     assert done.returncode == 0, done.stderr
     minor, major, full = map(int, done.stdout.split())

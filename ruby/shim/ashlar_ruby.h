@@ -312,23 +312,23 @@ void ashlar_clear_profile(void *objspace);
 size_t ashlar_profile_length(void *objspace);
 bool ashlar_profile_record(void *objspace, size_t index, struct ashlar_profile_record *);
 
-/* Options, by number; false when there are no more. Names and words stay. */
+/* Options, by number; false when there are no more. Words are messages, to be freed. */
 enum ashlar_option_kind {
     ASHLAR_OPTION_NUMBER,
-    ASHLAR_OPTION_BYTES_OR_NONE, /* 0 stands for none */
+    ASHLAR_OPTION_THOUSANDTHS,
     ASHLAR_OPTION_SWITCH,
     ASHLAR_OPTION_WORD,
-    ASHLAR_OPTION_THOUSANDTHS,
 };
 struct ashlar_option {
     const char *name;
+    size_t name_bytes;
     enum ashlar_option_kind kind;
     size_t number;
-    const char *word;
+    char *word;
 };
 bool ashlar_option(void *objspace, size_t index, struct ashlar_option *);
 
-/* Frees a message that a function below has returned. */
+/* Frees a message. */
 void ashlar_message_free(char *message);
 
 /* Sets the options among `pairs`, all or none of them. A message when a value is

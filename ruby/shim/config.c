@@ -9,6 +9,7 @@
 #include "ruby/thread.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "ashlar_ruby.h"
 #include "shim.h"
@@ -27,14 +28,24 @@ dump_key(void)
 }
 
 static VALUE
+message_text(char *message)
+{
+    VALUE text = rb_utf8_str_new_cstr(message);
+    ashlar_message_free(message);
+    return text;
+}
+
+static VALUE
 option_value(const struct ashlar_option *option)
 {
     switch (option->kind) {
-      case ASHLAR_OPTION_SWITCH: return RBOOL(option->number);
-      case ASHLAR_OPTION_WORD: return rb_str_new_cstr(option->word);
-      case ASHLAR_OPTION_THOUSANDTHS: return DBL2NUM((double)option->number / 1000);
-      case ASHLAR_OPTION_BYTES_OR_NONE: if (option->number == 0) return Qnil; /* fall through */
       case ASHLAR_OPTION_NUMBER: break;
+      case ASHLAR_OPTION_THOUSANDTHS: return DBL2NUM((double)option->number / 1000);
+      case ASHLAR_OPTION_SWITCH: return RBOOL(option->number);
+      case ASHLAR_OPTION_WORD: {
+        VALUE text = message_text(option->word);
+        return strcmp(RSTRING_PTR(text), "none") == 0 ? Qnil : text;
+      }
     }
     return SIZET2NUM(option->number);
 }
@@ -46,7 +57,8 @@ ashlar_config(void *objspace)
     struct ashlar_option option;
     rb_hash_aset(hash, full_mark_key(), RBOOL(ashlar_full_marking_allowed()));
     for (size_t i = 0; ashlar_option(objspace, i, &option); i++) {
-        rb_hash_aset(hash, ID2SYM(rb_intern(option.name)), option_value(&option));
+        VALUE name = ID2SYM(rb_intern2(option.name, (long)option.name_bytes));
+        rb_hash_aset(hash, name, option_value(&option));
     }
     return hash;
 }
@@ -80,9 +92,7 @@ collect_pair(VALUE key, VALUE value, VALUE data)
 static void
 refuse(char *refusal, VALUE error)
 {
-    VALUE text = rb_utf8_str_new_cstr(refusal);
-    ashlar_message_free(refusal);
-    rb_raise(error, "%"PRIsVALUE, text);
+    rb_raise(error, "%"PRIsVALUE, message_text(refusal));
 }
 
 static void

@@ -1,14 +1,13 @@
 //! The collector of a process: everything that the VM lock guards.
 
-use std::cell::{Cell as StdCell, RefCell};
-use std::ffi::CString;
+use std::cell::Cell as StdCell;
 
-use ashlar_heap::{Evacuation, Heap, Stress};
+use ashlar_heap::{Evacuation, Heap};
 
 use crate::collect::{Clocks, Latest, Trimming};
 use crate::knobs::KNOBS;
 use crate::object_model::Ruby;
-use crate::options::{MallocSource, Options};
+use crate::options::Options;
 use crate::profile::Profile;
 use crate::ruby_calls::RubyCalls;
 use crate::walk::Walks;
@@ -22,39 +21,35 @@ pub(crate) struct Collector {
     pub(crate) clocks: Clocks,
     pub(crate) profile: Profile,
     pub(crate) latest: StdCell<Latest>,
-    /// The stress that the environment or `GC.config` asked for.
-    pub(crate) stress_option: StdCell<Stress>,
+    /// What the environment or `GC.config` asked for.
+    pub(crate) options: StdCell<Options>,
     /// Somebody has been told that live data does not fit into the limit.
     warned_of_limit: StdCell<bool>,
     pub(crate) trimming: Trimming,
     pub(crate) walks: Walks,
-    /// Where `xmalloc` gets its memory.
-    pub(crate) malloc: MallocSource,
-    /// What `GC.config` shows of the calls that are refused.
-    pub(crate) shown_refusal: RefCell<CString>,
 }
 
 impl Collector {
     pub(crate) fn new(heap: Heap<'static, Ruby>, options: Options) -> Self {
-        heap.set_stress(options.stress);
-        heap.space().set_policy(options.policy);
-        heap.space().region().set_huge_pages(options.huge_pages);
-        heap.set_parallel_marking(options.parallel);
-        heap.pauses().set_options(options.pauses);
+        heap.set_stress(options.heap.stress);
         let collector = Self {
             heap,
             clocks: Clocks::default(),
             profile: Profile::default(),
             latest: StdCell::default(),
-            stress_option: StdCell::new(options.stress),
+            options: StdCell::new(options),
             warned_of_limit: StdCell::new(false),
             trimming: Trimming::new(),
             walks: Walks::default(),
-            malloc: options.malloc,
-            shown_refusal: RefCell::default(),
         };
-        collector.show_refusal(options.refuse);
+        collector.apply(options);
         collector
+    }
+
+    /// Puts all options but stress, refusals and those of the profile in force.
+    pub(crate) fn apply(&self, options: Options) {
+        self.options.set(options);
+        options.of_heap().apply(&self.heap);
     }
 
     pub(crate) fn calls(&self) -> &RubyCalls {
@@ -92,7 +87,7 @@ impl Collector {
     /// Puts the stress options in force; with `every_allocation`, for `GC.stress`, every
     /// allocation collects.
     pub(crate) fn apply_stress(&self, every_allocation: bool) {
-        let mut stress = self.stress_option.get();
+        let mut stress = self.options.get().heap.stress;
         if every_allocation {
             stress.collect_every = 1;
         }

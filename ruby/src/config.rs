@@ -1,16 +1,17 @@
 //! `GC.config`: the options, shown and changed while Ruby runs.
 
-use std::ffi::{c_char, c_void, CString};
-use std::ptr::{null, null_mut};
+use std::ffi::{c_char, c_void};
+use std::ptr::null_mut;
 
-use ashlar_heap::{refusals, Policy};
+use ashlar_heap::options::{Unit, Value};
+use ashlar_heap::refusals;
 
 use crate::collector::Collector;
 use crate::heap_profile;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
 use crate::message;
-use crate::options::{default_pace, MallocSource, Options};
+use crate::options::default_pace;
 use crate::ruby_gc_variables::tuned;
 use crate::spare_memory::with_spare;
 
@@ -19,19 +20,37 @@ use crate::spare_memory::with_spare;
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Number,
-    BytesOrNone,
+    Thousandths,
     Switch,
     Word,
-    Thousandths,
 }
 
 /// One option: `struct ashlar_option`.
 #[repr(C)]
 pub(crate) struct ShownOption {
-    name: *const c_char,
+    name: *const u8,
+    name_bytes: usize,
     kind: Kind,
     number: usize,
-    word: *const c_char,
+    word: *mut c_char,
+}
+
+impl ShownOption {
+    fn new(name: &'static str, value: Value) -> Self {
+        let (kind, number, word) = match value {
+            Value::Switch(is_on) => (Kind::Switch, usize::from(is_on), null_mut()),
+            Value::Number(Unit::Thousandth, number) => (Kind::Thousandths, number, null_mut()),
+            Value::Number(_, number) => (Kind::Number, number, null_mut()),
+            Value::Text(text) => (Kind::Word, 0, message::hand_over(text.into_owned())),
+        };
+        Self {
+            name: name.as_ptr(),
+            name_bytes: name.len(),
+            kind,
+            number,
+            word,
+        }
+    }
 }
 
 /// A name and a value: `struct ashlar_pair`.
@@ -60,153 +79,23 @@ impl Pair {
 }
 
 impl Collector {
-    fn options(&self) -> Options {
-        Options {
-            pace: *self.heap.pace().options(),
-            pauses: self.heap.pauses().options(),
-            parallel: self.heap.parallel_marking(),
-            stress: self.stress_option.get(),
-            malloc: self.malloc,
-            policy: self.heap.space().policy(),
-            huge_pages: self.heap.space().region().has_huge_pages(),
-            refuse: refusals::current(),
-        }
-    }
-
     fn configure(&self, changes: &[(String, String)]) -> Result<(), String> {
         let change = |name: &str| {
             let change = changes.iter().find(|(changed, _)| changed == name);
             change.map(|(_, value)| value.clone())
         };
-        let options = self.options().changed(change)?;
-        heap_profile::configure(self, change)?;
-        self.heap.set_pace_options(options.pace);
-        self.heap.pauses().set_options(options.pauses);
-        self.heap.set_parallel_marking(options.parallel);
-        if options.policy != self.heap.space().policy() {
-            self.heap.space().set_policy(options.policy);
-        }
-        self.heap
-            .space()
-            .region()
-            .set_huge_pages(options.huge_pages);
+        let old = self.options.get();
+        let options = old.changed(change)?;
+        heap_profile::configure(self, &options, change("profile"))?;
+        self.apply(options);
         self.set_payload_budget();
-        if options.stress != self.stress_option.get() {
-            self.stress_option.set(options.stress);
+        if options.heap.stress != old.heap.stress {
             self.apply_stress(KNOBS.stress_is_on());
         }
-        if change("refuse").is_some() {
-            self.show_refusal(options.refuse);
-            refusals::refuse(options.refuse);
+        if change("stress").is_some() {
+            refusals::refuse(options.heap.refuse);
         }
         Ok(())
-    }
-
-    /// Keeps the text that [`Collector::shown_option`] shows.
-    pub(crate) fn show_refusal(&self, refusal: Option<refusals::Refusal>) {
-        let text = refusal.map_or("none".to_owned(), |refusal| refusal.to_string());
-        *self.shown_refusal.borrow_mut() = CString::new(text).unwrap_or_default();
-    }
-
-    fn shown_option(&self, index: usize) -> Option<ShownOption> {
-        let Options {
-            pace,
-            pauses,
-            parallel,
-            stress,
-            malloc,
-            policy,
-            huge_pages,
-            refuse: _,
-        } = self.options();
-        let number = |name: &'static std::ffi::CStr, kind, number| ShownOption {
-            name: name.as_ptr(),
-            kind,
-            number,
-            word: null(),
-        };
-        let malloc = match malloc {
-            MallocSource::Heap => c"heap",
-            MallocSource::Libc => c"libc",
-        };
-        let policy = match policy {
-            Policy::FirstFit => c"first-fit",
-            Policy::NextFit => c"next-fit",
-            Policy::BestFit => c"best-fit",
-            Policy::SegregatedFit => c"segregated-fit",
-        };
-        let limit_bytes = pace.memory_limit_bytes.unwrap_or(0);
-        Some(match index {
-            0 => match pace.space_overhead_percent {
-                Some(percent) => number(c"space_overhead", Kind::Number, percent),
-                None => ShownOption {
-                    word: c"auto".as_ptr(),
-                    ..number(c"space_overhead", Kind::Word, 0)
-                },
-            },
-            1 => number(
-                c"exchange_rate",
-                Kind::Thousandths,
-                pace.exchange_rate_thousandths,
-            ),
-            2 => number(c"memory_limit", Kind::BytesOrNone, limit_bytes),
-            3 => number(c"heap_min", Kind::Number, pace.heap_min_bytes),
-            4 => number(c"heap_init", Kind::Number, pace.heap_init_bytes),
-            5 => number(c"nursery_min", Kind::Number, pace.nursery_min_bytes),
-            6 => number(c"nursery_max", Kind::Number, pace.nursery_max_bytes),
-            7 => number(
-                c"incremental",
-                Kind::Switch,
-                usize::from(pauses.incremental),
-            ),
-            8 => number(
-                c"slice_us",
-                Kind::Number,
-                pauses.slice_time.as_micros() as usize,
-            ),
-            9 => number(c"collect_every", Kind::Number, stress.collect_every),
-            10 => number(c"slice_cells", Kind::Number, stress.slice_cells),
-            11 => number(c"verify", Kind::Switch, usize::from(stress.verify)),
-            12 => number(c"poison", Kind::Switch, usize::from(stress.poison)),
-            13 => number(c"no_minor", Kind::Switch, usize::from(stress.no_minor)),
-            14 => number(c"look_ahead", Kind::Switch, usize::from(stress.look_ahead)),
-            15 => {
-                let on = usize::from(stress.move_everything);
-                number(c"move_everything", Kind::Switch, on)
-            }
-            16 => number(c"threads", Kind::Number, parallel.threads),
-            17 => number(c"parallel_cells", Kind::Number, parallel.cells_min),
-            18 => ShownOption {
-                word: malloc.as_ptr(),
-                ..number(c"malloc", Kind::Word, 0)
-            },
-            19 => ShownOption {
-                word: heap_profile::state().as_ptr(),
-                ..number(c"profile", Kind::Word, 0)
-            },
-            20 => {
-                let bytes = heap_profile::period_bytes() as usize;
-                number(c"profile_bytes", Kind::Number, bytes)
-            }
-            21 => {
-                let shown = usize::from(heap_profile::has_command_line());
-                number(c"profile_command_line", Kind::Switch, shown)
-            }
-            22 => ShownOption {
-                word: policy.as_ptr(),
-                ..number(c"policy", Kind::Word, 0)
-            },
-            23 => number(c"huge_pages", Kind::Switch, usize::from(huge_pages)),
-            24 => ShownOption {
-                word: self.shown_refusal.borrow().as_ptr(),
-                ..number(c"refuse", Kind::Word, 0)
-            },
-            25 => {
-                let calls = refusals::refused_calls() as usize;
-                number(c"refused_calls", Kind::Number, calls)
-            }
-            _ => return None,
-        })
     }
 }
 
@@ -220,14 +109,15 @@ unsafe extern "C" fn ashlar_option(
 ) -> bool {
     // SAFETY: Ruby calls with the GVL.
     let gvl = unsafe { Gvl::of_caller(objspace) };
-    match gvl.with_vm_lock(|collector| collector.shown_option(index)) {
-        Some(shown) => {
+    let options = gvl.with_vm_lock(|collector| collector.options.get());
+    with_spare(|| match options.shown().nth(index) {
+        Some((name, value)) => {
             // SAFETY: the shim passes a place for the option.
-            unsafe { option.write(shown) };
+            unsafe { option.write(ShownOption::new(name, value)) };
             true
         }
         None => false,
-    }
+    })
 }
 
 /// # Safety

@@ -80,15 +80,16 @@ fn new_objspace(
         ));
     }
     let options = Options::from_environment(|name| std::env::var(name).ok())?;
-    if options.refuse != refusals::current() {
-        refusals::refuse(options.refuse);
+    if options.heap.refuse != refusals::current() {
+        refusals::refuse(options.heap.refuse);
     }
-    heap_profile::read_environment()?;
+    heap_profile::read_environment(&options)?;
     let refused = "the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`";
     #[cfg(not(test))]
     crate::spare_memory::SPARE.map().map_err(|_| refused)?;
     let shared = statics::shared().ok_or(refused)?;
-    let heap = Heap::new(Ruby::new(calls, events), shared, options.pace).map_err(|_| refused)?;
+    let heap =
+        Heap::new(Ruby::new(calls, events), shared, options.heap.pace).map_err(|_| refused)?;
     libc_malloc::find(options.malloc);
     let ruby = calls.thread_has_gvl as *const () as usize;
     let payloads_here = options.malloc == MallocSource::Heap && interpose::make_safe(ruby);

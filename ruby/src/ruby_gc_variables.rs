@@ -6,9 +6,8 @@
 //! too; what describes how the default collector works has none. An impossible value is
 //! ignored, as the default collector does, and ashlar's own variables come first.
 
+use ashlar_heap::options::{parse_bytes, NURSERY_BYTES_MIN};
 use ashlar_heap::{PaceOptions, WIDTHS, WIDTH_COUNT};
-
-use crate::options::{parse_bytes, NURSERY_BYTES_MIN};
 
 /// Pacing as the variables want it, and a line about each of them that is set.
 pub(crate) struct Tuned {

@@ -184,7 +184,7 @@ fn start() {
     let options = options.unwrap();
     let shared = statics::shared().unwrap();
     let ruby = Ruby::new(CALLS, RubyEvents::default());
-    let heap = Heap::new(ruby, shared, options.pace).unwrap();
+    let heap = Heap::new(ruby, shared, options.heap.pace).unwrap();
     KNOBS.serve_from_heap(true);
     process::start_for_test(Objspace {
         calls: CALLS,

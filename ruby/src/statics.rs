@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::OnceLock;
 
-use ashlar_heap::{os::Refused, refusals, Shared};
+use ashlar_heap::{options::refusal_in, os::Refused, refusals, Shared};
 
 use crate::inlined;
 
@@ -17,11 +17,11 @@ static SHARED_ADDRESS: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
 /// The object space: `crate::process::Objspace`.
 static OBJSPACE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Has the system refuse what `ASHLAR_REFUSE` says, before it is asked for anything. Whoever
+/// Has the system refuse what `ASHLAR_STRESS` says, before it is asked for anything. Whoever
 /// reads all options, later, says when the value is impossible.
 fn set_refusal() {
-    let text = std::env::var("ASHLAR_REFUSE").ok();
-    let refusal = text.and_then(|text| text.parse().ok());
+    let text = std::env::var("ASHLAR_STRESS").ok();
+    let refusal = text.and_then(|text| refusal_in(&text));
     if refusal.is_some() && refusal != refusals::current() {
         refusals::refuse(refusal);
     }

@@ -108,9 +108,9 @@ RUBY
 
 {
   "full ones at once" => [{ "ASHLAR_INCREMENTAL" => "0" }, "GC.start"],
-  "full ones by several threads" => [{ "ASHLAR_THREADS" => "4", "ASHLAR_PARALLEL_CELLS" => "0" }, "GC.start"],
+  "full ones by several threads" => [{ "ASHLAR_THREADS" => "4", **stress("parallel-cells:0") }, "GC.start"],
   "minor ones" => [{}, "GC.start(full_mark: false)"],
-  "such in slices of a few cells" => [{ "ASHLAR_SLICE_CELLS" => "50" }, "nil"],
+  "such in slices of a few cells" => [stress("slice-cells:50"), "nil"],
   "compactions" => [{}, "GC.compact"],
 }.each do |which, (environment, collect)|
   claim "code of every kind lives through collections: #{which}" do
@@ -123,7 +123,7 @@ RUBY
 end
 
 claim "code of every kind lives through collections that are verified", only: "ashlar" do
-  ruby_ok CODE + <<~'RUBY', "--disable-gems", env: { "ASHLAR_VERIFY" => "1", "ASHLAR_COLLECT_EVERY" => "1000" }, limit: 180
+  ruby_ok CODE + <<~'RUBY', "--disable-gems", env: stress("verify", "collect-every:1000"), limit: 180
     def collect = GC.start(full_mark: ($is_full = !$is_full))
     rounds(4, 20)
     puts "ok"
@@ -139,7 +139,7 @@ claim "code of every kind lives through collections while YJIT compiles it" do
 end
 
 claim "code that several Ractors run lives through their collections" do
-  ruby_ok <<~'RUBY', "-W0", env: { "ASHLAR_COLLECT_EVERY" => "2000" }, limit: 120
+  ruby_ok <<~'RUBY', "-W0", env: stress("collect-every:2000"), limit: 120
     class Counter
       def initialize(n) = @n = n
       def add(other = @n, times: 1) = times.times.sum { [other, @n].max }

@@ -20,7 +20,7 @@ claim "GC.compact says what it moved, and counts it" do
 end
 
 claim "a fragmented heap takes few blocks after GC.compact, and its memory goes back" do
-  ruby_ok <<~'RUBY', env: { "ASHLAR_POISON" => "0" }
+  ruby_ok <<~'RUBY', env: stress("poison:0")
     rss_kb = -> { File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i }
     def fragments = Array.new(600_000) { |i| [i, i + 1] }.each_slice(20).map(&:first)
     # What the stack still has of this is gone once another has been used.
@@ -641,7 +641,7 @@ claim "a child forked after a compaction compacts on its own" do
 end
 
 claim "programs run with everything moving at every collection", only: "ashlar" do
-  env = { "ASHLAR_MOVE_EVERYTHING" => "1", "ASHLAR_COLLECT_EVERY" => "2000", "ASHLAR_VERIFY" => "1", "ASHLAR_POISON" => "1" }
+  env = stress("move-everything", "collect-every:2000", "verify", "poison")
   ruby_ok <<~'RUBY', env:, limit: 120
     require "json"
     require "set"

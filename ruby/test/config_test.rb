@@ -2,12 +2,12 @@
 claim "GC.config shows every option with the value that the environment gave it", only: "ashlar" do
   env = { "ASHLAR_SPACE_OVERHEAD" => "77", "ASHLAR_EXCHANGE_RATE" => "1.75", "ASHLAR_MEMORY_LIMIT" => "512MiB", "ASHLAR_HEAP_MIN" => "3MiB", "ASHLAR_HEAP_INIT" => "5MiB", "ASHLAR_NURSERY_MIN" => "1MiB",
           "ASHLAR_NURSERY_MAX" => "9MiB", "ASHLAR_MALLOC" => "libc", "ASHLAR_INCREMENTAL" => "0", "ASHLAR_SLICE_US" => "700",
-          "ASHLAR_THREADS" => "3", "ASHLAR_PARALLEL_CELLS" => "1234", "ASHLAR_POLICY" => "best-fit", "ASHLAR_HUGE_PAGES" => "1", "ASHLAR_REFUSE" => "statm:1000" }
+          "ASHLAR_THREADS" => "3", "ASHLAR_POLICY" => "best-fit", "ASHLAR_HUGE_PAGES" => "1", "ASHLAR_STRESS" => "refuse:statm:1000,parallel-cells:1234" }
   ruby_ok(<<~'RUBY', env: { **env, "EXPECTED_NAME" => Subject.library })
     mib = 1 << 20
     expected = { rgengc_allow_full_mark: true, space_overhead: 77, exchange_rate: 1.75, memory_limit: 512 * mib, heap_min: 3 * mib, heap_init: 5 * mib, nursery_min: mib,
-                 nursery_max: 9 * mib, incremental: false, slice_us: 700, collect_every: 0, slice_cells: 0, verify: false, poison: false, no_minor: false, look_ahead: false, move_everything: false,
-                 threads: 3, parallel_cells: 1234, malloc: "libc", profile: "off", profile_bytes: 512 << 10, profile_command_line: false, policy: "best-fit", huge_pages: true, refuse: "statm:1000", refused_calls: 0, implementation: ENV["EXPECTED_NAME"] }
+                 nursery_max: 9 * mib, incremental: false, slice_us: 700,
+                 threads: 3, malloc: "libc", profile: "off", profile_bytes: 512 << 10, profile_command_line: false, live: false, policy: "best-fit", huge_pages: true, stress: "parallel-cells:1234,refuse:statm:1000", refused_calls: 0, implementation: ENV["EXPECTED_NAME"] }
     abort GC.config.inspect unless GC.config == expected
     puts "ok"
   RUBY
@@ -26,7 +26,7 @@ claim "options change while the program runs, by number, size or nil", only: "as
 end
 
 claim "large buffers keep their contents under every policy, chosen while they are allocated and freed", only: "ashlar" do
-  ruby_ok(<<~'RUBY', env: { "ASHLAR_VERIFY" => "1", "ASHLAR_COLLECT_EVERY" => "2000" })
+  ruby_ok(<<~'RUBY', env: stress("verify", "collect-every:2000"))
     random = Random.new(7)
     live = Array.new(60)
     2000.times do |step|
@@ -61,13 +61,15 @@ end
 claim "a value that cannot be is refused with option, value and range, and nothing changes", only: "ashlar" do
   ruby_ok <<~'RUBY'
     before = GC.config
-    { { space_overhead: 5, verify: true } => "space_overhead=5: auto, or a whole number from 10 to 1000, is wanted",
-      { rgengc_allow_full_mark: false, memory_limit: 3 } => "memory_limit=3: a size of at least 16MiB, auto or none is wanted",
-      { heap_min: 0, nursery_min: "lots" } => "nursery_min=lots: a size of at least 64 KiB, such as 512MiB, is wanted",
-      { space_overhead: nil } => "space_overhead=none: auto, or a whole number from 10 to 1000, is wanted",
+    { { space_overhead: 5, stress: "verify" } => "space_overhead=5: auto or a whole number from 10 to 1000 is wanted",
+      { rgengc_allow_full_mark: false, memory_limit: 3 } => "memory_limit=3: none, auto or a size of at least 16MiB is wanted",
+      { heap_min: 0, nursery_min: "lots" } => "nursery_min=lots: a size of at least 64KiB is wanted",
+      { space_overhead: nil } => "space_overhead=none: auto or a whole number from 10 to 1000 is wanted",
       { exchange_rate: 0.05 } => "exchange_rate=0.05: a number from 0.1 to 100 is wanted",
-      { poison: :often } => "poison=often: 0 or 1 is wanted",
-      { space_overhead: 40, malloc: GC.config[:malloc] == "libc" ? "heap" : "libc" } => /\Amalloc=\w+: cannot change while Ruby runs/,
+      { stress: "poison:often" } => "stress=poison:often: poison: 0 or 1 is wanted",
+      { stress: true } => /\Astress=1: "1" is no switch; none, or some of collect-every, .*, refuse, is wanted\z/,
+      { heap_min: 0, verify: true, slice_cells: 3 } => "slice_cells=3 verify=1: switches are words of stress; write stress=slice-cells:3,verify",
+      { space_overhead: 40, malloc: GC.config[:malloc] == "libc" ? "heap" : "libc" } => /\Amalloc=\w+: choose it at the start; it cannot change later\z/,
       { "space_overhead" => 40 } => /the name of an option is wanted, as a Symbol/
     }.each do |options, message|
       GC.config(options)
@@ -113,9 +115,9 @@ claim "stress switches go on and off while the program runs", only: "ashlar" do
       GC.count - before
     end
     abort "before" unless collections.call < 5
-    GC.config(collect_every: 50, verify: true, poison: true)
+    abort GC.config.inspect unless GC.config(stress: "verify,poison,collect-every:50")[:stress] == "collect-every:50,verify,poison"
     abort "on" unless collections.call >= 15
-    GC.config(collect_every: 0, verify: false, poison: false)
+    abort GC.config.inspect unless GC.config(stress: nil)[:stress].nil?
     abort "off" unless collections.call < 5
     puts "ok"
   RUBY

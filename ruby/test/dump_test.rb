@@ -321,7 +321,7 @@ claim "dumps are whole while other Ractors and threads run, a collection is in s
 end
 
 claim "a program that is dumped all the time goes on", only: "ashlar" do
-  ruby_ok <<~'RUBY', env: { "ASHLAR_POISON" => "1", "ASHLAR_VERIFY" => "1" }, limit: 240
+  ruby_ok <<~'RUBY', env: stress("poison", "verify"), limit: 240
     table = {}
     20.times do |round|
       2_000.times { |i| table[i] = "#{round} #{i}" * 3 }

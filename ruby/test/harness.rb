@@ -109,6 +109,9 @@ end
 # are bundled gems, which a checkout of Ruby's repository lacks.
 def claim(text, only: nil, ruby: nil, needs: nil, &block) = Claims.add(text, only, ruby, needs, block)
 
+# An environment with these stress switches, and those that the tests run under before them.
+def stress(*switches) = { "ASHLAR_STRESS" => [*ENV["ASHLAR_STRESS"], *switches].join(",") }
+
 # What a claim can do: start programs in a folder of its own and check what came of them.
 class Scene
   attr_reader :folder

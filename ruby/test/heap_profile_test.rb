@@ -106,7 +106,7 @@ claim "Ashlar::Profile starts, stops and dumps, and GC.config says whether sampl
   check(two.live_bytes < one.live_bytes) { two.live_bytes.to_s }
 end
 
-{ "has become old since" => {}, "major collections have kept since" => { "ASHLAR_NO_MINOR" => "1", "ASHLAR_SPACE_OVERHEAD" => "40" } }.each do |what, env|
+{ "has become old since" => {}, "major collections have kept since" => { "ASHLAR_SPACE_OVERHEAD" => "40", **stress("no-minor") } }.each do |what, env|
   claim "a profile tells a leak that a full collection found live from garbage that #{what}, exactly", only: "ashlar" do
     image = profiled(<<~'RUBY', env:)
       def leak = Array.new(5_000) { "leak" * 100 }
@@ -397,7 +397,7 @@ claim "Ractors and threads are sampled", only: "ashlar" do
 end
 
 claim "samples follow objects that move, and names of classes and methods that move stay right", only: "ashlar" do
-  image = profiled(<<~'RUBY', period: "1KiB", env: { "ASHLAR_MOVE_EVERYTHING" => "1", "ASHLAR_VERIFY" => "1" })
+  image = profiled(<<~'RUBY', period: "1KiB", env: stress("move-everything", "verify"))
     class Mover; def initialize = @a = [1] * 40; end
     # In a thread, so that no word left on the main stack keeps the movers that are dropped.
     Thread.new do
@@ -423,7 +423,7 @@ claim "more places than there is room for are counted together, and the image do
 end
 
 claim "a heap under stress is verified with every second object sampled", only: "ashlar" do
-  profiled(<<~'RUBY', period: "1KiB", limit: 120, env: { "ASHLAR_COLLECT_EVERY" => "211", "ASHLAR_VERIFY" => "1", "ASHLAR_POISON" => "1" })
+  profiled(<<~'RUBY', period: "1KiB", limit: 120, env: stress("collect-every:211", "verify", "poison"))
     kept = {}
     20.times do |round|
       c = Class.new { define_method(:go) { |x| [x, x.to_s * 50, { x => [x] }] } }

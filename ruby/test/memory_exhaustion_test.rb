@@ -211,11 +211,11 @@ end
 claim "verification that there is no memory for is left out, and the program goes on", only: "ashlar" do
   ruby_ok "#{REFUSING}\n#{<<~'RUBY'}", limit: 120
     kept = Array.new(200_000) { |i| [i] }
-    GC.config(verify: false)
+    GC.config(stress: "none")
     GC.start
     refuse_more
     # What a set of all objects needs is nowhere to be had.
-    GC.config(verify: true)
+    GC.config(stress: "verify")
     GC.start
     GC.start(full_mark: false)
     GC.compact

@@ -5,7 +5,8 @@ IMPOSSIBLE = {
   "ASHLAR_EXCHANGE_RATE" => %w[cheap 0 -1 1000],
   "ASHLAR_MALLOC" => %w[jemalloc 1 LIBC],
   "ASHLAR_MEMORY_LIMIT" => %w[lots -1 12QiB 0],
-  "ASHLAR_HEAP_MIN" => %w[small -1 3furlongs]
+  "ASHLAR_HEAP_MIN" => %w[small -1 3furlongs],
+  "ASHLAR_STRESS" => %w[1 verify,sparkle verify:2 slice-cells refuse:mmap]
 }.freeze
 
 IMPOSSIBLE.each do |name, values|
@@ -18,6 +19,16 @@ IMPOSSIBLE.each do |name, values|
       check_match(/#{name}/, finished.err)
       check_match(/#{Regexp.escape(value)}/, finished.err)
     end
+  end
+end
+
+claim "a switch that is set as a variable of its own stops Ruby with the line to write instead", only: "ashlar" do
+  { { "ASHLAR_VERIFY" => "1" } => ["ASHLAR_VERIFY=1", "verify"], { "ASHLAR_PARALLEL_CELLS" => "0" } => ["ASHLAR_PARALLEL_CELLS=0", "parallel-cells:0"],
+    { "ASHLAR_POISON" => "1", "ASHLAR_COLLECT_EVERY" => "3000", "ASHLAR_STRESS" => "verify" } =>
+      ["ASHLAR_COLLECT_EVERY=3000 ASHLAR_POISON=1", "collect-every:3000,poison"] }.each do |env, (named, switches)|
+    finished = ruby_command(["-e", "puts :ran"], env:)
+    check_equal([1, "", "ashlar: #{named}: switches are words of ASHLAR_STRESS; write ASHLAR_STRESS=#{switches}\n"],
+                [finished.status.exitstatus, finished.out, finished.err]) { finished.describe }
   end
 end
 

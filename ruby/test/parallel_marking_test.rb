@@ -38,7 +38,7 @@ SORTS = <<~'RUBY'
   def check = KEPT.each_with_index { |row, n| right?(row, n) or abort "row #{n}" }
 RUBY
 
-MANY = { "ASHLAR_THREADS" => "4", "ASHLAR_PARALLEL_CELLS" => "0" }.freeze
+MANY = { "ASHLAR_THREADS" => "4", **stress("parallel-cells:0") }.freeze
 
 claim "objects of all sorts live through full collections that several threads mark", only: "ashlar" do
   ruby_ok SORTS + <<~'RUBY', env: MANY, limit: 120
@@ -80,10 +80,8 @@ claim "what is garbage is freed by full collections that several threads mark, a
 end
 
 claim "marking by several threads keeps every invariant of the heap, also while objects move, free cells are poisoned or collections are many", only: "ashlar" do
-  [{ "ASHLAR_VERIFY" => "1", "ASHLAR_POISON" => "1" },
-   { "ASHLAR_VERIFY" => "1", "ASHLAR_MOVE_EVERYTHING" => "1" },
-   { "ASHLAR_VERIFY" => "1", "ASHLAR_COLLECT_EVERY" => "5000" }].each do |stress|
-    ruby_ok SORTS.sub("3000", "400") + <<~'RUBY', env: MANY.merge(stress), limit: 240
+  %w[poison move-everything collect-every:5000].each do |switch|
+    ruby_ok SORTS.sub("3000", "400") + <<~'RUBY', env: MANY.merge(stress("parallel-cells:0", "verify", switch)), limit: 240
       def check = KEPT.each_with_index { |row, n| right?(row, n) or abort "row #{n}" }
       6.times do |round|
         (0...400).step(3 + round) { |n| KEPT[n] = sorts(n) }
@@ -121,13 +119,13 @@ claim "ASHLAR_THREADS=1 never starts a thread, and GC.config chooses anew", only
   RUBY
 end
 
-[["ASHLAR_THREADS", "0"], %w[ASHLAR_THREADS 65], %w[ASHLAR_THREADS all], %w[ASHLAR_PARALLEL_CELLS few]].each do |name, value|
+[["ASHLAR_THREADS", "0"], %w[ASHLAR_THREADS 65], %w[ASHLAR_THREADS all], %w[ASHLAR_STRESS parallel-cells:few]].each do |name, value|
   claim "#{name}=#{value} is refused in one line", only: "ashlar" do
     finished = ruby_command(["-e", "puts :ran"], env: { name => value })
     check(!finished.timed_out && finished.status.exited? && !finished.status.exitstatus.zero?) { finished.describe }
     check_equal("", finished.out)
     check_equal(1, finished.err.lines.size) { finished.describe }
-    check_match(/#{name}=#{value}: a whole number/, finished.err)
+    check_match(/#{name}=#{value}: (parallel-cells: )?a whole number/, finished.err)
   end
 end
 

@@ -86,7 +86,7 @@ TABLES = <<~'RUBY'
 RUBY
 
 claim "large arrays and hashes keep what is in them while they are marked in parts and it moves about", only: "ashlar" do
-  ruby_ok TABLES, env: { "ASHLAR_SLICE_CELLS" => "150" }, limit: 120
+  ruby_ok TABLES, env: stress("slice-cells:150"), limit: 120
 end
 
 claim "GC.start while a collection is going on finishes it and collects what is garbage by then", only: "ashlar" do
@@ -194,7 +194,7 @@ end
 # `tally` adds to a hash what its barrier has been told of before, and enlarges the hash's
 # table in between, which may be when a slice is due.
 claim "what a hash gets lives, though a slice comes between the write barrier and the store", only: "ashlar" do
-  ruby_ok <<~'RUBY', env: { "ASHLAR_SLICE_US" => "100", "ASHLAR_POISON" => "1" }
+  ruby_ok <<~'RUBY', env: { "ASHLAR_SLICE_US" => "100", **stress("poison") }
     HASHES = Array.new(20_000)
     class Last
       include Enumerable
@@ -223,7 +223,7 @@ end
 # The hash has been old for long, so its barrier has it remembered; the collection in between
 # traces it, without the new key.
 claim "what an old hash gets lives, though a whole collection comes between the write barrier and the store", only: "ashlar" do
-  ruby_ok <<~'RUBY', env: { "ASHLAR_INCREMENTAL" => "0", "ASHLAR_NURSERY_MIN" => "1048576", "ASHLAR_NURSERY_MAX" => "1048576", "ASHLAR_POISON" => "1" }
+  ruby_ok <<~'RUBY', env: { "ASHLAR_INCREMENTAL" => "0", "ASHLAR_NURSERY_MIN" => "1048576", "ASHLAR_NURSERY_MAX" => "1048576", **stress("poison") }
     class Once
       include Enumerable
       attr_writer :text

@@ -524,7 +524,7 @@ end
 
 claim "a program whose heap is a few large buffers does not collect all the time, but with a fixed overhead only its bytes decide", only: "ashlar" do
   # Under stress collections are forced, and the program takes long beside the marking.
-  without_stress = { "ASHLAR_COLLECT_EVERY" => "0", "ASHLAR_VERIFY" => "0" }
+  without_stress = { "ASHLAR_STRESS" => nil }
   collections = %w[auto 40].map do |overhead|
     finished = ruby(<<~'RUBY', env: { "ASHLAR_SPACE_OVERHEAD" => overhead, **without_stress })
       300.times { Array.new(200) { String.new(capacity: 64 << 10) }.each { _1 << "buffer" } }

@@ -72,7 +72,7 @@ claim "a Ractor that calls GC.start and raises reports the error to its taker" d
 end
 
 claim "what a Ractor stores into an old object lives, though another Ractor collects in the same moment", only: "ashlar" do
-  finished = ruby(<<~'RUBY', "-W0", env: { "ASHLAR_COLLECT_EVERY" => "500", "ASHLAR_POISON" => "1" }, limit: 120)
+  finished = ruby(<<~'RUBY', "-W0", env: stress("collect-every:500", "poison"), limit: 120)
     5.times do
       ractors = Array.new(4) do |number|
         Ractor.new(number) do |n|
@@ -94,7 +94,7 @@ claim "what a Ractor stores into an old object lives, though another Ractor coll
 end
 
 claim "Ractors that allocate lose nothing while another one collects without end", only: "ashlar" do
-  ruby_ok <<~'RUBY', "-W:no-experimental", env: { "ASHLAR_VERIFY" => "1", "ASHLAR_POISON" => "1" }, limit: 240
+  ruby_ok <<~'RUBY', "-W:no-experimental", env: stress("verify", "poison"), limit: 240
     collector = Ractor.new do
       count = 0
       GC.start(full_mark: count.odd?, immediate_sweep: (count += 1) % 3 == 0) until Ractor.receive == :stop
@@ -144,9 +144,9 @@ end
 
 { "in slices of 100 us" => { "ASHLAR_SLICE_US" => "100" },
   "at once" => { "ASHLAR_INCREMENTAL" => "0" },
-  "at every 1000th allocation, each time verified" => { "ASHLAR_COLLECT_EVERY" => "1000", "ASHLAR_VERIFY" => "1" } }.each do |how, options|
+  "at every 1000th allocation, each time verified" => stress("collect-every:1000", "verify") }.each do |how, options|
   claim "Ractors that need much memory below a limit get what they ask for while another one forces collections (marking #{how})" do
-    verifies = options.key?("ASHLAR_VERIFY")
+    verifies = options.key?("ASHLAR_STRESS")
     ruby_ok <<~'RUBY', "-W:no-experimental", env: { "ASHLAR_MEMORY_LIMIT" => "128MiB", "ROUNDS" => verifies ? "300" : "3000" }.merge(options), limit: 120
       forcing = Ractor.new do
         count = 0

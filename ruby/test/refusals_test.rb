@@ -1,5 +1,5 @@
 # What becomes of programs when the system refuses what the collector asks of it: each call
-# in turn, alone and with all that follow (ASHLAR_REFUSE), and really: by a limit of the
+# in turn, alone and with all that follow (the switch `refuse`), and really: by a limit of the
 # address space, by a filter of system calls, by memory that is locked. The answer is right,
 # or NoMemoryError is raised, or Ruby ends at its start with one line.
 #
@@ -107,15 +107,16 @@ RUBY
 # Runs `work` in a child for each call of a sort, from `ARGV[1]` to the first that is not made.
 REFUSALS_IN_CHILDREN = REFUSALS_WORK + <<~'RUBY'
   sort, mark, every = ARGV[0], ARGV[1], ARGV[2] == "true"
+  switches = GC.config[:stress]
   call = 1
   loop do
     input, output = IO.pipe
     pid = fork do
       Process.setrlimit(:CPU, 120) # a loop ends with SIGXCPU
-      GC.config(refuse: "#{sort}:#{call}#{mark}")
+      GC.config(stress: [*switches, "refuse:#{sort}:#{call}#{mark}"].join(","))
       work
       refused_calls = GC.config[:refused_calls]
-      GC.config(refuse: "none", verify: true)
+      GC.config(stress: [*switches, "verify"].join(","))
       GC.start
       GC.start(full_mark: false)
       right("afterwards") { same?(rows(0, 5_000), 0) && same?(KEPT, 0) }
@@ -153,7 +154,7 @@ REFUSED_SORTS.each do |sort|
 end
 
 claim "so does one that marks with several threads", only: "ashlar" do
-  env = { "ASHLAR_INCREMENTAL" => "0", "ASHLAR_THREADS" => "3", "ASHLAR_PARALLEL_CELLS" => "0" }
+  env = { "ASHLAR_INCREMENTAL" => "0", "ASHLAR_THREADS" => "3", **stress("parallel-cells:0") }
   %w[thread mprotect any].each { |sort| refuse_in_children(sort, env) }
 end
 
@@ -165,12 +166,12 @@ claim "a Ractor begins, and a collection is recorded, without libc's memory", on
   ruby_ok <<~'RUBY'
     Warning[:experimental] = false
     GC::Profiler.enable
-    GC.config(refuse: "malloc:1+")
+    GC.config(stress: "refuse:malloc:1+")
     # More than libc's memory that its list has at first.
     made = Array.new(12) { |i| Ractor.new(i) { |number| number * 2 } }
     doubles = made.map(&:value)
     GC.start
-    GC.config(refuse: "none")
+    GC.config(stress: "none")
     abort doubles.inspect unless doubles == Array.new(12) { |i| i * 2 }
     puts "ok"
   RUBY
@@ -182,7 +183,7 @@ def refuse_at_start(sort, env)
     call = 1
     loop do
       refused = "#{sort}:#{call}#{mark}"
-      finished = ruby(source, "--disable-gems", env: { **env, "ASHLAR_REFUSE" => refused })
+      finished = ruby(source, "--disable-gems", env: { **env, **stress("refuse:#{refused}") })
       if finished.ok?
         sum, calls = finished.out.lines.map(&:to_i)
         check_equal(4_596_510, sum) { "#{refused}: #{finished.describe}" }
@@ -211,22 +212,22 @@ end
 
 claim "an impossible refusal is answered with what is possible", only: "ashlar" do
   %w[mmap mmap:0 mmap:-1 map:1 mmap:1++ mmap:x 5].each do |value|
-    finished = ruby_command(["-e", "puts :ran"], env: { "ASHLAR_REFUSE" => value })
+    finished = ruby_command(["-e", "puts :ran"], env: { "ASHLAR_STRESS" => "verify,refuse:#{value}" })
     check_equal([1, ""], [finished.status.exitstatus, finished.out]) { finished.describe }
-    check_match(/\Aashlar: ASHLAR_REFUSE=#{Regexp.escape(value)}: none, or a system call and the number of one such as mprotect:5, .* is wanted\n\z/, finished.err)
+    check_match(/\Aashlar: ASHLAR_STRESS=verify,refuse:#{Regexp.escape(value)}: refuse: none, or a system call and the number of one such as mprotect:5, .* is wanted\n\z/, finished.err)
   end
   ruby_ok <<~'RUBY'
-    GC.config(refuse: "statm:3+")
-    abort GC.config.inspect unless GC.config.values_at(:refuse, :refused_calls) == ["statm:3+", 0]
+    GC.config(stress: "refuse:statm:3+")
+    abort GC.config.inspect unless GC.config.values_at(:stress, :refused_calls) == ["refuse:statm:3+", 0]
     4.times { GC.stat(:resident_bytes) }
     abort GC.config.inspect unless GC.config[:refused_calls] == 2
     begin
-      GC.config(refuse: "statm:")
+      GC.config(stress: "refuse:statm:")
       abort "accepted"
     rescue ArgumentError => error
-      abort error.message unless error.message.start_with?("refuse=statm:: none")
+      abort error.message unless error.message.start_with?("stress=refuse:statm:: refuse: none")
     end
-    abort GC.config.inspect unless GC.config(refuse: "none")[:refuse] == "none"
+    abort GC.config.inspect unless GC.config(stress: "none")[:stress].nil?
     puts "ok"
   RUBY
 end

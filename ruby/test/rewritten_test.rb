@@ -41,9 +41,9 @@ claim "what lasts in an old object that is written to again and again grows old 
 end
 
 # Between slices the heap is not verified here: there are too many.
-[{ "ASHLAR_VERIFY" => "1" }, { "ASHLAR_VERIFY" => "1", "ASHLAR_LOOK_AHEAD" => "1" }, { "ASHLAR_SLICE_CELLS" => "1000", "ASHLAR_COLLECT_EVERY" => "3000" }].each do |options|
-  claim "what such variables hold lives, also when they are not written to any more, with #{options}", only: "ashlar" do
-    ruby_ok <<~'RUBY', env: { "ASHLAR_POISON" => "1", **options }
+[%w[verify], %w[verify look-ahead], %w[slice-cells:1000 collect-every:3000]].each do |switches|
+  claim "what such variables hold lives, also when they are not written to any more, with #{switches.join(" and ")}", only: "ashlar" do
+    ruby_ok <<~'RUBY', env: stress("poison", *switches)
       Pair = Struct.new(:left, :right)
       Plain = Class.new { attr_accessor :value }
       pair, plain, captured = Pair.new, Plain.new, nil

@@ -1,6 +1,6 @@
 # Objects that major collections pass over. Where memory is weighed against CPU time, a full collection may follow at any time.
-NO_FULL = { "ASHLAR_NO_MINOR" => "1", "ASHLAR_SPACE_OVERHEAD" => "40" }.freeze
-MAJOR_ONLY = { **NO_FULL, "ASHLAR_VERIFY" => "1", "ASHLAR_POISON" => "1" }.freeze
+NO_FULL = { "ASHLAR_SPACE_OVERHEAD" => "40", **stress("no-minor") }.freeze
+MAJOR_ONLY = { **NO_FULL, **stress("no-minor", "verify", "poison") }.freeze
 
 claim "code settles in a few collections, and few of its objects are traced by a major one", only: "ashlar" do
   ruby_ok <<~'RUBY', env: NO_FULL
@@ -63,9 +63,10 @@ claim "what is stored into settled objects lives, however it is stored", only: "
   RUBY
 end
 
-[{}, { "ASHLAR_SLICE_CELLS" => "300" }, { "ASHLAR_THREADS" => "4", "ASHLAR_PARALLEL_CELLS" => "0", "ASHLAR_INCREMENTAL" => "0" }].each do |options|
-  claim "settled code calls methods that come, change and go#{" (#{options.keys.join(", ")})" if options.any?}", only: "ashlar" do
-    ruby_ok <<~'RUBY', "-W0", env: { **MAJOR_ONLY, **options, "ASHLAR_VERIFY" => "0", "ASHLAR_COLLECT_EVERY" => options.key?("ASHLAR_SLICE_CELLS") ? "0" : "3000" }, limit: 180
+{ "at once" => [{}, "collect-every:3000"], "in slices" => [{}, "slice-cells:300"],
+  "by several threads" => [{ "ASHLAR_THREADS" => "4", "ASHLAR_INCREMENTAL" => "0" }, "parallel-cells:0", "collect-every:3000"] }.each do |how, (options, *switches)|
+  claim "settled code calls methods that come, change and go (marked #{how})", only: "ashlar" do
+    ruby_ok <<~'RUBY', "-W0", env: { **NO_FULL, **options, **stress("no-minor", "poison", "verify:0", *switches) }, limit: 180
       class Base
         def name = "base"
         def deep = name

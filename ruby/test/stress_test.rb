@@ -134,12 +134,12 @@ end
 
 [3, 400].each do |cells|
   claim "mixed code gives the same answers while a collection is always going on, #{cells} cells at each allocation", only: "ashlar" do
-    lines_match(ruby(MIXED), ruby(MIXED, env: { "ASHLAR_SLICE_CELLS" => cells.to_s }, limit: 300))
+    lines_match(ruby(MIXED), ruby(MIXED, env: stress("slice-cells:#{cells}"), limit: 300))
   end
 end
 
 claim "mixed code gives the same answers with YJIT while a collection is always going on", only: "ashlar" do
-  lines_match(ruby(MIXED), ruby(MIXED, "--yjit", "--yjit-call-threshold=1", env: { "ASHLAR_SLICE_CELLS" => "100" }, limit: 300))
+  lines_match(ruby(MIXED), ruby(MIXED, "--yjit", "--yjit-call-threshold=1", env: stress("slice-cells:100"), limit: 300))
 end
 
 # Ruby replaces the hash of keywords by another one in code that is old by now, and
@@ -190,9 +190,9 @@ claim "json, yaml and erb work under GC.stress" do
 end
 
 claim "a collection at every so many allocations is one that an allocation asked for, not GC.stress", only: "ashlar" do
-  ruby_prints("newobj\n", "1000.times { Object.new }; puts GC.latest_gc_info(:gc_by)", env: { "ASHLAR_COLLECT_EVERY" => "50" })
+  ruby_prints("newobj\n", "1000.times { Object.new }; puts GC.latest_gc_info(:gc_by)", env: stress("collect-every:50"))
 end
 
 claim "while everything moves, the next collection is known to be a full one", only: "ashlar" do
-  ruby_prints("force\n", "puts GC.latest_gc_info(:need_major_by)", env: { "ASHLAR_MOVE_EVERYTHING" => "1" })
+  ruby_prints("force\n", "puts GC.latest_gc_info(:need_major_by)", env: stress("move-everything"))
 end

@@ -73,12 +73,12 @@ compile scheme -O2 "$crate"/examples/scheme/*.c
 programs 'its programs' "$work/scheme"
 programs 'in slices' "$work/scheme" --heap 'slice_us=100 nursery_min=256K nursery_max=256K'
 programs 'by several threads' "$work/scheme" --heap 'threads=3 space_overhead=20'
-programs 'while everything moves' "$work/scheme" --heap 'collect_every=20000 move_everything=1 verify=1 poison=1'
+programs 'while everything moves' "$work/scheme" --heap stress=collect-every:20000,move-everything,verify,poison
 compile scheme_asan -O1 -fsanitize=address,undefined -fno-sanitize-recover=all "$crate"/examples/scheme/*.c
-programs 'with sanitizers' "$work/scheme_asan" --heap 'collect_every=20000 move_everything=1'
+programs 'with sanitizers' "$work/scheme_asan" --heap stress=collect-every:20000,move-everything
 status=0
 "$work/scheme" --heap space_overhead=5 "$crate/examples/scheme/programs/fib.scm" 2>"$work/log" || status=$?
-if ((status != 1)) || ! grep -q 'space_overhead=5: must be auto, or a whole number from 10 to 1000' "$work/log"; then
+if ((status != 1)) || ! grep -q 'space_overhead=5: auto or a whole number from 10 to 1000 is wanted' "$work/log"; then
   say 'a wrong option' FAILED
   exit 1
 fi

@@ -80,19 +80,19 @@ suite 'Ashlar: its commands' commands ashlar
 while IFS='|' read -r name options; do
   suite "Ashlar, $name" env ASHLAR_OPTIONS="$options" "$ashlar/bin/mrbtest"
 done <<'LIST'
-a collection at every allocation|collect_every=1 poison=1
-major ones|collect_every=1 no_minor=1 poison=1
-at every 5th, each verified|collect_every=5 verify=1 poison=1
-major ones at every 7th, each verified|collect_every=7 no_minor=1 verify=1 poison=1
-in slices of one cell|slice_cells=1 poison=1
-in slices of 20, each verified|slice_cells=20 collect_every=10 verify=1 poison=1
-by two threads, each verified|slice_us=0 threads=2 collect_every=50 verify=1
+a collection at every allocation|stress=collect-every:1,poison
+major ones|stress=collect-every:1,no-minor,poison
+at every 5th, each verified|stress=collect-every:5,verify,poison
+major ones at every 7th, each verified|stress=collect-every:7,no-minor,verify,poison
+in slices of one cell|stress=slice-cells:1,poison
+in slices of 20, each verified|stress=slice-cells:20,collect-every:10,verify,poison
+by two threads, each verified|slice_us=0 threads=2 stress=collect-every:50,verify
 LIST
 
 echo 'Our programs'
 answers "$stock" >"$work/expected"
 programs 'Ashlar' "$ashlar"
-export ASHLAR_OPTIONS='collect_every=200 verify=1 poison=1'
+export ASHLAR_OPTIONS=stress=collect-every:200,verify,poison
 programs 'Ashlar, at every 200th allocation, each verified' "$ashlar"
 unset ASHLAR_OPTIONS
 
@@ -101,7 +101,7 @@ if [[ ${SANITIZE-} != no ]]; then
   export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
   echo "With sanitizers and mruby's assertions"
   suite 'Ashlar' "$sanitized/bin/mrbtest"
-  suite 'Ashlar, at every 3rd allocation' env ASHLAR_OPTIONS='collect_every=3 poison=1' "$sanitized/bin/mrbtest"
+  suite 'Ashlar, at every 3rd allocation' env ASHLAR_OPTIONS=stress=collect-every:3,poison "$sanitized/bin/mrbtest"
   programs 'Ashlar' "$sanitized"
 fi
 exit $((failures > 0))

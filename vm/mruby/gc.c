@@ -850,7 +850,7 @@ static mrb_value gc_set_generational_mode(mrb_state *mrb, mrb_value self)
         if (mrb->gc.disabled || mrb->gc.iterating) {
             mrb_raise(mrb, E_RUNTIME_ERROR, "generational mode cannot change while nothing is collected");
         }
-        set_option(mrb, "no_minor", !generational, 0, 1);
+        set_option(mrb, "generational", generational, 0, 1);
         mrb->gc.generational = generational;
     }
     return mrb_bool_value(generational);

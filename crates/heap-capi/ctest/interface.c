@@ -185,7 +185,7 @@ static void list_in_each_frame(size_t depth)
 
 static void variables_are_roots_until_their_block_ends(void)
 {
-    begin("move_everything=1 poison=1");
+    begin("stress=move-everything,poison");
     list_in_each_frame(64);
     ashlar_collect(thread, ASHLAR_FULL);
     CHECK(statistics().live_cells == 0);
@@ -203,7 +203,7 @@ static void a_program_may_trace_roots_itself(void)
     ashlar_vm vm = nodes();
     vm.trace_roots = trace_extra_root;
     vm.data = &list;
-    begin_with(&vm, "collect_every=50 verify=1 poison=1 move_everything=1");
+    begin_with(&vm, "stress=collect-every:50,verify,poison,move-everything");
     make_list(&list, 1000);
     CHECK(length(list) == 1000);
 }
@@ -223,7 +223,7 @@ static struct node static_node = { .number = 77 };
 
 static void what_lies_outside_the_heap_is_left_alone(void)
 {
-    begin("verify=1");
+    begin("stress=verify");
     static struct node *fixed;
     fixed = &static_node;
     struct node *root = NULL, *lasting = NULL;
@@ -299,7 +299,7 @@ static void a_missing_barrier_is_found_by_verify(void)
 
 static void cells_without_barrier_need_none(void)
 {
-    begin("verify=1");
+    begin("stress=verify");
     struct node *root = ashlar_new_without_barrier(thread, sizeof *root);
     ASHLAR_ROOTS(thread, &root);
     for (size_t number = 0; number < 10; number++) {
@@ -316,7 +316,7 @@ static void cells_without_barrier_need_none(void)
 
 static void without_barriers_every_collection_is_a_full_one(void)
 {
-    begin("barriers=0 nursery_min=64K nursery_max=64K verify=1");
+    begin("barriers=0 nursery_min=64K nursery_max=64K stress=verify");
     struct node *list = NULL, *lasting = new_node(1);
     ASHLAR_ROOTS(thread, &list, &lasting);
     for (size_t number = 0; number < 20000; number++) {
@@ -332,7 +332,7 @@ static void without_barriers_every_collection_is_a_full_one(void)
 
 static void stores_between_slices_lose_nothing(void)
 {
-    begin("slice_cells=20 verify=1 poison=1");
+    begin("stress=slice-cells:20,verify,poison");
     struct node *list = NULL, *kept = NULL;
     ASHLAR_ROOTS(thread, &list, &kept);
     for (size_t number = 0; number < 600; number++) {
@@ -440,7 +440,7 @@ static void a_large_table_is_marked_in_parts(void)
     vm.trace_anywhere = trace_table_anywhere;
     vm.release = release_table;
     vm.data = &heap;
-    begin_with(&vm, "slice_cells=200");
+    begin_with(&vm, "stress=slice-cells:200");
     struct table *table = ashlar_new(thread, sizeof *table);
     ASHLAR_ROOTS(thread, &table);
     enum { COUNT = 3000 };
@@ -454,7 +454,7 @@ static void a_large_table_is_marked_in_parts(void)
         if (index % 2) /* what marking has passed, or has not */
             ashlar_store(thread, table, &slots[index / 2], slots[index]);
     }
-    ashlar_heap_set(heap, "slice_cells=0");
+    ashlar_heap_set(heap, "stress=none");
     ashlar_collect(thread, ASHLAR_FULL);
     for (size_t index = COUNT / 2; index < COUNT; index++) CHECK(slots[index]->number == index);
 }
@@ -629,12 +629,12 @@ static void change_things_at_random(size_t steps)
 static void cells_with_a_layout_are_traced_in_every_way_without_a_call(void)
 {
     static const char *const options[] = {
-        "collect_every=20 verify=1 poison=1",
-        "collect_every=20 verify=1 poison=1 move_everything=1",
-        "slice_cells=30 verify=1 poison=1",
-        "slice_cells=30 look_ahead=1 poison=1",
-        "collect_every=20 look_ahead=1 no_minor=1 verify=1 poison=1",
-        "collect_every=100 threads=3 no_minor=1 poison=1",
+        "stress=collect-every:20,verify,poison",
+        "stress=collect-every:20,verify,poison,move-everything",
+        "stress=slice-cells:30,verify,poison",
+        "stress=slice-cells:30,look-ahead,poison",
+        "stress=collect-every:20,look-ahead,no-minor,verify,poison",
+        "threads=3 stress=collect-every:100,no-minor,poison",
     };
     for (size_t index = 0; index < sizeof options / sizeof *options; index++) {
         ashlar_vm vm = things();
@@ -756,7 +756,7 @@ static void a_large_payload_row_is_marked_in_parts(void)
 {
     ashlar_vm vm = things();
     vm.moves = false;
-    begin_with(&vm, "slice_cells=200 poison=1");
+    begin_with(&vm, "stress=slice-cells:200,poison");
     things_asked = 0;
     enum { COUNT = 3000 };
     struct thing *table = NULL;
@@ -774,7 +774,7 @@ static void a_large_payload_row_is_marked_in_parts(void)
         if (index % 2) /* what marking has passed, or has not */
             ashlar_store(thread, table, &slots[index / 2], leaf);
     }
-    ashlar_heap_set(heap, "slice_cells=0");
+    ashlar_heap_set(heap, "stress=poison");
     ashlar_collect(thread, ASHLAR_FULL);
     for (size_t index = COUNT / 2; index < COUNT; index++)
         CHECK(((struct thing *)slots[index])->number == 2 + index);
@@ -786,7 +786,7 @@ static void a_kind_may_be_declared_later(void)
     ashlar_layout none[THING_KINDS] = { { 0 } };
     ashlar_vm vm = things();
     vm.layouts = none;
-    begin_with(&vm, "collect_every=10 poison=1 verify=1");
+    begin_with(&vm, "stress=collect-every:10,poison,verify");
     for (size_t kind = PAIR; kind < WEAK; kind++) CHECK(ashlar_layout_set(heap, kind, &thing_layouts[kind]));
     struct thing *list = NULL;
     ASHLAR_ROOTS(thread, &list);
@@ -816,7 +816,7 @@ static void no_callback_is_needed_where_all_kinds_have_layouts(void)
     vm.layouts = &pairs;
     vm.layout_count = 1;
     vm.moves = true;
-    begin_with(&vm, "collect_every=10 poison=1 verify=1 move_everything=1");
+    begin_with(&vm, "stress=collect-every:10,poison,verify,move-everything");
     struct thing *list = NULL;
     ASHLAR_ROOTS(thread, &list);
     for (size_t number = 0; number < 500; number++) {
@@ -1006,7 +1006,7 @@ static void a_large_payload_makes_room_below_the_memory_limit(void)
 
 static void weak_references_are_cleared_when_their_cells_die(void)
 {
-    begin("move_everything=1");
+    begin("stress=move-everything");
     struct node *holder = NULL, *kept = NULL;
     ASHLAR_ROOTS(thread, &holder, &kept);
     holder = new_node(1);
@@ -1120,7 +1120,7 @@ static void finalizers_run_once_with_what_their_cells_refer_to(void)
 
 static void finalizers_follow_cells_that_move(void)
 {
-    begin("move_everything=1 poison=1 verify=1");
+    begin("stress=move-everything,poison,verify");
     finalized = finalized_sum = 0;
     struct node *root = new_node(4);
     ASHLAR_ROOTS(thread, &root);
@@ -1233,7 +1233,7 @@ __attribute__((noinline)) static size_t *number_inside_a_node(void)
 
 static void a_scanned_stack_keeps_what_it_points_into(void)
 {
-    begin("nursery_min=64K nursery_max=64K poison=1");
+    begin("nursery_min=64K nursery_max=64K stress=poison");
     ashlar_thread_scan_stack(thread, ASHLAR_HERE());
     CHECK(list_on_the_stack(10000) == 10000);
     size_t *volatile inside = number_inside_a_node();
@@ -1293,7 +1293,7 @@ static void *work_of_a_thread(void *argument)
 
 static void threads_share_a_heap_under_the_programs_lock(void)
 {
-    begin("poison=1");
+    begin("stress=poison");
     pthread_t threads[4];
     for (size_t index = 0; index < 4; index++)
         CHECK(!pthread_create(&threads[index], NULL, work_of_a_thread, (void *)(index + 1)));
@@ -1326,16 +1326,18 @@ static void wrong_options_get_a_line(void)
     static const struct {
         const char *options, *part;
     } wrong[] = {
-        { "space_overhead=5", "space_overhead=5: must be auto, or a whole number from 10 to 1000" },
+        { "space_overhead=5", "space_overhead=5: auto or a whole number from 10 to 1000 is wanted" },
         { "space_overhead", "give it a value" },
-        { "heap_min=4X", "heap_min=4X: must be a size" },
-        { "slice_us=50", "slice_us=50: must be 0 or from 100" },
-        { "policy=worst-fit", "policy=worst-fit: must be first-fit" },
-        { "huge_pages=2M", "huge_pages=2M: must be a whole number from 0 to 1" },
+        { "heap_min=4X", "heap_min=4X: a size" },
+        { "slice_us=50", "slice_us=50: 0 or a whole number from 100" },
+        { "policy=worst-fit", "policy=worst-fit: first-fit" },
+        { "huge_pages=2M", "huge_pages=2M: 0 or 1 is wanted" },
         { "speed=9", "speed=9: there is no such option" },
-        { "nursery_min=64M", "must not be more than nursery_max" },
+        { "nursery_min=64M nursery_max=32M", "nursery_max=32M: a size of at least 64MiB" },
+        { "stress=verify,speed", "stress=verify,speed: \"speed\" is no switch" },
+        { "collect_every=5 verify=1", "collect_every=5 verify=1: switches are words of stress; write stress=collect-every:5,verify" },
         { "barriers=0 slice_us=1000", "need the write barrier" },
-        { "memory_limit=1M", "memory_limit=1M: must be a size of at least 16777216" },
+        { "memory_limit=1M", "memory_limit=1M: none, auto or a size of at least 16MiB" },
     };
     ashlar_vm vm = nodes();
     for (size_t index = 0; index < sizeof wrong / sizeof *wrong; index++) {
@@ -1350,9 +1352,9 @@ static void wrong_options_get_a_line(void)
     vm.interface = 99;
     CHECK(!ashlar_heap_new(&vm, NULL) && strstr(ashlar_error(), "interface 99"));
     begin("space_overhead=100 heap_min=8MiB memory_limit=none slice_us=1000");
-    CHECK(!ashlar_heap_set(heap, "threads=2") && strstr(ashlar_error(), "cannot change"));
+    CHECK(!ashlar_heap_set(heap, "reserve=64M") && strstr(ashlar_error(), "reserve=64M: choose it at the start"));
     CHECK(!ashlar_heap_set(heap, "space_overhead=x"));
-    CHECK(ashlar_heap_set(heap, "space_overhead=200 collect_every=10"));
+    CHECK(ashlar_heap_set(heap, "space_overhead=200 stress=collect-every:10"));
     struct node *list = NULL;
     ASHLAR_ROOTS(thread, &list);
     make_list(&list, 100);

@@ -187,38 +187,48 @@ typedef struct ashlar_vm {
 /* Makes a heap. `options` are words of the form name=value with spaces between them, or
  * NULL. Sizes take K, M, G (or KiB, MiB, GiB).
  *
- *   space_overhead=40   memory that garbage may take, in percent of live bytes (10 to 1000);
- *                       auto: as much as saves CPU time that is worth it. With a number,
- *                       collections depend on nothing but the program's bytes
- *   exchange_rate=2.5   with auto, the percent of the process's memory that one percent of its
- *                       CPU time is worth (0.1 to 100)
- *   heap_min=4MiB       a heap with fewer live bytes is collected as if it had this many
- *   heap_init=0         a heap that uses fewer bytes than this is not collected
- *   nursery_min=1MiB    least and most bytes between two collections
- *   nursery_max=32MiB
- *   memory_limit=none   RSS of the process to stay below; before a payload of 256 KiB or more that
- *                       would not fit, ashlar_payload_new and ashlar_payload_resize collect
- *   slice_us=0          collections are done in slices of so many microseconds (100 to
- *                       1000000), or up to eight times that where marking is late, and the
- *                       program runs in between; 0: at once
- *   threads=1           threads that mark what has a layout, or trace_anywhere traces (1 to 64)
- *   policy=first-fit    where payloads above 32 KiB are placed: first-fit, next-fit, best-fit or
- *                       segregated-fit
- *   huge_pages=0        1: the system is asked for huge pages (Linux). Marking many gigabytes takes
- *                       up to a third less time; what goes back to the system in small parts may
- *                       be resident again later
- *   barriers=1          0: the program calls no write barrier. Every collection is then
- *                       a full one, at once
- *   reserve=...         address space, and so the most the heap can hold: four times the
- *                       machine's memory, at least 64 GiB; a quarter of what ulimit -v allows
+ *   exchange_rate=2.5   with space_overhead=auto, the percent of the process's memory that one
+ *                       percent of its CPU time is worth: less for less memory, more for less CPU
+ *                       time (a number from 0.1 to 100)
+ *   space_overhead=40   auto: garbage may take the memory that is worth it; a number: so many
+ *                       percent of live bytes, whatever collecting costs (auto or a whole number
+ *                       from 10 to 1000)
+ *   heap_min=4MiB       with a fixed space_overhead, a heap with fewer live bytes is collected as
+ *                       if it had this many (a size such as 512MiB)
+ *   heap_init=0         a heap that uses fewer bytes than this is not collected (a size such as
+ *                       512MiB)
+ *   nursery_min=1MiB    least bytes that the program allocates between two collections (a size of
+ *                       at least 64KiB)
+ *   nursery_max=32MiB   most bytes that the program allocates between two collections; at least
+ *                       nursery_min (a size of at least 64KiB)
+ *   memory_limit=none   RSS of the process to stay below; auto: what its control group may have.
+ *                       Near it the heap is collected more often (none, auto or a size of at least
+ *                       16MiB)
+ *   slice_us=0          collections are done in slices of so many microseconds of CPU time, or up
+ *                       to eight times that where marking is late, and the program runs in between;
+ *                       0: in one stop (0 or a whole number from 100 to 1000000)
+ *   threads=1           threads that mark when a major or full collection of a large heap is done
+ *                       in one stop (a whole number from 1 to 64)
+ *   policy=first-fit    where payloads above 32 KiB are placed (first-fit, next-fit, best-fit or
+ *                       segregated-fit)
+ *   huge_pages=0        1: ask the system for huge pages (Linux), for heaps of many gigabytes; what
+ *                       goes back to the system in small parts may be resident again later (0 or 1)
+ *   stress=none         switches for tests, with commas between them: collect-every:N,
+ *                       slice-cells:N, verify, poison, no-minor, look-ahead, move-everything,
+ *                       parallel-cells:N, refuse:CALL (none or switches)
+ *   generational=1      0: a major collection is made of each minor one (0 or 1)
+ *   barriers=1          0: the program calls no write barrier. Every collection is then a full one,
+ *                       in one stop (0 or 1)
+ *   reserve=auto        address space, and so the most the heap can hold; auto: four times the
+ *                       machine's memory, at least 64 GiB (auto or a size of at least 16MiB)
  *
- *   and for tests: collect_every=N, slice_cells=N, verify=1, poison=1, no_minor=1,
- *                       look_ahead=1, move_everything=1
+ * Several threads mark what has a layout, or what trace_anywhere traces. With a space_overhead that
+ * is a number, collections depend on nothing but the program's bytes.
  *
  * NULL when an option, a layout or the callbacks are wrong, or the system refuses memory. */
 ashlar_heap *ashlar_heap_new(const ashlar_vm *vm, const char *options);
 
-/* [lock] Changes options of a heap; all but barriers, reserve and threads. False, and
+/* [lock] Changes options of a heap; all but barriers and reserve. False, and
  * nothing has changed, when one is wrong. */
 bool ashlar_heap_set(ashlar_heap *heap, const char *options);
 

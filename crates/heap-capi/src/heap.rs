@@ -4,8 +4,9 @@ use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr::null_mut;
 
-use ashlar_heap::driver::PauseOptions;
-use ashlar_heap::{os, CellState, Frozen, Heap as CellHeap, Shared, RESERVE_BYTES_MIN};
+use ashlar_heap::{
+    os, refusals, CellState, Frozen, Heap as CellHeap, Shared, Stress, RESERVE_BYTES_MIN,
+};
 
 use crate::declared::{Declared, Layouts};
 use crate::error;
@@ -35,6 +36,9 @@ impl Heap {
                 bytes >> 20
             )
         };
+        if options.heap.refuse.is_some() {
+            refusals::refuse(options.heap.refuse);
+        }
         let shared = match options.reserve_bytes {
             Some(bytes) => Shared::reserve(bytes),
             // Nobody knows what the program wants for stacks, files and memory of its own.
@@ -44,7 +48,7 @@ impl Heap {
         // SAFETY: it is freed by `drop_shared` alone, when nothing of the heap is left.
         let shared: &'static Shared = unsafe { &*shared_pointer };
         let vm = Vm::new(callbacks, layouts, shared.space());
-        let heap = CellHeap::new(vm, shared, options.pace);
+        let heap = CellHeap::new(vm, shared, options.heap.pace);
         match heap {
             Ok(heap) => {
                 let heap = Box::new(Self {
@@ -66,21 +70,16 @@ impl Heap {
     }
 
     fn apply(&self, options: Options) {
-        self.options.set(options);
-        self.heap.set_pace_options(options.pace);
-        self.heap.set_parallel_marking(options.parallel);
-        if options.policy != self.heap.space().policy() {
-            self.heap.space().set_policy(options.policy);
+        let refuse = options.heap.refuse;
+        if self.options.replace(options).heap.refuse != refuse {
+            refusals::refuse(refuse);
         }
-        self.heap
-            .space()
-            .region()
-            .set_huge_pages(options.huge_pages);
-        self.heap.pauses().set_options(PauseOptions {
-            incremental: options.slice.is_some(),
-            slice_time: options.slice.unwrap_or_default(),
+        options.heap.apply(&self.heap);
+        let stress = options.heap.stress;
+        self.heap.set_stress(Stress {
+            no_minor: stress.no_minor || !options.generational,
+            ..stress
         });
-        self.heap.set_stress(options.stress);
     }
 
     pub(crate) fn vm(&self) -> &Vm {

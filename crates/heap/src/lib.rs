@@ -142,6 +142,7 @@ mod heap;
 pub mod inlined;
 mod layout;
 mod mark;
+pub mod options;
 pub mod os;
 pub mod outline;
 mod pace;

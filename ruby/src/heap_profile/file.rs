@@ -105,6 +105,11 @@ impl Target {
     }
 }
 
+/// Whether [`write_at_the_end`] has named a file.
+pub(super) fn is_written_at_the_end() -> bool {
+    hold_target().is_some()
+}
+
 /// Has the profile written to this file when the process ends. An error when it could not
 /// be, as far as can be known now.
 pub(super) fn write_at_the_end(given: &OsStr) -> Result<(), String> {

@@ -35,9 +35,7 @@ use crate::ruby_calls::{cell, Value};
 use crate::spare_memory::with_spare;
 use crate::statics::is_busy;
 
-pub(crate) use self::settings::{
-    configure, has_command_line, period_bytes, read_environment, state,
-};
+pub(crate) use self::settings::{configure, read_environment, state};
 pub(crate) use self::watch::count_collection;
 
 static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);

@@ -1,0 +1,199 @@
+//! Everything about a heap that can be chosen, as one table: what an option is called,
+//! what it may be, where it is kept, and a sentence about it.
+//!
+//! A VM has a table of its own for what it adds, of the same type, and says where the
+//! texts come from ([`Reader`]). Reading, what is shown, the lines about impossible values
+//! and the documents come from the tables.
+
+mod control_group;
+#[doc(hidden)]
+pub mod document;
+mod setting;
+mod switches;
+
+use std::time::Duration;
+
+pub use setting::{parse_bytes, Kept, Range, Reader, Setting, Unit, Value, Word};
+pub use switches::{refusal_in, SWITCHES};
+
+use crate::allocate::policy::Policy;
+use crate::driver::PauseOptions;
+use crate::heap::Heap;
+use crate::mark::pile::ParallelMarking;
+use crate::mark::pool::THREADS_MAX;
+use crate::pace::PaceOptions;
+use crate::refusals::Refusal;
+use crate::stress::Stress;
+use crate::vm::Vm;
+
+/// Everything about a heap that can be chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// When it is collected.
+    pub pace: PaceOptions,
+    /// Microseconds of a slice; `None` when collections are done in one stop.
+    pub slice_us: Option<usize>,
+    /// Who marks.
+    pub parallel: ParallelMarking,
+    /// Where large payloads are placed.
+    pub policy: Policy,
+    /// Blocks and states are backed by huge pages.
+    pub huge_pages: bool,
+    /// What makes memory bugs show early.
+    pub stress: Stress,
+    /// Calls that the system is made to refuse, in the whole process
+    /// ([`crate::refusals::refuse`]).
+    pub refuse: Option<Refusal>,
+}
+
+/// A smaller nursery would be all collections.
+pub const NURSERY_BYTES_MIN: usize = 64 << 10;
+
+type Own = Setting<Options>;
+
+/// The options of every heap. The bound of `nursery_max` is `nursery_min`, which comes
+/// before it.
+pub static TABLE: [Setting<Options>; 12] = [
+    Own::new(
+        "exchange_rate",
+        Kept::Number(Range::thousandths(100, 100_000), |o| {
+            &mut o.pace.exchange_rate_thousandths
+        }),
+        "with space_overhead=auto, the percent of the process's memory that one percent of \
+                its CPU time is worth: less for less memory, more for less CPU time",
+    )
+    .more("docs/pacing.md"),
+    Own::new(
+        "space_overhead",
+        Kept::NumberOr(&[("auto", || None)], Range::whole(10, 1000), |o| {
+            &mut o.pace.space_overhead_percent
+        }),
+        "auto: garbage may take the memory that is worth it; a number: so many percent of \
+                live bytes, whatever collecting costs",
+    )
+    .more("docs/pacing.md"),
+    Own::new(
+        "heap_min",
+        Kept::Number(Range::bytes(0, usize::MAX), |o| &mut o.pace.heap_min_bytes),
+        "with a fixed space_overhead, a heap with fewer live bytes is collected as if it \
+                had this many",
+    ),
+    Own::new(
+        "heap_init",
+        Kept::Number(Range::bytes(0, usize::MAX), |o| &mut o.pace.heap_init_bytes),
+        "a heap that uses fewer bytes than this is not collected",
+    ),
+    Own::new(
+        "nursery_min",
+        Kept::Number(Range::bytes(NURSERY_BYTES_MIN, usize::MAX), |o| {
+            &mut o.pace.nursery_min_bytes
+        }),
+        "least bytes that the program allocates between two collections",
+    ),
+    Own::new(
+        "nursery_max",
+        Kept::Number(Range::bytes(NURSERY_BYTES_MIN, usize::MAX), |o| {
+            &mut o.pace.nursery_max_bytes
+        }),
+        "most bytes that the program allocates between two collections; at least nursery_min",
+    ),
+    Own::new(
+        "memory_limit",
+        Kept::NumberOr(
+            &[("none", || None), ("auto", control_group::limit_bytes)],
+            Range::bytes(16 << 20, usize::MAX),
+            |o| &mut o.pace.memory_limit_bytes,
+        ),
+        "RSS of the process to stay below; auto: what its control group may have. Near it \
+                the heap is collected more often",
+    ),
+    Own::new(
+        "slice_us",
+        Kept::NumberOr(&[("0", || None)], Range::whole(100, 1_000_000), |o| {
+            &mut o.slice_us
+        }),
+        "collections are done in slices of so many microseconds of CPU time, or up to \
+                eight times that where marking is late, and the program runs in between; 0: in \
+                one stop",
+    )
+    .more("docs/pauses.md"),
+    Own::new(
+        "threads",
+        Kept::Number(Range::whole(1, THREADS_MAX), |o| &mut o.parallel.threads),
+        "threads that mark when a major or full collection of a large heap is done in one \
+                stop",
+    )
+    .more("docs/parallel-marking.md"),
+    Own::new(
+        "policy",
+        Kept::Text {
+            wanted: Policy::ALLOWED,
+            read: |o, text| {
+                o.policy = text.parse().map_err(|_| Policy::ALLOWED)?;
+                Ok(())
+            },
+            show: |o| o.policy.name().to_owned(),
+        },
+        "where payloads above 32 KiB are placed",
+    )
+    .more("docs/policies.md"),
+    Own::new(
+        "huge_pages",
+        Kept::Switch(|o| &mut o.huge_pages),
+        "1: ask the system for huge pages (Linux), for heaps of many gigabytes; what goes \
+                back to the system in small parts may be resident again later",
+    )
+    .more("docs/marking-latency.md"),
+    Own::new(
+        "stress",
+        Kept::Text {
+            wanted: "none or switches",
+            read: switches::read,
+            show: switches::text,
+        },
+        "switches for tests, with commas between them: collect-every:N, slice-cells:N, verify, \
+         poison, no-minor, look-ahead, move-everything, parallel-cells:N, refuse:CALL",
+    )
+    .more("docs/testing.md#stress-switches"),
+];
+
+impl Options {
+    /// These with what `reader` has changed.
+    ///
+    /// # Errors
+    /// A line that names the option, its value, and what is wanted.
+    pub fn changed(&self, reader: &Reader<'_>) -> Result<Self, String> {
+        switches::refuse_as_options(reader)?;
+        let mut changed = reader.changed(&TABLE, self)?;
+        let pace = &mut changed.pace;
+        if pace.nursery_max_bytes < pace.nursery_min_bytes {
+            let least = Range::bytes(pace.nursery_min_bytes, usize::MAX);
+            reader.refuse_if_named("nursery_max", &least.wanted())?;
+            pace.nursery_max_bytes = pace.nursery_min_bytes;
+        }
+        Ok(changed)
+    }
+
+    /// Length of a slice; `None` when collections are done in one stop.
+    pub fn slice(&self) -> Option<Duration> {
+        let microseconds = self.slice_us?;
+        Some(Duration::from_micros(microseconds as u64))
+    }
+
+    /// Puts all but stress and refusals in force.
+    pub fn apply<V: Vm>(&self, heap: &Heap<'_, V>) {
+        heap.set_pace_options(self.pace);
+        heap.set_parallel_marking(self.parallel);
+        heap.pauses().set_options(PauseOptions {
+            incremental: self.slice_us.is_some(),
+            slice_time: self.slice().unwrap_or_default(),
+        });
+        if self.policy != heap.space().policy() {
+            heap.space().set_policy(self.policy);
+        }
+        heap.space().region().set_huge_pages(self.huge_pages);
+    }
+}
+
+#[cfg(test)]
+mod tests;
