@@ -50,10 +50,20 @@ impl Heap {
     ///
     /// # Safety
     /// The thread is the calling one and holds the program's lock.
+    #[inline]
     pub(crate) unsafe fn collect_before_payload(&self, thread: *mut Thread, bytes: usize) {
-        if self.is_disabled() {
-            return;
+        let is_large = bytes >= LARGE_PAYLOAD_BYTES;
+        if (is_large || self.heap.collection_is_due()) && !self.is_disabled() {
+            // SAFETY: the caller's contract.
+            unsafe { self.collect_for_payload(thread, bytes) };
         }
+    }
+
+    /// # Safety
+    /// The thread is the calling one and holds the program's lock.
+    #[cold]
+    #[inline(never)]
+    unsafe fn collect_for_payload(&self, thread: *mut Thread, bytes: usize) {
         // SAFETY: the caller's contract.
         let driver = unsafe { self.driver(thread) };
         if bytes >= LARGE_PAYLOAD_BYTES && !self.heap.has_room_for(bytes) {

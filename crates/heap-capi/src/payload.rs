@@ -36,6 +36,15 @@ unsafe fn collecting(
     payload
 }
 
+/// # Safety
+/// The thread is the calling one and holds the program's lock.
+#[cold]
+#[inline(never)]
+unsafe fn allocate_or_collect(thread: *mut Thread, bytes: usize) -> *mut c_void {
+    // SAFETY: the caller's contract.
+    unsafe { collecting(thread, bytes, || malloc_slowly(thread, bytes)) }
+}
+
 fn pointer_or_note(payload: Result<NonNull<u8>, OutOfMemory>, bytes: usize) -> *mut c_void {
     match payload {
         Ok(payload) => payload.as_ptr().cast(),
@@ -52,7 +61,7 @@ unsafe extern "C" fn ashlar_payload_new(thread: *mut Thread, bytes: usize) -> *m
     unsafe {
         match Thread::with_payloads(thread, |own| own.allocate_at_once(bytes)) {
             Some(payload) => payload.as_ptr().cast(),
-            None => collecting(thread, bytes, || malloc_slowly(thread, bytes)),
+            None => allocate_or_collect(thread, bytes),
         }
     }
 }

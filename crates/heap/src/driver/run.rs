@@ -50,6 +50,8 @@ pub struct Driver<'a, 'shared, V, W> {
 
 impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
     /// A collection, or a slice of one, that pacing asks for.
+    #[cold]
+    #[inline(never)]
     pub fn collect_due(&self, wanted: Wanted) {
         self.world.stopped(|| {
             // The program may have been faster than the collector.
@@ -73,6 +75,8 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
 
     /// Memory is out: everything dead is freed. False when that cannot be done now, or there is
     /// nothing to free.
+    #[cold]
+    #[inline(never)]
     pub fn last_resort(&self) -> bool {
         let may_help = !self.heap.is_collecting() && self.has_cells();
         if may_help {
@@ -82,6 +86,8 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
     }
 
     /// A payload of `bytes` does not fit below the memory limit: makes room for it.
+    #[cold]
+    #[inline(never)]
     pub fn make_room(&self, bytes: usize, compact: Option<Evacuation>) {
         // A heap that has just been collected is not collected again.
         if self.heap.fresh_bytes() <= bytes / 4 || !self.has_cells() {
