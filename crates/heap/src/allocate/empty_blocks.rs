@@ -167,7 +167,8 @@ mod tests {
         assert_eq!(runs(64, 1), [65..128, 129..200, 299..300]);
         assert_eq!(runs(130, 1), [130..200, 299..300]);
         assert_eq!(runs(0, 54), [65..128, 129..200]);
-        assert_eq!(runs(0, 71), [129..200]);
+        assert_eq!(runs(0, 71).first(), Some(&(129..200)));
+        assert_eq!(runs(0, 71).len(), 1);
         assert_eq!(runs(130, 71), []);
         let has = |block| runs(0, 1).iter().any(|run| run.contains(&block));
         assert!((0..2 * BLOCKS).all(|block| empty.has(block) == has(block)));
@@ -178,8 +179,8 @@ mod tests {
         let mut empty = none_empty();
         empty.add(64..320);
         for count in [1, 64, 65, 256] {
-            let runs: Vec<_> = empty.runs(0, count).collect();
-            assert_eq!(runs, [64..320]);
+            let mut runs = empty.runs(0, count);
+            assert_eq!((runs.next(), runs.next()), (Some(64..320), None));
         }
         assert_eq!(empty.runs(0, 257).next(), None);
     }
