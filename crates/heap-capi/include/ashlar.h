@@ -202,8 +202,8 @@ typedef struct ashlar_vm {
  *   nursery_max=32MiB   most bytes that the program allocates between two collections; at least
  *                       nursery_min (a size of at least 64KiB)
  *   memory_limit=none   RSS of the process to stay below; auto: what its control group may have.
- *                       Near it the heap is collected more often (none, auto or a size of at least
- *                       16MiB)
+ *                       Near it the heap is collected more often, and before a payload of 256 KiB
+ *                       or more that would not fit (none, auto or a size of at least 16MiB)
  *   slice_us=0          collections are done in slices of so many microseconds of CPU time, or up
  *                       to eight times that where marking is late, and the program runs in between;
  *                       0: in one stop (0 or a whole number from 100 to 1000000)
@@ -220,7 +220,8 @@ typedef struct ashlar_vm {
  *   barriers=1          0: the program calls no write barrier. Every collection is then a full one,
  *                       in one stop (0 or 1)
  *   reserve=auto        address space, and so the most the heap can hold; auto: four times the
- *                       machine's memory, at least 64 GiB (auto or a size of at least 16MiB)
+ *                       machine's memory, at least 64 GiB, or a quarter of what ulimit -v allows
+ *                       (auto or a size of at least 16MiB)
  *
  * Several threads mark what has a layout, or what trace_anywhere traces. With a space_overhead that
  * is a number, collections depend on nothing but the program's bytes.

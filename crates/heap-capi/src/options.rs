@@ -48,7 +48,7 @@ static OWN: [Own; 3] = [
             |o| &mut o.reserve_bytes,
         ),
         "address space, and so the most the heap can hold; auto: four times the machine's memory, \
-         at least 64 GiB",
+         at least 64 GiB, or a quarter of what ulimit -v allows",
     )
     .at_start_only(),
 ];

@@ -105,7 +105,8 @@ pub static TABLE: [Setting<Options>; 12] = [
             |o| &mut o.pace.memory_limit_bytes,
         ),
         "RSS of the process to stay below; auto: what its control group may have. Near it \
-                the heap is collected more often",
+                the heap is collected more often, and before a payload of 256 KiB or more that would \
+                not fit",
     ),
     Own::new(
         "slice_us",
