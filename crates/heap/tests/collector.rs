@@ -7,7 +7,6 @@ mod toy_vm;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use ashlar_heap::driver::PauseOptions;
 use ashlar_heap::{
     for_tests::Kind, Allocation, AllocationCache, Cell, CellRange, CellState, Evacuation, Heap,
     PaceOptions, Progress, Request, Scope, Shared, Stage, Stress, Urgency, WidthIndex, WorkBudget,
@@ -1491,10 +1490,9 @@ fn the_time_for_sweeping_is_kept_after_each_block() {
         let is_swept = p.heap.sweep_within(&mut WorkBudget::time(Duration::ZERO));
         assert!(!is_swept && p.heap.stats().freed_cells <= cells_of_a_block);
         // Of a slice, a quarter is for sweeping.
-        p.heap.pauses().set_options(PauseOptions {
-            incremental: true,
-            slice_time: Duration::from_nanos(4),
-        });
+        p.heap
+            .pauses()
+            .set_slice_time(Some(Duration::from_nanos(4)));
         let freed_before = p.heap.stats().freed_cells;
         while p.heap.stats().freed_cells == freed_before && p.heap.is_sweeping() {
             p.object(plain(1));

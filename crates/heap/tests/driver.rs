@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use ashlar_heap::driver::{Cause, Driver, PauseOptions, Wanted, World};
+use ashlar_heap::driver::{Cause, Driver, Wanted, World};
 use ashlar_heap::{
     os, Allocation, AllocationCache, Cell, CellState, Evacuation, Heap, PaceOptions, Request,
     Scope, Shared, Stress, Urgency,
@@ -200,10 +200,10 @@ fn where_payloads_fill_the_heap_slices_sweep_without_waiting_for_new_cells() {
     let due_after = |cause| {
         let mut due_bytes = 0;
         with_usual_program(|p| {
-            p.driver.heap.pauses().set_options(PauseOptions {
-                incremental: true,
-                slice_time: Duration::from_secs(60),
-            });
+            p.driver
+                .heap
+                .pauses()
+                .set_slice_time(Some(Duration::from_secs(60)));
             p.objects(50_000);
             assert!(p.driver.heap.collection_is_due());
             p.driver.collect_due(Wanted {

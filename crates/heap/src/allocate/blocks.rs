@@ -31,13 +31,13 @@ pub(crate) struct Need {
 pub(crate) struct BlockAllocator {
     pub(super) used_limit: usize,
     empty: EmptyBlocks,
-    pub(super) in_use: usize,
+    in_use: usize,
     /// Empty blocks that hold memory of the system.
     held: usize,
     /// What the nursery needs of empty blocks.
     need: Need,
     /// Memory has run out: the blocks kept for that case may be taken.
-    pub(super) reserve_is_open: bool,
+    reserve_is_open: bool,
     pub(super) policy: Policy,
     /// Where the place found last ends.
     last_end: usize,
@@ -47,7 +47,7 @@ pub(crate) struct BlockAllocator {
 
 /// Blocks kept back until memory has run out: to tell a program of that takes memory,
 /// too.
-pub(super) const RESERVE_BLOCKS: usize = 16;
+const RESERVE_BLOCKS: usize = 16;
 
 /// How many blocks are in which condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -279,6 +279,14 @@ impl LockedAllocator<'_> {
             RESERVE_BLOCKS
         };
         self.allocator.in_use + count + kept_back <= self.region.reserved_blocks()
+    }
+
+    /// Keeps the last blocks back again if there is enough room without them.
+    pub(super) fn close_reserve(&mut self) {
+        let free_blocks = self.region.reserved_blocks() - self.allocator.in_use;
+        if free_blocks > 2 * RESERVE_BLOCKS {
+            self.allocator.reserve_is_open = false;
+        }
     }
 
     /// Where `count` empty blocks are, as the policy chooses.

@@ -1,6 +1,6 @@
 //! Blocks that are taken from a space and given back, and whose pages go back to the system.
 
-use super::blocks::{is_empty, LockedAllocator, Released, RESERVE_BLOCKS};
+use super::blocks::{is_empty, LockedAllocator, Released};
 use super::policy::Policy;
 use crate::layout::block::{BlockIndex, DIRTY, REST_DIRTY};
 use crate::layout::kind::{Kind, KindByte};
@@ -45,11 +45,7 @@ impl Space {
 
     /// Keeps the last blocks back again if there is enough room without them.
     pub(crate) fn close_reserve(&self) {
-        let mut allocator = self.blocks.lock();
-        let free_blocks = self.region.reserved_blocks() - allocator.in_use;
-        if free_blocks > 2 * RESERVE_BLOCKS {
-            allocator.reserve_is_open = false;
-        }
+        self.lock_allocator().close_reserve();
     }
 
     /// Takes back `count` blocks from `first` on.

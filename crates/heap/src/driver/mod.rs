@@ -9,6 +9,6 @@ mod pauses;
 mod plan;
 mod run;
 
-pub use pauses::{PauseOptions, PauseSummary, Pauses};
+pub use pauses::{PauseSummary, Pauses};
 pub use plan::{Cause, Wanted};
 pub use run::{Driver, World, LARGE_PAYLOAD_BYTES};

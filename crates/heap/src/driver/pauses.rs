@@ -3,72 +3,34 @@
 use std::cell::{Cell as StdCell, RefCell};
 use std::time::{Duration, Instant};
 
-/// What the user chooses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PauseOptions {
-    /// Whether a collection that takes longer than a slice is done in slices.
-    pub incremental: bool,
-    /// What one slice may take.
-    pub slice_time: Duration,
+/// The lengths of all pauses so far. A pause is a stretch of work of the
+/// collector that the program waits for: a collection, a slice of one, or the
+/// sweeping that an allocation has to do.
+#[derive(Debug, Default)]
+pub struct Pauses {
+    slice_time: StdCell<Option<Duration>>,
+    /// The program waits already: a stretch inside another is not counted.
+    is_within: StdCell<bool>,
+    lengths: RefCell<Histogram>,
 }
 
-impl Default for PauseOptions {
-    fn default() -> Self {
-        Self {
-            incremental: true,
-            slice_time: Duration::from_millis(1),
-        }
+impl Pauses {
+    /// What one slice of a collection may take; `None`, as at first, when collections are done
+    /// at once.
+    pub fn slice_time(&self) -> Option<Duration> {
+        self.slice_time.get()
     }
-}
 
-impl PauseOptions {
-    /// What one slice may take; `None` when collections are done at once.
-    pub(super) fn slice(&self) -> Option<Duration> {
-        self.incremental.then_some(self.slice_time)
+    /// Changes [`Pauses::slice_time`].
+    pub fn set_slice_time(&self, slice_time: Option<Duration>) {
+        self.slice_time.set(slice_time);
     }
 
     /// How long allocations sweep while the program is handed 64 KiB: a part of a slice,
     /// because a slice may follow at once. When that is used up they take empty blocks, although
     /// unswept ones may have room.
     pub(crate) fn sweep_time_max(&self) -> Option<Duration> {
-        self.slice().map(|slice_time| slice_time / 4)
-    }
-}
-
-/// The lengths of all pauses so far. A pause is a stretch of work of the
-/// collector that the program waits for: a collection, a slice of one, or the
-/// sweeping that an allocation has to do.
-#[derive(Debug)]
-pub struct Pauses {
-    options: StdCell<PauseOptions>,
-    /// The program waits already: a stretch inside another is not counted.
-    is_within: StdCell<bool>,
-    lengths: RefCell<Histogram>,
-}
-
-impl Default for Pauses {
-    /// Everything is done at once until somebody asks for slices.
-    fn default() -> Self {
-        Self {
-            options: StdCell::new(PauseOptions {
-                incremental: false,
-                ..PauseOptions::default()
-            }),
-            is_within: StdCell::default(),
-            lengths: RefCell::default(),
-        }
-    }
-}
-
-impl Pauses {
-    /// The options in force.
-    pub fn options(&self) -> PauseOptions {
-        self.options.get()
-    }
-
-    /// Changes the options.
-    pub fn set_options(&self, options: PauseOptions) {
-        self.options.set(options);
+        self.slice_time().map(|slice_time| slice_time / 4)
     }
 
     /// Runs `work`, which the program waits for.

@@ -73,7 +73,7 @@ impl Situation {
     pub(super) fn of<V: Vm>(heap: &Heap<'_, V>) -> Self {
         Self {
             stress: heap.stress(),
-            slice_time: heap.pauses().options().slice(),
+            slice_time: heap.pauses().slice_time(),
             is_short_of_room: heap.pace().is_short_of_room(),
         }
     }

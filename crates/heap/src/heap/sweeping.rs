@@ -81,7 +81,7 @@ impl<V: Vm> Heap<'_, V> {
 
     /// `None` when there is no limit.
     fn sweep_time_left(&self) -> Option<Duration> {
-        let time_max = self.pauses.options().sweep_time_max()?;
+        let time_max = self.pauses.sweep_time_max()?;
         let collector = self.collector.borrow();
         if collector.pace.is_short_of_room() {
             return None;

@@ -17,7 +17,6 @@ pub use setting::{parse_bytes, Kept, Range, Reader, Setting, Unit, Value, Word};
 pub use switches::{refusal_in, SWITCHES};
 
 use crate::allocate::policy::Policy;
-use crate::driver::PauseOptions;
 use crate::heap::Heap;
 use crate::mark::pile::ParallelMarking;
 use crate::mark::pool::THREADS_MAX;
@@ -185,10 +184,7 @@ impl Options {
     pub fn apply<V: Vm>(&self, heap: &Heap<'_, V>) {
         heap.set_pace_options(self.pace);
         heap.set_parallel_marking(self.parallel);
-        heap.pauses().set_options(PauseOptions {
-            incremental: self.slice_us.is_some(),
-            slice_time: self.slice().unwrap_or_default(),
-        });
+        heap.pauses().set_slice_time(self.slice());
         if self.policy != heap.space().policy() {
             heap.space().set_policy(self.policy);
         }

@@ -12,6 +12,12 @@ fn read(pairs: &[(&str, &str)], is_running: bool) -> Result<Options, String> {
     })
 }
 
+/// What an option is shown as.
+fn shown(options: &Options, name: &str) -> Option<String> {
+    let setting = TABLE.iter().find(|setting| setting.name == name);
+    setting.map(|setting| setting.value(options).to_string())
+}
+
 #[test]
 fn nothing_said_changes_nothing() {
     assert_eq!(read(&[], false), Ok(Options::default()));
@@ -55,27 +61,20 @@ fn what_is_shown_can_be_read() {
         false,
     );
     let options = options.unwrap();
-    let shown = |name: &str| {
-        let setting = TABLE.iter().find(|setting| setting.name == name);
-        setting.map(|setting| setting.value(&options).to_string())
-    };
     for options in [options, Options::default()] {
         let again = Options {
             huge_pages: true,
             ..Options::default()
         }
         .changed(&Reader {
-            text: &|name| {
-                let setting = TABLE.iter().find(|setting| setting.name == name);
-                setting.map(|setting| setting.value(&options).to_string())
-            },
+            text: &|name| shown(&options, name),
             shown_name: str::to_owned,
             is_running: true,
         });
         assert_eq!(again, Ok(options));
     }
-    assert_eq!(shown("nursery_min").as_deref(), Some("3MiB"));
-    let stress = shown("stress");
+    assert_eq!(shown(&options, "nursery_min").as_deref(), Some("3MiB"));
+    let stress = shown(&options, "stress");
     assert_eq!(
         stress.as_deref(),
         Some("collect-every:7,verify,refuse:mprotect:5+")
