@@ -464,10 +464,10 @@ pub unsafe fn store(
     child: Option<Cell>,
     barrier: bool,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `parent` has more than `index` references.
     unsafe { word(parent, HEADER_WORDS + index).write(child.map_or(0, Cell::address)) };
     if let (true, Some(child)) = (barrier, child) {
-        // SAFETY: the caller's contract.
+        // SAFETY: both are live objects of this heap.
         unsafe { heap.write_barrier(parent, child) };
     }
 }
@@ -548,7 +548,7 @@ pub unsafe fn load(cell: Cell, index: usize) -> Option<Cell> {
 /// `cell` is a live toy object.
 #[allow(dead_code)]
 pub unsafe fn payload(cell: Cell) -> usize {
-    // SAFETY: the caller's contract.
+    // SAFETY: a live object has a word for its payload.
     unsafe { word(cell, 2).read() }
 }
 

@@ -284,7 +284,7 @@ mod system {
     /// # Safety
     /// The range must be whole pages of [`map`] that nobody uses any more.
     unsafe fn unmap(start: *mut u8, bytes: usize) -> Result<(), Refused> {
-        // SAFETY: the caller's contract.
+        // SAFETY: whole pages of `map` that nobody uses any more.
         let is_done = bytes == 0
             || !is_refused(SystemCall::Munmap) && unsafe { libc::munmap(start.cast(), bytes) } == 0;
         is_done.then_some(()).ok_or(Refused)
@@ -298,7 +298,7 @@ mod system {
         bytes: usize,
         advice: libc::c_int,
     ) -> Result<(), Refused> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the range lies inside a reservation, and the advice is meant.
         let is_done =
             !is_refused(call) && unsafe { libc::madvise(start.cast(), bytes, advice) } == 0;
         is_done.then_some(()).ok_or(Refused)
@@ -307,7 +307,7 @@ mod system {
     /// # Safety
     /// The range must be a whole reservation that nobody uses any more.
     pub(super) unsafe fn unreserve(start: NonNull<u8>, bytes: usize, _align: usize) {
-        // SAFETY: the caller's contract.
+        // SAFETY: a whole reservation that nobody uses any more.
         unsafe {
             // A process may have only so many mappings, and a hole can make two of one. The
             // address space is lost then, but not the memory.
@@ -436,7 +436,7 @@ mod system {
         if is_refused(SystemCall::Release) {
             return Err(Refused);
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: the range is committed, and nobody uses it.
         unsafe { std::ptr::write_bytes(start, 0, bytes) };
         Ok(())
     }

@@ -109,7 +109,7 @@ unsafe impl Array for Map {
         key: u64,
         last: &LastStep,
     ) -> Option<Option<(u64, Slot)>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the map has this width now, which is not 0.
         let found = unsafe { self.first_step_of_small::<WIDTH>(key, last)? };
         Some(Some((found.0, slot(found.1))))
     }
@@ -124,7 +124,7 @@ unsafe impl Array for Map {
         key: u64,
         last: &LastStep,
     ) -> Option<Option<(u64, Slot)>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the map has this width now, which is not 0.
         let found = unsafe { self.after_step_of_small::<WIDTH>(key, last)? };
         Some(found.map(|(key, value)| (key, slot(value))))
     }
@@ -185,7 +185,7 @@ unsafe impl Array for Set {
         key: u64,
         last: &LastStep,
     ) -> Option<Option<(u64, c_int)>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the set has this width now, which is not 0.
         let first = unsafe { self.first_step_of_small::<WIDTH>(key, last)? };
         Some(Some((first, 1)))
     }
@@ -199,7 +199,7 @@ unsafe impl Array for Set {
         key: u64,
         last: &LastStep,
     ) -> Option<Option<(u64, c_int)>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the set has this width now, which is not 0.
         let found = unsafe { self.after_step_of_small::<WIDTH>(key, last)? };
         Some(found.map(|key| (key, 1)))
     }
@@ -266,7 +266,7 @@ pub(crate) unsafe fn map_of(root: &*const c_void) -> &Map {
 /// As [`array_at`]; `error` is a record or null.
 #[inline(always)]
 pub(crate) unsafe fn insert<A: Array>(root: Slot, index: u64, error: *mut JudyError) -> A::Answer {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` leads to an array or is null, `error` to a record or is null.
     unsafe {
         match array_at::<A>(root).map(|array| array.try_insert(index)) {
             Some(Ok(answer)) => answer,
@@ -282,7 +282,7 @@ pub(crate) unsafe fn insert<A: Array>(root: Slot, index: u64, error: *mut JudyEr
 /// As [`insert`].
 #[inline(always)]
 pub(crate) unsafe fn remove<A: Array>(root: Slot, index: u64, error: *mut JudyError) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` leads to an array or is null, `error` to a record or is null.
     unsafe {
         match array_at::<A>(root).map(|array| array.try_take(index)) {
             Some(Ok(was_there)) => c_int::from(was_there),
@@ -304,7 +304,7 @@ pub(crate) unsafe fn fill<A: Array>(
     value: Option<impl Fn(usize) -> u64>,
     error: *mut JudyError,
 ) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: the same of these two, and `indexes` leads to `count` words.
     unsafe {
         let Some(array) = array_at::<A>(root) else {
             return fail(error, Errno::NullPointerToArray, JERR);
@@ -332,7 +332,7 @@ pub(crate) unsafe fn fill<A: Array>(
 unsafe fn give<A: Array>(found: Option<(u64, A::Answer)>, index: *mut u64) -> A::Answer {
     match found {
         Some((key, answer)) => {
-            // SAFETY: the caller's duty.
+            // SAFETY: `index` leads to a word.
             unsafe { *index = key };
             answer
         }
@@ -351,7 +351,7 @@ pub(crate) unsafe fn neighbour<A: Array>(
     error: *mut JudyError,
     find: impl FnOnce(&A, u64) -> Option<(u64, A::Answer)>,
 ) -> A::Answer {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` is an array or null, `index` leads to a word or is null.
     unsafe {
         if index.is_null() {
             return fail(error, Errno::NullPointerToIndex, A::REFUSED);
@@ -372,7 +372,7 @@ pub(crate) unsafe fn step<A: Array, const AFTER: bool>(
     index: *mut u64,
     error: *mut JudyError,
 ) -> A::Answer {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` is an array or null, `index` leads to a word or is null.
     unsafe {
         if index.is_null() {
             return fail(error, Errno::NullPointerToIndex, A::REFUSED);
@@ -395,7 +395,7 @@ unsafe fn step_in_small<A: Array, const AFTER: bool, const WIDTH: usize>(
     root: *const c_void,
     index: *mut u64,
 ) -> A::Answer {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` is an array of this width, `index` leads to a word.
     unsafe {
         let (array, last): (&A, _) = (array_of(&root), last_step(index));
         let found = match AFTER {
@@ -418,7 +418,7 @@ unsafe fn step_anywhere<A: Array, const AFTER: bool>(
     root: *const c_void,
     index: *mut u64,
 ) -> A::Answer {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` is an array, `index` leads to a word.
     unsafe {
         let (array, last): (&A, _) = (array_of(&root), last_step(index));
         let found = match AFTER {
@@ -439,7 +439,7 @@ pub(crate) unsafe fn by_count<A: Array>(
     index: *mut u64,
     error: *mut JudyError,
 ) -> A::Answer {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` is an array or null, `index` leads to a word or is null.
     unsafe {
         // An empty array is asked first, as libJudy does.
         if root.is_null() {
@@ -459,7 +459,7 @@ pub(crate) unsafe fn by_count<A: Array>(
 /// # Safety
 /// As [`array_at`].
 pub(crate) unsafe fn free<A: Array>(root: Slot, error: *mut JudyError) -> usize {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` leads to an array or is null, `error` to a record or is null.
     unsafe {
         let Some(array) = array_at::<A>(root) else {
             return fail(error, Errno::NullPointerToArray, JERR as usize);
@@ -479,7 +479,7 @@ pub(crate) unsafe fn gap<A: Array>(
     from: impl FnOnce(u64) -> Option<u64>,
     direction: Direction,
 ) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` is an array or null, `index` leads to a word or is null.
     unsafe {
         if index.is_null() {
             return fail(error, Errno::NullPointerToIndex, JERR);
@@ -571,7 +571,7 @@ macro_rules! functions {
             high: u64,
             _error: *mut JudyError,
         ) -> u64 {
-            // SAFETY: the caller's duty.
+            // SAFETY: `root` is an array or null.
             unsafe { array_of::<$array>(&root).count(low, high) }
         }
 
@@ -587,7 +587,7 @@ macro_rules! functions {
             index: *mut u64,
             error: *mut JudyError,
         ) -> $answer {
-            // SAFETY: the caller's duty.
+            // SAFETY: `root` is an array or null; the others lead to what they name, or are null.
             unsafe { array::by_count::<$array>(root, nth, index, error) }
         }
 
@@ -598,7 +598,7 @@ macro_rules! functions {
         /// record or null.
         #[no_mangle]
         pub unsafe extern "C" fn $free(root: Slot, error: *mut JudyError) -> usize {
-            // SAFETY: the caller's duty.
+            // SAFETY: `root` leads to an array or is null, `error` to a record or is null.
             unsafe { array::free::<$array>(root, error) }
         }
 
@@ -608,7 +608,7 @@ macro_rules! functions {
         /// As documented for libJudy: `root` is an array or null.
         #[no_mangle]
         pub unsafe extern "C" fn $used(root: *const c_void) -> usize {
-            // SAFETY: the caller's duty.
+            // SAFETY: `root` is an array or null.
             unsafe { array_of::<$array>(&root).bytes() }
         }
 
@@ -618,7 +618,7 @@ macro_rules! functions {
         /// As documented for libJudy: `root` is an array or null.
         #[no_mangle]
         pub unsafe extern "C" fn $active(root: *const c_void) -> usize {
-            // SAFETY: the caller's duty.
+            // SAFETY: `root` is an array or null.
             unsafe { array_of::<$array>(&root).bytes() }
         }
 
@@ -659,7 +659,7 @@ macro_rules! functions {
             index: *mut u64,
             error: *mut JudyError,
         ) -> $answer {
-            // SAFETY: the caller's duty.
+            // SAFETY: `root` is an array or null; the others lead to what they name, or are null.
             unsafe { array::$function::<$array $(, $after)?>(root, index, error $(, $find)?) }
         }
     )* };
@@ -675,7 +675,7 @@ macro_rules! functions {
             index: *mut u64,
             error: *mut JudyError,
         ) -> c_int {
-            // SAFETY: the caller's duty.
+            // SAFETY: `root` is an array or null; the others lead to what they name, or are null.
             unsafe { array::gap::<$array>(root, index, error, $from, array::Direction::$direction) }
         }
     )* };

@@ -45,7 +45,7 @@ pub unsafe extern "C" fn ashlar_cursor_close(cursor: *mut ArrayCursor) {
 unsafe fn here(cursor: &ArrayCursor, index: *mut u64) -> *mut u64 {
     match cursor.cursor.entry() {
         Some((key, value)) => {
-            // SAFETY: the caller's duty.
+            // SAFETY: `index` leads to a word.
             unsafe { *index = key };
             from_ref(value).cast_mut()
         }
@@ -61,7 +61,7 @@ macro_rules! moves {
         /// `cursor` must be open, `index` lead to a word.
         #[no_mangle]
         pub unsafe extern "C" fn $name(cursor: *mut ArrayCursor, index: *mut u64) -> *mut u64 {
-            // SAFETY: the caller's duty.
+            // SAFETY: the cursor is open, `index` leads to a word.
             unsafe {
                 let $cursor = &mut (*cursor).cursor;
                 let $at = *index;
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn ashlar_wordmap_each(
     visit: unsafe extern "C" fn(index: u64, value: *mut u64, argument: *mut c_void),
     argument: *mut c_void,
 ) {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` is an array or null; `visit` leaves the array as it is.
     unsafe {
         for (index, value) in map_of(&root) {
             visit(index, from_ref(value).cast_mut(), argument);

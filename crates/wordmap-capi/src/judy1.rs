@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 /// As documented for libJudy: `root` leads to an array or is null, `error` is a record or null.
 #[no_mangle]
 pub unsafe extern "C" fn Judy1Set(root: Slot, index: u64, error: *mut JudyError) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` leads to an array or is null, `error` to a record or is null.
     unsafe { array::insert::<Set>(root, index, error) }
 }
 
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn Judy1Set(root: Slot, index: u64, error: *mut JudyError)
 /// As [`Judy1Set`].
 #[no_mangle]
 pub unsafe extern "C" fn Judy1Unset(root: Slot, index: u64, error: *mut JudyError) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` leads to an array or is null, `error` to a record or is null.
     unsafe { array::remove::<Set>(root, index, error) }
 }
 
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn Judy1Test(
     index: u64,
     _error: *mut JudyError,
 ) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` is an array or null.
     unsafe { c_int::from(array_of::<Set>(&root).has(index)) }
 }
 
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn Judy1SetArray(
     indexes: *const u64,
     error: *mut JudyError,
 ) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` leads to an array or is null, `indexes` to `count` words or is null.
     unsafe { array::fill::<Set>(root, count, indexes, Some(|_| 0), error) }
 }
 

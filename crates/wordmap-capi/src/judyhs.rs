@@ -28,7 +28,7 @@ unsafe fn bytes<'a>(data: *const c_void, length: usize) -> &'a [u8] {
     if length == 0 {
         return &[];
     }
-    // SAFETY: the caller's duty.
+    // SAFETY: `data` leads to `length` bytes, which are not 0.
     unsafe { std::slice::from_raw_parts(data.cast(), length) }
 }
 
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn JudyHSIns(
     length: usize,
     error: *mut JudyError,
 ) -> Slot {
-    // SAFETY: the caller's duty.
+    // SAFETY: libJudy's terms: arrays, strings and records are there, or null.
     unsafe {
         let Some(map) = map_at(root) else {
             return fail(error, Errno::NullPointerToArray, POINTER_ERROR);
@@ -122,7 +122,7 @@ unsafe fn insert(map: &mut Map, wanted: &[u8]) -> Option<*mut u64> {
 /// As [`JudyHSIns`].
 #[no_mangle]
 pub unsafe extern "C" fn JudyHSGet(root: *const c_void, data: *mut c_void, length: usize) -> Slot {
-    // SAFETY: the caller's duty.
+    // SAFETY: libJudy's terms: arrays and strings are there, or null.
     unsafe {
         if data.is_null() && length != 0 {
             return null_mut();

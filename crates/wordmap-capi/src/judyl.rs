@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 /// As documented for libJudy: `root` leads to an array or is null, `error` is a record or null.
 #[no_mangle]
 pub unsafe extern "C" fn JudyLIns(root: Slot, index: u64, error: *mut JudyError) -> Slot {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` leads to an array or is null, `error` to a record or is null.
     unsafe { array::insert::<Map>(root, index, error) }
 }
 
@@ -21,7 +21,7 @@ pub unsafe extern "C" fn JudyLIns(root: Slot, index: u64, error: *mut JudyError)
 /// As [`JudyLIns`].
 #[no_mangle]
 pub unsafe extern "C" fn JudyLDel(root: Slot, index: u64, error: *mut JudyError) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` leads to an array or is null, `error` to a record or is null.
     unsafe { array::remove::<Map>(root, index, error) }
 }
 
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn JudyLDel(root: Slot, index: u64, error: *mut JudyError)
 /// As [`JudyLIns`].
 #[no_mangle]
 pub unsafe extern "C" fn JudyLGet(root: *const c_void, index: u64, _error: *mut JudyError) -> Slot {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` is an array or null.
     unsafe { array_of::<Map>(&root).get(index).map_or(null_mut(), slot) }
 }
 
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn JudyLInsArray(
     values: *const u64,
     error: *mut JudyError,
 ) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` leads to an array or is null, `indexes` and `values` to `count` words or are null.
     unsafe {
         let value = (!values.is_null()).then_some(|i| *values.add(i));
         array::fill::<Map>(root, count, indexes, value, error)

@@ -72,7 +72,7 @@ fn is_last(chunk: u64) -> bool {
 /// `to` must be writable for as many bytes.
 unsafe fn write_chunk(to: *mut u8, chunk: u64) {
     for (i, b) in chunk.to_be_bytes().into_iter().enumerate() {
-        // SAFETY: the caller's duty.
+        // SAFETY: there is room for as many bytes.
         unsafe { *to.add(i) = b };
         if b == 0 {
             return;
@@ -203,7 +203,7 @@ unsafe fn find(mut map: &Map, mut text: *const u8) -> Option<*mut u64> {
 /// # Safety
 /// `slot` must hold a link; what it leads to is gone afterwards.
 unsafe fn free_link(slot: *mut u64) -> usize {
-    // SAFETY: the caller's duty.
+    // SAFETY: the slot holds a link, which nobody follows any more.
     unsafe {
         match link(*slot) {
             Link::Tail(tail) => free_tail(tail),
@@ -329,7 +329,7 @@ unsafe fn end_of(mut chunk: u64, mut slot: *mut u64, mut text: *mut u8, way: Way
 /// NUL-terminated string or is null, `error` is a record or null.
 #[no_mangle]
 pub unsafe extern "C" fn JudySLIns(root: Slot, text: *const u8, error: *mut JudyError) -> Slot {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` leads to an array or is null, `text` to a string or is null.
     unsafe {
         let Some(map) = map_at(root) else {
             return fail(error, Errno::NullPointerToArray, POINTER_ERROR);
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn JudySLGet(
     text: *const u8,
     error: *mut JudyError,
 ) -> Slot {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` is an array or null, `text` leads to a string or is null.
     unsafe {
         if text.is_null() {
             return fail(error, Errno::NullPointerToIndex, POINTER_ERROR);
@@ -369,7 +369,7 @@ pub unsafe extern "C" fn JudySLGet(
 /// As [`JudySLIns`].
 #[no_mangle]
 pub unsafe extern "C" fn JudySLDel(root: Slot, text: *const u8, error: *mut JudyError) -> c_int {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` leads to an array or is null, `text` to a string or is null.
     unsafe {
         let Some(map) = map_at(root) else {
             return fail(error, Errno::NullPointerToArray, JERR);
@@ -428,7 +428,7 @@ unsafe fn remove(mut map: &mut Map, mut text: *const u8) -> bool {
 /// As [`JudySLIns`].
 #[no_mangle]
 pub unsafe extern "C" fn JudySLFreeArray(root: Slot, error: *mut JudyError) -> usize {
-    // SAFETY: the caller's duty.
+    // SAFETY: `root` leads to an array or is null, `error` to a record or is null.
     unsafe {
         match map_at(root) {
             Some(map) => free_map(map),
@@ -449,7 +449,7 @@ macro_rules! neighbour {
             text: *mut u8,
             error: *mut JudyError,
         ) -> Slot {
-            // SAFETY: the caller's duty.
+            // SAFETY: `root` is an array or null, and any string of it fits at `text`.
             unsafe {
                 if text.is_null() {
                     return fail(error, Errno::NullPointerToIndex, POINTER_ERROR);

@@ -131,7 +131,7 @@ pub extern "C" fn JudyMalloc(words: usize) -> usize {
 /// `memory` must come from [`JudyMalloc`] or be null.
 #[no_mangle]
 pub unsafe extern "C" fn JudyFree(memory: *mut c_void, _words: usize) {
-    // SAFETY: the caller's duty.
+    // SAFETY: the memory comes from `malloc`, or is null.
     unsafe { libc::free(memory) };
 }
 

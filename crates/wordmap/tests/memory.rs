@@ -430,7 +430,7 @@ unsafe impl PageSource for &Noting {
     unsafe fn release_chunks(&self, chunks: &mut [NonNull<u8>], bytes: usize) {
         self.batch_max.set(self.batch_max.get().max(chunks.len()));
         for chunk in chunks {
-            // SAFETY: the caller's duty.
+            // SAFETY: each chunk comes from this source with this size.
             unsafe { self.release_chunk(*chunk, bytes) };
         }
     }

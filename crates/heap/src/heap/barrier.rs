@@ -23,7 +23,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Both are live cells of this heap.
     #[inline(always)]
     pub unsafe fn write_barrier(&self, parent: Cell, child: Cell) {
-        // SAFETY: the caller's contract.
+        // SAFETY: both are live cells of this heap.
         unsafe {
             if self.needs_barrier(parent, child) {
                 self.write_barrier_slowly(parent, child);

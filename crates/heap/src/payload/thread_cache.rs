@@ -113,7 +113,7 @@ impl<'heap> ThreadCache<'heap> {
     /// `payload` must come from this heap and nobody may use it any more.
     #[inline(always)]
     pub unsafe fn free(&mut self, payload: NonNull<u8>) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the payload comes from this heap, and nobody uses it any more.
         unsafe {
             if !self.free_at_once(payload.as_ptr()) {
                 self.free_slowly(payload);
@@ -130,7 +130,7 @@ impl<'heap> ThreadCache<'heap> {
     #[inline(always)]
     pub unsafe fn free_at_once(&mut self, payload: *mut u8) -> bool {
         match self.kinds.at(payload as usize) {
-            // SAFETY: the caller's contract.
+            // SAFETY: where there is a kind the payload lies in this heap; it is free now.
             Some(kind) => unsafe { self.lists.push(payload, kind) },
             None => false,
         }
@@ -149,7 +149,7 @@ impl<'heap> ThreadCache<'heap> {
             Some(of) if self.supply.is_inherited(of) => self.supply.free_inherited(payload, of),
             Some(of) => {
                 self.put_aside(of);
-                // SAFETY: the caller's contract.
+                // SAFETY: the payload is one of this heap's pieces, and is free now.
                 unsafe { self.lists.push(payload.as_ptr(), kind) };
             }
             None => self.supply.free_span(address),
@@ -165,7 +165,7 @@ impl<'heap> ThreadCache<'heap> {
         payload: NonNull<u8>,
         size: usize,
     ) -> Result<NonNull<u8>, OutOfMemory> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the payload is in use, and the caller goes on with the one that is returned.
         match unsafe { self.resize(payload, size) }? {
             Resized::InPlace => Ok(payload),
             Resized::Moved(moved) => Ok(moved),

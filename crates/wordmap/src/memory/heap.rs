@@ -219,7 +219,7 @@ impl<P: PageSource> Heap<P> {
     /// `node` must be an address in a live node of this heap.
     #[inline]
     pub unsafe fn changes(&'static self, node: NonNull<u8>) -> &'static AtomicU64 {
-        // SAFETY: the caller's duty.
+        // SAFETY: the node lies in a chunk of this heap.
         let shard = unsafe { Chunk::shard_of(node) };
         &self.shard(shard).changes
     }
@@ -300,7 +300,7 @@ impl<P: PageSource> Heap<P> {
     ) -> Option<NonNull<u8>> {
         let new = self.allocate_in(locked, new_bytes)?;
         fill(new);
-        // SAFETY: the caller's duty.
+        // SAFETY: `fill` has copied what is wanted of the old block, which is the locked shard's.
         unsafe { self.release_in(locked, old, old_bytes) };
         Some(new)
     }
@@ -387,7 +387,7 @@ impl<P: PageSource> Heap<P> {
     #[inline(always)]
     unsafe fn take_slot(&self, locked: &mut Locked<'_>, slot: Slot) -> bool {
         locked.count_change();
-        // SAFETY: the caller's duty.
+        // SAFETY: the slot is live and of the locked shard.
         unsafe { locked.shelf().slabs.release(slot) }
     }
 
@@ -396,7 +396,7 @@ impl<P: PageSource> Heap<P> {
     #[cold]
     #[inline(never)]
     unsafe fn settle(&self, locked: &mut Locked<'_>, inside: NonNull<u8>) {
-        // SAFETY: the caller's duty.
+        // SAFETY: a slot of this page of the locked shard has just come back.
         if unsafe { locked.shelf().slabs.settle(inside.as_ptr()) } {
             self.retire(locked, Chunk::of(inside.as_ptr()));
         }
@@ -411,7 +411,7 @@ impl<P: PageSource> Heap<P> {
     #[inline(never)]
     unsafe fn settle_last(&self, locked: Locked<'_>, inside: NonNull<u8>, bytes: usize) -> usize {
         let mut locked = locked;
-        // SAFETY: the caller's duty.
+        // SAFETY: a slot of this page of the locked shard has just come back.
         unsafe { self.settle(&mut locked, inside) };
         bytes
     }
@@ -433,7 +433,7 @@ impl<P: PageSource> Heap<P> {
     unsafe fn release_run(&self, locked: &mut Locked<'_>, block: NonNull<u8>, bytes: usize) {
         locked.count_change();
         let shelf = locked.shelf();
-        // SAFETY: the caller's duty.
+        // SAFETY: the block is a run of the locked shard, of so many bytes.
         let empty = unsafe {
             if bytes > SLOT_BYTES_MAX {
                 shelf.runs.release(block.as_ptr(), bytes)
@@ -557,7 +557,7 @@ impl Shelf {
     unsafe fn release_run_of_stray(&mut self, block: *mut u8, bytes: usize) -> bool {
         let strays = &mut self.strays[bytes / 8];
         *strays = strays.saturating_sub(1);
-        // SAFETY: the caller's duty.
+        // SAFETY: the block is a live run of so many bytes.
         unsafe { self.runs.release(block, bytes) }
     }
 

@@ -149,7 +149,7 @@ impl Page {
     /// # Safety
     /// `page` must be live and of the locked shard.
     unsafe fn words(page: *mut Page) -> usize {
-        // SAFETY: the caller's duty.
+        // SAFETY: the page is live, and its shard locked.
         usize::from(unsafe { (*page).slots }).div_ceil(64)
     }
 }
@@ -325,7 +325,7 @@ impl Slabs {
     /// It must be a page of this shard in which a slot has just come back.
     pub(super) unsafe fn settle(&mut self, inside: *mut u8) -> bool {
         let page = Page::of(inside);
-        // SAFETY: the caller's duty.
+        // SAFETY: the page is this shard's, and one of its slots is free now.
         unsafe {
             if (*page).live + 1 == u32::from((*page).slots) {
                 self.link(page);

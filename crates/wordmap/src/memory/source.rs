@@ -39,7 +39,7 @@ pub unsafe trait NodeSource {
     {
         let _ = inside;
         let (block, bytes) = find();
-        // SAFETY: the caller's duty.
+        // SAFETY: `find` gives a live block of this source, which nobody uses any more.
         unsafe { self.release(block, bytes) };
         bytes
     }
@@ -79,7 +79,7 @@ pub unsafe trait NodeSource {
     where
         Self: Sized,
     {
-        // SAFETY: the caller's duty.
+        // SAFETY: the block is a live one of this source, of `old_bytes`.
         unsafe {
             if self.extend(old, old_bytes, new_bytes) {
                 fill(old);
@@ -130,7 +130,7 @@ pub unsafe trait NodeSource {
     {
         let new = self.allocate(new_bytes)?;
         fill(new);
-        // SAFETY: the caller's duty.
+        // SAFETY: `fill` has copied what is wanted of the old block.
         unsafe { self.release(old, old_bytes) };
         Some(new)
     }
@@ -168,7 +168,7 @@ pub unsafe trait PageSource {
     /// As [`PageSource::release_chunk`], for each of them.
     unsafe fn release_chunks(&self, chunks: &mut [NonNull<u8>], bytes: usize) {
         for chunk in chunks {
-            // SAFETY: the caller's duty.
+            // SAFETY: each chunk comes from this source with this size.
             unsafe { self.release_chunk(*chunk, bytes) };
         }
     }

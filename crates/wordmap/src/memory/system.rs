@@ -107,7 +107,7 @@ mod mapping {
     /// # Safety
     /// It must be memory of [`map`], whole pages, that nobody uses.
     pub(super) unsafe fn unmap(start: *mut u8, bytes: usize) {
-        // SAFETY: the caller's duty.
+        // SAFETY: whole pages of `map` that nobody uses.
         unsafe {
             // A process may have only so many mappings, and a hole can make two of one. The
             // address space is lost then, but not the memory.

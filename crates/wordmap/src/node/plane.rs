@@ -123,7 +123,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 #[inline(always)]
 pub(crate) unsafe fn copy_unless_same(from: *const u8, to: *mut u8, bytes: usize) {
     if !ptr::eq(from, to) {
-        // SAFETY: the caller's duty.
+        // SAFETY: `from` has so many bytes, and `to` room for them.
         unsafe { copy(from, to, bytes) };
     }
 }
@@ -299,7 +299,7 @@ pub(crate) unsafe fn count_bytes(plane: *mut u8, from: usize, to: usize, up: boo
         end -= left;
     }
     for i in from..end {
-        // SAFETY: the caller's duty.
+        // SAFETY: the item is there, and can be counted so.
         unsafe {
             let item = plane.add(i);
             *item = if up { *item + 1 } else { *item - 1 };
@@ -668,7 +668,7 @@ pub(crate) unsafe fn fill(plane: *mut u8, width: usize, n: usize, item: impl Fn(
 #[inline(always)]
 pub(crate) unsafe fn clear(plane: *mut u8, from: usize, to: usize) {
     for i in from..to {
-        // SAFETY: the caller's duty.
+        // SAFETY: the bytes can be written.
         unsafe { *plane.add(i) = 0 };
     }
 }
