@@ -1,4 +1,4 @@
-/* Linked lists: 200 of 2,000 items, one of which is replaced in every round. */
+/* Linked lists: 200 of 2,000 items; one list is replaced in every round. */
 #include "memory.h"
 
 enum { LISTS = 200, ITEMS = 2000 };

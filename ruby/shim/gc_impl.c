@@ -223,7 +223,7 @@ ashlar_objspace(void)
 
 /* ── Shutdown ────────────────────────────────────────────────────────────── */
 
-/* Types, by number, of which rb_gc_shutdown_call_finalizer_p may say yes. */
+/* Types, by number: rb_gc_shutdown_call_finalizer_p may say yes to them. */
 static uint32_t
 types_freed_at_exit(void)
 {

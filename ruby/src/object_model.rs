@@ -617,7 +617,7 @@ impl OwnsNothing {
 
 const _: () = assert!(SHAPE_SHIFT == 32, "a shape is read by itself");
 
-/// By type, for those objects of which [`freeing`] takes most: it knows some more. Nothing is
+/// By type, for those objects that [`freeing`] sees most: it knows some more. Nothing is
 /// decided by a branch here, because dead objects come in any order.
 type OwnNothing = [OwnsNothing; T_MASK + 1];
 

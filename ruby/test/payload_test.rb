@@ -189,7 +189,7 @@ EXTENSION = <<~'C'
 
   struct work { int seed; long rounds; int bad; };
 
-  /* Large payloads, of which only the ends are touched. */
+  /* Large payloads; only their ends are touched. */
   static void *churn_large(void *argument) {
       struct work *work = argument;
       for (long i = 0; i < work->rounds; i++) {

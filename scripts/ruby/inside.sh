@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A Ruby with Ashlar inside: linked from the objects of the stock Ruby, of which three are
+# A Ruby with Ashlar inside: linked from the objects of the stock Ruby; three of them are
 # replaced (ruby/inside/link.mk). Nothing of Ruby is compiled twice, and a change of ours
 # takes as long as compiling the collector. With SHARED=yes it is one with a libruby.so; the
 # objects of that are other ones, so a second Ruby is compiled then.

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A splay tree with a payload in every node: a large live heap of which a small part is
+# A splay tree with a payload in every node: a large live heap; a small part of it is
 # replaced all the time, so most collections find most objects alive.
 #   splay.rb [NODES] [CHANGES]
 require_relative "figures"

@@ -112,7 +112,7 @@ enum { /* ashlar_layout.owns: what is to be done when a cell has died */
  *     vm.layouts = layouts;
  *     vm.layout_count = KINDS;
  *
- * A new cell is zero, and so of kind 0, until the program says of which it is. The kind of a
+ * A new cell is zero, and so of kind 0, until the program says which it is of. The kind of a
  * cell may change; its references and counts may, too, with barriers as ever. */
 typedef struct ashlar_layout {
     uint8_t refers, owns;

@@ -68,7 +68,7 @@ pub(crate) enum Does<'a, 'c> {
     Show(&'a mut dyn FnMut(Cell)),
 }
 
-/// A tracer of any thread's, of which many words are asked with one call.
+/// A tracer of any thread's; one call asks it of many words.
 pub(crate) trait TraceWords: Trace {
     /// Marks what the words refer to.
     fn mark_words(&mut self, inside: Inside, words: &[usize]);

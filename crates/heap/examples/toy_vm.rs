@@ -472,7 +472,7 @@ pub unsafe fn store(
     }
 }
 
-/// Moves references within an object, of which no barrier is told: all of them
+/// Moves references within an object without a barrier: all of them
 /// round by one if the object hands its references over, or else into the gaps
 /// below them.
 ///

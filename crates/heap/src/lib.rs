@@ -45,7 +45,7 @@
 //!         cell = allocate(Urgency::MustAllocate);
 //!     }
 //!     let Allocation::Allocated(cell) = cell else { panic!("{cell:?}") };
-//!     // Lists of ten, of which only the latest is kept.
+//!     // Lists of ten; only the latest is kept.
 //!     let mut heads = heap.vm().0.borrow_mut();
 //!     let next = heads.pop().filter(|_| number % 10 != 0);
 //!     // SAFETY: the cell is new, and nobody else has it.

@@ -104,7 +104,7 @@ impl Reservation {
         unsafe { make_writable(self.start.as_ptr().add(pages.start), pages.len()) }
     }
 
-    /// Whether the system shall back it by huge pages: at the first touch where none of such a
+    /// Whether the system is to back it by huge pages: at the first touch where none of such a
     /// page has been touched, by and by elsewhere. Contents stay as they are. Nothing changes
     /// where the system has no huge pages for programs that ask.
     pub fn set_huge_pages(&self, wanted: bool) {

@@ -1074,7 +1074,7 @@ fn marking_ends_although_every_slice_finds_more_than_it_may_do_and_only_the_last
                 marked_cells <= marked_before + 8 * SLICE_CELLS + roots,
                 "slice {slices}: {marked_before} to {marked_cells}"
             );
-            // A new list each time, of which only the roots know.
+            // A new list each time, which only the roots know.
             let mut list = p.object(buffer(1));
             p.heap.vm().roots.borrow_mut()[1] = list.address();
             for _ in 0..400 {

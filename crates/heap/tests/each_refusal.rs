@@ -91,7 +91,7 @@ const BRANCHES: usize = 40_000;
 struct Grown<'heap> {
     heap: &'heap Heap<'heap, ToyVm<'heap>>,
     cache: NonNull<AllocationCache<'heap>>,
-    /// Branches, all of them roots, of which each has all of its leaves.
+    /// Branches, all of them roots; each has all of its leaves.
     branches: usize,
 }
 

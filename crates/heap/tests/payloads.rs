@@ -356,7 +356,7 @@ proptest! {
     }
 }
 
-/// Each policy's place for three blocks, and for two twice, the first of which is freed in
+/// Each policy's place for three blocks, and for two twice, where the first two are freed in
 /// between: as blocks from the first hole on. The holes have 4, 2 and 3 blocks.
 #[test]
 fn policies_choose_different_holes() {
@@ -516,7 +516,7 @@ fn rows_that_one_thread_gives_back_serve_another_and_hold_no_block_when_empty_on
     }
 }
 
-/// Whoever frees what: neither has a piece of a block of which the other has one.
+/// Whoever frees what: no block has pieces of both.
 #[test]
 fn threads_of_two_arenas_have_pieces_of_different_blocks() {
     const PIECES: usize = 3000;

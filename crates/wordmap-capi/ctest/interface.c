@@ -146,7 +146,7 @@ static Word_t mix(Word_t state, Word_t word) {
     return x << 29 | x >> 35;
 }
 
-/* Keys of two words, the second of which takes the hash back to the same state. With no
+/* Keys of two words; the second takes the hash back to the same state. With no
  * secret in the hash all of them are one list behind one entry. Keys that lie apart take
  * an entry each, and the bytes of the array say which it is. */
 static void keys_that_were_made_to_collide_lie_apart(void) {

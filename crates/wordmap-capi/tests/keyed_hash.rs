@@ -7,7 +7,7 @@ mod keyed_hash;
 use keyed_hash::{hash, sip_hash};
 use std::hash::{DefaultHasher, Hasher};
 
-/// A text of many lengths, none of which repeats a word.
+/// A text of many lengths that repeats no word.
 fn text(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n * 37 + n / 8) as u8).collect()
 }

@@ -283,7 +283,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Inserts entries, of which a later one wins over an earlier one with the same key.
+    /// Inserts entries; of two with the same key the later one wins.
     /// Builds an empty tree as long as keys rise, and sorts the rest first where that is
     /// worth it. Calls the global handler of allocation errors when there is no memory.
     pub(crate) fn extend(&mut self, entries: impl Iterator<Item = (u64, u64)>) {

@@ -216,7 +216,7 @@ mod tests {
         changes: &'static AtomicU64,
     }
 
-    /// Two trees, in two shards of which the same has gone.
+    /// Two trees in two shards; the same has gone from both.
     fn two_trees() -> [Tree; 2] {
         static CHANGES: [AtomicU64; 2] = [const { AtomicU64::new(7) }; 2];
         [0x1000, 0x2000].map(|at| Tree {

@@ -641,7 +641,7 @@ fn a_large_shard_takes_regions_and_gives_all_of_them_back() {
     grow_to(512 * CHUNK + 3 * REGION + 5 * CHUNK);
     assert_eq!(pages.regions_taken.get(), 3);
     assert_eq!(is_told().spare_bytes, 0);
-    // One more region, of which most is never used.
+    // One more region; most of it is never used.
     pages.regions_left.set(1);
     grow_to(512 * CHUNK + 4 * REGION + 5 * CHUNK);
     assert_eq!(is_told().spare_bytes, REGION - CHUNK);

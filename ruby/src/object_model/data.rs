@@ -18,7 +18,7 @@ impl DataType {
         self.0 != 0
     }
 
-    /// The type of `data` if its class is that of procs, all of which Ruby makes itself.
+    /// The type of `data` if its class is that of procs: Ruby makes all of them itself.
     pub(super) fn of_procs(data: Object, proc_class: Value) -> Self {
         let is_proc = proc_class != 0 && data.word(KLASS) == proc_class;
         Self(if is_proc { type_of(data) } else { 0 })

@@ -103,7 +103,7 @@ static void variable(struct unit *unit, value name, enum op local, enum op globa
     }
 }
 
-/* Expressions, of which the last one's value is left. */
+/* Expressions; the last one's value is left. */
 static void sequence(struct unit *unit, value list, bool is_last)
 {
     ASHLAR_ROOTS(thread, &list);

@@ -17,7 +17,7 @@ pub enum Policy {
     NextFit,
     /// The shortest run that is long enough, the lowest of several.
     BestFit,
-    /// A run of the shortest class of lengths all of which are long enough, the lowest of
+    /// A run of the shortest class whose lengths are all long enough, the lowest of
     /// several: four classes to a doubling.
     SegregatedFit,
 }

@@ -53,7 +53,7 @@ impl Space {
         self.lock_allocator().give(first, count);
     }
 
-    /// Where the blocks end of which the lowest `count` are empty and hold memory.
+    /// Where the lowest `count` blocks end that are empty and hold memory.
     pub(crate) fn behind_held_blocks(&self, count: usize) -> usize {
         let used_limit = self.blocks.used_limit();
         let is_held = |&block: &usize| {

@@ -206,10 +206,10 @@ impl<V: Vm> Heap<'_, V> {
         swept.live_cells
     }
 
-    /// Sweeps a block of which nothing but the side tables is written.
+    /// Sweeps a block, and writes to nothing but the side tables.
     #[cold]
     fn sweep_inherited(&self, block: BlockIndex, width: WidthIndex) -> Swept {
-        // SAFETY: asked of dead cells, each of which sweeping finds once.
+        // SAFETY: sweeping asks of dead cells, and finds each once.
         unsafe {
             let owns_nothing = self.vm.owns_nothing();
             let release = |cell| self.vm.release(cell, width);

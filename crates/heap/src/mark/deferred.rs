@@ -82,7 +82,7 @@ impl Deferred {
         self.cells.push((cell, rest))
     }
 
-    /// Cells of which references are left.
+    /// Cells that have references left.
     pub(super) fn iter(&self) -> impl Iterator<Item = Cell> + '_ {
         self.cells.as_slice().iter().map(|&(cell, _)| cell)
     }

@@ -195,7 +195,7 @@ mod thread {
     use super::Tasks;
     use crate::refusals::{is_refused, SystemCall};
 
-    /// Address space of a thread's stack, of which some 24 KiB are touched.
+    /// Address space of a thread's stack; some 24 KiB of it are touched.
     #[cfg(not(miri))]
     const STACK_BYTES: usize = 256 << 10;
 
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-    /// Runs a task of which everybody takes part: it ends when `all` have come.
+    /// Runs a task that everybody takes part in: it ends when `all` have come.
     fn meet(pool: &ThreadPool, all: usize) {
         let come = AtomicUsize::new(0);
         let wait_for_all = || {

@@ -134,7 +134,7 @@ pub(super) trait Sink: Sized {
         count > 0
     }
 
-    /// Marks `cell`, of which a parent wants more than it is. False when the parent is
+    /// Marks `cell`, because a parent wants more of it than it is. False when the parent is
     /// settled and the cell is not.
     #[inline(always)]
     fn mark_and_compare(&mut self, cell: Cell, state: CellState, wants: Wants) -> bool {

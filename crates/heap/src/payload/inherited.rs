@@ -32,8 +32,8 @@ impl Payloads {
         self.lock().inherit(space);
     }
 
-    /// Of the blocks with these numbers, takes over the inherited ones of which `is_wanted`
-    /// says yes.
+    /// Of the blocks with these numbers, takes over the inherited ones that `is_wanted`
+    /// says yes to.
     pub(crate) fn take_over(
         &self,
         space: &Space,

@@ -55,7 +55,7 @@ impl Return<'_> {
         self.bytes += row_pieces(of.class()) * of.class().bytes();
     }
 
-    /// Takes back free pieces, each of which begins with the address of the next; 0 for
+    /// Takes back free pieces; each begins with the address of the next, 0 for
     /// none.
     pub(super) fn pieces(&mut self, first: usize, of: ArenaClass) {
         if first != 0 {

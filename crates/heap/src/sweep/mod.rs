@@ -196,7 +196,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// A block of cells, of which the `n`-th has the `n`-th of these states, and so on from
+    /// A block of cells; the `n`-th has the `n`-th of these states, and so on from
     /// the beginning again.
     fn block_of(space: &Space, width: WidthIndex, states: &[CellState]) -> BlockIndex {
         let block = space.take_block(Kind::Cells(width)).unwrap();

@@ -367,7 +367,7 @@ impl Slabs {
     }
 
     fn unlink(&mut self, page: *mut Page) {
-        // SAFETY: listed pages, of which `page` is one, are live and ours under the lock.
+        // SAFETY: `page` is a listed page; these are live and ours under the lock.
         unsafe {
             let (next, previous) = ((*page).next, (*page).previous);
             if previous.is_null() {
@@ -394,7 +394,7 @@ impl Slabs {
     }
 
     fn unlink_chunk(&mut self, chunk: *mut Chunk) {
-        // SAFETY: listed chunks, of which `chunk` is one, are live and ours under the lock.
+        // SAFETY: `chunk` is a listed chunk; these are live and ours under the lock.
         unsafe {
             let (next, previous) = ((*chunk).next, (*chunk).previous);
             if previous.is_null() {

@@ -40,7 +40,7 @@ impl Children {
         }
     }
 
-    /// Two children, the second of which begins at `separator`.
+    /// Two children; the second begins at `separator`.
     pub(crate) fn pair(low: Edge, separator: u8, high: Edge) -> Children {
         let mut children = Children::new();
         children.insert(0, 0, low);
@@ -164,7 +164,7 @@ impl Branch {
     /// Whether `key` has the bytes above the branch's level.
     #[inline(always)]
     pub(crate) fn covers(self, key: u64) -> bool {
-        // As `above`, but with one shift of which the length is not known.
+        // As `above`, but with one shift whose length is not known.
         ((self.word() ^ key) >> (8 * self.level())) >> 8 == 0
     }
 

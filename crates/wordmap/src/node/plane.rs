@@ -285,7 +285,7 @@ pub(crate) unsafe fn lower_bound_near<const GUESSES: bool>(
 pub(crate) unsafe fn count_bytes(plane: *mut u8, from: usize, to: usize, up: bool) {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let mut end = to;
-    // Eight at a time, of which some may stay as they are.
+    // Eight at a time; some of them may stay as they are.
     while end > from && end >= 8 {
         let at = plane.wrapping_add(end - 8);
         let left = (end - from).min(8);
@@ -407,7 +407,7 @@ mod lanes {
             done += 64;
         }
         if done > 0 {
-            // The last 64 bytes, of which the first ones have been looked at.
+            // The last 64 bytes; the first of them have been looked at.
             done = bytes - 64;
         }
         // SAFETY: the plane has more than 16 bytes from `done` on, and at most 64.
@@ -419,7 +419,7 @@ mod lanes {
     }
 
     /// `test` of the bytes up to 16 behind `last`, which is at most 48: four
-    /// loads, none of which goes further.
+    /// loads; none goes further.
     ///
     /// # Safety
     /// `last + 16` bytes must be readable at `at`.

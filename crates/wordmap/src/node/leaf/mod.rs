@@ -314,7 +314,7 @@ impl<const V: usize> Leaf<V> {
     /// As [`Leaf::covers`] for a leaf of more than one entry.
     #[inline(always)]
     pub(crate) fn covers_more(self, key: u64) -> bool {
-        // One shift of which the length is not known.
+        // One shift; its length is not known.
         ((self.word() ^ key) >> (8 * (self.level() - 1))) >> 8 == 0
     }
 
