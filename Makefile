@@ -53,7 +53,7 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 	@mkdir -p build && cc -std=gnu11 -O2 -Wall -Wextra bench/machine/lost_time.c -o build/lost_time && build/lost_time $(ROUNDS)
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts test-scripts test-rust test-behaviour test-applications test-inside test-kernels test-kernels-quick test-native-gems test-packages test-ruby-quick test-ruby test-aarch64
+.PHONY: test check-format check-lints check-scripts check-layers test-scripts test-rust test-behaviour test-applications test-inside test-kernels test-kernels-quick test-native-gems test-packages test-ruby-quick test-ruby test-aarch64
 test: ## run the tests, but test-ruby, test-kernels, test-native-gems, test-packages, test-mruby, test-aarch64 and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
@@ -62,6 +62,8 @@ check-lints: ## cargo clippy, warnings denied
 	@$(with_rubies) cargo clippy --quiet --workspace --all-targets -- -D warnings
 check-scripts: ## shellcheck over the shell scripts
 	@shellcheck .ci/run $$(git ls-files '*.sh')
+check-layers: ## each crate's files use each other as its layers.txt says, in no circle of more than four
+	@scripts/test/layers_test.py --quiet && scripts/test/layers.py
 test-rust: ## cargo test
 	@$(with_rubies) cargo test --workspace
 test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test); ON=inside for the Ruby with Ashlar inside

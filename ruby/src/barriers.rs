@@ -7,7 +7,7 @@ use ashlar_heap::{Trace, Tracer};
 use crate::current_tracer;
 use crate::lock::{held, Gvl};
 use crate::object_model::Object;
-use crate::process::unlocked;
+use crate::objspace::unlocked;
 use crate::ruby_calls::{cell, is_object, Value};
 
 /// # Safety

@@ -2,9 +2,10 @@
 
 use std::cell::Cell as StdCell;
 
+use ashlar_heap::os::cpu_time_ns;
 use ashlar_heap::{Evacuation, Heap};
 
-use crate::collect::{Clocks, Latest, Trimming};
+use crate::collect::{Clocks, Latest, Phase, Trimming};
 use crate::knobs::KNOBS;
 use crate::object_model::Ruby;
 use crate::options::Options;
@@ -71,6 +72,22 @@ impl Collector {
         // SAFETY: this thread's registers and stack are roots.
         unsafe { (self.calls().save_machine_context)() };
         self.heap.after_others_collected_before_store();
+    }
+
+    /// Runs `work` and counts its time, if anybody wants to know.
+    pub(crate) fn timed<R>(&self, phase: Phase, work: impl FnOnce() -> R) -> R {
+        let measures_time = KNOBS.measures_time.is_on();
+        if !measures_time && !self.profile.is_on() {
+            return work();
+        }
+        let start_ns = cpu_time_ns();
+        let result = work();
+        let spent_ns = cpu_time_ns() - start_ns;
+        self.profile.add(phase, spent_ns);
+        if measures_time {
+            self.clocks.add(phase, spent_ns);
+        }
+        result
     }
 
     /// Fires an event of the collector.

@@ -12,14 +12,14 @@ use ashlar_heap::{Cell, Evacuation, Forwarding, Request, WidthIndex};
 use ashlar_wordmap::OutOfMemory;
 
 use crate::collect::Reason;
-use crate::heap_profile;
+use crate::heap_profile::samples;
 use crate::knobs::KNOBS;
 use crate::layout::*;
 use crate::lock::Gvl;
 use crate::move_counts::MoveCounts;
 use crate::object_model::{each_value, plain_object_bytes, Object, Ruby, Values};
 use crate::objects::width_for;
-use crate::process::unlocked;
+use crate::objspace::unlocked;
 use crate::ruby_calls::{is_object, Value};
 use crate::statics;
 
@@ -117,7 +117,7 @@ impl Ruby {
             return false;
         }
         if KNOBS.has_heap_profile.is_on() {
-            heap_profile::moved(from.address(), to.address());
+            samples::moved(from.address(), to.address());
         }
         if object.has_generic_variables() {
             // SAFETY: both addresses are of this object; only a table changes.

@@ -4,7 +4,7 @@
 //! functions it calls are the `extern "C"` ones, named `ashlar_*` and declared
 //! in `shim/ashlar_ruby.h`.
 //!
-//! * [`statics`]: what a process has one of; [`process`]: its start.
+//! * [`statics`], [`objspace`]: what a process has one of; [`process`]: its start.
 //! * [`lock`]: who may use what: any thread, the GVL, the VM lock.
 //! * [`collector`]: what is used with the VM lock; [`knobs`]: what any thread may read.
 //! * [`options`]: the environment variables.
@@ -42,6 +42,7 @@ mod move_counts;
 mod object_ids;
 mod object_model;
 mod objects;
+mod objspace;
 mod options;
 // Tests have Rust's usual memory, which sanitizers know.
 #[cfg(not(test))]

@@ -9,8 +9,16 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
 use crate::elf;
-use crate::options::MallocSource;
 use crate::statics::shared;
+
+/// Where `xmalloc` gets its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MallocSource {
+    /// The heap.
+    Heap,
+    /// The C library, or whatever allocator is preloaded.
+    Libc,
+}
 
 /// The address of a function of the process, null while it is unknown.
 pub(crate) struct FunctionAddress(AtomicPtr<c_void>);

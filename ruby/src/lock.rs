@@ -19,8 +19,8 @@ use ashlar_heap::{Cell, Heap, Region};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::object_model::Ruby;
+use crate::objspace::{self, Objspace};
 use crate::payloads::thread_caches;
-use crate::process::{self, Objspace};
 
 /// What is used with the VM lock held, and only then.
 pub(crate) struct Locked<T>(T);
@@ -61,14 +61,14 @@ impl Gvl {
     #[inline(always)]
     pub(crate) unsafe fn of_caller(objspace: *mut c_void) -> Self {
         // SAFETY: the caller's contract.
-        Self::new(unsafe { process::from_ruby(objspace) })
+        Self::new(unsafe { objspace::from_ruby(objspace) })
     }
 
     /// The calling thread's, `None` when it has none, or Ruby has not started. A thread that
     /// has all other locks because it forks has none either: with it, it would collect and
     /// want them a second time.
     pub(crate) fn of_this_thread() -> Option<Self> {
-        let objspace = process::objspace()?;
+        let objspace = objspace::objspace()?;
         if thread_caches::is_forking() {
             return None;
         }
@@ -130,7 +130,7 @@ impl Gvl {
     /// [`Gvl::with_vm_lock`], also before Ruby has a lock: until its first Ractor has
     /// an allocation cache there is one thread.
     pub(crate) fn with_vm_lock_if_there<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
-        if process::has_started() {
+        if objspace::has_started() {
             return self.with_vm_lock(work);
         }
         work(&self.objspace.collector.0)
@@ -146,7 +146,7 @@ impl Gvl {
 #[inline(always)]
 pub(crate) unsafe fn held(objspace: *mut c_void) -> &'static Collector {
     // SAFETY: the caller's contract.
-    unsafe { &process::from_ruby(objspace).collector.0 }
+    unsafe { &objspace::from_ruby(objspace).collector.0 }
 }
 
 /// What may be asked of the heap without the VM lock: all that is read here is atomic,

@@ -7,6 +7,7 @@
 mod classes;
 mod code;
 mod data;
+mod object;
 mod record;
 #[cfg_attr(ruby = "3.4", path = "object_model/ruby_3_4.rs")]
 #[cfg_attr(ruby = "4.0", path = "object_model/ruby_4_0.rs")]
@@ -15,7 +16,6 @@ mod version;
 use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void};
 use std::ptr::{null_mut, NonNull};
-use std::slice;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ashlar_heap::{
@@ -25,7 +25,7 @@ use ashlar_heap::{
 
 use crate::current_tracer;
 use crate::finalizers::Finalizers;
-use crate::heap_profile;
+use crate::heap_profile::samples;
 use crate::knobs::KNOBS;
 use crate::layout::*;
 use crate::move_counts::MoveCounts;
@@ -35,12 +35,10 @@ use crate::ruby_calls::{cell, is_object, RubyCalls, RubyEvents, Value};
 use crate::statics;
 use code::EmptyCallCache;
 use data::DataType;
-use record::Record;
+pub(crate) use object::{each_value, Object, Values};
+use object::{mark_value, mark_values, variables, ShapeById, UNDEFINED};
 pub(crate) use version::plain_object_bytes;
 use version::{Count, Rule};
-
-/// `Qundef`: what a dead weak reference becomes.
-const UNDEFINED: Value = 0x24;
 
 /// A Ruby as the collector sees it: its functions, and what is known of its objects
 /// beside the heap.
@@ -82,206 +80,6 @@ impl Ruby {
         self.loaded_files.get()
     }
 }
-
-/// The words of one object.
-#[derive(Clone, Copy)]
-pub(crate) struct Object {
-    address: usize,
-    flags: usize,
-}
-
-impl Object {
-    #[inline(always)]
-    pub(crate) fn new(cell: Cell) -> Self {
-        let address = cell.address();
-        // SAFETY: every cell that Ruby has begins with its flags.
-        let flags = unsafe { (address as *const usize).read() };
-        Self { address, flags }
-    }
-
-    #[inline(always)]
-    pub(crate) fn kind(self) -> usize {
-        self.flags & T_MASK
-    }
-
-    #[inline(always)]
-    pub(crate) fn has(self, flags: usize) -> bool {
-        self.flags & flags != 0
-    }
-
-    /// The word at `offset` bytes.
-    #[inline(always)]
-    pub(crate) fn word(self, offset: usize) -> usize {
-        // SAFETY: offsets come from the layout of this object's type.
-        unsafe { ((self.address + offset) as *const usize).read() }
-    }
-
-    /// The 32 bits at `offset` bytes.
-    #[inline(always)]
-    fn half(self, offset: usize) -> u32 {
-        // SAFETY: as for a word.
-        unsafe { ((self.address + offset) as *const u32).read() }
-    }
-
-    /// The struct that the word at `offset` bytes points at.
-    #[inline(always)]
-    fn record(self, offset: usize) -> Option<Record> {
-        Record::at(self.word(offset))
-    }
-
-    #[inline(always)]
-    fn cell(self) -> Cell {
-        // SAFETY: its words were read from the cell at this address.
-        unsafe { cell(self.address) }
-    }
-
-    #[inline(always)]
-    pub(crate) fn internal_kind(self) -> usize {
-        (self.flags >> IMEMO_SHIFT) & IMEMO_KIND_MASK
-    }
-
-    /// Whether this is code that Ruby is compiling. Ruby stores into such code without
-    /// always calling the write barrier (`iseq_peephole_optimize` of compile.c).
-    pub(crate) fn is_being_compiled(self) -> bool {
-        self.kind() == T_IMEMO
-            && self.internal_kind() == IMEMO_ISEQ
-            && self.has(ISEQ_USE_COMPILE_DATA)
-    }
-
-    pub(crate) fn shape(self) -> usize {
-        self.flags >> SHAPE_SHIFT
-    }
-
-    /// Where the contents of data of C are.
-    #[inline(always)]
-    fn contents(self, are_embedded: bool) -> usize {
-        if are_embedded {
-            self.address + DATA_EMBEDDED
-        } else {
-            self.word(DATA_PTR)
-        }
-    }
-
-    pub(crate) fn address(self) -> usize {
-        self.address
-    }
-
-    pub(crate) fn class(self) -> Value {
-        self.word(KLASS)
-    }
-
-    pub(crate) fn flags(self) -> usize {
-        self.flags
-    }
-
-    /// What an embedded array holds.
-    #[inline(always)]
-    pub(crate) fn embedded_values(self) -> Values {
-        Values {
-            first: self.address + ARRAY_EMBEDDED,
-            count: (self.flags & RARRAY_EMBED_LEN_MASK) >> RARRAY_EMBED_LEN_SHIFT,
-        }
-    }
-
-    /// Members of a struct that are in its cell, 0 when they are elsewhere.
-    #[inline(always)]
-    pub(crate) fn embedded_members(self) -> usize {
-        (self.flags & RSTRUCT_EMBED_LEN_MASK) >> RSTRUCT_EMBED_LEN_SHIFT
-    }
-
-    /// What a struct holds.
-    #[inline(always)]
-    pub(crate) fn members(self) -> Values {
-        match self.embedded_members() {
-            0 => Values {
-                first: self.word(STRUCT_PTR),
-                count: self.word(STRUCT_LEN),
-            },
-            count => Values {
-                first: self.address + STRUCT_EMBEDDED,
-                count,
-            },
-        }
-    }
-
-    /// The keys and values of a small hash, and its default.
-    #[inline(always)]
-    pub(crate) fn small_hash_values(self) -> [Values; 2] {
-        let bound = (self.flags >> HASH_AR_BOUND_SHIFT) & HASH_AR_BOUND_MASK;
-        [
-            Values {
-                first: self.address + HASH_AR_PAIRS,
-                count: 2 * bound,
-            },
-            Values {
-                first: self.address + HASH_DEFAULT,
-                count: 1,
-            },
-        ]
-    }
-
-    /// Variables that objects of this object's class have had at most.
-    pub(crate) fn variables_of_class(self) -> usize {
-        let max = (self.word(KLASS) + CLASS_MAX_IV_COUNT) as *const Count;
-        // SAFETY: the class of a live object is live and has this field.
-        unsafe { max.read() as usize }
-    }
-
-    /// The parts of a rational or complex number.
-    #[inline(always)]
-    pub(crate) fn two_parts(self) -> Values {
-        Values {
-            first: self.address + KLASS + 8,
-            count: 2,
-        }
-    }
-}
-
-/// Neighbouring values: the address of the first and how many they are.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Values {
-    first: usize,
-    count: usize,
-}
-
-impl Values {
-    pub(crate) fn count(self) -> usize {
-        self.count
-    }
-
-    /// # Safety
-    /// They are those of a live object, which does not change meanwhile.
-    unsafe fn words<'object>(self) -> &'object [usize] {
-        // SAFETY: the caller's contract.
-        unsafe { slice::from_raw_parts(self.first as *const usize, self.count) }
-    }
-}
-
-/// Calls `visit` with the place of each value.
-#[inline(always)]
-pub(crate) fn each_value(values: Values, mut visit: impl FnMut(usize)) {
-    for index in 0..values.count {
-        visit(values.first + 8 * index);
-    }
-}
-
-#[inline(always)]
-fn mark_value(tracer: &mut impl Trace, value: Value) {
-    if is_object(value) {
-        // SAFETY: what an object refers to is an object of this heap.
-        tracer.mark(unsafe { cell(value) });
-    }
-}
-
-#[inline(always)]
-fn mark_values(tracer: &mut impl Trace, values: Values) {
-    each_value(values, |place| {
-        // SAFETY: the caller passes values of a live object.
-        mark_value(tracer, unsafe { (place as *const Value).read() });
-    });
-}
-
-type ShapeById = unsafe extern "C" fn(u32) -> *const u8;
 
 /// Traces objects from their layout. Beside the objects it needs Ruby's table of shapes
 /// only.
@@ -353,7 +151,9 @@ impl Common {
     fn trace_rarer(self, object: Object, mut tracer: impl Trace) -> bool {
         let tracer = &mut tracer;
         match object.kind() {
-            T_CLASS | T_MODULE | T_ICLASS => return version::trace_class(self, object, tracer),
+            T_CLASS | T_MODULE | T_ICLASS => {
+                return version::trace_class(self.shape_by_id, object, tracer)
+            }
             T_DATA => return data::trace_data(self, object, tracer),
             T_REGEXP => mark_value(tracer, object.word(REGEXP_SOURCE)),
             T_MATCH => {
@@ -379,35 +179,6 @@ fn trace_object(object: Object, shape_by_id: ShapeById, tracer: &mut impl Trace)
     mark_values(tracer, variables);
     raise_max_iv_count(object.word(KLASS), variables.count);
 }
-
-/// Variables that an object has whose shape is not too complex.
-#[inline(always)]
-fn variable_count(object: Object, shape_by_id: ShapeById) -> usize {
-    // SAFETY: the object's shape exists; its count of variables is of this type
-    // (asserted below).
-    let count = unsafe {
-        shape_by_id(object.shape() as u32)
-            .add(SHAPE_IV_COUNT)
-            .cast::<Count>()
-            .read()
-    };
-    count as usize
-}
-
-#[inline(always)]
-fn variables(object: Object, shape_by_id: ShapeById) -> Values {
-    let count = variable_count(object, shape_by_id);
-    let first = if object.keeps_variables() {
-        object.address + OBJECT_EMBEDDED
-    } else {
-        object.word(OBJECT_PTR)
-    };
-    Values { first, count }
-}
-
-const _: () = assert!(
-    SHAPE_IV_COUNT_BYTES == size_of::<Count>() && CLASS_MAX_IV_COUNT_BYTES == size_of::<Count>()
-);
 
 /// Ruby sizes new objects by the largest number of variables that marking has
 /// seen in their class.
@@ -760,7 +531,7 @@ unsafe impl Vm for Ruby {
         let counts = end.clear_weak_references(|reference| unsafe { reference.write(UNDEFINED) });
         self.weak.set(counts);
         if KNOBS.has_heap_profile.is_on() {
-            heap_profile::marked(end);
+            samples::marked(end);
         }
         // SAFETY: marking is over.
         unsafe { (self.calls.finish_marking)() };

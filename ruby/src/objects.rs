@@ -9,7 +9,7 @@ use crate::collector::Collector;
 use crate::heap_profile;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
-use crate::process::unlocked;
+use crate::objspace::unlocked;
 use crate::ruby_calls::Value;
 
 /// Writes the words that the collector reads of every object, into a fresh cell.

@@ -10,17 +10,9 @@
 use ashlar_heap::options::{self as heap_options, Kept, Range, Reader, Setting, Unit, Value};
 use ashlar_heap::{refusals, PaceOptions, ParallelMarking};
 
-use crate::heap_profile;
+use crate::heap_profile::recorder;
+use crate::libc_malloc::MallocSource;
 use crate::ruby_gc_variables::tuned;
-
-/// Where `xmalloc` gets its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MallocSource {
-    /// The heap.
-    Heap,
-    /// The C library, or whatever allocator is preloaded.
-    Libc,
-}
 
 /// Everything that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +65,7 @@ static OWN: [Own; 6] = [
         Kept::Text {
             wanted: "a file",
             read: |_, _| Ok(()),
-            show: |_| heap_profile::state().to_owned(),
+            show: |_| recorder::state().to_owned(),
         },
         "the heap profile is written to it when the program ends; while it runs: on, off, or where \
          to write it now",

@@ -1,67 +1,20 @@
-//! Everything that a process has one of, and its start.
+//! The start of a process: its object space, and the allocation caches of its Ractors.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr::{null_mut, NonNull};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ashlar_heap::{refusals, AllocationCache, Heap, WIDTHS, WIDTH_COUNT};
 
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
-use crate::lock::{Gvl, Locked, Unlocked};
+use crate::libc_malloc::MallocSource;
+use crate::lock::{Gvl, Locked};
 use crate::object_model::Ruby;
-use crate::options::{MallocSource, Options};
+use crate::objspace::{note_start, Objspace};
+use crate::options::Options;
 use crate::ruby_calls::{RubyCalls, RubyEvents};
 use crate::spare_memory::with_spare;
 use crate::{heap_profile, inlined, interpose, layout, libc_malloc, message, statics};
-
-/// What Ruby calls an object space.
-pub(crate) struct Objspace {
-    pub(crate) calls: RubyCalls,
-    pub(crate) collector: Locked<Collector>,
-}
-
-/// The main Ractor has its allocation cache.
-static STARTED: AtomicBool = AtomicBool::new(false);
-
-/// The object space, once Ruby has started.
-#[inline(always)]
-pub(crate) fn objspace() -> Option<&'static Objspace> {
-    // SAFETY: the address is that of an object space, which is never freed.
-    unsafe { statics::objspace().cast::<Objspace>().as_ref() }
-}
-
-/// The object space that a call of Ruby names.
-///
-/// # Safety
-/// `objspace` must come from [`ashlar_objspace_new`].
-#[inline(always)]
-pub(crate) unsafe fn from_ruby(objspace: *mut c_void) -> &'static Objspace {
-    // SAFETY: the caller's contract; the object space is never freed.
-    unsafe { &*objspace.cast() }
-}
-
-/// What any thread may ask of the heap of the object space that Ruby names.
-///
-/// # Safety
-/// `objspace` must come from [`ashlar_objspace_new`].
-#[inline(always)]
-pub(crate) unsafe fn unlocked(objspace: *mut c_void) -> Unlocked<'static> {
-    // SAFETY: the caller's contract.
-    unsafe { from_ruby(objspace) }.collector.unlocked()
-}
-
-/// Makes `objspace` the process's.
-#[cfg(test)]
-pub(crate) fn start_for_test(objspace: Objspace) {
-    STARTED.store(true, Relaxed);
-    statics::set_objspace((&raw mut *Box::leak(Box::new(objspace))).cast());
-}
-
-/// Whether Ruby has a Ractor, and with it the VM lock.
-pub(crate) fn has_started() -> bool {
-    STARTED.load(Relaxed)
-}
 
 extern "C" {
     fn ashlar_watch_forks();
@@ -156,7 +109,7 @@ unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationC
         with_spare(|| gvl.with_vm_lock_if_there(|collector| collector.heap.new_cache()));
     // SAFETY: the cache is new, and nobody else has it.
     heap_profile::cache_is_new(unsafe { cache.as_mut() });
-    STARTED.store(true, Relaxed);
+    note_start();
     cache.as_ptr()
 }
 

@@ -17,12 +17,12 @@ use crate::knobs::KNOBS;
 use crate::layout::T_FLOAT;
 use crate::lock::{Gvl, Locked};
 use crate::object_model::Ruby;
+use crate::objspace::{self, Objspace};
 use crate::options::Options;
 use crate::payloads::thread_caches::CacheState;
+use crate::payloads::thread_caches::ThreadCache;
 use crate::payloads::xfree::ashlar_xfree;
 use crate::payloads::xmalloc::{ashlar_xmalloc, ashlar_xrealloc};
-use crate::payloads::ThreadCache;
-use crate::process::{self, Objspace};
 use crate::ruby_calls::{RubyCalls, RubyEvents, Value};
 use crate::statics;
 
@@ -186,7 +186,7 @@ fn start() {
     let ruby = Ruby::new(CALLS, RubyEvents::default());
     let heap = Heap::new(ruby, shared, options.heap.pace).unwrap();
     KNOBS.serve_from_heap(true);
-    process::start_for_test(Objspace {
+    objspace::start_for_test(Objspace {
         calls: CALLS,
         collector: Locked::new(Collector::new(heap, options)),
     });

@@ -14,7 +14,7 @@ use crate::inlined;
 static SHARED: OnceLock<Result<Shared, Refused>> = OnceLock::new();
 /// What [`SHARED`] holds once it is made: one load instead of three.
 static SHARED_ADDRESS: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
-/// The object space: `crate::process::Objspace`.
+/// The object space: `crate::objspace::Objspace`.
 static OBJSPACE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// Has the system refuse what `ASHLAR_STRESS` says, before it is asked for anything. Whoever

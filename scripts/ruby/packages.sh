@@ -4,7 +4,7 @@
 
 BUILD_PACKAGES=(gcc libc6-dev make xz-utils libyaml-dev libffi-dev zlib1g-dev
   libssl-dev libgmp-dev ruby)
-TEST_PACKAGES=(shellcheck)
+TEST_PACKAGES=(shellcheck python3)
 
 is_debian() { [[ -e /etc/debian_version ]] && command -v dpkg-query apt-get >/dev/null; }
 

@@ -7,18 +7,19 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 
-all=(ruby check-format check-lints check-scripts test-scripts test-rust lib test-behaviour test-applications
-  test-ruby-quick
+all=(ruby check-format check-lints check-scripts check-layers test-scripts test-rust lib test-behaviour
+  test-applications test-ruby-quick
   inside test-inside test-kernels-quick test-lab test-wordmap test-heap-capi)
 
 # why_not PART: says why a part cannot be run here, or nothing. Rust's own tools for
-# format and lints are the developer's choice to install; shellcheck is installed below
-# where that may be done.
+# format and lints are the developer's choice to install; shellcheck and Python are installed
+# below where that may be done.
 why_not() {
   case $1 in
     check-format) cargo fmt --version >/dev/null 2>&1 || echo 'cargo fmt is not installed' ;;
     check-lints) cargo clippy --version >/dev/null 2>&1 || echo 'cargo clippy is not installed' ;;
     test-kernels-quick) why_no_emulator ;;
+    check-layers) python3 -c 'import tomllib' 2>/dev/null || echo 'Python 3.11 or newer is not installed (Debian: apt-get install python3)' ;;
     check-scripts) command -v shellcheck >/dev/null || echo 'shellcheck is not installed (Debian: apt-get install shellcheck)' ;;
   esac
 }
@@ -60,7 +61,7 @@ run_part() {
   return "$status"
 }
 
-[[ " ${parts[*]} " != *' check-scripts '* ]] || scripts/test/packages.sh
+[[ ! " ${parts[*]} " =~ ' check-'(layers|scripts)' ' ]] || scripts/test/packages.sh
 rows=()
 failed=0
 for part in "${parts[@]}"; do

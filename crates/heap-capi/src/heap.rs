@@ -202,6 +202,36 @@ unsafe extern "C" fn ashlar_heap_free(heap: *mut Heap) {
 }
 
 #[no_mangle]
+unsafe extern "C" fn ashlar_root_add(heap: *mut Heap, place: *mut c_void) -> bool {
+    // SAFETY: the program passes a heap of its own.
+    let vm = unsafe { &*heap }.vm();
+    let is_added = vm.roots.borrow_mut().add(place.cast());
+    is_added
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_root_remove(heap: *mut Heap, place: *mut c_void) {
+    // SAFETY: the program passes a heap of its own.
+    let vm = unsafe { &*heap }.vm();
+    vm.roots.borrow_mut().remove(place.cast());
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_pin(heap: *mut Heap, cell: *mut c_void) -> bool {
+    // SAFETY: the program passes a heap of its own.
+    let vm = unsafe { &*heap }.vm();
+    let is_pinned = vm.roots.borrow_mut().pin(cell as usize);
+    is_pinned
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_unpin(heap: *mut Heap, cell: *mut c_void) {
+    // SAFETY: the program passes a heap of its own.
+    let vm = unsafe { &*heap }.vm();
+    vm.roots.borrow_mut().unpin(cell as usize);
+}
+
+#[no_mangle]
 unsafe extern "C" fn ashlar_cell_bytes(heap: *const Heap, cell: *mut c_void) -> usize {
     // SAFETY: the program passes a heap of its own, and a cell.
     unsafe { (*heap).heap.region().width_of(cell_of(cell)).bytes() }

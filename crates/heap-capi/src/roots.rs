@@ -1,13 +1,18 @@
 //! Roots that the heap knows of: variables, pins, frames and stacks of threads.
 
 use std::collections::HashMap;
-use std::ffi::c_void;
 
 use ashlar_heap::Cell;
 
-use crate::heap::Heap;
-use crate::thread::{Frame, Thread};
 use crate::tracer::{each_word, follow, Does, Tracer};
+
+/// `ashlar_frame`.
+#[repr(C)]
+pub(crate) struct Frame {
+    pub(crate) previous: *const Frame,
+    pub(crate) count: usize,
+    pub(crate) places: *const *mut usize,
+}
 
 /// The roots of a heap that belong to no thread.
 #[derive(Debug, Default)]
@@ -20,7 +25,7 @@ pub(crate) struct Roots {
 }
 
 impl Roots {
-    fn add(&mut self, place: *mut usize) -> bool {
+    pub(crate) fn add(&mut self, place: *mut usize) -> bool {
         if self.by_address.contains_key(&(place as usize)) {
             return true;
         }
@@ -32,13 +37,31 @@ impl Roots {
         true
     }
 
-    fn remove(&mut self, place: *mut usize) {
+    pub(crate) fn remove(&mut self, place: *mut usize) {
         let Some(index) = self.by_address.remove(&(place as usize)) else {
             return;
         };
         self.places.swap_remove(index);
         if let Some(moved) = self.places.get(index) {
             self.by_address.insert(*moved as usize, index);
+        }
+    }
+
+    /// Keeps a cell, and where it is; false without memory.
+    pub(crate) fn pin(&mut self, cell: usize) -> bool {
+        let has_room = self.pins.try_reserve(1).is_ok();
+        if has_room {
+            *self.pins.entry(cell).or_insert(0) += 1;
+        }
+        has_room
+    }
+
+    pub(crate) fn unpin(&mut self, cell: usize) {
+        if let Some(count) = self.pins.get_mut(&cell) {
+            *count -= 1;
+            if *count == 0 {
+                self.pins.remove(&cell);
+            }
         }
     }
 
@@ -90,58 +113,4 @@ pub(crate) unsafe fn trace_stack(from: usize, to: usize, tracer: &mut Tracer<'_,
         // SAFETY: the caller's contract.
         unsafe { each_word(from, to, |word| tracer.mark_ambiguous(word)) };
     }
-}
-
-#[no_mangle]
-unsafe extern "C" fn ashlar_root_add(heap: *mut Heap, place: *mut c_void) -> bool {
-    // SAFETY: the program passes a heap of its own.
-    let vm = unsafe { &*heap }.vm();
-    let is_added = vm.roots.borrow_mut().add(place.cast());
-    is_added
-}
-
-#[no_mangle]
-unsafe extern "C" fn ashlar_root_remove(heap: *mut Heap, place: *mut c_void) {
-    // SAFETY: the program passes a heap of its own.
-    let vm = unsafe { &*heap }.vm();
-    vm.roots.borrow_mut().remove(place.cast());
-}
-
-#[no_mangle]
-unsafe extern "C" fn ashlar_pin(heap: *mut Heap, cell: *mut c_void) -> bool {
-    // SAFETY: the program passes a heap of its own.
-    let mut roots = unsafe { &*heap }.vm().roots.borrow_mut();
-    let has_room = roots.pins.try_reserve(1).is_ok();
-    if has_room {
-        *roots.pins.entry(cell as usize).or_insert(0) += 1;
-    }
-    has_room
-}
-
-#[no_mangle]
-unsafe extern "C" fn ashlar_unpin(heap: *mut Heap, cell: *mut c_void) {
-    // SAFETY: the program passes a heap of its own.
-    let mut roots = unsafe { &*heap }.vm().roots.borrow_mut();
-    if let Some(count) = roots.pins.get_mut(&(cell as usize)) {
-        *count -= 1;
-        if *count == 0 {
-            roots.pins.remove(&(cell as usize));
-        }
-    }
-}
-
-#[no_mangle]
-unsafe extern "C" fn ashlar_thread_scan_stack(thread: *mut Thread, base: *const c_void) {
-    // SAFETY: the program passes the calling thread's handle.
-    unsafe { (*thread).stack_base.set(base as usize) };
-}
-
-#[no_mangle]
-unsafe extern "C" fn ashlar_unlocked(
-    thread: *mut Thread,
-    work: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
-    argument: *mut c_void,
-) -> *mut c_void {
-    // SAFETY: the program passes the calling thread's handle, and its own function.
-    unsafe { Thread::stopped(thread, || work(argument)) }
 }

@@ -12,6 +12,7 @@ use ashlar_heap::{ARENA_COUNT, WIDTH_COUNT, WIDTH_MAX_BYTES};
 
 use crate::error;
 use crate::heap::Heap;
+use crate::roots::Frame;
 use crate::tracer::Inside;
 
 /// `ashlar_thread`. The inline part of `ashlar.h` uses the first fields
@@ -35,14 +36,6 @@ pub(crate) struct Thread {
     pub(crate) stack_base: StdCell<usize>,
     /// Where its stack ends now, while it is stopped; 0 while it runs.
     pub(crate) stack_now: StdCell<usize>,
-}
-
-/// `ashlar_frame`.
-#[repr(C)]
-pub(crate) struct Frame {
-    pub(crate) previous: *const Frame,
-    pub(crate) count: usize,
-    pub(crate) places: *const *mut usize,
 }
 
 /// As long as the part of an allocation cache that the inline part reads: cursors
@@ -186,6 +179,22 @@ unsafe extern "C" fn ashlar_thread_free(thread: *mut Thread) {
         Thread::give_up(thread);
         drop(Box::from_raw(thread));
     }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_thread_scan_stack(thread: *mut Thread, base: *const c_void) {
+    // SAFETY: the program passes the calling thread's handle.
+    unsafe { (*thread).stack_base.set(base as usize) };
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_unlocked(
+    thread: *mut Thread,
+    work: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: the program passes the calling thread's handle, and its own function.
+    unsafe { Thread::stopped(thread, || work(argument)) }
 }
 
 #[no_mangle]

@@ -14,13 +14,12 @@
 //!   key does from the leaf before;
 //! * when it is full, where its keys differ in the highest byte for the last time.
 
-use crate::iter::Walk;
-use crate::map::{is_few, or_out_of_memory, out_of_memory};
 use crate::memory::NodeSource;
 use crate::node::branch::Children;
 use crate::node::edge::{byte, highest_difference, Edge};
 use crate::node::leaf::{Entries, ENTRIES_MAX};
-use crate::tree::{subtree_bytes, OutOfMemory, Tree};
+use crate::tree::{out_of_memory, subtree_bytes, OutOfMemory, Tree};
+use crate::walk::Walk;
 use alloc::vec::Vec;
 use core::iter::Peekable;
 use core::mem::{replace, MaybeUninit};
@@ -53,6 +52,19 @@ impl core::error::Error for BuildError {}
 impl From<OutOfMemory> for BuildError {
     fn from(_: OutOfMemory) -> BuildError {
         BuildError::OutOfMemory
+    }
+}
+
+/// Whether inserting `few` entries one by one takes less than walking over `many` as well.
+pub(crate) fn is_few(few: usize, many: usize) -> bool {
+    few < many / 8
+}
+
+/// Calls the global handler of allocation errors when a tree could not be built of keys
+/// that rise.
+pub(crate) fn or_out_of_memory(built: Result<(), BuildError>) {
+    if built.is_err() {
+        out_of_memory();
     }
 }
 

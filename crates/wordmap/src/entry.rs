@@ -1,7 +1,8 @@
 //! A place for one key in a map, taken or free.
 
+use crate::map::WordMap;
 use crate::memory::NodeSource;
-use crate::{OutOfMemory, WordMap};
+use crate::tree::OutOfMemory;
 
 /// The place of a key in a map; see [`WordMap::entry`].
 #[derive(Debug)]

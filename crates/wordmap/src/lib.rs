@@ -20,7 +20,7 @@
 //! entries; a *branch* holds edges; a key's *suffix* is what is left of it
 //! when the bytes that a leaf's keys share are taken off; a *plane* is a run
 //! of equally wide items inside a node. Node shapes are in [`memory`]'s
-//! neighbours under `node/`, the operations in `tree.rs`, walks in `path.rs`.
+//! neighbours under `node/`, the operations in `tree.rs`, walks in `walk.rs`.
 //!
 //! Memory comes from a [`memory::NodeSource`]; running out of it is a value
 //! ([`OutOfMemory`]) in the `try_` methods.
@@ -46,6 +46,7 @@ mod path;
 mod set;
 mod tree;
 mod verify;
+mod walk;
 
 pub use build::BuildError;
 pub use cursor::Cursor;

@@ -1,18 +1,18 @@
 //! The ordered map.
 
-use crate::build::{merge, BuildError, Pairs};
+use crate::build::{is_few, merge, or_out_of_memory, BuildError, Pairs};
 use crate::cursor::Cursor;
 use crate::entry::{Entry, OccupiedEntry, VacantEntry};
-use crate::iter::{Iter, IterMut, Keys, Range, RangeMut, Values, ValuesMut, Walk};
+use crate::iter::{Iter, IterMut, Keys, Range, RangeMut, Values, ValuesMut};
 use crate::last_step::LastStep;
 use crate::memory::{NodeSource, SharedHeap};
 use crate::node::edge::Edge;
-use crate::path::{leaf, leaf_key, nth, rank, Path, Position};
-use crate::tree::{OutOfMemory, Tree};
-use alloc::alloc::{handle_alloc_error, Layout};
+use crate::path::{count_between, leaf, leaf_key, nth, rank, Path, Position};
+use crate::tree::{out_of_memory, OutOfMemory, Tree};
+use crate::walk::Walk;
 use core::fmt;
 use core::hash::{Hash, Hasher};
-use core::ops::{Bound, Index, RangeBounds};
+use core::ops::{Index, RangeBounds};
 
 /// An ordered map from 64-bit word to 64-bit word.
 ///
@@ -451,44 +451,6 @@ impl<A: NodeSource> WordMap<A> {
     pub fn memory_used(&self) -> usize {
         self.tree.node_bytes()
     }
-}
-
-/// The number of keys in a range, from the number below a key.
-pub(crate) fn count_between(
-    range: &impl RangeBounds<u64>,
-    len: u64,
-    rank: impl Fn(u64) -> u64,
-) -> u64 {
-    let below_or_at = |key: u64| key.checked_add(1).map_or(len, &rank);
-    let before = match range.start_bound() {
-        Bound::Included(&key) => rank(key),
-        Bound::Excluded(&key) => below_or_at(key),
-        Bound::Unbounded => 0,
-    };
-    let upto = match range.end_bound() {
-        Bound::Included(&key) => below_or_at(key),
-        Bound::Excluded(&key) => rank(key),
-        Bound::Unbounded => len,
-    };
-    upto.saturating_sub(before)
-}
-
-/// Whether inserting `few` entries one by one takes less than walking over `many` as well.
-pub(crate) fn is_few(few: usize, many: usize) -> bool {
-    few < many / 8
-}
-
-/// Calls the global handler of allocation errors when a tree could not be built of keys
-/// that rise.
-pub(crate) fn or_out_of_memory(built: Result<(), BuildError>) {
-    if built.is_err() {
-        out_of_memory();
-    }
-}
-
-#[cold]
-pub(crate) fn out_of_memory() -> ! {
-    handle_alloc_error(Layout::new::<[u64; 2]>())
 }
 
 impl<A: NodeSource + Default> Default for WordMap<A> {

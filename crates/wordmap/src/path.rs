@@ -7,6 +7,7 @@ use crate::node::edge::{byte, leaf_tag, Edge, Kind, ONE};
 use crate::node::leaf::{index_of, Leaf, Place, Step as LeafStep};
 use crate::tree::Tree;
 use core::mem::MaybeUninit;
+use core::ops::{Bound, RangeBounds};
 use core::ptr::NonNull;
 
 /// A branch and the slot taken in it.
@@ -594,6 +595,26 @@ fn at_or_after_by_path<const V: usize>(root: Edge, key: u64) -> Option<(Position
 #[inline(never)]
 fn after_by_path<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
     at_or_after_by_path::<V>(root, key.checked_add(1)?)
+}
+
+/// The number of keys in a range, from the number below a key.
+pub(crate) fn count_between(
+    range: &impl RangeBounds<u64>,
+    len: u64,
+    rank: impl Fn(u64) -> u64,
+) -> u64 {
+    let below_or_at = |key: u64| key.checked_add(1).map_or(len, &rank);
+    let before = match range.start_bound() {
+        Bound::Included(&key) => rank(key),
+        Bound::Excluded(&key) => below_or_at(key),
+        Bound::Unbounded => 0,
+    };
+    let upto = match range.end_bound() {
+        Bound::Included(&key) => below_or_at(key),
+        Bound::Excluded(&key) => rank(key),
+        Bound::Unbounded => len,
+    };
+    upto.saturating_sub(before)
 }
 
 /// The number of entries below `key`.

@@ -1,13 +1,13 @@
 //! The ordered set.
 
-use crate::build::{merge, BuildError, Pairs};
-use crate::iter::{SetIter, SetRange, Walk};
+use crate::build::{merge, or_out_of_memory, BuildError, Pairs};
+use crate::iter::{SetIter, SetRange};
 use crate::last_step::LastStep;
-use crate::map::{count_between, or_out_of_memory, out_of_memory};
 use crate::memory::{NodeSource, SharedHeap};
 use crate::node::edge::Edge;
-use crate::path::{leaf_key, nth, rank, seek_backward, Path};
-use crate::tree::{OutOfMemory, Tree};
+use crate::path::{count_between, leaf_key, nth, rank, seek_backward, Path};
+use crate::tree::{out_of_memory, OutOfMemory, Tree};
+use crate::walk::Walk;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::RangeBounds;

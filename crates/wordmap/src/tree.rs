@@ -14,6 +14,7 @@ use crate::node::leaf::{
 use crate::path::{
     branch, count, descend_first, leaf, leaf_key, leaf_len, next_leaf, noted_leaf, noted_path, Path,
 };
+use alloc::alloc::{handle_alloc_error, Layout};
 use core::fmt;
 use core::ptr::{self, NonNull};
 
@@ -34,6 +35,12 @@ impl fmt::Display for OutOfMemory {
 }
 
 impl core::error::Error for OutOfMemory {}
+
+/// Calls the global handler of allocation errors.
+#[cold]
+pub(crate) fn out_of_memory() -> ! {
+    handle_alloc_error(Layout::new::<[u64; 2]>())
+}
 
 /// A tree of nodes and where they come from.
 #[repr(C)]

@@ -1,9 +1,10 @@
 //! Walks a whole tree and checks the numbered invariants of `node/mod.rs`.
 
+use crate::map::WordMap;
 use crate::memory::NodeSource;
 use crate::node::edge::{above, byte, Edge, Kind};
 use crate::path::{branch, leaf, leaf_len};
-use crate::{WordMap, WordSet};
+use crate::set::WordSet;
 use core::fmt;
 
 /// An invariant found broken: its number, and what was seen.

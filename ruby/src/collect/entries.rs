@@ -2,9 +2,9 @@
 
 use std::ffi::c_void;
 
-use ashlar_heap::{Evacuation, Request};
+use ashlar_heap::{Evacuation, Request, Scope};
 
-use super::record::{Answer, Reason};
+use super::record::{Collection, FullReason, Reason};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
@@ -125,6 +125,34 @@ extern "C" fn ashlar_stress() -> Value {
     KNOBS.stress_flag()
 }
 
+/// The latest collection, and what comes: `struct ashlar_latest`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    collection: Collection,
+    next_full_reason: FullReason,
+    sweeping: bool,
+    marking: bool,
+}
+
+impl Answer {
+    fn of(collector: &Collector) -> Self {
+        let next_full_reason = if collector.heap.stress().move_everything {
+            FullReason::Forced
+        } else if collector.heap.next_scope() != Scope::Minor {
+            FullReason::Outgrown
+        } else {
+            FullReason::None
+        };
+        Self {
+            collection: collector.latest_collection(),
+            next_full_reason,
+            sweeping: collector.heap.is_sweeping(),
+            marking: collector.heap.is_marking(),
+        }
+    }
+}
+
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
@@ -133,7 +161,7 @@ unsafe extern "C" fn ashlar_latest(objspace: *mut c_void, latest: *mut Answer) {
     let answer = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
         // What comes depends on what they have allocated.
         collector.stop_ractors();
-        collector.answer()
+        Answer::of(collector)
     });
     // SAFETY: the shim passes a place for the answer.
     unsafe { latest.write(answer) };

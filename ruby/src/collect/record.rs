@@ -2,8 +2,6 @@
 
 use ashlar_heap::{Scope, WeakCounts};
 
-use crate::collector::Collector;
-
 /// Why a collection happened: `enum ashlar_reason`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +26,7 @@ impl Reason {
 /// Why a collection was not minor: `enum ashlar_full_reason`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum FullReason {
+pub(super) enum FullReason {
     #[default]
     None,
     Forced,
@@ -75,72 +73,43 @@ pub(crate) struct Latest {
     jobs_before: usize,
 }
 
-/// The latest collection, and what comes: `struct ashlar_latest`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
-    collection: Collection,
-    next_full_reason: FullReason,
-    sweeping: bool,
-    marking: bool,
-}
-
-impl Collector {
+impl Latest {
     /// A collection begins.
-    pub(super) fn note_begun(&self, reason: Reason, asked: Option<Scope>) {
-        self.latest.set(Latest {
-            begun: Begun { reason, asked },
-            ..self.latest.get()
-        });
+    pub(super) fn begin(self, reason: Reason, asked: Option<Scope>) -> Self {
+        let begun = Begun { reason, asked };
+        Self { begun, ..self }
     }
 
     /// Marking is over. `jobs_before` are the jobs ever queued before this collection
     /// freed anything.
-    pub(super) fn note_marked(&self, scope: Scope, sweep_now: bool, jobs_before: usize) {
-        let begun = self.latest.get().begun;
-        let WeakCounts { noted, retained } = self.heap.vm().weak.get();
+    pub(super) fn marked(
+        self,
+        scope: Scope,
+        sweep_now: bool,
+        weak: WeakCounts,
+        jobs_before: usize,
+    ) -> Self {
+        let begun = self.begun;
         let collection = Collection {
             reason: begun.reason,
             full_reason: FullReason::of(scope, begun.asked, begun.reason),
             sweep_now,
             have_finalizers: false,
-            weak_references: noted,
-            retained_weak_references: retained,
+            weak_references: weak.noted,
+            retained_weak_references: weak.retained,
         };
-        self.latest.set(Latest {
+        Self {
             begun,
             collection,
             jobs_before,
-        });
-    }
-
-    /// The latest collection whose marking is over, as it is now.
-    pub(super) fn latest_collection(&self) -> Collection {
-        let latest = self.latest.get();
-        Collection {
-            have_finalizers: self.jobs_so_far() > latest.jobs_before,
-            ..latest.collection
         }
     }
 
-    /// Jobs ever queued.
-    pub(super) fn jobs_so_far(&self) -> usize {
-        self.heap.vm().finalizers.borrow().jobs_so_far()
-    }
-
-    pub(super) fn answer(&self) -> Answer {
-        let next_full_reason = if self.heap.stress().move_everything {
-            FullReason::Forced
-        } else if self.heap.next_scope() != Scope::Minor {
-            FullReason::Outgrown
-        } else {
-            FullReason::None
-        };
-        Answer {
-            collection: self.latest_collection(),
-            next_full_reason,
-            sweeping: self.heap.is_sweeping(),
-            marking: self.heap.is_marking(),
+    /// The latest collection whose marking is over, as it is now, with `jobs` ever queued.
+    pub(super) fn collection(self, jobs: usize) -> Collection {
+        Collection {
+            have_finalizers: jobs > self.jobs_before,
+            ..self.collection
         }
     }
 }

@@ -7,10 +7,9 @@ use ashlar_heap::os::cpu_time_ns;
 use ashlar_heap::Scope;
 
 use super::clocks::Phase;
-use super::record::Reason;
-use super::trim;
+use super::record::{Collection, Reason};
 use crate::collector::Collector;
-use crate::heap_profile;
+use crate::heap_profile::{self, samples};
 use crate::knobs::KNOBS;
 use crate::object_model::Ruby;
 
@@ -46,6 +45,16 @@ impl Collector {
         });
     }
 
+    /// The latest collection whose marking is over, as it is now.
+    pub(super) fn latest_collection(&self) -> Collection {
+        self.latest.get().collection(self.jobs_so_far())
+    }
+
+    /// Jobs ever queued.
+    fn jobs_so_far(&self) -> usize {
+        self.heap.vm().finalizers.borrow().jobs_so_far()
+    }
+
     /// Runs `work`, which may sweep, and counts its time if there was anything
     /// to sweep.
     #[inline]
@@ -65,8 +74,8 @@ impl Collector {
 
     fn swept(&self) {
         self.warn_when_over_limit();
-        self.profile.describe(self, self.latest_collection());
-        heap_profile::swept();
+        self.profile.describe(&self.heap, self.latest_collection());
+        samples::swept();
         let asked_for = self.latest.get().begun.reason == Reason::Method;
         heap_profile::note_numbers(self, asked_for);
         self.fire(self.heap.vm().events.gc_end_sweep);
@@ -89,8 +98,9 @@ impl World for Program<'_> {
     fn begins(&self, asked: Option<Scope>) {
         let collector = self.collector;
         collector.fire(collector.heap.vm().events.gc_start);
-        collector.note_begun(self.reason, asked);
-        collector.profile.begin(collector, cpu_time_ns);
+        let latest = collector.latest.get();
+        collector.latest.set(latest.begin(self.reason, asked));
+        collector.profile.begin(&collector.heap, cpu_time_ns);
     }
 
     fn marking<R>(&self, work: impl FnOnce() -> R) -> R {
@@ -108,12 +118,20 @@ impl World for Program<'_> {
 
     fn marked(&self, scope: Scope, sweep_now: bool) {
         let collector = self.collector;
-        collector.note_marked(scope, sweep_now, self.jobs_before.get());
+        let weak = collector.heap.vm().weak.get();
+        let jobs_before = self.jobs_before.get();
+        let latest = collector.latest.get();
+        collector
+            .latest
+            .set(latest.marked(scope, sweep_now, weak, jobs_before));
         heap_profile::count_collection();
         let collection = collector.latest_collection();
-        collector.profile.describe(collector, collection);
+        collector.profile.describe(&collector.heap, collection);
         heap_profile::note_numbers(collector, false);
-        trim::after_loading(collector);
+        let trimming = &collector.trimming;
+        if trimming.is_due(collector.heap.vm().loaded_files()) {
+            collector.timed(Phase::Sweep, || trimming.trim(&collector.heap));
+        }
         collector.fire(collector.heap.vm().events.gc_end_mark);
     }
 

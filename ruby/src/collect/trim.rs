@@ -3,8 +3,7 @@
 use std::cell::Cell as StdCell;
 use std::ffi::c_void;
 
-use super::clocks::Phase;
-use crate::collector::Collector;
+use ashlar_heap::{Heap, Vm};
 
 /// Asking libc takes some microseconds: once for so many loaded files.
 const FILES_PER_LOOK: usize = 32;
@@ -36,36 +35,36 @@ impl Trimming {
             free_bytes: StdCell::new(0),
         }
     }
-}
 
-/// After a collection. Ruby's parser takes the nodes of a file's syntax tree, 25 MB for a file
-/// of tables, and frees them. Blocks that were full of them are reused, but only a major
-/// or full collection would give them back; and libc, where payloads come from there, keeps what it
-/// cannot cut off at the end of its heap, where no object comes into it.
-pub(super) fn after_loading(collector: &Collector) {
-    let last = &collector.trimming;
-    let files = collector.heap.vm().loaded_files();
-    if files < last.loaded_files.get() + FILES_PER_LOOK {
-        return;
+    /// After a collection: whether so many files have been loaded that it is worth looking.
+    pub(super) fn is_due(&self, files: usize) -> bool {
+        let is_due = files >= self.loaded_files.get() + FILES_PER_LOOK;
+        if is_due {
+            self.loaded_files.set(files);
+        }
+        is_due
     }
-    last.loaded_files.set(files);
-    collector.timed(Phase::Sweep, || {
-        let nursery_bytes = collector.heap.pace().budget_bytes();
-        (collector.heap).release_empty_blocks_beyond(nursery_bytes, GROWTH_MIN_BYTES);
-        trim_libc(last);
-    });
-}
 
-fn trim_libc(last: &Trimming) {
-    let Some(mallinfo2) = last.mallinfo2 else {
-        return;
-    };
-    let free_bytes = mallinfo2().fordblks;
-    if free_bytes > last.free_bytes.get() + GROWTH_MIN_BYTES {
-        // SAFETY: gives free memory of libc's allocator back.
-        unsafe { libc::malloc_trim(0) };
-        last.free_bytes.set(free_bytes);
-    } else {
-        last.free_bytes.set(free_bytes.min(last.free_bytes.get()));
+    /// Ruby's parser takes the nodes of a file's syntax tree, 25 MB for a file of tables, and
+    /// frees them. Blocks that were full of them are reused, but only a major or full collection
+    /// would give them back; and libc, where payloads come from there, keeps what it cannot cut
+    /// off at the end of its heap, where no object comes into it.
+    pub(super) fn trim(&self, heap: &Heap<'_, impl Vm>) {
+        heap.release_empty_blocks_beyond(heap.pace().budget_bytes(), GROWTH_MIN_BYTES);
+        self.trim_libc();
+    }
+
+    fn trim_libc(&self) {
+        let Some(mallinfo2) = self.mallinfo2 else {
+            return;
+        };
+        let free_bytes = mallinfo2().fordblks;
+        if free_bytes > self.free_bytes.get() + GROWTH_MIN_BYTES {
+            // SAFETY: gives free memory of libc's allocator back.
+            unsafe { libc::malloc_trim(0) };
+            self.free_bytes.set(free_bytes);
+        } else {
+            self.free_bytes.set(free_bytes.min(self.free_bytes.get()));
+        }
     }
 }

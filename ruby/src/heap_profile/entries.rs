@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_void, CStr};
 
-use super::recorder::Nameless;
-use super::{file, recorder, settings};
+use super::recorder::{recorder, Nameless};
+use super::{file, settings};
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
 use crate::spare_memory::with_spare;

@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::image::Written;
-use super::recorder;
-use super::recorder::unix_ns;
+use super::recorder::{recorder, unix_ns, Recorder, RECORDER};
 use crate::spare_memory::with_spare;
 use crate::whole_file::{c_string, WholeFile};
 
@@ -43,10 +42,21 @@ pub(super) fn started_unix_ns() -> u64 {
     }
 }
 
-/// Keeps the target as it is, for a fork.
-pub(super) type HeldTarget = MutexGuard<'static, Option<Target>>;
+/// The profile, kept as it is for a fork.
+pub(crate) struct HeldProfile {
+    _target: MutexGuard<'static, Option<Target>>,
+    _recorder: MutexGuard<'static, Option<Recorder>>,
+}
 
-pub(super) fn hold_target() -> HeldTarget {
+/// Keeps the profile as it is.
+pub(crate) fn lock_for_fork() -> HeldProfile {
+    HeldProfile {
+        _target: hold_target(),
+        _recorder: recorder(),
+    }
+}
+
+fn hold_target() -> MutexGuard<'static, Option<Target>> {
     TARGET.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -240,7 +250,7 @@ fn is_newer_than_this_process(path: &CStr) -> bool {
 /// The process has crashed: writes what there is, without allocating and without waiting
 /// for any lock.
 pub(super) fn write_at_crash() {
-    let (Ok(target), Ok(recorder)) = (TARGET.try_lock(), super::RECORDER.try_lock()) else {
+    let (Ok(target), Ok(recorder)) = (TARGET.try_lock(), RECORDER.try_lock()) else {
         return;
     };
     let (Some(target), Some(recorder)) = (&*target, &*recorder) else {

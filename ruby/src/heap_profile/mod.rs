@@ -10,56 +10,34 @@
 //! held.
 
 mod entries;
-mod file;
+pub(crate) mod file;
 mod image;
 mod interval;
 mod numbers;
-mod recorder;
+pub(crate) mod recorder;
+pub(crate) mod samples;
 mod settings;
 mod watch;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use ashlar_heap::{AllocationCache, CellRange, WidthIndex};
 
-use ashlar_heap::{AllocationCache, CellRange, MarkingEnd, WidthIndex};
-
-use self::image::Kind;
 use self::numbers::Numbers;
-use self::recorder::{unix_ns, Fate, Made, Recorder};
+use self::recorder::{is_sampling, recorder, unix_ns, Made, Recorder};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
 use crate::object_model::{owned_by, Object};
+use crate::objspace::objspace;
 use crate::payloads::thread_caches::with_locks_free;
-use crate::process;
-use crate::ruby_calls::{cell, Value};
+use crate::ruby_calls::Value;
 use crate::spare_memory::with_spare;
 use crate::statics::is_busy;
 
-pub(crate) use self::settings::{configure, read_environment, state};
+pub(crate) use self::settings::{configure, read_environment};
 pub(crate) use self::watch::count_collection;
-
-static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
 
 /// Most frames of a stack, counted from inside.
 const FRAMES_MAX: usize = 512;
-
-fn recorder() -> MutexGuard<'static, Option<Recorder>> {
-    RECORDER.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The profile, kept as it is for a fork.
-pub(crate) struct Held {
-    _target: file::HeldTarget,
-    _recorder: MutexGuard<'static, Option<Recorder>>,
-}
-
-/// Keeps the profile as it is.
-pub(crate) fn lock_for_fork() -> Held {
-    Held {
-        _target: file::hold_target(),
-        _recorder: recorder(),
-    }
-}
 
 /// In a forked child, which has one thread: a profile of its own begins, with nothing in it.
 /// The parent goes on writing to the image that was this one's, so nothing is taken over from
@@ -154,10 +132,6 @@ fn end_sampling(collector: &Collector) {
     }
 }
 
-fn is_sampling() -> bool {
-    KNOBS.has_heap_profile.is_on() && recorder().as_ref().is_some_and(Recorder::is_sampling)
-}
-
 /// A Ractor has a cache of its own from now on.
 pub(crate) fn cache_is_new(cache: &mut AllocationCache<'_>) {
     if !KNOBS.has_heap_profile.is_on() {
@@ -220,7 +194,7 @@ fn add(address: usize, made: &Made) {
         recorder.add(address, made, &frames[..depth], watch::collections());
         recorder.has_nameless()
     };
-    if let (true, Some(objspace)) = (has_nameless, process::objspace()) {
+    if let (true, Some(objspace)) = (has_nameless, objspace()) {
         // SAFETY: may be called at any time; the names are looked up later.
         unsafe { (objspace.calls.name_samples_soon)() };
     }
@@ -232,7 +206,7 @@ fn stack_here(frames: &mut [(Value, u32); FRAMES_MAX]) -> usize {
     if is_busy() || Gvl::of_this_thread().is_none() {
         return 0;
     }
-    let Some(objspace) = process::objspace() else {
+    let Some(objspace) = objspace() else {
         return 0;
     };
     let (mut values, mut lines) = ([0; FRAMES_MAX], [0; FRAMES_MAX]);
@@ -287,65 +261,6 @@ fn with_counted_payload(
     payload
 }
 
-/// A payload is about to be freed while samples are taken.
-#[inline]
-pub(crate) fn payload_freed(address: usize) {
-    if watch::may_have(address) {
-        payload_ends(address);
-    }
-}
-
-#[cold]
-fn payload_ends(address: usize) {
-    with_recorder_of_payloads(|recorder| {
-        if recorder.remove(address, Kind::Payload, watch::collections()) {
-            watch::remove(address);
-        }
-    });
-}
-
-/// What `work` does with the recorder, if there is one. Payloads are freed by threads that
-/// fork, too, which have the recorder locked.
-fn with_recorder_of_payloads<R>(work: impl FnOnce(&mut Recorder) -> R) -> Option<R> {
-    with_locks_free(|| recorder().as_mut().map(work))
-}
-
-/// Resizes the payload at this address with `resize`, which gives null if it cannot: then the
-/// payload is still there, and so is its sample.
-#[inline(always)]
-pub(crate) fn while_resized(
-    address: usize,
-    resize: impl FnOnce() -> *mut std::ffi::c_void,
-) -> *mut std::ffi::c_void {
-    if KNOBS.samples_payloads() && watch::may_have(address) {
-        resize_sample(address, resize)
-    } else {
-        resize()
-    }
-}
-
-/// The sample ends before, because another thread may have a sample at this address as soon as
-/// the payload is somewhere else.
-#[cold]
-#[inline(never)]
-fn resize_sample(
-    address: usize,
-    resize: impl FnOnce() -> *mut std::ffi::c_void,
-) -> *mut std::ffi::c_void {
-    let ended = with_recorder_of_payloads(|recorder| {
-        recorder.take(address, Kind::Payload, watch::collections())
-    });
-    let resized = resize();
-    if let Some(ended) = ended.flatten() {
-        with_recorder_of_payloads(|recorder| {
-            if recorder.knows(&ended) && !(resized.is_null() && recorder.put_back(ended)) {
-                watch::remove(address);
-            }
-        });
-    }
-    resized
-}
-
 /// Finds the classes of sampled payloads by their owners, and looks at all live objects
 /// for that.
 fn find_owners(collector: &Collector) {
@@ -372,40 +287,6 @@ fn find_owners(collector: &Collector) {
 
 // ── Collections ─────────────────────────────────────────────────────────────
 
-/// Marking is over: ends the samples of what has died.
-pub(crate) fn marked(end: &MarkingEnd<'_>) {
-    let mut guard = recorder();
-    let Some(recorder) = guard.as_mut().filter(|recorder| recorder.is_sampling()) else {
-        return;
-    };
-    recorder.forget_dead(end.scope(), watch::collections(), &|value| {
-        // SAFETY: the recorder knows objects by their addresses, and forgets the dead ones.
-        let cell = unsafe { cell(value) };
-        match (end.is_dead(cell), end.is_old(cell)) {
-            (true, _) => Fate::Dead,
-            (false, false) => Fate::Young,
-            (false, true) => Fate::Old,
-        }
-    });
-}
-
-/// A collection has swept: all that it found dead is freed.
-pub(crate) fn swept() {
-    if !KNOBS.has_heap_profile.is_on() {
-        return;
-    }
-    if let Some(recorder) = &mut *recorder() {
-        recorder.swept();
-    }
-}
-
-/// A cell has moved.
-pub(crate) fn moved(from: Value, to: Value) {
-    if let Some(recorder) = &mut *recorder() {
-        recorder.moved(from, to);
-    }
-}
-
 /// A collection has marked or swept: takes the live numbers if they are due, and when the
 /// program has asked for the collection and it is over, because who asks reads them next.
 /// All Ractors are stopped.
@@ -422,7 +303,7 @@ pub(crate) fn note_numbers(collector: &Collector, asked_for_and_over: bool) {
 }
 
 fn note_numbers_now(collector: &Collector) {
-    let numbers = Numbers::of(collector);
+    let numbers = Numbers::of(&collector.heap, &collector.clocks);
     if let Some(recorder) = &mut *recorder() {
         recorder
             .mapped

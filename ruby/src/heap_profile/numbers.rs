@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ashlar_heap::{BLOCK_BYTES, WIDTHS};
+use ashlar_heap::{Heap, Vm, BLOCK_BYTES, WIDTHS};
 
-use crate::collector::Collector;
+use crate::collect::Clocks;
 
 /// How many there are.
 pub(super) const NUMBERS: usize = 26;
@@ -71,8 +71,7 @@ impl Meter {
 
 impl Numbers {
     /// The numbers now. All Ractors are stopped.
-    pub(super) fn of(collector: &Collector) -> Self {
-        let heap = &collector.heap;
+    pub(super) fn of(heap: &Heap<'_, impl Vm>, clocks: &Clocks) -> Self {
         let (usage, stats) = (heap.usage(), heap.stats());
         let (pace, measure) = (heap.pace(), heap.measure());
         let payloads = heap.shared().payloads();
@@ -98,9 +97,9 @@ impl Numbers {
             allocated_bytes: allocated_cell_bytes + payloads.handed_out_bytes() as u64,
             minor_collections: stats.minor_collections as u64,
             major_collections: (stats.major_collections + stats.full_collections) as u64,
-            collecting_ns: collector.clocks.total_ns(),
-            marking_ns: collector.clocks.mark_ns.get(),
-            sweeping_ns: collector.clocks.sweep_ns.get(),
+            collecting_ns: clocks.total_ns(),
+            marking_ns: clocks.mark_ns.get(),
+            sweeping_ns: clocks.sweep_ns.get(),
             pause_count: pauses.count,
             pause_total_ns: pauses.total_ns,
             pause_max_ns: pauses.max_ns,

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, TryReserveError};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ashlar_heap::{AllocationCache, Scope, WidthIndex};
@@ -9,6 +10,7 @@ use ashlar_heap::{AllocationCache, Scope, WidthIndex};
 use super::image::{Image, Kind, Mapped, Sample, StackNode, SAMPLES, SITES};
 use super::interval::Intervals;
 use super::numbers::Meter;
+use crate::knobs::KNOBS;
 use crate::layout::{IMEMO_KIND_MASK, IMEMO_SHIFT, T_IMEMO, T_MASK};
 use crate::ruby_calls::{is_object, Value};
 
@@ -16,6 +18,25 @@ use crate::ruby_calls::{is_object, Value};
 pub(super) fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+pub(super) static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
+
+pub(super) fn recorder() -> MutexGuard<'static, Option<Recorder>> {
+    RECORDER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn is_sampling() -> bool {
+    KNOBS.has_heap_profile.is_on() && recorder().as_ref().is_some_and(Recorder::is_sampling)
+}
+
+/// `on` or `off`.
+pub(crate) fn state() -> &'static str {
+    if is_sampling() {
+        "on"
+    } else {
+        "off"
+    }
 }
 
 /// A frame, or a class, by its address, and what its name has become: the number of a

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::image::Written;
-use super::{begin_numbers, begin_sampling, end_sampling, file, is_sampling};
+use super::recorder::recorder;
+use super::{begin_numbers, begin_sampling, end_sampling, file};
 use crate::collector::Collector;
 use crate::options::Options;
 
@@ -43,19 +44,10 @@ fn show_command_line(shown: bool) {
         return;
     }
     let text = command_line();
-    if let Some(recorder) = &mut *super::recorder() {
+    if let Some(recorder) = &mut *recorder() {
         recorder
             .mapped
             .change(|image| image.set_command_line(&text));
-    }
-}
-
-/// `on` or `off`.
-pub(crate) fn state() -> &'static str {
-    if is_sampling() {
-        "on"
-    } else {
-        "off"
     }
 }
 
@@ -82,7 +74,7 @@ fn obey(collector: &Collector, options: &Options, order: &str) -> Result<(), Str
         }
         "" | "none" => Err("profile=: on, off or the name of a file is wanted".to_owned()),
         path => {
-            if super::recorder().is_none() {
+            if recorder().is_none() {
                 return Err(format!("profile={path}: nothing has been sampled; begin with GC.config(profile: \"on\")"));
             }
             super::note_numbers_now(collector);

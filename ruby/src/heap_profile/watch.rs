@@ -4,7 +4,7 @@
 use std::cell::Cell as StdCell;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 
-use super::recorder;
+use super::recorder::recorder;
 
 /// Bytes that a thread may still get before the next mark.
 #[derive(Clone, Copy)]

@@ -2,8 +2,9 @@
 
 use ashlar_heap::Trace;
 
+use super::object::mark_value;
 use super::record::Record;
-use super::{mark_value, version};
+use super::version;
 use crate::layout::*;
 
 #[inline(always)]

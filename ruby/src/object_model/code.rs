@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use ashlar_heap::Trace;
 
+use super::object::{mark_value, Object};
 use super::record::Record;
-use super::{mark_value, version, Common, Object};
+use super::{version, Common};
 use crate::layout::*;
 
 /// Ruby's empty call cache, which is no object; 0 until it is known. Ruby puts it in
@@ -52,7 +53,7 @@ pub(super) fn trace_internal(common: Common, object: Object, mut tracer: impl Tr
         IMEMO_THROW_DATA => mark(THROWN_OBJECT),
         IMEMO_SVAR => (0..SVAR_COUNT).for_each(|index| mark(SVAR_FIRST + 8 * index)),
         IMEMO_ENV => return trace_env(object, tracer),
-        _ => return version::trace_internal(common, object, tracer),
+        _ => return version::trace_internal(common.shape_by_id, object, tracer),
     }
     true
 }

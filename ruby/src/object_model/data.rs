@@ -4,8 +4,9 @@ use std::ffi::{c_char, CStr};
 
 use ashlar_heap::Trace;
 
+use super::object::{mark_value, Object};
 use super::record::Record;
-use super::{mark_value, version, Common, Object};
+use super::{version, Common};
 use crate::layout::*;
 use crate::ruby_calls::Value;
 

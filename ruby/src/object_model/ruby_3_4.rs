@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU32;
 use ashlar_heap::Trace;
 
 use super::classes::{each_in, trace_call_caches, trace_constants, trace_methods};
+use super::object::{mark_value, variable_count, Object, ShapeById};
 use super::record::Record;
-use super::{mark_value, variable_count, Common, Object};
 use crate::layout::*;
 use crate::ruby_calls::Value;
 
@@ -84,7 +84,7 @@ pub(crate) fn plain_object_bytes(size_bytes: usize) -> Option<usize> {
 ///
 /// One thread at a time: Ruby, which may trace others meanwhile, changes their tables.
 #[inline(never)]
-pub(super) fn trace_class(common: Common, class: Object, tracer: &mut impl Trace) -> bool {
+pub(super) fn trace_class(shape_by_id: ShapeById, class: Object, tracer: &mut impl Trace) -> bool {
     let is_inclusion = class.kind() == T_ICLASS;
     if tracer.is_shared()
         || !is_inclusion && class.is_too_complex()
@@ -113,7 +113,7 @@ pub(super) fn trace_class(common: Common, class: Object, tracer: &mut impl Trace
         }
     });
     if let Some(values) = class.record(CLASS_VARIABLES) {
-        for index in 0..variable_count(class, common.shape_by_id) {
+        for index in 0..variable_count(class, shape_by_id) {
             mark_value(tracer, values.word(8 * index));
         }
     }
@@ -138,7 +138,11 @@ pub(super) fn trace_table_of_call_caches(_table: Record, _tracer: &mut impl Trac
 /// Traces an internal object of a kind that is of this version only, or otherwise traced in
 /// others; false when Ruby has to.
 #[inline(always)]
-pub(super) fn trace_internal(_common: Common, object: Object, tracer: &mut impl Trace) -> bool {
+pub(super) fn trace_internal(
+    _shape_by_id: ShapeById,
+    object: Object,
+    tracer: &mut impl Trace,
+) -> bool {
     match object.internal_kind() {
         // The classes whose caches they are know the methods of all others, and invalidate
         // them: a cache keeps neither.

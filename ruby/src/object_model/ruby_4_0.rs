@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::Relaxed};
 use ashlar_heap::Trace;
 
 use super::classes::{trace_call_caches, trace_constants, trace_methods};
+use super::object::{mark_value, mark_values, variables, Object, ShapeById, UNDEFINED};
 use super::record::Record;
-use super::{mark_value, mark_values, variables, Common, Object, UNDEFINED};
 use crate::layout::*;
 use crate::ruby_calls::Value;
 
@@ -95,7 +95,7 @@ pub(crate) fn plain_object_bytes(size_bytes: usize) -> Option<usize> {
 /// Traces what a class, a module or an inclusion of one has beside its own class; false when Ruby
 /// has to, for a class with tables for boxes. Marking changes no class, so that any thread can.
 #[inline(never)]
-pub(super) fn trace_class(_common: Common, class: Object, tracer: &mut impl Trace) -> bool {
+pub(super) fn trace_class(_shape_by_id: ShapeById, class: Object, tracer: &mut impl Trace) -> bool {
     let has_boxes = class.has(CLASS_BOXABLE) && class.word(CLASS_BOX_TABLES) != 0;
     let is_of_box = class
         .record(CLASS_BOX)
@@ -148,11 +148,15 @@ pub(super) fn trace_table_of_call_caches(table: Record, tracer: &mut impl Trace)
 /// Traces an internal object of a kind that is of this version only, or otherwise traced in
 /// others; false when Ruby has to.
 #[inline(always)]
-pub(super) fn trace_internal(common: Common, object: Object, tracer: &mut impl Trace) -> bool {
+pub(super) fn trace_internal(
+    shape_by_id: ShapeById,
+    object: Object,
+    tracer: &mut impl Trace,
+) -> bool {
     match object.internal_kind() {
         IMEMO_FIELDS if !object.is_too_complex() => {
             mark_value(tracer, object.word(KLASS));
-            mark_values(tracer, variables(object, common.shape_by_id));
+            mark_values(tracer, variables(object, shape_by_id));
         }
         IMEMO_CVAR_ENTRY => {
             mark_value(tracer, object.word(CVAR_CLASS));

@@ -6,8 +6,8 @@ use std::ptr::{null_mut, NonNull};
 
 use ashlar_heap::OutOfMemory;
 
-use super::{thread_caches, ThreadCache};
-use crate::heap_profile;
+use super::thread_caches::{self, ThreadCache};
+use crate::heap_profile::samples;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::statics::shared;
@@ -109,7 +109,7 @@ pub(super) unsafe extern "C" fn ashlar_realloc_payload(
         let Some(old) = NonNull::new(payload) else {
             return ashlar_malloc_payload(cache, size);
         };
-        heap_profile::while_resized(payload as usize, || {
+        samples::while_resized(payload as usize, || {
             if !is_in_heap(payload.cast()) {
                 return libc_malloc::realloc(payload.cast(), size);
             }
@@ -132,7 +132,7 @@ pub(super) unsafe extern "C" fn ashlar_free_payload(cache: *mut ThreadCache, pay
 #[inline(always)]
 pub(super) fn note_end(payload: NonNull<u8>) {
     if KNOBS.samples_payloads() {
-        heap_profile::payload_freed(payload.as_ptr() as usize);
+        samples::payload_freed(payload.as_ptr() as usize);
     }
 }
 

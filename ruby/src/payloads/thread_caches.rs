@@ -11,9 +11,11 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::ThreadCache;
-use crate::fork;
+use crate::fork::locks;
 use crate::statics::shared;
+
+/// A thread's cache of payloads of the one heap there is.
+pub(crate) type ThreadCache = ashlar_heap::ThreadCache<'static>;
 
 extern "C" {
     // shim/payload.c
@@ -92,14 +94,14 @@ fn with_new<R>(work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
             None => with_shared(work),
         },
         CacheState::Never => with_shared(work),
-        CacheState::Locked => fork::unlocked(|| with_shared(work)),
+        CacheState::Locked => locks::unlocked(|| with_shared(work)),
     }
 }
 
 /// Runs `work`, which takes locks that a forking thread has, and allocates nothing.
 pub(crate) fn with_locks_free<R>(work: impl FnOnce() -> R) -> R {
     match is_forking() {
-        true => fork::unlocked(work),
+        true => locks::unlocked(work),
         false => work(),
     }
 }

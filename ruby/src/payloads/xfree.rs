@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use super::process_malloc::{ashlar_free_payload, free_payload, is_in_heap, note_end};
-use super::ThreadCache;
+use super::thread_caches::ThreadCache;
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
 

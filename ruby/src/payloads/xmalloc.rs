@@ -13,10 +13,10 @@ use ashlar_heap::driver::LARGE_PAYLOAD_BYTES;
 use super::process_malloc::{
     ashlar_calloc_payload, ashlar_malloc_payload, ashlar_realloc_payload, is_in_heap,
 };
-use super::ThreadCache;
+use super::thread_caches::ThreadCache;
 use crate::collect::Reason;
 use crate::collector::Collector;
-use crate::heap_profile;
+use crate::heap_profile::{self, samples};
 use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::lock::Gvl;
@@ -201,7 +201,7 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
             if is_in_heap {
                 ashlar_realloc_payload(cache, payload, size.max(1))
             } else {
-                heap_profile::while_resized(payload as usize, || {
+                samples::while_resized(payload as usize, || {
                     libc_malloc::counted_realloc(payload.cast(), size.max(1))
                 })
             }

@@ -4,10 +4,9 @@ mod entries;
 
 use std::cell::{Cell as StdCell, RefCell};
 
-use ashlar_heap::BLOCK_BYTES;
+use ashlar_heap::{Heap, Vm, BLOCK_BYTES};
 
 use crate::collect::{Collection, Phase};
-use crate::collector::Collector;
 
 /// One collection: `struct ashlar_profile_record`.
 #[repr(C)]
@@ -41,9 +40,9 @@ impl Profile {
 
     /// A collection begins. Without memory for another record, the latest one is this
     /// collection's, too.
-    pub(crate) fn begin(&self, collector: &Collector, now_ns: impl FnOnce() -> u64) {
+    pub(crate) fn begin(&self, heap: &Heap<'_, impl Vm>, now_ns: impl FnOnce() -> u64) {
         if self.is_on() {
-            self.moved_before.set(collector.heap.stats().moved_cells);
+            self.moved_before.set(heap.stats().moved_cells);
             let mut records = self.records.borrow_mut();
             if records.try_reserve(1).is_ok() {
                 records.push(Record {
@@ -64,13 +63,13 @@ impl Profile {
 
     /// What there is to say about the latest collection, and about the heap
     /// that it leaves: once after marking and once more when all is swept.
-    pub(crate) fn describe(&self, collector: &Collector, collection: Collection) {
+    pub(crate) fn describe(&self, heap: &Heap<'_, impl Vm>, collection: Collection) {
         if !self.is_on() {
             return;
         }
-        let usage = collector.heap.usage();
-        let moved_cells = collector.heap.stats().moved_cells;
-        let blocks = collector.heap.space().blocks().counts().in_use;
+        let usage = heap.usage();
+        let moved_cells = heap.stats().moved_cells;
+        let blocks = heap.space().blocks().counts().in_use;
         self.change_latest(|record| {
             record.collection = collection;
             record.used_bytes = (usage.cell_bytes + usage.payload_bytes) as u64;

@@ -1,7 +1,8 @@
 //! A bitmap: a bit for each of the 256 keys of a leaf of level 1.
 
-use super::shape::{bitmap_room, LISTED_MAX};
-use super::{index_of, Leaf, Planes, Shape, Spot, Step};
+use super::planes::{index_of, Planes, Spot, Step};
+use super::shape::{bitmap_room, Shape, LISTED_MAX};
+use super::view::Leaf;
 use crate::node::bits;
 use crate::node::edge::Edge;
 

@@ -1,9 +1,11 @@
 //! Cutting a full leaf in two where each half keeps the leaf's shape: its planes are copied
 //! as they are, and nobody looks at the entries.
 
+use super::planes::{Planes, Spot};
 use super::shape::Shape;
-use super::{plane, Leaf, Planes, Spot};
+use super::view::Leaf;
 use crate::node::edge::Edge;
+use crate::node::plane;
 
 /// The fewest entries of a half.
 const HALF_MIN: usize = 48;

@@ -1,8 +1,9 @@
 //! A flat leaf of level 1 or 2: sorted suffixes of `LEVEL` bytes. What objects'
 //! fields look like.
 
-use super::shape::list_has_room;
-use super::{index_of, Leaf, Planes, Shape, Spot, Step};
+use super::planes::{index_of, Planes, Spot, Step};
+use super::shape::{list_has_room, Shape};
+use super::view::Leaf;
 use crate::node::edge::{above, below, prefix};
 use crate::node::plane;
 use core::ptr;

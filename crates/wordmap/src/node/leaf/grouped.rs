@@ -4,10 +4,9 @@
 //! bytes once.
 
 use super::cut::{Cut, Cuttable, Half, Places};
-use super::shape::{group_room, room_of, GROUPS_MAX};
-use super::{
-    at_or_before, find_between, index_of, prefetch_values, Leaf, Place, Planes, Shape, Spot, Step,
-};
+use super::planes::{at_or_before, find_between, index_of, Place, Planes, Spot, Step};
+use super::shape::{group_room, room_of, Shape, GROUPS_MAX};
+use super::view::{prefetch_values, Leaf};
 use crate::node::edge::{below, byte, prefix, split, Kind};
 use crate::node::plane;
 use core::ptr;

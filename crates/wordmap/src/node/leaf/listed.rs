@@ -1,8 +1,9 @@
 //! The quick ways in which small leaves grow and shrink: those of a few neighbouring
 //! keys, which most maps are.
 
-use super::shape::{list_has_room, room, LISTED_MAX};
-use super::{at_or_before, Leaf, Place, Shape, Step};
+use super::planes::{at_or_before, Place, Step};
+use super::shape::{list_has_room, room, Shape, LISTED_MAX};
+use super::view::Leaf;
 use crate::node::edge::{above, below, highest_difference, prefix, Edge, Kind};
 use crate::node::plane;
 

@@ -1,7 +1,8 @@
 //! A walk over a leaf of a few neighbours, which is most maps: one load an entry, and
 //! nothing to set up but where the first one is.
 
-use super::{Leaf, Place};
+use super::planes::Place;
+use super::view::Leaf;
 use crate::node::edge::{prefix, Edge, Kind, ONE};
 use crate::node::plane::read8;
 use core::ptr;

@@ -1,6 +1,8 @@
 //! A leaf of one entry: the header word is the key.
 
-use super::{Leaf, Planes, Shape, Spot};
+use super::planes::{Planes, Spot};
+use super::shape::Shape;
+use super::view::Leaf;
 
 #[derive(Clone, Copy)]
 pub(super) struct One<const V: usize> {

@@ -1,7 +1,7 @@
 //! How a leaf is laid out: its shape, the room it has, and which shape suits
 //! which entries.
 
-use super::Entries;
+use super::entries::Entries;
 use crate::node::edge::{highest_difference, prefix, Kind};
 
 /// The most entries of a leaf that is not a bitmap.

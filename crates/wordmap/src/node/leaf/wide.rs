@@ -3,8 +3,9 @@
 //! rests are looked at.
 
 use super::cut::{Cut, Cuttable, Half, Places};
-use super::shape::{groups_pay, room_of, GROUPS_MAX};
-use super::{at_or_before, find_between, prefetch_values, Leaf, Place, Planes, Shape, Spot};
+use super::planes::{at_or_before, find_between, Place, Planes, Spot};
+use super::shape::{groups_pay, room_of, Shape, GROUPS_MAX};
+use super::view::{prefetch_values, Leaf};
 use crate::node::edge::{byte, prefix, split};
 use crate::node::plane;
 use core::{ptr, slice};

@@ -1,45 +1,15 @@
-//! Walking the heap on behalf of Ruby, whose visitors may allocate and raise:
-//! they get a snapshot.
-//!
-//! Nothing moves while a walk goes on. It ends when the visitor is through, raises or
-//! breaks out; when the fiber that it goes on in is given up and collected, because the
-//! object that stands for the walk dies then (`struct walk` in `shim/gc_impl.c`); and in a
-//! forked child, when it went on in a thread that the child does not have.
+//! What Ruby calls about walks.
 
-use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::c_void;
 
 use ashlar_heap::{CellRange, WidthIndex};
 
+use super::Snapshot;
 use crate::collector::Collector;
 use crate::lock::Gvl;
 use crate::object_model::Object;
-use crate::process::unlocked;
+use crate::objspace::unlocked;
 use crate::ruby_calls::Value;
-
-/// One that goes on.
-struct Walk {
-    number: usize,
-    /// The Ruby thread, which stays where it is as all objects do meanwhile.
-    thread: Value,
-    /// The cells as they were when it began, which the shim reads.
-    _words: Box<[Value]>,
-}
-
-/// All that go on. Numbers begin at 1 and are not used again.
-#[derive(Default)]
-pub(crate) struct Walks {
-    latest: StdCell<usize>,
-    all: RefCell<Vec<Walk>>,
-}
-
-/// A walk as the shim sees it: `struct ashlar_snapshot`.
-#[repr(C)]
-pub(crate) struct Snapshot {
-    number: usize,
-    words: *const Value,
-    count: usize,
-}
 
 /// Begins a walk of a Ruby thread over all cells, in the form that `shim/ashlar_ruby.h`
 /// describes; false when there is no memory for the snapshot.
@@ -55,7 +25,7 @@ unsafe extern "C" fn ashlar_begin_walk(
     // SAFETY: Ruby calls with the GVL.
     let begun = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
         let words = snapshot(collector)?;
-        begin_walk(collector, thread, words)
+        collector.walks.begin(&collector.heap, thread, words)
     });
     let has_begun = begun.is_some();
     if let Some(begun) = begun {
@@ -63,44 +33,6 @@ unsafe extern "C" fn ashlar_begin_walk(
         unsafe { place.write(begun) };
     }
     has_begun
-}
-
-fn begin_walk(collector: &Collector, thread: Value, words: Vec<Value>) -> Option<Snapshot> {
-    let walks = &collector.walks;
-    let words = words.into_boxed_slice();
-    let mut all = walks.all.borrow_mut();
-    all.try_reserve(1).ok()?;
-    let number = walks.latest.get() + 1;
-    walks.latest.set(number);
-    let begun = Snapshot {
-        number,
-        words: words.as_ptr(),
-        count: words.len(),
-    };
-    all.push(Walk {
-        number,
-        thread,
-        _words: words,
-    });
-    collector.heap.begin_walk();
-    Some(begun)
-}
-
-/// Ends those walks that `is_over` says yes of.
-fn end_walks(collector: &Collector, is_over: impl Fn(&Walk) -> bool) {
-    collector.walks.all.borrow_mut().retain(|walk| {
-        let is_over = is_over(walk);
-        if is_over {
-            collector.heap.end_walk();
-        }
-        !is_over
-    });
-}
-
-/// In a forked child, which has `thread` alone: the walks of the others will not be ended
-/// by anybody.
-pub(crate) fn end_walks_of_others(collector: &Collector, thread: Value) {
-    end_walks(collector, |walk| walk.thread != thread);
 }
 
 /// `None` when there is no memory for it.
@@ -166,7 +98,7 @@ unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value, ty
 unsafe extern "C" fn ashlar_end_walk(objspace: *mut c_void, number: usize) {
     // SAFETY: Ruby calls with the GVL.
     unsafe { Gvl::of_caller(objspace) }
-        .with_vm_lock(|collector| end_walks(collector, |walk| walk.number == number));
+        .with_vm_lock(|collector| collector.walks.end(&collector.heap, number));
 }
 
 /// Whether `word` is a live object now.

@@ -1,0 +1,103 @@
+//! Samples that there are: of payloads that are freed or resized, and of cells that die or move.
+
+use ashlar_heap::MarkingEnd;
+
+use super::image::Kind;
+use super::recorder::{recorder, Fate, Recorder};
+use super::watch;
+use crate::knobs::KNOBS;
+use crate::payloads::thread_caches::with_locks_free;
+use crate::ruby_calls::{cell, Value};
+
+/// A payload is about to be freed while samples are taken.
+#[inline]
+pub(crate) fn payload_freed(address: usize) {
+    if watch::may_have(address) {
+        payload_ends(address);
+    }
+}
+
+#[cold]
+fn payload_ends(address: usize) {
+    with_recorder_of_payloads(|recorder| {
+        if recorder.remove(address, Kind::Payload, watch::collections()) {
+            watch::remove(address);
+        }
+    });
+}
+
+/// What `work` does with the recorder, if there is one. Payloads are freed by threads that
+/// fork, too, which have the recorder locked.
+fn with_recorder_of_payloads<R>(work: impl FnOnce(&mut Recorder) -> R) -> Option<R> {
+    with_locks_free(|| recorder().as_mut().map(work))
+}
+
+/// Resizes the payload at this address with `resize`, which gives null if it cannot: then the
+/// payload is still there, and so is its sample.
+#[inline(always)]
+pub(crate) fn while_resized(
+    address: usize,
+    resize: impl FnOnce() -> *mut std::ffi::c_void,
+) -> *mut std::ffi::c_void {
+    if KNOBS.samples_payloads() && watch::may_have(address) {
+        resize_sample(address, resize)
+    } else {
+        resize()
+    }
+}
+
+/// The sample ends before, because another thread may have a sample at this address as soon as
+/// the payload is somewhere else.
+#[cold]
+#[inline(never)]
+fn resize_sample(
+    address: usize,
+    resize: impl FnOnce() -> *mut std::ffi::c_void,
+) -> *mut std::ffi::c_void {
+    let ended = with_recorder_of_payloads(|recorder| {
+        recorder.take(address, Kind::Payload, watch::collections())
+    });
+    let resized = resize();
+    if let Some(ended) = ended.flatten() {
+        with_recorder_of_payloads(|recorder| {
+            if recorder.knows(&ended) && !(resized.is_null() && recorder.put_back(ended)) {
+                watch::remove(address);
+            }
+        });
+    }
+    resized
+}
+
+/// Marking is over: ends the samples of what has died.
+pub(crate) fn marked(end: &MarkingEnd<'_>) {
+    let mut guard = recorder();
+    let Some(recorder) = guard.as_mut().filter(|recorder| recorder.is_sampling()) else {
+        return;
+    };
+    recorder.forget_dead(end.scope(), watch::collections(), &|value| {
+        // SAFETY: the recorder knows objects by their addresses, and forgets the dead ones.
+        let cell = unsafe { cell(value) };
+        match (end.is_dead(cell), end.is_old(cell)) {
+            (true, _) => Fate::Dead,
+            (false, false) => Fate::Young,
+            (false, true) => Fate::Old,
+        }
+    });
+}
+
+/// A collection has swept: all that it found dead is freed.
+pub(crate) fn swept() {
+    if !KNOBS.has_heap_profile.is_on() {
+        return;
+    }
+    if let Some(recorder) = &mut *recorder() {
+        recorder.swept();
+    }
+}
+
+/// A cell has moved.
+pub(crate) fn moved(from: Value, to: Value) {
+    if let Some(recorder) = &mut *recorder() {
+        recorder.moved(from, to);
+    }
+}

@@ -1,0 +1,242 @@
+//! An object as the collector reads it: its words, and where the values are that it holds.
+
+use std::slice;
+
+use ashlar_heap::{Cell, Trace};
+
+use super::record::Record;
+use super::version::Count;
+use crate::layout::*;
+use crate::ruby_calls::{cell, is_object, Value};
+
+/// `Qundef`: what a dead weak reference becomes.
+pub(super) const UNDEFINED: Value = 0x24;
+
+/// The words of one object.
+#[derive(Clone, Copy)]
+pub(crate) struct Object {
+    pub(super) address: usize,
+    pub(super) flags: usize,
+}
+
+impl Object {
+    #[inline(always)]
+    pub(crate) fn new(cell: Cell) -> Self {
+        let address = cell.address();
+        // SAFETY: every cell that Ruby has begins with its flags.
+        let flags = unsafe { (address as *const usize).read() };
+        Self { address, flags }
+    }
+
+    #[inline(always)]
+    pub(crate) fn kind(self) -> usize {
+        self.flags & T_MASK
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(self, flags: usize) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// The word at `offset` bytes.
+    #[inline(always)]
+    pub(crate) fn word(self, offset: usize) -> usize {
+        // SAFETY: offsets come from the layout of this object's type.
+        unsafe { ((self.address + offset) as *const usize).read() }
+    }
+
+    /// The 32 bits at `offset` bytes.
+    #[inline(always)]
+    pub(super) fn half(self, offset: usize) -> u32 {
+        // SAFETY: as for a word.
+        unsafe { ((self.address + offset) as *const u32).read() }
+    }
+
+    /// The struct that the word at `offset` bytes points at.
+    #[inline(always)]
+    pub(super) fn record(self, offset: usize) -> Option<Record> {
+        Record::at(self.word(offset))
+    }
+
+    #[inline(always)]
+    pub(super) fn cell(self) -> Cell {
+        // SAFETY: its words were read from the cell at this address.
+        unsafe { cell(self.address) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn internal_kind(self) -> usize {
+        (self.flags >> IMEMO_SHIFT) & IMEMO_KIND_MASK
+    }
+
+    /// Whether this is code that Ruby is compiling. Ruby stores into such code without
+    /// always calling the write barrier (`iseq_peephole_optimize` of compile.c).
+    pub(crate) fn is_being_compiled(self) -> bool {
+        self.kind() == T_IMEMO
+            && self.internal_kind() == IMEMO_ISEQ
+            && self.has(ISEQ_USE_COMPILE_DATA)
+    }
+
+    pub(crate) fn shape(self) -> usize {
+        self.flags >> SHAPE_SHIFT
+    }
+
+    /// Where the contents of data of C are.
+    #[inline(always)]
+    pub(super) fn contents(self, are_embedded: bool) -> usize {
+        if are_embedded {
+            self.address + DATA_EMBEDDED
+        } else {
+            self.word(DATA_PTR)
+        }
+    }
+
+    pub(crate) fn address(self) -> usize {
+        self.address
+    }
+
+    pub(crate) fn class(self) -> Value {
+        self.word(KLASS)
+    }
+
+    pub(crate) fn flags(self) -> usize {
+        self.flags
+    }
+
+    /// What an embedded array holds.
+    #[inline(always)]
+    pub(crate) fn embedded_values(self) -> Values {
+        Values {
+            first: self.address + ARRAY_EMBEDDED,
+            count: (self.flags & RARRAY_EMBED_LEN_MASK) >> RARRAY_EMBED_LEN_SHIFT,
+        }
+    }
+
+    /// Members of a struct that are in its cell, 0 when they are elsewhere.
+    #[inline(always)]
+    pub(crate) fn embedded_members(self) -> usize {
+        (self.flags & RSTRUCT_EMBED_LEN_MASK) >> RSTRUCT_EMBED_LEN_SHIFT
+    }
+
+    /// What a struct holds.
+    #[inline(always)]
+    pub(crate) fn members(self) -> Values {
+        match self.embedded_members() {
+            0 => Values {
+                first: self.word(STRUCT_PTR),
+                count: self.word(STRUCT_LEN),
+            },
+            count => Values {
+                first: self.address + STRUCT_EMBEDDED,
+                count,
+            },
+        }
+    }
+
+    /// The keys and values of a small hash, and its default.
+    #[inline(always)]
+    pub(crate) fn small_hash_values(self) -> [Values; 2] {
+        let bound = (self.flags >> HASH_AR_BOUND_SHIFT) & HASH_AR_BOUND_MASK;
+        [
+            Values {
+                first: self.address + HASH_AR_PAIRS,
+                count: 2 * bound,
+            },
+            Values {
+                first: self.address + HASH_DEFAULT,
+                count: 1,
+            },
+        ]
+    }
+
+    /// Variables that objects of this object's class have had at most.
+    pub(crate) fn variables_of_class(self) -> usize {
+        let max = (self.word(KLASS) + CLASS_MAX_IV_COUNT) as *const Count;
+        // SAFETY: the class of a live object is live and has this field.
+        unsafe { max.read() as usize }
+    }
+
+    /// The parts of a rational or complex number.
+    #[inline(always)]
+    pub(crate) fn two_parts(self) -> Values {
+        Values {
+            first: self.address + KLASS + 8,
+            count: 2,
+        }
+    }
+}
+
+/// Neighbouring values: the address of the first and how many they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Values {
+    pub(super) first: usize,
+    pub(super) count: usize,
+}
+
+impl Values {
+    pub(crate) fn count(self) -> usize {
+        self.count
+    }
+
+    /// # Safety
+    /// They are those of a live object, which does not change meanwhile.
+    pub(super) unsafe fn words<'object>(self) -> &'object [usize] {
+        // SAFETY: the caller's contract.
+        unsafe { slice::from_raw_parts(self.first as *const usize, self.count) }
+    }
+}
+
+/// Calls `visit` with the place of each value.
+#[inline(always)]
+pub(crate) fn each_value(values: Values, mut visit: impl FnMut(usize)) {
+    for index in 0..values.count {
+        visit(values.first + 8 * index);
+    }
+}
+
+#[inline(always)]
+pub(super) fn mark_value(tracer: &mut impl Trace, value: Value) {
+    if is_object(value) {
+        // SAFETY: what an object refers to is an object of this heap.
+        tracer.mark(unsafe { cell(value) });
+    }
+}
+
+#[inline(always)]
+pub(super) fn mark_values(tracer: &mut impl Trace, values: Values) {
+    each_value(values, |place| {
+        // SAFETY: the caller passes values of a live object.
+        mark_value(tracer, unsafe { (place as *const Value).read() });
+    });
+}
+
+pub(super) type ShapeById = unsafe extern "C" fn(u32) -> *const u8;
+
+/// Variables that an object has whose shape is not too complex.
+#[inline(always)]
+pub(super) fn variable_count(object: Object, shape_by_id: ShapeById) -> usize {
+    // SAFETY: the object's shape exists; its count of variables is of this type
+    // (asserted below).
+    let count = unsafe {
+        shape_by_id(object.shape() as u32)
+            .add(SHAPE_IV_COUNT)
+            .cast::<Count>()
+            .read()
+    };
+    count as usize
+}
+
+#[inline(always)]
+pub(super) fn variables(object: Object, shape_by_id: ShapeById) -> Values {
+    let count = variable_count(object, shape_by_id);
+    let first = if object.keeps_variables() {
+        object.address + OBJECT_EMBEDDED
+    } else {
+        object.word(OBJECT_PTR)
+    };
+    Values { first, count }
+}
+
+const _: () = assert!(
+    SHAPE_IV_COUNT_BYTES == size_of::<Count>() && CLASS_MAX_IV_COUNT_BYTES == size_of::<Count>()
+);
