@@ -4,7 +4,7 @@ use std::cell::Cell as StdCell;
 
 use ashlar_heap::{Evacuation, Heap};
 
-use crate::collect::{Clocks, Latest, Trimming};
+use crate::collect::{Latest, Trimming};
 use crate::knobs::KNOBS;
 use crate::object_model::Ruby;
 use crate::options::Options;
@@ -18,7 +18,6 @@ use crate::walk::Walks;
 /// a part of it lasts while Ruby is called.
 pub(crate) struct Collector {
     pub(crate) heap: Heap<'static, Ruby>,
-    pub(crate) clocks: Clocks,
     pub(crate) profile: Profile,
     pub(crate) latest: StdCell<Latest>,
     /// What the environment or `GC.config` asked for.
@@ -34,7 +33,6 @@ impl Collector {
         heap.set_stress(options.heap.stress);
         let collector = Self {
             heap,
-            clocks: Clocks::default(),
             profile: Profile::default(),
             latest: StdCell::default(),
             options: StdCell::new(options),

@@ -48,7 +48,7 @@ impl Collector {
         let spent_ns = cpu_time_ns() - start_ns;
         self.profile.add(phase, spent_ns);
         if measures_time {
-            self.clocks.add(phase, spent_ns);
+            self.heap.vm().clocks.add(phase, spent_ns);
         }
         result
     }

@@ -23,7 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ashlar_heap::{AllocationCache, CellRange, MarkingEnd, WidthIndex};
 
 use self::image::Kind;
-use self::numbers::Numbers;
+use self::numbers::numbers_of;
 use self::recorder::{unix_ns, Fate, Made, Recorder};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
@@ -422,7 +422,7 @@ pub(crate) fn note_numbers(collector: &Collector, asked_for_and_over: bool) {
 }
 
 fn note_numbers_now(collector: &Collector) {
-    let numbers = Numbers::of(collector);
+    let numbers = numbers_of(collector);
     if let Some(recorder) = &mut *recorder() {
         recorder
             .mapped

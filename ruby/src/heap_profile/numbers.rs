@@ -2,49 +2,51 @@
 
 use std::time::{Duration, Instant};
 
-use ashlar_heap::{BLOCK_BYTES, WIDTHS};
-
 use crate::collector::Collector;
+use crate::statistics::{C, COLLECTOR_NS, MARK_NS, SWEEP_NS};
 
-/// How many there are.
-pub(super) const NUMBERS: usize = 26;
-
-/// Taken at most this often, because they are a sum over the widths.
+/// Taken at most this often, because many are sums over the widths.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(super) struct Numbers {
-    live_bytes: u64,
-    cell_bytes: u64,
-    payload_bytes: u64,
-    external_bytes: u64,
-    cell_block_bytes: u64,
-    spare_bytes: u64,
-    hole_bytes: u64,
-    live_cells: u64,
-    allocated_objects: u64,
-    allocated_bytes: u64,
-    minor_collections: u64,
-    /// All that are not minor, full ones among them.
-    major_collections: u64,
-    collecting_ns: u64,
-    marking_ns: u64,
-    sweeping_ns: u64,
-    pause_count: u64,
-    pause_total_ns: u64,
-    pause_max_ns: u64,
-    pause_median_ns: u64,
-    pause_percentile_99_ns: u64,
-    memory_limit_bytes: u64,
-    budget_bytes: u64,
-    fresh_bytes: u64,
-    old_cells: u64,
-    payload_block_bytes: u64,
-    full_collections: u64,
-}
+/// What they are, in the order of the image, in which a later version may have more.
+static TABLE: [(&str, C); NUMBERS] = [
+    ("live_bytes", C::LIVE_BYTES),
+    ("cell_bytes", C::CELL_BYTES),
+    ("payload_bytes", C::PAYLOAD_BYTES),
+    ("external_bytes", C::EXTERNAL_BYTES),
+    ("cell_block_bytes", C::CELL_BLOCK_BYTES),
+    ("spare_bytes", C::SPARE_BYTES),
+    ("hole_bytes", C::HOLE_BYTES),
+    ("live_cells", C::LIVE_CELLS),
+    ("allocated_objects", C::ALLOCATED_CELLS),
+    ("allocated_bytes", C::ALLOCATED_BYTES),
+    ("minor_count", C::MINOR_COLLECTIONS),
+    ("major_count", C::MAJOR_OR_FULL_COLLECTIONS),
+    ("collector_ns", COLLECTOR_NS),
+    ("mark_ns", MARK_NS),
+    ("sweep_ns", SWEEP_NS),
+    ("pause_count", C::PAUSES),
+    ("pause_ns", C::PAUSE_NS),
+    ("pause_ns_max", C::PAUSE_NS_MAX),
+    ("pause_ns_p50", C::PAUSE_NS_MEDIAN),
+    ("pause_ns_p99", C::PAUSE_NS_P99),
+    ("memory_limit_bytes", C::MEMORY_LIMIT_BYTES),
+    ("budget_bytes", C::BUDGET_BYTES),
+    ("fresh_bytes", C::FRESH_BYTES),
+    ("old_cells", C::OLD_CELLS),
+    ("payload_block_bytes", C::PAYLOAD_BLOCK_BYTES),
+    ("full_count", C::FULL_COLLECTIONS),
+];
 
-const _: () = assert!(size_of::<Numbers>() == NUMBERS * size_of::<u64>());
+/// How many there are.
+const NUMBERS: usize = 26;
+
+pub(super) type Numbers = [u64; NUMBERS];
+
+/// The numbers now. All Ractors are stopped.
+pub(super) fn numbers_of(collector: &Collector) -> Numbers {
+    std::array::from_fn(|index| TABLE[index].1.value(&collector.heap))
+}
 
 /// When numbers are due again.
 pub(super) struct Meter {
@@ -69,49 +71,26 @@ impl Meter {
     }
 }
 
-impl Numbers {
-    /// The numbers now. All Ractors are stopped.
-    pub(super) fn of(collector: &Collector) -> Self {
-        let heap = &collector.heap;
-        let (usage, stats) = (heap.usage(), heap.stats());
-        let (pace, measure) = (heap.pace(), heap.measure());
-        let payloads = heap.shared().payloads();
-        let pauses = heap.pauses().summary();
-        let allocated = heap.allocated_cells();
-        let block_bytes = |blocks: usize| (blocks * BLOCK_BYTES) as u64;
-        let allocated_cell_bytes: u64 = (allocated.iter().zip(WIDTHS))
-            .map(|(cells, width)| cells * u64::from(width))
-            .sum();
-        let cell_block_bytes = block_bytes(usage.cell_blocks);
-        let cell_bytes = usage.cell_bytes as u64;
-        let in_use = heap.space().blocks().counts().in_use;
-        Self {
-            live_bytes: measure.used_bytes as u64,
-            cell_bytes,
-            payload_bytes: usage.payload_bytes as u64,
-            external_bytes: payloads.elsewhere_bytes() as u64,
-            cell_block_bytes,
-            spare_bytes: block_bytes(usage.held_blocks),
-            hole_bytes: cell_block_bytes.saturating_sub(cell_bytes),
-            live_cells: usage.live_cells as u64,
-            allocated_objects: allocated.iter().sum(),
-            allocated_bytes: allocated_cell_bytes + payloads.handed_out_bytes() as u64,
-            minor_collections: stats.minor_collections as u64,
-            major_collections: (stats.major_collections + stats.full_collections) as u64,
-            collecting_ns: collector.clocks.total_ns(),
-            marking_ns: collector.clocks.mark_ns.get(),
-            sweeping_ns: collector.clocks.sweep_ns.get(),
-            pause_count: pauses.count,
-            pause_total_ns: pauses.total_ns,
-            pause_max_ns: pauses.max_ns,
-            pause_median_ns: pauses.median_ns,
-            pause_percentile_99_ns: pauses.percentile_99_ns,
-            memory_limit_bytes: pace.options().memory_limit_bytes.unwrap_or(0) as u64,
-            budget_bytes: pace.budget_bytes() as u64,
-            fresh_bytes: measure.fresh_bytes as u64,
-            old_cells: stats.old_cells as u64,
-            payload_block_bytes: block_bytes(in_use.saturating_sub(usage.cell_blocks)),
-            full_collections: stats.full_collections as u64,
-        }
+#[cfg(test)]
+mod tests {
+    use ashlar_heap::document::compare;
+
+    use super::*;
+
+    #[test]
+    fn the_readers_of_images_know_every_number() {
+        let rows = || TABLE.iter().map(|(name, counter)| (name, counter.about));
+        let row = |(at, (name, about))| format!("| {at} | {name} | {about} |\n");
+        let table: String = rows().enumerate().map(row).collect();
+        let begin = "| number | name | what it is |\n| ---: | --- | --- |\n";
+        compare("docs/heap-profile.md", begin, "\n**Tables**", &table);
+        let entry = |(name, about)| format!("    \"{name}\": \"{about}\",\n");
+        let entries: String = rows().map(entry).collect();
+        compare(
+            "lab/src/ashlar/heap/image.py",
+            "NUMBERS = {\n",
+            "}\n",
+            &entries,
+        );
     }
 }
