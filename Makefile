@@ -92,8 +92,8 @@ test-aarch64: ## all made for aarch64 and tested in an emulator (hours); PARTS="
 	@scripts/test/aarch64.sh $(if $(KERNEL),--kernel $(KERNEL)) $(PARTS)
 
 .PHONY: documents
-documents: ## write the tables of options, in README, ashlar.h, its man page and docs/testing.md, as the code has them
-	@$(with_rubies) ASHLAR_WRITE_DOCUMENTS=1 cargo test --quiet -p ashlar-heap -p ashlar-heap-capi -p ashlar-ruby --lib options
+documents: ## write the tables of options and counters, in README, ashlar.h, its man page, docs and the program `ashlar`, as the code has them
+	@$(with_rubies) ASHLAR_WRITE_DOCUMENTS=1 cargo test --quiet -p ashlar-heap -p ashlar-heap-capi -p ashlar-ruby --lib -- options statistics numbers
 
 # --- Longer tests of the heap (docs/testing.md) ---
 .PHONY: stress-heap fuzz miri-heap thread-sanitizer-heap address-sanitizer-heap

@@ -119,7 +119,8 @@ def header(program: Program, contents, version, sequence, origin, lost) -> bytes
     taken_ns = program.now_ms * 10 ** 6
     out[:8] = b"ASHLARHP"
     struct.pack_into("<II6Q", out, 8, version, HEADER_BYTES, sequence, program.pid, program.started_ns, taken_ns, program.period, lost)
-    known = NUMBERS if program.tells_full else NUMBERS[:NUMBERS.index("full_count")]
+    names = list(NUMBERS)
+    known = names if program.tells_full else names[:names.index("full_count")]
     struct.pack_into("<4IQIIQ", out, 64, len(known), 512, len(contents), 128, program.started_ns, 1, origin, program.full_collection)
     struct.pack_into(f"<{len(known)}Q", out, 512, *(numbers.get(name, 0) for name in known))
     for at, said in ((1024, program.command), (2048, "ruby 3.4.5 +ASHLAR")):

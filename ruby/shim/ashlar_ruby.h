@@ -218,48 +218,17 @@ enum ashlar_cell_bit {
 unsigned int ashlar_cell_state(void *objspace, ashlar_value object);
 bool ashlar_is_garbage(void *objspace, ashlar_value object);
 
-/* Statistics. Every field is a uint64_t: the shim reads them by offset. */
-struct ashlar_statistics {
-    uint64_t count, minor_count, major_count, compact_count;
-    uint64_t time_ms, mark_time_ms, sweep_time_ms;
-    uint64_t allocated_objects, freed_objects;
-    uint64_t live_cells, free_cells, available_cells, allocatable_cells, final_cells;
-    uint64_t marked_cells, moved_objects, read_barrier_faults;
-    uint64_t cell_blocks, empty_blocks, cells_or_empty_blocks, taken_or_empty_blocks, inherited_blocks, blocks_taken, blocks_given, blocks_released;
-    uint64_t live_bytes, cell_bytes, payload_bytes, external_bytes;
-    uint64_t fresh_bytes, fresh_payload_bytes, budget_bytes;
-    uint64_t grown_bytes, growth_limit_bytes, full_threshold_bytes;
-    uint64_t old_cells, old_cells_limit;
-    uint64_t remembered_unprotected_cells, remembered_unprotected_cells_limit;
-    uint64_t memory_limit_bytes; /* 0 for none */
-    uint64_t limit_collections, over_limit, resident_bytes;
-    uint64_t waiting_jobs;
-    uint64_t pause_count, pause_total_us, pause_us_p50, pause_us_p99, pause_us_max;
-    uint64_t marking_threads;
-    uint64_t settled_cells, boundary_cells, complete_count;
-};
-/* What is to be counted: fields of other groups are 0. */
-enum ashlar_count {
-    ASHLAR_COUNT_COLLECTIONS = 1, /* next to nothing */
-    ASHLAR_COUNT_CELLS = 2,       /* sums over the widths */
-    ASHLAR_COUNT_BYTES = 4,       /* likewise */
-    ASHLAR_COUNT_REMEMBERED = 8,  /* a walk over the remembered set */
-    ASHLAR_COUNT_PAUSES = 16,     /* a walk over a histogram */
-    ASHLAR_COUNT_RESIDENCE = 32,  /* asks the system */
-    ASHLAR_COUNT_ALL = 63,
-};
-void ashlar_statistics(void *objspace, unsigned int groups, struct ashlar_statistics *);
+/* Statistics. The keys of GC.stat and GC.stat_heap by number, NULL behind the last one, and the
+   values of so many keys from one on; only what they need is counted. */
+#define ASHLAR_KEYS_MAX 64
+const char *ashlar_key(size_t index);
+void ashlar_count(void *objspace, size_t first, size_t count, uint64_t *values);
+const char *ashlar_width_key(size_t index);
+size_t ashlar_width_count(void);
+/* The values of all keys of the first width, then those of the next one. */
+void ashlar_count_widths(void *objspace, uint64_t *values);
 size_t ashlar_collection_count(void *objspace);
 uint64_t ashlar_total_time_ns(void *objspace);
-
-struct ashlar_width_statistics {
-    uint64_t width_bytes, blocks, cells, live_cells, free_cells, blocks_taken;
-    uint64_t allocated_objects, freed_objects;
-    uint64_t forced_full_count, forced_finish_count, final_cells;
-};
-size_t ashlar_width_count(void);
-/* Fills in all widths. */
-void ashlar_width_statistics(void *objspace, struct ashlar_width_statistics *first);
 
 /* What never changes, for GC::INTERNAL_CONSTANTS. */
 struct ashlar_geometry {

@@ -4,150 +4,57 @@
  * ashlar has. docs/statistics.md says what each name means here.
  */
 #include "ruby/ruby.h"
-#include "ruby/version.h"
 
 #include "ashlar_ruby.h"
 #include "shim.h"
 
-/* A name, and where its value stands in the structure that holds it; the group
-   is what has to be counted for it. */
-struct key {
-    const char *name;
-    size_t offset;
-    unsigned int group;
-    VALUE symbol;
+/* The keys of a hash of counters, as they are named and ordered where these are counted. */
+struct keys {
+    const char *(*name)(size_t index);
+    size_t count; /* 0 until there are symbols */
+    VALUE symbols[ASHLAR_KEYS_MAX];
 };
 
-#define STATISTIC(name, field, group) { name, offsetof(struct ashlar_statistics, field), ASHLAR_COUNT_##group, 0 }
-
-/* From Ruby 4.0 on a page that is empty is an allocated one. */
-#if RUBY_API_VERSION_MAJOR >= 4
-#define ALLOCATED_PAGES cells_or_empty_blocks
-#define TOTAL_ALLOCATED_PAGES taken_or_empty_blocks
-#else
-#define ALLOCATED_PAGES cell_blocks
-#define TOTAL_ALLOCATED_PAGES blocks_taken
-#endif
-
-static struct key statistics[] = {
-    STATISTIC("count", count, COLLECTIONS),
-    STATISTIC("time", time_ms, COLLECTIONS),
-    STATISTIC("marking_time", mark_time_ms, COLLECTIONS),
-    STATISTIC("sweeping_time", sweep_time_ms, COLLECTIONS),
-    STATISTIC("heap_allocated_pages", ALLOCATED_PAGES, CELLS),
-    STATISTIC("heap_empty_pages", empty_blocks, CELLS),
-    STATISTIC("heap_inherited_pages", inherited_blocks, CELLS),
-    STATISTIC("heap_allocatable_slots", allocatable_cells, BYTES),
-    STATISTIC("heap_available_slots", available_cells, CELLS),
-    STATISTIC("heap_live_slots", live_cells, CELLS),
-    STATISTIC("heap_free_slots", free_cells, CELLS),
-    STATISTIC("heap_final_slots", final_cells, COLLECTIONS),
-    STATISTIC("heap_marked_slots", marked_cells, COLLECTIONS),
-    STATISTIC("heap_eden_pages", cell_blocks, CELLS),
-    STATISTIC("total_allocated_pages", TOTAL_ALLOCATED_PAGES, CELLS),
-    STATISTIC("total_freed_pages", blocks_given, COLLECTIONS),
-    STATISTIC("total_allocated_objects", allocated_objects, CELLS),
-    STATISTIC("total_freed_objects", freed_objects, CELLS),
-    STATISTIC("malloc_increase_bytes", fresh_payload_bytes, BYTES),
-    STATISTIC("malloc_increase_bytes_limit", budget_bytes, BYTES),
-    STATISTIC("minor_gc_count", minor_count, COLLECTIONS),
-    STATISTIC("major_gc_count", major_count, COLLECTIONS),
-    STATISTIC("compact_count", compact_count, COLLECTIONS),
-    STATISTIC("read_barrier_faults", read_barrier_faults, COLLECTIONS),
-    STATISTIC("total_moved_objects", moved_objects, COLLECTIONS),
-    STATISTIC("remembered_wb_unprotected_objects", remembered_unprotected_cells, REMEMBERED),
-    STATISTIC("remembered_wb_unprotected_objects_limit", remembered_unprotected_cells_limit, BYTES),
-    STATISTIC("old_objects", old_cells, COLLECTIONS),
-    STATISTIC("old_objects_limit", old_cells_limit, BYTES),
-    STATISTIC("settled_objects", settled_cells, COLLECTIONS),
-    STATISTIC("settled_boundary_objects", boundary_cells, COLLECTIONS),
-    STATISTIC("complete_gc_count", complete_count, COLLECTIONS),
-    STATISTIC("oldmalloc_increase_bytes", grown_bytes, BYTES),
-    STATISTIC("oldmalloc_increase_bytes_limit", growth_limit_bytes, BYTES),
-    STATISTIC("live_bytes", live_bytes, BYTES),
-    STATISTIC("cell_bytes", cell_bytes, CELLS),
-    STATISTIC("payload_bytes", payload_bytes, CELLS),
-    STATISTIC("external_bytes", external_bytes, BYTES),
-    STATISTIC("fresh_bytes", fresh_bytes, BYTES),
-    STATISTIC("budget_bytes", budget_bytes, BYTES),
-    STATISTIC("full_threshold_bytes", full_threshold_bytes, BYTES),
-    STATISTIC("memory_limit_bytes", memory_limit_bytes, BYTES),
-    STATISTIC("memory_limit_collections", limit_collections, BYTES),
-    STATISTIC("over_memory_limit", over_limit, BYTES),
-    STATISTIC("resident_bytes", resident_bytes, RESIDENCE),
-    STATISTIC("released_pages", blocks_released, COLLECTIONS),
-    STATISTIC("waiting_finalizers", waiting_jobs, COLLECTIONS),
-    STATISTIC("pause_count", pause_count, PAUSES),
-    STATISTIC("pause_us_total", pause_total_us, PAUSES),
-    STATISTIC("pause_us_p50", pause_us_p50, PAUSES),
-    STATISTIC("pause_us_p99", pause_us_p99, PAUSES),
-    STATISTIC("pause_us_max", pause_us_max, PAUSES),
-    STATISTIC("marking_threads", marking_threads, COLLECTIONS),
-};
-
-#define WIDTH_STATISTIC(name, field) { name, offsetof(struct ashlar_width_statistics, field), 0, 0 }
-
-static struct key width_statistics[] = {
-    WIDTH_STATISTIC("slot_size", width_bytes),
-    WIDTH_STATISTIC("heap_eden_pages", blocks),
-    WIDTH_STATISTIC("heap_eden_slots", cells),
-    WIDTH_STATISTIC("total_allocated_pages", blocks_taken),
-    WIDTH_STATISTIC("force_major_gc_count", forced_full_count),
-    WIDTH_STATISTIC("force_incremental_marking_finish_count", forced_finish_count),
-    WIDTH_STATISTIC("total_allocated_objects", allocated_objects),
-    WIDTH_STATISTIC("total_freed_objects", freed_objects),
-    WIDTH_STATISTIC("heap_live_slots", live_cells),
-    WIDTH_STATISTIC("heap_free_slots", free_cells),
-    WIDTH_STATISTIC("heap_final_slots", final_cells), /* of stock from Ruby 4.0 on */
-};
-
-#define COUNT(keys) (sizeof(keys) / sizeof((keys)[0]))
+static struct keys statistics = { .name = ashlar_key }, width_statistics = { .name = ashlar_width_key };
 
 static void
-intern(struct key *keys, size_t count)
+intern(struct keys *keys)
 {
-    if (keys[count - 1].symbol) return;
-    for (size_t i = 0; i < count; i++) keys[i].symbol = ID2SYM(rb_intern(keys[i].name));
+    if (keys->count) return;
+    size_t count = 0;
+    for (const char *name; (name = keys->name(count)); count++) keys->symbols[count] = ID2SYM(rb_intern(name));
+    keys->count = count;
 }
 
-/* The key with this symbol, NULL when there is none. */
-static const struct key *
-find(const struct key *keys, size_t count, VALUE symbol)
+/* The place of this symbol, the count of keys when it is none. */
+static size_t
+find(const struct keys *keys, VALUE symbol)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (keys[i].symbol == symbol) return &keys[i];
-    }
-    return NULL;
-}
-
-static VALUE
-value_of(const struct key *key, const void *values)
-{
-    uint64_t value;
-    memcpy(&value, (const char *)values + key->offset, sizeof(value));
-    return ULL2NUM(value);
+    size_t index = 0;
+    while (index < keys->count && keys->symbols[index] != symbol) index++;
+    return index;
 }
 
 static VALUE
-fill(VALUE hash, const struct key *keys, size_t count, const void *values)
+fill(VALUE hash, const struct keys *keys, const uint64_t *values)
 {
-    for (size_t i = 0; i < count; i++) rb_hash_aset(hash, keys[i].symbol, value_of(&keys[i], values));
+    for (size_t i = 0; i < keys->count; i++) rb_hash_aset(hash, keys->symbols[i], ULL2NUM(values[i]));
     return hash;
 }
 
 VALUE
 ashlar_gc_stat(void *objspace, VALUE hash_or_symbol)
 {
-    struct ashlar_statistics values;
-    intern(statistics, COUNT(statistics));
+    uint64_t values[ASHLAR_KEYS_MAX];
+    intern(&statistics);
     if (SYMBOL_P(hash_or_symbol)) {
-        const struct key *key = find(statistics, COUNT(statistics), hash_or_symbol);
-        if (!key) return Qundef;
-        ashlar_statistics(objspace, key->group, &values);
-        return value_of(key, &values);
+        size_t index = find(&statistics, hash_or_symbol);
+        if (index == statistics.count) return Qundef;
+        ashlar_count(objspace, index, 1, values);
+        return ULL2NUM(values[0]);
     }
-    ashlar_statistics(objspace, ASHLAR_COUNT_ALL, &values);
-    return fill(hash_or_symbol, statistics, COUNT(statistics), &values);
+    ashlar_count(objspace, 0, statistics.count, values);
+    return fill(hash_or_symbol, &statistics, values);
 }
 
 static VALUE
@@ -164,24 +71,25 @@ VALUE
 ashlar_gc_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_symbol)
 {
     size_t count = ashlar_width_count();
-    struct ashlar_width_statistics *widths = ALLOCA_N(struct ashlar_width_statistics, count);
-    intern(width_statistics, COUNT(width_statistics));
-    ashlar_width_statistics(objspace, widths);
+    intern(&width_statistics);
+    uint64_t *values = ALLOCA_N(uint64_t, count * width_statistics.count);
+    ashlar_count_widths(objspace, values);
     if (NIL_P(heap_name)) {
         for (size_t i = 0; i < count; i++) {
-            fill(hash_at(hash_or_symbol, SIZET2NUM(i)), width_statistics, COUNT(width_statistics), &widths[i]);
+            fill(hash_at(hash_or_symbol, SIZET2NUM(i)), &width_statistics, &values[i * width_statistics.count]);
         }
         return hash_or_symbol;
     }
-    long index = FIX2LONG(heap_name);
-    if (index < 0 || (size_t)index >= count) {
-        rb_raise(rb_eArgError, "heap %ld: a number from 0 to %"PRIuSIZE" is wanted", index, count - 1);
+    long width = FIX2LONG(heap_name);
+    if (width < 0 || (size_t)width >= count) {
+        rb_raise(rb_eArgError, "heap %ld: a number from 0 to %"PRIuSIZE" is wanted", width, count - 1);
     }
+    values += (size_t)width * width_statistics.count;
     if (SYMBOL_P(hash_or_symbol)) {
-        const struct key *key = find(width_statistics, COUNT(width_statistics), hash_or_symbol);
-        return key ? value_of(key, &widths[index]) : Qundef;
+        size_t index = find(&width_statistics, hash_or_symbol);
+        return index < width_statistics.count ? ULL2NUM(values[index]) : Qundef;
     }
-    return fill(hash_or_symbol, width_statistics, COUNT(width_statistics), &widths[index]);
+    return fill(hash_or_symbol, &width_statistics, values);
 }
 
 /* ── The latest collection ───────────────────────────────────────────────── */

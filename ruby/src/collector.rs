@@ -5,7 +5,7 @@ use std::cell::Cell as StdCell;
 use ashlar_heap::os::cpu_time_ns;
 use ashlar_heap::{Evacuation, Heap};
 
-use crate::collect::{Clocks, Latest, Phase, Trimming};
+use crate::collect::{Latest, Phase, Trimming};
 use crate::knobs::KNOBS;
 use crate::object_model::Ruby;
 use crate::options::Options;
@@ -19,7 +19,6 @@ use crate::walk::Walks;
 /// a part of it lasts while Ruby is called.
 pub(crate) struct Collector {
     pub(crate) heap: Heap<'static, Ruby>,
-    pub(crate) clocks: Clocks,
     pub(crate) profile: Profile,
     pub(crate) latest: StdCell<Latest>,
     /// What the environment or `GC.config` asked for.
@@ -35,7 +34,6 @@ impl Collector {
         heap.set_stress(options.heap.stress);
         let collector = Self {
             heap,
-            clocks: Clocks::default(),
             profile: Profile::default(),
             latest: StdCell::default(),
             options: StdCell::new(options),
@@ -85,7 +83,7 @@ impl Collector {
         let spent_ns = cpu_time_ns() - start_ns;
         self.profile.add(phase, spent_ns);
         if measures_time {
-            self.clocks.add(phase, spent_ns);
+            self.heap.vm().clocks.add(phase, spent_ns);
         }
         result
     }

@@ -25,6 +25,7 @@ mod collect;
 mod collector;
 mod compaction;
 mod config;
+mod counters;
 mod current_tracer;
 mod dump;
 mod elf;

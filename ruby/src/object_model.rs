@@ -23,6 +23,7 @@ use ashlar_heap::{
     WidthIndex,
 };
 
+use crate::collect::Clocks;
 use crate::current_tracer;
 use crate::finalizers::Finalizers;
 use crate::heap_profile::samples;
@@ -45,6 +46,7 @@ use version::{Count, Rule};
 pub(crate) struct Ruby {
     pub(crate) calls: RubyCalls,
     pub(crate) events: RubyEvents,
+    pub(crate) clocks: Clocks,
     pub(crate) finalizers: RefCell<Finalizers>,
     pub(crate) object_ids: RefCell<ObjectIds>,
     /// Somebody wants to hear of every freed object.
@@ -63,6 +65,7 @@ impl Ruby {
         Self {
             calls,
             events,
+            clocks: Clocks::default(),
             finalizers: RefCell::default(),
             object_ids: RefCell::default(),
             traces_frees: StdCell::new(false),

@@ -248,7 +248,8 @@ mod tests {
 
     #[test]
     fn the_readme_has_every_option() {
-        use ashlar_heap::options::document::{compare, rows, Row};
+        use ashlar_heap::document::compare;
+        use ashlar_heap::options::document::{rows, Row};
         let options = Options::with_pace(default_pace());
         let row = |row: Row| {
             let changes = if row.at_start_only { "" } else { " *" };

@@ -435,19 +435,26 @@ void ashlar_after_fork(ashlar_heap *heap);
 /* ── Looking ─────────────────────────────────────────────────────────────────── */
 
 typedef struct ashlar_statistics {
-    uint64_t minor_collections, full_collections /* all others */, compactions;
-    uint64_t live_cells;    /* garbage that is not freed yet included */
-    uint64_t cell_bytes;    /* of those */
-    uint64_t payload_bytes; /* in use, as their classes round them */
-    uint64_t block_bytes;   /* blocks that hold cells or payloads, or keep memory for them */
-    uint64_t marked_cells;  /* found live by the latest collection */
-    uint64_t old_cells;     /* that minor collections do not free */
-    uint64_t allocated_cells, freed_cells, moved_cells; /* so far */
-    uint64_t fresh_bytes, due_bytes; /* handed out since the latest collection, and at most */
-    uint64_t pauses, pause_ns, pause_ns_max; /* of the program, for collections and slices */
-    uint64_t finalizers_due;
+    uint64_t minor_collections;    /* minor collections */
+    uint64_t full_collections;     /* collections that are not minor, full ones among them */
+    uint64_t compactions;          /* collections that compacted */
+    uint64_t live_cells;           /* cells in use, and dead ones that are not freed yet */
+    uint64_t cell_bytes;           /* live cells */
+    uint64_t payload_bytes;        /* payloads in use, as their size classes round them */
+    uint64_t block_bytes;          /* blocks in use, and empty ones that have memory */
+    uint64_t marked_cells;         /* cells that the latest collection found live */
+    uint64_t old_cells;            /* old cells, which minor collections do not free */
+    uint64_t allocated_cells;      /* cells allocated so far */
+    uint64_t freed_cells;          /* cells freed so far */
+    uint64_t moved_cells;          /* cells that compactions moved */
+    uint64_t fresh_bytes;          /* what was allocated since the latest collection */
+    uint64_t due_bytes;            /* at how many of them a collection, or a slice of one, is due */
+    uint64_t pauses;               /* pauses of the program by the collector */
+    uint64_t pause_ns;             /* their lengths added up */
+    uint64_t pause_ns_max;         /* the longest */
+    uint64_t finalizers_due;       /* finalizers that are due */
     uint64_t payload_moves;        /* payloads that moved because their size was changed */
-    uint64_t payload_copied_bytes; /* for that; pages of large ones move uncopied */
+    uint64_t payload_copied_bytes; /* copied for that; pages of large ones move uncopied */
 } ashlar_statistics;
 
 /* [lock] `bytes` is sizeof *statistics: a later version may have more. */

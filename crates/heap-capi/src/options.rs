@@ -100,7 +100,8 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
-    use ashlar_heap::options::document::{compare, rows, Row};
+    use ashlar_heap::document::compare;
+    use ashlar_heap::options::document::{rows, Row};
 
     use super::*;
 

@@ -1,79 +1,74 @@
 //! Counters, as C reads them.
 
-use std::ffi::c_void;
+use std::mem::size_of;
 
-use ashlar_heap::BLOCK_BYTES;
+use ashlar_heap::{counters, counters::Counter};
 
 use crate::heap::Heap;
+use crate::vm::Vm;
 
-/// `ashlar_statistics`.
-#[repr(C)]
-struct Statistics {
-    minor_collections: u64,
-    full_collections: u64,
-    compactions: u64,
-    live_cells: u64,
-    cell_bytes: u64,
-    payload_bytes: u64,
-    block_bytes: u64,
-    marked_cells: u64,
-    old_cells: u64,
-    allocated_cells: u64,
-    freed_cells: u64,
-    moved_cells: u64,
-    fresh_bytes: u64,
-    due_bytes: u64,
-    pauses: u64,
-    pause_ns: u64,
-    pause_ns_max: u64,
-    finalizers_due: u64,
-    payload_moves: u64,
-    payload_copied_bytes: u64,
+/// What a heap counts.
+type C = Counter<Vm>;
+
+counters! { Vm, Kept, |heap|
+    FINALIZERS_DUE "finalizers" "finalizers that are due" = heap.vm().finalizers.borrow().due();
 }
 
-impl Statistics {
-    fn of(heap: &Heap) -> Self {
-        let (stats, usage) = (heap.heap.stats(), heap.heap.usage());
-        let (blocks, pauses) = (
-            heap.heap.space().blocks().counts(),
-            heap.heap.pauses().summary(),
-        );
-        let fresh_bytes = heap.heap.fresh_bytes();
-        let payloads = heap.heap.shared().payloads();
-        Self {
-            minor_collections: stats.minor_collections as u64,
-            full_collections: (stats.major_collections + stats.full_collections) as u64,
-            compactions: stats.compactions as u64,
-            live_cells: usage.live_cells as u64,
-            cell_bytes: usage.cell_bytes as u64,
-            payload_bytes: usage.payload_bytes as u64,
-            block_bytes: ((blocks.in_use + blocks.held) * BLOCK_BYTES) as u64,
-            marked_cells: stats.marked_cells as u64,
-            old_cells: stats.old_cells as u64,
-            allocated_cells: heap.heap.allocated_cells().iter().sum(),
-            freed_cells: stats.freed_cells,
-            moved_cells: stats.moved_cells,
-            fresh_bytes: fresh_bytes as u64,
-            due_bytes: (fresh_bytes + heap.heap.bytes_until_due()) as u64,
-            pauses: pauses.count,
-            pause_ns: pauses.total_ns,
-            pause_ns_max: pauses.max_ns,
-            finalizers_due: heap.vm().finalizers.borrow().due() as u64,
-            payload_moves: payloads.moved() as u64,
-            payload_copied_bytes: payloads.copied_bytes() as u64,
-        }
+/// The fields of `ashlar_statistics`, to which a later version may append.
+static FIELDS: [(&str, C); 20] = [
+    ("minor_collections", C::MINOR_COLLECTIONS),
+    ("full_collections", C::MAJOR_OR_FULL_COLLECTIONS),
+    ("compactions", C::COMPACTIONS),
+    ("live_cells", C::LIVE_CELLS),
+    ("cell_bytes", C::CELL_BYTES),
+    ("payload_bytes", C::PAYLOAD_BYTES),
+    ("block_bytes", C::MEMORY_BLOCK_BYTES),
+    ("marked_cells", C::MARKED_CELLS),
+    ("old_cells", C::OLD_CELLS),
+    ("allocated_cells", C::ALLOCATED_CELLS),
+    ("freed_cells", C::FREED_CELLS),
+    ("moved_cells", C::MOVED_CELLS),
+    ("fresh_bytes", C::FRESH_BYTES),
+    ("due_bytes", C::DUE_BYTES),
+    ("pauses", C::PAUSES),
+    ("pause_ns", C::PAUSE_NS),
+    ("pause_ns_max", C::PAUSE_NS_MAX),
+    ("finalizers_due", FINALIZERS_DUE),
+    ("payload_moves", C::PAYLOAD_MOVES),
+    ("payload_copied_bytes", C::COPIED_BYTES),
+];
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_statistics_get(heap: *const Heap, into: *mut u64, bytes: usize) {
+    // SAFETY: the program passes a heap of its own, and room for so many bytes.
+    let heap = unsafe {
+        into.cast::<u8>().write_bytes(0, bytes);
+        &(*heap).heap
+    };
+    let known = FIELDS.iter().take(bytes / size_of::<u64>());
+    for (index, (_, counter)) in known.enumerate() {
+        // SAFETY: there is room for this one.
+        unsafe { into.add(index).write(counter.value(heap)) };
     }
 }
 
-#[no_mangle]
-unsafe extern "C" fn ashlar_statistics_get(heap: *const Heap, into: *mut c_void, bytes: usize) {
-    // SAFETY: the program passes a heap of its own.
-    let statistics = Statistics::of(unsafe { &*heap });
-    let known = bytes.min(size_of::<Statistics>());
-    // SAFETY: the program passes room for so many bytes.
-    unsafe {
-        into.cast::<u8>().write_bytes(0, bytes);
-        let from = (&raw const statistics).cast::<u8>();
-        from.copy_to_nonoverlapping(into.cast(), known);
+#[cfg(test)]
+mod tests {
+    use ashlar_heap::document::compare;
+
+    use super::*;
+
+    #[test]
+    fn the_header_has_every_counter_in_its_place() {
+        let field = |(name, counter): &(&str, C)| {
+            format!(
+                "    {:30} /* {} */\n",
+                format!("uint64_t {name};"),
+                counter.about
+            )
+        };
+        let fields: String = FIELDS.iter().map(field).collect();
+        let begin = "typedef struct ashlar_statistics {\n";
+        compare("crates/heap-capi/include/ashlar.h", begin, "}", &fields);
     }
 }

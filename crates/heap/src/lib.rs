@@ -137,6 +137,9 @@
 
 mod allocate;
 mod compact;
+pub mod counters;
+#[doc(hidden)]
+pub mod document;
 pub mod driver;
 mod heap;
 pub mod inlined;

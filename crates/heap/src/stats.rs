@@ -4,7 +4,6 @@ use crate::pace::Scope;
 
 /// Totals since the heap was made, and the outcome of the latest collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
 pub struct Stats {
     /// Minor collections.
     pub minor_collections: usize,
@@ -54,7 +53,6 @@ impl Stats {
 
 /// What is in the heap now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
 pub struct Usage {
     /// Cells the program has, garbage not yet swept included.
     pub live_cells: usize,
@@ -74,7 +72,6 @@ pub struct Usage {
 
 /// One width's share of [`Usage`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
 pub struct WidthUsage {
     /// Bytes of a cell.
     pub width_bytes: usize,
@@ -86,4 +83,8 @@ pub struct WidthUsage {
     pub live_cells: usize,
     /// Blocks taken from the block allocator so far.
     pub blocks_taken: usize,
+    /// Cells allocated so far.
+    pub allocated_cells: u64,
+    /// Cells freed so far.
+    pub freed_cells: u64,
 }

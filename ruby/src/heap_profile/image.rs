@@ -8,7 +8,7 @@ use std::sync::atomic::{fence, AtomicU64, Ordering};
 
 use ashlar_heap::refusals::{is_refused, SystemCall};
 
-use super::numbers::{Numbers, NUMBERS};
+use super::numbers::Numbers;
 
 /// Bytes of all strings together.
 const STRING_BYTES: usize = 1 << 20;
@@ -276,7 +276,7 @@ impl Image {
         header.written = Written::Live;
         header.process = u64::from(std::process::id());
         header.started_unix_ns = started_unix_ns;
-        header.numbers_count = NUMBERS as u32;
+        header.numbers_count = header.numbers.len() as u32;
         header.numbers_offset = offset_of!(Header, numbers) as u32;
         header.tables_offset = offset_of!(Header, tables) as u32;
         self.set_command_line(command_line);

@@ -13,6 +13,7 @@ mod entries;
 pub(crate) mod file;
 mod image;
 mod interval;
+mod live;
 mod numbers;
 pub(crate) mod recorder;
 pub(crate) mod samples;
@@ -21,7 +22,7 @@ mod watch;
 
 use ashlar_heap::{AllocationCache, CellRange, WidthIndex};
 
-use self::numbers::Numbers;
+use self::live::numbers_of;
 use self::recorder::{is_sampling, recorder, unix_ns, Made, Recorder};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
@@ -303,7 +304,7 @@ pub(crate) fn note_numbers(collector: &Collector, asked_for_and_over: bool) {
 }
 
 fn note_numbers_now(collector: &Collector) {
-    let numbers = Numbers::of(&collector.heap, &collector.clocks);
+    let numbers = numbers_of(&collector.heap);
     if let Some(recorder) = &mut *recorder() {
         recorder
             .mapped

@@ -69,12 +69,13 @@ impl<V: Vm> Heap<'_, V> {
         Stats {
             blocks_taken: collector.blocks_taken.iter().sum(),
             blocks_given: collector.blocks_given.iter().sum(),
+            freed_cells: collector.freed.iter().sum(),
             ..collector.stats
         }
     }
 
     /// Blocks that hold cells.
-    pub(super) fn cell_blocks(&self) -> usize {
+    pub(crate) fn cell_blocks(&self) -> usize {
         let stats = self.stats();
         stats.blocks_taken - stats.blocks_given
     }
@@ -100,16 +101,11 @@ impl<V: Vm> Heap<'_, V> {
         allocated
     }
 
-    /// Cells freed so far, by width.
-    pub fn freed_cells(&self) -> [u64; WIDTH_COUNT] {
-        self.collector.borrow().freed
-    }
-
     /// What is in the heap, width by width.
     pub fn width_usage(&self) -> [WidthUsage; WIDTH_COUNT] {
-        let (allocated, freed) = (self.allocated_cells(), self.freed_cells());
+        let allocated = self.allocated_cells();
         let collector = self.collector.borrow();
-        let moves = &collector.moves;
+        let (moves, freed) = (&collector.moves, &collector.freed);
         let mut usage = [WidthUsage::default(); WIDTH_COUNT];
         for width in WidthIndex::all() {
             let index = width.index();
@@ -122,6 +118,8 @@ impl<V: Vm> Heap<'_, V> {
                 live_cells: (allocated[index] + moves.arrived[index]
                     - freed[index]
                     - moves.left[index]) as usize,
+                allocated_cells: allocated[index],
+                freed_cells: freed[index],
             };
         }
         usage

@@ -202,7 +202,6 @@ impl<V: Vm> Heap<'_, V> {
         self.payloads_sweeping(false);
         let mut collector = self.collector.borrow_mut();
         collector.freed[width.index()] += swept.freed_cells as u64;
-        collector.stats.freed_cells += swept.freed_cells as u64;
         swept.live_cells
     }
 

@@ -1,5 +1,6 @@
 use super::*;
-use crate::options::document::{compare, rows};
+use crate::document::compare;
+use crate::options::document::rows;
 
 fn read(pairs: &[(&str, &str)], is_running: bool) -> Result<Options, String> {
     Options::default().changed(&Reader {

@@ -60,7 +60,7 @@ pub struct Costs {
 
 impl Measure {
     /// Bytes that the previous collection kept.
-    pub(super) fn kept_bytes(&self) -> usize {
+    pub fn kept_bytes(&self) -> usize {
         self.used_bytes.saturating_sub(self.fresh_bytes)
     }
 

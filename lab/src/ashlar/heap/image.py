@@ -24,11 +24,35 @@ HEADER_BYTES = 4096
 LINK = "/memfd:ashlar-live"
 ORIGINS = ("live", "on request", "at the end of the program", "at a crash")
 
-NUMBERS = (
-    "live_bytes", "cell_bytes", "payload_bytes", "external_bytes", "cell_block_bytes", "spare_bytes", "hole_bytes", "live_cells",
-    "allocated_objects", "allocated_bytes", "minor_count", "major_count", "collector_ns", "mark_ns", "sweep_ns", "pause_count", "pause_ns",
-    "pause_ns_max", "pause_ns_p50", "pause_ns_p99", "memory_limit_bytes", "budget_bytes", "fresh_bytes", "old_cells", "payload_block_bytes", "full_count",
-)
+# What the library writes, in its order; `make documents` has it from there.
+NUMBERS = {
+    "live_bytes": "live memory: cells, payloads, and memory elsewhere that objects own",
+    "cell_bytes": "live cells",
+    "payload_bytes": "payloads in use, as their size classes round them",
+    "external_bytes": "memory elsewhere that objects own",
+    "cell_block_bytes": "blocks of cells",
+    "spare_bytes": "empty blocks that have memory",
+    "hole_bytes": "free space inside blocks of cells",
+    "live_cells": "cells in use, and dead ones that are not freed yet",
+    "allocated_objects": "cells allocated so far",
+    "allocated_bytes": "memory allocated so far",
+    "minor_count": "minor collections",
+    "major_count": "collections that are not minor, full ones among them",
+    "collector_ns": "CPU time of the process in the collector",
+    "mark_ns": "CPU time of the collector spent marking",
+    "sweep_ns": "CPU time of the collector spent sweeping",
+    "pause_count": "pauses of the program by the collector",
+    "pause_ns": "their lengths added up",
+    "pause_ns_max": "the longest",
+    "pause_ns_p50": "the median of their lengths",
+    "pause_ns_p99": "the 99th percentile of their lengths",
+    "memory_limit_bytes": "the memory limit, 0 when there is none",
+    "budget_bytes": "what may be allocated between two collections",
+    "fresh_bytes": "what was allocated since the latest collection",
+    "old_cells": "old cells, which minor collections do not free",
+    "payload_block_bytes": "blocks of payloads",
+    "full_count": "full collections, which look at settled cells, too",
+}
 AGES = ("0", "1", "2–3", "4–7", "8–15", "16–31", "32–63", "64 or more")
 
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ashlar import files
+from ashlar.heap.image import NUMBERS
 from ashlar.heap.top import Reading
+
 
 @dataclass(frozen=True)
 class _Family:
@@ -24,31 +26,22 @@ class _Family:
     number: str
 
 
+def _family(number: str, kind: str) -> _Family:
+    """The family of a number of the image. "minor_count" counts collections there."""
+    name = number.replace("_ns", "_seconds").replace("_count", "_collections")
+    unit = name.rpartition("_")[2]
+    return _Family(f"ashlar_{name}", kind, unit if unit in ("bytes", "seconds") else "", NUMBERS[number][0].upper() + NUMBERS[number][1:], number)
+
+
 _RESIDENT, _PAUSE = "ashlar_resident_bytes", "ashlar_pause_seconds"
 _NS_PER_S = 10 ** 9
+_GAUGES = ("live_bytes", "cell_bytes", "payload_bytes", "external_bytes", "cell_block_bytes", "payload_block_bytes", "hole_bytes", "spare_bytes", "live_cells",
+           "old_cells", "memory_limit_bytes", "budget_bytes", "fresh_bytes")
+_COUNTERS = ("allocated_bytes", "allocated_objects", "minor_count", "major_count", "full_count", "collector_ns", "mark_ns", "sweep_ns")
 _FAMILIES = (
-    _Family("ashlar_live_bytes", "gauge", "bytes", "Live memory: cells, payloads, and memory elsewhere that objects own", "live_bytes"),
-    _Family("ashlar_cell_bytes", "gauge", "bytes", "Live cells", "cell_bytes"),
-    _Family("ashlar_payload_bytes", "gauge", "bytes", "Payloads, which are what objects own beside their cells", "payload_bytes"),
-    _Family("ashlar_external_bytes", "gauge", "bytes", "Memory elsewhere that objects own", "external_bytes"),
-    _Family("ashlar_cell_block_bytes", "gauge", "bytes", "Blocks of cells", "cell_block_bytes"),
-    _Family("ashlar_payload_block_bytes", "gauge", "bytes", "Blocks of payloads", "payload_block_bytes"),
-    _Family("ashlar_hole_bytes", "gauge", "bytes", "Free space inside blocks of cells", "hole_bytes"),
-    _Family("ashlar_spare_bytes", "gauge", "bytes", "Empty blocks that have memory", "spare_bytes"),
-    _Family("ashlar_live_cells", "gauge", "", "Live cells, by number", "live_cells"),
-    _Family("ashlar_old_cells", "gauge", "", "Cells of the old generation, by number", "old_cells"),
-    _Family("ashlar_memory_limit_bytes", "gauge", "bytes", "The memory limit, 0 when there is none", "memory_limit_bytes"),
-    _Family("ashlar_budget_bytes", "gauge", "bytes", "What may be allocated between two collections", "budget_bytes"),
-    _Family("ashlar_fresh_bytes", "gauge", "bytes", "What was allocated since the latest collection", "fresh_bytes"),
+    *(_family(number, "gauge") for number in _GAUGES),
     _Family(_RESIDENT, "gauge", "bytes", "Resident memory of the process, by the kernel", ""),
-    _Family("ashlar_allocated_bytes", "counter", "bytes", "Memory allocated", "allocated_bytes"),
-    _Family("ashlar_allocated_objects", "counter", "", "Objects allocated", "allocated_objects"),
-    _Family("ashlar_minor_collections", "counter", "", "Minor collections", "minor_count"),
-    _Family("ashlar_major_collections", "counter", "", "Collections that are not minor, full ones among them", "major_count"),
-    _Family("ashlar_full_collections", "counter", "", "Full collections", "full_count"),
-    _Family("ashlar_collector_seconds", "counter", "seconds", "Time in the collector", "collector_ns"),
-    _Family("ashlar_mark_seconds", "counter", "seconds", "Time in the collector spent marking", "mark_ns"),
-    _Family("ashlar_sweep_seconds", "counter", "seconds", "Time in the collector spent sweeping", "sweep_ns"),
+    *(_family(number, "counter") for number in _COUNTERS),
     _Family(_PAUSE, "summary", "seconds", "Pauses of the program by the collector; quantiles are since its start", ""),
 )
 _QUANTILES = (("0.5", "pause_ns_p50"), ("0.99", "pause_ns_p99"), ("1.0", "pause_ns_max"))

@@ -1,0 +1,66 @@
+//! What the live numbers are, and counting them.
+
+use ashlar_heap::Heap;
+
+use super::numbers::{Numbers, NUMBERS};
+use crate::counters::{C, COLLECTOR_NS, MARK_NS, SWEEP_NS};
+use crate::object_model::Ruby;
+
+/// What they are, in the order of the image, in which a later version may have more.
+static TABLE: [(&str, C); NUMBERS] = [
+    ("live_bytes", C::LIVE_BYTES),
+    ("cell_bytes", C::CELL_BYTES),
+    ("payload_bytes", C::PAYLOAD_BYTES),
+    ("external_bytes", C::EXTERNAL_BYTES),
+    ("cell_block_bytes", C::CELL_BLOCK_BYTES),
+    ("spare_bytes", C::SPARE_BYTES),
+    ("hole_bytes", C::HOLE_BYTES),
+    ("live_cells", C::LIVE_CELLS),
+    ("allocated_objects", C::ALLOCATED_CELLS),
+    ("allocated_bytes", C::ALLOCATED_BYTES),
+    ("minor_count", C::MINOR_COLLECTIONS),
+    ("major_count", C::MAJOR_OR_FULL_COLLECTIONS),
+    ("collector_ns", COLLECTOR_NS),
+    ("mark_ns", MARK_NS),
+    ("sweep_ns", SWEEP_NS),
+    ("pause_count", C::PAUSES),
+    ("pause_ns", C::PAUSE_NS),
+    ("pause_ns_max", C::PAUSE_NS_MAX),
+    ("pause_ns_p50", C::PAUSE_NS_MEDIAN),
+    ("pause_ns_p99", C::PAUSE_NS_P99),
+    ("memory_limit_bytes", C::MEMORY_LIMIT_BYTES),
+    ("budget_bytes", C::BUDGET_BYTES),
+    ("fresh_bytes", C::FRESH_BYTES),
+    ("old_cells", C::OLD_CELLS),
+    ("payload_block_bytes", C::PAYLOAD_BLOCK_BYTES),
+    ("full_count", C::FULL_COLLECTIONS),
+];
+
+/// The numbers now. All Ractors are stopped.
+pub(super) fn numbers_of(heap: &Heap<'_, Ruby>) -> Numbers {
+    std::array::from_fn(|index| TABLE[index].1.value(heap))
+}
+
+#[cfg(test)]
+mod tests {
+    use ashlar_heap::document::compare;
+
+    use super::*;
+
+    #[test]
+    fn the_readers_of_images_know_every_number() {
+        let rows = || TABLE.iter().map(|(name, counter)| (name, counter.about));
+        let row = |(at, (name, about))| format!("| {at} | {name} | {about} |\n");
+        let table: String = rows().enumerate().map(row).collect();
+        let begin = "| number | name | what it is |\n| ---: | --- | --- |\n";
+        compare("docs/heap-profile.md", begin, "\n**Tables**", &table);
+        let entry = |(name, about)| format!("    \"{name}\": \"{about}\",\n");
+        let entries: String = rows().map(entry).collect();
+        compare(
+            "lab/src/ashlar/heap/image.py",
+            "NUMBERS = {\n",
+            "}\n",
+            &entries,
+        );
+    }
+}
