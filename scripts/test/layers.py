@@ -116,11 +116,17 @@ def crates_of_workspace() -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    if arguments[:1] == ["--show"]:
-        for folder in arguments[1:]:
-            show(Path(folder))
+    shows = arguments[:1] == ["--show"]
+    folders = list(map(Path, arguments[shows:])) or crates_of_workspace()
+    for folder in folders:
+        if not (folder / "src").is_dir():
+            print(f"layers: {folder} is no crate; name a folder such as crates/heap", file=sys.stderr)
+            return 2
+    if shows:
+        for folder in folders:
+            show(folder)
         return 0
-    lines = [line for folder in map(Path, arguments or crates_of_workspace()) for line in complaints(folder)]
+    lines = [line for folder in folders for line in complaints(folder)]
     for line in lines:
         print(f"layers: {line}", file=sys.stderr)
     return 1 if lines else 0
