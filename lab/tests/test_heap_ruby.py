@@ -36,7 +36,7 @@ GC.config(profile: "before.heap")
 GC.config(profile: "after.heap")
 puts "ready"
 $stdout.flush
-gets if ARGV[0]
+$stdin.gets if ARGV[0]
 """
 
 
