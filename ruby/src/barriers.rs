@@ -51,8 +51,8 @@ unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Val
     }
 }
 
-/// Marks what `word`, from the stack of a thread, may refer to. Code that is being
-/// compiled is always on the stack of the thread that does it.
+/// Marks what `word`, from the stack of a thread, may refer to. Code that is compiled or
+/// loaded is on the stack of the thread that does it.
 ///
 /// # Safety
 /// As `shim/ashlar_ruby.h` says.
@@ -60,7 +60,7 @@ unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Val
 unsafe extern "C" fn ashlar_mark_maybe(_objspace: *mut c_void, word: Value) {
     let mark = |tracer: &mut Tracer<'_>| {
         if let Some(cell) = tracer.mark_conservatively(word) {
-            if Object::new(cell).is_being_compiled() {
+            if Object::new(cell).is_unfinished_code() {
                 tracer.trace_anew(cell);
             }
         }

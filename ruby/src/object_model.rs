@@ -498,6 +498,9 @@ unsafe impl Vm for Ruby {
     }
 
     unsafe fn trace_cell(&self, cell: Cell, tracer: &mut Tracer<'_>) {
+        if Object::new(cell).is_unfinished_code() {
+            tracer.note_changing(cell);
+        }
         current_tracer::lend(tracer, || {
             // SAFETY: the cell is a live object.
             unsafe { (self.calls.mark_children)(statics::objspace(), cell.address()) };

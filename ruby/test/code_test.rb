@@ -158,6 +158,34 @@ claim "code that several Ractors run lives through their collections" do
   RUBY
 end
 
+# Ruby loads the code of `rescue` and `ensure` into older code without a write barrier.
+LOADED = <<~'RUBY'
+  method = <<~'METHOD'
+    def number%d(text, other = "other %d")
+      [text, other].map { |one| begin; Integer(one); rescue ArgumentError => error; [error.class, "text %d"]; ensure; one.to_s; end }
+    rescue TypeError => error
+      begin; error.backtrace.fetch(99); rescue IndexError; "caught %d"; end
+    ensure
+      text.to_s
+    end
+  METHOD
+  binary = RubyVM::InstructionSequence.compile(12.times.map { |n| method.gsub("%d", n.to_s) }.join).to_binary
+  ROUNDS.times do
+    RubyVM::InstructionSequence.load_from_binary(binary).eval
+    12.times do |n|
+      send("number#{n}", "7") == [7, [ArgumentError, "text #{n}"]] or abort "rescued in #{n}"
+      send("number#{n}", nil) == "caught #{n}" or abort "caught in #{n}"
+    end
+  end
+  puts "ok"
+RUBY
+
+[[50, 1], [400, 4]].each do |cells, rounds|
+  claim "code that is loaded from its binary form keeps its handlers, in slices of #{cells} cells", only: "ashlar" do
+    ruby_ok LOADED.sub("ROUNDS", rounds.to_s), "--disable-gems", env: stress("verify", "slice-cells:#{cells}"), limit: 180
+  end
+end
+
 claim "what a closure stores into its variables is kept, however old the variables are" do
   ruby_ok <<~'RUBY'
     def closures

@@ -1021,6 +1021,69 @@ fn what_is_stored_silently_into_a_cell_that_is_being_changed_is_kept() {
     });
 }
 
+/// The same when the program has finished changing the cell before anybody looks again.
+#[test]
+fn what_is_stored_silently_at_the_end_of_a_change_is_kept() {
+    let set_changing = |p: &Program<'_>, cells: &[Cell]| {
+        let words = cells.iter().map(|cell| cell.address()).collect();
+        *p.heap.vm().changing_roots.borrow_mut() = words;
+    };
+    with_program(64 * MIB, |p| {
+        for scope in [Scope::Minor, Scope::Major, Scope::Full] {
+            let [old, settled, young] = [p.old_root(2), p.settled_root(2), p.object(plain(2))];
+            p.root(young);
+            for parent in [young, old, settled] {
+                set_changing(p, &[parent]);
+                p.collect(scope);
+                let child = p.object(plain(0));
+                p.store_without_barrier(parent, 0, child);
+                set_changing(p, &[]);
+                p.minor();
+                assert!(p.lives(child), "{scope:?} at once");
+            }
+        }
+    });
+}
+
+/// The same between any two of the last slices.
+#[test]
+fn what_is_stored_silently_between_the_last_slices_is_kept() {
+    /// Stores when so many slices have marked, if there are so many; whether that is kept, and
+    /// how many slices there were.
+    fn store_after(scope: Scope, slices: usize) -> (bool, usize) {
+        let mut outcome = (true, 0);
+        with_program(64 * MIB, |p| {
+            let parent = p.object(plain(1));
+            p.root(parent);
+            let changing = || p.heap.vm().changing_roots.borrow_mut();
+            changing().push(parent.address());
+            p.begin_slices(scope);
+            while outcome.1 < slices {
+                if p.slice(scope, 1) != Progress::Marking {
+                    return;
+                }
+                outcome.1 += 1;
+            }
+            let child = p.object(plain(0));
+            p.store_without_barrier(parent, 0, child);
+            changing().clear();
+            p.end_slices();
+            outcome.0 = p.lives(child);
+        });
+        outcome
+    }
+    for scope in [Scope::Minor, Scope::Major, Scope::Full] {
+        let (_, all) = store_after(scope, usize::MAX);
+        for slices in all - 8..=all {
+            assert_eq!(
+                store_after(scope, slices),
+                (true, slices),
+                "{scope:?}, of {all}"
+            );
+        }
+    }
+}
+
 #[test]
 fn garbage_from_before_a_collection_in_slices_is_freed_by_it() {
     with_program(16 * MIB, |p| {

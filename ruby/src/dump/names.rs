@@ -97,7 +97,7 @@ fn add_class(name: &mut Vec<u8>, class: Object, nesting: usize) {
 /// no name.
 fn add_code(name: &mut Vec<u8>, code: Object) {
     let body = code.word(ISEQ_BODY);
-    if body == 0 || code.is_being_compiled() {
+    if body == 0 || code.is_unfinished_code() {
         return;
     }
     // SAFETY: the body of compiled code has these fields, which are 0 before it is

@@ -69,12 +69,13 @@ impl Object {
         (self.flags >> IMEMO_SHIFT) & IMEMO_KIND_MASK
     }
 
-    /// Whether this is code that Ruby is compiling. Ruby stores into such code without
-    /// always calling the write barrier (`iseq_peephole_optimize` of compile.c).
-    pub(crate) fn is_being_compiled(self) -> bool {
+    /// Whether this is code that Ruby is compiling or loading. Ruby stores into such code without
+    /// always calling the write barrier (`iseq_peephole_optimize`, `ibf_load_catch_table` of
+    /// compile.c).
+    pub(crate) fn is_unfinished_code(self) -> bool {
         self.kind() == T_IMEMO
             && self.internal_kind() == IMEMO_ISEQ
-            && self.has(ISEQ_USE_COMPILE_DATA)
+            && self.has(ISEQ_USE_COMPILE_DATA | ISEQ_NOT_LOADED_YET)
     }
 
     pub(crate) fn shape(self) -> usize {

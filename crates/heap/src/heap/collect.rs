@@ -136,10 +136,17 @@ impl<V: Vm> Heap<'_, V> {
 
     fn remember_noted_roots(&self) {
         self.marker().set_pending_store(Noting::Nothing);
+        self.remember_noted();
+    }
+
+    fn remember_noted(&self) {
         loop {
-            let noted = self.marker().pop_noted_root();
+            let noted = self.marker().pop_noted();
             let Some(cell) = noted else { return };
-            self.may_have_been_stored_into(cell);
+            // A marking that began anew may have found that it is dead.
+            if self.stage() != Stage::Idle || self.states().get(cell).is_marked() {
+                self.may_have_been_stored_into(cell);
+            }
         }
     }
 
@@ -242,6 +249,7 @@ impl<V: Vm> Heap<'_, V> {
         // It may have become a full one.
         let scope = self.scope().unwrap_or(cycle.scope);
         self.end_marking();
+        self.remember_noted();
         self.start_sweep(scope);
         self.verify_if_wanted();
         Some(scope)

@@ -139,9 +139,8 @@ impl Marker {
         self.pending_store.set(noting);
     }
 
-    /// Takes one of the cells that roots refer to and that are to be remembered if they
-    /// are old.
-    pub(crate) fn pop_noted_root(&mut self) -> Option<Cell> {
+    /// Takes one of the cells that are to be remembered if they are old.
+    pub(crate) fn pop_noted(&mut self) -> Option<Cell> {
         self.pending_store.pop()
     }
 
@@ -157,6 +156,11 @@ impl Marker {
         if stays_as_it_is && self.pending_store.noting() == Noting::WhatMayChange {
             return;
         }
+        self.note_changing(cell);
+    }
+
+    /// Has the cell be remembered, once marking is over, if it is old then.
+    pub(super) fn note_changing(&mut self, cell: Cell) {
         if self.pending_store.note(cell).is_err() {
             self.remembered.note_overflow();
         }

@@ -1,4 +1,5 @@
-//! Stores that a barrier has been told of and that have not happened yet.
+//! Stores that a barrier has been told of and that have not happened yet, and those of cells
+//! that change without a barrier ([`Tracer::note_changing`](super::tracer::Tracer::note_changing)).
 //!
 //! What the barrier did depends on what the cell was that the reference goes into,
 //! and a collection in between may make that cell old; or it was old, the barrier has
@@ -11,8 +12,7 @@ use crate::layout::region::Cell;
 use crate::os::Refused;
 use crate::stack::Stack;
 
-/// Cells that roots refer to and that are to be remembered if they are old, while a
-/// store may be pending.
+/// Cells that are to be remembered if they are old.
 #[derive(Debug)]
 pub(super) struct PendingStore {
     noted: Stack<Cell>,
@@ -52,7 +52,7 @@ impl PendingStore {
         self.noting = noting;
     }
 
-    /// A root refers to this cell.
+    /// Something may be stored into this cell, and no barrier be told of it any more.
     pub(super) fn note(&mut self, cell: Cell) -> Result<(), Refused> {
         self.noted.push(cell)
     }

@@ -139,19 +139,27 @@ impl<'c> Tracer<'c> {
         Some(cell)
     }
 
-    /// Makes a marked cell grey once more. For a cell that the program changes for a
-    /// while without telling the write barrier: the VM calls this each time that it
-    /// finds the cell among its roots.
+    /// Traces a marked cell once more: one that the program changes for a while without telling
+    /// the write barrier. The VM calls this each time that it finds the cell among its roots.
     #[cold]
     pub fn trace_anew(&mut self, cell: Cell) {
         if self.only_notes {
             return;
         }
-        debug_assert!(self.states.get(cell).is_marked());
-        match &mut self.member {
-            None => self.marker.trace_anew(cell),
-            Some(member) => member.push(cell),
+        self.note_changing(cell);
+        self.make_grey_again(cell);
+    }
+
+    /// `cell` changes without the write barrier, and perhaps not for so long as until its
+    /// roots are looked at again. So every remark of this collection traces it, and the next
+    /// collection does so, too. The VM calls this when it traces such a cell, which may come
+    /// between two looks at the roots.
+    #[cold]
+    pub fn note_changing(&mut self, cell: Cell) {
+        if self.mode == Mode::InSlices && !self.is_rescan {
+            self.marker.rescans.add(cell);
         }
+        self.marker.note_changing(cell);
     }
 
     /// The write barrier for the VM's own code while it traces: any number of references
@@ -159,7 +167,15 @@ impl<'c> Tracer<'c> {
     #[cold]
     pub fn write_barrier_all(&mut self, cell: Cell) {
         if self.states.get(cell).is_marked() {
-            self.trace_anew(cell);
+            self.make_grey_again(cell);
+        }
+    }
+
+    fn make_grey_again(&mut self, cell: Cell) {
+        debug_assert!(self.states.get(cell).is_marked());
+        match &mut self.member {
+            None => self.marker.trace_anew(cell),
+            Some(member) => member.push(cell),
         }
     }
 
