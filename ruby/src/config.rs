@@ -67,7 +67,7 @@ impl Pair {
     /// The pair must hold readable texts.
     unsafe fn texts(&self) -> (String, String) {
         let text = |start, bytes| {
-            // SAFETY: the caller's contract.
+            // SAFETY: the text has so many bytes.
             let bytes = unsafe { std::slice::from_raw_parts(start, bytes) };
             String::from_utf8_lossy(bytes).into_owned()
         };

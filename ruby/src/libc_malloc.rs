@@ -157,7 +157,7 @@ pub(crate) fn is_this_library() -> bool {
 /// Memory of unknown origin is leaked: that is the only safe thing to do.
 pub(crate) unsafe fn free(memory: *mut c_void) {
     if let Some(free) = FREE.of_others() {
-        // SAFETY: the caller's contract.
+        // SAFETY: libc gave the memory, and nobody uses it any more.
         unsafe { free(memory) };
     }
 }
@@ -167,7 +167,7 @@ pub(crate) unsafe fn free(memory: *mut c_void) {
 /// comes back.
 #[export_name = "ashlar_realloc_elsewhere"]
 pub(crate) unsafe extern "C" fn realloc(memory: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: the caller's contract.
+    // SAFETY: libc gave the memory, which goes back if it moves.
     REALLOC
         .of_others()
         .map_or(null_mut(), |realloc| unsafe { realloc(memory, size) })
@@ -176,7 +176,7 @@ pub(crate) unsafe extern "C" fn realloc(memory: *mut c_void, size: usize) -> *mu
 /// # Safety
 /// `memory` comes from the process's allocator.
 pub(crate) unsafe fn usable_size(memory: *mut c_void) -> usize {
-    // SAFETY: the caller's contract.
+    // SAFETY: libc gave the memory.
     USABLE_SIZE
         .of_others()
         .map_or(0, |usable_size| unsafe { usable_size(memory) })
@@ -229,7 +229,7 @@ fn count_fresh(memory: *mut c_void) -> *mut c_void {
 /// `memory` comes from the process's allocator and is not used any more unless null
 /// comes back.
 pub(crate) unsafe fn counted_realloc(memory: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: the caller's contract.
+    // SAFETY: libc gave the memory, which goes back if it moves.
     unsafe {
         let old_bytes = usable_size(memory) as isize;
         let fresh = realloc(memory, size);
@@ -245,7 +245,7 @@ pub(crate) unsafe fn counted_realloc(memory: *mut c_void, size: usize) -> *mut c
 /// # Safety
 /// `memory` comes from the process's allocator and is not used any more.
 pub(crate) unsafe fn counted_free(memory: *mut c_void) {
-    // SAFETY: the caller's contract.
+    // SAFETY: libc gave the memory, and nobody uses it any more.
     unsafe {
         note(-(usable_size(memory) as isize));
         free(memory);

@@ -60,7 +60,7 @@ impl Gvl {
     /// GVL: `shim/ashlar_ruby.h` says which functions are called so.
     #[inline(always)]
     pub(crate) unsafe fn of_caller(objspace: *mut c_void) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: `objspace` is Ruby's, which lives for as long as the process.
         Self::new(unsafe { objspace::from_ruby(objspace) })
     }
 
@@ -145,7 +145,7 @@ impl Gvl {
 /// back from inside a collection.
 #[inline(always)]
 pub(crate) unsafe fn held(objspace: *mut c_void) -> &'static Collector {
-    // SAFETY: the caller's contract.
+    // SAFETY: `objspace` is Ruby's, and this thread has the VM lock.
     unsafe { &objspace::from_ruby(objspace).collector.0 }
 }
 
@@ -178,7 +178,7 @@ impl<'a> Unlocked<'a> {
     /// Both are live cells of this heap.
     #[inline(always)]
     pub(crate) unsafe fn needs_barrier(self, parent: Cell, child: Cell) -> bool {
-        // SAFETY: the caller's contract.
+        // SAFETY: both are live cells of this heap.
         unsafe { self.0.needs_barrier(parent, child) }
     }
 

@@ -13,6 +13,6 @@ pub(crate) fn hand_over(text: String) -> *mut c_char {
 /// The message comes from [`hand_over`] and is not used any more.
 #[no_mangle]
 unsafe extern "C" fn ashlar_message_free(message: *mut c_char) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `hand_over` made the message, and nobody uses it any more.
     drop(unsafe { CString::from_raw(message) });
 }

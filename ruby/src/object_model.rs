@@ -647,7 +647,7 @@ struct Visitor<'a> {
 /// `data` is a live [`Visitor`]; `value` is a value of this heap.
 unsafe fn visit_value(value: Value, data: *mut c_void) {
     if is_object(value) {
-        // SAFETY: the caller's contract.
+        // SAFETY: `data` is a live `Visitor`, and `value` an object of this heap.
         unsafe { ((*data.cast::<Visitor<'_>>()).visit)(cell(value)) };
     }
 }

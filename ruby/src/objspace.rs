@@ -40,7 +40,7 @@ pub(crate) unsafe fn from_ruby(objspace: *mut c_void) -> &'static Objspace {
 /// `objspace` must come from `ashlar_objspace_new`.
 #[inline(always)]
 pub(crate) unsafe fn unlocked(objspace: *mut c_void) -> Unlocked<'static> {
-    // SAFETY: the caller's contract.
+    // SAFETY: `objspace` is Ruby's, which lives for as long as the process.
     unsafe { from_ruby(objspace) }.collector.unlocked()
 }
 

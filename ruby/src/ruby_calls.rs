@@ -25,7 +25,7 @@ pub(crate) fn is_object(value: Value) -> bool {
 /// `value` must be an object of this heap.
 #[inline(always)]
 pub(crate) unsafe fn cell(value: Value) -> Cell {
-    // SAFETY: the caller's contract.
+    // SAFETY: the value is an object of this heap.
     unsafe { Cell::from_address(value) }
 }
 

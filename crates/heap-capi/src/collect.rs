@@ -54,7 +54,7 @@ impl Heap {
     pub(crate) unsafe fn collect_before_payload(&self, thread: *mut Thread, bytes: usize) {
         let is_large = bytes >= LARGE_PAYLOAD_BYTES;
         if (is_large || self.heap.collection_is_due()) && !self.is_disabled() {
-            // SAFETY: the caller's contract.
+            // SAFETY: the thread is the calling one, and holds the program's lock.
             unsafe { self.collect_for_payload(thread, bytes) };
         }
     }
@@ -64,7 +64,7 @@ impl Heap {
     #[cold]
     #[inline(never)]
     unsafe fn collect_for_payload(&self, thread: *mut Thread, bytes: usize) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the thread is the calling one, and holds the program's lock.
         let driver = unsafe { self.driver(thread) };
         if bytes >= LARGE_PAYLOAD_BYTES && !self.heap.has_room_for(bytes) {
             driver.make_room(bytes, None);

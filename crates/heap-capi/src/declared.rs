@@ -294,7 +294,7 @@ impl Layouts {
         }
         let kind =
             Field::new(kind, BYTES_MIN).map_err(|wrong| format!("ashlar_vm.kind: {wrong}"))?;
-        // SAFETY: the caller's contract.
+        // SAFETY: there are so many layouts; an empty list is not read.
         let declared = unsafe { std::slice::from_raw_parts(declared, count) };
         let read = |(kind, declared): (usize, &Declared)| {
             let layout = Layout::new(declared);
@@ -488,7 +488,7 @@ impl Layouts {
 /// It can be read.
 #[inline(always)]
 unsafe fn mark_word(inside: Inside, word: *mut usize, tracer: &mut impl Trace) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the word can be read.
     if let Some(child) = inside.reference(unsafe { word.read() }) {
         tracer.mark(child);
     }

@@ -106,7 +106,7 @@ impl Heap {
 /// # Safety
 /// `shared` came from a box, and nobody uses it any more.
 unsafe fn drop_shared(shared: *mut Shared) {
-    // SAFETY: the caller's contract.
+    // SAFETY: it came from a box, and nobody uses it any more.
     drop(unsafe { Box::from_raw(shared) });
 }
 
@@ -116,7 +116,7 @@ unsafe fn option_text(text: *const c_char) -> Result<String, String> {
     if text.is_null() {
         return Ok(String::new());
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: the text is a string: null has been dealt with.
     let text = unsafe { CStr::from_ptr(text) };
     let valid = text.to_str();
     valid

@@ -19,7 +19,7 @@ unsafe fn collecting(
     bytes: usize,
     allocate: impl Fn() -> *mut c_void,
 ) -> *mut c_void {
-    // SAFETY: the caller's contract.
+    // SAFETY: the thread is the calling one, and holds the program's lock.
     let (heap, driver) = unsafe {
         let heap = Thread::heap(thread);
         heap.collect_before_payload(thread, bytes);
@@ -41,7 +41,7 @@ unsafe fn collecting(
 #[cold]
 #[inline(never)]
 unsafe fn allocate_or_collect(thread: *mut Thread, bytes: usize) -> *mut c_void {
-    // SAFETY: the caller's contract.
+    // SAFETY: the thread is the calling one, and holds the program's lock.
     unsafe { collecting(thread, bytes, || malloc_slowly(thread, bytes)) }
 }
 
@@ -96,7 +96,7 @@ unsafe extern "C" fn ashlar_malloc(thread: *mut Thread, bytes: usize) -> *mut c_
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn malloc_slowly(thread: *mut Thread, bytes: usize) -> *mut c_void {
-    // SAFETY: the caller's contract.
+    // SAFETY: the thread is the calling one.
     let payload = unsafe { Thread::with_payloads(thread, |own| own.allocate(bytes)) };
     pointer_or_note(payload, bytes)
 }
@@ -156,7 +156,7 @@ unsafe extern "C" fn ashlar_free(thread: *mut Thread, payload: *mut c_void) {
 #[inline(never)]
 unsafe extern "C" fn free_slowly(thread: *mut Thread, payload: *mut c_void) {
     if let Some(payload) = NonNull::new(payload.cast::<u8>()) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the thread is the calling one, and nobody uses the payload any more.
         unsafe { Thread::with_payloads(thread, |own| own.free(payload)) };
     }
 }

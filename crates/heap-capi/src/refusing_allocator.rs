@@ -16,12 +16,12 @@ unsafe impl GlobalAlloc for Refusing {
         if REFUSES.get() {
             return null_mut();
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: the layout is not empty, as the trait demands.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the memory came from `System`, with this layout.
         unsafe { System.dealloc(pointer, layout) };
     }
 }

@@ -80,7 +80,7 @@ impl Roots {
 /// # Safety
 /// `place` is a variable that holds 0 or a cell.
 unsafe fn trace_place(place: *mut usize, tracer: &mut Tracer<'_, '_>) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the variable holds 0 or a cell.
     unsafe { follow(tracer.memory.inside, place, |cell| tracer.mark(cell)) };
 }
 
@@ -110,7 +110,7 @@ pub(crate) unsafe fn trace_frames(mut frame: *const Frame, tracer: &mut Tracer<'
 /// They can be read.
 pub(crate) unsafe fn trace_stack(from: usize, to: usize, tracer: &mut Tracer<'_, '_>) {
     if !matches!(tracer.does, Does::Update(_)) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the words can be read.
         unsafe { each_word(from, to, |word| tracer.mark_ambiguous(word)) };
     }
 }

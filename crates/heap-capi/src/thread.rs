@@ -93,7 +93,7 @@ impl Thread {
     /// The thread is the calling one.
     #[inline(never)]
     pub(crate) unsafe fn stopped<R>(thread: *mut Self, work: impl FnOnce() -> R) -> R {
-        // SAFETY: the caller's contract.
+        // SAFETY: the thread is the calling one.
         let this = unsafe { &*thread };
         if this.stack_base.get() == 0 {
             return work();
@@ -126,7 +126,7 @@ impl Thread {
     /// # Safety
     /// The thread ends, and the caller holds the program's lock.
     pub(crate) unsafe fn give_up(thread: *mut Self) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the thread ends, and the program's lock is held.
         unsafe {
             Self::with_payloads(thread, ThreadCache::flush);
             if let Some(cache) = (*thread).cache.take() {
@@ -212,7 +212,7 @@ unsafe extern "C" fn ashlar_new_without_barrier(thread: *mut Thread, bytes: usiz
 /// # Safety
 /// The thread is the calling one and holds the program's lock.
 unsafe fn allocate(thread: *mut Thread, bytes: usize, state: CellState) -> *mut c_void {
-    // SAFETY: the caller's contract.
+    // SAFETY: the thread is the calling one, and holds the program's lock.
     let (this, heap) = unsafe { (&*thread, Thread::heap(thread)) };
     let cache = this.allocation_cache(heap);
     heap.vm().current.set(thread);
@@ -278,6 +278,6 @@ unsafe extern "C" fn ashlar_barrier_all_slowly(thread: *mut Thread, parent: *mut
 /// # Safety
 /// The program has passed a cell.
 pub(crate) unsafe fn cell_of(cell: *mut c_void) -> Cell {
-    // SAFETY: the caller's contract.
+    // SAFETY: the program has passed a cell.
     unsafe { Cell::from_address(cell as usize) }
 }

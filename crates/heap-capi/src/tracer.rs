@@ -166,7 +166,7 @@ impl<'a, 'c> Tracer<'a, 'c> {
             Does::MarkAnywhere(tracer) => tracer.mark_words(self.memory.inside, unsafe {
                 std::slice::from_raw_parts(words, count)
             }),
-            // SAFETY: the caller's contract.
+            // SAFETY: there are so many words, which can be written.
             _ => unsafe { self.follow_words(words, count) },
         }
     }
@@ -178,7 +178,7 @@ impl<'a, 'c> Tracer<'a, 'c> {
     #[inline(never)]
     unsafe fn follow_words(&mut self, words: *mut usize, count: usize) {
         for index in 0..count {
-            // SAFETY: the caller's contract.
+            // SAFETY: each of the words can be written.
             unsafe { follow(self.memory.inside, words.add(index), |cell| self.mark(cell)) };
         }
     }
@@ -186,17 +186,17 @@ impl<'a, 'c> Tracer<'a, 'c> {
     /// # Safety
     /// `place` holds 0 or the address of a cell, and stays valid as `ashlar.h` says.
     unsafe fn mark_weak(&mut self, place: *mut usize) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the place can be read.
         let word = unsafe { place.read() };
         if word == 0 {
             return;
         }
         match &mut self.does {
-            // SAFETY: the caller's contract.
+            // SAFETY: the place stays valid until this collection is over.
             Does::Mark(tracer) => unsafe { tracer.mark_weak(place) },
-            // SAFETY: the caller's contract.
+            // SAFETY: the place stays valid until this collection is over.
             Does::MarkAtEnd(end, _) => unsafe { end.tracer().mark_weak(place) },
-            // SAFETY: the caller's contract.
+            // SAFETY: the place can be written.
             Does::Update(now) => unsafe { place.write(now.location(word)) },
             Does::ShowRoot(_) | Does::Show(_) => {}
             Does::MarkAnywhere(_) => panic!(
@@ -212,13 +212,13 @@ impl<'a, 'c> Tracer<'a, 'c> {
 /// `place` can be read and written, and holds a word as `ashlar.h` says.
 #[inline(always)]
 pub(crate) unsafe fn follow(inside: Inside, place: *mut usize, does: impl FnOnce(Cell) -> usize) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the place can be read.
     let Some(cell) = inside.reference(unsafe { place.read() }) else {
         return;
     };
     let now = does(cell);
     if now != cell.address() {
-        // SAFETY: the caller's contract.
+        // SAFETY: the place can be written.
         unsafe { place.write(now) };
     }
 }

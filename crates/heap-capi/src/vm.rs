@@ -73,7 +73,7 @@ impl Callbacks {
     /// # Safety
     /// `layouts` is null or has `layout_count` layouts.
     pub(crate) unsafe fn layouts(&self) -> Result<Layouts, String> {
-        // SAFETY: the caller's contract.
+        // SAFETY: `layouts` has so many layouts, or is null and has none.
         let read = unsafe { Layouts::read(self.kind, self.layouts, self.layout_count) };
         let layouts = read.map_err(|wrong| format!("ashlar_heap_new: {wrong}"))?;
         if self.trace.is_none() && !layouts.ask_for_none() {

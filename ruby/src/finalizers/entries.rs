@@ -12,7 +12,7 @@ use crate::ruby_calls::Value;
 /// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the GVL;
 /// `with` must not call into Ruby.
 unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&mut Finalizers) -> R) -> R {
-    // SAFETY: the caller's contract.
+    // SAFETY: `objspace` is Ruby's, and this thread has the GVL.
     unsafe { Gvl::of_caller(objspace) }
         .with_vm_lock(|collector| with(&mut collector.heap.vm().finalizers.borrow_mut()))
 }

@@ -182,7 +182,7 @@ impl Values {
     /// # Safety
     /// They are those of a live object, which does not change meanwhile.
     pub(super) unsafe fn words<'object>(self) -> &'object [usize] {
-        // SAFETY: the caller's contract.
+        // SAFETY: the words are a live object's, which does not change meanwhile.
         unsafe { slice::from_raw_parts(self.first as *const usize, self.count) }
     }
 }

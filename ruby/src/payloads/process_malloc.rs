@@ -21,7 +21,7 @@ unsafe fn allocated(
     cache: *mut ThreadCache,
     allocate: impl FnOnce(&mut ThreadCache) -> Result<NonNull<u8>, OutOfMemory>,
 ) -> *mut c_void {
-    // SAFETY: the caller's contract.
+    // SAFETY: the cache is this thread's, or null.
     match unsafe { thread_caches::with(cache, allocate) } {
         Some(Ok(payload)) => payload.as_ptr().cast(),
         _ => null_mut(),
@@ -35,7 +35,7 @@ pub(super) unsafe extern "C" fn ashlar_malloc_payload(
     cache: *mut ThreadCache,
     size: usize,
 ) -> *mut c_void {
-    // SAFETY: the caller's contract.
+    // SAFETY: the cache is this thread's, or null.
     unsafe { allocated(cache, |cache| cache.allocate(size)) }
 }
 
@@ -46,7 +46,7 @@ pub(super) unsafe extern "C" fn ashlar_calloc_payload(
     cache: *mut ThreadCache,
     size: usize,
 ) -> *mut c_void {
-    // SAFETY: the caller's contract.
+    // SAFETY: the cache is this thread's, or null.
     unsafe { allocated(cache, |cache| cache.allocate_zeroed(size)) }
 }
 
@@ -90,7 +90,7 @@ unsafe extern "C" fn ashlar_aligned_payload(
     size: usize,
     align: usize,
 ) -> *mut c_void {
-    // SAFETY: the caller's contract.
+    // SAFETY: the cache is this thread's, or null.
     unsafe { allocated(cache, |cache| cache.allocate_aligned(size, align)) }
 }
 
@@ -124,7 +124,7 @@ pub(super) unsafe extern "C" fn ashlar_realloc_payload(
 #[no_mangle]
 pub(super) unsafe extern "C" fn ashlar_free_payload(cache: *mut ThreadCache, payload: NonNull<u8>) {
     note_end(payload);
-    // SAFETY: the caller's contract.
+    // SAFETY: nobody uses the payload any more; the cache is this thread's, or null.
     unsafe { free_payload(cache, payload) };
 }
 
@@ -142,7 +142,7 @@ pub(super) fn note_end(payload: NonNull<u8>) {
 /// As that has it.
 #[inline(always)]
 pub(super) unsafe fn free_payload(cache: *mut ThreadCache, payload: NonNull<u8>) {
-    // SAFETY: the caller's contract.
+    // SAFETY: nobody uses the payload any more; the cache is this thread's, or null.
     unsafe {
         if !is_in_heap(payload.as_ptr().cast()) {
             return libc_malloc::free(payload.as_ptr().cast());

@@ -10,7 +10,7 @@ use crate::lock::Gvl;
 /// # Safety
 /// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the GVL.
 unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&Profile) -> R) -> R {
-    // SAFETY: the caller's contract.
+    // SAFETY: `objspace` is Ruby's, and this thread has the GVL.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| with(&collector.profile))
 }
 

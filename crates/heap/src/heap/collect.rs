@@ -143,8 +143,8 @@ impl<V: Vm> Heap<'_, V> {
         loop {
             let noted = self.marker().pop_noted();
             let Some(cell) = noted else { return };
-            // A marking that began anew may have found that it is dead.
-            if self.stage() != Stage::Idle || self.states().get(cell).is_marked() {
+            // What is white will be traced; or it is dead, because a marking has begun anew.
+            if self.states().get(cell).is_marked() {
                 self.may_have_been_stored_into(cell);
             }
         }

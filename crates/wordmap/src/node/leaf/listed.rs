@@ -78,7 +78,7 @@ impl<const V: usize> Leaf<V> {
     ) -> Edge {
         let header = block.wrapping_add(8 * V * room(n + 1, LEVEL));
         let edge = Edge::new(Kind::FLAT, LEVEL, header);
-        // SAFETY: the caller's duty.
+        // SAFETY: the block has room for the values, the header and `n + 1` keys.
         unsafe {
             let to = Leaf::<V> { edge, header };
             if n > SPREAD_MAX {

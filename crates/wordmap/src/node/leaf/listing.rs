@@ -44,7 +44,7 @@ impl Listing {
     /// [`Edge::is_small_leaf`] is true of, and stay so while the walk is used.
     #[inline(always)]
     pub(crate) unsafe fn of<const V: usize>(edge: Edge) -> Listing {
-        // SAFETY: the caller's duty.
+        // SAFETY: the edge leads to a live small leaf.
         let leaf = unsafe { Leaf::<V>::of(edge) };
         let word = leaf.word();
         // The suffixes lie behind the header word, which is the only key itself.
@@ -69,7 +69,7 @@ impl Listing {
     /// # Safety
     /// As [`Listing::of`].
     pub(crate) unsafe fn between<const V: usize>(edge: Edge, low: u64, high: u64) -> Listing {
-        // SAFETY: the caller's duty.
+        // SAFETY: the edge leads to a live small leaf.
         let (leaf, mut listing) = unsafe { (Leaf::<V>::of(edge), Listing::of::<V>(edge)) };
         let first = leaf.count_below(low);
         let end = match high.checked_add(1) {
