@@ -10,8 +10,6 @@ use crate::object_model::Object;
 use crate::objspace::unlocked;
 use crate::ruby_calls::{cell, is_object, Value};
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark(_objspace: *mut c_void, value: Value) {
     if is_object(value) {
@@ -21,9 +19,6 @@ unsafe extern "C" fn ashlar_mark(_objspace: *mut c_void, value: Value) {
 }
 
 /// Marks an object to which the reference cannot be rewritten.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark_and_pin(_objspace: *mut c_void, value: Value) {
     if is_object(value) {
@@ -33,9 +28,6 @@ unsafe extern "C" fn ashlar_mark_and_pin(_objspace: *mut c_void, value: Value) {
 }
 
 /// Marks what is at `place`, or rewrites it while objects move.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Value) {
     // SAFETY: Ruby calls in a collection, and passes the place of a reference.
@@ -53,9 +45,6 @@ unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Val
 
 /// Marks what `word`, from the stack of a thread, may refer to. Code that is compiled or
 /// loaded is on the stack of the thread that does it.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark_maybe(_objspace: *mut c_void, word: Value) {
     let mark = |tracer: &mut Tracer<'_>| {
@@ -69,8 +58,6 @@ unsafe extern "C" fn ashlar_mark_maybe(_objspace: *mut c_void, word: Value) {
     unsafe { current_tracer::with(mark) };
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark_weak(_objspace: *mut c_void, reference: *mut Value) {
     // SAFETY: Ruby calls in a collection, and passes a valid reference.
@@ -86,8 +73,6 @@ unsafe extern "C" fn ashlar_mark_weak(_objspace: *mut c_void, reference: *mut Va
 #[no_mangle]
 extern "C" fn ashlar_remove_weak(_objspace: *mut c_void, _reference: *mut Value) {}
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_write_barrier(objspace: *mut c_void, parent: Value, child: Value) {
     // SAFETY: Ruby passes its object space and two objects; immediates are
@@ -127,8 +112,6 @@ unsafe fn write_barrier_slowly(objspace: *mut c_void, parent: Value, child: Valu
     }
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_unprotect(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby calls with the GVL and passes an object.
@@ -143,9 +126,6 @@ unsafe extern "C" fn ashlar_unprotect(objspace: *mut c_void, object: Value) {
 }
 
 /// Any number of references may have been stored into the object.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_remember(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby calls with the GVL and passes an object.

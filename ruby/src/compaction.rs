@@ -243,9 +243,6 @@ fn update_value(now: Forwarding<'_>, place: usize) {
 }
 
 /// Compacts.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_compact(objspace: *mut c_void, everything: bool) {
     let evacuation = if everything {
@@ -275,8 +272,6 @@ extern "C" fn ashlar_auto_compact() -> bool {
     KNOBS.auto_compact.is_on()
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_latest_compaction(objspace: *mut c_void, counts: *mut MoveCounts) {
     // SAFETY: Ruby calls with the GVL.
@@ -287,9 +282,6 @@ unsafe extern "C" fn ashlar_latest_compaction(objspace: *mut c_void, counts: *mu
 }
 
 /// Where an object is now; any word may be passed.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_location(objspace: *mut c_void, value: Value) -> Value {
     // SAFETY: Ruby passes its object space.
@@ -297,9 +289,6 @@ unsafe extern "C" fn ashlar_location(objspace: *mut c_void, value: Value) -> Val
 }
 
 /// Whether an object has moved away from `value`; any word may be passed.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_has_moved(objspace: *mut c_void, value: Value) -> bool {
     // SAFETY: Ruby passes its object space.

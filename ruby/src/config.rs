@@ -99,8 +99,6 @@ impl Collector {
     }
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_option(
     objspace: *mut c_void,
@@ -120,8 +118,6 @@ unsafe extern "C" fn ashlar_option(
     })
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_configure(
     objspace: *mut c_void,

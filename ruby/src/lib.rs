@@ -2,7 +2,11 @@
 //!
 //! The shim (`shim/*.c`) implements Ruby's `gc_impl.h` and forwards here; the
 //! functions it calls are the `extern "C"` ones, named `ashlar_*` and declared
-//! in `shim/ashlar_ruby.h`.
+//! in `shim/ashlar_ruby.h`. For all of them holds what that header says, and no other `# Safety` section
+//! repeats it: an `objspace` is the one that [`process`] has made; the thread that passes it
+//! holds the GVL, or it is called back from inside a collection; values are objects of this
+//! heap; a place can be written to, and a text has the length that is passed. What else such a
+//! function relies on, its own comment says.
 //!
 //! * [`statics`], [`objspace`]: what a process has one of; [`process`]: its start.
 //! * [`lock`]: who may use what: any thread, the GVL, the VM lock.

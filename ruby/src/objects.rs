@@ -52,9 +52,6 @@ fn first_state(wb_protected: bool) -> CellState {
 }
 
 /// Allocates an object where `shim/inlined.h` does not; 0 when memory is out.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_allocate(
     objspace: *mut c_void,
@@ -112,9 +109,6 @@ fn allocate_slowly(
 }
 
 /// A cell's state bits; 0 for any word that is no live cell.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_cell_state(objspace: *mut c_void, word: Value) -> u32 {
     // SAFETY: Ruby passes its object space.
@@ -125,9 +119,6 @@ unsafe extern "C" fn ashlar_cell_state(objspace: *mut c_void, word: Value) -> u3
 }
 
 /// Whether a word that once was an object is one no more.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_is_garbage(objspace: *mut c_void, word: Value) -> bool {
     // SAFETY: Ruby passes its object space.
@@ -139,9 +130,6 @@ unsafe extern "C" fn ashlar_is_garbage(objspace: *mut c_void, word: Value) -> bo
 }
 
 /// Turns hooks on or off that Ruby's tracing wants.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_set_event_hooks(objspace: *mut c_void, newobj: bool, freeobj: bool) {
     KNOBS.trace_allocations(newobj);

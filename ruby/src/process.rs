@@ -98,9 +98,6 @@ unsafe extern "C" fn ashlar_objspace_new(
 }
 
 /// A Ractor's allocation cache. The first one is made before Ruby has a lock.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationCache<'static> {
     // SAFETY: Ruby calls with the GVL, or before it has one.
@@ -113,8 +110,6 @@ unsafe extern "C" fn ashlar_cache_new(objspace: *mut c_void) -> *mut AllocationC
     cache.as_ptr()
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_cache_free(
     objspace: *mut c_void,

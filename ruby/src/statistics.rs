@@ -133,8 +133,6 @@ extern "C" fn ashlar_width_key(index: usize) -> *const c_char {
         .map_or(null(), |(name, _)| name.as_ptr())
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_count(
     objspace: *mut c_void,
@@ -161,8 +159,6 @@ extern "C" fn ashlar_width_count() -> usize {
     WIDTH_COUNT
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_count_widths(
     objspace: *mut c_void,
@@ -178,8 +174,6 @@ unsafe extern "C" fn ashlar_count_widths(
     unsafe { values.write(widths.map(values_of)) };
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_collection_count(objspace: *mut c_void) -> usize {
     // SAFETY: Ruby calls with the GVL.
@@ -188,8 +182,6 @@ unsafe extern "C" fn ashlar_collection_count(objspace: *mut c_void) -> usize {
     stats.collections()
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_total_time_ns(objspace: *mut c_void) -> u64 {
     // SAFETY: Ruby calls with the GVL.
@@ -206,8 +198,6 @@ pub(crate) struct Geometry {
     collections_to_old: usize,
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_geometry(geometry: *mut Geometry) {
     let filled = Geometry {
@@ -222,8 +212,6 @@ unsafe extern "C" fn ashlar_geometry(geometry: *mut Geometry) {
     unsafe { geometry.write(filled) };
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_verify(objspace: *mut c_void) -> *mut c_char {
     // SAFETY: Ruby calls with the GVL.

@@ -11,8 +11,6 @@ use crate::lock::Gvl;
 use crate::ruby_calls::Value;
 use crate::statics::is_busy;
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_start(
     objspace: *mut c_void,
@@ -32,8 +30,6 @@ extern "C" fn ashlar_during_gc() -> bool {
     is_busy()
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.
@@ -44,9 +40,6 @@ unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
 
 /// Ruby is about to free everything: what marking would still find dead is freed
 /// with the rest.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_end_collections(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.
@@ -60,9 +53,6 @@ unsafe extern "C" fn ashlar_end_collections(objspace: *mut c_void) {
 }
 
 /// `Process.warmup`: what lives now will live long.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_prepare_heap(objspace: *mut c_void) {
     // Held all along: until the lock is given back, the other Ractors stay where the
@@ -105,8 +95,6 @@ extern "C" fn ashlar_is_disabled() -> bool {
     KNOBS.disabled.is_on()
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_set_stress(objspace: *mut c_void, flag: Value, on: bool) {
     KNOBS.set_stress_flag(flag);
@@ -153,8 +141,6 @@ impl Answer {
     }
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_latest(objspace: *mut c_void, latest: *mut Answer) {
     // SAFETY: Ruby calls with the GVL.

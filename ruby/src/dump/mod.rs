@@ -71,8 +71,6 @@ fn number(outcome: io::Result<()>) -> c_int {
     outcome.map_or_else(number_of, |()| 0)
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_new_dump(objspace: *mut c_void, path: *const c_char) -> *mut DumpFile {
     // SAFETY: Ruby calls with the GVL, and the shim passes a text that ends with 0.
@@ -84,8 +82,6 @@ unsafe extern "C" fn ashlar_new_dump(objspace: *mut c_void, path: *const c_char)
     })
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_open_dump(file: *mut DumpFile) -> c_int {
     // SAFETY: the shim has it from `ashlar_new_dump`, and one thread uses it.
@@ -93,8 +89,6 @@ unsafe extern "C" fn ashlar_open_dump(file: *mut DumpFile) -> c_int {
     number(with_spare(|| file.open()))
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_write_dump(objspace: *mut c_void, file: *mut DumpFile) -> c_int {
     // SAFETY: Ruby calls with the GVL; the file as in `ashlar_open_dump`.
@@ -104,8 +98,6 @@ unsafe extern "C" fn ashlar_write_dump(objspace: *mut c_void, file: *mut DumpFil
     }))
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_pour_dump(file: *mut DumpFile) -> c_int {
     // SAFETY: as in `ashlar_open_dump`.
@@ -113,8 +105,6 @@ unsafe extern "C" fn ashlar_pour_dump(file: *mut DumpFile) -> c_int {
     number(with_spare(|| file.pour()))
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_free_dump(file: *mut DumpFile) {
     // SAFETY: the shim has it from `ashlar_new_dump`, and gives it back once.

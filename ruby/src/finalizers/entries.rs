@@ -17,8 +17,6 @@ unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&mut Finalizers) ->
         .with_vm_lock(|collector| with(&mut collector.heap.vm().finalizers.borrow_mut()))
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_finalizers(objspace: *mut c_void, object: Value) -> Value {
     // SAFETY: Ruby calls with the GVL.
@@ -26,9 +24,6 @@ unsafe extern "C" fn ashlar_finalizers(objspace: *mut c_void, object: Value) -> 
 }
 
 /// False when memory is out.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_set_finalizers(
     objspace: *mut c_void,
@@ -39,8 +34,6 @@ unsafe extern "C" fn ashlar_set_finalizers(
     unsafe { locked(objspace, |finalizers| finalizers.insert(object, array)) }.is_ok()
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_forget_finalizers(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby calls with the GVL.
@@ -48,9 +41,6 @@ unsafe extern "C" fn ashlar_forget_finalizers(objspace: *mut c_void, object: Val
 }
 
 /// The object whose finalizers are the oldest, 0 when there is none.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_first_finalized(objspace: *mut c_void) -> Value {
     // SAFETY: Ruby calls with the GVL.
@@ -58,9 +48,6 @@ unsafe extern "C" fn ashlar_first_finalized(objspace: *mut c_void) -> Value {
 }
 
 /// Queues the finalizers of an object that lives on for a while.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_queue_finalizers(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby calls with the GVL.
@@ -74,9 +61,6 @@ unsafe extern "C" fn ashlar_queue_finalizers(objspace: *mut c_void, object: Valu
 
 /// Queues `free(data)`; without memory for the queue it is called at once,
 /// which is what happens to most objects.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_queue_free(
     objspace: *mut c_void,
@@ -105,9 +89,6 @@ unsafe extern "C" fn ashlar_queue_free(
 }
 
 /// Whether there is a job to take.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_jobs_wait(objspace: *mut c_void) -> bool {
     // SAFETY: Ruby calls with the GVL.
@@ -116,9 +97,6 @@ unsafe extern "C" fn ashlar_jobs_wait(objspace: *mut c_void) -> bool {
 
 /// Takes the next job; false when there is none, or no memory to run one inside another. It
 /// is rooted until [`ashlar_job_done`]; jobs may nest.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_job(objspace: *mut c_void, job: *mut Job) -> bool {
     // SAFETY: Ruby calls with the GVL.
@@ -133,8 +111,6 @@ unsafe extern "C" fn ashlar_next_job(objspace: *mut c_void, job: *mut Job) -> bo
     }
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_job_done(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.

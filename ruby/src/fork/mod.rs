@@ -48,9 +48,6 @@ fn forget_what_parent_had() {
 
 /// A child of Ruby's own making begins, with `thread` and no other; `runner` is the place
 /// of the one that runs jobs. What [`ashlar_after_fork`] did has been done.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_begin_child(objspace: *mut c_void, thread: Value, runner: *mut Value) {
     // SAFETY: the shim holds the VM lock, and passes the place of a value of its own.

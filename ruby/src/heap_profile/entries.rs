@@ -9,9 +9,6 @@ use crate::lock::Gvl;
 use crate::spare_memory::with_spare;
 
 /// Begins what the environment asks for; says so when it cannot.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_begin_profile(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.
@@ -24,9 +21,6 @@ unsafe extern "C" fn ashlar_begin_profile(objspace: *mut c_void) {
 }
 
 /// Finds out what belongs to which class, for a profile that is about to be written.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_find_payload_owners(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.
@@ -34,9 +28,6 @@ unsafe extern "C" fn ashlar_find_payload_owners(objspace: *mut c_void) {
 }
 
 /// Something that has no name yet; false when there is nothing.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_nameless(nameless: *mut Nameless) -> bool {
     let taken = recorder()
@@ -49,8 +40,6 @@ unsafe extern "C" fn ashlar_next_nameless(nameless: *mut Nameless) -> bool {
     taken.is_some()
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_name(
     nameless: *const Nameless,
@@ -75,8 +64,6 @@ extern "C" fn ashlar_has_heap_profile() -> bool {
     KNOBS.has_heap_profile.is_on()
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_describe_process(description: *const c_char) {
     // SAFETY: the shim passes a text that ends with 0.
@@ -92,9 +79,6 @@ unsafe extern "C" fn ashlar_describe_process(description: *const c_char) {
 }
 
 /// Ruby ends: writes the profile if that was asked for.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_write_last_profile(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.

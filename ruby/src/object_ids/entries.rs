@@ -8,9 +8,6 @@ use crate::lock::{held, Gvl};
 use crate::ruby_calls::Value;
 
 /// The id of an object, 0 when memory is out.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_object_id(
     objspace: *mut c_void,
@@ -26,9 +23,6 @@ unsafe extern "C" fn ashlar_object_id(
 }
 
 /// The live object with this id, or 0.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_object_by_id(objspace: *mut c_void, id: u64) -> Value {
     // SAFETY: Ruby calls with the GVL.
@@ -41,8 +35,6 @@ unsafe extern "C" fn ashlar_object_by_id(objspace: *mut c_void, id: u64) -> Valu
     })
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_object_id(objspace: *mut c_void) -> u64 {
     // SAFETY: Ruby calls with the GVL.

@@ -22,8 +22,6 @@ pub(crate) unsafe fn free_swept(payload: NonNull<u8>) {
     unsafe { ashlar_xfree(ashlar_current_thread_cache().cast(), payload) };
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ashlar_xfree(cache: *mut ThreadCache, payload: NonNull<u8>) {
     // SAFETY: Ruby does not use the payload any more; the cache is the calling

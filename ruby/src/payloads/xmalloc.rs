@@ -124,8 +124,6 @@ fn allocate_or_collect(allowed: bool, allocate: impl Fn() -> *mut c_void) -> *mu
     payload
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ashlar_xmalloc(
     cache: *mut ThreadCache,
@@ -160,8 +158,6 @@ unsafe fn xmalloc_slowly(cache: *mut ThreadCache, size: usize, may_collect: bool
     })
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_xcalloc(
     cache: *mut ThreadCache,

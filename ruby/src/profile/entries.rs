@@ -14,32 +14,24 @@ unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&Profile) -> R) -> 
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| with(&collector.profile))
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_profiles(objspace: *mut c_void) -> bool {
     // SAFETY: Ruby calls with the GVL.
     unsafe { locked(objspace, Profile::is_on) }
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_set_profiling(objspace: *mut c_void, on: bool) {
     // SAFETY: Ruby calls with the GVL.
     unsafe { locked(objspace, |profile| profile.on.set(on)) };
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_clear_profile(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.
     drop(unsafe { locked(objspace, |profile| profile.records.take()) });
 }
 
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_profile_length(objspace: *mut c_void) -> usize {
     // SAFETY: Ruby calls with the GVL.
@@ -47,9 +39,6 @@ unsafe extern "C" fn ashlar_profile_length(objspace: *mut c_void) -> usize {
 }
 
 /// One record; false when there are not that many.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_profile_record(
     objspace: *mut c_void,

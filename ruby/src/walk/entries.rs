@@ -13,9 +13,6 @@ use crate::ruby_calls::Value;
 
 /// Begins a walk of a Ruby thread over all cells, in the form that `shim/ashlar_ruby.h`
 /// describes; false when there is no memory for the snapshot.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_begin_walk(
     objspace: *mut c_void,
@@ -77,9 +74,6 @@ fn show_as_free(collector: &Collector, start: usize, end: usize, width: WidthInd
 /// The live object after `object` in address order that has one of these types, a bit each
 /// by number; 0 after the last, and 0 asks for the first. For walks during which nothing is
 /// collected.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value, types: u32) -> Value {
     // SAFETY: Ruby passes its object space.
@@ -91,9 +85,6 @@ unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value, ty
 
 /// Ends a walk, unless that has been done. The collector calls it as well, while it frees
 /// the object that stands for a walk.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_end_walk(objspace: *mut c_void, number: usize) {
     // SAFETY: Ruby calls with the GVL.
@@ -102,9 +93,6 @@ unsafe extern "C" fn ashlar_end_walk(objspace: *mut c_void, number: usize) {
 }
 
 /// Whether `word` is a live object now.
-///
-/// # Safety
-/// As `shim/ashlar_ruby.h` says.
 #[no_mangle]
 unsafe extern "C" fn ashlar_is_live(objspace: *mut c_void, word: Value) -> bool {
     // SAFETY: Ruby passes its object space.
