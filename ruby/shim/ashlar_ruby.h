@@ -209,11 +209,11 @@ enum ashlar_cell_bit {
     ASHLAR_CELL_LIVE = 1,
     ASHLAR_CELL_MARKED = 2,
     ASHLAR_CELL_OLD = 4,
-    ASHLAR_CELL_AGED = 8,
+    ASHLAR_CELL_AGE_LOW = 8,
     ASHLAR_CELL_UNPROTECTED = 16,
     ASHLAR_CELL_REMEMBERED = 32,
     ASHLAR_CELL_PINNED = 64,
-    ASHLAR_CELL_AGED_TWICE = 128,
+    ASHLAR_CELL_AGE_HIGH = 128,
 };
 unsigned int ashlar_cell_state(void *objspace, ashlar_value object);
 bool ashlar_is_garbage(void *objspace, ashlar_value object);
@@ -240,17 +240,17 @@ struct ashlar_geometry {
 void ashlar_geometry(struct ashlar_geometry *);
 
 /* Why a collection was not minor. */
-enum ashlar_full_reason {
-    ASHLAR_FULL_NONE,     /* it was */
-    ASHLAR_FULL_FORCED,   /* asked for */
-    ASHLAR_FULL_OUTGROWN, /* the heap outgrew its space overhead, or came near the memory limit */
-    ASHLAR_FULL_MEMORY,   /* memory was out, or a payload did not fit below the memory limit */
+enum ashlar_major_by {
+    ASHLAR_MAJOR_BY_NONE,     /* it was */
+    ASHLAR_MAJOR_BY_FORCED,   /* asked for */
+    ASHLAR_MAJOR_BY_OUTGROWN, /* the heap outgrew its space overhead, or came near the memory limit */
+    ASHLAR_MAJOR_BY_MEMORY,   /* memory was out, or a payload did not fit below the memory limit */
 };
 
 /* One collection. */
 struct ashlar_collection {
     enum ashlar_reason reason;
-    enum ashlar_full_reason full_reason;
+    enum ashlar_major_by major_by;
     bool sweep_now;
     bool have_finalizers; /* it left finalizers to run */
     size_t weak_references, retained_weak_references;
@@ -259,7 +259,7 @@ struct ashlar_collection {
 /* The latest collection, and what comes. */
 struct ashlar_latest {
     struct ashlar_collection collection;
-    enum ashlar_full_reason next_full_reason;
+    enum ashlar_major_by next_major_by;
     bool sweeping; /* lazy sweeping is not over */
     bool marking;
 };

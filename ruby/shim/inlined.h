@@ -180,8 +180,8 @@ ashlar_take_cell_of_next_run(void *cache, ashlar_value klass, ashlar_value flags
 static inline bool
 ashlar_has_what_old_want(unsigned int state, unsigned int child)
 {
-    unsigned int settled = ASHLAR_CELL_OLD | ASHLAR_CELL_AGED_TWICE;
-    unsigned int boundary = ASHLAR_CELL_AGED | settled;
+    unsigned int settled = ASHLAR_CELL_OLD | ASHLAR_CELL_AGE_HIGH;
+    unsigned int boundary = ASHLAR_CELL_AGE_LOW | settled;
     return ((state & ASHLAR_CELL_REMEMBERED) || (child & ASHLAR_CELL_OLD)) &&
            ((state & boundary) != settled || (child & settled) == settled);
 }

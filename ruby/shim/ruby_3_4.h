@@ -193,7 +193,7 @@ rb_gc_impl_obj_flags(void *objspace, VALUE obj, ID *flags, size_t max)
     SHOW("old", state & ASHLAR_CELL_OLD);
     SHOW("uncollectible", state & ASHLAR_CELL_OLD);
     SHOW("marking", ashlar_during_gc() && (state & ASHLAR_CELL_MARKED));
-    SHOW("marked", state & (ASHLAR_CELL_MARKED | ASHLAR_CELL_AGED));
+    SHOW("marked", state & (ASHLAR_CELL_MARKED | ASHLAR_CELL_AGE_LOW));
     SHOW("pinned", state & ASHLAR_CELL_PINNED);
 #undef SHOW
     return count;

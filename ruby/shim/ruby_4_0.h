@@ -155,7 +155,7 @@ age_in(unsigned int state)
     struct ashlar_geometry geometry;
     ashlar_geometry(&geometry);
     if (state & ASHLAR_CELL_OLD) return SIZET2NUM(geometry.collections_to_old);
-    return INT2FIX(state & ASHLAR_CELL_AGED_TWICE ? 2 : state & ASHLAR_CELL_AGED ? 1 : 0);
+    return INT2FIX(state & ASHLAR_CELL_AGE_HIGH ? 2 : state & ASHLAR_CELL_AGE_LOW ? 1 : 0);
 }
 
 struct rb_gc_object_metadata_entry *
@@ -171,7 +171,7 @@ rb_gc_impl_object_metadata(void *objspace, VALUE obj)
     SHOW("old", state & ASHLAR_CELL_OLD, Qtrue);
     SHOW("uncollectible", state & ASHLAR_CELL_OLD, Qtrue);
     SHOW("marking", ashlar_during_gc() && (state & ASHLAR_CELL_MARKED), Qtrue);
-    SHOW("marked", state & (ASHLAR_CELL_MARKED | ASHLAR_CELL_AGED), Qtrue);
+    SHOW("marked", state & (ASHLAR_CELL_MARKED | ASHLAR_CELL_AGE_LOW), Qtrue);
     SHOW("pinned", state & ASHLAR_CELL_PINNED, Qtrue);
     SHOW("remembered", state & ASHLAR_CELL_REMEMBERED, Qtrue);
     SHOW("object_id", rb_obj_id_p(obj), rb_obj_id(obj));

@@ -114,13 +114,13 @@ reason_name(enum ashlar_reason reason)
 }
 
 static const char *
-full_reason_name(enum ashlar_full_reason reason)
+major_by_name(enum ashlar_major_by reason)
 {
     switch (reason) {
-      case ASHLAR_FULL_NONE: return NULL;
-      case ASHLAR_FULL_FORCED: return "force";
-      case ASHLAR_FULL_OUTGROWN: return "oldgen";
-      case ASHLAR_FULL_MEMORY: return "nofree";
+      case ASHLAR_MAJOR_BY_NONE: return NULL;
+      case ASHLAR_MAJOR_BY_FORCED: return "force";
+      case ASHLAR_MAJOR_BY_OUTGROWN: return "oldgen";
+      case ASHLAR_MAJOR_BY_MEMORY: return "nofree";
     }
     return NULL;
 }
@@ -148,8 +148,8 @@ static VALUE
 collection_info(const struct ashlar_collection *collection, const struct ashlar_latest *now, VALUE hash_or_symbol)
 {
     struct answer answer = { hash_or_symbol, Qundef };
-    show(&answer, "major_by", symbol(full_reason_name(collection->full_reason)));
-    if (now) show(&answer, "need_major_by", symbol(full_reason_name(now->next_full_reason)));
+    show(&answer, "major_by", symbol(major_by_name(collection->major_by)));
+    if (now) show(&answer, "need_major_by", symbol(major_by_name(now->next_major_by)));
     show(&answer, "gc_by", symbol(reason_name(collection->reason)));
     show(&answer, "have_finalizer", RBOOL(collection->have_finalizers));
     show(&answer, "immediate_sweep", RBOOL(collection->sweep_now));

@@ -9,7 +9,7 @@ use crate::collect::{Latest, Phase, Trimming};
 use crate::knobs::KNOBS;
 use crate::object_model::Ruby;
 use crate::options::Options;
-use crate::profile::Profile;
+use crate::profiler::Profiler;
 use crate::ruby_calls::RubyCalls;
 use crate::walk::Walks;
 
@@ -19,7 +19,7 @@ use crate::walk::Walks;
 /// a part of it lasts while Ruby is called.
 pub(crate) struct Collector {
     pub(crate) heap: Heap<'static, Ruby>,
-    pub(crate) profile: Profile,
+    pub(crate) profiler: Profiler,
     pub(crate) latest: StdCell<Latest>,
     /// What the environment or `GC.config` asked for.
     pub(crate) options: StdCell<Options>,
@@ -34,7 +34,7 @@ impl Collector {
         heap.set_stress(options.heap.stress);
         let collector = Self {
             heap,
-            profile: Profile::default(),
+            profiler: Profiler::default(),
             latest: StdCell::default(),
             options: StdCell::new(options),
             warned_of_limit: StdCell::new(false),
@@ -75,13 +75,13 @@ impl Collector {
     /// Runs `work` and counts its time, if anybody wants to know.
     pub(crate) fn timed<R>(&self, phase: Phase, work: impl FnOnce() -> R) -> R {
         let measures_time = KNOBS.measures_time.is_on();
-        if !measures_time && !self.profile.is_on() {
+        if !measures_time && !self.profiler.is_on() {
             return work();
         }
         let start_ns = cpu_time_ns();
         let result = work();
         let spent_ns = cpu_time_ns() - start_ns;
-        self.profile.add(phase, spent_ns);
+        self.profiler.add(phase, spent_ns);
         if measures_time {
             self.heap.vm().clocks.add(phase, spent_ns);
         }

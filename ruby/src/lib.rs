@@ -20,7 +20,7 @@
 //! * [`current_tracer`]: the tracer, while Ruby's own code traces.
 //! * [`finalizers`], [`object_ids`], [`walk`], [`fork`].
 //! * [`heap_profile`]: samples of what the heap hands out, for other processes to read.
-//! * [`statistics`], [`profile`], [`config`]: what Ruby shows of all this.
+//! * [`statistics`], [`profiler`], [`config`]: what Ruby shows of all this.
 //! * [`dump`]: the whole heap, written to a file.
 //! * [`interpose`], [`elf`]: what becomes of memory that somebody frees with libc.
 
@@ -54,7 +54,7 @@ mod options;
 mod own_memory;
 mod payloads;
 mod process;
-mod profile;
+mod profiler;
 #[cfg(test)]
 #[path = "../../crates/heap-capi/src/refusing_allocator.rs"]
 mod refusing_allocator;

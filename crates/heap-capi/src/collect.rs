@@ -6,13 +6,13 @@ use ashlar_heap::driver::{Cause, Driver, Wanted, World, LARGE_PAYLOAD_BYTES};
 use ashlar_heap::{Evacuation, Progress, Request, Scope, WorkBudget};
 
 use crate::error;
-use crate::heap::Heap;
+use crate::heap::ProgramHeap;
 use crate::thread::Thread;
 use crate::vm::Vm;
 
 /// The program, while a thread of it collects.
 pub(crate) struct Program<'a> {
-    heap: &'a Heap,
+    heap: &'a ProgramHeap,
     /// The calling one, which holds the program's lock.
     thread: *mut Thread,
 }
@@ -33,7 +33,7 @@ impl World for Program<'_> {
     }
 }
 
-impl Heap {
+impl ProgramHeap {
     /// What collects.
     ///
     /// # Safety

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use ashlar_heap::{Cell, MarkingEnd, Scope};
 
-use crate::heap::Heap;
+use crate::heap::ProgramHeap;
 use crate::thread::Thread;
 use crate::tracer::Tracer;
 
@@ -145,7 +145,7 @@ impl Marks for MarkingEnd<'_> {
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_finalizer_add(
-    heap: *mut Heap,
+    heap: *mut ProgramHeap,
     cell: *mut c_void,
     finalize: Finalize,
     argument: *mut c_void,
@@ -161,7 +161,7 @@ unsafe extern "C" fn ashlar_finalizer_add(
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_finalizer_remove(heap: *mut Heap, cell: *mut c_void) -> usize {
+unsafe extern "C" fn ashlar_finalizer_remove(heap: *mut ProgramHeap, cell: *mut c_void) -> usize {
     // SAFETY: the program passes a heap of its own, and a cell.
     let (heap, cell) = unsafe { (&*heap, Cell::from_address(cell as usize)) };
     heap.vm().finalizers.borrow_mut().remove(cell)

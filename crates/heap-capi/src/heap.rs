@@ -4,9 +4,7 @@ use std::cell::{Cell as StdCell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr::null_mut;
 
-use ashlar_heap::{
-    os, refusals, CellState, Frozen, Heap as CellHeap, Shared, Stress, RESERVE_BYTES_MIN,
-};
+use ashlar_heap::{os, refusals, CellState, Frozen, Heap, Shared, Stress, RESERVE_BYTES_MIN};
 
 use crate::declared::{Declared, Layouts};
 use crate::error;
@@ -15,8 +13,8 @@ use crate::thread::{cell_of, Thread};
 use crate::vm::{Callbacks, Vm};
 
 /// `ashlar_heap`.
-pub(crate) struct Heap {
-    pub(crate) heap: CellHeap<'static, Vm>,
+pub(crate) struct ProgramHeap {
+    pub(crate) heap: Heap<'static, Vm>,
     options: StdCell<Options>,
     /// Calls of `ashlar_disable` without their `ashlar_enable`.
     disabled: StdCell<usize>,
@@ -26,7 +24,7 @@ pub(crate) struct Heap {
     shared: *mut Shared,
 }
 
-impl Heap {
+impl ProgramHeap {
     fn new(callbacks: Callbacks, layouts: Layouts, options: Options) -> Result<Box<Self>, String> {
         let refused = |_| {
             let bytes = options.reserve_bytes.unwrap_or(RESERVE_BYTES_MIN);
@@ -48,7 +46,7 @@ impl Heap {
         // SAFETY: it is freed by `drop_shared` alone, when nothing of the heap is left.
         let shared: &'static Shared = unsafe { &*shared_pointer };
         let vm = Vm::new(callbacks, layouts, shared.space());
-        let heap = CellHeap::new(vm, shared, options.heap.pace);
+        let heap = Heap::new(vm, shared, options.heap.pace);
         match heap {
             Ok(heap) => {
                 let heap = Box::new(Self {
@@ -128,12 +126,12 @@ unsafe fn option_text(text: *const c_char) -> Result<String, String> {
 unsafe extern "C" fn ashlar_heap_new(
     callbacks: *const Callbacks,
     options: *const c_char,
-) -> *mut Heap {
+) -> *mut ProgramHeap {
     // SAFETY: the program passes an `ashlar_vm` and a string.
     let made = unsafe {
         Callbacks::read(callbacks).and_then(|callbacks| {
             let options = Options::default().changed(&option_text(options)?, true)?;
-            Heap::new(callbacks, callbacks.layouts()?, options)
+            ProgramHeap::new(callbacks, callbacks.layouts()?, options)
         })
     };
     match made {
@@ -146,7 +144,7 @@ unsafe extern "C" fn ashlar_heap_new(
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_heap_set(heap: *mut Heap, options: *const c_char) -> bool {
+unsafe extern "C" fn ashlar_heap_set(heap: *mut ProgramHeap, options: *const c_char) -> bool {
     // SAFETY: the program passes a heap of its own and a string.
     let (heap, text) = unsafe { (&*heap, option_text(options)) };
     match text.and_then(|text| heap.options().changed(&text, false)) {
@@ -161,7 +159,7 @@ unsafe extern "C" fn ashlar_heap_set(heap: *mut Heap, options: *const c_char) ->
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_layout_set(
-    heap: *mut Heap,
+    heap: *mut ProgramHeap,
     kind: usize,
     layout: *const Declared,
 ) -> bool {
@@ -174,7 +172,7 @@ unsafe extern "C" fn ashlar_layout_set(
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_heap_free(heap: *mut Heap) {
+unsafe extern "C" fn ashlar_heap_free(heap: *mut ProgramHeap) {
     if heap.is_null() {
         return;
     }
@@ -202,7 +200,7 @@ unsafe extern "C" fn ashlar_heap_free(heap: *mut Heap) {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_root_add(heap: *mut Heap, place: *mut c_void) -> bool {
+unsafe extern "C" fn ashlar_root_add(heap: *mut ProgramHeap, place: *mut c_void) -> bool {
     // SAFETY: the program passes a heap of its own.
     let vm = unsafe { &*heap }.vm();
     let is_added = vm.roots.borrow_mut().add(place.cast());
@@ -210,14 +208,14 @@ unsafe extern "C" fn ashlar_root_add(heap: *mut Heap, place: *mut c_void) -> boo
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_root_remove(heap: *mut Heap, place: *mut c_void) {
+unsafe extern "C" fn ashlar_root_remove(heap: *mut ProgramHeap, place: *mut c_void) {
     // SAFETY: the program passes a heap of its own.
     let vm = unsafe { &*heap }.vm();
     vm.roots.borrow_mut().remove(place.cast());
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_pin(heap: *mut Heap, cell: *mut c_void) -> bool {
+unsafe extern "C" fn ashlar_pin(heap: *mut ProgramHeap, cell: *mut c_void) -> bool {
     // SAFETY: the program passes a heap of its own.
     let vm = unsafe { &*heap }.vm();
     let is_pinned = vm.roots.borrow_mut().pin(cell as usize);
@@ -225,20 +223,20 @@ unsafe extern "C" fn ashlar_pin(heap: *mut Heap, cell: *mut c_void) -> bool {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_unpin(heap: *mut Heap, cell: *mut c_void) {
+unsafe extern "C" fn ashlar_unpin(heap: *mut ProgramHeap, cell: *mut c_void) {
     // SAFETY: the program passes a heap of its own.
     let vm = unsafe { &*heap }.vm();
     vm.roots.borrow_mut().unpin(cell as usize);
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_cell_bytes(heap: *const Heap, cell: *mut c_void) -> usize {
+unsafe extern "C" fn ashlar_cell_bytes(heap: *const ProgramHeap, cell: *mut c_void) -> usize {
     // SAFETY: the program passes a heap of its own, and a cell.
     unsafe { (*heap).heap.region().width_of(cell_of(cell)).bytes() }
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_is_cell(heap: *const Heap, address: *const c_void) -> bool {
+unsafe extern "C" fn ashlar_is_cell(heap: *const ProgramHeap, address: *const c_void) -> bool {
     // SAFETY: the program passes a heap of its own.
     let heap = unsafe { &(*heap).heap };
     let cell = heap.region().cell_at(address as usize);
@@ -247,7 +245,7 @@ unsafe extern "C" fn ashlar_is_cell(heap: *const Heap, address: *const c_void) -
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_each_cell(
-    heap: *mut Heap,
+    heap: *mut ProgramHeap,
     visit: unsafe extern "C" fn(*mut c_void, usize, *mut c_void),
     argument: *mut c_void,
 ) {
@@ -263,27 +261,27 @@ unsafe extern "C" fn ashlar_each_cell(
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_disable(heap: *mut Heap) {
+unsafe extern "C" fn ashlar_disable(heap: *mut ProgramHeap) {
     // SAFETY: the program passes a heap of its own.
     let disabled = unsafe { &(*heap).disabled };
     disabled.set(disabled.get() + 1);
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_enable(heap: *mut Heap) {
+unsafe extern "C" fn ashlar_enable(heap: *mut ProgramHeap) {
     // SAFETY: the program passes a heap of its own.
     let disabled = unsafe { &(*heap).disabled };
     disabled.set(disabled.get().saturating_sub(1));
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_trim(heap: *mut Heap) {
+unsafe extern "C" fn ashlar_trim(heap: *mut ProgramHeap) {
     // SAFETY: the program passes a heap of its own.
     unsafe { (*heap).heap.release_empty_blocks() };
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_before_fork(heap: *mut Heap) {
+unsafe extern "C" fn ashlar_before_fork(heap: *mut ProgramHeap) {
     // SAFETY: the program passes a heap of its own, and holds its lock.
     let heap = unsafe { &*heap };
     let shared = heap.heap.shared();
@@ -293,7 +291,7 @@ unsafe extern "C" fn ashlar_before_fork(heap: *mut Heap) {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_after_fork(heap: *mut Heap) {
+unsafe extern "C" fn ashlar_after_fork(heap: *mut ProgramHeap) {
     // SAFETY: the program passes a heap of its own, and holds its lock.
     drop(unsafe { &*heap }.at_fork.take());
 }

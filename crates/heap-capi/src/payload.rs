@@ -6,7 +6,7 @@ use std::ptr::{null_mut, NonNull};
 use ashlar_heap::OutOfMemory;
 
 use crate::error;
-use crate::heap::Heap;
+use crate::heap::ProgramHeap;
 use crate::thread::Thread;
 
 /// Runs `allocate` after a collection if one is due, and once more if memory is out, after one
@@ -162,14 +162,17 @@ unsafe extern "C" fn free_slowly(thread: *mut Thread, payload: *mut c_void) {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_payload_bytes(heap: *const Heap, address: *const c_void) -> usize {
+unsafe extern "C" fn ashlar_payload_bytes(
+    heap: *const ProgramHeap,
+    address: *const c_void,
+) -> usize {
     // SAFETY: the program passes a heap of its own.
     let space = unsafe { (*heap).heap.space() };
     space.usable_bytes(address as usize).unwrap_or(0)
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_note_elsewhere(heap: *mut Heap, bytes: isize) {
+unsafe extern "C" fn ashlar_note_elsewhere(heap: *mut ProgramHeap, bytes: isize) {
     // SAFETY: the program passes a heap of its own.
     unsafe { (*heap).heap.shared().payloads().note_elsewhere(bytes) };
 }

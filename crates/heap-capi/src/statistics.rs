@@ -4,7 +4,7 @@ use std::mem::size_of;
 
 use ashlar_heap::{counters, counters::Counter};
 
-use crate::heap::Heap;
+use crate::heap::ProgramHeap;
 use crate::vm::Vm;
 
 /// What a heap counts.
@@ -39,7 +39,7 @@ static FIELDS: [(&str, C); 20] = [
 ];
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_statistics_get(heap: *const Heap, into: *mut u64, bytes: usize) {
+unsafe extern "C" fn ashlar_statistics_get(heap: *const ProgramHeap, into: *mut u64, bytes: usize) {
     // SAFETY: the program passes a heap of its own, and room for so many bytes.
     let heap = unsafe {
         into.cast::<u8>().write_bytes(0, bytes);

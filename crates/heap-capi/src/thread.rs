@@ -11,7 +11,7 @@ use ashlar_heap::{Allocation, AllocationCache, Arena, Cell, CellState, ThreadCac
 use ashlar_heap::{ARENA_COUNT, WIDTH_COUNT, WIDTH_MAX_BYTES};
 
 use crate::error;
-use crate::heap::Heap;
+use crate::heap::ProgramHeap;
 use crate::roots::Frame;
 use crate::tracer::Inside;
 
@@ -26,7 +26,7 @@ pub(crate) struct Thread {
     pub(crate) frames: StdCell<*const Frame>,
     /// What the state of a new cell is.
     pub(crate) new_state: u8,
-    heap: *const Heap,
+    heap: *const ProgramHeap,
     /// Made with the first cell.
     cache: StdCell<Option<NonNull<AllocationCache<'static>>>>,
     payloads: UnsafeCell<ThreadCache<'static>>,
@@ -44,11 +44,11 @@ static NO_CELLS: [usize; 1 + 4 * WIDTH_COUNT] = [0; 1 + 4 * WIDTH_COUNT];
 
 impl Thread {
     /// A thread that is on no list of its heap.
-    pub(crate) fn new(heap: &Heap) -> Self {
+    pub(crate) fn new(heap: &ProgramHeap) -> Self {
         Self::new_in(heap, Arena::default())
     }
 
-    fn new_in(heap: &Heap, arena: Arena) -> Self {
+    fn new_in(heap: &ProgramHeap, arena: Arena) -> Self {
         Self {
             cells: StdCell::new((&raw const NO_CELLS).cast_mut().cast()),
             stage: heap.heap.stage_byte(),
@@ -68,7 +68,7 @@ impl Thread {
     ///
     /// # Safety
     /// The thread has not ended.
-    pub(crate) unsafe fn heap<'a>(thread: *mut Self) -> &'a Heap {
+    pub(crate) unsafe fn heap<'a>(thread: *mut Self) -> &'a ProgramHeap {
         // SAFETY: a heap outlives its threads.
         unsafe { &*(*thread).heap }
     }
@@ -109,7 +109,7 @@ impl Thread {
         result
     }
 
-    fn allocation_cache(&self, heap: &Heap) -> NonNull<AllocationCache<'static>> {
+    fn allocation_cache(&self, heap: &ProgramHeap) -> NonNull<AllocationCache<'static>> {
         match self.cache.get() {
             Some(cache) => cache,
             None => {
@@ -155,7 +155,7 @@ fn free_arena(threads: &[*mut Thread]) -> Arena {
 }
 
 #[no_mangle]
-unsafe extern "C" fn ashlar_thread_new(heap: *mut Heap) -> *mut Thread {
+unsafe extern "C" fn ashlar_thread_new(heap: *mut ProgramHeap) -> *mut Thread {
     // SAFETY: the program passes a heap of its own.
     let heap = unsafe { &*heap };
     let mut threads = heap.vm().threads();

@@ -57,7 +57,7 @@ pub struct Heap<'shared, V> {
     /// The write barrier asks for it without the VM's lock.
     stage: StageByte,
     marker: RefCell<Marker>,
-    collector: RefCell<Collector<'shared>>,
+    collector: RefCell<CollectorState<'shared>>,
     stress: StdCell<Stress>,
     parallel: StdCell<ParallelMarking>,
     /// Walks that hold addresses of cells: nothing moves meanwhile.
@@ -70,7 +70,7 @@ pub struct Heap<'shared, V> {
 unsafe impl<V: Send> Send for Heap<'_, V> {}
 
 /// What the collector remembers between its phases.
-struct Collector<'shared> {
+struct CollectorState<'shared> {
     lists: BlockLists<'shared>,
     pace: Pace,
     collection: Collection,
@@ -170,7 +170,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             states: shared.space.region.states(),
             stage: StageByte::new(),
             marker: RefCell::new(marker),
-            collector: RefCell::new(Collector::new(&shared.space, pace)),
+            collector: RefCell::new(CollectorState::new(&shared.space, pace)),
             stress: StdCell::new(Stress::default()),
             parallel: StdCell::new(ParallelMarking::default()),
             walks: StdCell::new(0),
@@ -296,7 +296,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 }
 
-impl<'shared> Collector<'shared> {
+impl<'shared> CollectorState<'shared> {
     fn new(space: &'shared Space, pace: PaceOptions) -> Self {
         Self {
             lists: BlockLists::new(space),

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use ashlar_heap::{Evacuation, Request, Scope};
 
-use super::record::{Collection, FullReason, Reason};
+use super::record::{Collection, MajorBy, Reason};
 use crate::collector::Collector;
 use crate::knobs::KNOBS;
 use crate::lock::Gvl;
@@ -118,23 +118,23 @@ extern "C" fn ashlar_stress() -> Value {
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     collection: Collection,
-    next_full_reason: FullReason,
+    next_major_by: MajorBy,
     sweeping: bool,
     marking: bool,
 }
 
 impl Answer {
     fn of(collector: &Collector) -> Self {
-        let next_full_reason = if collector.heap.stress().move_everything {
-            FullReason::Forced
+        let next_major_by = if collector.heap.stress().move_everything {
+            MajorBy::Forced
         } else if collector.heap.next_scope() != Scope::Minor {
-            FullReason::Outgrown
+            MajorBy::Outgrown
         } else {
-            FullReason::None
+            MajorBy::None
         };
         Self {
             collection: collector.latest_collection(),
-            next_full_reason,
+            next_major_by,
             sweeping: collector.heap.is_sweeping(),
             marking: collector.heap.is_marking(),
         }

@@ -23,10 +23,10 @@ impl Reason {
     }
 }
 
-/// Why a collection was not minor: `enum ashlar_full_reason`.
+/// Why a collection was not minor: `enum ashlar_major_by`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum FullReason {
+pub(super) enum MajorBy {
     #[default]
     None,
     Forced,
@@ -34,7 +34,7 @@ pub(super) enum FullReason {
     Memory,
 }
 
-impl FullReason {
+impl MajorBy {
     fn of(scope: Scope, asked: Option<Scope>, reason: Reason) -> Self {
         match (scope, asked, reason) {
             (Scope::Minor, ..) => Self::None,
@@ -50,7 +50,7 @@ impl FullReason {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Collection {
     reason: Reason,
-    full_reason: FullReason,
+    major_by: MajorBy,
     sweep_now: bool,
     have_finalizers: bool,
     weak_references: usize,
@@ -92,7 +92,7 @@ impl Latest {
         let begun = self.begun;
         let collection = Collection {
             reason: begun.reason,
-            full_reason: FullReason::of(scope, begun.asked, begun.reason),
+            major_by: MajorBy::of(scope, begun.asked, begun.reason),
             sweep_now,
             have_finalizers: false,
             weak_references: weak.noted,

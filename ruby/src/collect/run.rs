@@ -74,7 +74,7 @@ impl Collector {
 
     fn swept(&self) {
         self.warn_when_over_limit();
-        self.profile.describe(&self.heap, self.latest_collection());
+        self.profiler.describe(&self.heap, self.latest_collection());
         samples::swept();
         let asked_for = self.latest.get().begun.reason == Reason::Method;
         heap_profile::note_numbers(self, asked_for);
@@ -100,7 +100,7 @@ impl World for Program<'_> {
         collector.fire(collector.heap.vm().events.gc_start);
         let latest = collector.latest.get();
         collector.latest.set(latest.begin(self.reason, asked));
-        collector.profile.begin(&collector.heap, cpu_time_ns);
+        collector.profiler.begin(&collector.heap, cpu_time_ns);
     }
 
     fn marking<R>(&self, work: impl FnOnce() -> R) -> R {
@@ -126,7 +126,7 @@ impl World for Program<'_> {
             .set(latest.marked(scope, sweep_now, weak, jobs_before));
         heap_profile::count_collection();
         let collection = collector.latest_collection();
-        collector.profile.describe(&collector.heap, collection);
+        collector.profiler.describe(&collector.heap, collection);
         heap_profile::note_numbers(collector, false);
         let trimming = &collector.trimming;
         if trimming.is_due(collector.heap.vm().loaded_files()) {

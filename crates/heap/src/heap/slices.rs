@@ -1,7 +1,7 @@
 //! When the next slice of a collection is due, and what it may do.
 
 use super::slice_schedule::{Experience, SliceSchedule};
-use super::{Collector, Heap};
+use super::{CollectorState, Heap};
 use crate::pace::Scope;
 use crate::shared::Shared;
 use crate::vm::Vm;
@@ -115,7 +115,7 @@ impl<V: Vm> Heap<'_, V> {
     }
 }
 
-impl Collector<'_> {
+impl CollectorState<'_> {
     /// After another slice so many cells have been marked since the collection began.
     pub(super) fn note_slice(&mut self, marked_cells: usize, shared: &Shared) {
         let length = 1 + self.lengthening(shared);

@@ -23,7 +23,7 @@ use std::fmt;
 /// not even traced by a major one (`mark/boundary.rs`). The two bits that count the
 /// collections that a young cell survives say this of an old one:
 ///
-/// | `AGED_TWICE` | `AGED` | |
+/// | `AGE_HIGH` | `AGE_LOW` | |
 /// | --- | --- | --- |
 /// | 0 | 0 | no major or full collection has found it |
 /// | 0 | 1 | one has |
@@ -50,12 +50,15 @@ impl CellState {
     pub(crate) const MARKED: u8 = 1 << 1;
     /// Survived often enough: kept by minor collections without being traced.
     pub(crate) const OLD: u8 = 1 << 2;
-    /// Young: survived one collection. Old: see the table above.
-    pub(crate) const AGED: u8 = 1 << 3;
-    /// Young: survived two. Old: settled.
-    pub(crate) const AGED_TWICE: u8 = 1 << 7;
+    /// The lower bit of the age. Of a young cell: how many collections it survived, at most 1.
+    /// Of an old one: see the table above.
+    pub(crate) const AGE_LOW: u8 = 1 << 3;
+    /// The higher one. Of a young cell: it survived two. Of an old one: it is settled.
+    pub(crate) const AGE_HIGH: u8 = 1 << 7;
     /// Kept by major collections without being traced.
-    pub(crate) const SETTLED: u8 = Self::OLD | Self::AGED_TWICE;
+    pub(crate) const SETTLED: u8 = Self::OLD | Self::AGE_HIGH;
+    /// Of a settled cell: it is on the boundary.
+    pub(crate) const BOUNDARY: u8 = Self::AGE_LOW;
     /// The program writes to it without telling: traced anew in every
     /// collection.
     pub(crate) const UNPROTECTED: u8 = 1 << 4;
@@ -85,7 +88,7 @@ impl CellState {
     /// Whether it survived a collection without being old yet.
     #[inline(always)]
     pub fn is_aged(self) -> bool {
-        self.0 & (Self::AGED | Self::OLD) == Self::AGED
+        self.0 & (Self::AGE_LOW | Self::OLD) == Self::AGE_LOW
     }
 
     /// Whether major collections keep it untraced, unless it is on the boundary.
@@ -99,18 +102,18 @@ impl CellState {
     pub(crate) fn settled_if_old(self) -> usize {
         const {
             assert!(
-                Self::AGED_TWICE.leading_zeros() == 0,
+                Self::AGE_HIGH.leading_zeros() == 0,
                 "nothing is shifted beside it"
             )
         };
         debug_assert!(self.is_old());
-        usize::from(self.0 >> Self::AGED_TWICE.trailing_zeros())
+        usize::from(self.0 >> Self::AGE_HIGH.trailing_zeros())
     }
 
     /// Whether it is settled and may refer to what is not.
     #[inline(always)]
     pub fn is_on_boundary(self) -> bool {
-        const BITS: u8 = CellState::SETTLED | CellState::AGED;
+        const BITS: u8 = CellState::SETTLED | CellState::BOUNDARY;
         self.0 & BITS == BITS
     }
 
@@ -118,7 +121,7 @@ impl CellState {
     pub fn age(self) -> u8 {
         match self {
             _ if self.is_old() => 3,
-            _ if self.0 & Self::AGED_TWICE != 0 => 2,
+            _ if self.0 & Self::AGE_HIGH != 0 => 2,
             _ => u8::from(self.is_aged()),
         }
     }
@@ -167,7 +170,7 @@ impl CellState {
     pub(crate) fn misses(self, child: Self) -> bool {
         let misses_old = !self.is_remembered() && !child.is_old();
         misses_old
-            || (self.0 & (Self::AGED_TWICE | Self::AGED) == Self::AGED_TWICE && !child.is_settled())
+            || (self.0 & (Self::AGE_HIGH | Self::AGE_LOW) == Self::AGE_HIGH && !child.is_settled())
     }
 
     /// Whether a cell in this state is all that another wants of it.
@@ -208,7 +211,7 @@ impl CellState {
 
 /// [`CellState::old_and_found`] of each state: every old cell that a collection finds asks.
 static OLD_AND_FOUND: [u8; 256] = {
-    const AGES: u8 = CellState::AGED | CellState::AGED_TWICE;
+    const AGES: u8 = CellState::AGE_LOW | CellState::AGE_HIGH;
     let mut table = [0; 256];
     let mut index = 0;
     while index < table.len() {
@@ -216,9 +219,9 @@ static OLD_AND_FOUND: [u8; 256] = {
         let ages = if state & CellState::OLD == 0 || state & CellState::UNPROTECTED != 0 {
             0
         } else if state & AGES != 0 {
-            CellState::AGED_TWICE
+            CellState::AGE_HIGH
         } else {
-            CellState::AGED
+            CellState::AGE_LOW
         };
         table[index] = state & !AGES | CellState::MARKED | CellState::OLD | ages;
         index += 1;
@@ -263,11 +266,11 @@ pub(crate) fn those_with<const BITS: u8>(eight: u64) -> u64 {
 pub(crate) fn eight_aged_once_more(eight: u64) -> u64 {
     const MARKED: u32 = CellState::MARKED.trailing_zeros();
     const OLD: u32 = CellState::OLD.trailing_zeros();
-    const AGED: u32 = CellState::AGED.trailing_zeros();
-    const AGED_TWICE: u32 = CellState::AGED_TWICE.trailing_zeros();
+    const AGE_LOW: u32 = CellState::AGE_LOW.trailing_zeros();
+    const AGE_HIGH: u32 = CellState::AGE_HIGH.trailing_zeros();
     let found = those_with::<{ CellState::MARKED }>(eight) & !(eight >> OLD);
-    let aged = found & eight >> AGED;
-    eight & !(found << MARKED) | found << AGED | aged << AGED_TWICE
+    let aged = found & eight >> AGE_LOW;
+    eight & !(found << MARKED) | found << AGE_LOW | aged << AGE_HIGH
 }
 
 /// The bits of age that a young cell needs to grow old when it is found.
@@ -276,13 +279,13 @@ pub(crate) struct Ageing(u8);
 
 impl Ageing {
     /// It has survived two collections.
-    pub(crate) const SLOW: Self = Self(CellState::AGED_TWICE);
+    pub(crate) const SLOW: Self = Self(CellState::AGE_HIGH);
     /// None: what survives lasts.
     pub(crate) const AT_ONCE: Self = Self(0);
 }
 
 /// Bits that a cell wants those to have that it refers to: `MARKED`, also `OLD` when it is
-/// old itself, and also `AGED_TWICE` when it is settled.
+/// old itself, and also `AGE_HIGH` when it is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wants(u8);
 
@@ -299,7 +302,7 @@ impl Wants {
     /// Whether a settled cell wants it.
     #[inline(always)]
     pub(crate) fn settled(self) -> bool {
-        self.0 & CellState::AGED_TWICE != 0
+        self.0 & CellState::AGE_HIGH != 0
     }
 }
 
@@ -334,14 +337,14 @@ mod tests {
     #[test]
     fn an_old_cell_settles_when_it_is_found_twice_and_an_unprotected_one_never() {
         let white = |state: CellState| state.without(CellState::MARKED);
-        let young = CellState::NEW.with(CellState::AGED | CellState::AGED_TWICE);
+        let young = CellState::NEW.with(CellState::AGE_LOW | CellState::AGE_HIGH);
         let mut state = young.old_and_found();
         for is_settled in [false, false, true, true, true] {
             assert!(state.is_old() && state.is_marked() && !state.is_on_boundary());
             assert_eq!(state.is_settled(), is_settled, "{state:?}");
             state = white(state).old_and_found();
         }
-        let boundary = state.with(CellState::AGED);
+        let boundary = state.with(CellState::AGE_LOW);
         assert!(boundary.is_on_boundary());
         assert_eq!(white(boundary).old_and_found(), state);
         let mut unprotected = CellState::NEW_UNPROTECTED.old_and_found();

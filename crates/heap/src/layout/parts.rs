@@ -186,7 +186,7 @@ mod tests {
                 assert_eq!(after, before);
                 continue;
             }
-            let ages = CellState::AGED | CellState::AGED_TWICE;
+            let ages = CellState::AGE_LOW | CellState::AGE_HIGH;
             let unaged = before.without(CellState::MARKED | ages);
             assert_eq!(after.without(ages), unaged, "{before:?}");
             assert_eq!(after.age(), 2.min(before.age() + 1), "{before:?}");

@@ -42,7 +42,7 @@ impl BoundarySet {
         if !state.is_settled() || state.is_on_boundary() || !state.is_marked() {
             return;
         }
-        states.set(cell, state.with(CellState::AGED));
+        states.set(cell, state.with(CellState::BOUNDARY));
         self.overflowed |= self.cells.push(cell).is_err();
     }
 
@@ -69,7 +69,7 @@ impl BoundarySet {
                 self.cells.as_mut_slice()[staying] = cell;
                 staying += 1;
             } else {
-                states.set(cell, state.without(CellState::AGED));
+                states.set(cell, state.without(CellState::BOUNDARY));
             }
         }
         self.cells.truncate(staying);

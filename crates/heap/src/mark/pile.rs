@@ -332,7 +332,7 @@ impl Sink for Member<'_> {
         let state = self.states.get(cell);
         let is_new = is_missing(state)
             && state.is_marked()
-            && is_missing(self.add_bits(cell, CellState::AGED));
+            && is_missing(self.add_bits(cell, CellState::BOUNDARY));
         if is_new && self.own.boundary.push(cell) {
             let mut stacks = self.pile.lock();
             stacks.boundary.add_all(self.own.boundary.take());

@@ -2,22 +2,22 @@
 
 use std::ffi::c_void;
 
-use super::{Profile, Record};
+use super::{Profiler, Record};
 use crate::lock::Gvl;
 
 /// Uses the profile with the VM lock held.
 ///
 /// # Safety
 /// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the GVL.
-unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&Profile) -> R) -> R {
+unsafe fn locked<R>(objspace: *mut c_void, with: impl FnOnce(&Profiler) -> R) -> R {
     // SAFETY: `objspace` is Ruby's, and this thread has the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| with(&collector.profile))
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| with(&collector.profiler))
 }
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_profiles(objspace: *mut c_void) -> bool {
     // SAFETY: Ruby calls with the GVL.
-    unsafe { locked(objspace, Profile::is_on) }
+    unsafe { locked(objspace, Profiler::is_on) }
 }
 
 #[no_mangle]
@@ -45,7 +45,7 @@ unsafe extern "C" fn ashlar_profile_record(
     index: usize,
     record: *mut Record,
 ) -> bool {
-    let copy = |profile: &Profile| profile.records.borrow().get(index).copied();
+    let copy = |profile: &Profiler| profile.records.borrow().get(index).copied();
     // SAFETY: Ruby calls with the GVL.
     match unsafe { locked(objspace, copy) } {
         Some(found) => {

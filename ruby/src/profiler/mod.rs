@@ -25,14 +25,14 @@ pub(crate) struct Record {
 
 /// The records so far. What is swept late still counts for the latest one.
 #[derive(Default)]
-pub(crate) struct Profile {
+pub(crate) struct Profiler {
     on: StdCell<bool>,
     /// Cells moved before the latest collection.
     moved_before: StdCell<u64>,
     records: RefCell<Vec<Record>>,
 }
 
-impl Profile {
+impl Profiler {
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.on.get()
