@@ -15,14 +15,16 @@ use crate::allocate::run::{RUN_END_WORD, RUN_NEXT_WORD};
 use crate::heap::Stage;
 use crate::layout::arena::ARENA_CLASS_COUNT;
 use crate::layout::cell_state::CellState;
-use crate::layout::class::{ClassIndex, CLASSES, CLASS_COUNT, CLASS_MAX_BYTES};
+use crate::layout::class::{CLASSES, CLASS_COUNT, CLASS_MAX_BYTES};
 use crate::layout::kind::{FIRST_CELLS, FIRST_PAYLOADS, KIND_COUNT};
-use crate::layout::width::{WidthIndex, WIDTHS, WIDTH_COUNT, WIDTH_MAX_BYTES};
+use crate::layout::width::{WIDTHS, WIDTH_COUNT};
 use crate::layout::{BLOCK_SHIFT, STATE_SHIFT};
 use crate::payload::free_lists::FreeLists;
 use crate::payload::thread_cache::ThreadCache;
 
+pub use crate::layout::class::CLASS_OF_UNITS;
 pub use crate::layout::region::Tables;
+pub use crate::layout::width::WIDTH_OF_WORDS;
 
 /// Numbers of the layout, in the order in which a VM compares them with its own.
 pub const LAYOUT: [usize; 28] = [
@@ -56,32 +58,6 @@ pub const LAYOUT: [usize; 28] = [
     offset_of!(AllocationCache<'static>, cells_until_sample),
 ];
 
-/// The index of the width that serves a size, by the size in words, rounded up.
-pub const WIDTH_OF_WORDS: [u8; WIDTH_MAX_BYTES / 8 + 1] = {
-    let mut table = [0; WIDTH_MAX_BYTES / 8 + 1];
-    let mut words = 0;
-    while words < table.len() {
-        if let Some(width) = WidthIndex::for_size(words * 8) {
-            table[words] = width.index() as u8;
-        }
-        words += 1;
-    }
-    table
-};
-
-/// The number of the class that serves a size, by the size in 16 bytes, rounded up.
-pub const CLASS_OF_UNITS: [u8; CLASS_MAX_BYTES / 16 + 1] = {
-    let mut table = [0; CLASS_MAX_BYTES / 16 + 1];
-    let mut units = 0;
-    while units < table.len() {
-        if let Some(class) = ClassIndex::for_size(units * 16) {
-            table[units] = class.index() as u8;
-        }
-        units += 1;
-    }
-    table
-};
-
 /// Bytes of a cell, or of a payload, by its block's byte in [`Tables::kinds`]; 0 for
 /// other blocks.
 pub const KIND_BYTES: [u16; KIND_COUNT] = {
@@ -102,24 +78,12 @@ pub const KIND_BYTES: [u16; KIND_COUNT] = {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::class::ClassIndex;
     use crate::layout::kind::{Kind, KindByte};
+    use crate::layout::width::WidthIndex;
 
     #[test]
     fn the_tables_say_what_the_heap_itself_goes_by() {
-        for size in 1..=WIDTH_MAX_BYTES {
-            let index = usize::from(WIDTH_OF_WORDS[size.div_ceil(8)]);
-            assert_eq!(
-                Some(index),
-                WidthIndex::for_size(size).map(WidthIndex::index)
-            );
-        }
-        for size in 1..=CLASS_MAX_BYTES {
-            let index = usize::from(CLASS_OF_UNITS[size.div_ceil(16)]);
-            assert_eq!(
-                Some(index),
-                ClassIndex::for_size(size).map(ClassIndex::index)
-            );
-        }
         for byte in 0..=u8::MAX {
             let kind = KindByte(byte);
             let bytes = kind.width().map(WidthIndex::bytes);

@@ -43,7 +43,8 @@ pub(crate) const PAYLOAD_ALIGN: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClassIndex(u8);
 
-const SIZE_TO_CLASS: [u8; CLASS_MAX_BYTES / 16 + 1] = {
+/// The index of the class that serves a size, by the size in 16 bytes, rounded up.
+pub const CLASS_OF_UNITS: [u8; CLASS_MAX_BYTES / 16 + 1] = {
     let mut table = [0; CLASS_MAX_BYTES / 16 + 1];
     let mut size_units = 0;
     let mut class = 0;
@@ -66,7 +67,7 @@ impl ClassIndex {
             return None;
         }
         // Cheaper than `div_ceil`, which must not overflow.
-        Some(Self(SIZE_TO_CLASS[(size_bytes + 15) >> 4]))
+        Some(Self(CLASS_OF_UNITS[(size_bytes + 15) >> 4]))
     }
 
     /// The `index`-th class.

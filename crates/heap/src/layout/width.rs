@@ -20,7 +20,8 @@ pub const WIDTH_MAX_BYTES: usize = WIDTHS[WIDTH_COUNT - 1] as usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WidthIndex(u8);
 
-const SIZE_TO_WIDTH: [u8; WIDTH_MAX_BYTES / 8 + 1] = {
+/// The index of the width that serves a size, by the size in words, rounded up.
+pub const WIDTH_OF_WORDS: [u8; WIDTH_MAX_BYTES / 8 + 1] = {
     let mut table = [0; WIDTH_MAX_BYTES / 8 + 1];
     let mut size_words = 0;
     let mut width = 0;
@@ -58,7 +59,7 @@ impl WidthIndex {
             return None;
         }
         // Cheaper than `div_ceil`, which must not overflow.
-        Some(Self(SIZE_TO_WIDTH[(size_bytes + 7) >> 3]))
+        Some(Self(WIDTH_OF_WORDS[(size_bytes + 7) >> 3]))
     }
 
     /// The `index`-th width.
