@@ -374,7 +374,8 @@ def test_a_worker_beyond_loopback_without_tls_ends_the_run_before_anything_is_se
 def test_ctrl_c_keeps_what_came_and_resume_goes_on_on_other_machines(ashlar, tmp_path, machines, program):
     machines.worker("first")
     machines.wait(1)
-    process = begun(ashlar, tmp_path, machines.address, program)
+    # So many blocks that a busy machine has not done them all when the signal comes.
+    process = begun(ashlar, tmp_path, machines.address, program, blocks="400")
     wait_for_runs(tmp_path / "s.ashlar", 7)
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=60)

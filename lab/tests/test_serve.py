@@ -60,9 +60,10 @@ def test_a_stall_is_charged_to_every_request_that_had_to_wait(ashlar, tmp_path):
 
 
 def test_a_server_run_has_rate_percentiles_peak_and_final_memory(ashlar, tmp_path):
-    metrics = run(ashlar, tmp_path, ("calm", 0, "x"))["calm"].metrics
+    # Long enough for the last answer to come late on a busy machine.
+    metrics = run(ashlar, tmp_path, ("calm", 0, "x"), duration_s=6)["calm"].metrics
     assert metrics["requests_per_s"] == pytest.approx(100, rel=0.15)
-    assert 0 < metrics["p50_ms"] <= metrics["request_ms_max"] and "p90_ms" not in metrics
+    assert 0 < metrics["p50_ms"] <= metrics["p90_ms"] <= metrics["request_ms_max"] and "p99_ms" not in metrics
     assert 2 < metrics["final_mib"] <= metrics["peak_mib"] * 1.05
     assert "latency by percentile" in (tmp_path / "e.html").read_text()
 
