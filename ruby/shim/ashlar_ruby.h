@@ -174,6 +174,7 @@ struct ashlar_snapshot {
 bool ashlar_begin_walk(void *objspace, ashlar_value thread, struct ashlar_snapshot *);
 void ashlar_end_walk(void *objspace, size_t number);
 bool ashlar_is_live(void *objspace, ashlar_value word);
+size_t ashlar_marked_count(void *objspace);
 
 /* Finalizers: an array of procs per object; 0 means none. Setting them gives
    false when memory is out. */

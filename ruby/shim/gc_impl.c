@@ -440,20 +440,20 @@ struct walk {
     void *objspace;
     struct ashlar_snapshot snapshot;
     VALUE object;
-    size_t collections; /* when the snapshot was made */
+    size_t marked_count; /* when the snapshot was made */
     int (*visit)(void *start, void *end, size_t stride, void *data);
     void *data;
 };
 
 /* Shows the live object, or the run of free cells, that `at` describes in the
-   snapshot. The visitor may have caused a collection since the snapshot: objects
-   may have died, and free cells may be a payload by now. */
+   snapshot. A collection may have marked since the snapshot, one that was going on then
+   or another: objects may have died, and free cells may be a payload by now. */
 static int
 show(struct walk *walk, const VALUE *at)
 {
     bool is_free_run = at[0] & 1;
     VALUE start = at[0] & ~(VALUE)1;
-    if (is_free_run ? ashlar_collection_count(walk->objspace) != walk->collections
+    if (is_free_run ? ashlar_marked_count(walk->objspace) != walk->marked_count
                     : !ashlar_is_live(walk->objspace, start)) return 0;
     size_t width = ashlar_width_of(start);
     VALUE end = is_free_run ? at[1] : start + width;
@@ -507,7 +507,7 @@ rb_gc_impl_each_objects(void *objspace, int (*callback)(void *, void *, size_t, 
     walk.object = walk_object();
     if (!ashlar_begin_walk(objspace, rb_thread_current(), &walk.snapshot)) rb_memerror();
     RTYPEDDATA_DATA(walk.object) = (void *)walk.snapshot.number;
-    walk.collections = ashlar_collection_count(objspace);
+    walk.marked_count = ashlar_marked_count(objspace);
     rb_ensure(walk_words, (VALUE)&walk, end_walk, (VALUE)&walk);
 }
 

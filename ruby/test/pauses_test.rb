@@ -250,3 +250,31 @@ claim "what an old hash gets lives, though a whole collection comes between the 
     puts "ok"
   RUBY
 end
+
+# The collection ends while the walk goes on, and what was free cells is strings by then.
+claim "a walk that begins while a collection is going on shows objects only", only: "ashlar" do
+  ruby_ok <<~'RUBY', "--disable-gems", env: { "ASHLAR_SLICE_US" => "100", "ASHLAR_NURSERY_MIN" => "16MiB" }, limit: 120
+    require "objspace"
+    def marking? = GC.latest_gc_info(:state) == :marking
+    big = Array.new(150_000) { |i| [i.to_s] }
+    3.times { GC.start }
+    3.times do
+      few = Array.new(30_000) { "j" * 190 }.select.with_index { |_, i| i % 40 == 0 }
+      GC.start
+      few = nil
+      grown = []
+      grown << [grown.size] until marking? && GC.latest_gc_info(:major_by)
+      count, strings = GC.count, nil
+      ObjectSpace.each_object do |object|
+        unless strings
+          strings = []
+          strings << "404470" * 300 while marking? && GC.count == count
+          strings << "404470" * 300 while GC.stat(:fresh_bytes) < 0.9 * GC.stat(:budget_bytes) && GC.count == count
+          GC.count == count or abort "another collection began"
+        end
+        ObjectSpace.internal_class_of(object).hash
+      end
+    end
+    puts "ok"
+  RUBY
+end

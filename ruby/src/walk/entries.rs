@@ -92,6 +92,17 @@ unsafe extern "C" fn ashlar_end_walk(objspace: *mut c_void, number: usize) {
         .with_vm_lock(|collector| collector.walks.end(&collector.heap, number));
 }
 
+/// Collections whose marking is over. While there are no more of them, what was free when all
+/// was swept is free or a cell of the same width.
+#[no_mangle]
+unsafe extern "C" fn ashlar_marked_count(objspace: *mut c_void) -> usize {
+    // SAFETY: Ruby calls with the GVL.
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
+        let heap = &collector.heap;
+        heap.stats().collections() - usize::from(heap.is_marking())
+    })
+}
+
 /// Whether `word` is a live object now.
 #[no_mangle]
 unsafe extern "C" fn ashlar_is_live(objspace: *mut c_void, word: Value) -> bool {
