@@ -114,10 +114,10 @@ impl Collector {
     }
 
     /// Tells `xmalloc` at how many fresh bytes a collection, or a slice of one, is due.
-    pub(crate) fn set_payload_budget(&self) {
+    pub(crate) fn set_payloads_due(&self) {
         let fresh_bytes = self.heap.shared().payloads().fresh_bytes();
         let room_bytes = self.heap.room_below_limit_bytes().unwrap_or(usize::MAX);
-        KNOBS.set_payload_budget(
+        KNOBS.set_payloads_due(
             fresh_bytes.saturating_add(self.heap.bytes_until_due()),
             fresh_bytes.saturating_add(room_bytes),
         );

@@ -88,7 +88,7 @@ impl Collector {
         let options = old.changed(change)?;
         heap_profile::configure(self, &options, change("profile"))?;
         self.apply(options);
-        self.set_payload_budget();
+        self.set_payloads_due();
         if options.heap.stress != old.heap.stress {
             self.apply_stress(KNOBS.stress_is_on());
         }

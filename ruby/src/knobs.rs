@@ -52,7 +52,7 @@ pub(crate) struct Knobs {
     stress_flag: AtomicUsize,
     /// Fresh payload bytes at which a collection is due. The pacing itself belongs to
     /// the collector; this is what it came to.
-    budget_bytes: AtomicUsize,
+    payloads_due_bytes: AtomicUsize,
     /// Fresh payload bytes beyond which the process would outgrow its memory limit.
     room_bytes: AtomicUsize,
     /// Collections, and slices of them, that have marked.
@@ -83,7 +83,7 @@ impl Knobs {
             stress_flag: AtomicUsize::new(0),
             narrow_types: AtomicU32::new(FOUR_WORD_TYPES),
             xmalloc_mode: AtomicU8::new(FROM_LIBC),
-            budget_bytes: AtomicUsize::new(usize::MAX),
+            payloads_due_bytes: AtomicUsize::new(usize::MAX),
             room_bytes: AtomicUsize::new(usize::MAX),
             markings: AtomicUsize::new(0),
         }
@@ -163,7 +163,7 @@ impl Knobs {
     }
 
     /// Says whether every `xmalloc` collects from now on; whether that is a change,
-    /// which takes a new budget.
+    /// after which payloads are due at other bytes.
     pub(crate) fn stress_xmalloc(&self, on: bool) -> bool {
         let is_change = self.xmalloc_is_stressed() != on;
         self.set_mode(STRESS, on);
@@ -180,8 +180,8 @@ impl Knobs {
 
     /// Fresh payload bytes at which a collection is due.
     #[inline(always)]
-    pub(crate) fn budget_bytes(&self) -> usize {
-        self.budget_bytes.load(Relaxed)
+    pub(crate) fn payloads_due_bytes(&self) -> usize {
+        self.payloads_due_bytes.load(Relaxed)
     }
 
     /// Fresh payload bytes that fit below the memory limit.
@@ -192,10 +192,10 @@ impl Knobs {
 
     /// The collector says what payloads may take: nothing under stress, so that only
     /// one thing has to be asked.
-    pub(crate) fn set_payload_budget(&self, budget_bytes: usize, room_bytes: usize) {
+    pub(crate) fn set_payloads_due(&self, payloads_due_bytes: usize, room_bytes: usize) {
         let is_stressed = self.xmalloc_is_stressed();
-        let budget_bytes = if is_stressed { 0 } else { budget_bytes };
-        self.budget_bytes.store(budget_bytes, Relaxed);
+        let payloads_due_bytes = if is_stressed { 0 } else { payloads_due_bytes };
+        self.payloads_due_bytes.store(payloads_due_bytes, Relaxed);
         self.room_bytes.store(room_bytes, Relaxed);
     }
 

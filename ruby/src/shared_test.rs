@@ -264,7 +264,7 @@ fn threads_with_and_without_a_gvl_share_payloads_below_a_limit_while_some_collec
     HAS_GVL.set(true);
     let gvl = Gvl::of_this_thread().unwrap();
     // Ruby's start collects before the program begins; this one does not.
-    gvl.with_vm_lock(Collector::set_payload_budget);
+    gvl.with_vm_lock(Collector::set_payloads_due);
     std::thread::scope(|scope| {
         for seed in 0..5 {
             scope.spawn(move || {

@@ -269,7 +269,7 @@ claim "a walk that begins while a collection is going on shows objects only", on
         unless strings
           strings = []
           strings << "404470" * 300 while marking? && GC.count == count
-          strings << "404470" * 300 while GC.stat(:fresh_bytes) < 0.9 * GC.stat(:budget_bytes) && GC.count == count
+          strings << "404470" * 300 while GC.stat(:fresh_bytes) < 0.9 * GC.stat(:nursery_bytes) && GC.count == count
           GC.count == count or abort "another collection began"
         end
         ObjectSpace.internal_class_of(object).hash

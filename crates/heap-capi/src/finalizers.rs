@@ -1,4 +1,4 @@
-//! Finalizers: functions that are called with a cell after it has died.
+//! FinalizerLists: functions that are called with a cell after it has died.
 
 use std::ffi::c_void;
 
@@ -17,9 +17,9 @@ struct Finalizer {
     argument: *mut c_void,
 }
 
-/// The finalizers of a heap.
+/// The finalizers of a heap, in lists.
 #[derive(Debug, Default)]
-pub(crate) struct Finalizers {
+pub(crate) struct FinalizerLists {
     /// Of cells that any collection may find dead.
     young: Vec<Finalizer>,
     /// Of cells that were old at the end of a marking: no minor one finds them dead.
@@ -33,7 +33,7 @@ pub(crate) struct Finalizers {
     begun: usize,
 }
 
-impl Finalizers {
+impl FinalizerLists {
     fn add(&mut self, finalizer: Finalizer) -> bool {
         // Room for all in every list: so none grows while the program is stopped, and each
         // that is due can run.
@@ -47,7 +47,7 @@ impl Finalizers {
         false
     }
 
-    /// The next that is to run, and its number for [`Finalizers::end`].
+    /// The next that is to run, and its number for [`FinalizerLists::end`].
     fn begin(&mut self) -> Option<(usize, Finalizer)> {
         let finalizer = self.due.pop()?;
         self.begun += 1;
@@ -202,8 +202,8 @@ mod tests {
     }
 
     /// So many that are due.
-    fn due(count: usize) -> Finalizers {
-        let mut finalizers = Finalizers::default();
+    fn due(count: usize) -> FinalizerLists {
+        let mut finalizers = FinalizerLists::default();
         for number in 0..count {
             assert!(finalizers.add(finalizer(number)));
         }

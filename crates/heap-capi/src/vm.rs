@@ -11,7 +11,7 @@ use ashlar_heap::{
 };
 
 use crate::declared::{Declared, Layouts, Number};
-use crate::finalizers::Finalizers;
+use crate::finalizers::FinalizerLists;
 use crate::roots::{self, Roots};
 use crate::thread::Thread;
 use crate::tracer::{follow, Does, Inside, Memory, Tracer};
@@ -94,7 +94,7 @@ pub(crate) struct Vm {
     /// The first layout that the verifier has found to be wrong.
     wrong_layout: RefCell<Option<String>>,
     pub(crate) roots: RefCell<Roots>,
-    pub(crate) finalizers: RefCell<Finalizers>,
+    pub(crate) finalizers: RefCell<FinalizerLists>,
     threads: Mutex<Vec<*mut Thread>>,
     /// The thread that the heap runs on at the moment: dead cells are released on it.
     pub(crate) current: StdCell<*mut Thread>,

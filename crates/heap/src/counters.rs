@@ -128,8 +128,8 @@ impl<V: Vm> Counter<V> {
         FRESH_PAYLOAD_BYTES "bytes"
             "payloads and memory elsewhere, allocated since the latest collection"
             = heap.shared().payloads().fresh_bytes();
-        BUDGET_BYTES "bytes" "what may be allocated between two collections"
-            = heap.pace().budget_bytes();
+        NURSERY_BYTES "bytes" "what may be allocated between two collections"
+            = heap.pace().nursery_bytes();
         DUE_BYTES "bytes" "at how many of them a collection, or a slice of one, is due"
             = heap.fresh_bytes() + heap.bytes_until_due();
         FULL_THRESHOLD_BYTES "bytes"

@@ -1512,7 +1512,7 @@ fn sweeping_is_over_long_before_the_next_collection_is_due() {
             p.object(plain(125));
             allocated += 1024;
         }
-        assert!(allocated <= p.heap.pace().budget_bytes() / 2 + BLOCK_BYTES);
+        assert!(allocated <= p.heap.pace().nursery_bytes() / 2 + BLOCK_BYTES);
     });
 }
 

@@ -153,7 +153,7 @@ impl Simulation {
 
     fn nursery_bytes(&self) -> f64 {
         match &self.policy {
-            Policy::Pace(pace) => pace.budget_bytes() as f64,
+            Policy::Pace(pace) => pace.nursery_bytes() as f64,
             Policy::Fixed { nursery_bytes, .. } => *nursery_bytes as f64,
         }
     }

@@ -1,15 +1,15 @@
 //! A heap in a process of one thread, which takes its locks without an exchange, and of more
 //! from then on. No harness: it would start threads.
 
-use ashlar_wordmap::memory::{GlobalPages, Heap};
+use ashlar_wordmap::memory::{GlobalPages, NodeHeap};
 use ashlar_wordmap::WordMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-static HEAP: Heap<GlobalPages> = Heap::new(GlobalPages);
+static HEAP: NodeHeap<GlobalPages> = NodeHeap::new(GlobalPages);
 
-type Map = WordMap<&'static Heap<GlobalPages>>;
+type Map = WordMap<&'static NodeHeap<GlobalPages>>;
 
 fn main() {
     one_thread_inserts_and_removes();

@@ -1,7 +1,7 @@
 //! Nodes come from the source they should, go back to it, and their absence
 //! is a value that leaves the map as it was.
 
-use ashlar_wordmap::memory::{GlobalPages, Heap, NodeSource, PageSource, SystemPages};
+use ashlar_wordmap::memory::{GlobalPages, NodeHeap, NodeSource, PageSource, SystemPages};
 use ashlar_wordmap::{OutOfMemory, WordMap, WordSet};
 use std::alloc::{alloc, dealloc, Layout};
 use std::cell::{Cell, RefCell};
@@ -360,7 +360,7 @@ fn a_set_survives_failing_memory() {
 /// are named by any word in them.
 #[test]
 fn a_heap_hands_out_blocks_that_do_not_overlap() {
-    let heap = Heap::new(GlobalPages);
+    let heap = NodeHeap::new(GlobalPages);
     let sizes = [16, 24, 72, 104, 344, 504, 512, 520, 2088, 4000];
     let turns = amount(200_000, 300);
     let mut live: BTreeMap<usize, (NonNull<u8>, usize)> = BTreeMap::new();
@@ -450,7 +450,7 @@ unsafe impl PageSource for &Noting {
 )]
 fn empty_chunks_go_back_together_and_few_are_kept() {
     let pages = Noting::default();
-    let heap = Heap::new(&pages);
+    let heap = NodeHeap::new(&pages);
     let chunks = 200;
     let take = || heap.allocate(4000).unwrap();
     let mut blocks = vec![take()];
@@ -481,7 +481,7 @@ fn empty_chunks_go_back_together_and_few_are_kept() {
 )]
 fn what_is_kept_of_dropped_maps_counts_as_spare() {
     let pages = Noting::default();
-    let heap = Heap::new(&pages);
+    let heap = NodeHeap::new(&pages);
     for turn in 0..3 {
         let mut map = WordMap::new_in(&heap);
         for key in 0..20 {
@@ -531,7 +531,7 @@ fn a_map_survives_the_refusal_of_any_chunk() {
             refused: refused.clone(),
             given: Noting::default(),
         };
-        let heap = Heap::new(&pages);
+        let heap = NodeHeap::new(&pages);
         let mut map = WordMap::new_in(&heap);
         let mut model = BTreeMap::new();
         for i in 0..amount(40_000, 400) {
@@ -618,7 +618,7 @@ fn a_large_shard_takes_regions_and_gives_all_of_them_back() {
         regions_left: Cell::new(3),
         regions_taken: Cell::new(0),
     };
-    let heap = Heap::new(&pages);
+    let heap = NodeHeap::new(&pages);
     let is_told = || {
         let usage = heap.usage();
         assert_eq!(pages.out.borrow().len() * CHUNK, usage.reserved_bytes);
@@ -671,7 +671,7 @@ fn trimming_gives_back_what_is_left_of_a_region() {
         regions_left: Cell::new(1),
         regions_taken: Cell::new(0),
     };
-    let heap = Heap::new(&pages);
+    let heap = NodeHeap::new(&pages);
     let mut blocks = Vec::new();
     while pages.regions_taken.get() == 0 {
         blocks.push(heap.allocate(4000).unwrap());
@@ -725,7 +725,7 @@ fn chunks_of_the_system_go_back_in_any_order() {
 
 #[test]
 fn threads_share_a_heap_and_free_each_others_nodes() {
-    static HEAP: Heap<GlobalPages> = Heap::new(GlobalPages);
+    static HEAP: NodeHeap<GlobalPages> = NodeHeap::new(GlobalPages);
     let made: Vec<_> = (0..4u64)
         .map(|t| {
             std::thread::spawn(move || {

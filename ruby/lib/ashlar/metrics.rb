@@ -35,7 +35,7 @@ module Ashlar
       family("ashlar_live_cells", "", "gauge", "Cells in use, and dead ones that are not freed yet", :heap_live_slots),
       family("ashlar_old_cells", "", "gauge", "Old cells, which minor collections do not free", :old_objects),
       family("ashlar_memory_limit_bytes", "bytes", "gauge", "The memory limit, 0 when there is none", :memory_limit_bytes),
-      family("ashlar_budget_bytes", "bytes", "gauge", "What may be allocated between two collections", :budget_bytes),
+      family("ashlar_nursery_bytes", "bytes", "gauge", "What may be allocated between two collections", :nursery_bytes),
       family("ashlar_fresh_bytes", "bytes", "gauge", "What was allocated since the latest collection", :fresh_bytes),
       family("ashlar_resident_bytes", "bytes", "gauge", "Resident memory of the process, by the kernel", :resident_bytes),
       family("ashlar_allocated_objects", "", "counter", "Cells allocated so far", :total_allocated_objects),

@@ -82,7 +82,7 @@ fn prepare(collector: &Collector) {
     heap.release_empty_blocks();
     // As Ruby documents it: what was given back may be taken again.
     collector.keep_cells_at_hand(cells_at_hand);
-    collector.set_payload_budget();
+    collector.set_payloads_due();
 }
 
 #[no_mangle]
@@ -102,7 +102,7 @@ unsafe extern "C" fn ashlar_set_stress(objspace: *mut c_void, flag: Value, on: b
     // SAFETY: Ruby calls with the GVL, or before it has one.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock_if_there(|collector| {
         if KNOBS.stress_xmalloc(on) {
-            collector.set_payload_budget();
+            collector.set_payloads_due();
         }
         collector.apply_stress(on);
     });

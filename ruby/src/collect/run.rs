@@ -40,7 +40,7 @@ impl Collector {
         self.heap.pauses().during(|| {
             self.fire(events.gc_enter);
             work();
-            self.set_payload_budget();
+            self.set_payloads_due();
             self.fire(events.gc_exit);
         });
     }

@@ -50,7 +50,7 @@ impl Trimming {
     /// would give them back; and libc, where payloads come from there, keeps what it cannot cut
     /// off at the end of its heap, where no object comes into it.
     pub(super) fn trim(&self, heap: &Heap<'_, impl Vm>) {
-        heap.release_empty_blocks_beyond(heap.pace().budget_bytes(), GROWTH_MIN_BYTES);
+        heap.release_empty_blocks_beyond(heap.pace().nursery_bytes(), GROWTH_MIN_BYTES);
         self.trim_libc();
     }
 

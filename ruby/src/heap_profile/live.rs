@@ -29,7 +29,7 @@ static TABLE: [(&str, C); NUMBERS] = [
     ("pause_ns_p50", C::PAUSE_NS_MEDIAN),
     ("pause_ns_p99", C::PAUSE_NS_P99),
     ("memory_limit_bytes", C::MEMORY_LIMIT_BYTES),
-    ("budget_bytes", C::BUDGET_BYTES),
+    ("nursery_bytes", C::NURSERY_BYTES),
     ("fresh_bytes", C::FRESH_BYTES),
     ("old_cells", C::OLD_CELLS),
     ("payload_block_bytes", C::PAYLOAD_BLOCK_BYTES),

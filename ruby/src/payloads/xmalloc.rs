@@ -22,7 +22,7 @@ use crate::libc_malloc;
 use crate::lock::Gvl;
 use crate::statics::{is_busy, made_shared};
 
-/// Collects when payloads have used up the budget and the calling thread may,
+/// Collects when payloads have used up the nursery and the calling thread may,
 /// and before a large one that would not fit below the memory limit; not where Ruby allows no
 /// collection.
 #[inline]
@@ -36,7 +36,7 @@ fn collect_if_due_for(size: usize, allowed: bool) {
     collect_if_due();
 }
 
-/// Collects when payloads have used up the budget and the calling thread may.
+/// Collects when payloads have used up the nursery and the calling thread may.
 #[inline]
 fn collect_if_due() {
     if is_due() {
@@ -46,7 +46,8 @@ fn collect_if_due() {
 
 #[inline]
 fn is_due() -> bool {
-    made_shared().is_some_and(|shared| shared.payloads().fresh_bytes() >= KNOBS.budget_bytes())
+    made_shared()
+        .is_some_and(|shared| shared.payloads().fresh_bytes() >= KNOBS.payloads_due_bytes())
 }
 
 fn exceeds_room(size: usize) -> bool {

@@ -10,7 +10,7 @@ use crate::pace::Scope;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
-/// Smaller payloads add up to a budget before they could outgrow a memory limit.
+/// Smaller payloads fill a nursery before they could outgrow a memory limit.
 pub const LARGE_PAYLOAD_BYTES: usize = 256 << 10;
 
 /// What a VM does when its heap is collected. All but the first is for those who count, and does

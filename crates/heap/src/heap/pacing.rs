@@ -21,10 +21,10 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// Bytes that further blocks may be taken for before the next collection is
-    /// due: what is left of the budget when all free cells have been handed out.
+    /// due: what is left of the nursery when all free cells have been handed out.
     pub fn bytes_for_new_blocks(&self) -> usize {
-        let budget_bytes = self.pace().budget_bytes();
-        budget_bytes.saturating_sub(self.bytes_without_new_blocks())
+        let nursery_bytes = self.pace().nursery_bytes();
+        nursery_bytes.saturating_sub(self.bytes_without_new_blocks())
     }
 
     /// What has been handed out since the latest collection, and what can be
@@ -60,8 +60,8 @@ impl<V: Vm> Heap<'_, V> {
     /// Puts the next collection off until further blocks have been taken for at
     /// least `bytes` ([`Heap::bytes_for_new_blocks`]).
     pub fn put_off_collection(&self, bytes: usize) {
-        let budget_bytes = bytes.saturating_add(self.bytes_without_new_blocks());
-        self.collector.borrow_mut().pace.put_off(budget_bytes);
+        let nursery_bytes = bytes.saturating_add(self.bytes_without_new_blocks());
+        self.collector.borrow_mut().pace.put_off(nursery_bytes);
     }
 
     /// The scope of the next collection if nobody asks for one. Not known, and therefore
@@ -193,7 +193,7 @@ impl<V: Vm> Heap<'_, V> {
         let pace = self.pace();
         pace.options().memory_limit_bytes.is_some_and(|limit| {
             let resident_bytes = os::resident_bytes().unwrap_or(0);
-            resident_bytes + 2 * pace.budget_bytes() + limit / 8 > limit
+            resident_bytes + 2 * pace.nursery_bytes() + limit / 8 > limit
         })
     }
 }

@@ -70,7 +70,7 @@ impl<V: Vm> Heap<'_, V> {
         let due_bytes = if self.is_marking() || sweeps {
             slices.next_bytes
         } else {
-            collector.pace.budget_bytes().max(slices.next_bytes)
+            collector.pace.nursery_bytes().max(slices.next_bytes)
         };
         due_bytes.saturating_sub(collector.fresh_bytes(self.shared))
     }

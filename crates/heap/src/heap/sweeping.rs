@@ -42,7 +42,7 @@ impl<V: Vm> Heap<'_, V> {
         collector.stats.settled_cells = counts.settled_cells;
         collector.stats.boundary_cells = boundary_cells;
         // Early, because dead cells hold memory, but not at once.
-        let planned_bytes = collector.pace.budget_bytes() / 16;
+        let planned_bytes = collector.pace.nursery_bytes() / 16;
         let unswept_blocks = collector.lists.unswept_blocks();
         collector.sweep_pacer = SweepPacer::new(planned_bytes, unswept_blocks);
         if scope != Scope::Minor {

@@ -56,7 +56,7 @@ impl Limit {
     /// by what may be garbage. When live data leaves next to no room, or does
     /// not fit, it has to grow by a part of itself before it is collected
     /// again: otherwise a program would do nothing else.
-    pub(super) fn is_near(&self, live: usize, kept: usize, budget_bytes: usize) -> bool {
+    pub(super) fn is_near(&self, live: usize, kept: usize, nursery_bytes: usize) -> bool {
         let Some(room_bytes) = self.room_bytes else {
             return false;
         };
@@ -65,7 +65,7 @@ impl Limit {
         }
         let garbage_bytes = kept.saturating_sub(live);
         garbage_bytes > (room_bytes / 2).max(live / GROWTH_MIN_PART)
-            || (room_bytes < budget_bytes && garbage_bytes > live / GROWTH_MIN_PART)
+            || (room_bytes < nursery_bytes && garbage_bytes > live / GROWTH_MIN_PART)
     }
 
     /// The nursery that the room allows, of the one that is `wanted`.

@@ -38,7 +38,7 @@ pub struct Pace {
     options: PaceOptions,
     latest: Latest,
     /// Fresh bytes at which the next collection is due.
-    budget_bytes: usize,
+    nursery_bytes: usize,
     old: Old,
     settled: Settled,
     loading: Loading,
@@ -134,7 +134,7 @@ impl Pace {
         Self {
             options,
             latest: Latest::MINOR,
-            budget_bytes: options.budget_bytes(0, 0),
+            nursery_bytes: options.nursery_bytes(0, 0),
             old: Old {
                 left_bytes: 0,
                 left_cell_bytes: 0,
@@ -158,20 +158,20 @@ impl Pace {
     /// Changes the options; the next collection follows them.
     pub fn set_options(&mut self, options: PaceOptions) {
         self.options = options;
-        self.budget_bytes = options.budget_bytes(self.budget_bytes, self.old.left_bytes);
+        self.nursery_bytes = options.nursery_bytes(self.nursery_bytes, self.old.left_bytes);
     }
 
     /// Lets the program have at least `bytes` before the next collection, unless
     /// there is a memory limit to be kept.
     pub fn put_off(&mut self, bytes: usize) {
         if self.options.memory_limit_bytes.is_none() {
-            self.budget_bytes = self.budget_bytes.max(bytes);
+            self.nursery_bytes = self.nursery_bytes.max(bytes);
         }
     }
 
     /// Fresh bytes at which a collection is due.
-    pub fn budget_bytes(&self) -> usize {
-        self.budget_bytes
+    pub fn nursery_bytes(&self) -> usize {
+        self.nursery_bytes
     }
 
     /// Bytes by which a heap of `kept_bytes` has outgrown what the latest major or full
@@ -236,7 +236,7 @@ impl Pace {
                 grown_bytes: self.old_growth_bytes(&measure),
             },
         };
-        self.budget_bytes = self.nursery_bytes(&measure);
+        self.nursery_bytes = self.next_nursery_bytes(&measure);
         scope
     }
 
@@ -367,7 +367,7 @@ impl Pace {
             || measure.old_bytes() >= self.major_threshold_bytes()
             || rescans_limit.is_some_and(|limit| measure.rescanned_cells > limit);
         let (live, kept) = (self.old.left_bytes, measure.kept_bytes());
-        match (outgrown, self.limit.is_near(live, kept, self.budget_bytes)) {
+        match (outgrown, self.limit.is_near(live, kept, self.nursery_bytes)) {
             (_, true) => {
                 self.limit.collections += usize::from(!outgrown);
                 Scope::Full
@@ -401,7 +401,7 @@ impl Pace {
     /// about how many cells that has to mark: little of the garbage that may
     /// exist, but enough for the program to get on.
     pub fn marking_plan(&self, scope: Scope, measure: Measure) -> (usize, usize) {
-        let half_nursery_bytes = self.budget_bytes / 2;
+        let half_nursery_bytes = self.nursery_bytes / 2;
         match scope {
             Scope::Minor => (half_nursery_bytes, measure.fresh_bytes / CELL_BYTES),
             Scope::Major | Scope::Full => {
@@ -429,14 +429,14 @@ impl Pace {
         (base_bytes / 100).saturating_mul(percent.unwrap_or(FALLBACK_OVERHEAD_PERCENT))
     }
 
-    fn nursery_bytes(&self, measure: &Measure) -> usize {
+    fn next_nursery_bytes(&self, measure: &Measure) -> usize {
         let kept_bytes = measure.kept_bytes();
         let exchange_rate = self.options.exchange_rate();
         let worth_bytes = match self.trades() {
             true => self.rent.nursery_bytes(exchange_rate).unwrap_or(0),
             false => self.garbage_bytes(kept_bytes, measure.cell_bytes) / NURSERIES_PER_GARBAGE,
         };
-        let nursery = self.options.budget_bytes(worth_bytes, kept_bytes);
+        let nursery = self.options.nursery_bytes(worth_bytes, kept_bytes);
         self.limit
             .nursery_bytes(nursery, self.options.nursery_min_bytes)
     }
@@ -643,26 +643,26 @@ mod tests {
             ..OPTIONS
         };
         let mut pace = Pace::new(options);
-        assert_eq!(pace.budget_bytes(), 50 * MIB);
+        assert_eq!(pace.nursery_bytes(), 50 * MIB);
         pace.start(measure(0, 50 * MIB), None);
-        assert_eq!(pace.budget_bytes(), 50 * MIB);
+        assert_eq!(pace.nursery_bytes(), 50 * MIB);
         pace.start(measure(20 * MIB, 50 * MIB), None);
-        assert_eq!(pace.budget_bytes(), 30 * MIB);
+        assert_eq!(pace.nursery_bytes(), 30 * MIB);
         pace.start(measure(100 * MIB, 50 * MIB), None);
-        assert_eq!(pace.budget_bytes(), 25 * MIB);
+        assert_eq!(pace.nursery_bytes(), 25 * MIB);
     }
 
     #[test]
     fn a_collection_that_is_put_off_comes_no_sooner_than_it_would() {
         let mut pace = pace_after_full(OPTIONS, 40 * MIB);
-        let budget = pace.budget_bytes();
+        let nursery_bytes = pace.nursery_bytes();
         pace.put_off(MIB);
-        assert_eq!(pace.budget_bytes(), budget);
+        assert_eq!(pace.nursery_bytes(), nursery_bytes);
         pace.put_off(100 * MIB);
-        assert_eq!(pace.budget_bytes(), 100 * MIB);
+        assert_eq!(pace.nursery_bytes(), 100 * MIB);
         let mut limited = Pace::new(LIMITED);
         limited.put_off(100 * MIB);
-        assert_eq!(limited.budget_bytes(), LIMITED.nursery_min_bytes);
+        assert_eq!(limited.nursery_bytes(), LIMITED.nursery_min_bytes);
     }
 
     #[test]
@@ -713,10 +713,10 @@ mod tests {
     #[test]
     fn the_nursery_grows_with_the_heap_between_its_bounds() {
         let options = OPTIONS;
-        let budget = |live| pace_after_full(options, live).budget_bytes();
-        assert_eq!(budget(MIB), options.nursery_min_bytes);
-        assert_eq!(budget(40 * MIB) / MIB, 9);
-        assert_eq!(budget(4000 * MIB), options.nursery_max_bytes);
+        let nursery_bytes = |live| pace_after_full(options, live).nursery_bytes();
+        assert_eq!(nursery_bytes(MIB), options.nursery_min_bytes);
+        assert_eq!(nursery_bytes(40 * MIB) / MIB, 9);
+        assert_eq!(nursery_bytes(4000 * MIB), options.nursery_max_bytes);
     }
 
     const LIMITED: PaceOptions = PaceOptions {
@@ -741,7 +741,7 @@ mod tests {
         pace.start(resident(0, 90 * MIB), Some(Scope::Full));
         pace.start(resident(90 * MIB, MIB), None);
         assert_eq!(pace.start(resident(100 * MIB, MIB), None), Scope::Minor);
-        assert!(pace.budget_bytes() <= 10 * MIB);
+        assert!(pace.nursery_bytes() <= 10 * MIB);
         assert_eq!(pace.limit_collections(), 0);
         assert_eq!(pace.start(resident(115 * MIB, MIB), None), Scope::Full);
         assert_eq!(pace.limit_collections(), 1);
@@ -778,7 +778,7 @@ mod tests {
         pace.note_after_full(420 * MIB, true);
         assert!(pace.is_over_limit() && !pace.is_short_of_room());
         assert_eq!(pace.start(resident(400 * MIB, MIB), None), Scope::Minor);
-        assert_eq!(pace.budget_bytes(), OPTIONS.nursery_max_bytes);
+        assert_eq!(pace.nursery_bytes(), OPTIONS.nursery_max_bytes);
         assert_eq!(pace.start(resident(420 * MIB, MIB), None), Scope::Minor);
         assert_eq!(pace.start(resident(430 * MIB, MIB), None), Scope::Full);
         pace.note_after_full(100 * MIB, true);

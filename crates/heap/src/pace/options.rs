@@ -52,7 +52,7 @@ impl Default for PaceOptions {
 impl PaceOptions {
     /// Bytes to hand out before the next collection, `wanted` by all else, when
     /// `kept_bytes` are in use.
-    pub(super) fn budget_bytes(&self, wanted: usize, kept_bytes: usize) -> usize {
+    pub(super) fn nursery_bytes(&self, wanted: usize, kept_bytes: usize) -> usize {
         let nursery = wanted.clamp(self.nursery_min_bytes, self.nursery_max_bytes);
         let init_bytes = match self.memory_limit_bytes {
             Some(limit_bytes) => self.heap_init_bytes.min(limit_bytes / 2),

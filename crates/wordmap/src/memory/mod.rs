@@ -1,17 +1,17 @@
 //! Where nodes come from.
 //!
-//! [`NodeSource`] is what a map asks of its memory; [`Heap`] is the source
+//! [`NodeSource`] is what a map asks of its memory; [`NodeHeap`] is the source
 //! made for it: small nodes in size classes of 8 bytes, larger ones as runs
 //! of 24-byte units that merge again when freed. [`SharedHeap`] is the one
 //! heap of the process that maps use unless told otherwise.
 
-mod heap;
 mod lock;
+mod node_heap;
 mod runs;
 mod slab;
 mod source;
 mod system;
 
-pub use heap::{HasHeap, Heap, HeapUse, SharedHeap};
+pub use node_heap::{HasHeap, NodeHeap, NodeHeapUse, SharedHeap};
 pub use source::{GlobalPages, NodeSource, PageSource};
 pub use system::SystemPages;

@@ -136,7 +136,7 @@ pub unsafe trait NodeSource {
     }
 }
 
-/// Gives a [`Heap`](super::Heap) its chunks of pages.
+/// Gives a [`NodeHeap`](super::NodeHeap) its chunks of pages.
 ///
 /// # Safety
 /// A chunk must be aligned as asked, `bytes` long, and belong to nobody else

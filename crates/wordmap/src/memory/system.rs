@@ -9,10 +9,10 @@ use core::ptr::NonNull;
 ///
 /// # Examples
 /// ```
-/// use ashlar_wordmap::memory::{Heap, SystemPages};
+/// use ashlar_wordmap::memory::{NodeHeap, SystemPages};
 /// use ashlar_wordmap::WordMap;
 ///
-/// static HEAP: Heap<SystemPages> = Heap::new(SystemPages);
+/// static HEAP: NodeHeap<SystemPages> = NodeHeap::new(SystemPages);
 /// let mut map = WordMap::new_in(&HEAP);
 /// map.insert(26314, 1);
 /// assert_eq!(HEAP.usage().reserved_bytes, 65536);

@@ -47,7 +47,7 @@ NUMBERS = {
     "pause_ns_p50": "the median of their lengths",
     "pause_ns_p99": "the 99th percentile of their lengths",
     "memory_limit_bytes": "the memory limit, 0 when there is none",
-    "budget_bytes": "what may be allocated between two collections",
+    "nursery_bytes": "what may be allocated between two collections",
     "fresh_bytes": "what was allocated since the latest collection",
     "old_cells": "old cells, which minor collections do not free",
     "payload_block_bytes": "blocks of payloads",

@@ -36,7 +36,7 @@ def _family(number: str, kind: str) -> _Family:
 _RESIDENT, _PAUSE = "ashlar_resident_bytes", "ashlar_pause_seconds"
 _NS_PER_S = 10 ** 9
 _GAUGES = ("live_bytes", "cell_bytes", "payload_bytes", "external_bytes", "cell_block_bytes", "payload_block_bytes", "hole_bytes", "spare_bytes", "live_cells",
-           "old_cells", "memory_limit_bytes", "budget_bytes", "fresh_bytes")
+           "old_cells", "memory_limit_bytes", "nursery_bytes", "fresh_bytes")
 _COUNTERS = ("allocated_bytes", "allocated_objects", "minor_count", "major_count", "full_count", "collector_ns", "mark_ns", "sweep_ns")
 _FAMILIES = (
     *(_family(number, "gauge") for number in _GAUGES),

@@ -123,7 +123,7 @@ def rows(now: Reading, before: Reading | None) -> list[tuple[str, str]]:
         ("collector", f"{100 * r.collector_share:.1f} % of the CPU time; {amounts.duration(n('collector_ns'))} so far"),
         ("pauses", f"median {amounts.duration(n('pause_ns_p50'))}, 99 % within {amounts.duration(n('pause_ns_p99'))}, "
                    f"longest {amounts.duration(n('pause_ns_max'))}; {n('pause_count'):,} so far"),
-        ("next collection", f"{amounts.memory(n('fresh_bytes'))} of {amounts.memory(n('budget_bytes'))} allocated"),
+        ("next collection", f"{amounts.memory(n('fresh_bytes'))} of {amounts.memory(n('nursery_bytes'))} allocated"),
     ]
 
 

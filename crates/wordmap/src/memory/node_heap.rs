@@ -69,7 +69,7 @@ struct Shard {
 
 /// What a heap holds, in bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct HeapUse {
+pub struct NodeHeapUse {
     /// Chunks in use, whole, empty ones kept for later, and those of a region not used yet.
     pub reserved_bytes: usize,
     /// The largest `reserved_bytes` there has been (summed over shards).
@@ -86,24 +86,24 @@ pub struct HeapUse {
 ///
 /// # Examples
 /// ```
-/// use ashlar_wordmap::memory::{GlobalPages, Heap};
+/// use ashlar_wordmap::memory::{GlobalPages, NodeHeap};
 /// use ashlar_wordmap::WordMap;
 ///
-/// static HEAP: Heap<GlobalPages> = Heap::new(GlobalPages);
+/// static HEAP: NodeHeap<GlobalPages> = NodeHeap::new(GlobalPages);
 /// let mut map = WordMap::new_in(&HEAP);
 /// map.insert(26314, 1);
 /// assert_eq!(map.get(26314), Some(&1));
 /// ```
-pub struct Heap<P: PageSource> {
+pub struct NodeHeap<P: PageSource> {
     pages: P,
     shards: [Shard; SHARDS],
 }
 
 // SAFETY: a shelf is only touched by the holder of its shard's lock, and the
 // pointers in it lead to memory that only shelves use.
-unsafe impl<P: PageSource + Sync> Sync for Heap<P> {}
+unsafe impl<P: PageSource + Sync> Sync for NodeHeap<P> {}
 // SAFETY: nothing in a heap is tied to a thread.
-unsafe impl<P: PageSource + Send> Send for Heap<P> {}
+unsafe impl<P: PageSource + Send> Send for NodeHeap<P> {}
 
 struct Locked<'a> {
     shard: &'a Shard,
@@ -159,10 +159,10 @@ const fn offset_of_shard(index: usize) -> u32 {
     (index * size_of::<Shard>()) as u32
 }
 
-impl<P: PageSource> Heap<P> {
+impl<P: PageSource> NodeHeap<P> {
     /// An empty heap; it asks `pages` for nothing until a node is needed.
-    pub const fn new(pages: P) -> Heap<P> {
-        Heap {
+    pub const fn new(pages: P) -> NodeHeap<P> {
+        NodeHeap {
             pages,
             shards: [const {
                 Shard {
@@ -188,8 +188,8 @@ impl<P: PageSource> Heap<P> {
 
     /// What the heap holds now. Shards are read one after another, so the
     /// figures are exact only while no other thread allocates.
-    pub fn usage(&self) -> HeapUse {
-        let mut usage = HeapUse::default();
+    pub fn usage(&self) -> NodeHeapUse {
+        let mut usage = NodeHeapUse::default();
         for i in 0..SHARDS {
             let mut locked = self.lock(offset_of_shard(i));
             if locked.shelf().is_rest_kept() {
@@ -232,11 +232,11 @@ impl<P: PageSource> Heap<P> {
         }
     }
 
-    /// Undoes [`Heap::lock_for_fork`]: for the *parent* and *child* handlers.
+    /// Undoes [`NodeHeap::lock_for_fork`]: for the *parent* and *child* handlers.
     ///
     /// # Safety
     /// The calling thread must be the one (or its copy in the child) that
-    /// called [`Heap::lock_for_fork`] last.
+    /// called [`NodeHeap::lock_for_fork`] last.
     pub unsafe fn unlock_after_fork(&self) {
         for shard in &self.shards {
             shard.lock.free();
@@ -403,10 +403,10 @@ impl<P: PageSource> Heap<P> {
         self.release_kept_when_empty(locked);
     }
 
-    /// As [`Heap::settle`] as the last thing that a shard was locked for; gives `bytes` back.
+    /// As [`NodeHeap::settle`] as the last thing that a shard was locked for; gives `bytes` back.
     ///
     /// # Safety
-    /// As [`Heap::settle`].
+    /// As [`NodeHeap::settle`].
     #[cold]
     #[inline(never)]
     unsafe fn settle_last(&self, locked: Locked<'_>, inside: NonNull<u8>, bytes: usize) -> usize {
@@ -600,7 +600,7 @@ const _: () = assert!(HEADER_BYTES % 16 == 0);
 
 // SAFETY: blocks are slots or runs, at multiples of 8 bytes in chunks that the
 // page source vouches for, handed out under the owning shard's lock.
-unsafe impl<P: PageSource> NodeSource for Heap<P> {
+unsafe impl<P: PageSource> NodeSource for NodeHeap<P> {
     #[inline(always)]
     fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
         self.allocate_in(&mut self.home(), bytes)
@@ -716,7 +716,7 @@ unsafe fn extend_in(
 ///
 /// # Examples
 /// ```
-/// use ashlar_wordmap::memory::{GlobalPages, Heap, HasHeap};
+/// use ashlar_wordmap::memory::{GlobalPages, NodeHeap, HasHeap};
 /// use ashlar_wordmap::WordMap;
 ///
 /// #[derive(Default)]
@@ -724,8 +724,8 @@ unsafe fn extend_in(
 ///
 /// impl HasHeap for Tables {
 ///     type Pages = GlobalPages;
-///     fn heap(&self) -> &Heap<GlobalPages> {
-///         static HEAP: Heap<GlobalPages> = Heap::new(GlobalPages);
+///     fn heap(&self) -> &NodeHeap<GlobalPages> {
+///         static HEAP: NodeHeap<GlobalPages> = NodeHeap::new(GlobalPages);
 ///         &HEAP
 ///     }
 /// }
@@ -739,9 +739,9 @@ pub trait HasHeap {
     type Pages: PageSource;
 
     /// The heap.
-    fn heap(&self) -> &Heap<Self::Pages>;
+    fn heap(&self) -> &NodeHeap<Self::Pages>;
 
-    /// As [`NodeSource::changes`]: [`Heap::changes`] where the heap is a `static`.
+    /// As [`NodeSource::changes`]: [`NodeHeap::changes`] where the heap is a `static`.
     ///
     /// # Safety
     /// `node` must be an address in a live node of the heap.
@@ -752,11 +752,11 @@ pub trait HasHeap {
     }
 }
 
-impl<P: PageSource> HasHeap for &Heap<P> {
+impl<P: PageSource> HasHeap for &NodeHeap<P> {
     type Pages = P;
 
     #[inline(always)]
-    fn heap(&self) -> &Heap<P> {
+    fn heap(&self) -> &NodeHeap<P> {
         self
     }
 }
@@ -859,8 +859,8 @@ macro_rules! shared_heap {
         impl $name {
             /// The heap itself.
             #[inline(always)]
-            $visible fn heap(self) -> &'static $crate::memory::Heap<$pages> {
-                static HEAP: $crate::memory::Heap<$pages> = $crate::memory::Heap::new($source);
+            $visible fn heap(self) -> &'static $crate::memory::NodeHeap<$pages> {
+                static HEAP: $crate::memory::NodeHeap<$pages> = $crate::memory::NodeHeap::new($source);
                 &HEAP
             }
         }
@@ -869,7 +869,7 @@ macro_rules! shared_heap {
             type Pages = $pages;
 
             #[inline(always)]
-            fn heap(&self) -> &$crate::memory::Heap<$pages> {
+            fn heap(&self) -> &$crate::memory::NodeHeap<$pages> {
                 (*self).heap()
             }
 
