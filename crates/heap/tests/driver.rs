@@ -6,12 +6,13 @@ mod toy_vm;
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use ashlar_heap::driver::{Cause, Driver, Wanted, World};
 use ashlar_heap::{
     os, Allocation, AllocationCache, Cell, CellState, Evacuation, Heap, PaceOptions, Request,
-    Scope, Shared, Stress, Urgency,
+    Scope, Shared, Stress, Urgency, BLOCK_BYTES,
 };
 use toy_vm::{Shape, ToyVm};
 
@@ -237,12 +238,16 @@ fn memory_is_out_when_all_that_is_dead_has_been_freed() {
     });
 }
 
+/// Held by the tests that keep below a memory limit: each counts what the process has resident.
+static RESIDENT_BYTES: Mutex<()> = Mutex::new(());
+
 #[test]
 #[cfg_attr(miri, ignore = "no memory limit in the interpreter")]
 fn large_payloads_that_are_dead_make_room_below_the_memory_limit() {
     const PAYLOAD_BYTES: usize = 16 * MIB;
     // What the other tests of this process take.
     const ELSEWHERE_BYTES: usize = 64 * MIB;
+    let _alone = RESIDENT_BYTES.lock();
     let resident_bytes = || os::resident_bytes().unwrap();
     let limit_bytes = resident_bytes() + ELSEWHERE_BYTES + 4 * PAYLOAD_BYTES;
     let pace = PaceOptions {
@@ -274,5 +279,43 @@ fn large_payloads_that_are_dead_make_room_below_the_memory_limit() {
         p.driver.collect(Request::EVERYTHING);
         p.driver.make_room(usize::MAX, None);
         assert_eq!(heap.stats().full_collections, collections + 1);
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "no memory limit in the interpreter")]
+fn empty_blocks_go_back_at_once_for_a_payload_that_has_no_room_beside_them() {
+    const PAYLOAD_BYTES: usize = 32 << 10;
+    const GARBAGE_BYTES: usize = 160 * MIB;
+    const WANTED_BYTES: usize = 128 * MIB;
+    let _alone = RESIDENT_BYTES.lock();
+    let pace = PaceOptions {
+        // So far away that a full collection by itself keeps what it empties.
+        memory_limit_bytes: Some(os::resident_bytes().unwrap() + 256 * MIB),
+        nursery_min_bytes: MIB,
+        nursery_max_bytes: MIB,
+        ..PaceOptions::default()
+    };
+    with_program(1 << 30, pace, |p| {
+        let heap = p.driver.heap;
+        for _ in 0..GARBAGE_BYTES / PAYLOAD_BYTES {
+            let cell = p.object();
+            // SAFETY: the object is live, and the payload has so many bytes.
+            unsafe {
+                assert!(toy_vm::set_payload(heap, cell, PAYLOAD_BYTES));
+                let payload: *mut u8 = std::ptr::with_exposed_provenance_mut(toy_vm::payload(cell));
+                payload.write_bytes(7, PAYLOAD_BYTES);
+            }
+        }
+        p.driver.collect(Request::EVERYTHING);
+        assert!(heap.usage().held_blocks * BLOCK_BYTES >= GARBAGE_BYTES);
+        assert!(!heap.has_room_for(WANTED_BYTES));
+        // Not a collection of nothing: a third of what is wanted has been handed out since.
+        for _ in 0..WANTED_BYTES / 3 / PAYLOAD_BYTES {
+            // SAFETY: the object is live.
+            assert!(unsafe { toy_vm::set_payload(heap, p.object(), PAYLOAD_BYTES) });
+        }
+        p.driver.make_room(WANTED_BYTES, None);
+        assert!(heap.has_room_for(WANTED_BYTES));
     });
 }

@@ -169,6 +169,12 @@ impl LockedAllocator<'_> {
         Ok(())
     }
 
+    /// The empty blocks that hold memory, lowest first.
+    pub(super) fn held(&self) -> impl Iterator<Item = usize> + '_ {
+        let empty = self.allocator.empty.runs(0, 1).flatten();
+        empty.filter(|&block| self.region.block(BlockIndex(block as u32)).has(DIRTY))
+    }
+
     /// Among the `surplus` highest empty blocks that hold memory, the longest run of empty ones.
     /// It ends with one that holds memory and begins with one, and `blocks` of it do at most.
     pub(super) fn longest_run_of_highest(

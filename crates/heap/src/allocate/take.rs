@@ -1,6 +1,6 @@
 //! Blocks that are taken from a space and given back, and whose pages go back to the system.
 
-use super::blocks::{is_empty, LockedAllocator, Released};
+use super::blocks::{LockedAllocator, Released};
 use super::policy::Policy;
 use crate::layout::block::{BlockIndex, DIRTY, REST_DIRTY};
 use crate::layout::kind::{Kind, KindByte};
@@ -53,15 +53,11 @@ impl Space {
         self.lock_allocator().give(first, count);
     }
 
-    /// Where the lowest `count` blocks end that are empty and hold memory.
+    /// The block at which the lowest `count` blocks end that are empty and hold memory.
     pub(crate) fn behind_held_blocks(&self, count: usize) -> usize {
-        let used_limit = self.blocks.used_limit();
-        let is_held = |&block: &usize| {
-            let holds = self.region.block(BlockIndex(block as u32)).has(DIRTY);
-            is_empty(&self.region, block) && holds
-        };
-        let mut held = (0..used_limit).filter(is_held);
-        held.nth(count).unwrap_or(used_limit)
+        let locked = self.lock_allocator();
+        let behind = locked.held().nth(count);
+        behind.unwrap_or(locked.allocator.used_limit)
     }
 
     /// Looks at the empty blocks from `from` on, once after every major or full collection,

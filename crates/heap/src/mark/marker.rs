@@ -168,7 +168,7 @@ impl Marker {
 
     /// Makes a marked cell grey once more, and only once although it may be asked for
     /// again before it is traced.
-    pub(super) fn trace_anew(&mut self, cell: Cell) {
+    pub(super) fn make_grey_again(&mut self, cell: Cell) {
         if self.anew.add(cell).is_err() {
             self.worker.grey.push_or_note(cell);
         }

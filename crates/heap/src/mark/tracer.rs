@@ -174,7 +174,7 @@ impl<'c> Tracer<'c> {
     fn make_grey_again(&mut self, cell: Cell) {
         debug_assert!(self.states.get(cell).is_marked());
         match &mut self.member {
-            None => self.marker.trace_anew(cell),
+            None => self.marker.make_grey_again(cell),
             Some(member) => member.push(cell),
         }
     }
