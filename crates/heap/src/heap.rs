@@ -52,9 +52,9 @@ use slices::Slices;
 pub struct Heap<'shared, V> {
     vm: V,
     shared: &'shared Shared,
-    /// A copy of the region's, one load nearer.
+    /// A copy of the region's states, one load nearer.
     states: States<'shared>,
-    /// The write barrier asks for it without the VM's lock.
+    /// An atomic, because the write barrier reads it without the VM's lock.
     stage: StageByte,
     marker: RefCell<Marker>,
     collector: RefCell<CollectorState<'shared>>,
@@ -98,7 +98,7 @@ struct CollectorState<'shared> {
     /// The first block that the latest major or full collection has not looked at yet, to
     /// give its pages back if it is empty.
     release_from: Option<usize>,
-    /// The empty blocks that nurseries do without.
+    /// The empty blocks that no nursery needs.
     surplus: Surplus,
 }
 
@@ -127,7 +127,7 @@ pub enum Urgency {
 /// What kind of collection is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// All of the heap or its young part; pacing decides when nothing is asked.
+    /// How much of the heap is collected; pacing decides when this is `None`.
     pub scope: Option<Scope>,
     /// Sweep everything before returning.
     pub sweep_now: bool,
@@ -208,15 +208,15 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.states
     }
 
-    /// Collects at once: allocate → mark → sweep → compact, in this order. Says which scope
-    /// it had. A collection in progress is finished before.
+    /// Collects at once: allocate → mark → sweep → compact, in this order. A collection in
+    /// progress is finished before. Returns the scope of the collection.
     pub fn collect(&self, request: Request) -> Scope {
         let request = self.stressed(request);
         self.finish_marking();
         self.finish_sweep();
         let mut compact = request.compact;
         let asked = request.scope.or_else(|| {
-            // What moves cells has to find every pin.
+            // A collection that moves cells has to find every pin.
             let is_major = compact.is_some() && self.next_scope() == Scope::Major;
             is_major.then_some(Scope::Full)
         });
@@ -255,8 +255,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.parallel.set(parallel.within_bounds());
     }
 
-    /// Makes every live cell old, after sweeping what is unswept: for a program
-    /// that says it has finished starting up. Finishes what marking is going on.
+    /// Makes every live cell old, after sweeping what is unswept: for a program that says it has
+    /// finished starting up. A marking in progress is finished before.
     pub fn promote_everything(&self) {
         self.finish_marking();
         self.for_each_cell(|cell, _| {
@@ -279,13 +279,13 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.stage.get()
     }
 
-    /// Where [`Heap::stage`] is kept, for code that asks without a call.
+    /// Address of the byte that [`Heap::stage`] reads, for code that reads it without a call.
     pub fn stage_byte(&self) -> *const u8 {
         self.stage.as_ptr()
     }
 
-    /// What marking works with. While a marking goes on it is the tracer's: nothing
-    /// that the VM may call then asks for it.
+    /// What marking works with. While a marking goes on, the tracer has it: nothing that the VM
+    /// may call then borrows it.
     pub(crate) fn marker(&self) -> RefMut<'_, Marker> {
         self.marker.borrow_mut()
     }
@@ -322,14 +322,14 @@ impl<'shared> CollectorState<'shared> {
         }
     }
 
-    /// The caches that there are, for a look at their counters.
+    /// The caches that exist, for a look at their counters.
     fn caches(&self) -> impl Iterator<Item = &AllocationCache<'shared>> {
         // SAFETY: caches live until `drop_cache`, which takes them off this list, and nobody
         // has a reference to one when the heap is asked for anything but cells (`new_cache`).
         self.caches.iter().map(|cache| unsafe { cache.as_ref() })
     }
 
-    /// An allocation has got a run of so many bytes.
+    /// Notes that an allocation has got runs of `bytes`.
     #[inline(always)]
     fn hand_out(&mut self, bytes: usize, shared: &Shared) {
         self.fresh_cell_bytes += bytes;
@@ -337,7 +337,7 @@ impl<'shared> CollectorState<'shared> {
         self.sweep_pacer.note_handed(fresh_bytes);
     }
 
-    /// Begins to count fresh bytes anew.
+    /// Begins to count fresh bytes from 0.
     fn count_fresh_anew(&mut self, shared: &Shared) {
         self.fresh_cell_bytes = 0;
         shared.payloads.take_fresh_bytes();

@@ -23,7 +23,7 @@ use crate::pace::Scope;
 use crate::sweep::free_cells::for_each_disturbed;
 use crate::vm::{Inspection, Root, Vm};
 
-/// Why a walk ends before its end.
+/// Why a walk ends early.
 enum Stop {
     /// An invariant is broken; the text says which and where.
     Broken(String),
@@ -43,7 +43,7 @@ impl From<TryReserveError> for Stop {
     }
 }
 
-/// A set that says when memory is out.
+/// A set that reports when memory is out.
 struct Seen<T>(HashSet<T>);
 
 impl<T: Eq + Hash> Seen<T> {
@@ -55,7 +55,7 @@ impl<T: Eq + Hash> Seen<T> {
         self.0.contains(item)
     }
 
-    /// Whether the item is new.
+    /// Adds the item. Returns whether it is new.
     fn add(&mut self, item: T) -> Result<bool, Stop> {
         self.0.try_reserve(1)?;
         Ok(self.0.insert(item))
@@ -92,9 +92,9 @@ impl<T> Pending<T> {
 }
 
 impl<V: Vm> Heap<'_, V> {
-    /// Checks the invariants that hold in the present stage, while the collector is not at
-    /// work; the first one broken is named. What there is no memory to check is taken to
-    /// hold.
+    /// Checks the invariants that hold in the present stage, while the collector is not at work.
+    /// Names the first one that is broken. What cannot be checked, because memory is out, is
+    /// taken to hold.
     pub fn verify(&self) -> Result<(), String> {
         match self.verify_all() {
             Err(Stop::Broken(broken)) => Err(broken),
@@ -102,10 +102,10 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// [`Heap::verify`] when the stress switches ask for it.
+    /// Calls [`Heap::verify`] when the stress switches ask for it.
     ///
     /// # Panics
-    /// When an invariant is broken, which it names.
+    /// When an invariant is broken; the message names it.
     pub(crate) fn verify_if_wanted(&self) {
         if self.stress().verify {
             if let Err(broken) = self.verify() {
@@ -132,7 +132,7 @@ impl<V: Vm> Heap<'_, V> {
         self.verify_lists()
     }
 
-    /// What cells refer to.
+    /// Checks what cells refer to.
     fn verify_references(&self, vm: &impl Inspection) -> Result<(), Stop> {
         match self.stage() {
             Stage::Idle | Stage::Moving => self.verify_generations(vm, &Seen::new())?,
@@ -267,7 +267,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Invariants 11, 5 and 17.
     fn verify_black_cells(&self, vm: &impl Inspection) -> Result<(), Stop> {
         if self.marker().has_overflowed() {
-            // Then no list has all grey cells.
+            // After an overflow no list has all grey cells.
             return Ok(());
         }
         let mut grey = Seen::new();
@@ -303,8 +303,8 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Invariants 5 and 17, for marked cells that are not in `grey`.
     fn verify_generations(&self, vm: &impl Inspection, grey: &Seen<Cell>) -> Result<(), Stop> {
-        // Then a cell may be in no set that belongs in one (`mark/pending_store.rs`), and
-        // the next collection is full and needs neither.
+        // After an overflow a cell that belongs in a set may be in none
+        // (`mark/pending_store.rs`), and the next collection is full and needs no set.
         if self.marker().remembered.has_overflowed() {
             return Ok(());
         }
@@ -341,13 +341,13 @@ impl<V: Vm> Heap<'_, V> {
         })
     }
 
-    /// Everything reachable is live and no garbage.
+    /// Everything reachable is live and not garbage.
     fn verify_reachable(&self, vm: &impl Inspection) -> Result<(), Stop> {
         let mut seen = Seen::new();
         let mut grey = Pending::new();
         vm.visit_roots(&mut |root| match root {
             Root::Exact(cell) => grey.push((cell, None)),
-            // It may also be left over and refer to what is dead by now.
+            // The word may also be left over, and refer to a cell that is dead by now.
             Root::Conservative(word) => {
                 let cell = self.region().cell_at(word);
                 if let Some(cell) = cell.filter(|cell| !self.is_garbage(*cell)) {
@@ -390,8 +390,8 @@ impl<V: Vm> Heap<'_, V> {
         })
     }
 
-    /// Free runs consist of the free cells of their block, in address order, so
-    /// that each is in one run. Invariant 20.
+    /// The free runs of a block consist of its free cells, in address order, so that each is in
+    /// one run. Also invariant 20.
     fn verify_runs(&self) -> Result<(), Stop> {
         self.for_each_block(|index, width| {
             let block = self.region().block(index);
@@ -492,7 +492,7 @@ impl<V: Vm> Heap<'_, V> {
             return;
         }
         for (block, width) in self.space().cell_blocks() {
-            // Nobody has written poison into one that is inherited.
+            // Nobody has written poison into an inherited block.
             if !self.region().block(block).has(INHERITED) {
                 for_each_disturbed(self.space(), block, width, &mut visit);
             }

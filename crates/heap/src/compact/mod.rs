@@ -37,8 +37,8 @@ pub enum Evacuation {
     Everything,
 }
 
-/// Makes free memory of what was left, and calls `emptied` with the blocks in which
-/// nothing lives any more.
+/// Frees the cells that were left, and calls `emptied` with the blocks in which nothing lives any
+/// more.
 pub(crate) fn settle(space: &Space, poison: bool, mut emptied: impl FnMut(BlockIndex, WidthIndex)) {
     for (index, width) in space.cell_blocks() {
         let block = space.region.block(index);

@@ -9,8 +9,8 @@ use crate::layout::width::{WidthIndex, WIDTH_COUNT};
 use crate::space::Space;
 use crate::vm::Moving;
 
-/// Moves what is planned, also into blocks that `take_block` gives: empty ones, of one
-/// free run. What finds no room stays.
+/// Moves what is planned, also into blocks that `take_block` gives: empty ones, each with one
+/// free run. A cell for which there is no room stays.
 pub(crate) fn move_cells(
     space: &Space,
     plan: &Plan,
@@ -30,8 +30,7 @@ struct Mover<'a, M, T> {
     cursors: AllocationCache<'a>,
     plan: &'a Plan,
     destinations: [std::slice::Iter<'a, BlockIndex>; WIDTH_COUNT],
-    /// By width: the block that cells go into is the drained one, or one that
-    /// was empty.
+    /// By width: whether the block that cells go into is the drained one, or one that was empty.
     past_others: [bool; WIDTH_COUNT],
     moves: Moves,
 }
@@ -44,7 +43,7 @@ pub(crate) struct Moves {
 }
 
 impl Moves {
-    /// Adds those of another compaction.
+    /// Adds the moves of another compaction.
     pub(crate) fn add(&mut self, other: &Self) {
         for width in 0..WIDTH_COUNT {
             self.arrived[width] += other.arrived[width];
@@ -52,7 +51,7 @@ impl Moves {
         }
     }
 
-    /// Cells that moved in all.
+    /// How many cells have moved in all.
     pub(crate) fn cells(&self) -> u64 {
         self.left.iter().sum()
     }
@@ -98,7 +97,7 @@ where
         self.move_cells(block, width, |_| true);
     }
 
-    /// Moves cells while there is room in older blocks than this one.
+    /// Moves cells of this block while there is room in blocks in use that are not drained.
     fn drain(&mut self, block: BlockIndex, width: WidthIndex) {
         self.move_cells(block, width, |mover| mover.has_room_elsewhere(width));
     }
@@ -124,7 +123,7 @@ where
             return;
         };
         copy(region, from, to, width.bytes().min(wanted.bytes()));
-        // What is left behind is one of the two.
+        // One of the two is left behind: `to`, if the VM could not move the cell.
         // SAFETY: both are cells of this heap, and the second is a copy.
         let has_moved = unsafe { self.vm.moved(from, to, width, wanted) };
         let left = if has_moved { from } else { to };

@@ -17,25 +17,24 @@ pub(crate) struct Plan {
     /// Blocks that cells may move into, by width, the lowest first, and behind
     /// them the one that is drained.
     pub(super) destinations: [Vec<BlockIndex>; WIDTH_COUNT],
-    /// Blocks, at most one of each width, whose cells move as far as there is
-    /// room in others: so free cells lie together, in few and long runs.
+    /// At most one block of each width, whose cells move as far as there is room in other blocks:
+    /// so free cells lie together, in few and long runs.
     pub(super) drained: [Option<BlockIndex>; WIDTH_COUNT],
     emptying_blocks: usize,
 }
 
-/// How full a block is, cells that are going to change their width left out.
+/// How full a block is, without the cells that are going to change their width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Occupancy {
     block: BlockIndex,
     staying_cells: usize,
     free_cells: usize,
-    /// Cells that must not move: with any, the block cannot be emptied.
+    /// Cells that must not move: with any of these, the block cannot be emptied.
     pinned_cells: usize,
 }
 
 impl Plan {
-    /// Looks at every live cell. Cells that the VM does not let move are pinned
-    /// by this.
+    /// Looks at every live cell, and pins those that the VM does not let move.
     pub(crate) fn make(space: &Space, vm: &impl Moving, evacuation: Evacuation) -> Self {
         let mut plan = Self {
             changing: Vec::new(),
@@ -47,7 +46,7 @@ impl Plan {
         let mut occupancy: [Vec<Occupancy>; WIDTH_COUNT] = std::array::from_fn(|_| Vec::new());
         for (block, width) in space.cell_blocks() {
             let found = plan.look_at(space, vm, block, width, &mut arriving_cells);
-            // Without memory to remember it the block stays as it is.
+            // Without memory to remember the block, it stays as it is.
             let blocks = &mut occupancy[width.index()];
             if blocks.try_reserve(1).is_ok() {
                 blocks.push(found);
@@ -127,8 +126,7 @@ impl Plan {
     }
 }
 
-/// The width that a cell would move to, its own included; `None` when it must
-/// not move.
+/// The width that a cell would move to, which may be its own; `None` when it must not move.
 fn wanted_width(
     space: &Space,
     vm: &impl Moving,
@@ -147,10 +145,9 @@ fn wanted_width(
     wanted
 }
 
-/// Puts first the blocks of one width that are worth emptying and says how many
-/// they are: the sparsest, as long as what is in them fits in the free cells of
-/// the others, beside what arrives from other widths. Of equally full ones the
-/// highest go.
+/// Puts the blocks of one width that are worth emptying first, and returns how many they are: the
+/// sparsest, as long as what is in them fits in the free cells of the others, beside what arrives
+/// from other widths. Of equally full blocks the highest come first.
 fn choose(blocks: &mut [Occupancy], arriving_cells: usize) -> usize {
     blocks.sort_unstable_by_key(|found| {
         let from_the_end = std::cmp::Reverse(found.block);
@@ -169,8 +166,8 @@ fn choose(blocks: &mut [Occupancy], arriving_cells: usize) -> usize {
     blocks.len()
 }
 
-/// Of the blocks that [`choose`] leaves, in its order, the sparsest with cells
-/// that may move, when others have room for some of them.
+/// The sparsest of the blocks that [`choose`] leaves, in its order, that has cells that may move;
+/// `None` when the other blocks have no room for any of them.
 fn choose_drained(kept: &[Occupancy]) -> Option<BlockIndex> {
     let movable = |found: &&Occupancy| found.staying_cells > found.pinned_cells;
     let drained = kept.iter().find(movable)?;
@@ -183,7 +180,7 @@ fn choose_drained(kept: &[Occupancy]) -> Option<BlockIndex> {
 mod tests {
     use super::*;
 
-    /// Of 100 cells: those that stay, and those of them that are pinned.
+    /// Blocks of 100 cells, given how many cells of each stay, and how many of these are pinned.
     fn blocks(found: &[(usize, usize)]) -> Vec<Occupancy> {
         let block = |(index, &(staying_cells, pinned_cells)): (usize, &(usize, usize))| Occupancy {
             block: BlockIndex(index as u32),

@@ -13,8 +13,8 @@ use crate::sweep::free_cells::poison_block;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
-/// What a cache may take of the runs of its blocks without asking: short ones would have it
-/// ask for every cell or two. A collection comes so much later at most.
+/// Bytes of runs that a cache may take from its blocks without asking the heap: with short runs
+/// it would ask for every cell or two. A collection comes later by this much at most.
 const ALLOWANCE_BYTES: usize = 4 << 10;
 
 impl<'shared, V: Vm> Heap<'shared, V> {
@@ -23,7 +23,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     /// unspecified. The cache must be one of this heap's.
     ///
     /// # Panics
-    /// When `state` is another one, or the cache another heap's, as far as that matters.
+    /// When `state` is another one, or when the cache is another heap's and has no cell left.
     #[inline(always)]
     pub fn allocate(
         &self,
@@ -90,9 +90,9 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.collector.borrow_mut().hand_out(bytes, self.shared);
     }
 
-    /// Lets the last blocks be taken, because the program is about to be told that
-    /// memory is out, which takes memory. A full collection that finds room keeps
-    /// them back again.
+    /// Lets the last blocks be taken, because the program is about to learn that memory is out,
+    /// and handling that takes memory. A major or full collection that finds room keeps them back
+    /// again.
     pub fn open_reserve(&self) {
         self.shared.space.blocks.open_reserve();
     }
@@ -110,8 +110,8 @@ impl<'shared, V: Vm> Heap<'shared, V> {
             })
     }
 
-    /// A block that has cells in it, if one is found in the time that is left for
-    /// sweeping.
+    /// A block that has cells in it, if there is one, or if one is found in the time that is left
+    /// for sweeping.
     fn find_used_block(&self, width: WidthIndex) -> Option<BlockIndex> {
         let blocks_due = self.blocks_due();
         if blocks_due == 0 {
@@ -127,7 +127,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         })
     }
 
-    /// An empty block from the block allocator, one free run.
+    /// An empty block from the block allocator, made one free run.
     pub(crate) fn take_empty_block(&self, width: WidthIndex) -> Option<BlockIndex> {
         let block = self.space().take_block(Kind::Cells(width))?;
         self.collector.borrow_mut().blocks_taken[width.index()] += 1;
@@ -150,14 +150,14 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         lists.pop_available(width)
     }
 
-    /// Makes an allocation cache. It is the caller's until
-    /// [`Heap::drop_cache`]; the heap retires it at every collection.
+    /// Makes an allocation cache. It is the caller's until [`Heap::drop_cache`]; the heap retires
+    /// it at every collection.
     ///
-    /// Whoever makes a reference of it promises that until the reference is used for the last
-    /// time nobody else uses the cache, and the heap is asked for cells only, and told of
-    /// stores. This is what it means that a VM is stopped: its threads have no references to
-    /// caches. To keep the pointer, and to make a reference for each call of
-    /// [`Heap::allocate`], keeps the promise.
+    /// Whoever makes a reference to the cache promises that, until the last use of the reference,
+    /// nobody else uses the cache, and the heap is called only for cells, and to report stores.
+    /// This is what it means that a VM is stopped: its threads have no references to caches. A VM
+    /// that keeps the pointer, and makes a reference for each call of [`Heap::allocate`], keeps
+    /// the promise.
     pub fn new_cache(&self) -> NonNull<AllocationCache<'shared>> {
         let cache = NonNull::from(Box::leak(Box::new(AllocationCache::new(self.space()))));
         self.collector.borrow_mut().caches.push(cache);
@@ -181,7 +181,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
     }
 
     fn retire_cache(&self, cache: &mut AllocationCache<'_>) {
-        // Two that somebody has may have changed places.
+        // Whoever has two caches may have swapped what is in them.
         assert!(cache.is_of(self.space()), "the cache is another heap's");
         let handed_bytes = cache.take_handed();
         self.hand_out(handed_bytes);
@@ -192,7 +192,7 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         }
     }
 
-    /// Takes their blocks away from all caches, and writes nothing into these.
+    /// Takes the blocks away from all caches, and writes nothing into these blocks.
     pub(super) fn leave_caches(&self) {
         self.each_cache(|heap, cache| {
             let handed_bytes = cache.take_handed();
@@ -207,15 +207,15 @@ impl<'shared, V: Vm> Heap<'shared, V> {
         self.each_retired_cache(|_| ());
     }
 
-    /// Retires every cache and shows it to `visit`, which says what of it is to be
-    /// sampled.
+    /// Retires every cache and shows it to `visit`, which chooses the cells of it that will be
+    /// samples.
     ///
     /// # Panics
-    /// When `visit` asks anything of the heap.
+    /// When `visit` calls the heap.
     pub fn each_retired_cache(&self, mut visit: impl FnMut(&mut AllocationCache<'_>)) {
         self.each_cache(|heap, cache| {
             heap.retire_cache(cache);
-            // Whatever else retires caches wants it, too.
+            // Whatever else retires caches needs to borrow this, too.
             let _collector = heap.collector.borrow_mut();
             visit(cache);
         });

@@ -4,7 +4,7 @@
 //! the program runs between slices of marking it also makes the stored cell
 //! grey: a black cell must not be the only one to know a white cell.
 //!
-//! What the VM's own code stores while it traces is told to its
+//! What the VM's own code stores while it traces is reported to its
 //! [`Tracer`](crate::mark::tracer::Tracer).
 
 use super::{Heap, Stage};
@@ -15,9 +15,9 @@ use crate::mark::Mode;
 use crate::vm::Vm;
 
 impl<V: Vm> Heap<'_, V> {
-    /// `parent` now refers to `child`. Keeps invariants 5 and 17, an old cell that refers
-    /// to a young one is remembered, and a settled one that refers to one that is not is
-    /// on the boundary; and invariant 11.
+    /// Notes that `parent` now refers to `child`. Keeps invariant 5 (an old cell that refers to a
+    /// young one is remembered), invariant 17 (a settled cell that refers to one that is not
+    /// settled is on the boundary) and invariant 11.
     ///
     /// # Safety
     /// Both are live cells of this heap.
@@ -38,13 +38,13 @@ impl<V: Vm> Heap<'_, V> {
     /// Both are live cells of this heap.
     #[inline(always)]
     pub unsafe fn needs_barrier(&self, parent: Cell, child: Cell) -> bool {
-        // By far the most frequent first.
+        // By far the most frequent stage first.
         if self.stage.is_idle() {
             return self.must_note(parent, child);
         }
         match self.stage() {
             Stage::Idle | Stage::Moving => self.must_note(parent, child),
-            // Only what is settled is black, and the remembered set will be forgotten.
+            // Only settled cells are black, and the remembered set will be forgotten.
             Stage::Clearing => {
                 let state = self.states().get(parent);
                 state.is_settled() && state.misses(self.states().get(child))
@@ -62,7 +62,7 @@ impl<V: Vm> Heap<'_, V> {
         state.is_old() && state.misses(self.states().get(child))
     }
 
-    /// What is left of [`Heap::write_barrier`] when [`Heap::needs_barrier`].
+    /// Does what [`Heap::write_barrier`] has to do when [`Heap::needs_barrier`].
     ///
     /// # Safety
     /// Both are live cells of this heap.
@@ -71,7 +71,7 @@ impl<V: Vm> Heap<'_, V> {
     pub unsafe fn write_barrier_slowly(&self, parent: Cell, child: Cell) {
         let is_black = self.stage().is_tracing() && self.states().get(parent).is_marked();
         if is_black {
-            // It stays young: a cell to which an old one refers for a moment only should
+            // The child stays young: a cell to which an old one refers for a moment only should
             // not become old.
             self.marker().mark(self.states(), child);
         }
@@ -84,7 +84,7 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// Any number of references may have been stored into `parent`.
+    /// The write barrier for any number of references that may have been stored into `parent`.
     ///
     /// # Safety
     /// It is a live cell of this heap.
@@ -97,13 +97,13 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// `cell` will be written to without a barrier from now on, for good.
+    /// Notes that `cell` will be written to without a barrier from now on, for good.
     ///
     /// # Safety
     /// It is a live cell of this heap.
     pub unsafe fn unprotect(&self, cell: Cell) {
         if self.stage() == Stage::Clearing {
-            // Marking begins afterwards, and finds anew what is remembered.
+            // Marking begins afterwards, and builds the remembered set again.
             let state = self.states().get(cell).with(CellState::UNPROTECTED);
             self.states().set(cell, state);
             return self.add_to_boundary_if_settled(cell);
@@ -115,8 +115,8 @@ impl<V: Vm> Heap<'_, V> {
         self.marker().unprotect(self.states(), cell, mode);
     }
 
-    /// In a major or full collection only cells that have been found are remembered: the
-    /// others may be freed by it.
+    /// Remembers `cell` if it is old. In a major or full collection only cells that have been
+    /// found are remembered: the collection may free the others.
     pub(crate) fn remember_if_old(&self, cell: Cell) {
         let is_kept = match self.stage() {
             Stage::Idle | Stage::Moving => true,
@@ -129,7 +129,7 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// A reference to anything may have been stored into `cell`.
+    /// Notes that a reference to anything may have been stored into `cell`.
     pub(super) fn may_have_been_stored_into(&self, cell: Cell) {
         self.remember_if_old(cell);
         self.add_to_boundary_if_settled(cell);

@@ -17,21 +17,21 @@ use crate::pace::Scope;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
-/// Marking looks ahead from so many blocks of cells on: the states of 64 MiB take 2 MiB,
-/// and waiting for them takes longer than looking ahead does. Those of payloads are never
-/// looked at.
+/// Marking looks ahead from this many blocks of cells on: the states of 64 MiB take 2 MiB, and
+/// waiting for them takes longer than looking ahead does. The states of payloads are never looked
+/// at.
 const LOOKAHEAD_BLOCKS: usize = 1024;
 
 impl<V: Vm> Heap<'_, V> {
-    /// Does the next part of a collection, as much as `work` allows, and
-    /// begins one when there is none: it frees what the previous one left,
-    /// then marks. `scope` is for a collection that begins.
+    /// Does the next part of a collection, as much as `work` allows. When no collection is in
+    /// progress, begins one: frees what the previous one left, then marks. `scope` is for a
+    /// collection that begins.
     ///
     /// A collection that is done within its first budget is the same as
     /// [`Heap::collect`].
     ///
-    /// A call takes at most eight times `work`, beside what a remark does in one piece; but
-    /// when the program has outrun marking, it takes what is left of the marking.
+    /// A call takes at most eight times `work`, not counting what a remark does in one piece. But
+    /// when the program has outrun marking, the call does all that is left of the marking.
     pub fn advance(&self, scope: Option<Scope>, work: &mut WorkBudget) -> Progress {
         if !self.is_marking() {
             if !self.sweep_slice(work) {
@@ -56,22 +56,22 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// Finishes the marking that is going on, if one is. Afterwards the heap is
-    /// as after [`Heap::collect`]. Says which scope the collection had.
+    /// Finishes the marking in progress, if there is one. Afterwards the heap is as after
+    /// [`Heap::collect`]. Returns the scope of the collection.
     pub fn finish_marking(&self) -> Option<Scope> {
         self.mark_within(&mut WorkBudget::unlimited())
     }
 
-    /// Drops what the marking that is going on has found, for a program that is
-    /// about to end: finishing it would be in vain. It begins anew, as a full one,
-    /// if the program goes on long enough after all.
+    /// Drops what the marking in progress has found, for a program that is about to end:
+    /// finishing it would be in vain. If the program goes on long enough after all, the marking
+    /// begins again, as a full one.
     pub fn restart_marking(&self) {
         if let Some(cycle) = self.cycle() {
             self.restart_as_full(&mut self.marker(), cycle);
         }
     }
 
-    /// What the collection is from now on.
+    /// Begins the collection again, as a full one. Returns what it is from now on.
     fn restart_as_full(&self, marker: &mut Marker, cycle: Cycle) -> Cycle {
         marker.restart();
         let mut collector = self.collector.borrow_mut();
@@ -93,14 +93,13 @@ impl<V: Vm> Heap<'_, V> {
         full
     }
 
-    /// Runs `work`, a collection or a slice of one, at a moment when the program
-    /// may have told the barrier of a reference that it has not stored yet.
+    /// Runs `work`, a collection or a slice of one, at a moment when the program may have called
+    /// the barrier for a reference that it has not stored yet.
     ///
-    /// The barrier did what the state of the parent asked for, and `work` may change
-    /// that state: the parent may become black, or old, or be remembered no more. So the
-    /// roots are traced before, which marks the cell that is to be stored; and a parent
-    /// that a root refers to is remembered afterwards if it became old now, or was
-    /// remembered before.
+    /// The barrier did what the state of the parent asked for, and `work` may change that state:
+    /// the parent may become black, or old, or leave the remembered set. So the roots are traced
+    /// before `work`, which marks the cell that is to be stored. And a parent that a root refers
+    /// to is remembered afterwards if it became old now, or was remembered before.
     pub fn between_barrier_and_store<R>(&self, work: impl FnOnce() -> R) -> R {
         self.marker().set_pending_store(Noting::WhatMayChange);
         if let Some(cycle) = self.cycle().filter(|_| self.stage().is_tracing()) {
@@ -112,9 +111,9 @@ impl<V: Vm> Heap<'_, V> {
         result
     }
 
-    /// What [`Heap::between_barrier_and_store`] does, when another thread has collected
-    /// while the calling one waited. The VM's roots must include the calling thread's
-    /// stack now, and the other threads must be stopped.
+    /// Does what [`Heap::between_barrier_and_store`] does, when another thread has collected
+    /// while the calling one waited. The VM's roots must include the calling thread's stack now,
+    /// and the other threads must be stopped.
     pub fn after_others_collected_before_store(&self) {
         if self.stage() == Stage::Clearing {
             // Nothing is black, and what is remembered will be forgotten.
@@ -143,7 +142,7 @@ impl<V: Vm> Heap<'_, V> {
         loop {
             let noted = self.marker().pop_noted();
             let Some(cell) = noted else { return };
-            // What is white will be traced; or it is dead, because a marking has begun anew.
+            // A white cell will be traced; or it is dead, because the marking has begun again.
             if self.states().get(cell).is_marked() {
                 self.may_have_been_stored_into(cell);
             }
@@ -167,7 +166,7 @@ impl<V: Vm> Heap<'_, V> {
         self.cycle().map(|cycle| cycle.scope)
     }
 
-    /// Blocks that clearing has done, for the verifier.
+    /// How many blocks clearing has done, for the verifier.
     pub(crate) fn cleared_blocks(&self) -> usize {
         match &self.collector.borrow().collection {
             Collection::Clearing { uncleared, .. } => uncleared.start,
@@ -186,10 +185,10 @@ impl<V: Vm> Heap<'_, V> {
         self.collector.borrow_mut().collection = collection;
     }
 
-    /// Begins a collection of the scope `asked`, or of the one that pacing chooses;
-    /// `mode` says how it marks.
+    /// Begins a collection of the scope `asked`, or of the one that pacing chooses; `mode` says
+    /// how it marks. Returns the scope.
     ///
-    /// Not inlined: a large frame would be on the stack while that is scanned.
+    /// Not inlined: a large frame would be on the stack while the stack is scanned.
     #[inline(never)]
     pub(super) fn begin(&self, asked: Option<Scope>, mode: impl FnOnce(Scope) -> Mode) -> Scope {
         let measure = self.measure_all();
@@ -228,7 +227,8 @@ impl<V: Vm> Heap<'_, V> {
         scope
     }
 
-    /// Marks as much as `work` allows; the scope when that was all.
+    /// Marks as much as `work` allows. Returns the scope of the collection if marking is over
+    /// then.
     pub(super) fn mark_within(&self, work: &mut WorkBudget) -> Option<Scope> {
         let cycle = self.cycle()?;
         self.shared.assert_at_rest();
@@ -246,7 +246,7 @@ impl<V: Vm> Heap<'_, V> {
             self.pause();
             return None;
         }
-        // It may have become a full one.
+        // The collection may have become a full one.
         let scope = self.scope().unwrap_or(cycle.scope);
         self.end_marking();
         self.remember_noted();
@@ -255,7 +255,7 @@ impl<V: Vm> Heap<'_, V> {
         Some(scope)
     }
 
-    /// What is left of a marking, as far as `work` allows; whether that was all.
+    /// Does what is left of a marking, as far as `work` allows. Returns whether marking is over.
     fn mark_stages(&self, marker: &mut Marker, cycle: &Cycle, work: &mut WorkBudget) -> bool {
         let mut marking = if self.stage() == Stage::Clearing {
             if !self.clear_marks(cycle.scope, work) {
@@ -277,14 +277,14 @@ impl<V: Vm> Heap<'_, V> {
             if !marking.trace_grey(work) || !work.is_mostly_left() {
                 return false;
             }
-            // After one in vain the next may take longer.
+            // After a remark in vain the next one may take longer.
             let times = 1 << cycle.later_remarks.min(LENGTH_MAX.ilog2());
             work.lengthen_to((work.length() * times).min(LENGTH_MAX));
             self.enter(Collection::Remark(Cycle {
                 later_remarks: cycle.later_remarks + 1,
                 ..*cycle
             }));
-            // However long that takes, it is all that a longer budget would be for.
+            // What a remark begins with is done in one piece, and takes nothing of the budget.
             work.beside(|| marking.begin_remark());
             marking
         };
@@ -295,8 +295,8 @@ impl<V: Vm> Heap<'_, V> {
         true
     }
 
-    /// How young cells grow old. In major and full collections, which several threads may
-    /// mark, there is one way only.
+    /// How young cells grow old. In major and full collections, which several threads may mark,
+    /// they grow old in one way only.
     fn ageing(&self, scope: Scope) -> Ageing {
         match scope == Scope::Minor && self.pace().survivors_last() {
             true => Ageing::AT_ONCE,
@@ -305,7 +305,7 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     fn marking<'m>(&'m self, marker: &'m mut Marker, cycle: &Cycle) -> Marking<'m, V> {
-        // Any reference may pin a cell: one thread finds them all.
+        // Any reference may pin a cell, so one thread finds all pins.
         let may_share = cycle.scope != Scope::Minor && cycle.mode != Mode::FindingPins;
         let (parallel, latest_cells) = (self.parallel.get(), self.stats().marked_cells);
         let team = Team::of(&self.shared.threads, parallel, latest_cells);
@@ -316,7 +316,7 @@ impl<V: Vm> Heap<'_, V> {
         marking
     }
 
-    /// The program goes on although marking is not over.
+    /// Notes that the program goes on although marking is not over.
     fn pause(&self) {
         let marked_cells = self.marker().worker.counts.marked_cells();
         let mut collector = self.collector.borrow_mut();
@@ -334,13 +334,14 @@ impl<V: Vm> Heap<'_, V> {
         collector.plan_next_slice(self.shared);
     }
 
-    /// Everything live is marked.
+    /// Ends a marking: everything live is marked.
     fn end_marking(&self) {
         let mut collector = self.collector.borrow_mut();
         let handed_bytes = collector.fresh_bytes(self.shared);
         if let Some(cycle) = collector.collection.cycle() {
             collector.pace.note_marked(cycle.scope, handed_bytes);
-            // Settled garbage may be left by any other.
+            // Any other collection may leave garbage: settled cells, or cells that died
+            // meanwhile.
             collector.latest_is_exact = cycle.scope == Scope::Full && !cycle.has_been_paused;
             collector.slices.end(cycle.scope);
         }
@@ -354,11 +355,11 @@ impl<V: Vm> Heap<'_, V> {
 
     // ── Clearing ────────────────────────────────────────────────────────────
 
-    /// Makes every cell white, except that a major collection leaves settled ones black.
-    /// Old cells stay old: they are marked again when they are found, or freed. False when
+    /// Makes every cell white, except that a major collection leaves settled ones black. Old
+    /// cells stay old: they are marked again when they are found, or freed. Returns false when
     /// `work` is used up before.
     fn clear_marks(&self, scope: Scope, work: &mut WorkBudget) -> bool {
-        /// Clearing a block takes about as long as marking so many cells.
+        /// Clearing a block takes about as long as marking this many cells.
         const CELLS_PER_BLOCK: usize = 8;
         let mut collector = self.collector.borrow_mut();
         let Collection::Clearing { uncleared, .. } = &mut collector.collection else {

@@ -9,13 +9,12 @@
 //!                                             tracing
 //! ```
 //!
-//! A *remark* traces the roots, the cells without a barrier, and the cells into which
-//! something unknown was stored, with the program stopped. When nothing is grey after
-//! it, marking is over and sweeping begins. The first remark begins with marking
-//! itself, so a collection that is done in one stop needs no other. When a remark finds
-//! more than its budget allows, the program goes on, and another remark is tried
-//! later. New cells are white, because no barrier is called when the program fills
-//! them.
+//! A *remark* traces the roots, the cells without a barrier, and the cells into which something
+//! unknown was stored, with the program stopped. When nothing is grey afterwards, marking is over
+//! and sweeping begins. The first remark begins with marking itself, so a collection that is done
+//! in one stop needs no other. When a remark finds more than its budget allows, the program goes
+//! on, and another remark is tried later. New cells are white, because no barrier is called when
+//! the program fills them.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -23,8 +22,8 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use crate::mark::Mode;
 use crate::pace::Scope;
 
-/// The states of a collection, without their data: all that the write barrier, and
-/// whoever does not hold the VM's lock, need to know.
+/// The states of a collection, without their data: all that the write barrier, and those who do
+/// not hold the VM's lock, need to know.
 ///
 /// Invariants (the verifier asserts the same numbers):
 ///
@@ -38,19 +37,19 @@ use crate::pace::Scope;
 pub enum Stage {
     /// No marking is going on. Invariants 1 to 5, 16 and 17 hold.
     Idle,
-    /// A major or full collection takes the marks of the previous ones off; a minor one
-    /// passes. Nothing is marked in the meantime, and the remembered set is of no use
-    /// any more: invariants 2 to 5 do not hold. In a major one 2 holds for settled cells,
-    /// and so do 16 and 17.
+    /// A major or full collection takes the marks of the previous ones off; a minor one passes
+    /// this stage without doing anything. Nothing is marked in the meantime, and the remembered
+    /// set is of no use any more: invariants 2 to 5 do not hold. In a major collection invariants
+    /// 2, 16 and 17 hold for settled cells.
     Clearing,
     /// Cells are being marked, and the program runs between slices. In a major or full
     /// collection invariants 2 to 5, 16 and 17 hold for marked cells, 5 and 17 only for
     /// black ones.
     Tracing,
-    /// The roots have been traced, and the program has not run since: what is found
-    /// now is all there is. Never seen while the program runs.
+    /// The roots have been traced, and the program has not run since: when nothing is grey, all
+    /// that lives is marked. Never seen while the program runs.
     Remark,
-    /// Cells move: references may be to where they were. Never seen while the program
+    /// Cells move: references may still be to where the cells were. Never seen while the program
     /// runs.
     Moving,
 }
@@ -75,8 +74,8 @@ pub(super) enum Collection {
     Idle,
     Clearing {
         cycle: Cycle,
-        /// Blocks that may have marks of earlier collections. Lower ones have been
-        /// cleared, higher ones have new cells only.
+        /// Blocks that may have marks of earlier collections. Lower ones have been cleared,
+        /// higher ones have new cells only.
         uncleared: Range<usize>,
     },
     Tracing(Cycle),
@@ -92,10 +91,9 @@ pub(super) struct Cycle {
     /// Cells marked at the beginning: the old ones in a minor collection, the settled ones
     /// in a major one.
     pub(super) marked_before: usize,
-    /// Remarks that were begun while the program ran in between.
+    /// Remarks begun so far, without the first one.
     pub(super) later_remarks: u32,
-    /// The program has run since the beginning: some cells that have died since are
-    /// kept.
+    /// The program has run since the beginning: cells that have died since may be kept.
     pub(super) has_been_paused: bool,
 }
 

@@ -13,8 +13,8 @@ impl<V: Vm> Heap<'_, V> {
         self.stage() == Stage::Moving
     }
 
-    /// Somebody begins to hold addresses of cells, in places that nobody
-    /// rewrites or scans: nothing moves until [`Heap::end_walk`].
+    /// Notes that somebody begins to hold addresses of cells, in places that nobody rewrites or
+    /// scans: nothing moves until [`Heap::end_walk`].
     pub fn begin_walk(&self) {
         self.walks.set(self.walks.get() + 1);
     }
@@ -44,8 +44,8 @@ impl<V: Vm> Heap<'_, V> {
 
     /// Compacts, right after a full collection that found the pins and swept.
     ///
-    /// Not inlined: its large frame would be on the stack while that is scanned,
-    /// and what earlier calls left there would pin cells.
+    /// Not inlined: its large frame would be on the stack while the stack is scanned, and what
+    /// earlier calls left there would pin cells.
     #[inline(never)]
     pub(super) fn compact(&self, evacuation: Evacuation) {
         let Some(vm) = self.vm.moving() else { return };
@@ -67,7 +67,7 @@ impl<V: Vm> Heap<'_, V> {
         });
     }
 
-    /// Runs `work`, which moves cells; payloads it frees count as swept.
+    /// Runs `work`, which moves cells. Payloads that `work` frees count as swept.
     fn while_moving(&self, work: impl FnOnce()) {
         self.shared.assert_at_rest();
         self.enter(Collection::Moving);

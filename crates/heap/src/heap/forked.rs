@@ -1,15 +1,15 @@
-//! What of its resident memory a forked process has to answer for.
+//! How much of its resident memory a forked process has to answer for.
 //!
-//! A child shares pages with its parent and with other children, so RSS counts them many
-//! times. The system tells the part of each process (PSS), but looks at all pages for
-//! that. So a child asks again only when its CPU time has doubled, and first when asking is at most
-//! a hundredth of its CPU time. In between, what it gains or loses is its own.
+//! A child shares pages with its parent and with other children, so RSS counts them many times.
+//! The system reports each process's part (PSS), but looks at all pages to do so. So a child asks
+//! again only when its CPU time has doubled, and first when asking takes at most a hundredth of
+//! its CPU time. In between, what the child gains or loses is its own.
 
 use crate::os;
 
-/// CPU time of asking, for each resident page: 5 ms for 180 MiB on Linux 6.18.
+/// CPU time that asking takes for each resident page: 5 ms for 180 MiB on Linux 6.18.
 const ASKING_NS_PER_PAGE: u64 = 100;
-/// CPU time of the child at which it asks first, as a multiple of that.
+/// The child first asks when its CPU time is this many times what asking takes.
 const FIRST_AT: u64 = 100;
 
 /// The part of other processes in the memory of this one.
@@ -17,15 +17,15 @@ const FIRST_AT: u64 = 100;
 pub(super) struct Forked {
     /// The process that was looked at last; 0 for none.
     process_id: u32,
-    /// It is a child of one that used this heap, and is to ask at this CPU time.
+    /// For a child of a process that used this heap: the CPU time at which it asks next.
     asks_at_ns: Option<u64>,
-    /// Of its resident bytes, those that other processes answer for.
+    /// How many of its resident bytes other processes answer for.
     elsewhere_bytes: usize,
 }
 
 impl Forked {
-    /// What counts of `resident_bytes` of the process with this id, which has taken so much
-    /// CPU time. `proportional_bytes` asks the system for PSS.
+    /// How many of the `resident_bytes` count as those of the process with this id, which has
+    /// taken `process_ns` of CPU time. `proportional_bytes` asks the system for PSS.
     pub(super) fn own_bytes(
         &mut self,
         process_id: u32,

@@ -1,15 +1,16 @@
 //! Blocks of cells that a forked child has from its parent.
 //!
 //! A child shares the pages of these blocks with its parent and the parent's other children,
-//! until one of them writes to a page. So a child allocates nothing into them, and notes in
-//! the side tables alone which cells die there. A block in which nothing lives goes back to
-//! the block allocator like any other. Blocks of pieces are treated alike
+//! until one of them writes to a page. So a child allocates nothing into these blocks, and notes
+//! only in the side tables which cells die there. A block in which nothing lives goes back to the
+//! block allocator like any other. Blocks of pieces are treated in the same way
 //! (`payload::inherited`).
 //!
 //! A block is taken over, and becomes like the others, when no other process has any of its
-//! pages: the parent has ended, say. Each major or full collection asks for some of the blocks.
-//! Where the system does not tell, a block of cells is taken over when less than half of it
-//! lives. All blocks are taken over when memory is short, and those of cells before cells move.
+//! pages, because the parent has ended, say. Each major or full collection asks the system about
+//! some of the blocks. Where the system does not answer, a block of cells is taken over when less
+//! than half of it lives. All blocks are taken over when memory is short, and those of cells
+//! before cells move.
 //!
 //! Invariant 20: an inherited block has no free run, and no cache owns it.
 
@@ -25,21 +26,21 @@ use crate::sweep::free_cells::{free_cell, poison_cell};
 use crate::sweep::rebuild_runs;
 use crate::vm::Vm;
 
-/// So many blocks are asked for in a collection at most. Each takes about 2 microseconds.
+/// The most blocks that a collection asks about. Each takes about 2 microseconds.
 const ASKED_BLOCKS: usize = 256;
 
 /// What the collector remembers of inherited blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Inherited {
-    /// Blocks of cells that are flagged.
+    /// Blocks of cells that are flagged [`INHERITED`].
     blocks: usize,
-    /// Where asking goes on.
+    /// The number of the block from which the next collection goes on asking.
     next: usize,
 }
 
 impl<V: Vm> Heap<'_, V> {
-    /// This process has just been forked, and the VM is stopped: what the heap holds is
-    /// inherited. Caches of payloads are flushed after this
+    /// Makes all that the heap holds inherited: this process has just been forked, and the VM is
+    /// stopped. Caches of payloads are to be flushed afterwards
     /// ([`ThreadCache::flush`](crate::ThreadCache::flush)).
     pub fn inherit(&self) {
         self.leave_caches();
@@ -61,8 +62,8 @@ impl<V: Vm> Heap<'_, V> {
         self.collector.borrow().inherited.blocks
     }
 
-    /// Takes over some of the blocks that no other process shares. Each block of cells is
-    /// about to be swept whole, which makes its runs.
+    /// Takes over some of the blocks that no other process shares. Each block of cells is about
+    /// to be swept whole, which builds its free runs.
     pub(super) fn take_over_unshared_blocks(&self) {
         if !self.shared.payloads.inherits() {
             return;
@@ -88,7 +89,7 @@ impl<V: Vm> Heap<'_, V> {
             });
     }
 
-    /// The numbers of the blocks that this collection asks for.
+    /// The numbers of the blocks that this collection asks about, or of all blocks.
     fn blocks_to_ask_for(&self, all: bool) -> Range<usize> {
         let used_limit = self.space().blocks.used_limit();
         if all {
@@ -100,7 +101,8 @@ impl<V: Vm> Heap<'_, V> {
         asked
     }
 
-    /// Takes over all blocks of this width, or of all: for when cells move or memory is out.
+    /// Takes over all blocks of the `wanted` width, or of all widths: for when cells move or
+    /// memory is out.
     pub(super) fn take_over_blocks(&self, wanted: Option<WidthIndex>) {
         if self.inherited_blocks() == 0 {
             return;
@@ -120,7 +122,7 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// The block is none of those that are inherited any more.
+    /// Removes the block from those that are inherited, if it is one.
     pub(super) fn disinherit(&self, index: BlockIndex) {
         let block = self.region().block(index);
         if block.has(INHERITED) {
@@ -129,12 +131,14 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// Whether another process may have some page of the block, too, where the system tells.
+    /// Whether another process may also have some page of the block; `None` where the system does
+    /// not say.
     fn is_shared(&self, pages: Option<&PageMap>, index: BlockIndex) -> Option<bool> {
         pages?.is_shared(self.region().address_of(index), BLOCK_BYTES)
     }
 
-    /// The same of a block of cells; where the system does not tell, whether half of it lives.
+    /// As `is_shared`, for a block of cells. Where the system does not say, returns whether at
+    /// least half of the cells live.
     fn has_shared_cells(
         &self,
         pages: Option<&PageMap>,

@@ -1,5 +1,4 @@
-//! Pacing: its options, and what it is told of bytes in use and of the memory that
-//! the system has given.
+//! Pacing: its options, and the bytes in use, the memory and the CPU time that it goes by.
 
 use super::Heap;
 use crate::layout::width::WidthIndex;
@@ -20,17 +19,17 @@ impl<V: Vm> Heap<'_, V> {
         self.collector.borrow().fresh_bytes(self.shared)
     }
 
-    /// Bytes that further blocks may be taken for before the next collection is
-    /// due: what is left of the nursery when all free cells have been handed out.
+    /// Bytes that further blocks may be taken for before the next collection is due: what would
+    /// be left of the nursery if all free cells were handed out.
     pub fn bytes_for_new_blocks(&self) -> usize {
         let nursery_bytes = self.pace().nursery_bytes();
         nursery_bytes.saturating_sub(self.bytes_without_new_blocks())
     }
 
-    /// What has been handed out since the latest collection, and what can be
-    /// without another block. A run that is allocated from counts as fresh from
-    /// its beginning to its end, and its free cells as free. What a cache has taken
-    /// without asking is not among the fresh bytes yet.
+    /// Bytes that have been handed out since the latest collection, and bytes that can be without
+    /// another block. A run that a cache allocates from counts as fresh from its beginning to its
+    /// end, and its free cells as free. What a cache has taken without asking is not among the
+    /// fresh bytes yet.
     fn bytes_without_new_blocks(&self) -> usize {
         let free_bytes = self
             .width_usage()
@@ -64,8 +63,8 @@ impl<V: Vm> Heap<'_, V> {
         self.collector.borrow_mut().pace.put_off(nursery_bytes);
     }
 
-    /// The scope of the next collection if nobody asks for one. Not known, and therefore
-    /// minor, while dead cells are unswept.
+    /// The scope of the next collection if nobody asks for one. While dead cells are unswept, or
+    /// marking is in progress, the scope is not known, and `Minor` is returned.
     pub fn next_scope(&self) -> Scope {
         if self.is_sweeping() || self.is_marking() {
             return Scope::Minor;
@@ -98,8 +97,8 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// [`Heap::measure`], and what the system has given, as far as pacing goes by it: memory
-    /// and CPU time.
+    /// [`Heap::measure`], and also the memory and the CPU time that the system has given, as far
+    /// as pacing goes by them.
     pub(super) fn measure_all(&self) -> Measure {
         let measure = self.measure();
         let options = *self.pace().options();
@@ -127,7 +126,7 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// What the process has cost so far, if it can be told.
+    /// What the process has cost so far; `None` where the system does not say.
     fn costs_now(&self, resident_bytes: usize) -> Option<Costs> {
         let process_ns = os::cpu_time_ns();
         (process_ns > 0).then(|| {
@@ -150,7 +149,7 @@ impl<V: Vm> Heap<'_, V> {
         self.pace().options().weighs_cpu_time()
     }
 
-    /// Runs `work`, which collects, and counts its CPU time if pacing goes by it.
+    /// Runs `work`, which collects, and counts the CPU time it takes if pacing goes by CPU time.
     pub(super) fn counting_cpu<R>(&self, work: impl FnOnce() -> R) -> R {
         if !self.weighs_cpu_time() {
             return work();
@@ -162,8 +161,8 @@ impl<V: Vm> Heap<'_, V> {
         result
     }
 
-    /// Bytes that the process may take from the system before it outgrows its
-    /// memory limit; `None` without a limit, or when live data does not fit.
+    /// Bytes that the process may take from the system before it outgrows its memory limit;
+    /// `None` without a limit, when live data does not fit, or where the system does not say.
     pub fn room_below_limit_bytes(&self) -> Option<usize> {
         let pace = self.pace();
         let limit_bytes = pace.options().memory_limit_bytes?;
@@ -171,13 +170,14 @@ impl<V: Vm> Heap<'_, V> {
         (!pace.is_over_limit()).then(|| limit_bytes.saturating_sub(resident_bytes))
     }
 
-    /// Whether the process may take so many bytes more below its memory limit.
+    /// Whether the process may take `bytes` more below its memory limit; true where
+    /// [`Heap::room_below_limit_bytes`] is `None`.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         self.room_below_limit_bytes()
             .is_none_or(|room_bytes| room_bytes >= bytes)
     }
 
-    /// Looks at what the process has resident, if there is a limit to it.
+    /// Tells pacing how much memory the process has resident, if there is a limit to it.
     pub fn note_resident(&self) {
         let has_limit = self.pace().options().memory_limit_bytes.is_some();
         if let Some(resident_bytes) = has_limit.then(os::resident_bytes).flatten() {

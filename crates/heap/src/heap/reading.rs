@@ -57,8 +57,8 @@ impl<V: Vm> Heap<'_, V> {
         self.space().for_each_use(visit);
     }
 
-    /// The first live cell behind `address`, in address order, of which `is_wanted` says
-    /// yes; garbage that is not swept yet counts as live.
+    /// The first live cell behind `address`, in address order, for which `is_wanted` returns
+    /// true. Garbage that is not swept yet counts as live.
     pub fn next_cell(&self, address: usize, is_wanted: impl Fn(Cell) -> bool) -> Option<Cell> {
         self.space().next_cell(address, is_wanted)
     }

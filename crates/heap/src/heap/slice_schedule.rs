@@ -4,37 +4,36 @@ use std::cmp::max;
 
 /// The plan of one marking in slices.
 ///
-/// It is to be over when the program has been handed `planned_bytes`. What a
-/// slice marks differs by a factor of ten between heaps, and within one marking, because
-/// code takes long and comes first. So the number of slices is expected to be that of the
-/// latest marking of the same scope, for each cell. Without one the interval to the next
-/// slice follows from what those so far have marked. When marking is late, intervals become
-/// shorter. A program that outruns even the shortest one, because it allocates in large
-/// pieces, makes slices longer.
+/// Marking is to be over when the program has been handed `planned_bytes`. What a slice marks
+/// differs by a factor of ten between heaps, and within one marking, because code takes long and
+/// comes first. So a marking is expected to take as many slices for each cell as the latest
+/// marking of the same scope took. Without one, the interval to the next slice follows from what
+/// the slices so far have marked. When marking is late, intervals become shorter. A program that
+/// outruns even the shortest interval, because it allocates in large pieces, makes slices longer.
 ///
 /// # Why a marking ends
 ///
-/// A slice comes after the program has been handed something, and `planned_bytes` stays
-/// what it was. So after finitely many slices either marking is over, or the program has
-/// been handed so much that [`SliceSchedule::is_outrun`]: then the rest is marked without
-/// a limit while the program stands still, and that is a finite number of cells.
+/// A slice comes after the program has been handed something, and `planned_bytes` stays what it
+/// was. So after finitely many slices either marking is over, or the program has been handed so
+/// much that [`SliceSchedule::is_outrun`]: then the rest is marked without a limit while the
+/// program stands still, and the rest is a finite number of cells.
 ///
-/// It rarely comes to that. When a remark begins, all that the roots referred to at the
-/// previous one is marked, so what it finds was allocated since. If a slice marks more than
-/// twice of what the program can be handed in an interval, each remark finds at most half of
-/// what the one before did, and two slices' worth in the end. A program can be handed 8 KiB
-/// in the shortest interval, which are 256 cells.
+/// That is rare. When a remark begins, all that the roots referred to at the previous one is
+/// marked, so what it finds was allocated since. If a slice marks more than twice what the
+/// program can be handed in an interval, each remark finds at most half of what the one before
+/// did, and two slices' worth in the end. In the shortest interval a program can be handed 8 KiB,
+/// which are 256 cells.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SliceSchedule {
     planned_bytes: usize,
     /// Cells that there are to mark, as far as is known at the beginning.
     cells: usize,
-    /// Slices that the latest marking took, for so many cells.
+    /// Slices that this marking is expected to take; `None` without an earlier marking of its scope.
     expected_slices: Option<usize>,
-    /// Stops of the program, a long one counted as so many.
+    /// Stops of the program; a slice that is several times as long counts as that many.
     stops: usize,
     is_exception: bool,
-    /// Slices that marked something, and what they marked.
+    /// Slices that marked something, and how many cells they marked.
     slices: usize,
     marked_cells: usize,
 }
@@ -46,29 +45,29 @@ pub(crate) struct Experience {
     slices: usize,
 }
 
-/// What a slice of a millisecond is expected to mark before one was done.
+/// How many cells a slice of a millisecond is expected to mark before one has been done.
 const CELLS_PER_SLICE: usize = 20_000;
-/// Least bytes between two slices that are not late, so that the program gets on.
+/// The least bytes between two slices that are not late, so that the program gets on.
 const INTERVAL_BYTES_MIN: usize = 64 << 10;
-/// Most bytes between two slices, so that a collection ends.
+/// The most bytes between two slices, so that a collection ends.
 const INTERVAL_BYTES_MAX: usize = 1 << 20;
-/// At least one cell in so many is taken to be unmarked.
+/// At least one cell in this many is taken to be unmarked.
 const LEFT_PART_MIN: usize = 16;
-/// Of as many slices as were expected, one in so many more may come.
+/// For every this many slices that the latest marking suggests, one more is expected.
 const UNEXPECTED_PART: usize = 8;
 /// Intervals shrink, and slices grow, by this factor at most.
 const HASTE_MAX: usize = 8;
-/// A slice takes at most so many times the usual length, whatever it is longer for.
+/// A slice takes at most this many times the usual length, whatever it is longer for.
 ///
-/// Beside that it takes what a remark has to do in one piece: trace the roots, and the cells
-/// of [`Rescans`](crate::mark::rescan::Rescans).
+/// It takes more than that only for what a remark has to do in one piece: trace the roots, and
+/// the cells of [`Rescans`](crate::mark::rescan::Rescans).
 pub(crate) const LENGTH_MAX: usize = HASTE_MAX;
-/// When the program has been handed the tolerated bytes so many times, no haste will do.
+/// When the program has been handed the tolerated bytes this many times, no haste is enough.
 const OUTRUN: usize = 2 * HASTE_MAX;
 
 impl SliceSchedule {
-    /// A marking of about `cells` while the program is handed `planned_bytes`; `latest` is
-    /// what the latest one of its scope took.
+    /// A marking of about `cells` while the program is handed `planned_bytes`. `latest` is what
+    /// the latest marking of its scope took.
     pub(crate) fn new(planned_bytes: usize, cells: usize, latest: Option<Experience>) -> Self {
         let expected = |latest: Experience| {
             let slices = latest.slices as u128 * cells as u128 / latest.cells.max(1) as u128;
@@ -82,8 +81,8 @@ impl SliceSchedule {
         }
     }
 
-    /// A slice has been done, as long as `length` usual ones, after which so many cells
-    /// are marked by this collection.
+    /// Notes that a slice has been done, as long as `length` usual ones, after which this
+    /// collection has marked `marked_cells` in all.
     pub(crate) fn note_slice(&mut self, length: usize, marked_cells: usize) {
         self.stops += length;
         if marked_cells > self.marked_cells {
@@ -92,13 +91,13 @@ impl SliceSchedule {
         }
     }
 
-    /// No other marking will be like this one.
+    /// Notes that no other marking will be like this one.
     pub(crate) fn tells_nothing(&mut self) {
         self.is_exception = true;
     }
 
-    /// What the marking, which is over, has taken; `None` if that was one stop, or is no
-    /// example.
+    /// What the marking, which is over, has taken; `None` if that was one stop, or if no other
+    /// marking will be like this one.
     pub(crate) fn experience(&self) -> Option<Experience> {
         (self.stops > 0 && !self.is_exception).then_some(Experience {
             cells: self.cells,
@@ -106,15 +105,15 @@ impl SliceSchedule {
         })
     }
 
-    /// Bytes that the program may be handed before the next slice, when it has
-    /// been handed `handed_bytes` since the beginning.
+    /// Bytes that the program may be handed before the next slice, when it has been handed
+    /// `handed_bytes` since the marking began.
     pub(crate) fn interval_bytes(&self, handed_bytes: usize) -> usize {
         let wanted_bytes = match self.expected_slices {
             _ if self.haste(handed_bytes) > 1 => 0,
             Some(expected) if handed_bytes < self.planned_bytes => {
                 self.planned_bytes / (expected + 1)
             }
-            // There are more than expected: they come sooner, but not all at once.
+            // There are more slices than expected: they come sooner, but not all at once.
             Some(expected) => self.planned_bytes / (expected + 1) / 2,
             None => {
                 let bytes_left = self.planned_bytes.saturating_sub(handed_bytes);
@@ -137,7 +136,8 @@ impl SliceSchedule {
     }
 
     /// How many times its usual length is added to a slice, when the program has been handed
-    /// `interval_bytes` since the previous one: as often as that is too much.
+    /// `interval_bytes` since the previous one: the more, the more that exceeds the least
+    /// interval.
     pub(crate) fn lengthening(&self, handed_bytes: usize, interval_bytes: usize) -> usize {
         let intervals = interval_bytes / self.interval_bytes_min(handed_bytes);
         intervals
@@ -149,8 +149,9 @@ impl SliceSchedule {
         INTERVAL_BYTES_MIN / self.haste(handed_bytes)
     }
 
-    /// How much faster marking has to be than planned: one more for each time that the
-    /// program has been handed twice the planned bytes.
+    /// How much faster marking has to be than planned: one more for each time that the program
+    /// has been handed the tolerated bytes, which are twice the planned ones, or 1 MiB if that is
+    /// more.
     fn haste(&self, handed_bytes: usize) -> usize {
         (1 + self.times_late(handed_bytes)).min(HASTE_MAX)
     }

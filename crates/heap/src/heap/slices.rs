@@ -11,20 +11,20 @@ use crate::work_budget::WorkBudget;
 #[derive(Debug, Default)]
 pub(super) struct Slices {
     schedule: SliceSchedule,
-    /// Fresh bytes at which the next one is due, 0 while nothing is done in slices.
+    /// Fresh bytes at which the next slice is due; 0 while nothing is done in slices.
     pub(super) next_bytes: usize,
-    /// Fresh bytes at the latest one.
+    /// Fresh bytes at the latest slice.
     latest_bytes: usize,
-    /// Slices free dead cells, too, and not only allocations.
+    /// Slices free dead cells, too, so that not only allocations do.
     sweeps: bool,
     /// What the latest marking in slices has taken, of a major collection and of a full one.
-    /// Minor ones differ too much from each other.
+    /// Minor collections differ too much from each other.
     latest_major: Option<Experience>,
     latest_full: Option<Experience>,
 }
 
 impl Slices {
-    /// A marking begins: about `cells` while the program is handed `planned_bytes`.
+    /// Begins a marking: about `cells` while the program is handed `planned_bytes`.
     pub(super) fn begin(&mut self, scope: Scope, planned_bytes: usize, cells: usize) {
         let latest = self.latest(scope).and_then(|latest| *latest);
         self.schedule = SliceSchedule::new(planned_bytes, cells, latest);
@@ -32,12 +32,12 @@ impl Slices {
         self.sweeps = false;
     }
 
-    /// What has been marked is dropped: what this marking takes tells nothing about others.
+    /// Notes that what was marked is dropped: this marking is no example for others.
     pub(super) fn begin_anew(&mut self) {
         self.schedule.tells_nothing();
     }
 
-    /// The marking is over.
+    /// Ends the marking.
     pub(super) fn end(&mut self, scope: Scope) {
         (self.next_bytes, self.latest_bytes) = (0, 0);
         let experience = self.schedule.experience();
@@ -85,7 +85,7 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// Frees dead cells, as many as `work` allows; whether none is left.
+    /// Frees dead cells, as many as `work` allows. Returns whether none is left.
     pub fn sweep_slice(&self, work: &mut WorkBudget) -> bool {
         if self.is_sweeping() {
             work.lengthen_to(1 + self.lengthening());
@@ -101,8 +101,8 @@ impl<V: Vm> Heap<'_, V> {
         is_swept
     }
 
-    /// Whether the program has been handed so much since marking began that no slice of the
-    /// greatest length will do.
+    /// Whether the program has been handed so much since marking began that even slices of the
+    /// greatest length are too short.
     pub(super) fn is_outrun(&self) -> bool {
         let collector = self.collector.borrow();
         let handed_bytes = collector.fresh_bytes(self.shared);
@@ -116,7 +116,7 @@ impl<V: Vm> Heap<'_, V> {
 }
 
 impl CollectorState<'_> {
-    /// After another slice so many cells have been marked since the collection began.
+    /// Notes another slice, after which the collection has marked `marked_cells` in all.
     pub(super) fn note_slice(&mut self, marked_cells: usize, shared: &Shared) {
         let length = 1 + self.lengthening(shared);
         self.slices.schedule.note_slice(length, marked_cells);
@@ -130,8 +130,7 @@ impl CollectorState<'_> {
             .lengthening(fresh_bytes, interval_bytes)
     }
 
-    /// Lets the program run until it has been handed another slice's worth of
-    /// bytes.
+    /// Lets the program run until it has been handed the bytes of another interval.
     pub(super) fn plan_next_slice(&mut self, shared: &Shared) {
         let fresh_bytes = self.fresh_bytes(shared);
         let interval_bytes = self.slices.schedule.interval_bytes(fresh_bytes);

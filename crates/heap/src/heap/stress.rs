@@ -1,4 +1,4 @@
-//! Switches that make memory bugs show early, at work.
+//! The stress switches at work: they make memory bugs show early.
 
 use super::{Heap, Request};
 use crate::compact::Evacuation;
@@ -52,7 +52,7 @@ impl<V: Vm> Heap<'_, V> {
         true
     }
 
-    /// The request, as moving everything makes it.
+    /// The request, changed to move everything if that switch is on.
     pub(super) fn stressed(&self, request: Request) -> Request {
         if !self.stress.get().move_everything {
             return request;

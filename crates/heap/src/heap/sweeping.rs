@@ -16,14 +16,14 @@ use crate::sweep::{sweep_block, Swept};
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
-/// Sweeping a block takes about as long as marking so many cells. The clock is looked
-/// at after each block.
+/// Sweeping a block takes about as long as marking this many cells. The clock is looked at after
+/// each block.
 const CELLS_PER_SWEPT_BLOCK: usize = 256;
-/// Giving back the pages of a block takes about as long as marking so many cells.
+/// Giving back the pages of a block takes about as long as marking this many cells.
 const CELLS_PER_RELEASED_BLOCK: usize = 256;
-/// So many blocks (1 MiB) go back with one call at most.
+/// The most blocks (1 MiB) that go back with one call.
 const RELEASED_TOGETHER_BLOCKS: usize = 16;
-/// An allocation that has to sweep goes on until there is room for so many bytes.
+/// An allocation that has to sweep goes on until there is room for this many bytes.
 const ROOM_BYTES: usize = 8 << 10;
 
 impl<V: Vm> Heap<'_, V> {
@@ -51,7 +51,7 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// Sweeps as much as `work` allows; whether everything is swept.
+    /// Sweeps as much as `work` allows. Returns whether everything is swept.
     pub fn sweep_within(&self, work: &mut WorkBudget) -> bool {
         while self.sweep_next(None) {
             if !work.spend_step(CELLS_PER_SWEPT_BLOCK) {
@@ -79,7 +79,7 @@ impl<V: Vm> Heap<'_, V> {
         result
     }
 
-    /// `None` when there is no limit.
+    /// Time that allocations may still sweep now; `None` when there is no limit.
     fn sweep_time_left(&self) -> Option<Duration> {
         let time_max = self.pauses.sweep_time_max()?;
         let collector = self.collector.borrow();
@@ -110,7 +110,7 @@ impl<V: Vm> Heap<'_, V> {
         self.pop_available(width)
     }
 
-    /// Sweeps so many blocks, those of `width` first.
+    /// Sweeps up to `blocks` blocks, those of `width` first, as far as `work` allows.
     pub(super) fn sweep_ahead(&self, width: WidthIndex, blocks: usize, work: &mut WorkBudget) {
         for _ in 0..blocks {
             if !work.spend_step(CELLS_PER_SWEPT_BLOCK) || !self.sweep_next(Some(width)) {
@@ -119,8 +119,8 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// Blocks that are to be swept now; none while there are only a few, or no
-    /// time.
+    /// How many blocks an allocation has to sweep now; 0 while there are only a few, or no time
+    /// is left.
     pub(super) fn blocks_due(&self) -> usize {
         if self.sweep_time_left() == Some(Duration::ZERO) {
             return 0;
@@ -149,7 +149,7 @@ impl<V: Vm> Heap<'_, V> {
         self.collector.borrow().lists.unswept_blocks() > 0
     }
 
-    /// Sweeps a block, of this width if there is one; whether there was any.
+    /// Sweeps a block, of this width if there is one. Returns whether there was any.
     fn sweep_next(&self, width: Option<WidthIndex>) -> bool {
         let next = {
             let lists = &mut self.collector.borrow_mut().lists;
@@ -167,7 +167,7 @@ impl<V: Vm> Heap<'_, V> {
         true
     }
 
-    /// Lists a block that is swept if it has a free run; whether it has.
+    /// Lists a swept block if it has a free run. Returns whether it has one.
     pub(super) fn list_if_available(&self, block: BlockIndex, width: WidthIndex) -> bool {
         let has_run = self.region().block(block).free() != 0;
         if has_run {
@@ -186,7 +186,7 @@ impl<V: Vm> Heap<'_, V> {
     fn sweep_and_count(&self, block: BlockIndex, width: WidthIndex) -> usize {
         self.shared.assert_at_rest();
         self.payloads_sweeping(true);
-        // SAFETY: sweeping asks of dead cells.
+        // SAFETY: sweeping asks about dead cells.
         let owns_nothing = || unsafe { self.vm.owns_nothing() };
         let is_inherited = self.region().block(block).has(INHERITED);
         let swept = match (is_inherited, self.stress().poison) {
@@ -205,10 +205,10 @@ impl<V: Vm> Heap<'_, V> {
         swept.live_cells
     }
 
-    /// Sweeps a block, and writes to nothing but the side tables.
+    /// Sweeps an inherited block, and writes to nothing but the side tables.
     #[cold]
     fn sweep_inherited(&self, block: BlockIndex, width: WidthIndex) -> Swept {
-        // SAFETY: sweeping asks of dead cells, and finds each once.
+        // SAFETY: sweeping asks about dead cells, and finds each once.
         unsafe {
             let owns_nothing = self.vm.owns_nothing();
             let release = |cell| self.vm.release(cell, width);
@@ -219,7 +219,7 @@ impl<V: Vm> Heap<'_, V> {
     /// Sweeps a block, and fills the cells that it frees with poison.
     #[cold]
     fn sweep_and_poison(&self, block: BlockIndex, width: WidthIndex) -> Swept {
-        // SAFETY: asked of dead cells below.
+        // SAFETY: asked about dead cells below.
         let owns_nothing = unsafe { self.vm.owns_nothing() };
         sweep_block::<false>(
             self.space(),
@@ -236,8 +236,8 @@ impl<V: Vm> Heap<'_, V> {
         )
     }
 
-    /// Gives pages back, slowly, once a major or full collection has been swept, as many
-    /// as `work` allows; the rest at the next opportunity.
+    /// Gives pages of empty blocks back once a major or full collection has been swept: as many
+    /// as `work` allows, and the rest at the next opportunity.
     pub(super) fn release_idle_blocks(&self, work: &mut WorkBudget) {
         let Some(from) = self.collector.borrow_mut().release_from.take() else {
             return;
@@ -260,8 +260,9 @@ impl<V: Vm> Heap<'_, V> {
         self.release_blocks(0, true, || true);
     }
 
-    /// [`Heap::release_empty_blocks`] of all but the lowest, which are taken first: about
-    /// `kept_bytes` stay. Nothing when there are fewer than `worth_bytes` more than that.
+    /// As [`Heap::release_empty_blocks`], for all blocks but the lowest, which are taken first:
+    /// about `kept_bytes` stay. No pages go back when there are fewer than `worth_bytes` more
+    /// than that.
     pub fn release_empty_blocks_beyond(&self, kept_bytes: usize, worth_bytes: usize) {
         self.shared.payloads.give_rows_back(self.space());
         let blocks = &self.space().blocks;
@@ -271,9 +272,9 @@ impl<V: Vm> Heap<'_, V> {
         }
     }
 
-    /// Gives pages of empty blocks back from block `from` on, as
-    /// [`Space::release_idle_blocks`] does; where to go on. Before the first one, blocks
-    /// become empty that nothing but rows of free payloads kept.
+    /// Gives pages of empty blocks back from block `from` on, as [`Space::release_idle_blocks`]
+    /// does. Returns the block to go on from. When `from` is 0, blocks that held nothing but rows
+    /// of free payloads become empty first.
     fn release_blocks(
         &self,
         from: usize,
@@ -290,9 +291,8 @@ impl<V: Vm> Heap<'_, V> {
         released.next
     }
 
-    /// Gives back some of the empty blocks that no nursery needs, if it is time: with one call
-    /// of the system, between two blocks that the program allocates from, so no pause is longer
-    /// for it.
+    /// Gives back some of the empty blocks that no nursery needs, if it is time: with one system
+    /// call, between two blocks that the program allocates from, so that no pause becomes longer.
     #[inline]
     pub(super) fn release_surplus(&self) {
         let surplus = self.collector.borrow().surplus;

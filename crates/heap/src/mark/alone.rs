@@ -64,7 +64,8 @@ impl Sink for Alone<'_> {
 }
 
 impl Marker {
-    /// Marks a cell that the program has stored, while it runs. It stays as young as it is.
+    /// Marks a cell to which the running program has stored a reference. The cell stays as young
+    /// as it is.
     #[inline(always)]
     pub(crate) fn mark(&mut self, states: States<'_>, cell: Cell) {
         Alone {
@@ -74,7 +75,7 @@ impl Marker {
         .mark(cell, Wants::MARKED);
     }
 
-    /// A cell has no barrier from now on.
+    /// Notes that a cell has no barrier from now on.
     pub(crate) fn unprotect(&mut self, states: States<'_>, cell: Cell, mode: Mode) {
         let state = Alone {
             states,

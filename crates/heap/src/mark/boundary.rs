@@ -2,19 +2,20 @@
 //!
 //! A major collection neither traces nor frees what is settled: it begins with the roots
 //! and with the boundary, as a minor one begins with the roots and the remembered set.
-//! Tracing tells which settled cells belong here: when one is traced, what it refers to
-//! is marked and has the age that it keeps in this collection. Between collections the
-//! write barrier adds those into which something is stored that is not settled.
+//! Tracing finds out which settled cells belong here: once a settled cell is traced, the cells
+//! that it refers to are marked and have the age that they keep in this collection. Between
+//! collections the write barrier adds the settled cells into which the program stores a reference
+//! to a cell that is not settled.
 //!
-//! A full collection traces everything and finds the set anew.
+//! A full collection traces everything and builds the set again.
 
 use crate::layout::cell_state::CellState;
 use crate::layout::region::{Cell, States};
 use crate::os::Refused;
 use crate::stack::Stack;
 
-/// Each cell that is on the boundary (invariant 16). It may be here more than once, and
-/// cells that are not on it any more may be here, too, until the next major collection.
+/// Each cell that is on the boundary (invariant 16). A cell may be here more than once, and cells
+/// that are not on the boundary any more may be here, too, until the next major collection.
 #[derive(Debug, Default)]
 pub(crate) struct BoundarySet {
     cells: Stack<Cell>,
@@ -34,8 +35,8 @@ impl BoundarySet {
         self.cells.limit(cells);
     }
 
-    /// Adds `cell` if it is settled and not on the boundary yet. What a full collection
-    /// has not found has no place here: it may be freed.
+    /// Adds `cell` if it is settled and not on the boundary yet. An unmarked cell is not added: a
+    /// full collection has not found it, and may free it.
     #[inline(never)]
     pub(crate) fn add_if_settled(&mut self, states: States<'_>, cell: Cell) {
         let state = states.get(cell);
@@ -53,9 +54,9 @@ impl BoundarySet {
         }
     }
 
-    /// A major collection begins: passes each cell to `trace`, which finds out whether it
-    /// still belongs here. It is taken off the boundary until then. Unprotected ones stay
-    /// (invariant 17).
+    /// Begins a major collection: passes each cell to `trace`, which finds out whether it still
+    /// belongs here. Until then the cell is off the boundary, unless it is unprotected (invariant
+    /// 17).
     pub(super) fn begin_major(&mut self, states: States<'_>, mut trace: impl FnMut(Cell)) {
         let mut staying = 0;
         for index in 0..self.cells.len() {
@@ -75,7 +76,7 @@ impl BoundarySet {
         self.cells.truncate(staying);
     }
 
-    /// Forgets all cells: a full collection finds them anew.
+    /// Forgets all cells: a full collection builds the set again.
     pub(super) fn clear(&mut self) {
         self.cells.clear_and_release();
         self.overflowed = false;

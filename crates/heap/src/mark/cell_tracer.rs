@@ -70,8 +70,9 @@ impl<S: Sink, const AHEAD: bool> Trace for CellTracer<S, AHEAD> {
 }
 
 impl<S: Sink, const AHEAD: bool> CellTracer<S, AHEAD> {
-    /// Leaves the references for later, if the program runs meanwhile and there is room to
-    /// note them. They may turn out not to be settled.
+    /// Leaves the references of the cell for later, if the program runs between slices and there
+    /// is room to `note` them; returns whether it does. Some of them may refer to cells that are
+    /// not settled.
     #[inline(always)]
     fn put_off(&mut self, note: impl FnOnce(&mut Deferred) -> Result<(), Refused>) -> bool {
         let is_noted = self.mode == Mode::InSlices

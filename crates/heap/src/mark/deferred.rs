@@ -1,9 +1,8 @@
 //! Cells with very many references, which are marked a few at a time.
 //!
 //! A table of a million references takes longer to trace than a slice may last,
-//! and the program may change it between two slices. The write barrier tells what the
-//! program stores into it, but nothing tells what it moves within the cell. So a VM
-//! hands over the references of such a cell as they are now ([`Deferred::keep`]). If
+//! and the program may change it between two slices. The write barrier notes what the program
+//! stores into the table, but nothing notes what the program moves within it. So a VM
 //! they only ever move downwards, it just says where they end
 //! ([`Deferred::continue_at`]), and they are traced from there downwards.
 
@@ -11,7 +10,7 @@ use crate::layout::region::Cell;
 use crate::os::Refused;
 use crate::stack::Stack;
 
-/// References marked between two looks at what a slice may still do.
+/// References that are marked between two looks at the budget of the slice.
 pub(super) const REFERENCES_AT_ONCE: usize = 64;
 
 /// What is left of the cells that are being marked in parts.
@@ -25,7 +24,7 @@ pub(super) struct Deferred {
 /// What is still to be marked of one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// So many words that were handed over: [`Deferred::pop_word`] has them.
+    /// This many of the words that were handed over; [`Deferred::pop_word`] takes them.
     Words(usize),
     /// The references that the cell has below this index.
     Below(usize),
@@ -53,7 +52,7 @@ impl Deferred {
         self.words.clear_and_release();
     }
 
-    /// Takes the references of `cell`. When there is no room none is taken.
+    /// Notes the `references` of `cell`, or none of them when there is no room for all.
     pub(super) fn keep(&mut self, cell: Cell, references: &[usize]) -> Result<(), Refused> {
         let before = self.words.len();
         self.words.push_all(references)?;
@@ -66,7 +65,7 @@ impl Deferred {
         self.put_back(cell, Rest::Below(end))
     }
 
-    /// Takes what is left of a cell, to be put back as far as it is not marked now.
+    /// Takes a cell and what is left of it. The caller puts back what it does not mark now.
     pub(super) fn pop(&mut self) -> Option<(Cell, Rest)> {
         self.cells.pop()
     }
@@ -76,8 +75,8 @@ impl Deferred {
         self.words.pop()
     }
 
-    /// So much is left of `cell`, which was taken last. Refused only when the stack
-    /// has been limited since.
+    /// Notes that `rest` is left of `cell`. For the cell that was taken last this is refused only
+    /// when the stack has been limited since.
     pub(super) fn put_back(&mut self, cell: Cell, rest: Rest) -> Result<(), Refused> {
         self.cells.push((cell, rest))
     }

@@ -6,9 +6,9 @@
 //!
 //! In a large heap the table of states is larger than the processor's cache, so the first
 //! look at the state of what a cell refers to waits for memory, too. Marking then looks a few
-//! references ahead: each has the state fetched and waits, while others are found. When as
-//! many as can wait have been found, all are marked, in the order in which they were found:
-//! by then the states of the latest have been fetched, too.
+//! references ahead: each waits while its state is fetched and others are found. When all places
+//! are taken, all references that wait are marked, in the order in which they were found: by then
+//! the states of the latest have been fetched, too.
 //! `docs/marking-latency.md` has what that gains.
 
 use crate::layout::cell_state::Wants;
@@ -17,7 +17,7 @@ use crate::os::Refused;
 use crate::prefetch::prefetch;
 use crate::stack::Stack;
 
-/// The mark stack. The latest cell comes first, but waits in the prefetch queue meanwhile.
+/// The mark stack. The latest cell is taken first, and then waits in the prefetch queue.
 #[derive(Debug, Default)]
 pub(super) struct GreyStack {
     cells: Stack<Cell>,
@@ -67,7 +67,7 @@ impl GreyStack {
         &self.cells.as_slice()[..count]
     }
 
-    /// Takes these off.
+    /// Drops the `count` oldest cells.
     pub(super) fn drop_oldest(&mut self, count: usize) {
         let left = self.cells.len() - count;
         self.cells.as_mut_slice().copy_within(count.., 0);
@@ -92,7 +92,7 @@ impl GreyStack {
         self.prefetched.iter().chain(stacked)
     }
 
-    /// Some cells did not fit.
+    /// Notes that some cells did not fit.
     pub(super) fn note_overflow(&mut self) {
         self.overflowed = true;
     }
@@ -106,7 +106,7 @@ impl GreyStack {
         std::mem::take(&mut self.overflowed)
     }
 
-    /// Hands over all cells, none of them fetched. What is left has no room for any.
+    /// Hands over all cells, none of them fetched. The stack that is left has no room for any.
     pub(super) fn take(&mut self) -> Self {
         let mut taken = std::mem::take(self);
         for cell in std::mem::take(&mut taken.prefetched).iter() {
@@ -129,7 +129,7 @@ const PREFETCHED_CELLS: usize = 8;
 #[derive(Debug)]
 struct PrefetchQueue {
     places: [Cell; PREFETCHED_CELLS],
-    /// How many have been taken out, so that the oldest is at this number modulo the places.
+    /// How many cells have been taken out; the oldest is at this number modulo the places.
     taken: usize,
     count: usize,
 }
@@ -145,8 +145,8 @@ impl Default for PrefetchQueue {
 }
 
 impl PrefetchQueue {
-    /// The next cell, after having taken as many with `pop` as there is room for. In a
-    /// heap so large that marking looks `AHEAD`, their states are fetched, too.
+    /// The next cell, after taking as many with `pop` as there is room for. In a heap so large
+    /// that marking looks `AHEAD`, the states of the cells taken are fetched, too.
     #[inline(always)]
     fn next<const AHEAD: bool>(
         &mut self,
@@ -167,7 +167,7 @@ impl PrefetchQueue {
         self.take()
     }
 
-    /// Has a cell fetched; the one that has waited longest if all places were taken.
+    /// Has a cell fetched. Returns the cell that has waited longest if all places were taken.
     #[inline(always)]
     fn fetch<const AHEAD: bool>(&mut self, states: States<'_>, cell: Cell) -> Option<Cell> {
         prefetch(cell.address());
@@ -177,7 +177,7 @@ impl PrefetchQueue {
         self.exchange(cell)
     }
 
-    /// Puts one in, and takes out the oldest if there was no place left.
+    /// Puts a cell in, and takes out the oldest if no place was left.
     #[inline(always)]
     fn exchange(&mut self, cell: Cell) -> Option<Cell> {
         if self.count < PREFETCHED_CELLS {
@@ -189,8 +189,7 @@ impl PrefetchQueue {
         Some(oldest)
     }
 
-    /// Puts one into a place that is left. Not inlined: marking nearly always finds the queue
-    /// full.
+    /// Puts a cell into a free place. Not inlined: marking nearly always finds the queue full.
     #[inline(never)]
     fn fill(&mut self, cell: Cell) {
         self.places[self.taken.wrapping_add(self.count) % PREFETCHED_CELLS] = cell;
@@ -213,18 +212,19 @@ impl PrefetchQueue {
     }
 }
 
-/// References that wait at most.
+/// The most references that wait.
 const WAITING_REFERENCES: usize = 32;
 
-/// The latest references. What waits here is not grey: marking is not over, and the program
-/// does not run, before all have been marked.
+/// References that wait to be marked. The cells that they refer to are not grey yet: all are
+/// marked before marking is over, and before the program runs.
 #[derive(Debug)]
 pub(super) struct Lookahead {
     children: [Cell; WAITING_REFERENCES],
     parents: [Cell; WAITING_REFERENCES],
     /// What the parents wanted when they were traced.
     wants: [Wants; WAITING_REFERENCES],
-    /// How many wait: fewer than can, but for the moment after `push`.
+    /// How many wait: fewer than there are places, except right after a `push` that returned
+    /// true.
     count: usize,
 }
 
@@ -238,7 +238,7 @@ impl Lookahead {
         }
     }
 
-    /// Has a reference wait. True when no more can: then all have to be marked.
+    /// Lets a reference wait. Returns true when no place is left: then all have to be marked.
     #[inline(always)]
     pub(super) fn push(
         &mut self,
@@ -256,20 +256,20 @@ impl Lookahead {
         self.count == WAITING_REFERENCES
     }
 
-    /// How many wait. None does afterwards; they can be read until another one waits.
+    /// Returns how many wait, and makes that 0. They can be read until the next `push`.
     #[inline(always)]
     pub(super) fn take_all(&mut self) -> usize {
         std::mem::take(&mut self.count)
     }
 
-    /// The cell that the `index`-th refers to, and what is wanted of it.
+    /// The cell that the `index`-th reference refers to, and what is wanted of it.
     #[inline(always)]
     pub(super) fn child_at(&self, index: usize) -> (Cell, Wants) {
         let index = index % WAITING_REFERENCES;
         (self.children[index], self.wants[index])
     }
 
-    /// The cell that the `index`-th is in.
+    /// The cell that the `index`-th reference is in.
     #[inline(always)]
     pub(super) fn parent_at(&self, index: usize) -> Cell {
         self.parents[index % WAITING_REFERENCES]

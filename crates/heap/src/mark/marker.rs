@@ -20,8 +20,8 @@ use crate::stack::Stack;
 #[derive(Debug)]
 pub(crate) struct Marker {
     pub(crate) worker: Worker,
-    /// The collecting thread's while it is one of several; elsewhere then. Made with the heap, so that a
-    /// collection for want of memory asks for none.
+    /// What the collecting thread has to itself as one of several; `None` while it works with
+    /// that. Made with the heap, so that a collection for want of memory needs none for it.
     pub(super) own: Option<Box<Own>>,
     pub(super) deferred: Deferred,
     pub(super) anew: Anew,
@@ -38,8 +38,8 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    /// A marker for a heap of at most `cells` cells. Address space may be scarce:
-    /// only stacks that must not run full could hold every cell.
+    /// A marker for a heap of at most `cells` cells. Address space may be scarce, so only the
+    /// mark stack could hold every cell.
     pub(crate) fn new(cells: usize) -> Result<Self, Refused> {
         let noted = cells / 64;
         Ok(Self {
@@ -58,7 +58,8 @@ impl Marker {
         })
     }
 
-    /// Lets the mark stack and the remembered set grow to `cells` at most.
+    /// Limits each of the stacks and sets to `cells` entries, except weak references and
+    /// rewritten cells.
     pub(crate) fn limit(&mut self, cells: usize) {
         self.worker.grey.limit(cells);
         self.deferred.limit(cells);
@@ -69,10 +70,10 @@ impl Marker {
         self.aside.limit(cells);
     }
 
-    /// Marking begins. In a minor collection old cells are marked already, and
-    /// remembered ones are to be traced; in a major one that holds for settled cells and
-    /// those on the boundary. What has no mark is found anew, and young cells grow old as
-    /// `ageing` says.
+    /// Begins marking. In a minor collection old cells are marked already, and remembered ones
+    /// are to be traced; in a major one settled cells are marked already, and those on the
+    /// boundary are to be traced. All other live cells are to be found, and young ones grow old
+    /// as `ageing` says.
     pub(crate) fn begin(&mut self, states: States<'_>, scope: Scope, ageing: Ageing) {
         self.is_major = scope == Scope::Major;
         let Worker { grey, counts, .. } = &mut self.worker;
@@ -100,7 +101,7 @@ impl Marker {
         self.worker.ageing = ageing;
     }
 
-    /// Forgets what was found, so that marking can begin anew, as a full one.
+    /// Forgets what was found, so that marking can begin again, as a full one.
     pub(crate) fn restart(&mut self) {
         self.end();
         self.remembered.clear();
@@ -116,7 +117,7 @@ impl Marker {
         self.aside.clear_and_release();
     }
 
-    /// The program goes on although marking is not over.
+    /// Notes that the program goes on although marking is not over.
     pub(crate) fn pause(&mut self) {
         self.weak.forget();
     }
@@ -128,13 +129,13 @@ impl Marker {
         !has_grey && self.deferred.is_empty() && self.anew.is_empty()
     }
 
-    /// The program has stored into this black cell, and has not said what.
+    /// Notes that the program has stored into this black cell without saying what.
     pub(crate) fn rescan_written(&mut self, cell: Cell) {
         self.rescans.add_written(cell);
     }
 
-    /// Says which roots are noted from now on, because a store that a barrier was told
-    /// of may not have happened yet.
+    /// Sets which roots are noted from now on, because a store for which the barrier was called
+    /// may not have happened yet.
     pub(crate) fn set_pending_store(&mut self, noting: Noting) {
         self.pending_store.set(noting);
     }
@@ -144,13 +145,14 @@ impl Marker {
         self.pending_store.pop()
     }
 
-    /// Notes a cell that a root refers to. Without room for it the next collection is a
-    /// full one, which needs no remembered set.
+    /// Notes a cell that a root refers to, if it may have to be remembered once marking is over.
+    /// Without room for the note the next collection is a full one, which needs no remembered
+    /// set.
     #[cold]
     pub(super) fn note_root(&mut self, states: States<'_>, cell: Cell) {
         let state = states.get(cell);
-        // A major collection takes settled cells off the boundary, and what is remembered
-        // with them, before it looks at any.
+        // A major collection takes settled cells off the boundary, and empties the remembered
+        // set, before it looks at any root.
         let may_be_forgotten = state.is_remembered() || self.is_major && state.is_settled();
         let stays_as_it_is = state.is_old() && state.is_marked() && !may_be_forgotten;
         if stays_as_it_is && self.pending_store.noting() == Noting::WhatMayChange {
@@ -159,23 +161,23 @@ impl Marker {
         self.note_changing(cell);
     }
 
-    /// Has the cell be remembered, once marking is over, if it is old then.
+    /// Notes `cell`, to be remembered once marking is over if it is old then.
     pub(super) fn note_changing(&mut self, cell: Cell) {
         if self.pending_store.note(cell).is_err() {
             self.remembered.note_overflow();
         }
     }
 
-    /// Makes a marked cell grey once more, and only once although it may be asked for
-    /// again before it is traced.
+    /// Makes a marked cell grey once more. Asking again before it is traced changes nothing, as
+    /// long as there is room in `anew`.
     pub(super) fn make_grey_again(&mut self, cell: Cell) {
         if self.anew.add(cell).is_err() {
             self.worker.grey.push_or_note(cell);
         }
     }
 
-    /// Hands over what several threads share. Until [`Marker::take_back`] nothing can become
-    /// grey here, be remembered, or get onto the boundary.
+    /// Hands over what several threads share. Until [`Marker::take_back`] no cell can become grey
+    /// here, be remembered, or get onto the boundary.
     pub(super) fn lend(&mut self) -> Stacks {
         Stacks {
             grey: self.worker.grey.take(),
@@ -186,7 +188,7 @@ impl Marker {
         }
     }
 
-    /// Takes it back when all workers have gone, with what they have counted.
+    /// Takes the stacks back when all workers have gone, with what the workers have counted.
     pub(super) fn take_back(&mut self, stacks: Stacks) {
         self.worker.grey = stacks.grey;
         self.aside = stacks.aside;

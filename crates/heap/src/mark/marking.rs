@@ -18,15 +18,15 @@ use crate::space::Space;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
-/// A marking that goes on, with the program stopped.
+/// A marking in progress, with the program stopped.
 pub(crate) struct Marking<'a, V> {
     pub(super) vm: &'a V,
-    /// What it works with, which is lent to the VM's own code as it is: to build a
-    /// tracer for each cell would take longer than some cells take.
+    /// What marking works with. The VM's own code borrows it as it is, because building a tracer
+    /// for each cell would take longer than tracing some cells.
     pub(super) tracer: Tracer<'a>,
     /// The threads that may mark when no budget limits the work.
     pub(super) team: Option<Team<'a>>,
-    /// The table of states is larger than what the processor keeps close.
+    /// The table of states is larger than the processor's cache.
     pub(crate) looks_ahead: bool,
 }
 
@@ -47,7 +47,7 @@ impl<'a, V: Vm> Marking<'a, V> {
         }
     }
 
-    /// Marks what the roots refer to now. The program may run and change them before
+    /// Marks what the roots refer to now. The program may run and change the roots before
     /// marking is over.
     pub(crate) fn trace_roots(&mut self) {
         self.vm.trace_roots(self.tracer.of_roots());
@@ -59,16 +59,16 @@ impl<'a, V: Vm> Marking<'a, V> {
         self.trace_roots();
     }
 
-    /// Begins the first remark, with which marking begins: there is nothing to trace
-    /// again yet. If its budget lasts, it finds everything.
+    /// Begins the first remark, with which marking begins: there is nothing to trace again yet.
+    /// If the budget lasts, this remark finds everything.
     pub(crate) fn begin_first_remark(&mut self) {
         self.tracer.is_remark = true;
         self.trace_roots();
     }
 
-    /// Traces once more what may refer to white cells without the barrier's knowing:
-    /// the roots, and the cells of [`Rescans`](super::rescan::Rescans). Once nothing
-    /// is grey then, marking is over.
+    /// Traces once more what may refer to white cells although no barrier was called: the roots,
+    /// and the cells of [`Rescans`](super::rescan::Rescans). Once nothing is grey after that,
+    /// marking is over.
     pub(crate) fn begin_remark(&mut self) {
         self.begin_first_remark();
         while let Some(cell) = self.tracer.marker.rescans.pop_written() {
@@ -86,8 +86,7 @@ impl<'a, V: Vm> Marking<'a, V> {
         self.tracer.is_rescan = false;
     }
 
-    /// Has the VM do what it does when everything is marked, until that marks
-    /// nothing more.
+    /// Has the VM do what it does when everything is marked, until doing so marks nothing more.
     pub(crate) fn end(&mut self, scope: Scope) {
         loop {
             let tracer = self.tracer.of_roots().reborrow();
@@ -99,7 +98,7 @@ impl<'a, V: Vm> Marking<'a, V> {
         }
     }
 
-    /// Traces until nothing is grey; false when `work` is used up before.
+    /// Traces until nothing is grey. Returns false when `work` is used up before.
     pub(crate) fn trace_grey(&mut self, work: &mut WorkBudget) -> bool {
         if !work.is_limited() {
             self.trace_together();
@@ -114,9 +113,9 @@ impl<'a, V: Vm> Marking<'a, V> {
         }
     }
 
-    /// Traces what is grey with all threads of the team when there is much to do.
-    /// Afterwards only those cells are grey that did not fit on the stacks. The program must
-    /// not run again before marking is over, so what is traced here is traced for good.
+    /// Traces what is grey with all threads of the team when there is much to do. Afterwards only
+    /// cells that did not fit on the stacks are grey. The program must not run again before
+    /// marking is over: what several threads trace is not put off and not traced again.
     fn trace_together(&mut self) {
         let has_grey = !self.tracer.marker.worker.grey.is_empty();
         let Some(team) = self.team.filter(|_| has_grey) else {
@@ -154,8 +153,8 @@ impl<'a, V: Vm> Marking<'a, V> {
         self.tracer.alone()
     }
 
-    /// The same, once for small heaps and once for large ones. When it returns false, some
-    /// references wait.
+    /// As `trace_grey`, by this thread alone; compiled once for small heaps and once for large
+    /// ones. When it returns false, references may wait in the lookahead.
     #[inline(never)]
     fn trace_grey_looking<const AHEAD: bool>(&mut self, work: &mut WorkBudget) -> bool {
         loop {
@@ -182,8 +181,8 @@ impl<'a, V: Vm> Marking<'a, V> {
         }
     }
 
-    /// Traces what is grey and not on the mark stack: a cell, or part of one. Says as how
-    /// many cells that counts; nothing when there is none.
+    /// Traces what is grey and not on the mark stack: a cell, or part of one. Returns how many
+    /// cells that counts as, or `None` when nothing was left.
     #[inline(never)]
     fn trace_other<const AHEAD: bool>(&mut self) -> Option<usize> {
         let marker = &mut *self.tracer.marker;
@@ -204,7 +203,7 @@ impl<'a, V: Vm> Marking<'a, V> {
         Some(1)
     }
 
-    /// Traces a cell that was in the remembered set. It stays there when it is unprotected
+    /// Traces a cell that was in the remembered set. The cell stays there when it is unprotected
     /// (invariant 4) or rewritten; otherwise what it refers to becomes old.
     fn trace_remembered<const AHEAD: bool>(&mut self, cell: Cell) {
         let states = self.tracer.states;
@@ -217,7 +216,7 @@ impl<'a, V: Vm> Marking<'a, V> {
         self.trace_written::<AHEAD>(cell);
     }
 
-    /// Traces a cell into which the program has stored. If it is remembered, the next
+    /// Traces a cell into which the program has stored. If the cell is remembered, the next
     /// collection decides what grows old with it.
     fn trace_written<const AHEAD: bool>(&mut self, cell: Cell) {
         let state = self.tracer.states.get(cell);
@@ -229,7 +228,7 @@ impl<'a, V: Vm> Marking<'a, V> {
         self.trace_apart::<AHEAD>(cell, wants);
     }
 
-    /// Whether the program goes on storing into a remembered cell what it soon replaces.
+    /// Whether the program keeps storing into a remembered cell what it soon replaces.
     fn is_rewritten(&mut self, cell: Cell) -> bool {
         let (states, counts) = (self.tracer.states, Counts::default());
         let mut found = References { states, counts };
@@ -248,7 +247,8 @@ impl<'a, V: Vm> Marking<'a, V> {
         self.trace_wanting::<AHEAD>(cell, state.wants_of_children());
     }
 
-    /// The same, for any but the innermost loop: tracing is much code.
+    /// As `trace`, for callers outside the innermost loop: tracing is too much code to inline
+    /// there.
     fn trace_in_its_state<const AHEAD: bool>(&mut self, cell: Cell) {
         let state = self.tracer.states.get(cell);
         self.note_if_unprotected(cell, state);
@@ -284,8 +284,9 @@ impl<'a, V: Vm> Marking<'a, V> {
         self.alone().end_cell(cell, wants);
     }
 
-    /// The VM's own code does not mark what is marked and old already, and it may note
-    /// weak references: what it traces counts as referring to what is not settled.
+    /// Has the VM trace `cell`. The VM's own code does not mark what is marked and old already,
+    /// and it may note weak references: so a settled cell counts as referring to one that is not
+    /// settled.
     #[inline(never)]
     fn trace_by_vm(&mut self, cell: Cell, wants: Wants) {
         self.tracer.parent = Some(cell);
@@ -307,9 +308,8 @@ impl<'a, V: Vm> Marking<'a, V> {
         }
     }
 
-    /// Marks a few of the references of a cell that has very many; all of them
-    /// when what is left cannot be noted. A settled one is on the boundary since the rest
-    /// was put off.
+    /// Marks a few of the references of a cell that has very many, or all of them when the rest
+    /// cannot be noted. A settled cell got onto the boundary when its references were put off.
     fn trace_part<const AHEAD: bool>(&mut self, cell: Cell, mut rest: Rest) {
         loop {
             let left = match rest {
@@ -325,11 +325,11 @@ impl<'a, V: Vm> Marking<'a, V> {
         self.tracer.marker.worker.has_unsettled_child = false;
     }
 
-    /// Marks the next of `count` words that `parent` has handed over; how many are
+    /// Marks the next of the `count` words that `parent` has handed over. Returns how many are
     /// left.
     fn mark_words<const AHEAD: bool>(&mut self, parent: Cell, count: usize) -> usize {
         let common = self.vm.common();
-        // It may have grown old since.
+        // The parent may have grown old since its words were handed over.
         let wants = self.tracer.states.get(parent).wants_of_children();
         let now = count.min(REFERENCES_AT_ONCE);
         for _ in 0..now {
@@ -341,14 +341,14 @@ impl<'a, V: Vm> Marking<'a, V> {
         count - now
     }
 
-    /// Marks some of the references that `parent` has below `end`; where the rest
-    /// ends.
+    /// Marks some of the references that `parent` has below `end`. Returns the end of the rest.
     fn trace_below<const AHEAD: bool>(&mut self, parent: Cell, end: usize) -> usize {
-        // It may have grown old since.
+        // The parent may have grown old since its references were put off.
         let wants = self.tracer.states.get(parent).wants_of_children();
         let common = self.vm.common();
         let mut tracer = self.cell_tracer::<AHEAD>(parent, wants);
-        // SAFETY: the parent, which is marked, has been traced so as far as this.
+        // SAFETY: the parent is marked, so live; its references were put off with `trace_later`,
+        // and `end` is what that call or the latest `trace_below` said.
         unsafe { common.trace_below(parent, end, &mut tracer) }
     }
 

@@ -34,7 +34,6 @@ pub(crate) enum Mode {
     InSlices,
     /// With the program stopped from the beginning to the end.
     AtOnce,
-    /// The same, for a compaction: cells that must not move are told apart from
-    /// those that may.
+    /// As [`Mode::AtOnce`], for a compaction: marking also finds which cells must not move.
     FindingPins,
 }

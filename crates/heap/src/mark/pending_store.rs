@@ -1,12 +1,13 @@
-//! Stores that a barrier has been told of and that have not happened yet, and those of cells
-//! that change without a barrier ([`Tracer::note_changing`](super::tracer::Tracer::note_changing)).
+//! Stores for which a barrier was called and that have not happened yet, and stores into cells
+//! that change without a barrier
+//! ([`Tracer::note_changing`](super::tracer::Tracer::note_changing)).
 //!
-//! What the barrier did depends on what the cell was that the reference goes into,
-//! and a collection in between may make that cell old; or it was old, the barrier has
-//! remembered it, and the collection traces it, without the reference, and forgets it.
-//! The program still has it on its stack, which is a root: so what roots refer to is
-//! noted, and remembered afterwards if it is old. What there is no room to note counts as
-//! an overflow of the remembered set, so that the next collection is a full one.
+//! What the barrier did depends on the state of the cell that the reference is stored into. A
+//! collection in between may make that cell old. Or the cell was old, and the barrier has
+//! remembered it; then the collection traces it, without the reference, and forgets it. The
+//! program still has the cell on its stack, which is a root: so what roots refer to is noted, and
+//! remembered afterwards if it is old. What there is no room to note counts as an overflow of the
+//! remembered set, so that the next collection is a full one.
 
 use crate::layout::region::Cell;
 use crate::os::Refused;
@@ -24,10 +25,9 @@ pub(super) struct PendingStore {
 pub(crate) enum Noting {
     /// None: no store is pending.
     Nothing,
-    /// Those that marking, which begins now, may make old, or forget that they are
-    /// remembered.
+    /// Those that the marking about to begin may make old, or take out of the remembered set.
     WhatMayChange,
-    /// All: marking may have done so.
+    /// All: marking may have changed any of them already.
     Everything,
 }
 
@@ -52,7 +52,7 @@ impl PendingStore {
         self.noting = noting;
     }
 
-    /// Something may be stored into this cell, and no barrier be told of it any more.
+    /// Notes that something may be stored into this cell for which no barrier will be called.
     pub(super) fn note(&mut self, cell: Cell) -> Result<(), Refused> {
         self.noted.push(cell)
     }

@@ -35,8 +35,8 @@ use crate::stack::Stack;
 pub struct ParallelMarking {
     /// Threads that mark, the collecting one included, 1 to [`THREADS_MAX`].
     pub threads: usize,
-    /// So many cells are marked by one thread before the others are called,
-    /// unless the latest collection has found as many.
+    /// Cells that one thread marks before the others are called. They are called at once if the
+    /// latest collection found as many.
     pub cells_min: usize,
 }
 
@@ -50,7 +50,7 @@ impl Default for ParallelMarking {
 }
 
 impl ParallelMarking {
-    /// The same, with as many threads as there can be.
+    /// The same, with `threads` from 1 to [`THREADS_MAX`].
     pub(crate) fn within_bounds(self) -> Self {
         Self {
             threads: self.threads.clamp(1, THREADS_MAX),
@@ -64,13 +64,13 @@ impl ParallelMarking {
 pub(crate) struct Team<'a> {
     pub(super) pool: &'a ThreadPool,
     pub(super) wanted_helpers: usize,
-    /// So many cells are marked before they are called.
+    /// Cells that the collecting thread marks before it calls the helpers.
     pub(super) cells_alone: usize,
 }
 
 impl<'a> Team<'a> {
-    /// The threads that a marking may have after one that found `latest_cells`;
-    /// `None` when it is one thread's.
+    /// The threads that a marking may have after one that found `latest_cells`; `None` when only
+    /// the collecting thread is to mark.
     pub(crate) fn of(
         pool: &'a ThreadPool,
         parallel: ParallelMarking,
@@ -87,27 +87,27 @@ impl<'a> Team<'a> {
 
 /// Grey cells of a worker's own.
 const OWN_CELLS: usize = 2048;
-/// Cells that a worker steals at most, and that the pile should have.
+/// The most cells that a worker steals at once. Workers give cells away while the pile has fewer.
 const BATCH_CELLS: usize = 256;
-/// With this many own cells a worker gives half of them away: while the others have
-/// work, and while one has none.
+/// With at least this many own cells a worker gives half of them away. The second number holds
+/// while the pile is empty and another worker waits, the first otherwise.
 const SHARED_CELLS_MIN: usize = 64;
 const SHARED_CELLS_MIN_WHILE_WAITED_FOR: usize = 8;
 /// Cells traced between two looks at the pile.
 const CELLS_PER_LOOK: u32 = 32;
-/// Cells that are set aside, or get into a set, before the pile gets them; and that the
-/// collecting thread traces of those set aside before it looks at others.
+/// How many cells are set aside, or get into a set, before the pile gets them; and how many of
+/// those set aside the collecting thread traces before it looks at others.
 const NOTED_CELLS: usize = 64;
 
-/// Cells that any worker may take. Every one looks at it now and then, so it has
-/// cache lines of its own.
+/// Cells that any worker may take. Every worker looks at the pile now and then, so it has cache
+/// lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Pile {
     stacks: Mutex<Stacks>,
     /// There are cells to take, or marking is over.
     changed: Condvar,
-    // What the stacks held a moment ago, to be looked at without the lock.
+    // What the stacks held a moment ago, to be read without the lock.
     grey_cells: AtomicUsize,
     aside_cells: AtomicUsize,
     waiting: AtomicUsize,
@@ -131,11 +131,11 @@ pub(super) struct Stacks {
     pub(super) aside: Stack<Cell>,
     pub(super) remembered: RememberedSet,
     pub(super) boundary: BoundarySet,
-    /// What all who have left have marked, and how many of them have traced anything.
+    /// What the workers that have left have marked, and how many of these have traced anything.
     pub(super) counts: MarkCounts,
     pub(super) working: usize,
     pub(super) waiting: usize,
-    /// Each of those has been called since it began to wait, and will look.
+    /// Every waiting worker has been called since it began to wait, and will look.
     pub(super) called: bool,
     pub(super) over: bool,
 }
@@ -164,14 +164,14 @@ impl Pile {
         self.stacks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows the numbers to those who have not got the lock.
+    /// Shows the numbers to those who do not hold the lock.
     fn show(&self, stacks: &Stacks) {
         self.grey_cells.store(stacks.grey.unfetched(), Relaxed);
         self.aside_cells.store(stacks.aside.len(), Relaxed);
         self.waiting.store(stacks.waiting, Relaxed);
     }
 
-    /// There is more on the stacks than before, or marking is over.
+    /// Wakes those who wait: there is more on the stacks than before, or marking is over.
     fn call(&self, stacks: &mut Stacks) {
         self.show(stacks);
         if stacks.waiting > 0 && !stacks.called {
@@ -180,9 +180,10 @@ impl Pile {
         }
     }
 
-    /// What a helper does in one marking: nothing when that is over, or memory is out.
+    /// What a helper does in one marking: nothing when marking is over, or when memory is out.
     pub(super) fn help(&self, states: States<'_>, common: impl TraceCommon, looks_ahead: bool) {
-        // The collecting thread waits for one that has come too late: that asks the system for nothing.
+        // The collecting thread waits for a helper that comes too late, so such a helper asks the
+        // system for nothing.
         if self.lock().over {
             return;
         }
@@ -210,8 +211,8 @@ impl Pile {
     }
 }
 
-/// Traces a cell that only the VM can trace and that wants so much of what it refers to; or
-/// sets it aside, on a helper.
+/// Traces a cell that only the VM can trace, given what the cell wants of those that it refers
+/// to. On a helper, sets the cell aside.
 pub(super) type ByVm<'a> = &'a mut dyn FnMut(&mut Member<'_>, Cell, Wants);
 
 /// What a worker has to itself while it is one of several, on cache lines of its own.
@@ -240,7 +241,7 @@ impl Own {
         })
     }
 
-    /// Begins another marking with it.
+    /// Prepares for another marking.
     pub(super) fn begin(&mut self) {
         debug_assert!(self.worker.grey.is_empty());
         self.worker.counts = MarkCounts::default();
@@ -264,7 +265,7 @@ impl Batch {
         }
     }
 
-    /// Adds a cell. True when there is no room for another one: then all have to be taken.
+    /// Adds a cell. Returns true when no room is left: then all have to be taken.
     fn push(&mut self, cell: Cell) -> bool {
         self.cells[self.count] = cell;
         self.count += 1;
@@ -346,7 +347,7 @@ impl Sink for Member<'_> {
 }
 
 impl Member<'_> {
-    /// The same, for a while.
+    /// The same member, lent for a while.
     #[inline(always)]
     pub(super) fn reborrow(&mut self) -> Member<'_> {
         Member {
@@ -387,7 +388,7 @@ impl Member<'_> {
         }
     }
 
-    /// Gives cells away when the pile has few.
+    /// Gives cells away when the pile has few, and traces some of those set aside.
     #[cold]
     #[inline(never)]
     fn look(&mut self, by_vm: ByVm<'_>) {
@@ -458,9 +459,9 @@ impl Member<'_> {
         }
     }
 
-    /// Takes a share of the pile when there is nothing left of its own, and waits until the
-    /// pile has something. For the collecting thread it may be what is set aside. False when
-    /// marking is over.
+    /// Takes a share of the pile when no own cell is left; waits until the pile has something.
+    /// For the collecting thread that may be a cell set aside. Returns false when marking is
+    /// over.
     fn steal(&mut self) -> bool {
         let pile = self.pile;
         debug_assert!(self.own.worker.grey.is_empty() && self.own.worker.lookahead.is_empty());
@@ -498,7 +499,7 @@ impl Member<'_> {
     }
 }
 
-/// A member who is counted among those at work, until this is dropped.
+/// A member that is counted among those at work, until this is dropped.
 struct AtWork<'c> {
     member: Member<'c>,
 }
@@ -546,7 +547,7 @@ impl Drop for AtWork<'_> {
         }
 
         if *is_collecting_thread {
-            // It is already, unless tracing has panicked.
+            // Marking is over already, unless tracing has panicked.
             stacks.over = true;
             pile.changed.notify_all();
         }

@@ -7,17 +7,17 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Most threads that may mark at the same time, the collecting one included.
+/// The most threads that may mark at the same time, the collecting one included.
 pub const THREADS_MAX: usize = 64;
 
 /// The threads, and where they get their task.
 ///
-/// The lock of the threads is held while they run one and across a fork; a marking that
-/// begins in the meantime goes on without them.
+/// The lock on `threads` is held while they run a task, and across a fork. A marking that begins
+/// in the meantime goes on without them.
 #[derive(Debug)]
 pub(crate) struct ThreadPool {
     threads: Mutex<Threads>,
-    /// In a place of its own: threads refer to it.
+    /// Boxed, because threads refer to it.
     tasks: Box<Tasks>,
 }
 
@@ -29,7 +29,7 @@ struct Tasks {
     current: Mutex<Current>,
     /// There is a task, or the pool shuts down.
     changed: Condvar,
-    /// Nobody runs it any more.
+    /// No thread runs the task any more.
     finished: Condvar,
 }
 
@@ -38,7 +38,7 @@ struct Current {
     task: Option<Task>,
     /// Counts tasks, so that no thread runs one twice.
     number: u64,
-    /// Threads that may still begin to run it.
+    /// How many more threads may begin to run the task.
     wanted: usize,
     running: usize,
     shuts_down: bool,
@@ -114,7 +114,7 @@ impl ThreadPool {
         Stopped { _threads: threads }
     }
 
-    /// Threads that exist, running a task or waiting; 0 while that cannot be told.
+    /// Threads that exist, running a task or waiting; 0 while another thread holds their lock.
     pub(crate) fn count(&self) -> usize {
         let threads = self.threads.try_lock();
         threads.map_or(0, |threads| threads.iter().flatten().count())
@@ -136,8 +136,8 @@ impl Tasks {
     }
 
     fn begin(&self, task: Borrowed<'_>, wanted: usize) -> Running<'_> {
-        // SAFETY: only the lifetime changes. It is called while it is the current task or
-        // somebody runs it, and `Running` ends both before `ThreadPool::run` returns.
+        // SAFETY: only the lifetime changes. The function is called while it is the current task
+        // or a thread runs it, and `Running` ends both before `ThreadPool::run` returns.
         let task = unsafe { std::mem::transmute::<Borrowed<'_>, Borrowed<'static>>(task) };
         let mut current = self.lock();
         current.task = Some(Task(task));
@@ -213,7 +213,7 @@ mod thread {
     }
 
     extern "C" fn run(tasks: *mut c_void) -> *mut c_void {
-        // SAFETY: they are freed after the threads have been joined.
+        // SAFETY: the tasks are freed after the threads have been joined.
         unsafe { &*tasks.cast::<Tasks>() }.run_each();
         null_mut()
     }
@@ -268,9 +268,8 @@ mod thread {
         }
     }
 
-    /// Runs `start` with all signals blocked but those that say that the thread
-    /// itself has failed: a new thread inherits that, so that the program's
-    /// handlers never run on it.
+    /// Runs `start` with all signals blocked except those for a fault of the thread itself. A new
+    /// thread inherits this mask, so the program's handlers never run on it.
     #[cfg(not(miri))]
     fn without_signals<R>(start: impl FnOnce() -> R) -> R {
         const FAULTS: [libc::c_int; 6] = [
@@ -296,7 +295,7 @@ mod thread {
         }
     }
 
-    /// What `top` and debuggers show.
+    /// Gives the thread the name that `top` and debuggers show.
     unsafe fn name(thread: libc::pthread_t) {
         #[cfg(all(target_os = "linux", not(miri)))]
         // SAFETY: the caller passes a thread that has not been joined.
@@ -312,7 +311,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-    /// Runs a task that everybody takes part in: it ends when `all` have come.
+    /// Runs a task in which `all` threads take part: it ends when all have come.
     fn meet(pool: &ThreadPool, all: usize) {
         let come = AtomicUsize::new(0);
         let wait_for_all = || {
@@ -381,8 +380,8 @@ mod tests {
         }
     }
 
-    /// The lock of the tasks alone orders what the threads do to memory: Miri finds two that use a place at
-    /// once, and what one of them may not have seen yet.
+    /// Only the lock of the tasks orders what the threads do to memory: Miri finds two threads
+    /// that use a place at once, and a write that one of them may not have seen yet.
     #[test]
     fn threads_see_what_was_written_before_and_what_they_write_is_seen_afterwards() {
         use std::sync::atomic::Ordering::Relaxed;
@@ -396,7 +395,7 @@ mod tests {
             let come = AtomicUsize::new(0);
             let task = || {
                 let number = come.fetch_add(1, Relaxed);
-                // SAFETY: nobody writes what is given meanwhile, and the other place is this
+                // SAFETY: nobody writes to `given` meanwhile, and the place in `taken` is this
                 // thread's, which alone has its number.
                 unsafe { taken.at(number).write(given.at(number).read()) };
             };

@@ -43,7 +43,7 @@ impl RememberedSet {
         }
     }
 
-    /// Adds `cell`, which lives on, if it is old and not in it.
+    /// Adds `cell`, which lives on, if it is old and not in the set yet.
     pub(crate) fn add_if_old(&mut self, states: States<'_>, cell: Cell) {
         let state = states.get(cell);
         if state.is_old() && !state.is_remembered() {
@@ -51,7 +51,7 @@ impl RememberedSet {
         }
     }
 
-    /// Adds a cell that is not in it and has this state.
+    /// Adds a cell in this state that is not in the set.
     #[cold]
     #[inline(never)]
     fn add_in_state(&mut self, states: States<'_>, cell: Cell, state: CellState) {
@@ -59,7 +59,7 @@ impl RememberedSet {
         self.add(cell);
     }
 
-    /// A cell that belongs here could not be added, or not even be noted.
+    /// Notes that a cell that belongs here could not be added, or not even be noted.
     pub(super) fn note_overflow(&mut self) {
         self.overflowed = true;
     }
@@ -69,7 +69,7 @@ impl RememberedSet {
         self.overflowed
     }
 
-    /// The cells that are not still to be traced.
+    /// The cells that are not waiting to be traced.
     pub(crate) fn cells(&self) -> &[Cell] {
         self.cells.as_slice()
     }
@@ -79,8 +79,7 @@ impl RememberedSet {
         self.untraced.as_slice()
     }
 
-    /// A minor collection begins: every cell is to be traced, and the set begins
-    /// anew.
+    /// Begins a minor collection: every cell is to be traced, and the set starts empty.
     pub(super) fn begin_minor(&mut self) {
         debug_assert!(self.untraced.is_empty());
         std::mem::swap(&mut self.cells, &mut self.untraced);

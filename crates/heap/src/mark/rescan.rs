@@ -8,11 +8,11 @@ use crate::stack::Stack;
 /// What is traced again at every remark, and what at the next one only.
 #[derive(Debug)]
 pub(crate) struct Rescans {
-    /// Without a barrier, or with weak references: at every remark.
+    /// Cells without a barrier, or with weak references: traced again at every remark.
     always: Stack<Cell>,
-    /// Written to without saying what: at the next remark.
+    /// Cells that the program stored into without saying what: traced again at the next remark.
     written: WrittenCells,
-    /// One of the two had no room: every marked cell is traced again.
+    /// One of the two stacks had no room: every marked cell is traced again.
     overflowed: bool,
 }
 
@@ -75,9 +75,8 @@ impl Rescans {
     }
 }
 
-/// Marked cells that were written to without saying what. A table of the cells noted
-/// lately mostly keeps a cell that is written to again and again from being noted
-/// twice.
+/// Marked cells that the program stored into without saying what. A table of the cells noted
+/// lately mostly keeps a cell that is stored into again and again from being noted twice.
 #[derive(Debug)]
 struct WrittenCells {
     cells: Stack<Cell>,
@@ -121,7 +120,7 @@ impl WrittenCells {
     }
 }
 
-/// More cells than are being compiled at once, or so.
+/// Probably more cells than are being compiled at once; the mark stack takes the others.
 const ANEW_MAX: usize = 64;
 
 /// Marked cells that are traced once more before marking goes on.

@@ -1,28 +1,28 @@
 //! Remembered cells into which the program stores again and again what it soon replaces.
 //!
 //! Most remembered cells are traced once and forgotten: what they refer to becomes old with
-//! them, because it lasts as long as they do. That is wrong for local variables that a block
-//! has captured, or for an object that holds the latest answer: each of their answers would
-//! grow old, and only a major collection would free it. Such a *rewritten* cell stays
-//! remembered for as long as it refers to young cells, and these age as if nothing old
-//! referred to them.
+//! them, because it lasts as long as they do. That is wrong for local variables that a block has
+//! captured, or for an object that holds the latest answer: each answer would grow old, and only
+//! a major collection would free it. Such a *rewritten* cell stays remembered for as long as it
+//! refers to young cells, and these age as if nothing old referred to them.
 //!
-//! Which cells are rewritten is guessed: one that is remembered again and again, with as many
-//! references as before, until a collection still finds most of what the one before found
-//! fresh. What lasts, and what is put into a container that grows, is mostly followed by
-//! more of the kind, so the guess is not made again for a while.
+//! The collector guesses which cells are rewritten: a cell that is remembered again and again,
+//! with as many references as before, until a collection still finds most of the cells that were
+//! fresh at the one before. What lasts, and what is put into a container that grows, is mostly
+//! followed by more of the kind, so the guess is not made again for a while.
 
 use super::trace::Trace;
 use crate::layout::region::{Cell, States};
 use crate::os::Refused;
 use crate::stack::Stack;
 
-/// A program has few such cells, and those that it writes to most often meet here.
+/// How many cells can be known at once: a program has few that are rewritten.
 const PLACES: usize = 512;
 
-/// What is known of cells that were remembered lately, each at a place that follows from its
-/// address, so that one may take another's. It may be about a dead cell whose place another
-/// has now: a wrong guess costs time, or memory until the next major collection.
+/// What is known of cells that were remembered lately. The place of a cell follows from its
+/// address, so that one cell may take another's place. An entry may be about a dead cell whose
+/// address another cell has now: a wrong guess costs time, or memory until the next major
+/// collection.
 #[derive(Debug)]
 pub(super) struct Rewritten {
     /// Empty until the first is noted, and `PLACES` from then on.
@@ -32,11 +32,12 @@ pub(super) struct Rewritten {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     cell: Cell,
-    /// How many references it had when it was looked at last; 0 if it never was.
+    /// How many references the cell had when it was looked at last; 0 if it never was.
     references: u16,
-    /// How many fresh cells it referred to when it was traced last, if it was rewritten then.
+    /// How many fresh cells it referred to when it was traced last, if it was rewritten then;
+    /// otherwise 0.
     fresh: u16,
-    /// How often it is traced before the guess is made again.
+    /// How many more times the cell is traced before the guess is made again.
     wait: u16,
 }
 
@@ -51,7 +52,8 @@ impl Known {
     }
 }
 
-/// What lasts is given to the same cell again, mostly.
+/// The [`Known::wait`] of a cell that was found not to be rewritten: what lasts is mostly
+/// followed by more that lasts.
 const WAIT: u16 = 16;
 
 impl Rewritten {
@@ -82,7 +84,7 @@ impl Rewritten {
         !waits
     }
 
-    /// Whether such a cell is, when this is what it refers to.
+    /// Whether a cell that may be rewritten is, given the counts of its references.
     pub(super) fn is(&mut self, cell: Cell, found: Counts) -> bool {
         let Some(known) = self.place(cell) else {
             return false;
@@ -109,7 +111,8 @@ pub(super) struct Counts {
     pub(super) fresh: u32,
     /// To young ones that one or two have found.
     pub(super) aged: u32,
-    /// There are so many that they may be marked in parts; then they have not been counted.
+    /// There are so many that they may be marked in parts; then none of the other counts is
+    /// right.
     pub(super) are_many: bool,
 }
 
@@ -162,7 +165,8 @@ mod tests {
         unsafe { Cell::from_address(0x10_0000 + 32 * number) }
     }
 
-    /// Whether a cell is rewritten each time that it is traced and refers to these.
+    /// Whether a cell is rewritten, each time that it is traced with these numbers of references:
+    /// all, fresh, aged.
     fn guesses(each: &[(u32, u32, u32)]) -> Vec<bool> {
         let mut rewritten = Rewritten::new().unwrap();
         let guess = |&(all, fresh, aged): &(u32, u32, u32)| {

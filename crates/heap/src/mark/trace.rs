@@ -4,9 +4,9 @@ use crate::layout::region::Cell;
 
 /// Marks what one cell refers to, on whatever thread traces it.
 ///
-/// There is one only inside a collection: nothing can be marked outside.
+/// A tracer exists only inside a collection: nothing can be marked outside.
 pub trait Trace {
-    /// The same, for a function that is not inlined: as long as nobody else has the
+    /// The same tracer, for a function that is not inlined: as long as nobody else has the
     /// address of a tracer, its fields stay in registers.
     #[inline(always)]
     fn lent(&mut self) -> impl Trace
@@ -33,10 +33,9 @@ pub trait Trace {
         false
     }
 
-    /// Hands over words of the cell being traced, to be marked a few at a time as
-    /// far as they are references, which
-    /// [`TraceCommon::reference`] says. False when
-    /// the cell is to be traced as any other.
+    /// Hands over words of the cell being traced, to be marked a few at a time. Those that are
+    /// references are marked; [`TraceCommon::reference`] says which are. Returns false when the
+    /// cell is to be traced like any other.
     #[inline(always)]
     fn mark_later(&mut self, words: &[usize]) -> bool {
         let _ = words;
@@ -44,9 +43,8 @@ pub trait Trace {
     }
 
     /// Has the many references of the cell being traced marked a few at a time by
-    /// [`TraceCommon::trace_below`], from the one
-    /// before `end` on downwards: for a cell within which references never move
-    /// upwards. False when the cell is to be traced as any other.
+    /// [`TraceCommon::trace_below`], downwards from the one before `end`: for a cell within which
+    /// references never move upwards. Returns false when the cell is to be traced like any other.
     #[inline(always)]
     fn trace_later(&mut self, end: usize) -> bool {
         let _ = end;
@@ -91,35 +89,33 @@ impl<T: Trace> Trace for &mut T {
     }
 }
 
-/// Traces the cells that any thread can trace: those whose references are found
-/// by reading memory that nobody changes while the VM is stopped. Cells that only one
-/// thread at a time can trace are among them while no other traces
-/// ([`Trace::is_shared`]).
+/// Traces the cells that any thread can trace: those whose references are found by reading memory
+/// that nobody changes while the VM is stopped. Cells that only one thread at a time can trace
+/// count among them while no other thread traces ([`Trace::is_shared`]).
 ///
-/// Several threads do so at the same time while the collecting one is in
+/// Several threads trace these cells at the same time, also while the collecting thread is in
 /// [`Vm::trace_cell`](crate::vm::Vm::trace_cell).
 ///
 /// # Safety
 /// As for [`Vm`](crate::vm::Vm).
 pub unsafe trait TraceCommon: Copy + Send + Sync {
-    /// Marks everything that `cell` refers to. False when the VM has to do so, because it is
-    /// none of those cells, or is in a state that only the VM can deal with; then nothing
-    /// has been marked.
+    /// Marks everything that `cell` refers to. Returns false when the VM has to do so, because
+    /// `cell` is none of those cells, or is in a state that only the VM can deal with; then
+    /// nothing has been marked.
     ///
     /// # Safety
     /// `cell` is a live cell of the VM's heap.
     unsafe fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool;
 
-    /// What `word` refers to, which was handed over with [`Trace::mark_later`].
+    /// The cell that `word` refers to, a word that was handed over with [`Trace::mark_later`].
     fn reference(self, word: usize) -> Option<Cell>;
 
-    /// Marks some of the references that `cell` has below the index `end`, the highest
-    /// first. Returns the index below which the others are, 0 when there are none. For
-    /// cells that were traced with [`Trace::trace_later`]; the program may have changed
-    /// them since.
+    /// Marks some of the references that `cell` has below the index `end`, the highest first.
+    /// Returns the index below which the others are; 0 when there are none. Called for cells that
+    /// were traced with [`Trace::trace_later`]; the program may have changed them since.
     ///
     /// # Safety
-    /// `cell` is a live cell of the VM's heap, which was traced so, and `end` no more than it
-    /// has said.
+    /// `cell` is a live cell of the VM's heap that was traced with [`Trace::trace_later`], and
+    /// `end` is at most the index that was passed then.
     unsafe fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize;
 }

@@ -26,19 +26,19 @@ pub struct Tracer<'c> {
     pub(super) parent: Option<Cell>,
     pub(super) wants: Wants,
     pub(super) mode: Mode,
-    /// The remark has begun: unless it finds too much, the program does not run before
-    /// marking is over.
+    /// The remark has begun: unless it finds too much, the program does not run before marking is
+    /// over.
     pub(super) is_remark: bool,
     /// The remark traces the parent once more, as every remark does.
     pub(super) is_rescan: bool,
-    /// Nothing is marked: roots are noted (`pending_store.rs`), between collections.
+    /// Nothing is marked: roots are noted (`pending_store.rs`), between two collections.
     pub(super) only_notes: bool,
 }
 
 impl Trace for Tracer<'_> {
     #[inline(always)]
     fn mark(&mut self, cell: Cell) {
-        // Most are: classes, and what everything else refers to.
+        // Most cells have what is wanted: classes, and what everything else refers to.
         if !self.states.get(cell).is_all_of(self.wants) {
             self.mark_or_promote(cell);
         }
@@ -76,7 +76,7 @@ impl<'c> Tracer<'c> {
         }
     }
 
-    /// The same, for a while.
+    /// The same tracer, lent for a while.
     pub(super) fn reborrow(&mut self) -> Tracer<'_> {
         Tracer {
             marker: self.marker,
@@ -100,7 +100,7 @@ impl<'c> Tracer<'c> {
         }
     }
 
-    /// What marks here.
+    /// The worker that marks here.
     pub(super) fn worker(&mut self) -> &mut Worker {
         match &mut self.member {
             None => &mut self.marker.worker,
@@ -108,8 +108,8 @@ impl<'c> Tracer<'c> {
         }
     }
 
-    /// What a root pins may be stored into before the program tells of it again. Another
-    /// root may show it first, and change it.
+    /// The program may store into a cell that a root pins before it calls the barrier again.
+    /// Another root may refer to the same cell, come first, and change its state.
     #[inline(always)]
     fn note_root(&mut self, cell: Cell) {
         if self.parent.is_none() && self.marker.pending_store.noting() != Noting::Nothing {
@@ -130,8 +130,8 @@ impl<'c> Tracer<'c> {
         }
     }
 
-    /// Marks what `word` refers to if it is the address of a live cell, which
-    /// does not move; any word may be passed. Says which cell that is.
+    /// Marks the cell that `word` refers to if it is the address of a live cell; the cell does
+    /// not move then. Any word may be passed. Returns the cell.
     #[inline(always)]
     pub fn mark_conservatively(&mut self, word: usize) -> Option<Cell> {
         let cell = self.space.region.cell_at(word)?;
@@ -150,9 +150,9 @@ impl<'c> Tracer<'c> {
         self.make_grey_again(cell);
     }
 
-    /// `cell` changes without the write barrier, and perhaps not for so long as until its
-    /// roots are looked at again. So every remark of this collection traces it, and the next
-    /// collection does so, too. The VM calls this when it traces such a cell, which may come
+    /// Notes that `cell` changes without the write barrier, perhaps for less time than until the
+    /// roots are looked at again. So every remark of this collection traces the cell, and so does
+    /// the next collection. The VM calls this when it traces such a cell, which may happen
     /// between two looks at the roots.
     #[cold]
     pub fn note_changing(&mut self, cell: Cell) {
@@ -183,7 +183,7 @@ impl<'c> Tracer<'c> {
     /// while it traces.
     #[cold]
     pub fn unprotect(&mut self, cell: Cell) {
-        // Said again whenever the cell is looked at, as old extensions do.
+        // Old extensions say this again whenever the cell is looked at.
         if self.states.get(cell).is_unprotected() {
             return;
         }
@@ -207,7 +207,7 @@ impl<'c> Tracer<'c> {
     /// `reference` points at the address of a cell and stays valid until the
     /// end of this collection, or until the program runs.
     pub unsafe fn mark_weak(&mut self, reference: *mut usize) {
-        // Noted before the program runs again, it may be gone by the end: so its
+        // A reference that is noted before the program runs again may be gone by the end: so its
         // holder is traced again then.
         if self.mode == Mode::InSlices && !self.is_rescan {
             if let Some(parent) = self.parent {
@@ -235,7 +235,7 @@ impl<'c> MarkingEnd<'c> {
         &mut self.tracer
     }
 
-    /// What was marked.
+    /// The scope of the collection that has marked.
     pub fn scope(&self) -> Scope {
         self.scope
     }
@@ -250,10 +250,9 @@ impl<'c> MarkingEnd<'c> {
         !self.tracer.states.get(cell).is_marked()
     }
 
-    /// Goes through the weak references noted in this collection and calls
-    /// `clear` with those whose cell has died; it must put a word there that is
-    /// not the address of a cell. Returns how many there were and how many of
-    /// them live on.
+    /// Goes through the weak references noted in this collection and calls `clear` with those
+    /// whose cell has died. `clear` must put a word there that is not the address of a cell.
+    /// Returns how many weak references there were, and how many of their cells live on.
     pub fn clear_weak_references(&mut self, clear: impl FnMut(*mut usize)) -> WeakCounts {
         let Tracer { space, marker, .. } = &mut self.tracer;
         let Marker {

@@ -14,7 +14,7 @@ pub(super) struct WeakReferences {
 /// A word that is to be cleared when the cell it refers to dies.
 #[derive(Clone, Copy, Debug)]
 struct WeakReference {
-    /// The cell that has it; `None` when nobody does.
+    /// The cell that has the word; `None` when no cell has it.
     holder: Option<Cell>,
     place: *mut usize,
 }
@@ -25,9 +25,9 @@ unsafe impl Send for WeakReferences {}
 /// How many weak references one collection saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WeakCounts {
-    /// Noted while marking.
+    /// How many were noted while marking.
     pub noted: usize,
-    /// Of those, referring to a live cell.
+    /// How many of those refer to a live cell.
     pub retained: usize,
 }
 
@@ -43,8 +43,8 @@ impl WeakReferences {
         self.noted.push(WeakReference { holder, place })
     }
 
-    /// The program goes on: the places may be gone when marking ends, and are noted
-    /// anew in the next remark.
+    /// Forgets the references, because the program goes on: the places may be gone when marking
+    /// ends, and the next remark notes them again.
     pub(super) fn forget(&mut self) {
         self.noted.truncate(0);
     }
@@ -55,9 +55,9 @@ impl WeakReferences {
 }
 
 impl WeakReferences {
-    /// Calls `clear` with those of the noted references whose cell is not marked,
-    /// and forgets them all. Calls `holds_young` with each cell that has one to a
-    /// young cell that lives on.
+    /// Calls `clear` with those of the noted references whose cell is not marked, and forgets
+    /// them all. Calls `holds_young` with each cell that has a weak reference to a young cell
+    /// that lives on.
     pub(super) fn clear_dead(
         &mut self,
         space: &Space,

@@ -1,9 +1,9 @@
 //! The worker: what a thread marks with, alone or as one of several.
 //!
-//! How a cell is marked is written once, for every [`Sink`]. Alone, a state is changed by a
-//! load and a store; beside others by an exchange, so that each change is made by one thread,
-//! which also counts it and makes the cell grey. The compiler makes one function of each, so
-//! a thread that is alone pays nothing for others.
+//! How a cell is marked is written once, for every [`Sink`]. A thread that marks alone changes a
+//! state by a load and a store. One of several changes it by an exchange, so that each change is
+//! made by one thread, which also counts it and makes the cell grey. The compiler makes one
+//! function of each, so a thread that is alone pays nothing for others.
 
 use super::cell_tracer::CellTracer;
 use super::deferred::Deferred;
@@ -21,14 +21,15 @@ pub(crate) struct Worker {
     pub(super) lookahead: Lookahead,
     pub(crate) counts: MarkCounts,
     pub(super) ageing: Ageing,
-    /// The settled cell being traced refers to one that is not. False while none is traced.
+    /// The settled cell being traced refers to one that is not settled. False while no cell is
+    /// traced.
     pub(super) has_unsettled_child: bool,
 }
 
 /// What has been marked.
 ///
-/// In this order, because marking an old cell changes two counts: those of neighbours a
-/// compiler changes with wide registers, in twice as many instructions.
+/// The fields are in this order because marking an old cell changes two counts: a compiler
+/// changes neighbours with wide registers, in twice as many instructions.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct MarkCounts {
@@ -36,10 +37,10 @@ pub(crate) struct MarkCounts {
     pub(crate) old_cells: usize,
     /// Threads that have marked.
     pub(crate) threads: usize,
-    /// Young cells marked now. Of one of several threads it may be less than none: it made
-    /// cells old that another one had marked.
+    /// Young cells marked now. Of one of several threads the count may wrap below 0: it made
+    /// cells old that another thread had marked.
     pub(crate) young_cells: usize,
-    /// Of the old ones, those that are settled.
+    /// Old cells marked now that are settled.
     pub(crate) settled_cells: usize,
 }
 
@@ -58,7 +59,7 @@ impl MarkCounts {
 }
 
 impl Worker {
-    /// A worker with room for so many grey cells.
+    /// A worker with room for `cells` grey cells.
     pub(super) fn new(cells: usize) -> Result<Self, Refused> {
         Ok(Self {
             grey: GreyStack::new(cells)?,
@@ -72,27 +73,27 @@ impl Worker {
 
 /// Where a worker puts what it finds, and how it changes states.
 ///
-/// A function that is not inlined takes it by value, as [`Sink::lent`] gives it: as long as
-/// nobody has its address, its fields stay in registers.
+/// A function that is not inlined takes a sink by value, as [`Sink::lent`] gives it: as long as
+/// nobody has the sink's address, its fields stay in registers.
 pub(super) trait Sink: Sized {
     /// Other threads mark at the same time.
     const IS_SHARED: bool;
 
-    /// The same, for a while.
+    /// The same sink, lent for a while.
     fn lent(&mut self) -> impl Sink;
 
     fn parts(&mut self) -> (&mut Worker, States<'_>);
 
-    /// Changes the state of a cell; false when another thread has changed it meanwhile.
+    /// Changes the state of a cell. Returns false when another thread has changed it meanwhile.
     fn exchange(&self, cell: Cell, before: CellState, after: CellState) -> bool;
 
-    /// Adds these bits to the state of a cell. Says what it was before.
+    /// Adds these bits to the state of a cell. Returns the state before.
     fn add_bits(&self, cell: Cell, bits: u8) -> CellState;
 
     /// Makes a cell grey for which the worker has no room.
     fn push_to_full(self, cell: Cell);
 
-    /// Puts a cell into the remembered set whose state says that it is there.
+    /// Puts a cell whose state says that it is remembered into the remembered set.
     fn remember(self, cell: Cell);
 
     /// Puts a cell on the boundary if it belongs there and is not there yet.
@@ -112,11 +113,11 @@ pub(super) trait Sink: Sized {
         }
     }
 
-    /// Marks what the references that wait refer to: their states have been fetched
-    /// meanwhile. False when there are none.
+    /// Marks what the references that wait refer to: their states have been fetched meanwhile.
+    /// Returns false when no reference waits.
     ///
-    /// Cold: it is called once for many references, and while each is found, registers are
-    /// for that.
+    /// Cold: it is called once for many references, and registers are for the code that finds
+    /// them.
     #[cold]
     #[inline(never)]
     fn mark_waiting(mut self) -> bool {
@@ -134,8 +135,8 @@ pub(super) trait Sink: Sized {
         count > 0
     }
 
-    /// Marks `cell`, because a parent wants more of it than it is. False when the parent is
-    /// settled and the cell is not.
+    /// Marks `cell`, which lacks something that a parent wants of it. Returns false when the
+    /// parent is settled and the cell is not.
     #[inline(always)]
     fn mark_and_compare(&mut self, cell: Cell, state: CellState, wants: Wants) -> bool {
         if state.is_unprotected() {
@@ -167,7 +168,8 @@ pub(super) trait Sink: Sized {
         !wants.settled()
     }
 
-    /// Another thread has changed the state of `cell`.
+    /// [`Sink::mark_and_compare`] once more, because another thread has changed the state of
+    /// `cell`.
     #[cold]
     #[inline(never)]
     fn mark_again(mut self, cell: Cell, wants: Wants) -> bool {
@@ -175,7 +177,8 @@ pub(super) trait Sink: Sized {
         state.is_all_of(wants) || self.mark_and_compare(cell, state, wants)
     }
 
-    /// Marks a white cell that stays young.
+    /// Marks a white cell that stays young. Returns false when another thread has changed its
+    /// state.
     #[inline(always)]
     fn mark_young(&mut self, cell: Cell, state: CellState) -> bool {
         let is_mine = self.exchange(cell, state, state.with(CellState::MARKED));
@@ -187,8 +190,8 @@ pub(super) trait Sink: Sized {
         is_mine
     }
 
-    /// Makes a cell old. It is grey afterwards also if it was black, because what it
-    /// refers to becomes old with it (invariant 5).
+    /// Makes a cell old, and grey even if it was black, because what it refers to becomes old
+    /// with it (invariant 5). Returns false when another thread has changed its state.
     #[inline(always)]
     fn grow_old(&mut self, cell: Cell, state: CellState) -> bool {
         let is_mine = self.exchange(cell, state, state.old_and_found());
@@ -220,7 +223,7 @@ pub(super) trait Sink: Sized {
         !wants.settled()
     }
 
-    /// Remembers an old cell that had this state.
+    /// Remembers an old cell, unless it is remembered; `state` is what it was before.
     fn remember_if_not(&mut self, cell: Cell, state: CellState) {
         let is_new = |before: CellState| !before.is_remembered();
         if is_new(state) && is_new(self.add_bits(cell, CellState::REMEMBERED)) {
@@ -228,7 +231,7 @@ pub(super) trait Sink: Sized {
         }
     }
 
-    /// A cell has no barrier from now on. Says which state it has.
+    /// Notes that a cell has no barrier from now on. Returns the state that it had.
     fn unprotect(&mut self, cell: Cell) -> CellState {
         let state = self.add_bits(cell, CellState::UNPROTECTED);
         if state.is_marked() {
@@ -247,14 +250,14 @@ pub(super) trait Sink: Sized {
         }
     }
 
-    /// The next cell to trace; when there is none, references may wait.
+    /// The next cell to trace. When there is none, references may wait in the lookahead.
     #[inline(always)]
     fn pop<const AHEAD: bool>(&mut self) -> Option<Cell> {
         let (worker, states) = self.parts();
         worker.grey.pop::<AHEAD>(states)
     }
 
-    /// A tracer for a cell that wants this of what it refers to.
+    /// A tracer for a cell that `wants` this of what it refers to.
     #[inline(always)]
     fn tracer<const AHEAD: bool>(
         &mut self,
@@ -270,7 +273,7 @@ pub(super) trait Sink: Sized {
         }
     }
 
-    /// Marks what a cell refers to that wants this of it; false when only the VM can.
+    /// Marks what a cell refers to that `wants` this of it. Returns false when only the VM can.
     #[inline(always)]
     fn trace<const AHEAD: bool>(
         &mut self,
@@ -284,8 +287,8 @@ pub(super) trait Sink: Sized {
         unsafe { common.trace_cell(cell, &mut tracer) }
     }
 
-    /// A cell that wants this of what it refers to has been traced. A settled one gets onto
-    /// the boundary when it refers to one that is not settled.
+    /// Ends the tracing of a cell that `wants` this of what it refers to. A settled cell gets
+    /// onto the boundary when it refers to one that is not settled.
     #[inline(always)]
     fn end_cell(&mut self, cell: Cell, wants: Wants) {
         if wants.settled() && std::mem::take(&mut self.parts().0.has_unsettled_child) {

@@ -17,7 +17,7 @@ use crate::layout::width::WidthIndex;
 use crate::space::Space;
 use crate::stress::POISON;
 
-/// Makes free memory of a cell in which nothing lives any more.
+/// Frees the memory of a cell in which nothing lives any more.
 #[inline(always)]
 pub(crate) fn free_cell(region: &Region, states: States<'_>, cell: Cell) {
     states.set(cell, CellState::FREE);
@@ -26,7 +26,7 @@ pub(crate) fn free_cell(region: &Region, states: States<'_>, cell: Cell) {
     unsafe { first_word.write(0) };
 }
 
-/// Poisons a cell that is free, or is about to be, all but its first word.
+/// Poisons all but the first word of a cell that is free or about to be.
 #[cold]
 #[inline(never)]
 pub(crate) fn poison_cell(region: &Region, cell: Cell, width: WidthIndex) {
@@ -42,8 +42,8 @@ pub(crate) fn poison_block(space: &Space, block: BlockIndex, width: WidthIndex) 
     });
 }
 
-/// Calls `visit` with the free cells of a block that somebody wrote to, while
-/// poisoning is on.
+/// Calls `visit` with the free cells of a block that somebody wrote to. Called while poisoning is
+/// on.
 pub(crate) fn for_each_disturbed(
     space: &Space,
     block: BlockIndex,

@@ -21,15 +21,15 @@ pub(crate) struct Swept {
     pub(crate) freed_cells: usize,
 }
 
-/// Frees the dead cells of a block and makes the block's free runs anew. `owns_nothing`
-/// says which of them need no more; before each other one, `release` frees what it owns. A
-/// young survivor loses its mark, so that the next collection has to find it again, and
-/// ages; an old one keeps it.
+/// Frees the dead cells of a block and builds the block's free runs. `owns_nothing` says which of
+/// the dead cells own nothing; before each other one is freed, `release` frees what it owns. A
+/// young survivor loses its mark, so that the next collection has to find it again, and ages; an
+/// old one keeps its mark.
 ///
 /// Only the parts that may have changed are looked at (invariant 18): in a large heap the
 /// cells that a minor collection frees lie between many more old ones.
 ///
-/// Of an `INHERITED` block nothing but the side tables is written.
+/// Of an `INHERITED` block nothing is written but the side tables.
 #[inline(always)]
 pub(crate) fn sweep_block<const INHERITED: bool>(
     space: &Space,
@@ -81,8 +81,8 @@ pub(crate) fn sweep_block<const INHERITED: bool>(
             runs.add(first.address(), run_end);
         }
     }
-    // While it frees, the VM may ask whether another cell is garbage, and takes one without
-    // a mark for that: survivors lose theirs last.
+    // While it frees, the VM may ask whether another cell is garbage, and takes a cell without a
+    // mark for garbage: so survivors lose their marks last.
     young.age(region.state_words_of(index));
     let live_cells = width.cells_per_block() - runs.bytes / width.bytes();
     block.remove(NEEDS_SWEEP);
@@ -93,8 +93,8 @@ pub(crate) fn sweep_block<const INHERITED: bool>(
     }
 }
 
-/// Makes free memory of the cells that others moved out of, and the free runs of
-/// the block anew. Returns how many cells live there.
+/// Frees the cells of a block that others moved out of, and builds the block's free runs again.
+/// Returns how many cells live there.
 pub(crate) fn rebuild_runs(
     space: &Space,
     index: BlockIndex,
@@ -166,7 +166,8 @@ impl<'region, const INHERITED: bool> RunBuilder<'region, INHERITED> {
         }
     }
 
-    /// The cells from `start` to `end` are free, and those beside them are not.
+    /// Adds the run of the cells from `start` to `end`, which are free; those beside them are
+    /// not.
     #[inline(never)]
     fn add(&mut self, start: usize, end: usize) {
         let run = Run {
@@ -196,8 +197,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// A block of cells; the `n`-th has the `n`-th of these states, and so on from
-    /// the beginning again.
+    /// A block of cells whose states are these, from the beginning again when all have been used.
     fn block_of(space: &Space, width: WidthIndex, states: &[CellState]) -> BlockIndex {
         let block = space.take_block(Kind::Cells(width)).unwrap();
         for (cell, &state) in space.cells_of(block).zip(states.iter().cycle()) {

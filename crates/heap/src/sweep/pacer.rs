@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-/// The plan of one sweep: so many blocks while the program is handed so many
-/// bytes.
+/// The plan of one sweep: `blocks` are swept while the program is handed `planned_bytes`.
 ///
 /// An allocation finds between one cell and a whole block in a block that it sweeps.
 /// If allocations were counted, a dense heap would be swept within the first few
@@ -12,7 +11,7 @@ use std::time::Duration;
 pub(crate) struct SweepPacer {
     planned_bytes: usize,
     blocks: usize,
-    /// Bytes that the program had been handed when an allocation last told.
+    /// Bytes that the program had been handed at the latest [`SweepPacer::note_handed`].
     handed_bytes: usize,
     /// Time for which allocations have swept since the program had been handed
     /// `interval_start_bytes`.
@@ -20,15 +19,14 @@ pub(crate) struct SweepPacer {
     interval_start_bytes: usize,
 }
 
-/// Allocations sweep for a limited time while the program is handed so many
-/// bytes.
+/// Allocations sweep for a limited time while the program is handed this many bytes.
 const INTERVAL_BYTES: usize = 64 << 10;
 /// Blocks that are swept together, because beginning and ending takes as long as
 /// sweeping one.
 const BLOCKS_TOGETHER: usize = 16;
 
 impl SweepPacer {
-    /// `blocks` while the program is handed `planned_bytes`.
+    /// A plan to sweep `blocks` while the program is handed `planned_bytes`.
     pub(crate) fn new(planned_bytes: usize, blocks: usize) -> Self {
         Self {
             planned_bytes,
@@ -37,12 +35,12 @@ impl SweepPacer {
         }
     }
 
-    /// The program has been handed so many bytes. Allocations alone tell, so that
-    /// whether the next one will sweep does not change until then: other threads may
-    /// be handed payloads at any time.
+    /// Notes that the program has been handed `handed_bytes`. Only allocations call this, so that
+    /// whether the next one will sweep does not change until then: other threads may be handed
+    /// payloads at any time.
     pub(crate) fn note_handed(&mut self, handed_bytes: usize) {
         self.handed_bytes = handed_bytes;
-        // Also when it is less than before: a collection has begun to count anew.
+        // Also when the number is less than before: a collection has begun to count from 0.
         if handed_bytes.wrapping_sub(self.interval_start_bytes) >= INTERVAL_BYTES {
             self.interval_start_bytes = handed_bytes;
             self.spent = Duration::ZERO;
@@ -61,13 +59,13 @@ impl SweepPacer {
         due
     }
 
-    /// Time for which an allocation may sweep now, when all of an interval together may
+    /// Time for which an allocation may sweep now, when all allocations of an interval together may
     /// sweep for `time_max`.
     pub(crate) fn time_left(&self, time_max: Duration) -> Duration {
         time_max.saturating_sub(self.spent)
     }
 
-    /// An allocation has swept for so long.
+    /// Notes that an allocation has swept for `time`.
     pub(crate) fn note_spent(&mut self, time: Duration) {
         self.spent += time;
     }
