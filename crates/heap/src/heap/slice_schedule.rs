@@ -28,7 +28,7 @@ pub(crate) struct SliceSchedule {
     planned_bytes: usize,
     /// Cells that there are to mark, as far as is known at the beginning.
     cells: usize,
-    /// Slices that this marking is expected to take; `None` without an earlier marking of its scope.
+    /// Slices that this marking is expected to take; `None` without an earlier one of its scope.
     expected_slices: Option<usize>,
     /// Stops of the program; a slice that is several times as long counts as that many.
     stops: usize,
