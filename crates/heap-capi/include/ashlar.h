@@ -353,8 +353,8 @@ void ashlar_thread_scan_stack(ashlar_thread *thread, const void *base);
 #define ASHLAR_HERE() ((const void *)__builtin_frame_address(0))
 
 /* Runs `work`, during which the thread may give up the program's lock, wait, and take the lock
- * again. Collections of other threads scan the thread's stack as it is at this call, if it is
- * one that is scanned. */
+ * again. Collections of other threads scan the thread's stack, if it is scanned at all, as it is
+ * at this call. */
 void *ashlar_unlocked(ashlar_thread *thread, void *(*work)(void *argument), void *argument);
 
 /* ── Marking, in callbacks ───────────────────────────────────────────────────── */

@@ -25,7 +25,8 @@ impl World for Program<'_> {
         );
         self.heap.vm().current.set(self.thread);
         let pauses = self.heap.heap.pauses();
-        // SAFETY: whoever made this has promised that the thread is the calling one.
+        // SAFETY: whoever made this has promised that the thread is the calling one and holds the
+        // program's lock.
         pauses.during(|| unsafe { Thread::stopped(self.thread, work) });
         if let Some(wrong) = self.heap.vm().take_wrong_layout() {
             panic!("{wrong}");

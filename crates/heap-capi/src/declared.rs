@@ -471,7 +471,7 @@ impl Layouts {
         let room_bytes = match layout.row {
             Row::None => None,
             Row::InCell => Some(cell_bytes.saturating_sub(layout.row_at.into())),
-            // A payload outside the heap may be of any size.
+            // Memory outside the heap may be of any size.
             Row::InPayload => space.usable_bytes(row as usize),
         };
         match room_bytes {

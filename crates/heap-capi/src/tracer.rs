@@ -105,7 +105,7 @@ impl<'a, 'c> Tracer<'a, 'c> {
     }
 
     /// # Safety
-    /// `tracer` is what a callback got that is running.
+    /// `tracer` is what a running callback got.
     unsafe fn from_c(tracer: *mut c_void) -> &'a mut Self {
         // SAFETY: `as_c` made it, of a tracer that lives until the callback returns.
         unsafe { &mut *tracer.cast() }
@@ -206,8 +206,8 @@ impl<'a, 'c> Tracer<'a, 'c> {
     }
 }
 
-/// Calls `does` with the cell that `place` refers to, if any, and writes to `place` where the
-/// cell is now, as `does` returns it.
+/// Calls `does` with the cell that `place` refers to, if any. `does` returns where the cell is
+/// now, which is written to `place` if the cell has moved.
 ///
 /// # Safety
 /// `place` can be read and written, and holds a word as `ashlar.h` says.
