@@ -136,8 +136,8 @@ impl SliceSchedule {
     }
 
     /// How many times its usual length is added to a slice, when the program has been handed
-    /// `interval_bytes` since the previous one: the more, the more that exceeds the least
-    /// interval.
+    /// `interval_bytes` since the previous one: once for each least interval after the first that
+    /// fits into these bytes, and less often than the haste says.
     pub(crate) fn lengthening(&self, handed_bytes: usize, interval_bytes: usize) -> usize {
         let intervals = interval_bytes / self.interval_bytes_min(handed_bytes);
         intervals
