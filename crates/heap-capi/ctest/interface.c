@@ -91,7 +91,7 @@ static void begin(const char *options)
     begin_with(&vm, options);
 }
 
-/* Called after each test, when its variables are roots no more. */
+/* Called after each test, when the test's variables are no roots any more. */
 static void end(void)
 {
     CHECK(ashlar_verify(thread));
@@ -353,7 +353,7 @@ static void stores_between_slices_lose_nothing(void)
 
 static void a_step_does_part_of_a_collection(void)
 {
-    /* A step looks at the clock after so many cells at the earliest. */
+    /* A step looks at the clock after CELLS_OF_A_STEP_MIN cells at the earliest. */
     enum { CELLS = 400000, CELLS_OF_A_STEP_MIN = 64 };
     begin(NULL);
     struct node *list = NULL;
@@ -461,8 +461,8 @@ static void a_large_table_is_marked_in_parts(void)
 
 /* ── Layouts ─────────────────────────────────────────────────────────────────────── */
 
-/* Things: the kind is four bits of a number, and what they refer to is declared in every way
- * that there is. A word is the address of a thing, or no multiple of 8. */
+/* Things: their kind is four bits of a number, and their references are declared in every way
+ * that a layout has. A word is the address of a thing, or no multiple of 8. */
 struct thing {
     uint32_t number;
     uint16_t kind : 4, has_text : 1, : 11;
@@ -520,7 +520,7 @@ static ashlar_vm things(void)
     return vm;
 }
 
-/* Where the words of a thing are that may be references, in the order of a model. */
+/* The place of the word that may be a reference and has this index in the model of a thing. */
 static uintptr_t *word_of(struct thing *thing, size_t index)
 {
     static const size_t wide[] = { 30, 62, 63, WIDE_WORDS - 1 };
@@ -531,8 +531,8 @@ static uintptr_t *word_of(struct thing *thing, size_t index)
     }
 }
 
-/* What there is to be, by number: each word's thing, 0 for a tagged one, and whether it has
- * been looked at. */
+/* What each thing has to be, by its number: the number of the thing that each word refers to, 0
+ * for a tagged word; and whether the thing has been looked at. */
 enum { MODELS = 20001, WORDS_MAX = 1 + TABLE_WORDS };
 static struct model {
     uint8_t kind, count, is_seen;
@@ -691,7 +691,7 @@ static void a_cell_without_a_layout_is_asked_for(void)
     kept = NULL;
     ashlar_collect(thread, ASHLAR_FULL);
     CHECK(weak->words[0] == 0);
-    /* Kinds beyond the table are asked for, too. */
+    /* The callbacks trace cells of kinds beyond the layouts, too. */
     weak->kind = 15;
     weak->words[0] = 0;
     things_asked = 0;
@@ -989,7 +989,7 @@ static void a_large_payload_makes_room_below_the_memory_limit(void)
     enum { BYTES = 8 << 20 };
     char options[100];
     size_t limit = resident_bytes() + 8 * BYTES;
-    /* With such a nursery no collection is due otherwise. */
+    /* With a nursery of this size no collection is due otherwise. */
     snprintf(options, sizeof options, "memory_limit=%zu nursery_min=1G nursery_max=1G", limit);
     begin(options);
     for (int times = 0; times < 40; times++) {
@@ -1180,7 +1180,7 @@ static void cells_move_between_widths_unless_pinned(void)
     ashlar_unpin(heap, pinned);
     ashlar_collect(thread, ASHLAR_COMPACT);
     CHECK(pinned != pinned_before && moves_told == 2 && statistics().moved_cells == 2);
-    /* A pin keeps what nothing else does. */
+    /* A pin keeps a cell that nothing else keeps. */
     struct node *only_pinned = new_node(7);
     CHECK(ashlar_pin(heap, only_pinned));
     ashlar_collect(thread, ASHLAR_FULL);

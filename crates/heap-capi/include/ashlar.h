@@ -25,10 +25,10 @@
  * What is marked [any] may be called by any thread at any time, each with its own
  * ashlar_thread.
  *
- * Collections happen inside ashlar_new, ashlar_payload_new, ashlar_payload_resize,
- * ashlar_poll, ashlar_collect and ashlar_step, and nowhere else. During one the program
- * must keep what it uses reachable: from roots, from trace_roots, or from a stack that is
- * scanned (ashlar_thread_scan_stack).
+ * Collections happen inside ashlar_new, ashlar_new_without_barrier, ashlar_payload_new,
+ * ashlar_payload_resize, ashlar_poll, ashlar_collect and ashlar_step, and nowhere else. During
+ * a collection the program must keep what it uses reachable: from roots, from trace_roots, or
+ * from a stack that is scanned (ashlar_thread_scan_stack).
  *
  * Errors. A function that fails returns NULL, false or -1; ashlar_error says why, in one
  * line. A program that breaks the rules (allocates while it is traced, frees what is no
@@ -57,13 +57,13 @@ extern "C" {
 typedef struct ashlar_heap ashlar_heap;
 /* A thread of the program. Owner: that thread, until ashlar_thread_free. */
 typedef struct ashlar_thread ashlar_thread;
-/* What marks. It exists during a callback only. */
+/* What a callback marks with. It exists during the callback only. */
 typedef struct ashlar_tracer ashlar_tracer;
 
 /* ── What the program supplies ───────────────────────────────────────────────── */
 
-/* Where a number lies in a cell: so many bytes from its beginning, 1, 2, 4 or 8 of them, `at`
- * a multiple of `bytes`. Of the number, `bits` are taken from bit `shift` on (0: all from
+/* Where a number lies in a cell: `at` bytes from its beginning, `bytes` (1, 2, 4 or 8) long, `at`
+ * a multiple of `bytes`. Of the number, `bits` bits are taken from bit `shift` on (0: all from
  * there), for bit fields and headers that hold more. */
 typedef struct ashlar_number {
     uint16_t at;
@@ -86,10 +86,10 @@ enum { /* ashlar_layout.owns: what is to be done when a cell has died */
 };
 
 /* What cells of one kind refer to, so that the heap traces them itself: much faster than a
- * callback, and by several threads at once (threads=N). A word that is a reference is as for
- * ashlar_mark_words: zeroes and words that are no multiple of 8 are left alone, as tagged
- * numbers are, and addresses outside the heap. It is changed when the cell moves, if
- * vm.moves.
+ * callback, and by several threads at once (threads=N). The heap takes the words as
+ * ashlar_mark_words does: it leaves alone zeroes, words that are no multiple of 8 (as tagged
+ * numbers are), and addresses outside the heap. If vm.moves, a word is changed when its cell
+ * moves.
  *
  *     struct pair { uint8_t kind; value car, cdr; };
  *     struct vector { uint8_t kind; uint32_t length; value *slots; };
@@ -112,8 +112,8 @@ enum { /* ashlar_layout.owns: what is to be done when a cell has died */
  *     vm.layouts = layouts;
  *     vm.layout_count = KINDS;
  *
- * A new cell is zero, and so of kind 0, until the program says which it is of. The kind of a
- * cell may change; its references and counts may, too, with barriers as ever. */
+ * A new cell is zero, and so of kind 0, until the program sets its kind. The kind of a cell may
+ * change; its references and counts may, too, with barriers as ever. */
 typedef struct ashlar_layout {
     uint8_t refers, owns;
     uint16_t row_at;         /* a multiple of 8 */
@@ -124,48 +124,48 @@ typedef struct ashlar_layout {
 /* A field's bit in words[0], for the first 512 bytes of a cell. */
 #define ASHLAR_WORD(type, field) ((uint64_t)1 << offsetof(type, field) / 8)
 
-/* Callbacks, which may be NULL, and layouts. Each callback gets `data` back. While one runs,
- * the program is stopped; it may free payloads, and must not allocate, collect or call
- * barriers. */
+/* Callbacks, which may be NULL, and layouts. Each callback gets `data` back. While a callback
+ * runs, the program is stopped; the callback may free payloads, and must not allocate, collect
+ * or call barriers. */
 typedef struct ashlar_vm {
     uint32_t interface; /* ASHLAR_INTERFACE */
     uint32_t bytes;     /* sizeof(ashlar_vm) */
     void *data;
 
-    /* Marks everything that `cell` refers to, which has no layout. May be NULL only when
-     * all kinds have one. */
+    /* Marks everything that `cell`, which has no layout, refers to. May be NULL only when
+     * all kinds have a layout. */
     void (*trace)(void *cell, ashlar_tracer *tracer, void *data);
 
     /* Marks everything that the program refers to and that is neither in a cell nor
      * known to the heap (ashlar_root_add, ASHLAR_ROOTS, ashlar_pin, scanned stacks). */
     void (*trace_roots)(ashlar_tracer *tracer, void *data);
 
-    /* As `trace`, called by several threads at once, and first. False, with nothing
-     * marked, for cells that only one thread can trace, or that have weak references:
+    /* As `trace`, but called before it, and by several threads at once. Returns false, with
+     * nothing marked, for cells that only one thread can trace, or that have weak references:
      * those go to `trace`, which must know every kind of cell all the same. */
     bool (*trace_anywhere)(void *cell, ashlar_tracer *tracer, void *data);
 
     /* A cell has died, and its memory is about to be reused: frees the payloads that it
-     * owned, closes its file. The cells that it referred to may be gone. Also called for
-     * every cell that is left by ashlar_heap_free. Not called for kinds that own nothing, as
-     * their layouts say. */
+     * owned, closes its file. The cells that it referred to may be gone. ashlar_heap_free
+     * calls this for every cell that is left. Not called for kinds that own nothing, as their
+     * layouts say. */
     void (*release)(void *cell, ashlar_thread *thread, void *data);
 
-    /* Everything reachable is marked, and nothing has been freed. It may mark more; it is
-     * then called again, until it marks nothing new. For ephemerons and tables with weak
+    /* Everything reachable is marked, and nothing has been freed. The callback may mark more;
+     * it is then called again, until it marks nothing new. For ephemerons and tables with weak
      * keys: ashlar_is_dead says what has died. */
     void (*marked)(ashlar_tracer *tracer, void *data);
 
-    /* The cell that the weak reference at `place` refers to has died: writes there what is
-     * no cell. Without this callback NULL is written. */
+    /* The cell that the weak reference at `place` refers to has died: writes something to
+     * `place` that is no cell. Without this callback NULL is written. */
     void (*clear_weak)(void *place, void *data);
 
-    /* Bytes that a cell wants when cells move, at least those it uses; 0 when it must
-     * not move. Without this callback a cell keeps its width. */
+    /* Returns the bytes that a cell wants when cells move, at least those it uses; 0 when it
+     * must not move. Without this callback a cell keeps its width. */
     size_t (*wanted_bytes)(void *cell, size_t bytes, void *data);
 
-    /* A cell has been copied to `to`: the place for tables by address. False when there
-     * is no memory for that; the cell then stays, and nothing may have changed. */
+    /* A cell has been copied from `from` to `to`: updates tables by address. Returns false when
+     * there is no memory for that; the cell then stays, and nothing may have changed. */
     bool (*moved)(void *from, void *to, void *data);
 
     /* Whether cells may move. If so, trace and trace_roots store what ashlar_mark
@@ -173,7 +173,8 @@ typedef struct ashlar_vm {
     bool moves;
 
     /* Layouts by kind, and where in each cell the kind lies: in its first 32 bytes. The heap
-     * copies them. Cells of kinds from layout_count on (at most 65536) are asked for. */
+     * copies the layouts. The callbacks trace cells of kinds from layout_count (at most 65536)
+     * on. */
     ashlar_number kind;
     const ashlar_layout *layouts;
     size_t layout_count;
@@ -229,13 +230,13 @@ typedef struct ashlar_vm {
  * NULL when an option, a layout or the callbacks are wrong, or the system refuses memory. */
 ashlar_heap *ashlar_heap_new(const ashlar_vm *vm, const char *options);
 
-/* [lock] Changes options of a heap; all but barriers and reserve. False, and
+/* [lock] Changes options of a heap: any but barriers and reserve. False, and
  * nothing has changed, when one is wrong. */
 bool ashlar_heap_set(ashlar_heap *heap, const char *options);
 
 /* [lock] Changes the layout of a kind below vm.layout_count: for types that a program makes
- * while it runs, before there is a cell of the kind. False, and nothing has changed, when it is
- * wrong. */
+ * while it runs, before there is a cell of the kind. False, and nothing has changed, when the
+ * layout is wrong. */
 bool ashlar_layout_set(ashlar_heap *heap, size_t kind, const ashlar_layout *layout);
 
 /* [lock] Releases every cell (vm.release), and gives all memory back. Free the threads
@@ -245,8 +246,8 @@ void ashlar_heap_free(ashlar_heap *heap);
 /* [any] The calling thread's door to the heap. NULL when there is no memory. */
 ashlar_thread *ashlar_thread_new(ashlar_heap *heap);
 
-/* [lock] Ends it. Its payloads and cells stay. NULL is ignored. ([any] for a thread that never
- * allocated a cell.) */
+/* [lock] Ends a thread. Its payloads and cells stay. NULL is ignored. ([any] for a thread that
+ * never allocated a cell.) */
 void ashlar_thread_free(ashlar_thread *thread);
 
 /* [any] The calling thread's latest error, in one line; "" when there was none. */
@@ -258,8 +259,8 @@ const char *ashlar_error(void);
  * that is due. NULL when `bytes` is above ASHLAR_CELL_MAX, or memory is out. */
 static inline void *ashlar_new(ashlar_thread *thread, size_t bytes);
 
-/* [lock] The same for a cell that the program will write to without a barrier. It is
- * looked at in every collection: for few cells, or short-lived ones. */
+/* [lock] As ashlar_new, for a cell that the program will write to without a barrier. Every
+ * collection looks at such a cell: for few cells, or short-lived ones. */
 void *ashlar_new_without_barrier(ashlar_thread *thread, size_t bytes);
 
 /* [lock] `cell` will be written to without a barrier from now on. */
@@ -268,31 +269,31 @@ void ashlar_unprotect(ashlar_thread *thread, void *cell);
 /* [any] Bytes of a cell: what was asked for, rounded up to a width. */
 size_t ashlar_cell_bytes(const ashlar_heap *heap, const void *cell);
 
-/* [lock] Whether a cell begins at `address`, any address at all, that no collection has found
- * dead: for a program that has an address without keeping its cell. There may be another cell
- * than there was. */
+/* [lock] Whether a cell that no collection has found dead begins at `address`, which may be any
+ * address: for a program that has an address without keeping its cell. The cell may be another
+ * one than before. */
 bool ashlar_is_cell(const ashlar_heap *heap, const void *address);
 
-/* [lock] Tells that `parent` now refers to `child`: after every store of a reference into a
- * cell, or into a payload that a cell owns, before the next allocation. Not needed for a
- * cell that has been allocated since the last possible collection, nor for a NULL child or one
- * outside the heap. `parent` is a cell. */
+/* [lock] The write barrier: `parent` now refers to `child`. To be called after every store of a
+ * reference into a cell, or into a payload that a cell owns, before the next allocation. Not
+ * needed for a cell that has been allocated since the last possible collection, nor for a NULL
+ * child or one outside the heap. `parent` is a cell. */
 static inline void ashlar_barrier(ashlar_thread *thread, void *parent, void *child);
 
-/* [lock] The same for any number of stores into `parent`: a copied array, say. */
+/* [lock] The write barrier for any number of stores into `parent`: a copied array, say. */
 static inline void ashlar_barrier_all(ashlar_thread *thread, void *parent);
 
-/* [lock] Stores `child` at the address `place`, and tells. */
+/* [lock] Stores `child` at the address `place`, and calls the barrier. */
 static inline void ashlar_store(ashlar_thread *thread, void *parent, void *place, void *child);
 
-/* [lock] Calls `visit` with every live cell, in the order of addresses. It must not
+/* [lock] Calls `visit` with every live cell, in the order of addresses. `visit` must not
  * allocate or collect. */
 void ashlar_each_cell(ashlar_heap *heap, void (*visit)(void *cell, size_t bytes, void *argument), void *argument);
 
 /* ── Payloads ────────────────────────────────────────────────────────────────── */
 
 /* Memory that a cell owns: aligned to 16, of any size, not moved and not freed by the
- * collector, counted when it decides when to collect. Any thread may resize and
+ * collector, which counts it to decide when to collect. Any thread may resize and
  * free what another one has allocated. */
 
 /* [lock] May collect, so that a program that allocates little but payloads is collected
@@ -301,25 +302,25 @@ void *ashlar_payload_new(ashlar_thread *thread, size_t bytes);
 /* [lock] Changes the size, keeping the contents, in place where that is possible. NULL
  * when memory is out: the payload is then as it was. `payload` may be NULL. */
 void *ashlar_payload_resize(ashlar_thread *thread, void *payload, size_t bytes);
-/* [any] The same without collecting. */
+/* [any] Payloads without collecting. */
 void *ashlar_malloc(ashlar_thread *thread, size_t bytes);
 void *ashlar_calloc(ashlar_thread *thread, size_t count, size_t bytes);
 void *ashlar_realloc(ashlar_thread *thread, void *payload, size_t bytes);
-/* [any] Changes the size where the payload is, or does nothing; whether it has room for so many
- * bytes now. For an owner that has pointers into it: resizing has moved a payload exactly
- * when it returns another address. */
+/* [any] Changes the size where the payload is, or does nothing. Returns whether the payload has
+ * room for `bytes` now. For an owner that has pointers into it: the other functions that resize
+ * have moved a payload exactly when they return another address. */
 bool ashlar_resize_in_place(ashlar_thread *thread, void *payload, size_t bytes);
 /* [any] NULL is ignored. */
 void ashlar_free(ashlar_thread *thread, void *payload);
 /* [any] Bytes that the payload can hold; 0 when `address` is in no payload of this heap. */
 size_t ashlar_payload_bytes(const ashlar_heap *heap, const void *address);
-/* [any] Counts memory elsewhere that cells own: so many bytes more, or fewer. */
+/* [any] Counts memory elsewhere that cells own: `bytes` more, or fewer when negative. */
 void ashlar_note_elsewhere(ashlar_heap *heap, ptrdiff_t bytes);
 
 /* ── Roots ───────────────────────────────────────────────────────────────────── */
 
-/* [lock] `place` is the address of a variable: a cell in it is kept, and the variable
- * follows it when it moves, until ashlar_root_remove. Zero, what is no multiple of 8 (as
+/* [lock] `place` is the address of a variable: a cell in it is kept, and the variable is changed
+ * when the cell moves, until ashlar_root_remove. Zeroes, words that are no multiple of 8 (as
  * tagged numbers are) and addresses outside the heap are left alone, here and in
  * ASHLAR_ROOTS. False when there is no memory. */
 bool ashlar_root_add(ashlar_heap *heap, void *place);
@@ -340,31 +341,32 @@ typedef struct ashlar_frame {
 static inline void ashlar_push(ashlar_thread *thread, ashlar_frame *frame);
 static inline void ashlar_pop(ashlar_thread *thread, ashlar_frame *frame);
 
-/* [lock] Keeps a cell, where it is, until as many calls of ashlar_unpin. False when there
- * is no memory. */
+/* [lock] Keeps a cell, where it is, until ashlar_unpin has been called as often. False when
+ * there is no memory. */
 bool ashlar_pin(ashlar_heap *heap, void *cell);
 void ashlar_unpin(ashlar_heap *heap, void *cell);
 
 /* Has the calling thread's stack scanned in every collection, up to `base`: any word in it
- * that is an address in a cell keeps the cell, where it is. Call it in main or in the
- * thread's first function with ASHLAR_HERE(). NULL ends it. */
+ * that is an address in a cell keeps the cell, where it is. Call this in main or in the
+ * thread's first function with ASHLAR_HERE(). NULL ends the scanning. */
 void ashlar_thread_scan_stack(ashlar_thread *thread, const void *base);
 #define ASHLAR_HERE() ((const void *)__builtin_frame_address(0))
 
-/* Runs `work`, during which the thread may give up the program's lock, wait, and take it
- * again: its stack, as it is now, is scanned in collections of other threads. */
+/* Runs `work`, during which the thread may give up the program's lock, wait, and take the lock
+ * again. Collections of other threads scan the thread's stack, if it is scanned at all, as it is
+ * at this call. */
 void *ashlar_unlocked(ashlar_thread *thread, void *(*work)(void *argument), void *argument);
 
 /* ── Marking, in callbacks ───────────────────────────────────────────────────── */
 
 /* Marks a cell, and returns where it is now: the same address, unless vm.moves. NULL is
  * returned as it is, and so is the address of an object outside the heap, such as one that a
- * compiler laid out. What that refers to is not traced. */
+ * compiler laid out. What such an object refers to is not traced. */
 void *ashlar_mark(ashlar_tracer *tracer, void *cell);
 
 /* Marks what `count` words at `words` refer to, and changes those whose cell has moved.
- * Zeroes and words that are no multiple of 8 are left alone, as tagged numbers are, and
- * addresses outside the heap. */
+ * Zeroes, words that are no multiple of 8 (as tagged numbers are) and addresses outside the
+ * heap are left alone. */
 void ashlar_mark_words(ashlar_tracer *tracer, void *words, size_t count);
 
 /* Marks a cell that must not move in this collection: the reference cannot be changed. */
@@ -373,9 +375,9 @@ void ashlar_mark_pinned(ashlar_tracer *tracer, void *cell);
 /* In trace_roots: marks the cells that any words between two addresses point into. */
 void ashlar_mark_ambiguous(ashlar_tracer *tracer, const void *from, const void *to);
 
-/* In trace and trace_roots: a weak reference, at the address `place`, NULL or a cell. It keeps
- * nothing; when the cell dies, vm.clear_weak is called, or NULL is written. The place must
- * stay valid until the cell that has it is traced again or dies. */
+/* In trace and trace_roots: a weak reference, NULL or a cell, is at the address `place`. It does
+ * not keep the cell; when the cell dies, vm.clear_weak is called, or NULL is written. The place
+ * must stay valid until the cell that has it is traced again or dies. */
 void ashlar_mark_weak(ashlar_tracer *tracer, void *place);
 
 /* In vm.marked: whether a cell has died. */
@@ -383,15 +385,15 @@ bool ashlar_is_dead(ashlar_tracer *tracer, void *cell);
 
 /* ── Finalizers ──────────────────────────────────────────────────────────────── */
 
-/* [lock] When `cell` has died otherwise, `finalize` is called with it, once, by
+/* [lock] Once nothing else keeps `cell`, `finalize` is called with it, once, by
  * ashlar_run_finalizers. Until then the cell and all that it refers to are kept; weak
- * references to it are cleared before. False when there is no memory. */
+ * references to the cell are cleared before. False when there is no memory. */
 typedef void (*ashlar_finalize)(ashlar_thread *thread, void *cell, void *argument);
 bool ashlar_finalizer_add(ashlar_heap *heap, void *cell, ashlar_finalize finalize, void *argument);
-/* [lock] Takes the cell's finalizers back; how many there were. */
+/* [lock] Removes the finalizers of the cell that are not due yet. Returns how many there were. */
 size_t ashlar_finalizer_remove(ashlar_heap *heap, void *cell);
-/* [lock] Runs what is due; how many there were. A finalizer may allocate, collect and add
- * finalizers, and must return. */
+/* [lock] Runs the finalizers that are due. Returns how many there were. A finalizer may
+ * allocate, collect and add finalizers, and must return. */
 size_t ashlar_run_finalizers(ashlar_thread *thread);
 
 /* ── Collecting ──────────────────────────────────────────────────────────────── */
@@ -412,15 +414,15 @@ typedef enum ashlar_progress {
     ASHLAR_MARKED,   /* everything live is marked */
 } ashlar_progress;
 
-/* [lock] Does part of a collection, for about so many microseconds (at least 100), and
- * begins one when none is going on: for a program that has time to spare, as between two
- * requests. */
+/* [lock] Does part of a collection, for about `microseconds` (at least 100; longer where marking
+ * is late), and begins a collection when none is going on: for a program that has time to spare,
+ * as between two requests. */
 ashlar_progress ashlar_step(ashlar_thread *thread, unsigned int microseconds);
 
-/* [lock] Collects, or does a slice, if that is due. */
+/* [lock] Does a collection, or a slice of one, if that is due. */
 void ashlar_poll(ashlar_thread *thread);
 
-/* [lock] No collection begins by itself between these two; they nest. */
+/* [lock] Between these two calls no collection begins by itself. Calls nest. */
 void ashlar_disable(ashlar_heap *heap);
 void ashlar_enable(ashlar_heap *heap);
 
@@ -461,14 +463,14 @@ typedef struct ashlar_statistics {
 void ashlar_statistics_get(const ashlar_heap *heap, ashlar_statistics *statistics, size_t bytes);
 
 /* [lock] Walks the heap and checks every invariant, finding reachable cells by a search of
- * its own: a missing barrier shows here. False when one is broken; ashlar_error says which
- * and where. */
+ * its own: a missing barrier shows here. False when an invariant is broken; ashlar_error says
+ * which and where. */
 bool ashlar_verify(ashlar_thread *thread);
 
 /* ── The inline part ─────────────────────────────────────────────────────────── */
 
-/* What follows is done without a call because it is done all the time. It is not for use;
- * ASHLAR_INTERFACE covers it. */
+/* What follows is done without a call because programs do it all the time. Its structures and
+ * numbers are not for use; ASHLAR_INTERFACE covers them. */
 
 struct ashlar_cursor {
     uintptr_t next, end, hidden[2];
@@ -524,8 +526,8 @@ static inline void *ashlar_new(ashlar_thread *thread, size_t bytes)
     return ashlar_new_slowly(thread, bytes);
 }
 
-/* Whether nothing is going on, and the parent is young, or noted already as what it is: an old
- * one as remembered (4, 32), a settled one as on the boundary too (128, 8). */
+/* Whether no collection is going on, and the parent is young or noted already: an old parent (4)
+ * as remembered (32), a settled one (128) also as on the boundary (8). */
 static inline bool ashlar_store_is_plain(ashlar_thread *thread, void *parent)
 {
     unsigned int state = __atomic_load_n(&thread->states[(uintptr_t)parent >> 5], __ATOMIC_RELAXED);

@@ -13,7 +13,7 @@ use crate::vm::Vm;
 /// The program, while a thread of it collects.
 pub(crate) struct Program<'a> {
     heap: &'a ProgramHeap,
-    /// The calling one, which holds the program's lock.
+    /// The calling thread, which holds the program's lock.
     thread: *mut Thread,
 }
 
@@ -25,7 +25,8 @@ impl World for Program<'_> {
         );
         self.heap.vm().current.set(self.thread);
         let pauses = self.heap.heap.pauses();
-        // SAFETY: whoever made this has promised what it says of the thread.
+        // SAFETY: whoever made this has promised that the thread is the calling one and holds the
+        // program's lock.
         pauses.during(|| unsafe { Thread::stopped(self.thread, work) });
         if let Some(wrong) = self.heap.vm().take_wrong_layout() {
             panic!("{wrong}");
@@ -34,7 +35,7 @@ impl World for Program<'_> {
 }
 
 impl ProgramHeap {
-    /// What collects.
+    /// What collects for `thread`.
     ///
     /// # Safety
     /// The thread is the calling one and holds the program's lock.
@@ -46,7 +47,7 @@ impl ProgramHeap {
         Driver { heap, world }
     }
 
-    /// Collects before a payload of so many bytes is handed out, if that is due.
+    /// Collects before a payload of `bytes` is handed out, if that is due.
     ///
     /// # Safety
     /// The thread is the calling one and holds the program's lock.
@@ -77,7 +78,8 @@ impl ProgramHeap {
         }
     }
 
-    /// Runs `work`, which may sweep, outside any call that a thread made.
+    /// Runs `work`, which may sweep, for a call without a thread: dead cells are released on a
+    /// thread of its own.
     pub(crate) fn with_some_thread(&self, work: impl FnOnce()) {
         let outer = self.vm().current.get();
         let mut own = Thread::new(self);

@@ -32,10 +32,10 @@ const _: () = assert!(size_of::<Number>() == 6 && size_of::<Declared>() == 32);
 
 /// Bytes that every cell has.
 const BYTES_MIN: usize = 32;
-/// Most kinds.
+/// The most kinds that a program may declare.
 const KINDS_MAX: usize = 1 << 16;
 
-/// A number, as it is read: of the word that it lies in.
+/// How a number is read: from the word that it lies in.
 #[derive(Clone, Copy, Debug, Default)]
 struct Field {
     /// Offset of the word in bytes.
@@ -45,7 +45,8 @@ struct Field {
 }
 
 impl Field {
-    /// What a program has declared, which must lie in the first `bytes_max` bytes of a cell.
+    /// The number that a program has declared; it must lie in the first `bytes_max` bytes of a
+    /// cell.
     fn new(number: Number, bytes_max: usize) -> Result<Self, String> {
         let Number {
             at,
@@ -90,7 +91,7 @@ impl Field {
     }
 }
 
-// A number that begins at a byte of its word is found by shifting.
+// Shifting finds a number that begins at a byte of its word.
 const _: () = assert!(cfg!(target_endian = "little"));
 
 /// A word of a cell.
@@ -99,18 +100,18 @@ fn place(cell: Cell, at: u16) -> *mut usize {
     std::ptr::with_exposed_provenance_mut(cell.address() + usize::from(at))
 }
 
-/// How the references of a cell are found. The first ones are those of most cells, and are
-/// dealt with where marking is.
+/// How the references of a cell are found. Marking does the first ways inline, because most cells
+/// need one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Found {
-    /// By the callbacks.
+    /// By asking the callbacks.
     #[default]
     ByAsking,
     /// In some of the first 64 words.
     InWords,
     /// In a row in the cell, and nowhere else.
     InRow,
-    /// In any words, and in a row, which may be a payload.
+    /// In any words, and in a row, which may lie in a payload.
     Everywhere,
 }
 
@@ -120,14 +121,14 @@ enum Row {
     #[default]
     None,
     InCell,
-    /// The cell has its address.
+    /// In a payload, whose address is in the cell.
     InPayload,
 }
 
 /// What is known of a kind of cells.
 #[derive(Clone, Copy, Debug, Default)]
 struct Layout {
-    /// One bit for each word.
+    /// One bit for each word of the cell: whether it is one of those declared.
     words: [u64; 2],
     row_count: Field,
     row_at: u16,
@@ -217,14 +218,14 @@ impl Layout {
         if self.row == Row::InCell {
             return (begin, count);
         }
-        // SAFETY: they have the address of the payload, too.
+        // SAFETY: cells of this kind have the address of the payload, too.
         match unsafe { begin.cast::<*mut usize>().read() } {
             payload if payload.is_null() => (begin, 0),
             payload => (payload, count),
         }
     }
 
-    /// Bytes that a cell must have, without those of the words of a row in it.
+    /// Bytes that a cell must have, without the words of a row that lies in the cell.
     fn bytes_min(&self) -> usize {
         let [low, high] = self.words;
         let words = match high {
@@ -246,8 +247,8 @@ impl Layout {
         // SAFETY: cells of this kind have the word, as the program has declared.
         self.each_word(cell, |word| unsafe { mark_word(inside, word, tracer) });
         let (row, count) = self.row(cell);
-        // SAFETY: they can be read, as the program has declared, and nobody writes while the
-        // program is stopped.
+        // SAFETY: the words of the row can be read, as the program has declared, and nobody
+        // writes while the program is stopped.
         let words = unsafe { std::slice::from_raw_parts(row, count) };
         tracer.mark_words(inside, words);
     }
@@ -258,11 +259,11 @@ impl Layout {
 pub(crate) struct Layouts {
     kind: Field,
     of_kinds: Box<[StdCell<Layout>]>,
-    /// One bit for each of the lowest kinds: cells of this kind own nothing.
+    /// One bit for each of the [`LOW_KINDS`]: cells of this kind own nothing.
     owning_nothing: StdCell<u64>,
 }
 
-/// Kinds that have such a bit.
+/// How many kinds have a bit in `owning_nothing`: the lowest ones.
 const LOW_KINDS: usize = u64::BITS as usize;
 
 impl Layouts {
@@ -294,7 +295,7 @@ impl Layouts {
         }
         let kind =
             Field::new(kind, BYTES_MIN).map_err(|wrong| format!("ashlar_vm.kind: {wrong}"))?;
-        // SAFETY: there are so many layouts; an empty list is not read.
+        // SAFETY: there are `count` layouts; an empty list is not read.
         let declared = unsafe { std::slice::from_raw_parts(declared, count) };
         let read = |(kind, declared): (usize, &Declared)| {
             let layout = Layout::new(declared);
@@ -318,7 +319,7 @@ impl Layouts {
         self.owning_nothing.set(bits.fold(0, |all, bit| all | bit));
     }
 
-    /// Declares what a kind is from now on.
+    /// Declares the layout of a kind from now on.
     pub(crate) fn set(&self, kind: usize, declared: &Declared) -> Result<(), String> {
         let count = self.of_kinds.len();
         let layout = self.of_kinds.get(kind).ok_or_else(|| {
@@ -357,7 +358,7 @@ impl Layouts {
         )
     }
 
-    /// What is known of a cell; nothing when the callbacks have to be asked.
+    /// The layout of a cell; `None` when the callbacks have to be asked.
     #[inline(always)]
     fn of(&self, cell: Cell) -> Option<&Layout> {
         if self.is_empty() {
@@ -370,15 +371,15 @@ impl Layouts {
         (layout.found != Found::ByAsking).then_some(layout)
     }
 
-    /// What says whether a dead cell needs no release; none does unless `is_released`. For
-    /// sweeping: what it asks for is in the closure, and there is one question for a heap
-    /// without layouts.
+    /// Returns a function that says whether a dead cell needs no release; no cell needs one
+    /// unless `is_released`. For sweeping: what the function reads is in the closure, and for a
+    /// heap without layouts the function is a single test.
     #[inline(always)]
     pub(crate) fn tell_owning_nothing(&self, is_released: bool) -> impl Fn(Cell) -> bool + '_ {
         let asks = !is_released || !self.is_empty();
         let (field, of_low_kinds) = match is_released {
             true => (self.kind, self.owning_nothing.get()),
-            // Of kind 0, whatever it is.
+            // Every cell counts as one of kind 0, whatever its kind is.
             false => (Field::default(), 1),
         };
         move |cell| {
@@ -400,8 +401,8 @@ impl Layouts {
         layout.is_some_and(|layout| layout.get().owns_nothing)
     }
 
-    /// Marks what a cell refers to; false, with nothing marked, when the callbacks have to
-    /// be asked.
+    /// Marks what a cell refers to. Returns false, with nothing marked, when the callbacks have
+    /// to be asked.
     #[inline(always)]
     pub(crate) fn trace(&self, inside: Inside, cell: Cell, tracer: &mut impl Trace) -> bool {
         let Some(layout) = self.of(cell) else {
@@ -422,7 +423,7 @@ impl Layouts {
                 // SAFETY: cells of this kind have the number, as the program has declared.
                 let count = unsafe { layout.row_count.read(cell) };
                 for index in 0..count {
-                    // SAFETY: and so many words from there on.
+                    // SAFETY: the row has `count` words, as the program has declared.
                     unsafe { mark_word(inside, row.wrapping_add(index), tracer) };
                 }
             }
@@ -431,7 +432,7 @@ impl Layouts {
         true
     }
 
-    /// Calls `follow` with the place of each word that may be a reference; false when the
+    /// Calls `follow` with the place of each word that may be a reference. Returns false when the
     /// callbacks have to be asked.
     pub(crate) fn each_place(&self, cell: Cell, mut follow: impl FnMut(*mut usize)) -> bool {
         let Some(layout) = self.of(cell) else {
@@ -443,7 +444,8 @@ impl Layouts {
         true
     }
 
-    /// A line when not all that is declared of a cell lies in it, or in its payload.
+    /// Checks that all that is declared of a cell lies in the cell, or in its payload. The error
+    /// is one line.
     pub(crate) fn check(&self, space: &Space, cell: Cell) -> Result<(), String> {
         let Some(layout) = self.of(cell) else {
             return Ok(());
@@ -469,7 +471,7 @@ impl Layouts {
         let room_bytes = match layout.row {
             Row::None => None,
             Row::InCell => Some(cell_bytes.saturating_sub(layout.row_at.into())),
-            // Memory that is not the heap's may be of any size.
+            // Memory outside the heap may be of any size.
             Row::InPayload => space.usable_bytes(row as usize),
         };
         match room_bytes {
@@ -485,7 +487,7 @@ impl Layouts {
 /// Marks what a word refers to.
 ///
 /// # Safety
-/// It can be read.
+/// `word` can be read.
 #[inline(always)]
 unsafe fn mark_word(inside: Inside, word: *mut usize, tracer: &mut impl Trace) {
     // SAFETY: the word can be read.

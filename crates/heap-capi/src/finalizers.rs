@@ -24,10 +24,10 @@ pub(crate) struct FinalizerLists {
     young: Vec<Finalizer>,
     /// Of cells that were old at the end of a marking: no minor one finds them dead.
     old: Vec<Finalizer>,
-    /// Of cells that have died, the latest first.
+    /// Of cells that have died; the latest runs first.
     due: Vec<Finalizer>,
-    /// Those that are running, the latest last. Threads that give the program's lock up
-    /// meanwhile may end theirs in any order, so each has a number.
+    /// Finalizers that are running, the latest last. Threads that give the program's lock up
+    /// meanwhile may end their finalizers in any order, so each has a number.
     running: Vec<(usize, Finalizer)>,
     /// How many have begun to run.
     begun: usize,
@@ -35,8 +35,8 @@ pub(crate) struct FinalizerLists {
 
 impl FinalizerLists {
     fn add(&mut self, finalizer: Finalizer) -> bool {
-        // Room for all in every list: so none grows while the program is stopped, and each
-        // that is due can run.
+        // Room for all finalizers in every list: so no list grows while the program is stopped,
+        // and each finalizer that is due can run.
         let lists = [&mut self.young, &mut self.old, &mut self.due];
         let count = lists.iter().map(|list| list.len()).sum::<usize>() + self.running.len() + 1;
         let has_room = lists.into_iter().all(|list| reserve(list, count));
@@ -47,17 +47,17 @@ impl FinalizerLists {
         false
     }
 
-    /// The next that is to run, and its number for [`FinalizerLists::end`].
+    /// The next finalizer to run, and its number for [`FinalizerLists::end`].
     fn begin(&mut self) -> Option<(usize, Finalizer)> {
         let finalizer = self.due.pop()?;
         self.begun += 1;
         let begun = (self.begun, finalizer);
-        // There is room: `add` has made it.
+        // `add` has made room.
         self.running.push(begun);
         Some(begun)
     }
 
-    /// The one with this number has run.
+    /// Notes that the finalizer with this number has run.
     fn end(&mut self, number: usize) {
         self.running.retain(|&(running, _)| running != number);
     }
@@ -74,8 +74,8 @@ impl FinalizerLists {
         self.due.len()
     }
 
-    /// Everything reachable is marked: those whose cell has died are due, and their cells
-    /// are kept for them.
+    /// Finds the finalizers whose cells have died, when everything reachable is marked: they are
+    /// due, and their cells are kept for them.
     pub(crate) fn take_dead(&mut self, end: &mut MarkingEnd<'_>) {
         let Self {
             young, old, due, ..
@@ -93,14 +93,14 @@ impl FinalizerLists {
             }
             !is_old
         });
-        // Marked after all have been looked at: one that refers to another is no reason
-        // to keep the other's finalizer back.
+        // Marked after all have been looked at: that a dead cell refers to another is no reason
+        // to put the other's finalizer off.
         for finalizer in due {
             end.tracer_marks(finalizer.cell);
         }
     }
 
-    /// Marks, or updates, the cells of those that are due or running.
+    /// Marks, or updates, the cells of finalizers that are due or running.
     pub(crate) fn trace(&mut self, tracer: &mut Tracer<'_, '_>) {
         let running = self.running.iter_mut().map(|(_, finalizer)| finalizer);
         for finalizer in self.due.iter_mut().chain(running) {
@@ -109,7 +109,7 @@ impl FinalizerLists {
         }
     }
 
-    /// Cells have moved; those that are waited for are kept by others, if at all.
+    /// Updates the cells of all other finalizers, which do not keep them, after cells have moved.
     pub(crate) fn follow(&mut self, location: impl Fn(usize) -> usize) {
         for finalizer in self.young.iter_mut().chain(&mut self.old) {
             // SAFETY: where a cell is now, there is a cell.
@@ -118,7 +118,7 @@ impl FinalizerLists {
     }
 }
 
-/// Makes room for `count` items in all; whether there is.
+/// Makes room for `count` items in all. Returns whether there is room.
 fn reserve<T>(list: &mut Vec<T>, count: usize) -> bool {
     list.try_reserve(count.saturating_sub(list.len())).is_ok()
 }
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// So many that are due.
+    /// This many finalizers that are due.
     fn due(count: usize) -> FinalizerLists {
         let mut finalizers = FinalizerLists::default();
         for number in 0..count {

@@ -20,7 +20,7 @@ pub(crate) struct ProgramHeap {
     disabled: StdCell<usize>,
     /// What a fork that is under way holds.
     at_fork: RefCell<Option<Frozen<'static>>>,
-    /// Ended with the heap.
+    /// Freed with the heap.
     shared: *mut Shared,
 }
 
@@ -285,7 +285,7 @@ unsafe extern "C" fn ashlar_before_fork(heap: *mut ProgramHeap) {
     // SAFETY: the program passes a heap of its own, and holds its lock.
     let heap = unsafe { &*heap };
     let shared = heap.heap.shared();
-    // First of all: a marking that they share in may need the other locks.
+    // Helpers end first: a marking that they take part in may need the other locks.
     let helpers = shared.stop_helpers();
     *heap.at_fork.borrow_mut() = Some(shared.freeze(helpers));
 }

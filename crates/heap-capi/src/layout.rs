@@ -7,8 +7,8 @@ use ashlar_heap::inlined::LAYOUT;
 
 use crate::thread::Thread;
 
-/// `ashlar.h`'s own numbers, in the order of [`LAYOUT`]; those that it does not use are
-/// as they are.
+/// `ashlar.h`'s own numbers, in the order of [`LAYOUT`]. Numbers that the header does not use are
+/// the heap's.
 const HEADER: [usize; LAYOUT.len()] = {
     let mut header = LAYOUT;
     header[0] = 0; // ashlar_cells.states

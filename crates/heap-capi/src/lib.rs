@@ -1,8 +1,8 @@
 //! The heap for C: what `include/ashlar.h` declares, which is the documentation.
 //!
-//! Thin: a function here converts, calls [`ashlar_heap`] and returns. What a C program
-//! needs beside that stands in a file each: roots that it registers (`roots.rs`), layouts that
-//! it declares (`declared.rs`), finalizers, options as text, errors as a line.
+//! Thin: a function here converts, calls [`ashlar_heap`] and returns. Each thing that a C program
+//! needs beside that has a file: roots that it registers (`roots.rs`), layouts that it declares
+//! (`declared.rs`), finalizers, options as text, errors as a line.
 //!
 //! A panic ends the process, because no frame of C can be unwound.
 

@@ -10,7 +10,7 @@ pub(crate) struct Options {
     pub(crate) has_barriers: bool,
     /// There are minor collections.
     pub(crate) generational: bool,
-    /// Address space; none to go by the machine.
+    /// Bytes of address space; `None` to go by the machine.
     pub(crate) reserve_bytes: Option<usize>,
 }
 
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// The words with spaces, in lines of a comment that are not wider than the header.
+    /// The row as lines of a comment, none longer than 100 characters.
     fn row_of_the_header(row: Row) -> String {
         let mut lines = vec![format!(
             " *   {:<19}",

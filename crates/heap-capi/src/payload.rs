@@ -9,8 +9,8 @@ use crate::error;
 use crate::heap::ProgramHeap;
 use crate::thread::Thread;
 
-/// Runs `allocate` after a collection if one is due, and once more if memory is out, after one
-/// that frees everything dead.
+/// Runs `allocate`, after a collection if one is due. If memory is out, runs it once more, after
+/// a collection that frees everything dead.
 ///
 /// # Safety
 /// The thread is the calling one and holds the program's lock.
@@ -86,7 +86,7 @@ unsafe extern "C" fn ashlar_malloc(thread: *mut Thread, bytes: usize) -> *mut c_
     // SAFETY: the program passes the calling thread.
     match unsafe { Thread::with_payloads(thread, |own| own.allocate_at_once(bytes)) } {
         Some(payload) => payload.as_ptr().cast(),
-        // SAFETY: the same.
+        // SAFETY: as above.
         None => unsafe { malloc_slowly(thread, bytes) },
     }
 }

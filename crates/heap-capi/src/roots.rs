@@ -17,7 +17,7 @@ pub(crate) struct Frame {
 /// The roots of a heap that belong to no thread.
 #[derive(Debug, Default)]
 pub(crate) struct Roots {
-    /// Variables, each with the place of the latest one at its address.
+    /// Addresses of variables; `by_address` has the index of each.
     places: Vec<*mut usize>,
     by_address: HashMap<usize, usize>,
     /// Pinned cells, and how often.
@@ -47,7 +47,7 @@ impl Roots {
         }
     }
 
-    /// Keeps a cell, and where it is; false without memory.
+    /// Keeps a cell alive, and where it is. Returns false when there is no memory.
     pub(crate) fn pin(&mut self, cell: usize) -> bool {
         let has_room = self.pins.try_reserve(1).is_ok();
         if has_room {
@@ -97,7 +97,7 @@ pub(crate) unsafe fn trace_frames(mut frame: *const Frame, tracer: &mut Tracer<'
             places,
         } = unsafe { &*frame };
         for index in 0..*count {
-            // SAFETY: a frame has so many addresses of variables.
+            // SAFETY: a frame has the addresses of `count` variables.
             unsafe { trace_place(places.add(index).read(), tracer) };
         }
         frame = *previous;
@@ -107,7 +107,7 @@ pub(crate) unsafe fn trace_frames(mut frame: *const Frame, tracer: &mut Tracer<'
 /// Marks what the words of a stack may refer to.
 ///
 /// # Safety
-/// They can be read.
+/// The words from `from` up to `to` can be read.
 pub(crate) unsafe fn trace_stack(from: usize, to: usize, tracer: &mut Tracer<'_, '_>) {
     if !matches!(tracer.does, Does::Update(_)) {
         // SAFETY: the words can be read.

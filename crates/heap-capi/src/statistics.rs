@@ -40,14 +40,14 @@ static FIELDS: [(&str, C); 20] = [
 
 #[no_mangle]
 unsafe extern "C" fn ashlar_statistics_get(heap: *const ProgramHeap, into: *mut u64, bytes: usize) {
-    // SAFETY: the program passes a heap of its own, and room for so many bytes.
+    // SAFETY: the program passes a heap of its own, and room for `bytes`.
     let heap = unsafe {
         into.cast::<u8>().write_bytes(0, bytes);
         &(*heap).heap
     };
     let known = FIELDS.iter().take(bytes / size_of::<u64>());
     for (index, (_, counter)) in known.enumerate() {
-        // SAFETY: there is room for this one.
+        // SAFETY: there is room for this counter.
         unsafe { into.add(index).write(counter.value(heap)) };
     }
 }

@@ -19,15 +19,15 @@ use crate::tracer::Inside;
 /// (`layout.rs`).
 #[repr(C)]
 pub(crate) struct Thread {
-    /// The inline part's cells: this thread's cache, or one that never has any.
+    /// Where the inline part takes cells from: this thread's cache, or [`NO_CELLS`].
     pub(crate) cells: StdCell<*mut c_void>,
     pub(crate) stage: *const u8,
     pub(crate) states: *mut u8,
     pub(crate) frames: StdCell<*const Frame>,
-    /// What the state of a new cell is.
+    /// The state of new cells.
     pub(crate) new_state: u8,
     heap: *const ProgramHeap,
-    /// Made with the first cell.
+    /// Made when the thread allocates its first cell.
     cache: StdCell<Option<NonNull<AllocationCache<'static>>>>,
     payloads: UnsafeCell<ThreadCache<'static>>,
     /// Where `payloads` allocates from.
@@ -38,8 +38,8 @@ pub(crate) struct Thread {
     pub(crate) stack_now: StdCell<usize>,
 }
 
-/// As long as the part of an allocation cache that the inline part reads: cursors
-/// that are used up.
+/// Cursors that are used up: as long as the part of an allocation cache that the inline part
+/// reads.
 static NO_CELLS: [usize; 1 + 4 * WIDTH_COUNT] = [0; 1 + 4 * WIDTH_COUNT];
 
 impl Thread {
@@ -121,7 +121,7 @@ impl Thread {
         }
     }
 
-    /// Gives up what it allocates from.
+    /// Gives up what the thread allocates from.
     ///
     /// # Safety
     /// The thread ends, and the caller holds the program's lock.
@@ -143,7 +143,7 @@ fn note_stack_end(end: &StdCell<usize>) {
     end.set(std::hint::black_box(&raw const here) as usize);
 }
 
-/// The arena that the fewest of these threads have, which may run at the same time.
+/// The arena that the fewest of these threads have: they may run at the same time.
 fn free_arena(threads: &[*mut Thread]) -> Arena {
     let mut counts = [0; ARENA_COUNT];
     for &thread in threads {
@@ -234,7 +234,7 @@ unsafe fn allocate(thread: *mut Thread, bytes: usize, state: CellState) -> *mut 
     match outcome {
         Allocation::Allocated(cell) => {
             let pointer: *mut u8 = std::ptr::with_exposed_provenance_mut(cell.address());
-            // SAFETY: the cell is fresh and at least so wide.
+            // SAFETY: the cell is fresh, and at least `bytes` wide.
             unsafe { pointer.write_bytes(0, bytes) };
             return pointer.cast();
         }
@@ -259,8 +259,8 @@ unsafe extern "C" fn ashlar_barrier_slowly(
     parent: *mut c_void,
     child: *mut c_void,
 ) {
-    // SAFETY: the program passes the calling thread, which holds the lock, and two cells, of
-    // which the child may lie outside the heap.
+    // SAFETY: the program passes the calling thread, which holds the lock, and two cells; the
+    // child may lie outside the heap.
     unsafe {
         let heap = &Thread::heap(thread).heap;
         if Inside::of(heap.region()).has(child as usize) {

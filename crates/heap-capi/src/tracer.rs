@@ -34,20 +34,20 @@ impl Inside {
         }
     }
 
-    /// Whether an object's address is in the heap at all: a program may have static ones.
-    /// Zero is not.
+    /// Whether an object's address is in the heap at all: a program may have static objects, and
+    /// 0 is not in the heap.
     #[inline(always)]
     pub(crate) fn has(self, address: usize) -> bool {
         address.wrapping_sub(self.start) < self.bytes
     }
 
-    /// What `ashlar_mark_words` takes for a reference.
+    /// The cell that `word` refers to, if `ashlar_mark_words` takes it for a reference.
     #[inline(always)]
     pub(crate) fn reference(self, word: usize) -> Option<Cell> {
-        // The region begins at a multiple of 8: turned to the right, the offset of a word that
-        // is none is beyond any.
+        // The region begins at a multiple of 8. When `word` is no multiple of 8, its offset,
+        // rotated to the right, is beyond any offset in the region.
         let offset = word.wrapping_sub(self.start).rotate_right(3);
-        // SAFETY: such words are addresses of cells, `ashlar.h` says.
+        // SAFETY: `ashlar.h` says that such words are addresses of cells.
         (offset < self.bytes >> 3).then(|| unsafe { Cell::from_address(word) })
     }
 }
@@ -58,7 +58,7 @@ pub(crate) enum Does<'a, 'c> {
     MarkAnywhere(&'a mut dyn TraceWords),
     /// Marked, by the collecting thread.
     Mark(&'a mut HeapTracer<'c>),
-    /// Marked once all else is; says whether that made any difference.
+    /// Marked once everything reachable is; the flag says whether that made any difference.
     MarkAtEnd(&'a mut MarkingEnd<'c>, bool),
     /// Rewritten.
     Update(Forwarding<'c>),
@@ -68,7 +68,7 @@ pub(crate) enum Does<'a, 'c> {
     Show(&'a mut dyn FnMut(Cell)),
 }
 
-/// A tracer of any thread's; one call asks it of many words.
+/// A tracer for any thread, with one call for many words.
 pub(crate) trait TraceWords: Trace {
     /// Marks what the words refer to.
     fn mark_words(&mut self, inside: Inside, words: &[usize]);
@@ -89,8 +89,8 @@ impl<T: Trace> TraceWords for T {
     }
 }
 
-/// At least so many words of one cell are marked a few at a time when a collection is
-/// done in slices.
+/// A cell with at least this many words has them marked a few at a time when a collection is done
+/// in slices.
 const MANY_WORDS: usize = 1024;
 
 impl<'a, 'c> Tracer<'a, 'c> {
@@ -99,13 +99,13 @@ impl<'a, 'c> Tracer<'a, 'c> {
         Self { does, memory }
     }
 
-    /// What C gets.
+    /// The pointer that C gets.
     pub(crate) fn as_c(&mut self) -> *mut c_void {
         (self as *mut Self).cast()
     }
 
     /// # Safety
-    /// `tracer` is what a callback that is running got.
+    /// `tracer` is what a running callback got.
     unsafe fn from_c(tracer: *mut c_void) -> &'a mut Self {
         // SAFETY: `as_c` made it, of a tracer that lives until the callback returns.
         unsafe { &mut *tracer.cast() }
@@ -141,8 +141,8 @@ impl<'a, 'c> Tracer<'a, 'c> {
         }
     }
 
-    /// What a root that may be one refers to. Words in a cell count: a compiler may keep
-    /// nothing but the address of a field.
+    /// Marks the cell that `word`, which may be a root, refers to. Words inside a cell count: a
+    /// compiler may keep nothing but the address of a field.
     pub(crate) fn mark_ambiguous(&mut self, word: usize) {
         let Some(cell) = self.memory.space.region().cell_around(word) else {
             return;
@@ -166,12 +166,12 @@ impl<'a, 'c> Tracer<'a, 'c> {
             Does::MarkAnywhere(tracer) => tracer.mark_words(self.memory.inside, unsafe {
                 std::slice::from_raw_parts(words, count)
             }),
-            // SAFETY: there are so many words, which can be written.
+            // SAFETY: there are `count` words, which can be written.
             _ => unsafe { self.follow_words(words, count) },
         }
     }
 
-    /// Does with each of the words whatever is to be done.
+    /// Does what `self.does` says with each of the words that is a reference.
     ///
     /// # Safety
     /// As for [`Tracer::mark_words`].
@@ -206,7 +206,8 @@ impl<'a, 'c> Tracer<'a, 'c> {
     }
 }
 
-/// Does with what `place` refers to whatever is to be done, which says where it is now.
+/// Calls `does` with the cell that `place` refers to, if any. `does` returns where the cell is
+/// now, which is written to `place` if the cell has moved.
 ///
 /// # Safety
 /// `place` can be read and written, and holds a word as `ashlar.h` says.
@@ -230,7 +231,7 @@ unsafe extern "C" fn ashlar_mark(tracer: *mut c_void, cell: *mut c_void) -> *mut
     if !tracer.memory.inside.has(cell as usize) {
         return cell;
     }
-    // SAFETY: it passes a cell, and not one that lies elsewhere.
+    // SAFETY: the callback passes a cell, which lies in the heap.
     let cell = unsafe { Cell::from_address(cell as usize) };
     std::ptr::with_exposed_provenance_mut(tracer.mark(cell))
 }
@@ -246,7 +247,7 @@ unsafe extern "C" fn ashlar_mark_pinned(tracer: *mut c_void, cell: *mut c_void) 
     // SAFETY: a callback passes its tracer.
     let tracer = unsafe { Tracer::from_c(tracer) };
     if tracer.memory.inside.has(cell as usize) {
-        // SAFETY: it passes a cell, and not one that lies elsewhere.
+        // SAFETY: the callback passes a cell, which lies in the heap.
         tracer.pin(unsafe { Cell::from_address(cell as usize) });
     }
 }
@@ -259,7 +260,7 @@ unsafe extern "C" fn ashlar_mark_ambiguous(
 ) {
     // SAFETY: a callback passes its tracer.
     let tracer = unsafe { Tracer::from_c(tracer) };
-    // SAFETY: the program says that what lies between can be read.
+    // SAFETY: the program says that the words between the two addresses can be read.
     unsafe {
         each_word(from as usize, to as usize, |word| {
             tracer.mark_ambiguous(word)
@@ -287,12 +288,12 @@ unsafe extern "C" fn ashlar_is_dead(tracer: *mut c_void, cell: *mut c_void) -> b
 /// Calls `visit` with every aligned word from `from` up to `to`.
 ///
 /// # Safety
-/// They can be read.
+/// The words can be read.
 pub(crate) unsafe fn each_word(from: usize, to: usize, mut visit: impl FnMut(usize)) {
     let mut address = from.next_multiple_of(8);
     while address + 8 <= to {
-        // SAFETY: the caller's contract. Stacks change while they are read by their own
-        // thread: nothing may be assumed of them.
+        // SAFETY: the caller's contract. Stacks change while they are read by their own thread:
+        // nothing may be assumed about the words.
         visit(unsafe { std::ptr::with_exposed_provenance::<usize>(address).read_volatile() });
         address += 8;
     }

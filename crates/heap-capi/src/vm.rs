@@ -73,7 +73,7 @@ impl Callbacks {
     /// # Safety
     /// `layouts` is null or has `layout_count` layouts.
     pub(crate) unsafe fn layouts(&self) -> Result<Layouts, String> {
-        // SAFETY: `layouts` has so many layouts, or is null and has none.
+        // SAFETY: `layouts` has `layout_count` layouts, or is null and has none.
         let read = unsafe { Layouts::read(self.kind, self.layouts, self.layout_count) };
         let layouts = read.map_err(|wrong| format!("ashlar_heap_new: {wrong}"))?;
         if self.trace.is_none() && !layouts.ask_for_none() {
@@ -127,7 +127,7 @@ impl Vm {
         self.callbacks.moves
     }
 
-    /// Has the program's callback tell what a cell refers to that has no layout.
+    /// Has the program's callback trace a cell that has no layout.
     fn trace<'a>(&'a self, cell: Cell, does: Does<'a, '_>) {
         let mut tracer = Tracer::new(&self.memory, does);
         let Some(trace) = self.callbacks.trace else {
@@ -199,7 +199,7 @@ unsafe impl ashlar_heap::Vm for Vm {
             // SAFETY: the program's own function.
             unsafe { marked(tracer.as_c(), self.callbacks.data) };
             if matches!(tracer.does, Does::MarkAtEnd(_, true)) {
-                // What it marked may keep more alive: nothing is dead yet.
+                // What the callback marked may keep more alive: nothing is dead yet.
                 return;
             }
         }
@@ -231,9 +231,9 @@ struct Anywhere<'a> {
     vm: &'a Vm,
 }
 
-// SAFETY: nothing of the VM is used but its layouts, which do not change while the program
-// is stopped, where the heap is, and a function that may be called by any thread, with its
-// data, as the program has promised.
+// SAFETY: of the VM only these are used: its layouts, which do not change while the program is
+// stopped; where the heap is; and a function that any thread may call with its data, as the
+// program has promised.
 unsafe impl Send for Anywhere<'_> {}
 // SAFETY: the same.
 unsafe impl Sync for Anywhere<'_> {}

@@ -1,6 +1,6 @@
-//! A VM that does all that a VM may do: its objects are a list of references, weak ones
-//! perhaps, own one payload each, and move. The tests drive the heap with it, and it is
-//! what to copy when giving another VM this heap.
+//! A VM that does all that a VM may do: its objects have a list of references, some of which may
+//! be weak, own one payload each, and move. The tests drive the heap with this VM, and it is what
+//! to copy when giving another VM this heap.
 //!
 //! Run it with `cargo run --example toy_vm`.
 
@@ -32,7 +32,7 @@ const COUNT_MASK: usize = 0xFFFF;
 pub struct Shape {
     /// References, weak ones included.
     pub references: usize,
-    /// The first so many references are weak.
+    /// How many of the references, the first ones, are weak.
     pub weak: usize,
     /// Words of data after the references.
     pub data_words: usize,
@@ -41,7 +41,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Bytes of such an object.
+    /// Bytes of an object of this shape.
     pub fn bytes(self) -> usize {
         (HEADER_WORDS + self.references + self.data_words) * 8
     }
@@ -62,7 +62,7 @@ pub struct ToyVm<'heap> {
     pub payload_cache: RefCell<ThreadCache<'heap>>,
     /// Cells the sweeper released, in order.
     pub released: RefCell<Vec<usize>>,
-    /// What it says of its memory that will last.
+    /// How many bytes of its memory the VM says will last.
     pub lasting_bytes: StdCell<usize>,
     /// What objects want when cells move.
     pub wishes: StdCell<Wishes>,
@@ -73,13 +73,12 @@ pub struct ToyVm<'heap> {
 /// What objects want when cells move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// Bytes that an object wants beside those it needs, as far as there are
-    /// cells so wide.
+    /// Bytes that an object wants beside those it needs, as far as there are cells of that width.
     pub spare_bytes: usize,
     /// Objects whose tag is a multiple of this do not move; 0 is for none.
     pub immovable_every: usize,
-    /// For objects whose tag is a multiple of this memory is out when they have
-    /// been copied: they stay. 0 is for none.
+    /// For objects whose tag is a multiple of this, memory is out once they have been copied: so
+    /// they stay. 0 is for none.
     pub refused_every: usize,
 }
 
@@ -143,13 +142,13 @@ const UNCOMMON_TAGS: usize = 5;
 /// barrier, as the stack of a thread does. It must not refer to another one of its kind.
 pub const SHOWS_CHANGING: usize = 1_000_000 * UNCOMMON_TAGS;
 
-/// What traces an object with this tag stores, as an extension's code may: what its second
-/// reference leads to goes into the first place of what the first one leads to, and is
-/// nowhere else from then on.
+/// An object with this tag stores when it is traced, as an extension's code may: what its second
+/// reference leads to goes into the first place of what its first one leads to, and is nowhere
+/// else from then on.
 pub const STORES_WHILE_TRACED: usize = 2_000_000 * UNCOMMON_TAGS;
 
-/// What traces an object with this tag does from now on without the write barrier of what
-/// its first reference leads to.
+/// When an object with this tag is traced, what its first reference leads to gives up the write
+/// barrier from then on.
 pub const UNPROTECTS_WHILE_TRACED: usize = 3_000_000 * UNCOMMON_TAGS;
 
 /// Traces toy objects on any thread: it needs nothing but their words.
@@ -174,7 +173,7 @@ unsafe impl TraceCommon for Common {
     }
 
     unsafe fn trace_below(self, cell: Cell, end: usize, tracer: &mut impl Trace) -> usize {
-        // SAFETY: the object has more than so many references.
+        // SAFETY: the object has at least `end` references.
         let last = unsafe { word(cell, HEADER_WORDS + end - 1).read() };
         if let Some(child) = self.reference(last) {
             tracer.mark(child);
@@ -183,12 +182,11 @@ unsafe impl TraceCommon for Common {
     }
 }
 
-/// Objects with at least so many references are marked in parts: what VMs do
-/// with large tables.
+/// Objects with at least this many references are marked in parts, as VMs mark large tables.
 const MANY_REFERENCES: usize = 4;
 
-/// Whether the references of an object with this tag are handed over when there
-/// are many; those of others never move upwards.
+/// Whether the references of an object with this tag are handed over when there are many. The
+/// references of other objects never move upwards.
 pub fn hands_over(tag: usize) -> bool {
     tag % 2 == 0
 }
@@ -199,8 +197,8 @@ fn trace_strong(cell: Cell, tracer: &mut impl Trace) {
     let count = counts & COUNT_MASK;
     let is_deferred = match (count >= MANY_REFERENCES, hands_over(tag)) {
         (false, _) => false,
-        // Shared, because several threads may trace one object at once.
-        // SAFETY: the object has so many references, and the program is stopped.
+        // A shared slice, because several threads may trace one object at once.
+        // SAFETY: the object has `count` references, and the program is stopped.
         (true, true) => tracer
             .mark_later(unsafe { std::slice::from_raw_parts(word(cell, HEADER_WORDS), count) }),
         (true, false) => tracer.trace_later(count),
@@ -210,7 +208,7 @@ fn trace_strong(cell: Cell, tracer: &mut impl Trace) {
     }
 }
 
-/// Calls `visit` with what `cell` refers to and keeps.
+/// Calls `visit` with each cell that `cell` refers to and keeps.
 fn each_strong_reference(cell: Cell, mut visit: impl FnMut(Cell)) {
     each_reference(cell, |reference| match reference {
         Reference::Strong(child) => visit(child),
@@ -472,9 +470,8 @@ pub unsafe fn store(
     }
 }
 
-/// Moves references within an object without a barrier: all of them
-/// round by one if the object hands its references over, or else into the gaps
-/// below them.
+/// Moves references within an object without a barrier: rotates all of them by one if the object
+/// hands its references over, or else moves them into the gaps below them.
 ///
 /// # Safety
 /// `cell` is a live toy object without weak references.
@@ -493,8 +490,8 @@ pub unsafe fn shift_references(cell: Cell) {
     }
 }
 
-/// Gives an object a payload of `bytes`, in place of the one it has. False when
-/// memory is out.
+/// Gives an object a payload of `bytes`, in place of the one it has. Returns false when memory is
+/// out.
 ///
 /// # Safety
 /// `cell` is a live toy object.

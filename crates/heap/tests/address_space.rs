@@ -1,5 +1,5 @@
-//! What a heap takes of a limited address space. The limit is one of the whole process, so this
-//! file has a single test.
+//! How much of a limited address space a heap takes. The limit holds for the whole process, so
+//! this file has a single test.
 #![cfg(all(
     target_os = "linux",
     not(miri),
@@ -17,10 +17,10 @@ use toy_vm::ToyVm;
 
 const MIB: usize = 1 << 20;
 const ELSEWHERE_BYTES: usize = 32 * MIB;
-/// What a small heap has beside its blocks and as much for its tables.
+/// What a small heap takes beside its blocks and as many bytes for its tables.
 const ROUNDING_BYTES: usize = 4 * MIB;
 
-/// Address space that the process has.
+/// Bytes of address space that the process has.
 fn taken_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmSize:"));

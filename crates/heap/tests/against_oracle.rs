@@ -36,7 +36,7 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// A program that prints itself an operation a line.
+/// A program that is shown as one operation a line.
 #[derive(Clone)]
 struct Program(Vec<Op>);
 
@@ -68,7 +68,7 @@ proptest! {
         model::run(&program.0);
     }
 
-    /// Nor does it matter how many threads mark.
+    /// It does not matter how many threads mark.
     #[test]
     fn a_heap_that_several_threads_mark_and_a_map_agree(
         program in program(),

@@ -1,4 +1,4 @@
-//! What the collector promises, one claim a test, through the public door.
+//! What the collector promises, one claim in each test, through the public interface.
 
 #[allow(unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
@@ -31,7 +31,7 @@ fn with_program(region_bytes: usize, run: impl FnOnce(&mut Program<'_>)) {
     unsafe { heap.drop_cache(cache) };
 }
 
-/// [`with_program`], for a minor and for a full collection.
+/// [`with_program`], for a minor, a major and a full collection.
 fn with_each_scope(run: impl Fn(&mut Program<'_>, Scope)) {
     for scope in [Scope::Minor, Scope::Major, Scope::Full] {
         with_program(16 * MIB, |p| run(p, scope));
@@ -97,7 +97,7 @@ impl Program<'_> {
         self.collect(Scope::Full);
     }
 
-    /// [`Program::old_root`] that is settled.
+    /// An object as [`Program::old_root`] makes it, but settled.
     fn settled_root(&mut self, references: usize) -> Cell {
         let cell = self.old_root(references);
         for _ in 0..2 {
@@ -116,7 +116,7 @@ impl Program<'_> {
         self.heap.vm().roots.borrow_mut().clear();
     }
 
-    /// What the program has taken lasts, much more than is handed out between two
+    /// Notes that what the program has taken will last, much more than is handed out between two
     /// collections.
     fn load_code(&self) {
         let lasting_bytes = &self.heap.vm().lasting_bytes;
@@ -127,7 +127,7 @@ impl Program<'_> {
         self.ask_and_get(scope, scope);
     }
 
-    /// Asks for a collection of one scope, and gets one of the other.
+    /// Asks for a collection of the scope `asked`, and asserts that its scope was `got`.
     fn ask_and_get(&self, asked: Scope, got: Scope) {
         let request = Request {
             scope: Some(asked),
@@ -138,11 +138,11 @@ impl Program<'_> {
         self.heap.verify().unwrap();
     }
 
-    /// Begins a collection in slices and goes on until all roots so far are
-    /// black, while there is a long list still to mark.
+    /// Begins a collection in slices and goes on until all roots so far are black, while a long
+    /// list is still to be marked.
     fn begin_slices(&mut self, scope: Scope) {
         let mut list = self.object(plain(1));
-        // The first root: what is made grey last is traced first.
+        // The list is the first root: what is made grey last is traced first.
         self.heap.vm().roots.borrow_mut().insert(0, list.address());
         for _ in 0..1000 {
             let next = self.object(plain(1));
@@ -158,7 +158,7 @@ impl Program<'_> {
         }
     }
 
-    /// A list of so many cells that lives.
+    /// Makes a list of `cells` cells that lives on.
     fn keep_list(&mut self, cells: usize) {
         let mut list = self.object(plain(1));
         self.root(list);
@@ -169,7 +169,7 @@ impl Program<'_> {
         }
     }
 
-    /// The last cell of the list that is still to mark.
+    /// The last cell of the list that is still to be marked.
     fn end_of_list(&self) -> Cell {
         // SAFETY: the list is a root, and what it refers to lives with it.
         let last = unsafe {
@@ -191,7 +191,7 @@ impl Program<'_> {
         progress
     }
 
-    /// Slices until marking is over, then sweeps.
+    /// Does slices until marking is over, then sweeps.
     fn end_slices(&self) -> Scope {
         loop {
             if let Progress::Marked(scope) = self.slice(Scope::Full, 50) {
@@ -299,7 +299,7 @@ fn while_a_program_loads_code_survivors_of_minor_collections_are_old_at_once() {
 #[test]
 fn cells_that_fill_holes_do_not_change_how_many_new_blocks_there_may_be() {
     with_program(16 * MIB, |p| {
-        // Holes of one cell each: a cache goes on from one to the next without asking.
+        // Holes of one cell each: a cache goes from one to the next without asking the heap.
         for number in 0..2000 {
             let cell = p.object(plain(1));
             if number % 2 == 0 {
@@ -380,7 +380,7 @@ fn an_old_unprotected_cell_is_traced_at_every_minor_collection() {
     });
 }
 
-/// As a thread does whose stack refers to what its latest call has made.
+/// The unprotected cell is like a thread whose stack refers to what its latest call has made.
 #[test]
 fn what_an_old_unprotected_cell_refers_to_grows_old_by_itself() {
     with_program(16 * MIB, |p| {
@@ -428,7 +428,7 @@ fn what_an_old_cell_refers_to_for_a_while_only_does_not_grow_old() {
                 assert!(!latest.into_iter().any(|cell| p.state(cell).is_old()));
             }
         }
-        // The latest stays, and grows old by itself.
+        // The latest child stays, and grows old by itself.
         assert!(p.state(parent).is_remembered());
         for _ in 0..3 {
             p.minor();
@@ -496,8 +496,8 @@ fn a_black_cell_that_gives_up_its_barrier_while_tracing_is_traced_again_at_the_e
         let parent = p.old_root(2);
         let tracing = p.tagged(toy_vm::UNPROTECTS_WHILE_TRACED, plain(1));
         p.store(tracing, 0, parent);
-        // It comes after the parent: in a minor collection that is black from the
-        // beginning.
+        // The tracing cell comes after the parent: in a minor collection the parent is black from
+        // the beginning.
         match scope {
             Scope::Minor => p.root(tracing),
             Scope::Major | Scope::Full => p.store(parent, 1, tracing),
@@ -717,7 +717,7 @@ fn what_only_a_black_cell_refers_to_is_kept() {
         let (first, second) = (p.object(plain(1)), p.object(plain(0)));
         p.store(young, 0, first);
         p.store(old, 0, second);
-        // Further from the black cell, nobody tells the barrier anything.
+        // Further from the black cell, no barrier is called.
         let third = p.object(plain(0));
         p.store_without_barrier(first, 0, third);
         assert_eq!(p.end_slices(), scope);
@@ -736,7 +736,7 @@ fn a_cell_that_moves_from_a_white_cell_to_a_black_one_is_kept() {
         p.store(last, 0, hidden);
         p.slice(Scope::Full, 1);
         p.store(black, 0, hidden);
-        // SAFETY: it is live, and has a reference.
+        // SAFETY: the cell is live, and has a reference.
         unsafe { toy_vm::store(p.heap, last, 0, None, false) };
         p.end_slices();
         assert!(p.lives(hidden));
@@ -797,7 +797,7 @@ fn what_is_stored_into_an_old_cell_that_was_white_for_the_barrier_is_kept() {
         let parent = p.old_root(1);
         p.begin_slices(Scope::Full);
         p.heap.restart_marking();
-        // The list holds it, no root besides.
+        // The list alone holds the parent, and no root besides.
         let last = p.end_of_list();
         p.store(last, 0, parent);
         p.heap.vm().roots.borrow_mut().truncate(1);
@@ -831,7 +831,7 @@ fn what_is_stored_into_a_cell_that_was_old_when_the_barrier_was_told_is_kept() {
             .extend([parent, child].map(Cell::address));
         // SAFETY: live objects of this heap.
         unsafe { p.heap.write_barrier(parent, child) };
-        // Whatever remembered the parent: it is traced, and forgotten, before the store.
+        // Whatever remembered the parent, the parent is traced and forgotten before the store.
         p.heap.between_barrier_and_store(|| p.collect(scope));
         p.store_without_barrier(parent, 0, child);
         ambiguous.borrow_mut().clear();
@@ -885,7 +885,7 @@ fn what_a_thread_stores_that_waited_while_others_collected_is_kept() {
             let parent = p.old_root(1);
             let child = p.object(plain(0));
             let ambiguous = &p.heap.vm().ambiguous_roots;
-            // The stack of the thread, a cell for those who collect.
+            // The stack of the thread, as a cell that the others' collections see.
             let stack = p.object(unprotected(2));
             p.root(stack);
             p.store_without_barrier(stack, 0, parent);
@@ -899,7 +899,7 @@ fn what_a_thread_stores_that_waited_while_others_collected_is_kept() {
             p.heap.after_others_collected_before_store();
             p.store_without_barrier(parent, 0, child);
             ambiguous.borrow_mut().clear();
-            // SAFETY: it is live, and has two references.
+            // SAFETY: the stack is live, and has two references.
             unsafe { (0..2).for_each(|at| toy_vm::store(p.heap, stack, at, None, false)) };
             p.heap.verify().unwrap();
             p.heap.finish_marking();
@@ -1021,7 +1021,7 @@ fn what_is_stored_silently_into_a_cell_that_is_being_changed_is_kept() {
     });
 }
 
-/// The same when the program has finished changing the cell before anybody looks again.
+/// As above, when the program has finished changing the cell before anybody looks again.
 #[test]
 fn what_is_stored_silently_at_the_end_of_a_change_is_kept() {
     let set_changing = |p: &Program<'_>, cells: &[Cell]| {
@@ -1045,11 +1045,11 @@ fn what_is_stored_silently_at_the_end_of_a_change_is_kept() {
     });
 }
 
-/// The same between any two of the last slices.
+/// As above, between any two of the last slices.
 #[test]
 fn what_is_stored_silently_between_the_last_slices_is_kept() {
-    /// Stores when so many slices have marked, if there are so many; whether that is kept, and
-    /// how many slices there were.
+    /// Stores when `slices` slices have marked, if there are as many. Returns whether the stored
+    /// child was kept, and how many slices there were.
     fn store_after(scope: Scope, slices: usize) -> (bool, usize) {
         let mut outcome = (true, 0);
         with_program(64 * MIB, |p| {
@@ -1205,7 +1205,7 @@ fn a_cell_with_many_references_is_marked_in_parts_while_they_move_about() {
             p.root(parent);
             let children: Vec<Cell> = (0..100).map(|_| p.object(plain(0))).collect();
             for (number, &child) in children.iter().enumerate() {
-                // With gaps.
+                // There are gaps between the references.
                 p.store(parent, number * 6 / 5, child);
             }
             let marked = || {
@@ -1219,10 +1219,9 @@ fn a_cell_with_many_references_is_marked_in_parts_while_they_move_about() {
                 p.heap.advance(scope.take(), &mut WorkBudget::cells(1));
                 parts.push(marked() - before);
                 p.heap.verify().unwrap();
-                // SAFETY: the object lives, has so many references, and none is
-                // weak.
+                // SAFETY: the object lives, has 120 references, and none is weak.
                 unsafe {
-                    // What is marked already makes room for others.
+                    // A reference to what is marked already makes room for others.
                     let is_marked = |cell: Cell| p.heap.region().state(cell).is_marked();
                     let marked_slot = (0..120)
                         .rev()
@@ -1549,10 +1548,10 @@ fn the_time_for_sweeping_is_kept_after_each_block() {
         }
         p.heap.collect(Request::default());
         let cells_of_a_block = BLOCK_BYTES as u64 / 32;
-        // Over before it begins: a block, to get on.
+        // The time is over at once: one block is swept, so that sweeping gets on.
         let is_swept = p.heap.sweep_within(&mut WorkBudget::time(Duration::ZERO));
         assert!(!is_swept && p.heap.stats().freed_cells <= cells_of_a_block);
-        // Of a slice, a quarter is for sweeping.
+        // A quarter of a slice is for sweeping.
         p.heap
             .pauses()
             .set_slice_time(Some(Duration::from_nanos(4)));
@@ -1663,7 +1662,7 @@ fn idle_blocks_go_back_a_few_at_a_time_in_slices() {
     });
 }
 
-/// Makes garbage that fills so many blocks, and collects it.
+/// Makes garbage that fills this many blocks, and collects it.
 fn spend_nursery(p: &mut Program<'_>, blocks: usize) {
     for _ in 0..blocks * BLOCK_BYTES / plain(100).bytes() {
         p.object(plain(100));
@@ -1983,7 +1982,7 @@ fn a_full_region_is_a_value_loses_nothing_and_goes_on_after_frees() {
 fn a_mark_stack_without_room_still_marks_everything() {
     for cells_max in [1, 2, 50] {
         with_program(16 * MIB, |p| {
-            // A tree of 16-fold branching: breadth that no such stack holds.
+            // A tree of 16-fold branching: broader than a stack of this size.
             let root = p.object(plain(16));
             p.root(root);
             let mut level = vec![root];

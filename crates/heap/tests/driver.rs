@@ -1,4 +1,4 @@
-//! What a VM is told while the driver collects for it, and when the driver collects.
+//! What the driver reports to a VM while it collects, and when it collects.
 
 #[allow(dead_code, unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
@@ -18,7 +18,7 @@ use toy_vm::{Shape, ToyVm};
 
 const MIB: usize = 1 << 20;
 
-/// A world that notes what it is told.
+/// A world that notes what the driver reports to it.
 struct Noted<'heap> {
     heap: &'heap Heap<'heap, ToyVm<'heap>>,
     told: RefCell<Vec<&'static str>>,
@@ -116,7 +116,8 @@ impl Program<'_> {
             .push(cell.address());
     }
 
-    /// Cells of 1 KiB until memory is out, all of them kept if they are `kept`; how many.
+    /// Allocates cells of 1 KiB until memory is out, and makes roots of them if `kept`. Returns
+    /// how many there were.
     fn fill(&self, kept: bool) -> usize {
         (0..)
             .take_while(|&count| {
@@ -144,7 +145,7 @@ impl Program<'_> {
             .count()
     }
 
-    /// What the world has been told since the latest call.
+    /// What was reported to the world since the latest call.
     fn told(&self) -> String {
         self.driver.world.told.take().join(", ")
     }
@@ -159,7 +160,7 @@ fn a_collection_at_once_tells_how_far_it_is() {
         p.objects(1000);
         p.driver.collect(Request::default());
         assert_eq!(p.told(), "stopped, begins, marking, marked, goes on");
-        // What the previous one left is swept first, and a compaction sweeps itself.
+        // What the previous collection left is swept first, and a compaction sweeps itself.
         p.driver.collect(Request {
             compact: Some(Evacuation::Sparse),
             ..Request::EVERYTHING
@@ -245,7 +246,7 @@ static RESIDENT_BYTES: Mutex<()> = Mutex::new(());
 #[cfg_attr(miri, ignore = "no memory limit in the interpreter")]
 fn large_payloads_that_are_dead_make_room_below_the_memory_limit() {
     const PAYLOAD_BYTES: usize = 16 * MIB;
-    // What the other tests of this process take.
+    // Memory that the other tests of this process take.
     const ELSEWHERE_BYTES: usize = 64 * MIB;
     let _alone = RESIDENT_BYTES.lock();
     let resident_bytes = || os::resident_bytes().unwrap();
@@ -261,7 +262,7 @@ fn large_payloads_that_are_dead_make_room_below_the_memory_limit() {
                 p.driver.make_room(PAYLOAD_BYTES, None);
             }
             let cell = p.object();
-            // SAFETY: the object is live, and the payload has so many bytes.
+            // SAFETY: the object is live, and the payload has `PAYLOAD_BYTES` bytes.
             unsafe {
                 assert!(toy_vm::set_payload(heap, cell, PAYLOAD_BYTES));
                 let payload: *mut u8 = std::ptr::with_exposed_provenance_mut(toy_vm::payload(cell));
@@ -275,7 +276,7 @@ fn large_payloads_that_are_dead_make_room_below_the_memory_limit() {
         }
         let collections = heap.stats().full_collections;
         assert!((3..=10).contains(&collections), "{collections}");
-        // Nothing is gained by another one at once.
+        // Another collection at once would gain nothing.
         p.driver.collect(Request::EVERYTHING);
         p.driver.make_room(usize::MAX, None);
         assert_eq!(heap.stats().full_collections, collections + 1);

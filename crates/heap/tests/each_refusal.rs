@@ -1,7 +1,7 @@
-//! Each call of the system is refused once, and each with all that follow: what a program
-//! does is right all the same, or it is told that memory is out.
+//! Each system call is refused once, and each with all that follow: what a program does is right
+//! all the same, or it learns that memory is out.
 //!
-//! What is refused is refused to the whole process, so the tests here take turns.
+//! A refusal holds for the whole process, so the tests here take turns.
 #![cfg(not(miri))]
 
 #[allow(missing_docs, unreachable_pub)]
@@ -32,9 +32,9 @@ fn every_sort() -> impl Iterator<Item = Option<SystemCall>> {
     SystemCall::ALL.map(Some).into_iter().chain([None])
 }
 
-/// Calls `run` with a refusal of each call of each of these sorts, in turn, until one has refused
-/// nothing. Of many calls the first ones are refused, then fewer and fewer; with
-/// `ASHLAR_TEST_CASES`, which is for longer runs, all of them are.
+/// Calls `run` with a refusal of each call of each of these sorts, in turn, until nothing is
+/// refused any more. Of many calls the first ones are refused, then fewer and fewer; with
+/// `ASHLAR_TEST_CASES`, which is for longer runs, each of them is.
 fn refuse_each(sorts: impl IntoIterator<Item = Option<SystemCall>>, run: impl Fn(Refusal) -> u64) {
     let is_long = std::env::var_os("ASHLAR_TEST_CASES").is_some();
     let sorts = sorts.into_iter();
@@ -51,7 +51,7 @@ fn refuse_each(sorts: impl IntoIterator<Item = Option<SystemCall>>, run: impl Fn
     }
 }
 
-/// A program of so many operations, always the same for a seed.
+/// A program of `operations` operations, always the same for a seed.
 fn program(seed: u64, operations: usize) -> Vec<Op> {
     let mut state = seed;
     let mut next = || {
@@ -82,7 +82,7 @@ fn whichever_call_is_refused_a_heap_and_a_map_agree() {
 
 // ── A heap whose stacks grow ─────────────────────────────────────────────────
 
-/// References of a branch.
+/// References of a branch: each refers to as many leaves.
 const LEAVES: usize = 3;
 /// More than the first step of a stack of cells has room for.
 const BRANCHES: usize = 40_000;
@@ -91,7 +91,7 @@ const BRANCHES: usize = 40_000;
 struct Grown<'heap> {
     heap: &'heap Heap<'heap, ToyVm<'heap>>,
     cache: NonNull<AllocationCache<'heap>>,
-    /// Branches, all of them roots; each has all of its leaves.
+    /// How many branches there are, all of them roots; each has all of its leaves.
     branches: usize,
 }
 
@@ -150,7 +150,7 @@ impl Grown<'_> {
         }
     }
 
-    /// Memory that is handed out as zeros is zeros, whoever had it before.
+    /// Asserts that memory that is handed out as zeros is zeros, whoever had it before.
     fn use_zeros(&self) {
         const BYTES: usize = 5 << 20;
         let mut cache = self.heap.vm().payload_cache.borrow_mut();
@@ -158,7 +158,7 @@ impl Grown<'_> {
             let Ok(zeros) = cache.allocate_zeroed(BYTES) else {
                 return;
             };
-            // SAFETY: so many bytes are the program's, until it frees them.
+            // SAFETY: `BYTES` bytes are the program's, until it frees them.
             unsafe {
                 let bytes = std::slice::from_raw_parts_mut(zeros.as_ptr(), BYTES);
                 assert!(bytes.iter().all(|&byte| byte == 0), "no zeros");
@@ -168,7 +168,7 @@ impl Grown<'_> {
         }
     }
 
-    /// Small nurseries of garbage: blocks that none of them needs go back.
+    /// Makes small nurseries of garbage: blocks that none of them needs go back.
     fn run_on(&self) {
         for _ in 0..10 {
             for _ in 0..1_000 {
@@ -185,7 +185,7 @@ impl Grown<'_> {
         }
     }
 
-    /// Every branch has its leaves, and the heap is whole.
+    /// Asserts that every branch has its leaves, and that the heap is whole.
     fn check(&self) {
         self.heap.verify().expect("every invariant holds");
         assert_eq!(self.heap.vm().roots.borrow().len(), self.branches);
@@ -193,7 +193,7 @@ impl Grown<'_> {
             let branch = self.root(index);
             assert!(!self.heap.is_garbage(branch));
             for leaf in 0..LEAVES {
-                // SAFETY: the branch is live and has so many references.
+                // SAFETY: the branch is live and has `LEAVES` references.
                 let leaf = unsafe { load(branch, leaf) }.expect("a leaf");
                 assert!(!self.heap.is_garbage(leaf), "a leaf of branch {index}");
             }
@@ -299,7 +299,7 @@ fn nor_does_one_that_several_threads_mark() {
 /// Pages of `[start, start + bytes)` that are in memory.
 fn resident_pages(start: *mut u8, bytes: usize) -> usize {
     let mut pages = vec![0_u8; bytes / ashlar_heap::os::page_bytes()];
-    // SAFETY: one byte for each page.
+    // SAFETY: there is one byte for each page.
     let told = unsafe { libc::mincore(start.cast(), bytes, pages.as_mut_ptr()) };
     assert_eq!(told, 0, "the range is not mapped any more");
     pages.iter().filter(|&&page| page & 1 != 0).count()

@@ -1,6 +1,7 @@
 //! What a heap does in a forked child with what it has from its parent. No process is forked
-//! here: a heap that is told so does the same, and takes blocks over at its next major or full
-//! collection, because no other process has their pages. `ruby/test/fork_test.rb` forks.
+//! here: `Heap::inherit` does the same without a fork, and blocks are taken over at the next
+//! major or full collection, because no other process has their pages. `ruby/test/fork_test.rb`
+//! forks.
 
 #[allow(dead_code, unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
@@ -243,13 +244,14 @@ fn cells_that_move_leave_and_enter_blocks_that_were_inherited() {
     });
 }
 
-/// More blocks than a collection asks for.
+/// The heap has more blocks than a collection asks about.
 #[test]
 #[cfg_attr(miri, ignore)] // The interpreter takes minutes for so many cells.
 fn all_blocks_are_taken_over_before_cells_move_and_some_at_other_collections() {
     with_region(64 * MIB, |p| {
         let theirs = p.objects(400_000);
-        // Cells move from the lower blocks into the higher ones, which are asked for last.
+        // Cells move from the lower blocks into the higher ones, which a collection asks about
+        // last.
         let (low, high) = theirs.split_at(theirs.len() / 2);
         let high = high.iter().enumerate().filter(|(n, _)| n % 10 != 0);
         let kept = low.iter().step_by(20).chain(high.map(|(_, cell)| cell));
@@ -290,7 +292,7 @@ fn blocks_of_pieces(pieces: &[NonNull<u8>]) -> BTreeSet<usize> {
     blocks.collect()
 }
 
-/// What has been written to the pieces is there.
+/// Asserts that what was written to the pieces is still there.
 fn assert_untouched<'a>(pieces: impl Iterator<Item = (usize, &'a NonNull<u8>)>) {
     for (n, piece) in pieces {
         // SAFETY: the blocks of the pieces are committed.

@@ -13,10 +13,10 @@ const MS: f64 = 1e6;
 /// Bytes of a cell with its payload, about.
 const CELL_BYTES: usize = 100;
 
-/// A program that serves requests. Sizes are no multiples of each other, so that collections do not
-/// always come when a request ends. Each request allocates `request_bytes`; `held_share` of
-/// what it has allocated lives until the request ends, and `kept_share` lives on for long enough to
-/// become old garbage. Bytes and nanoseconds of CPU time.
+/// A program that serves requests. Sizes are no multiples of each other, so that collections do
+/// not always come when a request ends. Each request allocates `request_bytes`; `held_share` of
+/// what it has allocated lives until the request ends, and `kept_share` lives on for long enough
+/// to become old garbage. Times are of CPU time.
 #[derive(Clone, Copy, Debug)]
 struct Program {
     live_bytes: usize,
@@ -26,7 +26,7 @@ struct Program {
     request_bytes: usize,
     held_share: f64,
     kept_share: f64,
-    /// Of every collection.
+    /// CPU time that every collection takes, beside its marking.
     fixed_ms: f64,
     marking_ns_per_cell: f64,
 }
@@ -73,7 +73,7 @@ const PROGRAMS: [(&str, Program); 3] =
 struct Outcome {
     program_ns: f64,
     collecting_ns: f64,
-    /// Bytes of the process, times CPU time.
+    /// Bytes of the process, multiplied by nanoseconds of CPU time.
     byte_ns: f64,
     collections: usize,
     larger: usize,
@@ -92,8 +92,8 @@ impl Outcome {
         self.byte_ns / self.cpu()
     }
 
-    /// What the exchange rate makes of CPU time and memory: `k ln(CPU) + ln(memory)`, as the
-    /// percent of memory by which it is above `other`'s.
+    /// The percent of memory by which this outcome is worse than `other`, as the exchange rate
+    /// `k` weighs CPU time and memory: `k ln(CPU) + ln(memory)`.
     fn worse_than(&self, other: &Self, exchange_rate: f64) -> f64 {
         let cpu_ratio = self.cpu_per_work() / other.cpu_per_work();
         let memory_ratio = self.mean_bytes() / other.mean_bytes();
@@ -114,13 +114,13 @@ enum Policy {
 struct Simulation {
     program: Program,
     policy: Policy,
-    /// Slower or busier: every CPU time is multiplied by it.
+    /// A machine that is slower or busier: every CPU time is multiplied by this.
     slowness: f64,
     old_live_bytes: f64,
     old_garbage_bytes: f64,
-    /// Allocated by the request that goes on.
+    /// Bytes that the request in progress has allocated.
     request_bytes: f64,
-    /// Of what it holds, promoted.
+    /// Bytes promoted of what that request holds.
     promoted_bytes: f64,
     clock_ns: f64,
     collecting_ns: f64,
@@ -158,7 +158,7 @@ impl Simulation {
         }
     }
 
-    /// Bytes of the request that goes on, alive until it ends, and not old yet.
+    /// Bytes of the request in progress that live until it ends, and are not old yet.
     fn held_bytes(&self) -> f64 {
         (self.program.held_share * self.request_bytes - self.promoted_bytes).max(0.0)
     }
@@ -179,7 +179,7 @@ impl Simulation {
         }
     }
 
-    /// The program is handed a nursery, and a collection follows.
+    /// Hands a nursery to the program, and does a collection.
     fn step(&mut self) {
         let nursery_bytes = self.nursery_bytes();
         let program = self.program;
@@ -266,7 +266,7 @@ impl Simulation {
         }
     }
 
-    /// Forgets what has happened; the state stays.
+    /// Forgets what has happened; the state of the heap stays.
     fn measure_from_here(&mut self) {
         self.outcome = Outcome::default();
         self.growths.clear();
@@ -321,7 +321,7 @@ fn it_does_about_as_well_as_the_best_sizes_for_a_program_that_is_known_beforehan
             let best = best_fixed(program, exchange_rate);
             let outcome = steady(program, adaptive(exchange_rate)).outcome;
             let worse = outcome.worse_than(&best, exchange_rate);
-            // Percent of memory.
+            // The limit is in percent of memory.
             assert!(
                 worse < 8.0,
                 "{name} at {exchange_rate}: {worse} {outcome:?} {best:?}"
@@ -344,7 +344,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Worst are programs whose requests hold a multiple of what else lives.
+    /// The worst programs are those whose requests hold a multiple of what else lives.
     #[test]
     fn no_program_does_much_worse_than_with_the_best_sizes(program in programs()) {
         let worse = worse_than_best(program);
@@ -383,7 +383,8 @@ fn more_memory_for_a_percent_of_cpu_time_means_less_collecting() {
 fn sizes_of_a_steady_program_do_not_swing() {
     for (name, program) in PROGRAMS {
         let simulation = steady(program, adaptive(EXCHANGE_RATE));
-        // Growth by less than a nursery is as the program's requests and its nurseries meet.
+        // Growth by less than a nursery depends on how the program's requests and its nurseries
+        // meet.
         let is_steady = mean(&simulation.growths) > mean(&simulation.nurseries);
         let growths = is_steady.then_some(&simulation.growths);
         for sizes in growths.into_iter().chain([&simulation.nurseries]) {
@@ -456,7 +457,7 @@ fn a_machine_that_is_busy_now_and_then_changes_little() {
 fn a_forked_child_goes_on_with_what_its_parent_knows() {
     let mut simulation = steady(RAILS, adaptive(EXCHANGE_RATE));
     let before = simulation.nursery_bytes();
-    // Its clock begins anew.
+    // The clock of the process begins again.
     simulation.clock_ns = 0.0;
     simulation.measure_from_here();
     simulation.run_ms(2000.0);

@@ -12,12 +12,12 @@ use ashlar_heap::{
 };
 use toy_vm::{Shape, ToyVm};
 
-/// Cells of a graph: enough for several threads to get a part of it.
+/// Cells of a graph: enough for several threads to get a part of the graph.
 const CELLS: usize = if cfg!(miri) { 600 } else { 60_000 };
 /// How many threads are compared with one.
 const THREADS: &[usize] = if cfg!(miri) { &[3] } else { &[2, 3, 8] };
-/// A tag of objects that any thread can trace, and one of those for the
-/// collecting thread.
+/// A tag of objects that any thread can trace, and a tag of objects that only the collecting
+/// thread can trace.
 const COMMON: usize = 7;
 const UNCOMMON: usize = 10;
 
@@ -71,8 +71,8 @@ impl Program<'_> {
         self.heap.vm().roots.borrow_mut().push(cell.address());
     }
 
-    /// A tree in which every so many objects are uncommon, unprotected, or watch
-    /// another one; beside each object one that dies.
+    /// A tree in which some objects are uncommon, some unprotected, and some watch another one;
+    /// beside each object is one that dies.
     fn tree(&mut self) -> Cell {
         let root = self.object(COMMON, 4, 0, true);
         let mut parents = vec![root];
@@ -112,7 +112,7 @@ impl Program<'_> {
         self.heap.verify().unwrap();
     }
 
-    /// The state of every object that was made, by the order they were made in.
+    /// The states of all objects that were made, in the order in which they were made.
     fn states(&self) -> Vec<u8> {
         let region = self.heap.region();
         self.made
@@ -126,8 +126,8 @@ impl Program<'_> {
     }
 }
 
-/// What a program comes to with so many threads: states after each of several
-/// full collections, and the counts.
+/// What a program comes to with `threads` threads: states after each of several full collections,
+/// and the counts.
 fn outcome(threads: usize, build: impl Fn(&mut Program<'_>)) -> Vec<(Vec<u8>, usize, usize)> {
     let mut outcomes = Vec::new();
     with_program(threads, |p| {
@@ -204,7 +204,7 @@ fn what_old_objects_refer_to_is_old_afterwards() {
                 p.full();
             }
             assert!(p.heap.region().state(root).is_old());
-            // Everywhere below old objects.
+            // Parents everywhere in the tree, below old objects.
             let children = p.made.iter().copied().skip(1).step_by(2);
             let old: Vec<_> = children.take(CELLS / 20).collect();
             let mut added = Vec::new();
@@ -235,7 +235,7 @@ fn what_old_objects_refer_to_is_old_afterwards() {
     }
 }
 
-/// The one that shows it is found when several threads mark already.
+/// The object that shows the change is found when several threads mark already.
 #[test]
 fn a_cell_that_is_being_changed_is_traced_anew_whoever_marks() {
     for threads in [1, 3] {
@@ -278,7 +278,7 @@ fn marks_that_do_not_fit_on_any_stack_are_found() {
     }
 }
 
-/// Whoever comes in time helps, and a large graph leaves time.
+/// A helper that comes in time marks, and a large graph leaves it time.
 #[test]
 #[cfg(not(miri))]
 fn helpers_are_started_at_the_first_full_collection_and_said_to_have_marked() {
@@ -353,8 +353,8 @@ fn a_compaction_finds_what_must_not_move_with_one_thread() {
     });
 }
 
-/// Old objects with this tag, each with an old one that it refers to first and that it is
-/// found through: that one is black by then. The collecting thread alone traces both, each
+/// Old objects with this tag. Each refers first to an old object, its target, and is found
+/// through it, so the target is black by then. The collecting thread alone traces both, each
 /// once, as nothing young makes it look again.
 fn traced_by_own_code(p: &mut Program<'_>, tag: usize) -> Vec<(Cell, Cell)> {
     let mut pairs = Vec::new();

@@ -1,5 +1,5 @@
-//! The payload side as `malloc` and its relatives see it: several threads, any
-//! sizes, frees by other threads than allocated.
+//! The payload side as `malloc` and its relatives see it: several threads, any sizes, payloads
+//! freed by other threads than allocated them.
 
 #[allow(dead_code, unreachable_pub)]
 #[path = "../examples/toy_vm.rs"]
@@ -95,7 +95,7 @@ impl Written {
         written
     }
 
-    /// The first `bytes_max` bytes at `payload` are what was written.
+    /// Asserts that the first `bytes_max` bytes at `payload` are what was written.
     fn check(&self, payload: NonNull<u8>, bytes_max: usize) {
         for index in self.sample().filter(|index| *index < bytes_max) {
             // SAFETY: the payload is ours and this long.
@@ -108,7 +108,8 @@ impl Written {
         self.seed ^ (index as u8) ^ (index >> 8) as u8 ^ (index >> 16) as u8
     }
 
-    /// All of a small payload, the edges and some of the middle of a large one.
+    /// The indexes that are written and checked: all of a small payload, the edges and some of
+    /// the middle of a large one.
     fn sample(&self) -> impl Iterator<Item = usize> {
         const EDGE: usize = 128;
         let (edge, bytes) = (self.bytes.min(EDGE), self.bytes);
@@ -145,7 +146,7 @@ enum Op {
     Flush,
 }
 
-/// A little more than whole blocks: such spans share blocks.
+/// Sizes a little above whole blocks: spans of these sizes share blocks.
 fn overhanging() -> impl Strategy<Value = usize> {
     (1..=3usize, 1..=200usize).prop_map(|(blocks, more)| blocks * BLOCK_BYTES + more)
 }
@@ -174,8 +175,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What one thread does; it frees what it is sent and everything it still has
-/// at the end.
+/// Does what one thread does: it frees what it is sent, and everything it still has at the end.
 fn work(
     shared: &Shared,
     ops: &[Op],
@@ -183,7 +183,7 @@ fn work(
     to_next: mpsc::Sender<Written>,
     from_previous: mpsc::Receiver<Written>,
 ) {
-    // Of three threads two share an arena.
+    // Two of three threads share an arena.
     let mut door = Door::new_in(shared, Arena::of_thread(usize::from(seed / 85).div_ceil(2)));
     let mut mine: Vec<Written> = Vec::new();
     for (number, op) in ops.iter().enumerate() {
@@ -275,7 +275,8 @@ fn is_zero(payload: NonNull<u8>, bytes: usize) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// At most one block per class of each arena stays with the pool.
+/// Asserts that no payload is in use. At most one block per class of each arena stays with the
+/// pool.
 fn assert_nothing_in_use(shared: &Shared) {
     assert_eq!(shared.payloads().in_use_bytes(), 0);
     let in_use = shared.space().blocks().counts().in_use;
@@ -356,8 +357,8 @@ proptest! {
     }
 }
 
-/// Each policy's place for three blocks, and for two twice, where the first two are freed in
-/// between: as blocks from the first hole on. The holes have 4, 2 and 3 blocks.
+/// Where each policy places three blocks, and then two blocks twice, the first two freed in
+/// between; in blocks from the first hole on. The holes have 4, 2 and 3 blocks.
 #[test]
 fn policies_choose_different_holes() {
     for (policy, places) in [
@@ -472,8 +473,8 @@ fn a_block_whose_pieces_are_all_free_serves_another_size_class() {
     assert_nothing_in_use(&shared);
 }
 
-/// What one thread frees another gets, as its own and nobody else's; and what is kept for that
-/// holds no block once empty blocks go back.
+/// What one thread frees another gets, as its own and nobody else's. What is kept for this holds
+/// no block once empty blocks go back.
 #[test]
 fn rows_that_one_thread_gives_back_serve_another_and_hold_no_block_when_empty_ones_go_back() {
     const PIECES: usize = 4096;
@@ -504,7 +505,8 @@ fn rows_that_one_thread_gives_back_serve_another_and_hold_no_block_when_empty_on
             }
         }
         heap.release_empty_blocks();
-        // Those of what the two caches keep, 8 KiB each, of `kept`, and the class's last one.
+        // Blocks of what the two caches keep, 8 KiB each, the block of `kept`, and the class's
+        // last one.
         let in_use = shared.space().blocks().counts().in_use;
         assert!(in_use <= 18, "{size}: {in_use} blocks");
         // SAFETY: the same.
@@ -516,7 +518,7 @@ fn rows_that_one_thread_gives_back_serve_another_and_hold_no_block_when_empty_on
     }
 }
 
-/// Whoever frees what: no block has pieces of both.
+/// No block has pieces of both, whoever frees them.
 #[test]
 fn threads_of_two_arenas_have_pieces_of_different_blocks() {
     const PIECES: usize = 3000;
@@ -533,7 +535,7 @@ fn threads_of_two_arenas_have_pieces_of_different_blocks() {
             }
         }
         assert!(blocks[0].is_disjoint(&blocks[1]));
-        // Each frees what the other has.
+        // Each thread frees the pieces that the other has.
         pieces.swap(0, 1);
         for number in [0, 1] {
             for piece in pieces[number].drain(..) {
@@ -542,7 +544,7 @@ fn threads_of_two_arenas_have_pieces_of_different_blocks() {
             }
         }
     }
-    // What came back served again: it would be four times as much.
+    // Pieces that came back were used again: otherwise there would be four times as many blocks.
     let blocks_once = (PIECES * 48).div_ceil(BLOCK_BYTES);
     assert!(
         blocks.iter().all(|blocks| blocks.len() <= blocks_once + 1),
@@ -552,7 +554,7 @@ fn threads_of_two_arenas_have_pieces_of_different_blocks() {
     assert_nothing_in_use(&shared);
 }
 
-/// What a cache cannot keep without waiting stays the caller's, and is in no list.
+/// A piece that a cache cannot keep without waiting stays the caller's, and is in no list.
 #[test]
 fn a_cache_keeps_pieces_at_once_until_a_row_is_full_and_nothing_else() {
     let shared = Shared::reserve(64 * MIB).unwrap();
@@ -716,7 +718,7 @@ fn a_span_that_cannot_grow_moves_with_its_contents_however_large_it_is() {
         }
         let bytes = door.usable_bytes(span);
         assert_eq!(shared.payloads().in_use_bytes(), bytes);
-        // The old place is whole again: the region can be filled to the brim.
+        // The old place is whole again: the region can be filled completely.
         // SAFETY: nobody uses it any more.
         unsafe { door.free(span) };
         let all = door.allocate(31 * MIB);
@@ -795,7 +797,7 @@ fn peak_resident_bytes() -> usize {
     kib.parse::<usize>().unwrap() * 1024
 }
 
-/// In a process of its own, which no other test's memory is part of.
+/// Runs in a process of its own, which no other test's memory is part of.
 #[test]
 #[cfg(not(miri))]
 #[cfg_attr(
@@ -909,7 +911,7 @@ fn a_payload_can_be_aligned_to_more_than_a_block() {
             payloads.push(Written::new(payload, size, payloads.len() as u8));
         }
     }
-    // No more blocks are in use than those of the payloads.
+    // No more blocks are in use than the payloads need.
     let blocks: usize = payloads
         .iter()
         .map(|written| written.bytes.max(1).div_ceil(BLOCK_BYTES))
@@ -945,7 +947,7 @@ fn memory_that_the_system_does_not_take_back_is_cleared_for_calloc() {
     assert_eq!(bytes.iter().position(|&byte| byte != 0), None);
 }
 
-/// What holds the memory stays counted: it is asked for again, and found.
+/// A block that still has memory counts as held, so that the system is asked to take it again.
 #[test]
 #[cfg_attr(miri, ignore = "the interpreter has no locked memory")]
 #[cfg_attr(
@@ -1030,14 +1032,15 @@ fn a_span_is_seen_whole_or_not_at_all() {
     });
 }
 
-/// What paces collections: with none of them, the bytes handed out and not given back.
+/// Fresh bytes pace collections: without a collection they are the bytes handed out and not given
+/// back.
 #[test]
 fn no_byte_is_lost_when_threads_are_handed_some_and_give_some_back_at_the_same_time() {
     const SPAN_BYTES: usize = 16 * BLOCK_BYTES;
     let rounds: isize = if cfg!(miri) { 200 } else { 10_000_000 };
     let shared = Shared::reserve(64 * MIB).unwrap();
     let mut door = Door::new(&shared);
-    // So much that what is handed out never falls to 0, which it may not fall below.
+    // Large enough that what is handed out never falls to 0, which it may not fall below.
     let kept = door.allocate(SPAN_BYTES).unwrap();
     shared.payloads().note_elsewhere(rounds);
     let begin = std::sync::Barrier::new(2);
@@ -1104,7 +1107,8 @@ fn what_a_thread_wrote_before_it_freed_a_piece_is_over_when_another_gets_it() {
                     let mut door = Door::new(shared);
                     let pieces: Vec<_> = (0..12).map(|_| door.allocate(SIZE).unwrap()).collect();
                     for (index, &piece) in pieces.iter().enumerate() {
-                        // SAFETY: the piece is ours, and half of them are somebody else's then.
+                        // SAFETY: the piece is ours; half of the pieces become somebody else's
+                        // afterwards.
                         unsafe { piece.as_ptr().write_bytes(seed, SIZE) };
                         if index % 2 == 0 {
                             give.send(piece.as_ptr() as usize).unwrap();
@@ -1121,7 +1125,7 @@ fn what_a_thread_wrote_before_it_freed_a_piece_is_over_when_another_gets_it() {
         let mut door = Door::new(&shared);
         for address in take {
             let piece = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(address)).unwrap();
-            // SAFETY: whoever had it has sent it here.
+            // SAFETY: the thread that had the piece has sent it here.
             unsafe {
                 let seed = piece.read();
                 assert!(matches!(seed, 1 | 2));
@@ -1140,13 +1144,13 @@ fn resident_pages(start: usize, bytes: usize) -> usize {
     let page_bytes = ashlar_heap::os::page_bytes();
     let mut pages = vec![0_u8; bytes.div_ceil(page_bytes)];
     let start = std::ptr::with_exposed_provenance_mut(start);
-    // SAFETY: one byte for each page.
+    // SAFETY: there is one byte for each page.
     let told = unsafe { libc::mincore(start, bytes, pages.as_mut_ptr()) };
     assert_eq!(told, 0, "the range is mapped");
     pages.iter().filter(|&&page| page & 1 != 0).count()
 }
 
-/// What a VM makes of a buffer of 64 KiB that nobody writes to: a zero at its beginning, one behind
+/// How a VM uses a buffer of 64 KiB that nobody writes to: a zero at its beginning, one behind
 /// its end.
 #[test]
 #[cfg(not(miri))]
@@ -1242,7 +1246,7 @@ fn a_buffer_that_cannot_grow_where_it_is_leaves_its_last_block_to_others() {
     assert_nothing_in_use(&shared);
 }
 
-/// The neighbour's beginning is where the buffer would grow to.
+/// The buffer would grow to where its neighbour begins.
 #[test]
 fn a_buffer_that_shares_a_block_grows_and_shrinks_and_leaves_its_neighbours_alone() {
     const BYTES: usize = 2 * BLOCK_BYTES + 100;
@@ -1275,7 +1279,7 @@ fn a_buffer_that_shares_a_block_grows_and_shrinks_and_leaves_its_neighbours_alon
         old.check(moved, new_bytes.min(BYTES));
         heap.verify().unwrap();
         buffers.push(Written::new(moved, new_bytes, 3));
-        // What is allocated now lies beside all of them.
+        // What is allocated now lies beside all of these buffers.
         for seed in 4..8 {
             buffers.push(Written::new(door.allocate(BYTES).unwrap(), BYTES, seed));
         }
@@ -1290,7 +1294,7 @@ fn a_buffer_that_shares_a_block_grows_and_shrinks_and_leaves_its_neighbours_alon
     }
 }
 
-/// What a span has left in a block that its neighbour keeps goes back, and only that.
+/// What a span leaves of a block that its neighbour keeps goes back to the system, and only that.
 #[test]
 #[cfg(not(miri))]
 fn what_a_buffer_leaves_in_a_block_that_it_shared_goes_back_to_the_system() {

@@ -1,7 +1,7 @@
 //! What the heap does when the system itself refuses memory.
 //!
-//! The limit is one of the whole process, so this file has a single test: the
-//! tests of one file share a process.
+//! The limit holds for the whole process, so this file has a single test: the tests of one file
+//! share a process.
 #![cfg(all(target_os = "linux", not(miri)))]
 
 #[allow(unreachable_pub)]
@@ -14,7 +14,7 @@ use ashlar_heap::{
 };
 use toy_vm::{new_object, set_payload, store, try_new_object, Shape, ToyVm};
 
-/// Bytes of data the process has, as the system counts them for the limit.
+/// Bytes of data that the process has, as the system counts them for the limit.
 fn data_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmData:"));
@@ -74,7 +74,7 @@ fn memory_that_the_system_refuses_is_a_value_and_a_collection_without_any_loses_
     let new = || unsafe { new_object(&heap, cache, 20, true) };
     let kept = BRANCHES * (LEAVES + 1);
 
-    // Nor is there any for the stacks of helpers. AddressSanitizer, which needs some
+    // There is no memory for the stacks of helpers, either. AddressSanitizer, which needs some
     // for each thread, too, would end the process.
     heap.set_parallel_marking(ParallelMarking {
         threads: if cfg!(address_sanitizer) { 1 } else { 4 },

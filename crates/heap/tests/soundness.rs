@@ -1,13 +1,13 @@
-//! What safe code may do with a heap, whatever it does: the functions here are called with
-//! what is wrong, and panic or answer. Under Miri (`make miri-heap`) nothing in here is
-//! undefined behaviour.
+//! What safe code may do with a heap, whatever it does: the functions here are called with wrong
+//! arguments, or at a wrong time, and panic or answer. Under Miri (`make miri-heap`) nothing in
+//! here is undefined behaviour.
 
 use std::cell::{Cell as StdCell, RefCell};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use ashlar_heap::*;
 
-/// A VM without references, whose roots are a list, and which does as it is told.
+/// A VM without references, whose roots are a list, and which runs what a test puts into it.
 #[derive(Default)]
 struct Flat {
     roots: RefCell<Vec<Cell>>,
@@ -62,7 +62,7 @@ fn cell_of(heap: &Heap<'static, Flat>) -> Cell {
     }
 }
 
-/// References made anew for each call, as the heap makes its own in a collection.
+/// A new reference is made for each call, as the heap makes its own in a collection.
 #[test]
 fn a_cache_is_used_again_after_a_collection() {
     let heap = heap(shared(SIZE_BYTES));
@@ -168,7 +168,7 @@ fn a_heap_whose_vm_has_panicked_while_it_released_a_cell_sweeps_no_more() {
     assert_eq!(heap.vm().released.get(), 1);
 }
 
-/// The block that is swept would be swept twice, and its cells handed out twice.
+/// Otherwise the block in progress would be swept twice, and its cells handed out twice.
 #[test]
 fn no_collection_begins_while_a_cell_is_released() {
     let heap: &'static _ = Box::leak(Box::new(heap(shared(SIZE_BYTES))));

@@ -5,8 +5,8 @@
 #include "machine.h"
 #include "scheme.h"
 
-/* Code that is being made. `names` is a list of frames, the innermost first, each a list of
- * symbols; `constants` a list, the latest first. */
+/* Code that is being made. `names` is a list of frames, the innermost first; each frame is a list
+ * of symbols. `constants` is a list, the latest first. */
 struct unit {
     int32_t *words;
     size_t length, room;
@@ -63,7 +63,7 @@ static value symbol(const char *name)
     return intern(name, strlen(name));
 }
 
-/* The item of a list. */
+/* The item at `index` of a list. */
 static value item(value list, size_t index)
 {
     while (index-- && type_of(list) == T_PAIR) list = cdr(list);
@@ -103,7 +103,7 @@ static void variable(struct unit *unit, value name, enum op local, enum op globa
     }
 }
 
-/* Expressions; the last one's value is left. */
+/* Compiles expressions; the value of the last one is left on the stack. */
 static void sequence(struct unit *unit, value list, bool is_last)
 {
     ASHLAR_ROOTS(thread, &list);
@@ -116,7 +116,7 @@ static void sequence(struct unit *unit, value list, bool is_last)
     if (is_last) word(unit, OP_RETURN);
 }
 
-/* The names that a body defines, after those it has. */
+/* Returns `names`, with the names that the body defines appended. */
 static value with_definitions(value names, value body)
 {
     ASHLAR_ROOTS(thread, &names, &body);
@@ -262,7 +262,7 @@ static void form_and(struct unit *unit, value e, bool is_last)
     land(unit, end);
 }
 
-/* A form that is another one in other words; what returns is compiled in its place. */
+/* Forms that are rewritten as other forms: what is returned is compiled in their place. */
 static value list2(value a, value b)
 {
     ASHLAR_ROOTS(thread, &a);
@@ -284,7 +284,7 @@ static value list4(value a, value b, value c, value d)
     return cons(a, rest);
 }
 
-/* Each one's part of bindings ((name value) ...). */
+/* The item at `index` of each of the bindings ((name value) ...): names, or values. */
 static value each_of(value bindings, size_t index)
 {
     if (bindings == EMPTY) return EMPTY;

@@ -40,7 +40,7 @@ static value *variable(int32_t depth, int32_t slot, value *holder)
     return &CELL(frame, frame)->slots[slot];
 }
 
-/* Where the call that is over goes on. */
+/* Ends a call. Returns where its caller goes on. */
 static size_t return_value(value result)
 {
     size_t next = (size_t)to_integer(pop());
@@ -79,7 +79,7 @@ static void enter(size_t count)
     machine.top -= count + 1;
 }
 
-/* Where to go on after a call. */
+/* Calls the procedure below the arguments. Returns where to go on. */
 static size_t call(size_t count)
 {
     value procedure = machine.stack[machine.top - count - 1];
@@ -109,7 +109,7 @@ static value constant(int32_t number)
     return CELL(vector, CELL(code, machine.code)->constants)->slots[number];
 }
 
-/* One step; where the next one is. */
+/* Does one step. Returns where the next one is. */
 static size_t step(size_t at)
 {
     const int32_t *word = CELL(code, machine.code)->words + at;

@@ -1,5 +1,5 @@
 /* Procedures in C. Their arguments are on the machine's stack, which keeps them; after an
- * allocation they are read from there again. */
+ * allocation the procedures read them from there again. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static value append_strings(size_t n, value *a)
     return made;
 }
 
-/* (string-push! s t): t at the end of s itself. */
+/* (string-push! s t): appends t to s itself. */
 static value push_string(size_t n, value *a)
 {
     (void)n;

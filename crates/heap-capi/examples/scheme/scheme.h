@@ -20,7 +20,7 @@
 #include "ashlar.h"
 
 /* A word: an integer (odd), one of the constants below, or the address of a cell (a
- * multiple of 8), which is what the collector expects of a word. */
+ * multiple of 8). The collector expects words to be like this. */
 typedef uintptr_t value;
 
 enum { EMPTY = 2, FALSE = 10, TRUE = 18, NOTHING = 26 };
@@ -93,6 +93,6 @@ void define_primitives(void);
 /* print.c */
 void print(value v);
 
-/* main.c: ends the program with a line. */
+/* main.c: ends the program with a line on standard error. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #endif

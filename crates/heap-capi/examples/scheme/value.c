@@ -8,8 +8,7 @@
 ashlar_heap *heap;
 ashlar_thread *thread;
 
-/* The table of symbols by name is a root; its keys and values are symbols' names and the
- * symbols. */
+/* The table of symbols by name is a root; its keys are names, its values the symbols. */
 static value symbols;
 
 /* ── What the collector asks ─────────────────────────────────────────────────────── */
@@ -17,8 +16,8 @@ static value symbols;
 #define WORDS(...) .refers = ASHLAR_WORDS, .words = { __VA_ARGS__ }
 #define ROW_COUNT(kind, field) .row_count = ASHLAR_NUMBER(struct kind, field)
 
-/* Where the words are that may be cells. The heap asks for the rest: weak boxes, and cells
- * that have no type yet. */
+/* Where the words that may be cells are. The heap asks the callbacks about the rest: weak boxes,
+ * and cells that have no type yet. */
 static const ashlar_layout layouts[] = {
     [T_PAIR] = { WORDS(ASHLAR_WORD(struct pair, car) | ASHLAR_WORD(struct pair, cdr)), .owns = ASHLAR_OWNS_NOTHING },
     [T_SYMBOL] = { WORDS(ASHLAR_WORD(struct symbol, name) | ASHLAR_WORD(struct symbol, global)), .owns = ASHLAR_OWNS_NOTHING },
@@ -141,7 +140,7 @@ value make_vector(size_t length, value fill)
     for (size_t index = 0; index < length; index++) slots[index] = fill;
     CELL(vector, vector)->slots = slots;
     CELL(vector, vector)->length = length;
-    /* The payload may have been given after a collection that made the vector old. */
+    /* A collection before the payload was allocated may have made the vector old. */
     if (is_cell(fill)) ashlar_barrier(thread, (void *)vector, (void *)fill);
     return vector;
 }
@@ -193,7 +192,7 @@ static size_t hash_text(const char *text, size_t length)
     return hash;
 }
 
-/* Never by address: cells move. */
+/* The hash of a key never depends on an address: cells move. */
 static size_t hash(value key)
 {
     switch (type_of(key)) {
@@ -278,7 +277,7 @@ value intern(const char *name, size_t length)
     return symbol;
 }
 
-/* As deep as the cars go; lists are followed in a loop. */
+/* Recurses as deep as the cars go; lists are followed in a loop. */
 bool equal(value a, value b)
 {
     for (;;) {

@@ -340,8 +340,7 @@ impl<V: Vm> Heap<'_, V> {
         let handed_bytes = collector.fresh_bytes(self.shared);
         if let Some(cycle) = collector.collection.cycle() {
             collector.pace.note_marked(cycle.scope, handed_bytes);
-            // Any other collection may leave garbage: settled cells, or cells that died
-            // meanwhile.
+            // Any other may leave garbage: cells that it does not look at, or that died meanwhile.
             collector.latest_is_exact = cycle.scope == Scope::Full && !cycle.has_been_paused;
             collector.slices.end(cycle.scope);
         }

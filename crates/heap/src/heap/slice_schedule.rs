@@ -28,7 +28,7 @@ pub(crate) struct SliceSchedule {
     planned_bytes: usize,
     /// Cells that there are to mark, as far as is known at the beginning.
     cells: usize,
-    /// Slices that this marking is expected to take; `None` without an earlier marking of its scope.
+    /// Slices that this marking is expected to take; `None` without an earlier one of its scope.
     expected_slices: Option<usize>,
     /// Stops of the program; a slice that is several times as long counts as that many.
     stops: usize,
@@ -136,8 +136,8 @@ impl SliceSchedule {
     }
 
     /// How many times its usual length is added to a slice, when the program has been handed
-    /// `interval_bytes` since the previous one: the more, the more that exceeds the least
-    /// interval.
+    /// `interval_bytes` since the previous one: once for each least interval after the first that
+    /// fits into these bytes, and less often than the haste says.
     pub(crate) fn lengthening(&self, handed_bytes: usize, interval_bytes: usize) -> usize {
         let intervals = interval_bytes / self.interval_bytes_min(handed_bytes);
         intervals

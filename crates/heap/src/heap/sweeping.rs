@@ -261,8 +261,8 @@ impl<V: Vm> Heap<'_, V> {
     }
 
     /// As [`Heap::release_empty_blocks`], for all blocks but the lowest, which are taken first:
-    /// about `kept_bytes` stay. No pages go back when there are fewer than `worth_bytes` more
-    /// than that.
+    /// about `kept_bytes` stay. No pages go back when empty blocks hold less than `worth_bytes`
+    /// more than that.
     pub fn release_empty_blocks_beyond(&self, kept_bytes: usize, worth_bytes: usize) {
         self.shared.payloads.give_rows_back(self.space());
         let blocks = &self.space().blocks;

@@ -64,8 +64,8 @@ impl Sink for Alone<'_> {
 }
 
 impl Marker {
-    /// Marks a cell to which the running program has stored a reference. The cell stays as young
-    /// as it is.
+    /// Marks a cell to which the program, while it runs, has stored a reference. The cell stays as
+    /// young as it is.
     #[inline(always)]
     pub(crate) fn mark(&mut self, states: States<'_>, cell: Cell) {
         Alone {

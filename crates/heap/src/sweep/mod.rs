@@ -29,7 +29,7 @@ pub(crate) struct Swept {
 /// Only the parts that may have changed are looked at (invariant 18): in a large heap the
 /// cells that a minor collection frees lie between many more old ones.
 ///
-/// Of an `INHERITED` block nothing is written but the side tables.
+/// For an `INHERITED` block nothing is written but the side tables.
 #[inline(always)]
 pub(crate) fn sweep_block<const INHERITED: bool>(
     space: &Space,

@@ -1,12 +1,13 @@
 //! A heap and its oracle, driven by one language of operations.
 //!
-//! The oracle is a plain map from address to object. Before each collection it
-//! says which objects must live on: in a full collection what the roots reach,
-//! in a minor one also what was old, in a major one what was settled, and what that
-//! reaches. Afterwards the heap
-//! must agree, object by object and byte by byte. A collection in slices may also
-//! keep what was reachable when it began, or came into being since: the oracle
-//! knows what must live and what may. At every step:
+//! The oracle is a plain map from address to object. Before each collection the oracle says which
+//! objects must live on: in a full collection what the roots reach, in a minor one also what was
+//! old, in a major one what was settled, and what these objects reach. Afterwards the heap must
+//! agree, object by object and byte by byte. A collection in slices may also keep what was
+//! reachable when it began, or came into being since: the oracle knows what must live and what
+//! may.
+//!
+//! At every step:
 //!
 //! * no cell or payload that is handed out overlaps another one;
 //! * only objects that a collection found dead are released, each once;
@@ -35,8 +36,8 @@ const CACHES: usize = 3;
 const REGION_BYTES: usize = 16 << 20;
 /// Objects that exist at a time, so that one case does not take for ever.
 const OBJECTS_MAX: usize = 8_000;
-/// Objects to compare in one case before collecting at every so many
-/// allocations is turned off, for the same reason.
+/// Objects to compare in one case before collecting at every `n`-th allocation is turned off, for
+/// the same reason.
 const COMPARISONS_MAX: usize = 100_000;
 
 type Address = usize;
@@ -63,11 +64,13 @@ impl Object {
 /// What a collection in slices may keep.
 #[derive(Default)]
 struct MayLive {
-    /// Reachable when it began or afterwards, and all that is new since.
+    /// Reachable when the collection began or afterwards, and all that is new since.
     reachable: BTreeSet<Address>,
-    /// Old when it began, and what that reached: a minor collection keeps it.
+    /// Old when the collection began, and what these objects reached: a minor collection keeps
+    /// them.
     old: BTreeSet<Address>,
-    /// Settled when it began, and what that reached: a major collection keeps it.
+    /// Settled when the collection began, and what these objects reached: a major collection
+    /// keeps them.
     settled: BTreeSet<Address>,
 }
 
@@ -87,7 +90,7 @@ pub struct Model<'shared, 'heap> {
     comparisons: usize,
     /// Cells of a slice, 0 when collections are done at once.
     slice_cells: usize,
-    /// While a collection in slices is going on.
+    /// What may live, while a collection in slices is going on.
     may_live: Option<MayLive>,
     /// The remembered set was limited since the latest collection, or memory was refused.
     may_overflow: bool,
@@ -100,7 +103,7 @@ pub fn run(ops: &[Op]) {
     run_with(ParallelMarking::default(), ops);
 }
 
-/// [`run`], with so many threads marking until the program chooses otherwise.
+/// [`run`], marking as `parallel` says until the program chooses otherwise.
 pub fn run_with(parallel: ParallelMarking, ops: &[Op]) {
     let shared = Shared::reserve(REGION_BYTES).expect("address space");
     let heap = Heap::new(ToyVm::new(&shared), &shared, PaceOptions::default()).expect("a heap");
@@ -112,9 +115,9 @@ pub fn run_with(parallel: ParallelMarking, ops: &[Op]) {
     model.finish();
 }
 
-/// [`run_with`] in a region of `region_bytes`, with these calls of the system refused; returns
-/// how many were. What needs no memory is done all the same, and right. The rest is done
-/// right or said not to be.
+/// [`run_with`] in a region of `region_bytes`, with these system calls refused. Returns how many
+/// were refused. What needs no memory is done all the same, and right. The rest is done right, or
+/// its failure is reported.
 ///
 /// Other heaps of the process are refused the same calls.
 #[allow(dead_code)]
@@ -445,8 +448,8 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
     }
 
-    /// Stores, and has `work` done between the barrier and the store. Meanwhile parent and
-    /// child are on the stack of the program.
+    /// Stores, and has `work` done between the barrier and the store. Meanwhile the parent and
+    /// the child are on the stack of the program.
     fn store_late(
         &mut self,
         (parent, slot, child): (u16, u8, u16),
@@ -494,7 +497,8 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         unsafe { self.heap.write_barrier_all(Cell::from_address(parent)) };
     }
 
-    /// The objects that are stored have a child of their own, which only they refer to.
+    /// Stores new objects into one slot, one after the other. Each of them has a child of its
+    /// own, which only it refers to.
     fn rewrite(&mut self, (parent, slot): (u16, u8), times: u8, cells: usize) {
         const ROOT: u8 = 0;
         let Some((parent, slot)) = self.choose_slot(parent, slot) else {
@@ -527,7 +531,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
     }
 
-    /// Moves references within an object, without telling anybody.
+    /// Moves references within an object, without calling the barrier.
     fn shift(&mut self, object: u16) {
         let Some(object) = self.choose(object) else {
             return;
@@ -585,7 +589,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         let done = unsafe { toy_vm::set_payload(self.heap, cell, bytes) };
         let old = self.object_mut(address).payload.take();
         if !done {
-            // Then the payload is as it was.
+            // The payload is then as it was.
             self.check_payload(old.as_ref(), usize::MAX);
             self.object_mut(address).payload = old;
             return;
@@ -660,7 +664,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         if self.heap.stress().move_everything {
             assert_eq!(scope, Scope::Full);
         } else if let Some(asked) = request.scope {
-            // After an overflow of the remembered set only a full one is right.
+            // After an overflow of the remembered set only a full collection is right.
             assert!(scope == asked || (self.may_overflow && scope == Scope::Full));
         } else if known && !self.may_overflow {
             let next = match (next, request.compact) {
@@ -699,7 +703,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         self.compare(&survivors);
     }
 
-    /// Does what a VM does that is told that a collection is due.
+    /// Does what a VM does when a collection is due.
     fn collect_as_due(&mut self) {
         match (self.heap.stress().slice_cells, self.slice_cells) {
             (0, 0) => self.collect(Request::default()),
@@ -732,7 +736,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
     }
 
-    /// Brings a collection in slices to its end, when one is going on.
+    /// Brings the collection in slices to its end, if one is going on.
     fn finish_marking(&mut self) {
         let is_marking = self.may_live.is_some();
         assert_eq!(self.heap.is_marking(), is_marking);
@@ -743,8 +747,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
     }
 
-    /// A collection in slices is over: it kept what must live, and nothing but
-    /// what may.
+    /// Ends a collection in slices: it kept what must live, and nothing but what may.
     fn settle_slices(&mut self, scope: Scope) {
         self.collections += 1;
         let mut may_live = self.may_live.take().expect("a collection in slices");
@@ -777,7 +780,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         self.settle(&survivors);
     }
 
-    /// A collection is over, and only `survivors` live on.
+    /// Ends a collection after which only `survivors` live on.
     fn settle(&mut self, survivors: &BTreeSet<Address>) {
         self.bury_all_but(survivors);
         self.compare(survivors);
@@ -809,7 +812,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
 
     // ── Moving ──────────────────────────────────────────────────────────────
 
-    /// What the collection that has just been had to move.
+    /// How much the collection that has just ended had to move.
     fn evacuation(&self, request: Request, scope: Scope) -> Option<Evacuation> {
         if self.heap.stress().move_everything {
             return Some(Evacuation::Everything);
@@ -820,12 +823,12 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
     /// Whether there are so many empty blocks that every cell can move.
     fn has_room_to_move(&self) -> bool {
         let in_use = self.heap.space().blocks().counts().in_use;
-        // Beside each used block a new one, and a started one for every width.
+        // A new block beside each used one, and a started block for every width.
         2 * in_use + 64 < self.heap.region().reserved_blocks() && refusals::current().is_none()
     }
 
-    /// Survivors that something refers to that cannot be rewritten, or that do
-    /// not want to move.
+    /// Survivors that must not move: a reference to them cannot be rewritten, or they do not want
+    /// to move.
     fn pinned(&self, survivors: &BTreeSet<Address>) -> BTreeSet<Address> {
         let words = self.heap.vm().ambiguous_roots.borrow();
         let is_pinned = |address: &Address| {
@@ -865,7 +868,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
                 .width_of(unsafe { Cell::from_address(*to) });
             self.occupy(*to, width.bytes());
         }
-        // What was left stays out of use until the compaction is over.
+        // The cells that were left stay out of use until the compaction is over.
         for from in moves.keys() {
             self.extents.remove(from);
         }
@@ -917,8 +920,8 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
     }
 
-    /// While a collection is going on, a word or a weak reference may bring back
-    /// what was unreachable when it began.
+    /// Notes what a word or a weak reference may bring back while a collection is going on,
+    /// although it was unreachable when the collection began.
     fn note_revival(&mut self, word: Address) {
         let is_object = self.objects.contains_key(&word) && !self.doomed.contains(&word);
         if self.may_live.is_some() && is_object {
@@ -980,7 +983,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
     }
 
-    /// Takes note of what the sweeper released since the last time.
+    /// Notes what the sweeper released since the latest call.
     fn sync(&mut self) {
         for address in std::mem::take(&mut *self.heap.vm().released.borrow_mut()) {
             assert!(self.doomed.remove(&address), "{address:#x} was alive");
@@ -1039,7 +1042,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         self.check_payload(object.payload.as_ref(), usize::MAX);
     }
 
-    /// The first `bytes_max` bytes of a payload are as they were written.
+    /// Asserts that the first `bytes_max` bytes of a payload are as they were written.
     fn check_payload(&self, payload: Option<&Payload>, bytes_max: usize) {
         let Some(payload) = payload else { return };
         for word in sampled_words(payload.bytes) {
@@ -1062,7 +1065,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
         }
     }
 
-    /// Notes that `[start, start + bytes)` is in use; nothing else may be.
+    /// Notes that `[start, start + bytes)` is in use, and asserts that nothing else is there.
     fn occupy(&mut self, start: Address, bytes: usize) {
         let end = start + bytes;
         let before = self.extents.range(..end).next_back();
@@ -1144,8 +1147,7 @@ impl<'shared, 'heap> Model<'shared, 'heap> {
     }
 }
 
-/// A shape of about `bytes`: its header, then references as far as there is
-/// room, then data.
+/// A shape of about `bytes`: a header, then references as far as there is room, then data.
 fn shape_for(bytes: u16, references: u8, weak: u8, protected: bool) -> Shape {
     let words = (bytes as usize / 8).max(HEADER_WORDS);
     let references = (references as usize).min(words - HEADER_WORDS);
@@ -1162,8 +1164,8 @@ fn data_words(shape: &Shape) -> std::ops::Range<usize> {
     first..first + shape.data_words
 }
 
-/// The words of a payload that are written and checked: all of a small one, a
-/// few of every page of a large one.
+/// The words of a payload that are written and checked: all of a small payload, a few of every
+/// page of a large one.
 fn sampled_words(bytes: usize) -> impl Iterator<Item = usize> {
     const DENSE: usize = 64;
     let words = bytes / 8;

@@ -27,9 +27,9 @@ pub enum Op {
     },
     /// Stores a reference, with the barrier where the parent needs one.
     Store { parent: u16, slot: u8, child: u16 },
-    /// Stores a reference as [`Op::Store`] does, with a slice of so many cells, or a whole
-    /// collection when they are 0, between the barrier and the store: the program's own,
-    /// or one of others while the program waits.
+    /// Stores a reference as [`Op::Store`] does, with a slice of `cells` cells, or a whole
+    /// collection when `cells` is 0, between the barrier and the store: the program's own slice
+    /// or collection, or one of others while the program waits.
     StoreLate {
         parent: u16,
         slot: u8,
@@ -40,8 +40,8 @@ pub enum Op {
     },
     /// Stores into every slot and runs the barrier for all of them at once.
     StoreAll { parent: u16, children: u16 },
-    /// Makes an object a root, and stores something new into the same slot of it so many
-    /// times, with a minor collection after each, or a slice of so many cells.
+    /// Makes an object a root, and stores something new into the same slot of it `times` times,
+    /// with a minor collection after each store, or a slice of `cells` cells.
     Rewrite {
         parent: u16,
         slot: u8,
@@ -79,14 +79,14 @@ pub enum Op {
     },
     /// Does a part of a collection, or begins one.
     Slice { scope: Option<Scope>, cells: u16 },
-    /// Collects in slices of so many cells from now on whenever a collection is
-    /// due; 0 turns that off.
+    /// Collects in slices of `cells` cells from now on whenever a collection is due; 0 turns that
+    /// off.
     CollectInSlices { cells: u16 },
     /// Has slices sweep, too.
     SweepInSlices,
     /// Moves references within an object.
     Shift { object: u16 },
-    /// Has the marking that is going on begin anew.
+    /// Has the marking that is going on begin again.
     RestartMarking,
     /// Sweeps what is unswept.
     Sweep,
@@ -105,7 +105,8 @@ pub enum Op {
     RenewCache { cache: u8 },
     /// Gives the pages of empty blocks back.
     ReleaseEmptyBlocks,
-    /// Does what a forked child does; `caches` says whether the cache of payloads hears of it.
+    /// Does what a forked child does; `caches` says whether the cache of payloads is flushed,
+    /// too.
     Inherit { caches: bool },
     /// Reports memory owned elsewhere.
     NoteElsewhere { bytes: i32 },
@@ -115,7 +116,7 @@ pub enum Op {
     StopHelpers,
     /// Makes everything old.
     PromoteEverything,
-    /// So many KiB more of what the program has taken will last.
+    /// `kib` KiB more of what the program has taken will last.
     Last { kib: u16 },
     /// Sets the nursery, and so how often collections are due.
     Pace { nursery_kib: u8 },
@@ -124,8 +125,8 @@ pub enum Op {
 /// A word that may or may not be the address of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
-    /// The start of the `n`-th cell that the program ever was given and that
-    /// has not been freed, reachable or not, plus `offset`.
+    /// The start of the `n`-th cell, reachable or not, of those that the program was given and
+    /// that have not been freed, plus `offset`.
     Object { n: u16, offset: u8 },
     /// Anywhere in the region.
     Region { offset: u32 },
@@ -134,7 +135,7 @@ pub enum Aim {
 }
 
 impl Op {
-    /// Every four numbers mean an operation.
+    /// The operation that these four numbers mean.
     pub fn decode(code: u8, a: u8, b: u16, c: u16) -> Self {
         let (b_low, b_high) = (b as u8, (b >> 8) as u8);
         match code {
@@ -295,7 +296,7 @@ fn scope(choice: u16) -> Option<Scope> {
     ][usize::from(choice & 3)]
 }
 
-/// From a cell to thousands, the small slices more often.
+/// Cells of a slice: from one to thousands, the small numbers more often.
 fn slice_cells(b: u16) -> u16 {
     1 + (b >> (b & 7)) % 4000
 }
