@@ -1,8 +1,8 @@
-//! What is counted, as one table: of a counter, its unit, what must stand still while it is
-//! read, a sentence, and how it is read.
+//! What is counted, as one table. It has for each counter the unit, what must stand still while
+//! the counter is read, a sentence about it, and how it is read.
 //!
 //! An interface that shows counters is a list of names and counters. A VM adds counters of its
-//! own, of the same type. Reading, what is shown and the documents come from these lists.
+//! own, of the same type. What is read, what is shown and the documents come from these lists.
 
 use crate::heap::Heap;
 use crate::layout::width::WIDTHS;
@@ -13,9 +13,9 @@ use crate::vm::Vm;
 /// What has to stand still while a counter is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Nothing: it is kept.
+    /// Nothing: the number is kept up to date.
     Kept,
-    /// Threads that allocate cells: each cache counts its own.
+    /// Threads that allocate cells: each cache counts its own cells.
     Summed,
 }
 
@@ -23,18 +23,18 @@ pub enum Group {
 pub struct Counter<V: Vm> {
     /// What it counts in.
     pub unit: &'static str,
-    /// What has to stand still meanwhile.
+    /// What has to stand still while it is read.
     pub group: Group,
     /// What it is.
     pub about: &'static str,
     /// Reads it.
     pub read: fn(&Heap<'_, V>) -> u64,
-    /// So many of what is read are one.
+    /// How many of what `read` returns make one of `unit`.
     pub per: u64,
 }
 
 impl<V: Vm> Counter<V> {
-    /// The same in a larger unit, of which one is `per`.
+    /// The same counter in a larger unit: one of `unit` is `per` of what `read` returns.
     pub const fn per(self, per: u64, unit: &'static str) -> Self {
         Self { unit, per, ..self }
     }
@@ -173,7 +173,7 @@ impl<V: Vm> Counter<V> {
             = heap.measure().used_bytes;
         GROWN_BYTES "bytes" "bytes kept beyond what the latest major or full collection left"
             = heap.pace().grown_bytes(heap.measure().kept_bytes());
-        // The limit is one on bytes; in cells it is so many, if these grow as bytes do.
+        // The limit is a number of bytes; this is that limit in cells, if they grow as bytes do.
         OLD_CELLS_LIMIT "cells"
             "at how many of them a collection is major, if they grow as bytes do"
             = heap.stats().old_cells as f64 * heap.pace().major_threshold_bytes() as f64

@@ -1,12 +1,12 @@
-//! Tables of documents: made from those of the code, and compared with what stands there.
+//! Tables in documents: made from the tables in the code, and compared with what is there.
 
 use std::path::Path;
 
-/// Compares what stands between `begin` and `end` in `document`, a file of the repository, with
-/// `text`. If `ASHLAR_WRITE_DOCUMENTS` is set, it writes that there.
+/// Compares the text between `begin` and `end` in `document`, a file of the repository, with
+/// `text`. If they differ and `ASHLAR_WRITE_DOCUMENTS` is set, writes `text` there.
 ///
 /// # Panics
-/// When they differ.
+/// When they differ and the variable is not set.
 pub fn compare(document: &str, begin: &str, end: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")

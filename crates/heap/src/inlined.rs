@@ -3,10 +3,10 @@
 //! payload of the thread's cache, find how wide a cell is, and ask whether a store needs
 //! the write barrier.
 //!
-//! This is the layout that such code relies on. It makes its own declarations of the
-//! same and compares them with these, so that a change here does not compile there.
-//! All else, and whatever these paths find out of the ordinary, is left to the heap's
-//! functions: a block or list that is used up, a span, an address outside the region.
+//! This is the layout that such code relies on. The code declares the same layout for itself
+//! and compares it with this one, so that it does not compile after a change here. All else is
+//! left to the heap's functions, and so is whatever these paths find out of the ordinary: a
+//! block or list that is used up, a span, an address outside the region.
 
 use std::mem::offset_of;
 

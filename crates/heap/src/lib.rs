@@ -7,9 +7,9 @@
 //! allocate → mark → sweep (→ compact) → allocate → …
 //! ```
 //!
-//! `heap.rs` orders the phases, [`driver`] says when and how. A VM implements [`Vm`] and calls [`Heap`]. This is a
-//! whole one, whose objects are lists: the first word of a cell is the address of the
-//! next one, or 0.
+//! `heap.rs` orders the phases, [`driver`] says when and how. A VM implements [`Vm`] and calls
+//! [`Heap`]. Here is a whole VM, whose objects are lists: the first word of a cell is the address
+//! of the next one, or 0.
 //!
 //! ```
 //! use std::{cell::RefCell, ptr::with_exposed_provenance_mut as pointer};
@@ -78,9 +78,9 @@
 //!
 //! # What is safe
 //!
-//! A [`Cell`] is an address. What is given one checks it, or is an `unsafe` function: that the
-//! cell is of this heap and alive, the caller knows. [`Vm`] is an `unsafe` trait: the heap
-//! takes a VM's word for what its cells refer to. Allocation caches are pointers, and
+//! A [`Cell`] is an address. A function that takes a cell either checks it or is `unsafe`: then
+//! the caller knows that the cell is of this heap and alive. [`Vm`] is an `unsafe` trait: the
+//! heap relies on what a VM says its cells refer to. Allocation caches are pointers, and
 //! [`Heap::new_cache`] says what a reference to one promises. That is all; nothing else can go
 //! wrong in safe code (docs/soundness.md).
 //!
@@ -110,7 +110,7 @@
 //! }
 //! ```
 //!
-//! A VM gives its word in writing, and so does whoever tells of a store:
+//! A VM has to write `unsafe` for its promises, and so does whoever reports a store:
 //!
 //! ```compile_fail,E0200
 //! struct Nothing;
@@ -188,7 +188,7 @@ pub use stress::Stress;
 pub use vm::{Inspection, Moving, Root, Vm};
 pub use work_budget::WorkBudget;
 
-/// What only the tests of this crate look at: sizes that a user of a heap need not
+/// What only the tests of this crate use: sizes that a user of a heap need not
 /// know.
 pub mod for_tests {
     pub use crate::layout::class::{CLASS_COUNT, CLASS_MAX_BYTES};

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::refusals::{is_refused, SystemCall};
 
-/// Bytes of a page of this system: it commits and releases whole ones.
+/// Bytes of a page of this system, which commits and releases whole pages.
 #[inline]
 pub fn page_bytes() -> usize {
     static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -60,7 +60,7 @@ impl Reservation {
     }
 
     /// [`Reservation::new`] with pages of `page_bytes`, a multiple of the system's:
-    /// so larger ones than the system has can be tried.
+    /// so larger pages than the system's can be tried.
     pub fn with_pages(bytes: usize, align: usize, page_bytes: usize) -> Result<Self, Refused> {
         assert!(align.is_power_of_two() && page_bytes % self::page_bytes() == 0);
         let bytes = bytes.max(1);
@@ -95,7 +95,7 @@ impl Reservation {
     }
 
     /// Makes `bytes` from `offset` on readable and writable, and the rest of the pages
-    /// that they share with others. Pages that were never touched read as zero.
+    /// in which they lie. Pages that were never touched read as zero.
     pub fn commit(&self, offset: usize, bytes: usize) -> Result<(), Refused> {
         let end = offset.checked_add(bytes);
         assert!(end.is_some_and(|end| end <= self.bytes));
@@ -104,29 +104,29 @@ impl Reservation {
         unsafe { make_writable(self.start.as_ptr().add(pages.start), pages.len()) }
     }
 
-    /// Whether the system is to back it by huge pages: at the first touch where none of such a
-    /// page has been touched, by and by elsewhere. Contents stay as they are. Nothing changes
-    /// where the system has no huge pages for programs that ask.
+    /// Asks the system to back the reservation by huge pages, or not to. A huge page comes at the
+    /// first touch where none of its memory has been touched, and by and by elsewhere. Contents
+    /// stay as they are. Nothing changes where the system has no huge pages for programs that ask.
     pub fn set_huge_pages(&self, wanted: bool) {
         // SAFETY: the range is this reservation, which nobody unmaps.
         unsafe { set_huge_pages(self.start.as_ptr(), self.bytes, wanted) };
     }
 }
 
-/// The pages that `bytes` from `offset` on lie in.
+/// The whole pages in which `bytes` from `offset` on lie, as a range of offsets.
 fn whole_pages(offset: usize, bytes: usize, page_bytes: usize) -> Range<usize> {
     offset / page_bytes * page_bytes..(offset + bytes).next_multiple_of(page_bytes)
 }
 
-/// Bytes of physical memory of the machine, or `None` where it cannot be told.
+/// Bytes of physical memory of the machine, or `None` where the system does not say.
 pub fn physical_memory_bytes() -> Option<usize> {
     // SAFETY: sysconf reads a number and has no other effect.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
     (pages > 0).then(|| pages as usize * page_bytes())
 }
 
-/// Physical memory that this process occupies, or `None` where it cannot be
-/// told. Takes some microseconds and no memory.
+/// Physical memory that this process occupies, or `None` where the system does not
+/// say. Takes some microseconds and no memory.
 pub fn resident_bytes() -> Option<usize> {
     let mut text = [0; 128];
     resident_bytes_of(read_own("/proc/self/statm", &mut text)?, page_bytes())
@@ -139,7 +139,7 @@ pub fn proportional_bytes() -> Option<usize> {
     proportional_bytes_of(read_own("/proc/self/smaps_rollup", &mut text)?)
 }
 
-/// The beginning of a file in which the system tells of this process's memory.
+/// Reads the beginning of a file in which the system describes this process's memory.
 fn read_own<'a>(path: &str, text: &'a mut [u8]) -> Option<&'a [u8]> {
     use std::io::Read;
     if is_refused(SystemCall::Statm) {
@@ -150,11 +150,11 @@ fn read_own<'a>(path: &str, text: &'a mut [u8]) -> Option<&'a [u8]> {
     Some(&text[..bytes])
 }
 
-/// Which pages of this process other processes have, too.
+/// Shows which pages of this process other processes have, too.
 pub(crate) struct PageMap(std::fs::File);
 
 impl PageMap {
-    /// `None` where the system does not tell.
+    /// `None` where the system does not say.
     pub(crate) fn open() -> Option<Self> {
         if cfg!(miri) || is_refused(SystemCall::Statm) {
             return None;
@@ -162,8 +162,8 @@ impl PageMap {
         std::fs::File::open("/proc/self/pagemap").ok().map(Self)
     }
 
-    /// Whether some page of these bytes, whole pages and at most 64 KiB, is another
-    /// process's, too.
+    /// Whether another process has one of these pages, too. `bytes` are whole pages, at most
+    /// 64 KiB. `None` when the entries cannot be read.
     pub(crate) fn is_shared(&self, start: usize, bytes: usize) -> Option<bool> {
         use std::os::unix::fs::FileExt;
         const ENTRY_BYTES: usize = 8;
@@ -177,8 +177,8 @@ impl PageMap {
     }
 }
 
-/// What an entry of `/proc/self/pagemap` says: a page is somewhere (in memory, or swapped), and not
-/// this process's alone. The last is told since Linux 4.2.
+/// Whether an entry of `/proc/self/pagemap` says that a page exists (in memory, or swapped) and is
+/// not this process's alone. Linux says the latter since 4.2.
 fn is_shared_page(entry: u64) -> bool {
     const PRESENT: u64 = 1 << 63;
     const SWAPPED: u64 = 1 << 62;
@@ -186,13 +186,13 @@ fn is_shared_page(entry: u64) -> bool {
     entry & (PRESENT | SWAPPED) != 0 && entry & EXCLUSIVE == 0
 }
 
-/// CPU time of this process so far, of all its threads; 0 where it cannot be told.
+/// CPU time of this process so far, of all its threads; 0 where it cannot be read.
 pub fn cpu_time_ns() -> u64 {
     let time = cpu_time_by(libc::CLOCK_PROCESS_CPUTIME_ID);
     time.map_or(0, |time| time.as_nanos() as u64)
 }
 
-/// CPU time of the calling thread so far, where it can be told.
+/// CPU time of the calling thread so far; `None` where it cannot be read.
 pub(crate) fn thread_cpu_time() -> Option<Duration> {
     cpu_time_by(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -211,13 +211,13 @@ fn cpu_time_by(clock: libc::clockid_t) -> Option<Duration> {
     is_told.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// What a line of `/proc/self/statm`, which counts pages, says is resident.
+/// The resident bytes in a line of `/proc/self/statm`, which counts pages.
 fn resident_bytes_of(statm: &[u8], page_bytes: usize) -> Option<usize> {
     let pages = std::str::from_utf8(statm).ok()?.split(' ').nth(1)?;
     Some(pages.parse::<usize>().ok()? * page_bytes)
 }
 
-/// What `/proc/self/smaps_rollup`, which counts KiB, says is this process's part.
+/// This process's part in bytes, from `/proc/self/smaps_rollup`, which counts KiB.
 fn proportional_bytes_of(rollup: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(rollup).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
@@ -252,8 +252,8 @@ mod system {
             // What is not taken back stays inaccessible, and takes no memory.
             let _ = unmap(raw, skip);
             let _ = unmap(start.add(bytes), padded - skip - bytes);
-            // A core dump needs what is used, not what is reserved; ranges
-            // that are committed ask for it again. If the kernel refuses, it is larger.
+            // A core dump needs what is used, not what is reserved; committed
+            // ranges ask to be in it again. If the kernel refuses, the dump is larger.
             let _ = advise(SystemCall::Dump, start, bytes, libc::MADV_DONTDUMP);
             NonNull::new(start).ok_or(Refused)
         }
@@ -309,8 +309,8 @@ mod system {
     pub(super) unsafe fn unreserve(start: NonNull<u8>, bytes: usize, _align: usize) {
         // SAFETY: a whole reservation that nobody uses any more.
         unsafe {
-            // A process may have only so many mappings, and a hole can make two of one. The
-            // address space is lost then, but not the memory.
+            // This fails when a hole would make two mappings of one and the process has as many as
+            // it may. Then the address space is lost, but not the memory.
             if unmap(start.as_ptr(), bytes).is_err() {
                 let _ = release(start.as_ptr(), bytes);
             }
@@ -329,7 +329,7 @@ mod system {
             if libc::mprotect(start.cast(), bytes, libc::PROT_READ | libc::PROT_WRITE) != 0 {
                 return Err(Refused);
             }
-            // Without it a core dump lacks these pages, and no more.
+            // If this fails, a core dump lacks these pages, and nothing else is wrong.
             let _ = advise(SystemCall::Dump, start, bytes, libc::MADV_DODUMP);
         }
         Ok(())
@@ -349,8 +349,8 @@ mod system {
         let _ = unsafe { advise(SystemCall::HugePages, start, bytes, advice) };
     }
 
-    /// Ruby, for one, refuses huge pages for its whole process. Memory that asks for them
-    /// is excepted from that, where the kernel can (Linux 6.18), or the refusal is taken back.
+    /// Ruby, for one, refuses huge pages for its whole process. This makes memory that asks for
+    /// them an exception, where the kernel can (Linux 6.18), and else takes the refusal back.
     fn let_process_have_huge_pages() {
         const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
         const NONE: libc::c_ulong = 0;
@@ -368,9 +368,9 @@ mod system {
         }
     }
 
-    /// Gives the pages of the range, which begins with one, back to the system. They
-    /// read as zero afterwards unless the system refuses, as it does for memory that
-    /// is locked (`mlock`): then some may, and the others are as they were.
+    /// Gives the pages of the range, which begins at a page, back to the system. They
+    /// read as zero afterwards. If the system refuses, as it does for locked memory
+    /// (`mlock`), some pages may read as zero, and the others are as they were.
     ///
     /// # Safety
     /// The range must be committed and nothing in it may be in use.
@@ -379,9 +379,9 @@ mod system {
         unsafe { advise(SystemCall::Release, start, bytes, libc::MADV_DONTNEED) }
     }
 
-    /// Gets pages for what is about to be written, all together: one at a time,
-    /// at the first write to each, takes several times as long. Linux can since 5.14; where
-    /// the kernel cannot, or has too little memory, they come one at a time.
+    /// Gets the pages of a range that is about to be written, all together: getting them one at
+    /// a time, at the first write to each, takes several times as long. Linux can do this since
+    /// 5.14; where the kernel cannot, or has too little memory, they come one at a time.
     ///
     /// # Safety
     /// The range must be committed.

@@ -1,8 +1,8 @@
 //! What another process has to know of a heap to read it from outside: where the region and
 //! its tables are, and what their bytes mean.
 //!
-//! A VM keeps one in memory that can be found without its help. It is written once, when the
-//! region is reserved; tables never move, so a forked child's copy is right as well.
+//! A VM keeps an [`Outline`] in memory that can be found without its help. It is written once,
+//! when the region is reserved; tables never move, so a forked child's copy is right as well.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicUsize, Ordering::Release};
@@ -16,16 +16,16 @@ use crate::layout::region::Region;
 use crate::layout::width::{WIDTHS, WIDTH_COUNT};
 use crate::layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 
-/// The version of this form. Whoever changes what [`Outline`] holds, or what the bytes mean
-/// that it points to, counts on.
+/// The version of this format. It must be raised by whoever changes what [`Outline`] holds, or
+/// the meaning of the bytes that it points to.
 pub const VERSION: u32 = 1;
 
-/// Where a region is, its tables, and their layout.
+/// Where a region and its tables are, and what their layout is.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Outline {
     version: u32,
-    /// Bytes of this.
+    /// Bytes of this struct.
     bytes: u32,
     /// First address of the region; 0 until it is reserved.
     start: AtomicUsize,
@@ -43,7 +43,7 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// Of no region yet.
+    /// The outline of no region yet.
     pub const fn none() -> Self {
         Self {
             version: VERSION,
@@ -74,7 +74,7 @@ impl Outline {
         }
     }
 
-    /// Says where a region is. What is there is whole as soon as the start is not 0.
+    /// Says where a region is. The start is stored last: when it is not 0, all else is there.
     pub fn set(&self, region: &Region) {
         let addresses = region.table_addresses();
         self.reserved_bytes

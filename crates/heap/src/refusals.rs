@@ -1,8 +1,8 @@
 //! Refusals on demand: chosen calls of the system fail, so that tests see what becomes of a
 //! program then.
 //!
-//! Calls of each sort are counted while the switch is set. One of them is refused, or all
-//! from one on. The system is not asked then.
+//! Calls of the chosen sort are counted while the switch is set. One of them is refused, or all
+//! from one on. A refused call does not reach the system.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,12 +36,12 @@ pub enum SystemCall {
     Memfd,
     /// A thread.
     Thread,
-    /// Memory of libc's: what a collector keeps its own tables in.
+    /// Memory from libc, in which a collector keeps its own tables.
     Malloc,
 }
 
 impl SystemCall {
-    /// All sorts.
+    /// All sorts of calls.
     pub const ALL: [Self; 12] = [
         Self::Mmap,
         Self::Munmap,
@@ -57,7 +57,7 @@ impl SystemCall {
         Self::Malloc,
     ];
 
-    /// The name that a [`Refusal`] has it by.
+    /// Its name in the text of a [`Refusal`].
     pub fn name(self) -> &'static str {
         match self {
             Self::Mmap => "mmap",
@@ -88,11 +88,11 @@ impl SystemCall {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Of which sort; `None`: of any, which are counted together.
+    /// The sort of call; `None`: any sort, all counted together.
     pub call: Option<SystemCall>,
-    /// The number of the first one, from 1 on.
+    /// The number of the first refused call, counted from 1.
     pub first: u64,
-    /// Whether those after it are refused, too.
+    /// Whether the calls after it are refused, too.
     pub all_after: bool,
 }
 
@@ -139,9 +139,9 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Some call may be refused. The rest is only read then.
+/// Some call may be refused. What follows is read only then.
 static IS_SET: AtomicBool = AtomicBool::new(false);
-/// The sort that is counted, by its place in [`SystemCall::ALL`]; [`ANY`] and [`NONE`] are none.
+/// The sort that is counted, by its place in [`SystemCall::ALL`], or [`ANY`] or [`NONE`].
 static CALL: AtomicU64 = AtomicU64::new(NONE);
 /// The numbers of the first and the last call that is refused.
 static FIRST: AtomicU64 = AtomicU64::new(0);
@@ -153,7 +153,7 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 const ANY: u64 = u64::MAX;
 const NONE: u64 = u64::MAX - 1;
 
-/// Has these calls refused from now on, in the whole process, or none; counting begins anew.
+/// Refuses these calls from now on, in the whole process, or none; counts start again at 0.
 pub fn refuse(refusal: Option<Refusal>) {
     IS_SET.store(false, Release);
     CALLS.store(0, Relaxed);
@@ -192,7 +192,7 @@ pub fn refused_calls() -> u64 {
     REFUSED.load(Relaxed)
 }
 
-/// Whether this call, which the caller is about to do, is refused.
+/// Whether this call, which the caller is about to make, is refused.
 #[inline(always)]
 pub fn is_refused(call: SystemCall) -> bool {
     IS_SET.load(Relaxed) && decide(call)

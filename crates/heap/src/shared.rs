@@ -1,5 +1,5 @@
-//! What of a heap does not need the VM's lock: the space, the payloads and the threads
-//! that help.
+//! The parts of a heap that need no lock of the VM: the space, the payloads and the helper
+//! threads.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::MutexGuard;
@@ -13,7 +13,7 @@ use crate::payload::thread_cache::ThreadCache;
 use crate::payload::Payloads;
 use crate::space::Space;
 
-/// The least that [`Shared::reserve_beside`] reserves.
+/// The fewest bytes that [`Shared::reserve_beside`] reserves.
 pub const RESERVE_BYTES_MIN: usize = 16 << 20;
 
 /// The parts of a heap that every thread may use at any time.
@@ -37,10 +37,10 @@ impl Shared {
         Self::reserve_in_pages(bytes, os::page_bytes())
     }
 
-    /// Reserves enough for any program on this machine. Of a limited address space (`ulimit -v`) it
-    /// is half of what the limit leaves beside `elsewhere_bytes`, which the rest of the program
-    /// takes: the heap's tables and stacks take nearly as much again as the heap. Where the system
-    /// refuses, half as much will do, and so on down to [`RESERVE_BYTES_MIN`].
+    /// Reserves enough for any program on this machine. If address space is limited (`ulimit -v`),
+    /// reserves half of what the limit leaves beside `elsewhere_bytes`, which the rest of the
+    /// program takes: the heap's tables and stacks take nearly as much again as the heap. Where the
+    /// system refuses, tries half as much, and so on down to [`RESERVE_BYTES_MIN`].
     pub fn reserve_beside(elsewhere_bytes: usize) -> Result<Self, Refused> {
         const GIB: usize = 1 << 30;
         let memory_bytes = os::physical_memory_bytes().unwrap_or(16 * GIB);
@@ -82,10 +82,10 @@ impl Shared {
         &self.payloads
     }
 
-    /// A heap is made of this.
+    /// Notes that a heap is made of these parts.
     ///
     /// # Panics
-    /// When one has been made of it before.
+    /// When a heap has been made of them before.
     pub(crate) fn claim(&self) {
         let is_taken = self.has_heap.swap(true, Relaxed);
         assert!(!is_taken, "these shared parts have a heap already");
@@ -120,21 +120,22 @@ impl Shared {
         self.is_collecting() || self.payloads.is_sweeping()
     }
 
-    /// A thread's door to the payloads of this heap, for threads that take turns: what they
-    /// have lies together.
+    /// A thread's door to the payloads of this heap, for threads that take turns: their
+    /// payloads lie together.
     pub fn thread_cache(&self) -> ThreadCache<'_> {
         self.thread_cache_in(Arena::default())
     }
 
-    /// The same for threads that run at the same time: those with different arenas do not
-    /// have neighbouring payloads, but for those of more than a block that share its end.
+    /// A [`Shared::thread_cache`] for threads that run at the same time: threads with different
+    /// arenas have no neighbouring payloads, except payloads larger than a block, which may meet
+    /// in a block.
     pub fn thread_cache_in(&self, arena: Arena) -> ThreadCache<'_> {
         ThreadCache::new(&self.space, &self.payloads, arena)
     }
 
     /// Ends the threads that help in marking, which a fork would not copy; they
-    /// are started anew when they are needed next. Waits for a marking that they
-    /// share in.
+    /// are started again when they are next needed. Waits for a marking in which they
+    /// take part.
     pub fn stop_helpers(&self) -> Stopped<'_> {
         self.threads.stop()
     }
@@ -145,8 +146,8 @@ impl Shared {
         self.threads.count()
     }
 
-    /// Waits until no thread is changing anything, and keeps it so: what a fork
-    /// needs. The helpers have been stopped before any other lock is taken that
+    /// Waits until no thread is changing anything, and keeps it so, as a fork
+    /// needs. The helpers have to be stopped first, before any lock is taken that
     /// marking may need.
     pub fn freeze<'a>(&'a self, helpers: Stopped<'a>) -> Frozen<'a> {
         Frozen {
@@ -157,8 +158,8 @@ impl Shared {
     }
 }
 
-/// What a fork holds of a [`Shared`]: nothing is in the middle of a change, and no thread helps.
-/// Given back in this order, in the parent and in the child.
+/// The locks of a [`Shared`] that a fork holds: nothing is in the middle of a change, and no
+/// thread helps. They are released in this order, in the parent and in the child.
 #[derive(Debug)]
 pub struct Frozen<'a> {
     _pool: MutexGuard<'a, Pool>,

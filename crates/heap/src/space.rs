@@ -1,8 +1,7 @@
 //! The address space of a heap: the region, and which of its blocks are in use.
 //!
-//! What a block holds is written in the region's tables; that it is taken, and by
-//! whom, in the block allocator. One is of no use without the other, so they travel
-//! together.
+//! What a block holds is written in the region's tables; which blocks are empty, in the
+//! block allocator. One is of no use without the other, so they travel together.
 
 use std::ops::Range;
 
@@ -13,16 +12,16 @@ use crate::layout::region::{Cell, Region};
 use crate::layout::width::WidthIndex;
 use crate::os::Refused;
 
-/// Neighbouring cells of one block.
+/// A live cell, or neighbouring free cells of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellRange {
-    /// One that the program has.
+    /// A cell that the program has.
     Live(Cell),
-    /// As many as there are until the next live one.
+    /// All free cells up to the next live one.
     Free {
-        /// Address of the first.
+        /// Address of the first one.
         start: usize,
-        /// Address just past the last.
+        /// Address just past the last one.
         end: usize,
         /// How wide they are.
         width: WidthIndex,
@@ -163,7 +162,7 @@ impl Space {
         }
     }
 
-    /// What `index` is used for. A span ends before the block `end`.
+    /// What the block `index` is used for. A span is cut off at the block `end`.
     fn use_of(&self, index: BlockIndex, end: usize) -> BlockUse {
         let block = self.region.block(index);
         match self.region.kind(index) {
@@ -172,7 +171,7 @@ impl Space {
                 piece_bytes: pieces.class().bytes(),
                 used_pieces: block.used().min(pieces.class().pieces_per_block()),
             },
-            // Of a span that is being freed meanwhile the rest is met alone.
+            // While another thread frees a span, its further blocks may be met alone.
             Kind::Span | Kind::SpanRest => BlockUse::Span {
                 blocks: self.own_blocks(index).clamp(1, end - index.get()),
                 bytes: block.span_pages() * self.region.page_bytes(),
@@ -183,7 +182,7 @@ impl Space {
         }
     }
 
-    /// Blocks of a span, without a last one in which another begins.
+    /// Blocks of a span, not counting a last block in which another span begins.
     fn own_blocks(&self, first: BlockIndex) -> usize {
         let blocks = self.region.block(first).span_blocks();
         let last = first.get() + blocks.max(1) - 1;
@@ -193,8 +192,8 @@ impl Space {
         blocks - usize::from(is_shared)
     }
 
-    /// The first live cell behind `address`, in address order, of which `is_wanted` says yes;
-    /// garbage that is not swept yet counts as live.
+    /// The first live cell behind `address`, in address order, for which `is_wanted` returns
+    /// true; garbage that is not swept yet counts as live.
     pub fn next_cell(&self, address: usize, is_wanted: impl Fn(Cell) -> bool) -> Option<Cell> {
         let states = self.region.states();
         let is_found = |&cell: &Cell| states.get(cell).is_live() && is_wanted(cell);
@@ -213,7 +212,7 @@ impl Space {
 /// The cells of one block: [`Space::cells_of`].
 #[derive(Clone, Debug)]
 pub struct Cells {
-    /// Address of the next one.
+    /// Address of the next cell.
     next: usize,
     /// Address just past the last one.
     end: usize,
@@ -228,7 +227,7 @@ impl Cells {
         self.end
     }
 
-    /// Those of these numbers, counted from the first.
+    /// The cells with these numbers, counted from the first.
     #[inline(always)]
     pub(crate) fn numbered(&self, numbers: Range<usize>) -> Self {
         debug_assert!(self.next + numbers.end * self.bytes <= self.end);
@@ -239,7 +238,7 @@ impl Cells {
         }
     }
 
-    /// Those that begin behind `address`.
+    /// The cells that begin behind `address`.
     pub(crate) fn after(mut self, address: usize) -> Self {
         if let Some(offset) = address.checked_sub(self.next) {
             self.next += (offset / self.bytes + 1) * self.bytes;

@@ -10,12 +10,12 @@ use crate::os::{self, Refused, Reservation};
 #[derive(Debug)]
 pub(crate) struct Stack<T> {
     reservation: Reservation,
-    /// The first item, and just past the latest.
+    /// Addresses of the first item, and just past the latest.
     bottom: *mut T,
     top: *mut T,
-    /// Below this place no item is refused, and there is memory: pushing one is a store.
+    /// Below this address there is memory and no item is refused: a push is just a store.
     room_end: *mut T,
-    /// Whole steps.
+    /// Whole steps of [`STEP_BYTES`].
     committed_bytes: usize,
     /// More items than this are refused.
     max: usize,
@@ -57,7 +57,7 @@ impl<T: Copy> Stack<T> {
         Ok(stack)
     }
 
-    /// Refuses more than `items` from now on: stress runs see rare paths that way.
+    /// Refuses more than `items` from now on: stress runs reach rare paths that way.
     pub(crate) fn limit(&mut self, items: usize) {
         self.max = items;
         self.note_room();
@@ -69,13 +69,13 @@ impl<T: Copy> Stack<T> {
         if self.top >= self.room_end {
             self.grow_to(self.len() + 1)?;
         }
-        // SAFETY: the places below `room_end` are writable, and it is one of them.
+        // SAFETY: the places below `room_end` are writable, and `top` is one of them.
         unsafe { self.top.write(item) };
         self.top = self.top.wrapping_add(1);
         Ok(())
     }
 
-    /// Puts all these on top, or none of them.
+    /// Puts all these items on top, or none of them.
     pub(crate) fn push_all(&mut self, items: &[T]) -> Result<(), Refused> {
         if self.top.wrapping_add(items.len()) > self.room_end {
             self.grow_to(self.len() + items.len())?;
@@ -98,7 +98,7 @@ impl<T: Copy> Stack<T> {
             return None;
         }
         self.top = self.top.wrapping_sub(1);
-        // SAFETY: it was written by `push`, and what is committed stays so.
+        // SAFETY: the item was written by a push, and committed memory stays so.
         Some(unsafe { self.top.read() })
     }
 
@@ -159,7 +159,7 @@ impl<T: Copy> Stack<T> {
         self.room_end = self.bottom.wrapping_add(committed.min(self.max));
     }
 
-    /// The first item; of a stack that has none any place.
+    /// Address of the first item; of a stack without address space, some aligned address.
     fn first(&self) -> *mut T {
         match self.bottom.is_null() {
             true => NonNull::dangling().as_ptr(),

@@ -4,12 +4,12 @@
 /// zero, and the next two may hold a free run.
 pub(crate) const POISON: usize = 0xDEAD_CE11_DEAD_CE11;
 
-/// Which stress is on.
+/// Which stress switches are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stress {
-    /// Collect at every so many allocations; 0 is off.
+    /// Collect each time this many allocations have been made; 0 is off.
     pub collect_every: usize,
-    /// Ask for a slice of so many cells at every allocation: a collection is always
+    /// Ask for a slice of this many cells at every allocation: a collection is always
     /// going on, and the program changes the heap at every point of it. 0 is off.
     pub slice_cells: usize,
     /// Walk the heap and assert every invariant after each collection, and
@@ -19,8 +19,8 @@ pub struct Stress {
     pub poison: bool,
     /// Make every collection a full one that moves everything that may move.
     pub move_everything: bool,
-    /// Make a major collection of each that would be a minor one, so that cells settle
-    /// soon and what is stored into them is noted, or missed.
+    /// Make each collection major that would be minor, so that cells settle soon and a store
+    /// into a settled cell that is not noted shows.
     pub no_minor: bool,
     /// Have marking look ahead also in a small heap.
     pub look_ahead: bool,

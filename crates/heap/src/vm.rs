@@ -1,6 +1,6 @@
 //! What a virtual machine supplies to have its objects collected: roots, tracing and
-//! release. What else it may supply is a trait each: tracing by several threads
-//! ([`TraceCommon`]), cells that move ([`Moving`]), and being looked at by the
+//! release. There is a trait for each thing that it may supply besides: tracing by several
+//! threads ([`TraceCommon`]), cells that move ([`Moving`]), and showing references to the
 //! verifier ([`Inspection`]).
 
 use crate::compact::forward::Forwarding;
@@ -12,15 +12,15 @@ use crate::mark::tracer::{MarkingEnd, Tracer};
 /// The virtual machine's side of the heap.
 ///
 /// # Safety
-/// The heap takes the VM's word for what follows, also of [`TraceCommon`], [`Moving`] and
+/// The heap relies on the VM for what follows, also in [`TraceCommon`], [`Moving`] and
 /// [`Inspection`]:
 ///
-/// * What it hands to a tracer or a visitor are live cells of the heap that asks.
-/// * Every cell that it goes on to use is found in this way, from the roots, as often as it
-///   is asked; and while they are looked at, no other thread changes roots or cells. So a VM
+/// * The VM passes nothing to a tracer or a visitor but live cells of the heap that asks.
+/// * Every cell that the VM goes on to use is found in this way, from the roots, each time the
+///   heap asks. While roots and cells are looked at, no other thread changes them. So a VM
 ///   with several threads stops the others before it calls what may collect.
-/// * None of its methods asks anything of the heap but payloads: what it has to say, it says
-///   to its tracer.
+/// * None of the VM's methods asks the heap for anything but payloads: what a method has to
+///   report, it reports to its tracer.
 pub unsafe trait Vm: Sized {
     /// Marks everything the program can reach without going through a cell.
     fn trace_roots(&self, tracer: &mut Tracer<'_>);
@@ -39,11 +39,11 @@ pub unsafe trait Vm: Sized {
     /// been released.
     unsafe fn release(&self, cell: Cell, width: WidthIndex);
 
-    /// What says of a dead cell, when its first words tell at a glance, that
-    /// [`Vm::release`] has nothing to do. Asked for once for each block that is swept.
+    /// A function that returns true for a dead cell when the cell's first words show that
+    /// [`Vm::release`] has nothing to do. This is called once for each block that is swept.
     ///
     /// # Safety
-    /// What it returns is asked of cells only that could be released.
+    /// The function that this returns is called only with cells that could be released.
     unsafe fn owns_nothing(&self) -> impl Fn(Cell) -> bool {
         |_| false
     }
@@ -56,28 +56,28 @@ pub unsafe trait Vm: Sized {
         let _ = end;
     }
 
-    /// Bytes, about, of what the program has taken so far and will hardly give back, such
-    /// as its code. Growth by as much tells nothing of garbage, so no major collection
-    /// comes for it; and while much of what is handed out lasts, what survives a minor
+    /// About how many bytes the program has taken so far that it will hardly give back, such
+    /// as its code. Growth by these bytes is no sign of garbage, so it brings no major
+    /// collection; and while much of what is handed out lasts, what survives a minor
     /// collection becomes old at once.
     fn lasting_bytes(&self) -> usize {
         0
     }
 
     /// What traces cells without the VM's own code, for cells that are traced often
-    /// and by several threads at once. Without it every cell is traced by
+    /// and by several threads at once. By default every cell is traced by
     /// [`Vm::trace_cell`].
     fn common(&self) -> impl TraceCommon {
         Absent
     }
 
-    /// What moves cells; without it none moves.
+    /// What moves cells. By default no cell moves.
     fn moving(&self) -> Option<&impl Moving> {
         None::<&Absent>
     }
 
-    /// What shows references to the verifier; without it only those invariants are
-    /// verified that need none.
+    /// What shows references to the verifier. By default only the invariants that need no
+    /// references are verified.
     fn inspection(&self) -> Option<&impl Inspection> {
         None::<&Absent>
     }
@@ -86,27 +86,27 @@ pub unsafe trait Vm: Sized {
 /// A VM whose cells may move. It pins with [`Trace::pin`] what it cannot rewrite.
 ///
 /// # Safety
-/// As for [`Vm`]. Every reference that does not pin is rewritten, and what has been moved
-/// is used at its new place alone.
+/// As for [`Vm`]. Every reference that does not pin is rewritten, and a cell that has moved
+/// is used only at its new place.
 pub unsafe trait Moving {
     /// What a cell begins with while it is forwarded, for a VM that looks at the
     /// first word of a stale reference.
     const FORWARDED_HEADER: usize = 0;
 
-    /// Called before a compaction asks what the cells want.
+    /// Called before a compaction asks for the first [`Moving::wanted_width`].
     fn compaction_begins(&self) {}
 
-    /// The width that suits `cell`, which has `width`, its own included; `None`
+    /// The width that suits `cell`, which may be `width`, the one it has; `None`
     /// when it must not move. Its contents must fit in the width returned.
     ///
     /// # Safety
     /// `cell` is a live cell of this VM's heap.
     unsafe fn wanted_width(&self, cell: Cell, width: WidthIndex) -> Option<WidthIndex>;
 
-    /// The contents of `from`, which has `width`, have been copied to `to`, which has
-    /// `new_width`, as far as they fit; both can be read. The place for tables by
-    /// address. False when the VM has no memory for that: then `from` stays where it
-    /// is, and nothing may have changed.
+    /// Called when the contents of `from`, which has `width`, have been copied to `to`, which
+    /// has `new_width`, as far as they fit; both can be read. This is the place to change
+    /// tables by address. Returns false when the VM has no memory for that: then `from` stays
+    /// where it is, and nothing may have changed.
     ///
     /// # Safety
     /// Both are cells of this VM's heap, and hold the same.
@@ -143,20 +143,20 @@ pub unsafe trait Inspection {
     unsafe fn visit_cell(&self, cell: Cell, visit: &mut dyn FnMut(Cell));
 }
 
-/// Something that is not in a cell and keeps one.
+/// Something that is not in a cell and keeps a cell alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
     /// A reference.
     Exact(Cell),
-    /// A word that may be one, or be left over from one.
+    /// A word that may be a reference, or be left over from one.
     Conservative(usize),
 }
 
-/// What a VM does not supply.
+/// Stands for what a VM does not supply.
 #[derive(Clone, Copy, Debug)]
 struct Absent;
 
-// SAFETY: nothing is traced by it.
+// SAFETY: it traces nothing.
 unsafe impl TraceCommon for Absent {
     #[inline(always)]
     unsafe fn trace_cell(self, _cell: Cell, _tracer: &mut impl Trace) -> bool {

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::os;
 
-/// What one stop may spend: so many cells, so much time, or anything.
+/// What one stop may spend: a number of cells, a time, or anything.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkBudget {
-    /// Cells until the limit is looked at.
+    /// Cells until the limit is next looked at.
     left: usize,
     limit: Limit,
 }
@@ -22,12 +22,12 @@ enum Limit {
 }
 
 /// Cells before the first look at the clock. A cell takes between 5 ns and some
-/// microseconds, so later looks follow from what these have taken.
+/// microseconds, so the time that these take decides when later looks come.
 const CELLS_BEFORE_FIRST_LOOK: usize = 64;
-/// Most cells between two looks.
+/// The most cells between two looks.
 const CELLS_PER_LOOK_MAX: usize = 1024;
-/// What passes between two looks, at least, because a look takes 50 ns; at most about four
-/// times that.
+/// The least time between two looks, because a look takes 50 ns. The longest is about four
+/// times this.
 const LOOK_INTERVAL: Duration = Duration::from_micros(10);
 
 impl WorkBudget {
@@ -39,7 +39,7 @@ impl WorkBudget {
         }
     }
 
-    /// So many cells.
+    /// A budget of `all` cells.
     pub fn cells(all: usize) -> Self {
         Self {
             left: all,
@@ -47,13 +47,13 @@ impl WorkBudget {
         }
     }
 
-    /// So much CPU time of this thread, from now on: on a busy machine the others' time
+    /// A budget of CPU time of this thread, from now on: on a busy machine the time of others
     /// does not count, or allocation would get ahead of marking.
     pub fn time(all: Duration) -> Self {
         Self::timed(Timer::new(all, os::thread_cpu_time()))
     }
 
-    /// So much time by the clock on the wall, which costs less to begin with.
+    /// A budget of time by the wall clock, which costs less to begin with.
     pub(crate) fn wall_time(all: Duration) -> Self {
         Self::timed(Timer::new(all, None))
     }
@@ -81,9 +81,9 @@ impl WorkBudget {
         true
     }
 
-    /// Hands over the cells, at least one, after which [`WorkBudget::take_more`] is to be
-    /// asked: who has them counts in a register of its own. [`WorkBudget::put_back`] takes
-    /// what it has not needed.
+    /// Hands over the cells up to the next look, at least one, so that the caller can count them
+    /// in a register of its own. When they are used up, it calls [`WorkBudget::take_more`];
+    /// [`WorkBudget::put_back`] takes back what it has not needed.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> usize {
         std::mem::take(&mut self.left).max(1)
@@ -101,8 +101,8 @@ impl WorkBudget {
         self.left = cells;
     }
 
-    /// [`WorkBudget::spend`] for a step that takes as long as so many cells: the clock
-    /// is looked at after each, however little has been done.
+    /// [`WorkBudget::spend`] for a step that takes as long as `cells` cells: the clock
+    /// is looked at after each step, however little has been done.
     pub(crate) fn spend_step(&mut self, cells: usize) -> bool {
         match self.limit {
             Limit::Time(_) => self.look(),
@@ -129,7 +129,7 @@ impl WorkBudget {
         }
     }
 
-    /// Makes it `times` times as large as it was at first, unless it is that large already.
+    /// Makes the budget `times` times as large as it was at first, unless it is that large already.
     pub(crate) fn lengthen_to(&mut self, times: usize) {
         match &mut self.limit {
             Limit::None => {}
@@ -148,7 +148,7 @@ impl WorkBudget {
         }
     }
 
-    /// How many times it is as large as it was at first.
+    /// How many times as large as at first the budget is.
     pub(crate) fn length(&self) -> usize {
         match self.limit {
             Limit::None => 1,
@@ -169,7 +169,7 @@ impl WorkBudget {
     }
 }
 
-/// What the two clocks say.
+/// The time by the two clocks.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     wall: Instant,
@@ -185,15 +185,15 @@ impl Moment {
     }
 }
 
-/// A limit to time. The clock on the wall is looked at, which is cheap. When it says that
-/// the time is over, CPU time says whether this thread has had all of it.
+/// A time limit. It reads the wall clock, which is cheap. When the time is over by that
+/// clock, CPU time decides whether this thread has had all of it.
 #[derive(Clone, Copy, Debug)]
 struct Timer {
     usual: Duration,
     all: Duration,
-    /// CPU time at the beginning; `None` when the clock on the wall decides.
+    /// CPU time at the beginning; `None` when the wall clock decides.
     cpu_start: Option<Duration>,
-    /// Not over before this.
+    /// The time is not over before this moment.
     until: Instant,
     looked_at: Instant,
     cells_per_look: usize,
@@ -212,7 +212,7 @@ impl Timer {
         }
     }
 
-    /// 0 when the time is over.
+    /// Cells until the next look at the clock; 0 when the time is over.
     fn cells_until_next_look(&mut self) -> usize {
         let now = Instant::now();
         if now >= self.until {
@@ -232,7 +232,7 @@ impl Timer {
         self.cells_per_look
     }
 
-    /// What has passed between the two moments does not count.
+    /// Leaves the time between the two moments out of the count.
     fn leave_out(&mut self, from: Moment, to: Moment) {
         let cpu_spent = from.cpu.zip(to.cpu).map(|(from, to)| to - from);
         if let (Some(start), Some(spent)) = (&mut self.cpu_start, cpu_spent) {

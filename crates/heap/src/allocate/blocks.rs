@@ -18,12 +18,12 @@ use crate::os::Refused;
 #[derive(Debug)]
 pub struct Blocks(Mutex<BlockAllocator>);
 
-/// What has been needed of empty blocks since [`Blocks::take_need`].
+/// How many empty blocks have been needed since [`Blocks::take_need`] was last called.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Need {
-    /// The fewest that held memory at any time: nothing needed them.
+    /// The fewest empty blocks that held memory at any time: nothing needed these.
     pub(crate) unused: usize,
-    /// Blocks that were taken and held none.
+    /// Blocks that were taken and held no memory.
     pub(crate) fresh: usize,
 }
 
@@ -34,18 +34,18 @@ pub(crate) struct BlockAllocator {
     in_use: usize,
     /// Empty blocks that hold memory of the system.
     held: usize,
-    /// What the nursery needs of empty blocks.
+    /// How many empty blocks the nursery needs.
     need: Need,
     /// Memory has run out: the blocks kept for that case may be taken.
     reserve_is_open: bool,
     pub(super) policy: Policy,
-    /// Where the place found last ends.
+    /// The number of the block behind the run found last, for [`Policy::NextFit`].
     last_end: usize,
-    /// The first block of the list of those in which a span may begin behind the end of another.
+    /// The first in the list of open blocks: a span may begin there behind the end of another.
     pub(super) open: Option<BlockIndex>,
 }
 
-/// Blocks kept back until memory has run out: to tell a program of that takes memory,
+/// Blocks kept back until memory has run out: reporting that to the program takes memory,
 /// too.
 const RESERVE_BLOCKS: usize = 16;
 
@@ -56,21 +56,21 @@ pub struct BlockCounts {
     pub in_use: usize,
     /// Handed out before and empty now.
     pub empty: usize,
-    /// Of those, with memory that has not gone back to the system.
+    /// Empty blocks whose memory has not gone back to the system.
     pub held: usize,
 }
 
-/// What looking at empty blocks has come to.
+/// What [`Space::release_idle_blocks`](crate::space::Space::release_idle_blocks) has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Released {
     /// Blocks whose pages went back.
     pub(crate) blocks: usize,
-    /// Where to go on, when there was no time for all.
+    /// The number of the block to go on with, when there was no time for all of them.
     pub(crate) next: Option<usize>,
 }
 
 impl Blocks {
-    /// Those of a region of so many.
+    /// The blocks of a region of `reserved_blocks` blocks, none of them handed out yet.
     pub(crate) fn new(reserved_blocks: usize) -> Result<Self, Refused> {
         Ok(Self(Mutex::new(BlockAllocator {
             empty: EmptyBlocks::new(reserved_blocks)?,
@@ -93,7 +93,7 @@ impl Blocks {
         }
     }
 
-    /// What has been needed since this was asked before.
+    /// Takes what has been needed since the previous call.
     pub(crate) fn take_need(&self) -> Need {
         let mut allocator = self.lock();
         let next = Need {
@@ -115,7 +115,7 @@ impl Blocks {
 }
 
 impl BlockAllocator {
-    /// So many empty blocks are in use from now on, and so many of them held memory.
+    /// Counts `blocks` empty blocks as in use; `held` of them hold memory.
     fn note_taken(&mut self, blocks: usize, held: usize) {
         self.in_use += blocks;
         self.held -= held;
@@ -123,7 +123,7 @@ impl BlockAllocator {
         self.need.fresh += blocks - held;
     }
 
-    /// The memory of so many has gone back. Nothing needed it.
+    /// Counts `blocks` empty blocks as without memory: it has gone back, and nothing needed it.
     pub(super) fn note_released(&mut self, blocks: usize) {
         self.held -= blocks;
         self.need.unused = self.need.unused.saturating_sub(blocks);
@@ -175,8 +175,8 @@ impl LockedAllocator<'_> {
         empty.filter(|&block| self.region.block(BlockIndex(block as u32)).has(DIRTY))
     }
 
-    /// Among the `surplus` highest empty blocks that hold memory, the longest run of empty ones.
-    /// It ends with one that holds memory and begins with one, and `blocks` of it do at most.
+    /// The longest run of empty blocks among the `surplus` highest ones that hold memory. At most
+    /// `blocks` blocks of it hold memory, the first and the last among them.
     pub(super) fn longest_run_of_highest(
         &self,
         surplus: usize,
@@ -229,8 +229,8 @@ impl LockedAllocator<'_> {
         self.take_found(run, count)
     }
 
-    /// Takes the first `count` blocks of this run of empty ones, which is as long at least. Without
-    /// one, new ones.
+    /// Takes the first `count` blocks of `run`, which has at least as many empty blocks. Without a
+    /// run, takes blocks at the end of everything used so far.
     pub(super) fn take_found(
         &mut self,
         run: Option<BlockIndex>,
@@ -247,8 +247,8 @@ impl LockedAllocator<'_> {
         Some(first)
     }
 
-    /// Takes the blocks from `first` to `end` if all are empty or were never handed out; whether they
-    /// can be had.
+    /// Takes the blocks from `first` to `end` if all are empty or were never handed out. Returns
+    /// whether it has taken them.
     pub(super) fn take_these(&mut self, first: BlockIndex, end: usize) -> bool {
         let count = end - first.get();
         let are_free = end <= self.region.reserved_blocks()
@@ -295,7 +295,7 @@ impl LockedAllocator<'_> {
         }
     }
 
-    /// Where `count` empty blocks are, as the policy chooses.
+    /// The first of `count` neighbouring empty blocks, as the policy chooses them.
     pub(super) fn find_run_by_policy(&mut self, count: usize) -> Option<BlockIndex> {
         self.find_run(self.allocator.policy, count)
     }
@@ -309,8 +309,8 @@ impl LockedAllocator<'_> {
         Some(BlockIndex(first as u32))
     }
 
-    /// `count` blocks, as many as necessary of them beyond everything used so
-    /// far.
+    /// The first of `count` blocks at the end of everything used so far: the empty ones there,
+    /// and as many new ones as necessary.
     fn extend(&mut self, count: usize) -> Option<BlockIndex> {
         let mut first = self.allocator.used_limit;
         while first > 0 && self.allocator.empty.has(first - 1) {
@@ -320,7 +320,7 @@ impl LockedAllocator<'_> {
         Some(BlockIndex(first as u32))
     }
 
-    /// Blocks below `end` may be handed out.
+    /// Commits the blocks below `end`, so that they may be handed out.
     fn use_up_to(&mut self, end: usize) -> Result<(), Refused> {
         let Self { region, allocator } = self;
         let old = allocator.used_limit;
@@ -336,7 +336,7 @@ impl LockedAllocator<'_> {
         Ok(())
     }
 
-    /// These blocks, which are empty, are in use from now on.
+    /// Puts `count` empty blocks from `first` on into use, for `kind`.
     fn occupy(&mut self, first: BlockIndex, count: usize, kind: Kind) {
         let mut held = 0;
         for index in 0..count {

@@ -35,22 +35,22 @@ impl Cursor {
     }
 }
 
-/// One allocating thread's cursors (a Ractor's, say). Cells come from its runs
+/// One allocating thread's cursors (a Ractor's, say). Cells come from their runs
 /// without any lock; a block belongs to at most one cache.
 #[derive(Debug)]
 #[repr(C)]
 pub struct AllocationCache<'space> {
-    /// A copy of the region's, one load nearer.
+    /// Where the region's cell states are, copied to save a load.
     pub(crate) states: States<'space>,
     pub(crate) cursors: [Cursor; WIDTH_COUNT],
     /// Bytes of the runs that this cache has had so far, by width.
     pub(crate) bytes_in_runs: [u64; WIDTH_COUNT],
-    /// Bytes of runs that it may go on to before it asks the heap again, and how many they
-    /// were when it last did.
+    /// Bytes of further runs that the cache may begin before it asks the heap again, and how
+    /// many the heap allowed last.
     pub(crate) allowance_bytes: usize,
     allowed_bytes: usize,
-    /// Cells to be handed out in further runs until one is a sample, that one included,
-    /// by width; 0 when the cell handed out last was one.
+    /// By width: cells to be handed out in further runs up to the next sample, the sample
+    /// included; 0 when the cell handed out last was a sample.
     pub(crate) cells_until_sample: [u64; WIDTH_COUNT],
     space: &'space Space,
 }
@@ -61,7 +61,7 @@ pub struct AllocationCache<'space> {
 const NEVER: u64 = u64::MAX;
 
 impl<'space> AllocationCache<'space> {
-    /// A cache without any block. Whoever makes one sees to it that it owns none
+    /// A cache without any block. The caller sees to it that the cache owns no block
     /// while blocks are swept.
     pub(crate) fn new(space: &'space Space) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl<'space> AllocationCache<'space> {
     /// is used up: the part of [`Heap::allocate`](crate::Heap::allocate) that needs no heap.
     ///
     /// # Panics
-    /// When it is not the state of a new cell.
+    /// When `state` is not the state of a new cell.
     #[inline(always)]
     pub fn allocate_at_once(&mut self, width: WidthIndex, state: CellState) -> Option<Cell> {
         state.assert_new();
@@ -108,8 +108,8 @@ impl<'space> AllocationCache<'space> {
     }
 
     /// The first cell of the current block's next run, in state `state`; `None` when there is
-    /// none or the heap has to be asked ([`AllocationCache::allow`]). In a dense heap a run has
-    /// a cell or two.
+    /// no such run or the heap has to be asked ([`AllocationCache::allow`]). This path is short
+    /// because in a dense heap a run has a cell or two.
     #[inline(always)]
     pub(crate) fn bump_next_run(&mut self, width: WidthIndex, state: CellState) -> Option<Cell> {
         let cursor = &mut self.cursors[width.index()];
@@ -124,28 +124,28 @@ impl<'space> AllocationCache<'space> {
         self.bump(width, state)
     }
 
-    /// Allows for so many bytes of runs, which [`AllocationCache::take_handed`] tells the heap
-    /// of later.
+    /// Allows `bytes` of further runs. [`AllocationCache::take_handed`] reports to the heap
+    /// later how many have been begun.
     pub(crate) fn allow(&mut self, bytes: usize) {
         self.allowance_bytes = bytes;
         self.allowed_bytes = bytes;
     }
 
-    /// Bytes of the runs that were gone on to since [`AllocationCache::take_handed`]: with
-    /// [`AllocationCache::bump_next_run`], or by code that does not call the heap (`inlined.rs`).
+    /// Bytes of the runs begun since [`AllocationCache::take_handed`], by
+    /// [`AllocationCache::bump_next_run`] or by code that does not call the heap (`inlined.rs`).
     pub(crate) fn handed_bytes(&self) -> usize {
         self.allowed_bytes - self.allowance_bytes
     }
 
-    /// [`AllocationCache::handed_bytes`], which the heap is told now. Nothing is allowed for
-    /// afterwards.
+    /// Returns [`AllocationCache::handed_bytes`], for the heap to count. Afterwards no further
+    /// run is allowed.
     pub(crate) fn take_handed(&mut self) -> usize {
         let handed = self.handed_bytes();
         self.allow(0);
         handed
     }
 
-    /// Goes on to the next run of the current block; its bytes, or `None` when
+    /// Goes on to the next run of the current block. Returns the run's bytes, or `None` when
     /// the block is used up. `cells_at_most` shortens the run (stress runs
     /// allocate one cell at a time), and so does a sample: it is the only cell of its run.
     pub(crate) fn next_run(&mut self, width: WidthIndex, cells_at_most: usize) -> Option<usize> {
@@ -177,7 +177,7 @@ impl<'space> AllocationCache<'space> {
         Some(bytes)
     }
 
-    /// Cells that a run may have, so that the sample comes alone.
+    /// The most cells that a run may have, so that a sample is the only cell of its run.
     fn cells_before_sample(&self, width: WidthIndex) -> usize {
         match self.cells_until_sample[width.index()] {
             NEVER => usize::MAX,
@@ -185,14 +185,14 @@ impl<'space> AllocationCache<'space> {
         }
     }
 
-    /// Whether the cell of this width that was handed out last is a sample. It is one
-    /// until [`AllocationCache::sample_after`] says which cell is the next.
+    /// Whether the cell of this width that was handed out last is a sample. The answer stays
+    /// true until [`AllocationCache::sample_after`] chooses the next sample.
     pub fn last_is_sample(&self, width: WidthIndex) -> bool {
         self.cells_until_sample[width.index()] == 0
     }
 
-    /// Makes a sample of the cell of this width after `cells - 1` more, at least of the
-    /// next one, not counting what is left of the current run; of none for `None`.
+    /// Makes the `cells`-th next cell of this width a sample (0 means the first), not counting
+    /// what is left of the current run. With `None` no cell is a sample.
     pub fn sample_after(&mut self, width: WidthIndex, cells: Option<u64>) {
         self.cells_until_sample[width.index()] =
             cells.map_or(NEVER, |cells| cells.clamp(1, NEVER - 1));
@@ -210,7 +210,7 @@ impl<'space> AllocationCache<'space> {
         self.cursors[width.index()].next_run != 0
     }
 
-    /// Starts on a block of free runs.
+    /// Starts to allocate from a block with free runs.
     pub(crate) fn adopt(&mut self, width: WidthIndex, index: BlockIndex) {
         let block = self.space.region.block(index);
         block.add(OWNED | HAS_YOUNG);
@@ -255,7 +255,7 @@ impl<'space> AllocationCache<'space> {
         self.space.region.block(index).remove(OWNED);
     }
 
-    /// So many bytes of a run are no part of it any more.
+    /// Takes `bytes` at the end of the current run, which were not handed out, off the counts.
     fn unhand(&mut self, width: WidthIndex, bytes: usize) {
         self.bytes_in_runs[width.index()] -= bytes as u64;
         let until_sample = &mut self.cells_until_sample[width.index()];

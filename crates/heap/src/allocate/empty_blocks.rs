@@ -9,8 +9,8 @@ use crate::stack::Stack;
 /// The blocks that were handed out before and are empty now.
 ///
 /// Invariant:
-/// 9. A bit is set exactly when its block is empty and lies below `used_limit`; the words before
-///    `lowest` have none.
+/// 9. A bit is set exactly when its block is empty and lies below `used_limit`; in the words
+///    before `lowest` no bit is set.
 #[derive(Debug, Default)]
 pub(super) struct EmptyBlocks {
     words: Stack<u64>,
@@ -20,7 +20,7 @@ pub(super) struct EmptyBlocks {
 const WORD_BLOCKS: usize = u64::BITS as usize;
 
 impl EmptyBlocks {
-    /// Room for the bits of so many blocks.
+    /// Room for the bits of `blocks` blocks; there are no bits yet.
     pub(super) fn new(blocks: usize) -> Result<Self, Refused> {
         Ok(Self {
             words: Stack::new(blocks.div_ceil(WORD_BLOCKS))?,
@@ -28,7 +28,7 @@ impl EmptyBlocks {
         })
     }
 
-    /// Has bits for the blocks below `end`.
+    /// Adds bits for the blocks below `end` that have none yet, not set.
     pub(super) fn cover(&mut self, end: usize) -> Result<(), Refused> {
         while self.words.len() * WORD_BLOCKS < end {
             self.words.push(0)?;
@@ -44,7 +44,7 @@ impl EmptyBlocks {
         }
     }
 
-    /// These are in use from now on.
+    /// These blocks are in use from now on.
     pub(super) fn remove(&mut self, blocks: Range<usize>) {
         for (index, bits) in masks(blocks) {
             self.words.as_mut_slice()[index] &= !bits;
@@ -65,7 +65,7 @@ impl EmptyBlocks {
         word.is_some_and(|word| word >> (block % WORD_BLOCKS) & 1 == 1)
     }
 
-    /// The runs of at least `count` empty blocks from a block on, lowest first.
+    /// The runs of at least `count` empty blocks from the block `from` on, lowest first.
     pub(super) fn runs(
         &self,
         from: usize,
@@ -85,7 +85,8 @@ impl EmptyBlocks {
         words.skip(block / WORD_BLOCKS)
     }
 
-    /// Where the first of those runs begins: within a word, or in those before it.
+    /// Where the first run of [`EmptyBlocks::runs`] begins: in the word that is looked at, or in
+    /// the words before it.
     fn next_run(&self, from: usize, count: usize) -> Option<usize> {
         let mut wanted = u64::MAX << (from % WORD_BLOCKS);
         let mut before = 0;
@@ -107,7 +108,7 @@ impl EmptyBlocks {
         None
     }
 
-    /// The first block from an empty one on that is not.
+    /// The first block behind the empty block `from` that is not empty.
     fn next_in_use(&self, from: usize) -> usize {
         let mut passed = !(u64::MAX << (from % WORD_BLOCKS));
         for (first, word) in self.words_from(from) {
@@ -121,19 +122,19 @@ impl EmptyBlocks {
     }
 }
 
-/// The bits from which on as many are set.
+/// The bits of `bits` at which `count` set bits in a row begin.
 fn starts_of_runs(bits: u64, count: usize) -> u64 {
     let (mut starts, mut length) = (bits, 1);
     while length < count && starts != 0 {
         let step = length.min(count - length);
-        // Behind the last bit none is set: so none is left for a longer run than a word.
+        // Zeros come in behind the last bit, so no bit is left for a run longer than a word.
         starts &= starts.checked_shr(step as u32).unwrap_or(0);
         length += step;
     }
     starts
 }
 
-/// The words with the bits of these blocks, and those bits.
+/// The indices of the words that have bits of these blocks, each with a mask of those bits.
 fn masks(blocks: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
     let words = blocks.start / WORD_BLOCKS..blocks.end.div_ceil(WORD_BLOCKS);
     words.map(move |index| {

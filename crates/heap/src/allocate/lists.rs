@@ -40,7 +40,7 @@ pub(crate) const AVAILABLE: &str = "available";
 ///
 /// Invariant 10: a cell block that no cache owns is in `unswept` exactly when
 /// it needs sweeping, and otherwise in `available` exactly when it has a free
-/// run. An inherited one (`heap::inherited`) has none.
+/// run. An inherited block (`heap::inherited`) has no free run.
 #[derive(Debug)]
 pub(crate) struct BlockLists<'space> {
     space: &'space Space,
@@ -65,7 +65,7 @@ impl<'space> BlockLists<'space> {
         self.available[width.index()].pop(self.space)
     }
 
-    /// Whether there is such a block.
+    /// Whether there is a block of this width with free runs.
     pub(crate) fn has_available(&self, width: WidthIndex) -> bool {
         self.available[width.index()].first.is_some()
     }
@@ -128,7 +128,7 @@ impl<'space> BlockLists<'space> {
         }
     }
 
-    /// Calls `visit` with every listed block and the name of its list, until that
+    /// Calls `visit` with every listed block and the name of its list, until `visit`
     /// fails.
     pub(crate) fn try_for_each<E>(
         &self,

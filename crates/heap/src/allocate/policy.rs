@@ -13,12 +13,12 @@ pub enum Policy {
     /// before are used again.
     #[default]
     FirstFit,
-    /// The next one behind the place found last.
+    /// The next run that is long enough behind the one found last.
     NextFit,
     /// The shortest run that is long enough, the lowest of several.
     BestFit,
-    /// A run of the shortest class whose lengths are all long enough, the lowest of
-    /// several: four classes to a doubling.
+    /// The lowest run of the shortest class whose lengths are all long enough. There are four
+    /// classes of lengths to a doubling.
     SegregatedFit,
 }
 
@@ -31,7 +31,7 @@ impl Policy {
         ("segregated-fit", Self::SegregatedFit),
     ];
 
-    /// The names, as a message tells what is allowed.
+    /// The names, as an error message lists them.
     pub const ALLOWED: &'static str = "first-fit, next-fit, best-fit or segregated-fit";
 
     /// Its name.
@@ -40,8 +40,8 @@ impl Policy {
         named.map_or("", |(name, _)| name)
     }
 
-    /// The first of `count` blocks among the empty ones, if there are so many neighbours. The place
-    /// found last ends at `last_end`.
+    /// The first of `count` neighbouring empty blocks, if there are any. The run found last ends
+    /// at `last_end`.
     pub(super) fn find(self, empty: &EmptyBlocks, count: usize, last_end: usize) -> Option<usize> {
         let mut runs = empty.runs(0, count);
         let run = match self {
@@ -69,7 +69,7 @@ impl FromStr for Policy {
     }
 }
 
-/// The first of the runs with the least size; none has less than `size_min`.
+/// The first of the runs with the least size. No run may have less than `size_min`.
 fn least(
     runs: impl Iterator<Item = Range<usize>>,
     size_min: usize,
@@ -88,7 +88,7 @@ fn least(
     best.map(|(_, run)| run)
 }
 
-/// Every run of this class or a higher one has `count` blocks at least.
+/// The least class such that every run of it or of a higher class has at least `count` blocks.
 fn class_for(count: usize) -> usize {
     match count {
         0 | 1 => 0,
@@ -96,7 +96,7 @@ fn class_for(count: usize) -> usize {
     }
 }
 
-/// Lengths 1 to 3, then four classes to a doubling.
+/// The class of a run: one class for each length up to 3 blocks, then four to a doubling.
 fn class(blocks: usize) -> usize {
     if blocks < 4 {
         return blocks;
@@ -120,7 +120,7 @@ mod tests {
                     assert!(longer >= blocks, "{longer} for {blocks}");
                 }
             }
-            // It wastes less than a quarter of the run by looking no further.
+            // A run that is a quarter longer, and a block, is always long enough by its class.
             assert!(class(blocks + blocks / 4 + 1) >= least, "{blocks}");
         }
     }
@@ -143,7 +143,7 @@ mod tests {
             assert_eq!([8, 9, 10].map(find), found.map(Some), "{policy:?}");
             assert_eq!(find(17), None, "{policy:?}");
         }
-        // From the middle of a run on there are fewer.
+        // From the middle of a run on, only the rest of the run counts.
         assert_eq!(Policy::NextFit.find(&empty, 4, 64), Some(64));
         assert_eq!(Policy::NextFit.find(&empty, 9, 64), Some(90));
     }

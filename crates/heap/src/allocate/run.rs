@@ -13,7 +13,7 @@ use crate::layout::region::Region;
 pub(crate) const RUN_WORDS: usize = 3;
 /// Which of them is the address of the next run.
 pub(crate) const RUN_NEXT_WORD: usize = 1;
-/// Which is the address of this one's end.
+/// Which of them is the address of this run's end.
 pub(crate) const RUN_END_WORD: usize = 2;
 
 /// One free run.
@@ -40,7 +40,7 @@ impl Run {
         }
     }
 
-    /// Has the run at `start`, which [`Run::write`] has written, go on with the one at `next`.
+    /// Makes the run at `next` follow the run at `start`, which [`Run::write`] has written.
     #[inline(always)]
     pub(crate) fn write_next(region: &Region, start: usize, next: usize) {
         // SAFETY: the run consists of free cells of at least 32 bytes.

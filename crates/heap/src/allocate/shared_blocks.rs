@@ -1,10 +1,11 @@
-//! Spans that share a block: of two neighbours one ends and the other begins in it.
+//! Spans that share a block: one of two neighbours ends in it, and the other begins in it.
 //!
-//! A program asks for 64 KiB and gets a byte more, for the zero at the end of a string. Nobody
-//! writes anything else there, but the byte lies in a block of its own, and takes a page of it.
-//! So a span that reaches only a little into its last block leaves the rest of it to another such
-//! span, whose own end lies in a further block: many buffers of one size are a chain, and of each that
-//! nobody writes to one page is resident, in which its neighbour ends.
+//! A program that wants 64 KiB often asks for a byte more, for the zero at the end of a string.
+//! That byte is all that is written behind the 64 KiB, but it would take a block of its own, and
+//! a page of memory. So a span that reaches only a little into its last block leaves the rest of
+//! that block to another such span, whose own end lies in a further block. Many buffers of one
+//! size form a chain; a buffer that nobody writes to has one resident page, in which its
+//! neighbour ends.
 //!
 //! ```text
 //! block  q             q + 1         q + 2
@@ -29,15 +30,15 @@ use crate::layout::region::Region;
 use crate::layout::BLOCK_BYTES;
 use crate::space::Space;
 
-/// Only so much of a block, a page on most systems, may be before the beginning of a span: what
-/// lies there is in memory anyway.
+/// At most this many bytes of a block, a page on most systems, lie before the span that begins
+/// in it: the page in which it begins is in memory anyway.
 const SHARED_BYTES: usize = 4 << 10;
-/// Of a span with more blocks a page is next to nothing.
+/// Spans with more whole blocks share none: a page is next to nothing beside them.
 const WHOLE_BLOCKS_MAX: usize = 8;
-/// So many open blocks are looked at.
+/// At most this many open blocks are looked at for one span.
 const TRIES: usize = 8;
 
-/// A span that reaches a little into the block behind its whole ones.
+/// A span that reaches a little into the block behind its whole blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overhanging {
     whole_blocks: usize,
@@ -45,7 +46,7 @@ pub(crate) struct Overhanging {
 }
 
 impl Overhanging {
-    /// A span of `size` bytes, if it is one of these.
+    /// A span of `size` bytes, if it is such a span.
     pub(crate) fn of(size: usize) -> Option<Self> {
         let whole_blocks = size / BLOCK_BYTES;
         let bytes = (size % BLOCK_BYTES).next_multiple_of(PAYLOAD_ALIGN);
@@ -73,13 +74,13 @@ pub(crate) enum SharedResize {
 enum Room {
     Enough,
     TooLittle,
-    /// Not for any span, until a block behind becomes empty.
+    /// No span has room, until a block behind becomes empty.
     None,
 }
 
 impl Region {
-    /// Whether the span that begins in this block ends in one where another may begin, or
-    /// begins where another may end.
+    /// Whether the span that begins in this block may share a block: another may begin in its
+    /// last block, or another may end in its first.
     pub(crate) fn span_may_share(&self, first: BlockIndex) -> bool {
         let (block, last) = (self.block(first), self.last_of_span(first));
         block.span_start() != 0 || last != first && self.block(last).overhang() != 0
@@ -101,7 +102,7 @@ impl Region {
 }
 
 impl Space {
-    /// Takes a span that overhangs its whole blocks; where it begins.
+    /// Takes a span that overhangs its whole blocks. Returns the block in which it begins.
     pub(crate) fn take_overhanging(&self, span: Overhanging) -> Option<BlockIndex> {
         let mut locked = self.lock_allocator();
         let count = span.whole_blocks + 1;
@@ -114,7 +115,7 @@ impl Space {
         Some(first)
     }
 
-    /// Takes back a span of whatever sort.
+    /// Takes back a span, whether it shares blocks or not.
     pub(crate) fn give_span(&self, first: BlockIndex) {
         let mut locked = self.lock_allocator();
         let region = locked.region;
@@ -156,7 +157,7 @@ impl Space {
             if must_move || region.kind(last) == Kind::Span {
                 return SharedResize::NoRoom;
             }
-            // All of the last block is its own from now on.
+            // The whole last block belongs to this span from now on.
             locked.end_span(first, first.get() + old);
         }
         match (new <= old, start) {
@@ -168,8 +169,9 @@ impl Space {
 }
 
 impl LockedAllocator<'_> {
-    /// An open block in which the span can begin: the one before this run of empty blocks, or one
-    /// below, because what is lowest is taken first.
+    /// Finds an open block in which the span can begin, and takes the span's further blocks. The
+    /// open block lies just before this run of empty blocks or below it, because the lowest blocks
+    /// are taken first.
     fn find_open(&mut self, span: Overhanging, run: Option<BlockIndex>) -> Option<BlockIndex> {
         let before = run.and_then(|run| run.0.checked_sub(1)).map(BlockIndex);
         if before.is_some_and(|before| self.is_open(before) && self.begins_in(before, span)) {
@@ -186,8 +188,8 @@ impl LockedAllocator<'_> {
         None
     }
 
-    /// Takes the blocks of a span that begins in an open one, if there is room for it. The open one
-    /// leaves the list if there is room for none.
+    /// Takes the blocks of a span that begins in the block `open`, if there is room for the span,
+    /// and returns whether there is. If there is room for no span, `open` leaves the list.
     fn begins_in(&mut self, open: BlockIndex, span: Overhanging) -> bool {
         match self.room_behind(open, span) {
             Room::Enough => self.take_behind(open, span),
@@ -223,8 +225,8 @@ impl LockedAllocator<'_> {
         block < self.region.reserved_blocks() && is_empty(self.region, block)
     }
 
-    /// Whether a span begins in the block, and nothing ends in it, and what ends before `end` would
-    /// leave it alone.
+    /// Whether a span begins in the block at the offset `end` or behind it, and no span ends in
+    /// the block yet.
     fn has_room_before_span(&self, block: usize, end: usize) -> bool {
         if block >= self.allocator.used_limit {
             return false;
@@ -234,14 +236,15 @@ impl LockedAllocator<'_> {
         self.region.kind(index) == Kind::Span && block.overhang() == 0 && block.span_start() >= end
     }
 
-    /// Takes the empty blocks of a span that begins in an open one; whether they can be had.
+    /// Takes the empty blocks of a span that begins in the block `open`. Returns whether they can
+    /// be had.
     fn take_behind(&mut self, open: BlockIndex, span: Overhanging) -> bool {
         let last = open.get() + span.whole_blocks;
         let end = last + usize::from(self.is_free(last));
         end == open.get() + 1 || self.take_these(open.after(1), end)
     }
 
-    /// Writes down a span whose blocks have been taken. Its first block says so last.
+    /// Writes down a span whose blocks have been taken. The kind of its first block is set last.
     fn begin_overhanging(&mut self, first: BlockIndex, span: Overhanging) {
         let region = self.region;
         let block = region.block(first);
@@ -262,8 +265,8 @@ impl LockedAllocator<'_> {
         self.list_if_open(last);
     }
 
-    /// The span that begins in `first` does not end in its last block any more, the one before `end`;
-    /// where its own blocks end.
+    /// The span that begins in `first` gives up its overhang in its last block, the one before
+    /// `end`. Returns where the blocks end that belong to this span alone.
     fn end_span(&mut self, first: BlockIndex, end: usize) -> usize {
         let last = BlockIndex(end as u32 - 1);
         if last == first {
@@ -285,7 +288,7 @@ impl LockedAllocator<'_> {
         }
     }
 
-    /// Whether a span ends at the beginning of the block, none begins in it, and one could.
+    /// Whether a span ends at the beginning of the block, no span begins in it, and one could.
     fn is_open(&self, index: BlockIndex) -> bool {
         let overhang = self.region.block(index).overhang();
         overhang != 0

@@ -1,16 +1,16 @@
-//! How many empty blocks the program does without, and how many of them go back to the system
+//! How many empty blocks the program does not need, and how many of them go back to the system
 //! now: arithmetic only.
 //!
 //! An empty block that nursery after nursery leaves alone is memory for nothing. A page that
 //! goes back and is wanted again costs far more than one that is kept. So blocks are watched
-//! for some nurseries, and half of what all of them did without goes back. If that is
-//! wanted again, the watch was too short for this program, and the next one is twice as long: soon
-//! it is longer than whatever the program does in turns, and nothing goes back in vain.
+//! for some nurseries, and half of the blocks that none of these nurseries used goes back. If
+//! they are wanted again, the watch was too short for this program, and the next one is twice as
+//! long: soon it is longer than any cycle of the program, and nothing goes back in vain.
 
-/// Nurseries that are watched, at least and at most.
+/// The fewest and the most nurseries that a watch takes.
 const WATCH_MIN: usize = 4;
 const WATCH_MAX: usize = 256;
-/// The system is asked for so many blocks at least (256 KiB).
+/// The fewest blocks that are worth giving back to the system (256 KiB).
 const WORTH_BLOCKS: usize = 4;
 
 /// What the latest nurseries have left alone.
@@ -18,17 +18,17 @@ const WORTH_BLOCKS: usize = 4;
 pub(crate) struct Surplus {
     /// Nurseries that a watch takes.
     watch: usize,
-    /// How many are over.
+    /// Nurseries of this watch that are over.
     nurseries: usize,
-    /// The empty blocks that all of them did without.
+    /// Empty blocks that none of these nurseries used.
     unused_blocks: usize,
-    /// Blocks that have gone back since a watch last was too short, and those taken since
-    /// then that had no pages.
+    /// Blocks that have gone back since a watch last was too short, and blocks without pages
+    /// that have been taken since then.
     released_blocks: usize,
     wanted_blocks: usize,
-    /// Some have gone back since the watch began.
+    /// Some blocks have gone back since the watch began.
     has_released: bool,
-    /// Blocks that the watch before did without, and how many of them are still to go back.
+    /// Blocks that the previous watch found unused, and how many of them are still to go back.
     surplus_blocks: usize,
     due_blocks: usize,
 }
@@ -49,8 +49,8 @@ impl Default for Surplus {
 }
 
 impl Surplus {
-    /// A nursery is over: it did without `unused_blocks` empty blocks that hold memory, and
-    /// took `fresh_blocks` without.
+    /// A nursery is over: it did not use `unused_blocks` of the empty blocks that hold memory,
+    /// and took `fresh_blocks` that held none.
     pub(crate) fn note_nursery(&mut self, unused_blocks: usize, fresh_blocks: usize) {
         self.nurseries += 1;
         self.unused_blocks = self.unused_blocks.min(unused_blocks);
@@ -64,7 +64,7 @@ impl Surplus {
             return;
         }
         if self.nurseries >= self.watch {
-            // Little by little, because what is wanted in turns may be wanted later.
+            // The watch gets shorter little by little, because a cycle of the program may be long.
             if self.has_released {
                 self.watch -= self.watch / 16;
             }
@@ -89,26 +89,26 @@ impl Surplus {
         self.surplus_blocks
     }
 
-    /// Those of them that are to go back now.
+    /// Blocks that are to go back to the system now.
     pub(crate) fn due_blocks(&self) -> usize {
         self.due_blocks
     }
 
-    /// So many of them have gone back.
+    /// `blocks` of the due blocks have gone back to the system.
     pub(crate) fn note_released(&mut self, blocks: usize) {
         self.released_blocks += blocks;
         self.has_released = true;
         self.note_gone(blocks);
     }
 
-    /// So many empty blocks hold no memory any more.
+    /// `blocks` empty blocks hold no memory any more.
     pub(crate) fn note_gone(&mut self, blocks: usize) {
         self.surplus_blocks = self.surplus_blocks.saturating_sub(blocks);
         self.due_blocks = self.due_blocks.saturating_sub(blocks);
     }
 
-    /// Nothing goes back until another watch is over: the system refuses, or there is nothing
-    /// to be found.
+    /// Nothing goes back until another watch is over, because the system refuses or no block
+    /// was found.
     pub(crate) fn put_off(&mut self) {
         self.due_blocks = 0;
     }
@@ -118,7 +118,7 @@ impl Surplus {
 mod tests {
     use super::*;
 
-    /// A program whose heap has `blocks` with memory, and what becomes of them.
+    /// A program whose heap has `held_blocks` with memory, and what becomes of them.
     struct Program {
         surplus: Surplus,
         held_blocks: usize,
@@ -197,7 +197,7 @@ mod tests {
         }
         let long = program.surplus.watch;
         for heap_blocks in (220..=4000).step_by(20) {
-            // Another phase of the program leaves so many behind.
+            // Another phase of the program leaves this many blocks behind.
             program.held_blocks = heap_blocks;
             for _ in 0..20 {
                 program.needs(20);

@@ -6,7 +6,7 @@ use crate::layout::block::{BlockIndex, DIRTY, REST_DIRTY};
 use crate::layout::kind::{Kind, KindByte};
 use crate::space::Space;
 
-/// Full collections an empty block sees before its pages go back.
+/// Major or full collections that an empty block sees before its pages go back.
 const IDLE_COLLECTIONS_BEFORE_RELEASE: u16 = 2;
 
 impl Space {
@@ -33,12 +33,13 @@ impl Space {
     }
 
     /// Takes `count` neighbouring blocks. They are marked as the rest of a
-    /// span; the caller names the first one.
+    /// span; the caller sets the kind of the first one.
     pub(crate) fn take_span(&self, count: usize) -> Option<BlockIndex> {
         self.lock_allocator().take_run(count)
     }
 
-    /// Takes the `count` blocks from `first` on if all are empty.
+    /// Takes the `count` blocks from `first` on if all are empty. Returns whether it has taken
+    /// them.
     pub(crate) fn extend_span(&self, first: BlockIndex, count: usize) -> bool {
         self.lock_allocator().take_these(first, first.get() + count)
     }
@@ -53,17 +54,18 @@ impl Space {
         self.lock_allocator().give(first, count);
     }
 
-    /// The block at which the lowest `count` blocks end that are empty and hold memory.
+    /// The number of the first block that is empty and holds memory, not counting the `count`
+    /// lowest such blocks; the end of the used blocks when there is none.
     pub(crate) fn behind_held_blocks(&self, count: usize) -> usize {
         let locked = self.lock_allocator();
         let behind = locked.held().nth(count);
         behind.unwrap_or(locked.allocator.used_limit)
     }
 
-    /// Looks at the empty blocks from `from` on, once after every major or full collection,
-    /// as long as `goes_on` says after each; gives back the pages of those that have
-    /// stayed empty for a while, so that memory returns to the system slowly.
-    /// `all_at_once` is for a program that asked for it.
+    /// Looks at the empty blocks from `from` on, once after every major or full collection, and
+    /// gives back the pages of those that have stayed empty for a while: so memory returns to the
+    /// system slowly. Stops when `goes_on`, called after each that goes back, returns false. With
+    /// `all_at_once` the pages of all empty blocks go back.
     pub(crate) fn release_idle_blocks(
         &self,
         from: usize,
@@ -93,7 +95,7 @@ impl Space {
                 _ => continue,
             };
             if gone.is_err() {
-                // It would refuse the others, too; the next collection asks again.
+                // The system would refuse the others, too; the next collection asks again.
                 break;
             }
             if !goes_on() {
@@ -106,8 +108,8 @@ impl Space {
     }
 
     /// Gives back the pages of some of the `surplus` highest empty blocks that hold memory,
-    /// which are the last to be taken: up to `blocks` of them, the end of the longest run. How
-    /// many; none when the system refuses.
+    /// which are the last to be taken: up to `blocks` of them, from the longest run. Returns how
+    /// many; 0 when the system refuses.
     pub(crate) fn release_highest_run(&self, surplus: usize, blocks: usize) -> usize {
         let mut locked = self.lock_allocator();
         let Some(run) = locked.longest_run_of_highest(surplus, blocks) else {

@@ -15,8 +15,8 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// What one slice of a collection may take; `None`, as at first, when collections are done
-    /// at once.
+    /// The time that one slice of a collection may take; `None`, as at first, when collections
+    /// are done at once.
     pub fn slice_time(&self) -> Option<Duration> {
         self.slice_time.get()
     }
@@ -26,9 +26,9 @@ impl Pauses {
         self.slice_time.set(slice_time);
     }
 
-    /// How long allocations sweep while the program is handed 64 KiB: a part of a slice,
-    /// because a slice may follow at once. When that is used up they take empty blocks, although
-    /// unswept ones may have room.
+    /// At most how long allocations sweep while the program is handed 64 KiB: a part of a slice,
+    /// because a slice may follow at once. When that time is used up, allocations take empty
+    /// blocks, although unswept ones may have room.
     pub(crate) fn sweep_time_max(&self) -> Option<Duration> {
         self.slice_time().map(|slice_time| slice_time / 4)
     }
@@ -47,7 +47,7 @@ impl Pauses {
         result
     }
 
-    /// What is known about them now.
+    /// The figures of all pauses so far.
     pub fn summary(&self) -> PauseSummary {
         let lengths = self.lengths.borrow();
         PauseSummary {

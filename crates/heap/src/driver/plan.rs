@@ -1,4 +1,4 @@
-//! What a collection that pacing asks for is to be: pure decisions.
+//! How a collection that pacing asks for is done: pure decisions.
 
 use std::time::Duration;
 
@@ -19,22 +19,22 @@ pub enum Cause {
     Payloads,
 }
 
-/// What a VM says of a collection that pacing asks for.
+/// What a VM wants of a collection that pacing asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// What wants memory.
     pub cause: Cause,
-    /// All of the heap or its young part; pacing decides when nothing is asked.
+    /// The scope that the VM asks for; `None` when pacing decides.
     pub scope: Option<Scope>,
-    /// What is moved if the collection turns out to be a full one.
+    /// Which cells are moved if the collection turns out to be a full one.
     pub compact: Option<Evacuation>,
 }
 
-/// What the decision depends on beside that.
+/// What the decision depends on beside [`Wanted`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation {
     stress: Stress,
-    /// What a slice may take; none when collections are done at once.
+    /// The time that a slice may take; `None` when collections are done at once.
     slice_time: Option<Duration>,
     /// Little is left below the memory limit.
     is_short_of_room: bool,
@@ -45,16 +45,16 @@ pub(super) struct Situation {
 pub(super) enum Plan {
     /// With the program stopped to its end.
     AtOnce(Request),
-    /// A slice of it now, or the first one.
+    /// In slices: the first or the next one now.
     Slice(Slice),
 }
 
 /// What one slice may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slice {
-    /// The work of so many cells.
+    /// The work of this many cells.
     Cells(usize),
-    /// So much time.
+    /// This much time.
     Time(Duration),
 }
 
@@ -69,7 +69,7 @@ impl Slice {
 }
 
 impl Situation {
-    /// As it is now.
+    /// The situation of `heap` now.
     pub(super) fn of<V: Vm>(heap: &Heap<'_, V>) -> Self {
         Self {
             stress: heap.stress(),
@@ -85,7 +85,7 @@ impl Situation {
             compact: wanted.compact,
         });
         match self.slice_time {
-            // What moves has to be marked anew, at once.
+            // Before cells move, everything has to be marked again, in one stop.
             _ if wanted.compact.is_some() || self.stress.move_everything => at_once,
             _ if self.stress.slice_cells > 0 => Plan::Slice(Slice::Cells(self.stress.slice_cells)),
             Some(time) if self.stress.collect_every == 0 && !self.is_short_of_room => {

@@ -1,4 +1,4 @@
-//! Running collections: the program stopped, and whoever wants to know told.
+//! Runs collections with the program stopped, and tells the VM what happens.
 
 use super::plan::{Cause, Plan, Situation, Wanted};
 use crate::allocate::cursor::AllocationCache;
@@ -10,17 +10,18 @@ use crate::pace::Scope;
 use crate::vm::Vm;
 use crate::work_budget::WorkBudget;
 
-/// Smaller payloads fill a nursery before they could outgrow a memory limit.
+/// A payload of at least this many bytes may need [`Driver::make_room`] below a memory limit.
+/// Smaller ones fill a nursery before they could outgrow the limit.
 pub const LARGE_PAYLOAD_BYTES: usize = 256 << 10;
 
-/// What a VM does when its heap is collected. All but the first is for those who count, and does
-/// nothing else.
+/// What a VM does when its heap is collected. All methods but the first are for a VM that takes
+/// note of what happens; by default they do nothing but run `work`.
 pub trait World {
     /// Runs `work`, which collects, with the program stopped and its stacks known, as a pause
-    /// ([`Heap::pauses`]). Where no collection may be, it does nothing, or does not return.
+    /// ([`Heap::pauses`]). Where no collection may happen, it does nothing, or does not return.
     fn stopped(&self, work: impl FnOnce());
 
-    /// A collection begins, for which this scope was asked.
+    /// A collection begins; this scope was asked for, if any.
     fn begins(&self, _asked: Option<Scope>) {}
 
     /// Runs `work`, which marks, and frees nothing before all is marked.
@@ -31,12 +32,12 @@ pub trait World {
     /// Marking is over. `sweep_now`: all is swept before the program goes on.
     fn marked(&self, _scope: Scope, _sweep_now: bool) {}
 
-    /// Runs `work`, which may sweep. When that has freed the last dead cell, all is swept.
+    /// Runs `work`, which may sweep. If it has freed the last dead cell, all is swept.
     fn sweeping<R>(&self, work: impl FnOnce() -> R) -> R {
         work()
     }
 
-    /// All is swept, by something else than [`World::sweeping`].
+    /// All is swept, but not by the work of [`World::sweeping`].
     fn swept(&self) {}
 }
 
@@ -49,7 +50,7 @@ pub struct Driver<'a, 'shared, V, W> {
 }
 
 impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
-    /// A collection, or a slice of one, that pacing asks for.
+    /// Runs a collection, or a slice of one, that pacing asks for.
     #[cold]
     #[inline(never)]
     pub fn collect_due(&self, wanted: Wanted) {
@@ -73,8 +74,8 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
         self.world.stopped(|| self.finish_here());
     }
 
-    /// Memory is out: everything dead is freed. False when that cannot be done now, or there is
-    /// nothing to free.
+    /// Memory is out: frees everything dead. Returns false when that cannot be done now, or there
+    /// is nothing to free.
     #[cold]
     #[inline(never)]
     pub fn last_resort(&self) -> bool {
@@ -125,7 +126,7 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
             // SAFETY: the caller's contract; the reference ends before a collection retires the
             // cache.
             let cache = unsafe { &mut *cache };
-            // Reading the clock costs as much as filling a short run.
+            // Only sweeping is timed: reading the clock costs as much as filling a short run.
             let sweeps = self.heap.will_sweep(cache, width);
             let mut allocate = || self.heap.allocate(cache, width.bytes(), state, urgency);
             let outcome = match sweeps {
@@ -165,7 +166,7 @@ impl<'shared, V: Vm, W: World> Driver<'_, 'shared, V, W> {
             })
         });
         self.world.marked(scope, request.sweep_now);
-        // A compaction has swept, and there may be nothing to sweep.
+        // After a compaction all is swept, and otherwise there may be nothing to sweep.
         let is_swept = !self.heap.is_sweeping();
         if request.sweep_now {
             self.world.sweeping(|| self.heap.finish_sweep());

@@ -22,13 +22,14 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Where a forked child puts what it has from its parent (`payload::inherited`), for
-    /// programs that have no threads in this arena. Nobody allocates from it then.
+    /// The arena to which a forked child moves the blocks that it has from its parent
+    /// (`payload::inherited`). That is for programs with no threads in this arena: nobody
+    /// allocates from it then.
     pub(crate) const INHERITED: Self = Self {
         first_class: ((ARENA_COUNT - 1) * CLASS_COUNT) as u32,
     };
 
-    /// The arena of the `number`-th thread, of any number of them.
+    /// The arena of the `number`-th thread, however many threads there are.
     pub fn of_thread(number: usize) -> Self {
         Self {
             first_class: (number % ARENA_COUNT * CLASS_COUNT) as u32,
@@ -52,7 +53,7 @@ impl Arena {
 pub struct ArenaClass(u32);
 
 impl ArenaClass {
-    /// The one at this position, if there are so many.
+    /// The class at this position; `None` from [`ARENA_CLASS_COUNT`] on.
     #[inline(always)]
     pub(crate) fn at(index: u8) -> Option<Self> {
         (usize::from(index) < ARENA_CLASS_COUNT).then_some(Self(u32::from(index)))
@@ -62,8 +63,8 @@ impl ArenaClass {
     #[inline(always)]
     pub(crate) fn index(self) -> usize {
         let index = self.0 as usize;
-        // SAFETY: `at` makes no other; those of `Arena::class` are a class of the arena that
-        // begins at a multiple of `CLASS_COUNT` below this bound.
+        // SAFETY: `at` and `all` stay below this bound. `Arena::class` adds an index below
+        // `CLASS_COUNT` to the arena's first class, a multiple of `CLASS_COUNT` below it.
         unsafe { std::hint::assert_unchecked(index < ARENA_CLASS_COUNT) };
         index
     }

@@ -48,12 +48,12 @@ pub(crate) struct Block {
     span_pages: AtomicU32,
     /// Cell blocks: [`Block::changing_parts`].
     changing_parts: AtomicU64,
-    /// Blocks of spans: how much of the block, at its beginning, is the end of a span behind which
-    /// another may begin; 0 when it is none.
+    /// Last blocks of spans: bytes at the beginning of the block that are the end of a span
+    /// behind which another span may begin; 0 when there is no such end.
     overhang: AtomicU16,
-    /// Spans: where in its first block the span begins.
+    /// Spans: the offset in the first block at which the span begins, in bytes.
     span_start: AtomicU16,
-    /// Full collections that the block has been empty for.
+    /// Major and full collections for which the block has been empty.
     idle_collections: AtomicU16,
     flags: AtomicU16,
 }
@@ -65,20 +65,20 @@ pub(crate) const HAS_YOUNG: u16 = 1 << 1;
 /// Cell block: a cursor allocates from it.
 pub(crate) const OWNED: u16 = 1 << 2;
 /// Payload block: in its class's list of blocks with free pieces. Last block of a span: in the
-/// list of those in which another span may begin.
+/// list of blocks in which another span may begin.
 pub(crate) const LISTED: u16 = 1 << 3;
 /// Any block: its pages have been written since the system last provided them.
 pub(crate) const DIRTY: u16 = 1 << 4;
 
-/// Cell block: the compaction that is going on empties it.
+/// Cell block: the compaction in progress empties it.
 pub(crate) const EMPTYING: u16 = 1 << 5;
-/// Cell block: cells have moved away in the compaction that is going on.
+/// Cell block: cells have moved away in the compaction in progress.
 pub(crate) const LEFT: u16 = 1 << 6;
 
 /// Last block of a span: the pages behind its overhang were written by a span that is gone.
 pub(crate) const REST_DIRTY: u16 = 1 << 7;
-/// Cell block: a forked child has it from its parent, and writes to nothing in it that is
-/// free (`heap::inherited`).
+/// Cell block: a forked child has it from its parent, and writes to no free memory in it
+/// (`heap::inherited`).
 pub(crate) const INHERITED: u16 = 1 << 8;
 
 const _: () = assert!(size_of::<Block>() == 64);
@@ -184,18 +184,18 @@ impl Block {
     /// Cell blocks: the parts where a minor collection may free something.
     ///
     /// Invariant 18: in a block that needs no sweeping, a cell that is free or not old
-    /// belongs to one of them.
+    /// belongs to one of these parts.
     pub(crate) fn changing_parts(&self) -> Parts {
         Parts(self.changing_parts.load(Relaxed))
     }
 
-    /// Cell blocks: any cell may be freed.
+    /// Cell blocks: makes every part one where a minor collection may free something.
     pub(crate) fn set_all_changing(&self) {
         self.changing_parts.store(Parts::ALL.0, Relaxed);
     }
 
-    /// Cell blocks: notes where the free runs begin, how many cells live, and in which parts
-    /// there are young and free ones.
+    /// Cell blocks: notes where the free runs begin, how many cells are live, which parts have
+    /// young cells, and which have free ones.
     pub(crate) fn set_contents(
         &self,
         first_run: usize,

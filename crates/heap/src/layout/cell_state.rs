@@ -6,27 +6,27 @@ use std::fmt;
 ///
 /// Invariants (the verifier asserts the same numbers):
 /// 1. A free cell has no bit set.
-/// 2. `OLD` implies `LIVE`. It implies `MARKED`, too, but in a major or full collection and
-///    in what that found dead, until it is swept.
-/// 3. `REMEMBERED` implies `OLD`, and the cell is in the remembered set once, unless that
+/// 2. `OLD` implies `LIVE`. It also implies `MARKED`, except during a major or full
+///    collection, and in the cells that such a collection found dead until they are swept.
+/// 3. `REMEMBERED` implies `OLD`, and the cell is in the remembered set once, unless the set
 ///    has overflowed.
 /// 4. A cell that is `OLD` and `UNPROTECTED` is `REMEMBERED`.
 /// 5. An `OLD` cell that is not `REMEMBERED` refers to `OLD` cells only, unless the
 ///    remembered set has overflowed, so that the next collection is a full one.
-/// 16. A cell on the boundary is in the boundary set, unless that has overflowed.
+/// 16. A cell on the boundary is in the boundary set, unless the set has overflowed.
 /// 17. A settled cell that is not on the boundary is not `UNPROTECTED`, and refers to
 ///     settled cells only unless the remembered set has overflowed.
 ///
-/// 13 and 14, about cells that move, are in `compact/mod.rs`.
+/// Invariants 13 and 14, about cells that move, are in `compact/mod.rs`.
 ///
-/// Settled is an old cell that two collections beyond the minor ones have found: it is
-/// not even traced by a major one (`mark/boundary.rs`). The two bits that count the
-/// collections that a young cell survives say this of an old one:
+/// An old cell settles when two collections, major or full, have found it. A major collection
+/// does not trace settled cells (`mark/boundary.rs`). The two bits that count the collections
+/// that a young cell has survived mean this in an old one:
 ///
 /// | `AGE_HIGH` | `AGE_LOW` | |
 /// | --- | --- | --- |
 /// | 0 | 0 | no major or full collection has found it |
-/// | 0 | 1 | one has |
+/// | 0 | 1 | one has found it |
 /// | 1 | 0 | settled |
 /// | 1 | 1 | settled, and on the boundary |
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl CellState {
     /// Freshly allocated, young, without a write barrier.
     pub const NEW_UNPROTECTED: Self = Self(Self::LIVE | Self::UNPROTECTED);
 
-    /// What lived here has moved; the cell holds its new address until every
+    /// The object that lived here has moved; the cell holds the new address until every
     /// reference has been rewritten.
     pub(crate) const FORWARDED: Self = Self(Self::PINNED);
 
@@ -50,17 +50,17 @@ impl CellState {
     pub(crate) const MARKED: u8 = 1 << 1;
     /// Survived often enough: kept by minor collections without being traced.
     pub(crate) const OLD: u8 = 1 << 2;
-    /// The lower bit of the age. Of a young cell: how many collections it survived, at most 1.
-    /// Of an old one: see the table above.
+    /// The lower bit of the age. In a young cell: it survived at least one collection. In an old
+    /// one: see the table above.
     pub(crate) const AGE_LOW: u8 = 1 << 3;
-    /// The higher one. Of a young cell: it survived two. Of an old one: it is settled.
+    /// The higher bit of the age. In a young cell: it survived two collections. In an old one: it
+    /// is settled.
     pub(crate) const AGE_HIGH: u8 = 1 << 7;
     /// Kept by major collections without being traced.
     pub(crate) const SETTLED: u8 = Self::OLD | Self::AGE_HIGH;
-    /// Of a settled cell: it is on the boundary.
+    /// In a settled cell: it is on the boundary.
     pub(crate) const BOUNDARY: u8 = Self::AGE_LOW;
-    /// The program writes to it without telling: traced anew in every
-    /// collection.
+    /// The program writes to it without a barrier: every collection traces it again.
     pub(crate) const UNPROTECTED: u8 = 1 << 4;
     /// In the remembered set.
     pub(crate) const REMEMBERED: u8 = 1 << 5;
@@ -97,7 +97,7 @@ impl CellState {
         self.0 & Self::SETTLED == Self::SETTLED
     }
 
-    /// 1 for a settled one, and 0 otherwise, if it is old.
+    /// 1 for a settled cell and 0 for any other old one. The cell must be old.
     #[inline(always)]
     pub(crate) fn settled_if_old(self) -> usize {
         const {
@@ -110,7 +110,7 @@ impl CellState {
         usize::from(self.0 >> Self::AGE_HIGH.trailing_zeros())
     }
 
-    /// Whether it is settled and may refer to what is not.
+    /// Whether it is settled and may refer to cells that are not.
     #[inline(always)]
     pub fn is_on_boundary(self) -> bool {
         const BITS: u8 = CellState::SETTLED | CellState::BOUNDARY;
@@ -138,34 +138,33 @@ impl CellState {
         self.0 & Self::REMEMBERED != 0
     }
 
-    /// Whether being found once more makes a young cell old, when one needs these bits of
-    /// age for it. Unprotected cells grow old only with what refers to them: old, they would
-    /// be traced every time.
+    /// Whether being found once more makes a young cell old, if that takes the age bits
+    /// `needed`. An unprotected cell does not grow old by age: every collection would trace it
+    /// then. It grows old only when an old cell refers to it.
     #[inline(always)]
     pub(crate) fn grows_old(self, needed: Ageing) -> bool {
         self.0 & (needed.0 | Self::UNPROTECTED) == needed.0
     }
 
-    /// What a cell becomes that is young and grows old, or that is old and is found by a
-    /// major or full collection. Unprotected cells do not settle: they would always be on
-    /// the boundary. What is settled is found off the boundary; tracing it tells whether
-    /// that is right.
+    /// The next state of a young cell that grows old, or of an old one that a major or full
+    /// collection finds. Unprotected cells do not settle: they would always be on the boundary.
+    /// A settled cell is off the boundary at first; tracing it shows whether that is right.
     #[inline(always)]
     pub(crate) fn old_and_found(self) -> Self {
         Self(OLD_AND_FOUND[usize::from(self.0)])
     }
 
-    /// What a cell in this state wants of those that it refers to: when they have all
-    /// these bits, marking them changes nothing. An unprotected cell does not make old what
-    /// it refers to: every collection traces it anyway, and a thread's stack, say, refers to
-    /// what its latest call has made.
+    /// The bits that a cell in this state wants in the cells that it refers to: when those
+    /// have all of them, marking changes nothing. An unprotected cell makes nothing old that
+    /// it refers to: every collection traces the cell anyway, and what it refers to may be
+    /// short-lived, such as what the latest call on a thread's stack has made.
     #[inline(always)]
     pub(crate) fn wants_of_children(self) -> Wants {
         Wants(WANTS_OF_CHILDREN[usize::from(self.0)])
     }
 
-    /// Whether the barrier has to note that an old cell in this state refers to one in
-    /// the other.
+    /// Whether the barrier has to note that an old cell in this state refers to a cell in
+    /// the state `child`.
     #[inline(always)]
     pub(crate) fn misses(self, child: Self) -> bool {
         let misses_old = !self.is_remembered() && !child.is_old();
@@ -173,7 +172,7 @@ impl CellState {
             || (self.0 & (Self::AGE_HIGH | Self::AGE_LOW) == Self::AGE_HIGH && !child.is_settled())
     }
 
-    /// Whether a cell in this state is all that another wants of it.
+    /// Whether a cell in this state has all the bits in `wants`.
     #[inline(always)]
     pub(crate) fn is_all_of(self, wants: Wants) -> bool {
         self.0 & wants.0 == wants.0
@@ -209,7 +208,8 @@ impl CellState {
     }
 }
 
-/// [`CellState::old_and_found`] of each state: every old cell that a collection finds asks.
+/// [`CellState::old_and_found`] of each state. It is a table because it is looked up for every
+/// old cell that a collection finds.
 static OLD_AND_FOUND: [u8; 256] = {
     const AGES: u8 = CellState::AGE_LOW | CellState::AGE_HIGH;
     let mut table = [0; 256];
@@ -229,7 +229,8 @@ static OLD_AND_FOUND: [u8; 256] = {
     table
 };
 
-/// [`CellState::wants_of_children`] of each state: every cell that is traced asks.
+/// [`CellState::wants_of_children`] of each state. It is a table because it is looked up for
+/// every cell that is traced.
 static WANTS_OF_CHILDREN: [u8; 256] = {
     let mut table = [0; 256];
     let mut index = 0;
@@ -246,7 +247,8 @@ static WANTS_OF_CHILDREN: [u8; 256] = {
     table
 };
 
-/// The lowest bit of each of eight states that has all of `BITS`.
+/// A word with the lowest bit set in the byte of each of the eight states that has all of
+/// `BITS`.
 #[inline(always)]
 pub(crate) fn those_with<const BITS: u8>(eight: u64) -> u64 {
     let mut found = u64::from_ne_bytes([1; 8]);
@@ -260,8 +262,8 @@ pub(crate) fn those_with<const BITS: u8>(eight: u64) -> u64 {
     found
 }
 
-/// Eight states, in which a young cell that was marked has survived one more collection and
-/// has no mark.
+/// The eight states after a collection: each marked young cell has survived one more, and its
+/// mark is cleared.
 #[inline(always)]
 pub(crate) fn eight_aged_once_more(eight: u64) -> u64 {
     const MARKED: u32 = CellState::MARKED.trailing_zeros();
@@ -278,28 +280,28 @@ pub(crate) fn eight_aged_once_more(eight: u64) -> u64 {
 pub(crate) struct Ageing(u8);
 
 impl Ageing {
-    /// It has survived two collections.
+    /// The bit of a cell that has survived two collections.
     pub(crate) const SLOW: Self = Self(CellState::AGE_HIGH);
-    /// None: what survives lasts.
+    /// No bits: whatever survives lasts.
     pub(crate) const AT_ONCE: Self = Self(0);
 }
 
-/// Bits that a cell wants those to have that it refers to: `MARKED`, also `OLD` when it is
+/// The bits that a cell wants in the cells that it refers to: `MARKED`, also `OLD` when it is
 /// old itself, and also `AGE_HIGH` when it is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wants(u8);
 
 impl Wants {
-    /// What roots want.
+    /// The bits that roots want.
     pub(crate) const MARKED: Self = Self(CellState::MARKED);
 
-    /// Whether an old cell wants it.
+    /// Whether an old cell wants these bits.
     #[inline(always)]
     pub(crate) fn old(self) -> bool {
         self.0 & CellState::OLD != 0
     }
 
-    /// Whether a settled cell wants it.
+    /// Whether a settled cell wants these bits.
     #[inline(always)]
     pub(crate) fn settled(self) -> bool {
         self.0 & CellState::AGE_HIGH != 0

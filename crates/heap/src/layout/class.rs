@@ -26,8 +26,8 @@ pub(crate) const CLASSES: [u16; CLASS_COUNT] = {
     table
 };
 
-/// Up to this size there is a class for each multiple of 16: what a VM has thousands of,
-/// the records of its code, is smaller.
+/// Up to this size there is a class for each multiple of 16 bytes. A VM has thousands of
+/// smaller payloads: the records of its code.
 const BY_16_MAX_BYTES: usize = 512;
 
 /// Number of classes.
@@ -43,7 +43,7 @@ pub(crate) const PAYLOAD_ALIGN: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClassIndex(u8);
 
-/// The index of the class that serves a size, by the size in 16 bytes, rounded up.
+/// The index of the class that serves a size, by the size in units of 16 bytes, rounded up.
 pub const CLASS_OF_UNITS: [u8; CLASS_MAX_BYTES / 16 + 1] = {
     let mut table = [0; CLASS_MAX_BYTES / 16 + 1];
     let mut size_units = 0;
@@ -73,7 +73,7 @@ impl ClassIndex {
     /// The `index`-th class.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When `index` is not below [`CLASS_COUNT`].
     #[inline(always)]
     pub fn new(index: usize) -> Self {
         assert!(index < CLASS_COUNT, "{index} is no class of payloads");
@@ -84,8 +84,8 @@ impl ClassIndex {
     #[inline(always)]
     pub const fn index(self) -> usize {
         let index = self.0 as usize;
-        // SAFETY: `new` asserts it, `all` makes no other, `SIZE_TO_CLASS` has positions in
-        // `CLASSES`, and `aligned_to` ends at the last one.
+        // SAFETY: `new` asserts it, `all` stays below it, `CLASS_OF_UNITS` has positions in
+        // `CLASSES`, and `aligned_to` ends at the last position at the latest.
         unsafe { std::hint::assert_unchecked(index < CLASS_COUNT) };
         index
     }
@@ -106,7 +106,7 @@ impl ClassIndex {
     /// a power of two of at most [`CLASS_MAX_BYTES`].
     pub(crate) fn aligned_to(self, align: usize) -> Self {
         let mut class = self;
-        // The largest class is a power of two, so this ends there at last.
+        // The size of the largest class is a power of two, so the loop ends there at the latest.
         while class.bytes() % align != 0 {
             class.0 += 1;
         }

@@ -24,7 +24,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KindByte(pub(crate) u8);
 
-/// Values of a [`KindByte`].
+/// How many values a [`KindByte`] may have.
 pub(crate) const KIND_COUNT: usize = 1 << u8::BITS;
 
 pub(crate) const FIRST_CELLS: u8 = 1;
@@ -52,13 +52,13 @@ impl KindByte {
         self.arena_class().map(ArenaClass::class)
     }
 
-    /// The same, and whose they are.
+    /// The size class and the arena when the block holds payloads.
     #[inline(always)]
     pub(crate) fn arena_class(self) -> Option<ArenaClass> {
         ArenaClass::at(self.0.wrapping_sub(FIRST_PAYLOADS))
     }
 
-    /// What blocks of this class hold.
+    /// The kind of a block that holds payloads of this class.
     #[inline(always)]
     pub(crate) fn of_payloads(of: ArenaClass) -> Self {
         Self(FIRST_PAYLOADS + of.index() as u8)

@@ -22,7 +22,7 @@ impl Parts {
     pub(crate) const NONE: Self = Self(0);
     pub(crate) const ALL: Self = Self(u64::MAX);
 
-    /// Whether the part is among them in which the byte at `offset` lies.
+    /// Whether these include the part in which the byte at `offset` lies.
     pub(crate) fn has(self, offset: usize) -> bool {
         self.0 >> (offset >> PART_SHIFT) & 1 != 0
     }
@@ -33,7 +33,7 @@ impl Parts {
         self.0 |= 1 << (offset >> PART_SHIFT);
     }
 
-    /// Adds the part of the cell at `offset`, which has this state, if it is young.
+    /// Adds the part of the cell at `offset` if the cell is young; `state` is its state.
     #[inline(always)]
     pub(crate) fn add_if_young(&mut self, offset: usize, state: CellState) {
         if !state.is_old() {
@@ -41,7 +41,7 @@ impl Parts {
         }
     }
 
-    /// Adds every part in which some of these bytes lie; there is at least one.
+    /// Adds every part in which some of these bytes lie. The range must not be empty.
     #[inline(always)]
     pub(crate) fn add_range(&mut self, offsets: Range<usize>) {
         let first = offsets.start >> PART_SHIFT;
@@ -49,8 +49,8 @@ impl Parts {
         self.0 |= u64::MAX << first & u64::MAX >> (PARTS_PER_BLOCK as usize - 1 - last);
     }
 
-    /// Ages the young cells in these parts of the block that has these states, if they are
-    /// marked, and takes their marks.
+    /// Ages the marked young cells in these parts of a block, and clears their marks.
+    /// `states_of_block` are the states of all cells in the block.
     #[inline(always)]
     pub(crate) fn age(self, states_of_block: &[AtomicU64]) {
         let mut left = self.0;
@@ -67,15 +67,15 @@ impl Parts {
         }
     }
 
-    /// The cells of this width that belong to them, as ranges of numbers of cells, lowest
-    /// first; no two of them touch.
+    /// The cells of this width that belong to these parts, as ranges of cell numbers, lowest
+    /// first; no two ranges touch.
     #[inline(always)]
     pub(crate) fn cells(self, width: WidthIndex) -> CellRanges {
         CellRanges { left: self, width }
     }
 }
 
-/// [`Parts::cells`].
+/// The iterator of [`Parts::cells`].
 #[derive(Debug)]
 pub(crate) struct CellRanges {
     left: Parts,
@@ -93,7 +93,7 @@ impl Iterator for CellRanges {
         }
         let first = left.trailing_zeros();
         let parts = (left >> first).trailing_ones();
-        // All that the carry reaches is the lowest range.
+        // The carry clears the bits of the lowest range and no others.
         self.left = Parts(left & left.wrapping_add(1 << first));
         let cell_at = |part: u32| ((part as usize) << PART_SHIFT).div_ceil(self.width.bytes());
         let end = cell_at(first + parts).min(self.width.cells_per_block());

@@ -17,9 +17,9 @@ use crate::os::{self, Refused, Reservation};
 /// once per 16 MiB.
 const COMMIT_STEP_BLOCKS: usize = 256;
 
-/// The address of a cell's first byte. A cell began there once: it may be another heap's, or
-/// be dead by now, as what a pointer points to may. What a function that is given one relies
-/// on beyond that is checked, or the caller's duty.
+/// The address of a cell's first byte. All that it promises is that a cell of some heap began
+/// there once; the cell may be dead by now, as the target of a pointer may. A function that
+/// relies on more either checks it or makes it the caller's duty.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cell(usize);
 
@@ -30,10 +30,10 @@ impl std::fmt::Debug for Cell {
 }
 
 impl Cell {
-    /// No cell: what fills places that hold none yet. Never looked at.
+    /// No cell: it fills places that hold none yet, and is never looked at.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Takes a word for a cell.
+    /// The cell that begins at `address`.
     ///
     /// # Safety
     /// A cell of some heap has begun at `address`.
@@ -70,7 +70,7 @@ impl<'region> States<'region> {
         self.biased.wrapping_add(address >> STATE_SHIFT)
     }
 
-    /// The entry of a cell, for several threads that change it.
+    /// The entry of a cell, which several threads may change.
     #[inline(always)]
     pub(crate) fn entry_of(self, cell: Cell) -> &'region AtomicU8 {
         // SAFETY: a cell lies in a committed block, whose entries are committed
@@ -113,7 +113,7 @@ unsafe impl Send for Kinds<'_> {}
 unsafe impl Sync for Kinds<'_> {}
 
 impl Kinds<'_> {
-    /// What the block holds that `address` lies in, if it lies in the region.
+    /// What the block around `address` holds; `None` outside the region.
     #[inline(always)]
     pub(crate) fn at(self, address: usize) -> Option<KindByte> {
         let offset = address.wrapping_sub(self.start);
@@ -121,7 +121,7 @@ impl Kinds<'_> {
             return None;
         }
         // SAFETY: the table is committed whole, with an entry for every block of the region,
-        // and lives as long as that.
+        // and lives as long as the region.
         let entry = unsafe { &*self.entries.add(offset >> BLOCK_SHIFT) };
         Some(KindByte(entry.load(Relaxed)))
     }
@@ -140,10 +140,10 @@ pub(crate) struct TableAddresses {
 pub struct Tables {
     /// First address of the region.
     pub start: usize,
-    /// Bytes reserved. What lies in a block that is not committed is no payload, and no
-    /// cell.
+    /// Bytes reserved. A block that is not committed holds no payloads and no cells.
     pub bytes: usize,
-    /// A byte for each block: [`inlined::KIND_BYTES`](crate::inlined::KIND_BYTES) is indexed by it.
+    /// A byte for each block, an index into
+    /// [`inlined::KIND_BYTES`](crate::inlined::KIND_BYTES).
     pub kinds: *const u8,
     /// The cell states, by address: the state of the cell at `a` is at
     /// `biased_states + (a >> STATE_SHIFT)`.
@@ -228,9 +228,9 @@ impl Region {
         self.has_huge_pages.load(Relaxed)
     }
 
-    /// Asks the system for huge pages for blocks and the states of their cells, or for
-    /// none from now on. Marking a large heap then waits less for addresses to be
-    /// translated; a block that is first used takes 2 MiB at once, and where a block goes
+    /// Asks the system for huge pages for blocks and the states of their cells, or for no
+    /// huge pages from now on. With huge pages, marking a large heap waits less for addresses to
+    /// be translated. But a block that is first used takes 2 MiB at once, and where a block goes
     /// back to the system alone, the system may fill the hole later (docs/marking-latency.md).
     pub fn set_huge_pages(&self, wanted: bool) {
         if self.has_huge_pages.swap(wanted, Relaxed) != wanted {
@@ -358,8 +358,8 @@ impl Region {
         );
     }
 
-    /// What a block holds. When that is a span, what was written about the span
-    /// before can be read.
+    /// What a block holds. When it is a span, whatever was written about the span before
+    /// its kind was set can be read.
     ///
     /// # Panics
     /// When there is no block of this number.
@@ -373,8 +373,8 @@ impl Region {
         KindByte(self.kind_entry(block).load(Relaxed))
     }
 
-    /// What has been written about the block before can be read by whoever reads the
-    /// kind with [`Region::kind`].
+    /// Sets what a block holds. Whoever reads the kind with [`Region::kind`] can also read
+    /// what was written about the block before.
     pub(crate) fn set_kind(&self, block: BlockIndex, kind: Kind) {
         let entry = self.kind_entry(block);
         entry.store(KindByte::from(kind).0, Release);
@@ -430,7 +430,7 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.states().entry(self.address_of(block)), ENTRIES) }
     }
 
-    /// The same entries, eight at a time.
+    /// The entries of [`Region::states_of`], eight at a time.
     #[inline(always)]
     pub(crate) fn state_words_of(&self, block: BlockIndex) -> &[AtomicU64] {
         let entries = self.states_of(block);
@@ -449,7 +449,7 @@ impl Region {
 
     /// The live cell that `word` points into, to its start or further in. Any word may be
     /// passed: this is the test for conservative roots of compiled code, which may keep
-    /// nothing of a cell but the address of a field.
+    /// only the address of a field of a cell.
     #[inline]
     pub fn cell_around(&self, word: usize) -> Option<Cell> {
         let block = self.block_at(word)?;
@@ -468,8 +468,8 @@ impl Region {
         is_start.then_some(Cell(word))
     }
 
-    /// Gives the pages of a span's last block back that lie behind the span's end, where no other
-    /// begins, unless the system refuses.
+    /// Gives back to the system the pages behind a span's end, in its last block, where no other
+    /// span begins. Fails when the system refuses.
     pub(crate) fn release_rest(&self, last: BlockIndex) -> Result<(), Refused> {
         let block = self.block(last);
         let end = block.overhang().next_multiple_of(self.page_bytes);
@@ -479,10 +479,11 @@ impl Region {
         Ok(())
     }
 
-    /// Gives the pages of empty blocks back to the system: they are not
-    /// [`DIRTY`] any more, unless it refuses.
+    /// Gives the pages of blocks that hold nothing in use back to the system; the blocks are
+    /// not [`DIRTY`] any more. Fails when the system refuses.
     pub(crate) fn release(&self, first: BlockIndex, count: usize) -> Result<(), Refused> {
-        // SAFETY: the blocks are empty, so nothing in them is in use.
+        // SAFETY: nothing in the blocks is in use: they are empty, or their payload has been
+        // freed or copied.
         unsafe { os::release(self.pointer(self.address_of(first)), count * BLOCK_BYTES) }?;
         for index in 0..count {
             self.block(first.after(index)).remove(DIRTY);

@@ -65,7 +65,7 @@ impl WidthIndex {
     /// The `index`-th width.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When `index` is not below [`WIDTH_COUNT`].
     #[inline(always)]
     pub fn new(index: usize) -> Self {
         assert!(index < WIDTH_COUNT);
@@ -99,7 +99,7 @@ impl WidthIndex {
         start == offset && offset + self.bytes() <= BLOCK_BYTES
     }
 
-    /// Where the cell that lies around `offset` starts; `None` behind the last one.
+    /// Where the cell that contains `offset` starts; `None` behind the last cell.
     #[inline(always)]
     pub(crate) fn cell_start(self, offset: usize) -> Option<usize> {
         debug_assert!(offset < BLOCK_BYTES);

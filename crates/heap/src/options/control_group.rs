@@ -13,9 +13,9 @@ pub(super) fn limit_bytes() -> Option<usize> {
         .filter(|&limit: &usize| limit < machine)
 }
 
-/// The lowest limit of the groups that `groups` names, and of those above them:
-/// all are in force. In a container the group may be mounted as the topmost one,
-/// whatever its name outside.
+/// The lowest limit of the groups that `groups` names, and of the groups above them:
+/// all these limits are in force. In a container the group may be mounted as the topmost
+/// one, whatever its name outside.
 fn lowest_group_limit_bytes(groups: &str, mount: &Path) -> Option<usize> {
     let limits = groups.lines().flat_map(|line| {
         let (controllers, path) = line

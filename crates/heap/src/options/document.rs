@@ -7,7 +7,7 @@ use super::Setting;
 pub struct Row {
     /// What it is called.
     pub name: &'static str,
-    /// What it is when nobody says anything.
+    /// Its value when nobody chooses one.
     pub default: String,
     /// What it may be.
     pub wanted: String,

@@ -1,9 +1,9 @@
 //! Everything about a heap that can be chosen, as one table: what an option is called,
 //! what it may be, where it is kept, and a sentence about it.
 //!
-//! A VM has a table of its own for what it adds, of the same type, and says where the
-//! texts come from ([`Reader`]). Reading, what is shown, the lines about impossible values
-//! and the documents come from the tables.
+//! A VM has a table of its own, of the same type, for the options that it adds, and says where
+//! the texts come from ([`Reader`]). How options are read and shown, the messages about
+//! impossible values, and the documents all come from the tables.
 
 mod control_group;
 #[doc(hidden)]
@@ -32,11 +32,11 @@ pub struct Options {
     pub pace: PaceOptions,
     /// Microseconds of a slice; `None` when collections are done in one stop.
     pub slice_us: Option<usize>,
-    /// Who marks.
+    /// How many threads mark, and when.
     pub parallel: ParallelMarking,
     /// Where large payloads are placed.
     pub policy: Policy,
-    /// Blocks and states are backed by huge pages.
+    /// The system is asked to back blocks and states by huge pages.
     pub huge_pages: bool,
     /// What makes memory bugs show early.
     pub stress: Stress,
@@ -45,12 +45,12 @@ pub struct Options {
     pub refuse: Option<Refusal>,
 }
 
-/// A smaller nursery would be all collections.
+/// The smallest nursery: with a smaller one the program would do little but collect.
 pub const NURSERY_BYTES_MIN: usize = 64 << 10;
 
 type Own = Setting<Options>;
 
-/// The options of every heap. The bound of `nursery_max` is `nursery_min`, which comes
+/// The options of every heap. The lower bound of `nursery_max` is `nursery_min`, which comes
 /// before it.
 pub static TABLE: [Setting<Options>; 12] = [
     Own::new(
@@ -158,7 +158,7 @@ pub static TABLE: [Setting<Options>; 12] = [
 ];
 
 impl Options {
-    /// These with what `reader` has changed.
+    /// These options, changed where `reader` has a text for one.
     ///
     /// # Errors
     /// A line that names the option, its value, and what is wanted.

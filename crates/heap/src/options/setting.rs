@@ -19,7 +19,7 @@ pub struct Setting<O: 'static> {
 }
 
 impl<O> Setting<O> {
-    /// One that can change at any time.
+    /// An option that can change at any time.
     pub const fn new(name: &'static str, kept: Kept<O>, about: &'static str) -> Self {
         Self {
             name,
@@ -30,13 +30,13 @@ impl<O> Setting<O> {
         }
     }
 
-    /// The same, and this document says more.
+    /// The same option, with `more` as the document that says more.
     pub const fn more(mut self, more: &'static str) -> Self {
         self.more = more;
         self
     }
 
-    /// The same, but it cannot change once the heap is in use.
+    /// The same option, but it cannot change once the heap is in use.
     pub const fn at_start_only(mut self) -> Self {
         self.at_start_only = true;
         self
@@ -46,7 +46,7 @@ impl<O> Setting<O> {
 /// A word that can stand in the place of a number, and what it means.
 pub type Word = (&'static str, fn() -> Option<usize>);
 
-/// Where an `O` has a `T`.
+/// Finds the `T` in an `O`.
 type At<O, T> = fn(&mut O) -> &mut T;
 
 /// What an option may be, and where it is.
@@ -62,9 +62,9 @@ pub enum Kept<O: 'static> {
     Text {
         /// What is wanted, as a message says it.
         wanted: &'static str,
-        /// Takes a text, or says what is wanted.
+        /// Sets the option to a text, or returns what is wanted.
         read: fn(&mut O, &str) -> Result<(), Cow<'static, str>>,
-        /// A text for `read`.
+        /// The option as a text that `read` takes.
         show: fn(&O) -> String,
     },
 }
@@ -72,11 +72,11 @@ pub enum Kept<O: 'static> {
 /// What numbers count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Whatever it is.
+    /// The number itself.
     One,
     /// Thousandths, written with a decimal point.
     Thousandth,
-    /// Bytes, written as `512MiB` or the like.
+    /// Bytes, written such as `512MiB`.
     Byte,
 }
 
@@ -140,12 +140,12 @@ impl Range {
     }
 }
 
-/// What an option is. As text it can be read again.
+/// The value of an option. Its text can be read again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// On or off.
     Switch(bool),
-    /// So many.
+    /// A number of units.
     Number(Unit, usize),
     /// A text.
     Text(Cow<'static, str>),
@@ -171,7 +171,7 @@ impl fmt::Display for Value {
 }
 
 impl<O: Copy> Setting<O> {
-    /// Takes `text`, or says what is wanted.
+    /// Sets the option in `options` to `text`, or returns what is wanted.
     pub(super) fn read(&self, options: &mut O, text: &str) -> Result<(), Cow<'static, str>> {
         match self.kept {
             Kept::Switch(at) => {
@@ -196,7 +196,7 @@ impl<O: Copy> Setting<O> {
         Ok(())
     }
 
-    /// What it is in `options`.
+    /// Its value in `options`.
     pub fn value(&self, options: &O) -> Value {
         let mut options = *options;
         match self.kept {
@@ -239,7 +239,7 @@ pub struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// `options` with those of `table` changed that there is a text for.
+    /// `options`, changed where there is a text for an option in `table`.
     ///
     /// # Errors
     /// A line that names the option, its value, and what is wanted.
@@ -280,7 +280,7 @@ impl Reader<'_> {
     }
 }
 
-/// Reads `512MiB`, `2G`, `65536` and the like.
+/// Reads a size in bytes, such as `512MiB`, `2G` or `65536`.
 pub fn parse_bytes(text: &str) -> Option<usize> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {

@@ -1,6 +1,6 @@
-//! The switches for tests: one option, `stress`, whose text has a word for each, with commas
-//! between them. A word is a name and, after a colon, a value; a switch that is 0 or 1 needs none.
-//! What a text does not name is off.
+//! The switches for tests: one option, `stress`, whose text has a word for each switch, with
+//! commas between them. A word is a name and, after a colon, a value; a switch that is 0 or 1
+//! needs no value. A switch that the text does not name is off.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::stress::Stress;
 
 const NONE: &str = "none";
 
-/// All of them.
+/// All switches.
 pub static SWITCHES: [Setting<Options>; 9] = [
     Setting::new(
         "collect-every",
@@ -72,7 +72,7 @@ pub static SWITCHES: [Setting<Options>; 9] = [
     ),
 ];
 
-/// With these switches and no others.
+/// Turns the switches in `text` on, and all others off.
 pub(super) fn read(options: &mut Options, text: &str) -> Result<(), Cow<'static, str>> {
     options.stress = Stress::default();
     options.parallel.cells_min = ParallelMarking::default().cells_min;
@@ -97,7 +97,7 @@ pub(super) fn read(options: &mut Options, text: &str) -> Result<(), Cow<'static,
     Ok(())
 }
 
-/// A text for [`read`].
+/// The switches that are on, as a text that [`read`] takes.
 pub(super) fn text(options: &Options) -> String {
     let off = Options::default();
     let words: Vec<_> = SWITCHES
@@ -115,8 +115,8 @@ pub(super) fn text(options: &Options) -> String {
     }
 }
 
-/// What a text of the option has refused, without allocating: for a process that has read no
-/// options yet.
+/// The refusal that a text of the option names, found without allocating: for a process that
+/// has read no options yet.
 pub fn refusal_in(text: &str) -> Option<Refusal> {
     let mut words = text.rsplit(',');
     words
@@ -126,7 +126,7 @@ pub fn refusal_in(text: &str) -> Option<Refusal> {
 }
 
 /// An error if a switch is named as an option of its own: the program would run without it, and
-/// nobody know.
+/// nobody would know.
 pub(super) fn refuse_as_options(reader: &Reader<'_>) -> Result<(), String> {
     let named = SWITCHES.iter().filter_map(|switch| {
         let name = switch.name.replace('-', "_");

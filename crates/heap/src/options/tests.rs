@@ -45,7 +45,7 @@ fn numbers_have_units() {
     assert_eq!(parse_bytes("12QiB").or(parse_bytes("")), None);
 }
 
-/// Law: what an option is shown as, it can be set to.
+/// Law: an option can be set to what it is shown as.
 #[test]
 fn what_is_shown_can_be_read() {
     let options = read(

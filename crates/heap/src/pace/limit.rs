@@ -8,9 +8,10 @@ const NURSERIES_PER_ROOM: usize = 4;
 /// However little room there is, live data grows by this part of itself between
 /// two full collections.
 const GROWTH_MIN_PART: usize = 16;
-/// Less room than this part of the limit is little.
+/// Room is short when it is less than this part of the limit.
 const ROOM_MIN_PART: usize = 16;
-/// So is less than this part that the system has not given yet.
+/// It is also short when less than this part of the limit is memory that the system has not
+/// given yet.
 const UNUSED_MIN_PART: usize = 8;
 
 /// What is known of the limit.
@@ -19,7 +20,7 @@ pub(super) struct Limit {
     fit: Fit,
     /// What may still be handed out, as last measured; `None` without a limit.
     room_bytes: Option<usize>,
-    /// Of that, what the system would have to give.
+    /// Of that room, what the system would still have to give.
     unused_bytes: usize,
     /// Full collections that only the limit asked for.
     pub(super) collections: usize,
@@ -28,13 +29,13 @@ pub(super) struct Limit {
 /// Whether what the latest full collection left fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fit {
-    /// As far as is known.
+    /// It does, as far as is known.
     #[default]
     Fits,
     /// A full collection in slices left too much: the next one is to be done in one
     /// stop, because only that shows whether live data fits.
     Doubtful,
-    /// It does not.
+    /// It does not fit.
     Over,
 }
 
@@ -55,7 +56,7 @@ impl Limit {
     /// Whether half of the room that the latest full collection left is used up
     /// by what may be garbage. When live data leaves next to no room, or does
     /// not fit, it has to grow by a part of itself before it is collected
-    /// again: otherwise a program would do nothing else.
+    /// again: otherwise a program would do nothing but collect.
     pub(super) fn is_near(&self, live: usize, kept: usize, nursery_bytes: usize) -> bool {
         let Some(room_bytes) = self.room_bytes else {
             return false;
@@ -68,7 +69,7 @@ impl Limit {
             || (room_bytes < nursery_bytes && garbage_bytes > live / GROWTH_MIN_PART)
     }
 
-    /// The nursery that the room allows, of the one that is `wanted`.
+    /// The nursery in bytes: the one that is `wanted`, or a smaller one that the room allows.
     pub(super) fn nursery_bytes(&self, wanted: usize, nursery_min_bytes: usize) -> usize {
         match self.room_bytes {
             Some(room_bytes) if self.fit != Fit::Over => wanted

@@ -3,7 +3,7 @@
 
 use super::measure::Measure;
 
-/// Of so many fresh bytes one lasts at least while survivors become old at once.
+/// Survivors become old at once while more than one of this many fresh bytes lasts.
 const FRESH_BYTES_PER_LASTING_BYTE: usize = 8;
 
 /// Lasting bytes at earlier collections.
@@ -32,7 +32,7 @@ impl Loading {
         self.at_latest_bytes = lasting_bytes;
     }
 
-    /// What the latest major collection, or a full one, left is known now.
+    /// What the latest major or full collection left is known now.
     pub(super) fn note_left(&mut self, measure: &Measure, is_full: bool) {
         self.at_major_bytes = measure.lasting_bytes;
         if is_full {

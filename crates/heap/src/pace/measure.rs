@@ -1,4 +1,4 @@
-//! What pacing is told when a collection starts.
+//! What pacing learns when a collection starts.
 
 /// How much of the heap a collection looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +29,11 @@ pub struct Measure {
     pub settled_cells: usize,
     /// What the VM says will last ([`Vm::lasting_bytes`](crate::vm::Vm::lasting_bytes)).
     pub lasting_bytes: usize,
-    /// Old cells without a write barrier, while there is a limit to them.
+    /// Old cells without a write barrier, counted while their number is limited.
     pub rescanned_cells: usize,
-    /// While a memory limit is in force.
+    /// The memory that is resident; known while a memory limit is in force.
     pub residence: Option<Residence>,
-    /// While CPU time is weighed against memory.
+    /// What the process has cost; known while CPU time is weighed against memory.
     pub costs: Option<Costs>,
 }
 
@@ -54,7 +54,7 @@ pub struct Costs {
     pub collecting_ns: u64,
     /// CPU time of everything, collecting included.
     pub process_ns: u64,
-    /// Physical memory of the process; where it shares some with others, its part of that.
+    /// Physical memory of the process; of memory that it shares with other processes, its part.
     pub process_bytes: usize,
 }
 

@@ -5,17 +5,18 @@
 //! collection kept, and a full one when what major collections leave has outgrown what the
 //! latest full one kept.
 //!
-//! How large a nursery and growth may become is a trade of memory for CPU time. By default the
-//! collector makes that trade by what both cost ([`rent`]). With a fixed `space_overhead` only the program's
-//! bytes decide: the overhead is the memory that garbage may take, in percent of the live data,
-//! payloads included, as in OCaml's collector; a nursery is a quarter of it, and so is what major
-//! collections may leave. Then a heap whose bytes are mostly payloads is collected earlier: the
-//! cost of a collection depends on its cells; the cost of garbage depends on all its bytes, which
-//! have to come from the system and through the processor's caches.
+//! How large a nursery and growth may become is a trade of memory for CPU time. With
+//! `space_overhead=auto` the collector makes that trade by what both cost ([`rent`]). With a fixed
+//! `space_overhead` only the program's bytes decide: the overhead is the memory that garbage may
+//! take, in percent of the live data, payloads included, as in OCaml's collector; a nursery is a
+//! quarter of it, and so is what major collections may leave. Then a heap whose bytes are mostly
+//! payloads is collected earlier: the cost of a collection depends on its cells; the cost of
+//! garbage depends on all its bytes, which have to come from the system and through the
+//! processor's caches.
 //!
 //! A major collection does not look at settled cells. If a full one shows that what major ones
-//! left was settled garbage, the next ones are full from the beginning. They are also while less
-//! than half of the old cells that live are settled: a major one would save little.
+//! left was settled garbage, the next ones are full from the beginning. They are also full while
+//! less than half of the live old cells are settled: a major one would save little.
 
 mod limit;
 mod loading;
@@ -50,7 +51,7 @@ pub struct Pace {
 #[derive(Clone, Copy, Debug)]
 struct Latest {
     scope: Scope,
-    /// Before one that was not minor, old cells had grown by so much.
+    /// By how much old cells had grown before a collection that was not minor, in bytes.
     grown_bytes: usize,
 }
 
@@ -61,23 +62,23 @@ impl Latest {
     };
 }
 
-/// What major collections free.
+/// What is known of old cells, which major collections free.
 #[derive(Clone, Copy, Debug)]
 struct Old {
     /// Bytes that the latest major or full collection left, once known.
     left_bytes: usize,
     /// Of those, cells.
     left_cell_bytes: usize,
-    /// Old cells then.
+    /// Old cells that it left.
     left_cells: usize,
     /// Bytes that the program was handed while that collection marked.
     handed_while_marking_bytes: usize,
     paid: Paid,
-    /// Growth at which a major collection is worth it, as last known.
+    /// Growth at which a major collection is worth its cost, as last known.
     goal_bytes: usize,
 }
 
-/// What only full collections free.
+/// What is known of settled cells, which only full collections free.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settled {
     /// Bytes that the latest full collection left, once known.
@@ -86,9 +87,10 @@ struct Settled {
     left_cell_bytes: usize,
     paid: Paid,
     suspicion: Suspicion,
-    /// So many of those that could be major are to be full: settled cells die here.
+    /// How many of the next collections that could be major are to be full, because settled
+    /// cells die in this program.
     full_ahead: u8,
-    /// How many the latest finding of that kind made full.
+    /// How many collections the latest such finding made full.
     full_in_a_row: u8,
 }
 
@@ -98,16 +100,16 @@ enum Suspicion {
     /// Not enough for a full collection.
     #[default]
     Small,
-    /// They have left so many bytes, which is too much: a full collection follows.
+    /// They have left `left_bytes`, which is too much: a full collection follows.
     Large { left_bytes: usize },
 }
 
 /// With a fixed space overhead, a nursery is this part of the garbage that may exist: enough
-/// minor collections between two others to sort the long-lived from the rest.
+/// minor collections between two major or full ones to sort the long-lived from the rest.
 const NURSERIES_PER_GARBAGE: usize = 4;
-/// And major collections may leave this part of it.
+/// Major collections may leave this part of the garbage that may exist.
 const SETTLED_GARBAGE_PER_GARBAGE: usize = 4;
-/// The overhead, in percent, where CPU time cannot be told.
+/// The overhead, in percent, while the cost of collecting is not known.
 const FALLBACK_OVERHEAD_PERCENT: usize = 20;
 
 /// Payloads beyond this many bytes per byte of cells do not put a major
@@ -115,17 +117,17 @@ const FALLBACK_OVERHEAD_PERCENT: usize = 20;
 /// many bytes from the system (0.3 ns and 0.25 ns per byte, and garbage
 /// costs cache misses besides).
 const PAYLOADS_PER_CELL_BYTE: usize = 16;
-/// Payloads of up to this many bytes always put it off.
+/// Payloads of up to this many bytes always put a major collection off.
 const PAYLOADS_MIN_BYTES: usize = 128 << 20;
 
 /// A major or full marking in slices is planned to last until the program has been handed this
 /// part of the garbage that may exist.
 const MARKINGS_PER_GARBAGE: usize = 4;
-/// When this part of what was too much turns out to be settled garbage, major collections
-/// are not worth it for a while: for one, then for three, and so on.
+/// When this part of what was too much turns out to be settled garbage, the next collections
+/// that could be major are full: the next one, then the next three, and so on.
 const SETTLED_GARBAGE_PART: usize = 4;
 const FULL_IN_A_ROW_MAX: u8 = 15;
-/// Bytes of a cell, about.
+/// About the mean bytes of a cell.
 const CELL_BYTES: usize = 64;
 
 impl Pace {
@@ -189,9 +191,9 @@ impl Pace {
             .saturating_sub(self.old.left_bytes)
     }
 
-    /// Kept bytes at which a collection is major. One in slices begins earlier, by
-    /// what the program was handed while the last one marked: the heap ends up as
-    /// large as if it were done at once.
+    /// Kept bytes at which a collection is major. A collection in slices begins earlier, by
+    /// what the program was handed while the last one marked, so that the heap ends up as
+    /// large as if the collection were done at once.
     pub fn major_threshold_bytes(&self) -> usize {
         let options = &self.options;
         let live = match self.trades() {
@@ -206,7 +208,7 @@ impl Pace {
             .saturating_add(self.loading.since_major_bytes)
     }
 
-    /// A marking is over; the program was handed this much while it went on.
+    /// A marking is over; the program was handed `handed_bytes` while it went on.
     pub fn note_marked(&mut self, scope: Scope, handed_bytes: usize) {
         if scope != Scope::Minor {
             self.old.handed_while_marking_bytes = handed_bytes;
@@ -283,7 +285,8 @@ impl Pace {
         }
     }
 
-    /// Old bytes since the latest major or full collection, some of them garbage.
+    /// Bytes by which old cells have grown since the latest major or full collection, some of
+    /// them garbage.
     fn old_growth_bytes(&self, measure: &Measure) -> usize {
         let base_bytes = self.old.left_bytes + self.loading.since_major_bytes;
         measure.old_bytes().saturating_sub(base_bytes)
@@ -351,8 +354,8 @@ impl Pace {
         settled.left_cell_bytes = measure.cell_bytes;
     }
 
-    /// With a fixed overhead, bytes that a major collection may leave without a full one's
-    /// following it.
+    /// With a fixed overhead, bytes that a major collection may leave before a full one
+    /// follows it.
     fn major_may_leave_bytes(&self) -> usize {
         let live = self.settled.left_bytes.max(self.options.heap_min_bytes);
         let garbage = self.garbage_bytes(live, self.settled.left_cell_bytes);
@@ -377,9 +380,9 @@ impl Pace {
         }
     }
 
-    /// Which of the two a collection is that has to look at old cells.
+    /// Whether a collection that has to look at old cells is major or full.
     fn major_or_full(&mut self, measure: &Measure) -> Scope {
-        // Garbage is not marked, so what has grown since does not count.
+        // Garbage is not marked, so growth since the latest such collection does not count.
         let live_cells = measure.old_cells.min(self.old.left_cells);
         let would_save_little = measure.settled_cells < live_cells.div_ceil(2).max(1);
         if would_save_little
@@ -398,8 +401,8 @@ impl Pace {
     }
 
     /// Bytes that the program is to be handed while a collection marks, and
-    /// about how many cells that has to mark: little of the garbage that may
-    /// exist, but enough for the program to get on.
+    /// about how many cells the collection has to mark. The bytes are little of
+    /// the garbage that may exist, but enough for the program to get on.
     pub fn marking_plan(&self, scope: Scope, measure: Measure) -> (usize, usize) {
         let half_nursery_bytes = self.nursery_bytes / 2;
         match scope {
@@ -724,7 +727,7 @@ mod tests {
         ..OPTIONS
     };
 
-    /// A process of 10 MiB besides its heap, which has as much free memory.
+    /// A process with 10 MiB besides its heap, and 10 MiB of free memory in its heap.
     fn resident(kept: usize, fresh: usize) -> Measure {
         Measure {
             residence: Some(Residence {

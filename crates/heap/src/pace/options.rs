@@ -13,13 +13,13 @@ pub struct PaceOptions {
     /// With a fixed space overhead, a heap with fewer live bytes is treated as if it had
     /// this many.
     pub heap_min_bytes: usize,
-    /// A heap with less than this in use is not collected.
+    /// A heap with fewer bytes in use than this is not collected.
     pub heap_init_bytes: usize,
     /// However small the space overhead, kept bytes may grow by this many between
     /// two collections that are not minor.
     pub growth_min_bytes: usize,
-    /// However large it is, they may not grow by more than this: at 0 every
-    /// collection is a full one.
+    /// However large the space overhead, kept bytes may not grow by more than this: at 0
+    /// every collection is a full one.
     pub growth_max_bytes: usize,
     /// Old cells without a write barrier, which every minor collection traces
     /// again, may be this many millionths of all old cells.
@@ -28,7 +28,7 @@ pub struct PaceOptions {
     pub nursery_min_bytes: usize,
     /// A minor collection comes after at most this many fresh bytes.
     pub nursery_max_bytes: usize,
-    /// Collect harder so that the heap stays below this.
+    /// Collect more often so that the process's resident memory stays below this.
     pub memory_limit_bytes: Option<usize>,
 }
 
@@ -50,8 +50,8 @@ impl Default for PaceOptions {
 }
 
 impl PaceOptions {
-    /// Bytes to hand out before the next collection, `wanted` by all else, when
-    /// `kept_bytes` are in use.
+    /// Bytes to hand out before the next collection, when `kept_bytes` are in use and
+    /// everything but these options asks for `wanted`.
     pub(super) fn nursery_bytes(&self, wanted: usize, kept_bytes: usize) -> usize {
         let nursery = wanted.clamp(self.nursery_min_bytes, self.nursery_max_bytes);
         let init_bytes = match self.memory_limit_bytes {

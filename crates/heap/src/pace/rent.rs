@@ -15,29 +15,29 @@
 //! rule of Kirisame and others ("Optimal Heap Limits for Reducing Browser Memory Use", OOPSLA
 //! 2022) with the process's own CPU time and memory in the place of their constant.
 //!
-//! Old garbage and settled garbage are paid for so. A nursery has to be chosen beforehand, and is
+//! Old garbage and settled garbage pay in this way. A nursery has to be chosen beforehand, and is
 //! small, so its size is the same square root over the latest collections.
 
 use super::measure::{Costs, Measure, Scope};
 
 /// How much less each minor collection counts than the next one.
 const DECAY: f64 = 15.0 / 16.0;
-/// What part of growth is taken for garbage, at least. What still lives may be dropped whole
+/// At least this part of growth is taken for garbage. What still lives may be dropped whole
 /// before long: a document, or all that a request holds.
 const GARBAGE_SHARE_MIN: f64 = 1.0 / 2.0;
-/// What part of a cost is taken to be avoidable, at least.
+/// At least this part of a cost is taken to be avoidable.
 const AVOIDABLE_SHARE_MIN: f64 = 1.0 / 8.0;
-/// A young cell is marked so many times before it is old.
+/// How many times a young cell is marked before it is old.
 const MARKINGS_TO_OLD: f64 = 3.0;
 
-/// What the rule goes by.
+/// What the rule is computed from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rent {
-    /// When the latest collection started: its costs until then, and cells.
+    /// When the latest collection started: the costs until then, and what the heap kept.
     at_latest: Option<Point>,
     minors: Minors,
-    /// What a minor collection has taken for a cell at least: it had the most cells for its
-    /// roots, so this is about what a further cell takes.
+    /// The least time per cell that a minor collection has taken. It had the most cells for
+    /// its roots, so this is about what a further cell takes.
     least_ns_per_cell: f64,
     major: Price,
     full: Price,
@@ -58,10 +58,10 @@ struct Minors {
     /// CPU time of these collections, and of the process.
     collecting_ns: f64,
     process_ns: f64,
-    /// Young cells that they found, and by which kept cells have grown.
+    /// Young cells that they found, and the growth of kept cells.
     traced_cells: f64,
     grown_cells: f64,
-    /// Bytes handed out, and by which kept bytes have grown.
+    /// Bytes handed out, and the growth of kept bytes.
     handed_bytes: f64,
     grown_bytes: f64,
 }
@@ -86,8 +86,8 @@ impl Minors {
         ]
     }
 
-    /// CPU time that a larger nursery would spread over more bytes. What stays is marked as
-    /// often whatever the nursery.
+    /// CPU time that a larger nursery would spread over more bytes. Cells that stay are marked
+    /// equally often whatever the nursery.
     fn avoidable_ns(&self, ns_per_cell: f64) -> f64 {
         let ns_per_cell = ns_per_cell.min(self.collecting_ns / self.traced_cells.max(1.0));
         let staying_cells = (self.grown_cells * MARKINGS_TO_OLD).clamp(0.0, self.traced_cells);
@@ -95,7 +95,7 @@ impl Minors {
         avoidable_ns.max(self.collecting_ns * AVOIDABLE_SHARE_MIN)
     }
 
-    /// What part of a nursery is garbage when it is full.
+    /// What part of a full nursery is garbage.
     fn garbage_share(&self) -> f64 {
         let grown_share = self.grown_bytes / self.handed_bytes.max(1.0);
         (1.0 - grown_share).clamp(GARBAGE_SHARE_MIN, 1.0)
@@ -107,7 +107,7 @@ impl Minors {
 struct Price {
     /// The mean of the latest ones, which count most; 0 when there has been none.
     mean_ns: f64,
-    /// Cells that they found.
+    /// The mean number of cells that they found, weighted alike.
     mean_cells: f64,
 }
 
@@ -125,7 +125,7 @@ impl Price {
         self.mean_ns > 0.0
     }
 
-    /// What the next one takes, which finds so many cells.
+    /// The CPU time of the next collection if it finds `cells` cells.
     fn estimate_ns(&self, cells: f64, ns_per_cell: f64) -> f64 {
         let estimate_ns = self.mean_ns + (cells - self.mean_cells) * ns_per_cell;
         estimate_ns.max(self.mean_ns * AVOIDABLE_SHARE_MIN)
@@ -136,7 +136,7 @@ impl Price {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paid {
     byte_ns: f64,
-    /// What part of such growth has turned out to be garbage.
+    /// What part of the growth of this kind has turned out to be garbage.
     garbage_share: f64,
 }
 
@@ -150,12 +150,12 @@ impl Default for Paid {
 }
 
 impl Paid {
-    /// So many bytes, some of them garbage, have stayed for so long.
+    /// `grown_bytes`, some of them garbage, have stayed for `process_ns` of CPU time.
     pub(super) fn charge(&mut self, grown_bytes: usize, process_ns: u64) {
         self.byte_ns += grown_bytes as f64 * process_ns as f64;
     }
 
-    /// A collection has freed this kind of garbage: of `grown_bytes` so many are left.
+    /// A collection has freed this kind of garbage: `left_bytes` of `grown_bytes` are left.
     pub(super) fn settle(&mut self, grown_bytes: usize, left_bytes: usize) {
         if grown_bytes > 0 {
             let left_share = (left_bytes as f64 / grown_bytes as f64).min(1.0);
@@ -170,8 +170,8 @@ impl Paid {
         (1.0 - garbage_bytes / kept_bytes.max(1) as f64).max(0.0)
     }
 
-    /// Growth at which the rent will have reached `worth_byte_ns`, if it goes on to grow as it
-    /// has grown to `grown_bytes`. `None` while nothing is known.
+    /// Growth at which the rent will have reached `worth_byte_ns`, if garbage goes on growing as
+    /// it has grown to `grown_bytes`. `None` while nothing is known.
     pub(super) fn goal_bytes(&self, grown_bytes: usize, worth_byte_ns: f64) -> Option<usize> {
         let garbage_byte_ns = self.byte_ns * self.garbage_share.max(GARBAGE_SHARE_MIN);
         (garbage_byte_ns > 0.0 && grown_bytes > 0)
@@ -192,7 +192,8 @@ impl Default for Rent {
 }
 
 impl Rent {
-    /// A collection starts; `latest` was the one before. The CPU time since that one started.
+    /// A collection starts; `latest` is the scope of the one before. Returns the CPU time of
+    /// the process since that one started, in ns.
     pub(super) fn note(&mut self, latest: Scope, measure: &Measure) -> u64 {
         let Some(costs) = measure.costs else {
             self.at_latest = None;
@@ -205,7 +206,7 @@ impl Rent {
             old_cells: measure.old_cells,
         };
         let before = self.at_latest.replace(point);
-        // The clock of a forked child begins anew.
+        // The clock of a forked child starts again at 0.
         let Some(before) = before.filter(|at| at.costs.process_ns <= costs.process_ns) else {
             return 0;
         };
@@ -235,14 +236,14 @@ impl Rent {
         });
     }
 
-    /// The rent, in bytes times ns, that a major collection is worth, which finds so many
-    /// cells of those that are not settled.
+    /// The rent, in bytes times ns, that a major collection is worth if it finds
+    /// `unsettled_cells` cells.
     pub(super) fn major_worth(&self, exchange_rate: f64, unsettled_cells: f64) -> f64 {
         self.worth(exchange_rate, self.major_ns(unsettled_cells))
     }
 
-    /// The rent that it is worth to make a collection full which would be major, and to find so many
-    /// cells more.
+    /// The rent, in bytes times ns, that it is worth to make a major collection full, which then
+    /// finds `settled_cells` more.
     pub(super) fn full_worth(
         &self,
         exchange_rate: f64,
@@ -281,7 +282,7 @@ impl Rent {
         Some((worth_bytes * mean_bytes).sqrt() as usize)
     }
 
-    /// Whether there has been a collection whose cost is known.
+    /// Whether there has been a minor collection whose cost is known.
     pub(super) fn is_known(&self) -> bool {
         self.least_ns_per_cell.is_finite()
     }

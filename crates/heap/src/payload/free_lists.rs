@@ -9,12 +9,12 @@ use crate::layout::kind::{KindByte, KIND_COUNT};
 
 /// At most this many bytes of one class are in a row; a cache keeps two rows.
 const ROW_BYTES: usize = 4 * 1024;
-/// And at most this many pieces.
+/// A row also has at most this many pieces.
 const ROW_PIECES: usize = 32;
-/// At least this many, also of the large classes.
+/// A row has at least this many pieces, also of the large classes.
 const ROW_PIECES_MIN: usize = 1;
 
-/// As many free pieces of a class as a full row has; each begins with the address of the
+/// The free pieces of a full row, all of one class. Each begins with the address of the
 /// next, the last one with 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
@@ -24,8 +24,8 @@ pub(super) struct Row {
 // SAFETY: whoever has the row has its pieces, which nobody else uses.
 unsafe impl Send for Row {}
 
-/// Free pieces of a class, each beginning with the address of the next, the last one with
-/// anything.
+/// Free pieces of a class. Each begins with the address of the next; what the last one begins
+/// with means nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chain {
     pub(super) first: NonNull<u8>,
@@ -33,8 +33,8 @@ pub(super) struct Chain {
     pub(super) count: usize,
 }
 
-/// Free pieces that one thread keeps, in a list for each kind of block: so the byte of a
-/// piece's block is the place of its list, and whatever is no piece has a list without room.
+/// Free pieces that one thread keeps, in a list for each kind of block: so the kind byte of a
+/// piece's block is the index of its list, and whatever is no piece has a list without room.
 ///
 /// A forked child has the lists as they were between two stores of their thread, and gives
 /// their pieces back ([`ThreadCache::flush`]). So a piece is in a list only while it begins
@@ -46,15 +46,15 @@ pub(crate) struct FreeLists {
     /// Address of the first piece; each begins with the address of the next. 0 ends the
     /// list.
     pub(crate) first: [usize; KIND_COUNT],
-    /// How many more a list may have; of a full row none.
+    /// How many more pieces each list may have; 0 when it has a full row.
     pub(crate) room: [i8; KIND_COUNT],
 }
 
 const _: () = assert!(ROW_PIECES <= i8::MAX as usize);
 
-/// Stores before this one in the program come before those after it in a forked child. The
-/// compiler alone has to be told: what one thread has stored when its pages are taken away
-/// from it is a beginning of what it executes, on every machine.
+/// In a forked child, the stores before this call in the program come before those after it.
+/// Only the compiler has to keep that order: on every machine, what a thread has stored when
+/// its pages are taken away is what it executed up to some point.
 #[inline(always)]
 pub(super) fn in_this_order() {
     compiler_fence(Release);
@@ -89,7 +89,7 @@ impl FreeLists {
         }
     }
 
-    /// Takes all pieces of a list that has as many as it may.
+    /// Takes all pieces of a list that is full.
     pub(super) fn take_row(&mut self, of: ArenaClass) -> Option<Row> {
         debug_assert!(*self.room_of(of) == 0);
         let first = with_exposed_provenance_mut(self.take_all(of));
@@ -104,7 +104,7 @@ impl FreeLists {
         *self.room_of(of) = 0;
     }
 
-    /// Takes all pieces of a list, the address of the first.
+    /// Takes all pieces of a list. Returns the address of the first, 0 for none.
     pub(super) fn take_all(&mut self, of: ArenaClass) -> usize {
         *self.room_of(of) = row_pieces(of.class()) as i8;
         std::mem::take(self.first_of(of))
@@ -121,7 +121,7 @@ impl FreeLists {
         Some(piece)
     }
 
-    /// Puts pieces before those that its list has.
+    /// Puts pieces in front of those that are in their list.
     pub(super) fn put_in_front(&mut self, chain: Chain, of: ArenaClass) {
         let first = self.first_of(of);
         // SAFETY: the piece is free and at least 16 bytes long.
@@ -130,8 +130,8 @@ impl FreeLists {
         *self.room_of(of) -= chain.count as i8;
     }
 
-    /// Puts a payload of a block of this kind in its list, if that has room: of the kinds
-    /// that are not pieces none has.
+    /// Puts a payload of a block of this kind in the list of that kind, if the list has room,
+    /// and returns whether it had. The lists of kinds that hold no pieces have no room.
     ///
     /// # Safety
     /// Nobody uses the payload any more.
@@ -144,7 +144,7 @@ impl FreeLists {
             *room = 0;
             return false;
         }
-        // SAFETY: a list that has room is one of pieces. This one is free, and at least 16
+        // SAFETY: a list that has room is a list of pieces. This piece is free, and at least 16
         // bytes long.
         unsafe { payload.cast::<usize>().write(self.first[place]) };
         in_this_order();

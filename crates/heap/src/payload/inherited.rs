@@ -26,14 +26,15 @@ impl Payloads {
         self.inherits.load(Relaxed)
     }
 
-    /// This process has just been forked, and has one thread: what the pool has is inherited.
+    /// Makes the pieces in the pool inherited. This process has just been forked, and has one
+    /// thread.
     pub(crate) fn inherit(&self, space: &Space) {
         self.inherits.store(true, Relaxed);
         self.lock().inherit(space);
     }
 
-    /// Of the blocks with these numbers, takes over the inherited ones that `is_wanted`
-    /// says yes to.
+    /// Takes over those inherited blocks with these numbers for which `is_wanted` returns
+    /// true.
     pub(crate) fn take_over(
         &self,
         space: &Space,
@@ -116,7 +117,8 @@ impl Supply<'_> {
         of.arena() == Arena::INHERITED && self.payloads.inherits()
     }
 
-    /// When memory is out: takes over what is inherited of a class; whether that may help.
+    /// When memory is out: takes over the inherited blocks of a class. Returns whether that may
+    /// help.
     #[cold]
     pub(super) fn take_over_class(self, pool: &mut Pool, of: ArenaClass) -> bool {
         if !self.payloads.inherits() || of.arena() != Arena::default() {
@@ -130,7 +132,7 @@ impl Supply<'_> {
         true
     }
 
-    /// Takes a piece back that was inherited when its kind was asked for.
+    /// Takes a piece back that was inherited when its kind was read.
     pub(super) fn free_inherited(self, piece: NonNull<u8>, of: ArenaClass) {
         let bytes = of.class().bytes();
         let mut pool = self.payloads.lock();

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A payload's size is found from its address alone. Any thread may allocate
-//! and free; a payload may be freed by another thread than allocated it. Its piece then goes
-//! back to the arena that it is from (`layout/arena.rs`).
+//! and free, and free what another thread allocated. The piece then goes back to the arena
+//! that it is from (`layout/arena.rs`).
 
 pub(crate) mod free_lists;
 mod inherited;
@@ -30,15 +30,15 @@ use pool::Pool;
 #[derive(Debug)]
 pub struct Payloads {
     pool: Mutex<Pool>,
-    /// Bytes of pieces in use, as the size classes round them, those in a thread's cache
-    /// among them. Whoever has the pool's lock writes it, so nobody else is writing then.
+    /// Bytes of pieces in use, as the size classes round them, pieces in a thread's cache
+    /// included. Only the thread that has the pool's lock writes this.
     piece_bytes: AtomicUsize,
     /// Bytes of spans in use.
     span_bytes: AtomicUsize,
     /// Bytes handed out since the collector last looked, never credited for
     /// frees by the sweeper: that would hide fresh allocation behind garbage.
     fresh_bytes: AtomicUsize,
-    /// What has been handed out before that.
+    /// Bytes handed out before the collector last looked.
     counted_bytes: AtomicUsize,
     /// Bytes that cells own outside the heap, as the VM reports them.
     elsewhere_bytes: AtomicUsize,
@@ -56,12 +56,12 @@ pub struct Payloads {
 pub enum Resized {
     /// It is where it was.
     InPlace,
-    /// Its contents are here now, and its old place is free: whoever has its address
-    /// needs this one.
+    /// Its contents are at this address now, and its old place is free: whoever has the old
+    /// address needs the new one.
     Moved(NonNull<u8>),
 }
 
-/// What was asked for cannot be had.
+/// The memory that was asked for cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -86,7 +86,7 @@ impl Payloads {
         self.moved.load(Relaxed)
     }
 
-    /// Bytes that were copied for that.
+    /// Bytes that were copied because payloads moved.
     pub fn copied_bytes(&self) -> usize {
         self.copied_bytes.load(Relaxed)
     }
@@ -102,7 +102,7 @@ impl Payloads {
         self.piece_bytes.load(Relaxed) + self.span_bytes.load(Relaxed)
     }
 
-    /// Bytes handed out since a collection last began to count them anew.
+    /// Bytes handed out since a collection last reset the count.
     #[inline(always)]
     pub fn fresh_bytes(&self) -> usize {
         self.fresh_bytes.load(Relaxed)
@@ -178,8 +178,8 @@ impl Payloads {
         self.fresh_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Credits an explicit free against what was handed out. Other threads are charged at
-    /// the same time, so nothing less than an exchange keeps what they add.
+    /// Credits an explicit free against what was handed out. Other threads add to the count at
+    /// the same time, so nothing less than a compare-and-exchange keeps what they add.
     fn credit_fresh(&self, bytes: usize) {
         if self.sweeping.load(Relaxed) {
             return;

@@ -1,5 +1,5 @@
 //! Notes of free pieces, in the side table of cell states, which has no other use for payloads:
-//! two bits of an entry stand for the 16 bytes at which a piece may begin.
+//! each of two bits of an entry stands for 16 bytes at which a piece may begin.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -11,7 +11,7 @@ use crate::space::Space;
 
 const _: () = assert!(STATE_GRANULE_BYTES == 2 * PAYLOAD_ALIGN);
 
-/// Where it is noted that this piece is free.
+/// The entry and the bit in it that note that this piece is free.
 pub(super) fn note_of(space: &Space, index: BlockIndex, piece: usize) -> (&AtomicU8, u8) {
     let offset = piece - space.region.address_of(index);
     let entries = space.region.states_of(index);
@@ -45,7 +45,7 @@ pub(super) fn noted_pieces(
     pieces.filter(move |&piece| is_noted(space, index, piece))
 }
 
-/// Makes free pieces of those that are noted.
+/// Puts the noted pieces of a block into its list of free pieces, and forgets the notes.
 pub(super) fn free_noted(space: &Space, index: BlockIndex, of: ArenaClass) {
     let block = space.region.block(index);
     for piece in noted_pieces(space, index, of) {

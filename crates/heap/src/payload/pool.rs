@@ -27,14 +27,15 @@ pub(crate) struct Pool {
 /// Rows of a class, the latest first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rows {
-    /// Its first piece; the second word of that is the address of the next row's.
+    /// Address of the latest row's first piece. The second word of that piece is the address of
+    /// the next row's first piece.
     first: usize,
     count: usize,
 }
 
-/// Bytes of a class that are kept in rows at most. They are lost to other classes until the
-/// next major or full collection, so only small pieces, which many programs free and allocate by the
-/// thousand, are kept.
+/// At most this many bytes of a class are kept in rows. They are lost to other classes until
+/// the next major or full collection, so only small pieces, which many programs free and
+/// allocate by the thousand, are kept.
 const ROWS_BYTES_MAX: usize = 64 << 10;
 const PIECE_BYTES_MAX: usize = 1024;
 
@@ -73,8 +74,8 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Moves up to a row of pieces into the cache, which has none of the class (at least one
-    /// unless memory is out), and says how many.
+    /// Moves up to a row of pieces into the cache, which has none of the class. Returns how many:
+    /// at least one, unless memory is out.
     pub(crate) fn take(&mut self, space: &Space, lists: &mut FreeLists, of: ArenaClass) -> usize {
         if let Some(row) = self.rows[of.index()].pop(space) {
             lists.put_row(row, of);
@@ -119,12 +120,12 @@ impl Pool {
         }
     }
 
-    /// Puts pieces back into their blocks, and says how many they were. Each begins with
+    /// Puts pieces back into their blocks, and returns how many they were. Each begins with
     /// the address of the next.
     pub(super) fn give(&mut self, space: &Space, first: usize) -> usize {
         let (mut given, mut address) = (0, first);
         while let Some(index) = space.region.block_at(address) {
-            // Those that follow each other and lie in one block are linked already.
+            // Pieces that follow each other and lie in one block are linked already.
             let (first, mut last, mut count) = (address, address, 1);
             let start = space.region.address_of(index);
             loop {
@@ -137,7 +138,7 @@ impl Pool {
                 count += 1;
             }
             given += count;
-            // A list may have pieces of blocks that have changed their arena since.
+            // A list may have pieces of blocks that have changed their arena since then.
             let Kind::Payloads(of) = space.region.kind(index) else {
                 continue;
             };
@@ -157,8 +158,8 @@ impl Pool {
         given
     }
 
-    /// A block has free pieces. An empty one becomes free for any use, unless it is the last
-    /// listed one of its class.
+    /// Notes that a block has free pieces. An empty block becomes free for any use, unless it is
+    /// the last listed one of its class.
     fn note_free(&mut self, space: &Space, index: BlockIndex, of: ArenaClass) {
         let block = space.region.block(index);
         self.list(space, index, of);
@@ -288,9 +289,9 @@ pub(super) fn has_piece(space: &Space, index: BlockIndex, class: ClassIndex) -> 
     block.free() != 0 || block.untouched() < class.pieces_per_block()
 }
 
-/// Takes up to `max` pieces out of a block: those that were freed, the latest first, or
-/// else those that nobody has had yet, in the order of their addresses. The program gets
-/// them in this order, and what it allocates together lies together.
+/// Takes up to `max` pieces out of a block: pieces that were freed, the latest first, or
+/// else pieces that nobody has had yet, in the order of their addresses. The program gets
+/// them in this order, so what it allocates together lies together.
 fn take_pieces(space: &Space, index: BlockIndex, class: ClassIndex, max: usize) -> Option<Chain> {
     let block = space.region.block(index);
     let piece = |address| NonNull::new(space.region.pointer(address));

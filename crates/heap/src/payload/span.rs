@@ -13,12 +13,12 @@ use crate::os;
 use crate::space::Space;
 
 /// A span of at least this many blocks (4 MiB) goes back to the system as soon
-/// as it is freed. Below that the pages are worth more kept: fetching them
-/// anew costs tens of times what reusing them does.
+/// as it is freed. The pages of a smaller one are worth keeping: fetching them
+/// again costs tens of times what reusing them does.
 const RELEASE_AT_ONCE_BLOCKS: usize = 64;
 
-/// A span that moves is copied in pieces of this many blocks (1 MiB), so that one that goes back
-/// to the system at once does so piece by piece, and never lies twice in memory.
+/// A span that moves is copied in pieces of this many blocks (1 MiB). If its blocks go back to
+/// the system at once, they do so piece by piece, so that the whole span is never in memory twice.
 const COPY_BLOCKS: usize = 16;
 
 fn blocks_for(size: usize) -> Result<usize, OutOfMemory> {
@@ -54,7 +54,7 @@ impl Supply<'_> {
     ) -> Result<NonNull<u8>, OutOfMemory> {
         let size = size.max(1);
         let count = blocks_for(size)?;
-        // With so many more, one of the first blocks is at such a multiple.
+        // With `align - BLOCK_BYTES` more, one of the first blocks begins at a multiple of `align`.
         let taken = blocks_for((align - BLOCK_BYTES).checked_add(size).ok_or(OutOfMemory)?)?;
         let start = self.space.take_span(taken).ok_or(OutOfMemory)?;
         let address = self.space.region.address_of(start);
@@ -102,9 +102,9 @@ impl Supply<'_> {
         self.space.give_span(first);
     }
 
-    /// Changes the size of a span where it is: into empty blocks behind it, or giving back
-    /// those that it does not need. False when it cannot grow there; then nothing has
-    /// changed.
+    /// Changes the size of a span where it is: takes empty blocks behind it, or gives back
+    /// blocks that it does not need. False when it cannot grow there; the payload is then as it
+    /// was.
     pub(super) fn resize_span_in_place(self, address: usize, size: usize) -> bool {
         let (Some(first), Ok(new)) = (span_at(self.space, address), blocks_for(size.max(1))) else {
             return false;
@@ -141,7 +141,7 @@ impl Supply<'_> {
         let target = self.payload_at(to)?;
         let bytes = region.span_bytes(from);
         match region.span_may_share(from) {
-            // SAFETY: the target's blocks are committed, ours and unused, and more than the
+            // SAFETY: the target's blocks are committed, ours and unused, and hold more than the
             // source, which is the caller's payload; two spans do not overlap.
             true => unsafe {
                 let source = region.pointer(address);
@@ -156,8 +156,8 @@ impl Supply<'_> {
         Ok(target)
     }
 
-    /// Copies `count` blocks of a span that will be free to the beginning of one that nobody has
-    /// yet. Those of a large span go back to the system.
+    /// Copies the `count` blocks of a span that will be freed to the beginning of a span that
+    /// nobody has yet. The copied blocks of a large span go back to the system.
     fn copy_blocks(self, from: BlockIndex, to: BlockIndex, count: usize) {
         let region = &self.space.region;
         for start in (0..count).step_by(COPY_BLOCKS) {
@@ -187,8 +187,8 @@ impl Supply<'_> {
         NonNull::new(region.pointer(address)).ok_or(OutOfMemory)
     }
 
-    /// Writes down that `count` blocks from `first` on are one span. Its first
-    /// block says so last, so that no other thread sees half a span.
+    /// Writes down that `count` blocks from `first` on are one span. The kind of its first
+    /// block is set last, so that no other thread sees half a span.
     fn begin_span(self, first: BlockIndex, count: usize, size: usize) {
         for index in 0..count {
             self.space.region.block(first.after(index)).add(DIRTY);
@@ -198,7 +198,7 @@ impl Supply<'_> {
         self.space.region.set_kind(first, Kind::Span);
     }
 
-    /// Counts a span by the pages that were asked for.
+    /// Notes the size of a span, counted by the pages that were asked for.
     fn set_span_size(self, first: BlockIndex, size: usize) {
         let block = self.space.region.block(first);
         let page_bytes = self.space.region.page_bytes();

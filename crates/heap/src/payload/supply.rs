@@ -29,8 +29,8 @@ impl<'heap> Supply<'heap> {
         self.payloads.charge_fresh(taken_bytes);
     }
 
-    /// Takes back what a cache takes out of its lists from now on, with the pool locked:
-    /// so a fork finds each piece in the lists or in the pool.
+    /// Begins to take back pieces, with the pool locked. A cache takes them out of its lists
+    /// only then, so a fork finds each piece in the lists or in the pool.
     pub(super) fn open(self) -> Return<'heap> {
         Return {
             supply: self,
@@ -44,7 +44,7 @@ impl<'heap> Supply<'heap> {
 pub(super) struct Return<'heap> {
     supply: Supply<'heap>,
     pool: MutexGuard<'heap, Pool>,
-    /// What has been given back.
+    /// Bytes that have been given back.
     bytes: usize,
 }
 
@@ -55,8 +55,8 @@ impl Return<'_> {
         self.bytes += row_pieces(of.class()) * of.class().bytes();
     }
 
-    /// Takes back free pieces; each begins with the address of the next, 0 for
-    /// none.
+    /// Takes back the free pieces from `first` on; each begins with the address of the next, 0
+    /// for none.
     pub(super) fn pieces(&mut self, first: usize, of: ArenaClass) {
         if first != 0 {
             let given = self.pool.give(self.supply.space, first);

@@ -15,20 +15,20 @@ use crate::space::Space;
 
 /// Allocates and frees payloads of one heap on behalf of one thread.
 ///
-/// The pieces that it keeps are lost to the heap when it is dropped:
-/// [`ThreadCache::flush`] gives them back before.
+/// The pieces that a cache keeps are lost to the heap when the cache is dropped:
+/// call [`ThreadCache::flush`] first, which gives them back.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct ThreadCache<'heap> {
     pub(crate) lists: FreeLists,
-    /// A copy of the region's, one load nearer.
+    /// Where the region's table of kinds is, copied to save a load.
     kinds: Kinds<'heap>,
-    /// The arena that this thread allocates from. What it frees of others waits in their
-    /// lists for a row to be full, which then goes back to them.
+    /// The arena that this thread allocates from. Pieces of other arenas that it frees wait in
+    /// lists of their own until a row is full, which then goes back to its arena.
     arena: Arena,
-    /// A full row of each class of that arena, or none: what is put aside when a list is full
-    /// and gets one more, and taken when one is empty. So a program that allocates and frees
-    /// in turns leaves the pool alone, and rows change hands whole.
+    /// A full row of each class of that arena, or none. A row is put aside when a list is full
+    /// and gets one piece more, and taken when a list is empty. So a program that allocates and
+    /// frees in turns leaves the pool alone, and rows change hands whole.
     spares: [Option<Row>; CLASS_COUNT],
     supply: Supply<'heap>,
 }
@@ -87,7 +87,7 @@ impl<'heap> ThreadCache<'heap> {
     /// Allocates at least `size` bytes aligned to `align`, a power of two.
     ///
     /// # Panics
-    /// When it is none, and not small.
+    /// When `align` is above 16 and not a power of two.
     pub fn allocate_aligned(
         &mut self,
         size: usize,
@@ -122,11 +122,11 @@ impl<'heap> ThreadCache<'heap> {
     }
 
     /// Takes a payload back if the cache can keep it: the part of [`ThreadCache::free`] that
-    /// never waits. It says no to null and to memory of others.
+    /// never waits. Returns false for null and for memory outside this heap.
     ///
     /// # Safety
-    /// As for [`ThreadCache::free`], if `payload` lies in this heap; when the answer is no, it
-    /// goes on being the caller's.
+    /// As for [`ThreadCache::free`], if `payload` lies in this heap. When this returns false,
+    /// `payload` is still the caller's.
     #[inline(always)]
     pub unsafe fn free_at_once(&mut self, payload: *mut u8) -> bool {
         match self.kinds.at(payload as usize) {
@@ -136,7 +136,7 @@ impl<'heap> ThreadCache<'heap> {
         }
     }
 
-    /// Takes a payload back that its list has no room for.
+    /// Takes back a payload for which its list has no room.
     ///
     /// # Safety
     /// As for [`ThreadCache::free`].
@@ -156,7 +156,7 @@ impl<'heap> ThreadCache<'heap> {
         }
     }
 
-    /// [`ThreadCache::resize`] for those who look for the payload where it is now.
+    /// [`ThreadCache::resize`], returning the payload's address whether it has moved or not.
     ///
     /// # Safety
     /// As for [`ThreadCache::resize`].
@@ -176,8 +176,8 @@ impl<'heap> ThreadCache<'heap> {
     /// size; in place where that is possible without wasting half of it.
     ///
     /// # Safety
-    /// As for [`ThreadCache::free`], unless an error comes back or it stays in place: then
-    /// it goes on being the caller's.
+    /// As for [`ThreadCache::free`], unless this returns an error or the payload stays in place:
+    /// then the payload is still the caller's.
     pub unsafe fn resize(
         &mut self,
         payload: NonNull<u8>,
@@ -209,8 +209,8 @@ impl<'heap> ThreadCache<'heap> {
         Ok(Resized::Moved(fresh))
     }
 
-    /// Changes the size of a payload where it is, or else does nothing; whether it has
-    /// room for `size` bytes now. For an owner that has pointers into it.
+    /// Changes the size of a payload where it is, or else does nothing. Returns whether the
+    /// payload has room for `size` bytes now. For an owner that has pointers into the payload.
     ///
     /// # Safety
     /// `payload` is the caller's, of this heap.
@@ -225,8 +225,8 @@ impl<'heap> ThreadCache<'heap> {
         }
     }
 
-    /// Gives every piece back to the heap. A cache that a forked child has from its parent needs
-    /// it after [`Heap::inherit`](crate::Heap::inherit).
+    /// Gives every piece back to the heap. A forked child has to call this after
+    /// [`Heap::inherit`](crate::Heap::inherit) for each cache that it has from its parent.
     pub fn flush(&mut self) {
         let mut pool = self.supply.open();
         for class in ClassIndex::all() {
@@ -256,7 +256,7 @@ impl<'heap> ThreadCache<'heap> {
         self.lists.pop(of).ok_or(OutOfMemory)
     }
 
-    /// Empties a list that is full.
+    /// Empties a list that is full: its row becomes the spare, or goes to the pool.
     fn put_aside(&mut self, of: ArenaClass) {
         let is_own = of.arena() == self.arena;
         let spare = &mut self.spares[of.class().index()];
