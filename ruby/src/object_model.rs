@@ -91,7 +91,8 @@ impl Ruby {
 /// own marking functions, perhaps those of a C extension. This is sound, because those
 /// functions read tables and write to four things only:
 /// * the largest number of variables that objects of a class have had, which is atomic here;
-/// * the tables of classes: here, only a thread that traces alone traces classes;
+/// * the tables of classes: here, only a thread that traces alone traces those that Ruby
+///   changes;
 /// * the caches of calls, and a flag of environments: whoever traces them stores the same
 ///   words, once for all;
 /// * what objects of an extension's own types hold: they are traced by the extension's

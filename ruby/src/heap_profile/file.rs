@@ -31,7 +31,7 @@ static TARGET: Mutex<Option<Target>> = Mutex::new(None);
 /// 0 until it was first asked for.
 static STARTED_UNIX_NS: AtomicU64 = AtomicU64::new(0);
 
-/// When this process started; the time of the first call, or of the fork that made it.
+/// When this process started: the time of the first call, or of the fork.
 pub(super) fn started_unix_ns() -> u64 {
     match STARTED_UNIX_NS.load(Relaxed) {
         0 => {

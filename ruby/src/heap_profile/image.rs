@@ -187,8 +187,8 @@ fn map() -> Option<(*mut Image, Option<c_int>)> {
             false => libc::mmap(null_mut(), bytes, access, flags, used, 0),
         };
         if named {
-            // Other users see the file only where they may read this process's memory, but
-            // only these permissions keep others from writing to it.
+            // Only those who may read this process's memory can open the file; this mode keeps
+            // the other users among them from writing to it.
             libc::fchmod(file, 0o600);
             // Nobody else can change the file, or cut it off below us, as far as the kernel
             // has these seals. The last one came with Linux 5.1; an older kernel sets none of

@@ -39,8 +39,8 @@ pub(crate) fn state() -> &'static str {
     }
 }
 
-/// Frames, or classes, by address, each with a number: of the frame in the image, or of the
-/// class in [`Recorder::classes`].
+/// Frames, or classes, by address, each with a number: that of the frame in the image, or the
+/// index of the class in [`Recorder::class_names`].
 ///
 /// The profile keeps no frame and no class alive: it forgets those that die, and their names
 /// stay.
@@ -115,7 +115,7 @@ struct SiteKey {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum ClassKey {
     Class(u32),
-    /// An object of Ruby's own, by the first bits of its flags.
+    /// An internal object of Ruby, by the first bits of its flags.
     Internal(u32),
     Payload,
 }

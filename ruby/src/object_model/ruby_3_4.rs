@@ -147,8 +147,8 @@ pub(super) fn trace_internal(
     tracer: &mut impl Trace,
 ) -> bool {
     match object.internal_kind() {
-        // The class to which such a cache belongs knows the methods of all other caches, and
-        // invalidates those caches: a cache keeps neither its class nor its method alive.
+        // All other caches are in the table of their class, which knows their methods and
+        // invalidates them: such a cache keeps neither its class nor its method alive.
         IMEMO_CALLCACHE if object.has(CALL_CACHE_OWNS) => {
             mark_value(tracer, object.word(CALL_CACHE_METHOD));
             mark_value(tracer, object.word(CALL_CACHE_CLASS));
