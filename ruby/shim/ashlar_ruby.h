@@ -194,8 +194,8 @@ bool ashlar_jobs_wait(void *objspace);
 bool ashlar_next_job(void *objspace, struct ashlar_job *job);
 void ashlar_job_done(void *objspace);
 
-/* Object ids; 0 means none. The caller of ashlar_object_id holds the VM lock; the function returns 0
-   when there is no memory. */
+/* Object ids; 0 means none. The caller of ashlar_object_id holds the VM lock; that function returns
+   0 when there is no memory. */
 uint64_t ashlar_object_id(void *objspace, ashlar_value object, bool *fresh);
 ashlar_value ashlar_object_by_id(void *objspace, uint64_t id);
 uint64_t ashlar_next_object_id(void *objspace);

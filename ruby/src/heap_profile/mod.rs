@@ -5,7 +5,7 @@
 //! cells is cut off before the cell that contains the next mark
 //! ([`ashlar_heap::AllocationCache::sample_after`]). Payloads leave the fast path of `xmalloc`
 //! and `xfree` while samples are taken, and each thread counts its own. While nothing is
-//! sampled, these checks cost nothing.
+//! sampled, none of this happens.
 //!
 //! The recorder has a lock of its own, the last of all. No function of Ruby is called while it
 //! is held.

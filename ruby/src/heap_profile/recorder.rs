@@ -492,9 +492,9 @@ impl Recorder {
         true
     }
 
-    /// Ends the samples of what has died, once marking is over: `fate` says what has. A minor
-    /// collection frees young cells only. `collection` is the number of collections marked
-    /// before this one.
+    /// Forgets what has died, and ends its samples, once marking is over: `fate` says what has
+    /// died. A minor collection frees young cells only. `collection` is the number of
+    /// collections marked before this one.
     pub(super) fn forget_dead(
         &mut self,
         scope: Scope,
