@@ -163,8 +163,9 @@ pub(crate) unsafe fn free(memory: *mut c_void) {
     }
 }
 
-/// # Safety `memory` comes from the process's allocator and, unless null is returned, is
-/// not used any more.
+/// # Safety
+/// `memory` comes from the process's allocator and, unless null is returned, is not used
+/// any more.
 #[export_name = "ashlar_realloc_elsewhere"]
 pub(crate) unsafe extern "C" fn realloc(memory: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: libc gave the memory, which is freed if it moves.
@@ -225,8 +226,9 @@ fn count_fresh(memory: *mut c_void) -> *mut c_void {
 
 /// `realloc`, counted.
 ///
-/// # Safety `memory` comes from the process's allocator and, unless null is returned, is
-/// not used any more.
+/// # Safety
+/// `memory` comes from the process's allocator and, unless null is returned, is not used
+/// any more.
 pub(crate) unsafe fn counted_realloc(memory: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: libc gave the memory, which is freed if it moves.
     unsafe {

@@ -1,4 +1,4 @@
-//! Who may use what, as types.
+//! Which threads may use what, expressed as types.
 //!
 //! | the calling thread has | what says so | what it may use |
 //! | --- | --- | --- |

@@ -1,4 +1,4 @@
-//! Who keeps what in a dumped Ruby heap.
+//! Finds out which objects keep which alive in a dumped Ruby heap.
 //!
 //! ```text
 //! read (a dump) → graph → dominators → retained sizes → report

@@ -59,15 +59,17 @@ macro_rules! iterator {
     };
 }
 
-/// # Safety The walk must borrow, for `'a`, the map in which it has found the entry.
+/// # Safety
+/// The walk must borrow, for `'a`, the map in which it has found the entry.
 #[inline(always)]
 unsafe fn value<'a>(found: Found) -> &'a u64 {
     // SAFETY: a found entry belongs to a live leaf, and the map is borrowed.
     unsafe { &*found.value }
 }
 
-/// # Safety The walk must borrow exclusively, for `'a`, the map in which it has found
-/// the entry; it finds each entry once.
+/// # Safety
+/// The walk must borrow exclusively, for `'a`, the map in which it has found the entry;
+/// it finds each entry once.
 #[inline(always)]
 unsafe fn value_mut<'a>(found: Found) -> &'a mut u64 {
     // SAFETY: a found entry belongs to a live leaf; the map is borrowed exclusively, and

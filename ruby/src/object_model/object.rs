@@ -180,7 +180,8 @@ impl Values {
         self.count
     }
 
-    /// # Safety The values must be those of a live object, which does not change meanwhile.
+    /// # Safety
+    /// The values must be those of a live object, which does not change meanwhile.
     pub(super) unsafe fn words<'object>(self) -> &'object [usize] {
         // SAFETY: the words are a live object's, which does not change meanwhile.
         unsafe { slice::from_raw_parts(self.first as *const usize, self.count) }

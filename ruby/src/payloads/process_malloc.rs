@@ -97,8 +97,9 @@ unsafe extern "C" fn ashlar_aligned_payload(
     unsafe { allocated(cache, |cache| cache.allocate_aligned(size, align)) }
 }
 
-/// # Safety `cache` is the calling thread's, or null. `payload` is null, or memory that the
-/// process has allocated and, unless null is returned, does not use any more.
+/// # Safety
+/// `cache` is the calling thread's, or null. `payload` is null, or memory that the process
+/// has allocated and, unless null is returned, does not use any more.
 #[no_mangle]
 pub(super) unsafe extern "C" fn ashlar_realloc_payload(
     cache: *mut ThreadCache,
@@ -141,7 +142,8 @@ pub(super) fn note_end(payload: NonNull<u8>) {
 
 /// [`ashlar_free_payload`] while no payload is a sample.
 ///
-/// # Safety As for [`ashlar_free_payload`].
+/// # Safety
+/// As for [`ashlar_free_payload`].
 #[inline(always)]
 pub(super) unsafe fn free_payload(cache: *mut ThreadCache, payload: NonNull<u8>) {
     // SAFETY: nobody uses the payload any more; the cache is this thread's, or null.

@@ -134,7 +134,8 @@ pub(crate) struct Branch {
 }
 
 impl Branch {
-    /// # Safety `edge` must lead to a live branch, which must stay live while the view is used.
+    /// # Safety
+    /// `edge` must lead to a live branch, which must stay live while the view is used.
     #[inline(always)]
     pub(crate) unsafe fn of(edge: Edge) -> Branch {
         Branch {

@@ -13,8 +13,9 @@ pub(crate) struct Leaf<const V: usize> {
 }
 
 impl<const V: usize> Leaf<V> {
-    /// # Safety `edge` must lead to a live leaf that is not full, and that must stay so
-    /// while the view is used.
+    /// # Safety
+    /// `edge` must lead to a live leaf that is not full, and that must stay so while the
+    /// view is used.
     #[inline(always)]
     pub(crate) unsafe fn of(edge: Edge) -> Leaf<V> {
         Leaf {

@@ -140,7 +140,7 @@ impl<const V: usize> Planes<V> for Wide<V> {
         let mut with = shape;
         with.entries += 1;
         let again = groups_pay(&with) && shape.entries.is_power_of_two();
-        // With so many groups of the shortest length, there are too many groups of any
+        // With this many groups of the shortest length, there are too many groups of any
         // length.
         (!again || self.groups_among(0, self.n) > GROUPS_MAX).then_some(with)
     }
