@@ -1,4 +1,4 @@
-//! Asks the Ruby that the library is built for where its objects keep what.
+//! Asks the Ruby that the library is built for where its objects keep their data.
 //!
 //! `ASHLAR_RUBY_CFLAGS` names Ruby's include folders; there is no default,
 //! because the numbers must be those of the Ruby that loads the library.
@@ -9,7 +9,7 @@ use std::{env, fs};
 
 /// The versions of Ruby that the library is written for.
 const SERIES: [&str; 2] = ["3.4", "4.0"];
-/// The probe.
+/// The program that prints the layout.
 const SOURCE: &str = "shim/layout.c";
 
 fn main() {
@@ -52,7 +52,7 @@ fn main() {
     }
 }
 
-/// Has the files compiled that belong to the Ruby which the probe names (`cfg(ruby = "3.4")`).
+/// Selects the files for the version of Ruby that the probe names (`cfg(ruby = "3.4")`).
 fn choose_version(layout: &str) {
     let series = SERIES.into_iter().find(|series| {
         let named = format!("RUBY_VERSION: &str = \"{series}.");
@@ -68,8 +68,8 @@ fn choose_version(layout: &str) {
     println!("cargo:rustc-cfg=ruby=\"{series}\"");
 }
 
-/// The probe as a command: it is made for the machine that the library is made for, and may need
-/// the same program in front of it there as cargo's tests do.
+/// The command that runs the probe. The probe is built for the same machine as the library, and
+/// may need the same runner there as cargo's tests do.
 fn run(probe: &Path) -> Command {
     let target = env::var("TARGET").expect("cargo sets TARGET");
     let name = target.to_uppercase().replace('-', "_");

@@ -1,4 +1,4 @@
-//! Names the library as programs linked against libJudy ask for it.
+//! Gives the library the name that programs linked against libJudy ask for.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -3,23 +3,22 @@
 /*
  * The border between Ruby and the collector.
  *
- * `ashlar_*` functions are written in Rust (ruby/src) and called from the
- * shim; `struct ashlar_ruby_calls` holds Ruby's functions that Rust calls. It
- * is a table because the same library also serves processes without a Ruby in
- * them (LD_PRELOAD), where those functions do not exist.
+ * `ashlar_*` functions are written in Rust (ruby/src) and called from the shim;
+ * `struct ashlar_ruby_calls` holds Ruby's functions that Rust calls. It is a table because the same
+ * library also serves processes without Ruby (LD_PRELOAD), where those functions do not exist.
  *
- * Threads: functions without an `objspace` may be called by any thread at any
- * time, and so may `ashlar_x*`. Those with one are called with the GVL of the
- * calling Ractor held, and take the VM lock themselves where they need it; those
- * for marking are called from inside a collection, which holds it.
+ * Threads: functions without an `objspace` may be called by any thread at any time, and so may
+ * `ashlar_x*`. Functions with an `objspace` are called with the GVL of the calling Ractor held, and
+ * take the VM lock themselves where they need it; those for marking are called from inside a
+ * collection, which holds the lock.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 #include <stdint.h>
 
-/* Nobody outside the library, or the Ruby that it is part of, calls these: no call goes
-   through a table. */
+/* Nobody calls these from outside the library, or the Ruby that it is a part of, so no call goes
+   through a linkage table. */
 #pragma GCC visibility push(hidden)
 
 typedef uintptr_t ashlar_value; /* VALUE */
@@ -58,12 +57,12 @@ struct ashlar_ruby_calls {
     size_t (*memory_of)(ashlar_value object); /* the cell included */
 };
 
-/* Events of the collector, by Ruby's numbers, set at start-up. */
+/* Events of the collector, by Ruby's numbers, which are set at the start. */
 struct ashlar_ruby_events {
     uint32_t gc_start, gc_end_mark, gc_end_sweep, gc_enter, gc_exit, free_object;
 };
 
-/* Why a collection happened; GC.latest_gc_info tells. */
+/* Why a collection happened; GC.latest_gc_info shows it. */
 enum ashlar_reason {
     ASHLAR_REASON_NONE,   /* there has been none */
     ASHLAR_REASON_NEWOBJ, /* cells used up */
@@ -72,7 +71,7 @@ enum ashlar_reason {
     ASHLAR_REASON_STRESS,
 };
 
-/* Bootup. `failure` gets a message when NULL comes back; nobody frees it. */
+/* Start of the process. `failure` gets a message when NULL is returned; nobody frees it. */
 void *ashlar_objspace_new(const struct ashlar_ruby_calls *, const struct ashlar_ruby_events *,
                           const char *ruby_version, const char **failure);
 void *ashlar_cache_new(void *objspace);
@@ -83,7 +82,7 @@ const size_t *ashlar_widths(void);
 void ashlar_start(void *objspace, bool full, bool sweep_now, enum ashlar_reason);
 bool ashlar_during_gc(void);
 void ashlar_finish_collection(void *objspace);
-/* Ends collecting for good: drops a marking that is going on, and frees dead objects. */
+/* Ends collecting for good: drops a marking in progress, and frees dead objects. */
 void ashlar_end_collections(void *objspace);
 void ashlar_prepare_heap(void *objspace);
 void ashlar_set_disabled(bool disabled);
@@ -91,15 +90,15 @@ bool ashlar_is_disabled(void);
 void ashlar_set_stress(void *objspace, ashlar_value flag, bool on);
 ashlar_value ashlar_stress(void);
 
-/* Objects. `ashlar_allocate` sweeps and collects if it must, and writes the first two words; 0 when
-   memory is out. */
+/* Objects. `ashlar_allocate` sweeps and collects if it must, and writes the first two words; it
+   returns 0 when there is no memory. */
 ashlar_value ashlar_allocate(void *objspace, void *cache, ashlar_value klass, ashlar_value flags,
                              bool wb_protected, size_t size);
 
-/* Payloads. `cache` is the calling thread's, NULL until it has one.
-   `ashlar_x*` are Ruby's: they count towards the next collection and may
-   collect when the calling thread holds the GVL, if `may_collect`. `ashlar_*_payload` are the
-   process's, under LD_PRELOAD: they never collect. */
+/* Payloads. `cache` is the calling thread's, NULL until it has one. `ashlar_x*` are for Ruby: they
+   count towards the next collection, and may collect when the calling thread holds the GVL and
+   `may_collect` is true. `ashlar_*_payload` are for the process, under LD_PRELOAD: they never
+   collect. */
 void *ashlar_xmalloc(void *cache, size_t size, bool may_collect);
 void *ashlar_xcalloc(void *cache, size_t size, bool may_collect);
 void *ashlar_xrealloc(void *cache, void *payload, size_t size, bool may_collect);
@@ -114,15 +113,14 @@ bool ashlar_is_payload(const void *memory);
 void ashlar_give_up_thread_cache(void *cache); /* the calling thread's, which ends */
 void ashlar_adjust_memory(ssize_t difference);
 
-/* The calling thread's cache (shim/payload.c); NULL until it has one. Reading it
-   is one load: the initial-exec model saves the call that the general model of
-   thread-local variables makes. */
+/* The calling thread's cache (shim/payload.c); NULL until it has one. Reading it is one load: the
+   initial-exec model of thread-local variables saves the call that the general model makes. */
 extern __thread void *ashlar_thread_cache
     __attribute__((tls_model("initial-exec")));
 void *ashlar_current_thread_cache(void); /* for Rust */
 bool ashlar_thread_cache_set(void *cache);
 
-/* What a thread without a cache is to do. */
+/* What a thread without a cache must do. */
 enum ashlar_cache_state {
     ASHLAR_CACHE_AT_FIRST_USE, /* get one */
     ASHLAR_CACHE_NEVER,        /* it ends, or nobody could tell of its end: use the shared one */
@@ -158,13 +156,13 @@ void ashlar_write_barrier(void *objspace, ashlar_value parent, ashlar_value chil
 void ashlar_unprotect(void *objspace, ashlar_value object);
 void ashlar_remember(void *objspace, ashlar_value object);
 
-/* Walking. `ashlar_begin_walk` gives all cells, or false when memory is out. The snapshot
-   is there, and no cell moves, until the walk with this number is ended; to end it again
-   does nothing. In the snapshot a live object is one word, its address; a run of free cells is
-   two words, its start with the lowest bit set and its end, and the first word of each free
-   cell is 0. `ashlar_next_object`
-   gives the live object after another one that has one of these types (bits by number),
-   while nothing is collected: the first one for 0, and 0 after the last one. */
+/* Walking. `ashlar_begin_walk` makes a snapshot of all cells; it returns false when there is no
+   memory. Until the walk with this number is ended, the snapshot exists and no cell moves; ending a
+   walk again does nothing. In the snapshot a live object is one word, its address; a run of free
+   cells is two words, its start with the lowest bit set and its end, and the first word of each
+   free cell is 0. `ashlar_next_object` returns the next live object after `object` whose type has
+   its bit set in `types`, while nothing is collected: the first one after 0, and 0 after the last
+   one. */
 ashlar_value ashlar_next_object(void *objspace, ashlar_value object, uint32_t types);
 struct ashlar_snapshot {
     size_t number;
@@ -176,8 +174,8 @@ void ashlar_end_walk(void *objspace, size_t number);
 bool ashlar_is_live(void *objspace, ashlar_value word);
 size_t ashlar_marked_count(void *objspace);
 
-/* Finalizers: an array of procs per object; 0 means none. Setting them gives
-   false when memory is out. */
+/* Finalizers: an array of procs per object; 0 means none. `ashlar_set_finalizers` returns false
+   when there is no memory. */
 ashlar_value ashlar_finalizers(void *objspace, ashlar_value object);
 bool ashlar_set_finalizers(void *objspace, ashlar_value object, ashlar_value array);
 void ashlar_forget_finalizers(void *objspace, ashlar_value object);
@@ -196,13 +194,13 @@ bool ashlar_jobs_wait(void *objspace);
 bool ashlar_next_job(void *objspace, struct ashlar_job *job);
 void ashlar_job_done(void *objspace);
 
-/* Object ids; 0 means none. From ashlar_object_id, whose caller holds the VM lock, 0
-   means that memory is out. */
+/* Object ids; 0 means none. The caller of ashlar_object_id holds the VM lock; that function returns
+   0 when there is no memory. */
 uint64_t ashlar_object_id(void *objspace, ashlar_value object, bool *fresh);
 ashlar_value ashlar_object_by_id(void *objspace, uint64_t id);
 uint64_t ashlar_next_object_id(void *objspace);
 
-/* Hooks of Ruby's tracing. */
+/* Sets the hooks that Ruby's tracing of allocations and frees needs. */
 void ashlar_set_event_hooks(void *objspace, bool newobj, bool freeobj);
 
 /* State bits of a cell, as shown by ObjectSpace.dump and GC.stat. */
@@ -219,8 +217,8 @@ enum ashlar_cell_bit {
 unsigned int ashlar_cell_state(void *objspace, ashlar_value object);
 bool ashlar_is_garbage(void *objspace, ashlar_value object);
 
-/* Statistics. The keys of GC.stat and GC.stat_heap by number, NULL behind the last one, and the
-   values of so many keys from one on; only what they need is counted. */
+/* Statistics. The keys of GC.stat and GC.stat_heap by number, NULL after the last one, and the
+   values of `count` keys from `first` on; only what these values need is counted. */
 #define ASHLAR_KEYS_MAX 64
 const char *ashlar_key(size_t index);
 void ashlar_count(void *objspace, size_t first, size_t count, uint64_t *values);
@@ -231,7 +229,7 @@ void ashlar_count_widths(void *objspace, uint64_t *values);
 size_t ashlar_collection_count(void *objspace);
 uint64_t ashlar_total_time_ns(void *objspace);
 
-/* What never changes, for GC::INTERNAL_CONSTANTS. */
+/* Constants, for GC::INTERNAL_CONSTANTS. */
 struct ashlar_geometry {
     size_t base_bytes;         /* the width of an object that asks for no more */
     size_t block_bytes;
@@ -257,7 +255,7 @@ struct ashlar_collection {
     size_t weak_references, retained_weak_references;
 };
 
-/* The latest collection, and what comes. */
+/* The latest collection, and what the next one will be. */
 struct ashlar_latest {
     struct ashlar_collection collection;
     enum ashlar_major_by next_major_by;
@@ -282,7 +280,8 @@ void ashlar_clear_profile(void *objspace);
 size_t ashlar_profile_length(void *objspace);
 bool ashlar_profile_record(void *objspace, size_t index, struct ashlar_profile_record *);
 
-/* Options, by number; false when there are no more. Words are messages, to be freed. */
+/* Options, by number; false when there are no more. A `word` is a message, which the caller
+   frees. */
 enum ashlar_option_kind {
     ASHLAR_OPTION_NUMBER,
     ASHLAR_OPTION_THOUSANDTHS,
@@ -301,8 +300,8 @@ bool ashlar_option(void *objspace, size_t index, struct ashlar_option *);
 /* Frees a message. */
 void ashlar_message_free(char *message);
 
-/* Sets the options among `pairs`, all or none of them. A message when a value is
-   impossible, or memory is out, NULL otherwise. */
+/* Sets the options among `pairs`, all or none of them. Returns a message when a value is impossible
+   or there is no memory, otherwise NULL. */
 struct ashlar_pair {
     const char *name;
     size_t name_bytes;
@@ -311,10 +310,10 @@ struct ashlar_pair {
 };
 char *ashlar_configure(void *objspace, const struct ashlar_pair *pairs, size_t count, bool *is_memory_out);
 
-/* A dump of the heap to `path`, after a full collection; the format is in docs/heap-dump.md.
-   Steps give 0, or the errno of what failed. To open and to pour may wait for whoever reads,
-   and they are called without the GVL; after EINTR they can be called again. Freeing it leaves
-   no file that was not there before, unless all was written. */
+/* A dump of the heap to `path`, after a full collection; the format is in docs/heap-dump.md. Each
+   step returns 0, or the errno of what failed. Opening and pouring may wait for a reader, so they
+   are called without the GVL; after EINTR they can be called again. Freeing the dump leaves no file
+   that was not there before, unless the dump was written completely. */
 struct ashlar_dump;
 struct ashlar_dump *ashlar_new_dump(void *objspace, const char *path);
 int ashlar_open_dump(struct ashlar_dump *);
@@ -322,17 +321,17 @@ int ashlar_write_dump(void *objspace, struct ashlar_dump *);
 int ashlar_pour_dump(struct ashlar_dump *);
 void ashlar_free_dump(struct ashlar_dump *);
 
-/* Prints what became of the RUBY_GC_* variables, a line each. */
+/* Prints what each of the RUBY_GC_* variables does, a line each. */
 void ashlar_explain_variables(void);
 
 bool ashlar_full_marking_allowed(void);
 void ashlar_allow_full_marking(bool allowed);
 
-/* Checks the heap's invariants; a message when one is broken, NULL when all hold. */
+/* Checks the heap's invariants; returns a message when one is broken, NULL when all hold. */
 char *ashlar_verify(void *objspace);
 
-/* The heap profile. A frame or a class that was sampled is named once, at a time when
-   Ruby can make strings. */
+/* The heap profile. A sampled frame or class is named once, at a time when Ruby can make
+   strings. */
 struct ashlar_nameless {
     ashlar_value value;
     bool is_class;
@@ -346,12 +345,13 @@ void ashlar_describe_process(const char *description);
 void ashlar_write_last_profile(void *objspace);
 void ashlar_write_profile_at_crash(void); /* from a signal handler */
 
-/* Ends the process with one line. */
+/* Ends the process with one line that says that the system refuses memory. */
 void ashlar_end_for_want_of_memory(void);
 
-/* Fork. `ashlar_begin_child` is for a child of Ruby's own making, with the VM lock held:
-   `thread` is the one that it has, and `runner` the one that runs jobs, or 0.
-   `ashlar_after_fork_in_fork` is for a child that is made between the two before it, by the same thread. */
+/* Fork. `ashlar_begin_child` is for a child that Ruby itself has forked, with the VM lock held:
+   `thread` is the thread that the child has, and `runner` the one that runs jobs, or 0.
+   `ashlar_after_fork_in_fork` is for a child that the same thread forks between
+   `ashlar_before_fork` and `ashlar_after_fork`. */
 void ashlar_watch_forks(void);
 void ashlar_before_fork(void);
 void ashlar_after_fork(bool in_child);

@@ -1,9 +1,9 @@
 /*
- * GC.config: the default collector's one option, then ashlar's own, which have
- * the names of their environment variables without ASHLAR_. As Ruby documents,
- * keys that are no option are ignored, so that a program can name options of
- * several collectors. An impossible value is refused, and then no option has
- * changed. The key `dump` is an order, and comes after the options.
+ * GC.config: the default collector's one option, then ashlar's own, which have the names of
+ * their environment variables without ASHLAR_. As Ruby documents, keys that are no option are
+ * ignored, so that a program can name options of several collectors. An impossible value is
+ * refused, and then no option has changed. The key `dump` is an order, which is carried out
+ * after the options are set.
  */
 #include "ruby/ruby.h"
 #include "ruby/thread.h"
@@ -20,7 +20,7 @@ full_mark_key(void)
     return ID2SYM(rb_intern("rgengc_allow_full_mark"));
 }
 
-/* No option: GC.config(dump: "file") writes a dump of the heap. */
+/* The key `dump` is no option: GC.config(dump: "file") writes a dump of the heap. */
 static VALUE
 dump_key(void)
 {
@@ -63,7 +63,7 @@ ashlar_config(void *objspace)
     return hash;
 }
 
-/* A value as the environment variable would have it. */
+/* Returns a value as the text that the environment variable would have. */
 static VALUE
 as_text(VALUE value)
 {
@@ -76,7 +76,7 @@ as_text(VALUE value)
     return rb_inspect(value);
 }
 
-/* Appends the name and the text to the array that `data` is. */
+/* Appends the name and the value's text to `data`, an array. */
 static int
 collect_pair(VALUE key, VALUE value, VALUE data)
 {
@@ -142,7 +142,8 @@ do_step(void *argument)
     return NULL;
 }
 
-/* A step that may wait for others: they run meanwhile, and a signal or Thread#kill ends it. */
+/* Runs a step that may wait for others. They run meanwhile, and a signal or Thread#kill ends
+   it. */
 static int
 without_gvl(struct dumping *dumping, int (*step)(struct ashlar_dump *))
 {

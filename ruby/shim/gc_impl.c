@@ -1,10 +1,10 @@
 /*
- * Ruby's collector interface, in the order of gc_impl.h: convert, forward,
- * return. Decisions about collection are made in ruby/src. What depends on the
- * version of Ruby is in a file of its own, which ruby_version.h chooses.
+ * Ruby's collector interface, in the order of gc_impl.h: convert, forward, return. Decisions
+ * about collection are made in ruby/src. What depends on the version of Ruby is in a file of
+ * its own, which ruby_version.h chooses.
  *
- * Compiled by itself it is a modular collector's; included by inside/default.c
- * it is part of Ruby's gc.c, and its functions are static there (GC_IMPL_FN).
+ * Compiled by itself this file is a part of a modular collector; included by inside/default.c
+ * it is a part of Ruby's gc.c, and its functions are static there (GC_IMPL_FN).
  */
 #include "ruby/ruby.h"
 
@@ -45,7 +45,7 @@ proc_class(void)
     return rb_cProc;
 }
 
-/* Nothing of Ruby's may be made while it collects, so the name is there before. */
+/* No object of Ruby's may be made while it collects, so the name is interned in advance. */
 static const char loaded_features[] = "$LOADED_FEATURES";
 static bool knows_loaded_features;
 
@@ -56,7 +56,8 @@ loaded_files(void)
     return RB_TYPE_P(features, T_ARRAY) ? (size_t)RARRAY_LEN(features) : 0;
 }
 
-/* The object space is looked up here: who has it as an argument loads it for every object. */
+/* The object space is looked up here: a caller that passed it would have to load it for every
+   object. */
 __attribute__((noinline, cold))
 static VALUE
 new_object_of_heap(void *cache, VALUE klass, VALUE flags, bool wb_protected, size_t size)
@@ -87,7 +88,7 @@ resized_payload(void *payload, size_t size, bool may_collect)
     return ashlar_xrealloc(ashlar_thread_cache, payload, size, may_collect);
 }
 
-/* Functions of gc_impl.h that are otherwise in other versions of Ruby. */
+/* Functions of gc_impl.h that differ between versions of Ruby. */
 #include "ruby_version.h"
 
 static unsigned int
@@ -178,7 +179,7 @@ rb_gc_impl_objspace_init(void *objspace)
     ashlar_begin_naming(objspace);
 }
 
-/* Ruby frees payloads after this, and other threads may still run: the heap
+/* Does nothing: Ruby frees payloads after this, and other threads may still run, so the heap
    stays until the process ends. */
 void
 rb_gc_impl_objspace_free(void *objspace)
@@ -197,8 +198,8 @@ rb_gc_impl_ractor_cache_free(void *objspace, void *cache)
     ashlar_cache_free(objspace, cache);
 }
 
-/* The options are read before the first allocation, but only now is it known
-   whether Ruby is to print warnings. */
+/* The options are read before the first allocation, but only now is it known whether Ruby
+   prints warnings. */
 void
 rb_gc_impl_set_params(void *objspace)
 {
@@ -223,11 +224,12 @@ ashlar_objspace(void)
 
 /* ── Shutdown ────────────────────────────────────────────────────────────── */
 
-/* Types, by number: rb_gc_shutdown_call_finalizer_p may say yes to them. */
+/* A bit per type number: the types of which rb_gc_shutdown_call_finalizer_p may return
+   true. */
 static uint32_t
 types_freed_at_exit(void)
 {
-    /* A class is of no type that it knows: it says yes only where everything is freed. */
+    /* For a class that function returns true only where everything is freed. */
     if (rb_gc_shutdown_call_finalizer_p(rb_cObject)) return ~(1U << T_NONE);
     return 1U << T_DATA | 1U << T_FILE | 1U << T_SYMBOL;
 }
@@ -404,7 +406,8 @@ rb_gc_impl_location(void *objspace, VALUE value)
 
 /* ── Write barriers ──────────────────────────────────────────────────────── */
 
-/* The object space is looked up here: who has it as an argument loads it for every store. */
+/* The object space is looked up here: a caller that passed it would have to load it for every
+   store. */
 __attribute__((noinline, cold))
 static void
 tell_of_store(VALUE parent, VALUE child)
@@ -432,10 +435,10 @@ rb_gc_impl_writebarrier_remember(void *objspace, VALUE obj)
 
 /* ── Heap walking ────────────────────────────────────────────────────────── */
 
-/* While the walk goes on, an object that only this stack refers to stands for it: a
-   fiber that is given up in the middle is never resumed, but the object dies with it.
-   The object of a walk that has ended is kept for the next one, so that a walk finds as
-   many objects as there were before. */
+/* A walk over the heap. While it goes on, an object stands for it that only this stack refers
+   to: a fiber that is given up in the middle is never resumed, but the object dies with it.
+   The object of a walk that has ended is kept for the next walk, so that a walk finds as many
+   objects as there were before. */
 struct walk {
     void *objspace;
     struct ashlar_snapshot snapshot;
@@ -445,9 +448,9 @@ struct walk {
     void *data;
 };
 
-/* Shows the live object, or the run of free cells, that `at` describes in the
-   snapshot. A collection may have marked since the snapshot, one that was going on then
-   or another: objects may have died, and free cells may be a payload by now. */
+/* Shows the visitor the live object, or the run of free cells, that `at` describes in the
+   snapshot. Marking may have ended since the snapshot, in a collection that was going on then
+   or in a later one: objects may have died, and free cells may be a payload by now. */
 static int
 show(struct walk *walk, const VALUE *at)
 {
@@ -565,15 +568,15 @@ run_all_jobs(void *objspace)
     rb_gc_unset_pending_interrupt();
 }
 
-/* One thread at a time runs jobs, and runs them all: when a finalizer collects, the
-   next one does not start inside it. */
+/* One thread at a time runs jobs, and runs them all: when a finalizer collects, no other job
+   starts inside it. */
 static void
 run_jobs(void *objspace)
 {
     if (RUBY_ATOMIC_VALUE_CAS(runner, 0, rb_thread_current())) return;
     run_all_jobs(objspace);
     RUBY_ATOMIC_VALUE_EXCHANGE(runner, 0);
-    /* Another Ractor may have seen `runner` after the last job was taken. */
+    /* Another Ractor may have found `runner` set after the last job was taken. */
     if (ashlar_jobs_wait(objspace)) trigger_finalizers();
 }
 
@@ -638,7 +641,7 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
     }
     run_all_jobs(objspace);
 
-    /* Freeing what objects own breaks the object graph: no more collections. */
+    /* Freeing what objects own breaks the object graph, so there are no more collections. */
     ashlar_end_collections(objspace);
     uint32_t types = types_freed_at_exit();
     while ((object = ashlar_next_object(objspace, object, types)) != 0) {
@@ -651,8 +654,8 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
 
 static unsigned int fork_lock_level;
 
-/* The child has this thread alone: with the other Ractors stopped, none of them has
-   left a table half changed there, or holds the VM lock for ever. */
+/* The child has this thread alone. The other Ractors are stopped, so that none of them leaves
+   a table half changed there, or holds the VM lock for ever. */
 void
 rb_gc_impl_before_fork(void *objspace)
 {
@@ -714,8 +717,8 @@ rb_gc_impl_stat_heap(void *objspace, VALUE heap_name, VALUE hash_or_sym)
 #ifdef BUILDING_MODULAR_GC
 #define NAME_LENGTH_MAX 20 /* Ruby stops at longer ones */
 
-/* The NAME of librubygc.NAME.so: what RUBY_GC_LIBRARY asked for, also where
-   several builds of this library are installed side by side. */
+/* The NAME of librubygc.NAME.so, as RUBY_GC_LIBRARY asks for it, also where several builds of
+   this library are installed side by side. */
 const char *
 rb_gc_impl_active_gc_name(void)
 {
@@ -746,7 +749,7 @@ rb_gc_impl_active_gc_name(void)
 bool
 rb_gc_impl_pointer_to_heap_p(void *objspace, const void *ptr)
 {
-    /* Tables that follow moves ask before they look for the new place. */
+    /* Tables that follow moves ask this before they look for the new address. */
     return (ashlar_cell_state(objspace, (VALUE)ptr) & ASHLAR_CELL_LIVE) || ashlar_has_moved(objspace, (VALUE)ptr);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The heap profile: names of what was sampled. Ruby makes strings of them, which it
- * cannot do where samples are taken; so that is done a little later.
+ * The heap profile: names of what was sampled. Ruby makes strings for the names, which
+ * is not possible where samples are taken; so the names are looked up a little later.
  */
 #include "ruby/ruby.h"
 #include "ruby/debug.h"
@@ -27,7 +27,8 @@ text_of(volatile VALUE *string)
     return RB_TYPE_P(*string, T_STRING) ? StringValueCStr(*string) : "";
 }
 
-/* An anonymous class is called after the class it is derived from. */
+/* Returns a class's name; an anonymous class is named after the class that it is
+   derived from. */
 static VALUE
 class_name(VALUE klass)
 {
@@ -91,7 +92,7 @@ describe_ruby(void)
     ashlar_describe_process(text_of(&text));
 }
 
-/* Before a profile is written. */
+/* Called before a profile is written. */
 void
 ashlar_prepare_profile(void *objspace)
 {

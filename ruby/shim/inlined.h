@@ -1,16 +1,16 @@
 #ifndef ASHLAR_INLINED_H
 #define ASHLAR_INLINED_H
 /*
- * What Ruby asks of the collector all the time, done without a call: in gc.c when
- * Ashlar is compiled into Ruby, else in the library's own functions.
+ * What Ruby asks of the collector most often, done without a call: in gc.c when Ashlar is
+ * compiled into Ruby, else in the library's own functions.
  *
- * What it saves is the call into Rust, with the registers that it loses, and the
- * loading of what both sides have at hand. Whatever is out of the ordinary goes to the
- * Rust function of the same purpose, which asks everything once more.
+ * This saves the call into Rust, the registers that the call loses, and loading values that
+ * both sides have at hand. Whatever is unusual goes to the Rust function of the same purpose,
+ * which checks everything once more.
  *
- * The declarations below repeat those of crates/heap/src/inlined.rs, and the two are
- * compared when the library is built: layout.c prints what the compiler makes of these,
- * ruby/src/inlined.rs asserts that it is the same.
+ * The declarations below repeat those of crates/heap/src/inlined.rs. The two are compared
+ * when the library is built: layout.c prints what the compiler makes of these declarations,
+ * and ruby/src/inlined.rs asserts that it is the same.
  */
 #include <string.h>
 
@@ -33,22 +33,22 @@ enum {
     ASHLAR_FIVE_WORDS = 1, /* the width of an object that asks for no more */
 };
 
-/* What the first cell of a run of free cells begins with. */
+/* The beginning of the first cell of a run of free cells. */
 struct ashlar_run {
     uintptr_t zero;
     struct ashlar_run *next;
     uintptr_t end;
 };
 
-/* The run of one width that cells are taken from, and the next one of its block. */
+/* The run of one width that cells are taken from, and the next run in its block. */
 struct ashlar_cursor {
     uintptr_t next, end;
     struct ashlar_run *next_run;
     uintptr_t rust_only;
 };
 
-/* A Ractor's. Runs of `allowance_bytes` may be gone on to before the heap is asked again, if
-   no cell of their width is to be a sample (`cells_until_sample`). */
+/* A Ractor's allocation cache. It may begin runs of `allowance_bytes` bytes in all before the
+   heap is asked again, if no cell of their width is to be a sample (`cells_until_sample`). */
 struct ashlar_allocation_cache {
     uint8_t *biased_states;
     struct ashlar_cursor cursors[ASHLAR_WIDTHS];
@@ -60,8 +60,8 @@ struct ashlar_allocation_cache {
 
 /* A thread's lists of free payloads, by the kind of their block. A list begins with the
    address of its first payload, and each payload with the address of the next; `room` is how
-   many more it may have. Kinds that are no pieces have no room: empty blocks (0), cells and
-   spans. */
+   many more payloads the list may have. Kinds that are not pieces have no room: empty blocks
+   (0), cells and spans. */
 struct ashlar_payload_cache {
     uintptr_t first[ASHLAR_KINDS];
     int8_t room[ASHLAR_KINDS];
@@ -75,17 +75,18 @@ struct ashlar_tables {
 };
 extern struct ashlar_tables ashlar_tables;
 
-/* The byte that says where a collection is. */
+/* The byte that says at which stage a collection is. */
 extern const uint8_t *ashlar_stage;
 
-/* The first two of what every thread may read (ruby/src/knobs.rs). */
+/* The first two fields of what every thread may read (ruby/src/knobs.rs). */
 struct ashlar_knobs {
     uint32_t narrow_types; /* types, by number, whose objects may have the narrowest cells */
     uint8_t xmalloc_mode;  /* 0: the thread's cache may serve without a question */
 };
 extern struct ashlar_knobs ashlar_knobs;
 
-/* Sizes, rounded up to 8 and 16 bytes, to widths and classes; kinds of blocks to bytes. */
+/* Tables: from sizes, rounded up to 8 and to 16 bytes, to widths and classes; from kinds of
+   blocks to bytes. */
 extern const uint8_t ashlar_width_of_words[];
 extern const uint8_t ashlar_class_of_units[];
 extern const uint16_t ashlar_kind_bytes[ASHLAR_KINDS];
@@ -99,15 +100,15 @@ ashlar_state_of(ashlar_value object)
     return __atomic_load_n(&ashlar_tables.biased_states[object >> ASHLAR_STATE_SHIFT], __ATOMIC_RELAXED);
 }
 
-/* Bytes of an object's cell. */
+/* The width of an object's cell, in bytes. */
 static inline size_t
 ashlar_width_of(ashlar_value object)
 {
     return ashlar_kind_bytes[ashlar_tables.kinds[(object - ashlar_tables.start) >> ASHLAR_BLOCK_SHIFT]];
 }
 
-/* Goes on to the next run of the block: in a dense heap a run has a cell or two. 0 when there
-   is none or the heap has to be asked, otherwise the run's first cell. */
+/* Goes on to the next run of the block: in a dense heap a run has a cell or two. Returns the
+   run's first cell; 0 when there is no run, or the heap has to be asked. */
 static inline uintptr_t
 ashlar_begin_next_run(struct ashlar_allocation_cache *own, size_t width)
 {
@@ -125,7 +126,8 @@ ashlar_begin_next_run(struct ashlar_allocation_cache *own, size_t width)
     return (uintptr_t)run;
 }
 
-/* The width of an object; ASHLAR_WIDTHS for those that this header makes none of. */
+/* The index of an object's width; ASHLAR_WIDTHS for objects that this header does not
+   make. */
 static inline size_t
 ashlar_width_for(ashlar_value flags, size_t size)
 {
@@ -136,7 +138,7 @@ ashlar_width_for(ashlar_value flags, size_t size)
     return ashlar_knobs.narrow_types >> (flags & 31) & 1 ? ASHLAR_WIDTHS : ASHLAR_FIVE_WORDS;
 }
 
-/* Takes the cell, which is the first free one of the run, and writes its first two words. */
+/* Takes `cell`, the first free one of the run, and writes its first two words. */
 static inline ashlar_value
 ashlar_begin_cell(struct ashlar_allocation_cache *own, uintptr_t cell, size_t width, ashlar_value klass,
                   ashlar_value flags, bool wb_protected)
@@ -151,8 +153,8 @@ ashlar_begin_cell(struct ashlar_allocation_cache *own, uintptr_t cell, size_t wi
     return cell;
 }
 
-/* The next cell of the run for this size, of five words or more, with the first two written;
-   0 when the run is used up or no cell is that wide. */
+/* Takes the next cell of the run for this size, of five words or more, and writes its first
+   two words. Returns 0 when the run is used up or no cell is that wide. */
 static inline ashlar_value
 ashlar_take_cell(void *cache, ashlar_value klass, ashlar_value flags, bool wb_protected, size_t size)
 {
@@ -165,7 +167,8 @@ ashlar_take_cell(void *cache, ashlar_value klass, ashlar_value flags, bool wb_pr
     return ashlar_begin_cell(own, cell, width, klass, flags, wb_protected);
 }
 
-/* The same when the run is used up: from the block's next one. */
+/* Takes a cell when the run is used up: the first cell of the block's next run. Returns 0
+   when ashlar_begin_next_run does, or no cell is that wide. */
 static inline ashlar_value
 ashlar_take_cell_of_next_run(void *cache, ashlar_value klass, ashlar_value flags, bool wb_protected, size_t size)
 {
@@ -175,8 +178,9 @@ ashlar_take_cell_of_next_run(void *cache, ashlar_value klass, ashlar_value flags
     return cell ? ashlar_begin_cell(own, cell, width, klass, flags, wb_protected) : 0;
 }
 
-/* Whether an old cell in this state may refer to one in the other without being noted: as a
-   remembered one, and if it is settled as one on the boundary. */
+/* Whether an old cell in this state may refer to a cell in the state `child` without being
+   noted first: it must be remembered if the child is not old, and on the boundary if it is
+   settled and the child is not. */
 static inline bool
 ashlar_has_what_old_want(unsigned int state, unsigned int child)
 {
@@ -186,8 +190,8 @@ ashlar_has_what_old_want(unsigned int state, unsigned int child)
            ((state & boundary) != settled || (child & settled) == settled);
 }
 
-/* Whether a store of `child` into `parent` is nothing to the collector; it says no too
-   often while a collection is going on. */
+/* Whether the collector need not know of a store of `child` into `parent`. It returns false
+   more often than necessary while a collection is in progress. */
 static inline bool
 ashlar_store_is_plain(ashlar_value parent, ashlar_value child)
 {
@@ -196,7 +200,7 @@ ashlar_store_is_plain(ashlar_value parent, ashlar_value child)
            (!(state & ASHLAR_CELL_OLD) || ashlar_has_what_old_want(state, ashlar_state_of(child)));
 }
 
-/* Whether marking the object would change nothing, whatever refers to it. */
+/* Whether marking the object would change nothing, whoever refers to it. */
 static inline bool
 ashlar_is_marked_for_good(ashlar_value object)
 {
@@ -206,7 +210,7 @@ ashlar_is_marked_for_good(ashlar_value object)
 
 /* ── Payloads ────────────────────────────────────────────────────────────── */
 
-/* The kind of the block at any address; 0 for memory of others. */
+/* The kind of the block at any address; 0 for memory outside the heap. */
 static inline unsigned int
 ashlar_kind_at(const void *memory)
 {
@@ -214,15 +218,16 @@ ashlar_kind_at(const void *memory)
     return ASHLAR_LIKELY(offset < ashlar_tables.bytes) ? ashlar_tables.kinds[offset >> ASHLAR_BLOCK_SHIFT] : 0;
 }
 
-/* Between two stores to or about a list, which a forked child finds in the order of the
-   program: an order to the compiler. */
+/* Stands between two stores to a list or its room: a forked child must find them in the order
+   of the program. Orders the compiler only. */
 static inline void
 ashlar_in_this_order(void)
 {
     __atomic_signal_fence(__ATOMIC_RELEASE);
 }
 
-/* One of the payloads that the thread keeps; NULL when it has none of this size. */
+/* Takes one of the payloads that the thread keeps; returns NULL when there is none of this
+   size. */
 static inline void *
 ashlar_pop_payload(struct ashlar_payload_cache *cache, size_t size)
 {
@@ -236,8 +241,9 @@ ashlar_pop_payload(struct ashlar_payload_cache *cache, size_t size)
     return piece;
 }
 
-/* Whether the thread can keep the payload, which is free then. It cannot keep memory of
-   others, a payload of whole blocks, or one more than its list may have. */
+/* Gives a payload, which is free then, to the thread's cache; returns whether the cache could
+   take it. It cannot take memory from outside the heap, a payload of whole blocks, or more
+   payloads than its list has room for. */
 static inline bool
 ashlar_push_payload(struct ashlar_payload_cache *cache, void *payload)
 {
@@ -250,8 +256,8 @@ ashlar_push_payload(struct ashlar_payload_cache *cache, void *payload)
     return true;
 }
 
-/* Whether the payload stays where it is when it gets this size: it fits, and more than
-   half of it is used. */
+/* Whether the payload stays where it is when it is resized to `size`: it fits, and uses more
+   than half of the bytes. */
 static inline bool
 ashlar_stays(const void *payload, size_t size)
 {
@@ -260,8 +266,8 @@ ashlar_stays(const void *payload, size_t size)
     return kind >= ASHLAR_FIRST_PAYLOAD_KIND && size <= bytes && size > bytes / 2;
 }
 
-/* Whether nothing is to be done for Ruby's payloads but taking them and giving them back: no
-   stress, no samples, and none from libc. */
+/* Whether Ruby's payloads need only be taken and given back: there is no stress, no sampling,
+   and no payload from libc. */
 static inline bool
 ashlar_xmalloc_is_plain(void)
 {

@@ -1,8 +1,7 @@
 /*
- * What the process calls instead of libc's functions when payloads come from
- * the heap and the library is not preloaded: look at the address, then go to
- * the heap or on to the process's own function. Ruby's own core alone gets
- * new memory here.
+ * The functions that the process calls instead of libc's when payloads come from the
+ * heap and the library is not preloaded. They look at the address, then go to the heap
+ * or on to the process's own function. Only Ruby's own core gets new memory here.
  */
 #include <errno.h>
 

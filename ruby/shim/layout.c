@@ -1,7 +1,7 @@
 /*
- * Prints, as Rust constants, the parts of Ruby's object layout that the
- * collector reads without calling Ruby. Compiled and run while building, so
- * the numbers always are those of the Ruby that the library is built for.
+ * Prints, as Rust constants, the parts of Ruby's object layout that the collector reads
+ * without calling Ruby. The program is compiled and run during the build, so the
+ * numbers are always those of the Ruby that the library is built for.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +29,7 @@
 #include "vm_callinfo.h"
 #include "vm_core.h"
 
-/* The struct of a table by id is in this source file, and in no header. */
+/* The struct of a table by id is in this source file only, and in no header. */
 #include "id_table.c"
 
 #include "inlined.h"
@@ -46,7 +46,7 @@
     CONSTANT(name, "Offset of `" #member "` in `" #type "`, in bytes.",             \
              offsetof(type, member))
 #define BYTES(name, type) CONSTANT(name, "Bytes of `" #type "`.", sizeof(type))
-/* A field of bits: the offset of the 32 bits that it is in, and which of them. */
+/* A bit field: the offset of the 32 bits that contain it, and a mask of its bits. */
 #define BITS(name, type, member, all)                                               \
     do {                                                                            \
         type probe;                                                                 \
@@ -70,7 +70,7 @@ print_bits(const char *name, const char *member, const void *probe, size_t bytes
     }
 }
 
-/* What is otherwise in other versions of Ruby. */
+/* What differs between versions of Ruby. */
 #define ASHLAR_LAYOUT
 #include "ruby_version.h"
 

@@ -1,4 +1,5 @@
-/* What the module GC has beside the methods that Ruby defines itself. */
+/* Constants and methods of the module GC besides the methods that Ruby itself
+   defines. */
 #include "ruby/ruby.h"
 #include "gc/gc.h"
 
@@ -22,7 +23,7 @@ set(VALUE hash, const char *name, VALUE value)
 
 /* ── Compaction ──────────────────────────────────────────────────────────── */
 
-/* Counts by the name of the type, those that are 0 left out. */
+/* Returns a hash of the counts by the name of the type, without those that are 0. */
 static VALUE
 by_type(const uint64_t *counts)
 {
@@ -67,8 +68,8 @@ set_auto_compact(VALUE self, VALUE on)
 }
 
 /* Moves every object that may move, and looks for references to old addresses. The
-   keywords say how the default collector makes room for that; here there is
-   always room. */
+   keywords say how the default collector makes room for the moves; here there is always
+   room. */
 static VALUE
 verify_compaction_references(int argc, VALUE *argv, VALUE self)
 {
@@ -86,7 +87,8 @@ verify_compaction_references(int argc, VALUE *argv, VALUE self)
     return latest_compact_info(self);
 }
 
-/* By the default collector's names: a page is a block, a heap a width. */
+/* The constants by the default collector's names: a page is a block, a heap is a
+   width. */
 static VALUE
 internal_constants(void)
 {

@@ -1,6 +1,5 @@
 /*
- * Each thread's payload cache, and the process's malloc when the library is
- * preloaded.
+ * Each thread's payload cache, and the process's malloc when the library is preloaded.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -30,7 +29,8 @@ ashlar_thread_cache_state(void)
     return cache_state;
 }
 
-/* The C library and other functions of this sort free memory after this one. */
+/* Called when a thread ends. The C library and other functions that are called then may free
+   memory after this one. */
 static void
 thread_ends(void *cache)
 {
@@ -39,9 +39,9 @@ thread_ends(void *cache)
     ashlar_give_up_thread_cache(cache);
 }
 
-/* Functions that the program wants called at a fork may run between these two. They allocate
-   without the thread's cache: then it is seen that the thread has the locks already. They may
-   fork, too. */
+/* The thread that forks. Between before_fork and after_fork_in_* functions may run that the
+   program has registered for forks. They allocate without the thread's cache, so that this
+   library sees that the thread holds the locks already. They may fork, too. */
 static __thread struct {
     void *cache;
     enum ashlar_cache_state state;
@@ -99,15 +99,15 @@ first_thread(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* Has the handlers above called at every fork from now on. */
+/* Makes the C library call the handlers above at every fork from now on. */
 void
 ashlar_watch_forks(void)
 {
     pthread_once(&once, first_thread);
 }
 
-/* False when nobody would tell of the thread's end: then it has no cache. The variable is set
-   first: what follows may call malloc. */
+/* Gives the thread its cache. Returns false, and gives it none, when nobody would report the
+   thread's end. The variable is set first, because what follows may call malloc. */
 bool
 ashlar_thread_cache_set(void *cache)
 {
@@ -119,14 +119,12 @@ ashlar_thread_cache_set(void *cache)
     return false;
 }
 
-/*
- * Under LD_PRELOAD these serve every allocation of the process, so there is
- * only one allocator and nothing can be freed by the wrong one. When Ruby has
- * loaded the library by itself, libc comes first in the search order and
- * nobody calls these.
+/* Under LD_PRELOAD these functions serve every allocation of the process, so there is only
+ * one allocator and nothing can be freed by the wrong one. When Ruby has loaded the library,
+ * libc comes first in the search order and nobody calls these functions.
  */
 
-/* Ends the process with one line that says why, when nobody else could. */
+/* Ends the process with one line that says why, where no caller could print it. */
 void
 ashlar_end_for_want_of_memory(void)
 {
@@ -136,7 +134,8 @@ ashlar_end_for_want_of_memory(void)
     _exit(EXIT_FAILURE);
 }
 
-/* Without the heap there will never be any memory, and no program that could say so. */
+/* Sets errno. Without the heap there will never be any memory, and no program could say so:
+   then the process ends. */
 static void *
 out_of_memory(void)
 {
@@ -157,7 +156,7 @@ malloc(size_t size)
 void
 free(void *payload)
 {
-    /* A payload of Ruby's may be a sample of the heap profile, which has to know. */
+    /* The payload may be a sample of the heap profile, which has to learn that it ends. */
     if (!payload || (ashlar_xmalloc_is_plain() && ashlar_push_payload(ashlar_thread_cache, payload))) return;
     int saved = errno; /* free keeps errno (POSIX.1-2024) */
     ashlar_free_payload(ashlar_thread_cache, payload);
@@ -257,10 +256,8 @@ malloc_usable_size(void *payload)
     return payload ? ashlar_usable_payload(payload) : 0;
 }
 
-/*
- * This library's own free, to compare with the one the process uses. By its
- * own name it could be another one's: in a libruby.so that name is looked up
- * in the process.
+/* This library's own free, to compare with the one that the process uses. Looked up by its
+ * name, it could be another library's: in a libruby.so the name is looked up in the process.
  */
 static __typeof__(free) own_free __attribute__((alias("free"), nothrow));
 

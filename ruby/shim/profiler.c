@@ -1,6 +1,6 @@
 /*
- * GC::Profiler: one record for each collection while it is on. Times are CPU
- * time of the process, as the default collector's are.
+ * GC::Profiler: one record for each collection while it is on. Times are CPU time of
+ * the process, as in the default collector.
  */
 #include "ruby/ruby.h"
 
@@ -68,7 +68,7 @@ record_hash(const struct ashlar_profile_record *record)
     return hash;
 }
 
-/* Collections add records while this runs, so each record is got by its number. */
+/* Collections may add records while this runs, so each record is read by its number. */
 static VALUE
 raw_data(VALUE self)
 {
@@ -103,7 +103,7 @@ line(size_t number, const struct ashlar_profile_record *record)
                       (double)record->sweep_ns * SECONDS_PER_NS * 1000, gc_seconds(record) * 1000);
 }
 
-/* The table, empty when there is nothing to tell. */
+/* Returns the table as a string; it is empty when there are no records. */
 static VALUE
 result(VALUE self)
 {

@@ -1,10 +1,10 @@
 /*
- * What is so in Ruby 3.4 and otherwise in another version, which has a file like this one;
+ * What is different in Ruby 3.4 from other versions, each of which has a file like this one;
  * ruby_version.h chooses.
  *
- * Two programs include it. For gc_impl.c it has the functions of gc_impl.h that take other
- * arguments in other versions, or do not exist there. For layout.c, which defines ASHLAR_LAYOUT,
- * it says where Ruby's objects keep what.
+ * Two programs include this file. For gc_impl.c it has the functions of gc_impl.h that take other
+ * arguments in other versions, or do not exist there. For layout.c, which defines ASHLAR_LAYOUT, it
+ * says where Ruby's objects keep their data.
  */
 #ifndef ASHLAR_LAYOUT
 
@@ -15,7 +15,7 @@ extern void *rb_shape_get_shape_by_id(uint32_t shape_id);
 
 /* ── Ruby's functions that the collector calls ───────────────────────────── */
 
-/* As they are called in 4.0. */
+/* Under the names that they have in 4.0. */
 #define RB_GC_VM_LOCK() rb_gc_vm_lock()
 #define RB_GC_VM_UNLOCK(level) rb_gc_vm_unlock(level)
 #define RB_GC_VM_LOCK_NO_BARRIER() rb_gc_vm_lock_no_barrier()
@@ -60,7 +60,8 @@ rb_gc_impl_heap_sizes(void *objspace)
 
 /* ── Object allocation ───────────────────────────────────────────────────── */
 
-/* What Ruby hands over for the object's next three words; the narrowest cells have room for two. */
+/* Writes the next three words of an object, as Ruby passes them; the narrowest cells have room for
+   two. */
 static VALUE
 fill(VALUE object, VALUE v1, VALUE v2, VALUE v3)
 {
@@ -71,7 +72,7 @@ fill(VALUE object, VALUE v1, VALUE v2, VALUE v3)
     return object;
 }
 
-/* The same in a cell of five words or more. */
+/* Writes these three words into a cell of five words or more. */
 static inline VALUE
 fill_wide(VALUE object, VALUE v1, VALUE v2, VALUE v3)
 {
@@ -82,7 +83,7 @@ fill_wide(VALUE object, VALUE v1, VALUE v2, VALUE v3)
     return object;
 }
 
-/* Not inlined: there, it would take registers that every object had to save. */
+/* Not inlined: inlined, it would take registers that every new object would have to save. */
 __attribute__((noinline))
 static VALUE
 new_object_slowly(void *cache, VALUE klass, VALUE flags, VALUE v1, VALUE v2, VALUE v3, bool wb_protected, size_t size)
@@ -159,7 +160,7 @@ rb_gc_impl_object_id_to_ref(void *objspace, VALUE object_id)
 
 /* ── Finalizers ──────────────────────────────────────────────────────────── */
 
-/* Where an object's finalizers begin in their array. */
+/* The index of the first finalizer in an object's array. */
 #define FIRST_FINALIZER 0
 
 static VALUE
@@ -168,7 +169,7 @@ new_finalizers(VALUE object, VALUE finalizer)
     return rb_ary_new_from_args(1, finalizer);
 }
 
-/* Original and copy share the array, and with it what is defined later. */
+/* The original and the copy share the array, and so also what is defined later. */
 static VALUE
 finalizers_of_copy(VALUE finalizers, VALUE copy)
 {

@@ -1,10 +1,10 @@
 /*
- * What is so in Ruby 4.0 and otherwise in another version, which has a file like this one;
+ * What is different in Ruby 4.0 from other versions, each of which has a file like this one;
  * ruby_version.h chooses.
  *
- * Two programs include it. For gc_impl.c it has the functions of gc_impl.h that take other
- * arguments in other versions, or do not exist there. For layout.c, which defines ASHLAR_LAYOUT,
- * it says where Ruby's objects keep what.
+ * Two programs include this file. For gc_impl.c it has the functions of gc_impl.h that take
+ * other arguments in other versions, or do not exist there. For layout.c, which defines
+ * ASHLAR_LAYOUT, it says where Ruby's objects keep their data.
  */
 #ifndef ASHLAR_LAYOUT
 
@@ -18,7 +18,7 @@ shape_by_id(uint32_t id)
     return &rb_shape_tree.shape_list[id & SHAPE_ID_OFFSET_MASK];
 }
 
-/* The table of generic variables follows when all objects have moved. */
+/* Does nothing: the table of generic variables is updated when all objects have moved. */
 static void
 move_generic_variables(VALUE from, VALUE to)
 {
@@ -63,7 +63,7 @@ rb_gc_impl_heap_sizes(void *objspace)
     return (size_t *)object_widths;
 }
 
-/* Plain objects that ask for more than the widest one have their variables elsewhere. */
+/* Plain objects that ask for more than the widest width have their variables elsewhere. */
 size_t
 rb_gc_impl_heap_id_for_size(void *objspace, size_t size)
 {
@@ -81,7 +81,7 @@ shape_in_width(VALUE object, size_t width_index)
 
 /* ── Object allocation ───────────────────────────────────────────────────── */
 
-/* Not inlined: there, it would take registers that every object had to save. */
+/* Not inlined: inlined, it would take registers that every new object would have to save. */
 __attribute__((noinline))
 static VALUE
 new_object_slowly(void *cache, VALUE klass, VALUE flags, bool wb_protected, size_t size)
@@ -122,7 +122,7 @@ rb_gc_impl_realloc(void *objspace, void *ptr, size_t new_size, size_t old_size, 
 
 /* ── Finalizers ──────────────────────────────────────────────────────────── */
 
-/* Where an object's finalizers begin in their array: behind the object's id. */
+/* The index of the first finalizer in an object's array: after the object's id. */
 #define FIRST_FINALIZER 1
 
 static VALUE
@@ -148,7 +148,7 @@ finalized_id(const struct ashlar_job *job)
 
 /* ── Miscellaneous ─────────────────────────────────────────────────────────── */
 
-/* Collections that an object has survived, as many as are needed to be old at most. */
+/* How many collections an object has survived, up to the number that makes it old. */
 static VALUE
 age_in(unsigned int state)
 {
@@ -238,7 +238,7 @@ static void
 print_layout_of_version(void)
 {
     print_classes();
-    /* Ids are in the variables, and the shape says whether there is one. */
+    /* An object's id is among its variables, and the shape says whether there is one. */
     CONSTANT("FL_SEEN_OBJ_ID", "The flag of an object that the collector gave an id to: none.", 0);
     FLAG(ROBJECT_HEAP);
     CONSTANT("SHAPE_OFFSET_MASK", "The bits of a shape that number it; 0 without variables and without an id.", SHAPE_ID_OFFSET_MASK);

@@ -7,7 +7,7 @@
 #define RBOOL(v) ((v) ? Qtrue : Qfalse) /* word for word as in Ruby's internal.h */
 #endif
 
-/* gc_impl.c: Ruby's object space, which only gc.c knows where the collector is a part of that. */
+/* gc_impl.c: Ruby's object space. Only gc.c knows it where the collector is a part of gc.c. */
 void *ashlar_objspace(void);
 
 /* gc_impl.c: GC.compact. */

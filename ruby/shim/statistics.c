@@ -1,14 +1,14 @@
 /*
- * GC.stat, GC.stat_heap and GC.latest_gc_info: counters of the collector under
- * the names that Ruby's default collector gives them, then those that only
- * ashlar has. docs/statistics.md says what each name means here.
+ * GC.stat, GC.stat_heap and GC.latest_gc_info: first counters under the names that Ruby's
+ * default collector gives them, then those that only ashlar has. docs/statistics.md says
+ * what each name means here.
  */
 #include "ruby/ruby.h"
 
 #include "ashlar_ruby.h"
 #include "shim.h"
 
-/* The keys of a hash of counters, as they are named and ordered where these are counted. */
+/* The keys of a hash of counters, with the names and in the order that Rust gives them. */
 struct keys {
     const char *(*name)(size_t index);
     size_t count; /* 0 until there are symbols */
@@ -26,7 +26,8 @@ intern(struct keys *keys)
     keys->count = count;
 }
 
-/* The place of this symbol, the count of keys when it is none. */
+/* The index of this symbol among the keys; the number of keys when it is not one of
+   them. */
 static size_t
 find(const struct keys *keys, VALUE symbol)
 {
@@ -125,7 +126,7 @@ major_by_name(enum ashlar_major_by reason)
     return NULL;
 }
 
-/* Where the walk through the keys of a collection puts what it is asked for. */
+/* Where `show` puts the values that the caller asks for. */
 struct answer {
     VALUE hash_or_symbol;
     VALUE found;
@@ -143,7 +144,8 @@ show(struct answer *answer, const char *name, VALUE value)
     }
 }
 
-/* What stays true of a collection after it, and what is true only now. */
+/* What stays true of a collection after it, and, if `now` is given, what is true only
+   now. */
 static VALUE
 collection_info(const struct ashlar_collection *collection, const struct ashlar_latest *now, VALUE hash_or_symbol)
 {

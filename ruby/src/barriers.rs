@@ -18,7 +18,7 @@ unsafe extern "C" fn ashlar_mark(_objspace: *mut c_void, value: Value) {
     }
 }
 
-/// Marks an object to which the reference cannot be rewritten.
+/// Marks an object and pins it, because the reference to it cannot be rewritten.
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark_and_pin(_objspace: *mut c_void, value: Value) {
     if is_object(value) {
@@ -43,8 +43,9 @@ unsafe extern "C" fn ashlar_mark_and_move(objspace: *mut c_void, place: *mut Val
     }
 }
 
-/// Marks what `word`, from the stack of a thread, may refer to. Code that is compiled or
-/// loaded is on the stack of the thread that does it.
+/// Marks the cell that `word`, from the stack of a thread, may refer to. Code that is
+/// being compiled or loaded is on the stack of the thread that does it, and is traced
+/// again.
 #[no_mangle]
 unsafe extern "C" fn ashlar_mark_maybe(_objspace: *mut c_void, word: Value) {
     let mark = |tracer: &mut Tracer<'_>| {
@@ -68,8 +69,8 @@ unsafe extern "C" fn ashlar_mark_weak(_objspace: *mut c_void, reference: *mut Va
     }
 }
 
-/// Weak references are noted and cleared while the program is stopped, so there
-/// is none to take back.
+/// Does nothing: weak references are noted and cleared while the program is stopped, so
+/// there is never a noted one to remove.
 #[no_mangle]
 extern "C" fn ashlar_remove_weak(_objspace: *mut c_void, _reference: *mut Value) {}
 
@@ -125,7 +126,7 @@ unsafe extern "C" fn ashlar_unprotect(objspace: *mut c_void, object: Value) {
     }
 }
 
-/// Any number of references may have been stored into the object.
+/// Marks the object as one into which any number of references may have been stored.
 #[no_mangle]
 unsafe extern "C" fn ashlar_remember(objspace: *mut c_void, object: Value) {
     // SAFETY: Ruby calls with the GVL and passes an object.

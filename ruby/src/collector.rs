@@ -15,15 +15,15 @@ use crate::walk::Walks;
 
 /// The heap, and what is known about its collections.
 ///
-/// Ruby's functions are called with it in use, and they come back to it: no borrow of
-/// a part of it lasts while Ruby is called.
+/// Ruby's functions are called while the collector is in use, and call back into it: no
+/// borrow of a part of it may last while Ruby is called.
 pub(crate) struct Collector {
     pub(crate) heap: Heap<'static, Ruby>,
     pub(crate) profiler: Profiler,
     pub(crate) latest: StdCell<Latest>,
     /// What the environment or `GC.config` asked for.
     pub(crate) options: StdCell<Options>,
-    /// Somebody has been told that live data does not fit into the limit.
+    /// Whether the warning that live data does not fit into the limit has been printed.
     warned_of_limit: StdCell<bool>,
     pub(crate) trimming: Trimming,
     pub(crate) walks: Walks,
@@ -45,7 +45,7 @@ impl Collector {
         collector
     }
 
-    /// Puts all options but stress, refusals and those of the profile in force.
+    /// Applies all options but stress, refusals and those of the profile.
     pub(crate) fn apply(&self, options: Options) {
         self.options.set(options);
         options.of_heap().apply(&self.heap);
@@ -55,15 +55,15 @@ impl Collector {
         &self.heap.vm().calls
     }
 
-    /// Stops the other Ractors until this one gives the VM lock back. While this one
-    /// waits for them to stop, they may have the lock, but none collects.
+    /// Stops the other Ractors until this one gives the VM lock back. While it waits for
+    /// them to stop, they may take the lock, but none of them collects.
     pub(crate) fn stop_ractors(&self) {
         // SAFETY: the VM lock is held, as everywhere here.
         unsafe { (self.calls().vm_barrier)() };
     }
 
-    /// Another Ractor has marked while this one waited for the VM lock in an `xmalloc`,
-    /// which may come between a write barrier and the store.
+    /// Catches up after another Ractor has marked while this one waited for the VM lock
+    /// in an `xmalloc`, which may come between a write barrier and the store.
     #[cold]
     pub(crate) fn catch_up_before_store(&self) {
         self.stop_ractors();
@@ -72,7 +72,7 @@ impl Collector {
         self.heap.after_others_collected_before_store();
     }
 
-    /// Runs `work` and counts its time, if anybody wants to know.
+    /// Runs `work`, and counts its time if the program or the profiler measures time.
     pub(crate) fn timed<R>(&self, phase: Phase, work: impl FnOnce() -> R) -> R {
         let measures_time = KNOBS.measures_time.is_on();
         if !measures_time && !self.profiler.is_on() {
@@ -88,26 +88,26 @@ impl Collector {
         result
     }
 
-    /// Fires an event of the collector.
+    /// Fires an event of the collector in Ruby.
     pub(crate) fn fire(&self, event: u32) {
         // SAFETY: the VM lock is held; Ruby ignores events that nobody wants.
         unsafe { (self.calls().event_hook)(0, event) };
     }
 
-    /// What every collection that turns out to be a full one moves.
+    /// What every full collection moves, also one that was not asked to be full.
     pub(crate) fn auto_compaction(&self) -> Option<Evacuation> {
         KNOBS.auto_compact.is_on().then_some(Evacuation::Sparse)
     }
 
-    /// Puts the stress options in force; with `every_allocation`, for `GC.stress`, every
-    /// allocation collects.
+    /// Applies the stress options; `every_allocation`, for `GC.stress`, makes every
+    /// allocation collect.
     pub(crate) fn apply_stress(&self, every_allocation: bool) {
         let mut stress = self.options.get().heap.stress;
         if every_allocation {
             stress.collect_every = 1;
         }
         if stress != self.heap.stress() {
-            // The other Ractors do not allocate while their caches are retired.
+            // So that the other Ractors do not allocate while their caches are retired.
             self.stop_ractors();
             self.heap.set_stress(stress);
         }
@@ -123,7 +123,7 @@ impl Collector {
         );
     }
 
-    /// Says once that live data does not fit into the memory limit.
+    /// Warns once that live data does not fit into the memory limit.
     pub(crate) fn warn_when_over_limit(&self) {
         let pace = self.heap.pace();
         let Some(limit_bytes) = pace.options().memory_limit_bytes else {

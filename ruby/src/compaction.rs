@@ -1,10 +1,10 @@
-//! Moving Ruby's objects: which may move and to which width, what becomes of
-//! their references, and what Ruby is told about it.
+//! Moving Ruby's objects: which may move and to which width, how their references are
+//! rewritten, and what Ruby learns of a move.
 //!
-//! Ruby's own functions rewrite the references of an object and put what it
-//! owned into its cell when it fits there. Common objects whose form stays as it
-//! is are rewritten here, which saves the calls. A pinned object always keeps
-//! its form: somebody may hold the address of what it owns.
+//! Ruby's own functions rewrite the references of an object, and put what it owns into
+//! its cell when that fits there. Common objects whose form stays the same are
+//! rewritten here, which saves the calls. A pinned object always keeps its form:
+//! somebody may hold the address of what it owns.
 
 use std::ffi::c_void;
 
@@ -38,22 +38,23 @@ impl Ruby {
         let wanted = wanted.map(|bytes| width_for(object.flags(), bytes));
         Some(match wanted {
             None => width,
-            // What is too large for any cell needs no more than its header there.
+            // An object too large for any cell needs only its header in its cell.
             Some(None) => width_for(object.flags(), HEADER_BYTES).unwrap_or(width),
             Some(Some(wanted)) => wanted,
         })
     }
 
-    /// An object whose variables are elsewhere suits the width that its class
-    /// gives to new objects, once there are some: it shares its shapes with them.
+    /// The width that suits a plain object. If its variables are elsewhere, that is the
+    /// width that its class gives to new objects, provided some have been made: it
+    /// shares its shapes with them.
     fn width_of_variables(&self, object: Object, width: WidthIndex) -> WidthIndex {
         if object.keeps_variables() || object.is_too_complex() {
             return width;
         }
         let count = self.variables(object).count();
         if count == 0 {
-            // What is left of an object that went to another Ractor has a shape
-            // that belongs to no width.
+            // An object that was moved to another Ractor leaves an object whose shape
+            // belongs to no width.
             return width;
         }
         let counts = [count.max(object.variables_of_class()), count];
@@ -65,8 +66,8 @@ impl Ruby {
         wanted.into_iter().find(exists).unwrap_or(width)
     }
 
-    /// The bytes that an object with all it owns would take; `None` when its
-    /// cell is right as it is.
+    /// The bytes that an object would take with all it owns; `None` when its cell is
+    /// right as it is.
     fn suitable_bytes(&self, object: Object) -> Option<usize> {
         match object.kind() {
             T_STRING if keeps_buffer(object) => None,
@@ -82,14 +83,14 @@ impl Ruby {
         }
     }
 
-    /// The shape that an object has in cells of another width, 0 when there is
-    /// none yet.
+    /// The shape that an object has in cells of another width; 0 when there is none
+    /// yet.
     fn shape_in(&self, object: Object, width: WidthIndex) -> u32 {
         // SAFETY: the object is live, and Ruby has a root shape for every width.
         unsafe { (self.calls.shape_in_width)(object.address(), width.index()) }
     }
 
-    /// Has what is known of an object by its address known by the new one. When there
+    /// Moves the object's entries in tables by address to the new address. When there
     /// is no memory, nothing changes.
     fn move_entries(&self, from: Value, to: Value) -> Result<(), OutOfMemory> {
         let mut ids = self.object_ids.borrow_mut();
@@ -102,8 +103,8 @@ impl Ruby {
         moved
     }
 
-    /// An object has been copied to another cell; false when there is no memory for
-    /// what is known of it by its address.
+    /// Called when an object has been copied to another cell. Returns false when there
+    /// is no memory for its entries in tables by address.
     pub(crate) fn object_moved(
         &self,
         from: Cell,
@@ -151,8 +152,8 @@ impl Ruby {
         self.update_by_ruby(object);
     }
 
-    /// The references of an object that keeps its form, without its class;
-    /// `None` when Ruby has to find them.
+    /// The references of an object that keeps its form, except its class; `None` when
+    /// Ruby has to find them.
     #[inline(always)]
     fn values_in(&self, object: Object, keeps_form: bool) -> Option<[Values; 2]> {
         let none = Values::default();
@@ -171,8 +172,8 @@ impl Ruby {
         }
     }
 
-    /// Has Ruby rewrite the references of a string or an array whose buffer stays
-    /// where it is: under a flag, for this moment, that forbids to embed it.
+    /// Makes Ruby rewrite the references of a string or an array whose buffer stays
+    /// where it is. During the call a flag is set that forbids embedding the buffer.
     fn update_in_form(&self, object: Object) {
         let forbids = match object.kind() {
             T_STRING => STR_NOFREE,
@@ -189,11 +190,12 @@ impl Ruby {
 
     #[inline(never)]
     fn update_by_ruby(&self, object: Object) {
-        // SAFETY: the object is live; Ruby asks where its references went.
+        // SAFETY: the object is live; Ruby asks where the objects that it refers to are
+        // now.
         unsafe { (self.calls.update_object)(statics::objspace(), object.address()) };
     }
 
-    /// Rewrites the references that are in no object.
+    /// Rewrites the references that are outside objects.
     pub(crate) fn update_tables(&self, now: Forwarding<'_>) {
         self.finalizers.borrow_mut().update(|value| {
             if is_object(value) {
@@ -207,11 +209,12 @@ impl Ruby {
     }
 }
 
-/// What an object needs at least when all it owns is elsewhere.
+/// The bytes that an object needs at least, when all it owns is elsewhere.
 const HEADER_BYTES: usize = 40;
 
-/// Whether a string's buffer stays: that of one that C code has locked, because that
-/// code has the buffer's address; that of an empty one, because Ruby would lose it.
+/// Whether a string's buffer stays where it is: if C code has locked the string,
+/// because that code has the buffer's address; if the string is empty, because Ruby
+/// would lose the buffer.
 #[inline(always)]
 fn keeps_buffer(object: Object) -> bool {
     object.kind() == T_STRING
@@ -242,7 +245,7 @@ fn update_value(now: Forwarding<'_>, place: usize) {
     }
 }
 
-/// Compacts.
+/// Compacts, for a program that asks for it.
 #[no_mangle]
 unsafe extern "C" fn ashlar_compact(objspace: *mut c_void, everything: bool) {
     let evacuation = if everything {
@@ -257,7 +260,7 @@ unsafe extern "C" fn ashlar_compact(objspace: *mut c_void, everything: bool) {
     // SAFETY: Ruby calls with the GVL.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
         collector.driver(Reason::Method).collect(request);
-        // What a program asks for may take the time to give pages back.
+        // A program that asks for it can wait until the pages are given back.
         collector.heap.release_empty_blocks();
     });
 }
@@ -281,7 +284,7 @@ unsafe extern "C" fn ashlar_latest_compaction(objspace: *mut c_void, counts: *mu
     unsafe { counts.write(latest) };
 }
 
-/// Where an object is now; any word may be passed.
+/// The address at which an object is now; any word may be passed.
 #[no_mangle]
 unsafe extern "C" fn ashlar_location(objspace: *mut c_void, value: Value) -> Value {
     // SAFETY: Ruby passes its object space.

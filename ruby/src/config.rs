@@ -15,7 +15,7 @@ use crate::options::default_pace;
 use crate::ruby_gc_variables::tuned;
 use crate::spare_memory::with_spare;
 
-/// What an option's value is: `enum ashlar_option_kind`.
+/// The kind of an option's value: `enum ashlar_option_kind`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -67,7 +67,7 @@ impl Pair {
     /// The pair must hold readable texts.
     unsafe fn texts(&self) -> (String, String) {
         let text = |start, bytes| {
-            // SAFETY: the text has so many bytes.
+            // SAFETY: the text has this many bytes.
             let bytes = unsafe { std::slice::from_raw_parts(start, bytes) };
             String::from_utf8_lossy(bytes).into_owned()
         };
@@ -153,7 +153,7 @@ extern "C" fn ashlar_allow_full_marking(allowed: bool) {
     KNOBS.full_marking_allowed.set(allowed);
 }
 
-/// Says what became of the variables that tune Ruby's default collector.
+/// Prints what the variables do that tune Ruby's default collector.
 ///
 /// # Safety
 /// May be called at any time.

@@ -1,4 +1,4 @@
-//! What is counted of a Ruby beside what any heap counts.
+//! What is counted for Ruby in addition to what any heap counts.
 
 use ashlar_heap::counters::Counter;
 use ashlar_heap::{counters, Heap, WIDTHS};
@@ -10,7 +10,7 @@ pub(crate) const BASE_BYTES: usize = 40;
 
 const _: () = assert!(WIDTHS[1] as usize == BASE_BYTES);
 
-/// What the heap of a Ruby counts.
+/// A counter of the heap of a Ruby.
 pub(crate) type C = Counter<Ruby>;
 
 counters! { pub(crate) Ruby, Kept, |heap|
@@ -35,7 +35,8 @@ counters! { pub(crate) Ruby, Summed, |heap|
         = allocatable_cells(heap);
 }
 
-/// From Ruby 4.0 on a page that is empty is an allocated one.
+/// Empty blocks that Ruby counts as allocated pages: from Ruby 4.0 on, all that have
+/// memory.
 fn allocated_empty_pages(heap: &Heap<'_, Ruby>) -> u64 {
     if cfg!(ruby = "4.0") {
         C::SPARE_BLOCKS.value(heap)
@@ -44,8 +45,8 @@ fn allocated_empty_pages(heap: &Heap<'_, Ruby>) -> u64 {
     }
 }
 
-/// Cells of the base width in the blocks that may be taken before the next collection
-/// is due.
+/// How many cells of the base width fit into the blocks that may be taken before the
+/// next collection is due.
 pub(crate) fn allocatable_cells(heap: &Heap<'_, Ruby>) -> usize {
     heap.bytes_for_new_blocks() / BASE_BYTES
 }

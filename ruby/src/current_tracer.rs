@@ -1,5 +1,5 @@
 //! The tracer that Ruby's own tracing functions mark with. Ruby calls `rb_gc_mark` and
-//! its like without any context, so it waits here while Ruby traces.
+//! similar functions without any context, so the tracer is kept here while Ruby traces.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
@@ -10,7 +10,8 @@ use ashlar_heap::Tracer;
 /// stopped.
 static CURRENT: AtomicPtr<Tracer<'static>> = AtomicPtr::new(null_mut());
 
-/// Runs `trace`, which has Ruby trace: what Ruby marks is marked by `tracer`.
+/// Runs `trace`, which makes Ruby trace; whatever Ruby marks meanwhile is marked by
+/// `tracer`.
 #[inline(always)]
 pub(crate) fn lend(tracer: &mut Tracer<'_>, trace: impl FnOnce()) {
     let lent = (&raw mut *tracer).cast();
@@ -20,7 +21,7 @@ pub(crate) fn lend(tracer: &mut Tracer<'_>, trace: impl FnOnce()) {
 }
 
 /// Runs `mark` with the tracer if Ruby is tracing, and returns whether it is. A
-/// reference that Ruby marks at any other time is of no interest.
+/// reference that Ruby marks at any other time is ignored.
 ///
 /// # Safety
 /// The calling thread holds the VM lock, or is called back from inside a collection;

@@ -1,5 +1,5 @@
-//! The objects loaded in this process, and the slots through which they reach
-//! functions of others.
+//! The objects loaded in this process, and the slots through which they reach functions of
+//! other objects.
 //!
 //! Source of the formats: the System V ABI and its processor supplements.
 
@@ -16,13 +16,13 @@ pub(crate) struct LoadedObject {
     headers: &'static [libc::Elf64_Phdr],
     symbols: Symbol,
     strings: *const c_char,
-    /// The tables for finding symbols by name; an object has one of the two, or both.
+    /// The tables for finding symbols by name; an object has one of them, or both.
     hash: *const u32,
     gnu_hash: *const u32,
     relocations: [(*const Relocation, usize); 2],
-    /// The part that is read-only once relocated.
+    /// The addresses that are read-only once the object is relocated.
     read_only: (usize, usize),
-    /// Addresses the object occupies.
+    /// The addresses that the object occupies.
     extent: (usize, usize),
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Slot<'a> {
     pub(crate) name: &'a CStr,
     /// What the place holds.
     pub(crate) value: usize,
-    /// The place leads to the code that will look the function up.
+    /// Whether the place leads to code that will look the function up.
     pub(crate) is_unbound: bool,
 }
 
@@ -64,8 +64,8 @@ const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 
-/// Relocations that put a symbol's address into a slot: of a call through the
-/// linkage table, of the offset table, of data.
+/// Relocations that put a symbol's address into a slot: for a call through the linkage table,
+/// in the offset table, in data.
 #[cfg(target_arch = "x86_64")]
 const JUMP_SLOT: u32 = 7;
 #[cfg(target_arch = "x86_64")]
@@ -76,16 +76,16 @@ const JUMP_SLOT: u32 = 1026;
 const ADDRESS: [u32; 3] = [JUMP_SLOT, 1025, 257];
 
 /// Calls `visit` with every object. The loader's list is locked meanwhile, and another thread
-/// that has the loader's other lock may be waiting for it: so `visit` neither looks a symbol
-/// up nor loads anything.
+/// that holds the loader's other lock may be waiting for this one: so `visit` must neither
+/// look up a symbol nor load anything.
 pub(crate) fn for_each_object(mut visit: impl FnMut(&LoadedObject)) {
     unsafe extern "C" fn each<F: FnMut(&LoadedObject)>(
         info: *mut libc::dl_phdr_info,
         _size: usize,
         visit: *mut c_void,
     ) -> c_int {
-        // SAFETY: the loader passes its description of an object that is loaded, and the
-        // function below.
+        // SAFETY: the loader passes its description of a loaded object, and the pointer to
+        // the function below.
         unsafe {
             if let Some(object) = LoadedObject::read(&*info) {
                 (*visit.cast::<F>())(&object);
@@ -100,9 +100,9 @@ pub(crate) fn for_each_object(mut visit: impl FnMut(&LoadedObject)) {
     start(&mut visit);
 }
 
-/// Where the function of this name is that the loader finds at `found`. An executable with a
-/// fixed address has a stand-in for each function of others whose address it takes, and the
-/// loader's answer is the stand-in.
+/// Returns the address of the definition of the function that the loader finds at `found`. An
+/// executable with a fixed address has a stand-in for each function of another object whose
+/// address it takes, and then the loader finds the stand-in.
 pub(crate) fn definition(name: &CStr, found: usize) -> usize {
     let mut is_stand_in = false;
     for_each_object(|object| is_stand_in |= object.has_stand_in(name, found));
@@ -113,9 +113,10 @@ pub(crate) fn definition(name: &CStr, found: usize) -> usize {
     first.unwrap_or(found)
 }
 
-/// Has every thread pass a barrier: what this one has stored so far is seen by all that see
-/// what it stores next, although they do not ask for that. The system call exists since
-/// Linux 4.14; without it nothing is done, which is enough on x86-64.
+/// Makes every thread pass a memory barrier: a thread that sees what this thread stores next
+/// also sees what it has stored so far, although that thread has no barrier of its own. The
+/// system call exists since Linux 4.14; without it nothing is done, which is enough on
+/// x86-64.
 pub(crate) fn order_stores_for_all_threads() {
     const REGISTER_PRIVATE_EXPEDITED: c_int = 1 << 4;
     const PRIVATE_EXPEDITED: c_int = 1 << 3;
@@ -131,8 +132,8 @@ impl LoadedObject {
     /// `info` describes a loaded object.
     unsafe fn read(info: &libc::dl_phdr_info) -> Option<Self> {
         let base = info.dlpi_addr as usize;
-        // SAFETY: the loader has read the same headers. They and the name stay as long as
-        // the object, which is longer than this.
+        // SAFETY: the loader has read the same headers. The headers and the name stay as long
+        // as the object, which outlives `Self`.
         let (headers, name) = unsafe {
             let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
             match info.dlpi_name.is_null() {
@@ -172,7 +173,7 @@ impl LoadedObject {
         (!object.symbols.is_null() && !object.strings.is_null()).then_some(object)
     }
 
-    /// Addresses that a header is about.
+    /// The addresses that a header describes.
     fn place_of(&self, header: &libc::Elf64_Phdr) -> (usize, usize) {
         let start = self.base + header.p_vaddr as usize;
         (start, start + header.p_memsz as usize)
@@ -185,7 +186,8 @@ impl LoadedObject {
         unsafe {
             while (*entry).tag != DT_NULL {
                 let value = (*entry).value as usize;
-                // The loader has relocated addresses here, or not, by system.
+                // Whether the loader has relocated the addresses in this section depends on
+                // the system.
                 let address = if value < self.base {
                     value + self.base
                 } else {
@@ -207,9 +209,9 @@ impl LoadedObject {
         }
     }
 
-    /// Whether the object is left as it is: this library, which calls the real functions,
-    /// the loader and what the kernel maps. A `libruby.so` with this library inside is
-    /// Ruby, too; the library's own calls may take the way round then.
+    /// Whether the object is left as it is: this library, which calls the real functions, the
+    /// loader, and what the kernel maps. A `libruby.so` with this library inside is Ruby,
+    /// too, and is not left as it is; then the library's own calls may take the indirect way.
     pub(crate) fn is_exempt(&self, ruby: usize) -> bool {
         let name = self.name.to_bytes();
         self.is_this_library() && !self.contains(ruby)
@@ -227,7 +229,7 @@ impl LoadedObject {
 
     // ── Symbols ─────────────────────────────────────────────────────────────
 
-    /// Where the object defines a function of this name, if it does.
+    /// The address at which the object defines a function of this name, if it does.
     fn definition(&self, name: &CStr) -> Option<usize> {
         let mut symbols = self.symbols();
         let symbol =
@@ -235,16 +237,17 @@ impl LoadedObject {
         Some(self.address_of(symbol))
     }
 
-    /// Whether what the object has at this address is no function of this name, but stands
-    /// in for another object's.
+    /// Whether the object has, at this address, a stand-in for another object's function of
+    /// this name.
     fn has_stand_in(&self, name: &CStr, address: usize) -> bool {
         self.functions_at(name, address)
             .any(|symbol| !is_defined(symbol))
     }
 
-    /// Has all who look the function up from now on find `to` instead of `from`: the loader
-    /// for objects that it loads and for calls that it binds late, and `dlsym`. `None` when
-    /// the object does not define it there, false when the system refuses.
+    /// Makes everybody who looks the function up from now on find `to` instead of `from`:
+    /// `dlsym`, and the loader for objects that it loads and for calls that it binds late.
+    /// Returns `None` when the object does not define the function there, false when the
+    /// system refuses.
     pub(crate) fn redefine(&self, name: &CStr, from: usize, to: usize) -> Option<bool> {
         let functions = self.functions_at(name, from);
         let mut defined = functions.filter(|&symbol| is_defined(symbol)).peekable();
@@ -252,7 +255,8 @@ impl LoadedObject {
         Some(defined.all(|symbol| self.write_value(symbol, to.wrapping_sub(self.base))))
     }
 
-    /// Symbols of functions of this name and address; of several versions there are several.
+    /// The symbols of functions of this name and address; several if the function has several
+    /// versions.
     fn functions_at<'a>(
         &'a self,
         name: &'a CStr,
@@ -269,33 +273,35 @@ impl LoadedObject {
     }
 
     fn symbols(&self) -> impl Iterator<Item = Symbol> + '_ {
-        // SAFETY: the table has so many.
+        // SAFETY: the table has this many symbols.
         (1..self.symbol_count()).map(|index| unsafe { self.symbols.add(index) })
     }
 
     fn is_function(&self, symbol: Symbol, name: &CStr) -> bool {
         const STT_FUNC: u8 = 2;
-        // SAFETY: the symbol is of this object.
+        // SAFETY: the symbol belongs to this object.
         let info = unsafe { (*symbol).st_info };
         info & 15 == STT_FUNC && self.name_of(symbol) == name
     }
 
     fn name_of(&self, symbol: Symbol) -> &CStr {
-        // SAFETY: the symbol is of this object, whose strings are there as long as it is.
+        // SAFETY: the symbol belongs to this object, whose strings exist as long as it does.
         unsafe { CStr::from_ptr(self.strings.add((*symbol).st_name as usize)) }
     }
 
     fn address_of(&self, symbol: Symbol) -> usize {
-        // SAFETY: the symbol is of this object.
+        // SAFETY: the symbol belongs to this object.
         let value = unsafe { (*symbol).st_value };
         self.base.wrapping_add(value as usize)
     }
 
-    /// How many symbols the object has: one more than the last that can be found by name.
+    /// How many symbols the table has: one more than the number of the last that is found by
+    /// name.
     fn symbol_count(&self) -> usize {
-        // SAFETY: the loader has read the same tables: buckets, chains; and sizes, the
-        // first symbol in the table, words of a filter, buckets, an entry for each symbol
-        // from that first one on, odd where a bucket's last one is.
+        // SAFETY: the loader has read the same tables. `hash` has the numbers of buckets and
+        // of chains. `gnu_hash` has the number of buckets, the first symbol in the table, the
+        // words of a filter; then the filter, the buckets, and an entry for each symbol from
+        // that first one on, which is odd at the last symbol of a bucket.
         unsafe {
             if !self.hash.is_null() {
                 return *self.hash.add(1) as usize;
@@ -321,7 +327,7 @@ impl LoadedObject {
 
     /// Stores a symbol's value; false when the system refuses.
     fn write_value(&self, symbol: Symbol, value: usize) -> bool {
-        // SAFETY: the symbol is of this object.
+        // SAFETY: the symbol belongs to this object.
         let place = unsafe { &raw const (*symbol).st_value } as usize;
         let Some(access) = self.access_at(place) else {
             return false;
@@ -332,15 +338,15 @@ impl LoadedObject {
         if writable != access && !protect(page, page + page_bytes, writable) {
             return false;
         }
-        // SAFETY: the place is writable now, and aligned. Others read either value of it,
-        // and both are functions of one type.
+        // SAFETY: the place is writable now, and aligned. Other threads read either the old
+        // or the new value, and both are functions of one type.
         unsafe { AtomicUsize::from_ptr(place as *mut usize) }.store(value, Release);
-        // What stays writable does no harm.
+        // If the page stays writable, that does no harm.
         let _ = writable != access && protect(page, page + page_bytes, access);
         true
     }
 
-    /// What may be done with memory of the object, as its headers say.
+    /// The access that the headers allow to the object's memory at this address.
     fn access_at(&self, address: usize) -> Option<c_int> {
         let header = self.headers.iter().find(|header| {
             let (start, end) = self.place_of(header);
@@ -359,8 +365,8 @@ impl LoadedObject {
 
     // ── Slots ───────────────────────────────────────────────────────────────
 
-    /// Offers every slot to `rewrite` and stores what it returns. False when a
-    /// slot could not be stored to.
+    /// Calls `rewrite` with every slot, and stores what it returns. Returns false when a slot
+    /// could not be written.
     pub(crate) fn rewrite(&self, rewrite: impl Fn(&Slot<'_>) -> Option<usize>) -> bool {
         let mut opened = false;
         for (first, count) in self.relocations {
@@ -377,9 +383,10 @@ impl LoadedObject {
                     }
                     opened = true;
                 }
-                // SAFETY: the place is writable now, and one aligned store
-                // replaces one function by another of the same type. Other threads call
-                // through it meanwhile: who finds the new function finds ready what it needs.
+                // SAFETY: the place is writable now, and one aligned store replaces one
+                // function by another of the same type. Other threads may call through it
+                // meanwhile: what the new function needs is ready before a thread can find
+                // it.
                 unsafe { AtomicUsize::from_ptr(place as *mut usize) }.store(to, Release);
             }
         }
@@ -424,13 +431,13 @@ impl LoadedObject {
 }
 
 fn is_defined(symbol: Symbol) -> bool {
-    // SAFETY: symbols stay where they are while their object is loaded.
+    // SAFETY: symbols do not move while their object is loaded.
     unsafe { (*symbol).st_shndx != 0 }
 }
 
-/// Changes what may be done with whole pages of an object; false when the system refuses.
+/// Changes the access to whole pages of an object; returns false when the system refuses.
 fn protect(start: usize, end: usize, access: c_int) -> bool {
     // SAFETY: the pages belong to an object, which nobody unloads while the loader's list is
-    // locked; whatever they allowed they go on allowing, but for stores.
+    // locked; whatever access they allowed stays allowed, except for stores.
     unsafe { libc::mprotect(start as *mut c_void, end - start, access) == 0 }
 }

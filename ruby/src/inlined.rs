@@ -1,5 +1,5 @@
-//! What `shim/inlined.h` does without a call needs: the tables that it reads, and the
-//! proof that both sides mean the same layout.
+//! What the inlined code of `shim/inlined.h` needs: the tables that it reads, and the check that
+//! both sides use the same layout.
 
 use std::arch::global_asm;
 use std::ptr::{addr_of_mut, null, null_mut};
@@ -10,7 +10,7 @@ use ashlar_heap::{Shared, WIDTHS, WIDTH_COUNT};
 
 use crate::layout::INLINED_LAYOUT;
 
-// What the C compiler makes of the header, against the heap itself.
+// Compares what the C compiler makes of the header with the heap itself.
 const _: () = {
     let mut index = 0;
     while index < INLINED_LAYOUT.len() {
@@ -29,8 +29,9 @@ static KIND_BYTES: [u16; inlined::KIND_BYTES.len()] = inlined::KIND_BYTES;
 #[export_name = "ashlar_widths_bytes"]
 static WIDTHS_BYTES: [u16; WIDTH_COUNT] = WIDTHS;
 
-/// Until the region is reserved: no address lies in it. Nor does one if another thread, which
-/// frees memory of libc's in that moment, sees the new `bytes` and still this start.
+/// The tables until the region is reserved: no address lies in it. None does either for another
+/// thread, which frees libc's memory at that moment, if it sees the new `bytes` and still this
+/// `start`.
 const NO_TABLES: Tables = Tables {
     start: 1 << 63,
     bytes: 0,
@@ -45,9 +46,9 @@ static mut TABLES: Tables = NO_TABLES;
 #[export_name = "ashlar_outline"]
 static OUTLINE: Outline = Outline::none();
 
-// They find it by an ELF note, which says how far behind itself it is. The program headers lead to
-// the note, so memory alone is enough, whether the file has been stripped or replaced, or lies in
-// a container.
+// Other processes find it by an ELF note, which says how far behind itself the outline is. The
+// program headers lead to the note, so memory alone is enough, even if the file has been stripped
+// or replaced, or lies in a container.
 global_asm!(
     ".pushsection .note.ashlar.heap, \"a\", @note",
     ".balign 4",
@@ -60,16 +61,16 @@ global_asm!(
     outline = sym OUTLINE,
 );
 
-/// Where a collection is; the heap's own byte.
+/// The heap's byte that says at which stage a collection is.
 #[export_name = "ashlar_stage"]
 static mut STAGE: *const u8 = null();
 
-/// Shows the region to the shim, and to other processes. Called once, by the thread that reserved it, before any
-/// other one can have an address in it.
+/// Shows the region to the shim and to other processes. Called once, by the thread that reserved
+/// the region, before any other thread can have an address in it.
 pub(crate) fn show_region(shared: &Shared) {
-    // SAFETY: nobody else writes, and a thread that reads the tables with an address of
-    // the region has it from somebody who came after this. One that has another address finds
-    // that it is not in the region whichever of the words it sees.
+    // SAFETY: nobody else writes. A thread that reads the tables with an address of the region has
+    // that address from a thread that got it after this write. A thread with another address finds
+    // that it is not in the region, whichever of the words it sees.
     unsafe { addr_of_mut!(TABLES).write(shared.space().region().tables()) };
     OUTLINE.set(shared.space().region());
 }
@@ -84,11 +85,12 @@ pub(crate) fn show_stage(stage: *const u8) {
 mod tests {
     use super::*;
 
-    /// Words that one thread writes another may see in any order.
+    /// Another thread may see the words that one thread writes in any order.
     #[test]
     fn no_address_lies_in_a_region_whose_size_is_seen_before_its_start() {
         const REGION_BYTES_MAX: usize = 4096 << 30;
-        // Those of a program on 48 bits of address, and on 52; also one that is not loaded high.
+        // Addresses of programs with 48 and with 52 bits of address, and of one that is not loaded
+        // high.
         for address in [0, 0x40_0000, 0x5555_5555_0000, (1 << 48) - 1, (1 << 52) - 1] {
             let offset = usize::wrapping_sub(address, NO_TABLES.start);
             assert!(offset >= REGION_BYTES_MAX, "{address:#x}");

@@ -1,13 +1,13 @@
-//! What becomes of heap payloads that somebody hands to libc's `free`, and what Ruby's
-//! own core gets when it calls `malloc`.
+//! Where heap payloads go that a program hands to libc's `free`, and where Ruby's own core
+//! gets memory when it calls `malloc`.
 //!
-//! Ruby's own core and extensions do that: memory from `xmalloc` ends in
-//! `free`, `realloc` or `malloc_usable_size`. Under `LD_PRELOAD` those are this
-//! library's anyway. Otherwise whoever reaches them is redirected to a function that looks at
-//! the address first: the symbols by which the loader and `dlsym` find them lead there, and
-//! so do the relocation slots of all objects that were loaded before. Then nothing speaks
-//! against payloads for what Ruby takes by `malloc`, either. See docs/payloads-and-libc.md
-//! for why this is sound and what was rejected.
+//! Ruby's own core and extensions do hand them over: memory from `xmalloc` ends in `free`,
+//! `realloc` or `malloc_usable_size`. Under `LD_PRELOAD` these are this library's functions
+//! anyway. Otherwise their callers are redirected to functions that look at the address first:
+//! the symbols by which the loader and `dlsym` find `free` lead to them, and so do the
+//! relocation slots of all objects that were loaded before. Then what Ruby's core takes by
+//! `malloc` can be payloads, too. See docs/payloads-and-libc.md for why this is sound and what
+//! was rejected.
 
 use std::ffi::{c_void, CStr};
 
@@ -30,11 +30,11 @@ struct Redirection {
     name: &'static CStr,
     /// The process's own function.
     real: &'static FunctionAddress,
-    /// What calls are redirected to; those of most objects if they free memory, which may be a
-    /// payload then.
+    /// What calls of most objects are redirected to; only of functions that are passed memory,
+    /// which may be a payload.
     to: Option<fn() -> usize>,
-    /// What Ruby's own calls are redirected to: its parser's trees, its regular expressions,
-    /// what its just-in-time compiler notes. Other objects keep libc's `malloc`.
+    /// What Ruby's own calls are redirected to: those for its parser's trees, its regular
+    /// expressions, and its just-in-time compiler's notes. Other objects keep libc's `malloc`.
     to_for_ruby: fn() -> usize,
 }
 
@@ -79,8 +79,8 @@ static REDIRECTIONS: [Redirection; 6] = [
     },
 ];
 
-/// Makes it safe to serve `xmalloc` from the heap; false when it cannot be, and
-/// then payloads must come from libc.
+/// Makes it safe to serve `xmalloc` from the heap. Returns false when that is impossible; then
+/// payloads must come from libc.
 ///
 /// Called once, when Ruby starts; other threads of the program may be loading objects. `ruby`
 /// is the address of Ruby's function `ruby_thread_has_gvl_p`.
@@ -92,7 +92,7 @@ pub(crate) fn make_safe(ruby: usize) -> bool {
     let all_known = REDIRECTIONS
         .iter()
         .all(|redirection| !redirection.real.address().is_null());
-    // In this order: what the loader relocates from the first step on needs no second one.
+    // In this order: slots that the loader relocates after the first step are right already.
     let is_safe = all_known && redefine() && redirect_slots(ruby);
     if all_known && !is_safe {
         eprintln!(
@@ -104,7 +104,7 @@ pub(crate) fn make_safe(ruby: usize) -> bool {
     is_safe
 }
 
-/// Has the functions found under their names from now on.
+/// Makes lookups of the functions' names find the replacements from now on.
 fn redefine() -> bool {
     elf::order_stores_for_all_threads();
     REDIRECTIONS.iter().all(|redirection| {
@@ -116,17 +116,17 @@ fn redefine() -> bool {
         elf::for_each_object(|object| {
             outcome = outcome.or_else(|| object.redefine(redirection.name, real, to()));
         });
-        // Looking it up takes the loader's lock: an object that is being relocated with the
-        // real function's address is complete afterwards.
+        // The lookup takes the loader's lock: an object that was being relocated with the real
+        // function's address is complete afterwards.
         let found = libc_malloc::look_up(redirection.name) as usize;
         outcome == Some(true) && found == to()
     })
 }
 
-/// Redirects the slots of the objects that have been relocated before; false when one could
-/// not be.
+/// Redirects the slots of the objects that were relocated before; returns false when one could
+/// not be redirected.
 fn redirect_slots(ruby: usize) -> bool {
-    // By its address: another object may have a function of that name.
+    // Found by its address, because another object may have a function of that name.
     let ruby = elf::definition(c"ruby_thread_has_gvl_p", ruby);
     let mut all_redirected = true;
     elf::for_each_object(|object| {

@@ -1,15 +1,16 @@
 //! What every thread may read and set, without any lock: switches of the program, and
 //! what the collector tells `xmalloc`.
 //!
-//! Each is a value of its own; none says anything about other memory, so all are
-//! relaxed. What has to hold together is in the [`crate::collector::Collector`].
+//! Each is a value of its own; none says anything about other memory, so all accesses are
+//! relaxed. Values that must agree with each other are in the
+//! [`crate::collector::Collector`].
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 use crate::layout;
 use crate::ruby_calls::Value;
 
-/// All of them; there is one Ruby in a process.
+/// All knobs; there is one Ruby in a process.
 #[export_name = "ashlar_knobs"]
 pub(crate) static KNOBS: Knobs = Knobs::new();
 
@@ -34,7 +35,7 @@ impl Switch {
 /// The shim reads the first two itself (`shim/inlined.h`).
 #[repr(C)]
 pub(crate) struct Knobs {
-    /// Types, by number, whose objects may have the narrowest cells.
+    /// A bit per type number: whether objects of this type may have the narrowest cells.
     narrow_types: AtomicU32,
     /// How `xmalloc` proceeds; anything but 0 leaves the fast path.
     xmalloc_mode: AtomicU8,
@@ -46,29 +47,29 @@ pub(crate) struct Knobs {
     pub(crate) full_marking_allowed: Switch,
     /// `GC.measure_total_time`.
     pub(crate) measures_time: Switch,
-    /// There is a heap profile: samples, or live numbers alone.
+    /// Whether there is a heap profile, of samples or of live numbers alone.
     pub(crate) has_heap_profile: Switch,
-    /// What `GC.stress=` was given.
+    /// The value that `GC.stress=` was given.
     stress_flag: AtomicUsize,
-    /// Fresh payload bytes at which a collection is due. The pacing itself belongs to
-    /// the collector; this is what it came to.
+    /// Fresh payload bytes at which a collection is due, as the collector's pacing has
+    /// computed.
     payloads_due_bytes: AtomicUsize,
     /// Fresh payload bytes beyond which the process would outgrow its memory limit.
     room_bytes: AtomicUsize,
-    /// Collections, and slices of them, that have marked.
+    /// How many collections, and slices of collections, have marked.
     markings: AtomicUsize,
 }
 
-/// Payloads come from the C library.
+/// A bit of `xmalloc_mode`: payloads come from the C library.
 const FROM_LIBC: u8 = 1;
-/// Every allocation collects.
+/// A bit of `xmalloc_mode`: every allocation collects.
 const STRESS: u8 = 2;
-/// Some payloads are samples of the heap profile.
+/// A bit of `xmalloc_mode`: some payloads are samples of the heap profile.
 const SAMPLED: u8 = 4;
 
-/// Types that never need more than four words unless they ask for more. All
-/// others may be turned into a form of five words in place, or are written as
-/// five words when they are moved to another Ractor.
+/// Types whose objects never need more than four words unless they ask for more. Objects of
+/// all other types may be turned into a form of five words in place, or are written as five
+/// words when they are moved to another Ractor.
 const FOUR_WORD_TYPES: u32 =
     1 << layout::T_FLOAT | 1 << layout::T_RATIONAL | 1 << layout::T_COMPLEX;
 
@@ -97,8 +98,8 @@ impl Knobs {
         self.narrow_types.load(Relaxed) >> (flags & layout::T_MASK) & 1 == 1
     }
 
-    /// Says whether allocations are traced from now on: Ruby then clears what follows
-    /// an object's first five words, so none may have fewer.
+    /// Sets whether allocations are traced from now on: Ruby then clears what follows an
+    /// object's first five words, so no object may have fewer.
     pub(crate) fn trace_allocations(&self, traced: bool) {
         let narrow_types = if traced { 0 } else { FOUR_WORD_TYPES };
         self.narrow_types.store(narrow_types, Relaxed);
@@ -116,15 +117,15 @@ impl Knobs {
 
     /// Whether `GC.stress` asks for a collection at every allocation.
     pub(crate) fn stress_is_on(&self) -> bool {
-        /// `nil`, the only bit that a value without truth has.
+        /// `nil`, the only bit that a false value can have.
         const QNIL: Value = 4;
         self.stress_flag() & !QNIL != 0
     }
 
     // ── `xmalloc` ───────────────────────────────────────────────────────────
 
-    /// Whether `xmalloc` may be served from the thread's cache, once it has been counted if
-    /// payloads are sampled.
+    /// Whether `xmalloc` may take a payload from the thread's cache. If payloads are
+    /// sampled, the payload must be counted first.
     #[inline(always)]
     pub(crate) fn xmalloc_is_from_cache(&self) -> bool {
         self.xmalloc_mode.load(Relaxed) & !SAMPLED == 0
@@ -136,12 +137,12 @@ impl Knobs {
         self.xmalloc_mode.load(Relaxed) & SAMPLED != 0
     }
 
-    /// Says whether payloads are sampled from now on.
+    /// Sets whether payloads are sampled from now on.
     pub(crate) fn sample_payloads(&self, on: bool) {
         self.set_mode(SAMPLED, on);
     }
 
-    /// Whether `xfree` may give a payload to the thread's cache without a question.
+    /// Whether `xfree` may give a payload to the thread's cache without further checks.
     #[inline(always)]
     pub(crate) fn xfree_is_plain(&self) -> bool {
         self.xmalloc_mode.load(Relaxed) & (FROM_LIBC | SAMPLED) == 0
@@ -152,7 +153,7 @@ impl Knobs {
         self.xmalloc_mode.load(Relaxed) & FROM_LIBC != 0
     }
 
-    /// Says whether `xmalloc` is served from the heap from now on.
+    /// Sets whether `xmalloc` is served from the heap from now on.
     pub(crate) fn serve_from_heap(&self, from_heap: bool) {
         self.set_mode(FROM_LIBC, !from_heap);
     }
@@ -162,7 +163,7 @@ impl Knobs {
         self.xmalloc_mode.load(Relaxed) & STRESS != 0
     }
 
-    /// Says whether every `xmalloc` collects from now on; whether that is a change,
+    /// Sets whether every `xmalloc` collects from now on. Returns whether that is a change,
     /// after which payloads are due at other bytes.
     pub(crate) fn stress_xmalloc(&self, on: bool) -> bool {
         let is_change = self.xmalloc_is_stressed() != on;
@@ -190,8 +191,8 @@ impl Knobs {
         self.room_bytes.load(Relaxed)
     }
 
-    /// The collector says what payloads may take: nothing under stress, so that only
-    /// one thing has to be asked.
+    /// Sets how many fresh bytes payloads may take. It is 0 under stress, so that
+    /// `xmalloc` has only one number to compare with.
     pub(crate) fn set_payloads_due(&self, payloads_due_bytes: usize, room_bytes: usize) {
         let is_stressed = self.xmalloc_is_stressed();
         let payloads_due_bytes = if is_stressed { 0 } else { payloads_due_bytes };
@@ -199,8 +200,9 @@ impl Knobs {
         self.room_bytes.store(room_bytes, Relaxed);
     }
 
-    /// How often anything has been marked, counted with all Ractors stopped. Whoever
-    /// waits for the VM lock finds another number afterwards if others have marked.
+    /// How often anything has been marked; it changes only while all Ractors are stopped. A
+    /// thread that has waited for the VM lock finds another number afterwards if others
+    /// have marked.
     pub(crate) fn markings(&self) -> usize {
         self.markings.load(Relaxed)
     }

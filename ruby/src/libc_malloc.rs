@@ -1,7 +1,7 @@
-//! The allocator of everybody else in the process: libc's, or one that is
-//! preloaded. Found by name in the process's own search order, because this
-//! library has functions of the same names. If those are the process's own, there is no
-//! other one, but libc's is behind them for who asks for it (`ASHLAR_MALLOC=libc`).
+//! The allocator that the rest of the process uses: libc's, or a preloaded one. It is found
+//! by name in the process's own search order, because this library has functions of the
+//! same names. If the process uses those, there is no other allocator, except libc's behind
+//! them for a program that asks for it (`ASHLAR_MALLOC=libc`).
 
 use std::ffi::{c_void, CStr};
 use std::marker::PhantomData;
@@ -32,8 +32,8 @@ impl FunctionAddress {
         self.0.load(Relaxed)
     }
 
-    /// Looks the name up in the process's own search order, without this library: another
-    /// allocator that comes first may lack some of the functions that are here.
+    /// Looks the name up in the process's own search order, without this library: an
+    /// allocator that comes before it may lack some of the functions that this library has.
     pub(crate) fn find(&self, name: &CStr) {
         self.0.store(look_up(name), Relaxed);
         if is_of_this_library(self.address()) {
@@ -41,13 +41,13 @@ impl FunctionAddress {
         }
     }
 
-    /// Looks the name up in what comes after this library in that order.
+    /// Looks the name up in what comes after this library in the search order.
     fn find_next(&self, name: &CStr) {
         self.0.store(look_up_in(libc::RTLD_NEXT, name), Relaxed);
     }
 }
 
-/// The function of this name in the process's own search order.
+/// Returns the function of this name in the process's own search order.
 pub(crate) fn look_up(name: &CStr) -> *mut c_void {
     let found = look_up_in(libc::RTLD_DEFAULT, name);
     elf::definition(name, found as usize) as *mut c_void
@@ -62,7 +62,7 @@ fn is_of_this_library(address: *const c_void) -> bool {
     let base = |address: *const c_void| {
         let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
         // SAFETY: asks which object is at an address, and fills the description in if there
-        // is one; zeros are one, too.
+        // is one; zeros are a valid description, too.
         unsafe {
             libc::dladdr(address, info.as_mut_ptr());
             info.assume_init().dli_fbase
@@ -71,7 +71,7 @@ fn is_of_this_library(address: *const c_void) -> bool {
     base(address) == base(look_up as *const c_void)
 }
 
-/// A function of the process's allocator, by its type.
+/// A function of the process's allocator, with its type.
 pub(crate) struct Found<F> {
     pub(crate) address: FunctionAddress,
     function: PhantomData<F>,
@@ -96,11 +96,11 @@ impl<F: Copy> Found<F> {
         }
     }
 
-    /// The function, unless it is unknown or there is none but this library's own.
+    /// The function; `None` if it is unknown, or only this library has one.
     fn of_others(&self) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let address = self.address.address();
-        // SAFETY: the symbol of this name has the type `F`, that of a function.
+        // SAFETY: the symbol of this name has the type `F`, which is a function's.
         (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
     }
 }
@@ -111,10 +111,11 @@ pub(crate) static REALLOC: Found<Realloc> = Found::nothing();
 pub(crate) static FREE: Found<Free> = Found::nothing();
 pub(crate) static USABLE_SIZE: Found<UsableSize> = Found::nothing();
 
-/// This library itself serves the process: it is preloaded, or part of Ruby.
+/// Whether this library itself is the process's allocator: it is preloaded, or part of
+/// Ruby.
 static IS_THIS_LIBRARY: AtomicBool = AtomicBool::new(false);
 
-/// The functions, by name.
+/// The functions, with their names.
 fn all() -> [(&'static FunctionAddress, &'static CStr); 5] {
     [
         (&MALLOC.address, c"malloc"),
@@ -147,7 +148,7 @@ pub(crate) fn find(xmalloc_from: MallocSource) {
     }
 }
 
-/// Whether this library itself serves the process.
+/// Whether this library itself is the process's allocator.
 pub(crate) fn is_this_library() -> bool {
     IS_THIS_LIBRARY.load(Relaxed)
 }
@@ -163,11 +164,11 @@ pub(crate) unsafe fn free(memory: *mut c_void) {
 }
 
 /// # Safety
-/// `memory` comes from the process's allocator and is not used any more unless null
-/// comes back.
+/// `memory` comes from the process's allocator and, unless null is returned, is not used
+/// any more.
 #[export_name = "ashlar_realloc_elsewhere"]
 pub(crate) unsafe extern "C" fn realloc(memory: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: libc gave the memory, which goes back if it moves.
+    // SAFETY: libc gave the memory, which is freed if it moves.
     REALLOC
         .of_others()
         .map_or(null_mut(), |realloc| unsafe { realloc(memory, size) })
@@ -182,7 +183,7 @@ pub(crate) unsafe fn usable_size(memory: *mut c_void) -> usize {
         .map_or(0, |usable_size| unsafe { usable_size(memory) })
 }
 
-/// Counts a change in what Ruby has from here, so that it paces collections.
+/// Counts a change of the bytes that Ruby has from this allocator, which pace collections.
 fn note(difference: isize) {
     if let Some(shared) = shared() {
         shared.payloads().note_elsewhere(difference);
@@ -197,7 +198,7 @@ pub(crate) fn malloc(size: usize) -> *mut c_void {
         .map_or(null_mut(), |malloc| unsafe { malloc(size) })
 }
 
-/// The process's own `calloc`, of one thing of this size.
+/// The process's own `calloc`, for one item of this size.
 pub(crate) fn calloc(size: usize) -> *mut c_void {
     // SAFETY: any size may be asked for.
     CALLOC
@@ -205,12 +206,12 @@ pub(crate) fn calloc(size: usize) -> *mut c_void {
         .map_or(null_mut(), |calloc| unsafe { calloc(1, size) })
 }
 
-/// `malloc` that counts.
+/// `malloc`, counted.
 pub(crate) fn counted_malloc(size: usize) -> *mut c_void {
     count_fresh(malloc(size))
 }
 
-/// `calloc` that counts.
+/// `calloc`, counted.
 pub(crate) fn counted_calloc(size: usize) -> *mut c_void {
     count_fresh(calloc(size))
 }
@@ -223,13 +224,13 @@ fn count_fresh(memory: *mut c_void) -> *mut c_void {
     memory
 }
 
-/// `realloc` that counts.
+/// `realloc`, counted.
 ///
 /// # Safety
-/// `memory` comes from the process's allocator and is not used any more unless null
-/// comes back.
+/// `memory` comes from the process's allocator and, unless null is returned, is not used
+/// any more.
 pub(crate) unsafe fn counted_realloc(memory: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: libc gave the memory, which goes back if it moves.
+    // SAFETY: libc gave the memory, which is freed if it moves.
     unsafe {
         let old_bytes = usable_size(memory) as isize;
         let fresh = realloc(memory, size);
@@ -240,7 +241,7 @@ pub(crate) unsafe fn counted_realloc(memory: *mut c_void, size: usize) -> *mut c
     }
 }
 
-/// `free` that counts.
+/// `free`, counted.
 ///
 /// # Safety
 /// `memory` comes from the process's allocator and is not used any more.

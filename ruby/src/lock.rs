@@ -1,4 +1,4 @@
-//! Who may use what, as types.
+//! Which threads may use what, expressed as types.
 //!
 //! | the calling thread has | what says so | what it may use |
 //! | --- | --- | --- |
@@ -8,8 +8,8 @@
 //!
 //! The VM lock is Ruby's. While there is one Ractor it is free of charge and does
 //! nothing: the GVL excludes everybody else. With several, each has a GVL of its own
-//! and the lock excludes the other Ractors. Waiting for it, a Ractor may be stopped
-//! for a collection of another one.
+//! and the lock excludes the other Ractors. While a Ractor waits for the lock, it may be
+//! stopped for a collection by another one.
 
 use std::ffi::{c_uint, c_void};
 use std::marker::PhantomData;
@@ -25,10 +25,10 @@ use crate::payloads::thread_caches;
 /// What is used with the VM lock held, and only then.
 pub(crate) struct Locked<T>(T);
 
-// SAFETY: as a mutex does, the VM lock lets one thread at a time use what is inside,
-// and hands over what that thread wrote: the functions of this module give the only
-// references to it. They are shared ones, because the lock is recursive: what is
-// inside may be on any thread, not on two at once.
+// SAFETY: like a mutex, the VM lock lets one thread at a time use what is inside, and makes
+// visible what the previous holder wrote: the functions of this module give the only
+// references to it. These are shared references, because the lock is recursive: what is
+// inside may be used on any thread, but not on two at once.
 unsafe impl<T: Send> Sync for Locked<T> {}
 
 impl<T> Locked<T> {
@@ -37,11 +37,11 @@ impl<T> Locked<T> {
     }
 }
 
-/// The calling thread holds the GVL of its Ractor.
+/// Proof that the calling thread holds the GVL of its Ractor.
 #[derive(Clone, Copy)]
 pub(crate) struct Gvl {
     objspace: &'static Objspace,
-    /// It says nothing about other threads.
+    /// Makes the type neither `Send` nor `Sync`: another thread may not hold the GVL.
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -53,7 +53,7 @@ impl Gvl {
         }
     }
 
-    /// That of a call of Ruby.
+    /// The GVL that a thread holds when Ruby calls.
     ///
     /// # Safety
     /// `objspace` comes from `ashlar_objspace_new`, and the calling thread holds the
@@ -64,9 +64,9 @@ impl Gvl {
         Self::new(unsafe { objspace::from_ruby(objspace) })
     }
 
-    /// The calling thread's, `None` when it has none, or Ruby has not started. A thread that
-    /// has all other locks because it forks has none either: with it, it would collect and
-    /// want them a second time.
+    /// The GVL of the calling thread; `None` when it does not hold one, or Ruby has not
+    /// started. Also `None` for a thread that holds all other locks because it forks: with
+    /// the GVL, it would collect and take those locks a second time.
     pub(crate) fn of_this_thread() -> Option<Self> {
         let objspace = objspace::objspace()?;
         if thread_caches::is_forking() {
@@ -114,9 +114,9 @@ impl Gvl {
         }
     }
 
-    /// Runs `work` with the VM lock for an `xmalloc`, which may come between a write
-    /// barrier and the store. If another Ractor has marked while this one waited, that
-    /// is made up for first.
+    /// Runs `work` with the VM lock for an `xmalloc`, which may come between a write barrier
+    /// and the store. If another Ractor has marked while this one waited, the collector
+    /// first catches up.
     pub(crate) fn with_vm_lock_in_malloc<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
         let markings_before = KNOBS.markings();
         self.with_vm_lock(|collector| {
@@ -127,8 +127,8 @@ impl Gvl {
         })
     }
 
-    /// [`Gvl::with_vm_lock`], also before Ruby has a lock: until its first Ractor has
-    /// an allocation cache there is one thread.
+    /// Like [`Gvl::with_vm_lock`], but may also be called before Ruby has a lock: there is
+    /// only one thread until the first Ractor has an allocation cache.
     pub(crate) fn with_vm_lock_if_there<R>(self, work: impl FnOnce(&Collector) -> R) -> R {
         if objspace::has_started() {
             return self.with_vm_lock(work);
@@ -149,8 +149,8 @@ pub(crate) unsafe fn held(objspace: *mut c_void) -> &'static Collector {
     unsafe { &objspace::from_ruby(objspace).collector.0 }
 }
 
-/// What may be asked of the heap without the VM lock: all that is read here is atomic,
-/// and what has to hold together changes only while all Ractors are stopped.
+/// What a thread may ask of the heap without the VM lock: all that is read here is atomic,
+/// and values that must agree change only while all Ractors are stopped.
 #[derive(Clone, Copy)]
 pub(crate) struct Unlocked<'a>(&'a Heap<'static, Ruby>);
 
@@ -175,7 +175,7 @@ impl<'a> Unlocked<'a> {
     /// [`Heap::needs_barrier`].
     ///
     /// # Safety
-    /// Both are live cells of this heap.
+    /// Both must be live cells of this heap.
     #[inline(always)]
     pub(crate) unsafe fn needs_barrier(self, parent: Cell, child: Cell) -> bool {
         // SAFETY: both are live cells of this heap.

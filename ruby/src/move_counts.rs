@@ -6,10 +6,10 @@ use ashlar_heap::WidthIndex;
 
 use crate::layout::T_MASK;
 
-/// Ruby's types, by number.
+/// The number of Ruby's types.
 const TYPES: usize = T_MASK + 1;
 
-/// What the latest compaction did, by type: `struct ashlar_compaction`.
+/// What the latest compaction did, by type number: `struct ashlar_compaction`.
 #[repr(C)]
 #[derive(Clone, Default)]
 pub(crate) struct MoveCounts {
@@ -30,12 +30,12 @@ impl MoveCounts {
         groups.into_iter().flatten().for_each(|count| count.set(0));
     }
 
-    /// The compaction looks at an object of this type.
+    /// Counts an object of this type that the compaction looks at.
     pub(crate) fn note_considered(&self, kind: usize) {
         add_one(&self.considered[kind]);
     }
 
-    /// An object of this type has moved between cells of these widths.
+    /// Counts an object of this type that has moved between cells of these widths.
     pub(crate) fn note_moved(&self, kind: usize, width: WidthIndex, new_width: WidthIndex) {
         add_one(&self.moved[kind]);
         if new_width > width {

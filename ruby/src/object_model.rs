@@ -1,7 +1,7 @@
 //! What the collector knows about Ruby's objects.
 //!
-//! Most types are traced here, from their layout, and common ones freed; all others by
-//! Ruby. Either way is right for every type: what stands here saves the calls, and
+//! Most types are traced here, from their layout, and objects of common types are freed here;
+//! Ruby does the rest. Either way is right for every type: the code here saves the calls, and
 //! lets other threads than the collecting one trace ([`Common`]).
 
 mod classes;
@@ -41,22 +41,22 @@ use object::{mark_value, mark_values, variables, ShapeById, UNDEFINED};
 pub(crate) use version::plain_object_bytes;
 use version::{Count, Rule};
 
-/// A Ruby as the collector sees it: its functions, and what is known of its objects
-/// beside the heap.
+/// A Ruby as the collector sees it: Ruby's functions, and what is known of its objects outside
+/// the heap.
 pub(crate) struct Ruby {
     pub(crate) calls: RubyCalls,
     pub(crate) events: RubyEvents,
     pub(crate) clocks: Clocks,
     pub(crate) finalizers: RefCell<Finalizers>,
     pub(crate) object_ids: RefCell<ObjectIds>,
-    /// Somebody wants to hear of every freed object.
+    /// Whether somebody wants to hear of every freed object.
     pub(crate) traces_frees: StdCell<bool>,
     pub(crate) weak: StdCell<ashlar_heap::WeakCounts>,
     pub(crate) move_counts: MoveCounts,
     empty_call_cache: StdCell<EmptyCallCache>,
     proc_type: StdCell<DataType>,
     call_caches_type: StdCell<DataType>,
-    /// Files of code, as last counted.
+    /// The number of loaded files of code, as last counted.
     loaded_files: StdCell<usize>,
 }
 
@@ -78,24 +78,25 @@ impl Ruby {
         }
     }
 
-    /// Files that the program had loaded when a collection last asked.
+    /// Returns how many files the program had loaded when a collection last asked.
     pub(crate) fn loaded_files(&self) -> usize {
         self.loaded_files.get()
     }
 }
 
-/// Traces objects from their layout. Beside the objects it needs Ruby's table of shapes
-/// only.
+/// Traces objects from their layout. Besides the objects, it needs only Ruby's table of
+/// shapes.
 ///
-/// Several threads trace at once, while Ruby is stopped and the collecting thread
-/// is in Ruby's own marking functions, perhaps a C extension's. This is sound, because
-/// those read tables and write to four things only:
-/// * how many variables objects of a class have had, which is atomic here;
-/// * the tables of classes: classes are traced here by a thread that is alone;
+/// Several threads trace at once, while Ruby is stopped and the collecting thread runs Ruby's
+/// own marking functions, perhaps those of a C extension. This is sound, because those
+/// functions read tables and write to four things only:
+/// * the largest number of variables that objects of a class have had, which is atomic here;
+/// * the tables of classes: here, only a thread that traces alone traces those that Ruby
+///   changes;
 /// * the caches of calls, and a flag of environments: whoever traces them stores the same
 ///   words, once for all;
-/// * what types of an extension's own hold: they are traced by their own functions. A type
-///   that declares its references instead has none.
+/// * what objects of an extension's own types hold: they are traced by the extension's
+///   functions. A type that declares its references instead has no such function.
 ///
 /// Objects whose variables are in the table of generic ones are traced by Ruby. Threads
 /// that run without the GVL write to no object, and may run while one thread marks, too.
@@ -109,7 +110,7 @@ pub(crate) struct Common {
 
 // SAFETY: what an object refers to is an object of this heap.
 unsafe impl TraceCommon for Common {
-    /// False when Ruby has to.
+    /// Returns false when Ruby has to trace the cell.
     #[inline(always)]
     unsafe fn trace_cell(self, cell: Cell, tracer: &mut impl Trace) -> bool {
         let object = Object::new(cell);
@@ -121,7 +122,7 @@ unsafe impl TraceCommon for Common {
             T_ARRAY => trace_array(object, tracer),
             T_OBJECT if object.is_too_complex() => return false,
             T_OBJECT => trace_object(object, self.shape_by_id, tracer),
-            // Of some hashes Ruby pins the keys.
+            // Ruby pins the keys of some hashes.
             T_HASH if object.has(RHASH_ST_TABLE_FLAG) && tracer.finds_pins() => return false,
             T_HASH => trace_hash(object, tracer),
             T_STRUCT => mark_values(tracer, object.members()),
@@ -183,8 +184,8 @@ fn trace_object(object: Object, shape_by_id: ShapeById, tracer: &mut impl Trace)
     raise_max_iv_count(object.word(KLASS), variables.count);
 }
 
-/// Ruby sizes new objects by the largest number of variables that marking has
-/// seen in their class.
+/// Raises the largest number of variables that marking has seen in a class: Ruby sizes new
+/// objects of the class by it.
 #[inline(always)]
 fn raise_max_iv_count(klass: Value, count: usize) {
     if version::MAY_LACK_CLASS && count == 0 {
@@ -199,8 +200,8 @@ fn raise_max_iv_count(klass: Value, count: usize) {
     }
 }
 
-/// With so many references an object is marked in parts while the program runs: a
-/// slice takes about as long as 50 times as many.
+/// An object with at least this many references is marked in parts while the program runs: a
+/// slice takes about as long as marking 50 times as many.
 const MANY_REFERENCES: usize = 1024;
 
 #[inline(always)]
@@ -214,7 +215,7 @@ fn trace_array(object: Object, tracer: &mut impl Trace) {
             first: object.word(ARRAY_PTR),
             count: object.word(ARRAY_LEN),
         };
-        // Many methods move elements about without telling anybody.
+        // Many methods move elements without calling the write barrier.
         let is_deferred = values.count >= MANY_REFERENCES
             // SAFETY: the program is stopped.
             && tracer.mark_later(unsafe { values.words() });
@@ -231,8 +232,8 @@ fn trace_string(object: Object, tracer: &mut impl Trace) {
     }
 }
 
-/// A string whose bytes are in the cell of another one: that cell must not move,
-/// because C code may have the address of the bytes and no reference to it.
+/// Traces a string whose bytes are in the cell of another string, `root`. That cell must not
+/// move, because C code may have the address of the bytes and no reference to the string.
 #[inline(always)]
 fn trace_shared_string(root: Value, tracer: &mut impl Trace) {
     if !tracer.finds_pins() || !is_object(root) {
@@ -256,8 +257,8 @@ fn trace_hash(object: Object, tracer: &mut impl Trace) {
     }
     mark_value(tracer, object.word(HASH_DEFAULT));
     let (start, bound) = (object.word(HASH_ST_START), object.word(HASH_ST_BOUND));
-    // Entries move only downwards, into the places of deleted ones: they are kept
-    // in the order of their insertion.
+    // Entries move only downwards, into the places of deleted ones: they are kept in insertion
+    // order.
     if bound - start < MANY_REFERENCES / 2 || !tracer.trace_later(bound) {
         trace_entries(object, start, bound, tracer);
     }
@@ -281,9 +282,9 @@ fn trace_entries(object: Object, start: usize, end: usize, tracer: &mut impl Tra
     }
 }
 
-/// Marks some of the entries of a large hash below `end`, or below its bound when
-/// it has fewer by now; where the rest ends. A hash that has become small has its
-/// entries from elsewhere, which the write barrier was told.
+/// Marks some of the entries of a large hash below `end`, or below its bound if that is lower
+/// by now. Returns where the unmarked entries end, 0 when none is left. The entries of a hash
+/// that has become small come from elsewhere, and the write barrier was called for them.
 fn trace_entries_below(object: Object, end: usize, tracer: &mut impl Trace) -> usize {
     const ENTRIES_AT_ONCE: usize = 32;
     if object.kind() != T_HASH || !object.has(RHASH_ST_TABLE_FLAG) {
@@ -303,8 +304,8 @@ fn trace_entries_below(object: Object, end: usize, tracer: &mut impl Trace) -> u
     }
 }
 
-/// Where a live object keeps most of what it has elsewhere: the address of a payload, or of
-/// something else; 0 for none.
+/// The address of the payload, or other memory, where a live object keeps most of what it has
+/// outside its cell; 0 for none.
 pub(crate) fn owned_by(object: Object) -> usize {
     match object.kind() {
         T_STRING if object.has(STR_NOEMBED) => object.word(STR_PTR),
@@ -317,17 +318,17 @@ pub(crate) fn owned_by(object: Object) -> usize {
     }
 }
 
-/// What freeing an object takes.
+/// What must be done to free an object.
 pub(crate) enum Freeing {
-    /// Nothing is attached to it.
+    /// Nothing: it owns nothing.
     Nothing,
-    /// One payload.
+    /// Freeing the one payload at this address.
     Payload(usize),
-    /// Ruby knows.
+    /// Ruby knows how to free it.
     ByRuby,
 }
 
-/// What a dead object's header says about what it owns.
+/// Returns what must be done to free a dead object, as its header says.
 #[inline(always)]
 pub(crate) fn freeing(object: Object) -> Freeing {
     if object.has(version::FREED_BY_RUBY) || object.has_generic_variables() {
@@ -362,7 +363,7 @@ pub(crate) fn freeing(object: Object) -> Freeing {
     }
 }
 
-/// Flags of a dead object that owns nothing: those of `mask` are `value`.
+/// Says which flags a dead object has that owns nothing: `flags & mask == value`.
 #[derive(Clone, Copy)]
 struct OwnsNothing {
     mask: Rule,
@@ -370,7 +371,7 @@ struct OwnsNothing {
 }
 
 impl OwnsNothing {
-    /// No object of a type.
+    /// Holds for no object.
     const NEVER: Self = Self { mask: 0, value: 1 };
 
     const fn new(mask: usize, value: usize) -> Self {
@@ -391,8 +392,8 @@ impl OwnsNothing {
 
 const _: () = assert!(SHAPE_SHIFT == 32, "a shape is read by itself");
 
-/// By type, for those objects that [`freeing`] sees most: it knows some more. Nothing is
-/// decided by a branch here, because dead objects come in any order.
+/// The rules by type, for those objects that [`freeing`] sees most; it knows more cases. The
+/// rules need no branch, because dead objects come in any order.
 type OwnNothing = [OwnsNothing; T_MASK + 1];
 
 static OWN_NOTHING: OwnNothing = {
@@ -408,7 +409,7 @@ static OWN_NOTHING: OwnNothing = {
     rules
 };
 
-/// While somebody wants to hear of every object that is freed.
+/// The rules while somebody wants to hear of every object that is freed.
 static OWN_SOMETHING: OwnNothing = [OwnsNothing::NEVER; T_MASK + 1];
 
 /// Whether the rule of its type says that a dead object owns nothing.
@@ -423,9 +424,8 @@ impl Ruby {
     #[inline(never)]
     fn free_by_ruby(&self, object: Object) {
         let address = object.address;
-        // SAFETY: the object is dead and has not been freed; Ruby's functions
-        // free what it owns. Flags are taken off first where the collector
-        // does itself what they stand for.
+        // SAFETY: the object is dead and has not been freed; Ruby's functions free what it
+        // owns. Flags are removed first where the collector itself does what they stand for.
         unsafe {
             if self.traces_frees.get() {
                 (self.calls.event_hook)(address, self.events.free_object);
@@ -433,7 +433,7 @@ impl Ruby {
             (self.calls.free_weak_references)(address);
             let flags = address as *mut usize;
             let had = flags.read();
-            // Nothing is written that need not be: a forked child may share the page.
+            // Nothing is written unless it must be: a forked child may share the page.
             if had & (FL_FINALIZE | FL_SEEN_OBJ_ID) != 0 {
                 flags.write(had & !(FL_FINALIZE | FL_SEEN_OBJ_ID));
             }
@@ -441,15 +441,15 @@ impl Ruby {
             if had & FL_FINALIZE != 0 {
                 self.queue_finalizers(address);
             }
-            // Its finalizers get an id even if nobody had asked for one.
+            // Its finalizers get an id even if nobody has asked for one.
             if had & (FL_SEEN_OBJ_ID | FL_FINALIZE) != 0 {
                 self.object_ids.borrow_mut().forget(address);
             }
         }
     }
 
-    /// Learns from an object that Ruby has just traced where that has what it does not
-    /// export, so that more objects are traced here.
+    /// Learns addresses that Ruby does not export from an object that Ruby has just traced, so
+    /// that more objects are traced here.
     #[inline(always)]
     fn learn_from(&self, object: Object) {
         if object.kind() == T_IMEMO && !self.empty_call_cache.get().is_known() {
@@ -476,16 +476,16 @@ impl Ruby {
         }
     }
 
-    /// Has Ruby run the queued jobs as soon as it can.
+    /// Makes Ruby run the queued jobs as soon as it can.
     pub(crate) fn trigger_jobs(&self) {
         // SAFETY: may be called anywhere.
         unsafe { (self.calls.trigger_finalizers)() };
     }
 }
 
-// SAFETY: Ruby marks objects of its object space, all that it goes on to use; the VM lock is
-// held and the other Ractors are stopped when the heap may collect (`lock.rs`); and Ruby makes
-// no objects inside a collection.
+// SAFETY: Ruby marks objects of its object space, and all that it will go on using; when the
+// heap may collect, the VM lock is held and the other Ractors are stopped (`lock.rs`); and
+// Ruby makes no objects inside a collection.
 unsafe impl Vm for Ruby {
     fn trace_roots(&self, tracer: &mut Tracer<'_>) {
         current_tracer::lend(tracer, || {
@@ -508,12 +508,12 @@ unsafe impl Vm for Ruby {
         self.learn_from(Object::new(cell));
     }
 
-    /// Code, by the number of files that were loaded.
+    /// The bytes of code, estimated by the number of loaded files.
     fn lasting_bytes(&self) -> usize {
         /// What the code of a file takes with its classes and literals. A Rails application
-        /// and Ruby's own library have 42 and 44 KiB a file (docs/booting.md).
+        /// has 42 KiB per file, and Ruby's own library has 44 KiB (docs/booting.md).
         const FILE_BYTES: usize = 44 << 10;
-        // SAFETY: both are asked with the VM lock; the second one by the main Ractor.
+        // SAFETY: both are called with the VM lock; the second one by the main Ractor.
         unsafe {
             if !(self.calls.multi_ractor)() {
                 self.loaded_files.set((self.calls.loaded_files)());
@@ -560,7 +560,8 @@ unsafe impl Vm for Ruby {
         |cell| owns_nothing(Object::new(cell), rules)
     }
 
-    /// Not inlined: sweeping would lose its registers to what few dead objects need.
+    /// Not inlined: otherwise sweeping would lose registers to code that few dead objects
+    /// need.
     #[inline(never)]
     unsafe fn release(&self, cell: Cell, _width: WidthIndex) {
         let object = Object::new(cell);

@@ -12,7 +12,7 @@ use crate::lock::Gvl;
 use crate::objspace::unlocked;
 use crate::ruby_calls::Value;
 
-/// Writes the words that the collector reads of every object, into a fresh cell.
+/// Writes the words that the collector reads of every object into a fresh cell.
 #[inline(always)]
 fn begin(cell: Cell, klass: Value, flags: Value) -> Value {
     let words = cell.address() as *mut Value;
@@ -51,7 +51,7 @@ fn first_state(wb_protected: bool) -> CellState {
     }
 }
 
-/// Allocates an object where `shim/inlined.h` does not; 0 when memory is out.
+/// Allocates an object where `shim/inlined.h` does not; 0 when there is no memory.
 #[no_mangle]
 unsafe extern "C" fn ashlar_allocate(
     objspace: *mut c_void,
@@ -108,7 +108,7 @@ fn allocate_slowly(
     }
 }
 
-/// A cell's state bits; 0 for any word that is no live cell.
+/// The state bits of the cell at `word`; 0 for any word that is no live cell.
 #[no_mangle]
 unsafe extern "C" fn ashlar_cell_state(objspace: *mut c_void, word: Value) -> u32 {
     // SAFETY: Ruby passes its object space.
@@ -118,7 +118,7 @@ unsafe extern "C" fn ashlar_cell_state(objspace: *mut c_void, word: Value) -> u3
         .map_or(0, |cell| u32::from(region.state(cell).bits()))
 }
 
-/// Whether a word that once was an object is one no more.
+/// Whether `word`, which once was an object, is not a live object any more.
 #[no_mangle]
 unsafe extern "C" fn ashlar_is_garbage(objspace: *mut c_void, word: Value) -> bool {
     // SAFETY: Ruby passes its object space.
@@ -129,7 +129,7 @@ unsafe extern "C" fn ashlar_is_garbage(objspace: *mut c_void, word: Value) -> bo
     }
 }
 
-/// Turns hooks on or off that Ruby's tracing wants.
+/// Turns the hooks on or off that Ruby's tracing of allocations and frees needs.
 #[no_mangle]
 unsafe extern "C" fn ashlar_set_event_hooks(objspace: *mut c_void, newobj: bool, freeobj: bool) {
     KNOBS.trace_allocations(newobj);

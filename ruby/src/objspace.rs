@@ -14,7 +14,7 @@ pub(crate) struct Objspace {
     pub(crate) collector: Locked<Collector>,
 }
 
-/// The main Ractor has its allocation cache.
+/// Whether the main Ractor has its allocation cache.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// The object space, once Ruby has started.
@@ -44,14 +44,14 @@ pub(crate) unsafe fn unlocked(objspace: *mut c_void) -> Unlocked<'static> {
     unsafe { from_ruby(objspace) }.collector.unlocked()
 }
 
-/// Makes `objspace` the process's.
+/// Makes `objspace` the object space of the process.
 #[cfg(test)]
 pub(crate) fn start_for_test(objspace: Objspace) {
     note_start();
     statics::set_objspace((&raw mut *Box::leak(Box::new(objspace))).cast());
 }
 
-/// Ruby has its first Ractor.
+/// Notes that Ruby has its first Ractor.
 pub(crate) fn note_start() {
     STARTED.store(true, Relaxed);
 }

@@ -1,11 +1,10 @@
-//! Options: from the environment, read once before the first allocation, and
-//! from `GC.config` while Ruby runs. The variables of Ruby's default collector
-//! change what they begin with ([`crate::ruby_gc_variables`]).
+//! Options: from the environment, read once before the first allocation, and from
+//! `GC.config` while Ruby runs. The variables of Ruby's default collector change the
+//! initial values ([`crate::ruby_gc_variables`]).
 //!
-//! An option has one name, `space_overhead`; its variable is
-//! `ASHLAR_SPACE_OVERHEAD`. An impossible value is answered by a line that names
-//! the option, the value and what is wanted; at the start it ends the process,
-//! and later nothing changes.
+//! An option has one name, `space_overhead`; its variable is `ASHLAR_SPACE_OVERHEAD`.
+//! For an impossible value a line names the option, the value and what is wanted. At
+//! the start such a value ends the process; later nothing changes.
 
 use ashlar_heap::options::{self as heap_options, Kept, Range, Reader, Setting, Unit, Value};
 use ashlar_heap::{refusals, PaceOptions, ParallelMarking};
@@ -18,20 +17,20 @@ use crate::ruby_gc_variables::tuned;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) heap: heap_options::Options,
-    /// Collections are done in slices, if these have a length.
+    /// Whether collections are done in slices, if slices have a length.
     pub(crate) incremental: bool,
     pub(crate) malloc: MallocSource,
-    /// Mean bytes between two samples of the profile.
+    /// The mean number of bytes between two samples of the profile.
     pub(crate) profile_bytes: usize,
-    /// The profile has the command line in it.
+    /// Whether the profile contains the command line.
     pub(crate) profile_command_line: bool,
-    /// Live numbers are shown from the start on.
+    /// Whether live numbers are shown from the start on.
     pub(crate) live: bool,
 }
 
 type Own = Setting<Options>;
 
-/// What Ruby has besides [`heap_options::TABLE`].
+/// The options that Ruby has besides [`heap_options::TABLE`].
 static OWN: [Own; 6] = [
     Own::new(
         "incremental",
@@ -59,7 +58,8 @@ static OWN: [Own; 6] = [
         "where xmalloc gets memory: from the heap, or from libc's malloc",
     )
     .at_start_only(),
-    // Obeyed in `heap_profile`: at the start it names a file, later it is an order.
+    // Handled in `heap_profile`: at the start the value names a file, later it is an
+    // order.
     Own::new(
         "profile",
         Kept::Text {
@@ -92,11 +92,11 @@ static OWN: [Own; 6] = [
 
 const MALLOC_WANTED: &str = "heap or libc";
 
-/// More threads than this mark only when somebody asks for them: what they gain has not
-/// been measured.
+/// More threads than this mark only when the program asks for them: whether they gain
+/// anything has not been measured.
 const THREADS_DEFAULT_MAX: usize = 4;
 
-/// Pacing of a Ruby that nobody has tuned.
+/// The pacing of a Ruby that nobody has tuned.
 pub(crate) fn default_pace() -> PaceOptions {
     PaceOptions {
         space_overhead_percent: None,
@@ -104,7 +104,7 @@ pub(crate) fn default_pace() -> PaceOptions {
     }
 }
 
-/// Cores that this process may use, as its affinity and control groups have it.
+/// The cores that this process may use, by its affinity and control groups.
 fn available_cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
@@ -115,7 +115,7 @@ fn variable(name: &str) -> String {
 }
 
 impl Options {
-    /// Of a Ruby that is paced so.
+    /// The defaults, with this pacing.
     fn with_pace(pace: PaceOptions) -> Self {
         Self {
             heap: heap_options::Options {
@@ -140,14 +140,14 @@ impl Options {
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
         Self::with_pace(tuned(default_pace(), &lookup).pace).read(&Reader {
-            // A variable that is set to nothing counts as unset.
+            // A variable that is set to the empty text counts as unset.
             text: &|name| lookup(&variable(name)).filter(|text| !text.is_empty()),
             shown_name: variable,
             is_running: false,
         })
     }
 
-    /// These options with those that `lookup` knows changed, by their names.
+    /// These options, with those changed that `lookup` returns a text for by name.
     pub(crate) fn changed(&self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         self.read(&Reader {
             text: &lookup,
@@ -161,7 +161,7 @@ impl Options {
         reader.changed(&OWN, &Self { heap, ..*self })
     }
 
-    /// Those of the heap, as they are in force.
+    /// The options of the heap, as they are in force.
     pub(crate) fn of_heap(&self) -> heap_options::Options {
         heap_options::Options {
             slice_us: self.heap.slice_us.filter(|_| self.incremental),

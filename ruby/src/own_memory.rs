@@ -1,11 +1,11 @@
-//! The collector's own memory: tables of finalizers, ids and the like.
+//! The collector's own memory: tables of finalizers, of ids, and so on.
 //!
-//! It comes from glibc directly, past this library's own `malloc`: what the
+//! The memory comes from glibc directly, not from this library's own `malloc`: what the
 //! collector needs to free memory must not depend on the heap having room.
 //!
-//! While Ruby starts there is nobody yet who could be told that memory is refused: the
-//! process ends with one line. Later, tables that grow ask whether they may. What is done
-//! rarely and with little memory, such as writing a message, does not ask, and has a spare
+//! While Ruby starts, no caller can handle a refusal of memory yet: the process ends with
+//! one line. Later, tables that grow ask whether they may. Work that is rare and takes
+//! little memory, such as writing a message, does not ask, and has a spare
 //! ([`with_spare`](crate::spare_memory::with_spare)).
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -30,15 +30,15 @@ struct OwnMemory;
 #[global_allocator]
 static OWN_MEMORY: OwnMemory = OwnMemory;
 
-/// What glibc's malloc aligns to.
+/// The alignment of memory from glibc's `malloc`, in bytes.
 const MALLOC_ALIGN: usize = 16;
 
 extern "C" {
     fn ashlar_end_for_want_of_memory() -> !;
 }
 
-/// What glibc has given. Without anything, and before Ruby has started, the process ends;
-/// later there may be something to spare.
+/// Returns what glibc has given. If that is null, the process ends before Ruby has
+/// started; later the spare may have memory.
 #[inline(always)]
 fn given(memory: *mut u8, layout: Layout) -> *mut u8 {
     match memory.is_null() {
@@ -97,13 +97,14 @@ unsafe impl GlobalAlloc for OwnMemory {
             SPARE.give_back(memory, layout.size());
             return;
         }
-        // SAFETY: the memory comes from here, and else it is glibc's.
+        // SAFETY: the memory comes from this allocator, and what is not in the spare is
+        // glibc's.
         unsafe { __libc_free(memory.cast()) };
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the memory comes from here and has the old layout; the new one is
-        // valid, because the caller may not ask for another.
+        // SAFETY: the memory comes from this allocator and has the old layout; the new
+        // layout is valid, because the caller must not ask for another.
         unsafe {
             let is_plain = layout.align() <= MALLOC_ALIGN && !SPARE.has(memory);
             if is_plain && !is_refused(SystemCall::Malloc) {

@@ -130,13 +130,13 @@ static RUBY_WIDTHS: [usize; WIDTH_COUNT + 1] = {
         widths[index] = WIDTHS[index] as usize;
         index += 1;
     }
-    // Ruby derives from it how many variables an object has room for, and
+    // Ruby derives from the first width how many variables an object has room for, and
     // objects never have the narrowest cells (`objects::width_for`).
     widths[0] = widths[1];
     widths
 };
 
-/// What objects can have, by width, ended by 0.
+/// The widths that objects can have, in bytes, ended by 0.
 #[no_mangle]
 extern "C" fn ashlar_widths() -> *const usize {
     RUBY_WIDTHS.as_ptr()

@@ -8,11 +8,11 @@ use ashlar_heap::Cell;
 /// A Ruby value: an object's address, or an immediate.
 pub(crate) type Value = usize;
 
-/// Whether `value` is an object in the heap. Immediates have one of the low
-/// three bits set, but for `false`, which is 0.
+/// Whether `value` is an object in the heap. Immediates have one of the low three bits set,
+/// except for `false`, which is 0.
 ///
-/// One test for both: 0 has the highest bit when 8 is taken off, and no address of a program
-/// has it.
+/// One test covers both: subtracting 8 from 0 sets the highest bit, and no address of a
+/// program has that bit.
 #[inline(always)]
 pub(crate) fn is_object(value: Value) -> bool {
     const NONE_OF: usize = 7 | 1 << (usize::BITS - 1);
@@ -68,7 +68,7 @@ pub(crate) struct RubyCalls {
     pub(crate) memory_of: unsafe extern "C" fn(Value) -> usize,
 }
 
-/// Ruby's numbers of the collector's events.
+/// Ruby's numbers for the collector's events.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RubyEvents {

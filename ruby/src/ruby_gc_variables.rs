@@ -1,33 +1,33 @@
-//! The `RUBY_GC_*` variables that tune Ruby's default collector: those with a
-//! counterpart here are obeyed, and `ruby -w` says what became of each.
+//! The `RUBY_GC_*` variables that tune Ruby's default collector: those with a counterpart here are
+//! obeyed, and `ruby -w` prints what each of them does.
 //!
-//! Somebody has tuned a program that comes with such variables: how much it may use
-//! before the first collection, and how often it is collected. That has a meaning here,
-//! too; what describes how the default collector works has none. An impossible value is
-//! ignored, as the default collector does, and ashlar's own variables come first.
+//! Somebody has tuned a program that comes with such variables: how much it may use before the
+//! first collection, and how often it is collected. That has a meaning here, too; variables that
+//! describe how the default collector works have none. An impossible value is ignored, as the
+//! default collector does, and ashlar's own variables take precedence.
 
 use ashlar_heap::options::{parse_bytes, NURSERY_BYTES_MIN};
 use ashlar_heap::{PaceOptions, WIDTHS, WIDTH_COUNT};
 
-/// Pacing as the variables want it, and a line about each of them that is set.
+/// The pacing that the variables ask for, and a line about each of them that is set.
 pub(crate) struct Tuned {
     pub(crate) pace: PaceOptions,
     pub(crate) notes: Vec<String>,
 }
 
-/// What a variable does. Functions say what they have changed, and to what.
+/// What a variable does. The functions return a text that says what they have changed, and to what.
 enum Effect {
-    /// Of a whole number above 0.
+    /// Takes a whole number above 0.
     Size(fn(&mut PaceOptions, usize) -> String),
-    /// Of a number of at least 0.
+    /// Takes a number of at least 0.
     Factor(fn(&mut PaceOptions, f64) -> String),
-    /// None: this is what does the work here.
+    /// Nothing. The text says what does the same work here.
     None(&'static str),
 }
 
-/// What a slot counts for where no width is named.
+/// The bytes that a slot counts for where no width is named.
 const SLOT_BYTES: usize = 40;
-/// Slots of the default collector's five heaps, in bytes.
+/// The bytes of a slot in each of the default collector's five heaps.
 const DEFAULT_SLOTS_BYTES: [usize; 5] = [40, 80, 160, 320, 640];
 
 const GROWTH: &str = "space_overhead says how far the heap grows";
@@ -70,8 +70,8 @@ const VARIABLES: [(&str, Effect); 14] = [
     ),
 ];
 
-/// The default collector's free slots after a collection are what the program can use
-/// before the next one: here the nursery.
+/// The default collector's free slots after a collection are what the program can use before the
+/// next one: here that is the nursery.
 fn free_slots(pace: &mut PaceOptions, slots: usize) -> String {
     let wanted_bytes = slots.saturating_mul(SLOT_BYTES);
     nursery_min(pace, wanted_bytes.max(pace.nursery_min_bytes))
@@ -153,9 +153,8 @@ impl Tuned {
         });
     }
 
-    /// `RUBY_GC_HEAP_%d_INIT_SLOTS`. Whoever names only heaps that the default
-    /// collector has means its slots; higher numbers are those of
-    /// `GC.stat_heap` here.
+    /// Reads `RUBY_GC_HEAP_%d_INIT_SLOTS`. If only heaps are named that the default collector has,
+    /// its slots are meant; higher numbers are heaps of `GC.stat_heap` here.
     fn read_first_slots(&mut self, set: impl Fn(&str) -> Option<String>) {
         let values: [Option<String>; WIDTH_COUNT] =
             std::array::from_fn(|index| set(&format!("RUBY_GC_HEAP_{index}_INIT_SLOTS")));

@@ -1,9 +1,8 @@
-//! What threads share, used by all of them at once: payloads, knobs and the collector
-//! behind its lock, with a pretended Ruby. It is what ThreadSanitizer can see of this
-//! crate.
+//! All threads use what they share at once: payloads, knobs and the collector behind
+//! its lock, with a fake Ruby. This is what ThreadSanitizer can see of this crate.
 //!
-//! Three threads are Ractors with a GVL each, two have none; all ask for payloads
-//! below a memory limit, and whoever may collects, in slices of 100 us.
+//! Four threads have a GVL, as Ractors have, and two have none. All but one ask for
+//! payloads below a memory limit; whichever may collect does so, in slices of 100 µs.
 
 use std::cell::Cell as StdCell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -50,7 +49,7 @@ extern "C" fn ashlar_thread_cache_state() -> CacheState {
     CacheState::AtFirstUse
 }
 
-/// Functions that are named but never called here.
+/// Functions that must exist here but are never called.
 macro_rules! never_called {
     ($($name:ident)*) => { $(#[no_mangle] extern "C" fn $name() { unreachable!() })* };
 }
@@ -63,7 +62,7 @@ never_called! {
 
 // ── A Ruby without objects of its own ───────────────────────────────────────
 
-/// The recursive lock of the virtual machine: who has it, and how often.
+/// The VM's recursive lock: its owner, and how often that thread has taken it.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
 static LEVEL: AtomicU32 = AtomicU32::new(0);
 
@@ -198,13 +197,13 @@ fn my_cache() -> *mut ThreadCache {
     CACHE.get().cast()
 }
 
-/// Allocates, enlarges and frees payloads, small ones and large ones, each with its
-/// own bytes at both ends.
+/// Allocates, enlarges and frees small and large payloads. Each has the thread's own
+/// byte at both ends.
 fn use_payloads(seed: u8, rounds: usize) {
     let mut kept: Vec<(NonNull<u8>, usize)> = Vec::new();
     for round in 0..rounds {
         let size = match round % 50 {
-            // Some do not fit below the limit, and only their ends are touched.
+            // Some do not fit below the limit; only their ends are touched.
             0 if round % 200 == 0 => 48 << 20,
             0 => (256 + round % 2000) << 10,
             n => 16 + n * 150,
@@ -231,7 +230,7 @@ fn use_payloads(seed: u8, rounds: usize) {
     }
 }
 
-/// Makes cells that die at once, and turns the switches meanwhile.
+/// Makes cells that die at once, and turns switches meanwhile.
 fn use_cells(rounds: usize) {
     let gvl = Gvl::of_this_thread().unwrap();
     let mut cache = gvl.with_vm_lock(|collector| collector.heap.new_cache());
@@ -254,7 +253,7 @@ fn use_cells(rounds: usize) {
         KNOBS.trace_allocations(round % 2 == 0);
     }
     KNOBS.disabled.set(false);
-    // SAFETY: it is used no more.
+    // SAFETY: the cache is not used any more.
     gvl.with_vm_lock(|collector| unsafe { collector.heap.drop_cache(cache) });
 }
 
@@ -263,7 +262,7 @@ fn threads_with_and_without_a_gvl_share_payloads_below_a_limit_while_some_collec
     start();
     HAS_GVL.set(true);
     let gvl = Gvl::of_this_thread().unwrap();
-    // Ruby's start collects before the program begins; this one does not.
+    // Ruby collects at its start, before the program begins; this test does not.
     gvl.with_vm_lock(Collector::set_payloads_due);
     std::thread::scope(|scope| {
         for seed in 0..5 {

@@ -1,7 +1,8 @@
-//! Memory for what must go on when the system gives none: writing a message, an option's
-//! text, a dump. It is mapped when Ruby starts, and its pages take memory when they are
-//! touched. It is no static array: a limit to a process's data (`ulimit -d`) below the size
-//! of the program's own has the kernel kill it before it can say anything.
+//! Memory for work that must go on when the system gives none: writing a message, an
+//! option's text, a dump. It is mapped when Ruby starts, and its pages take memory only when
+//! they are touched. It is not a static array: if the limit of a process's data
+//! (`ulimit -d`) is below the size of the program's own data, the kernel kills it before it
+//! can print a message.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -14,34 +15,35 @@ use std::sync::atomic::{
 
 use ashlar_heap::os::{Refused, Reservation};
 
-/// A packed dump is what needs most: its tables take 400 KiB.
+/// A packed dump needs most: its tables take 400 KiB.
 const BYTES: usize = 1 << 20;
 
-/// The largest alignment of a piece.
+/// The largest alignment of a piece, in bytes.
 const ALIGN: usize = 4096;
 
-/// Handed out from its beginning on. The last piece is free again when it is given back, and
-/// the others when all are.
+/// The spare memory. It is handed out from its beginning on. The last piece is free again
+/// when it is given back, and the others when all pieces are given back.
 pub(crate) struct Spare {
-    /// Null until it is mapped, once, by the thread that starts Ruby.
+    /// Null until the memory is mapped, once, by the thread that starts Ruby.
     start: AtomicPtr<u8>,
-    /// Pieces that are in use in the high half, and the bytes up to the end of the last one.
+    /// In the high half the number of pieces in use; in the low half the end of the last
+    /// one, in bytes.
     state: AtomicU64,
 }
 
-// Tests have Rust's usual memory.
+// Tests keep Rust's default allocator.
 #[cfg(not(test))]
 pub(crate) static SPARE: Spare = Spare::new();
 
 const PIECE: u64 = 1 << 32;
 
 thread_local! {
-    /// What this thread is doing may take from the spare.
+    /// Whether this thread may take from the spare now.
     static MAY_TAKE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does something that takes little memory, frees most of it, and cannot be told that there
-/// is none.
+/// Runs `work`, which takes little memory, frees most of it, and cannot handle an allocation
+/// that fails.
 pub(crate) fn with_spare<R>(work: impl FnOnce() -> R) -> R {
     struct Before(bool);
     impl Drop for Before {
@@ -61,7 +63,7 @@ impl Spare {
         }
     }
 
-    /// Gets the memory, which stays for as long as the process.
+    /// Maps the memory, which stays for as long as the process.
     pub(crate) fn map(&self) -> Result<(), Refused> {
         let mapped = Reservation::new(BYTES, ALIGN)?;
         mapped.commit(0, BYTES)?;
@@ -70,7 +72,8 @@ impl Spare {
         Ok(())
     }
 
-    /// Memory for a thread inside [`with_spare`], null without any.
+    /// Returns memory for a thread inside [`with_spare`]; null outside, or when none is
+    /// left.
     pub(crate) fn take(&self, layout: Layout) -> *mut u8 {
         match MAY_TAKE.get() {
             true => self.take_piece(layout),
@@ -95,14 +98,14 @@ impl Spare {
         }
     }
 
-    /// Whether this is a piece of it. Before it is mapped, nothing is: no program has memory
-    /// in the first MiB.
+    /// Whether this is a piece of the spare. Before it is mapped, nothing is: no program has
+    /// memory in the first MiB.
     #[inline(always)]
     pub(crate) fn has(&self, memory: *mut u8) -> bool {
         memory.addr().wrapping_sub(self.start().addr()) < BYTES
     }
 
-    /// A piece of so many bytes is not used any more.
+    /// Gives back a piece of `bytes` bytes, which is not used any more.
     #[cold]
     pub(crate) fn give_back(&self, memory: *mut u8, bytes: usize) {
         let start = (memory.addr() - self.start().addr()) as u64;

@@ -1,4 +1,4 @@
-//! What a process has one of: the parts of the heap that every thread may use, and the
+//! What exists once per process: the parts of the heap that every thread may use, and the
 //! address of the object space.
 
 use std::ffi::c_void;
@@ -12,13 +12,14 @@ use ashlar_heap::{options::refusal_in, os::Refused, refusals, Shared};
 use crate::inlined;
 
 static SHARED: OnceLock<Result<Shared, Refused>> = OnceLock::new();
-/// What [`SHARED`] holds once it is made: one load instead of three.
+/// The address of what [`SHARED`] holds, once that is made: reading it takes one load
+/// instead of three.
 static SHARED_ADDRESS: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
 /// The object space: `crate::objspace::Objspace`.
 static OBJSPACE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Has the system refuse what `ASHLAR_STRESS` says, before it is asked for anything. Whoever
-/// reads all options, later, says when the value is impossible.
+/// Makes the system refuse the calls that `ASHLAR_STRESS` names, before any call is made. An
+/// impossible value is reported later, when all options are read.
 fn set_refusal() {
     let text = std::env::var("ASHLAR_STRESS").ok();
     let refusal = text.and_then(|text| refusal_in(&text));
@@ -28,13 +29,13 @@ fn set_refusal() {
 }
 
 fn reserve() -> Result<Shared, Refused> {
-    /// Ruby, its libraries, the main thread's stack and a few small ones.
+    /// For Ruby, its libraries, the main thread's stack and a few small ones.
     const ELSEWHERE_BYTES: usize = 96 << 20;
     set_refusal();
     Shared::reserve_beside(ELSEWHERE_BYTES)
 }
 
-/// The parts of the heap that every thread may use; made at the first call.
+/// Returns the parts of the heap that every thread may use; the first call makes them.
 /// `None` when the system refuses the address space.
 #[inline(always)]
 pub(crate) fn shared() -> Option<&'static Shared> {
@@ -44,14 +45,14 @@ pub(crate) fn shared() -> Option<&'static Shared> {
     }
 }
 
-/// [`shared`], if there has been a call of it.
+/// Returns what [`shared`] has made, or `None` before its first call.
 #[inline(always)]
 pub(crate) fn made_shared() -> Option<&'static Shared> {
-    // SAFETY: set once, to a static; the parts of the heap are made before.
+    // SAFETY: the address is set once, to a static, after the parts of the heap are made.
     unsafe { SHARED_ADDRESS.load(Acquire).as_ref() }
 }
 
-/// Whether the collector is at work; any thread may ask, a signal handler too.
+/// Returns whether the collector is at work; any thread may ask, also in a signal handler.
 pub(crate) fn is_busy() -> bool {
     made_shared().is_some_and(Shared::is_busy)
 }
@@ -64,14 +65,14 @@ fn make_shared() -> Option<&'static Shared> {
     Some(shared)
 }
 
-/// The pointer by which Ruby knows the object space, null before Ruby has started. What
-/// was written to it before can be read.
+/// Returns the pointer by which Ruby knows the object space; null before Ruby has started.
+/// What was written to the object space before it was set can be read.
 #[inline(always)]
 pub(crate) fn objspace() -> *mut c_void {
     OBJSPACE.load(Acquire)
 }
 
-/// Makes `objspace` the process's.
+/// Makes `objspace` the object space of the process.
 pub(crate) fn set_objspace(objspace: *mut c_void) {
     OBJSPACE.store(objspace, Release);
 }

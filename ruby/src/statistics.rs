@@ -1,4 +1,4 @@
-//! Counters for `GC.stat` and its relatives.
+//! Counters for `GC.stat` and related methods.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr::{null, null_mut};
@@ -94,7 +94,7 @@ static WIDTH_KEYS: [WidthKey; 11] = [
     (c"heap_free_slots", |width| {
         (width.cells - width.live_cells) as u64
     }),
-    // What waits for its finalizer has left its cell.
+    // An object that waits for its finalizer has left its cell.
     (c"heap_final_slots", |_| 0),
 ];
 
@@ -104,14 +104,14 @@ const KEYS_MAX: usize = 64;
 const _: () = assert!(KEYS.len() <= KEYS_MAX && WIDTH_KEYS.len() <= KEYS_MAX);
 
 impl Collector {
-    /// Cells in the heap's blocks, and cells that further blocks may have before the
-    /// next collection is due.
+    /// How many cells there are in the heap's blocks, and in the further blocks that
+    /// may be taken before the next collection is due.
     pub(crate) fn cells_at_hand(&self) -> usize {
         let usage = self.heap.usage();
         usage.live_cells + usage.free_cells + allocatable_cells(&self.heap)
     }
 
-    /// Puts the next collection off until there are this many cells.
+    /// Delays the next collection until there are this many cells.
     pub(crate) fn keep_cells_at_hand(&self, cells: usize) {
         let usage = self.heap.usage();
         let missing = cells.saturating_sub(usage.live_cells + usage.free_cells);
@@ -119,13 +119,13 @@ impl Collector {
     }
 }
 
-/// The name of a key of `GC.stat`, null behind the last one.
+/// The name of a key of `GC.stat`; null after the last one.
 #[no_mangle]
 extern "C" fn ashlar_key(index: usize) -> *const c_char {
     KEYS.get(index).map_or(null(), |(name, _)| name.as_ptr())
 }
 
-/// The name of a key of `GC.stat_heap`, null behind the last one.
+/// The name of a key of `GC.stat_heap`; null after the last one.
 #[no_mangle]
 extern "C" fn ashlar_width_key(index: usize) -> *const c_char {
     WIDTH_KEYS
@@ -147,7 +147,7 @@ unsafe extern "C" fn ashlar_count(
             collector.stop_ractors();
         }
         for (index, (_, key)) in keys.iter().enumerate() {
-            // SAFETY: the shim passes places for so many values.
+            // SAFETY: the shim passes places for `count` values.
             unsafe { values.add(index).write(key.value(&collector.heap)) };
         }
     });

@@ -1,5 +1,5 @@
-//! Where the nodes of the collector's own tables by address are: in one heap, over pages of
-//! the system.
+//! The memory of the collector's own tables by address: their nodes are in one heap, over
+//! pages of the system.
 
 use std::ptr::NonNull;
 
@@ -7,10 +7,10 @@ use ashlar_heap::refusals::{is_refused, SystemCall};
 use ashlar_wordmap::memory::{PageSource, SystemPages};
 use ashlar_wordmap::shared_heap;
 
-/// Pages of the system, unless a test has them refused.
+/// Pages of the system, unless a test makes the system refuse them.
 pub(crate) struct Pages;
 
-// SAFETY: what it hands out is the system's, which keeps the promise.
+// SAFETY: the system hands out all of them, and keeps the promise.
 unsafe impl PageSource for Pages {
     fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>> {
         match is_refused(SystemCall::Mmap) {
@@ -27,25 +27,25 @@ unsafe impl PageSource for Pages {
     }
 
     unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's duty: the system's.
+        // SAFETY: the caller's contract is the one of `SystemPages`.
         unsafe { SystemPages.release_chunk(chunk, bytes) };
     }
 
     unsafe fn release_chunks(&self, chunks: &mut [NonNull<u8>], bytes: usize) {
-        // SAFETY: the caller's duty: the system's.
+        // SAFETY: the caller's contract is the one of `SystemPages`.
         unsafe { SystemPages.release_chunks(chunks, bytes) };
     }
 
     unsafe fn bring_in(&self, chunk: NonNull<u8>, bytes: usize) {
         if !is_refused(SystemCall::Populate) {
-            // SAFETY: the caller's duty: the system's.
+            // SAFETY: the caller's contract is the one of `SystemPages`.
             unsafe { SystemPages.bring_in(chunk, bytes) };
         }
     }
 }
 
 shared_heap!(
-    /// The heap of these tables; takes no room in one.
+    /// The heap of these tables; the handle that a table has takes no memory.
     pub(crate) TableMemory, Pages, Pages
 );
 

@@ -1,8 +1,8 @@
-//! A file that has nothing under its name until it is whole.
+//! A file that has nothing under its name until it is complete.
 //!
-//! It is written beside its place, under a name that nobody can guess, and then renamed. What
-//! had its name before is neither followed nor written to, be it a link or a file of somebody
-//! else's; and only this user may read the file, whatever the umask says.
+//! The file is written beside its place, under a name that nobody can guess, and then renamed.
+//! A link or another user's file that had the final name before is replaced, and neither
+//! followed nor written to. Only this user may read the file, whatever the umask is.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
@@ -11,10 +11,10 @@ use std::os::fd::FromRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Random bits that make a name.
+/// The random bits of a name.
 const NAME_BITS: usize = 128;
 
-/// A place for a file, and the name that the file has until it is whole.
+/// The place of a file, and the name that the file has until it is complete.
 #[derive(Debug)]
 pub(crate) struct WholeFile {
     place: CString,
@@ -22,8 +22,8 @@ pub(crate) struct WholeFile {
 }
 
 impl WholeFile {
-    /// Chooses the name for a file that belongs at `place`, which may be written later, and
-    /// more than once.
+    /// Chooses the temporary name of a file that belongs at `place`. The file may be written
+    /// later, and more than once.
     pub(crate) fn prepare(place: &Path) -> io::Result<Self> {
         let folder = place.parent().filter(|folder| *folder != Path::new(""));
         let unfinished = folder
@@ -42,14 +42,14 @@ impl WholeFile {
         Ok((whole, file))
     }
 
-    /// Begins the file. Like [`WholeFile::finish`] it allocates nothing and waits for no lock,
-    /// so that it can be done in a crash.
+    /// Begins the file. Like [`WholeFile::finish`] this allocates nothing and waits for no
+    /// lock, so that it can be called in a crash.
     pub(crate) fn begin(&self) -> io::Result<File> {
         create_new(&self.unfinished)
     }
 
-    /// Puts the file in its place if all was written, else removes it. The error that is
-    /// told is the first one.
+    /// Renames the file to its place if all was written, else removes it. Returns the first
+    /// error.
     pub(crate) fn finish(&self, written: io::Result<()>) -> io::Result<()> {
         // SAFETY: both are texts that end with 0.
         let placed = written.and_then(|()| unsafe {
@@ -67,7 +67,7 @@ impl WholeFile {
     }
 }
 
-/// A file in `folder`, to write and read, that has no name.
+/// Makes a file without a name in `folder`, to write and read.
 pub(crate) fn nameless(folder: &Path) -> io::Result<File> {
     let whole = WholeFile::prepare(&folder.join("nameless"))?;
     let file = whole.begin()?;
@@ -76,20 +76,20 @@ pub(crate) fn nameless(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a file at `path`, where nothing may be, for this user alone.
+/// Makes a file at `path`, where nothing may be yet, for this user alone.
 fn create_new(path: &CStr) -> io::Result<File> {
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: a text that ends with 0.
     let file = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
     outcome(file)?;
-    // SAFETY: it was opened here, and nobody else has it.
+    // SAFETY: the file was opened here, and nobody else has it.
     Ok(unsafe { File::from_raw_fd(file) })
 }
 
 fn random() -> io::Result<u128> {
     let mut bytes = [0_u8; NAME_BITS / 8];
     loop {
-        // SAFETY: the place has so many bytes.
+        // SAFETY: the place has this many bytes.
         let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
         if got == bytes.len() as isize {
             return Ok(u128::from_ne_bytes(bytes));
@@ -106,7 +106,7 @@ pub(crate) fn c_string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-/// What a call of the system's says by -1.
+/// Turns the result of a system call, which is -1 after an error, into a `Result`.
 fn outcome(result: libc::c_int) -> io::Result<()> {
     match result {
         -1 => Err(io::Error::last_os_error()),

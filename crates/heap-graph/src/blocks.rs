@@ -13,7 +13,7 @@ pub enum Use {
     Payloads,
     /// One large payload, or a part of it.
     Span,
-    /// Nothing; it holds memory all the same.
+    /// Nothing, but it holds memory.
     Spare,
     /// Nothing, and its memory has gone back to the system.
     Released,
@@ -32,14 +32,14 @@ impl Use {
     }
 }
 
-/// One block, or several neighbours that are alike.
+/// One block, or several neighbouring blocks that are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// What it is used for.
     pub used_for: Use,
-    /// How many neighbours are like this.
+    /// How many neighbouring blocks are described here.
     pub count: u32,
-    /// Bytes of each cell or piece, 0 for others.
+    /// Bytes of each cell or piece; 0 for other uses.
     pub width_bytes: u32,
     /// Cells or pieces that fit; for a span the bytes of its blocks.
     pub room: u64,
@@ -58,7 +58,7 @@ impl Block {
         }
     }
 
-    /// The mean age of its cells, from 0 to 1, which is old; `None` for others.
+    /// The mean age of its cells, from 0 to 1, which means old; `None` for other uses.
     pub fn age(&self) -> Option<f64> {
         let is_aged = self.used_for == Use::Cells && self.used > 0;
         is_aged.then(|| self.age_sum as f64 / (self.used * u64::from(AGE_OLD)) as f64)
@@ -68,7 +68,7 @@ impl Block {
 /// All blocks with one use and width.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WidthUsage {
-    /// Blocks.
+    /// The number of blocks.
     pub blocks: u64,
     /// Cells or pieces that fit.
     pub room: u64,
@@ -88,13 +88,14 @@ pub fn by_width(blocks: &[Block], used_for: Use) -> BTreeMap<u32, WidthUsage> {
     widths
 }
 
-/// Bytes of a page of Ruby's default collector, and what its header takes (3.4).
+/// The bytes of a page of Ruby's default collector, and of a page's header (3.4).
 const PAGE_BYTES: u64 = 64 << 10;
 const PAGE_HEADER_BYTES: u64 = 8;
 
-/// The blocks of a dump that does not tell of them, found from the addresses of its
-/// objects: the pages of the default collector, or Ashlar's blocks; both are of 64 KiB at
-/// multiples of 64 KiB, with cells of one width. What holds no object cannot be seen.
+/// The blocks of a dump that does not describe them, found from the addresses of its
+/// objects: the pages of the default collector, or Ashlar's blocks. Both have 64 KiB,
+/// begin at multiples of 64 KiB, and have cells of one width. A block without objects
+/// cannot be found.
 pub fn from_addresses(graph: &Graph) -> Vec<Block> {
     let mut pages: BTreeMap<u64, Block> = BTreeMap::new();
     for node in 0..graph.objects() as Node {

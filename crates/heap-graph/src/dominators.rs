@@ -1,4 +1,4 @@
-//! Dominators: what keeps what alive.
+//! Dominators: which objects keep which alive.
 //!
 //! The algorithm is semi-NCA: semidominators as Lengauer and Tarjan find them (A Fast
 //! Algorithm for Finding Dominators in a Flowgraph, TOPLAS 1979), with path compression,
@@ -8,26 +8,27 @@
 //! takes time quadratic in the nodes; on heaps it is near to linear. `docs/heap-dump.md`
 //! has the measurement against the iterative algorithm of Cooper, Harvey and Kennedy.
 //!
-//! No function here calls itself: a linked list makes paths as long as the heap.
+//! No function here is recursive: a linked list makes paths as long as the heap.
 
 use crate::graph::{Graph, Node, NONE};
 
 /// The dominator tree of what can be reached from the root.
 ///
 /// Nodes are numbered in the order in which a depth-first search meets them: a node's
-/// dominators have smaller numbers. Here they are called by these numbers.
+/// dominators have smaller numbers. In this file, nodes are mostly identified by these
+/// numbers.
 #[derive(Debug)]
 pub struct Dominators {
     /// The node with each number.
     node: Vec<Node>,
-    /// The number of each node, `NONE` for those that cannot be reached.
+    /// The number of each node; `NONE` for nodes that cannot be reached.
     number: Vec<u32>,
-    /// The number of each one's immediate dominator; the root's is its own.
+    /// The number of the immediate dominator of each number; the root's is its own.
     immediate: Vec<u32>,
 }
 
 impl Dominators {
-    /// Finds them.
+    /// Finds the dominators of all nodes that can be reached.
     pub fn of(graph: &Graph) -> Self {
         let Search {
             node,
@@ -45,7 +46,7 @@ impl Dominators {
         }
     }
 
-    /// How many nodes can be reached: numbers are below this.
+    /// How many nodes can be reached; all numbers are below this.
     pub fn reached(&self) -> usize {
         self.node.len()
     }
@@ -60,13 +61,14 @@ impl Dominators {
         Some(self.number[node as usize]).filter(|&number| number != NONE)
     }
 
-    /// The number of the immediate dominator; the root, which has none, is its own.
+    /// The number of the immediate dominator. The root has none; its own number is
+    /// returned.
     #[inline]
     pub fn immediate(&self, number: u32) -> u32 {
         self.immediate[number as usize]
     }
 
-    /// What each number dominates immediately.
+    /// Returns what each number dominates immediately.
     pub fn children(&self) -> Children {
         let reached = self.reached();
         let mut first = vec![0u32; reached + 1];
@@ -87,7 +89,7 @@ impl Dominators {
     }
 }
 
-/// The dominator tree from above.
+/// The dominator tree from the top down.
 #[derive(Debug)]
 pub struct Children {
     first: Vec<u32>,
@@ -95,7 +97,7 @@ pub struct Children {
 }
 
 impl Children {
-    /// Numbers of what `number` dominates immediately.
+    /// The numbers that `number` dominates immediately.
     #[inline]
     pub fn of(&self, number: u32) -> &[u32] {
         let number = number as usize;
@@ -107,7 +109,7 @@ impl Children {
 struct Search {
     node: Vec<Node>,
     number: Vec<u32>,
-    /// The number of the node from which each one was met.
+    /// For each number, the number of the node from which it was met.
     parent: Vec<u32>,
 }
 
@@ -118,7 +120,8 @@ impl Search {
             number: vec![NONE; graph.nodes()],
             parent: Vec::new(),
         };
-        // Numbers of nodes, and how many of their edges have been followed.
+        // The numbers of nodes on the path, and how many of their edges have been
+        // followed.
         let mut path: Vec<(u32, u32)> = Vec::new();
         search.meet(graph.root(), 0);
         path.push((0, 0));
@@ -151,7 +154,7 @@ impl Search {
     }
 }
 
-/// Which numbers refer to each number.
+/// For each number, the numbers whose nodes refer to it.
 struct Predecessors {
     first: Vec<u32>,
     numbers: Vec<u32>,
@@ -168,8 +171,8 @@ impl Predecessors {
         for index in 1..first.len() {
             first[index] += first[index - 1];
         }
-        // Filled from the back, so that what counts down to the start of each one needs
-        // no table of its own.
+        // Filled from the back, so that `next` ends at the start of each list and one
+        // table is enough.
         let mut numbers = vec![0; first[node.len()] as usize];
         let mut next: Vec<u32> = first[1..].to_vec();
         for (from, &node) in node.iter().enumerate() {
@@ -188,8 +191,8 @@ impl Predecessors {
     }
 }
 
-/// The semidominator of each number: the smallest number from which a path leads to it
-/// whose other nodes all have larger numbers than it has.
+/// Computes the semidominator of each number: the smallest number from which a path leads
+/// to it on which all nodes in between have larger numbers than it has.
 fn semidominators(parent: &[u32], predecessors: &Predecessors) -> Vec<u32> {
     let mut forest = Forest {
         above: parent.to_vec(),
@@ -211,17 +214,18 @@ fn semidominators(parent: &[u32], predecessors: &Predecessors) -> Vec<u32> {
     semi
 }
 
-/// The search tree as far as its numbers have been dealt with, which are the larger ones.
+/// The search tree of the numbers that have been processed, which are the larger ones.
 struct Forest {
     /// An ancestor of each number: its parent, or, after compression, one farther up.
     above: Vec<u32>,
-    /// The least semidominator between a number, included, and `above`, excluded.
+    /// The least semidominator from a number, included, up to `above`, excluded.
     least: Vec<u32>,
     path: Vec<u32>,
 }
 
 impl Forest {
-    /// The least semidominator of `from` and of its ancestors with numbers above `limit`.
+    /// The least semidominator of `from` and of those of its ancestors whose numbers are
+    /// above `limit`.
     #[inline]
     fn least_above(&mut self, from: u32, limit: u32) -> u32 {
         let mut top = from;
@@ -229,7 +233,7 @@ impl Forest {
             self.path.push(top);
             top = self.above[top as usize];
         }
-        // From the top down each one takes over what is above it.
+        // From the top down, each number takes the minimum over what is above it.
         let (end, mut least) = (self.above[top as usize], self.least[top as usize]);
         while let Some(number) = self.path.pop() {
             let number = number as usize;
@@ -241,7 +245,7 @@ impl Forest {
     }
 }
 
-/// Immediate dominators, from parents and semidominators.
+/// Computes immediate dominators from parents and semidominators.
 fn nearest_common_ancestors(parent: Vec<u32>, semi: &[u32]) -> Vec<u32> {
     let mut immediate = parent;
     for number in 1..immediate.len() {

@@ -12,11 +12,12 @@ pub type Node = u32;
 /// No node.
 pub const NONE: Node = Node::MAX;
 
-/// Objects with this age are old; one collection survived makes them older by one.
+/// The age of old objects; each collection that a younger object survives adds one to its
+/// age.
 pub const AGE_OLD: u8 = 3;
 const AGE_BITS: u8 = 3;
 
-/// An object as a dump tells it.
+/// An object as a dump describes it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Object<'a> {
     /// Its address.
@@ -25,9 +26,9 @@ pub struct Object<'a> {
     pub kind: &'a str,
     /// Bytes of its cell.
     pub cell_bytes: usize,
-    /// Bytes that it owns beside its cell.
+    /// Bytes that the object owns outside its cell.
     pub payload_bytes: usize,
-    /// Collections that it survived, [`AGE_OLD`] at most.
+    /// The number of collections that the object has survived, at most [`AGE_OLD`].
     pub age: u8,
     /// The address of its class, 0 for none.
     pub class: u64,
@@ -35,15 +36,15 @@ pub struct Object<'a> {
     pub name: &'a str,
     /// For a class: the address of the class above it, 0 for none.
     pub superclass: u64,
-    /// Whether it is a singleton class, or the inclusion of a module: its objects count as
-    /// those of the class above.
+    /// Whether the object is a singleton class or an include class: instances of such a
+    /// class count as those of the class above it.
     pub is_hidden_class: bool,
 }
 
-/// What is wrong with a graph that is being read.
+/// Why an object or a reference cannot be added to a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There are 2^32 objects or references, or more.
+    /// There are about 2^31 objects, or 2^32 references, or more.
     TooLarge,
     /// The address has been described before.
     Twice(u64),
@@ -53,8 +54,7 @@ pub enum Refused {
 #[derive(Debug)]
 pub struct Builder {
     interner: Interner,
-    /// The number, by order of the dump, of each interned address; `NONE` until it is
-    /// described.
+    /// The node of each interned address; `NONE` until the dump describes it.
     described: Vec<Node>,
     interned: Vec<u32>,
     cell_bytes: Vec<u32>,
@@ -99,7 +99,7 @@ impl Default for Builder {
 }
 
 fn index_of(names: &mut Vec<String>, name: &str) -> usize {
-    // The one that was asked for last is near the end of a short list.
+    // The list is short.
     names
         .iter()
         .position(|known| known == name)
@@ -110,12 +110,12 @@ fn index_of(names: &mut Vec<String>, name: &str) -> usize {
 }
 
 impl Builder {
-    /// Objects so far.
+    /// How many objects have been added so far.
     pub fn objects(&self) -> usize {
         self.kind.len()
     }
 
-    /// References so far, those to classes included.
+    /// How many references have been added so far, including those to classes.
     pub fn references(&self) -> usize {
         self.edges.len()
     }
@@ -128,7 +128,7 @@ impl Builder {
         Ok(number)
     }
 
-    /// Adds an object; its references follow.
+    /// Adds an object; its references must follow.
     pub fn object(&mut self, object: &Object<'_>) -> Result<(), Refused> {
         let interned = self.intern(object.address)?;
         let node = self.kind.len() as Node;
@@ -145,7 +145,7 @@ impl Builder {
             self.payload_bytes.push(u32::MAX);
             self.large.insert(node, object.payload_bytes as u64);
         }
-        // Dumps have some thirty kinds; of more than 255 the last ones look alike.
+        // Dumps have about thirty kinds; from the 256th on, all count as one kind.
         let kind = index_of(&mut self.kinds, object.kind).min(255);
         self.kind.push(kind as u8);
         self.age.push(object.age.min(AGE_OLD));
@@ -180,7 +180,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a reference of the latest object.
+    /// Adds a reference from the latest object.
     #[inline]
     pub fn reference(&mut self, to: u64) -> Result<(), Refused> {
         let to = self.intern(to)?;
@@ -195,7 +195,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The graph of what has been added.
+    /// Makes the graph of what has been added.
     pub fn finish(self) -> Graph {
         let Self {
             interner,
@@ -256,7 +256,7 @@ impl Builder {
     }
 }
 
-/// The node of a class, that of the class above for a singleton class.
+/// The node of a class; for a singleton class, the node of the class above it.
 fn described_class(mut class: u32, supers: &HashMap<u32, u32>, described: &[Node]) -> Node {
     // A broken dump may have classes in a circle.
     for _ in 0..=supers.len() {
@@ -271,8 +271,8 @@ fn described_class(mut class: u32, supers: &HashMap<u32, u32>, described: &[Node
     }
 }
 
-/// Makes nodes of interned numbers, and leaves out references to what was not described;
-/// returns how many those are.
+/// Replaces interned numbers by nodes, and removes references to addresses that the dump
+/// does not describe; returns how many those are.
 fn keep_described(first_edge: &mut [u32], edges: &mut Vec<u32>, described: &[Node]) -> usize {
     let (mut kept, mut start) = (0, 0);
     for end in first_edge.iter_mut().skip(1) {
@@ -305,7 +305,8 @@ pub struct Graph {
     large: HashMap<Node, u64>,
     kind: Vec<u8>,
     age: Vec<u8>,
-    /// Objects of one class, or of one kind without a class, are a group.
+    /// The group of each object: objects of one class, or of one kind without a class, are
+    /// a group.
     group: Vec<u32>,
     groups: Vec<String>,
     first_edge: Vec<u32>,
@@ -315,22 +316,22 @@ pub struct Graph {
     categories: Vec<String>,
     /// What each block is used for, when the dump says so.
     pub blocks: Vec<Block>,
-    /// References to what the dump does not describe.
+    /// The number of references to addresses that the dump does not describe.
     pub dangling_references: usize,
 }
 
 impl Graph {
-    /// Nodes in all.
+    /// The number of nodes.
     pub fn nodes(&self) -> usize {
         self.first_edge.len() - 1
     }
 
-    /// Nodes that are objects: the first ones.
+    /// The number of nodes that are objects; these are the first nodes.
     pub fn objects(&self) -> usize {
         self.address.len()
     }
 
-    /// References in all, those of roots included.
+    /// The number of references, including those of roots.
     pub fn references(&self) -> usize {
         self.edges.len()
     }
@@ -340,7 +341,7 @@ impl Graph {
         self.nodes() as Node - 1
     }
 
-    /// What a node refers to.
+    /// The nodes that a node refers to.
     #[inline]
     pub fn edges(&self, node: Node) -> &[Node] {
         let node = node as usize;
@@ -362,7 +363,7 @@ impl Graph {
             .map_or(0, |&bytes| u64::from(bytes))
     }
 
-    /// Bytes that an object owns beside its cell; 0 for roots.
+    /// Bytes that an object owns outside its cell; 0 for roots.
     #[inline]
     pub fn payload_bytes(&self, node: Node) -> u64 {
         match self.payload_bytes.get(node as usize) {
@@ -376,7 +377,7 @@ impl Graph {
         }
     }
 
-    /// Bytes of its cell and of its payloads.
+    /// Bytes of an object's cell and of its payloads.
     #[inline]
     pub fn shallow_bytes(&self, node: Node) -> u64 {
         self.cell_bytes(node) + self.payload_bytes(node)
@@ -387,13 +388,13 @@ impl Graph {
         self.address.get(node as usize).copied()
     }
 
-    /// The object at an address, looked for one by one.
+    /// The object at an address, found by looking at all objects.
     pub fn object_at(&self, address: u64) -> Option<Node> {
         let found = self.address.iter().position(|&known| known == address);
         found.map(|index| index as Node)
     }
 
-    /// Collections that an object survived, [`AGE_OLD`] when it is old.
+    /// The number of collections that an object has survived, [`AGE_OLD`] when it is old.
     pub fn age(&self, node: Node) -> u8 {
         self.age[node as usize] & AGE_BITS
     }
@@ -420,12 +421,12 @@ impl Graph {
         self.names.get(&node).map(AsRef::as_ref)
     }
 
-    /// Whether the program can have other objects of this class: not for a class or code.
+    /// Whether an object has a name of its own, as classes and code have.
     pub fn is_named(&self, node: Node) -> bool {
         self.names.contains_key(&node)
     }
 
-    /// What to call a node.
+    /// The label of a node in reports.
     pub fn label(&self, node: Node) -> String {
         if let Some(index) = (node as usize).checked_sub(self.objects()) {
             return match self.categories.get(index) {
@@ -442,8 +443,8 @@ impl Graph {
         }
     }
 
-    /// What to call objects that are told of together: those with a name of their own are
-    /// not. A number, and two nodes have the same one if they have the same label.
+    /// A number that two nodes share if a report shows them together, under one label. A
+    /// node with a name of its own shares its number with no other.
     pub fn label_key(&self, node: Node) -> u64 {
         match self.group(node) {
             Some(group) if !self.is_named(node) => u64::from(group),

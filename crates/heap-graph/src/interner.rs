@@ -3,20 +3,20 @@
 use std::hash::{BuildHasher, RandomState};
 
 /// A table from addresses to numbers: open addressing with linear probing, at most two
-/// thirds full. 8 bytes for an address, and 6 to 12 for its place in the table.
+/// thirds full. It takes 8 bytes for an address, and 6 to 12 for its place in the table.
 #[derive(Debug)]
 pub(crate) struct Interner {
     /// The address of each number.
     addresses: Vec<u64>,
-    /// Numbers plus one, 0 for an empty place; a power of two of them.
+    /// Numbers plus one, 0 for an empty place; the length is a power of two.
     places: Vec<u32>,
-    /// Random: a dump may come from anybody, and its addresses may have been chosen to meet
-    /// in one place.
+    /// Random numbers: a dump may come from anybody, and its addresses may have been chosen
+    /// to have the same home.
     secret: [u64; 2],
 }
 
-/// More objects than this cannot be numbered: numbers leave room for roots, and their
-/// highest bit for those who use them.
+/// The most addresses that can be numbered: numbers leave room for roots, and their highest
+/// bit is free for callers.
 pub(crate) const NUMBERS_MAX: usize = (1 << 31) - (1 << 16);
 
 impl Interner {
@@ -46,8 +46,8 @@ impl Interner {
         }
     }
 
-    /// Where an address is looked for first: the upper bits of both halves of a product
-    /// with the secret.
+    /// The place where an address is looked for first: the upper bits of both halves of its
+    /// product with the secret, combined.
     #[inline]
     fn home(&self, address: u64) -> usize {
         let product = u128::from(address ^ self.secret[0]) * u128::from(self.secret[1]);
@@ -71,7 +71,7 @@ impl Interner {
     #[cold]
     fn grow(&mut self) {
         let size = self.places.len() * 2;
-        // The old table is not needed to make the new one.
+        // The old table is freed first: it is not needed to make the new one.
         self.places = Vec::new();
         self.places = vec![0; size];
         for (number, &address) in self.addresses.iter().enumerate() {
@@ -113,8 +113,8 @@ mod tests {
             .all(|(&address, &number)| addresses[number as usize] == address));
     }
 
-    /// 2^64 divided by the golden ratio is the usual multiplier. Its inverse takes small
-    /// products back to the addresses that have them, all in the first place.
+    /// 2^64 divided by the golden ratio is the usual multiplier. Its inverse turns small
+    /// products into addresses that all have the first place as home.
     #[test]
     fn addresses_that_were_made_to_meet_lie_apart() {
         const USUAL: u64 = 0x9e37_79b9_7f4a_7c15;

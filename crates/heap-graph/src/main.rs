@@ -1,4 +1,4 @@
-//! Reads a dump of a Ruby heap and prints what there is to tell, as JSON.
+//! Reads a dump of a Ruby heap and prints a report about it, as JSON.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -41,7 +41,7 @@ fn arguments() -> Result<Arguments, String> {
     Ok(Arguments { file, wanted })
 }
 
-/// Tells on a terminal what is going on, when it takes more than two seconds.
+/// Shows progress on a terminal, when reading takes more than two seconds.
 struct Notes {
     began: Instant,
     latest: Option<Instant>,

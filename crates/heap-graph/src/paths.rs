@@ -6,29 +6,30 @@ use crate::graph::{Graph, Node, NONE};
 
 /// A shortest path to each object.
 ///
-/// Of several paths some explain more than others. Those through caches of compiled code
-/// are taken only where there is no other, and those from the machine's stack only where
-/// there is none of these either.
+/// Some paths explain more than others. Paths through caches of compiled code are taken only
+/// where there is no other, and paths from the machine's stack only where there is no other
+/// at all.
 #[derive(Debug)]
 pub struct Paths {
-    /// The node before each one, `NONE` for those that are not reached and for the root.
+    /// The node before each node on its path; `NONE` for nodes that are not reached and for
+    /// the root.
     before: Vec<Node>,
-    /// Nodes in an order in which each comes after the one before it on its path.
+    /// All nodes that are reached, each after the node before it on its path.
     order: Vec<Node>,
 }
 
-/// How willingly a path is taken: there is a search for each of these, one after another.
+/// Paths are searched for in this many rounds, the preferred ones first.
 const SEARCHES: usize = 3;
 const OF_CACHES: usize = 1;
 const OF_STACKS: usize = 2;
 
-/// The category of roots that stacks are searched for.
+/// The category of roots found on stacks.
 const STACK_CATEGORY: &str = "machine_context";
-/// Kinds of objects whose references come from elsewhere, too.
+/// Kinds of objects whose references other objects have, too.
 const CACHE_KINDS: [&str; 3] = ["IMEMO constcache", "IMEMO callcache", "IMEMO callinfo"];
 
 impl Paths {
-    /// Finds them.
+    /// Finds the paths.
     pub fn of(graph: &Graph) -> Self {
         let mut before = vec![NONE; graph.nodes()];
         let mut order = vec![graph.root()];
@@ -39,7 +40,7 @@ impl Paths {
         }
         for search in 0..SEARCHES {
             let mut next = order.len();
-            // Where this search begins, and from where one comes there.
+            // Where this search begins, and the node before.
             while let Some((start, from)) = searches[search].pop_front() {
                 if before[start as usize] == NONE {
                     before[start as usize] = from;
@@ -78,12 +79,12 @@ impl Paths {
         path
     }
 
-    /// The node before this one on its path.
+    /// The node before `node` on its path.
     pub fn before(&self, node: Node) -> Option<Node> {
         Some(self.before[node as usize]).filter(|&before| before != NONE)
     }
 
-    /// All nodes that are reached, each after the one before it on its path.
+    /// All nodes that are reached, each after the node before it on its path.
     pub fn order(&self) -> &[Node] {
         &self.order
     }

@@ -1,4 +1,4 @@
-//! What there is to tell of a dump, as JSON for whoever shows it.
+//! The report on a dump, as JSON for programs that show it.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ use crate::read::{Dump, Source};
 use crate::retained::{self, Branch, GroupSize};
 use crate::why::{self, Step};
 
-/// What to tell beside the whole.
+/// What the report contains besides the whole heap.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Classes, by name, and objects, by address with `0x` before it.
     pub subjects: Vec<String>,
-    /// Whether to tell of each block.
+    /// Whether the report describes each block.
     pub map: bool,
 }
 
@@ -33,17 +33,17 @@ impl fmt::Display for NotThere {
 
 impl std::error::Error for NotThere {}
 
-/// So many objects, paths and the like are told at most.
+/// The most objects that a list shows.
 const LARGEST: usize = 30;
 const WAYS: usize = 20;
-/// Branches of the tree that retain less than this part of the heap are left out.
+/// A branch is left out if it retains less than the bytes of its tree divided by this.
 const LEAST_BRANCH: u64 = 400;
-/// A branch tells of so many branches below it at most.
+/// The most branches that are shown below a branch.
 const BRANCHES_BELOW: usize = 20;
-/// The middle of a longer path is left out.
+/// The most steps of a path that are shown; the middle of a longer path is left out.
 const STEPS: usize = 40;
 
-/// Tells all of a dump; `progress` hears what is being done.
+/// Makes the report on a dump; calls `progress` with what is being done.
 pub fn tell(
     dump: &Dump,
     wanted: &Wanted,
@@ -90,7 +90,7 @@ fn source(source: &Source) -> Value {
     })
 }
 
-/// What is asked about.
+/// What the caller asks about.
 enum Subject {
     Object(Node),
     Group(u32),
@@ -110,7 +110,8 @@ fn subject(graph: &Graph, name: &str) -> Result<Subject, NotThere> {
     if let Some(group) = graph.groups().iter().position(|known| known == name) {
         return Ok(Subject::Group(group as u32));
     }
-    // A class without objects, a module, or code: the object itself.
+    // The name may be that of a class without objects, of a module, or of code: then the
+    // object itself is meant.
     let is_it = |&node: &Node| graph.name(node) == Some(name) && graph.kind(node) != "ICLASS";
     if let Some(node) = (0..graph.objects() as Node).find(is_it) {
         return Ok(Subject::Object(node));
@@ -197,7 +198,7 @@ impl Report<'_> {
         })
     }
 
-    /// A path, without its middle when it is long.
+    /// A path as JSON, without its middle when it is long.
     fn steps(&self, path: &[Node]) -> Vec<Value> {
         let steps = why::steps(self.graph, path);
         if steps.len() <= STEPS {
@@ -229,7 +230,8 @@ impl Report<'_> {
         told.collect()
     }
 
-    /// What the object with this number in the dominator tree keeps; number 0 keeps all.
+    /// What the object with this number in the dominator tree keeps; the number 0 keeps
+    /// everything.
     fn tree(&self, number: u32) -> Branch {
         let least_bytes = self.sizes[number as usize] / LEAST_BRANCH;
         retained::tree(
@@ -320,7 +322,7 @@ impl Report<'_> {
             return told;
         };
         let keepers = retained::keepers(&self.dominators, number);
-        // The root of all says nothing.
+        // The root of all roots explains nothing.
         let keepers: Vec<Node> = keepers[1..]
             .iter()
             .map(|&number| self.dominators.node(number))
@@ -361,7 +363,8 @@ impl Report<'_> {
         told
     }
 
-    /// Who refers to these objects: how many of each label, those of most first.
+    /// Counts the objects that refer to these objects, by label; the largest counts
+    /// first.
     fn referrers(&self, is_one: impl Fn(Node) -> bool) -> Vec<Value> {
         let mut counts = std::collections::HashMap::new();
         for node in 0..self.graph.root() {

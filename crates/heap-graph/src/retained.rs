@@ -1,9 +1,9 @@
-//! Retained sizes: what would be freed if an object were gone.
+//! Retained sizes: the bytes that would be freed if an object were gone.
 
 use crate::dominators::{Children, Dominators};
 use crate::graph::{Graph, Node, NONE};
 
-/// The retained bytes of each number of a dominator tree.
+/// Computes the retained bytes of each number of a dominator tree.
 pub fn sizes(graph: &Graph, dominators: &Dominators) -> Vec<u64> {
     let reached = dominators.reached() as u32;
     let shallow = |number| graph.shallow_bytes(dominators.node(number));
@@ -18,18 +18,18 @@ pub fn sizes(graph: &Graph, dominators: &Dominators) -> Vec<u64> {
 /// The objects of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupSize {
-    /// How many there are.
+    /// The number of objects.
     pub objects: u64,
     /// Bytes of their cells.
     pub cell_bytes: u64,
-    /// Bytes that they own beside their cells.
+    /// Bytes that they own outside their cells.
     pub payload_bytes: u64,
-    /// Bytes that they retain one by one; what one of them retains through another counts
-    /// once. What only several of them keep together is not in it.
+    /// The sum of the bytes that each object retains; what one of them retains through
+    /// another counts once. What only several of them together keep is not included.
     pub retained_bytes: u64,
 }
 
-/// Sizes by group. Objects that cannot be reached are not counted.
+/// Computes sizes by group. Objects that cannot be reached are not counted.
 pub fn by_group(
     graph: &Graph,
     dominators: &Dominators,
@@ -39,7 +39,7 @@ pub fn by_group(
     let mut groups = vec![GroupSize::default(); graph.groups().len()];
     // How many objects of each group are on the path from the root.
     let mut open = vec![0u32; groups.len()];
-    // Numbers to enter; the complement of those to leave.
+    // The numbers to enter, and the complements of the numbers to leave.
     let mut stack = vec![0u32];
     while let Some(number) = stack.pop() {
         let is_left = number > u32::MAX / 2;
@@ -71,8 +71,9 @@ pub fn by_group(
     groups
 }
 
-/// Bytes and objects that would be freed if all objects that `is_gone` names were: all that
-/// can be reached from the root, and only through them.
+/// Returns the bytes and objects that would be freed if all objects were gone for which
+/// `is_gone` is true: all that can be reached from the root, and only through these
+/// objects.
 pub fn without(
     graph: &Graph,
     dominators: &Dominators,
@@ -99,27 +100,27 @@ pub fn without(
     freed
 }
 
-/// Several objects of one label that are kept by the same path of labels.
+/// Objects of one label that are kept by the same path of labels.
 #[derive(Clone, Debug)]
 pub struct Branch {
-    /// The first of them.
+    /// The first of the objects.
     pub node: Node,
-    /// How many they are. Those that another one of them keeps are counted with it.
+    /// The number of objects. An object that another one of them keeps is included.
     pub objects: u64,
-    /// Their own bytes.
+    /// Bytes of their cells and payloads.
     pub shallow_bytes: u64,
     /// Bytes that they retain.
     pub retained_bytes: u64,
-    /// What they keep, the largest first, as far as it is large enough.
+    /// What the objects keep, the largest first, without branches that are too small.
     pub below: Vec<Branch>,
 }
 
 /// Branches deeper than this are cut.
 const DEPTH_MAX: usize = 60;
 
-/// The part of the dominator tree below one number, 0 for all of it, with objects of one
-/// label below one branch put together, and without the branches that retain less than
-/// `least_bytes`.
+/// Returns the part of the dominator tree below one number; 0 stands for all of it. Objects
+/// of one label below one branch are combined, and branches that retain less than
+/// `least_bytes` are left out.
 pub fn tree(
     graph: &Graph,
     dominators: &Dominators,
@@ -151,8 +152,8 @@ impl Look<'_> {
         self.graph.label_key(self.dominators.node(number))
     }
 
-    /// The branch of these numbers, which have one label and whose dominators are in the
-    /// branch above. It calls itself [`DEPTH_MAX`] times at most.
+    /// Makes the branch of these numbers, which have one label and whose dominators are in
+    /// the branch above. It is recursive, at most [`DEPTH_MAX`] levels deep.
     fn branch(&self, mut members: Vec<u32>, depth: usize) -> Branch {
         let retained_bytes = members
             .iter()
@@ -185,7 +186,7 @@ impl Look<'_> {
         }
     }
 
-    /// The branches of these numbers, which come with their labels.
+    /// Makes the branches of these numbers, each given with its label.
     fn branches(&self, mut members: Vec<(u64, u32)>, depth: usize) -> Vec<Branch> {
         members.sort_unstable();
         let mut found = Vec::new();

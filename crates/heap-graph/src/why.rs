@@ -1,4 +1,4 @@
-//! Why objects are alive: the paths that lead to them, told together.
+//! Why objects are alive: the paths that lead to them, with equal paths combined.
 
 use std::collections::HashMap;
 
@@ -8,15 +8,15 @@ use crate::paths::Paths;
 /// Objects to which paths of the same labels lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// One of the objects: the path to it stands for all.
+    /// One of the objects: the path to it represents all paths.
     pub example: Node,
-    /// How many they are.
+    /// The number of objects.
     pub objects: u64,
-    /// Their own bytes.
+    /// Bytes of their cells and payloads.
     pub shallow_bytes: u64,
 }
 
-/// The different paths to the objects of a group, those of most objects first.
+/// The different paths to the objects of a group; those to most objects come first.
 pub fn ways(graph: &Graph, paths: &Paths, group: u32) -> Vec<Way> {
     let mut of_path = vec![0u64; graph.nodes()];
     let mut found: HashMap<u64, Way> = HashMap::new();
@@ -24,7 +24,7 @@ pub fn ways(graph: &Graph, paths: &Paths, group: u32) -> Vec<Way> {
         let label = graph.label_key(node);
         of_path[node as usize] = match paths.before(node) {
             None => 0,
-            // A link of a chain adds nothing.
+            // A further link of a chain adds nothing.
             Some(before) if graph.label_key(before) == label => of_path[before as usize],
             Some(before) => mix(of_path[before as usize], label),
         };
@@ -43,22 +43,22 @@ pub fn ways(graph: &Graph, paths: &Paths, group: u32) -> Vec<Way> {
     ways
 }
 
-/// A number for a path that is one label longer.
+/// Combines the number of a path with the label that makes it longer.
 fn mix(path: u64, label: u64) -> u64 {
     let mixed = (path.rotate_left(23) ^ label).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)
 }
 
-/// A part of a path: neighbours with one label.
+/// A part of a path: consecutive nodes with one label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The first of them.
+    /// The first of these nodes.
     pub node: Node,
-    /// How many there are.
+    /// How many nodes there are.
     pub count: u64,
 }
 
-/// A path with the links of chains put together.
+/// A path whose consecutive nodes with one label are combined.
 pub fn steps(graph: &Graph, path: &[Node]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for &node in path {

@@ -1,13 +1,12 @@
-/* Differential fuzzing: random operations on our library and on the stock
- * libJudy, loaded side by side, must have the same results and leave the same
- * arrays. Every function of the interface is called, with keys of families
- * that lead to different node shapes, indexes 0 and ~0 among them.
+/* Differential fuzzing: random operations on our library and on the stock libJudy, both
+ * loaded into one process, must have the same results and leave the same arrays. Every
+ * function of the interface is called, with families of keys that lead to different
+ * node shapes, indexes 0 and ~0 among them.
  *
  *   differential OUR-LIBRARY STOCK-LIBRARY [SECONDS] [SEED]
  *
- * Where the stock library is known to be wrong, it is not asked:
- * JudyLInsArray with a count of 31 corrupts its heap, and JudyHSIns without
- * an array crashes. */
+ * Calls that are known to go wrong in the stock library are left out: JudyLInsArray
+ * with a count of 31 corrupts its heap, and JudyHSIns without an array crashes. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -303,7 +302,8 @@ static void bytes_operation(void) {
     }
 }
 
-/* What a caller may tell from an empty array: whether freeing gave any bytes. */
+/* Frees an array in both libraries: a caller notices whether bytes were freed, and an
+   empty root. */
 #define FREE(root, name)                                                        \
     same(#name, 0, ours.f.name(&ours.root, PJE0) != 0, stock.f.name(&stock.root, PJE0) != 0); \
     same(#name " (root)", 0, ours.root == NULL, stock.root == NULL)

@@ -1,6 +1,6 @@
-/* What a C program may rely on, checked through the headers only: documented
- * results and errors, indexes 0 and ~0, values that live in the array, cursors,
- * and memory that runs out. */
+/* What a C program may rely on, checked through the headers only: documented results and
+ * errors, indexes 0 and ~0, values in the array's nodes, cursors, and memory that runs
+ * out. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -138,17 +138,18 @@ static void bytes_of_any_kind(void) {
     CHECK(JudyHSFreeArray(&array, PJE0) > 0 && array == NULL);
 }
 
-/* Two rounds of mixing that anybody can compute and undo: the hash that the word map's
- * JudyHS would have without a secret. */
+/* Two rounds of mixing that anybody can compute and undo: the hash that JudyHS would
+ * have without a secret. */
 static Word_t mix(Word_t state, Word_t word) {
     Word_t x = (state ^ word) * 0x9fb21c651e98df25ull;
     x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93ull;
     return x << 29 | x >> 35;
 }
 
-/* Keys of two words; the second takes the hash back to the same state. With no
- * secret in the hash all of them are one list behind one entry. Keys that lie apart take
- * an entry each, and the bytes of the array say which it is. */
+/* Makes keys of two words, of which the second takes the hash back to the same state.
+ * Without a secret in the hash all of them would be one list behind one entry. Keys with
+ * different hashes take an entry each; the bytes of the array show which of the two
+ * happened. */
 static void keys_that_were_made_to_collide_lie_apart(void) {
     enum { KEYS = 5000 };
     Pvoid_t array = NULL;
@@ -183,8 +184,8 @@ static void find_text(Pvoid_t array) {
     CHECK(*JudyHSGet(array, "more", 4) == (Pvoid_t)5);
 }
 
-/* The kernel says no when it is asked for random numbers; so this is called by a child
- * that has not asked yet. */
+/* Makes the kernel refuse random numbers. Called in a child that has not asked for any
+ * yet. */
 static void insert_without_getrandom(Pvoid_t array) {
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -233,7 +234,7 @@ int main(void) {
     ends_of_the_range();
     a_full_set_has_gaps_at_its_ends();
     text_goes_in_order();
-    /* First: no secret is drawn yet. */
+    /* This comes first, because no secret must have been drawn yet. */
     CHECK(child_succeeds(insert_without_getrandom, NULL));
     bytes_of_any_kind();
     keys_that_were_made_to_collide_lie_apart();

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* A place in a JudyL array.
+/* A position in a JudyL array.
  *
  * Owner: whoever opened it, until ashlar_cursor_close.
  * Threads: one at a time.
@@ -20,16 +20,16 @@ extern "C" {
  * deletion, close it and open another. Values may be written at any time. */
 typedef struct ashlar_cursor ashlar_cursor;
 
-/* A cursor over `array` (a JudyL root word), at no entry yet. NULL when there
- * is no memory. */
+/* Makes a cursor over `array` (a JudyL root word), at no entry yet. Returns NULL when
+ * there is no memory. */
 ashlar_cursor *ashlar_cursor_open(const void *array);
 
 /* Frees a cursor. NULL is ignored. */
 void ashlar_cursor_close(ashlar_cursor *cursor);
 
-/* Each of these moves the cursor, writes the index it has come to, and returns
- * the address of that index's value; NULL, with *index as it was, when there
- * is no such entry. */
+/* Each of these functions moves the cursor, writes the index of the entry it has
+ * reached to *index, and returns the address of that entry's value. When there is no
+ * such entry, they return NULL and leave *index as it was. */
 
 /* To the first entry at or above *index; to the last one at or below it. */
 uint64_t *ashlar_cursor_seek(ashlar_cursor *cursor, uint64_t *index);
@@ -38,22 +38,22 @@ uint64_t *ashlar_cursor_seek_back(ashlar_cursor *cursor, uint64_t *index);
 /* To the entry with *index entries before it. */
 uint64_t *ashlar_cursor_seek_nth(ashlar_cursor *cursor, uint64_t *index);
 
-/* To the entry after, or before, the one the cursor is at. */
+/* To the entry after, or before, the entry that the cursor is at. */
 uint64_t *ashlar_cursor_next(ashlar_cursor *cursor, uint64_t *index);
 uint64_t *ashlar_cursor_previous(ashlar_cursor *cursor, uint64_t *index);
 
-/* Calls `visit` with each index in order and the address of its value, which it
- * may write. The array must not change meanwhile. Takes no memory. */
+/* Calls `visit` with each index in order and the address of its value, which `visit`
+ * may write. The array must not change meanwhile. Needs no memory. */
 typedef void (*ashlar_visit)(uint64_t index, uint64_t *value, void *argument);
 void ashlar_wordmap_each(const void *array, ashlar_visit visit, void *argument);
 
 /* The bytes that all arrays of the process have taken from the system. */
 uint64_t ashlar_wordmap_heap_bytes(void);
 
-/* Names the functions that chunks of pages come from and go to, in place of
- * posix_memalign and free; both NULL undoes it. Call it before the first array
- * is made. `take` may return NULL: the insertion that needed memory then fails
- * as documented (JU_ERRNO_NOMEM), and nothing is lost. */
+/* Sets the functions that chunks of pages come from and go to, instead of mapping and
+ * unmapping them; both NULL undoes it. Call it before the first array is made. `take`
+ * may return NULL: then the insertion that needed memory fails as documented
+ * (JU_ERRNO_NOMEM), and nothing is lost. */
 typedef void *(*ashlar_take_pages)(size_t bytes, size_t alignment);
 typedef void (*ashlar_give_pages)(void *pages, size_t bytes);
 void ashlar_wordmap_set_pages(ashlar_take_pages take, ashlar_give_pages give);

@@ -1,5 +1,5 @@
-//! What Judy1 and JudyL have in common: a caller's root word seen as the set or
-//! map that it is, and the functions that both have.
+//! What Judy1 and JudyL have in common: a view of a caller's root word as the set or map that it
+//! is, and the functions that both have.
 
 use crate::error::{fail, Errno, JudyError, JERR};
 use crate::memory::Shared;
@@ -9,7 +9,7 @@ use std::ptr::{from_mut, from_ref};
 
 pub(crate) type Map = WordMap<Shared>;
 pub(crate) type Set = WordSet<Shared>;
-/// Where a caller keeps an array; also where an array keeps a value.
+/// The place where a caller keeps an array; also where an array keeps a value.
 pub(crate) type Slot = *mut *mut c_void;
 
 /// A map or set behind a root word.
@@ -19,25 +19,26 @@ pub(crate) type Slot = *mut *mut c_void;
 pub(crate) unsafe trait Array {
     /// What functions that look for an entry return.
     type Answer;
-    /// There is no such entry.
+    /// The answer when there is no such entry.
     const ABSENT: Self::Answer;
-    /// An argument was refused.
+    /// The answer when an argument is refused, or there is no memory.
     const REFUSED: Self::Answer;
 
     /// Finds or inserts a key.
     fn try_insert(&mut self, key: u64) -> Result<Self::Answer, OutOfMemory>;
     /// Removes a key; returns whether it was there.
     fn try_take(&mut self, key: u64) -> Result<bool, OutOfMemory>;
-    /// Fills an empty array with entries whose keys rise.
+    /// Fills an empty array with entries in ascending key order.
     fn try_fill(&mut self, entries: impl Iterator<Item = (u64, u64)>) -> Result<(), BuildError>;
     fn is_empty(&self) -> bool;
     fn has(&self, key: u64) -> bool;
     fn count(&self, low: u64, high: u64) -> u64;
     fn find_nth(&self, nth: u64) -> Option<(u64, Self::Answer)>;
-    /// 1, 2 or 8 for an array that is small, by how wide what it lists is; else 0.
+    /// The width of the items listed by a small array, 1, 2 or 8 bytes; 0 for other arrays.
     fn small_width(&self) -> usize;
-    /// The first entry at or above a key, as the first step of a walk. The two parts of it:
-    /// what small arrays of a width need, which is short, and the rest.
+    /// The first entry at or above a key, as the first step of a walk, in two functions: this
+    /// one, which is short, for small arrays of a width, and `find_from_anywhere`, which must be
+    /// called when this one returns `None`.
     ///
     /// # Safety
     /// `WIDTH` is the array's [`Array::small_width`], and not 0.
@@ -47,7 +48,7 @@ pub(crate) unsafe trait Array {
         last: &LastStep,
     ) -> Option<Option<(u64, Self::Answer)>>;
     fn find_from_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, Self::Answer)>;
-    /// The first entry above a key, in two parts likewise.
+    /// The first entry above a key, in two functions likewise.
     ///
     /// # Safety
     /// As [`Array::find_from`].
@@ -59,18 +60,18 @@ pub(crate) unsafe trait Array {
     fn find_after_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, Self::Answer)>;
     fn find_back(&self, key: u64) -> Option<(u64, Self::Answer)>;
     fn bytes(&self) -> usize;
-    /// Removes everything; returns the bytes there were.
+    /// Removes everything; returns the bytes that the array had.
     fn free(&mut self) -> usize;
 }
 
 const _: () = assert!(size_of::<Map>() == 8 && size_of::<Set>() == 8);
 
-/// The address of a value, as C gets it.
+/// The address of a value, as C functions return it.
 pub(crate) fn slot(value: &u64) -> Slot {
     from_ref(value).cast_mut().cast()
 }
 
-// SAFETY: documented of a map over a source that takes no room.
+// SAFETY: the layout is documented for a map over a source that takes no room.
 unsafe impl Array for Map {
     type Answer = Slot;
     const ABSENT: Slot = std::ptr::null_mut();
@@ -146,7 +147,7 @@ unsafe impl Array for Map {
     }
 }
 
-// SAFETY: documented of a set over a source that takes no room.
+// SAFETY: the layout is documented for a set over a source that takes no room.
 unsafe impl Array for Set {
     type Answer = c_int;
     const ABSENT: c_int = 0;
@@ -219,14 +220,14 @@ unsafe impl Array for Set {
     }
 }
 
-/// The array whose root word a caller keeps.
+/// The array whose root word a caller keeps at `root`.
 ///
 /// # Safety
-/// `root` must be null or lead to a word that is null or was made by this library's
-/// functions for this kind of array, and that nobody else uses meanwhile.
+/// `root` must be null or point to a word that is null or was made by this library's functions
+/// for this kind of array, and that nobody else uses meanwhile.
 #[inline(always)]
 pub(crate) unsafe fn array_at<'a, A: Array>(root: Slot) -> Option<&'a mut A> {
-    // SAFETY: the caller's duty; an array has the layout of its root word.
+    // SAFETY: the caller's contract; an array has the layout of its root word.
     unsafe { root.cast::<A>().as_mut() }
 }
 
@@ -236,11 +237,11 @@ pub(crate) unsafe fn array_at<'a, A: Array>(root: Slot) -> Option<&'a mut A> {
 /// The word must be one of this library's arrays of this kind, or null.
 #[inline(always)]
 pub(crate) unsafe fn array_of<A: Array>(root: &*const c_void) -> &A {
-    // SAFETY: the caller's duty; an array has the layout of its root word.
+    // SAFETY: the caller's contract; an array has the layout of its root word.
     unsafe { &*from_ref(root).cast::<A>() }
 }
 
-/// As [`array_at`] of a map.
+/// [`array_at`] for a map.
 ///
 /// # Safety
 /// As [`array_at`].
@@ -250,7 +251,7 @@ pub(crate) unsafe fn map_at<'a>(root: Slot) -> Option<&'a mut Map> {
     unsafe { array_at(root) }
 }
 
-/// As [`array_of`] of a map.
+/// [`array_of`] for a map.
 ///
 /// # Safety
 /// As [`array_of`].
@@ -263,7 +264,7 @@ pub(crate) unsafe fn map_of(root: &*const c_void) -> &Map {
 /// Finds or inserts `index`.
 ///
 /// # Safety
-/// As [`array_at`]; `error` is a record or null.
+/// As [`array_at`]; `error` leads to a record or is null.
 #[inline(always)]
 pub(crate) unsafe fn insert<A: Array>(root: Slot, index: u64, error: *mut JudyError) -> A::Answer {
     // SAFETY: `root` leads to an array or is null, `error` to a record or is null.
@@ -276,7 +277,7 @@ pub(crate) unsafe fn insert<A: Array>(root: Slot, index: u64, error: *mut JudyEr
     }
 }
 
-/// Removes `index`: 1, or 0 if it was not there.
+/// Removes `index`; returns 1, or 0 if it was not there.
 ///
 /// # Safety
 /// As [`insert`].
@@ -292,8 +293,8 @@ pub(crate) unsafe fn remove<A: Array>(root: Slot, index: u64, error: *mut JudyEr
     }
 }
 
-/// Fills an empty array with `count` rising indexes; `value` gives what goes with the one
-/// at a position; the caller has none where it should have.
+/// Fills an empty array with `count` indexes in ascending order. `value` returns the value for
+/// the index at a position; it is `None` if the caller has passed no values but must.
 ///
 /// # Safety
 /// As [`insert`]; `indexes` leads to `count` words or is null.
@@ -304,7 +305,7 @@ pub(crate) unsafe fn fill<A: Array>(
     value: Option<impl Fn(usize) -> u64>,
     error: *mut JudyError,
 ) -> c_int {
-    // SAFETY: the same of these two, and `indexes` leads to `count` words.
+    // SAFETY: as [`insert`] for `root` and `error`; `indexes` leads to `count` words.
     unsafe {
         let Some(array) = array_at::<A>(root) else {
             return fail(error, Errno::NullPointerToArray, JERR);
@@ -340,7 +341,7 @@ unsafe fn give<A: Array>(found: Option<(u64, A::Answer)>, index: *mut u64) -> A:
     }
 }
 
-/// The entry that `find` finds for the index that `index` leads to.
+/// The entry that `find` finds for the index at `index`; writes the entry's index there.
 ///
 /// # Safety
 /// As [`array_of`]; `index` leads to a word or is null.
@@ -360,9 +361,9 @@ pub(crate) unsafe fn neighbour<A: Array>(
     }
 }
 
-/// As [`neighbour`] for a step of a walk to the first entry from an index on, or `AFTER` it.
-/// Small arrays of each width, and all others, have a function of their own, which saves
-/// only the registers that it needs.
+/// [`neighbour`] for a step of a walk: to the first entry from an index on, or, with `AFTER`,
+/// after it. Small arrays of each width, and all others, have a function of their own, which
+/// saves only the registers that it needs.
 ///
 /// # Safety
 /// As [`neighbour`].
@@ -386,10 +387,10 @@ pub(crate) unsafe fn step<A: Array, const AFTER: bool>(
     }
 }
 
-/// [`step`] in a small array of this width.
+/// [`step`] in a small array of width `WIDTH`.
 ///
 /// # Safety
-/// The array has this width. As [`neighbour`], where `index` leads to a word.
+/// The array has width `WIDTH`. As [`neighbour`], where `index` leads to a word.
 #[inline(never)]
 unsafe fn step_in_small<A: Array, const AFTER: bool, const WIDTH: usize>(
     root: *const c_void,
@@ -409,7 +410,7 @@ unsafe fn step_in_small<A: Array, const AFTER: bool, const WIDTH: usize>(
     }
 }
 
-/// The rest of [`step`].
+/// [`step`] in any array.
 ///
 /// # Safety
 /// As [`neighbour`], where `index` leads to a word.
@@ -441,14 +442,14 @@ pub(crate) unsafe fn by_count<A: Array>(
 ) -> A::Answer {
     // SAFETY: `root` is an array or null, `index` leads to a word or is null.
     unsafe {
-        // An empty array is asked first, as libJudy does.
+        // Whether the array is empty is tested first, as in libJudy.
         if root.is_null() {
             return A::ABSENT;
         }
         if index.is_null() {
             return fail(error, Errno::NullPointerToIndex, A::REFUSED);
         }
-        // 0 stands for 2^64, more than any array we can hold in memory has.
+        // 0 stands for 2^64, more entries than an array that fits into memory can have.
         let array: &A = array_of(&root);
         give::<A>(nth.checked_sub(1).and_then(|n| array.find_nth(n)), index)
     }
@@ -468,7 +469,8 @@ pub(crate) unsafe fn free<A: Array>(root: Slot, error: *mut JudyError) -> usize 
     }
 }
 
-/// The nearest absent index from `from` of the index on.
+/// Finds the nearest absent index from `from(*index)` on, in `direction`; writes it to `index`
+/// and returns 1, or returns 0 if there is none.
 ///
 /// # Safety
 /// As [`neighbour`].
@@ -506,11 +508,11 @@ pub(crate) enum Direction {
     Down,
 }
 
-/// How far to step one by one before counting in larger strides.
+/// How many indexes are tested one by one before counting in larger strides.
 const STEPS: u64 = 64;
 
-/// The first key from `key` up that is absent; `full(a, b)` says whether all
-/// keys of `a..=b` are present.
+/// The first absent key from `key` up; `full(a, b)` returns whether all keys of `a..=b` are
+/// present.
 fn empty_up(key: u64, has: impl Fn(u64) -> bool, full: impl Fn(u64, u64) -> bool) -> Option<u64> {
     let mut at = key;
     for _ in 0..STEPS {
@@ -519,7 +521,7 @@ fn empty_up(key: u64, has: impl Fn(u64) -> bool, full: impl Fn(u64, u64) -> bool
         }
         at = at.checked_add(1)?;
     }
-    // Present up to `at`, exclusive; double the stride, then halve it.
+    // All keys up to `at`, exclusive, are present; double the stride, then halve it.
     let mut stride = STEPS;
     while full(at, at.saturating_add(stride)) {
         at = at.checked_add(stride)?.checked_add(1)?;
@@ -534,20 +536,20 @@ fn empty_up(key: u64, has: impl Fn(u64) -> bool, full: impl Fn(u64, u64) -> bool
     Some(at)
 }
 
-/// Where walks that are going on have got to. A walk is told by where its caller
-/// keeps the index; walks that meet in one place only lose time.
+/// How far the current walks have got. A walk is identified by the address at which its caller
+/// keeps the index; walks that share an entry only lose time.
 static LAST_STEPS: [Apart; WALKS] = [const { Apart(LastStep::new()) }; WALKS];
 const WALKS: usize = 64;
 
-/// In a cache line of its own.
+/// A `LastStep` in a cache line of its own.
 #[repr(align(64))]
 struct Apart(LastStep);
 
-/// What is known of the walk whose index is at `index`.
+/// What is known about the walk whose index is at `index`.
 #[inline(always)]
 pub(crate) fn last_step(index: *const u64) -> &'static LastStep {
-    // The upper bits of the product of bits 3 to 34, by which stacks differ too, with a number
-    // that an instruction holds.
+    // Bits 29 to 34 of the product of the address and a number that fits into an instruction.
+    // They depend on bits 3 to 34 of the address, in which stacks differ, too.
     let place = index.addr().wrapping_mul(0x61c8_8647);
     &LAST_STEPS[(place >> 29) % WALKS].0
 }

@@ -1,24 +1,24 @@
-//! Cursors for C: a place in a JudyL array that moves without searching anew.
+//! Cursors for C: a position in a JudyL array that moves without a new search.
 
 use crate::array::{map_of, Map};
 use ashlar_wordmap::Cursor;
 use std::ffi::c_void;
 use std::ptr::{from_ref, null_mut};
 
-/// A cursor and the root word it goes over, at an address of its own.
+/// A cursor over an array, in a block of its own.
 pub struct ArrayCursor {
     cursor: Cursor<'static>,
 }
 
-/// A cursor over the array, at no entry; null when there is no memory.
+/// Makes a cursor over the array, at no entry; returns null when there is no memory.
 ///
 /// # Safety
 /// `root` must be a JudyL array or null; it must not change while the cursor is used.
 #[no_mangle]
 pub unsafe extern "C" fn ashlar_cursor_open(root: *const c_void) -> *mut ArrayCursor {
-    // SAFETY: the caller's duty: the nodes live and stay as they are as long as the
-    // cursor is used, so their borrow may be called static. The cursor itself holds
-    // the root, not the place it was read from.
+    // SAFETY: the caller's contract: the nodes live and do not change as long as the cursor
+    // is used, so their borrow may be made static. The cursor itself holds the root, not the
+    // address that the root was read from.
     unsafe {
         let map: &Map = map_of(&root);
         let cursor: Cursor<'static> = std::mem::transmute(map.cursor());
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn ashlar_cursor_open(root: *const c_void) -> *mut ArrayCu
 /// `cursor` must come from [`ashlar_cursor_open`] and not be used again; null is ignored.
 #[no_mangle]
 pub unsafe extern "C" fn ashlar_cursor_close(cursor: *mut ArrayCursor) {
-    // SAFETY: the caller's duty; a cursor owns nothing else.
+    // SAFETY: the caller's contract; a cursor owns nothing else.
     unsafe { libc::free(cursor.cast()) };
 }
 
@@ -90,14 +90,15 @@ moves!(
     ashlar_cursor_next, cursor, at => cursor.move_next()
 );
 moves!(
-    /// Goes to the entry before.
+    /// Goes to the previous entry.
     ashlar_cursor_previous, cursor, at => cursor.move_previous()
 );
 
 /// Calls `visit` with each index in order and the address of its value.
 ///
 /// # Safety
-/// `root` must be a JudyL array or null; `visit` may write the value and nothing else of it.
+/// `root` must be a JudyL array or null; `visit` may write the value, but change nothing
+/// else in the array.
 #[no_mangle]
 pub unsafe extern "C" fn ashlar_wordmap_each(
     root: *const c_void,

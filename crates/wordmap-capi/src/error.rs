@@ -1,10 +1,10 @@
-//! How failures are told, as libJudy's manual pages have it.
+//! How failures are reported, as libJudy's manual pages say.
 
 use std::ffi::{c_int, c_void};
 
-/// The returned pointer that stands for an error (`PPJERR`).
+/// The returned pointer that means an error (`PPJERR`).
 pub(crate) const POINTER_ERROR: *mut *mut c_void = usize::MAX as *mut *mut c_void;
-/// The returned number that stands for an error (`JERR`).
+/// The returned number that means an error (`JERR`).
 pub(crate) const JERR: c_int = -1;
 
 /// What went wrong (`JU_ERRNO_*`).
@@ -27,14 +27,14 @@ pub struct JudyError {
     reserved: [usize; 4],
 }
 
-/// Tells the caller, if it wants to know, and returns `result`.
+/// Fills in the caller's error record, if there is one, and returns `result`.
 ///
 /// # Safety
 /// `error` must be null or a caller's error record.
 pub(crate) unsafe fn fail<R>(error: *mut JudyError, errno: Errno, result: R) -> R {
     if !error.is_null() {
-        // SAFETY: the caller's duty. The id is for those who report to us: it names
-        // nothing that a program may rely on.
+        // SAFETY: the caller's contract. The id is only for reports to us: its value
+        // means nothing that a program may rely on.
         unsafe {
             (*error).errno = errno as c_int;
             (*error).id = 0;

@@ -4,17 +4,18 @@ use crate::array::{self, array_of, Array, Set, Slot};
 use crate::error::JudyError;
 use std::ffi::{c_int, c_void};
 
-/// Inserts `index`: 1, or 0 if it was there.
+/// Inserts `index`; returns 1, or 0 if it was there.
 ///
 /// # Safety
-/// As documented for libJudy: `root` leads to an array or is null, `error` is a record or null.
+/// As documented for libJudy: `root` leads to an array or is null, `error` to a record or is
+/// null.
 #[no_mangle]
 pub unsafe extern "C" fn Judy1Set(root: Slot, index: u64, error: *mut JudyError) -> c_int {
     // SAFETY: `root` leads to an array or is null, `error` to a record or is null.
     unsafe { array::insert::<Set>(root, index, error) }
 }
 
-/// Removes `index`: 1, or 0 if it was not there.
+/// Removes `index`; returns 1, or 0 if it was not there.
 ///
 /// # Safety
 /// As [`Judy1Set`].
@@ -24,7 +25,7 @@ pub unsafe extern "C" fn Judy1Unset(root: Slot, index: u64, error: *mut JudyErro
     unsafe { array::remove::<Set>(root, index, error) }
 }
 
-/// Whether `index` is in the set, as 1 or 0.
+/// Returns 1 if `index` is in the set, else 0.
 ///
 /// # Safety
 /// As [`Judy1Set`].
@@ -38,7 +39,7 @@ pub unsafe extern "C" fn Judy1Test(
     unsafe { c_int::from(array_of::<Set>(&root).has(index)) }
 }
 
-/// Makes a set of `count` rising indexes.
+/// Makes a set of `count` indexes in ascending order.
 ///
 /// # Safety
 /// As [`Judy1Set`]; `indexes` leads to `count` words or is null.

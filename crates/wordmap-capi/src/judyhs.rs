@@ -1,8 +1,8 @@
 //! JudyHS: bytes of any length to word, in no order.
 //!
-//! A map from a 64-bit hash of the bytes to the first of the records with
-//! that hash, which are linked. The hash has a secret (`keyed_hash.rs`), so
-//! nobody outside can make keys that share a record's list.
+//! The array is a map from a 64-bit hash of the bytes to the first of the records with
+//! that hash, which are linked. The hash has a secret (`keyed_hash.rs`), so nobody
+//! outside can make keys that share a list of records.
 
 use crate::array::{map_at, map_of, Map};
 use crate::error::{fail, Errno, JudyError, POINTER_ERROR};
@@ -20,7 +20,7 @@ struct Record {
     length: usize,
 }
 
-/// The caller's bytes; no bytes need no address.
+/// The caller's bytes. An empty key needs no address.
 ///
 /// # Safety
 /// `data` must lead to `length` bytes, unless that is 0.
@@ -28,7 +28,7 @@ unsafe fn bytes<'a>(data: *const c_void, length: usize) -> &'a [u8] {
     if length == 0 {
         return &[];
     }
-    // SAFETY: `data` leads to `length` bytes, which are not 0.
+    // SAFETY: `data` leads to `length` bytes, and `length` is not 0.
     unsafe { std::slice::from_raw_parts(data.cast(), length) }
 }
 
@@ -47,7 +47,7 @@ unsafe fn key<'a>(record: *mut Record) -> &'a [u8] {
 /// `first` must be null or a live record.
 unsafe fn find(first: *mut Record, wanted: &[u8]) -> *mut Record {
     let mut at = first;
-    // SAFETY: records are linked to live ones.
+    // SAFETY: the records that a live record is linked to are live.
     unsafe {
         while !at.is_null() && key(at) != wanted {
             at = (*at).next;
@@ -56,11 +56,11 @@ unsafe fn find(first: *mut Record, wanted: &[u8]) -> *mut Record {
     at
 }
 
-/// Finds or inserts a key; a new value is 0.
+/// Finds or inserts a key; a new value is 0. Returns the address of the value.
 ///
 /// # Safety
-/// As documented for libJudy: `root` leads to an array or is null, `data` to
-/// `length` bytes, `error` is a record or null.
+/// As documented for libJudy: `root` leads to an array or is null, `data` to `length`
+/// bytes, `error` to a record or is null.
 #[no_mangle]
 pub unsafe extern "C" fn JudyHSIns(
     root: Slot,
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn JudyHSIns(
     length: usize,
     error: *mut JudyError,
 ) -> Slot {
-    // SAFETY: libJudy's terms: arrays, strings and records are there, or null.
+    // SAFETY: by libJudy's contract arrays, strings and records are valid, or null.
     unsafe {
         let Some(map) = map_at(root) else {
             return fail(error, Errno::NullPointerToArray, POINTER_ERROR);
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn JudyHSIns(
 /// The map's values must be live records.
 unsafe fn insert(map: &mut Map, wanted: &[u8]) -> Option<*mut u64> {
     let hash = hash(wanted);
-    // SAFETY: the caller's duty; the new block has room for record and key.
+    // SAFETY: the caller's contract; the new block has room for record and key.
     unsafe {
         let first = map.get(hash).map_or(null_mut(), |w| record(*w));
         let found = find(first, wanted);
@@ -116,13 +116,13 @@ unsafe fn insert(map: &mut Map, wanted: &[u8]) -> Option<*mut u64> {
     }
 }
 
-/// The value of a key, or null.
+/// Returns the address of the value of a key, or null.
 ///
 /// # Safety
 /// As [`JudyHSIns`].
 #[no_mangle]
 pub unsafe extern "C" fn JudyHSGet(root: *const c_void, data: *mut c_void, length: usize) -> Slot {
-    // SAFETY: libJudy's terms: arrays and strings are there, or null.
+    // SAFETY: by libJudy's contract arrays and strings are valid, or null.
     unsafe {
         if data.is_null() && length != 0 {
             return null_mut();
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn JudyHSGet(root: *const c_void, data: *mut c_void, lengt
     }
 }
 
-/// Removes a key: 1, or 0 if it was not there.
+/// Removes a key; returns 1, or 0 if it was not there.
 ///
 /// # Safety
 /// As [`JudyHSIns`].
@@ -150,10 +150,11 @@ pub unsafe extern "C" fn JudyHSDel(
     length: usize,
     _error: *mut JudyError,
 ) -> c_int {
-    // SAFETY: the caller's duty; the link that led to the record leads on to the next.
+    // SAFETY: the caller's contract; what linked to the record is made to link to the
+    // next one.
     unsafe {
         let Some(map) = map_at(root) else {
-            // As libJudy has it: removing nothing, or from nothing, is no error.
+            // As in libJudy, removing nothing, or from nothing, is no error.
             return 0;
         };
         if data.is_null() && length != 0 {
@@ -193,10 +194,10 @@ pub unsafe extern "C" fn JudyHSDel(
 /// As [`JudyHSIns`].
 #[no_mangle]
 pub unsafe extern "C" fn JudyHSFreeArray(root: Slot, _error: *mut JudyError) -> usize {
-    // SAFETY: the caller's duty; each record is read before it is freed.
+    // SAFETY: the caller's contract; each record is read before it is freed.
     unsafe {
         let Some(map) = map_at(root) else {
-            // As libJudy has it: no array has no bytes, which is no error.
+            // As in libJudy, a missing array has 0 bytes, which is no error.
             return 0;
         };
         let mut total = map.memory_used();

@@ -1,11 +1,12 @@
 //! JudySL: NUL-terminated string to word, in the order of the bytes.
 //!
-//! A string is cut into chunks of 8 bytes, highest first, so that numbers
-//! compare as the bytes do. An array is a map from chunk to
+//! A string is cut into chunks of 8 bytes, highest byte first, so that the chunks'
+//! numbers compare as the bytes do. An array is a map from chunk to
 //!
-//! * the value itself, where the chunk holds the string's end (a zero byte);
-//! * a *tail* (lowest bit 1): the rest of the one string that goes on so, and its value;
-//! * the root of another map (lowest bit 0), for the strings that go on so.
+//! * the value itself, where the chunk contains the string's end (a zero byte);
+//! * a *tail* (lowest bit 1): the rest of a string, if only one goes on after the chunk,
+//!   and its value;
+//! * the root of another map (lowest bit 0), for the strings that go on after the chunk.
 
 use crate::array::{map_at, Map};
 use crate::error::{fail, Errno, JudyError, JERR, POINTER_ERROR};
@@ -22,7 +23,7 @@ struct Tail {
     text: [u8; 0],
 }
 
-/// A link as it lies in a map: a tail's address with bit 0 set, or a map's root.
+/// A link in a map: a tail's address with bit 0 set, or a map's root.
 enum Link {
     Tail(*mut Tail),
     Map,
@@ -36,7 +37,7 @@ fn link(word: u64) -> Link {
     }
 }
 
-/// The map whose root is the word `slot`.
+/// The map whose root word is at `slot`.
 ///
 /// # Safety
 /// The word must be a link to a map, or 0.
@@ -45,7 +46,8 @@ unsafe fn inner<'a>(slot: *mut u64) -> &'a mut Map {
     unsafe { &mut *slot.cast::<Map>() }
 }
 
-/// Up to 8 bytes of a string as a number, and whether its end is among them.
+/// Reads up to 8 bytes of a string as a number; also returns whether its end is among
+/// them.
 ///
 /// # Safety
 /// `text` must lead to a NUL-terminated string.
@@ -53,7 +55,7 @@ unsafe fn inner<'a>(slot: *mut u64) -> &'a mut Map {
 unsafe fn chunk(text: *const u8) -> (u64, bool) {
     let mut bytes = [0; 8];
     for (i, b) in bytes.iter_mut().enumerate() {
-        // SAFETY: no byte before this one was the end.
+        // SAFETY: no byte before this one was the string's end.
         *b = unsafe { *text.add(i) };
         if *b == 0 {
             return (u64::from_be_bytes(bytes), true);
@@ -66,13 +68,13 @@ fn is_last(chunk: u64) -> bool {
     chunk.to_be_bytes().contains(&0)
 }
 
-/// Writes a chunk, up to its end if it has one.
+/// Writes a chunk, up to the string's end if that is in it.
 ///
 /// # Safety
-/// `to` must be writable for as many bytes.
+/// `to` must be writable for this many bytes.
 unsafe fn write_chunk(to: *mut u8, chunk: u64) {
     for (i, b) in chunk.to_be_bytes().into_iter().enumerate() {
-        // SAFETY: there is room for as many bytes.
+        // SAFETY: there is room for this many bytes.
         unsafe { *to.add(i) = b };
         if b == 0 {
             return;
@@ -83,7 +85,8 @@ unsafe fn write_chunk(to: *mut u8, chunk: u64) {
 /// # Safety
 /// `text` must lead to a NUL-terminated string.
 unsafe fn new_tail(text: *const u8) -> Option<*mut Tail> {
-    // SAFETY: the caller's string; the new block has room for value, text and NUL.
+    // SAFETY: `text` is the caller's string; the new block has room for value, text and
+    // NUL.
     unsafe {
         let length = libc::strlen(text.cast()) + 1;
         let tail: *mut Tail = libc::malloc(8 + length).cast();
@@ -104,7 +107,7 @@ unsafe fn tail_text(tail: *mut Tail) -> *const u8 {
 }
 
 /// # Safety
-/// `tail` must be live; it is gone afterwards.
+/// `tail` must be live; it is freed.
 unsafe fn free_tail(tail: *mut Tail) -> usize {
     // SAFETY: tails come from malloc.
     unsafe {
@@ -147,12 +150,12 @@ unsafe fn insert(mut map: &mut Map, mut text: *const u8) -> Option<*mut u64> {
     }
 }
 
-/// Makes a map of one string out of a tail; returns the map's root.
+/// Makes a map of one string from a tail; returns the map's root.
 ///
 /// # Safety
-/// `tail` must be live; it is gone unless the result is `None`.
+/// `tail` must be live; it is freed unless the result is `None`.
 unsafe fn push_down(tail: *mut Tail) -> Option<u64> {
-    // SAFETY: the tail is live, and its text ends with NUL; no chunk behind the end is
+    // SAFETY: the tail is live, and its text ends with NUL; no chunk after the end is
     // read.
     unsafe {
         let mut root = 0u64;
@@ -198,10 +201,10 @@ unsafe fn find(mut map: &Map, mut text: *const u8) -> Option<*mut u64> {
     }
 }
 
-/// Frees all that hangs below a link; returns the bytes.
+/// Frees everything below a link; returns the bytes.
 ///
 /// # Safety
-/// `slot` must hold a link; what it leads to is gone afterwards.
+/// `slot` must hold a link; what it leads to is freed.
 unsafe fn free_link(slot: *mut u64) -> usize {
     // SAFETY: the slot holds a link, which nobody follows any more.
     unsafe {
@@ -213,7 +216,7 @@ unsafe fn free_link(slot: *mut u64) -> usize {
 }
 
 /// # Safety
-/// All links of `map` must be live; they are gone afterwards.
+/// All links of `map` must be live; what they lead to is freed.
 unsafe fn free_map(map: &mut Map) -> usize {
     let mut bytes = map.memory_used();
     for (key, value) in map.iter_mut() {
@@ -226,23 +229,23 @@ unsafe fn free_map(map: &mut Map) -> usize {
     bytes
 }
 
-/// Which of the strings around a given one is looked for.
+/// The direction in which the nearest string is looked for.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Up,
     Down,
 }
 
-/// The nearest string to `text` in `map`, which may be `text` itself when
-/// `same_counts`; it is written over `text`, deepest chunk first, so that
-/// `text` is read before it is overwritten.
+/// Finds the nearest string to `text` in `map`, which may be `text` itself when
+/// `same_counts`; returns the address of its value. The string is written over `text`,
+/// deepest chunk first, so that `text` is read before it is overwritten.
 ///
 /// # Safety
 /// `text` must lead to a NUL-terminated string with room for any string of the array.
 unsafe fn near(map: &Map, text: *mut u8, way: Way, same_counts: bool) -> Option<*mut u64> {
-    // SAFETY: the string ends with the chunk that says so, and none behind that is
-    // looked at; values of other chunks are links. The caller gives room for what is
-    // written.
+    // SAFETY: the string ends with the chunk that contains its end, and no chunk after
+    // that is read; values of other chunks are links. The caller guarantees room for
+    // what is written.
     unsafe {
         let (here, last) = chunk(text);
         if let Some(value) = map.get(here) {
@@ -276,7 +279,8 @@ unsafe fn near_tail(
     way: Way,
     same_counts: bool,
 ) -> Option<*mut u64> {
-    // SAFETY: both end with NUL, and the caller gives room for any string of the array.
+    // SAFETY: both strings end with NUL, and the caller guarantees room for any string
+    // of the array.
     unsafe {
         let order = libc::strcmp(tail_text(tail).cast(), rest.cast());
         let fits = match way {
@@ -291,13 +295,14 @@ unsafe fn near_tail(
     }
 }
 
-/// Writes the lowest (going up) or highest string below an entry of a map.
+/// Writes the lowest (going up) or highest string below an entry of a map; returns the
+/// address of the string's value.
 ///
 /// # Safety
 /// As [`near`]; `slot` is the entry's value.
 unsafe fn end_of(mut chunk: u64, mut slot: *mut u64, mut text: *mut u8, way: Way) -> *mut u64 {
     // SAFETY: values of chunks without an end are links to live tails and maps; the
-    // caller gives room for any string of the array.
+    // caller guarantees room for any string of the array.
     unsafe {
         loop {
             write_chunk(text, chunk);
@@ -322,11 +327,11 @@ unsafe fn end_of(mut chunk: u64, mut slot: *mut u64, mut text: *mut u8, way: Way
     }
 }
 
-/// Finds or inserts a string; a new value is 0.
+/// Finds or inserts a string; a new value is 0. Returns the address of the value.
 ///
 /// # Safety
 /// As documented for libJudy: `root` leads to an array or is null, `text` to a
-/// NUL-terminated string or is null, `error` is a record or null.
+/// NUL-terminated string or is null, `error` to a record or is null.
 #[no_mangle]
 pub unsafe extern "C" fn JudySLIns(root: Slot, text: *const u8, error: *mut JudyError) -> Slot {
     // SAFETY: `root` leads to an array or is null, `text` to a string or is null.
@@ -344,7 +349,7 @@ pub unsafe extern "C" fn JudySLIns(root: Slot, text: *const u8, error: *mut Judy
     }
 }
 
-/// The value of a string, or null.
+/// Returns the address of the value of a string, or null.
 ///
 /// # Safety
 /// As [`JudySLIns`].
@@ -363,7 +368,7 @@ pub unsafe extern "C" fn JudySLGet(
     }
 }
 
-/// Removes a string: 1, or 0 if it was not there.
+/// Removes a string; returns 1, or 0 if it was not there.
 ///
 /// # Safety
 /// As [`JudySLIns`].
@@ -385,14 +390,14 @@ pub unsafe extern "C" fn JudySLDel(root: Slot, text: *const u8, error: *mut Judy
 /// `text` must lead to a NUL-terminated string.
 unsafe fn remove(mut map: &mut Map, mut text: *const u8) -> bool {
     // SAFETY: chunks are read up to the string's end; links lead to live tails and maps.
-    // The raw pointer names a map above the one at hand, which
-    // is not touched while it is used.
+    // The raw pointer points to a map above the current one; the map is not touched
+    // while the pointer is used.
     unsafe {
         if find(map, text).is_none() {
             return false;
         }
-        // The last entry on the way that is not alone in its map: from there
-        // down everything belongs to this string only.
+        // The last entry on the path that is not alone in its map: from there down
+        // everything belongs to this string only.
         let mut cut: (*mut Map, u64) = (from_mut(map), chunk(text).0);
         loop {
             let (here, last) = chunk(text);
@@ -442,7 +447,7 @@ macro_rules! neighbour {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As [`JudySLIns`]; there is room at `text` for any string of the array.
+        /// As [`JudySLIns`]; `text` has room for any string of the array.
         #[no_mangle]
         pub unsafe extern "C" fn $name(
             root: *const c_void,
@@ -462,19 +467,19 @@ macro_rules! neighbour {
 }
 
 neighbour!(
-    /// The first string at or after `text`, which is overwritten by it.
+    /// Finds the first string at or after `text`, and writes it over `text`.
     JudySLFirst, Way::Up, true
 );
 neighbour!(
-    /// The first string after `text`, which is overwritten by it.
+    /// Finds the first string after `text`, and writes it over `text`.
     JudySLNext, Way::Up, false
 );
 neighbour!(
-    /// The last string at or before `text`, which is overwritten by it.
+    /// Finds the last string at or before `text`, and writes it over `text`.
     JudySLLast, Way::Down, true
 );
 neighbour!(
-    /// The last string before `text`, which is overwritten by it.
+    /// Finds the last string before `text`, and writes it over `text`.
     JudySLPrev, Way::Down, false
 );
 

@@ -1,19 +1,20 @@
-//! A hash of bytes that nobody outside of the process can foresee: SipHash-1-3 with a
-//! secret of the process.
+//! A hash of bytes that nobody outside the process can predict: SipHash-1-3 with a secret
+//! of the process.
 //!
-//! JudyHS is a table for strings from anywhere. With a hash that everybody can compute, a
-//! few thousand strings that were made to collide are one list. The secret must not be
-//! guessed from what the program answers either, so the hash is a keyed one that was made
-//! for that, the one that Rust's and Ruby's own tables use.
+//! JudyHS is a table for strings from any source. With a hash that everybody can compute,
+//! a few thousand strings made to collide would be one list. It must also be impossible
+//! to guess the secret from what the program answers. So the hash is a keyed one that was
+//! designed for that, the one that Rust's and Ruby's own tables use.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The two words that SipHash takes as its key.
 pub(crate) type Secret = [u64; 2];
 
-/// The secret of this process, 0 where it is not drawn yet. A word that is not 0 never
-/// changes, in a forked child either. So each thread that has seen both has seen the
-/// same, in whatever order its loads are done: nothing else is published by them.
+/// The secret of this process; a word is 0 until it is drawn. A word that is not 0 never
+/// changes, not even in a forked child. So all threads that have seen both words have
+/// seen the same ones, in whatever order they loaded them; the words publish no other
+/// memory.
 static SECRET: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
 /// The hash of these bytes in this process.
@@ -27,8 +28,8 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Draws the words that are missing. Threads may do so at once, and a fork may come in
-/// between: the first word stored counts, and nobody waits for anybody.
+/// Draws the words that are missing. Several threads may do so at once, and a fork may
+/// come in between: the first word stored counts, and no thread waits for another.
 #[cold]
 fn secret_of(words: &[AtomicU64; 2], draw: fn() -> Secret) -> Secret {
     let drawn = draw();
@@ -41,19 +42,20 @@ fn secret_of(words: &[AtomicU64; 2], draw: fn() -> Secret) -> Secret {
     })
 }
 
-/// Random words from the kernel. It may refuse (a sandbox) or have none yet (while the
-/// machine starts); then from those that it gave the process with its arguments. Those
-/// are known to other parts of the process, so they are hashed first.
+/// Returns random words from the kernel. The kernel may refuse (in a sandbox) or have
+/// none yet (while the machine starts); then the words are made from those that it gave
+/// the process with its arguments. Other parts of the process know these, so they are
+/// hashed first.
 fn draw() -> Secret {
     let mut words = [0u64; 2];
     let bytes = size_of_val(&words);
-    // SAFETY: the words are as long as is said. The call does not wait.
+    // SAFETY: the words are as long as `bytes` says. The call does not wait.
     let got = unsafe { libc::getrandom(words.as_mut_ptr().cast(), bytes, libc::GRND_NONBLOCK) };
     if got == bytes as isize {
         return words;
     }
     let mut seed = [(&raw const words).addr() as u64, 0];
-    // SAFETY: the kernel gives 16 bytes, which stay where they are, or nothing.
+    // SAFETY: the kernel gives the address of 16 bytes that never move, or null.
     unsafe {
         let given = libc::getauxval(libc::AT_RANDOM) as *const Secret;
         if !given.is_null() {
@@ -64,7 +66,7 @@ fn draw() -> Secret {
     [sip_hash(seed, b"first"), sip_hash(seed, b"second")]
 }
 
-/// SipHash-1-3: a round for each 8 bytes, three at the end.
+/// SipHash-1-3: one round for each 8 bytes, and three at the end.
 #[inline]
 pub(crate) fn sip_hash(secret: Secret, bytes: &[u8]) -> u64 {
     let mut state = [
@@ -77,7 +79,7 @@ pub(crate) fn sip_hash(secret: Secret, bytes: &[u8]) -> u64 {
     for word in &mut words {
         absorb(&mut state, little_endian(word));
     }
-    // The last word has the rest, and the length in its highest byte.
+    // The last word has the remaining bytes, and the length in its highest byte.
     let last = little_endian(words.remainder()) | (bytes.len() as u64) << 56;
     absorb(&mut state, last);
     state[2] ^= 0xff;
@@ -110,7 +112,7 @@ fn round(state: &mut [u64; 4]) {
     *state = [a, b, c, d];
 }
 
-/// Up to 8 bytes as a number, in few loads.
+/// Reads up to 8 bytes as a number, in few loads.
 #[inline(always)]
 fn little_endian(bytes: &[u8]) -> u64 {
     if let Ok(eight) = bytes.try_into() {

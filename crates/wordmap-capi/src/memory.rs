@@ -1,5 +1,5 @@
-//! Where nodes come from: one heap for all arrays of the process, over pages
-//! from the system or from whatever the program has named.
+//! The memory of nodes: one heap for all arrays of the process, over pages from the system or
+//! from functions that the program has set.
 
 use ashlar_wordmap::memory::{PageSource, SystemPages};
 use ashlar_wordmap::shared_heap;
@@ -13,23 +13,23 @@ type GivePages = unsafe extern "C" fn(pages: *mut c_void, bytes: usize);
 static TAKE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static GIVE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Chunks mapped from the system, or from the functions that the program set.
+/// Chunks mapped from the system, or from the functions that the program has set.
 pub(crate) struct Pages;
 
-// SAFETY: fresh mappings are nobody else's; a program that sets functions promises the same.
+// SAFETY: fresh mappings belong to nobody else; a program that sets functions promises the same.
 unsafe impl PageSource for Pages {
     fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>> {
         let take = TAKE.load(Ordering::Acquire);
         if take.is_null() {
             return SystemPages.allocate_chunk(bytes);
         }
-        // SAFETY: only `ashlar_wordmap_set_pages` stores here, functions of this type.
+        // SAFETY: only `ashlar_wordmap_set_pages` stores here, and only functions of this type.
         let chunk = unsafe { std::mem::transmute::<*mut c_void, TakePages>(take)(bytes, bytes) };
         NonNull::new(chunk.cast())
     }
 
     fn allocate_region(&self, bytes: usize, chunks: usize) -> Option<NonNull<u8>> {
-        // A program's functions are asked for single chunks, as their interface says.
+        // A program's functions are only called for single chunks, as their interface says.
         let is_system = TAKE.load(Ordering::Acquire).is_null();
         is_system
             .then(|| SystemPages.allocate_region(bytes, chunks))
@@ -49,7 +49,8 @@ unsafe impl PageSource for Pages {
     }
 
     unsafe fn release_chunks(&self, chunks: &mut [NonNull<u8>], bytes: usize) {
-        // SAFETY: the caller's duty: chunks from the system, or from the program's own function.
+        // SAFETY: the caller's contract: chunks from the system, or from the program's own
+        // function.
         unsafe {
             if GIVE.load(Ordering::Acquire).is_null() {
                 return SystemPages.release_chunks(chunks, bytes);
@@ -62,7 +63,7 @@ unsafe impl PageSource for Pages {
 
     unsafe fn bring_in(&self, chunk: NonNull<u8>, bytes: usize) {
         if TAKE.load(Ordering::Acquire).is_null() {
-            // SAFETY: the caller's duty: a chunk from the system.
+            // SAFETY: the caller's contract: a chunk from the system.
             unsafe { SystemPages.bring_in(chunk, bytes) };
         }
     }
@@ -73,7 +74,7 @@ shared_heap!(
     pub(crate) Shared, Pages, Pages
 );
 
-/// Sets where chunks of pages come from and go to. See `ashlar_wordmap.h`.
+/// Sets the functions that chunks of pages come from and go to. See `ashlar_wordmap.h`.
 ///
 /// # Safety
 /// Both must be functions of the declared types, or both null; no array may exist yet.
@@ -99,13 +100,13 @@ extern "C" fn before_fork() {
 }
 
 extern "C" fn after_fork() {
-    // SAFETY: `before_fork` ran in this thread, or in the one this is a copy of.
+    // SAFETY: `before_fork` ran in this thread, or in the thread that this one is a copy of.
     unsafe { Shared.heap().unlock_after_fork() };
 }
 
 extern "C" fn at_load() {
-    // SAFETY: handlers of the right type. Failure leaves forking as it would be
-    // without them: good while no other thread is inside the heap.
+    // SAFETY: handlers of the right type. If the call fails, a fork works as it would without
+    // handlers: correctly while no other thread is inside the heap.
     unsafe {
         libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork));
     }
@@ -115,17 +116,17 @@ extern "C" fn at_load() {
 #[cfg_attr(target_os = "linux", link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
 
-/// `words` words, or 0.
+/// Allocates `words` words; returns 0 when there is no memory.
 #[no_mangle]
 pub extern "C" fn JudyMalloc(words: usize) -> usize {
     match words.checked_mul(8) {
-        // SAFETY: plain malloc.
+        // SAFETY: calls plain `malloc`.
         Some(bytes) => unsafe { libc::malloc(bytes) as usize },
         None => 0,
     }
 }
 
-/// Gives back memory of [`JudyMalloc`].
+/// Frees memory of [`JudyMalloc`].
 ///
 /// # Safety
 /// `memory` must come from [`JudyMalloc`] or be null.
@@ -135,13 +136,13 @@ pub unsafe extern "C" fn JudyFree(memory: *mut c_void, _words: usize) {
     unsafe { libc::free(memory) };
 }
 
-/// As [`JudyMalloc`]: there is no other kind of memory here.
+/// Like [`JudyMalloc`]: there is no other kind of memory here.
 #[no_mangle]
 pub extern "C" fn JudyMallocVirtual(words: usize) -> usize {
     JudyMalloc(words)
 }
 
-/// As [`JudyFree`].
+/// Frees memory of [`JudyMallocVirtual`].
 ///
 /// # Safety
 /// As [`JudyFree`].

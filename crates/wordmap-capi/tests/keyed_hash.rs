@@ -1,4 +1,4 @@
-//! The hash behind JudyHS: it is SipHash-1-3, and the secret is one for all threads.
+//! Tests the hash of JudyHS: it is SipHash-1-3, and all threads have the same secret.
 
 #[path = "../src/keyed_hash.rs"]
 #[allow(dead_code)]
@@ -7,7 +7,7 @@ mod keyed_hash;
 use keyed_hash::{hash, sip_hash};
 use std::hash::{DefaultHasher, Hasher};
 
-/// A text of many lengths that repeats no word.
+/// A text of `length` bytes that repeats no word.
 fn text(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n * 37 + n / 8) as u8).collect()
 }
@@ -25,7 +25,7 @@ fn without_a_secret_it_is_the_hash_of_the_standard_library() {
     }
 }
 
-/// The published result for the key 0, 1, ... 15 and no bytes.
+/// The published result for the key 0, 1, ... 15 and an empty text.
 #[test]
 fn with_a_known_secret_it_gives_the_known_result() {
     let secret = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];

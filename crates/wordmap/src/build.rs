@@ -1,17 +1,17 @@
-//! Building a tree from entries that come in order, leaf by leaf, each as full as
-//! leaves get; and what is made of it: merging, and packing a tree anew.
+//! Builds a tree from entries that come in key order, leaf by leaf, each as full as leaves
+//! get. Merging, and packing a tree, are made of it.
 //!
 //! ```text
 //! entries ─▶ leaf in the making ─▶ open branches, levels falling ─▶ root
 //! ```
 //!
-//! Where a leaf is cut from its neighbour, their keys differ first in some byte: the
-//! level of the branch that has both below it. A leaf may be cut anywhere as long as
-//! none of its own keys differ in a higher byte than it differs from its neighbours in
-//! (N7). So the leaf in the making is cut off
+//! Where a leaf is cut off from its neighbour, their keys differ first in some byte: that
+//! is the level of the branch that has both leaves below it. A leaf may be cut off
+//! anywhere, provided that none of its own keys differ in a higher byte than the one in
+//! which it differs from its neighbours (N7). So the leaf in the making is cut off
 //!
-//! * before a key that differs from the last one in a higher byte than the leaf's first
-//!   key does from the leaf before;
+//! * before a key that differs from the last one in a higher byte than the leaf's first key
+//!   differs from the previous leaf;
 //! * when it is full, where its keys differ in the highest byte for the last time.
 
 use crate::memory::NodeSource;
@@ -29,7 +29,7 @@ use core::mem::{replace, MaybeUninit};
 pub enum BuildError {
     /// There was no memory for a node.
     OutOfMemory,
-    /// This key came behind one that is not below it.
+    /// This key came after a key that is not below it.
     Unsorted(u64),
 }
 
@@ -55,13 +55,14 @@ impl From<OutOfMemory> for BuildError {
     }
 }
 
-/// Whether inserting `few` entries one by one takes less than walking over `many` as well.
+/// Whether inserting `few` entries one by one takes less time than a walk that also visits
+/// `many`.
 pub(crate) fn is_few(few: usize, many: usize) -> bool {
     few < many / 8
 }
 
-/// Calls the global handler of allocation errors when a tree could not be built of keys
-/// that rise.
+/// Calls the global handler of allocation errors when a tree could not be built of keys in
+/// ascending order.
 pub(crate) fn or_out_of_memory(built: Result<(), BuildError>) {
     if built.is_err() {
         out_of_memory();
@@ -71,9 +72,9 @@ pub(crate) fn or_out_of_memory(built: Result<(), BuildError>) {
 /// A branch that is still getting children.
 struct Open {
     level: usize,
-    /// The first key below.
+    /// The first key below the branch.
     first_key: u64,
-    /// Entries below.
+    /// The number of entries below the branch.
     count: u64,
     children: Children,
 }
@@ -91,18 +92,18 @@ impl Open {
     }
 }
 
-/// The fewest entries that are sorted before they are inserted.
+/// The fewest entries for which sorting them before they are inserted is worth it.
 const SORTED_MIN: usize = 512;
 
-/// A byte above those that keys have.
+/// A level above the eight bytes that keys have.
 const ABOVE_ALL: usize = 8;
 
 /// A tree in the making.
 ///
-/// * **B1** The levels of the open branches fall. What is cut off next goes below the
-///   last of them, or below a branch in between.
-/// * **B2** No two keys of the leaf in the making differ in a byte above `bound`, the
-///   level of the last open branch (7 when there is none).
+/// * **B1** The levels of the open branches fall. What is cut off next goes below the last
+///   of them, or below a new branch in between.
+/// * **B2** No two keys of the leaf in the making differ in a byte above `bound`, the level
+///   of the last open branch (7 when there is none).
 pub(crate) struct Builder<'a, const V: usize, A: NodeSource> {
     tree: &'a mut Tree<V, A>,
     leaf: Entries,
@@ -128,7 +129,7 @@ impl<'a, const V: usize, A: NodeSource> Builder<'a, V, A> {
         }
     }
 
-    /// Adds an entry whose key must be above all keys so far.
+    /// Adds an entry whose key must be above all keys added so far.
     #[inline]
     pub(crate) fn push(&mut self, key: u64, value: u64) -> Result<(), BuildError> {
         let n = self.leaf.len();
@@ -148,7 +149,7 @@ impl<'a, const V: usize, A: NodeSource> Builder<'a, V, A> {
         Ok(())
     }
 
-    /// Sets the tree's root, which leads to all entries that were added.
+    /// Sets the tree's root, which leads to all entries that have been added.
     pub(crate) fn finish(mut self) -> Result<(), OutOfMemory> {
         let n = self.leaf.len();
         if n > 0 {
@@ -165,8 +166,8 @@ impl<'a, const V: usize, A: NodeSource> Builder<'a, V, A> {
         Some(unsafe { self.open[top].assume_init_mut() })
     }
 
-    /// Makes room for `key` behind a leaf in the making that has as many entries as most
-    /// leaves may; a bitmap may have more.
+    /// Makes room for `key` after a leaf in the making that has as many entries as most
+    /// leaves may have; a bitmap may have more.
     fn cut_full(&mut self, key: u64) -> Result<(), OutOfMemory> {
         let n = self.leaf.len();
         let level = highest_difference(self.leaf.key(0), key);
@@ -177,13 +178,13 @@ impl<'a, const V: usize, A: NodeSource> Builder<'a, V, A> {
             let here = if *i == n { key } else { self.leaf.key(*i) };
             byte(self.leaf.key(i - 1), level) != byte(here, level)
         };
-        // The first key and `key` differ in this byte, so there is such a place.
+        // The first key and `key` differ in byte `level`, so there is such a place.
         let at = (1..=n).rev().find(is_apart).unwrap_or(n);
         self.cut(at, level)
     }
 
-    /// Makes a leaf of the first `at` entries, at least one. The next key there is differs
-    /// from theirs in byte `apart` first.
+    /// Makes a leaf of the first `at` entries, of which there is at least one. The next key
+    /// differs from theirs in byte `apart` first.
     fn cut(&mut self, at: usize, apart: usize) -> Result<(), OutOfMemory> {
         let mut rest = Entries::new();
         let (key, mut count) = (self.leaf.key(0), at as u64);
@@ -192,7 +193,7 @@ impl<'a, const V: usize, A: NodeSource> Builder<'a, V, A> {
         self.leaf = rest;
         let mut first_key = key;
         self.bound = apart;
-        // Branches that the next key is not below are complete.
+        // Branches that will not contain the next key are complete.
         loop {
             let node = self.loose;
             let Some(top) = self.top().filter(|top| top.level <= apart) else {
@@ -224,7 +225,8 @@ impl<'a, const V: usize, A: NodeSource> Builder<'a, V, A> {
     /// Makes the last open branch a node.
     fn close(&mut self) -> Result<(), OutOfMemory> {
         let top = self.depth - 1;
-        // SAFETY: the first `depth` have been written; the caller has found one.
+        // SAFETY: the first `depth` have been written; the caller has made sure that there
+        // is one.
         let open = unsafe { self.open[top].assume_init_ref() };
         let (level, key, count) = (open.level, open.first_key, open.count);
         self.loose = self.tree.new_branch(level, key, count, &open.children)?;
@@ -233,7 +235,7 @@ impl<'a, const V: usize, A: NodeSource> Builder<'a, V, A> {
     }
 }
 
-/// Releases what has been made of a tree that is not to be.
+/// Releases what has been made of a tree that will not be finished.
 impl<const V: usize, A: NodeSource> Drop for Builder<'_, V, A> {
     fn drop(&mut self) {
         self.tree.release_subtree(self.loose);
@@ -248,8 +250,8 @@ impl<const V: usize, A: NodeSource> Drop for Builder<'_, V, A> {
 }
 
 impl<const V: usize, A: NodeSource> Tree<V, A> {
-    /// Fills the tree, which must be empty, with entries whose keys rise. It stays empty
-    /// when that fails.
+    /// Fills the tree, which must be empty, with entries in ascending key order. The tree
+    /// stays empty when that fails.
     pub(crate) fn build(
         &mut self,
         entries: impl Iterator<Item = (u64, u64)>,
@@ -261,8 +263,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(builder.finish()?)
     }
 
-    /// Replaces all entries by those, with rising keys, that `make` makes of a walk over
-    /// them. Needs memory for both; without it nothing changes.
+    /// Replaces all entries by those that `make` makes of a walk over them, in ascending
+    /// key order. Needs memory for both; without it nothing changes.
     pub(crate) fn rebuild<I: Iterator<Item = (u64, u64)>>(
         &mut self,
         make: impl FnOnce(Pairs<V>) -> I,
@@ -278,10 +280,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         done
     }
 
-    /// Builds the tree anew where that takes less memory. Needs memory for both; without
-    /// it nothing changes.
+    /// Rebuilds the tree if it takes less memory then. Needs memory for both; without it
+    /// nothing changes.
     pub(crate) fn pack(&mut self) {
-        // A tree of one leaf has no room worth it.
+        // A tree of one leaf has too little room for that to be worth it.
         if !self.root.is_branch() {
             return;
         }
@@ -295,9 +297,10 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Inserts entries; of two with the same key the later one wins.
-    /// Builds an empty tree as long as keys rise, and sorts the rest first where that is
-    /// worth it. Calls the global handler of allocation errors when there is no memory.
+    /// Inserts entries; of two with the same key the later one wins. Builds the tree, if it
+    /// is empty, as long as keys are in ascending order; sorts the rest before inserting it
+    /// where that is worth it. Calls the global handler of allocation errors when there is
+    /// no memory.
     pub(crate) fn extend(&mut self, entries: impl Iterator<Item = (u64, u64)>) {
         let mut entries = entries;
         let mut back = None;
@@ -329,7 +332,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     fn put(&mut self, key: u64, value: u64) {
         let inserted = self.insert(key).unwrap_or_else(|_| out_of_memory());
         if V == 1 {
-            // SAFETY: the place of a value of a live leaf of this map.
+            // SAFETY: `inserted.value` points to a value of a live leaf of this map.
             unsafe { *inserted.value = value };
         }
     }
@@ -359,15 +362,15 @@ impl<const V: usize> Iterator for Pairs<V> {
     }
 }
 
-/// Which keys of two walks are kept, and what their value is.
+/// Two walks that are being merged, and the function that chooses what is kept.
 pub(crate) struct Merge<X: Iterator, Y: Iterator, F> {
     mine: Peekable<X>,
     theirs: Peekable<Y>,
     keep: F,
 }
 
-/// Goes through two walks at once. `keep` is asked for the value of each key, given what it
-/// has in either; `None` leaves it out.
+/// Merges two walks. `keep` returns the value of each key, given the key's value in each
+/// walk; `None` leaves the key out.
 pub(crate) fn merge<X, Y, F>(mine: X, theirs: Y, keep: F) -> Merge<X, Y, F>
 where
     X: Iterator<Item = (u64, u64)>,

@@ -1,4 +1,4 @@
-//! A place in a map that can be moved either way.
+//! A position in a map that can be moved in both directions.
 
 use crate::node::edge::Edge;
 use crate::path::{
@@ -8,7 +8,7 @@ use crate::path::{
 use core::fmt;
 use core::marker::PhantomData;
 
-/// A place in a map: at an entry, or past either end.
+/// A position in a map: at an entry, or past either end.
 ///
 /// A step to the neighbouring entry does not search from the root again.
 ///
@@ -43,12 +43,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The key here, `None` past the ends.
+    /// The key at the cursor; `None` past the ends.
     pub fn key(&self) -> Option<u64> {
         self.position.map(|p| leaf_key::<1>(p.leaf, p.index))
     }
 
-    /// The value here, `None` past the ends.
+    /// The value at the cursor; `None` past the ends.
     pub fn value(&self) -> Option<&'a u64> {
         self.position.map(|p| {
             // SAFETY: the cursor borrows the map, and its position is an entry of it.
@@ -56,7 +56,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Key and value here, `None` past the ends.
+    /// Key and value at the cursor; `None` past the ends.
     pub fn entry(&self) -> Option<(u64, &'a u64)> {
         Some((self.key()?, self.value()?))
     }
@@ -71,13 +71,13 @@ impl<'a> Cursor<'a> {
         self.position = seek_backward::<1>(self.root, key, &mut self.path);
     }
 
-    /// Goes to the entry with `nth` entries before it.
+    /// Goes to the entry with `nth_entry` entries before it.
     pub fn seek_nth(&mut self, nth_entry: u64) {
         self.position = nth::<1>(self.root, nth_entry, &mut self.path);
     }
 
-    /// Goes to the next entry; past the last one, to no entry at all, where
-    /// the cursor stays until it is sent somewhere.
+    /// Goes to the next entry. After the last one it goes to no entry, and stays there
+    /// until a `seek` method is called.
     pub fn move_next(&mut self) {
         if let Some(p) = &mut self.position {
             p.index += 1;
@@ -87,7 +87,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes to the entry before; as [`Cursor::move_next`] the other way.
+    /// Goes to the previous entry; the mirror image of [`Cursor::move_next`].
     pub fn move_previous(&mut self) {
         if let Some(p) = &mut self.position {
             match p.index.checked_sub(1) {

@@ -1,4 +1,4 @@
-//! A place for one key in a map, taken or free.
+//! The place of one key in a map, whether the key is there or not.
 
 use crate::map::WordMap;
 use crate::memory::NodeSource;
@@ -37,12 +37,12 @@ impl<'a, A: NodeSource> Entry<'a, A> {
         }
     }
 
-    /// The value, inserted first if there is none.
+    /// Returns the value; inserts it first if there is none.
     pub fn or_insert(self, value: u64) -> &'a mut u64 {
         self.or_insert_with(|| value)
     }
 
-    /// The value; if there is none, what `make` returns is inserted first.
+    /// Returns the value; if there is none, inserts what `make` returns first.
     pub fn or_insert_with(self, make: impl FnOnce() -> u64) -> &'a mut u64 {
         match self {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -50,7 +50,7 @@ impl<'a, A: NodeSource> Entry<'a, A> {
         }
     }
 
-    /// The value, 0 if there was none.
+    /// Returns the value; inserts 0 first if there is none.
     pub fn or_default(self) -> &'a mut u64 {
         self.or_insert(0)
     }
@@ -77,24 +77,24 @@ impl<'a, A: NodeSource> OccupiedEntry<'a, A> {
         unsafe { &*self.value }
     }
 
-    /// The value, changeable.
+    /// The value, mutable.
     pub fn get_mut(&mut self) -> &mut u64 {
         // SAFETY: the entry borrows the map exclusively since the value was found in it.
         unsafe { &mut *self.value }
     }
 
-    /// The value, changeable for as long as the map is borrowed.
+    /// The value, mutable for as long as the map is borrowed.
     pub fn into_mut(self) -> &'a mut u64 {
         // SAFETY: the entry, which ends here, borrows the map exclusively for `'a`.
         unsafe { &mut *self.value }
     }
 
-    /// Puts in another value; returns the old one.
+    /// Replaces the value; returns the old one.
     pub fn insert(&mut self, value: u64) -> u64 {
         core::mem::replace(self.get_mut(), value)
     }
 
-    /// Takes the entry out of the map; returns its value.
+    /// Removes the entry from the map; returns its value.
     pub fn remove(self) -> u64 {
         let value = *self.get();
         self.map.remove(self.key);

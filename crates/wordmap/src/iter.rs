@@ -8,7 +8,7 @@ use core::fmt;
 use core::iter::FusedIterator;
 use core::marker::PhantomData;
 
-/// An iterator type over a walk. `exact` ones know how many entries are left.
+/// Defines an iterator type over a walk.
 macro_rules! iterator {
     ($(#[$doc:meta])* $name:ident, $values:literal, $item:ty, $found:ident => $make:expr) => {
         $(#[$doc])*
@@ -60,19 +60,19 @@ macro_rules! iterator {
 }
 
 /// # Safety
-/// The walk must borrow the map it found the entry in for `'a`.
+/// The walk must borrow, for `'a`, the map in which it has found the entry.
 #[inline(always)]
 unsafe fn value<'a>(found: Found) -> &'a u64 {
-    // SAFETY: a found entry is one of a live leaf, and the map is borrowed.
+    // SAFETY: a found entry belongs to a live leaf, and the map is borrowed.
     unsafe { &*found.value }
 }
 
 /// # Safety
-/// The walk must borrow the map it found the entry in exclusively for `'a`; it finds an
-/// entry once.
+/// The walk must borrow exclusively, for `'a`, the map in which it has found the entry;
+/// it finds each entry once.
 #[inline(always)]
 unsafe fn value_mut<'a>(found: Found) -> &'a mut u64 {
-    // SAFETY: a found entry is one of a live leaf; the map is borrowed exclusively, and
+    // SAFETY: a found entry belongs to a live leaf; the map is borrowed exclusively, and
     // this is the only reference to the entry.
     unsafe { &mut *found.value }
 }
@@ -85,7 +85,7 @@ iterator!(
     }
 );
 iterator!(
-    /// Entries of a map in key order, values changeable; see [`WordMap::iter_mut`].
+    /// Entries of a map in key order, with mutable values; see [`WordMap::iter_mut`].
     IterMut, 1, (u64, &'a mut u64), found => {
         // SAFETY: the iterator borrows the map exclusively for `'a`.
         (found.key, unsafe { value_mut(found) })
@@ -99,7 +99,8 @@ iterator!(
     }
 );
 iterator!(
-    /// Entries of a map between two keys, values changeable; see [`WordMap::range_mut`].
+    /// Entries of a map between two keys, with mutable values; see
+    /// [`WordMap::range_mut`].
     RangeMut, 1, (u64, &'a mut u64), found => {
         // SAFETY: the iterator borrows the map exclusively for `'a`.
         (found.key, unsafe { value_mut(found) })
@@ -117,7 +118,7 @@ iterator!(
     }
 );
 iterator!(
-    /// Values of a map in key order, changeable; see [`WordMap::values_mut`].
+    /// Values of a map in key order, mutable; see [`WordMap::values_mut`].
     ValuesMut, 1, &'a mut u64, found => {
         // SAFETY: the iterator borrows the map exclusively for `'a`.
         unsafe { value_mut(found) }
@@ -139,10 +140,10 @@ macro_rules! exact {
 }
 exact!(Iter IterMut Keys Values ValuesMut SetIter);
 
-/// The entries of a map that is used up; see [`WordMap::into_iter`].
+/// The entries of a map that is consumed; see [`WordMap::into_iter`].
 pub struct IntoIter<A: NodeSource = crate::memory::SharedHeap> {
     walk: Walk<1>,
-    /// Owns the nodes the walk goes over; freed as a whole.
+    /// Owns the nodes that the walk visits; all are freed together.
     map: WordMap<A>,
 }
 
@@ -193,7 +194,7 @@ impl<A: NodeSource> IntoIterator for WordMap<A> {
 }
 
 impl<A: NodeSource> IntoIter<A> {
-    /// The map's own figure, for those who account for memory while walking.
+    /// The bytes of all nodes of the map, which the iterator owns until it is dropped.
     pub fn memory_used(&self) -> usize {
         self.map.memory_used()
     }

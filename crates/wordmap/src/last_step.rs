@@ -1,14 +1,13 @@
-//! Where a walk by keys has got to, as a guess.
+//! A guess of how far a walk by keys has got.
 //!
-//! Who walks by asking again and again for the entry after a key keeps the key
-//! and nothing else, so each step must search, and cannot begin before the
-//! step before it has found its key. A guess at the leaf and the index breaks
-//! that chain: it is checked against what the search finds, and the processor,
-//! which predicts that checks succeed, goes on meanwhile.
+//! A program that walks by asking again and again for the entry after a key keeps only the key.
+//! So each step must search, and cannot begin before the previous step has found its key. A guess
+//! at the leaf and the index breaks that chain: it is checked against what the search finds, and
+//! the processor, which predicts that checks succeed, goes on meanwhile.
 //!
-//! Where the source of nodes counts what goes ([`NodeSource::changes`]), a guess
-//! can be proven without a search: the root and the leaf were live nodes of one
-//! tree when the count was read, the count is the same, so they still are.
+//! Where the source of nodes counts the nodes that go away ([`NodeSource::changes`]), a guess can
+//! be proven without a search: the root and the leaf were live nodes of one tree when the count
+//! was read, and the count is still the same, so they still are.
 
 use crate::memory::NodeSource;
 use crate::node::bits::apart;
@@ -19,8 +18,8 @@ use core::sync::atomic::{fence, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// Where the last step of a walk ended, for [`WordMap::after_step`](crate::WordMap::after_step).
 ///
-/// It is a guess that is checked: nothing goes wrong when it is stale, is shared between
-/// walks or threads, or belongs to another map; the step takes longer.
+/// It is a guess that is checked: nothing goes wrong when it is stale, is shared between walks or
+/// threads, or belongs to another map; only the step takes longer.
 ///
 /// # Examples
 /// ```
@@ -36,20 +35,20 @@ use core::sync::atomic::{fence, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 /// ```
 #[derive(Debug, Default)]
 pub struct LastStep {
-    /// The leaf's edge as a word. Never followed: see [`LastStep::guess`].
+    /// The leaf's edge as a word. It is never followed: see [`LastStep::guess`].
     leaf: AtomicUsize,
     /// A hint for [`Leaf::step`](crate::node::leaf::Leaf::step).
     hint: AtomicUsize,
     proof: Proof,
 }
 
-/// That a leaf is one of the tree with a root, as long as a count stays what it was.
+/// A proof that a leaf belongs to the tree with a given root, as long as a count does not change.
 ///
-/// * **L1** While `turn` is the same even number, the other fields are those that one
-///   thread wrote together; a `root` of 0 may stand in the place of its own.
+/// * **L1** While `turn` is the same even number, the other fields are those that one thread
+///   wrote together; a `root` of 0 may replace the one that was written.
 /// * **L2** Where `root` is not 0, it and `leaf` were edges to live nodes of one tree, and
-///   `changes` led to the count of both, which was `seen`. Of a full leaf, which is no
-///   node, it is the root's: that counts when one is full no more.
+///   `changes` pointed to the count of both, whose value was `seen`. A full leaf is no node; for
+///   it the count is the root's, which also changes when a leaf stops being full.
 #[derive(Debug, Default)]
 struct Proof {
     turn: AtomicUsize,
@@ -75,8 +74,8 @@ impl LastStep {
         }
     }
 
-    /// The hint, when the leaf guessed is `leaf`; and that leaf, by an edge that is
-    /// computed from the guess.
+    /// The hint, if the guessed leaf is `leaf`; and that leaf, as an edge computed from the
+    /// guess.
     #[inline(always)]
     pub(crate) fn guess(&self, leaf: Edge) -> Option<(Edge, usize)> {
         let guessed = self.leaf.load(Ordering::Relaxed);
@@ -84,8 +83,8 @@ impl LastStep {
         (guessed == leaf.word()).then(|| (leaf.with_word(same), self.hint.load(Ordering::Relaxed)))
     }
 
-    /// A leaf that is proven to be one of the tree whose root is `root`, which the caller
-    /// borrows, and the hint.
+    /// A leaf that is proven to belong to the tree whose root is `root`, which the caller
+    /// borrows; and the hint.
     #[inline(always)]
     pub(crate) fn proven(&self, root: Edge) -> Option<(Edge, usize)> {
         let leaf = self.proof.leaf_of(root)?;
@@ -101,14 +100,14 @@ impl LastStep {
         }
     }
 
-    /// As [`LastStep::note`] in a tree that is one leaf, which needs no proof.
+    /// Like [`LastStep::note`], in a tree that is one leaf and needs no proof.
     #[inline(always)]
     pub(crate) fn note_leaf(&self, leaf: Edge, hint: usize) {
         self.leaf.store(leaf.word(), Ordering::Relaxed);
         self.note_hint(hint);
     }
 
-    /// As [`LastStep::note`] in the same leaf.
+    /// Like [`LastStep::note`], in the same leaf.
     #[inline(always)]
     pub(crate) fn note_hint(&self, hint: usize) {
         self.hint.store(hint, Ordering::Relaxed);
@@ -116,14 +115,14 @@ impl LastStep {
 }
 
 impl Proof {
-    /// The leaf, if it is proven to be one of the tree of `root`, which the caller borrows.
+    /// The leaf, if it is proven to belong to the tree of `root`, which the caller borrows.
     #[inline(always)]
     fn leaf_of(&self, root: Edge) -> Option<Edge> {
         self.leaf_of_pausing(root, || {})
     }
 
-    /// As [`Proof::leaf_of`]. Calls `pause` between the loads, where other threads' stores
-    /// may come: tests put them there.
+    /// Like [`Proof::leaf_of`]. Calls `pause` between the loads, where stores of other threads
+    /// may come; tests put stores there.
     #[inline(always)]
     fn leaf_of_pausing(&self, root: Edge, mut pause: impl FnMut()) -> Option<Edge> {
         let turn = self.turn.load(Ordering::Acquire);
@@ -142,11 +141,11 @@ impl Proof {
         if turn % 2 != 0 || self.turn.load(Ordering::Relaxed) != turn {
             return None;
         }
-        // SAFETY: L1, L2: a count, which lasts as long as the program.
+        // SAFETY: L1, L2: `changes` points to a count, which lasts as long as the program.
         let now = unsafe { (*changes).load(Ordering::Relaxed) };
-        // Who borrows a tree has seen the count rise with each node of it that has gone, and
-        // with each that lay before where its root is now. So with the same count the root
-        // is the same node, and the leaf is one of its tree.
+        // A thread that borrows a tree has seen the count rise with each node of the tree that
+        // went away, and with each node that was where its root is now. So with the same count
+        // the root is the same node, and the leaf belongs to its tree.
         (now == seen).then(|| Edge::of(leaf))
     }
 
@@ -155,7 +154,8 @@ impl Proof {
     #[inline(never)]
     fn note(&self, root: Edge, leaf: Edge, source: &impl NodeSource) {
         let count = |edge: Edge| {
-            // SAFETY: the caller borrows the tree: its root and a leaf that is not full are live.
+            // SAFETY: the caller borrows the tree: its root, and a leaf that is not full, are
+            // live.
             ptr::NonNull::new(edge.header()).and_then(|node| unsafe { source.changes(node) })
         };
         let is_of_root = |of_root: &&AtomicU64| {
@@ -168,7 +168,7 @@ impl Proof {
     }
 
     /// Writes a proof (L2), unless another thread is writing one. Calls `pause` between the
-    /// stores, as [`Proof::leaf_of_pausing`] does.
+    /// stores, for the same reason as [`Proof::leaf_of_pausing`].
     #[inline(always)]
     fn write_pausing(
         &self,
@@ -185,7 +185,7 @@ impl Proof {
                 .compare_exchange(turn, odd, Ordering::Acquire, Ordering::Relaxed)
                 .is_err()
         {
-            // Another thread's walk meets this one here.
+            // Another thread is writing at this moment.
             return;
         }
         fence(Ordering::Release);
@@ -209,14 +209,14 @@ mod tests {
     use super::*;
     use core::cell::Cell;
 
-    /// A tree's root and a leaf of it, as far as a proof is concerned, and the count of both.
+    /// The root and a leaf of a tree, as far as a proof uses them, and the count of both.
     struct Tree {
         root: Edge,
         leaf: Edge,
         changes: &'static AtomicU64,
     }
 
-    /// Two trees in two shards; the same has gone from both.
+    /// Two trees in two shards; both counts have the same value.
     fn two_trees() -> [Tree; 2] {
         static CHANGES: [AtomicU64; 2] = [const { AtomicU64::new(7) }; 2];
         [0x1000, 0x2000].map(|at| Tree {
@@ -230,7 +230,7 @@ mod tests {
         proof.write_pausing(tree.root, tree.leaf, tree.changes, pause);
     }
 
-    /// Does `what` at pause `at`, and returns what counts the pauses.
+    /// Does `what` at pause `at`; returns the function that counts the pauses.
     fn at_pause<'a>(
         at: usize,
         pauses: &'a Cell<usize>,
@@ -256,8 +256,8 @@ mod tests {
         assert_eq!(proof.leaf_of(one.root), None);
     }
 
-    /// Another thread writes the proof of another tree between any two loads of a reader:
-    /// the reader finds its own leaf or none.
+    /// Another thread writes the proof of another tree between any two loads of a reader: the
+    /// reader finds its own leaf or none.
     #[test]
     fn a_proof_that_is_replaced_while_it_is_read_proves_nothing_else() {
         let [mine, theirs] = two_trees();
@@ -278,9 +278,9 @@ mod tests {
         }
     }
 
-    /// A reader comes between any two stores of another thread, which has written the proof
-    /// of one tree and is now writing that of another: of either tree the reader finds its
-    /// own leaf or none.
+    /// A reader comes between any two stores of another thread, which has written the proof of
+    /// one tree and is now writing that of another: for either tree the reader finds its own leaf
+    /// or none.
     #[test]
     fn a_proof_that_is_being_written_proves_nothing() {
         let [before, after] = two_trees();
@@ -293,7 +293,7 @@ mod tests {
                 for tree in [&before, &after] {
                     assert_eq!(proof.leaf_of(tree.root), None, "read at pause {at}");
                 }
-                // Nor does a second writer join in.
+                // A second writer does not join in either.
                 write(&proof, &before, || {
                     unreachable!("two threads write one proof")
                 });

@@ -1,9 +1,9 @@
 //! An ordered map from 64-bit word to 64-bit word, and a set of words.
 //!
-//! Made for what a language runtime keeps by the million: maps of a handful
-//! of entries whose keys lie close together. A [`WordMap`] is one word; an
-//! empty one owns nothing, a small one owns exactly one block of memory that
-//! is as long as its entries need. It stays small and quick when it grows:
+//! It is made for what a language runtime keeps by the million: maps of a handful of
+//! entries whose keys lie close together. A [`WordMap`] is one word. An empty one owns
+//! nothing, and a small one owns exactly one block of memory, which is as long as its
+//! entries need. A map stays small and fast when it grows:
 //!
 //! ```text
 //!        WordMap (one word: the root edge)
@@ -16,13 +16,13 @@
 //!                     each key stored only as far as it differs
 //! ```
 //!
-//! Vocabulary: an *edge* is a tagged pointer to a node; a *leaf* holds
-//! entries; a *branch* holds edges; a key's *suffix* is what is left of it
-//! when the bytes that a leaf's keys share are taken off; a *plane* is a run
-//! of equally wide items inside a node. Node shapes are in [`memory`]'s
-//! neighbours under `node/`, the operations in `tree.rs`, walks in `walk.rs`.
+//! Vocabulary: an *edge* is a tagged pointer to a node; a *leaf* holds entries; a
+//! *branch* holds edges; a key's *suffix* is what remains of the key without the bytes
+//! that the keys of its leaf share; a *plane* is a run of equally wide items inside a
+//! node. The shapes of nodes are in `node/`, the operations in `tree.rs`, walks in
+//! `walk.rs`, and the memory of nodes in [`memory`].
 //!
-//! Memory comes from a [`memory::NodeSource`]; running out of it is a value
+//! Memory comes from a [`memory::NodeSource`]. Running out of it is an error value
 //! ([`OutOfMemory`]) in the `try_` methods.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

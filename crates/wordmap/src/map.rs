@@ -16,14 +16,13 @@ use core::ops::{Index, RangeBounds};
 
 /// An ordered map from 64-bit word to 64-bit word.
 ///
-/// One word wide with the default source of memory. Interface and meaning
-/// are those of the standard library's ordered map, with keys and values
-/// passed as words.
+/// A map is one word wide with the default source of memory. Its interface and meaning are those
+/// of the standard library's ordered map, with keys and values passed as words.
 ///
 /// # Layout
-/// With a source of memory that takes no room, a map has the layout of one
-/// pointer, null when it is empty and with its lowest bit 0 always; a C
-/// interface may keep it as such.
+/// With a source of memory that takes no room, a map has the layout of one pointer, which is
+/// null when the map is empty and whose lowest bit is always 0; a C interface may store it as a
+/// pointer.
 ///
 /// # Examples
 /// ```
@@ -78,14 +77,14 @@ impl<A: NodeSource> WordMap<A> {
     /// The value of `key`.
     #[inline]
     pub fn get(&self, key: u64) -> Option<&u64> {
-        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        // SAFETY: a value that is found belongs to a live leaf of this map, which is borrowed.
         self.tree.value_of(key).map(|value| unsafe { &*value })
     }
 
-    /// The value of `key`, changeable.
+    /// The value of `key`, mutable.
     #[inline]
     pub fn get_mut(&mut self, key: u64) -> Option<&mut u64> {
-        // SAFETY: a value found is one of a live leaf of this map, which is borrowed
+        // SAFETY: a value that is found belongs to a live leaf of this map, which is borrowed
         // exclusively.
         self.tree.value_of(key).map(|value| unsafe { &mut *value })
     }
@@ -118,7 +117,7 @@ impl<A: NodeSource> WordMap<A> {
         Ok((!inserted.is_new).then_some(old))
     }
 
-    /// The value of `key`, inserted as 0 if there was none.
+    /// Returns the value of `key`; inserts 0 first if there is none.
     #[inline]
     pub(crate) fn place(&mut self, key: u64) -> &mut u64 {
         match self.try_place(key) {
@@ -127,8 +126,8 @@ impl<A: NodeSource> WordMap<A> {
         }
     }
 
-    /// The value of `key`, inserted as 0 if there was none: one descent for
-    /// "find or make".
+    /// Returns the value of `key`; inserts 0 first if there is none. One descent finds or makes
+    /// it.
     ///
     /// # Errors
     /// [`OutOfMemory`]: the map is unchanged.
@@ -162,7 +161,7 @@ impl<A: NodeSource> WordMap<A> {
         Iter::new(Walk::all(self.tree.root))
     }
 
-    /// All entries in key order, values changeable.
+    /// All entries in key order, with mutable values.
     pub fn iter_mut(&mut self) -> IterMut<'_> {
         IterMut::new(Walk::all(self.tree.root))
     }
@@ -177,7 +176,7 @@ impl<A: NodeSource> WordMap<A> {
         Values::new(Walk::all(self.tree.root))
     }
 
-    /// All values in key order, changeable.
+    /// All values in key order, mutable.
     pub fn values_mut(&mut self) -> ValuesMut<'_> {
         ValuesMut::new(Walk::all(self.tree.root))
     }
@@ -188,7 +187,7 @@ impl<A: NodeSource> WordMap<A> {
         Range::new(Walk::over(self.tree.root, &range))
     }
 
-    /// The entries whose keys lie in `range`, values changeable.
+    /// The entries whose keys lie in `range`, with mutable values.
     pub fn range_mut(&mut self, range: impl RangeBounds<u64>) -> RangeMut<'_> {
         RangeMut::new(Walk::over(self.tree.root, &range))
     }
@@ -224,31 +223,30 @@ impl<A: NodeSource> WordMap<A> {
         crate::path::at_or_after::<1>(self.tree.root, key).map(|found| self.found(found))
     }
 
-    /// As [`WordMap::at_or_after`], as the first step of a walk by
-    /// [`WordMap::after_step`].
+    /// Like [`WordMap::at_or_after`], as the first step of a walk by [`WordMap::after_step`].
     #[inline]
     pub fn first_step(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
         let first = self.tree.first_step(key, last);
-        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        // SAFETY: a value that is found belongs to a live leaf of this map, which is borrowed.
         first.map(|(key, value)| (key, unsafe { value.as_ref() }))
     }
 
-    /// The first entry after `key`: how to walk over a map that changes meanwhile.
+    /// The first entry after `key`, for walks over a map that changes meanwhile.
     #[inline]
     pub fn after(&self, key: u64) -> Option<(u64, &u64)> {
         crate::path::after::<1>(self.tree.root, key).map(|found| self.found(found))
     }
 
-    /// As [`WordMap::after`], quicker when `last` has seen the step before this one.
+    /// Like [`WordMap::after`], but faster when `last` has seen the previous step.
     #[inline]
     pub fn after_step(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
         let next = self.tree.after_step(key, last);
-        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        // SAFETY: a value that is found belongs to a live leaf of this map, which is borrowed.
         next.map(|(key, value)| (key, unsafe { value.as_ref() }))
     }
 
-    /// Of a map that is a leaf of a few neighbours, as most are, how wide what it lists is: 1, 2
-    /// or, of one entry, 8 bytes. Else 0.
+    /// The width of the items listed by a map that is one small leaf, as most maps are: 1 or 2
+    /// bytes, or 8 for a map of one entry. 0 for other maps.
     #[doc(hidden)]
     #[inline(always)]
     pub fn small_width(&self) -> usize {
@@ -256,11 +254,11 @@ impl<A: NodeSource> WordMap<A> {
     }
 
     /// The part of [`WordMap::first_step`] that maps of this [`WordMap::small_width`] need,
-    /// which is short; `None` where they need [`WordMap::first_step_anywhere`], which has a
-    /// function of its own.
+    /// which is short. Returns `None` where [`WordMap::first_step_anywhere`] is needed, which is
+    /// a function of its own.
     ///
     /// # Safety
-    /// `WIDTH` is the [`WordMap::small_width`] of this very moment, and not 0.
+    /// `WIDTH` is the [`WordMap::small_width`] at this moment, and not 0.
     ///
     /// ```compile_fail,E0133
     /// let last = ashlar_wordmap::LastStep::new();
@@ -274,7 +272,7 @@ impl<A: NodeSource> WordMap<A> {
         last: &LastStep,
     ) -> Option<(u64, &u64)> {
         let (key, value) = self.tree.first_step_of_small::<WIDTH>(key, last)?;
-        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        // SAFETY: a value that is found belongs to a live leaf of this map, which is borrowed.
         Some((key, unsafe { value.as_ref() }))
     }
 
@@ -282,14 +280,14 @@ impl<A: NodeSource> WordMap<A> {
     #[inline]
     pub fn first_step_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
         let (key, value) = self.tree.first_step_anywhere(key, last)?;
-        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        // SAFETY: a value that is found belongs to a live leaf of this map, which is borrowed.
         Some((key, unsafe { value.as_ref() }))
     }
 
-    /// As [`WordMap::first_step_of_small`], of [`WordMap::after_step`].
+    /// Like [`WordMap::first_step_of_small`], for [`WordMap::after_step`].
     ///
     /// # Safety
-    /// `WIDTH` is the [`WordMap::small_width`] of this very moment, and not 0.
+    /// `WIDTH` is the [`WordMap::small_width`] at this moment, and not 0.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn after_step_of_small<const WIDTH: usize>(
@@ -298,7 +296,7 @@ impl<A: NodeSource> WordMap<A> {
         last: &LastStep,
     ) -> Option<Option<(u64, &u64)>> {
         let found = self.tree.after_step_of_small::<WIDTH>(key, last)?;
-        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        // SAFETY: a value that is found belongs to a live leaf of this map, which is borrowed.
         Some(found.map(|(key, value)| (key, unsafe { value.as_ref() })))
     }
 
@@ -306,7 +304,7 @@ impl<A: NodeSource> WordMap<A> {
     #[inline(always)]
     pub fn after_step_anywhere(&self, key: u64, last: &LastStep) -> Option<(u64, &u64)> {
         let (key, value) = self.tree.after_step_of_any(key, last)?;
-        // SAFETY: a value found is one of a live leaf of this map, which is borrowed.
+        // SAFETY: a value that is found belongs to a live leaf of this map, which is borrowed.
         Some((key, unsafe { value.as_ref() }))
     }
 
@@ -328,7 +326,7 @@ impl<A: NodeSource> WordMap<A> {
         rank::<1>(self.tree.root, key)
     }
 
-    /// The number of entries whose keys lie in `range`, without walking over them.
+    /// The number of entries whose keys lie in `range`, found without visiting them.
     pub fn count_range(&self, range: impl RangeBounds<u64>) -> u64 {
         count_between(&range, self.tree.len(), |key| self.rank(key))
     }
@@ -339,17 +337,17 @@ impl<A: NodeSource> WordMap<A> {
 
     #[inline(always)]
     fn found(&self, (position, key): (Position, u64)) -> (u64, &u64) {
-        // SAFETY: positions are entries of live leaves of this map, which is borrowed.
+        // SAFETY: a position is an entry of a live leaf of this map, which is borrowed.
         let value = unsafe { &*leaf::<1>(position.leaf).value(position.index) };
         (key, value)
     }
 
-    /// A cursor, at no entry yet.
+    /// A cursor that is at no entry yet.
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor::new(self.tree.root)
     }
 
-    /// Keeps only the entries that `keep` says yes to.
+    /// Keeps only the entries for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(u64, &mut u64) -> bool) {
         let mut found = self.first_key_value().map(|(key, _)| key);
         while let Some(key) = found {
@@ -362,11 +360,12 @@ impl<A: NodeSource> WordMap<A> {
         }
     }
 
-    /// Fills the map, which must be empty, with entries whose keys rise: several times as
-    /// fast as inserting them, into leaves that are full.
+    /// Fills the map, which must be empty, with entries in ascending key order: several times as
+    /// fast as inserting them, and the leaves become full.
     ///
     /// # Errors
-    /// [`BuildError`]: a key does not rise, or there is no memory. The map stays empty.
+    /// [`BuildError`]: keys are not in ascending order, or there is no memory. The map stays
+    /// empty.
     ///
     /// # Panics
     /// When the map is not empty.
@@ -381,16 +380,16 @@ impl<A: NodeSource> WordMap<A> {
         self.tree.build(entries.into_iter())
     }
 
-    /// Moves all entries of `other` into this map; they win over entries
-    /// with the same key.
+    /// Moves all entries of `other` into this map; they replace entries with the same key.
     pub fn append(&mut self, other: &mut WordMap<A>) {
         self.merge(other, |_, _, theirs| theirs);
         other.clear();
     }
 
-    /// Copies all entries of `other` into this map; `choose` makes one value of two, given
-    /// the key, the value here, the value there. Walks over both maps when `other` is not
-    /// much smaller. Calls the global handler of allocation errors when there is no memory.
+    /// Copies all entries of `other` into this map. Where both have a key, `choose` returns its
+    /// value, given the key, the value here and the value there. Walks over both maps when
+    /// `other` is not much smaller. Calls the global handler of allocation errors when there is
+    /// no memory.
     ///
     /// # Examples
     /// ```
@@ -408,7 +407,7 @@ impl<A: NodeSource> WordMap<A> {
         if is_few(other.len(), self.len()) {
             for (key, &theirs) in other {
                 let inserted = self.tree.insert(key).unwrap_or_else(|_| out_of_memory());
-                // SAFETY: the place of a value of a live leaf of this map.
+                // SAFETY: `inserted.value` points to a value of a live leaf of this map.
                 unsafe {
                     let mine = *inserted.value;
                     *inserted.value = if inserted.is_new {
@@ -428,9 +427,9 @@ impl<A: NodeSource> WordMap<A> {
         or_out_of_memory(self.tree.rebuild(|mine| merge(mine, theirs, keep)));
     }
 
-    /// Packs the entries into as little memory as there is for them: leaves of a map that
-    /// has grown have room, and are on average two thirds as full as they could be. Needs
-    /// memory for the map a second time; without it nothing changes.
+    /// Packs the entries into as little memory as possible: leaves of a map that has grown have
+    /// room, and are on average two thirds as full as they could be. Needs memory for a second
+    /// copy of the map; without it nothing changes.
     pub fn shrink_to_fit(&mut self) {
         self.tree.pack();
     }
@@ -440,14 +439,14 @@ impl<A: NodeSource> WordMap<A> {
         self.tree.clear();
     }
 
-    /// Removes all entries and returns the bytes that [`WordMap::memory_used`] would have
-    /// counted, in one walk.
+    /// Removes all entries and returns, from the same walk, the bytes that
+    /// [`WordMap::memory_used`] would have counted.
     #[inline]
     pub fn clear_and_count(&mut self) -> usize {
         self.tree.clear()
     }
 
-    /// Bytes of all nodes, without the map's own word. Looks at every node.
+    /// The bytes of all nodes, without the map's own word. Looks at every node.
     pub fn memory_used(&self) -> usize {
         self.tree.node_bytes()
     }

@@ -1,4 +1,4 @@
-//! The way from a tree's root to one of its leaves, and walks along it.
+//! The path from a tree's root to one of its leaves, and walks along it.
 
 use crate::last_step::LastStep;
 use crate::memory::NodeSource;
@@ -10,17 +10,17 @@ use core::mem::MaybeUninit;
 use core::ops::{Bound, RangeBounds};
 use core::ptr::NonNull;
 
-/// A branch and the slot taken in it.
+/// A branch and the slot that the path takes in it.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) edge: Edge,
     pub(crate) slot: u16,
 }
 
-/// Steps from the root down. Levels fall (N7), so there are at most eight.
+/// The steps from the root down. Levels fall (N7), so there are at most eight.
 ///
-/// * **P1** The first `depth_max` steps have been written, where `depth_max`
-///   is the largest `depth` there has been.
+/// * **P1** The first `depth_max` steps have been written, where `depth_max` is the largest
+///   `depth` there has been.
 #[derive(Clone, Copy)]
 pub(crate) struct Path {
     steps: [MaybeUninit<Step>; 8],
@@ -44,7 +44,7 @@ impl Path {
         unsafe { self.steps[depth & 7].assume_init() }
     }
 
-    /// Puts another step in the place of the last.
+    /// Replaces the last step.
     pub(crate) fn replace_top(&mut self, edge: Edge, slot: usize) {
         self.depth -= 1;
         self.push(edge, slot);
@@ -65,7 +65,7 @@ impl Path {
     }
 }
 
-/// A view of the branch of an edge.
+/// A view of the branch that an edge leads to.
 #[inline(always)]
 pub(crate) fn branch(edge: Edge) -> Branch {
     debug_assert!(edge.is_branch());
@@ -74,7 +74,7 @@ pub(crate) fn branch(edge: Edge) -> Branch {
     unsafe { Branch::of(edge) }
 }
 
-/// A view of the leaf of an edge that is neither null nor full.
+/// A view of the leaf that an edge, neither null nor full, leads to.
 #[inline(always)]
 pub(crate) fn leaf<const V: usize>(edge: Edge) -> Leaf<V> {
     debug_assert!(!edge.is_branch() && !edge.is_null() && edge.kind() != Kind::FULL);
@@ -83,7 +83,7 @@ pub(crate) fn leaf<const V: usize>(edge: Edge) -> Leaf<V> {
     unsafe { Leaf::of(edge) }
 }
 
-/// As [`leaf`], of an edge whose tag is `tag`.
+/// Like [`leaf`], for an edge whose tag is `tag`.
 #[inline(always)]
 fn leaf_tagged<const V: usize>(edge: Edge, tag: u8) -> Leaf<V> {
     // SAFETY: N1: trees hold edges to live nodes only, and views do not outlive
@@ -120,7 +120,7 @@ pub(crate) fn leaf_key<const V: usize>(edge: Edge, i: usize) -> u64 {
     }
 }
 
-/// As [`Leaf::keys`], for full leaves too.
+/// Like [`Leaf::keys`], also for full leaves.
 #[inline(always)]
 pub(crate) fn leaf_keys<const V: usize>(edge: Edge, from: usize, keys: &mut [u64]) -> usize {
     if V == 0 && edge.kind() == Kind::FULL {
@@ -134,14 +134,14 @@ pub(crate) fn leaf_keys<const V: usize>(edge: Edge, from: usize, keys: &mut [u64
     }
 }
 
-/// The first entry at or after a key: the leaf it is in and its index there.
+/// The position of an entry: its leaf and its index there.
 #[derive(Clone, Copy)]
 pub(crate) struct Position {
     pub(crate) leaf: Edge,
     pub(crate) index: usize,
 }
 
-/// How `key` lies to the keys of a leaf.
+/// The position of `key` relative to the keys of a leaf.
 enum Side {
     Below,
     Above,
@@ -179,7 +179,7 @@ pub(crate) fn descend_first(mut edge: Edge, path: &mut Path) -> Position {
     }
 }
 
-/// The leaf that the last insertion below `edge` went to, or another one (N8).
+/// The leaf that the last insertion below `edge` went to, or another leaf (N8).
 #[inline(always)]
 pub(crate) fn noted_leaf(mut edge: Edge) -> Edge {
     while edge.is_branch() {
@@ -189,7 +189,7 @@ pub(crate) fn noted_leaf(mut edge: Edge) -> Edge {
     edge
 }
 
-/// The way to the leaf that [`noted_leaf`] gives.
+/// The path to the leaf that [`noted_leaf`] returns.
 pub(crate) fn noted_path(mut edge: Edge) -> Path {
     let mut path = Path::new();
     while edge.is_branch() {
@@ -214,7 +214,7 @@ pub(crate) fn descend_last<const V: usize>(mut edge: Edge, path: &mut Path) -> P
     }
 }
 
-/// The first entry of the leaf after the one at the end of `path`.
+/// The first entry of the leaf after the leaf at the end of `path`.
 pub(crate) fn next_leaf(path: &mut Path) -> Option<Position> {
     while let Some(step) = path.top() {
         path.depth -= 1;
@@ -226,7 +226,7 @@ pub(crate) fn next_leaf(path: &mut Path) -> Option<Position> {
     None
 }
 
-/// The last entry of the leaf before the one at the end of `path`.
+/// The last entry of the leaf before the leaf at the end of `path`.
 pub(crate) fn previous_leaf<const V: usize>(path: &mut Path) -> Option<Position> {
     while let Some(step) = path.top() {
         path.depth -= 1;
@@ -240,13 +240,13 @@ pub(crate) fn previous_leaf<const V: usize>(path: &mut Path) -> Option<Position>
 
 enum Reached {
     Leaf(Edge),
-    /// A branch all of whose keys are above the key looked for.
+    /// A branch whose keys are all above the key that is looked for.
     AllAbove(Edge),
-    /// A branch all of whose keys are below it.
+    /// A branch whose keys are all below the key that is looked for.
     AllBelow,
 }
 
-/// Goes down towards `key` as far as branches cover it.
+/// Descends towards `key` as far as branches cover it.
 #[inline(always)]
 fn descend(mut edge: Edge, key: u64, path: &mut Path) -> Reached {
     while edge.is_branch() {
@@ -266,7 +266,7 @@ fn descend(mut edge: Edge, key: u64, path: &mut Path) -> Reached {
     Reached::Leaf(edge)
 }
 
-/// The first entry at or after `key`; `path` is left at its leaf.
+/// The first entry at or after `key`; leaves `path` at its leaf.
 pub(crate) fn seek_forward<const V: usize>(
     root: Edge,
     key: u64,
@@ -294,7 +294,7 @@ pub(crate) fn seek_forward<const V: usize>(
     }
 }
 
-/// The last entry at or before `key`; `path` is left at its leaf.
+/// The last entry at or before `key`; leaves `path` at its leaf.
 pub(crate) fn seek_backward<const V: usize>(
     root: Edge,
     key: u64,
@@ -307,7 +307,7 @@ pub(crate) fn seek_backward<const V: usize>(
     match descend(root, key, path) {
         Reached::AllAbove(_) => previous_leaf::<V>(path),
         Reached::AllBelow => {
-            // The branch not entered is the child of the top step, or the root.
+            // The branch that was not entered is the child of the top step, or the root.
             let edge = path
                 .top()
                 .map_or(root, |s| branch(s.edge).child(usize::from(s.slot)));
@@ -328,7 +328,7 @@ pub(crate) fn seek_backward<const V: usize>(
     }
 }
 
-/// The leaf that `key` leads to, null in an empty tree; notes no way.
+/// The leaf that `key` leads to, null in an empty tree; records no path.
 #[inline(always)]
 pub(crate) fn leaf_towards(root: Edge, key: u64) -> Edge {
     let mut edge = root;
@@ -339,14 +339,14 @@ pub(crate) fn leaf_towards(root: Edge, key: u64) -> Edge {
     edge
 }
 
-/// The first entry above `key` and its key. Looks in the leaf that `key` leads
-/// to without noting the way; only from a leaf's end is the way needed.
+/// The first entry above `key`, and its key. Looks in the leaf that `key` leads to without
+/// recording the path, which is needed only at the end of a leaf.
 #[inline(always)]
 pub(crate) fn after<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
     after_from::<V>(root, leaf_towards(root, key), key)
 }
 
-/// As [`after`], `edge` being the leaf that `key` leads to.
+/// Like [`after`], given `edge`, the leaf that `key` leads to.
 #[inline(always)]
 fn after_from<const V: usize>(root: Edge, edge: Edge, key: u64) -> Option<(Position, u64)> {
     if edge.is_null() {
@@ -371,10 +371,10 @@ fn after_from<const V: usize>(root: Edge, edge: Edge, key: u64) -> Option<(Posit
 }
 
 impl<const V: usize, A: NodeSource> Tree<V, A> {
-    /// As [`after`] for the next step of a walk, `last` being where the one before may have
-    /// ended. Unless the leaf guessed is proven to be one of this tree, the leaf is looked for
-    /// all the same, and the guess used when it is the one found. The entry guessed must have
-    /// `key` in any case.
+    /// Like [`after`] for the next step of a walk; `last` is a guess where the previous step
+    /// ended. Unless the guessed leaf is proven to belong to this tree, the leaf is looked for
+    /// all the same, and the guess is used only if it is the leaf found. In any case the
+    /// guessed entry must have `key`.
     #[inline(always)]
     pub(crate) fn after_step(&self, key: u64, last: &LastStep) -> Option<Next> {
         let found = match self.root.small_width() {
@@ -386,9 +386,9 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         found.unwrap_or_else(|| self.after_step_anywhere(key, last))
     }
 
-    /// As [`Tree::after_step`] where the tree is a leaf of a few neighbours whose width
-    /// ([`Edge::small_width`]) is `WIDTH`, as most maps are: it need not be looked for. `None`
-    /// where that does not tell.
+    /// [`Tree::after_step`] for a tree that is one small leaf whose width
+    /// ([`Edge::small_width`]) is `WIDTH`, as most maps are: the leaf need not be looked for.
+    /// Returns `None` where that is not enough to know the next entry.
     #[inline(always)]
     pub(crate) fn after_step_of_small<const WIDTH: usize>(
         &self,
@@ -400,7 +400,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             let only = leaf.word();
             return Some((key < only).then(|| next_in(leaf, 0, only)));
         }
-        // The root is at hand, so nothing waits for the guess.
+        // The root is at hand, so nothing has to wait for the guess.
         let (_, i) = last.guess(self.root)?;
         match leaf.step_listed::<WIDTH>(i, key) {
             LeafStep::To(next, hint) => {
@@ -424,8 +424,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         found.or_else(|| self.first_step_anywhere(key, last))
     }
 
-    /// As [`Tree::first_step`] where the tree is a leaf as [`Tree::after_step_of_small`] needs,
-    /// and `key` is not above the first; else `None`.
+    /// [`Tree::first_step`] for a tree that is a leaf as in [`Tree::after_step_of_small`];
+    /// `None` if `key` is above the first key.
     #[inline(always)]
     pub(crate) fn first_step_of_small<const WIDTH: usize>(
         &self,
@@ -455,7 +455,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         self.after_step_of_any(key, last)
     }
 
-    /// As [`Tree::after_step`] where [`Tree::after_step_of_small`] does not tell.
+    /// [`Tree::after_step`] where [`Tree::after_step_of_small`] returns `None`.
     #[inline(always)]
     pub(crate) fn after_step_of_any(&self, key: u64, last: &LastStep) -> Option<Next> {
         if self.root.is_branch() {
@@ -495,7 +495,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
     }
 }
 
-/// The leaf of a few neighbours that a tree is, `WIDTH` being its [`Edge::small_width`].
+/// The small leaf that a tree consists of; `WIDTH` is its [`Edge::small_width`].
 #[inline(always)]
 fn small_leaf<const V: usize, const WIDTH: usize>(root: Edge) -> Leaf<V> {
     debug_assert!(root.small_width() == WIDTH);
@@ -509,7 +509,7 @@ fn small_leaf<const V: usize, const WIDTH: usize>(root: Edge) -> Leaf<V> {
     )
 }
 
-/// The first key of such a leaf.
+/// The first key of a small leaf.
 #[inline(always)]
 fn first_of_small<const V: usize, const WIDTH: usize>(leaf: Leaf<V>) -> u64 {
     if WIDTH == 8 {
@@ -519,8 +519,8 @@ fn first_of_small<const V: usize, const WIDTH: usize>(leaf: Leaf<V>) -> u64 {
     }
 }
 
-/// The key of an entry that a step went to, and where its value is (without meaning in a
-/// set). Two words, which functions return in registers.
+/// The key of the entry that a step went to, and the address of its value (without meaning in a
+/// set): two words, which functions return in registers.
 pub(crate) type Next = (u64, NonNull<u64>);
 
 #[inline(always)]
@@ -540,7 +540,7 @@ fn next_in<const V: usize>(leaf: Leaf<V>, i: usize, key: u64) -> Next {
     (key, unsafe { NonNull::new_unchecked(leaf.value(i)) })
 }
 
-/// The first entry at or after `key` and its key; looks as [`after`] does.
+/// The first entry at or after `key`, and its key; searches as [`after`] does.
 #[inline(always)]
 pub(crate) fn at_or_after<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)> {
     let first = match root.small_width() {
@@ -597,7 +597,7 @@ fn after_by_path<const V: usize>(root: Edge, key: u64) -> Option<(Position, u64)
     at_or_after_by_path::<V>(root, key.checked_add(1)?)
 }
 
-/// The number of keys in a range, from the number below a key.
+/// The number of keys in a range; `rank` returns the number of keys below a key.
 pub(crate) fn count_between(
     range: &impl RangeBounds<u64>,
     len: u64,

@@ -100,8 +100,8 @@ impl<A: NodeSource> WordSet<A> {
     /// Removes `key`; returns whether it was there.
     ///
     /// # Errors
-    /// [`OutOfMemory`], with the set unchanged: 256 neighbouring keys that
-    /// are all in the set take no memory, and need some when one leaves.
+    /// [`OutOfMemory`], with the set unchanged: 256 neighbouring keys that are all in the
+    /// set take no memory, and need some when one of them is removed.
     pub fn try_remove(&mut self, key: u64) -> Result<bool, OutOfMemory> {
         match self.tree.remove(key) {
             Some(_) => Ok(true),
@@ -138,36 +138,36 @@ impl<A: NodeSource> WordSet<A> {
         crate::path::at_or_after::<0>(self.tree.root, key).map(|(_, found)| found)
     }
 
-    /// As [`WordSet::at_or_after`], as the first step of a walk by
+    /// Like [`WordSet::at_or_after`], as the first step of a walk by
     /// [`WordSet::after_step`].
     #[inline]
     pub fn first_step(&self, key: u64, last: &LastStep) -> Option<u64> {
         self.tree.first_step(key, last).map(|(first, _)| first)
     }
 
-    /// The first key after `key`: how to walk over a set that changes meanwhile.
+    /// The first key after `key`, for walks over a set that changes meanwhile.
     #[inline]
     pub fn after(&self, key: u64) -> Option<u64> {
         crate::path::after::<0>(self.tree.root, key).map(|(_, next)| next)
     }
 
-    /// As [`WordSet::after`], quicker when `last` has seen the step before this one.
+    /// Like [`WordSet::after`], but faster when `last` has seen the previous step.
     #[inline]
     pub fn after_step(&self, key: u64, last: &LastStep) -> Option<u64> {
         self.tree.after_step(key, last).map(|(next, _)| next)
     }
 
-    /// As [`WordMap::small_width`](crate::WordMap::small_width).
+    /// See [`WordMap::small_width`](crate::WordMap::small_width).
     #[doc(hidden)]
     #[inline(always)]
     pub fn small_width(&self) -> usize {
         self.tree.root.small_width()
     }
 
-    /// As [`WordMap::first_step_of_small`](crate::WordMap::first_step_of_small).
+    /// See [`WordMap::first_step_of_small`](crate::WordMap::first_step_of_small).
     ///
     /// # Safety
-    /// `WIDTH` is the [`WordSet::small_width`] of this very moment, and not 0.
+    /// `WIDTH` is the [`WordSet::small_width`] at this moment, and not 0.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn first_step_of_small<const WIDTH: usize>(
@@ -186,10 +186,10 @@ impl<A: NodeSource> WordSet<A> {
         Some(first)
     }
 
-    /// As [`WordMap::after_step_of_small`](crate::WordMap::after_step_of_small).
+    /// See [`WordMap::after_step_of_small`](crate::WordMap::after_step_of_small).
     ///
     /// # Safety
-    /// `WIDTH` is the [`WordSet::small_width`] of this very moment, and not 0.
+    /// `WIDTH` is the [`WordSet::small_width`] at this moment, and not 0.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn after_step_of_small<const WIDTH: usize>(
@@ -225,12 +225,12 @@ impl<A: NodeSource> WordSet<A> {
         rank::<0>(self.tree.root, key)
     }
 
-    /// The number of keys that lie in `range`, without walking over them.
+    /// The number of keys that lie in `range`, found without visiting them.
     pub fn count_range(&self, range: impl RangeBounds<u64>) -> u64 {
         count_between(&range, self.tree.len(), |key| self.rank(key))
     }
 
-    /// Keeps only the keys that `keep` says yes to.
+    /// Keeps only the keys for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(u64) -> bool) {
         let mut found = self.first();
         while let Some(key) = found {
@@ -241,11 +241,12 @@ impl<A: NodeSource> WordSet<A> {
         }
     }
 
-    /// Fills the set, which must be empty, with keys that rise: several times as fast as
-    /// inserting them, into leaves that are full.
+    /// Fills the set, which must be empty, with keys in ascending order: several times as
+    /// fast as inserting them, and the leaves become full.
     ///
     /// # Errors
-    /// [`BuildError`]: a key does not rise, or there is no memory. The set stays empty.
+    /// [`BuildError`]: keys are not in ascending order, or there is no memory. The set
+    /// stays empty.
     ///
     /// # Panics
     /// When the set is not empty.
@@ -260,7 +261,7 @@ impl<A: NodeSource> WordSet<A> {
         self.tree.build(keys.into_iter().map(|key| (key, 0)))
     }
 
-    /// Packs the keys into as little memory as there is for them; see
+    /// Packs the keys into as little memory as possible; see
     /// [`WordMap::shrink_to_fit`](crate::WordMap::shrink_to_fit).
     pub fn shrink_to_fit(&mut self) {
         self.tree.pack();
@@ -271,25 +272,26 @@ impl<A: NodeSource> WordSet<A> {
         self.tree.clear();
     }
 
-    /// Removes all entries and returns the bytes that [`WordSet::memory_used`] would have
-    /// counted, in one walk.
+    /// Removes all keys and returns, from the same walk, the bytes that
+    /// [`WordSet::memory_used`] would have counted.
     #[inline]
     pub fn clear_and_count(&mut self) -> usize {
         self.tree.clear()
     }
 
-    /// Bytes of all nodes, without the set's own word. Looks at every node.
+    /// The bytes of all nodes, without the set's own word. Looks at every node.
     pub fn memory_used(&self) -> usize {
         self.tree.node_bytes()
     }
 }
 
-/// Makes a set of two by walking over both; `keep` says which keys are in it.
+/// Defines two methods that combine two sets by walking over both; `$keep` says which
+/// keys the result has.
 macro_rules! combine {
     ($(#[$doc:meta])* $name:ident, $try_name:ident, $keep:expr) => {
         $(#[$doc])*
-        /// Takes its nodes from where this set does. Calls the global handler of
-        /// allocation errors when there is no memory.
+        /// The result takes its nodes from where this set does. Calls the global handler
+        /// of allocation errors when there is no memory.
         #[must_use]
         pub fn $name<B: NodeSource>(&self, other: &WordSet<B>) -> WordSet<A> {
             self.$try_name(other).unwrap_or_else(|_| out_of_memory())

@@ -1,8 +1,8 @@
 //! The tree under maps and sets: descending, growing, splitting, shrinking.
 //!
-//! `V` is the number of value words of an entry, 1 or 0. Every operation
-//! that needs memory takes it before it changes anything, so that a failed
-//! one leaves the tree as it was.
+//! `V` is the number of value words of an entry, 1 or 0. Every operation that needs memory
+//! allocates it before it changes anything, so that a failed operation leaves the tree as it
+//! was.
 
 use crate::memory::NodeSource;
 use crate::node::branch::{block_bytes_for, prefetch_before, Branch, Children};
@@ -21,7 +21,7 @@ use core::ptr::{self, NonNull};
 /// A subtree with at most this many entries becomes one leaf.
 const COLLAPSED_MAX: u64 = 48;
 
-/// Leaves are merged up to this many entries when one of them has run low.
+/// Leaves are merged into one of at most this many entries, when one of them has run low.
 const MERGED_MAX: usize = 64;
 
 /// There was no memory for a node; the map is as it was before the call.
@@ -42,7 +42,7 @@ pub(crate) fn out_of_memory() -> ! {
     handle_alloc_error(Layout::new::<[u64; 2]>())
 }
 
-/// A tree of nodes and where they come from.
+/// A tree of nodes, and the source of the nodes.
 #[repr(C)]
 pub(crate) struct Tree<const V: usize, A: NodeSource> {
     pub(crate) root: Edge,
@@ -51,7 +51,7 @@ pub(crate) struct Tree<const V: usize, A: NodeSource> {
 
 /// The outcome of an insertion.
 pub(crate) struct Inserted {
-    /// Where the entry's value is (without meaning in a set).
+    /// The address of the entry's value (without meaning in a set).
     pub(crate) value: *mut u64,
     pub(crate) is_new: bool,
 }
@@ -72,7 +72,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         leaf.find(key).map(|i| (leaf, i))
     }
 
-    /// Where the value of `key` is.
+    /// The address of the value of `key`.
     #[inline(always)]
     pub(crate) fn value_of(&self, key: u64) -> Option<*mut u64> {
         self.find(key).map(|(leaf, i)| leaf.value(i))
@@ -105,20 +105,20 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 
     fn release(&self, block: *mut u8, bytes: usize) {
         if let Some(block) = NonNull::new(block) {
-            // SAFETY: only called with blocks of this tree's nodes and their sizes (N4),
-            // once no edge leads to them.
+            // SAFETY: only called with blocks of this tree's nodes and their sizes (N4), when no
+            // edge leads to them any more.
             unsafe { self.source.release(block, bytes) };
         }
     }
 
-    /// Releases a leaf; returns the bytes it had.
+    /// Releases a leaf; returns the bytes that it had.
     #[inline]
     fn release_leaf(&self, edge: Edge) -> usize {
         if V == 0 && edge.kind() == Kind::FULL {
             return 0;
         }
-        // SAFETY: N1, N4: the header of a live leaf lies in its block, which has the length
-        // that follows from its shape; no edge leads to it any more.
+        // SAFETY: N1, N4: the header of a live leaf is in its block, whose length follows from
+        // the leaf's shape; no edge leads to the leaf any more.
         unsafe {
             let inside = NonNull::new_unchecked(edge.header());
             self.source
@@ -126,7 +126,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// As [`Tree::release_leaf`] of a branch.
+    /// Releases a branch; returns the bytes that it had.
     fn release_branch(&self, branch: Branch) -> usize {
         let bytes = branch.block_bytes();
         self.release(branch.block(), bytes);
@@ -150,8 +150,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(unsafe { Leaf::<V>::write_one(block.as_ptr(), key) })
     }
 
-    /// A leaf of `key` alone. Where a run of neighbours goes on behind a full leaf, which the
-    /// last insertion went to, it is a bitmap at once: a list would soon become one.
+    /// A leaf of `key` alone. If `key` continues a run of neighbours after a full leaf, to which
+    /// the last insertion went, the new leaf is a bitmap at once: a list would soon become one.
     fn new_one_or_run(&self, key: u64) -> Result<Edge, OutOfMemory> {
         if key == 0 || full_leaf_end::<V>(noted_leaf(self.root)) != Some(key - 1) {
             return self.new_one(key);
@@ -179,7 +179,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(unsafe { Branch::write(block.as_ptr(), level, key, count, children) })
     }
 
-    /// Puts `edge` where the node at the end of `path` was.
+    /// Replaces the node at the end of `path` by `edge`.
     #[inline(always)]
     fn store(&mut self, path: &Path, edge: Edge) {
         match path.top() {
@@ -197,8 +197,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
 
     /// Finds or inserts `key`; a new value is 0.
     ///
-    /// Branches note the way that an insertion goes, so the next one looks first where that
-    /// went, and the way need not be kept elsewhere.
+    /// Branches note the slots that an insertion goes through, so the next insertion first looks
+    /// in the same leaf, and the path need not be kept elsewhere.
     #[inline(always)]
     pub(crate) fn insert(&mut self, key: u64) -> Result<Inserted, OutOfMemory> {
         if !self.root.is_branch() {
@@ -214,8 +214,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         self.insert_below(noted, key)
     }
 
-    /// As [`Tree::insert`] where the root is a branch, `noted` being what [`noted_leaf`]
-    /// gives.
+    /// [`Tree::insert`] where the root is a branch; `noted` is what [`noted_leaf`] returns.
     #[inline(never)]
     fn insert_below(&mut self, noted: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         let edge = if leads_to::<V>(noted, key) {
@@ -230,13 +229,13 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// The leaf that `key` leads to, the way to which is noted.
+    /// Returns the leaf that `key` leads to, and notes the slots on the way.
     #[inline(always)]
     fn note_way(&mut self, key: u64) -> Edge {
         let mut edge = self.root;
         while edge.is_branch() {
-            // Whether the branch covers the key is only asked when the leaf does not: a leaf
-            // that does is below branches that do (N7).
+            // Whether branches cover the key is only checked if the leaf does not cover it: a
+            // leaf that covers the key is below branches that do (N7).
             let b = branch(edge);
             let slot = b.slot(byte(key, b.level()));
             b.note_slot(slot);
@@ -246,7 +245,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         edge
     }
 
-    /// Counts an entry more in each branch of the way noted.
+    /// Counts one more entry in each branch of the noted path.
     #[inline(always)]
     fn count_insertion(&mut self) {
         let mut edge = self.root;
@@ -257,7 +256,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Puts `edge` where the leaf at the end of the way noted was.
+    /// Replaces the leaf at the end of the noted path by `edge`.
     #[inline(always)]
     fn store_noted(&mut self, edge: Edge) {
         let mut old = self.root;
@@ -276,7 +275,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Inserts into the leaf at the end of the way noted; null is that of an empty tree.
+    /// Inserts into `edge`, the leaf at the end of the noted path; null in an empty tree.
     #[inline(never)]
     fn insert_in_leaf(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         if edge.is_null() {
@@ -296,7 +295,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Inserts into a leaf that lists its suffixes, as those of small maps do.
+    /// Inserts into a leaf that lists its suffixes, as the leaves of small maps do.
     #[inline(always)]
     fn insert_listed<const LEVEL: usize>(
         &mut self,
@@ -313,8 +312,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             let (old, old_bytes) = leaf.listed_block::<LEVEL>(n);
             let new_bytes = Leaf::<V>::listed_bytes::<LEVEL>(n + 1);
             let mut edge = Edge::NULL;
-            // SAFETY: the old block is this leaf's, of the size that its entries need; the
-            // new one has room for one more.
+            // SAFETY: the old block is this leaf's, of the size that its entries need; the new
+            // block has room for one entry more.
             unsafe {
                 let fill = |block: NonNull<u8>| {
                     edge = leaf.move_listed::<LEVEL>(block.as_ptr(), n, i, key);
@@ -349,7 +348,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         self.insert_beside(&mut path, edge, base, apart, key)
     }
 
-    /// Inserts into a leaf whose keys are `P`.
+    /// Inserts into a leaf whose keys are stored as `P`.
     #[inline(never)]
     fn insert_in<P: Planes<V>>(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         let leaf = leaf::<V>(edge);
@@ -378,7 +377,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Inserts into a leaf that keeps its shape, where it is or in a larger block.
+    /// Inserts into a leaf that keeps its shape, in its block or in a larger one.
     #[inline(always)]
     fn open(
         &mut self,
@@ -417,7 +416,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(new_value(crate::path::leaf::<V>(edge).value(spot.i)))
     }
 
-    /// Inserts a key that the leaf at the end of the way noted does not cover, unless it is
+    /// Inserts a key that the leaf at the end of the noted path does not cover; the key may be
     /// that of a leaf of one entry.
     #[inline(never)]
     fn insert_uncovered(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
@@ -435,8 +434,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Inserts a key beside the highest branch of `path` that does not cover it; `None`
-    /// when all do.
+    /// Inserts a key beside the highest branch of `path` that does not cover it; returns `None`
+    /// when all branches cover it.
     fn insert_beside_branch(
         &mut self,
         path: &mut Path,
@@ -451,14 +450,14 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Some(self.insert_beside(path, edge, low, apart, key))
     }
 
-    /// Inserts a key into a small leaf that must cover more for it.
+    /// Inserts a key into a small leaf, which must cover more keys for it.
     #[inline(always)]
     fn widen(&mut self, leaf: Leaf<V>, shape: &Shape, key: u64) -> Result<Inserted, OutOfMemory> {
         let old = NonNull::new(leaf.block()).ok_or(OutOfMemory)?;
         let old_bytes = leaf.shape().block_bytes::<V>();
         let mut written = (Edge::NULL, 0);
-        // SAFETY: the old block is this leaf's, of the size that follows from its
-        // shape; the new one is as long as `shape` says.
+        // SAFETY: the old block is this leaf's, of the size that follows from its shape; the new
+        // block is as long as `shape` says.
         unsafe {
             let fill = |block: NonNull<u8>| written = leaf.write_wider(block.as_ptr(), shape, key);
             let new_bytes = shape.block_bytes::<V>();
@@ -471,7 +470,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(new_value(crate::path::leaf::<V>(edge).value(i)))
     }
 
-    /// Inserts by writing the leaf anew, in the shape that suits it now.
+    /// Inserts by rewriting the leaf in the shape that suits it now.
     #[inline(never)]
     fn rewrite(&mut self, edge: Edge, key: u64) -> Result<Inserted, OutOfMemory> {
         let mut entries = Entries::new();
@@ -484,8 +483,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(new_value(leaf::<V>(new).value(i)))
     }
 
-    /// Inserts a key that the leaf at the end of `path` does not cover:
-    /// into a wider leaf where that takes less memory, else beside it.
+    /// Inserts a key that the leaf at the end of `path` does not cover: into a wider leaf where
+    /// that takes less memory, otherwise beside the leaf.
     #[inline(never)]
     fn insert_outside(
         &mut self,
@@ -521,9 +520,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         self.insert_beside(path, edge, low, apart, key)
     }
 
-    /// Gives `key` a leaf of its own beside the node at the end of `path`,
-    /// whose keys have the upper bytes of `low` and differ from `key` in
-    /// byte `apart` first.
+    /// Makes a leaf for `key` beside the node at the end of `path`, whose keys have the upper
+    /// bytes of `low` and differ from `key` in byte `apart` first.
     #[inline(never)]
     fn insert_beside(
         &mut self,
@@ -557,9 +555,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(new_value(value))
     }
 
-    /// Replaces the node at the end of `path` by two that byte `level` of
-    /// their keys tells apart: in the branch above if that is its byte, else
-    /// in a new branch, with `total` entries.
+    /// Replaces the node at the end of `path` by two nodes whose keys byte `level` tells apart:
+    /// in the branch above if that is its byte, otherwise in a new branch with `total` entries.
     fn put_pair(
         &mut self,
         path: &mut Path,
@@ -591,7 +588,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(())
     }
 
-    /// Puts `edge` in the place of the branch at the top of `path`.
+    /// Replaces the branch at the top of `path` by `edge`.
     fn replace_top(&mut self, path: &mut Path, edge: Edge) {
         let Some(step) = path.top() else { return };
         path.depth -= 1;
@@ -599,8 +596,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         path.push(edge, usize::from(step.slot));
     }
 
-    /// Inserts into a list that is as full as lists get: two leaves take its
-    /// place, cut where their highest differing byte changes nearest the middle.
+    /// Inserts into a list that is as full as lists get: replaces it by two leaves, cut where
+    /// the highest byte in which keys differ changes nearest the middle.
     #[inline(never)]
     fn split(&mut self, edge: Edge, spot: Spot, key: u64) -> Result<Inserted, OutOfMemory> {
         let old = leaf::<V>(edge);
@@ -620,7 +617,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let n = low.len();
         let level = highest_difference(low.key(0), low.key(n - 1));
         if level == 0 {
-            // Removals have left neighbours only: a bitmap has room for them all.
+            // After removals only neighbours are left: a bitmap has room for them all.
             return self.rewrite(edge, key);
         }
         let cut = middle_cut(&low, level);
@@ -643,7 +640,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }))
     }
 
-    /// As [`Tree::split`] where both halves keep the leaf's shape; `None` when they may not.
+    /// [`Tree::split`] where both halves keep the leaf's shape; `None` when they cannot.
     fn cut(
         &mut self,
         path: &mut Path,
@@ -688,8 +685,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }))
     }
 
-    /// Puts two leaves, which hold the entries of the one at the end of `path` and one
-    /// more, in its place; releases them when there is no memory, else it.
+    /// Replaces the leaf at the end of `path` by two leaves that hold its entries and one more.
+    /// Releases the old leaf, or the two new ones when there is no memory.
     fn replace_by_pair(
         &mut self,
         path: &mut Path,
@@ -710,12 +707,12 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(())
     }
 
-    /// Removes `key`; returns its value (0 in a set). Never fails: where a
-    /// smaller node cannot be had, the old block is used on.
+    /// Removes `key`; returns its value (0 in a set). Where there is no memory for a smaller
+    /// node, the old block stays in use; only [`Tree::remove_from_full`] can fail.
     #[inline(always)]
     pub(crate) fn remove(&mut self, key: u64) -> Option<u64> {
         if self.root.tag() == ONE {
-            // The last entry of a map: no way, and nothing to settle.
+            // The last entry of a map: there is no path, and nothing to settle.
             return self.remove_one(&mut Path::new(), self.root, key);
         }
         if V == 0 {
@@ -724,7 +721,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         self.remove_anywhere(key)
     }
 
-    /// As [`Tree::remove`], in a function of its own.
+    /// [`Tree::remove`] in a function of its own, which is not inlined.
     #[inline(never)]
     fn remove_anywhere(&mut self, key: u64) -> Option<u64> {
         self.remove_by_way(key)
@@ -758,8 +755,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Counts an entry less in each branch of `path`; the depth of the highest one that has
-    /// become small.
+    /// Counts one entry less in each branch of `path`; returns the depth of the highest branch
+    /// that has become small.
     #[inline(always)]
     fn count_removal(path: &Path) -> Option<usize> {
         let mut small = None;
@@ -773,8 +770,9 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         small
     }
 
-    /// Counts an entry less. Then makes one leaf of the highest subtree that has become small,
-    /// or merges `edge`, the leaf at the end of `path`, with a neighbour when both have run low.
+    /// Counts one entry less. Then replaces the highest subtree that has become small by one
+    /// leaf, or merges `edge`, the leaf at the end of `path`, with a neighbour when both have
+    /// run low.
     #[inline(always)]
     fn settle_removal(&mut self, path: &mut Path, edge: Edge) {
         if let Some(depth) = Self::count_removal(path) {
@@ -787,7 +785,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Removes `key` where it is the only one of its leaf.
+    /// Removes `key` from a leaf of one entry.
     #[inline(always)]
     fn remove_one(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
         if !leaf::<V>(edge).covers(key) {
@@ -815,7 +813,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Some(value)
     }
 
-    /// Removes from a leaf that lists its suffixes, as those of small maps do.
+    /// Removes from a leaf that lists its suffixes, as the leaves of small maps do.
     #[inline(always)]
     fn remove_listed<const LEVEL: usize>(
         &mut self,
@@ -840,8 +838,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         let (old, old_bytes) = leaf.listed_block::<LEVEL>(n);
         let new_bytes = Leaf::<V>::bytes_without::<LEVEL>(n);
         let mut edge_without = Edge::NULL;
-        // SAFETY: the old block is this leaf's, of the size that its entries need; the
-        // new one has room for one less.
+        // SAFETY: the old block is this leaf's, of the size that its entries need; the new block
+        // has room for one entry less.
         let new = unsafe {
             let fill = |block: NonNull<u8>| {
                 edge_without = leaf.move_without::<LEVEL>(block.as_ptr(), n, i);
@@ -850,7 +848,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             self.source.replace(old, old_bytes, new_bytes, fill)
         };
         if new.is_none() {
-            // No memory for a smaller block: the old one is used on.
+            // No memory for a smaller block: the old block stays in use.
             return self.remove_in::<Flat<V, LEVEL>>(path, edge, key);
         }
         self.store(path, edge_without);
@@ -858,7 +856,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Some(value)
     }
 
-    /// Removes from a leaf whose keys are `P`.
+    /// Removes from a leaf whose keys are stored as `P`.
     #[inline(never)]
     fn remove_in<P: Planes<V>>(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
         let leaf = leaf::<V>(edge);
@@ -878,7 +876,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             Removal::TooMuchRoom(i) => i,
         };
         if planes.len() == 1 {
-            // A bitmap that a run began with.
+            // A bitmap with which a run began.
             return self.remove_leaf(path, edge);
         }
         let value = leaf.word_of_value(i);
@@ -890,15 +888,16 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Some(value)
     }
 
-    /// A full leaf has no block to go on in. Should there be no memory for a bitmap,
-    /// the key stays; [`Tree::remove_may_fail`] tells that from a key that was not there.
+    /// Removes a key from a full leaf, which has no block to reuse. Without memory for a bitmap
+    /// the key stays, and `None` is returned; [`Tree::remove_may_fail`] distinguishes that from
+    /// a key that was not there.
     fn remove_from_full(&mut self, path: &mut Path, edge: Edge, key: u64) -> Option<u64> {
         if edge.full_base() != key & !0xff {
             return None;
         }
         let new = self.full_without(edge, key).ok()?;
         if let Some(root) = NonNull::new(self.root.header()).filter(|_| path.depth > 0) {
-            // No block is released, and a walk may be in what was full.
+            // No block is released, but a walk may be in the leaf that was full.
             // SAFETY: N1: the root is a branch, a live node.
             unsafe { self.source.count_change(root) };
         }
@@ -916,8 +915,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         Ok(unsafe { Leaf::<V>::write_bitmap(block.as_ptr(), key, bits) })
     }
 
-    /// Whether removing `key` needs memory that may not be had: only where a
-    /// full leaf of a set must become a bit map.
+    /// Whether removing `key` needs memory, and so may fail: only where a full leaf of a set
+    /// must become a bitmap.
     pub(crate) fn remove_may_fail(&self, key: u64) -> bool {
         V == 0 && {
             let mut edge = self.root;
@@ -929,8 +928,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Removes entry `i`, whose key is `key`, from a leaf that keeps its shape, where it
-    /// is or in a smaller block.
+    /// Removes entry `i`, whose key is `key`, from a leaf that keeps its shape, in its block or
+    /// in a smaller one.
     #[inline(always)]
     fn close(
         &mut self,
@@ -964,8 +963,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         edge
     }
 
-    /// Writes the leaf at the end of `path` anew without entry `i`, in the shape that
-    /// suits it now.
+    /// Rewrites the leaf at the end of `path` without entry `i`, in the shape that suits it now.
     fn rewrite_without(&mut self, path: &Path, edge: Edge, i: usize) -> Edge {
         let mut entries = Entries::new();
         let old = leaf::<V>(edge);
@@ -985,8 +983,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
                     shape = Shape::smallest(&entries);
                 }
                 let block = old.block();
-                // SAFETY: the smallest shape of fewer entries fits the old block, of
-                // which nothing is needed any more: the entries are copies.
+                // SAFETY: the smallest shape of fewer entries fits into the old block, whose
+                // contents are not needed any more: the entries are copies.
                 unsafe {
                     let new = Leaf::<V>::write(block, &shape, &entries);
                     self.source.shrink(
@@ -1002,7 +1000,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         new
     }
 
-    /// Takes the node at the end of `path`, already released, out of the tree.
+    /// Removes the node at the end of `path`, which has been released, from the tree.
     fn unlink(&mut self, path: &mut Path) {
         let Some(step) = path.top() else {
             self.root = Edge::NULL;
@@ -1034,8 +1032,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             self.release_branch(old);
             return new;
         }
-        // SAFETY: fewer children never need a larger block, and the old branch has
-        // been read; what is left of its block goes back.
+        // SAFETY: fewer children never need a larger block, and the old branch has been read;
+        // the rest of its block is given back.
         unsafe {
             let new = Branch::write(block, level, key, count, children);
             self.source.shrink(
@@ -1047,7 +1045,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Makes the branch at `depth` of `path` a leaf.
+    /// Replaces the branch at `depth` of `path` by a leaf.
     #[inline(never)]
     fn collapse(&mut self, path: &mut Path, depth: usize) {
         let edge = path.step(depth).edge;
@@ -1060,8 +1058,8 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Merges the leaf at the end of `path` with a neighbour under the same
-    /// branch, if that saves memory.
+    /// Merges the leaf at the end of `path` with a neighbour under the same branch, if that
+    /// takes no more memory.
     #[inline(never)]
     fn merge(&mut self, path: &mut Path, edge: Edge, n: usize) {
         let Some(step) = path.top() else { return };
@@ -1092,7 +1090,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
             let Ok(new) = self.new_leaf(&entries) else {
                 return;
             };
-            // The lower slot stays: its range is the one that grows when the upper goes.
+            // The lower slot stays: its range grows when the upper one is removed.
             parent.replace_child(slot.min(other), new);
             self.release_leaf(low);
             self.release_leaf(high);
@@ -1102,14 +1100,14 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Releases all nodes from `edge` on; returns the bytes they had.
+    /// Releases all nodes from `edge` down; returns the bytes that they had.
     pub(crate) fn release_subtree(&self, edge: Edge) -> usize {
         if edge.is_branch() {
             let b = branch(edge);
             let mut bytes = 0;
             let mut slot = Some(0);
             while let Some(s) = slot {
-                // The neighbour is found before the child is gone.
+                // The next slot is found before the child is released.
                 slot = b.next_slot(s);
                 bytes += self.release_subtree(b.child(s));
             }
@@ -1134,7 +1132,7 @@ impl<const V: usize, A: NodeSource> Tree<V, A> {
         }
     }
 
-    /// Bytes of all nodes, as asked of the source.
+    /// The bytes of all nodes, as requested from the source.
     pub(crate) fn node_bytes(&self) -> usize {
         subtree_bytes::<V>(self.root)
     }
@@ -1147,7 +1145,7 @@ impl<const V: usize, A: NodeSource> Drop for Tree<V, A> {
     }
 }
 
-/// The highest key of a leaf that has all 256 keys there are for it.
+/// The highest key of a leaf that has all 256 keys that it can have.
 fn full_leaf_end<const V: usize>(edge: Edge) -> Option<u64> {
     let base = match edge.kind() {
         Kind::FULL if V == 0 => edge.full_base(),
@@ -1157,16 +1155,17 @@ fn full_leaf_end<const V: usize>(edge: Edge) -> Option<u64> {
     Some(base | 0xff)
 }
 
-/// Whether a branch has so few entries below it that one leaf does.
+/// Whether a branch has so few entries below it that one leaf is enough for them.
 fn is_small(branch: Branch) -> bool {
     branch.count() <= COLLAPSED_MAX
 }
 
-/// Whether `key` leads to the leaf `edge`, which is below a branch, as far as can be told at
-/// a glance; keys that come in order or in runs mostly lead to one leaf several times.
+/// Whether `key` certainly leads to `edge`, a leaf below a branch; a fast check, which may
+/// return false for a key that does. Keys that come in order or in runs mostly lead to one leaf
+/// several times.
 ///
-/// Branches above a leaf of level `l` tell apart byte `l - 1` or higher ones, and never byte 0
-/// (N7). So a key goes the same way as one of the leaf's that it shares those bytes with.
+/// Branches above a leaf of level `l` tell apart byte `l - 1` or higher bytes, and never byte 0
+/// (N7). So a key goes the same way as a key of the leaf that it shares those bytes with.
 #[inline(always)]
 fn leads_to<const V: usize>(edge: Edge, key: u64) -> bool {
     match edge.tag() {
@@ -1175,7 +1174,7 @@ fn leads_to<const V: usize>(edge: Edge, key: u64) -> bool {
     }
 }
 
-/// The key was there before.
+/// The outcome for a key that was there before.
 fn value_there(value: *mut u64) -> Inserted {
     Inserted {
         value,
@@ -1190,8 +1189,8 @@ fn new_value(value: *mut u64) -> Inserted {
     }
 }
 
-/// Where to cut: between two entries that differ in byte `level`, as near the
-/// middle as there is such a place.
+/// The index to cut at: between two entries that differ in byte `level`, as near the middle as
+/// possible.
 fn middle_cut(entries: &Entries, level: usize) -> usize {
     let n = entries.len();
     let changes = |i: usize| byte(entries.key(i - 1), level) != byte(entries.key(i), level);

@@ -7,12 +7,12 @@ use crate::path::{branch, leaf, leaf_len};
 use crate::set::WordSet;
 use core::fmt;
 
-/// An invariant found broken: its number, and what was seen.
+/// A broken invariant: its number, and what was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken {
     /// The number of the invariant, as in `N3`.
     pub invariant: &'static str,
-    /// A key near the place.
+    /// A key near the place in the tree.
     pub key: u64,
     /// What was seen.
     pub seen: &'static str,
@@ -40,8 +40,8 @@ fn check(holds: bool, invariant: &'static str, key: u64, seen: &'static str) -> 
     }
 }
 
-/// What a subtree must keep to: its keys lie in `low..=high`, and its level is
-/// at most `level_max` for a branch, `level_max + 1` for a leaf.
+/// The limits of a subtree: its keys lie in `low..=high`, and its level is at most
+/// `level_max` for a branch, `level_max + 1` for a leaf.
 struct Bounds {
     low: u64,
     high: u64,
@@ -201,7 +201,7 @@ impl<A: NodeSource> WordMap<A> {
     /// Checks every node against the invariants. For tests and fuzzing.
     ///
     /// # Errors
-    /// The first invariant found broken.
+    /// Returns the first broken invariant that is found.
     pub fn verify(&self) -> Result<(), Broken> {
         match self.tree.root {
             root if root.is_null() => Ok(()),
@@ -214,7 +214,7 @@ impl<A: NodeSource> WordSet<A> {
     /// Checks every node against the invariants. For tests and fuzzing.
     ///
     /// # Errors
-    /// The first invariant found broken.
+    /// Returns the first broken invariant that is found.
     pub fn verify(&self) -> Result<(), Broken> {
         match self.tree.root {
             root if root.is_null() => Ok(()),

@@ -10,13 +10,14 @@ use core::mem::MaybeUninit;
 use core::ops::{Bound, RangeBounds};
 use core::ptr;
 
-/// Keys read from a leaf at a time.
+/// The number of keys that are read from a leaf at a time.
 const BATCH: usize = 16;
 
-/// Entries left of a walk over a range: nobody has counted them.
+/// The number of entries left in a walk over a range, which nobody has counted.
 const UNKNOWN: usize = usize::MAX;
 
-/// Walks over a range start with [`UNKNOWN`] and are known by having most of it left.
+/// Walks over a range start with [`UNKNOWN`] entries left, and are recognized by having at
+/// least this many.
 const UNKNOWN_MIN: usize = UNKNOWN / 2;
 
 /// One end of a walk: a leaf, and a batch of its keys.
@@ -24,7 +25,7 @@ const UNKNOWN_MIN: usize = UNKNOWN / 2;
 /// * **W2** Keys `0..end` of the batch have been written.
 /// * **W3** `place` is written when the walk begins from this end; the batch is of its leaf.
 struct End {
-    /// The keys of the batch not yet walked over: `start..end`.
+    /// The keys of the batch that have not been walked over yet: `start..end`.
     start: usize,
     end: usize,
     is_begun: bool,
@@ -41,8 +42,8 @@ struct Place {
 }
 
 impl End {
-    /// An end that the walk has not begun from: most walks go over small maps, and begin from
-    /// neither end of a tree.
+    /// An end from which the walk has not begun. Most walks are over small maps, and begin
+    /// from neither end of a tree.
     #[inline(always)]
     fn new() -> End {
         End {
@@ -54,7 +55,7 @@ impl End {
         }
     }
 
-    /// Begins: a path for the caller to fill.
+    /// Begins the walk from this end; returns a path for the caller to fill.
     fn begin(&mut self) -> &mut Path {
         self.is_begun = true;
         let place = self.place.write(Place {
@@ -65,7 +66,7 @@ impl End {
         &mut place.path
     }
 
-    /// Where this end is, once the walk has begun from it.
+    /// The place of this end, once the walk has begun from it.
     #[inline(always)]
     fn place(&mut self) -> &mut Place {
         debug_assert!(self.is_begun);
@@ -89,7 +90,7 @@ impl End {
     #[inline(always)]
     fn key(&self, at: usize) -> u64 {
         debug_assert!(at < BATCH);
-        // SAFETY: W2: only keys up to `end`, which have been read, are asked for.
+        // SAFETY: W2: callers ask only for keys below `end`, which have been read.
         unsafe { self.batch[at % BATCH].assume_init() }
     }
 
@@ -115,17 +116,17 @@ impl Found {
         if self.value.is_null() {
             0
         } else {
-            // SAFETY: a found entry is one of a live leaf, which walks borrow.
+            // SAFETY: a found entry belongs to a live leaf, which walks borrow.
             unsafe { *self.value }
         }
     }
 }
 
-/// An entry a walk came by.
+/// An entry that a walk has found.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) key: u64,
-    /// Where its value is (null in a set).
+    /// The address of its value (null in a set).
     pub(crate) value: *mut u64,
 }
 
@@ -133,8 +134,8 @@ pub(crate) struct Found {
 ///
 /// * **W4** Either `listing` has no entries, or `tree` has none.
 pub(crate) struct Walk<const V: usize> {
-    /// Over a map of a few neighbours, which is most maps: to set up a walk over any tree
-    /// takes longer than to walk over theirs.
+    /// The entries of a small leaf, which is most maps: setting up a walk over any tree takes
+    /// longer than walking over such a leaf.
     listing: Listing,
     tree: TreeWalk<V>,
 }
@@ -144,7 +145,7 @@ impl<const V: usize> Walk<V> {
     #[inline(always)]
     pub(crate) fn all(root: Edge) -> Self {
         if root.is_small_leaf() {
-            // SAFETY: who walks borrows the tree, so the leaf stays.
+            // SAFETY: the caller of the walk borrows the tree, so the leaf stays.
             return Walk::over_small(unsafe { Listing::of::<V>(root) });
         }
         Walk::over_tree(root, 0, u64::MAX, count::<V>(root) as usize)
@@ -163,7 +164,7 @@ impl<const V: usize> Walk<V> {
         };
         match (low, high) {
             (Some(low), Some(high)) if root.is_small_leaf() => {
-                // SAFETY: who walks borrows the tree, so the leaf stays.
+                // SAFETY: the caller of the walk borrows the tree, so the leaf stays.
                 Walk::over_small(unsafe { Listing::between::<V>(root, low, high) })
             }
             (Some(low), Some(high)) => Walk::over_tree(root, low, high, UNKNOWN),
@@ -203,7 +204,7 @@ impl<const V: usize> Walk<V> {
         self.tree.next_back()
     }
 
-    /// The entries left, where that is known.
+    /// The number of entries left, where that is known.
     pub(crate) fn left(&self) -> Option<usize> {
         let of_tree = self.tree.left - self.tree.front.start;
         (of_tree <= UNKNOWN_MIN).then(|| of_tree + self.listing.left())
@@ -221,14 +222,13 @@ fn found<const V: usize>(key: u64, value: *mut u64) -> Found {
 }
 
 /// A walk over the keys between two bounds, both inclusive, of any tree.
-///
 pub(crate) struct TreeWalk<const V: usize> {
     root: Edge,
     low: u64,
     high: u64,
-    /// Entries left, with those of the front's batch that have been walked over; of a walk
-    /// over a range, as many less than [`UNKNOWN`] as have been walked over, until its end is
-    /// seen.
+    /// The number of entries left, including those of the front's batch that have been walked
+    /// over. In a walk over a range, [`UNKNOWN`] less the entries that have been walked over,
+    /// until the end is seen.
     left: usize,
     front: End,
     back: End,
@@ -289,7 +289,7 @@ impl<const V: usize> TreeWalk<V> {
                 seek_forward::<V>(self.root, self.low, path)
             }
         } else {
-            // What has been walked over is remembered beyond the batch.
+            // Remembers beyond the batch what has been walked over.
             self.low = end.key(end.end - 1) + 1;
             let read = end.end;
             let place = end.place();
@@ -307,7 +307,7 @@ impl<const V: usize> TreeWalk<V> {
         position.is_some()
     }
 
-    /// The lowest key that the walk has not come by from the front.
+    /// The lowest key that the walk has not reached from the front.
     fn front_low(&self) -> u64 {
         match self.front.start {
             0 => self.low,

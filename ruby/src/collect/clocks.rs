@@ -10,7 +10,7 @@ pub(crate) enum Phase {
     Sweep,
 }
 
-/// CPU time so far.
+/// CPU time spent so far.
 #[derive(Default)]
 pub(crate) struct Clocks {
     pub(crate) mark_ns: StdCell<u64>,

@@ -1,4 +1,4 @@
-//! What Ruby calls about collections: `GC.start`, `GC.disable` and their like.
+//! What Ruby calls about collections: `GC.start`, `GC.disable` and similar methods.
 
 use std::ffi::c_void;
 
@@ -38,8 +38,8 @@ unsafe extern "C" fn ashlar_finish_collection(objspace: *mut c_void) {
     });
 }
 
-/// Ruby is about to free everything: what marking would still find dead is freed
-/// with the rest.
+/// Ends marking before Ruby frees everything: objects that marking would still find
+/// dead are freed with the rest.
 #[no_mangle]
 unsafe extern "C" fn ashlar_end_collections(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.
@@ -52,11 +52,11 @@ unsafe extern "C" fn ashlar_end_collections(objspace: *mut c_void) {
     KNOBS.disabled.set(true);
 }
 
-/// `Process.warmup`: what lives now will live long.
+/// `Process.warmup`: all objects that live now are expected to live long.
 #[no_mangle]
 unsafe extern "C" fn ashlar_prepare_heap(objspace: *mut c_void) {
-    // Held all along: until the lock is given back, the other Ractors stay where the
-    // collection has stopped them.
+    // The VM lock is held all along: until it is given back, the other Ractors stay
+    // where the collection has stopped them.
     // SAFETY: Ruby calls with the GVL.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(prepare);
     // SAFETY: gives free memory of libc's allocator back.
@@ -75,12 +75,13 @@ fn prepare(collector: &Collector) {
     // Another Ractor may have been stopped while it was making a string.
     // SAFETY: may be asked at any time.
     if !unsafe { (calls.multi_ractor)() } {
-        // SAFETY: the object is live; Ruby only computes what it would later.
+        // SAFETY: the object is live; Ruby only computes now what it would compute
+        // later.
         heap.for_each_cell(|cell, _| unsafe { (calls.prepare_object)(cell.address()) });
     }
     heap.promote_everything();
     heap.release_empty_blocks();
-    // As Ruby documents it: what was given back may be taken again.
+    // Ruby documents that the memory given back may be taken again.
     collector.keep_cells_at_hand(cells_at_hand);
     collector.set_payloads_due();
 }
@@ -113,7 +114,7 @@ extern "C" fn ashlar_stress() -> Value {
     KNOBS.stress_flag()
 }
 
-/// The latest collection, and what comes: `struct ashlar_latest`.
+/// The latest collection, and what the next one will be: `struct ashlar_latest`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Answer {
@@ -145,7 +146,8 @@ impl Answer {
 unsafe extern "C" fn ashlar_latest(objspace: *mut c_void, latest: *mut Answer) {
     // SAFETY: Ruby calls with the GVL.
     let answer = unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
-        // What comes depends on what they have allocated.
+        // The scope of the next collection depends on what the other Ractors have
+        // allocated.
         collector.stop_ractors();
         Answer::of(collector)
     });

@@ -1,9 +1,9 @@
 //! A collection as Ruby sees it.
 //!
 //! * [`wanted`]: which scope Ruby asks for.
-//! * [`run`]: what the heap's driver does with the program, with events and clocks.
+//! * [`run`]: how the heap's driver stops the program, fires events and counts time.
 //! * [`trim`] gives back what loading code has left in libc's allocator.
-//! * [`record`] says afterwards what it was.
+//! * [`record`] says afterwards what the collection was.
 //! * `entries` is what Ruby calls.
 
 mod clocks;

@@ -57,7 +57,7 @@ pub(crate) struct Collection {
     retained_weak_references: usize,
 }
 
-/// Why the collection in progress has begun, and which scope was asked for.
+/// Why the collection in progress has begun, and which scope the program asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Begun {
     pub(super) reason: Reason,
@@ -69,19 +69,19 @@ pub(super) struct Begun {
 pub(crate) struct Latest {
     pub(super) begun: Begun,
     collection: Collection,
-    /// Jobs queued before it freed anything.
+    /// Finalizer jobs ever queued before this collection freed anything.
     jobs_before: usize,
 }
 
 impl Latest {
-    /// A collection begins.
+    /// Notes that a collection begins.
     pub(super) fn begin(self, reason: Reason, asked: Option<Scope>) -> Self {
         let begun = Begun { reason, asked };
         Self { begun, ..self }
     }
 
-    /// Marking is over. `jobs_before` are the jobs ever queued before this collection
-    /// freed anything.
+    /// Notes that marking is over. `jobs_before` is the number of finalizer jobs ever
+    /// queued before this collection freed anything.
     pub(super) fn marked(
         self,
         scope: Scope,
@@ -105,7 +105,8 @@ impl Latest {
         }
     }
 
-    /// The latest collection whose marking is over, as it is now, with `jobs` ever queued.
+    /// Returns the latest collection whose marking is over, as it is now; `jobs` is the
+    /// number of finalizer jobs ever queued.
     pub(super) fn collection(self, jobs: usize) -> Collection {
         Collection {
             have_finalizers: jobs > self.jobs_before,

@@ -14,7 +14,7 @@ use crate::knobs::KNOBS;
 use crate::object_model::Ruby;
 
 impl Collector {
-    /// What collects, for this reason.
+    /// The driver that runs collections for this reason.
     pub(crate) fn driver(&self, reason: Reason) -> Driver<'_, 'static, Ruby, Program<'_>> {
         let world = Program {
             collector: self,
@@ -25,15 +25,15 @@ impl Collector {
         Driver { heap, world }
     }
 
-    /// Runs `work` with the program stopped and its stack known, unless the collector is
-    /// at work.
+    /// Runs `work` with the program stopped and its stack saved; does nothing while the
+    /// collector is at work.
     pub(super) fn stopped(&self, work: impl FnOnce()) {
         if self.heap.is_collecting() {
             return;
         }
         self.stop_ractors();
-        // Here, because the frames between here and the marking have room for words that
-        // calls before them have left, and those would keep garbage.
+        // The stack is saved here, because the frames between here and the marking may contain
+        // words that earlier calls have left, and those words would keep garbage alive.
         // SAFETY: this thread's registers and stack are roots.
         unsafe { (self.calls().save_machine_context)() };
         let events = self.heap.vm().events;
@@ -45,17 +45,17 @@ impl Collector {
         });
     }
 
-    /// The latest collection whose marking is over, as it is now.
+    /// Returns the latest collection whose marking is over, as it is now.
     pub(super) fn latest_collection(&self) -> Collection {
         self.latest.get().collection(self.jobs_so_far())
     }
 
-    /// Jobs ever queued.
+    /// Returns how many finalizer jobs were ever queued.
     fn jobs_so_far(&self) -> usize {
         self.heap.vm().finalizers.borrow().jobs_so_far()
     }
 
-    /// Runs `work`, which may sweep, and counts its time if there was anything
+    /// Runs `work`, which may sweep. Stops the Ractors and counts the time if there is anything
     /// to sweep.
     #[inline]
     pub(super) fn sweeping<R>(&self, work: impl FnOnce() -> R) -> R {
@@ -82,11 +82,12 @@ impl Collector {
     }
 }
 
-/// A Ruby program, while it is collected for this reason.
+/// A Ruby program during a collection for this reason.
 pub(crate) struct Program<'a> {
     collector: &'a Collector,
     reason: Reason,
-    /// Jobs ever queued before the latest marking, and so before this collection freed anything.
+    /// Finalizer jobs ever queued before the latest marking, and so before this collection freed
+    /// anything.
     jobs_before: StdCell<usize>,
 }
 

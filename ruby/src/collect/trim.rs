@@ -1,32 +1,34 @@
-//! Gives back the memory that parsing has left: empty blocks, or free memory of libc's.
+//! Gives back the memory that parsing has left: empty blocks, or free memory in libc's heap.
 
 use std::cell::Cell as StdCell;
 use std::ffi::c_void;
 
 use ashlar_heap::{Heap, Vm};
 
-/// Asking libc takes some microseconds: once for so many loaded files.
+/// Loaded files between two looks, because asking libc takes some microseconds.
 const FILES_PER_LOOK: usize = 32;
-/// Trimming takes milliseconds, and what is given back may be wanted again: only for so
-/// much more free memory than the next nursery takes, or of libc's than last time.
+/// The least growth of free memory that is worth trimming: beyond what the next nursery takes,
+/// or, in libc, beyond what was free last time. Trimming takes milliseconds, and the memory may
+/// be needed again.
 const GROWTH_MIN_BYTES: usize = 8 << 20;
 
-/// glibc's function, since 2.33.
+/// glibc's `mallinfo2`, which exists since 2.33.
 type Mallinfo2 = extern "C" fn() -> libc::mallinfo2;
 
-/// Who tells about libc's memory, and what was found last.
+/// The function that reports libc's memory, and what was found last.
 pub(crate) struct Trimming {
-    /// Found at the start: during a collection the loader's lock may be another thread's,
-    /// which waits for the collection to end.
+    /// Looked up at the start: during a collection another thread may hold the loader's lock,
+    /// and wait for the collection to end.
     mallinfo2: Option<Mallinfo2>,
     loaded_files: StdCell<usize>,
-    /// Free memory of libc's that is not worth giving back, or has been.
+    /// Bytes that are free in libc's heap but are not worth giving back, or have been given
+    /// back.
     free_bytes: StdCell<usize>,
 }
 
 impl Trimming {
     pub(crate) fn new() -> Self {
-        // SAFETY: looks for a symbol.
+        // SAFETY: only looks for a symbol.
         let mallinfo2 = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mallinfo2".as_ptr()) };
         Self {
             // SAFETY: null, or glibc's function of this name, which has this type.
@@ -36,7 +38,7 @@ impl Trimming {
         }
     }
 
-    /// After a collection: whether so many files have been loaded that it is worth looking.
+    /// After a collection: whether enough files have been loaded since the last look.
     pub(super) fn is_due(&self, files: usize) -> bool {
         let is_due = files >= self.loaded_files.get() + FILES_PER_LOOK;
         if is_due {
@@ -45,10 +47,10 @@ impl Trimming {
         is_due
     }
 
-    /// Ruby's parser takes the nodes of a file's syntax tree, 25 MB for a file of tables, and
-    /// frees them. Blocks that were full of them are reused, but only a major or full collection
-    /// would give them back; and libc, where payloads come from there, keeps what it cannot cut
-    /// off at the end of its heap, where no object comes into it.
+    /// Ruby's parser allocates the nodes of a file's syntax tree, 25 MB for a file of tables,
+    /// and frees them. Blocks that were full of nodes are reused, but only a major or full
+    /// collection would give them back. Where payloads come from libc, libc keeps what is not at
+    /// the end of its heap, and no object is placed there.
     pub(super) fn trim(&self, heap: &Heap<'_, impl Vm>) {
         heap.release_empty_blocks_beyond(heap.pace().nursery_bytes(), GROWTH_MIN_BYTES);
         self.trim_libc();

@@ -1,4 +1,4 @@
-//! Which scope a collection has, as far as Ruby says so.
+//! The scope of a collection, as far as Ruby chooses it.
 
 use ashlar_heap::driver::{Cause, Wanted};
 use ashlar_heap::{Request, Scope};
@@ -9,7 +9,7 @@ use crate::knobs::KNOBS;
 use crate::ruby_calls::Value;
 
 impl Collector {
-    /// What Ruby says of a collection that pacing asks for.
+    /// What Ruby wants of a collection that pacing asks for.
     pub(crate) fn wanted(&self, reason: Reason) -> Wanted {
         Wanted {
             cause: match reason {
@@ -25,7 +25,7 @@ impl Collector {
         }
     }
 
-    /// What `GC.start` and the like get.
+    /// The request of `GC.start` and of methods like it.
     pub(super) fn asked_for(&self, full: bool, sweep_now: bool) -> Request {
         Request {
             scope: match (full, KNOBS.full_marking_allowed.is_on()) {
@@ -40,7 +40,7 @@ impl Collector {
     }
 }
 
-/// `GC.stress=` takes a number, whose lowest bit asks for minor collections.
+/// `GC.stress=` takes a number; if its lowest bit is set, collections are minor.
 fn stress_scope(flag: Value) -> Option<Scope> {
     let is_number = flag & 1 == 1;
     let no_full = is_number && (flag >> 1) & 1 == 1;

@@ -1,4 +1,4 @@
-//! What a dump holds: the walk over roots, blocks and cells.
+//! The contents of a dump: the walk over roots, blocks and cells.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::io;
@@ -45,7 +45,7 @@ const UNPROTECTED: u8 = 1 << 3;
 const REMEMBERED: u8 = 1 << 4;
 const NAMED: u8 = 1 << 5;
 
-/// The number of an object's type, and of the kind when it is an internal one.
+/// The number of an object's type, combined with its kind if it is an internal object.
 fn kind_number(kind: usize, internal_kind: usize) -> usize {
     kind | internal_kind << 5
 }
@@ -73,7 +73,7 @@ struct Walk<'a, 'out> {
     out: &'a mut Out<'out>,
     /// The region's first address.
     base: usize,
-    /// The name of the object at hand.
+    /// The name of the object that is being written.
     name: Vec<u8>,
     cells: usize,
     references: usize,
@@ -101,7 +101,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The roots, a record for each run of one category.
+    /// Writes the roots; each run of roots of one category is a record.
     fn roots(&mut self) {
         let ruby = self.collector.heap.vm();
         let mut roots = Roots {
@@ -118,7 +118,7 @@ impl Walk<'_, '_> {
 
     fn blocks(&mut self) {
         let heap = &self.collector.heap;
-        // Empty blocks so far, and those of them that hold memory.
+        // How many empty blocks there are so far, and how many of them hold memory.
         let mut empty = (0, 0);
         heap.for_each_block_use(|used_for| {
             if let BlockUse::Empty { is_held } = used_for {
@@ -172,7 +172,7 @@ impl Walk<'_, '_> {
     fn cell(&mut self, cell: Cell, width: WidthIndex) {
         let heap = &self.collector.heap;
         let object = Object::new(cell);
-        // At its end Ruby leaves cells behind in which nothing lives any more.
+        // When Ruby ends, it leaves cells in which nothing lives any more.
         let is_dead = matches!(object.kind(), 0 | T_ZOMBIE | T_MOVED);
         let internal_kind = match object.kind() {
             T_IMEMO => object.internal_kind(),
@@ -202,14 +202,14 @@ impl Walk<'_, '_> {
         self.out.number(0);
     }
 
-    /// Bytes that an object owns beside its cell.
+    /// The bytes that an object owns outside its cell.
     fn payload_bytes(&self, object: Object, width: WidthIndex) -> usize {
         match freeing(object) {
             Freeing::Nothing => 0,
             Freeing::Payload(0) => 0,
             Freeing::Payload(address) => {
                 let ours = self.collector.heap.space().usable_bytes(address);
-                // SAFETY: payloads from elsewhere are libc's.
+                // SAFETY: a payload that is not ours is libc's.
                 ours.unwrap_or_else(|| unsafe { libc_malloc::usable_size(address as *mut c_void) })
             }
             Freeing::ByRuby => {
@@ -221,7 +221,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Writes what a cell refers to, its class apart.
+    /// Writes what a cell refers to, except its class.
     fn references_of(&mut self, cell: Cell, class: Value) {
         let ruby = self.collector.heap.vm();
         let mut references = References {
@@ -273,12 +273,12 @@ fn flags(state: CellState, is_named: bool) -> u8 {
     flags
 }
 
-/// Writes references as distances from the cell that has them.
+/// Writes references as distances from the cell that they are in.
 struct References<'a, 'out> {
     from: usize,
-    /// Has been written with the cell.
+    /// The cell's class, which has been written already.
     class: usize,
-    /// What is referred to several times in a row is written once.
+    /// The latest reference: one that occurs several times in a row is written once.
     latest: usize,
     count: usize,
     out: &'a mut Out<'out>,
@@ -288,7 +288,8 @@ impl References<'_, '_> {
     #[inline]
     fn write(&mut self, cell: Cell) {
         let to = cell.address();
-        // A distance of 0 would be the end, and says nothing about who keeps whom.
+        // A distance of 0 would end the list, and a reference to itself keeps nothing
+        // alive.
         if to == self.latest || to == self.class || to == self.from {
             return;
         }
@@ -299,7 +300,8 @@ impl References<'_, '_> {
     }
 }
 
-/// As a tracer among others, so that classes are left to Ruby.
+/// Says that it is shared with other threads, so that Ruby traces what the collector
+/// traces on one thread only: classes in Ruby 3.4, tables of call caches in Ruby 4.0.
 impl Trace for &mut References<'_, '_> {
     fn lent(&mut self) -> impl Trace {
         &mut **self
@@ -325,7 +327,7 @@ impl Trace for &mut References<'_, '_> {
 
 struct Roots<'a, 'out> {
     base: usize,
-    /// Whose record has begun.
+    /// The category whose record has begun.
     category: Option<&'a CStr>,
     out: &'a mut Out<'out>,
 }
@@ -353,7 +355,7 @@ impl<'a> Roots<'a, '_> {
 
 unsafe extern "C" fn visit_root(category: *const c_char, value: Value, data: *mut c_void) {
     // SAFETY: `data` is the visitor that `Walk::roots` passes, which nobody else uses
-    // meanwhile; categories are texts that stay.
+    // meanwhile; categories are texts that are never freed.
     let (roots, category) =
         unsafe { (&mut *data.cast::<Roots<'_, '_>>(), CStr::from_ptr(category)) };
     roots.add(category, value);

@@ -1,8 +1,8 @@
 //! Where a dump goes.
 //!
-//! A regular file has nothing under its name until it is whole. What may keep its writer
-//! waiting (a pipe, a device, a descriptor of this process) gets the dump when the heap runs
-//! again: until then the dump is in a file without a name.
+//! A regular file has nothing under its name until it is complete. A target that may make its
+//! writer wait (a pipe, a device, a descriptor of this process) gets the dump when the program
+//! runs again: until then the dump is in a file without a name.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use flate2::Compression;
 use super::format::Out;
 use crate::whole_file::{nameless, WholeFile};
 
-/// Bytes that are handed over at once.
+/// How many bytes are passed on at once.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// What a dump is written to.
@@ -27,15 +27,15 @@ enum Sink {
     Stream(Stream),
 }
 
-/// Something that may keep its writer waiting, and the dump that it is to get.
+/// A target that may make its writer wait, and the dump that it gets.
 struct Stream {
     to: File,
     spool: File,
-    /// What has been read from the spool and not been written.
+    /// What has been read from the spool and not been written yet.
     piece: Vec<u8>,
 }
 
-/// A dump that is to be written.
+/// A dump that is being written.
 pub(super) struct DumpFile {
     path: CString,
     is_packed: bool,
@@ -44,8 +44,8 @@ pub(super) struct DumpFile {
 }
 
 impl DumpFile {
-    /// One for this path; it is packed with gzip when that ends with `.gz`. A file without a
-    /// name is in `spool_folder`.
+    /// A dump to this path; it is packed with gzip when the path ends with `.gz`. A file
+    /// without a name is made in `spool_folder`.
     pub(super) fn new(path: &CStr, spool_folder: PathBuf) -> Self {
         Self {
             path: path.to_owned(),
@@ -55,7 +55,8 @@ impl DumpFile {
         }
     }
 
-    /// Opens it. A pipe that nobody reads yet is waited for, until a signal comes.
+    /// Opens the target. If that is a pipe without a reader, waits for one, until a signal
+    /// comes.
     pub(super) fn open(&mut self) -> io::Result<()> {
         let (path, folder) = (os_path(&self.path), self.spool_folder.as_path());
         self.sink = Some(match descriptor(path) {
@@ -71,7 +72,7 @@ impl DumpFile {
         Ok(())
     }
 
-    /// Has `contents` write the dump. What waits for nobody has it then.
+    /// Makes `contents` write the dump. A regular file has it afterwards.
     pub(super) fn fill(
         &mut self,
         contents: impl FnOnce(&mut Out<'_>) -> io::Result<()>,
@@ -90,8 +91,8 @@ impl DumpFile {
         }
     }
 
-    /// Hands over what has not been handed over yet. After a signal the error is `EINTR`, and
-    /// it can be called again.
+    /// Writes what the target has not got yet. After a signal the error is `EINTR`, and this
+    /// can be called again.
     pub(super) fn pour(&mut self) -> io::Result<()> {
         match &mut self.sink {
             Some(Sink::Stream(stream)) => stream.pour(),
@@ -100,7 +101,7 @@ impl DumpFile {
     }
 }
 
-/// A dump that was not finished leaves nothing behind.
+/// Removes a dump that was not finished.
 impl Drop for DumpFile {
     fn drop(&mut self) {
         if let Some(Sink::Place(whole, _)) = self.sink.take() {
@@ -143,7 +144,7 @@ fn write_to(
     if !is_packed {
         return contents(&mut Out::new(file));
     }
-    // The pause is what counts.
+    // Compressed fast, because the program is stopped meanwhile.
     let mut gzip = GzEncoder::new(file, Compression::fast());
     contents(&mut Out::new(&mut gzip)).and_then(|()| gzip.finish()?.flush())
 }
@@ -152,7 +153,7 @@ fn os_path(path: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
-/// The descriptor of this process that a path stands for.
+/// The descriptor of this process that a path names.
 fn descriptor(path: &Path) -> Option<libc::c_int> {
     match path.to_str()? {
         "/dev/stdout" => Some(1),
@@ -166,9 +167,9 @@ fn descriptor(path: &Path) -> Option<libc::c_int> {
     }
 }
 
-/// The file of a descriptor, which the program keeps.
+/// A duplicate of a descriptor, which the program keeps.
 fn duplicate(number: libc::c_int) -> io::Result<File> {
-    // SAFETY: any number may be asked for; the file that comes back is this function's alone.
+    // SAFETY: any number may be asked for; the new file belongs to this function alone.
     match unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) } {
         -1 => Err(io::Error::last_os_error()),
         // SAFETY: as above.
@@ -176,11 +177,11 @@ fn duplicate(number: libc::c_int) -> io::Result<File> {
     }
 }
 
-/// Opens what is no regular file, and no link. The standard library would go on waiting for the
-/// reader of a pipe after a signal.
+/// Opens a target that is no regular file, and no link. The standard library would go on
+/// waiting for the reader of a pipe after a signal.
 fn open_stream(path: &CStr) -> io::Result<File> {
     let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_CLOEXEC;
-    // SAFETY: a text that ends with 0; the file that comes back is this function's alone.
+    // SAFETY: `path` ends with 0; the new file belongs to this function alone.
     let file = match unsafe { libc::open(path.as_ptr(), flags) } {
         -1 => return Err(io::Error::last_os_error()),
         // SAFETY: as above.

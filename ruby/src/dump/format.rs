@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-/// What a dump begins with; the number of the format follows.
+/// The text that a dump begins with; the number of the format follows.
 pub(super) const MAGIC: &[u8] = b"ashlar-heap-dump\n";
 pub(super) const VERSION: usize = 1;
 
-/// What a record begins with.
+/// The first byte of a record.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(super) enum Tag {
@@ -16,7 +16,7 @@ pub(super) enum Tag {
     Cells = b'C',
     /// A block of payloads.
     Payloads = b'P',
-    /// Blocks that are one payload.
+    /// Blocks that one payload takes.
     Span = b'S',
     /// Empty blocks.
     Empty = b'E',
@@ -24,14 +24,14 @@ pub(super) enum Tag {
     Totals = b'T',
 }
 
-/// All cells begin at multiples of so many bytes: addresses are counted in these units.
+/// The unit of addresses in a dump: all cells begin at multiples of this many bytes.
 pub(super) const UNIT_BYTES: usize = 8;
 
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Writes numbers and texts. After an error everything is dropped, and
-/// [`Out::finish`] says what the error was.
+/// Writes numbers and texts. After an error everything is dropped, and [`Out::finish`]
+/// returns the first error.
 pub(super) struct Out<'a> {
     sink: &'a mut dyn Write,
     buffer: Vec<u8>,
@@ -47,7 +47,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Whether it makes no sense to go on.
+    /// Whether writing has failed, so that the caller can stop.
     pub(super) fn has_failed(&self) -> bool {
         self.error.is_some()
     }
@@ -72,7 +72,8 @@ impl<'a> Out<'a> {
         self.byte(tag as u8);
     }
 
-    /// Seven bits a byte, the lowest first; all but the last have the eighth bit set.
+    /// Writes seven bits per byte, the lowest first; all bytes but the last have the
+    /// eighth bit set.
     #[inline]
     pub(super) fn number(&mut self, mut number: usize) {
         while number >= 0x80 {
@@ -82,13 +83,14 @@ impl<'a> Out<'a> {
         self.byte(number as u8);
     }
 
-    /// A number that may be negative: its double, or its double less one made positive.
+    /// Writes a number that may be negative: twice the number, or twice its magnitude
+    /// less one if it is negative.
     #[inline]
     pub(super) fn signed(&mut self, number: isize) {
         self.number(((number << 1) ^ (number >> (isize::BITS - 1))) as usize);
     }
 
-    /// A length and so many bytes.
+    /// Writes a length and the bytes.
     pub(super) fn text(&mut self, text: &[u8]) {
         self.number(text.len());
         self.bytes(text);

@@ -5,10 +5,10 @@
 //! open → full collection → roots → blocks in address order, with their cells → totals → pour
 //! ```
 //!
-//! What is between opening and pouring happens with the VM lock held and the other Ractors
-//! stopped. The walk makes no Ruby object, and needs the memory of the file's buffers alone, for
-//! which there is a spare.
-//! Opening and pouring may wait for whoever reads a pipe: the thread has no GVL then.
+//! Everything between opening and pouring happens with the VM lock held and the other Ractors
+//! stopped. The walk makes no Ruby object, and needs only the memory of the file's buffers, for
+//! which there is a spare. Opening and pouring may wait for the reader of a pipe: the thread
+//! does not hold the GVL then.
 
 mod contents;
 mod file;
@@ -28,8 +28,8 @@ use crate::spare_memory::with_spare;
 use crate::statics::is_busy;
 use file::DumpFile;
 
-/// No collection begins while this lives: what Ruby's functions allocate while they show
-/// an object would otherwise be able to start one.
+/// Keeps collections from beginning while it lives: without it, what Ruby's functions allocate
+/// while they show an object could start one.
 struct CollectionsOff {
     were_off: bool,
 }
@@ -48,10 +48,9 @@ impl Drop for CollectionsOff {
     }
 }
 
-/// Collects, and writes what is live. After an error no file is left that was not there
-/// before.
+/// Collects, and writes what is live. After an error there is no file that was not there before.
 fn write(collector: &Collector, file: &mut DumpFile) -> io::Result<()> {
-    // A hook of the collector may be what asks.
+    // The caller may be a hook of the collector.
     if is_busy() {
         return Err(io::Error::from_raw_os_error(libc::EBUSY));
     }
@@ -62,7 +61,7 @@ fn write(collector: &Collector, file: &mut DumpFile) -> io::Result<()> {
     file.fill(|out| contents::write(collector, out))
 }
 
-/// 0, or the number of the error.
+/// 0, or the errno of the error.
 fn number(outcome: io::Result<()>) -> c_int {
     let number_of = |error: io::Error| match error.kind() {
         ErrorKind::OutOfMemory => libc::ENOMEM,
@@ -76,7 +75,7 @@ unsafe extern "C" fn ashlar_new_dump(objspace: *mut c_void, path: *const c_char)
     // SAFETY: Ruby calls with the GVL, and the shim passes a text that ends with 0.
     let (gvl, path) = unsafe { (Gvl::of_caller(objspace), CStr::from_ptr(path)) };
     with_spare(|| {
-        // Ruby changes the environment with the VM lock alone.
+        // Ruby changes the environment only with the VM lock held.
         let spool_folder = gvl.with_vm_lock(|_| std::env::temp_dir());
         Box::into_raw(Box::new(DumpFile::new(path, spool_folder)))
     })

@@ -1,5 +1,5 @@
-//! Names of classes, code and native types, read from where Ruby keeps them: Ruby's own
-//! functions make objects.
+//! Names of classes, code and native types, read from where Ruby keeps them, because
+//! Ruby's own functions for names make objects.
 
 use std::ffi::{c_char, CStr};
 use std::slice;
@@ -8,9 +8,9 @@ use crate::layout::*;
 use crate::object_model::Object;
 use crate::ruby_calls::{cell, is_object, Value};
 
-/// A singleton class of a singleton class of ...: deeper ones are not named.
+/// How deep singleton classes of singleton classes are named.
 const NESTING_MAX: usize = 4;
-/// Longer names are cut.
+/// The most bytes of a name; a longer name is cut.
 const NAME_BYTES_MAX: usize = 500;
 
 /// The object that a word of a live object refers to.
@@ -25,7 +25,7 @@ fn bytes<'a>(string: Object) -> &'a [u8] {
         true => string.word(STR_PTR),
         false => string.address() + STR_EMBEDDED,
     };
-    // SAFETY: a live string has so many bytes there, and the program is stopped.
+    // SAFETY: a live string has this many bytes there, and the program is stopped.
     unsafe { slice::from_raw_parts(start as *const u8, string.word(STR_LEN)) }
 }
 
@@ -38,8 +38,8 @@ fn add_string(name: &mut Vec<u8>, value: Value) -> bool {
     true
 }
 
-/// The class that the program sees as the object's: no singleton class, and no inclusion
-/// of a module. `None` for Ruby's internal objects and for inclusions themselves.
+/// The class that the program sees as the object's: no singleton class, and no include
+/// class. `None` for Ruby's internal objects and for include classes themselves.
 pub(super) fn class_of(found: Object) -> Option<Value> {
     if matches!(found.kind(), T_IMEMO | T_ICLASS) {
         return None;
@@ -55,7 +55,7 @@ pub(super) fn class_of(found: Object) -> Option<Value> {
     None
 }
 
-/// Makes `name` the name of an object that has one, and empty otherwise.
+/// Sets `name` to the name of an object; empties it for an object without a name.
 pub(super) fn name_of(found: Object, name: &mut Vec<u8>) {
     name.clear();
     match found.kind() {
@@ -93,8 +93,8 @@ fn add_class(name: &mut Vec<u8>, class: Object, nesting: usize) {
     name.push(b'>');
 }
 
-/// Adds what compiled code is: `label path:line`. Code that has not been loaded yet has
-/// no name.
+/// Adds the name of compiled code: `label path:line`. Code that has not been loaded yet
+/// has no name.
 fn add_code(name: &mut Vec<u8>, code: Object) {
     let body = code.word(ISEQ_BODY);
     if body == 0 || code.is_unfinished_code() {

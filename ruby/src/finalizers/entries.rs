@@ -1,4 +1,4 @@
-//! What Ruby calls of the finalizers.
+//! What Ruby calls about finalizers.
 
 use std::ffi::c_void;
 
@@ -23,7 +23,7 @@ unsafe extern "C" fn ashlar_finalizers(objspace: *mut c_void, object: Value) -> 
     unsafe { locked(objspace, |finalizers| finalizers.get(object)) }.unwrap_or(0)
 }
 
-/// False when memory is out.
+/// Returns false when there is no memory.
 #[no_mangle]
 unsafe extern "C" fn ashlar_set_finalizers(
     objspace: *mut c_void,
@@ -40,7 +40,7 @@ unsafe extern "C" fn ashlar_forget_finalizers(objspace: *mut c_void, object: Val
     unsafe { locked(objspace, |finalizers| finalizers.remove(object)) };
 }
 
-/// The object whose finalizers are the oldest, 0 when there is none.
+/// The object whose finalizers are the oldest; 0 when no object has any.
 #[no_mangle]
 unsafe extern "C" fn ashlar_first_finalized(objspace: *mut c_void) -> Value {
     // SAFETY: Ruby calls with the GVL.
@@ -53,14 +53,14 @@ unsafe extern "C" fn ashlar_queue_finalizers(objspace: *mut c_void, object: Valu
     // SAFETY: Ruby calls with the GVL.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
         let ruby = collector.heap.vm();
-        // What its finalizers are told stays its id, if there is memory for that.
+        // The id that its finalizers get stays its id, if there is memory for that.
         let _ = ruby.object_ids.borrow_mut().id_of(object);
         ruby.queue_finalizers(object);
     });
 }
 
-/// Queues `free(data)`; without memory for the queue it is called at once,
-/// which is what happens to most objects.
+/// Queues `free(data)`. Without memory for the queue it is called at once, as it is for
+/// most objects.
 #[no_mangle]
 unsafe extern "C" fn ashlar_queue_free(
     objspace: *mut c_void,
@@ -95,8 +95,8 @@ unsafe extern "C" fn ashlar_jobs_wait(objspace: *mut c_void) -> bool {
     unsafe { locked(objspace, |finalizers| !finalizers.waiting.is_empty()) }
 }
 
-/// Takes the next job; false when there is none, or no memory to run one inside another. It
-/// is rooted until [`ashlar_job_done`]; jobs may nest.
+/// Takes the next job; returns false when there is none, or no memory to run it inside
+/// another one. The job's finalizers are roots until [`ashlar_job_done`]; jobs may nest.
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_job(objspace: *mut c_void, job: *mut Job) -> bool {
     // SAFETY: Ruby calls with the GVL.

@@ -1,4 +1,4 @@
-//! Finalizers, and work that waits for the end of a collection.
+//! Finalizers, and other work that waits for the end of a collection.
 
 mod entries;
 
@@ -11,7 +11,7 @@ use ashlar_wordmap::OutOfMemory;
 use crate::ruby_calls::Value;
 use crate::table_memory::Table;
 
-/// Places without an object that are not worth closing up.
+/// Empty places up to this number are not closed up.
 const GONE_MIN: usize = 1024;
 
 /// One piece of work: `struct ashlar_job`.
@@ -24,15 +24,15 @@ pub(crate) struct Job {
     object_id: u64,
 }
 
-// SAFETY: `data` is Ruby's, which has any thread with the GVL run jobs.
+// SAFETY: `data` is Ruby's, which lets any thread with the GVL run jobs.
 unsafe impl Send for Job {}
 
-/// An object with finalizers, or what has been left of its place.
+/// An object with finalizers, or the place that it has left.
 #[derive(Clone, Copy)]
 struct Defined {
-    /// 0 when the object has none any more.
+    /// 0 when the object has no finalizers any more.
     object: Value,
-    /// Array of procs.
+    /// An array of procs.
     array: Value,
 }
 
@@ -43,25 +43,25 @@ const GONE: Defined = Defined {
 
 /// Which object has which finalizers, and the jobs that wait.
 ///
-/// An object gets a place when it gets its finalizers; places rise, and are
-/// the order in which finalizers run when the program ends.
+/// An object gets a place when it gets its finalizers. Places are numbered upwards, which
+/// is the order in which finalizers run when the program ends.
 ///
-/// * **F1** `places` and `defined` tell of the same objects: object `o` is in
-///   `places` with `p` exactly when `defined[p].object` is `o`.
+/// * **F1** `places` and `defined` describe the same objects: object `o` is in `places`
+///   with `p` exactly when `defined[p].object` is `o`.
 /// * **F2** `waiting` has room for a job of every object in `places`, so that a
-///   collection, which may run because memory is out, needs no more.
+///   collection, which may run because there is no memory, needs no more.
 /// * **F3** No object has a place before `first`.
-/// * **F4** While a job waits and none runs, `running` has room for one: whatever memory
-///   there is then, all that wait get their turn, one after the other.
+/// * **F4** While a job waits and none runs, `running` has room for one: however little
+///   memory there is then, all waiting jobs run, one after the other.
 #[derive(Default)]
 pub(crate) struct Finalizers {
-    /// Object → place. Only this is found by address, with a search; everything else is
-    /// found by place.
+    /// Object → place. Only this table is searched by address; everything else is found by
+    /// place.
     places: Table,
     defined: Vec<Defined>,
     first: usize,
     waiting: VecDeque<Job>,
-    /// Jobs being run, which may nest: their arrays are roots meanwhile.
+    /// Jobs that are running; they may nest. Their arrays are roots meanwhile.
     running: Vec<Job>,
     /// Jobs ever queued.
     jobs_so_far: usize,
@@ -77,23 +77,23 @@ impl Finalizers {
             .for_each(visit);
     }
 
-    /// Jobs that wait.
+    /// How many jobs wait.
     pub(crate) fn waiting_jobs(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Jobs ever queued.
+    /// How many jobs were ever queued.
     pub(crate) fn jobs_so_far(&self) -> usize {
         self.jobs_so_far
     }
 
-    /// The array of an object.
+    /// The array of an object's finalizers.
     fn get(&self, object: Value) -> Option<Value> {
         let place = *self.places.get(object as u64)?;
         Some(self.defined[place as usize].array)
     }
 
-    /// When there is no memory, nothing changes.
+    /// Sets the array of an object's finalizers. When there is no memory, nothing changes.
     fn insert(&mut self, object: Value, array: Value) -> Result<(), OutOfMemory> {
         self.reserve_jobs(1)?;
         self.defined.try_reserve(1).map_err(|_| OutOfMemory)?;
@@ -106,7 +106,7 @@ impl Finalizers {
         Ok(())
     }
 
-    /// Makes room for `count` jobs beside those of all objects.
+    /// Reserves room for `count` jobs besides those of all objects.
     fn reserve_jobs(&mut self, count: usize) -> Result<(), OutOfMemory> {
         self.running.try_reserve(1).map_err(|_| OutOfMemory)?;
         let jobs = self.places.len() + count;
@@ -118,7 +118,7 @@ impl Finalizers {
         Some(self.vacate(place as usize).array)
     }
 
-    /// Takes what has been defined at `place` out of the order.
+    /// Removes the definition at `place`, and returns it.
     fn vacate(&mut self, place: usize) -> Defined {
         let defined = std::mem::replace(&mut self.defined[place], GONE);
         while self.defined.get(self.first).is_some_and(|d| d.object == 0) {
@@ -145,7 +145,7 @@ impl Finalizers {
         self.first = 0;
     }
 
-    /// The object has moved; it keeps its place in the order. When there is no
+    /// Notes that the object has moved; it keeps its place in the order. When there is no
     /// memory, nothing changes.
     pub(crate) fn moved(&mut self, from: Value, to: Value) -> Result<(), OutOfMemory> {
         if let Some(&place) = self.places.get(from as u64) {
@@ -156,7 +156,7 @@ impl Finalizers {
         Ok(())
     }
 
-    /// Rewrites the arrays of procs.
+    /// Rewrites the references to the arrays of procs.
     pub(crate) fn update(&mut self, location: impl Fn(Value) -> Value) {
         for defined in self.defined.iter_mut().filter(|d| d.object != 0) {
             defined.array = location(defined.array);
@@ -166,12 +166,12 @@ impl Finalizers {
         }
     }
 
-    /// Whose finalizers are the oldest.
+    /// The object whose finalizers are the oldest.
     fn first(&self) -> Option<Value> {
         self.defined.get(self.first).map(|defined| defined.object)
     }
 
-    /// Turns the finalizers of a dead object into a job; false when it has none.
+    /// Turns the finalizers of a dead object into a job; returns false when it has none.
     pub(crate) fn queue(&mut self, object: Value, object_id: u64) -> bool {
         let Some(finalizers) = self.remove(object) else {
             return false;
@@ -185,8 +185,8 @@ impl Finalizers {
         true
     }
 
-    /// Queues a job beside those that there is room for already; false when
-    /// memory is out.
+    /// Queues a job besides those that room is reserved for; returns false when there is
+    /// no memory.
     fn queue_free(&mut self, job: Job) -> bool {
         let has_room = self.reserve_jobs(1).is_ok();
         if has_room {
@@ -200,8 +200,8 @@ impl Finalizers {
         self.jobs_so_far += 1;
     }
 
-    /// The next job, which runs from now on; `None` when none waits. Inside another job it
-    /// goes on waiting when there is no memory, and comes after that one.
+    /// Returns the next job, which runs from now on; `None` when none waits. Without
+    /// memory to run it inside another job, it goes on waiting, and runs after that one.
     fn begin(&mut self) -> Option<Job> {
         self.running.try_reserve(1).ok()?;
         let next = self.waiting.pop_front()?;
@@ -209,7 +209,8 @@ impl Finalizers {
         Some(next)
     }
 
-    /// The threads that ran jobs do not exist in this process, which is a child.
+    /// Forgets the running jobs, in a forked child: the threads that ran them do not exist
+    /// there.
     pub(crate) fn forget_running(&mut self) {
         self.running.clear();
     }
@@ -260,7 +261,7 @@ mod tests {
             finalizers.insert(object, object + all).unwrap();
         }
         let kept: Vec<usize> = (1..=all).filter(|object| object % 7 == 3).collect();
-        // From both sides, so that gaps lie before, between and behind those kept.
+        // From both sides, so that there are gaps before, between and behind those kept.
         for object in (1..=all / 2).flat_map(|i| [i, all + 1 - i]) {
             let array = finalizers.get(object);
             if object % 7 != 3 {
@@ -290,7 +291,7 @@ mod tests {
         let mut ran = Vec::with_capacity(9);
         while_memory_is_refused(|| {
             while let Some(job) = finalizers.begin() {
-                // As many inside each other as there happens to be room for.
+                // As many nested jobs as there happens to be room for.
                 while let Some(inner) = finalizers.begin() {
                     ran.push(inner.finalizers);
                 }

@@ -1,4 +1,4 @@
-//! The locks that a thread has while it forks.
+//! The locks that a thread holds while it forks.
 
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,18 +18,19 @@ struct Held {
 }
 
 /// Taken before all other locks, and kept until the fork is over. So no second thread that
-/// forks gets the others while they are free for a moment ([`unlocked`]): with them it would
-/// wait for what a function of the program's has locked, and that function for the others.
+/// forks gets the other locks while they are free for a moment ([`unlocked`]). If it did, it
+/// would hold them and wait for what a function of the program has locked, while that
+/// function waits for them.
 static FORKING: Mutex<()> = Mutex::new(());
 
-/// The locks of the thread that forks.
+/// The locks that the forking thread holds.
 struct HeldByForker {
     forking: RefCell<Option<MutexGuard<'static, ()>>>,
     others: RefCell<Option<Held>>,
 }
 
-// SAFETY: several threads may fork at the same time, but this is used by the one that
-// has locked `FORKING`: filled after that, emptied before it is given back.
+// SAFETY: several threads may fork at the same time, but only the thread that has locked
+// `FORKING` uses this: it fills it after that, and empties it before it unlocks `FORKING`.
 unsafe impl Sync for HeldByForker {}
 
 static HELD: HeldByForker = HeldByForker {
@@ -37,7 +38,7 @@ static HELD: HeldByForker = HeldByForker {
     others: RefCell::new(None),
 };
 
-/// Before a fork: nothing may be in the middle of a change.
+/// Called before a fork: takes the locks, so that nothing is in the middle of a change.
 #[no_mangle]
 extern "C" fn ashlar_before_fork() {
     let forking = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,37 +47,38 @@ extern "C" fn ashlar_before_fork() {
 }
 
 fn lock() {
-    // First of all: a marking that they share in may need the other locks.
+    // The helpers first: a marking that they take part in may need the other locks.
     let helpers = shared().map(|shared| (shared, shared.stop_helpers()));
     let mut caches = thread_caches::lock();
-    // So the child finds nothing of the parent's to allocate from.
+    // So that the child finds nothing of the parent's to allocate from.
     caches.flush_own();
     let held = Held {
         _heap: helpers.map(|(shared, helpers)| shared.freeze(helpers)),
         _caches: caches,
         _profile: file::lock_for_fork(),
     };
-    // The nodes of the collector's tables.
+    // The lock of the collector's own tables.
     TableMemory.heap().lock_for_fork();
     *HELD.others.borrow_mut() = Some(held);
 }
 
 pub(super) fn unlock() {
     let held = HELD.others.borrow_mut().take();
-    // SAFETY: this thread, or the one it is the copy of, locked it before the fork.
+    // SAFETY: this thread locked it before the fork, or is the copy of the thread that did.
     unsafe { TableMemory.heap().unlock_after_fork() };
     drop(held);
 }
 
-/// The fork is over.
+/// Lets other threads fork, once this fork is over.
 pub(super) fn let_others_fork() {
-    // Taken out first: another thread may fork as soon as this is free.
+    // Taken out first: another thread may fork as soon as the lock is free.
     let forking = HELD.forking.borrow_mut().take();
     drop(forking);
 }
 
-/// Runs `work` with the locks free, for a function of the program's that is called at a fork
-/// while the forking thread has them. When the fork itself comes, they are locked again.
+/// Runs `work` with the locks free, for a function of the program that is called at a fork
+/// while the forking thread holds them. The locks are taken again before the fork itself
+/// comes.
 pub(crate) fn unlocked<R>(work: impl FnOnce() -> R) -> R {
     unlock();
     let result = work();

@@ -1,18 +1,18 @@
-//! Fork: helper threads are ended before it, locks are held across it, and the child
-//! gives up what belonged to threads that it does not have. All that a fork changes is here:
+//! Fork: helper threads are ended before it, locks are held across it, and the child gives up
+//! what belonged to threads that it does not have. Everything that a fork changes is here:
 //!
-//! | what a process has one of | in a child |
+//! | what exists once per process | in a child |
 //! | --- | --- |
-//! | helper threads | ended before the fork, started anew when needed |
-//! | forking itself | one thread at a time, from the first lock to the last; that one may fork again in the middle |
+//! | helper threads | ended before the fork, started again when needed |
+//! | forking itself | one thread at a time, from the first lock to the last; that thread may fork again in the middle |
 //! | block allocator, payload pool, the tables' memory, list of caches | locked across the fork |
-//! | the heap profile: target, start, image, recorder | locked across the fork; begun anew ([`heap_profile::begin_in_child`]) |
-//! | caches of other threads | they are given back, with their free pieces |
-//! | jobs that another thread was running, and who runs them | forgotten: this thread runs the rest |
+//! | the heap profile: target, start, image, recorder | locked across the fork; begun again ([`heap_profile::begin_in_child`]) |
+//! | caches of other threads | given back, with their free pieces |
+//! | jobs that another thread was running, and which thread that was | forgotten: the child's thread runs the rest |
 //! | walks of other threads | ended, so that cells move again |
-//! | CPU time of the process, which begins anew | those who compare it with an earlier one notice (`pace/rent.rs`), or ask for it before and after a work in which nobody forks |
-//! | collecting, moving, sweeping, the tracer, the length of a pause | as they are: Ruby forks with the VM lock and all Ractors stopped, in the middle of none of them. A child of another fork, without the VM lock, may have them in the middle for ever; it is for `exec` alone, and never collects |
-//! | free cells and free pieces of the parent's blocks | left alone, because their pages are shared ([`ashlar_heap::Heap::inherit`]); the thread that forks gives back what its cache has before |
+//! | CPU time of the process, which begins at 0 again | code that compares it with an earlier time notices (`pace/rent.rs`), or measures work during which nobody forks |
+//! | collecting, moving, sweeping, the tracer, the length of a pause | as they are: Ruby forks with the VM lock and all Ractors stopped, in the middle of none of them. A child that was forked without the VM lock may have them half done for ever; it may only call `exec`, and never collects |
+//! | free cells and free pieces of the parent's blocks | left alone, because their pages are shared ([`ashlar_heap::Heap::inherit`]); the thread that forks gives back what its cache has before the fork |
 //! | options, knobs, pacing, counters of collections | as they are |
 
 pub(crate) mod locks;
@@ -24,7 +24,7 @@ use crate::lock::held;
 use crate::payloads::thread_caches;
 use crate::ruby_calls::Value;
 
-/// After a fork, in the parent and in the child.
+/// Called after a fork, in the parent and in the child.
 #[no_mangle]
 extern "C" fn ashlar_after_fork(in_child: bool) {
     locks::unlock();
@@ -34,8 +34,8 @@ extern "C" fn ashlar_after_fork(in_child: bool) {
     locks::let_others_fork();
 }
 
-/// In the child of a fork in the middle of another one of the same thread, by a function of
-/// the program's that is called then. The locks stay with the other one, which may go on here.
+/// Called in the child of a nested fork: a function of the program, called at a fork, has forked
+/// on the same thread. The outer fork keeps the locks, because it may go on in this child.
 #[no_mangle]
 extern "C" fn ashlar_after_fork_in_fork() {
     locks::unlocked(forget_what_parent_had);
@@ -46,8 +46,8 @@ fn forget_what_parent_had() {
     thread_caches::lock().keep_own_in_child();
 }
 
-/// A child of Ruby's own making begins, with `thread` and no other; `runner` is the place
-/// of the one that runs jobs. What [`ashlar_after_fork`] did has been done.
+/// Called when a child that Ruby itself has forked begins; it has `thread` and no other. `runner`
+/// is the place of the thread that runs finalizer jobs. [`ashlar_after_fork`] has been called.
 #[no_mangle]
 unsafe extern "C" fn ashlar_begin_child(objspace: *mut c_void, thread: Value, runner: *mut Value) {
     // SAFETY: the shim holds the VM lock, and passes the place of a value of its own.

@@ -1,4 +1,4 @@
-//! What Ruby calls of the heap profile.
+//! What Ruby calls about the heap profile.
 
 use std::ffi::{c_char, c_void, CStr};
 
@@ -8,7 +8,7 @@ use crate::knobs::KNOBS;
 use crate::lock::Gvl;
 use crate::spare_memory::with_spare;
 
-/// Begins what the environment asks for; says so when it cannot.
+/// Begins what the environment asks for; prints a message when it cannot.
 #[no_mangle]
 unsafe extern "C" fn ashlar_begin_profile(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.
@@ -20,21 +20,22 @@ unsafe extern "C" fn ashlar_begin_profile(objspace: *mut c_void) {
     });
 }
 
-/// Finds out what belongs to which class, for a profile that is about to be written.
+/// Finds the classes of sampled payloads, for a profile that is about to be written.
 #[no_mangle]
 unsafe extern "C" fn ashlar_find_payload_owners(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.
     unsafe { Gvl::of_caller(objspace) }.with_vm_lock(super::find_owners);
 }
 
-/// Something that has no name yet; false when there is nothing.
+/// Writes something that has no name yet to `nameless`; returns false when there is
+/// nothing.
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_nameless(nameless: *mut Nameless) -> bool {
     let taken = recorder()
         .as_mut()
         .and_then(|recorder| recorder.take_nameless());
     if let Some(taken) = taken {
-        // SAFETY: the shim passes a place for it.
+        // SAFETY: the shim passes a place for the answer.
         unsafe { nameless.write(taken) };
     }
     taken.is_some()
@@ -58,7 +59,7 @@ unsafe extern "C" fn ashlar_name(
     }
 }
 
-/// Whether a profile is to be had of this process.
+/// Whether this process has a heap profile.
 #[no_mangle]
 extern "C" fn ashlar_has_heap_profile() -> bool {
     KNOBS.has_heap_profile.is_on()
@@ -78,7 +79,7 @@ unsafe extern "C" fn ashlar_describe_process(description: *const c_char) {
     }
 }
 
-/// Ruby ends: writes the profile if that was asked for.
+/// Called when Ruby ends: writes the profile if the environment asks for it.
 #[no_mangle]
 unsafe extern "C" fn ashlar_write_last_profile(objspace: *mut c_void) {
     // SAFETY: Ruby calls with the GVL.
@@ -89,7 +90,7 @@ unsafe extern "C" fn ashlar_write_last_profile(objspace: *mut c_void) {
     file::write_last();
 }
 
-/// Ruby has crashed.
+/// Called when Ruby has crashed.
 #[no_mangle]
 extern "C" fn ashlar_write_profile_at_crash() {
     file::write_at_crash();

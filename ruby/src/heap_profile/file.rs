@@ -1,5 +1,5 @@
-//! The profile in a file: where it goes, and writing it so that either all of it is there
-//! or nothing has changed.
+//! The profile in a file: where the file is, and writing it so that either all of the profile
+//! is there or nothing has changed.
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
@@ -15,22 +15,23 @@ use super::recorder::{recorder, unix_ns, Recorder, RECORDER};
 use crate::spare_memory::with_spare;
 use crate::whole_file::{c_string, WholeFile};
 
-/// Where the profile goes when the process ends. All of it is there before, for a crash, when
-/// nothing may be allocated.
+/// Where the profile is written when the process ends. All of this is prepared in advance,
+/// because nothing may be allocated in a crash.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// As it was given, `%p` and all, but absolute: the program may go to another folder.
+    /// The path as it was given, with any `%p`, but absolute: the program may change its
+    /// folder.
     given: PathBuf,
     file: WholeFile,
-    /// When another process has written to that meanwhile.
+    /// For when another process has written to `file` meanwhile.
     numbered: WholeFile,
 }
 
 static TARGET: Mutex<Option<Target>> = Mutex::new(None);
-/// 0 until it was asked for.
+/// 0 until it was first asked for.
 static STARTED_UNIX_NS: AtomicU64 = AtomicU64::new(0);
 
-/// When this process started, as far as the profile knows.
+/// When this process started: the time of the first call, or of the fork.
 pub(super) fn started_unix_ns() -> u64 {
     match STARTED_UNIX_NS.load(Relaxed) {
         0 => {
@@ -42,13 +43,13 @@ pub(super) fn started_unix_ns() -> u64 {
     }
 }
 
-/// The profile, kept as it is for a fork.
+/// The locks that keep the profile unchanged during a fork.
 pub(crate) struct HeldProfile {
     _target: MutexGuard<'static, Option<Target>>,
     _recorder: MutexGuard<'static, Option<Recorder>>,
 }
 
-/// Keeps the profile as it is.
+/// Locks the profile, so that it does not change during a fork.
 pub(crate) fn lock_for_fork() -> HeldProfile {
     HeldProfile {
         _target: hold_target(),
@@ -67,7 +68,7 @@ pub(super) fn command_line() -> String {
     text.trim_end().to_owned()
 }
 
-/// A path with this process's number in place of `%p`.
+/// Returns a path with this process's number in place of `%p`.
 fn expanded(given: &Path) -> PathBuf {
     let process = std::process::id().to_string();
     let bytes = given.as_os_str().as_bytes();
@@ -89,7 +90,7 @@ fn has_number(path: &Path) -> bool {
         .any(|two| two == b"%p")
 }
 
-/// `path` with this process's number behind it.
+/// Returns `path` with this process's number appended.
 fn numbered(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
@@ -105,8 +106,8 @@ impl Target {
         })
     }
 
-    /// The file to write to. A file that another process has written since this one began is
-    /// left alone. Allocates nothing.
+    /// The file to write to: `numbered` if another process has written `file` since this
+    /// process began. Allocates nothing.
     fn to_write(&self) -> &WholeFile {
         match is_newer_than_this_process(self.file.place()) {
             true => &self.numbered,
@@ -120,8 +121,8 @@ pub(super) fn is_written_at_the_end() -> bool {
     hold_target().is_some()
 }
 
-/// Has the profile written to this file when the process ends. An error when it could not
-/// be, as far as can be known now.
+/// Makes the profile be written to this file when the process ends. Returns an error when
+/// that is already known to be impossible.
 pub(super) fn write_at_the_end(given: &OsStr) -> Result<(), String> {
     started_unix_ns();
     let given = PathBuf::from(given);
@@ -155,15 +156,16 @@ pub(super) fn write_at_the_end(given: &OsStr) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether there is something at `path` that a file must not take the place of.
+/// Whether there is something at `path` that a file must not replace.
 fn is_something_else(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| !data.is_file())
 }
 
-/// What is at `path`, links followed. Allocates nothing.
+/// Returns what is at `path`, following links. Allocates nothing.
 fn status(path: &CStr) -> Option<libc::stat> {
     let mut status = MaybeUninit::uninit();
-    // SAFETY: a text that ends with 0, and a place for the answer, which is filled when there is one.
+    // SAFETY: `path` ends with 0, and the place for the answer is filled when the call
+    // succeeds.
     unsafe { (libc::stat(path.as_ptr(), status.as_mut_ptr()) == 0).then(|| status.assume_init()) }
 }
 
@@ -173,7 +175,7 @@ fn is_writable(folder: &Path) -> bool {
     folder.is_ok_and(|folder| unsafe { libc::access(folder.as_ptr(), libc::W_OK) == 0 })
 }
 
-/// In a forked child, whose profile is a file of its own.
+/// Prepares a file of its own for the profile of a forked child.
 pub(super) fn begin_in_child() {
     STARTED_UNIX_NS.store(unix_ns(), Relaxed);
     let mut target = hold_target();
@@ -188,7 +190,7 @@ pub(super) fn begin_in_child() {
     *target = Target::new(given, &named).ok();
 }
 
-/// Writes the profile as it is now.
+/// Writes the profile as it is now; `written` is noted in it as the reason.
 pub(super) fn write(path: &Path, written: Written) -> Result<(), String> {
     if is_something_else(path) {
         return Err(format!(
@@ -205,7 +207,7 @@ pub(super) fn write(path: &Path, written: Written) -> Result<(), String> {
     })
 }
 
-/// The system's words without its number.
+/// The system's message without its error number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let end = text.find(" (os error").unwrap_or(text.len());
@@ -224,7 +226,8 @@ fn write_whole(path: &Path, written: Written) -> io::Result<()> {
     whole.finish(outcome)
 }
 
-/// The process ends: writes the profile if that was asked for, and says so when it cannot.
+/// Called when the process ends: writes the profile if the environment asks for it, and
+/// prints a message when that fails.
 pub(super) fn write_last() {
     with_spare(write_to_target);
 }
@@ -247,8 +250,8 @@ fn is_newer_than_this_process(path: &CStr) -> bool {
     })
 }
 
-/// The process has crashed: writes what there is, without allocating and without waiting
-/// for any lock.
+/// Called when the process has crashed: writes what there is, without allocating and without
+/// waiting for any lock.
 pub(super) fn write_at_crash() {
     let (Ok(target), Ok(recorder)) = (TARGET.try_lock(), RECORDER.try_lock()) else {
         return;

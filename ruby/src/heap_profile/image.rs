@@ -15,13 +15,13 @@ const STRING_BYTES: usize = 1 << 20;
 pub(super) const FRAMES: usize = 1 << 14;
 pub(super) const STACK_NODES: usize = 1 << 16;
 pub(super) const SITES: usize = 1 << 13;
-/// Live samples: with one in 512 KiB, those of 6 GiB at three quarters.
+/// Slots for live samples: at one sample in 512 KiB, three quarters of them stand for 6 GiB.
 pub(super) const SAMPLES: usize = 1 << 14;
 
 const TABLES: usize = 5;
 const HEADER_BYTES: usize = 4096;
 
-/// How an image came to be written.
+/// Why an image was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Written {
@@ -101,8 +101,8 @@ pub(super) struct Site {
     pub(super) width_bytes: u32,
     pub(super) allocated: Estimate,
     pub(super) live: Estimate,
-    /// Samples that died, by the collections that they survived: 0, 1, 2 to 3, and so
-    /// on, 64 and more.
+    /// How many samples died, by the number of collections that they survived: 0, 1, 2 to 3,
+    /// and so on, up to 64 and more.
     pub(super) died_at_age: [u32; 8],
 }
 
@@ -125,7 +125,7 @@ impl Estimate {
     pub(super) fn remove(&mut self, bytes: u64, probability: f64) {
         self.samples -= 1;
         if self.samples == 0 {
-            // What rounding has left goes.
+            // Removes what rounding has left.
             (self.objects, self.bytes) = (0.0, 0.0);
             return;
         }
@@ -141,7 +141,7 @@ pub(super) enum Kind {
     Payload,
 }
 
-/// A live sample; `address` is 0 where none is.
+/// A live sample; `address` is 0 in an empty slot.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Sample {
@@ -152,7 +152,7 @@ pub(super) struct Sample {
     pub(super) made_unix_ms: u64,
 }
 
-/// All of it, as it lies in memory. Memory of zeros is a valid one.
+/// The whole image, as it lies in memory. Memory of zeros is a valid image.
 #[repr(C)]
 pub(super) struct Image {
     header: Header,
@@ -165,8 +165,8 @@ pub(super) struct Image {
 
 const NAME: &std::ffi::CStr = c"ashlar-live";
 
-/// Memory of `size_of::<Image>()` zeros that has a name under `/proc`, or none if the system
-/// has no such files (before Linux 3.17, or where it refuses them).
+/// Maps `size_of::<Image>()` bytes of zeros that have a name under `/proc`, or no name if the
+/// system has no such files (before Linux 3.17, or where it refuses them).
 fn map() -> Option<(*mut Image, Option<c_int>)> {
     let bytes = size_of::<Image>();
     // SAFETY: maps fresh memory.
@@ -187,11 +187,12 @@ fn map() -> Option<(*mut Image, Option<c_int>)> {
             false => libc::mmap(null_mut(), bytes, access, flags, used, 0),
         };
         if named {
-            // Others see it only where they may read this process's memory, but a file of this
-            // user's may be written to by others only where that is said.
+            // Only those who may read this process's memory can open the file; this mode keeps
+            // the other users among them from writing to it.
             libc::fchmod(file, 0o600);
-            // Nobody else changes it, or cuts it off below us: as far as the kernel has these
-            // seals. The last one came with Linux 5.1; an older kernel sets none of them.
+            // Nobody else can change the file, or cut it off below us, as far as the kernel
+            // has these seals. The last one came with Linux 5.1; an older kernel sets none of
+            // them.
             let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;
             libc::fcntl(file, libc::F_ADD_SEALS, seals);
         } else if file >= 0 {
@@ -206,7 +207,7 @@ fn map() -> Option<(*mut Image, Option<c_int>)> {
     }
 }
 
-/// The process's image, and the file that others see it by.
+/// The process's image, and the file by which others see it.
 pub(super) struct Mapped {
     /// A mapping of its own.
     image: NonNull<Image>,
@@ -217,7 +218,7 @@ pub(super) struct Mapped {
 unsafe impl Send for Mapped {}
 
 impl Mapped {
-    /// An image with nothing in it; `None` when the system refuses the memory.
+    /// Maps an empty image; `None` when the system refuses the memory.
     pub(super) fn new(command_line: &str, started_unix_ns: u64) -> Option<Self> {
         let (memory, file) = map()?;
         let image = NonNull::new(memory)?;
@@ -227,7 +228,7 @@ impl Mapped {
     }
 
     pub(super) fn read(&self) -> &Image {
-        // SAFETY: memory of this size, page-aligned, mapped as long as this lives; zeros are
+        // SAFETY: memory of this size, page-aligned, mapped as long as `self` lives; zeros are
         // valid, and the seals keep other processes from writing.
         unsafe { self.image.as_ref() }
     }
@@ -237,7 +238,7 @@ impl Mapped {
         unsafe { self.image.as_mut() }
     }
 
-    /// Runs `work`, which changes the image, so that a reader notices.
+    /// Runs `work`, which changes the image, so that a reader notices the change.
     pub(super) fn change<R>(&mut self, work: impl FnOnce(&mut Image) -> R) -> R {
         let image = self.image_mut();
         let sequence = image.header.sequence.load(Ordering::Relaxed);
@@ -252,10 +253,11 @@ impl Mapped {
     }
 }
 
-/// In a forked child, whose parent goes on with the image, only the child's view of it ends.
+/// In a forked child, whose parent goes on with the image, this ends only the child's view of
+/// it.
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: the mapping and the file are this one's, and nobody refers to them any more.
+        // SAFETY: the mapping and the file belong to `self`, and nobody refers to them any more.
         unsafe {
             if !is_refused(SystemCall::Munmap) {
                 libc::munmap(self.image.as_ptr().cast(), size_of::<Image>());
@@ -286,8 +288,8 @@ impl Image {
         put_text(&mut self.header.command_line, text);
     }
 
-    /// Makes zeros of what is in use. The rest has never been written to, and so takes no
-    /// memory.
+    /// Zeroes the parts of the tables that are in use. The rest has never been written to, and
+    /// so takes no memory.
     fn clear_tables(&mut self) {
         let used = self.used();
         let start = (&raw mut *self).cast::<u8>();
@@ -297,7 +299,7 @@ impl Image {
         }
     }
 
-    /// Sampling begins: the tables are empty from now on.
+    /// Begins sampling: empties the tables.
     pub(super) fn begin_sampling(&mut self, period_bytes: u64, unix_ns: u64) {
         let table = |offset: usize, entry_bytes: usize, capacity: usize, used: usize| Table {
             offset: offset as u64,
@@ -357,7 +359,7 @@ impl Image {
         put_text(&mut self.header.description, text);
     }
 
-    /// Adds a string; its offset, or `None` when there is no room.
+    /// Adds a string; returns its offset, or `None` when there is no room.
     pub(super) fn add_string(&mut self, text: &str) -> Option<u32> {
         let used = &mut self.header.tables[0].used;
         let (start, bytes) = (*used as usize, text.len());
@@ -369,7 +371,7 @@ impl Image {
         Some(start as u32)
     }
 
-    /// A string by its offset.
+    /// The string at this offset.
     pub(super) fn string(&self, offset: u32) -> &[u8] {
         let start = offset as usize + 4;
         let length = self.strings[start - 4..start]
@@ -378,8 +380,8 @@ impl Image {
         &self.strings[start..start + length.unwrap_or(0) as usize]
     }
 
-    /// The number of a new entry of a table that grows from its beginning, or `None` when
-    /// there is no room.
+    /// Takes a new entry of a table that grows from its beginning; returns its number, or
+    /// `None` when there is no room.
     fn take(&mut self, table: usize) -> Option<u32> {
         let Table { used, capacity, .. } = &mut self.header.tables[table];
         if used == capacity {
@@ -407,7 +409,7 @@ impl Image {
         unsafe { &*all }
     }
 
-    /// Where the part of each table that is in use begins and ends.
+    /// The byte range of the header, and of the used part of each table.
     fn used(&self) -> [(usize, usize); 1 + TABLES] {
         let mut parts = [(0, HEADER_BYTES); 1 + TABLES];
         let tables = &self.header.tables[..self.header.tables_count as usize];
@@ -421,8 +423,8 @@ impl Image {
         parts
     }
 
-    /// Hands the image to `write` in pieces, tables one behind the other. Allocates nothing,
-    /// so that it can be done in a crash.
+    /// Passes the image to `write` in pieces, one table after the other. Allocates nothing, so
+    /// that it can be called in a crash.
     pub(super) fn write_to<E>(
         &self,
         written: Written,
@@ -450,8 +452,8 @@ impl Image {
     }
 }
 
-/// Puts a text and the 0 that ends it into a place, cut off between two characters where
-/// it does not fit.
+/// Writes a text and the 0 that ends it into a place. A text that does not fit is cut off
+/// between two characters.
 fn put_text(place: &mut [u8], text: &str) {
     let mut end = text.len().min(place.len() - 1);
     while !text.is_char_boundary(end) {

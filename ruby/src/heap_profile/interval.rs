@@ -1,4 +1,4 @@
-//! How far it is to the next sample: exponentially distributed, so that every byte is a
+//! The distance to the next sample: exponentially distributed, so that every byte is a
 //! mark with the same probability, whatever came before.
 
 /// Random numbers, and the mean distance between two marks.
@@ -23,19 +23,20 @@ impl Intervals {
         self.state.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Bytes up to the next mark.
+    /// Returns the bytes up to the next mark.
     pub(super) fn bytes(&mut self) -> u64 {
         // Never 0, which has no logarithm.
         let uniform = ((self.random() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         (-uniform.ln() * self.period_bytes as f64).ceil() as u64
     }
 
-    /// Cells of `width_bytes` up to and including the one that the next mark lies in.
+    /// Returns the cells of `width_bytes` up to and including the one that contains the
+    /// next mark.
     pub(super) fn cells(&mut self, width_bytes: usize) -> u64 {
         self.bytes().div_ceil(width_bytes as u64).max(1)
     }
 
-    /// How probable it is that something of `bytes` becomes a sample.
+    /// The probability that something of `bytes` becomes a sample.
     pub(super) fn probability(&self, bytes: u64) -> f64 {
         -(-(bytes as f64) / self.period_bytes as f64).exp_m1()
     }
@@ -47,7 +48,8 @@ mod tests {
 
     const PERIOD_BYTES: u64 = 512 << 10;
 
-    /// The mean of many draws lies within five standard errors of what is expected.
+    /// Asserts that the mean of many draws lies within five standard errors of the
+    /// expected one.
     fn assert_mean(expected: f64, deviation: f64, draws: u32, mut draw: impl FnMut() -> f64) {
         let mean = (0..draws).map(|_| draw()).sum::<f64>() / f64::from(draws);
         let error = deviation / f64::from(draws).sqrt();

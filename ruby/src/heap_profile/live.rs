@@ -1,4 +1,4 @@
-//! What the live numbers are, and counting them.
+//! The table of live numbers, and how they are counted.
 
 use ashlar_heap::Heap;
 
@@ -6,7 +6,7 @@ use super::numbers::{Numbers, NUMBERS};
 use crate::counters::{C, COLLECTOR_NS, MARK_NS, SWEEP_NS};
 use crate::object_model::Ruby;
 
-/// What they are, in the order of the image, in which a later version may have more.
+/// The numbers, in the order of the image; a later version may append more.
 static TABLE: [(&str, C); NUMBERS] = [
     ("live_bytes", C::LIVE_BYTES),
     ("cell_bytes", C::CELL_BYTES),
@@ -36,7 +36,7 @@ static TABLE: [(&str, C); NUMBERS] = [
     ("full_count", C::FULL_COLLECTIONS),
 ];
 
-/// The numbers now. All Ractors are stopped.
+/// Counts the numbers. All Ractors must be stopped.
 pub(super) fn numbers_of(heap: &Heap<'_, Ruby>) -> Numbers {
     std::array::from_fn(|index| TABLE[index].1.value(heap))
 }

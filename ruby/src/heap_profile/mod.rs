@@ -1,13 +1,14 @@
-//! The heap profile: samples of what the heap hands out, and live numbers, in an image
-//! that other processes can read (`docs/heap-profile.md`).
+//! The heap profile: samples of what the heap hands out, and live numbers, in an image that
+//! other processes can read (`docs/heap-profile.md`).
 //!
-//! A sample of a cell is taken where the allocator leaves its fast path anyway: a run is
-//! cut off before the cell that the next mark lies in ([`ashlar_heap::AllocationCache::sample_after`]).
-//! Payloads leave the fast path of `xmalloc` and `xfree` while samples are taken, and
-//! are counted thread by thread. While nothing is sampled, nothing is asked.
+//! A sample of a cell is taken where the allocator leaves its fast path anyway: a run of free
+//! cells is cut off before the cell that contains the next mark
+//! ([`ashlar_heap::AllocationCache::sample_after`]). Payloads leave the fast path of `xmalloc`
+//! and `xfree` while samples are taken, and each thread counts its own. While nothing is
+//! sampled, none of this happens.
 //!
-//! The recorder has a lock of its own, the last of all. Nothing of Ruby is called with it
-//! held.
+//! The recorder has a lock of its own, the last of all. No function of Ruby is called while it
+//! is held.
 
 mod entries;
 pub(crate) mod file;
@@ -37,12 +38,12 @@ use crate::statics::is_busy;
 pub(crate) use self::settings::{configure, read_environment};
 pub(crate) use self::watch::count_collection;
 
-/// Most frames of a stack, counted from inside.
+/// The most frames that a stack has; the innermost ones are kept.
 const FRAMES_MAX: usize = 512;
 
-/// In a forked child, which has one thread: a profile of its own begins, with nothing in it.
-/// The parent goes on writing to the image that was this one's, so nothing is taken over from
-/// there: it may be in the middle of a change, and tell of objects that the child has not got.
+/// Begins an empty profile in a forked child, which has one thread. The parent goes on writing
+/// to the image that it shares with the child, so the child takes nothing over from it: the
+/// image may be in the middle of a change, and describe objects that the child does not have.
 /// Without memory for an image the child has no profile.
 pub(crate) fn begin_in_child() {
     with_spare(|| {
@@ -65,7 +66,7 @@ fn begin_image_of_child() {
     }
 }
 
-/// The first numbers of a forked child.
+/// Takes the first numbers of a forked child.
 pub(crate) fn note_numbers_in_child(collector: &Collector) {
     if KNOBS.has_heap_profile.is_on() {
         note_numbers_now(collector);
@@ -74,15 +75,15 @@ pub(crate) fn note_numbers_in_child(collector: &Collector) {
 
 // ── Beginning and ending ────────────────────────────────────────────────────
 
-/// An image of this process with nothing in it.
+/// Maps an empty image of this process.
 fn new_image() -> Option<image::Mapped> {
     image::Mapped::new(&settings::command_line(), file::started_unix_ns())
 }
 
-/// What is said without memory for a profile.
+/// The message when there is no memory for a profile.
 pub(crate) const NO_MEMORY: &str = "profile: the system refuses the memory of the profile";
 
-/// The recorder, made at the first need.
+/// Runs `work` with the recorder, which the first call makes.
 fn with_recorder<R>(work: impl FnOnce(&mut Recorder) -> R) -> Result<R, String> {
     let mut guard = recorder();
     if guard.is_none() {
@@ -94,7 +95,7 @@ fn with_recorder<R>(work: impl FnOnce(&mut Recorder) -> R) -> Result<R, String> 
     }
 }
 
-/// Has live numbers taken from now on.
+/// Begins to take live numbers.
 fn begin_numbers(collector: &Collector) -> Result<(), String> {
     with_recorder(|_| ())?;
     KNOBS.has_heap_profile.set(true);
@@ -118,7 +119,7 @@ fn begin_sampling(collector: &Collector, period_bytes: u64) -> Result<(), String
     Ok(())
 }
 
-/// Ends it; what there is stays as it is.
+/// Ends sampling; the image stays as it is.
 fn end_sampling(collector: &Collector) {
     if !is_sampling() {
         return;
@@ -133,7 +134,7 @@ fn end_sampling(collector: &Collector) {
     }
 }
 
-/// A Ractor has a cache of its own from now on.
+/// Begins to sample the cells of a Ractor's new cache, if samples are taken.
 pub(crate) fn cache_is_new(cache: &mut AllocationCache<'_>) {
     if !KNOBS.has_heap_profile.is_on() {
         return;
@@ -148,7 +149,7 @@ pub(crate) fn cache_is_new(cache: &mut AllocationCache<'_>) {
 
 // ── Samples begin ───────────────────────────────────────────────────────────
 
-/// A cell that is a sample has been handed out; says which is the next one.
+/// Adds a sample for a cell that has been handed out, and sets the next one.
 #[cold]
 pub(crate) fn cell_made(
     cache: &mut AllocationCache<'_>,
@@ -172,7 +173,7 @@ pub(crate) fn cell_made(
     );
 }
 
-/// A payload that is a sample has been handed out.
+/// Adds a sample for a payload that has been handed out.
 #[cold]
 fn payload_made(address: usize, bytes: usize) {
     watch::add(address);
@@ -201,8 +202,8 @@ fn add(address: usize, made: &Made) {
     }
 }
 
-/// Ruby's frames of the calling thread with their lines, innermost first; how many. None
-/// without the GVL, and none while the collector works.
+/// Writes Ruby's frames of the calling thread with their lines, innermost first; returns how
+/// many. There are none without the GVL, and none while the collector works.
 fn stack_here(frames: &mut [(Value, u32); FRAMES_MAX]) -> usize {
     if is_busy() || Gvl::of_this_thread().is_none() {
         return 0;
@@ -211,7 +212,7 @@ fn stack_here(frames: &mut [(Value, u32); FRAMES_MAX]) -> usize {
         return 0;
     };
     let (mut values, mut lines) = ([0; FRAMES_MAX], [0; FRAMES_MAX]);
-    // SAFETY: there are places for so many; Ruby only reads its stack.
+    // SAFETY: there are places for this many frames; Ruby only reads its stack.
     let depth = unsafe {
         (objspace.calls.profile_frames)(
             0,
@@ -233,7 +234,7 @@ fn stack_here(frames: &mut [(Value, u32); FRAMES_MAX]) -> usize {
 
 // ── Payloads ────────────────────────────────────────────────────────────────
 
-/// Allocates a payload of `bytes` with `allocate`, which may become a sample.
+/// Allocates a payload of `bytes` with `allocate`, and makes it a sample if a mark lies in it.
 #[inline(always)]
 pub(crate) fn with_payload(
     bytes: usize,
@@ -252,7 +253,7 @@ fn with_counted_payload(
     bytes: usize,
     allocate: impl FnOnce() -> *mut std::ffi::c_void,
 ) -> *mut std::ffi::c_void {
-    // Even a payload of nothing has an address of its own.
+    // Even a payload of 0 bytes has an address of its own.
     let bytes = bytes.max(1);
     let is_sample = with_locks_free(|| watch::is_sample(bytes));
     let payload = allocate();
@@ -262,8 +263,7 @@ fn with_counted_payload(
     payload
 }
 
-/// Finds the classes of sampled payloads by their owners, and looks at all live objects
-/// for that.
+/// Finds the classes of sampled payloads by their owners; looks at all live objects for that.
 fn find_owners(collector: &Collector) {
     if !is_sampling() {
         return;
@@ -288,9 +288,9 @@ fn find_owners(collector: &Collector) {
 
 // ── Collections ─────────────────────────────────────────────────────────────
 
-/// A collection has marked or swept: takes the live numbers if they are due, and when the
-/// program has asked for the collection and it is over, because who asks reads them next.
-/// All Ractors are stopped.
+/// Takes the live numbers after a collection has marked or swept, if they are due. Also when
+/// the program has asked for the collection and it is over, because the program may read them
+/// next. All Ractors are stopped.
 pub(crate) fn note_numbers(collector: &Collector, asked_for_and_over: bool) {
     if !KNOBS.has_heap_profile.is_on() {
         return;

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-/// Taken at most this often, because many are sums over the widths.
+/// Numbers are taken at most this often, because many are sums over the widths.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// How many there are.
+/// How many numbers there are.
 pub(super) const NUMBERS: usize = 26;
 
 pub(super) type Numbers = [u64; NUMBERS];
 
-/// When numbers are due again.
+/// Decides when numbers are due again.
 pub(super) struct Meter {
     next: Instant,
 }
@@ -22,7 +22,8 @@ impl Meter {
         }
     }
 
-    /// Whether it is time for numbers; then it is not again for a while.
+    /// Returns whether it is time for numbers; if so, the next time is an interval
+    /// away.
     pub(super) fn is_due(&mut self) -> bool {
         let now = Instant::now();
         let is_due = now >= self.next;

@@ -1,4 +1,4 @@
-//! The tables of the profile: what a sample adds to them, and what its end takes away.
+//! The tables of the profile: what a sample adds to them, and what its end removes.
 
 use std::collections::{HashMap, TryReserveError};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,7 +14,7 @@ use crate::knobs::KNOBS;
 use crate::layout::{IMEMO_KIND_MASK, IMEMO_SHIFT, T_IMEMO, T_MASK};
 use crate::ruby_calls::{is_object, Value};
 
-/// Time since 1970.
+/// The time since 1970.
 pub(super) fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
@@ -39,16 +39,17 @@ pub(crate) fn state() -> &'static str {
     }
 }
 
-/// A frame, or a class, by its address, and what its name has become: the number of a
-/// frame, or the offset of a class's name.
+/// Frames, or classes, by address, each with a number: that of the frame in the image, or the
+/// index of the class in [`Recorder::class_names`].
 ///
-/// The profile keeps neither alive: it forgets those that die, and the names stay.
+/// The profile keeps no frame and no class alive: it forgets those that die, and their names
+/// stay.
 #[derive(Default)]
 struct Known {
     numbers: HashMap<Value, u32>,
-    /// Those that minor collections may free.
+    /// The addresses that minor collections may free.
     young: Vec<Value>,
-    /// Those that have no name yet, latest last.
+    /// The addresses that have no name yet, the latest last.
     nameless: Vec<Value>,
 }
 
@@ -59,14 +60,14 @@ impl Known {
         self.nameless.push(value);
     }
 
-    /// Makes room for so many more, so that adding them takes no memory.
+    /// Reserves room for `more` addresses, so that adding them takes no memory.
     fn reserve(&mut self, more: usize) -> Result<(), TryReserveError> {
         self.numbers.try_reserve(more)?;
         self.young.try_reserve(more)?;
         self.nameless.try_reserve(more)
     }
 
-    /// Forgets what has died. A minor collection asks of the young ones only.
+    /// Forgets what has died. After a minor collection it asks only about the young ones.
     fn forget_dead(&mut self, is_minor: bool, fate: &impl Fn(Value) -> Fate) {
         let numbers = &mut self.numbers;
         if !is_minor {
@@ -110,16 +111,16 @@ struct SiteKey {
     width_bytes: u32,
 }
 
-/// A class by its number in [`Recorder::classes`], or what is no instance of one.
+/// A class by its number in [`Recorder::classes`], or what has no class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum ClassKey {
     Class(u32),
-    /// An object of Ruby's own, by the first bits of its flags.
+    /// An internal object of Ruby, by the first bits of its flags.
     Internal(u32),
     Payload,
 }
 
-/// Classes that get a name; programs that make classes all the time have no end of them.
+/// The most classes that get a name: some programs never stop making classes.
 const CLASSES_MAX: usize = 1 << 16;
 
 /// Something that has no name yet: `struct ashlar_nameless`.
@@ -130,7 +131,7 @@ pub(super) struct Nameless {
     is_class: bool,
 }
 
-/// What the heap has handed out when it came upon a mark.
+/// What the heap has handed out where a mark lay.
 pub(super) enum Made {
     Cell {
         class: Value,
@@ -142,10 +143,10 @@ pub(super) enum Made {
     },
 }
 
-/// A sample that has ended, perhaps for a moment only.
+/// A sample that has ended, perhaps only for a moment.
 pub(super) struct EndedSample {
     sample: Sample,
-    /// The class of its age.
+    /// The index of its age in `died_at_age`.
     age: usize,
     beginning: usize,
 }
@@ -159,7 +160,8 @@ pub(super) struct Recorder {
     strings: HashMap<u64, u32>,
     frames: Known,
     classes: Known,
-    /// The name of each class by its number, 0 until it is known.
+    /// The offset of each class's name, by the number of the class; 0 until the name is
+    /// known.
     class_names: Vec<u32>,
     stacks: HashMap<StackNode, u32>,
     sites: HashMap<SiteKey, u32>,
@@ -168,9 +170,9 @@ pub(super) struct Recorder {
     /// Addresses of sampled cells that minor collections may free.
     young_cells: Vec<Value>,
     live_samples: usize,
-    /// How often the tables were emptied.
+    /// How often the tables have been emptied.
     beginnings: usize,
-    /// The latest full collection that has marked, as the image counts them; 0 for none.
+    /// The number of the latest full collection that has marked, as in the image; 0 for none.
     marked_in_full: u64,
 }
 
@@ -195,7 +197,7 @@ impl Recorder {
         }
     }
 
-    /// Says how many cells of each width this cache hands out before the next sample.
+    /// Sets how many cells of each width this cache hands out before the next sample.
     pub(super) fn begin_in(&mut self, cache: &mut AllocationCache<'_>) {
         for width in WidthIndex::all() {
             let cells = self.intervals.cells(width.bytes());
@@ -207,7 +209,7 @@ impl Recorder {
         self.is_sampling
     }
 
-    /// Sampling begins, with empty tables.
+    /// Begins sampling, with empty tables.
     pub(super) fn begin(&mut self, period_bytes: u64) {
         let now = unix_ns();
         self.mapped
@@ -217,7 +219,7 @@ impl Recorder {
         self.forget_all();
     }
 
-    /// In a forked child: goes on with this image, which has nothing in it. Takes no memory.
+    /// Goes on with this empty image, in a forked child. Takes no memory.
     pub(super) fn begin_in_child(&mut self, empty: Mapped) {
         self.mapped = empty;
         match self.is_sampling {
@@ -247,7 +249,7 @@ impl Recorder {
 
     // ── A sample begins ─────────────────────────────────────────────────────
 
-    /// Adds a sample. `frames` has Ruby's frames with their lines, innermost first.
+    /// Adds a sample. `frames` are Ruby's frames with their lines, innermost first.
     pub(super) fn add(
         &mut self,
         address: usize,
@@ -299,7 +301,7 @@ impl Recorder {
         }
     }
 
-    /// Ends a sample at this address, of whatever kind: there is something else now.
+    /// Ends any sample at this address, of whatever kind: something else is there now.
     fn end_at(&mut self, address: usize, collection: usize) {
         let image = self.mapped.read();
         if let Some(slot) = find(&image.samples, address as u64) {
@@ -308,8 +310,8 @@ impl Recorder {
         }
     }
 
-    /// Makes room for all that a sample with so many frames may add, so that the rest takes
-    /// no memory.
+    /// Reserves room for all that a sample with this many frames may add, so that adding it
+    /// takes no memory.
     fn reserve(&mut self, frames: usize) -> Result<(), TryReserveError> {
         self.frames.reserve(frames)?;
         self.classes.reserve(1)?;
@@ -342,7 +344,8 @@ impl Recorder {
         ClassKey::Class(number)
     }
 
-    /// The innermost node of the stack; what has no room is left out from inside.
+    /// Returns the innermost node of the stack. Where there is no room, the inner frames are
+    /// left out.
     fn stack(&mut self, frames: &[(Value, u32)]) -> u32 {
         let mut node = 0;
         for &(value, line) in frames.iter().rev() {
@@ -400,7 +403,7 @@ impl Recorder {
         added
     }
 
-    /// The name of a class, as far as it is known.
+    /// Returns the name of a class, 0 while it is not known.
     fn name_of(&mut self, class: ClassKey) -> u32 {
         match class {
             ClassKey::Class(number) => self.class_names[number as usize],
@@ -409,7 +412,8 @@ impl Recorder {
         }
     }
 
-    /// The string with this text; the empty one when there is no room for another.
+    /// Returns the string with this text; 0, the empty one, when there is no room for
+    /// another.
     fn string(&mut self, text: &str) -> u32 {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
@@ -429,12 +433,12 @@ impl Recorder {
 
     // ── A sample ends ───────────────────────────────────────────────────────
 
-    /// Ends the sample at this address, if there is one of this kind; whether there was.
+    /// Ends the sample of this kind at this address; returns whether there was one.
     pub(super) fn remove(&mut self, address: usize, kind: Kind, collection: usize) -> bool {
         self.take(address, kind, collection).is_some()
     }
 
-    /// The same; what comes back can be put back.
+    /// [`Recorder::remove`], but returns the sample, which can be put back.
     pub(super) fn take(
         &mut self,
         address: usize,
@@ -465,15 +469,15 @@ impl Recorder {
         })
     }
 
-    /// Whether the sample is one of those that were taken since sampling began last.
+    /// Whether the sample was taken after sampling began last.
     pub(super) fn knows(&self, ended: &EndedSample) -> bool {
         ended.beginning == self.beginnings
     }
 
-    /// Has the sample go on; false when there is no room for it any more.
+    /// Makes the sample live again; returns false when there is no room for it any more.
     pub(super) fn put_back(&mut self, ended: EndedSample) -> bool {
         let EndedSample { sample, age, .. } = ended;
-        // One place stays empty, so that looking for a sample ends.
+        // One slot stays empty, so that a search for a sample ends.
         if self.live_samples + 1 >= SAMPLES {
             return false;
         }
@@ -488,8 +492,9 @@ impl Recorder {
         true
     }
 
-    /// Marking is over: what has died is known by `fate`. A minor collection frees young
-    /// cells only. So many collections have been marked before this one.
+    /// Forgets what has died, and ends its samples, once marking is over: `fate` says what has
+    /// died. A minor collection frees young cells only. `collection` is the number of
+    /// collections marked before this one.
     pub(super) fn forget_dead(
         &mut self,
         scope: Scope,
@@ -502,7 +507,7 @@ impl Recorder {
         if !is_minor {
             self.forget_dead_cells(collection, fate);
         }
-        // A major one finds no settled garbage.
+        // A major collection finds no settled garbage.
         if scope == Scope::Full {
             self.marked_in_full = collection as u64 + 1;
         }
@@ -517,9 +522,9 @@ impl Recorder {
         self.young_cells = young;
     }
 
-    /// Sweeping is over: payloads of dead objects are freed, too. What is left of the samples
-    /// that were taken before the latest full collection had marked was found live by it,
-    /// as the heap marks no new cell without tracing to it.
+    /// Notes that sweeping is over: payloads of dead objects are freed, too. A sample that
+    /// was taken before the latest full collection had marked, and is still here, was found
+    /// live by it, because the heap marks a new cell only when it traces to it.
     pub(super) fn swept(&mut self) {
         let full = self.marked_in_full;
         if self.mapped.read().full_collection() != full {
@@ -527,8 +532,8 @@ impl Recorder {
         }
     }
 
-    /// Looks at all sampled cells. What is taken out of the table makes others move up, but
-    /// only into the slot that is looked at, or into later ones.
+    /// Looks at all sampled cells. Removing a sample moves others up, but only into the slot
+    /// that is looked at, or into later ones.
     fn forget_dead_cells(&mut self, collection: usize, fate: &impl Fn(Value) -> Fate) {
         let mut slot = 0;
         while slot < SAMPLES {
@@ -545,7 +550,7 @@ impl Recorder {
         }
     }
 
-    /// A cell has moved.
+    /// Notes that a cell has moved.
     pub(super) fn moved(&mut self, from: Value, to: Value) {
         self.frames.moved(from, to);
         self.classes.moved(from, to);
@@ -563,8 +568,8 @@ impl Recorder {
         }
     }
 
-    /// A live object of this class owns the payload at this address: that is the class of
-    /// the payload's site, if it has none yet.
+    /// Notes that a live object of this class owns the payload at this address. The payload's
+    /// site gets this class, if it has none yet.
     pub(super) fn own(&mut self, payload: usize, class: Value, flags: Value) {
         let Some(slot) = find(&self.mapped.read().samples, payload as u64) else {
             return;
@@ -592,7 +597,7 @@ impl Recorder {
         !self.frames.nameless.is_empty() || !self.classes.nameless.is_empty()
     }
 
-    /// One that has no name yet. It is not asked for again.
+    /// Takes a frame or class that has no name yet. It is not returned again.
     pub(super) fn take_nameless(&mut self) -> Option<Nameless> {
         if let Some(value) = self.classes.nameless.pop() {
             return Some(Nameless {
@@ -607,7 +612,7 @@ impl Recorder {
         })
     }
 
-    /// Names what [`Recorder::take_nameless`] has given.
+    /// Gives a name to what [`Recorder::take_nameless`] has returned.
     pub(super) fn name(&mut self, nameless: Nameless, label: &str, path: &str, first_line: u32) {
         if nameless.is_class {
             let Some(&number) = self.classes.numbers.get(&nameless.value) else {
@@ -655,7 +660,7 @@ fn find(samples: &[Sample; SAMPLES], address: u64) -> Option<usize> {
     None
 }
 
-/// Puts a sample in; there is room.
+/// Inserts a sample; there must be room.
 fn insert(samples: &mut [Sample; SAMPLES], sample: Sample) {
     let mut slot = home(sample.address);
     while samples[slot].address != 0 && samples[slot].address != sample.address {
@@ -664,8 +669,8 @@ fn insert(samples: &mut [Sample; SAMPLES], sample: Sample) {
     samples[slot] = sample;
 }
 
-/// Takes a sample out, and moves those up that had to pass it (Knuth, vol. 3, 6.4,
-/// algorithm R).
+/// Removes a sample, and moves up those samples whose search had to pass its slot (Knuth,
+/// vol. 3, 6.4, algorithm R).
 fn remove(samples: &mut [Sample; SAMPLES], mut hole: usize) {
     let mut slot = next(hole);
     while samples[slot].address != 0 {
@@ -680,7 +685,7 @@ fn remove(samples: &mut [Sample; SAMPLES], mut hole: usize) {
     samples[hole].address = 0;
 }
 
-/// What an object is called that belongs to no class.
+/// The name of an object that belongs to no class.
 fn internal_name(bits: u32) -> &'static str {
     use crate::layout::*;
     let (kind, imemo) = ((bits & 0xff) as usize, (bits >> 8) as usize);
@@ -719,7 +724,7 @@ mod tests {
         let mut random = 1_u64;
         for step in 0..200_000_u32 {
             random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            // Few addresses, so that samples stand close to each other and are hit again.
+            // Few addresses, so that samples are close to each other and are hit again.
             let address = ((random >> 40) % 16_000 + 1) * 8;
             match find(&table, address) {
                 Some(slot) if step % 3 > 0 => {

@@ -1,4 +1,4 @@
-//! Samples that there are: of payloads that are freed or resized, and of cells that die or move.
+//! The end of samples: of payloads that are freed or resized, and of cells that die or move.
 
 use ashlar_heap::MarkingEnd;
 
@@ -9,7 +9,7 @@ use crate::knobs::KNOBS;
 use crate::payloads::thread_caches::with_locks_free;
 use crate::ruby_calls::{cell, Value};
 
-/// A payload is about to be freed while samples are taken.
+/// Called when a payload is about to be freed while samples are taken.
 #[inline]
 pub(crate) fn payload_freed(address: usize) {
     if watch::may_have(address) {
@@ -26,14 +26,14 @@ fn payload_ends(address: usize) {
     });
 }
 
-/// What `work` does with the recorder, if there is one. Payloads are freed by threads that
-/// fork, too, which have the recorder locked.
+/// Runs `work` with the recorder, if there is one. A thread that forks frees payloads, too,
+/// while it has the recorder locked.
 fn with_recorder_of_payloads<R>(work: impl FnOnce(&mut Recorder) -> R) -> Option<R> {
     with_locks_free(|| recorder().as_mut().map(work))
 }
 
-/// Resizes the payload at this address with `resize`, which gives null if it cannot: then the
-/// payload is still there, and so is its sample.
+/// Resizes the payload at this address with `resize`, which returns null when it fails: then the
+/// payload is still there, and its sample goes on.
 #[inline(always)]
 pub(crate) fn while_resized(
     address: usize,
@@ -46,8 +46,8 @@ pub(crate) fn while_resized(
     }
 }
 
-/// The sample ends before, because another thread may have a sample at this address as soon as
-/// the payload is somewhere else.
+/// The sample ends before the payload is resized, because another thread may have a sample at
+/// this address as soon as the payload is somewhere else.
 #[cold]
 #[inline(never)]
 fn resize_sample(
@@ -68,7 +68,7 @@ fn resize_sample(
     resized
 }
 
-/// Marking is over: ends the samples of what has died.
+/// Ends the samples of what has died, once marking is over.
 pub(crate) fn marked(end: &MarkingEnd<'_>) {
     let mut guard = recorder();
     let Some(recorder) = guard.as_mut().filter(|recorder| recorder.is_sampling()) else {
@@ -85,7 +85,7 @@ pub(crate) fn marked(end: &MarkingEnd<'_>) {
     });
 }
 
-/// A collection has swept: all that it found dead is freed.
+/// Called when a collection has swept: all that it found dead is freed.
 pub(crate) fn swept() {
     if !KNOBS.has_heap_profile.is_on() {
         return;
@@ -95,7 +95,7 @@ pub(crate) fn swept() {
     }
 }
 
-/// A cell has moved.
+/// Called when a cell has moved.
 pub(crate) fn moved(from: Value, to: Value) {
     if let Some(recorder) = &mut *recorder() {
         recorder.moved(from, to);

@@ -9,7 +9,7 @@ use super::{begin_numbers, begin_sampling, end_sampling, file};
 use crate::collector::Collector;
 use crate::options::Options;
 
-/// The image has the command line in it, which may name secrets.
+/// Whether the image contains the command line, which may contain secrets.
 static HAS_COMMAND_LINE: AtomicBool = AtomicBool::new(false);
 
 /// Notes what the environment asks for, before there is a collector.
@@ -31,7 +31,7 @@ pub(super) fn begin(collector: &Collector) -> Result<(), String> {
     }
 }
 
-/// The command line if it belongs into the image, else nothing.
+/// Returns the command line if the image is to contain it, else nothing.
 pub(super) fn command_line() -> String {
     match HAS_COMMAND_LINE.load(Relaxed) {
         true => file::command_line(),

@@ -1,16 +1,16 @@
-//! What every `xmalloc` and `xfree` asks while samples are taken, without a lock: how far
-//! it is to this thread's next mark, and whether a payload may be a sample.
+//! What every `xmalloc` and `xfree` checks while samples are taken, without a lock: how
+//! far it is to this thread's next mark, and whether a payload may be a sample.
 
 use std::cell::Cell as StdCell;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 use super::recorder::recorder;
 
-/// Bytes that a thread may still get before the next mark.
+/// Bytes that a thread may still allocate before the next mark.
 #[derive(Clone, Copy)]
 struct Countdown {
     bytes: u64,
-    /// Which beginning of sampling it was drawn after; 0 for none.
+    /// The value of [`EPOCH`] when `bytes` was drawn; 0 for never.
     epoch: usize,
 }
 
@@ -24,20 +24,20 @@ static EPOCH: AtomicUsize = AtomicUsize::new(0);
 static COLLECTIONS: AtomicUsize = AtomicUsize::new(0);
 
 const COUNTERS: usize = 1 << 14;
-/// How many sampled payloads fall on each of these counters: nearly all of them are 0, so
-/// nearly every payload is seen to be none.
+/// How many sampled payloads fall on each of these counters. Nearly all are 0, so nearly
+/// every payload that is no sample is seen to be none.
 static COUNTS: [AtomicU8; COUNTERS] = [const { AtomicU8::new(0) }; COUNTERS];
 
 pub(super) fn collections() -> usize {
     COLLECTIONS.load(Relaxed)
 }
 
-/// A collection has marked.
+/// Called when a collection has marked.
 pub(crate) fn count_collection() {
     COLLECTIONS.fetch_add(1, Relaxed);
 }
 
-/// Sampling begins: no payload is a sample.
+/// Called when sampling begins: no payload is a sample.
 pub(super) fn clear() {
     EPOCH.fetch_add(1, Relaxed);
     for count in &COUNTS {
@@ -45,7 +45,7 @@ pub(super) fn clear() {
     }
 }
 
-/// Counts a payload of `bytes`; whether it is a sample.
+/// Counts a payload of `bytes`; returns whether it is a sample.
 pub(super) fn is_sample(bytes: usize) -> bool {
     let bytes = bytes as u64;
     let epoch = EPOCH.load(Relaxed);
@@ -79,8 +79,8 @@ pub(super) fn may_have(address: usize) -> bool {
     counter(address).load(Relaxed) != 0
 }
 
-/// A counter that has come to its end stays there: then more payloads than need be are
-/// looked up.
+/// A counter that has reached this value stays there: then more payloads than necessary
+/// are looked up.
 const FULL: u8 = u8::MAX;
 
 pub(super) fn add(address: usize) {

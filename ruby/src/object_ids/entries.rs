@@ -1,4 +1,4 @@
-//! What Ruby calls of the object ids.
+//! What Ruby calls about object ids.
 
 use std::ffi::c_void;
 
@@ -7,7 +7,7 @@ use ashlar_heap::Cell;
 use crate::lock::{held, Gvl};
 use crate::ruby_calls::Value;
 
-/// The id of an object, 0 when memory is out.
+/// The id of an object; 0 when there is no memory.
 #[no_mangle]
 unsafe extern "C" fn ashlar_object_id(
     objspace: *mut c_void,

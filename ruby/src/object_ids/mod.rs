@@ -1,4 +1,4 @@
-//! Object ids: numbers that are never given twice.
+//! Object ids: numbers that are never reused.
 
 mod entries;
 
@@ -10,13 +10,13 @@ use crate::table_memory::Table;
 /// Ids are multiples of this, so that none looks like an immediate.
 const STEP: u64 = 8;
 
-/// Both directions of the table.
+/// The table, in both directions.
 ///
-/// * **I1** When `by_number` is there, it holds the reverse of `by_object`.
+/// * **I1** When `by_number` exists, it holds the reverse of `by_object`.
 pub(crate) struct ObjectIds {
     by_object: Table,
-    /// Object by id divided by [`STEP`]. Few programs ask for an object by its
-    /// id: it is made when one does for the first time.
+    /// Object by id divided by [`STEP`]. Made when the program first asks for an object
+    /// by its id, which few programs do.
     by_number: Option<Table>,
     next: u64,
 }
@@ -32,7 +32,7 @@ impl Default for ObjectIds {
 }
 
 impl ObjectIds {
-    /// The id of an object, and whether it has just been given.
+    /// Returns the id of an object, and whether the object has got it just now.
     pub(crate) fn id_of(&mut self, object: Value) -> Result<(u64, bool), OutOfMemory> {
         let known = self.by_object.try_place(object as u64)?;
         if *known != 0 {
@@ -42,7 +42,7 @@ impl ObjectIds {
         *known = id;
         if let Some(by_number) = &mut self.by_number {
             if by_number.try_insert(id / STEP, object as u64).is_err() {
-                // It can be made again.
+                // The table can be made again.
                 self.by_number = None;
             }
         }
@@ -50,7 +50,7 @@ impl ObjectIds {
         Ok((id, true))
     }
 
-    /// The id that a dying object is remembered by: its own, or a fresh one.
+    /// Returns the id that a dying object is remembered by: its own, or a fresh one.
     pub(crate) fn last_id_of(&mut self, object: Value) -> u64 {
         if let Some(&id) = self.by_object.get(object as u64) {
             return id;
@@ -59,7 +59,7 @@ impl ObjectIds {
         self.next - STEP
     }
 
-    /// The object is going to move: its id is known at both places until
+    /// Prepares to move the object: its id is known at both addresses until
     /// [`ObjectIds::finish_move`] or [`ObjectIds::undo_move`]. When there is no memory,
     /// nothing changes.
     pub(crate) fn begin_move(&mut self, from: Value, to: Value) -> Result<(), OutOfMemory> {
@@ -69,7 +69,7 @@ impl ObjectIds {
         Ok(())
     }
 
-    /// The object has moved. Needs no memory.
+    /// Notes that the object has moved. Needs no memory.
     pub(crate) fn finish_move(&mut self, from: Value, to: Value) {
         let Some(id) = self.by_object.remove(from as u64) else {
             return;
@@ -80,12 +80,12 @@ impl ObjectIds {
         }
     }
 
-    /// The object stays where it was. Needs no memory.
+    /// Notes that the object stays where it was. Needs no memory.
     pub(crate) fn undo_move(&mut self, to: Value) {
         self.by_object.remove(to as u64);
     }
 
-    /// The object is dead.
+    /// Forgets an object, which is dead.
     pub(crate) fn forget(&mut self, object: Value) {
         let Some(id) = self.by_object.remove(object as u64) else {
             return;
@@ -105,7 +105,7 @@ impl ObjectIds {
         }
         let object = match &self.by_number {
             Some(by_number) => by_number.get(id / STEP).copied(),
-            // No memory: a slow answer is better than a wrong one.
+            // Without memory for the table: a slow answer is better than a wrong one.
             None => self.by_object.iter().find(|(_, &i)| i == id).map(|e| e.0),
         };
         object.map(|object| object as Value)

@@ -1,4 +1,4 @@
-//! The tables of classes: of methods, constants, and what calls remember.
+//! The tables of classes: of methods, constants and call caches.
 
 use ashlar_heap::Trace;
 
@@ -22,8 +22,9 @@ pub(super) fn trace_constants(table: Option<Record>, tracer: &mut impl Trace) {
     });
 }
 
-/// Marks the call caches in a class's table, and the methods that they are for. False when a
-/// method is not valid any more: then Ruby has to, which takes its caches out of the table.
+/// Marks the call caches in a class's table, and the methods that they are for. Returns
+/// false when a method is not valid any more: then Ruby has to trace the table, and removes
+/// that method's caches from it.
 #[inline(always)]
 pub(super) fn trace_call_caches(table: Option<Record>, tracer: &mut impl Trace) -> bool {
     if !call_caches_are_valid(table) {

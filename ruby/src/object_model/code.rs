@@ -1,4 +1,4 @@
-//! Traces code: instruction sequences, methods, and what their calls remember.
+//! Traces code: instruction sequences, methods, and the caches of their calls.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -9,9 +9,9 @@ use super::record::Record;
 use super::{version, Common};
 use crate::layout::*;
 
-/// Ruby's empty call cache, which is no object; 0 until it is known. Ruby puts it in
-/// the place of every call's cache when it traces an instruction sequence, and shows
-/// it there alone.
+/// Ruby's empty call cache, which is not in the heap; 0 until its address is known. Ruby
+/// replaces the cache of every call by it when it traces an instruction sequence, and
+/// shows the address nowhere else.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EmptyCallCache(usize);
 
@@ -20,9 +20,9 @@ impl EmptyCallCache {
         self.0 != 0
     }
 
-    /// What Ruby has left in the first call of `object`, which it has just traced, if
-    /// that is an instruction sequence with calls: a cache that is not in the heap is the
-    /// empty one then, because Ruby has replaced all that it does not keep, and it keeps
+    /// Learns the address from `object`, which Ruby has just traced, if that is an
+    /// instruction sequence with calls. If the first call's cache is not in the heap, it
+    /// is the empty one: Ruby has replaced all caches that it does not keep, and it keeps
     /// none that is not in the heap.
     pub(super) fn learnt_from(object: Object) -> Self {
         let is_iseq = object.kind() == T_IMEMO && object.internal_kind() == IMEMO_ISEQ;
@@ -94,8 +94,8 @@ fn trace_iseq(iseq: Object, empty: EmptyCallCache, tracer: &mut impl Trace) -> b
     true
 }
 
-/// Takes its cache from a call, as Ruby does whenever it traces an instruction sequence.
-/// Several threads may do so at once: all store the same.
+/// Replaces the cache of a call by the empty one, as Ruby does whenever it traces an
+/// instruction sequence. Several threads may do so at once: all store the same address.
 #[inline(always)]
 fn forget_cache(call: Record, empty: EmptyCallCache) {
     let place = call.part(CALL_DATA_CACHE).address() as *const AtomicUsize;
@@ -107,8 +107,8 @@ fn forget_cache(call: Record, empty: EmptyCallCache) {
     }
 }
 
-/// What instructions keep beside themselves: variables' places, which have no references,
-/// then class variables, values computed once, and constants.
+/// Traces what instructions keep in the inline storage: first places of variables, which
+/// have no references, then class variables, values computed once, and constants.
 #[inline(always)]
 fn trace_inline_storage(body: Record, tracer: &mut impl Trace) {
     let [places, class_variables, once, constants] =
@@ -134,8 +134,9 @@ fn trace_inline_storage(body: Record, tracer: &mut impl Trace) {
     }
 }
 
-/// The references among the encoded instructions. A bit for each word says which are: in
-/// the place of the list of bits itself if one word of them is enough.
+/// Traces the references among the encoded instructions. A bit for each word says which
+/// words are references. If one word of bits is enough, it is in the place of the address
+/// of the list.
 #[inline(always)]
 fn trace_operands(body: Record, tracer: &mut impl Trace) {
     let bits = body.word(BODY_MARK_BITS);
@@ -163,7 +164,7 @@ fn trace_operands(body: Record, tracer: &mut impl Trace) {
     }
 }
 
-/// The values of keyword parameters that are not given.
+/// Traces the default values of optional keyword parameters.
 #[inline(always)]
 fn trace_keywords(body: Record, tracer: &mut impl Trace) {
     if body.half(BODY_HAS_KEYWORDS_AT) & BODY_HAS_KEYWORDS_MASK == 0 {
@@ -205,7 +206,7 @@ fn trace_method(entry: Object, tracer: &mut impl Trace) -> bool {
                 let is_overloaded =
                     definition.half(DEFINITION_OVERLOAD_AT) & DEFINITION_OVERLOAD_MASK != 0;
                 if is_overloaded && defined_class != 0 {
-                    // It may be a key of a table of Ruby's.
+                    // Ruby may use the entry as a key of a table of its own.
                     tracer.pin(entry.cell());
                 }
             }
@@ -223,8 +224,9 @@ fn trace_method(entry: Object, tracer: &mut impl Trace) -> bool {
     true
 }
 
-/// An environment: the local variables of a frame that is on no stack any more. Ruby
-/// stores into it without a barrier until it is traced, which the flag ends.
+/// Traces an environment: the local variables of a frame that is on no stack any more.
+/// Ruby stores into it without a barrier until it is traced; the flag that is set here
+/// ends that.
 #[inline(always)]
 fn trace_env(env: Object, tracer: &mut impl Trace) -> bool {
     // Ruby has not filled it yet.
@@ -251,7 +253,8 @@ fn trace_env(env: Object, tracer: &mut impl Trace) -> bool {
         flags.store(set | FRAME_BARRIER, Relaxed);
     }
     if set & FRAME_LOCAL == 0 {
-        /// Low bits of the outer frame's address that tell it from an object's.
+        /// The low bits of the outer frame's address, which distinguish it from an
+        /// object's address.
         const GUARD: usize = 3;
         let before = Record::at(frame.address() - FRAME_OUTER_BEFORE);
         let outer = before.and_then(|place| Record::at(place.word(0) & !GUARD));

@@ -1,4 +1,4 @@
-//! Traces data of C whose type says where its references are, and procs.
+//! Traces `T_DATA` objects whose type says where their references are, and procs.
 
 use std::ffi::{c_char, CStr};
 
@@ -10,7 +10,7 @@ use super::{version, Common};
 use crate::layout::*;
 use crate::ruby_calls::Value;
 
-/// A type of Ruby's own that it does not export; 0 until it is known.
+/// A data type of Ruby that it does not export; 0 until the type is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DataType(usize);
 
@@ -19,13 +19,13 @@ impl DataType {
         self.0 != 0
     }
 
-    /// The type of `data` if its class is that of procs: Ruby makes all of them itself.
+    /// The type of `data` if its class is that of procs: Ruby itself makes all of these.
     pub(super) fn of_procs(data: Object, proc_class: Value) -> Self {
         let is_proc = proc_class != 0 && data.word(KLASS) == proc_class;
         Self(if is_proc { type_of(data) } else { 0 })
     }
 
-    /// The type of `data`, which has no class, if it has this name: Ruby alone makes such data.
+    /// The type of `data`, which has no class, if it has this name: only Ruby makes such data.
     pub(super) fn named(data: Object, name: &CStr) -> Self {
         let data_type = type_of(data);
         let text = Record::at(data_type).map_or(0, |found| found.word(DATA_TYPE_NAME));
@@ -39,7 +39,7 @@ fn type_of(data: Object) -> usize {
     data.typed_data().map_or(0, |[data_type, _]| data_type)
 }
 
-/// Traces what data has beside its class; false when only its own type can.
+/// Traces what data has besides its class; false when only a function of its type can.
 #[inline(never)]
 pub(super) fn trace_data(common: Common, data: Object, tracer: &mut impl Trace) -> bool {
     let Some([data_type, contents]) = data.typed_data() else {
@@ -68,7 +68,8 @@ pub(super) fn trace_data(common: Common, data: Object, tracer: &mut impl Trace) 
     true
 }
 
-/// In the place of a function that marks is a list of where references are.
+/// Traces contents whose type has, in place of a marking function, a list of the offsets of
+/// their references.
 #[inline(always)]
 fn trace_declared(contents: Record, list: Record, tracer: &mut impl Trace) {
     let offsets = (0..).map(|index| list.word(8 * index));
@@ -87,7 +88,7 @@ fn trace_proc(proc: Record, tracer: &mut impl Trace) {
                 mark_value(tracer, frame.word(FRAME_ENV));
             }
         }
-        // A symbol or another proc, in the same place.
+        // For a block that is a symbol or another proc: both are in the same place.
         _ => mark_value(tracer, proc.word(PROC_SYMBOL)),
     }
 }

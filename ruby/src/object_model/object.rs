@@ -1,4 +1,5 @@
-//! An object as the collector reads it: its words, and where the values are that it holds.
+//! An object as the collector reads it: its words, and where the values are that the object
+//! holds.
 
 use std::slice;
 
@@ -60,7 +61,7 @@ impl Object {
 
     #[inline(always)]
     pub(super) fn cell(self) -> Cell {
-        // SAFETY: its words were read from the cell at this address.
+        // SAFETY: the object's words were read from the cell at this address.
         unsafe { cell(self.address) }
     }
 
@@ -82,7 +83,7 @@ impl Object {
         self.flags >> SHAPE_SHIFT
     }
 
-    /// Where the contents of data of C are.
+    /// The address of the contents of a `T_DATA` object.
     #[inline(always)]
     pub(super) fn contents(self, are_embedded: bool) -> usize {
         if are_embedded {
@@ -104,7 +105,7 @@ impl Object {
         self.flags
     }
 
-    /// What an embedded array holds.
+    /// The elements of an embedded array.
     #[inline(always)]
     pub(crate) fn embedded_values(self) -> Values {
         Values {
@@ -113,13 +114,13 @@ impl Object {
         }
     }
 
-    /// Members of a struct that are in its cell, 0 when they are elsewhere.
+    /// The number of members of a struct that are in its cell; 0 when they are elsewhere.
     #[inline(always)]
     pub(crate) fn embedded_members(self) -> usize {
         (self.flags & RSTRUCT_EMBED_LEN_MASK) >> RSTRUCT_EMBED_LEN_SHIFT
     }
 
-    /// What a struct holds.
+    /// The members of a struct.
     #[inline(always)]
     pub(crate) fn members(self) -> Values {
         match self.embedded_members() {
@@ -150,7 +151,7 @@ impl Object {
         ]
     }
 
-    /// Variables that objects of this object's class have had at most.
+    /// The largest number of variables that objects of this object's class have had.
     pub(crate) fn variables_of_class(self) -> usize {
         let max = (self.word(KLASS) + CLASS_MAX_IV_COUNT) as *const Count;
         // SAFETY: the class of a live object is live and has this field.
@@ -167,7 +168,7 @@ impl Object {
     }
 }
 
-/// Neighbouring values: the address of the first and how many they are.
+/// Values side by side: the address of the first, and their number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Values {
     pub(super) first: usize,
@@ -180,7 +181,7 @@ impl Values {
     }
 
     /// # Safety
-    /// They are those of a live object, which does not change meanwhile.
+    /// The values must be those of a live object, which does not change meanwhile.
     pub(super) unsafe fn words<'object>(self) -> &'object [usize] {
         // SAFETY: the words are a live object's, which does not change meanwhile.
         unsafe { slice::from_raw_parts(self.first as *const usize, self.count) }
@@ -213,7 +214,7 @@ pub(super) fn mark_values(tracer: &mut impl Trace, values: Values) {
 
 pub(super) type ShapeById = unsafe extern "C" fn(u32) -> *const u8;
 
-/// Variables that an object has whose shape is not too complex.
+/// The number of variables of an object whose shape is not too complex.
 #[inline(always)]
 pub(super) fn variable_count(object: Object, shape_by_id: ShapeById) -> usize {
     // SAFETY: the object's shape exists; its count of variables is of this type

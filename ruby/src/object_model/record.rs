@@ -1,7 +1,7 @@
-//! A struct of Ruby's outside the heap's cells, which a live object owns.
+//! A struct of Ruby outside the heap's cells, which a live object owns.
 
-/// The address of a struct. Only the layout says what it has where
-/// (`shim/layout.c`).
+/// The address of a struct. Only the layout that `shim/layout.c` prints says what is at
+/// which offset.
 #[derive(Clone, Copy)]
 pub(super) struct Record(usize);
 
@@ -45,7 +45,8 @@ impl Record {
         Self(self.0 + offset)
     }
 
-    /// The first `count` structs, of `bytes` each, that the word at `offset` points at.
+    /// The first `count` structs, of `bytes` each, of the array that the word at
+    /// `offset` bytes points at; none when that word is null.
     #[inline(always)]
     pub(super) fn each(
         self,

@@ -1,4 +1,4 @@
-//! What the collector knows of objects in Ruby 3.4 that is otherwise in another version.
+//! What the collector knows of objects in Ruby 3.4 that is different in another version.
 
 use std::sync::atomic::AtomicU32;
 
@@ -10,24 +10,24 @@ use super::record::Record;
 use crate::layout::*;
 use crate::ruby_calls::Value;
 
-/// The flags that the rules of [`super::OWN_NOTHING`] ask for: those below the shape.
+/// The type of the flags that the rules of [`super::OWN_NOTHING`] test: those below the shape.
 pub(super) type Rule = u32;
 
-/// A count of variables, as Ruby keeps it.
+/// The type of Ruby's counts of variables.
 pub(super) type Count = u32;
 pub(super) type AtomicCount = AtomicU32;
-/// Whether an object without variables may be one without a class, too.
+/// Whether an object without variables may also be one without a class.
 pub(super) const MAY_LACK_CLASS: bool = false;
 
-/// Flags of a dead object of any type that the collector cannot free by itself.
+/// Flags of a dead object, of any type, that the collector cannot free by itself.
 pub(super) const FREED_BY_RUBY: usize = FL_FINALIZE | FL_SEEN_OBJ_ID | FL_EXIVAR;
-/// Further ones, of types other than plain objects.
+/// Further such flags, of types other than plain objects.
 pub(super) const OTHERS_FREED_BY_RUBY: usize = 0;
-/// A dead plain object owns nothing if of the first flags the second ones are set.
+/// `[mask, value]`: a dead plain object whose flags in `mask` equal `value` owns nothing.
 pub(super) const PLAIN_OBJECT_OWNS_NOTHING: [usize; 2] = [ROBJECT_EMBED, ROBJECT_EMBED];
 
 impl Object {
-    /// Whether Ruby's table of generic variables has some of this object's.
+    /// Whether Ruby's table of generic variables has some of this object's variables.
     #[inline(always)]
     pub(crate) fn has_generic_variables(self) -> bool {
         self.has(FL_EXIVAR)
@@ -45,7 +45,8 @@ impl Object {
         self.shape() == TOO_COMPLEX_SHAPE
     }
 
-    /// The same for one that no rule of [`super::OWN_NOTHING`] has asked.
+    /// [`Object::is_too_complex`] for a dead object, where no rule of [`super::OWN_NOTHING`] has
+    /// tested it.
     #[inline(always)]
     pub(super) fn is_dead_and_too_complex(self) -> bool {
         self.half(SHAPE_SHIFT / 8) == TOO_COMPLEX_SHAPE as u32
@@ -57,7 +58,8 @@ impl Object {
         false
     }
 
-    /// The type of data of C, and where its contents are; `None` for data without a type.
+    /// The type of a `T_DATA` object, and the address of its contents; `None` for data without a
+    /// type.
     #[inline(always)]
     pub(crate) fn typed_data(self) -> Option<[usize; 2]> {
         let typed = self.word(DATA_TYPED);
@@ -67,22 +69,23 @@ impl Object {
         })
     }
 
-    /// Bytes of a struct's cell with this many members in it.
+    /// The bytes of the cell of a struct with this many members in it.
     pub(crate) fn struct_bytes(self, members: usize) -> usize {
         STRUCT_EMBEDDED + 8 * members
     }
 }
 
-/// Bytes that a plain object gets that asks for `size_bytes`; `None` when its variables are to
-/// be elsewhere.
+/// The bytes of the cell for a plain object that asks for `size_bytes`; `None` when its variables
+/// must be elsewhere.
 pub(crate) fn plain_object_bytes(size_bytes: usize) -> Option<usize> {
     Some(size_bytes)
 }
 
-/// Traces what a class, a module or an inclusion of one has beside its own class; false when Ruby
+/// Traces what a class, a module or an include class has besides its own class; false when Ruby
 /// has to.
 ///
-/// One thread at a time: Ruby, which may trace others meanwhile, changes their tables.
+/// Only one thread at a time may do so: Ruby, which may trace other classes meanwhile, changes
+/// their tables.
 #[inline(never)]
 pub(super) fn trace_class(shape_by_id: ShapeById, class: Object, tracer: &mut impl Trace) -> bool {
     let is_inclusion = class.kind() == T_ICLASS;
@@ -128,15 +131,15 @@ pub(super) fn call_cache_entries(caches: Record) -> impl Iterator<Item = Record>
     caches.each(CALL_CACHES_ENTRIES, count, CALL_CACHES_ENTRY_BYTES)
 }
 
-/// Traces a table of call caches that is an object; false when Ruby has to. Here they are in the
-/// classes themselves.
+/// Traces a table of call caches that is an object; false when Ruby has to. In this version the
+/// call caches are in the classes themselves.
 #[inline(always)]
 pub(super) fn trace_table_of_call_caches(_table: Record, _tracer: &mut impl Trace) -> bool {
     false
 }
 
-/// Traces an internal object of a kind that is of this version only, or otherwise traced in
-/// others; false when Ruby has to.
+/// Traces an internal object of a kind that only this version has, or that other versions trace
+/// otherwise; false when Ruby has to.
 #[inline(always)]
 pub(super) fn trace_internal(
     _shape_by_id: ShapeById,
@@ -144,8 +147,8 @@ pub(super) fn trace_internal(
     tracer: &mut impl Trace,
 ) -> bool {
     match object.internal_kind() {
-        // The classes whose caches they are know the methods of all others, and invalidate
-        // them: a cache keeps neither.
+        // All other caches are in the table of their class, which knows their methods and
+        // invalidates them: such a cache keeps neither its class nor its method alive.
         IMEMO_CALLCACHE if object.has(CALL_CACHE_OWNS) => {
             mark_value(tracer, object.word(CALL_CACHE_METHOD));
             mark_value(tracer, object.word(CALL_CACHE_CLASS));
@@ -156,24 +159,25 @@ pub(super) fn trace_internal(
     true
 }
 
-/// What a dead internal object of such a kind owns is 0; `None` when Ruby has to free it.
+/// Returns the address of what a dead internal object of such a kind owns, 0 for nothing; `None`
+/// when Ruby has to free the object.
 #[inline(always)]
 pub(super) fn owned_by_internal(_object: Object) -> Option<usize> {
     None
 }
 
-/// What `holder` refers to that is kept, of what Ruby shows of it.
+/// The object that `holder` keeps alive by its reference to `shown`, which Ruby reports.
 pub(super) fn kept_by(_holder: Object, shown: Object) -> Value {
     shown.address()
 }
 
-/// Whether tracing points hang on compiled code: Ruby marks them.
+/// Whether compiled code has trace points attached, which only Ruby marks.
 #[inline(always)]
 pub(super) fn has_local_hooks(iseq: Object) -> bool {
     iseq.word(ISEQ_LOCAL_HOOKS) != 0
 }
 
-/// The same of a method that is a block.
+/// Whether a method that is a block has trace points attached, which only Ruby marks.
 #[inline(always)]
 pub(super) fn has_method_hooks(definition: Record) -> bool {
     definition.word(DEFINITION_HOOKS) != 0
@@ -185,7 +189,7 @@ pub(super) fn is_frame_of_ruby(_frame_flags: usize) -> bool {
     false
 }
 
-/// Marks what data of C has beside its contents and its class.
+/// Marks what a `T_DATA` object has besides its contents and its class.
 #[inline(always)]
 pub(super) fn mark_fields_of_data(_data: Object, _tracer: &mut impl Trace) {}
 
@@ -193,6 +197,6 @@ pub(super) fn mark_fields_of_data(_data: Object, _tracer: &mut impl Trace) {}
 #[inline(always)]
 pub(super) fn trace_symbol(_symbol: Object, _tracer: &mut impl Trace) {}
 
-/// Shapes beside 0 that the test of what dead objects own tries.
+/// The shapes besides 0 that the test of what dead objects own tries.
 #[cfg(test)]
 pub(super) const TRIED_SHAPES: [usize; 2] = [TOO_COMPLEX_SHAPE, TOO_COMPLEX_SHAPE + 1];

@@ -1,4 +1,4 @@
-//! What the collector knows of objects in Ruby 4.0 that is otherwise in another version.
+//! What the collector knows of objects in Ruby 4.0 that is different in another version.
 
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering::Relaxed};
 
@@ -10,38 +10,39 @@ use super::record::Record;
 use crate::layout::*;
 use crate::ruby_calls::Value;
 
-/// Bits of the flags that the shape has for whether there are variables or an id.
+/// Bits of the shape in the flags that are set when the object has variables or an id.
 const FIELDS: usize = (SHAPE_OFFSET_MASK | SHAPE_TOO_COMPLEX) << SHAPE_SHIFT;
 const TOO_COMPLEX: usize = SHAPE_TOO_COMPLEX << SHAPE_SHIFT;
 const HAS_ID: usize = SHAPE_HAS_OBJECT_ID << SHAPE_SHIFT;
 
-/// The flags that the rules of [`super::OWN_NOTHING`] ask for: all.
+/// The type of the flags that the rules of [`super::OWN_NOTHING`] test: all.
 pub(super) type Rule = usize;
 
-/// A count of variables, as Ruby keeps it.
+/// The type of Ruby's counts of variables.
 pub(super) type Count = u16;
 pub(super) type AtomicCount = AtomicU16;
-/// Whether an object without variables may be one without a class, too.
+/// Whether an object without variables may also be one without a class.
 pub(super) const MAY_LACK_CLASS: bool = true;
 
-/// Flags of a dead object of any type that the collector cannot free by itself.
+/// Flags of a dead object, of any type, that the collector cannot free by itself.
 pub(super) const FREED_BY_RUBY: usize = FL_FINALIZE;
-/// Further ones, of types other than plain objects.
+/// Further such flags, of types other than plain objects.
 pub(super) const OTHERS_FREED_BY_RUBY: usize = FIELDS;
-/// A dead plain object owns nothing if of the first flags the second ones are set.
+/// `[mask, value]`: a dead plain object whose flags in `mask` equal `value` owns nothing.
 pub(super) const PLAIN_OBJECT_OWNS_NOTHING: [usize; 2] = [ROBJECT_HEAP | TOO_COMPLEX | HAS_ID, 0];
 
-/// Types whose own fields the shape tells of, by number.
+/// A bit per type number: types with fields of their own, which the shape describes.
 const HAVE_FIELDS: u32 = 1 << T_OBJECT | 1 << T_CLASS | 1 << T_MODULE | 1 << T_IMEMO;
 
 impl Object {
-    /// Whether Ruby's table of generic variables may have some of this object's.
+    /// Whether Ruby's table of generic variables may have some of this object's variables.
     #[inline(always)]
     pub(crate) fn has_generic_variables(self) -> bool {
         self.has(FIELDS) && HAVE_FIELDS >> self.kind() & 1 == 0
     }
 
-    /// Whether a plain object's variables are in its cell; also what has those of another object.
+    /// Whether a plain object's variables are in its cell; also for the object that has the
+    /// variables of another object.
     #[inline(always)]
     pub(crate) fn keeps_variables(self) -> bool {
         !self.has(ROBJECT_HEAP)
@@ -53,7 +54,8 @@ impl Object {
         self.has(TOO_COMPLEX)
     }
 
-    /// The same for one that no rule of [`super::OWN_NOTHING`] has asked: each one asks.
+    /// [`Object::is_too_complex`] for a dead object, where no rule of [`super::OWN_NOTHING`] has
+    /// tested it: here every rule has.
     #[inline(always)]
     pub(super) fn is_dead_and_too_complex(self) -> bool {
         false
@@ -65,7 +67,8 @@ impl Object {
         self.has(HAS_ID)
     }
 
-    /// The type of data of C, and where its contents are; `None` for data without a type.
+    /// The type of a `T_DATA` object, and the address of its contents; `None` for data without a
+    /// type.
     #[inline(always)]
     pub(crate) fn typed_data(self) -> Option<[usize; 2]> {
         self.has(DATA_IS_TYPED).then(|| {
@@ -75,16 +78,16 @@ impl Object {
         })
     }
 
-    /// Bytes of a struct's cell with this many members in it: behind them is the reference to its
-    /// variables, unless they are in Ruby's table.
+    /// The bytes of the cell of a struct with this many members in it. Behind them is the reference
+    /// to its variables, unless those are in Ruby's table.
     pub(crate) fn struct_bytes(self, members: usize) -> usize {
         let fields = usize::from(!self.has(STRUCT_GENERIC_FIELDS));
         STRUCT_EMBEDDED + 8 * (members + fields)
     }
 }
 
-/// Bytes that a plain object gets that asks for `size_bytes`; `None` when its variables are to
-/// be elsewhere. A shape has room for few widths.
+/// The bytes of the cell for a plain object that asks for `size_bytes`; `None` when its variables
+/// must be elsewhere. A shape has room for few widths.
 pub(crate) fn plain_object_bytes(size_bytes: usize) -> Option<usize> {
     OBJECT_WIDTHS
         .iter()
@@ -92,8 +95,8 @@ pub(crate) fn plain_object_bytes(size_bytes: usize) -> Option<usize> {
         .find(|&width_bytes| width_bytes >= size_bytes)
 }
 
-/// Traces what a class, a module or an inclusion of one has beside its own class; false when Ruby
-/// has to, for a class with tables for boxes. Marking changes no class, so that any thread can.
+/// Traces what a class, a module or an include class has besides its own class; false when Ruby has
+/// to, for a class with tables for boxes. Marking changes no class, so any thread can do this.
 #[inline(never)]
 pub(super) fn trace_class(_shape_by_id: ShapeById, class: Object, tracer: &mut impl Trace) -> bool {
     let has_boxes = class.has(CLASS_BOXABLE) && class.word(CLASS_BOX_TABLES) != 0;
@@ -139,14 +142,14 @@ pub(super) fn call_cache_entries(caches: Record) -> impl Iterator<Item = Record>
 
 /// Traces a table of call caches that is an object; false when Ruby has to.
 ///
-/// One thread at a time: Ruby, which may trace others meanwhile, changes them.
+/// Only one thread at a time may do so: Ruby, which may trace other tables meanwhile, changes them.
 #[inline(always)]
 pub(super) fn trace_table_of_call_caches(table: Record, tracer: &mut impl Trace) -> bool {
     !tracer.is_shared() && trace_call_caches(Some(table), tracer)
 }
 
-/// Traces an internal object of a kind that is of this version only, or otherwise traced in
-/// others; false when Ruby has to.
+/// Traces an internal object of a kind that only this version has, or that other versions trace
+/// otherwise; false when Ruby has to.
 #[inline(always)]
 pub(super) fn trace_internal(
     shape_by_id: ShapeById,
@@ -162,8 +165,9 @@ pub(super) fn trace_internal(
             mark_value(tracer, object.word(CVAR_CLASS));
             mark_value(tracer, object.word(CVAR_CREF));
         }
-        // Ruby holds the class weakly, and there are as many caches as call sites. They are in the
-        // class's own table; who else refers to one is running, so the class lives anyway.
+        // Ruby holds the class weakly, and there are as many caches as call sites. The caches are
+        // in the class's own table; whatever else refers to one is running, so the class lives
+        // anyway.
         IMEMO_CALLCACHE => trace_call_cache(object, tracer),
         _ => return false,
     }
@@ -176,7 +180,7 @@ fn trace_call_cache(cache: Object, tracer: &mut impl Trace) {
     // SAFETY: a live object's aligned word.
     let class = unsafe { &*((cache.address() + CALL_CACHE_CLASS) as *const AtomicUsize) };
     let class = class.load(Relaxed);
-    // What the method was is not valid any more in a cache without a class.
+    // The method of a cache without a class is not valid any more.
     if class == UNDEFINED {
         return;
     }
@@ -186,7 +190,8 @@ fn trace_call_cache(cache: Object, tracer: &mut impl Trace) {
     }
 }
 
-/// What a dead internal object of such a kind owns, 0 for nothing; `None` when Ruby has to free it.
+/// Returns the address of what a dead internal object of such a kind owns, 0 for nothing; `None`
+/// when Ruby has to free the object.
 #[inline(always)]
 pub(super) fn owned_by_internal(object: Object) -> Option<usize> {
     match object.internal_kind() {
@@ -198,9 +203,9 @@ pub(super) fn owned_by_internal(object: Object) -> Option<usize> {
     }
 }
 
-/// What `holder` refers to that is kept, of what Ruby shows of it: of an inline cache of a class variable
-/// the class, in whose table the entry is. Ruby tells the write barrier of the class alone when it stores
-/// the entry (`update_classvariable_cache`).
+/// The object that `holder` keeps alive by its reference to `shown`, which Ruby reports. For an
+/// inline cache of a class variable, that is the class, in whose table the entry is: when Ruby
+/// stores the entry, it calls the write barrier for the class alone (`update_classvariable_cache`).
 pub(super) fn kept_by(holder: Object, shown: Object) -> Value {
     let is_code = holder.kind() == T_IMEMO && holder.internal_kind() == IMEMO_ISEQ;
     let is_entry = shown.kind() == T_IMEMO && shown.internal_kind() == IMEMO_CVAR_ENTRY;
@@ -211,27 +216,28 @@ pub(super) fn kept_by(holder: Object, shown: Object) -> Value {
     }
 }
 
-/// Whether tracing points hang on compiled code: they are no references of it.
+/// Whether compiled code has trace points attached that only Ruby marks: here they are not among
+/// its references.
 #[inline(always)]
 pub(super) fn has_local_hooks(_iseq: Object) -> bool {
     false
 }
 
-/// The same of a method that is a block.
+/// Whether a method that is a block has trace points attached that only Ruby marks.
 #[inline(always)]
 pub(super) fn has_method_hooks(_definition: Record) -> bool {
     false
 }
 
-/// Whether a frame has references that only Ruby finds: that of a file or of a class's body has
-/// its box.
+/// Whether a frame has references that only Ruby finds: the frame of a file or of a class's body
+/// has a reference to its box.
 #[inline(always)]
 pub(super) fn is_frame_of_ruby(frame_flags: usize) -> bool {
     let kind = frame_flags & FRAME_KIND_MASK;
     frame_flags & FRAME_LOCAL != 0 && (kind == FRAME_OF_CLASS || kind == FRAME_OF_FILE)
 }
 
-/// Marks what data of C has beside its contents and its class.
+/// Marks what a `T_DATA` object has besides its contents and its class.
 #[inline(always)]
 pub(super) fn mark_fields_of_data(data: Object, tracer: &mut impl Trace) {
     mark_value(tracer, data.word(DATA_FIELDS));
@@ -244,6 +250,6 @@ pub(super) fn trace_symbol(symbol: Object, tracer: &mut impl Trace) {
     mark_value(tracer, symbol.word(KLASS));
 }
 
-/// Shapes beside 0 that the test of what dead objects own tries.
+/// The shapes besides 0 that the test of what dead objects own tries.
 #[cfg(test)]
 pub(super) const TRIED_SHAPES: [usize; 3] = [1, SHAPE_TOO_COMPLEX, SHAPE_HAS_OBJECT_ID];

@@ -1,5 +1,5 @@
-//! The process's `malloc` under `LD_PRELOAD`, and Ruby's own otherwise. Nothing here
-//! collects.
+//! The process's `malloc` under `LD_PRELOAD`, and the `malloc` of Ruby's own core otherwise.
+//! Nothing here collects.
 
 use std::ffi::c_void;
 use std::ptr::{null_mut, NonNull};
@@ -12,7 +12,8 @@ use crate::knobs::KNOBS;
 use crate::libc_malloc;
 use crate::statics::shared;
 
-/// What `allocate` gets from the calling thread's cache, null when there is no memory.
+/// Returns what `allocate` gets from the calling thread's cache; null when there is no
+/// memory.
 ///
 /// # Safety
 /// `cache` is the calling thread's, or null.
@@ -50,8 +51,9 @@ pub(super) unsafe extern "C" fn ashlar_calloc_payload(
     unsafe { allocated(cache, |cache| cache.allocate_zeroed(size)) }
 }
 
-/// `malloc` for Ruby's own core, when this library is not the process's allocator: a payload,
-/// unless `xmalloc` has none, either. It never collects.
+/// `malloc` for Ruby's own core, when this library is not the process's allocator. Returns a
+/// payload; memory of libc's if `xmalloc` uses libc, too, or there is no payload. Never
+/// collects.
 ///
 /// # Safety
 /// `cache` is the calling thread's, or null.
@@ -62,7 +64,7 @@ unsafe extern "C" fn ashlar_redirected_malloc(cache: *mut ThreadCache, size: usi
     payload_unless_from_libc(payload).unwrap_or_else(|| libc_malloc::malloc(size))
 }
 
-/// `calloc` for Ruby's own core, as [`ashlar_redirected_malloc`] is its `malloc`.
+/// `calloc` for Ruby's own core; see [`ashlar_redirected_malloc`].
 ///
 /// # Safety
 /// `cache` is the calling thread's, or null.
@@ -73,7 +75,8 @@ unsafe extern "C" fn ashlar_redirected_calloc(cache: *mut ThreadCache, size: usi
     payload_unless_from_libc(payload).unwrap_or_else(|| libc_malloc::calloc(size))
 }
 
-/// What `allocate` gives, unless payloads come from libc or there is none.
+/// Returns what `allocate` returns; `None` if payloads come from libc, or `allocate` returns
+/// null.
 #[inline(always)]
 fn payload_unless_from_libc(allocate: impl FnOnce() -> *mut c_void) -> Option<*mut c_void> {
     if KNOBS.xmalloc_is_from_libc() {
@@ -95,16 +98,16 @@ unsafe extern "C" fn ashlar_aligned_payload(
 }
 
 /// # Safety
-/// `cache` is the calling thread's, or null; `payload` is null, or memory that the
-/// process allocated and does not use any more unless null comes back.
+/// `cache` is the calling thread's, or null. `payload` is null, or memory that the process
+/// has allocated and, unless null is returned, does not use any more.
 #[no_mangle]
 pub(super) unsafe extern "C" fn ashlar_realloc_payload(
     cache: *mut ThreadCache,
     payload: *mut u8,
     size: usize,
 ) -> *mut c_void {
-    // SAFETY: the caller's contract: the cache is this thread's, and the payload is of
-    // the process, on the heap or from libc.
+    // SAFETY: the caller's contract: the cache is this thread's, and the payload is the
+    // process's, on the heap or from libc.
     unsafe {
         let Some(old) = NonNull::new(payload) else {
             return ashlar_malloc_payload(cache, size);
@@ -128,7 +131,8 @@ pub(super) unsafe extern "C" fn ashlar_free_payload(cache: *mut ThreadCache, pay
     unsafe { free_payload(cache, payload) };
 }
 
-/// A payload is about to be given back: if it is a sample of the heap profile, that ends.
+/// Called when a payload is about to be freed: ends its sample in the heap profile, if it is
+/// one.
 #[inline(always)]
 pub(super) fn note_end(payload: NonNull<u8>) {
     if KNOBS.samples_payloads() {
@@ -139,7 +143,7 @@ pub(super) fn note_end(payload: NonNull<u8>) {
 /// [`ashlar_free_payload`] while no payload is a sample.
 ///
 /// # Safety
-/// As that has it.
+/// As for [`ashlar_free_payload`].
 #[inline(always)]
 pub(super) unsafe fn free_payload(cache: *mut ThreadCache, payload: NonNull<u8>) {
     // SAFETY: nobody uses the payload any more; the cache is this thread's, or null.

@@ -1,11 +1,12 @@
-//! The caches of payloads of all threads, and the one that threads share which have none of
+//! The payload caches of all threads, and the shared one of threads that have no cache of
 //! their own.
 //!
-//! A thread gets its cache with its first payload, and gives it up when it ends: when the C
-//! library calls what it has been told to call then (`shim/payload.c`). After that the
-//! library goes on freeing what it has kept for the thread, and programs' functions of the
-//! same sort may still run. A thread in that state gets no second cache, which nobody would
-//! take away from it: it uses the shared one, like a thread of whose end nobody would hear.
+//! A thread gets its cache with its first payload, and gives it up when it ends: the C
+//! library then calls the function that `shim/payload.c` has registered. After that the
+//! library goes on freeing what it has kept for the thread, and functions that the program
+//! has registered in the same way may still run. A thread in that state gets no second
+//! cache, because nobody would take it away again: it uses the shared one, as does a thread
+//! whose end nobody would report.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -14,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::fork::locks;
 use crate::statics::shared;
 
-/// A thread's cache of payloads of the one heap there is.
+/// A thread's payload cache of the process's one heap.
 pub(crate) type ThreadCache = ashlar_heap::ThreadCache<'static>;
 
 extern "C" {
@@ -24,21 +25,21 @@ extern "C" {
     fn ashlar_current_thread_cache() -> *mut c_void;
 }
 
-/// What a thread without a cache is to do: `enum ashlar_cache_state`.
+/// What a thread without a cache must do: `enum ashlar_cache_state`.
 #[allow(dead_code)] // The shim makes them.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) enum CacheState {
-    /// Get one.
+    /// Get a cache.
     AtFirstUse,
-    /// Use the shared one: the thread ends, or nobody could tell of its end.
+    /// Use the shared one: the thread ends, or nobody would report its end.
     Never,
-    /// Free the locks, which it has because it forks, and use the shared one.
+    /// Unlock the locks, which the thread holds because it forks, and use the shared one.
     Locked,
 }
 
-/// A thread's cache, itself a payload, in the list of all of them. The shim knows it as
-/// the address of the cache.
+/// A thread's cache, itself a payload, in the list of all caches. The shim knows it by the
+/// address of `cache`.
 #[repr(C)]
 struct Listed {
     cache: ThreadCache,
@@ -46,15 +47,15 @@ struct Listed {
     next: Option<NonNull<Listed>>,
 }
 
-/// The list, and the cache of those that are not in it.
+/// The list, and the cache of threads that are not in it.
 pub(crate) struct ThreadCaches {
     first: Option<NonNull<Listed>>,
     /// Made at its first use.
     shared: Option<ThreadCache>,
 }
 
-// SAFETY: the links of the list are used with the lock held. The caches in it are their
-// threads' alone, until a thread ends, or does not exist in a forked child.
+// SAFETY: the links of the list are used with the lock held. Each cache in it is used by
+// its thread alone, until that thread ends, or does not exist in a forked child.
 unsafe impl Send for ThreadCaches {}
 
 static ALL: Mutex<ThreadCaches> = Mutex::new(ThreadCaches {
@@ -62,7 +63,7 @@ static ALL: Mutex<ThreadCaches> = Mutex::new(ThreadCaches {
     shared: None,
 });
 
-/// Locks them: no thread gets a cache or gives it up, and nobody uses the shared one.
+/// Locks the list: no thread gets a cache or gives it up, and nobody uses the shared one.
 pub(crate) fn lock() -> MutexGuard<'static, ThreadCaches> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -98,7 +99,7 @@ fn with_new<R>(work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
     }
 }
 
-/// Runs `work`, which takes locks that a forking thread has, and allocates nothing.
+/// Runs `work`, which takes locks that a forking thread holds, and allocates nothing.
 pub(crate) fn with_locks_free<R>(work: impl FnOnce() -> R) -> R {
     match is_forking() {
         true => locks::unlocked(work),
@@ -106,8 +107,8 @@ pub(crate) fn with_locks_free<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Whether the calling thread has all locks because it forks: it is in a function of the
-/// program's that is called then.
+/// Whether the calling thread holds all locks because it forks: it runs a function of the
+/// program that is called at a fork.
 pub(crate) fn is_forking() -> bool {
     // SAFETY: asks the calling thread.
     matches!(unsafe { ashlar_thread_cache_state() }, CacheState::Locked)
@@ -117,12 +118,12 @@ fn with_shared<R>(work: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
     lock().shared().map(work)
 }
 
-/// A cache for the calling thread, which may have one.
+/// Makes a cache for the calling thread; `None` when the thread cannot have one.
 fn new() -> Option<&'static mut ThreadCache> {
     let listed = lock().add()?;
-    // SAFETY: the thread is the only one that has the cache; the links are not its own.
+    // SAFETY: this thread alone has the cache; it does not use the links.
     unsafe {
-        // Not under the lock: it may ask for memory, and gets it from this cache.
+        // Not under the lock: the call may ask for memory, and gets it from this cache.
         if !ashlar_thread_cache_set(listed.as_ptr().cast()) {
             lock().remove(listed);
             return None;
@@ -131,10 +132,10 @@ fn new() -> Option<&'static mut ThreadCache> {
     }
 }
 
-/// The calling thread ends: what its cache has goes back to everybody.
+/// The calling thread ends: gives back what its cache has, and the cache itself.
 ///
 /// # Safety
-/// The cache is the calling thread's, which forgets it.
+/// The cache is the calling thread's, which does not use it again.
 #[no_mangle]
 unsafe extern "C" fn ashlar_give_up_thread_cache(cache: NonNull<c_void>) {
     // SAFETY: the caller's contract; the shim has it from `new`.
@@ -150,7 +151,8 @@ impl ThreadCaches {
         self.shared.as_mut()
     }
 
-    /// An empty cache in the list. Its memory is a payload, so that no `malloc` is needed.
+    /// Adds an empty cache to the list. Its memory is a payload, so that no `malloc` is
+    /// needed.
     fn add(&mut self) -> Option<NonNull<Listed>> {
         let cache = shared()?.thread_cache();
         let place = self
@@ -158,8 +160,8 @@ impl ThreadCaches {
             .allocate_aligned(size_of::<Listed>(), align_of::<Listed>());
         let place = place.ok()?.cast::<Listed>();
         let next = self.first.replace(place);
-        // SAFETY: the place is wide enough, aligned, and nobody else's; those in the list
-        // are there, and their links are only used with the lock held.
+        // SAFETY: the place is wide enough, aligned, and nobody else's; the caches in the
+        // list exist, and their links are only used with the lock held.
         unsafe {
             place.write(Listed {
                 cache,
@@ -173,10 +175,10 @@ impl ThreadCaches {
         Some(place)
     }
 
-    /// Takes a cache out of the list and gives back what it has, and its own memory.
+    /// Removes a cache from the list and gives back what it has, and its own memory.
     ///
     /// # Safety
-    /// It is in the list, and no thread uses it any more.
+    /// The cache is in the list, and no thread uses it any more.
     unsafe fn remove(&mut self, listed: NonNull<Listed>) {
         // SAFETY: the caller's contract, and as in `add`. Nobody has the payload any more
         // when it is freed.
@@ -205,7 +207,7 @@ impl ThreadCaches {
         }
     }
 
-    /// The same, and what the shared cache has.
+    /// Gives back what the calling thread's cache has, and what the shared cache has.
     pub(crate) fn flush_own_and_shared(&mut self) {
         self.flush_own();
         if let Some(shared) = &mut self.shared {
@@ -213,16 +215,16 @@ impl ThreadCaches {
         }
     }
 
-    /// In a forked child, which has one thread: gives back what the parent's other threads
-    /// had.
+    /// Gives back what the parent's other threads had, in a forked child, which has one
+    /// thread.
     pub(crate) fn keep_own_in_child(&mut self) {
         // SAFETY: asks for this thread's own cache.
         let mine = NonNull::new(unsafe { ashlar_current_thread_cache() }.cast::<Listed>());
         let mut listed = self.first;
         while let Some(this) = listed {
-            // SAFETY: it is in the list. Its thread does not exist in this process; where
-            // that was stopped, its lists are whole (`FreeLists`), at worst some pieces
-            // are lost.
+            // SAFETY: the cache is in the list. Its thread does not exist in this process;
+            // wherever the fork stopped that thread, its lists are whole (`FreeLists`), and
+            // at worst some pieces are lost.
             unsafe {
                 listed = (*this.as_ptr()).next;
                 if Some(this) != mine {

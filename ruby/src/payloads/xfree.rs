@@ -1,4 +1,4 @@
-//! Ruby's payloads are freed: by Ruby, and by the collector with the object that owned them.
+//! Frees Ruby's payloads: for Ruby, and for the collector with the object that owned them.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -12,7 +12,7 @@ extern "C" {
     fn ashlar_current_thread_cache() -> *mut c_void;
 }
 
-/// Frees what a dead object owned.
+/// Frees the payload of a dead object.
 ///
 /// # Safety
 /// Nobody else has the payload.

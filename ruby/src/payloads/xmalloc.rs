@@ -1,9 +1,9 @@
 //! `xmalloc` and its relatives: Ruby's payloads, which count towards the next
 //! collection.
 //!
-//! Any thread allocates. Whether a collection is due is asked of atomics; only a
-//! thread that has the GVL, and then the VM lock, may collect, and there asks again,
-//! because another Ractor may have collected while it waited.
+//! Any thread allocates. Atomics say whether a collection is due. Only a thread that has the
+//! GVL, and then the VM lock, may collect; with the lock it checks again, because another
+//! Ractor may have collected while it waited.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -22,9 +22,9 @@ use crate::libc_malloc;
 use crate::lock::Gvl;
 use crate::statics::{is_busy, made_shared};
 
-/// Collects when payloads have used up the nursery and the calling thread may,
-/// and before a large one that would not fit below the memory limit; not where Ruby allows no
-/// collection.
+/// Collects when payloads have used up the nursery and the calling thread may collect; before
+/// that, makes room for a large payload that would not fit below the memory limit. Does
+/// nothing where Ruby allows no collection.
 #[inline]
 fn collect_if_due_for(size: usize, allowed: bool) {
     if !allowed {
@@ -36,7 +36,7 @@ fn collect_if_due_for(size: usize, allowed: bool) {
     collect_if_due();
 }
 
-/// Collects when payloads have used up the nursery and the calling thread may.
+/// Collects when payloads have used up the nursery and the calling thread may collect.
 #[inline]
 fn collect_if_due() {
     if is_due() {
@@ -84,8 +84,8 @@ fn make_room(size: usize) {
     });
 }
 
-/// Runs `work`, which may collect, if the calling thread may have the collector and
-/// nothing speaks against a collection; `None` otherwise.
+/// Runs `work`, which may collect, if the calling thread may use the collector, `GC.disable`
+/// is not in force and no collection runs; otherwise returns `None`.
 fn with_collector<R>(work: impl FnOnce(&Collector) -> R) -> Option<R> {
     if !may_collect() {
         return None;
@@ -97,8 +97,8 @@ fn may_collect() -> bool {
     !KNOBS.disabled.is_on() && !is_busy()
 }
 
-/// When memory is out: everything dead goes, if the calling thread may collect. The
-/// thread's GVL if it did.
+/// Frees everything dead, when there is no memory, if the calling thread may collect. Returns
+/// the thread's GVL if it did.
 fn collect_as_last_resort() -> Option<Gvl> {
     if is_busy() {
         return None;
@@ -186,8 +186,8 @@ pub(crate) unsafe extern "C" fn ashlar_xrealloc(
     size: usize,
     may_collect: bool,
 ) -> *mut c_void {
-    // SAFETY: the cache is the calling thread's, or null; the payload is Ruby's, and it
-    // does not use it any more unless null comes back.
+    // SAFETY: the cache is the calling thread's, or null; the payload is Ruby's, which does
+    // not use it any more unless null is returned.
     unsafe {
         if payload.is_null() {
             return ashlar_xmalloc(cache, size, may_collect);

@@ -1,4 +1,4 @@
-//! What Ruby calls of the profile.
+//! What Ruby calls about the profile of `GC::Profiler`.
 
 use std::ffi::c_void;
 
@@ -38,7 +38,7 @@ unsafe extern "C" fn ashlar_profile_length(objspace: *mut c_void) -> usize {
     unsafe { locked(objspace, |profile| profile.records.borrow().len()) }
 }
 
-/// One record; false when there are not that many.
+/// Writes one record; returns false when there are not that many.
 #[no_mangle]
 unsafe extern "C" fn ashlar_profile_record(
     objspace: *mut c_void,

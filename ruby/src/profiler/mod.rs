@@ -23,7 +23,7 @@ pub(crate) struct Record {
     moved_cells: u64,
 }
 
-/// The records so far. What is swept late still counts for the latest one.
+/// The records so far. Time for late sweeping counts for the latest record.
 #[derive(Default)]
 pub(crate) struct Profiler {
     on: StdCell<bool>,
@@ -38,8 +38,8 @@ impl Profiler {
         self.on.get()
     }
 
-    /// A collection begins. Without memory for another record, the latest one is this
-    /// collection's, too.
+    /// Adds a record for a collection that begins. Without memory for another record,
+    /// the collection shares the latest one.
     pub(crate) fn begin(&self, heap: &Heap<'_, impl Vm>, now_ns: impl FnOnce() -> u64) {
         if self.is_on() {
             self.moved_before.set(heap.stats().moved_cells);
@@ -53,7 +53,7 @@ impl Profiler {
         }
     }
 
-    /// The latest collection took more time.
+    /// Adds time to the latest collection.
     pub(crate) fn add(&self, phase: Phase, spent_ns: u64) {
         self.change_latest(|record| match phase {
             Phase::Mark => record.mark_ns += spent_ns,
@@ -61,8 +61,8 @@ impl Profiler {
         });
     }
 
-    /// What there is to say about the latest collection, and about the heap
-    /// that it leaves: once after marking and once more when all is swept.
+    /// Fills in what is known about the latest collection, and about the heap that it
+    /// leaves: once after marking and once more when all is swept.
     pub(crate) fn describe(&self, heap: &Heap<'_, impl Vm>, collection: Collection) {
         if !self.is_on() {
             return;

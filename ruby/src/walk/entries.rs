@@ -12,7 +12,7 @@ use crate::objspace::unlocked;
 use crate::ruby_calls::Value;
 
 /// Begins a walk of a Ruby thread over all cells, in the form that `shim/ashlar_ruby.h`
-/// describes; false when there is no memory for the snapshot.
+/// describes. Returns false when there is no memory for the snapshot.
 #[no_mangle]
 unsafe extern "C" fn ashlar_begin_walk(
     objspace: *mut c_void,
@@ -26,16 +26,16 @@ unsafe extern "C" fn ashlar_begin_walk(
     });
     let has_begun = begun.is_some();
     if let Some(begun) = begun {
-        // SAFETY: the shim passes a place for it.
+        // SAFETY: the shim passes a place for the snapshot.
         unsafe { place.write(begun) };
     }
     has_begun
 }
 
-/// `None` when there is no memory for it.
+/// Returns the words of a snapshot, or `None` when there is no memory for them.
 fn snapshot(collector: &Collector) -> Option<Vec<Value>> {
     let heap = &collector.heap;
-    // The other Ractors do not allocate while the cells are counted.
+    // So that the other Ractors do not allocate while the cells are counted.
     collector.stop_ractors();
     let mut needed = 0;
     heap.for_each_range(|range| {
@@ -56,13 +56,13 @@ fn snapshot(collector: &Collector) -> Option<Vec<Value>> {
     Some(words)
 }
 
-/// Makes Ruby see an object of no type in each of these free cells. Only what
-/// has to change is written, for the sake of pages that a child shares.
+/// Makes Ruby see an object of no type in each of these free cells. Only words that must
+/// change are written, because a forked child may share the pages.
 fn show_as_free(collector: &Collector, start: usize, end: usize, width: WidthIndex) {
     for cell in (start..end).step_by(width.bytes()) {
         let flags = collector.heap.region().pointer(cell).cast::<usize>();
-        // SAFETY: the cell is free, and nobody allocates now; what a free run
-        // keeps in its first cell stands behind the first word, which is 0.
+        // SAFETY: the cell is free, and nobody allocates now; what a free run keeps in its
+        // first cell is behind the first word, which is 0.
         unsafe {
             if flags.read() != 0 {
                 flags.write(0);
@@ -71,9 +71,9 @@ fn show_as_free(collector: &Collector, start: usize, end: usize, width: WidthInd
     }
 }
 
-/// The live object after `object` in address order that has one of these types, a bit each
-/// by number; 0 after the last, and 0 asks for the first. For walks during which nothing is
-/// collected.
+/// Returns the next live object after `object`, in address order, whose type has its bit set
+/// in `types`; 0 after the last one. An `object` of 0 asks for the first. Only for walks
+/// during which nothing is collected.
 #[no_mangle]
 unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value, types: u32) -> Value {
     // SAFETY: Ruby passes its object space.
@@ -83,8 +83,8 @@ unsafe extern "C" fn ashlar_next_object(objspace: *mut c_void, object: Value, ty
         .map_or(0, |cell| cell.address())
 }
 
-/// Ends a walk, unless that has been done. The collector calls it as well, while it frees
-/// the object that stands for a walk.
+/// Ends a walk, if it has not ended yet. The collector also calls this, while it frees the
+/// object that stands for a walk.
 #[no_mangle]
 unsafe extern "C" fn ashlar_end_walk(objspace: *mut c_void, number: usize) {
     // SAFETY: Ruby calls with the GVL.
@@ -92,8 +92,9 @@ unsafe extern "C" fn ashlar_end_walk(objspace: *mut c_void, number: usize) {
         .with_vm_lock(|collector| collector.walks.end(&collector.heap, number));
 }
 
-/// Collections whose marking is over. While there are no more of them, what was free when all
-/// was swept is free or a cell of the same width.
+/// Returns how many collections have finished marking. While the number stays the same, a
+/// cell that was free when everything was swept is either still free or a live cell of the
+/// same width.
 #[no_mangle]
 unsafe extern "C" fn ashlar_marked_count(objspace: *mut c_void) -> usize {
     // SAFETY: Ruby calls with the GVL.

@@ -1,10 +1,10 @@
-//! Walking the heap on behalf of Ruby, whose visitors may allocate and raise:
-//! they get a snapshot.
+//! Walks over the heap on behalf of Ruby. The visitors may allocate and raise, so they walk
+//! over a snapshot.
 //!
-//! Nothing moves while a walk goes on. It ends when the visitor is through, raises or
-//! breaks out; when the fiber that it goes on in is given up and collected, because the
-//! object that stands for the walk dies then (`struct walk` in `shim/gc_impl.c`); and in a
-//! forked child, when it went on in a thread that the child does not have.
+//! Nothing moves during a walk. A walk ends when the visitor is through, raises or breaks
+//! out; when the fiber that runs the walk is given up and collected, because the object that
+//! stands for the walk (`struct walk` in `shim/gc_impl.c`) dies then; and in a forked child,
+//! when the walk ran on a thread that the child does not have.
 
 mod entries;
 
@@ -14,16 +14,16 @@ use ashlar_heap::{Heap, Vm};
 
 use crate::ruby_calls::Value;
 
-/// One that goes on.
+/// A walk that goes on.
 struct Walk {
     number: usize,
-    /// The Ruby thread, which stays where it is as all objects do meanwhile.
+    /// The Ruby thread that walks; like all objects, it does not move during a walk.
     thread: Value,
-    /// The cells as they were when it began, which the shim reads.
+    /// The cells as they were when the walk began; the shim reads them.
     _words: Box<[Value]>,
 }
 
-/// All that go on. Numbers begin at 1 and are not used again.
+/// All walks that go on. Numbers begin at 1 and are not reused.
 #[derive(Default)]
 pub(crate) struct Walks {
     latest: StdCell<usize>,
@@ -39,7 +39,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Walks {
-    /// Begins one of a Ruby thread over cells of the heap.
+    /// Begins a walk of a Ruby thread over cells of the heap; `None` when there is no memory
+    /// for it.
     fn begin(
         &self,
         heap: &Heap<'_, impl Vm>,
@@ -65,13 +66,13 @@ impl Walks {
         Some(begun)
     }
 
-    /// Ends the one that has this number, unless that has been done.
+    /// Ends the walk with this number, if it has not ended yet.
     fn end(&self, heap: &Heap<'_, impl Vm>, number: usize) {
         self.end_those(heap, |walk| walk.number == number);
     }
 
-    /// In a forked child, which has `thread` alone: the walks of the others will not be ended
-    /// by anybody.
+    /// Ends the walks of all threads but `thread`, in a forked child that has no other:
+    /// nobody else would end them.
     pub(crate) fn end_of_others(&self, heap: &Heap<'_, impl Vm>, thread: Value) {
         self.end_those(heap, |walk| walk.thread != thread);
     }

@@ -16,7 +16,7 @@ const UNIT_BYTES: u64 = 8;
 const AGE: u8 = 3;
 const NAMED: u8 = 1 << 5;
 
-/// How many objects are read between two notes of progress.
+/// The number of objects read between two reports of progress.
 const OBJECTS_BETWEEN_NOTES: usize = 1 << 16;
 
 pub(super) fn read(
@@ -78,16 +78,17 @@ struct Reader<'a, R> {
     base: u64,
     block_bytes: u64,
     kinds: HashMap<u64, String>,
-    /// The kind of a native type that has no class.
+    /// The name of the kind for a native type without a class; a buffer.
     hidden: String,
-    /// The number of the block that the next record is about.
+    /// The number of the block that the next record describes.
     next_block: u64,
-    /// References so far, as the dump counts them.
+    /// The number of references read so far, as the dump counts them.
     references: u64,
 }
 
 impl<R: BufRead> Reader<'_, R> {
-    /// Reads a record; what the last one says.
+    /// Reads a record. Returns `Some(None)`, or the result of [`Self::totals`] for the
+    /// last record.
     fn record(&mut self, progress: Progress<'_>) -> Result<Option<Option<u64>>, Wrong> {
         match self.input.byte()? {
             b'R' => self.roots()?,
@@ -148,7 +149,7 @@ impl<R: BufRead> Reader<'_, R> {
         }
     }
 
-    /// The address that a number stands for; 0 for none.
+    /// The address that a number of units stands for; 0 for none.
     fn address(&self, units: u64) -> u64 {
         match units {
             0 => 0,
@@ -199,7 +200,7 @@ impl<R: BufRead> Reader<'_, R> {
         Ok(())
     }
 
-    /// Reads a cell; its age.
+    /// Reads a cell; returns its age.
     fn cell(&mut self, address: u64, width: u64) -> Result<u8, Wrong> {
         let kind = self.input.number()?;
         let flags = self.input.byte()?;
@@ -237,7 +238,8 @@ impl<R: BufRead> Reader<'_, R> {
         }
     }
 
-    /// What the end says of the rest.
+    /// Reads the last record, checks it, and returns the bytes that objects own outside
+    /// the heap.
     fn totals(&mut self) -> Result<u64, Wrong> {
         let (cells, references) = (self.input.number()?, self.input.number()?);
         let elsewhere_bytes = self.input.number()?;

@@ -1,14 +1,14 @@
 //! The dumps of `ObjectSpace.dump_all`: a line of JSON for each object.
 //!
-//! They are read with a scanner of our own, because Ruby escapes neither paths nor every
-//! control character, so that not every line is JSON.
+//! The lines are read with a scanner of our own: Ruby escapes neither paths nor every
+//! control character, so not every line is JSON.
 
 use std::io::BufRead;
 
 use super::{Progress, Source, Wrong};
 use crate::graph::{Builder, Object, AGE_OLD};
 
-/// How many lines are read between two notes of progress.
+/// The number of lines read between two reports of progress.
 const LINES_BETWEEN_NOTES: usize = 1 << 16;
 
 pub(super) fn read(
@@ -51,10 +51,10 @@ pub(super) fn read(
     })
 }
 
-/// Where in a line a text stands, without its quotes.
+/// Where a text begins and ends in a line, without its quotes.
 type Span = (usize, usize);
 
-/// What is wanted of a line.
+/// The fields of a line that the reader uses.
 #[derive(Debug, Default)]
 struct Fields {
     address: u64,
@@ -73,7 +73,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// Reads a line; false when it is none of a dump.
+    /// Reads a line; returns false when it is not a line of a dump.
     fn scan(&mut self, line: &[u8]) -> bool {
         *self = Self {
             references: std::mem::take(&mut self.references),
@@ -109,7 +109,7 @@ impl Fields {
         }
     }
 
-    /// Reads the value at `at`; where it ends.
+    /// Reads the value at `at`; returns where it ends.
     fn member(&mut self, line: &[u8], key: Span, at: usize) -> Option<usize> {
         let key = &line[key.0..key.1];
         if key == b"references" {
@@ -164,7 +164,7 @@ impl Fields {
             return Ok(());
         }
         let mut kind = text(self.kind);
-        // Shapes are no objects; a free cell has no type.
+        // A shape is not an object, and a free cell has no type.
         if self.address == 0 || matches!(kind.as_str(), "SHAPE" | "NONE" | "ZOMBIE") {
             return Ok(());
         }
@@ -178,7 +178,8 @@ impl Fields {
         if name.is_empty() && self.is_singleton {
             name = "#<Class:...>".to_owned();
         }
-        // An inclusion refers to its module where others refer to their class.
+        // An include class refers to its module where other objects refer to their
+        // class.
         let is_inclusion = kind == "ICLASS";
         builder.object(&Object {
             address: self.address,
@@ -208,7 +209,7 @@ fn skip_space(line: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The text whose opening quote is at `at`.
+/// The text whose opening quote is at `at`; `None` when there is none.
 fn text(line: &[u8], at: usize) -> Option<Span> {
     if *line.get(at)? != b'"' {
         return None;
@@ -248,7 +249,7 @@ fn skip_value(line: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// An address in quotes, `0x...`.
+/// Reads an address, `0x...`, between quotes.
 fn address(line: &[u8], (start, end): Span) -> Option<u64> {
     let digits = line[start..end].strip_prefix(b"0x")?;
     if digits.is_empty() || digits.len() > 16 {
@@ -260,12 +261,12 @@ fn address(line: &[u8], (start, end): Span) -> Option<u64> {
     })
 }
 
-/// A whole number.
+/// Reads a whole number.
 fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.trim().parse().ok()
 }
 
-/// A text without its escapes. What is no UTF-8 is shown as such.
+/// A text without its escapes; bytes that are not UTF-8 become replacement characters.
 fn unescaped(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     if !text.contains('\\') {

@@ -11,7 +11,7 @@ pub(super) struct Input<R> {
     pub(super) position: u64,
 }
 
-/// Longer texts than this are not written.
+/// The longest text that a dump contains, in bytes.
 const TEXT_BYTES_MAX: u64 = 1 << 16;
 
 impl<R: BufRead> Input<R> {
@@ -77,7 +77,7 @@ impl<R: BufRead> Input<R> {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Whether the next bytes are these; they are read.
+    /// Reads as many bytes as `expected` has; returns whether they are the same.
     pub(super) fn begins_with(&mut self, expected: &[u8]) -> Result<bool, Wrong> {
         for &byte in expected {
             match self.byte() {
@@ -89,7 +89,7 @@ impl<R: BufRead> Input<R> {
         Ok(true)
     }
 
-    /// Whether nothing comes any more.
+    /// Whether the input is at its end.
     pub(super) fn is_over(&mut self) -> Result<bool, Wrong> {
         Ok(self.input.fill_buf()?.is_empty())
     }

@@ -1,4 +1,4 @@
-//! Reading dumps: which format it is, gzip, and what is wrong with it.
+//! Reads dumps: finds out the format, unpacks gzip, and says what is wrong with a dump.
 
 mod ashlar;
 mod dump_all;
@@ -14,20 +14,20 @@ use flate2::bufread::MultiGzDecoder;
 use crate::blocks;
 use crate::graph::{Builder, Graph, Refused};
 
-/// What a dump says of itself.
+/// What a dump says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// `GC.config(dump:)` or `ObjectSpace.dump_all`.
     pub format: &'static str,
-    /// The version of Ruby, when the dump tells.
+    /// The version of Ruby, if the dump has it.
     pub ruby_version: Option<String>,
     /// The process that was dumped.
     pub pid: Option<u64>,
-    /// When it was, in seconds of Unix time.
+    /// The time of the dump, in seconds of Unix time.
     pub unix_seconds: Option<u64>,
-    /// Bytes that objects own outside Ashlar's heap, as extensions told.
+    /// Bytes that objects own outside Ashlar's heap, as extensions have reported them.
     pub elsewhere_bytes: Option<u64>,
-    /// Whether the dump tells what each block is used for; otherwise the blocks are found
+    /// Whether the dump says what each block is used for; otherwise the blocks are found
     /// from the addresses of objects.
     pub tells_blocks: bool,
 }
@@ -35,13 +35,14 @@ pub struct Source {
 /// A dump that has been read.
 #[derive(Debug)]
 pub struct Dump {
-    /// What it says of itself.
+    /// What the dump says about itself.
     pub source: Source,
     /// Its objects.
     pub graph: Graph,
 }
 
-/// Why a dump cannot be read: one line that says what is wrong, where, and what to do.
+/// Why a dump cannot be read: one line that says what is wrong, where, and what can be
+/// done.
 #[derive(Debug)]
 pub struct Unreadable(String);
 
@@ -53,16 +54,16 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// What is wrong inside a dump, before it is known which file it is.
+/// What is wrong inside a dump, before the file's name is known.
 #[derive(Debug)]
 enum Wrong {
-    /// The system, or the gzip file, gave no more.
+    /// The system or the gzip file returned an error.
     Input(io::Error),
-    /// The dump ends before its end.
+    /// The dump is cut off.
     Truncated(String),
-    /// The dump says something that cannot be.
+    /// The dump contradicts itself or its format.
     Broken(String),
-    /// It is no dump at all.
+    /// The input is no dump at all.
     NoDump,
 }
 
@@ -105,7 +106,7 @@ impl Wrong {
     }
 }
 
-/// Says how far reading has come: objects and references so far.
+/// Called with the objects and the references that have been read so far.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
 
 /// Reads the dump in a file.
@@ -115,7 +116,7 @@ pub fn file(path: &Path, progress: Progress<'_>) -> Result<Dump, Unreadable> {
     stream(file, &name, progress)
 }
 
-/// Reads a dump from anything; `name` is what messages call it.
+/// Reads a dump from any input; `name` is its name in messages.
 pub fn stream(input: impl Read, name: &str, progress: Progress<'_>) -> Result<Dump, Unreadable> {
     unpacked(input, progress).map_err(|wrong| wrong.of_file(name))
 }

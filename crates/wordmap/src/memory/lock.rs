@@ -5,9 +5,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Held by one thread at a time.
 ///
-/// An exchange waits until all stores before it are done and lets no load behind it begin,
-/// which takes longer than what most locks here are taken for. While the process has one
-/// thread, taking a lock is a load and a store instead: nobody can come between them.
+/// An exchange waits until all stores before it are done and lets no load after it begin,
+/// which takes longer than most work that is done under these locks. While the process has one
+/// thread, taking a lock is a load and a store instead: no thread can come between them.
 pub(super) struct Lock {
     held: AtomicBool,
 }
@@ -31,7 +31,7 @@ impl Lock {
         }
     }
 
-    /// Lets go of a lock that this thread holds.
+    /// Releases the lock, which this thread holds.
     #[inline(always)]
     pub(super) fn free(&self) {
         self.held.store(false, Ordering::Release);
@@ -45,8 +45,8 @@ impl Lock {
     }
 }
 
-/// Whether this is the process's only thread, as far as its C library says so: glibc from
-/// 2.32 on, which takes it back before a second thread begins.
+/// Whether this is the process's only thread, as far as the C library says so: glibc does from
+/// 2.32 on, and takes it back before a second thread begins.
 #[cfg(all(
     target_os = "linux",
     target_env = "gnu",
@@ -56,8 +56,8 @@ impl Lock {
 #[inline(always)]
 fn is_only_thread() -> bool {
     let says_so: *const u8;
-    // SAFETY: reads a word that the program's loader has filled: where the C library has its
-    // byte, or 0 where it has none.
+    // SAFETY: reads a word that the program's loader has filled with the address of the C
+    // library's byte, or 0 if there is none.
     unsafe {
         core::arch::asm!(
             ".weak __libc_single_threaded",
@@ -66,8 +66,8 @@ fn is_only_thread() -> bool {
             options(pure, nomem, nostack, preserves_flags),
         );
     }
-    // SAFETY: the C library's byte lasts as long as the program, and is written to while there
-    // is one thread only.
+    // SAFETY: the C library's byte exists as long as the program, and is written only while
+    // there is one thread.
     !says_so.is_null() && unsafe { *says_so } != 0
 }
 
@@ -94,7 +94,7 @@ mod tests {
         count: UnsafeCell<u64>,
     }
 
-    // SAFETY: the count is only touched by who holds the lock.
+    // SAFETY: only the holder of the lock touches the count.
     unsafe impl Sync for Counter {}
 
     #[test]

@@ -1,9 +1,9 @@
-//! Where nodes come from.
+//! The memory of nodes.
 //!
-//! [`NodeSource`] is what a map asks of its memory; [`NodeHeap`] is the source
-//! made for it: small nodes in size classes of 8 bytes, larger ones as runs
-//! of 24-byte units that merge again when freed. [`SharedHeap`] is the one
-//! heap of the process that maps use unless told otherwise.
+//! [`NodeSource`] is what a map needs of its memory; [`NodeHeap`] is the source made for
+//! it: small nodes in size classes of 8 bytes, larger ones as runs of 24-byte units
+//! that merge again when freed. [`SharedHeap`] is the one heap of the process, which
+//! maps use by default.
 
 mod lock;
 mod node_heap;

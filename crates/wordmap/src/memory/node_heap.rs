@@ -16,45 +16,47 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 const SHARDS: usize = 8;
 
-/// Small nodes of a class that may lie among the larger ones before the class
-/// gets a page: a page for each class that a large map needs a few of would be
-/// most of what a small set takes.
+/// The most small nodes of a class that lie among the larger nodes before the class gets a page.
+/// Without this, a page for each class of which a large map needs a few nodes would be most of
+/// the memory that a small set takes.
 const STRAYS_MAX: u16 = 24;
 
-/// Empty chunks that a shard keeps for its next need are one, or one for so many in use.
+/// A shard keeps one empty chunk for its next need, or one per this many chunks in use.
 const CHUNKS_A_SPARE: usize = 8;
-/// As many at most. They go back together: see [`PageSource::release_chunks`].
+/// The most empty chunks that a shard keeps. They are released together: see
+/// [`PageSource::release_chunks`].
 const SPARE_CHUNKS_MAX: usize = 16;
 
-/// A shard of so many chunks fills the next one soon: see [`PageSource::bring_in`].
+/// A shard with more chunks than this fills the next one soon: see [`PageSource::bring_in`].
 const CHUNKS_TO_BRING_IN: usize = 16;
 
-/// A shard of so many chunks (32 MiB) takes its next ones as a region: the chunks not used
-/// yet are then at most 6 % of what it holds, and fewer the more it holds.
+/// A shard with this many chunks (32 MiB) takes its next ones as a region. The chunks that are
+/// not used yet are then at most 6 % of what the shard holds, and a smaller part the more it
+/// holds.
 const CHUNKS_TO_TAKE_REGIONS: usize = 512;
-/// Chunks of a region, 2 MiB: a huge page. See [`PageSource::allocate_region`].
+/// The chunks of a region of 2 MiB, a huge page. See [`PageSource::allocate_region`].
 const REGION_CHUNKS: usize = 32;
-/// So many chunks of one sort, spare or fresh, a shard has at most.
+/// The most chunks of one kind, spare or fresh, that a shard has.
 const UNUSED_CHUNKS_MAX: usize = REGION_CHUNKS;
 const _: () = assert!(SPARE_CHUNKS_MAX <= UNUSED_CHUNKS_MAX);
 
 struct Shelf {
     slabs: Slabs,
     runs: Runs,
-    /// Runs handed out for small nodes, by class; fewer where a run was shrunk
-    /// in place to such a size and released.
+    /// The runs handed out for small nodes, by class. The number may be too low where a larger
+    /// run was shrunk in place to such a size and then released.
     strays: [u16; CLASSES],
-    /// One stray of each class that came back, kept as it is: a growing map passes
-    /// through many classes and stays in none.
+    /// One released stray of each class, kept as it is: a growing map passes through many classes
+    /// and stays in none.
     kept: [*mut u8; CLASSES],
     kept_nodes: usize,
-    /// Empty chunks, linked through their headers.
+    /// The empty chunks that are kept, linked through their headers.
     spare: *mut Chunk,
     spare_chunks: usize,
-    /// The next chunk of the region taken last, and how many of it were never used.
+    /// The next unused chunk of the latest region, and how many of its chunks were never used.
     fresh: *mut u8,
     fresh_chunks: usize,
-    /// Chunks in use, spare and fresh.
+    /// The number of chunks: in use, spare and fresh.
     chunks: usize,
     chunks_max: usize,
 }
@@ -62,7 +64,8 @@ struct Shelf {
 #[repr(align(64))]
 struct Shard {
     lock: Lock,
-    /// Nodes of this shard released, extended or shrunk so far. Written under the lock.
+    /// How many nodes of this shard have been released, extended or shrunk. Written under the
+    /// lock.
     changes: AtomicU64,
     shelf: UnsafeCell<Shelf>,
 }
@@ -70,19 +73,19 @@ struct Shard {
 /// What a heap holds, in bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct NodeHeapUse {
-    /// Chunks in use, whole, empty ones kept for later, and those of a region not used yet.
+    /// The bytes of all chunks: in use, kept empty for later, and not used yet in a region.
     pub reserved_bytes: usize,
-    /// The largest `reserved_bytes` there has been (summed over shards).
+    /// The largest `reserved_bytes` so far, summed over the shards.
     pub reserved_bytes_max: usize,
-    /// Of those, the chunks kept empty or not used yet.
+    /// The part of `reserved_bytes` in chunks that are kept empty or not used yet.
     pub spare_bytes: usize,
 }
 
 /// A heap for nodes over a source of pages. It can be a `static`.
 ///
-/// Chunks are 64 KiB. Chunks that have become empty are kept for the next need, one a
-/// shard, or one for each 8 in use up to 16; more are given back to the page source.
-/// A shard that holds 32 MiB takes regions of 2 MiB, where the source has them.
+/// Chunks are 64 KiB. Each shard keeps chunks that have become empty for its next need: one, or
+/// one for each 8 in use, up to 16. Further ones are given back to the page source. A shard that
+/// holds 32 MiB takes regions of 2 MiB, where the source has them.
 ///
 /// # Examples
 /// ```
@@ -99,15 +102,15 @@ pub struct NodeHeap<P: PageSource> {
     shards: [Shard; SHARDS],
 }
 
-// SAFETY: a shelf is only touched by the holder of its shard's lock, and the
-// pointers in it lead to memory that only shelves use.
+// SAFETY: a shelf is only touched by the holder of its shard's lock, and the pointers in it point
+// to memory that only shelves use.
 unsafe impl<P: PageSource + Sync> Sync for NodeHeap<P> {}
 // SAFETY: nothing in a heap is tied to a thread.
 unsafe impl<P: PageSource + Send> Send for NodeHeap<P> {}
 
 struct Locked<'a> {
     shard: &'a Shard,
-    /// As [`Chunk::shard`].
+    /// The value of [`Chunk::shard`] in the shard's chunks.
     offset: u32,
 }
 
@@ -145,8 +148,8 @@ impl Shard {
     }
 }
 
-/// The shard of this thread: stacks are far apart, so the upper bits of a
-/// local's address tell threads apart well enough to keep them off each other.
+/// The index of this thread's shard. Stacks are far apart, so the upper bits of a local
+/// variable's address distinguish threads well enough to keep them off each other's shards.
 #[inline(always)]
 fn home_shard() -> usize {
     let local = 0u8;
@@ -154,13 +157,13 @@ fn home_shard() -> usize {
     ((address >> 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61) as usize % SHARDS
 }
 
-/// Bytes from a heap's first shard to this one.
+/// The bytes from a heap's first shard to this one.
 const fn offset_of_shard(index: usize) -> u32 {
     (index * size_of::<Shard>()) as u32
 }
 
 impl<P: PageSource> NodeHeap<P> {
-    /// An empty heap; it asks `pages` for nothing until a node is needed.
+    /// An empty heap; it takes no chunk from `pages` until a node is needed.
     pub const fn new(pages: P) -> NodeHeap<P> {
         NodeHeap {
             pages,
@@ -203,7 +206,7 @@ impl<P: PageSource> NodeHeap<P> {
         usage
     }
 
-    /// Gives the chunks kept empty, or not used yet, back to the page source.
+    /// Gives the chunks that are kept empty, or not used yet, back to the page source.
     pub fn trim(&self) {
         for i in 0..SHARDS {
             let mut locked = self.lock(offset_of_shard(i));
@@ -213,7 +216,7 @@ impl<P: PageSource> NodeHeap<P> {
         }
     }
 
-    /// As [`NodeSource::changes`], of a heap that lasts as long as the program.
+    /// [`NodeSource::changes`] of a heap that lasts as long as the program.
     ///
     /// # Safety
     /// `node` must be an address in a live node of this heap.
@@ -243,7 +246,7 @@ impl<P: PageSource> NodeHeap<P> {
         }
     }
 
-    /// The shard at an offset that is a chunk's, or [`offset_of_shard`].
+    /// The shard at an offset that comes from a chunk or from [`offset_of_shard`].
     #[inline(always)]
     fn shard(&self, offset: u32) -> &Shard {
         debug_assert!(offset <= offset_of_shard(SHARDS - 1));
@@ -264,7 +267,7 @@ impl<P: PageSource> NodeHeap<P> {
 
     #[inline(always)]
     fn owner(&self, block: NonNull<u8>) -> Locked<'_> {
-        // SAFETY: who asks has a live node of this heap.
+        // SAFETY: the caller has a live node of this heap.
         self.lock(unsafe { Chunk::shard_of(block) })
     }
 
@@ -285,7 +288,7 @@ impl<P: PageSource> NodeHeap<P> {
         }
     }
 
-    /// The old block's shard serves both blocks, so that one lock does.
+    /// Replaces a block by one of the same shard, so that one lock is enough.
     ///
     /// # Safety
     /// As [`NodeSource::replace`], for a block of the locked shard.
@@ -300,7 +303,8 @@ impl<P: PageSource> NodeHeap<P> {
     ) -> Option<NonNull<u8>> {
         let new = self.allocate_in(locked, new_bytes)?;
         fill(new);
-        // SAFETY: `fill` has copied what is wanted of the old block, which is the locked shard's.
+        // SAFETY: `fill` has copied what is needed from the old block, which is the locked
+        // shard's.
         unsafe { self.release_in(locked, old, old_bytes) };
         Some(new)
     }
@@ -338,7 +342,7 @@ impl<P: PageSource> NodeHeap<P> {
         }
     }
 
-    /// A chunk that was never used: of a region where the shard is large.
+    /// Returns a chunk that was never used; from a region if the shard is large.
     fn fresh_chunk(&self, shelf: &mut Shelf) -> Option<NonNull<u8>> {
         if shelf.fresh_chunks == 0 && shelf.chunks >= CHUNKS_TO_TAKE_REGIONS {
             if let Some(region) = self.pages.allocate_region(CHUNK_BYTES, REGION_CHUNKS) {
@@ -367,8 +371,8 @@ impl<P: PageSource> NodeHeap<P> {
     /// `block` must be a live node of `bytes` of the locked shard.
     #[inline(always)]
     unsafe fn release_in(&self, locked: &mut Locked<'_>, block: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's duty; the chunk's header tells its sort, because a block
-        // shrunk in place may be smaller than its slot or run was.
+        // SAFETY: the caller's contract. The chunk's header says whether it has pages; the size
+        // does not, because a block shrunk in place may be smaller than its slot or run was.
         unsafe {
             if (*Chunk::of(block.as_ptr())).has_pages {
                 if self.take_slot(locked, Slot::around(block.as_ptr())) {
@@ -380,10 +384,10 @@ impl<P: PageSource> NodeHeap<P> {
         }
     }
 
-    /// Takes a slot back; returns whether its page must be settled.
+    /// Releases a slot; returns whether its page must be settled.
     ///
     /// # Safety
-    /// It must be a live slot of the locked shard.
+    /// The slot must be a live one of the locked shard.
     #[inline(always)]
     unsafe fn take_slot(&self, locked: &mut Locked<'_>, slot: Slot) -> bool {
         locked.count_change();
@@ -396,14 +400,14 @@ impl<P: PageSource> NodeHeap<P> {
     #[cold]
     #[inline(never)]
     unsafe fn settle(&self, locked: &mut Locked<'_>, inside: NonNull<u8>) {
-        // SAFETY: a slot of this page of the locked shard has just come back.
+        // SAFETY: a slot of this page of the locked shard has just been released.
         if unsafe { locked.shelf().slabs.settle(inside.as_ptr()) } {
             self.retire(locked, Chunk::of(inside.as_ptr()));
         }
         self.release_kept_when_empty(locked);
     }
 
-    /// As [`NodeHeap::settle`] as the last thing that a shard was locked for; gives `bytes` back.
+    /// [`NodeHeap::settle`] as the last thing for which a shard is locked; returns `bytes`.
     ///
     /// # Safety
     /// As [`NodeHeap::settle`].
@@ -411,18 +415,18 @@ impl<P: PageSource> NodeHeap<P> {
     #[inline(never)]
     unsafe fn settle_last(&self, locked: Locked<'_>, inside: NonNull<u8>, bytes: usize) -> usize {
         let mut locked = locked;
-        // SAFETY: a slot of this page of the locked shard has just come back.
+        // SAFETY: a slot of this page of the locked shard has just been released.
         unsafe { self.settle(&mut locked, inside) };
         bytes
     }
 
-    /// Releases a node, which is not in a page, and gives its length back.
+    /// Releases a node that is not in a page; returns its length in bytes.
     ///
     /// # Safety
     /// As [`NodeSource::release`].
     #[inline(never)]
     unsafe fn release_whole_run(&self, (block, bytes): (NonNull<u8>, usize)) -> usize {
-        // SAFETY: the caller's duty; the shard is the block's own.
+        // SAFETY: the caller's contract; the shard is the block's own.
         unsafe { self.release_run(&mut self.owner(block), block, bytes) };
         bytes
     }
@@ -433,7 +437,7 @@ impl<P: PageSource> NodeHeap<P> {
     unsafe fn release_run(&self, locked: &mut Locked<'_>, block: NonNull<u8>, bytes: usize) {
         locked.count_change();
         let shelf = locked.shelf();
-        // SAFETY: the block is a run of the locked shard, of so many bytes.
+        // SAFETY: the block is a run of the locked shard, `bytes` long.
         let empty = unsafe {
             if bytes > SLOT_BYTES_MAX {
                 shelf.runs.release(block.as_ptr(), bytes)
@@ -450,14 +454,14 @@ impl<P: PageSource> NodeHeap<P> {
     #[inline(always)]
     fn release_kept_when_empty(&self, locked: &mut Locked<'_>) {
         let shelf = locked.shelf();
-        // The only chunk would be kept anyway, and a program may be making and dropping the
-        // same map again and again.
+        // A single chunk would be kept anyway, and a program may make and drop the same map again
+        // and again.
         if shelf.is_rest_kept() && shelf.chunks > 1 {
             self.release_kept(locked);
         }
     }
 
-    /// Merges the strays kept with their neighbours, so that empty chunks show.
+    /// Merges the kept strays with their neighbours, so that empty chunks are found.
     #[cold]
     #[inline(never)]
     fn release_kept(&self, locked: &mut Locked<'_>) {
@@ -486,7 +490,7 @@ impl<P: PageSource> NodeHeap<P> {
         locked.shelf().put_spare(chunk);
     }
 
-    /// Gives the chunks kept empty back to the page source.
+    /// Gives the chunks that are kept empty back to the page source.
     fn release_spare(&self, locked: &mut Locked<'_>) {
         self.release_all(locked, Shelf::take_spare);
     }
@@ -496,7 +500,7 @@ impl<P: PageSource> NodeHeap<P> {
         self.release_all(locked, Shelf::take_fresh);
     }
 
-    /// Gives the chunks that `take` takes off the shelf back to the page source, together.
+    /// Gives the chunks that `take` removes from the shelf back to the page source, all together.
     fn release_all(
         &self,
         locked: &mut Locked<'_>,
@@ -510,20 +514,21 @@ impl<P: PageSource> NodeHeap<P> {
             n += 1;
         }
         shelf.chunks -= n;
-        // SAFETY: chunks that are empty or were never used, and that nothing lists any more;
-        // the pages gave them in this size.
+        // SAFETY: chunks that are empty or were never used, and that are in no list any more; the
+        // page source made them with this size.
         unsafe { self.pages.release_chunks(&mut chunks[..n], CHUNK_BYTES) };
     }
 }
 
 impl Shelf {
-    /// Whether all that is in use is strays kept.
+    /// Whether nothing is in use but kept strays.
     #[inline(always)]
     fn is_rest_kept(&self) -> bool {
         self.kept_nodes > 0 && self.runs.live() == self.kept_nodes && self.slabs.pages() == 0
     }
 
-    /// A small node when no page of its class is open: a stray, or from a fresh page.
+    /// Allocates a small node when no page of its class is open: as a stray, or from a fresh
+    /// page.
     fn allocate_first(&mut self, bytes: usize) -> Option<NonNull<u8>> {
         let strays = &mut self.strays[bytes / 8];
         if *strays < STRAYS_MAX {
@@ -550,18 +555,18 @@ impl Shelf {
         unsafe { self.release_run_of_stray(block, bytes) }
     }
 
-    /// As [`Runs::release`] for a stray.
+    /// Releases the run of a stray; returns what [`Runs::release`] returns.
     ///
     /// # Safety
     /// As [`Runs::release`].
     unsafe fn release_run_of_stray(&mut self, block: *mut u8, bytes: usize) -> bool {
         let strays = &mut self.strays[bytes / 8];
         *strays = strays.saturating_sub(1);
-        // SAFETY: the block is a live run of so many bytes.
+        // SAFETY: the block is a live run, `bytes` long.
         unsafe { self.runs.release(block, bytes) }
     }
 
-    /// A stray kept of this class, or null.
+    /// Takes the kept stray of this class; returns null if there is none.
     #[inline(always)]
     fn take_kept(&mut self, class: usize) -> *mut u8 {
         let block = core::mem::replace(&mut self.kept[class], ptr::null_mut());
@@ -569,7 +574,7 @@ impl Shelf {
         block
     }
 
-    /// Keeps an empty chunk, which is listed nowhere. At most [`SPARE_CHUNKS_MAX`] are kept.
+    /// Keeps an empty chunk, which is in no list. At most [`SPARE_CHUNKS_MAX`] are kept.
     fn put_spare(&mut self, chunk: *mut Chunk) {
         // SAFETY: the chunk is live, and ours under the lock.
         unsafe { (*chunk).next = self.spare };
@@ -598,8 +603,8 @@ impl Shelf {
 
 const _: () = assert!(HEADER_BYTES % 16 == 0);
 
-// SAFETY: blocks are slots or runs, at multiples of 8 bytes in chunks that the
-// page source vouches for, handed out under the owning shard's lock.
+// SAFETY: blocks are slots or runs, at multiples of 8 bytes in chunks that the page source
+// guarantees, handed out under the owning shard's lock.
 unsafe impl<P: PageSource> NodeSource for NodeHeap<P> {
     #[inline(always)]
     fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
@@ -609,7 +614,7 @@ unsafe impl<P: PageSource> NodeSource for NodeHeap<P> {
     #[inline]
     unsafe fn release(&self, block: NonNull<u8>, bytes: usize) {
         let mut locked = self.owner(block);
-        // SAFETY: the caller's duty; the shard is the block's own.
+        // SAFETY: the caller's contract; the shard is the block's own.
         unsafe { self.release_in(&mut locked, block, bytes) };
     }
 
@@ -619,8 +624,9 @@ unsafe impl<P: PageSource> NodeSource for NodeHeap<P> {
         inside: NonNull<u8>,
         find: impl FnOnce() -> (NonNull<u8>, usize),
     ) -> usize {
-        // SAFETY: the caller's duty: a live node lies in a live chunk, whose header says its
-        // sort. A slot may be longer than its node, where that could not have a smaller one.
+        // SAFETY: the caller's contract: a live node is in a live chunk, whose header says
+        // whether it has pages. A slot may be longer than its node, where no smaller one could be
+        // allocated.
         unsafe {
             if !(*Chunk::of(inside.as_ptr())).has_pages {
                 return self.release_whole_run(find());
@@ -642,7 +648,7 @@ unsafe impl<P: PageSource> NodeSource for NodeHeap<P> {
     unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
         let mut locked = self.owner(block);
         locked.count_change();
-        // SAFETY: the caller's duty. A slot keeps its size: its chunk knows it.
+        // SAFETY: the caller's contract. A slot keeps its size, which its page knows.
         unsafe {
             if !(*Chunk::of(block.as_ptr())).has_pages {
                 locked
@@ -654,7 +660,7 @@ unsafe impl<P: PageSource> NodeSource for NodeHeap<P> {
     }
 
     unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
-        // SAFETY: the caller's duty; the shard is the block's own.
+        // SAFETY: the caller's contract; the shard is the block's own.
         old_bytes > SLOT_BYTES_MAX
             && unsafe { extend_in(&mut self.owner(block), block, old_bytes, new_bytes) }
     }
@@ -667,7 +673,7 @@ unsafe impl<P: PageSource> NodeSource for NodeHeap<P> {
         fill: impl FnOnce(NonNull<u8>),
     ) -> Option<NonNull<u8>> {
         let mut locked = self.owner(old);
-        // SAFETY: the caller's duty; the shard is the old block's own.
+        // SAFETY: the caller's contract; the shard is the old block's own.
         unsafe {
             if old_bytes > SLOT_BYTES_MAX && extend_in(&mut locked, old, old_bytes, new_bytes) {
                 fill(old);
@@ -686,13 +692,13 @@ unsafe impl<P: PageSource> NodeSource for NodeHeap<P> {
         fill: impl FnOnce(NonNull<u8>),
     ) -> Option<NonNull<u8>> {
         let mut locked = self.owner(old);
-        // SAFETY: the caller's duty; the shard is the old block's own.
+        // SAFETY: the caller's contract; the shard is the old block's own.
         unsafe { self.replace_in(&mut locked, old, old_bytes, new_bytes, fill) }
     }
 }
 
-/// Makes a run longer where it is. Slots do not grow, and a run once shrunk in place
-/// to the size of a slot is not asked for.
+/// Makes a run longer where it is. Slots do not grow, and callers do not ask for a run that was
+/// once shrunk in place to the size of a slot.
 ///
 /// # Safety
 /// As [`NodeSource::extend`], for a block of the locked shard.
@@ -705,14 +711,14 @@ unsafe fn extend_in(
 ) -> bool {
     locked.count_change();
     let block = block.as_ptr();
-    // SAFETY: the caller's duty; a live block lies in a live chunk.
+    // SAFETY: the caller's contract; a live block is in a live chunk.
     unsafe {
         !(*Chunk::of(block)).has_pages && locked.shelf().runs.extend(block, old_bytes, new_bytes)
     }
 }
 
-/// A type that leads to a heap, always the same one. Such a type is a [`NodeSource`];
-/// a map with one that takes no room is one word wide.
+/// A type that leads to a heap, always the same one. Such a type is a [`NodeSource`]. A map with
+/// a source that takes no room is one word wide.
 ///
 /// # Examples
 /// ```
@@ -735,13 +741,13 @@ unsafe fn extend_in(
 /// assert_eq!(size_of_val(&map), 8);
 /// ```
 pub trait HasHeap {
-    /// Where the heap's chunks come from.
+    /// The source of the heap's chunks.
     type Pages: PageSource;
 
     /// The heap.
     fn heap(&self) -> &NodeHeap<Self::Pages>;
 
-    /// As [`NodeSource::changes`]: [`NodeHeap::changes`] where the heap is a `static`.
+    /// [`NodeSource::changes`]; implement it by [`NodeHeap::changes`] if the heap is a `static`.
     ///
     /// # Safety
     /// `node` must be an address in a live node of the heap.
@@ -761,7 +767,7 @@ impl<P: PageSource> HasHeap for &NodeHeap<P> {
     }
 }
 
-// SAFETY: hands everything on to the heap.
+// SAFETY: all calls are forwarded to the heap.
 unsafe impl<H: HasHeap> NodeSource for H {
     #[inline(always)]
     fn allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
@@ -770,7 +776,7 @@ unsafe impl<H: HasHeap> NodeSource for H {
 
     #[inline(always)]
     unsafe fn release(&self, block: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller names a live block of this source, and of so many bytes: the heap's.
+        // SAFETY: the caller passes a live block of this source, `bytes` long: the heap's.
         unsafe { self.heap().release(block, bytes) };
     }
 
@@ -780,29 +786,29 @@ unsafe impl<H: HasHeap> NodeSource for H {
         inside: NonNull<u8>,
         find: impl FnOnce() -> (NonNull<u8>, usize),
     ) -> usize {
-        // SAFETY: the caller names a live block of this source: the heap's.
+        // SAFETY: the caller passes an address in a live block of this source: the heap's.
         unsafe { self.heap().release_around(inside, find) }
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) {
-        // SAFETY: the caller names a live block of this source, and of `old_bytes`: the heap's.
+        // SAFETY: the caller passes a live block of this source, `old_bytes` long: the heap's.
         unsafe { self.heap().shrink(block, old_bytes, new_bytes) };
     }
 
     #[inline]
     unsafe fn changes(&self, node: NonNull<u8>) -> Option<&'static AtomicU64> {
-        // SAFETY: the caller names an address in a live node of this source: the heap's.
+        // SAFETY: the caller passes an address in a live node of this source: the heap's.
         unsafe { HasHeap::changes(self, node) }
     }
 
     unsafe fn count_change(&self, node: NonNull<u8>) {
-        // SAFETY: the caller names an address in a live node of this source: the heap's.
+        // SAFETY: the caller passes an address in a live node of this source: the heap's.
         unsafe { self.heap().count_change(node) };
     }
 
     #[inline(always)]
     unsafe fn extend(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize) -> bool {
-        // SAFETY: the caller names a live block of this source, and of `old_bytes`: the heap's.
+        // SAFETY: the caller passes a live block of this source, `old_bytes` long: the heap's.
         unsafe { self.heap().extend(block, old_bytes, new_bytes) }
     }
 
@@ -814,7 +820,7 @@ unsafe impl<H: HasHeap> NodeSource for H {
         new_bytes: usize,
         fill: impl FnOnce(NonNull<u8>),
     ) -> Option<NonNull<u8>> {
-        // SAFETY: the caller names a live block of this source, and of `old_bytes`: the heap's.
+        // SAFETY: the caller passes a live block of this source, `old_bytes` long: the heap's.
         unsafe { self.heap().enlarge(old, old_bytes, new_bytes, fill) }
     }
 
@@ -826,13 +832,14 @@ unsafe impl<H: HasHeap> NodeSource for H {
         new_bytes: usize,
         fill: impl FnOnce(NonNull<u8>),
     ) -> Option<NonNull<u8>> {
-        // SAFETY: the caller names a live block of this source, and of `old_bytes`: the heap's.
+        // SAFETY: the caller passes a live block of this source, `old_bytes` long: the heap's.
         unsafe { self.heap().replace(old, old_bytes, new_bytes, fill) }
     }
 }
 
-/// Declares a type that leads to a heap of its own, which all values of the type share,
-/// and takes no room in a map: name, page source, and an expression that makes one.
+/// Declares a type that leads to a heap of its own, which all values of the type share. The type
+/// takes no room in a map. The arguments are the type's name, its page source, and an expression
+/// that makes one.
 ///
 /// # Examples
 /// ```
@@ -878,7 +885,7 @@ macro_rules! shared_heap {
                 &self,
                 node: ::core::ptr::NonNull<u8>,
             ) -> Option<&'static ::core::sync::atomic::AtomicU64> {
-                // SAFETY: the caller names an address in a live node of this heap.
+                // SAFETY: the caller passes an address in a live node of this heap.
                 Some(unsafe { (*self).heap().changes(node) })
             }
         }
@@ -886,7 +893,7 @@ macro_rules! shared_heap {
 }
 
 shared_heap!(
-    /// The heap that all maps of the process share unless told otherwise; its
-    /// chunks come from the system. Takes no room in the map.
+    /// The heap that all maps of the process share by default; its chunks come from the system.
+    /// Takes no room in the map.
     pub SharedHeap, SystemPages, SystemPages
 );

@@ -1,13 +1,13 @@
-//! Larger nodes: runs of 24-byte units, best fit, merged with their
-//! neighbours when they come back. No node carries a header: its size is
-//! known from the node (N4), and only free runs hold links.
+//! Larger nodes: runs of 24-byte units, best fit, merged with their neighbours when they
+//! are released. No node has a header: its size is known from the node itself (N4), and
+//! only free runs contain links.
 //!
-//! * **M4** In a chunk's bit map the first and the last unit of a live run
-//!   are set, those of a free run are clear. Other bits mean nothing.
+//! * **M4** In a chunk's bitmap the first and the last unit of a live run are set, and
+//!   those of a free run are clear. Other bits mean nothing.
 //! * **M5** No two free runs touch.
-//! * **M6** A free run of `u` units is in bin `min(u, BINS - 1)`; its first
-//!   three words are next, previous, `u`; its last word is `u` (the third word
-//!   itself in a run of one unit, which is why a unit is three words).
+//! * **M6** A free run of `u` units is in bin `min(u, BINS - 1)`. Its first three words
+//!   are next, previous, `u`; its last word is `u` (in a run of one unit that is the third
+//!   word itself, which is why a unit is three words).
 
 use super::slab::{Chunk, CHUNK_BYTES, HEADER_BYTES};
 use core::ptr;
@@ -15,11 +15,11 @@ use core::ptr;
 const UNIT_BYTES: usize = 24;
 const UNITS: usize = CHUNK_BYTES / UNIT_BYTES;
 const MAP_BYTES: usize = UNITS.div_ceil(64) * 8;
-/// The bit map follows the chunk's header; the first run follows the bit map.
+/// The bitmap follows the chunk's header; the first run follows the bitmap.
 const FIRST_UNIT: usize = (HEADER_BYTES + MAP_BYTES).div_ceil(UNIT_BYTES);
 const BINS: usize = 192;
 
-/// The largest node a heap serves.
+/// The largest node that a heap serves, in bytes.
 pub(super) const RUN_BYTES_MAX: usize = (BINS - 2) * UNIT_BYTES;
 
 const _: () = assert!(RUN_BYTES_MAX >= 4000 && UNIT_BYTES == core::mem::size_of::<FreeRun>());
@@ -35,7 +35,7 @@ struct FreeRun {
 pub(super) struct Runs {
     bins: [*mut FreeRun; BINS],
     occupied: [u64; BINS / 64],
-    /// Runs handed out and not come back.
+    /// The number of runs that are handed out.
     live: usize,
 }
 
@@ -48,13 +48,13 @@ fn unit_at(chunk: *mut Chunk, unit: usize) -> *mut u8 {
 }
 
 fn bit(chunk: *mut Chunk, unit: usize) -> bool {
-    // SAFETY: every chunk of runs holds its bit map behind its header, and `unit < UNITS`.
+    // SAFETY: every chunk of runs has its bitmap after its header, and `unit < UNITS`.
     let word = unsafe { *map(chunk).add(unit / 64) };
     word >> (unit % 64) & 1 != 0
 }
 
 fn set_bit(chunk: *mut Chunk, unit: usize, on: bool) {
-    // SAFETY: every chunk of runs holds its bit map behind its header, and `unit < UNITS`;
+    // SAFETY: every chunk of runs has its bitmap after its header, and `unit < UNITS`;
     // chunks are used under the shard's lock.
     let word = unsafe { &mut *map(chunk).add(unit / 64) };
     if on {
@@ -87,7 +87,7 @@ impl Runs {
         self.live
     }
 
-    /// The smallest free run that fits, or null.
+    /// Allocates the smallest free run that fits; returns null when there is none.
     pub(super) fn allocate(&mut self, bytes: usize) -> *mut u8 {
         let units = units_of(bytes);
         let Some(bin) = self.first_bin(units) else {
@@ -123,12 +123,12 @@ impl Runs {
         None
     }
 
-    /// Makes a fresh chunk one free run.
+    /// Makes a fresh chunk into one free run.
     ///
     /// # Safety
     /// `chunk` must be an unused chunk of [`CHUNK_BYTES`].
     pub(super) unsafe fn adopt(&mut self, chunk: *mut Chunk, shard: u32) {
-        // SAFETY: the caller hands over the chunk; header and bit map lie at its start.
+        // SAFETY: the caller hands over the chunk; header and bitmap are at its start.
         unsafe {
             ptr::write_bytes(chunk.cast::<u8>(), 0, HEADER_BYTES + MAP_BYTES);
             (*chunk).shard = shard;
@@ -136,8 +136,8 @@ impl Runs {
         self.insert(chunk, FIRST_UNIT, UNITS - FIRST_UNIT);
     }
 
-    /// Takes a run back. Returns true when its chunk is empty and no longer
-    /// listed: it is the caller's then.
+    /// Releases a run. Returns true when its chunk is empty and no longer listed: then the
+    /// chunk is the caller's.
     ///
     /// # Safety
     /// `block` must be a live run of `bytes` in a chunk of this shard.
@@ -146,8 +146,8 @@ impl Runs {
         let chunk = Chunk::of(block);
         let mut first = (block.addr() - chunk.addr()) / UNIT_BYTES;
         let mut units = units_of(bytes);
-        // SAFETY: the caller's run and chunk; neighbours that M4 calls free hold
-        // their size where M6 says.
+        // SAFETY: the run and the chunk are the caller's; a neighbour that is free by M4
+        // has its size where M6 says.
         unsafe {
             (*chunk).live -= units as u32;
             if is_free(chunk, first + units) {
@@ -169,7 +169,7 @@ impl Runs {
         false
     }
 
-    /// Makes a run longer where it is, when the units behind it are free.
+    /// Makes a run longer where it is, if the units after it are free.
     ///
     /// # Safety
     /// As [`Runs::release`], with `new_bytes >= old_bytes`.
@@ -188,7 +188,7 @@ impl Runs {
         if !is_free(chunk, first + old) {
             return false;
         }
-        // SAFETY: M4 calls the neighbour free, so M6 says where its size is.
+        // SAFETY: the neighbour is free by M4, so M6 says where its size is.
         unsafe {
             let after: *mut FreeRun = unit_at(chunk, first + old).cast();
             let found = (*after).units;
@@ -205,7 +205,7 @@ impl Runs {
         true
     }
 
-    /// Gives back the tail of a run.
+    /// Releases the tail of a run.
     ///
     /// # Safety
     /// As [`Runs::release`], with `new_bytes <= old_bytes` and `new_bytes > 0`.
@@ -216,8 +216,8 @@ impl Runs {
             let first = (block.addr() - chunk.addr()) / UNIT_BYTES;
             set_bit(chunk, first + new - 1, true);
             self.live += 1;
-            // SAFETY: the tail is a run of its own from here on; its chunk stays in
-            // use because the head does.
+            // SAFETY: from here on the tail is a run of its own; its chunk stays in use
+            // because the head does.
             unsafe {
                 self.release(unit_at(chunk, first + new), (old - new) * UNIT_BYTES);
             }
@@ -228,7 +228,7 @@ impl Runs {
         let bin = units.min(BINS - 1);
         let run: *mut FreeRun = unit_at(chunk, first).cast();
         let head = self.bins[bin];
-        // SAFETY: the run is free memory of a chunk of ours, at least one unit long.
+        // SAFETY: the run is free memory of one of our chunks, at least one unit long.
         unsafe {
             run.write(FreeRun {
                 next: head,
@@ -250,7 +250,7 @@ impl Runs {
     }
 
     /// # Safety
-    /// `run` must be listed.
+    /// `run` must be in the list of its bin.
     unsafe fn unlink(&mut self, run: *mut FreeRun) {
         // SAFETY: M6: a listed run and its list neighbours are live free runs.
         unsafe {

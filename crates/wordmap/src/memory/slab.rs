@@ -1,18 +1,18 @@
 //! Small nodes: pages cut into slots of one size.
 //!
-//! A page is 16 KiB, four to a chunk, so that a class of which little is
-//! needed costs little.
+//! A page is 16 KiB, and a chunk has four, so that a class that needs little memory takes
+//! little.
 //!
-//! Which slots are free is told by bits in the page's header, so a slot is handed
-//! out and taken back without a look at its memory, and one that comes back is named by
-//! any address in it: nobody need read a node to free it.
+//! Bits in the page's header say which slots are free, so a slot is handed out and
+//! released without reading its memory. A slot can be released by any address in it: no
+//! node has to be read to free it.
 //!
 //! * **M1** A page is in the list of its class exactly when it has a free slot.
-//! * **M2** `live` counts the slots of a page handed out; their bits are clear, those of
-//!   its other slots set. A page with none handed out is free: its bit is set in its
-//!   chunk, and nothing else is known about it.
-//! * **M3** A chunk of pages is in the list of chunks exactly when it has a
-//!   free page and one in use.
+//! * **M2** `live` counts the slots of a page that are handed out; their bits are clear,
+//!   and those of its other slots are set. A page with none handed out is free: its bit is
+//!   set in its chunk, and nothing else is known about the page.
+//! * **M3** A chunk of pages is in the list of chunks exactly when it has a free page and
+//!   one in use.
 
 use core::num::NonZeroU64;
 use core::ptr::{self, NonNull};
@@ -27,7 +27,7 @@ const ALL_FREE: u32 = (1 << PAGES) - 1;
 pub(super) const SLOT_BYTES_MAX: usize = 512;
 pub(super) const CLASSES: usize = SLOT_BYTES_MAX / 8 + 1;
 
-/// Room for a chunk's header.
+/// The bytes reserved for a chunk's header.
 pub(super) const HEADER_BYTES: usize = 64;
 
 /// The first bytes of every chunk.
@@ -37,65 +37,65 @@ pub(super) struct Chunk {
     pub(super) shard: u32,
     /// Whether the chunk is cut into pages; else it holds runs.
     pub(super) has_pages: bool,
-    /// Units of runs handed out.
+    /// The number of units of runs that are handed out.
     pub(super) live: u32,
     free_pages: u32,
     pub(super) next: *mut Chunk,
     previous: *mut Chunk,
 }
 
-/// The last bytes of every page, found alike in a chunk's first page and in the others.
-/// Before them lie the bits of its slots, their first word last; the slots begin where the
-/// page does (behind the chunk's header, in the first one).
+/// The last bytes of every page, at the same place in a chunk's first page and in the
+/// others. Before them are the bits of its slots, with their first word last. The slots
+/// begin where the page does; in the first page, after the chunk's header.
 #[repr(C)]
 struct Page {
-    /// Words of a slot.
+    /// The size of a slot in words.
     slot_words: u16,
-    /// Slots there are.
+    /// The number of slots.
     slots: u16,
     /// 1 / `slot_words`, in units of 2^-[`RECIPROCAL_SHIFT`], rounded up.
     reciprocal: u32,
-    /// Offset in the page of slot 0.
+    /// The offset of slot 0 in the page.
     first_slot: u32,
-    // A word each, so that no load takes in what two stores have just written.
+    // A word for each field, so that no load reads what two stores have just written.
     live: u32,
-    /// A word of bits that is not 0, if there is one.
+    /// The index of a word of bits that is not 0, if there is one.
     free_word: u32,
     next: *mut Page,
     previous: *mut Page,
 }
 
-/// Few enough bits that a product with an offset in words fits 64, and so many that
-/// rounding does not reach the next slot.
+/// Few enough bits that a product with an offset in words fits into 64 bits, and enough
+/// that rounding does not reach the next slot.
 const RECIPROCAL_SHIFT: u32 = 20;
 
 const _: () = assert!(size_of::<Chunk>() <= HEADER_BYTES && size_of::<Page>() % 8 == 0);
-// An offset times the error of a reciprocal, less than the words of a slot, stays below
-// one slot's share.
+// An offset times the error of a reciprocal, which is less than the words of a slot, stays
+// below one slot's share.
 const _: () = assert!((PAGE_BYTES / 8) * (SLOT_BYTES_MAX / 8) <= 1 << RECIPROCAL_SHIFT);
 const _: () = assert!(PAGE_BYTES / SLOT_BYTES_MAX > 3);
 
 impl Chunk {
-    /// The chunk a node lies in.
+    /// The chunk that contains a node.
     #[inline(always)]
     pub(super) fn of(node: *mut u8) -> *mut Chunk {
         node.map_addr(|a| a & !(CHUNK_BYTES - 1)).cast()
     }
 
-    /// [`Chunk::shard`] of the chunk that a node lies in.
+    /// [`Chunk::shard`] of the chunk that contains a node.
     ///
     /// # Safety
     /// `node` must be an address in a live node.
     #[inline(always)]
     pub(super) unsafe fn shard_of(node: NonNull<u8>) -> u32 {
-        // SAFETY: a live node lies in a chunk, whose header is not written to
-        // while nodes of it live except for counters of other fields.
+        // SAFETY: a live node is in a chunk. While nodes of the chunk live, only counters
+        // in other fields of its header are written.
         unsafe { *ptr::addr_of!((*Chunk::of(node.as_ptr())).shard) }
     }
 }
 
 impl Page {
-    /// The page a slot lies in.
+    /// The page that contains a slot.
     #[inline(always)]
     fn of(slot: *mut u8) -> *mut Page {
         let last = slot.map_addr(|a| a | (PAGE_BYTES - 1));
@@ -107,10 +107,10 @@ impl Page {
         page.cast::<u8>().map_addr(|a| a & !(PAGE_BYTES - 1))
     }
 
-    /// A page at `page` that serves slots of `bytes`, all of them free.
+    /// Initializes a page at `page` that serves slots of `bytes`, all of them free.
     ///
     /// # Safety
-    /// The page must be unused memory of the caller's, in a chunk.
+    /// The page must be unused memory of the caller, in a chunk.
     unsafe fn open(page: *mut Page, bytes: usize) {
         let is_first = Page::start(page).addr() % CHUNK_BYTES == 0;
         let first_slot = if is_first { HEADER_BYTES } else { 0 };
@@ -118,7 +118,7 @@ impl Page {
         let words = (room / bytes).div_ceil(64);
         let slots = (room - 8 * words) / bytes;
         let slot_words = bytes / 8;
-        // SAFETY: the caller's duty: header, bits and slots lie in the page.
+        // SAFETY: the caller's contract: header, bits and slots are in the page.
         unsafe {
             page.write(Page {
                 slot_words: slot_words as u16,
@@ -138,13 +138,13 @@ impl Page {
         }
     }
 
-    /// Word `w` of the bits.
+    /// The address of word `w` of the bits.
     #[inline(always)]
     fn bits(page: *mut Page, w: usize) -> *mut u64 {
         page.cast::<u64>().wrapping_sub(w + 1)
     }
 
-    /// Words of bits.
+    /// The number of words of bits.
     ///
     /// # Safety
     /// `page` must be live and of the locked shard.
@@ -154,7 +154,7 @@ impl Page {
     }
 }
 
-/// A slot of a page: where its bit is.
+/// A slot of a page, by the position of its bit.
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
     page: *mut Page,
@@ -163,15 +163,15 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// The slot that `inside` is an address in. Reads nothing that changes while the slot
-    /// is live, so the shard need not be locked.
+    /// The slot that contains the address `inside`. Reads nothing that changes while the
+    /// slot is live, so the shard need not be locked.
     ///
     /// # Safety
-    /// It must be a live slot.
+    /// The slot must be live.
     #[inline(always)]
     pub(super) unsafe fn around(inside: *mut u8) -> Slot {
         let page = Page::of(inside);
-        // SAFETY: the caller's duty: the page of a live slot is live.
+        // SAFETY: the caller's contract: the page of a live slot is live.
         let slot = unsafe {
             let offset = inside.addr() % PAGE_BYTES - (*page).first_slot as usize;
             (offset / 8 * (*page).reciprocal as usize) >> RECIPROCAL_SHIFT
@@ -184,10 +184,10 @@ impl Slot {
     }
 
     /// # Safety
-    /// It must be a live slot.
+    /// The slot must be live.
     #[inline(always)]
     pub(super) unsafe fn bytes(self) -> usize {
-        // SAFETY: the caller's duty: the page of a live slot is live.
+        // SAFETY: the caller's contract: the page of a live slot is live.
         8 * usize::from(unsafe { (*self.page).slot_words })
     }
 }
@@ -196,7 +196,7 @@ impl Slot {
 pub(super) struct Slabs {
     open: [*mut Page; CLASSES],
     chunks: *mut Chunk,
-    /// Pages that serve a class.
+    /// The number of pages that serve a class.
     pages: usize,
 }
 
@@ -215,7 +215,7 @@ impl Slabs {
         self.pages
     }
 
-    /// A slot, when an open page of the class has one.
+    /// Returns a slot if an open page of the class has one, otherwise null.
     #[inline(always)]
     pub(super) fn allocate(&mut self, bytes: usize) -> *mut u8 {
         let page = self.open[bytes / 8];
@@ -239,13 +239,13 @@ impl Slabs {
         }
     }
 
-    /// Goes on to another word with a bit, when one has lost its last.
+    /// Chooses another word with a set bit, after a word has lost its last one.
     ///
     /// # Safety
-    /// `page` must be listed in a class of this shard.
+    /// `page` must be in the list of a class of this shard.
     #[inline(never)]
     unsafe fn leave_word(&mut self, page: *mut Page) {
-        // SAFETY: the caller's duty; a page has so many words of bits.
+        // SAFETY: the caller's contract; a page has this many words of bits.
         unsafe {
             let words = Page::words(page);
             match (0..words).find(|w| *Page::bits(page, *w) != 0) {
@@ -255,7 +255,7 @@ impl Slabs {
         }
     }
 
-    /// Makes a free page serve the class of `bytes`; false when there is none.
+    /// Makes a free page serve the class of `bytes`; returns false when there is none.
     pub(super) fn open_page(&mut self, bytes: usize) -> bool {
         let chunk = self.chunks;
         if chunk.is_null() {
@@ -277,7 +277,7 @@ impl Slabs {
         true
     }
 
-    /// Takes a fresh chunk to cut pages from.
+    /// Adds a fresh chunk to cut pages from.
     ///
     /// # Safety
     /// `chunk` must be an unused chunk of [`CHUNK_BYTES`].
@@ -296,14 +296,15 @@ impl Slabs {
         self.link_chunk(chunk);
     }
 
-    /// Takes a slot back; returns whether its page must be [settled](Slabs::settle).
+    /// Releases a slot; returns whether its page must be [settled](Slabs::settle).
     ///
     /// # Safety
-    /// It must be a live slot of this shard.
+    /// The slot must be a live one of this shard.
     #[inline(always)]
     pub(super) unsafe fn release(&mut self, slot: Slot) -> bool {
         let Slot { page, word, bit } = slot;
-        // SAFETY: the caller's duty: the page of a live slot is live, and has its bit.
+        // SAFETY: the caller's contract: the page of a live slot is live, and has the
+        // slot's bit.
         unsafe {
             let bits = Page::bits(page, word);
             debug_assert!(*bits & bit == 0, "a slot comes back twice");
@@ -317,12 +318,12 @@ impl Slabs {
         }
     }
 
-    /// Lists a page that was full until a slot came back, or closes one that has become
-    /// empty: the one that `inside` is an address in. Returns true when its chunk is now
-    /// empty and no longer listed: it is the caller's then.
+    /// Lists the page that contains the address `inside` if it was full until a slot was
+    /// released, or closes it if it has become empty. Returns true when its chunk is now
+    /// empty and no longer listed: then the chunk is the caller's.
     ///
     /// # Safety
-    /// It must be a page of this shard in which a slot has just come back.
+    /// The page must be one of this shard in which a slot has just been released.
     pub(super) unsafe fn settle(&mut self, inside: *mut u8) -> bool {
         let page = Page::of(inside);
         // SAFETY: the page is this shard's, and one of its slots is free now.
@@ -334,7 +335,8 @@ impl Slabs {
         }
     }
 
-    /// Gives an empty page back to its chunk; returns true when that is empty too.
+    /// Gives an empty page back to its chunk; returns true when the chunk is now empty,
+    /// too.
     fn close_page(&mut self, chunk: *mut Chunk, page: *mut Page) -> bool {
         self.unlink(page);
         self.pages -= 1;

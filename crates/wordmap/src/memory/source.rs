@@ -1,4 +1,4 @@
-//! The two seams: pages for a heap, nodes for a map.
+//! The two interfaces to memory: pages for a heap, nodes for a map.
 
 use alloc::alloc::{alloc, dealloc, Layout};
 use core::ptr::NonNull;
@@ -6,28 +6,29 @@ use core::sync::atomic::AtomicU64;
 
 /// Gives a map the memory of its nodes.
 ///
-/// Failure is a value: a source never panics and never aborts.
+/// Failure is a return value: a source never panics and never aborts.
 ///
 /// # Safety
-/// A block handed out must be aligned to 8 bytes, be at least as long as asked
-/// for, belong to nobody else until released, and have an address below 2^56.
+/// A block that is handed out must be aligned to 8 bytes, be at least as long as requested,
+/// belong to nobody else until it is released, and have an address below 2^56.
 pub unsafe trait NodeSource {
-    /// A block of `bytes` (a multiple of 8, at most 4000), or `None` when there is no memory.
+    /// Allocates a block of `bytes` (a multiple of 8, at most 4000); `None` when there is no
+    /// memory.
     fn allocate(&self, bytes: usize) -> Option<NonNull<u8>>;
 
-    /// Takes back a block.
+    /// Releases a block.
     ///
     /// # Safety
     /// `block` must come from this source; `bytes` must be the size it was
     /// allocated with, or the last one given to [`NodeSource::shrink`].
     unsafe fn release(&self, block: NonNull<u8>, bytes: usize);
 
-    /// Takes back the block that `inside` is an address in; returns how long it was.
-    /// `find` gives the block and its length, for which it reads the node: a source that
-    /// knows them without does not ask.
+    /// Releases the block that contains the address `inside`; returns its length in bytes.
+    /// `find` returns the block and its length, for which it reads the node: a source that
+    /// knows both otherwise does not call it.
     ///
     /// # Safety
-    /// As [`NodeSource::release`], for what `find` gives, or would.
+    /// As [`NodeSource::release`], for what `find` returns or would return.
     #[inline]
     unsafe fn release_around(
         &self,
@@ -39,20 +40,20 @@ pub unsafe trait NodeSource {
     {
         let _ = inside;
         let (block, bytes) = find();
-        // SAFETY: `find` gives a live block of this source, which nobody uses any more.
+        // SAFETY: `find` returns a live block of this source, which nobody uses any more.
         unsafe { self.release(block, bytes) };
         bytes
     }
 
-    /// Says that only the first `new_bytes` of a block are still needed. The
-    /// block stays where it is. Called only when a smaller block could not be had.
+    /// Notes that only the first `new_bytes` of a block are still needed. The block stays
+    /// where it is. Called only when a smaller block could not be allocated.
     ///
     /// # Safety
     /// As [`NodeSource::release`], with `new_bytes <= old_bytes`.
     unsafe fn shrink(&self, block: NonNull<u8>, old_bytes: usize, new_bytes: usize);
 
-    /// Makes a block longer where it is; returns whether that could be done.
-    /// Where it is done, maps grow without copying and memory stays whole.
+    /// Makes a block longer where it is; returns whether that was possible. If so, a map grows
+    /// without copying, and memory does not fragment.
     ///
     /// # Safety
     /// As [`NodeSource::release`], with `new_bytes >= old_bytes`.
@@ -62,9 +63,9 @@ pub unsafe trait NodeSource {
         false
     }
 
-    /// Makes a block longer where it is, or allocates a longer one; lets `fill` write what
-    /// it has become; releases the old block if it is another. `None`, and nothing filled,
-    /// when there is no memory.
+    /// Makes a block longer where it is, or allocates a longer one. Calls `fill` to write the
+    /// resulting block, and releases the old block if the new one is another. Returns `None`,
+    /// without calling `fill`, when there is no memory.
     ///
     /// # Safety
     /// As [`NodeSource::extend`].
@@ -89,21 +90,22 @@ pub unsafe trait NodeSource {
         }
     }
 
-    /// A count that changes whenever a block of those that `node` is one of is released,
-    /// extended where it is, or shrunk, so that a walk knows by it that its nodes are where
-    /// they were. `None` where nobody counts, or the count may end before the program.
+    /// A count that changes whenever a block of the same group as `node` is released, extended
+    /// where it is, or shrunk: while the count stays the same, a walk knows that its nodes are
+    /// where they were. `None` where nobody counts, or where the count may not last as long as
+    /// the program.
     ///
     /// # Safety
-    /// `node` must be an address in a live block of this source. What implements this must
-    /// change the count before the block can be handed out again.
+    /// `node` must be an address in a live block of this source. An implementation must change
+    /// the count before the block can be handed out again.
     #[inline]
     unsafe fn changes(&self, node: NonNull<u8>) -> Option<&'static AtomicU64> {
         let _ = node;
         None
     }
 
-    /// Changes the count that [`NodeSource::changes`] has for `node`, where there is one:
-    /// something has gone from a tree that was no block.
+    /// Changes the count that [`NodeSource::changes`] returns for `node`, if there is one,
+    /// because something that is not a block has gone from a tree.
     ///
     /// # Safety
     /// As [`NodeSource::changes`].
@@ -112,8 +114,8 @@ pub unsafe trait NodeSource {
         let _ = node;
     }
 
-    /// Allocates `new_bytes`, lets `fill` write the new block (the old one is
-    /// still whole), then releases the old block.
+    /// Allocates `new_bytes`, calls `fill` to write the new block (the old one is still
+    /// intact), then releases the old block.
     ///
     /// # Safety
     /// As [`NodeSource::release`] for the old block.
@@ -130,7 +132,7 @@ pub unsafe trait NodeSource {
     {
         let new = self.allocate(new_bytes)?;
         fill(new);
-        // SAFETY: `fill` has copied what is wanted of the old block.
+        // SAFETY: `fill` has copied what is needed from the old block.
         unsafe { self.release(old, old_bytes) };
         Some(new)
     }
@@ -139,29 +141,30 @@ pub unsafe trait NodeSource {
 /// Gives a [`NodeHeap`](super::NodeHeap) its chunks of pages.
 ///
 /// # Safety
-/// A chunk must be aligned as asked, `bytes` long, and belong to nobody else
-/// until released. Its address must be below 2^56.
+/// A chunk must be aligned as requested, be `bytes` long, and belong to nobody else until it
+/// is released. Its address must be below 2^56.
 pub unsafe trait PageSource {
-    /// A chunk of `bytes`, aligned to `bytes` (a power of two), or `None`.
+    /// Allocates a chunk of `bytes`, aligned to `bytes` (a power of two); `None` when there is
+    /// none.
     fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>>;
 
-    /// `chunks` chunks of `bytes` (powers of two), one behind the other, the first one aligned
-    /// to the length of all. They will be used in order, and each is given back by itself. A
-    /// source may have them in larger pages than single chunks, and then all of them take
-    /// memory once one does. `None` where there is no memory for so many, or the source has
-    /// only single chunks.
+    /// Allocates `chunks` contiguous chunks of `bytes` (both powers of two); the first one is
+    /// aligned to the length of all. They will be used in order, and each is released by
+    /// itself. A source may use larger pages for them than for single chunks; then all of them
+    /// take memory as soon as one does. `None` where there is no memory for that many, or the
+    /// source has only single chunks.
     fn allocate_region(&self, bytes: usize, chunks: usize) -> Option<NonNull<u8>> {
         let _ = (bytes, chunks);
         None
     }
 
-    /// Takes back a chunk.
+    /// Releases a chunk.
     ///
     /// # Safety
     /// `chunk` must come from this source with this size.
     unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize);
 
-    /// Takes back several chunks. A source to which this is less work than one after
+    /// Releases several chunks. A source for which this is less work than releasing one after
     /// another may change their order in the list.
     ///
     /// # Safety
@@ -173,8 +176,8 @@ pub unsafe trait PageSource {
         }
     }
 
-    /// Says that all of a chunk is about to be written to: a source whose memory comes in
-    /// page by page may fetch them together. What the chunk holds stays as it is.
+    /// Notes that all of a chunk is about to be written: a source whose memory is brought in
+    /// page by page may bring all pages in together. The contents of the chunk do not change.
     ///
     /// # Safety
     /// `chunk` must come from this source with this size.
@@ -187,7 +190,7 @@ pub unsafe trait PageSource {
 #[derive(Debug, Default, Clone, Copy)]
 pub struct GlobalPages;
 
-// SAFETY: the global allocator keeps its own promise of alignment, size and ownership.
+// SAFETY: the global allocator itself keeps the promise of alignment, size and ownership.
 unsafe impl PageSource for GlobalPages {
     fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>> {
         let layout = Layout::from_size_align(bytes, bytes).ok()?;

@@ -3,9 +3,10 @@
 use super::source::PageSource;
 use core::ptr::NonNull;
 
-/// Chunks mapped from the system: Linux's; elsewhere they come from the global allocator.
+/// Chunks mapped from the system on Linux; elsewhere they come from the global allocator.
 ///
-/// A global allocator's aligned memory costs a page of its own headers for each chunk.
+/// A global allocator's aligned memory costs a page for the allocator's own headers per
+/// chunk.
 ///
 /// # Examples
 /// ```
@@ -20,16 +21,16 @@ use core::ptr::NonNull;
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SystemPages;
 
-// SAFETY: fresh mappings, aligned as asked, are nobody else's; those of a process lie below
-// 2^48 unless it asks for others.
+// SAFETY: fresh mappings, aligned as requested, belong to nobody else; those of a process are
+// below 2^48 unless it asks for others.
 #[cfg(all(target_os = "linux", not(miri)))]
 unsafe impl PageSource for SystemPages {
     fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>> {
         mapping::map_aligned(bytes)
     }
 
-    /// Of huge pages, as far as the system has them for programs that ask: a lookup in a map
-    /// of many megabytes misses the processor's table of pages at each node of 4 KiB pages.
+    /// Uses huge pages, where the system has them for programs that ask: with 4 KiB pages, a
+    /// lookup in a map of many megabytes misses the processor's TLB at each node.
     fn allocate_region(&self, bytes: usize, chunks: usize) -> Option<NonNull<u8>> {
         let region = mapping::map_aligned(bytes * chunks)?;
         // SAFETY: a mapping just made.
@@ -38,29 +39,29 @@ unsafe impl PageSource for SystemPages {
     }
 
     unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's duty: a mapping of ours.
+        // SAFETY: the caller's contract: the chunk is a mapping of ours.
         unsafe { mapping::unmap(chunk.as_ptr(), bytes) };
     }
 
-    /// Neighbours go back in one call, which takes the system less than half the time.
+    /// Releases neighbours in one call, which takes the system less than half the time.
     unsafe fn release_chunks(&self, chunks: &mut [NonNull<u8>], bytes: usize) {
         chunks.sort_unstable();
         let are_neighbours = |low: &NonNull<u8>, high: &NonNull<u8>| {
             low.as_ptr().wrapping_add(bytes) == high.as_ptr()
         };
         for run in chunks.chunk_by(are_neighbours) {
-            // SAFETY: the caller's duty: mappings of ours, one behind the other.
+            // SAFETY: the caller's contract: contiguous mappings of ours.
             unsafe { mapping::unmap(run[0].as_ptr(), run.len() * bytes) };
         }
     }
 
     unsafe fn bring_in(&self, chunk: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's duty: a mapping of ours, whose contents do not change.
+        // SAFETY: the caller's contract: a mapping of ours, whose contents do not change.
         unsafe { mapping::bring_in(chunk.as_ptr(), bytes) };
     }
 }
 
-// SAFETY: the global allocator's chunks, which keep the promise.
+// SAFETY: these are the global allocator's chunks, which keep the promise.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 unsafe impl PageSource for SystemPages {
     fn allocate_chunk(&self, bytes: usize) -> Option<NonNull<u8>> {
@@ -68,7 +69,7 @@ unsafe impl PageSource for SystemPages {
     }
 
     unsafe fn release_chunk(&self, chunk: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's duty: a chunk of the global allocator.
+        // SAFETY: the caller's contract: a chunk of the global allocator.
         unsafe { super::GlobalPages.release_chunk(chunk, bytes) };
     }
 }
@@ -77,8 +78,8 @@ unsafe impl PageSource for SystemPages {
 mod mapping {
     use core::ptr::{self, NonNull};
 
-    /// `bytes` of fresh memory, aligned to `bytes`, a power of two. The system puts a mapping
-    /// beside the one before, so most lie right already.
+    /// Maps `bytes` of fresh memory, aligned to `bytes`, a power of two. The system puts a
+    /// mapping beside the previous one, so most are aligned already.
     pub(super) fn map_aligned(bytes: usize) -> Option<NonNull<u8>> {
         let start = map(bytes)?;
         if start.addr() % bytes == 0 {
@@ -99,41 +100,42 @@ mod mapping {
     fn map(bytes: usize) -> Option<*mut u8> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a fresh mapping, wherever the system likes.
+        // SAFETY: a fresh mapping, at an address that the system chooses.
         let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, -1, 0) };
         (start != libc::MAP_FAILED).then_some(start.cast())
     }
 
     /// # Safety
-    /// It must be memory of [`map`], whole pages, that nobody uses.
+    /// The memory must be whole pages of [`map`] that nobody uses.
     pub(super) unsafe fn unmap(start: *mut u8, bytes: usize) {
         // SAFETY: whole pages of `map` that nobody uses.
         unsafe {
-            // A process may have only so many mappings, and a hole can make two of one. The
-            // address space is lost then, but not the memory.
+            // A process may have only a limited number of mappings, and a hole can make two
+            // of one. If unmapping fails, the address space is lost, but not the memory.
             if bytes > 0 && libc::munmap(start.cast(), bytes) != 0 {
                 libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED);
             }
         }
     }
 
-    /// Has the system back the memory by huge pages where it may (not where its setting is
-    /// `never`, nor where it knows none: the memory is then of plain pages).
+    /// Asks the system to back the memory by huge pages (it does not where its setting is
+    /// `never`, or where it has no huge pages: then it uses plain pages).
     ///
     /// # Safety
-    /// It must be memory of [`map`], whole pages.
+    /// The memory must be whole pages of [`map`].
     pub(super) unsafe fn ask_for_huge_pages(start: *mut u8, bytes: usize) {
-        // SAFETY: the caller's duty; what the memory holds stays.
+        // SAFETY: the caller's contract; the contents of the memory stay.
         unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
     }
 
-    /// Asks for the pages at once instead of one at each first touch. Where the system knows
-    /// no such thing (before Linux 5.14) or is short of memory, they come when touched.
+    /// Brings all pages in at once instead of each at its first touch. Where the system
+    /// cannot do so (before Linux 5.14) or is short of memory, they come when they are
+    /// touched.
     ///
     /// # Safety
-    /// It must be memory of [`map`], whole pages.
+    /// The memory must be whole pages of [`map`].
     pub(super) unsafe fn bring_in(start: *mut u8, bytes: usize) {
-        // SAFETY: the caller's duty; what the memory holds stays.
+        // SAFETY: the caller's contract; the contents of the memory stay.
         unsafe { libc::madvise(start.cast(), bytes, libc::MADV_POPULATE_WRITE) };
     }
 }

@@ -1,9 +1,10 @@
-//! 256 bits in four words: rank. And a word that the compiler knows nothing about.
+//! 256 bits in four words and their rank; and words about which the compiler knows
+//! nothing.
 //!
-//! Without branches on where the bit is: for random keys they are guessed wrong
-//! more often than not. Counting takes an instruction that not every x86-64
-//! processor has; where the program is not built for those that do, the
-//! processor is asked once.
+//! The rank is computed without branches on the position of the bit: for random keys
+//! they are mispredicted more often than not. Counting ones takes an instruction that
+//! not every x86-64 processor has; where the program is not built for processors that
+//! have it, the processor is asked once.
 
 /// The number of ones among the bits below `b` (0 to 255), and whether bit `b` is one.
 ///
@@ -24,14 +25,14 @@ pub(crate) unsafe fn rank(words: *const u64, b: usize) -> (usize, bool) {
     (rank as usize, here & bit != 0)
 }
 
-/// The same word; the compiler does not know that it is, so it cannot put what
-/// the word is found equal to in its place.
+/// Returns the same word. The compiler does not know that it is the same, so it cannot
+/// replace the word by a value that it compares equal to.
 #[inline(always)]
 pub(crate) fn apart(word: usize) -> usize {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     {
         let mut word = word;
-        // SAFETY: no instruction at all; the word stays in its register.
+        // SAFETY: executes no instruction; the word stays in its register.
         unsafe {
             core::arch::asm!("/* {0} */", inlateout(reg) word, options(pure, nomem, nostack, preserves_flags));
         }
@@ -82,7 +83,7 @@ mod popcnt {
         is_there
     }
 
-    /// Only where [`is_there`].
+    /// May be called only where [`is_there`] returns true.
     #[inline(always)]
     pub(super) fn ones(word: u64) -> u64 {
         let count;

@@ -1,9 +1,9 @@
 //! Branches: the nodes that tell apart one byte of the key.
 //!
-//! Children lie before the header, child 0 nearest to it. The header word has
-//! the bytes above the branch's level, which is 1 at least (N7); in the byte above the
-//! lowest one the slot that the last insertion below went through; and in the lowest
-//! one the number of children less one. After it comes the subtree count, then
+//! Children are before the header, child 0 nearest to it. The header word has the bytes above
+//! the branch's level, which is at least 1 (N7); in the second-lowest byte the slot that the
+//! last insertion below the branch went through; and in the lowest byte the number of children
+//! minus one. After it come the subtree count, then
 //!
 //! ```text
 //! linear   separator × children, rounded up to 8 bytes   (up to 16 children)
@@ -24,7 +24,7 @@ const RANKED_MAX: usize = 95;
 /// Bytes of the header word and the subtree count.
 const HEAD_BYTES: usize = 16;
 
-/// The children of a branch on their way to another; `edges` up to `n` have been written.
+/// The children of a branch on their way to another branch; `edges` below `n` have been written.
 pub(crate) struct Children {
     separators: [u8; 256],
     edges: [MaybeUninit<Edge>; 256],
@@ -54,7 +54,7 @@ impl Children {
 
     pub(crate) fn edge(&self, i: usize) -> Edge {
         debug_assert!(i < self.n);
-        // SAFETY: those up to `n` have been written.
+        // SAFETY: the edges below `n` have been written.
         unsafe { self.edges[i].assume_init() }
     }
 
@@ -62,7 +62,7 @@ impl Children {
         self.edges[i].write(edge);
     }
 
-    /// Adds the child behind the others.
+    /// Adds a child after the others.
     fn push(&mut self, separator: u8, edge: Edge) {
         self.separators[self.n] = separator;
         self.set_edge(self.n, edge);
@@ -111,15 +111,15 @@ fn after(kind: u8, children: usize) -> usize {
     }
 }
 
-/// Bytes of the block of a branch with this many children.
+/// The bytes of the block of a branch with this many children.
 pub(crate) fn block_bytes_for(children: usize) -> usize {
     let kind = kind_for(children);
     before(kind, children) + HEAD_BYTES + after(kind, children)
 }
 
-/// Has the line before the header of a node fetched while the header is on its way. Of a branch
-/// of a few children it holds their edges, of which the header's line tells which one is needed.
-/// Which kind of node it is, is not asked.
+/// Prefetches the cache line before the header of a node while the header itself is being
+/// fetched. In a branch of a few children that line has their edges, and the header's line says
+/// which one is needed. The kind of the node is not checked.
 #[inline(always)]
 pub(crate) fn prefetch_before(edge: Edge) {
     plane::prefetch(edge.header().wrapping_sub(8));
@@ -135,7 +135,7 @@ pub(crate) struct Branch {
 
 impl Branch {
     /// # Safety
-    /// `edge` must lead to a live branch, and stay so while the view is used.
+    /// `edge` must lead to a live branch, which must stay live while the view is used.
     #[inline(always)]
     pub(crate) unsafe fn of(edge: Edge) -> Branch {
         Branch {
@@ -168,7 +168,7 @@ impl Branch {
         ((self.word() ^ key) >> (8 * self.level())) >> 8 == 0
     }
 
-    /// The lowest key the branch could hold.
+    /// The lowest key that the branch can hold.
     pub(crate) fn lowest(self) -> u64 {
         let level = self.level();
         if level == 7 {
@@ -183,7 +183,7 @@ impl Branch {
         self.header.cast::<u64>().wrapping_add(1)
     }
 
-    /// The number of entries below.
+    /// The number of entries below the branch.
     pub(crate) fn count(self) -> u64 {
         // SAFETY: N1: the second word of a branch.
         unsafe { *self.count_word() }
@@ -191,13 +191,13 @@ impl Branch {
 
     #[inline(always)]
     pub(crate) fn add_count(self, change: i64) {
-        // SAFETY: N1: the second word of a branch; the tree is borrowed exclusively where
-        // it changes.
+        // SAFETY: N1: the second word of a branch; whoever changes the tree has borrowed it
+        // exclusively.
         unsafe { *self.count_word() = (*self.count_word()).wrapping_add(change as u64) }
     }
 
-    /// Byte `i` of the header word, 0 being the lowest. Bytes are loaded and stored each by
-    /// itself: a load of more would wait for a store of less.
+    /// The address of byte `i` of the header word, 0 being the lowest. Bytes are loaded and
+    /// stored one by one: a wider load would wait for a narrower store.
     #[inline(always)]
     fn header_byte(self, i: usize) -> *mut u8 {
         let offset = if cfg!(target_endian = "little") {
@@ -208,7 +208,7 @@ impl Branch {
         self.header.wrapping_add(offset)
     }
 
-    /// The slot that an insertion went through last, or another one (N8).
+    /// The slot that the last insertion went through, or another slot (N8).
     #[inline(always)]
     pub(crate) fn noted_slot(self) -> usize {
         // SAFETY: N1: a byte of the header word.
@@ -218,8 +218,8 @@ impl Branch {
     /// Notes the slot that an insertion goes through.
     #[inline(always)]
     pub(crate) fn note_slot(self, slot: usize) {
-        // SAFETY: N1: a byte of the header word; the tree is borrowed exclusively where
-        // something is inserted.
+        // SAFETY: N1: a byte of the header word; whoever inserts has borrowed the tree
+        // exclusively.
         unsafe { *self.header_byte(1) = slot as u8 }
     }
 
@@ -251,15 +251,15 @@ impl Branch {
     /// The child of a slot.
     #[inline(always)]
     pub(crate) fn child(self, slot: usize) -> Edge {
-        // SAFETY: N1, and slots are made by this view.
+        // SAFETY: N1; this view makes the slots.
         unsafe { *self.slot_address(slot) }
     }
 
     /// Writes one slot.
     #[inline(always)]
     fn set_child(self, slot: usize, edge: Edge) {
-        // SAFETY: N1, and slots are made by this view; the tree is borrowed exclusively
-        // where it changes.
+        // SAFETY: N1; this view makes the slots; whoever changes the tree has borrowed it
+        // exclusively.
         unsafe { *self.slot_address(slot) = edge };
     }
 
@@ -277,7 +277,7 @@ impl Branch {
         }
     }
 
-    /// The separators of a ranked branch up to `b`.
+    /// The number of separators of a ranked branch up to `b`, included.
     #[inline(always)]
     fn rank(self, b: usize) -> usize {
         // SAFETY: N1: a ranked branch has four words of bits.
@@ -285,7 +285,7 @@ impl Branch {
         below + usize::from(here)
     }
 
-    /// The slot of the child after that of `slot`.
+    /// The slot of the child after the child of `slot`.
     #[inline(always)]
     pub(crate) fn next_slot(self, slot: usize) -> Option<usize> {
         if self.edge.kind() != Kind::DIRECT {
@@ -295,7 +295,7 @@ impl Branch {
         (slot + 1..256).find(|&s| self.child(s) != here)
     }
 
-    /// The slot of the child before that of `slot`.
+    /// The slot of the child before the child of `slot`.
     pub(crate) fn previous_slot(self, slot: usize) -> Option<usize> {
         if self.edge.kind() != Kind::DIRECT {
             return slot.checked_sub(1);
@@ -311,7 +311,7 @@ impl Branch {
         }
     }
 
-    /// Puts `edge` in the place of the child of `slot`.
+    /// Replaces the child of `slot` by `edge`.
     #[inline]
     pub(crate) fn replace_child(self, slot: usize, edge: Edge) {
         if self.edge.kind() == Kind::DIRECT {
@@ -321,8 +321,8 @@ impl Branch {
         }
     }
 
-    /// The slots of a direct branch that lead where `slot` does: the last child of one that
-    /// keys are appended to stands in most of them.
+    /// The slots of a direct branch that hold the same child as `slot`. In a branch that keys
+    /// are appended to, the last child is in most slots.
     #[inline(never)]
     fn slots_of_child(self, slot: usize) -> Range<usize> {
         const STRIDE: usize = 8;
@@ -345,16 +345,16 @@ impl Branch {
         first..end
     }
 
-    /// Writes slots of a direct branch.
+    /// Writes `edge` to slots of a direct branch.
     fn fill(self, slots: Range<usize>, edge: Edge) {
         for slot in slots {
             self.set_child(slot, edge);
         }
     }
 
-    /// Cuts the child of `slot` of a direct branch in two, which needs no
-    /// memory: `low` takes its bytes below `separator`, `high` the others.
-    /// Returns false when the branch is of another kind.
+    /// Splits the child of `slot` of a direct branch in two, which needs no memory: `low` takes
+    /// the child's bytes below `separator`, `high` the others. Returns false when the branch is
+    /// of another kind.
     pub(crate) fn split_in_place(self, slot: usize, low: Edge, separator: u8, high: Edge) -> bool {
         if self.edge.kind() != Kind::DIRECT {
             return false;
@@ -367,7 +367,8 @@ impl Branch {
         true
     }
 
-    /// Takes the child of `slot` out of a direct branch when it stays one.
+    /// Removes the child of `slot` from a direct branch that stays direct; returns false for
+    /// others.
     pub(crate) fn remove_in_place(self, slot: usize) -> bool {
         if self.edge.kind() != Kind::DIRECT || kind_for(self.len() - 1) != Kind::DIRECT {
             return false;
@@ -385,7 +386,7 @@ impl Branch {
     }
 
     fn set_len(self, n: usize) {
-        // SAFETY: N1, and the tree is borrowed exclusively where it changes.
+        // SAFETY: N1; whoever changes the tree has borrowed it exclusively.
         unsafe { *self.header_byte(0) = (n - 1) as u8 }
     }
 
@@ -408,7 +409,7 @@ impl Branch {
                 return ordinal;
             }
             Kind::LINEAR => {
-                // SAFETY: N1: `n` separators, each in a byte of its own.
+                // SAFETY: N1: `n` separators of one byte each.
                 unsafe {
                     ptr::copy_nonoverlapping(
                         self.separators(),
@@ -437,7 +438,7 @@ impl Branch {
         slot
     }
 
-    /// Writes a branch at `level` over `key`'s upper bytes to `block`.
+    /// Writes a branch at `level`, with `key`'s upper bytes, to `block`.
     ///
     /// # Safety
     /// `block` must be writable for [`block_bytes_for`] the children, aligned to 8.

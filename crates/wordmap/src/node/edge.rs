@@ -7,20 +7,20 @@ use super::bits::apart;
 const ADDRESS_BITS: u32 = 56;
 const ADDRESS_MASK: usize = (1 << ADDRESS_BITS) - 1;
 
-/// What a node is. Kinds from [`Kind::LINEAR`] on are branches, so that one
-/// test of the sign bit tells a branch from a leaf.
+/// The kinds of nodes. Kinds from [`Kind::LINEAR`] on are branches, so that a test of the sign
+/// bit distinguishes a branch from a leaf.
 #[allow(non_snake_case)]
 pub(crate) mod Kind {
     /// One entry: the header word is the key itself.
     pub(crate) const ONE: u8 = 1;
     /// Sorted suffixes of `level` bytes each.
     pub(crate) const FLAT: u8 = 2;
-    /// Suffixes grouped by their upper bytes, which are stored once a group.
+    /// Suffixes grouped by their upper bytes, which are stored once per group.
     pub(crate) const GROUPED: u8 = 3;
     /// A bit for each of 256 keys (level 1 only).
     pub(crate) const BITMAP: u8 = 4;
-    /// All 256 keys of a set, no memory at all: the word holds the upper 56
-    /// bits of the keys, 4 bits up, so that its lowest bit is 0 like any edge's.
+    /// All 256 keys of a set, without any memory: the word holds the upper 56 bits of the keys,
+    /// shifted up by 4 bits, so that its lowest bit is 0 like any edge's.
     pub(crate) const FULL: u8 = 5;
     /// A branch with a short list of separators.
     pub(crate) const LINEAR: u8 = 8;
@@ -75,7 +75,7 @@ impl Edge {
         self.0
     }
 
-    /// The edge that [`Edge::pointer`] gave.
+    /// The edge from which [`Edge::pointer`] was taken.
     #[inline(always)]
     pub(crate) fn of(pointer: *mut u8) -> Edge {
         Edge(pointer)
@@ -87,7 +87,7 @@ impl Edge {
         self.0.addr()
     }
 
-    /// The same edge, its word taken from `word`, which must be equal.
+    /// The same edge, with its word taken from `word`, which must be equal.
     #[inline(always)]
     pub(crate) fn with_word(self, word: usize) -> Edge {
         debug_assert!(word == self.word());
@@ -104,24 +104,24 @@ impl Edge {
         self.tag() >> 4
     }
 
-    /// A leaf: how many low bytes its suffixes have. A branch: which byte it
-    /// tells apart, 0 being the lowest. Not for null and full edges.
+    /// For a leaf, how many low bytes its suffixes have; for a branch, which byte it tells
+    /// apart, 0 being the lowest. Not for null and full edges.
     #[inline(always)]
     pub(crate) fn level(self) -> usize {
         usize::from(self.tag() & 15)
     }
 
-    /// Whether it leads to a leaf of a few neighbours, as most maps are: one entry, or
-    /// suffixes of 1 or 2 bytes.
+    /// Whether the edge leads to a small leaf, as most maps are: of one entry, or with suffixes
+    /// of 1 or 2 bytes.
     #[inline(always)]
     pub(crate) fn is_small_leaf(self) -> bool {
         matches!(self.tag(), ONE | FLAT1 | FLAT2)
     }
 
-    /// Of an edge to such a leaf, the bytes of its suffixes (8 where it has one entry); else 0.
+    /// The bytes of the suffixes of a small leaf (8 where it has one entry); 0 for other edges.
     #[inline(always)]
     pub(crate) fn small_width(self) -> usize {
-        // One after another: the compiler would put the one that is not a list first.
+        // One after another: otherwise the compiler would test for the leaf of one entry first.
         let tag = usize::from(self.tag());
         if tag == usize::from(FLAT1) {
             return 1;
@@ -147,8 +147,8 @@ impl Edge {
         self.0.map_addr(|a| a & ADDRESS_MASK)
     }
 
-    /// As [`Edge::header`], of an edge whose tag is `tag`: one subtraction where that is a
-    /// constant.
+    /// Like [`Edge::header`], for an edge whose tag is `tag`: one subtraction where the tag is
+    /// a constant.
     #[inline(always)]
     pub(crate) fn header_under(self, tag: u8) -> *mut u8 {
         debug_assert!(tag == self.tag());
@@ -174,7 +174,7 @@ pub(crate) fn below(word: u64, bytes: usize) -> u64 {
     (word << shift) >> shift
 }
 
-/// The bytes of `key` above its `level` lowest, in place.
+/// The bytes of `key` above its `level` lowest ones, not shifted.
 #[inline(always)]
 pub(crate) fn prefix(key: u64, level: usize) -> u64 {
     if level == 8 {
@@ -184,7 +184,7 @@ pub(crate) fn prefix(key: u64, level: usize) -> u64 {
     }
 }
 
-/// The `level`-byte suffix of `key`, cut into its `upper` highest bytes and the rest.
+/// The `level`-byte suffix of `key`, split into its `upper` highest bytes and the rest.
 #[inline(always)]
 pub(crate) fn split(key: u64, level: usize, upper: usize) -> (u64, u64) {
     let lower = level - upper;

@@ -1,9 +1,8 @@
-//! Sorted runs of small unsigned integers ("planes") inside a node, and the
-//! searches in them.
+//! Sorted runs of small unsigned integers ("planes") inside a node, and searches in them.
 //!
-//! A plane always has at least 8 readable bytes of the same node before it,
-//! so loads that *end* at the last item never leave the node: there is no
-//! need for padding behind it. Multi-byte items are stored lowest byte first.
+//! A plane always has at least 8 readable bytes of the same node before it. Loads that *end* at
+//! the last item therefore never leave the node, and no padding is needed after the plane.
+//! Multi-byte items are stored lowest byte first.
 
 use super::bits::apart;
 use core::ptr;
@@ -14,11 +13,11 @@ use core::ptr;
 /// `at` must be readable for 8 bytes.
 #[inline(always)]
 pub(crate) unsafe fn read8(at: *const u8) -> u64 {
-    // SAFETY: the caller's duty; no alignment is asked for.
+    // SAFETY: the caller's contract; no alignment is needed.
     u64::from_le(unsafe { ptr::read_unaligned(at.cast::<u64>()) })
 }
 
-/// Has the line at `at` fetched, which need not be readable.
+/// Prefetches the cache line at `at`, which need not be readable.
 #[inline(always)]
 pub(crate) fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -41,7 +40,7 @@ pub(crate) unsafe fn get(plane: *const u8, width: usize, i: usize) -> u64 {
     word >> (64 - 8 * width as u32)
 }
 
-/// Whether item `i` of a plane of `width`-byte items is `item`, whose upper bytes do not count.
+/// Whether item `i` of a plane of `width`-byte items is `item`, whose upper bytes are ignored.
 ///
 /// # Safety
 /// As [`get`].
@@ -53,14 +52,14 @@ pub(crate) unsafe fn is(plane: *const u8, width: usize, i: usize, item: u64) -> 
     (word ^ (item << low)) >> low == 0
 }
 
-/// Writes item `i` of a plane of `width`-byte items; upper bytes of `item` do not count.
+/// Writes item `i` of a plane of `width`-byte items; upper bytes of `item` are ignored.
 ///
 /// # Safety
 /// The plane must have room for more than `i` items.
 #[inline(always)]
 pub(crate) unsafe fn set(plane: *mut u8, width: usize, i: usize, item: u64) {
     let at = plane.wrapping_add(i * width);
-    // Two stores that overlap make up a width that no single one has.
+    // Two overlapping stores write the widths that no single store has.
     let last = |size: usize| item >> (8 * (width - size));
     // SAFETY: `width` bytes at item `i` belong to the plane.
     unsafe {
@@ -78,7 +77,7 @@ pub(crate) unsafe fn set(plane: *mut u8, width: usize, i: usize, item: u64) {
     }
 }
 
-/// Copies `bytes`, which may overlap. Short ones are not worth a call: all their
+/// Copies `bytes` bytes; the ranges may overlap. Short copies are not worth a call: all their
 /// bytes are read before the first is written.
 ///
 /// # Safety
@@ -88,7 +87,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     #[inline(always)]
     unsafe fn ends<T: Copy>(from: *const u8, to: *mut u8, bytes: usize) {
         let tail = bytes - core::mem::size_of::<T>();
-        // SAFETY: the caller of `copy` vouches for `bytes`, at least as many as a `T` has.
+        // SAFETY: the caller of `copy` guarantees `bytes` bytes, at least as many as a `T` has.
         unsafe {
             let first = ptr::read_unaligned(from.cast::<T>());
             let last = ptr::read_unaligned(from.add(tail).cast::<T>());
@@ -96,7 +95,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
             ptr::write_unaligned(to.add(tail).cast(), last);
         }
     }
-    // SAFETY: the caller's duty; each arm has the bytes it copies.
+    // SAFETY: the caller's contract; each arm copies at most `bytes` bytes.
     unsafe {
         if bytes > 64 {
             ptr::copy(from, to, bytes);
@@ -116,19 +115,19 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// As [`copy`] when the places differ.
+/// Like [`copy`], but does nothing when both addresses are the same.
 ///
 /// # Safety
 /// As [`copy`].
 #[inline(always)]
 pub(crate) unsafe fn copy_unless_same(from: *const u8, to: *mut u8, bytes: usize) {
     if !ptr::eq(from, to) {
-        // SAFETY: `from` has so many bytes, and `to` room for them.
+        // SAFETY: `from` has `bytes` bytes, and `to` has room for them.
         unsafe { copy(from, to, bytes) };
     }
 }
 
-/// Copies a plane of `n` items to `to`, with room for one at `i`. `to` may be the plane
+/// Copies a plane of `n` items to `to`, leaving room for one item at `i`. `to` may be the plane
 /// itself, or overlap it from above.
 ///
 /// # Safety
@@ -151,7 +150,7 @@ pub(crate) unsafe fn open(plane: *const u8, to: *mut u8, width: usize, n: usize,
 #[inline(always)]
 pub(crate) unsafe fn close(plane: *const u8, to: *mut u8, width: usize, n: usize, i: usize) {
     let before = i * width;
-    // SAFETY: items `0..i`, then those behind `i`.
+    // SAFETY: items `0..i`, then the items after `i`.
     unsafe {
         copy_unless_same(plane, to, before);
         copy(
@@ -162,12 +161,12 @@ pub(crate) unsafe fn close(plane: *const u8, to: *mut u8, width: usize, n: usize
     }
 }
 
-/// The number of items below `item`, whose upper bytes do not count, among items `from..to`
-/// of a plane.
+/// The index of the first of items `from..to` of a plane that is not below `item`, whose upper
+/// bytes are ignored; `to` when all are below.
 ///
-/// Whether an item is below is guessed wrong half the time. Where the plane is yet to be
-/// fetched a guess is worth that, because what is looked at next is asked for meanwhile:
-/// `GUESSES` says which of the two.
+/// The processor mispredicts half the time whether an item is below. Where the plane has yet to
+/// be fetched, a branch is worth that, because what is looked at next is fetched meanwhile.
+/// `GUESSES` says whether to use a branch.
 ///
 /// # Safety
 /// As [`get`], for items up to `to`.
@@ -179,11 +178,11 @@ pub(crate) unsafe fn lower_bound<const GUESSES: bool>(
     to: usize,
     item: u64,
 ) -> usize {
-    // An item stands in the upper bytes of the word that ends with it, so it is compared
-    // there; what stands below it cannot make it less.
+    // An item is in the upper bytes of the word that ends with it, so it is compared there; the
+    // lower bytes of the word cannot make it less.
     let item = item << (64 - 8 * width as u32);
     let words = plane.wrapping_add(width).wrapping_sub(8);
-    // SAFETY: the caller names items of the plane.
+    // SAFETY: the caller passes items of the plane.
     let is_below = |i: usize| unsafe { read8(words.wrapping_add(i * width)) } < item;
     let (mut base, mut left) = (from, to - from);
     while left > 1 {
@@ -203,27 +202,28 @@ pub(crate) unsafe fn lower_bound<const GUESSES: bool>(
     base
 }
 
-/// How many items [`lower_bound_near`] looks at before it halves.
+/// How many items [`lower_bound_near`] looks at before it halves the range.
 const NEAR: usize = 8;
 
-/// The first of the [`NEAR`] items of `from..to`, which are no fewer, where `item` belongs if
-/// items of `width` (3 to 7) bytes are spread evenly from the lowest that there may be to the
-/// highest, as those of random keys are.
+/// The first of the [`NEAR`] items around the place where `item` belongs if the items
+/// `from..to`, of which there are at least [`NEAR`], are spread evenly over all values of
+/// `width` (3 to 7) bytes, as those of random keys are.
 #[inline(always)]
 fn near(width: usize, from: usize, to: usize, item: u64) -> usize {
     let n = to - from;
     debug_assert!((3..8).contains(&width) && (NEAR..=256).contains(&n));
-    // Which part of the range, in 1 / 2^32, lies below the item.
+    // The part of the range that is below the item, in 1 / 2^32.
     let part = (item << (64 - 8 * width as u32)) >> 32;
     let expected = ((part * n as u64) >> 32) as usize;
     from + expected.saturating_sub(NEAR / 2).min(n - NEAR)
 }
 
-/// As [`lower_bound`], for items of 3 to 7 bytes. Looks first at those where `item` belongs if
-/// they are spread evenly: they lie in one line or two, where halving takes one in each step.
-/// They are counted, so nothing is guessed and their lines are asked for at once. `ahead` is
-/// told which they are, the first and the end, before that. Where `item` is not among them,
-/// because items are not spread so, this costs about three steps of halving more.
+/// Like [`lower_bound`], for items of 3 to 7 bytes. Looks first at the items near the place
+/// where `item` belongs if the items are spread evenly: they are in one or two cache lines,
+/// where halving reads one line in each step. They are counted, so nothing is predicted and
+/// their lines are fetched at once. Before that, `ahead` is called with the first and the end
+/// of these items. Where `item` is not among them, because the items are not spread so, this
+/// costs about three steps of halving more.
 ///
 /// # Safety
 /// As [`get`], for items up to `to`.
@@ -243,20 +243,20 @@ pub(crate) unsafe fn lower_bound_near<const GUESSES: bool>(
         let first = near(width, from, to, item);
         ahead(first, first + NEAR);
         let top = item << (64 - 8 * width as u32);
-        // The word that ends with item `i`, compared as in `lower_bound`.
+        // The address of the word that ends with item `i`, compared as in `lower_bound`.
         let word = |i: usize| plane.wrapping_add((i + 1) * width).wrapping_sub(8);
         let mut at = word(first);
         let mut below = 0;
         for _ in 0..NEAR {
-            // A comparison and an addition with carry; the compiler would rather make vectors
-            // of the answers. SAFETY: `near` names items of `from..to`.
+            // A comparison and an addition with carry; without `apart` the compiler would make
+            // vectors of the results. SAFETY: `near` returns items of `from..to`.
             below = apart(below) + usize::from(unsafe { read8(at) } < top);
             at = at.wrapping_add(width);
         }
         if below % NEAR != 0 {
             return first + below;
         }
-        // It belongs behind the last of them or not behind the first: mostly not far.
+        // The item belongs after the last of them, or not after the first: mostly not far away.
         let next = if below == NEAR {
             from = first + NEAR;
             from + NEAR - 1
@@ -265,7 +265,7 @@ pub(crate) unsafe fn lower_bound_near<const GUESSES: bool>(
             first.wrapping_sub(NEAR)
         };
         if next.wrapping_sub(from) < to - from {
-            // SAFETY: one of items `from..to`.
+            // SAFETY: this is one of items `from..to`.
             if unsafe { read8(word(next)) } < top {
                 from = next + 1;
             } else {
@@ -273,24 +273,24 @@ pub(crate) unsafe fn lower_bound_near<const GUESSES: bool>(
             }
         }
     }
-    // SAFETY: the caller's duty, for some of the items.
+    // SAFETY: the caller's contract, for a part of the items.
     unsafe { lower_bound::<GUESSES>(plane, width, from, to, item) }
 }
 
-/// Adds 1 to items `from..to` of a plane of bytes, or takes 1 away.
+/// Adds 1 to items `from..to` of a plane of bytes, or subtracts 1 from them.
 ///
 /// # Safety
-/// They, and those before them, must be there, and be below 255 or above 0.
+/// The items, and those before them, must exist, and be below 255 or above 0.
 #[inline(always)]
 pub(crate) unsafe fn count_bytes(plane: *mut u8, from: usize, to: usize, up: bool) {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let mut end = to;
-    // Eight at a time; some of them may stay as they are.
+    // Eight at a time; some of the eight may stay as they are.
     while end > from && end >= 8 {
         let at = plane.wrapping_add(end - 8);
         let left = (end - from).min(8);
         let ones = ONES << (64 - 8 * left as u32);
-        // SAFETY: 8 items of the plane; none carries into the next.
+        // SAFETY: these are 8 items of the plane; none carries into the next.
         unsafe {
             let word = read8(at);
             let word = if up { word + ones } else { word - ones };
@@ -299,7 +299,7 @@ pub(crate) unsafe fn count_bytes(plane: *mut u8, from: usize, to: usize, up: boo
         end -= left;
     }
     for i in from..end {
-        // SAFETY: the item is there, and can be counted so.
+        // SAFETY: the item exists, and is below 255 or above 0.
         unsafe {
             let item = plane.add(i);
             *item = if up { *item + 1 } else { *item - 1 };
@@ -315,25 +315,25 @@ mod lanes {
 
     #[inline(always)]
     unsafe fn load(at: *const u8) -> __m128i {
-        // SAFETY: the caller vouches for 16 readable bytes; the load is unaligned.
+        // SAFETY: the caller guarantees 16 readable bytes; the load is unaligned.
         unsafe { _mm_loadu_si128(at.cast()) }
     }
 
     #[inline(always)]
     fn at_least1(x: __m128i, t: __m128i) -> u32 {
-        // SAFETY: SSE2 is always there.
+        // SAFETY: x86-64 always has SSE2.
         unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(x, t), x)) as u32 }
     }
 
     #[inline(always)]
     fn equal1(x: __m128i, t: __m128i) -> u32 {
-        // SAFETY: SSE2 is always there.
+        // SAFETY: x86-64 always has SSE2.
         unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(x, t)) as u32 }
     }
 
     #[inline(always)]
     fn at_least2(x: __m128i, t: __m128i) -> u32 {
-        // SAFETY: SSE2 is always there.
+        // SAFETY: x86-64 always has SSE2.
         unsafe {
             let flip = _mm_set1_epi16(i16::MIN);
             !(_mm_movemask_epi8(_mm_cmplt_epi16(
@@ -346,19 +346,19 @@ mod lanes {
 
     #[inline(always)]
     fn equal2(x: __m128i, t: __m128i) -> u32 {
-        // SAFETY: SSE2 is always there.
+        // SAFETY: x86-64 always has SSE2.
         unsafe { _mm_movemask_epi8(_mm_cmpeq_epi16(x, t)) as u32 }
     }
 
     #[inline(always)]
     fn above1(x: __m128i, t: __m128i) -> u32 {
-        // SAFETY: SSE2 is always there.
+        // SAFETY: x86-64 always has SSE2.
         unsafe { !(_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(x, t), x)) as u32) & 0xffff }
     }
 
     #[inline(always)]
     fn above2(x: __m128i, t: __m128i) -> u32 {
-        // SAFETY: SSE2 is always there.
+        // SAFETY: x86-64 always has SSE2.
         unsafe {
             let flip = _mm_set1_epi16(i16::MIN);
             _mm_movemask_epi8(_mm_cmpgt_epi16(
@@ -368,12 +368,12 @@ mod lanes {
         }
     }
 
-    /// The first item of `n` for which `test` sets its lane, or `n`. Loads
-    /// overlap rather than branch: lengths are hard to guess.
+    /// The first of `n` items whose lane `test` sets; `n` if there is none. Loads overlap
+    /// instead of being chosen by branches, because lengths are hard to predict.
     ///
     /// # Safety
-    /// `plane` must hold `n >= 1` items of `WIDTH` bytes and have `BEFORE`
-    /// (8 or 14 and more) readable bytes before it.
+    /// `plane` must hold `n >= 1` items of `WIDTH` bytes and have `BEFORE` (8, or at least 14)
+    /// readable bytes before it.
     #[inline(always)]
     unsafe fn first<const WIDTH: usize, const BEFORE: usize>(
         plane: *const u8,
@@ -383,14 +383,14 @@ mod lanes {
     ) -> usize {
         let bytes = n * WIDTH;
         if bytes <= 16 && (BEFORE >= 14 || bytes > 8) {
-            // SAFETY: the 16 bytes that end with the last item. A plane of one
-            // item is not asked for where only 14 bytes lie before it.
+            // SAFETY: the 16 bytes that end with the last item. A plane of one 1-byte item
+            // needs 15 bytes before it; no caller passes one where there are only 14.
             let hit = test(unsafe { load(plane.add(bytes).sub(16)) }, item) >> (16 - bytes);
             return (hit | (1 << bytes)).trailing_zeros() as usize / WIDTH;
         }
         if bytes <= 8 {
-            // SAFETY: the 8 bytes that end with the plane's last item are readable;
-            // SSE2 is always there.
+            // SAFETY: the 8 bytes that end with the plane's last item are readable; x86-64
+            // always has SSE2.
             let x = unsafe {
                 let word = read8(plane.add(bytes).sub(8)) >> (64 - 8 * bytes as u32);
                 _mm_cvtsi64_si128(word as i64)
@@ -407,7 +407,7 @@ mod lanes {
             done += 64;
         }
         if done > 0 {
-            // The last 64 bytes; the first of them have been looked at.
+            // The last 64 bytes; the first of them have been tested already.
             done = bytes - 64;
         }
         // SAFETY: the plane has more than 16 bytes from `done` on, and at most 64.
@@ -418,8 +418,8 @@ mod lanes {
         }
     }
 
-    /// `test` of the bytes up to 16 behind `last`, which is at most 48: four
-    /// loads; none goes further.
+    /// Applies `test` to the bytes up to 16 after `last`, which is at most 48, by four loads;
+    /// none reads further.
     ///
     /// # Safety
     /// `last + 16` bytes must be readable at `at`.
@@ -441,7 +441,7 @@ mod lanes {
 
     #[inline(always)]
     fn splat<const WIDTH: usize>(item: u64) -> __m128i {
-        // SAFETY: SSE2 is always there.
+        // SAFETY: x86-64 always has SSE2.
         unsafe {
             match WIDTH {
                 1 => _mm_set1_epi8(item as i8),
@@ -457,7 +457,8 @@ mod lanes {
         item: u64,
     ) -> usize {
         let test = if WIDTH == 1 { equal1 } else { equal2 };
-        // SAFETY: the plane holds `n >= 1` items; `first` reads no further before it.
+        // SAFETY: the plane holds `n >= 1` items; `first` reads at most `BEFORE` bytes before
+        // it.
         unsafe { first::<WIDTH, BEFORE>(plane, n, splat::<WIDTH>(item), test) }
     }
 
@@ -468,7 +469,7 @@ mod lanes {
         item: u64,
     ) -> usize {
         let test = if WIDTH == 1 { at_least1 } else { at_least2 };
-        // SAFETY: the plane holds `n >= 1` items; `first` reads no further before it.
+        // SAFETY: the plane holds `n >= 1` items; `first` reads at most 8 bytes before it.
         unsafe { first::<WIDTH, 8>(plane, n, splat::<WIDTH>(item), test) }
     }
 
@@ -479,22 +480,24 @@ mod lanes {
         item: u64,
     ) -> usize {
         let test = if WIDTH == 1 { above1 } else { above2 };
-        // SAFETY: the plane holds `n >= 1` items; `first` reads no further before it.
+        // SAFETY: the plane holds `n >= 1` items; `first` reads at most `BEFORE` bytes before
+        // it.
         unsafe { first::<WIDTH, BEFORE>(plane, n, splat::<WIDTH>(item), test) }
     }
 
-    /// How many of the first 16 bytes at `at` are `b`, up to the first that is not.
+    /// How many of the first 16 bytes at `at` are `b`, up to the first byte that is not.
     #[inline(always)]
     pub(super) unsafe fn run_of_16(at: *const u8, b: u8) -> usize {
-        // SAFETY: the caller vouches for 16 readable bytes.
+        // SAFETY: the caller guarantees 16 readable bytes.
         let hit = unsafe { equal1(load(at), splat::<1>(u64::from(b))) };
         (!hit).trailing_zeros() as usize
     }
 
-    /// How many of 16 bytes at `at`, the first `n` of which rise, are at most `b`.
+    /// How many of the 16 bytes at `at` are at most `b`; the first `n` are in ascending order,
+    /// and only these are counted.
     #[inline(always)]
     pub(super) unsafe fn at_most_16(at: *const u8, n: usize, b: u8) -> usize {
-        // SAFETY: the caller vouches for 16 readable bytes; SSE2 is always there.
+        // SAFETY: the caller guarantees 16 readable bytes; x86-64 always has SSE2.
         let hit = unsafe {
             let (x, t) = (load(at), _mm_set1_epi8(b as i8));
             _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(x, t), x)) as u32
@@ -502,10 +505,10 @@ mod lanes {
         (!hit | (1 << n)).trailing_zeros() as usize
     }
 
-    /// As [`at_most_16`] for 8 bytes.
+    /// Like [`at_most_16`], for 8 bytes.
     #[inline(always)]
     pub(super) unsafe fn at_most_8(at: *const u8, n: usize, b: u8) -> usize {
-        // SAFETY: the caller vouches for 8 readable bytes; SSE2 is always there.
+        // SAFETY: the caller guarantees 8 readable bytes; x86-64 always has SSE2.
         let hit = unsafe {
             let (x, t) = (_mm_cvtsi64_si128(read8(at) as i64), _mm_set1_epi8(b as i8));
             _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(x, t), x)) as u32
@@ -556,13 +559,13 @@ mod lanes {
     }
 
     pub(super) unsafe fn run_of_16(at: *const u8, b: u8) -> usize {
-        // SAFETY: the caller vouches for 16 readable bytes.
+        // SAFETY: the caller guarantees 16 readable bytes.
         (0..16).take_while(|i| unsafe { *at.add(*i) } == b).count()
     }
 
     pub(super) unsafe fn at_most_16(at: *const u8, n: usize, b: u8) -> usize {
         let mut i = 0;
-        // SAFETY: the caller vouches for 16 readable bytes and `n <= 16`.
+        // SAFETY: the caller guarantees 16 readable bytes and `n <= 16`.
         while i < n && unsafe { *at.add(i) } <= b {
             i += 1;
         }
@@ -570,16 +573,17 @@ mod lanes {
     }
 
     pub(super) unsafe fn at_most_8(at: *const u8, n: usize, b: u8) -> usize {
-        // SAFETY: the caller vouches for 8 readable bytes and `n <= 8`.
+        // SAFETY: the caller guarantees 8 readable bytes and `n <= 8`.
         unsafe { at_most_16(at, n, b) }
     }
 }
 
-/// Where `item` is among the `n` items of a plane of items of `WIDTH` (1 or 2) bytes; `n` if nowhere.
+/// The index of `item` among the `n` items of a plane of items of `WIDTH` (1 or 2) bytes; `n`
+/// if it is not there.
 ///
 /// # Safety
-/// The plane must hold `n >= 1` items and have `BEFORE` readable bytes before it: 8,
-/// or 16, which is quicker.
+/// The plane must hold `n >= 1` items and have `BEFORE` readable bytes before it: 8, or 16,
+/// which is faster.
 #[inline(always)]
 pub(crate) unsafe fn find_small<const WIDTH: usize, const BEFORE: usize>(
     plane: *const u8,
@@ -590,7 +594,7 @@ pub(crate) unsafe fn find_small<const WIDTH: usize, const BEFORE: usize>(
     unsafe { lanes::find::<WIDTH, BEFORE>(plane, n, item) }
 }
 
-/// How many of the rising items of a plane of items of `WIDTH` bytes are at most `item`.
+/// How many of the `n` ascending items of a plane of items of `WIDTH` bytes are at most `item`.
 ///
 /// # Safety
 /// As [`find_small`].
@@ -604,11 +608,11 @@ pub(crate) unsafe fn count_at_most_small<const WIDTH: usize, const BEFORE: usize
     unsafe { lanes::count_at_most::<WIDTH, BEFORE>(plane, n, item) }
 }
 
-/// How many of the `n` bytes at `at`, which rise, are `byte`, the first one being it; it
-/// may count bytes behind them.
+/// How many of the `n` ascending bytes at `at` are `byte`, which the first one must be. The
+/// count may include bytes after the `n`.
 ///
 /// # Safety
-/// 16 bytes must be readable behind the last one.
+/// 16 bytes after the last one must be readable.
 #[inline(always)]
 pub(crate) unsafe fn run_of(at: *const u8, n: usize, byte: u64) -> usize {
     let mut run = 0;
@@ -622,7 +626,7 @@ pub(crate) unsafe fn run_of(at: *const u8, n: usize, byte: u64) -> usize {
     }
 }
 
-/// How many of the `n >= 1` rising items of a plane of 1- or 2-byte items are below `item`.
+/// How many of the `n >= 1` ascending items of a plane of 1- or 2-byte items are below `item`.
 ///
 /// # Safety
 /// As [`find_small`], with 8 bytes before the plane.
@@ -643,13 +647,13 @@ pub(crate) unsafe fn count_below_small(
     }
 }
 
-/// Writes `n` items, one after the other.
+/// Writes `n` items, one after another.
 ///
 /// # Safety
 /// The plane must have room for `n` items of `width` bytes.
 #[inline(always)]
 pub(crate) unsafe fn fill(plane: *mut u8, width: usize, n: usize, item: impl Fn(usize) -> u64) {
-    // Eight bytes at a time where what is too much is overwritten by the next items.
+    // Eight bytes at a time, while the following items overwrite the excess bytes.
     let whole = (n * width).saturating_sub(8) / width;
     for i in 0..whole {
         // SAFETY: `i * width + 8 <= n * width`.
@@ -661,10 +665,10 @@ pub(crate) unsafe fn fill(plane: *mut u8, width: usize, n: usize, item: impl Fn(
     }
 }
 
-/// Writes zeros to bytes `from..to` of a plane: what is loaded must have been written.
+/// Writes zeros to bytes `from..to` of a plane: bytes that are loaded must have been written.
 ///
 /// # Safety
-/// They must be writable.
+/// These bytes must be writable.
 #[inline(always)]
 pub(crate) unsafe fn clear(plane: *mut u8, from: usize, to: usize) {
     for i in from..to {
@@ -673,13 +677,14 @@ pub(crate) unsafe fn clear(plane: *mut u8, from: usize, to: usize) {
     }
 }
 
-/// How many of the first `n <= 16` separators at `at`, which rise, are at most `b`.
+/// How many of the first `n <= 16` separators at `at`, which are in ascending order, are at
+/// most `b`.
 ///
 /// # Safety
 /// 8 bytes must be readable at `at` when `n <= 8`, else 16.
 #[inline(always)]
 pub(crate) unsafe fn separators_at_most(at: *const u8, n: usize, b: u8) -> usize {
-    // SAFETY: as many bytes are readable as each of the two reads.
+    // SAFETY: as many bytes are readable as either function reads.
     unsafe {
         if n <= 8 {
             lanes::at_most_8(at, n, b)
@@ -694,14 +699,14 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// `n` rising items of 24 bits or fewer, each way of spreading them by its number.
+    /// `n` ascending items of at most 24 bits; `way` is the number of a way of spreading them.
     fn spread(way: usize, n: u64) -> Vec<u64> {
         let item = |i: u64| match way {
             0 => (i << 24) / n,
             1 => i,
             2 => (1 << 24) - n + i,
             3 => (1 << 23) + i,
-            // Half of them at either end.
+            // Half of the items at either end.
             4 if i < n / 2 => i,
             4 => (1 << 24) - n + i,
             _ => i * i * i,
@@ -711,8 +716,8 @@ mod tests {
 
     const WAYS: usize = 6;
 
-    /// A plane of `items` in the upper bytes of `width`, the lower ones being scrambled, with
-    /// what is readable before it; and the items as they are there.
+    /// A plane of `items` in the upper bytes of `width`, with scrambled lower bytes, after 8
+    /// readable bytes; and the items as they are in the plane.
     fn plane_of(items: &[u64], width: usize) -> (Vec<u8>, Vec<u64>) {
         let mut bytes = std::vec![0xff; 8];
         let lower = 8 * (width - 3);
@@ -726,7 +731,7 @@ mod tests {
         (bytes, items)
     }
 
-    /// Items are looked for where they are expected first; they may be anywhere.
+    /// The search looks first where an item is expected; the item may be anywhere.
     #[test]
     fn an_item_is_found_however_the_items_are_spread() {
         let lengths: Vec<u64> = match cfg!(miri) {
@@ -745,8 +750,8 @@ mod tests {
                     // All of them, and a run among others.
                     for (from, to) in [(0, items.len()), (items.len() / 5, items.len() * 7 / 8)] {
                         let plane = bytes.as_ptr().wrapping_add(8);
-                        // SAFETY: a plane of as many items, 8 bytes before it. Upper bytes of
-                        // the item do not count.
+                        // SAFETY: a plane of as many items, with 8 bytes before it. Upper bytes
+                        // of the item are ignored.
                         let found = unsafe {
                             let other = item | !last;
                             [
@@ -765,7 +770,7 @@ mod tests {
         }
     }
 
-    /// What is spread evenly is where it is expected: a search of it looks at one place.
+    /// Evenly spread items are where they are expected: a search for one looks at one place.
     #[test]
     fn an_item_of_evenly_spread_ones_is_near() {
         let cases = (3..8).flat_map(|width| (NEAR..=192).map(move |n| (width, n)));

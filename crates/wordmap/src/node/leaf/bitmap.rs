@@ -30,7 +30,7 @@ impl<const V: usize> Bitmap<V> {
         unsafe { *self.header.cast::<u64>() & !0xff }
     }
 
-    /// The keys below bit `b`, and whether `b` is one.
+    /// How many keys are below bit `b`, and whether the bit is set.
     #[inline(always)]
     fn rank(self, b: usize) -> (usize, bool) {
         // SAFETY: N1: a bitmap has four words.
@@ -63,7 +63,7 @@ impl<const V: usize> Bitmap<V> {
         unreachable!("a bitmap has as many bits as its header says")
     }
 
-    /// The bits, to be written elsewhere with one of them changed.
+    /// Copies the bits to `to`, with one of them changed.
     ///
     /// # Safety
     /// `to` must have room for four words.
@@ -87,12 +87,12 @@ impl<const V: usize> Leaf<V> {
     ///
     /// # Safety
     /// `block` must be writable for the bytes of [`Shape::bitmap`] with as many entries as
-    /// there are ones in `bits`, which is one at least, and aligned to 8.
+    /// `bits` has ones, at least one, and be aligned to 8.
     pub(crate) unsafe fn write_bitmap(block: *mut u8, key: u64, bits: [u64; 4]) -> Edge {
         let n = bits.iter().map(|word| word.count_ones() as usize).sum();
         let shape = Shape::bitmap(n);
         let header = block.wrapping_add(shape.before::<V>());
-        // SAFETY: the caller's duty: room for the header and four words of bits behind it.
+        // SAFETY: the caller's contract: room for the header and four words of bits after it.
         unsafe {
             header.cast::<u64>().write(shape.word(key));
             header.cast::<u64>().add(1).cast::<[u64; 4]>().write(bits);
@@ -100,12 +100,12 @@ impl<const V: usize> Leaf<V> {
         Edge::new(shape.kind, shape.level, header)
     }
 
-    /// Inserts `key` into a bitmap, with value 0, where that takes no more than a look: which
-    /// entry it is then (without meaning in a set). `None`, and nothing changed, in any other
-    /// case.
+    /// Inserts `key` into a bitmap, with value 0, in the cases that are easily recognized.
+    /// Returns the new entry's index (without meaning in a set); `None`, with nothing
+    /// changed, in all other cases.
     ///
-    /// In a set it takes a bit. In a map the key must come behind all others, as dense keys
-    /// mostly do: nothing need be counted or moved then.
+    /// In a set the insertion sets a bit. In a map the key must be after all others, as dense
+    /// keys mostly are: then nothing has to be counted or moved.
     #[inline(always)]
     pub(crate) fn insert_in_bitmap(self, key: u64) -> Option<usize> {
         let (word, bitmap) = (self.word(), Bitmap::<V>::of(self));
@@ -138,8 +138,8 @@ impl<const V: usize> Leaf<V> {
     }
 }
 
-/// Whether a bitmap of `n` keys has room for one more. One of a set has 256 bits, and
-/// becomes full with the last.
+/// Whether a bitmap of `n` keys has room for one more. A set's bitmap has room for 255 keys;
+/// with the last one it becomes a full leaf.
 #[inline(always)]
 fn has_room<const V: usize>(n: usize) -> bool {
     const HAVE: [bool; 257] = {
@@ -267,19 +267,19 @@ impl<const V: usize> Planes<V> for Bitmap<V> {
             let b = (key & 0xff) as usize;
             bits[b / 64] |= 1 << (b % 64);
         }
-        // SAFETY: the leaf is laid out for keys in a bit map: four words.
+        // SAFETY: the leaf is laid out for keys in a bitmap: four words.
         unsafe { self.words().cast::<[u64; 4]>().write(bits) };
     }
 
     #[inline(always)]
     unsafe fn open(self, to: Self, _: Spot, key: u64) {
-        // SAFETY: `to` is laid out for a bit map of these keys.
+        // SAFETY: `to` is laid out for a bitmap of these keys.
         unsafe { self.flip(to, (key & 0xff) as usize) };
     }
 
     #[inline(always)]
     unsafe fn close(self, to: Self, _: usize, key: u64) {
-        // SAFETY: `to` is laid out for a bit map of these keys.
+        // SAFETY: `to` is laid out for a bitmap of these keys.
         unsafe { self.flip(to, (key & 0xff) as usize) };
     }
 
@@ -289,7 +289,7 @@ impl<const V: usize> Planes<V> for Bitmap<V> {
         if key & !0xff != self.base() {
             return Step::Elsewhere;
         }
-        // Of a full one nothing need be counted.
+        // In a full bitmap nothing has to be counted.
         let rank = if self.n == 256 {
             (b, true)
         } else {
@@ -301,8 +301,8 @@ impl<const V: usize> Planes<V> for Bitmap<V> {
         if is_last {
             return Step::Behind;
         }
-        // Where keys are dense, the next one is mostly there: the last key is below
-        // 255 here.
+        // Where keys are dense, the next key mostly exists: here `key` is not the last, so
+        // `b` is below 255.
         if self.word((b + 1) / 64) >> ((b + 1) % 64) & 1 != 0 {
             return Step::To(key + 1, i + 1);
         }

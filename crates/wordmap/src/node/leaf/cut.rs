@@ -1,5 +1,5 @@
-//! Cutting a full leaf in two where each half keeps the leaf's shape: its planes are copied
-//! as they are, and nobody looks at the entries.
+//! Cuts a full leaf in two where each half keeps the leaf's shape: its planes are copied as
+//! they are, and the entries are not read one by one.
 
 use super::planes::{Planes, Spot};
 use super::shape::Shape;
@@ -13,30 +13,30 @@ const HALF_MIN: usize = 48;
 /// How a leaf is cut in two.
 pub(crate) struct Cut {
     pub(crate) halves: [Half; 2],
-    /// The highest byte, of those that keys of the leaf do not share, of the first key of
-    /// the upper half.
+    /// The highest byte in which keys of the leaf may differ, of the first key of the upper
+    /// half.
     pub(crate) separator: u8,
 }
 
-/// Half of a leaf that is cut for a key that has no room in it.
+/// Half of a leaf that is cut because it has no room for a key.
 pub(crate) struct Half {
-    /// What is made of it, with the key if it `gains` that.
+    /// The shape of the new leaf, including the key if the half `gains` it.
     pub(crate) shape: Shape,
-    /// Its first entry in the leaf, and its first group.
+    /// The index of its first entry in the leaf, and of its first group.
     pub(super) first: usize,
     pub(super) first_group: usize,
     pub(crate) gains: bool,
 }
 
 impl Half {
-    /// The entries it has from the leaf.
+    /// The number of entries that it has from the leaf.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.shape.entries - usize::from(self.gains)
     }
 }
 
-/// The place to cut at, nearest the middle of those seen.
+/// The best place to cut at, so far: the one nearest the middle.
 pub(super) struct Places {
     middle: usize,
     away: usize,
@@ -44,7 +44,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Of a leaf of `n` entries.
+    /// For a leaf of `n` entries.
     pub(super) fn of(n: usize) -> Places {
         Places {
             middle: n / 2,
@@ -53,7 +53,8 @@ impl Places {
         }
     }
 
-    /// The leaf may be cut before entry `at`; `what` goes with it.
+    /// Considers a place: the leaf may be cut before entry `at`. `what` is returned with
+    /// it.
     #[inline(always)]
     pub(super) fn see(&mut self, what: usize, at: usize) {
         let away = at.abs_diff(self.middle);
@@ -62,28 +63,28 @@ impl Places {
         }
     }
 
-    /// What the best place is, and which entry it lies before.
+    /// The best place, with its `what`; the leaf is cut before this entry.
     pub(super) fn best(self) -> Option<(usize, usize)> {
         self.best
     }
 }
 
-/// Keys that can be cut in two parts of the same shape.
+/// Keys that can be cut into two parts of the same shape.
 pub(crate) trait Cuttable<const V: usize>: Planes<V> {
-    /// How to cut the leaf, which is full, for `key`, which belongs at `spot`; `None` when
-    /// a half might have to be of another shape or level.
+    /// Chooses how to cut the leaf, which is full, for `key`, which belongs at `spot`;
+    /// `None` when a half might need another shape or level.
     fn cut(self, spot: Spot, key: u64) -> Option<Cut>;
 
     /// Copies the keys of a half to a leaf of its shape whose header is at `header`.
     ///
     /// # Safety
-    /// The leaf must be laid out for them, in another block.
+    /// The leaf must be laid out for these keys, in another block.
     unsafe fn copy_half(self, header: *mut u8, half: &Half) -> Self;
 }
 
 impl<const V: usize> Leaf<V> {
     /// Writes half of the leaf, with `key` if the half gains it, to `block`. Returns the
-    /// new leaf, and in that case the key's index in it.
+    /// new leaf, and the key's index in it if the half gains the key.
     ///
     /// # Safety
     /// `block` must be writable for the half's `shape.block_bytes()`, aligned to 8, and not

@@ -3,14 +3,16 @@
 use core::mem::MaybeUninit;
 use core::ptr;
 
-/// One more than the fullest leaf has, and what two leaves that merge have.
+/// Enough for one entry more than the fullest leaf has, and for two leaves that are
+/// merged.
 const ROOM: usize = 264;
 
 /// Sorted entries outside a leaf.
 ///
 /// * **E1** The first `n` keys, and the last `n` values, have been written.
 ///
-/// Values stand in reverse, as they do in leaves, so that they are copied whole.
+/// Values are in reverse order, as they are in leaves, so that they are copied as a
+/// whole.
 pub(crate) struct Entries {
     keys: [MaybeUninit<u64>; ROOM],
     values: [MaybeUninit<u64>; ROOM],
@@ -49,31 +51,31 @@ impl Entries {
         self.n += 1;
     }
 
-    /// Adds `n` entries; `write` writes their keys, and their values in reverse to
-    /// the end of the room it is shown.
+    /// Adds `n` entries; `write` writes their keys, and their values in reverse order
+    /// to the `n` words at its second argument.
     ///
     /// # Safety
-    /// `write` must write all of both.
+    /// `write` must write all keys and values.
     #[inline(always)]
     pub(super) unsafe fn extend(&mut self, n: usize, write: impl FnOnce(&mut [u64], *mut u64)) {
         let keys = &mut self.keys[self.n..self.n + n];
         for key in keys.iter_mut() {
             key.write(0);
         }
-        // SAFETY: all of them have just been written.
+        // SAFETY: all of these have just been written.
         let keys = unsafe { &mut *(ptr::from_mut(keys) as *mut [u64]) };
         let values = self.values[ROOM - self.n - n..].as_mut_ptr().cast();
         write(keys, values);
         self.n += n;
     }
 
-    /// Copies all values, in reverse, to the words that end at `end`.
+    /// Copies all values, in reverse order, to the words that end at `end`.
     ///
     /// # Safety
-    /// As many words must be writable before `end`.
+    /// `n` words before `end` must be writable.
     #[inline(always)]
     pub(super) unsafe fn copy_values(&self, end: *mut u64) {
-        // SAFETY: E1, and the caller's duty.
+        // SAFETY: E1, and the caller's contract.
         unsafe {
             let from = self.values[ROOM - self.n..].as_ptr().cast();
             ptr::copy_nonoverlapping(from, end.sub(self.n), self.n);
@@ -100,7 +102,7 @@ impl Entries {
         self.n -= 1;
     }
 
-    /// Moves entries from `at` on to a list of their own.
+    /// Moves the entries from `at` on to `tail`.
     pub(crate) fn split_off(&mut self, at: usize, tail: &mut Entries) {
         let n = self.n - at;
         tail.keys[..n].copy_from_slice(&self.keys[at..self.n]);

@@ -1,5 +1,5 @@
-//! A flat leaf of level 1 or 2: sorted suffixes of `LEVEL` bytes. What objects'
-//! fields look like.
+//! A flat leaf of level 1 or 2: sorted suffixes of `LEVEL` bytes. Maps of an object's
+//! fields look like this.
 
 use super::planes::{index_of, Planes, Spot, Step};
 use super::shape::{list_has_room, Shape};
@@ -36,7 +36,7 @@ impl<const V: usize, const LEVEL: usize> Flat<V, LEVEL> {
     /// The index of `key`. The leaf need not cover it.
     #[inline(always)]
     pub(super) fn find(leaf: Leaf<V>, key: u64) -> Option<usize> {
-        // Which line the end of a longer plane lies in is known before the header is.
+        // The cache line at the end of a longer plane is known before the header is.
         plane::prefetch(leaf.header.wrapping_add(64));
         if above(leaf.word() ^ key, LEVEL) != 0 {
             return None;
@@ -149,7 +149,8 @@ impl<const V: usize, const LEVEL: usize> Planes<V> for Flat<V, LEVEL> {
     }
 
     unsafe fn write(self, keys: &[u64]) {
-        // SAFETY: the leaf is laid out for these keys: a plane of as many suffixes.
+        // SAFETY: the leaf is laid out for these keys: its plane has one suffix for
+        // each.
         unsafe { plane::fill(self.suffixes(), LEVEL, keys.len(), |i| keys[i]) };
     }
 

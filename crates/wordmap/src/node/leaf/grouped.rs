@@ -1,7 +1,6 @@
-//! A grouped leaf: what the keys of a group have in common, their upper bytes,
-//! stands once; behind it each group's end, the index behind its last entry; then
-//! the lower bytes of each key. A run of 16 neighbouring keys costs its upper
-//! bytes once.
+//! A grouped leaf. The upper bytes that the keys of a group have in common are stored once,
+//! in one plane. After these comes each group's end, the index after its last entry; then
+//! the lower bytes of each key. A run of 16 neighbouring keys stores its upper bytes once.
 
 use super::cut::{Cut, Cuttable, Half, Places};
 use super::planes::{at_or_before, find_between, index_of, Place, Planes, Spot, Step};
@@ -11,7 +10,7 @@ use crate::node::edge::{below, byte, prefix, split, Kind};
 use crate::node::plane;
 use core::ptr;
 
-/// Where a hint at an entry has the number of its group.
+/// The bit at which a hint at an entry has the number of the entry's group.
 const GROUP_HINT_SHIFT: u32 = 8;
 
 #[derive(Clone, Copy)]
@@ -20,9 +19,9 @@ pub(crate) struct Grouped<const V: usize> {
     level: usize,
     n: usize,
     groups: usize,
-    /// Bytes of what stands once a group.
+    /// The number of bytes that are stored once per group.
     group_bytes: usize,
-    /// Groups there is room for.
+    /// How many groups there is room for.
     group_room: usize,
     /// The group that the last insertion went to, as a guess (N2).
     guess: usize,
@@ -45,7 +44,7 @@ impl<const V: usize> Grouped<V> {
         self.ends().wrapping_add(self.group_room)
     }
 
-    /// Bytes of a key that stand once an entry.
+    /// The number of bytes of a key that are stored once per entry.
     #[inline(always)]
     fn width(self) -> usize {
         self.level - self.group_bytes
@@ -57,15 +56,15 @@ impl<const V: usize> Grouped<V> {
         prefix(unsafe { *self.header.cast::<u64>() }, self.level)
     }
 
-    /// The index behind the last entry of group `g`.
+    /// The index after the last entry of group `g`.
     #[inline(always)]
     fn end(self, g: usize) -> usize {
         debug_assert!(g < self.groups);
-        // SAFETY: N1: one end a group.
+        // SAFETY: N1: there is one end per group.
         unsafe { usize::from(*self.ends().add(g)) }
     }
 
-    /// The end of the group before `g`, which may be the one behind the last.
+    /// The end of the group before `g`; `g` may be the number after the last group.
     #[inline(always)]
     fn start(self, g: usize) -> usize {
         match g {
@@ -77,15 +76,15 @@ impl<const V: usize> Grouped<V> {
     /// The group that entry `i` is in.
     #[inline(always)]
     fn group_of(self, i: usize) -> usize {
-        // SAFETY: N1: one end a group, the header lies before the plane.
+        // SAFETY: N1: there is one end per group, and the header is before the plane.
         unsafe { plane::count_at_most_small::<1, 8>(self.ends(), self.groups, i as u64) }
     }
 
-    /// The group of `upper`, or the one it belongs before.
+    /// The group of `upper`, or the group that it belongs before; and whether it is there.
     #[inline(always)]
     fn group<const GUESSES: bool>(self, upper: u64) -> (usize, bool) {
         let (uppers, width) = (self.uppers(), self.group_bytes);
-        // SAFETY: N1: the plane of upper bytes lies right behind the header.
+        // SAFETY: N1: the plane of upper bytes is directly after the header.
         unsafe {
             let g = if width <= 2 {
                 plane::count_below_small(uppers, width, self.groups, upper)
@@ -97,10 +96,10 @@ impl<const V: usize> Grouped<V> {
         }
     }
 
-    /// The upper bytes of the keys of group `g`, in place.
+    /// The upper bytes of the keys of group `g`, at their place in a key.
     #[inline(always)]
     fn group_base(self, g: usize) -> u64 {
-        // SAFETY: N1: upper bytes of each group, behind the header.
+        // SAFETY: N1: the upper bytes of each group are after the header.
         let upper = unsafe { plane::get(self.uppers(), self.group_bytes, g) };
         self.base() | (upper << (8 * self.width()))
     }
@@ -116,13 +115,13 @@ impl<const V: usize> Grouped<V> {
     #[inline(always)]
     fn last_group_is(self, upper: u64) -> bool {
         self.guess < self.groups && {
-            // SAFETY: N1: upper bytes of each group, behind the header.
+            // SAFETY: N1: the upper bytes of each group are after the header.
             let guessed = unsafe { plane::get(self.uppers(), self.group_bytes, self.guess) };
             guessed == upper
         }
     }
 
-    /// As [`Grouped::group`]; looks first at the group that the last insertion went to.
+    /// Like [`Grouped::group`]; looks first at the group that the last insertion went to.
     #[inline(always)]
     fn group_after_last(self, upper: u64) -> (usize, bool) {
         if self.last_group_is(upper) {
@@ -131,9 +130,10 @@ impl<const V: usize> Grouped<V> {
         self.group::<false>(upper)
     }
 
-    /// Where `key` is or belongs. Who only reads has the values near it fetched, and what is
-    /// searched next guessed; who writes needs more than them, and has asked for it. Keys of
-    /// a run mostly come one after the other: a writer looks at the last one's place first.
+    /// Where `key` is or belongs. A caller that only reads (`READS`) has the values near the
+    /// key prefetched, and uses branches in the search. A caller that writes needs more than
+    /// these, and has prefetched it. Keys of a run mostly come one after the other: a writer
+    /// looks first at the end of the group that the last insertion went to.
     #[inline(always)]
     fn search<const READS: bool>(self, key: u64) -> Spot {
         let width = self.width();
@@ -172,7 +172,7 @@ impl<const V: usize> Grouped<V> {
         spot(i, hit)
     }
 
-    /// The highest byte in which keys of the leaf may differ, of those of group `g`.
+    /// The highest byte in which keys of the leaf may differ, in the keys of group `g`.
     #[inline(always)]
     fn top(self, g: usize) -> u8 {
         debug_assert!(g < self.groups);
@@ -180,14 +180,14 @@ impl<const V: usize> Grouped<V> {
         unsafe { *self.uppers().add((g + 1) * self.group_bytes - 1) }
     }
 
-    /// Writes what lies between the planes: searches load it, and look at none of it.
+    /// Clears the bytes between the planes: searches load these bytes, and ignore them.
     ///
     /// # Safety
-    /// The planes must be the caller's to write.
+    /// The caller must be allowed to write the planes.
     #[inline(always)]
     unsafe fn clear_room(self) {
         let (groups, room) = (self.groups, self.group_room);
-        // SAFETY: both planes have this room.
+        // SAFETY: both planes have this much room.
         unsafe {
             let width = self.group_bytes;
             plane::clear(self.uppers(), groups * width, room * width);
@@ -197,8 +197,8 @@ impl<const V: usize> Grouped<V> {
 }
 
 impl<const V: usize> Leaf<V> {
-    /// Whether a grouped leaf covers `key` and has it in the group that the last insertion
-    /// went to.
+    /// Whether a grouped leaf covers `key`, and the group that the last insertion went to is
+    /// the key's.
     #[inline(always)]
     pub(crate) fn is_in_last_group(self, key: u64) -> bool {
         self.covers_more(key) && {
@@ -263,7 +263,7 @@ impl<const V: usize> Planes<V> for Grouped<V> {
         Shape::with_last_group(word, self.level, spot.group)
     }
 
-    /// `None` when there would be too many groups.
+    /// Returns `None` when there would be too many groups.
     #[inline(always)]
     fn shape_with(self, mut shape: Shape, spot: Spot) -> Option<Shape> {
         shape.entries += 1;
@@ -336,7 +336,7 @@ impl<const V: usize> Planes<V> for Grouped<V> {
 
     unsafe fn write(self, keys: &[u64]) {
         let upper = |i: usize| split(keys[i], self.level, self.group_bytes).0;
-        // SAFETY: the caller's duty: the shape has counted as many groups as there are.
+        // SAFETY: the caller's contract: the shape has as many groups as the keys.
         unsafe {
             plane::fill(self.lowers(), self.width(), keys.len(), |i| keys[i]);
             self.clear_room();
@@ -356,7 +356,7 @@ impl<const V: usize> Planes<V> for Grouped<V> {
     #[inline(always)]
     unsafe fn open(self, to: Self, spot: Spot, key: u64) {
         let (width, groups, g) = (self.width(), self.groups, spot.group);
-        // SAFETY: the caller's duty; the highest bytes first.
+        // SAFETY: the caller's contract; the highest bytes first.
         unsafe {
             plane::open(self.lowers(), to.lowers(), width, self.n, spot.i);
             plane::set(to.lowers(), width, spot.i, key);
@@ -381,7 +381,7 @@ impl<const V: usize> Planes<V> for Grouped<V> {
     unsafe fn close(self, to: Self, i: usize, _: u64) {
         let g = self.group_of(i);
         let groups = self.groups;
-        // SAFETY: the caller's duty; the lowest bytes first.
+        // SAFETY: the caller's contract; the lowest bytes first.
         unsafe {
             plane::count_bytes(self.ends(), g, groups, false);
             if to.groups == groups {
@@ -473,7 +473,7 @@ impl<const V: usize> Cuttable<V> for Grouped<V> {
             groups,
             ..self.moved(header, &half.shape)
         };
-        // SAFETY: the caller's duty: the planes of `to` have room for the half's.
+        // SAFETY: the caller's contract: the planes of `to` have room for the half's.
         unsafe {
             let lowers = self.lowers().add(half.first * width);
             ptr::copy_nonoverlapping(lowers, to.lowers(), n * width);

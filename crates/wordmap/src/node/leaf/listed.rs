@@ -1,5 +1,5 @@
-//! The quick ways in which small leaves grow and shrink: those of a few neighbouring
-//! keys, which most maps are.
+//! The fast paths on which small leaves, of a few neighbouring keys, grow and shrink; most
+//! maps are such leaves.
 
 use super::planes::{at_or_before, Place, Step};
 use super::shape::{list_has_room, room, Shape, LISTED_MAX};
@@ -9,19 +9,20 @@ use crate::node::plane;
 
 /// The most entries of a list that are moved one by one.
 const SPREAD_MAX: usize = 8;
-/// The most entries of a leaf that becomes wider without a second thought: a leaf of
-/// its own for the key would take more.
+/// The most entries of a leaf that becomes wider without comparing sizes: a leaf of its own
+/// for the key would take more.
 const WIDENED_MAX: usize = 8;
 
 impl<const V: usize> Leaf<V> {
-    /// Where the suffixes of a flat leaf are.
+    /// The address of the suffixes of a flat leaf.
     #[inline(always)]
     fn plane(self) -> *mut u8 {
         self.header.wrapping_add(8)
     }
 
-    /// As [`Leaf::place`] for a leaf that lists up to 31 suffixes of `LEVEL` (1 or 2)
-    /// bytes, and how many it has. `None` when it has more or does not cover `key`.
+    /// Like [`Leaf::place`], for a leaf that lists up to 31 suffixes of `LEVEL` (1 or 2)
+    /// bytes; also returns how many it has. `None` when the leaf has more or does not cover
+    /// `key`.
     #[inline(always)]
     pub(crate) fn place_listed<const LEVEL: usize>(self, key: u64) -> Option<(usize, Place)> {
         let word = self.word();
@@ -38,21 +39,22 @@ impl<const V: usize> Leaf<V> {
         }
     }
 
-    /// The block of a leaf that lists `n` suffixes of `LEVEL` bytes, and its length.
+    /// The block of a leaf that lists `n` suffixes of `LEVEL` bytes, and its length in
+    /// bytes.
     #[inline(always)]
     pub(crate) fn listed_block<const LEVEL: usize>(self, n: usize) -> (*mut u8, usize) {
         let block = self.header.wrapping_sub(8 * V * room(n, LEVEL));
         (block, Self::listed_bytes::<LEVEL>(n))
     }
 
-    /// The length of the block of such a leaf.
+    /// The length in bytes of the block of a leaf that lists `n` suffixes of `LEVEL` bytes.
     #[inline(always)]
     pub(crate) fn listed_bytes<const LEVEL: usize>(n: usize) -> usize {
         Shape::flat(LEVEL, n).block_bytes::<V>()
     }
 
-    /// Inserts `key`, which belongs at `i` of such a leaf's `n` entries, when the
-    /// block has room. The new value is 0.
+    /// Inserts `key`, with value 0, at index `i` of a leaf that lists `n` suffixes, if the
+    /// block has room; returns whether it has.
     #[inline(always)]
     pub(crate) fn insert_listed<const LEVEL: usize>(self, n: usize, i: usize, key: u64) -> bool {
         if !list_has_room::<V>(n, LEVEL) {
@@ -63,11 +65,11 @@ impl<const V: usize> Leaf<V> {
         true
     }
 
-    /// Writes the entries of such a leaf to a new block of [`Leaf::listed_bytes`] of
-    /// one more, `key` among them at `i` with value 0.
+    /// Writes the entries of a leaf that lists `n` suffixes to a new block of
+    /// [`Leaf::listed_bytes`] for `n + 1`, with `key` among them at `i`, with value 0.
     ///
     /// # Safety
-    /// `block` must be writable for so many bytes, aligned to 8, and not the leaf's own.
+    /// `block` must be writable for these bytes, aligned to 8, and not the leaf's own.
     #[inline(always)]
     pub(crate) unsafe fn move_listed<const LEVEL: usize>(
         self,
@@ -93,18 +95,18 @@ impl<const V: usize> Leaf<V> {
         edge
     }
 
-    /// Writes header, `key` and the entries behind it to `to`, which may be the leaf
-    /// itself; those before it too when they are few.
+    /// Writes the header, `key` and the entries after it to `to`, which may be the leaf
+    /// itself; if there are few entries, also those before it.
     ///
     /// # Safety
     /// `to` must have room for `n + 1` suffixes of `LEVEL` bytes and their values.
     #[inline(always)]
     unsafe fn write_listed<const LEVEL: usize>(self, to: Leaf<V>, n: usize, i: usize, key: u64) {
         let word = self.word();
-        // SAFETY: the caller's duty; the leaf has `n` entries.
+        // SAFETY: the caller's contract; the leaf has `n` entries.
         unsafe {
             if n <= SPREAD_MAX {
-                // One by one, last first: how long copies are would be hard to guess.
+                // One by one, last first: the lengths of copies would be hard to predict.
                 for j in (0..n).rev() {
                     let behind = usize::from(j >= i);
                     let suffix = plane::get(self.plane(), LEVEL, j);
@@ -136,7 +138,7 @@ impl<const V: usize> Leaf<V> {
         prefix(self.word(), LEVEL) | unsafe { plane::get(self.plane(), LEVEL, i) }
     }
 
-    /// As [`Leaf::step`] of a leaf that lists suffixes of `LEVEL` bytes.
+    /// Like [`Leaf::step`], for a leaf that lists suffixes of `LEVEL` bytes.
     #[inline(always)]
     pub(crate) fn step_listed<const LEVEL: usize>(self, i: usize, key: u64) -> Step {
         let last = usize::from(self.word() as u8);
@@ -150,8 +152,8 @@ impl<const V: usize> Leaf<V> {
         Step::Elsewhere
     }
 
-    /// Whether removing one of the `n` entries of such a leaf may make it narrower: its
-    /// entries are looked at again when they have halved.
+    /// Whether a leaf that lists `n` suffixes may become narrower when entry `i` is
+    /// removed: a new shape is considered when the entries have halved.
     #[inline(always)]
     pub(crate) fn may_narrow<const LEVEL: usize>(self, n: usize, i: usize) -> bool {
         if LEVEL == 1 || n < 3 || !(n - 1).is_power_of_two() {
@@ -163,7 +165,8 @@ impl<const V: usize> Leaf<V> {
         (first ^ last) >> 8 == 0
     }
 
-    /// Removes entry `i` of such a leaf's `n`, when the block is as long without it.
+    /// Removes entry `i` of a leaf that lists `n` suffixes, if the block keeps its length;
+    /// returns whether it does.
     #[inline(always)]
     pub(crate) fn remove_listed<const LEVEL: usize>(self, n: usize, i: usize) -> bool {
         if n == 2 || !list_has_room::<V>(n - 1, LEVEL) {
@@ -174,7 +177,7 @@ impl<const V: usize> Leaf<V> {
         true
     }
 
-    /// The length of the block of such a leaf without one of its `n` entries.
+    /// The length in bytes of the block of such a leaf without one of its `n` entries.
     #[inline(always)]
     pub(crate) fn bytes_without<const LEVEL: usize>(n: usize) -> usize {
         match n {
@@ -183,10 +186,11 @@ impl<const V: usize> Leaf<V> {
         }
     }
 
-    /// Writes the entries of such a leaf but `i` to a new block of [`Leaf::bytes_without`].
+    /// Writes the entries of such a leaf, except `i`, to a new block of
+    /// [`Leaf::bytes_without`].
     ///
     /// # Safety
-    /// `block` must be writable for so many bytes, aligned to 8, and not the leaf's own.
+    /// `block` must be writable for these bytes, aligned to 8, and not the leaf's own.
     #[inline(always)]
     pub(crate) unsafe fn move_without<const LEVEL: usize>(
         self,
@@ -194,7 +198,7 @@ impl<const V: usize> Leaf<V> {
         n: usize,
         i: usize,
     ) -> Edge {
-        // SAFETY: the caller's duty; the leaf has `n` entries, two at least.
+        // SAFETY: the caller's contract; the leaf has `n` entries, at least two.
         unsafe {
             if n == 2 {
                 let other = 1 - i;
@@ -219,18 +223,18 @@ impl<const V: usize> Leaf<V> {
         }
     }
 
-    /// Writes the header and the entries behind `i` to `to`, which may be the leaf itself;
-    /// those before it too when they are few.
+    /// Writes the header and the entries after `i` to `to`, which may be the leaf itself;
+    /// if there are few entries, also those before it.
     ///
     /// # Safety
     /// `to` must have room for `n - 1` suffixes of `LEVEL` bytes and their values.
     #[inline(always)]
     unsafe fn close_listed<const LEVEL: usize>(self, to: Leaf<V>, n: usize, i: usize) {
         let word = self.word();
-        // SAFETY: the caller's duty; the leaf has `n` entries.
+        // SAFETY: the caller's contract; the leaf has `n` entries.
         unsafe {
             if n <= SPREAD_MAX {
-                // One by one, first first: how long copies are would be hard to guess.
+                // One by one, first first: the lengths of copies would be hard to predict.
                 for j in 0..n - 1 {
                     let from = j + usize::from(j >= i);
                     let suffix = plane::get(self.plane(), LEVEL, from);
@@ -259,7 +263,7 @@ impl<const V: usize> Leaf<V> {
     #[inline(always)]
     pub(crate) unsafe fn write_one(block: *mut u8, key: u64) -> Edge {
         let header = block.wrapping_add(8 * V);
-        // SAFETY: the caller's duty: room for the values and the key.
+        // SAFETY: the caller's contract: room for the value and the key.
         unsafe {
             if V == 1 {
                 block.cast::<u64>().write(0);
@@ -269,8 +273,8 @@ impl<const V: usize> Leaf<V> {
         Edge::new(Kind::ONE, 8, header)
     }
 
-    /// The shape for the leaf's entries and `key`, which it does not cover, where
-    /// they are so close and so few that it is sure to be the best.
+    /// The shape for the leaf's entries and `key`, which the leaf does not cover, if the
+    /// keys are so close and so few that this shape is certain to be the best.
     #[inline(always)]
     pub(crate) fn wider(self, key: u64) -> Option<Shape> {
         let narrow = match self.edge.tag() >> 4 {
@@ -282,9 +286,9 @@ impl<const V: usize> Leaf<V> {
         (narrow && level <= 2 && n < WIDENED_MAX).then(|| Shape::flat(level, n + 1))
     }
 
-    /// Writes the leaf's entries and `key`, with value 0, to a new block, laid out
-    /// in a shape from [`Leaf::wider`]. Returns the leaf and the index of `key`:
-    /// all keys of the old one lie on the same side of it.
+    /// Writes the leaf's entries and `key`, with value 0, to a new block, in the layout of
+    /// a shape from [`Leaf::wider`]. Returns the leaf and the index of `key`: all keys of
+    /// the old leaf are on the same side of it.
     ///
     /// # Safety
     /// `block` must be writable for `shape.block_bytes()`, aligned to 8.

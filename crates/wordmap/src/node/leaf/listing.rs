@@ -1,5 +1,5 @@
-//! A walk over a leaf of a few neighbours, which is most maps: one load an entry, and
-//! nothing to set up but where the first one is.
+//! A walk over a small leaf, which is most maps: one load per entry, and nothing to set up but
+//! the address of the first entry.
 
 use super::planes::Place;
 use super::view::Leaf;
@@ -7,27 +7,27 @@ use crate::node::edge::{prefix, Edge, Kind, ONE};
 use crate::node::plane::read8;
 use core::ptr;
 
-/// The entries of a small leaf ([`Edge::is_small_leaf`]) that are left of a walk over it
-/// from both ends.
+/// The entries of a small leaf ([`Edge::is_small_leaf`]) that are left in a walk over it from
+/// both ends.
 ///
-/// * **W1** While `left` is not 0, `word` leads to the 8 bytes that end with the first
-///   suffix left, before which there are `shift` bits, and `value` to its value (in a map);
-///   the others follow, `width` bytes apart, their values a word apart downwards. The key of
-///   a leaf of one entry is a suffix of 8 bytes.
+/// * **W1** While `left` is not 0, `word` points to the 8 bytes that end with the first suffix
+///   left, in which `shift` bits come before the suffix, and `value` to that entry's value (in
+///   a map). The other entries follow, `width` bytes apart, with their values one word apart
+///   downwards. The key of a leaf of one entry is a suffix of 8 bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Listing {
     word: *const u8,
     value: *mut u64,
     /// The bytes that the keys share.
     base: u64,
-    // Whole words, which a load gets from a store at once.
+    // Whole words, so that a load can be forwarded from a store.
     width: usize,
     shift: usize,
     left: usize,
 }
 
 impl Listing {
-    /// Of nothing.
+    /// A walk over nothing.
     pub(crate) const EMPTY: Listing = Listing {
         word: ptr::null(),
         value: ptr::null_mut(),
@@ -40,14 +40,15 @@ impl Listing {
     /// All entries of the small leaf that `edge` leads to.
     ///
     /// # Safety
-    /// `edge` must lead to a live leaf of a map (`V` is 1) or set (0) that
-    /// [`Edge::is_small_leaf`] is true of, and stay so while the walk is used.
+    /// `edge` must lead to a live leaf of a map (`V` is 1) or set (0) for which
+    /// [`Edge::is_small_leaf`] is true, and stay so while the walk is used.
     #[inline(always)]
     pub(crate) unsafe fn of<const V: usize>(edge: Edge) -> Listing {
         // SAFETY: the edge leads to a live small leaf.
         let leaf = unsafe { Leaf::<V>::of(edge) };
         let word = leaf.word();
-        // The suffixes lie behind the header word, which is the only key itself.
+        // The suffixes are after the header word; in a leaf of one entry that word is the key
+        // itself.
         let (width, base, left) = if edge.tag() == ONE {
             (0, 0, 1)
         } else {
@@ -64,7 +65,8 @@ impl Listing {
         }
     }
 
-    /// As [`Listing::of`], the entries whose keys lie between `low` and `high`, both included.
+    /// Like [`Listing::of`], for the entries whose keys lie between `low` and `high`, both
+    /// included.
     ///
     /// # Safety
     /// As [`Listing::of`].
@@ -82,22 +84,22 @@ impl Listing {
         listing
     }
 
-    /// The entries left.
+    /// The number of entries left.
     #[inline(always)]
     pub(crate) fn left(&self) -> usize {
         self.left
     }
 
-    /// The key of the entry `i` behind the first one left.
+    /// The key of entry `i`, counted from the first one left.
     #[inline(always)]
     fn key(&self, i: usize) -> u64 {
         debug_assert!(i < self.left);
-        // SAFETY: W1, and who made the walk vouched for the leaf.
+        // SAFETY: W1; whoever made the walk guaranteed that the leaf stays.
         let word = unsafe { read8(self.word.add(i * self.width)) };
         self.base | (word >> (self.shift % 64))
     }
 
-    /// The first entry left: its key, and where its value is (without meaning in a set).
+    /// The first entry left: its key, and the address of its value (without meaning in a set).
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<(u64, *mut u64)> {
         if self.left == 0 {
@@ -110,7 +112,7 @@ impl Listing {
         Some(found)
     }
 
-    /// The last entry left, as [`Listing::next`].
+    /// The last entry left; see [`Listing::next`].
     #[inline(always)]
     pub(crate) fn next_back(&mut self) -> Option<(u64, *mut u64)> {
         let last = self.left.checked_sub(1)?;

@@ -1,8 +1,8 @@
 //! Leaves: the nodes that hold entries.
 //!
 //! `V` is the number of value words an entry has: 1 in a map, 0 in a set.
-//! Values lie before the header, entry 0's nearest to it. What lies after it is
-//! the shape's, one file each:
+//! Values are before the header, entry 0's nearest to it. What is after the header
+//! depends on the shape; each has a file:
 //!
 //! ```text
 //! one      (the header word is the key)
@@ -12,9 +12,9 @@
 //! bitmap   4 words, one bit a key
 //! ```
 //!
-//! What every shape answers is in `planes.rs`, what a leaf has in any shape in `view.rs`.
-//! Room follows from the number of entries and groups (`shape.rs`). Flat and wide
-//! leaves are of one kind; their level tells them apart.
+//! `planes.rs` has what every shape implements, `view.rs` what a leaf has in any shape.
+//! Room follows from the number of entries and groups (`shape.rs`). Flat and wide leaves
+//! are of one kind; their level distinguishes them.
 
 mod bitmap;
 mod cut;
@@ -58,13 +58,13 @@ pub(crate) enum Insertion {
 pub(crate) enum Removal {
     /// The key is not there.
     Absent,
-    /// The key had this value and is gone.
+    /// The key had this value and has been removed.
     Done(u64),
-    /// The key is this entry, without which the block would be too large.
+    /// The key is this entry, without which the block would be longer than it should be.
     TooMuchRoom(usize),
 }
 
-/// Does something with the planes of a leaf, whatever its shape.
+/// Runs `$do` with the planes of a leaf of any shape.
 macro_rules! each {
     ($leaf:expr, $planes:ident => $do:expr) => {{
         let leaf = $leaf;
@@ -116,7 +116,7 @@ impl<const V: usize> Leaf<V> {
         }
     }
 
-    /// Where `key`, which the leaf covers, is or belongs.
+    /// The place where `key`, which the leaf covers, is or belongs.
     #[inline(always)]
     pub(crate) fn place(self, key: u64) -> Place {
         each!(self, planes => planes.place(key))
@@ -128,7 +128,7 @@ impl<const V: usize> Leaf<V> {
         each!(self, planes => planes.after(key))
     }
 
-    /// Whether the entry that `hint` names is `key`, and if so the key behind it.
+    /// Whether the entry that `hint` names is `key`, and if so the key after it.
     #[inline(always)]
     pub(crate) fn step(self, hint: usize, key: u64) -> Step {
         let (n, i) = (self.len(), index_of(hint));
@@ -144,19 +144,19 @@ impl<const V: usize> Leaf<V> {
         each!(self, planes => planes.key(i))
     }
 
-    /// Writes the keys of entries `from..` to `keys`, as many as there are
-    /// and fit; returns how many.
+    /// Writes the keys of entries `from..` to `keys`, as many as exist and fit; returns
+    /// how many.
     pub(crate) fn keys(self, from: usize, keys: &mut [u64]) -> usize {
         let count = (self.len() - from).min(keys.len());
         each!(self, planes => planes.keys(from, &mut keys[..count]));
         count
     }
 
-    /// Appends all entries.
+    /// Appends all entries to `entries`.
     pub(crate) fn read(self, entries: &mut Entries) {
         let n = self.len();
-        // SAFETY: all `n` keys are read, and all values; of a set's, which are never
-        // looked at, zeros are.
+        // SAFETY: all `n` keys are written, and all values; in a set, whose values are
+        // never looked at, zeros are written.
         unsafe {
             entries.extend(n, |keys, values| {
                 each!(self, planes => planes.keys(0, keys));
@@ -172,16 +172,16 @@ impl<const V: usize> Leaf<V> {
     /// Writes a leaf of `shape` with `entries` to `block`.
     ///
     /// # Safety
-    /// `block` must be writable for `shape.block_bytes()`, aligned to 8, and `shape`
-    /// must be one chosen for `entries`.
+    /// `block` must be writable for `shape.block_bytes()`, aligned to 8, and `shape` must
+    /// have been chosen for `entries`.
     pub(crate) unsafe fn write(block: *mut u8, shape: &Shape, entries: &Entries) -> Edge {
         let header = block.wrapping_add(shape.before::<V>());
         let leaf = Leaf::<V> {
             edge: Edge::new(shape.kind, shape.level, header),
             header,
         };
-        // SAFETY: the shape has room for the entries' values before the header, and
-        // for their keys behind it.
+        // SAFETY: the shape has room for the entries' values before the header, and for
+        // their keys after it.
         unsafe {
             leaf.set_word(shape.word(entries.key(0)));
             if V == 1 {
@@ -220,7 +220,7 @@ impl<const V: usize> Leaf<V> {
         Insertion::Done(i)
     }
 
-    /// Removes `key`, which the leaf covers, where the block stays as long without it.
+    /// Removes `key`, which the leaf covers, where the block keeps its length without it.
     #[inline(always)]
     pub(crate) fn remove(self, planes: impl Planes<V>, key: u64) -> Removal {
         self.prefetch_last_values(planes.len());
@@ -247,12 +247,12 @@ impl<const V: usize> Leaf<V> {
         Removal::Done(value)
     }
 
-    /// Writes the leaf's entries and `key`, with value 0 at `spot`, to `block`, laid out
-    /// in a shape from [`Planes::shape_with`].
+    /// Writes the leaf's entries and `key`, with value 0 at `spot`, to `block`, in the
+    /// layout of a shape from [`Planes::shape_with`].
     ///
     /// # Safety
-    /// `block` must be writable for `shape.block_bytes()`, aligned to 8, and begin
-    /// where the leaf's own block does or not overlap it.
+    /// `block` must be writable for `shape.block_bytes()`, aligned to 8, and either begin
+    /// where the leaf's own block begins or not overlap it.
     #[inline(always)]
     pub(crate) unsafe fn open(
         self,
@@ -264,8 +264,8 @@ impl<const V: usize> Leaf<V> {
     ) -> Edge {
         let header = block.wrapping_add(shape.before::<V>());
         let (n, i) = (planes.len(), spot.i);
-        // SAFETY: the new block has room for `n + 1` entries. In one block, everything
-        // moves up, so the highest bytes go first: planes, header, values.
+        // SAFETY: the new block has room for `n + 1` entries. In the same block,
+        // everything moves up, so the highest bytes go first: planes, header, values.
         unsafe {
             planes.open(planes.moved(header, shape), spot, key);
             header
@@ -281,8 +281,8 @@ impl<const V: usize> Leaf<V> {
         Edge::new(shape.kind, shape.level, header)
     }
 
-    /// Writes the leaf's entries to `block` without entry `i`, whose key is `key`, laid
-    /// out in a shape from [`Planes::shape_without`].
+    /// Writes the leaf's entries to `block` without entry `i`, whose key is `key`, in the
+    /// layout of a shape from [`Planes::shape_without`].
     ///
     /// # Safety
     /// As [`Leaf::open`].
@@ -297,9 +297,9 @@ impl<const V: usize> Leaf<V> {
     ) -> Edge {
         let header = block.wrapping_add(shape.before::<V>());
         let n = planes.len();
-        // SAFETY: the new block has room for `n - 1` entries. In one block, everything
-        // moves down, so the lowest bytes go first: values, header, planes. What the
-        // planes are is read from the old header before it is written over.
+        // SAFETY: the new block has room for `n - 1` entries. In the same block,
+        // everything moves down, so the lowest bytes go first: values, header, planes.
+        // `planes` has been read from the old header before that is overwritten.
         unsafe {
             if V == 1 {
                 let (from, to) = (self.header.sub(8 * n), header.sub(8 * (n - 1)));

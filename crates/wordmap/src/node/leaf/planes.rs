@@ -1,4 +1,4 @@
-//! The keys of a leaf, whatever its shape: what every shape answers, and what it answers with.
+//! The keys of a leaf of any shape: the functions that every shape has, and what they return.
 
 use super::shape::Shape;
 use super::view::Leaf;
@@ -11,13 +11,13 @@ pub(crate) enum Place {
     Before(usize),
 }
 
-/// Where a key is in a leaf or belongs, and what inserting it there must know.
+/// Where a key is in a leaf or belongs, and what an insertion there must know.
 #[derive(Clone, Copy)]
 pub(crate) struct Spot {
-    /// Of the entry that has the key or would follow it.
+    /// The index of the entry that has the key or would follow it.
     pub(crate) i: usize,
     pub(super) hit: bool,
-    /// The key's group, or the one it would come before (grouped leaves only).
+    /// The key's group, or the group that it would come before (grouped leaves only).
     pub(super) group: usize,
     pub(super) in_group: bool,
 }
@@ -35,16 +35,16 @@ impl Spot {
     }
 }
 
-/// The entry that a hint names. Above its index a hint has the number of its group, where
-/// there are groups; it may be wrong.
+/// The index of the entry that a hint names. Above the index a hint has the number of the
+/// entry's group, where there are groups; that number may be wrong.
 #[inline(always)]
 pub(crate) fn index_of(hint: usize) -> usize {
     hint & 0xff
 }
 
-/// What lies behind an entry that was guessed to have a key.
+/// What follows an entry that was guessed to have a key.
 pub(crate) enum Step {
-    /// The key of the next entry, and a hint at that for the step after.
+    /// The key of the next entry, and a hint at that entry for the following step.
     To(u64, usize),
     /// The end of the leaf.
     Behind,
@@ -52,8 +52,8 @@ pub(crate) enum Step {
     Elsewhere,
 }
 
-/// The keys of a live leaf, as a shape stores them. Keys that are asked for are
-/// covered by the leaf, and entries that are named are there.
+/// The keys of a live leaf, as a shape stores them. Callers pass only keys that the leaf
+/// covers, and only entries that exist.
 pub(crate) trait Planes<const V: usize>: Copy {
     /// Whether leaves of this shape are mostly longer than a line or two.
     const ARE_LONG: bool;
@@ -61,37 +61,37 @@ pub(crate) trait Planes<const V: usize>: Copy {
     /// The keys of `leaf`, which must be of this shape.
     fn of(leaf: Leaf<V>) -> Self;
 
-    /// The same keys in a leaf of `shape` at another header: where they are to go.
+    /// The same keys in a leaf of `shape` at another header, to which they will be moved.
     fn moved(self, header: *mut u8, shape: &Shape) -> Self;
 
     fn len(self) -> usize;
 
-    /// Where `key` is or belongs, for who will move what lies behind it.
+    /// Where `key` is or belongs, for a caller that will move what is after it.
     fn spot(self, key: u64) -> Spot;
 
-    /// Whether a key may be inserted without another layout.
+    /// Whether a key can be inserted without changing the layout.
     fn has_room(self, spot: Spot) -> bool;
 
-    /// The leaf's new header word, `word`, with what the next insertion may want to know of
-    /// this one, at `spot`.
+    /// Returns `word`, the leaf's new header word, with what the next insertion may want to
+    /// know about this one, at `spot`.
     #[inline(always)]
     fn noting(self, word: u64, spot: Spot) -> u64 {
         let _ = spot;
         word
     }
 
-    /// The shape with a key inserted at `spot`, `shape` being the leaf's, when it is one of
-    /// the same kind; `None` when the entries should be looked at again.
+    /// The shape with a key inserted at `spot`, if that is of the same kind as `shape`, the
+    /// leaf's; `None` when a new shape should be chosen for the entries.
     fn shape_with(self, shape: Shape, spot: Spot) -> Option<Shape>;
 
-    /// Whether entry `i` may be removed without another layout.
+    /// Whether entry `i` can be removed without changing the layout.
     fn keeps_room(self, i: usize) -> bool;
 
-    /// The shape without entry `i`, `shape` being the leaf's, when it is one of the same kind;
-    /// `None` when the entries should be looked at again.
+    /// The shape without entry `i`, if that is of the same kind as `shape`, the leaf's; `None`
+    /// when a new shape should be chosen for the entries.
     fn shape_without(self, shape: Shape, i: usize) -> Option<Shape>;
 
-    /// As [`Planes::spot`].
+    /// Like [`Planes::spot`], for a caller that only reads.
     #[inline(always)]
     fn place(self, key: u64) -> Place {
         let spot = self.spot(key);
@@ -101,10 +101,10 @@ pub(crate) trait Planes<const V: usize>: Copy {
     /// The key of entry `i`.
     fn key(self, i: usize) -> u64;
 
-    /// Reads the keys of entries `from..`, as many as there is room for.
+    /// Reads the keys of entries `from..` into `keys`, as many as it has room for.
     fn keys(self, from: usize, keys: &mut [u64]);
 
-    /// The first entry above `key`: its index and key.
+    /// The first entry above `key`: its index and its key.
     #[inline(always)]
     fn after(self, key: u64) -> Option<(usize, u64)> {
         let i = match self.place(key) {
@@ -114,8 +114,8 @@ pub(crate) trait Planes<const V: usize>: Copy {
         (i < self.len()).then(|| (i, self.key(i)))
     }
 
-    /// Whether the entry that `hint` names is `key`, which need not be covered, and if so
-    /// the key behind it.
+    /// Whether the entry that `hint` names is `key`, which need not be covered, and if so the
+    /// key after it.
     #[inline(always)]
     fn step(self, hint: usize, key: u64, is_last: bool) -> Step {
         let i = index_of(hint);
@@ -137,8 +137,8 @@ pub(crate) trait Planes<const V: usize>: Copy {
     /// Copies the keys to `to`, with `key` among them at `spot`.
     ///
     /// # Safety
-    /// `to` must be laid out for them. It may be where the keys are now, or overlap
-    /// that from above: the highest bytes are copied first.
+    /// `to` must be laid out for them. It may be the same memory as `self`, or overlap it from
+    /// above: the highest bytes are copied first.
     unsafe fn open(self, to: Self, spot: Spot, key: u64);
 
     /// Copies the keys to `to` without entry `i`, whose key is `key`.
@@ -157,13 +157,13 @@ pub(super) fn at_or_before(i: usize, hit: bool) -> Place {
     }
 }
 
-/// The index of `item`, whose upper bytes do not count, among items `from..to` of a plane, or
-/// of the one it belongs before, and whether it is there. `GUESSES` as in
-/// [`plane::lower_bound`]; `ahead` is told, the first and the end, among which it may well be,
-/// before they are looked at.
+/// The index of `item`, whose upper bytes are ignored, among items `from..to` of a plane, or
+/// of the item that it belongs before; and whether it is there. For `GUESSES` see
+/// [`plane::lower_bound`]. `ahead` is called with the first and the end of the items among
+/// which `item` probably is, before these are looked at.
 ///
 /// # Safety
-/// There must be at least one; 8 bytes must be readable before the plane.
+/// There must be at least one item; 8 bytes must be readable before the plane.
 #[inline(always)]
 pub(super) unsafe fn find_between<const GUESSES: bool>(
     items: *mut u8,
@@ -173,7 +173,7 @@ pub(super) unsafe fn find_between<const GUESSES: bool>(
     item: u64,
     ahead: impl FnOnce(usize, usize),
 ) -> (usize, bool) {
-    // SAFETY: the caller names items of a plane; the node's bytes lie before it.
+    // SAFETY: the caller passes items of a plane; bytes of the node are before it.
     unsafe {
         let i = if width <= 2 {
             let quarter = (to - from) / 4;

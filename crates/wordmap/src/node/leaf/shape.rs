@@ -1,18 +1,18 @@
-//! How a leaf is laid out: its shape, the room it has, and which shape suits
-//! which entries.
+//! The layout of a leaf: its shape, the room that it has, and which shape suits which
+//! entries.
 
 use super::entries::Entries;
 use crate::node::edge::{highest_difference, prefix, Kind};
 
 /// The most entries of a leaf that is not a bitmap.
 pub(crate) const ENTRIES_MAX: usize = 192;
-/// The most entries a leaf of level 1 lists one by one: 32 bytes, as many as a bitmap takes.
+/// The most entries that a leaf of level 1 lists: 32 bytes, as many as a bitmap takes.
 pub(super) const LISTED_MAX: usize = 32;
 pub(super) const GROUPS_MAX: usize = 32;
 
-/// Entries a leaf of `n` has room for, `width` being the bytes of a key that each of them
-/// takes: exact while tiny, then in steps that leave an eighth at most. Neighbours come
-/// in numbers of 8, others one by one.
+/// How many entries a leaf of `n` has room for; `width` is the bytes of a key that each of
+/// them takes. Exact in tiny leaves, then in steps that leave at most an eighth empty. Above
+/// 48 entries, neighbouring keys are rounded up to multiples of 8, others to multiples of 6.
 #[inline(always)]
 pub(super) const fn room(n: usize, width: usize) -> usize {
     if n <= 6 {
@@ -29,7 +29,7 @@ pub(super) const fn room(n: usize, width: usize) -> usize {
 }
 
 /// Whether a list of `n` suffixes of `level` (1 or 2) bytes has room for one more. In a set
-/// nothing else takes room, and blocks come in steps of 8 bytes.
+/// only suffixes take room, and blocks grow in steps of 8 bytes.
 #[inline(always)]
 pub(super) const fn list_has_room<const V: usize>(n: usize, level: usize) -> bool {
     if V == 0 && n < 48 {
@@ -39,7 +39,7 @@ pub(super) const fn list_has_room<const V: usize>(n: usize, level: usize) -> boo
     }
 }
 
-// Up to there room is rounded up to no more than the next 8 bytes.
+// Up to 48 entries room is rounded up to no more than the next 8 bytes.
 const _: () = {
     let mut n = 1;
     while n <= 48 {
@@ -48,8 +48,8 @@ const _: () = {
     }
 };
 
-/// As [`room`], looked up: for leaves of any number of entries, where the steps are hard
-/// to guess.
+/// [`room`], looked up in a table: for leaves of any number of entries, whose steps are hard
+/// to predict.
 #[inline(always)]
 pub(super) fn room_of(n: usize, width: usize) -> usize {
     const ROOMS: [[u8; ENTRIES_MAX + 2]; 2] = {
@@ -65,7 +65,7 @@ pub(super) fn room_of(n: usize, width: usize) -> usize {
     usize::from(ROOMS[usize::from(width == 1)][n])
 }
 
-/// As [`room`] for a bitmap, whose entries come one by one up to 256.
+/// [`room`] for a bitmap, which grows one entry at a time up to 256.
 #[inline(always)]
 pub(super) const fn bitmap_room(n: usize) -> usize {
     let step = match n {
@@ -91,25 +91,27 @@ pub(crate) struct Shape {
     pub(crate) kind: u8,
     pub(crate) level: usize,
     pub(crate) entries: usize,
-    /// Groups, and the bytes that tell them apart (grouped leaves only).
+    /// The number of groups, and of the bytes that tell them apart (grouped leaves only).
     pub(super) groups: usize,
     pub(super) group_bytes: usize,
 }
 
 impl Shape {
-    /// Where the header word of a grouped leaf holds the number of groups, less one.
+    /// The bit at which the header word of a grouped leaf has the number of groups, minus
+    /// one.
     pub(super) const GROUPS_SHIFT: u32 = 11;
-    /// Where that of a level above 2 holds the group that the last insertion went to.
+    /// The bit at which that word, above level 2, has the group that the last insertion went
+    /// to.
     const LAST_GROUP_SHIFT: u32 = 16;
 
-    /// Entries there is room for in a list.
+    /// How many entries a list has room for.
     #[inline(always)]
     pub(super) fn room(&self) -> usize {
         room_of(self.entries, self.level - self.group_bytes)
     }
 
-    /// The shape of a list with one entry more; `None` when its entries should be looked
-    /// at again.
+    /// The shape of a list with one entry more; `None` when a new shape should be chosen for
+    /// the entries.
     #[inline(always)]
     pub(super) fn listed_with(mut self) -> Option<Shape> {
         self.entries += 1;
@@ -121,7 +123,7 @@ impl Shape {
         same.then_some(self)
     }
 
-    /// Bytes before the header.
+    /// The bytes before the header.
     #[inline(always)]
     pub(super) fn before<const V: usize>(&self) -> usize {
         match self.kind {
@@ -131,7 +133,7 @@ impl Shape {
         }
     }
 
-    /// Bytes after the header word.
+    /// The bytes after the header word.
     #[inline(always)]
     fn after(&self) -> usize {
         match self.kind {
@@ -145,7 +147,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of the whole block.
+    /// The bytes of the whole block.
     #[inline(always)]
     pub(crate) fn block_bytes<const V: usize>(&self) -> usize {
         self.before::<V>() + 8 + self.after()
@@ -164,23 +166,23 @@ impl Shape {
         }
     }
 
-    /// Number of groups and of the bytes that tell them apart, from the header
-    /// word of a grouped leaf.
+    /// The number of groups, and of the bytes that tell them apart, from the header word of
+    /// a grouped leaf.
     #[inline(always)]
     pub(super) fn groups_of(word: u64) -> (usize, usize) {
         let packed = (word >> 8) as u8;
         (usize::from(packed >> 3) + 1, usize::from(packed & 7))
     }
 
-    /// The group that the header word of a grouped leaf says an insertion went to last. It
-    /// may be stale or, at level 2, mean nothing: a guess.
+    /// The group that the last insertion went to, as the header word of a grouped leaf says.
+    /// It is a guess: it may be stale and, at level 2, has no meaning.
     #[inline(always)]
     pub(super) fn last_group_of(word: u64) -> usize {
         (word >> Shape::LAST_GROUP_SHIFT) as usize % GROUPS_MAX
     }
 
-    /// The header word of a grouped leaf of `level` with `group` as the last one inserted
-    /// into, where there are bits for it.
+    /// The header word of a grouped leaf of `level` with `group` noted as the one last
+    /// inserted into, where there are bits for it.
     #[inline(always)]
     pub(super) fn with_last_group(word: u64, level: usize, group: usize) -> u64 {
         if level == 2 {
@@ -190,14 +192,14 @@ impl Shape {
         word & !mask | (group as u64) << Shape::LAST_GROUP_SHIFT
     }
 
-    /// One entry.
+    /// The shape of one entry.
     pub(crate) fn one() -> Shape {
         let mut one = Shape::flat(8, 1);
         one.kind = Kind::ONE;
         one
     }
 
-    /// A bitmap, also of fewer entries than are mostly in one.
+    /// A bitmap, also for fewer entries than bitmaps mostly have.
     pub(crate) fn bitmap(entries: usize) -> Shape {
         let mut bitmap = Shape::flat(1, entries);
         bitmap.kind = Kind::BITMAP;
@@ -215,8 +217,8 @@ impl Shape {
         }
     }
 
-    /// The shape for these entries: the smallest, but flat when small, where
-    /// the search is fastest and growing cheapest.
+    /// The shape for these entries: the smallest one, but a flat one for few entries, where
+    /// searching is fastest and growing is cheapest.
     pub(crate) fn choose(entries: &Entries) -> Shape {
         let flat = Shape::plain(entries);
         if !groups_pay(&flat) || flat.level == 1 {
@@ -240,7 +242,7 @@ impl Shape {
         }
     }
 
-    /// The shape without groups.
+    /// The shape without groups for these entries.
     fn plain(entries: &Entries) -> Shape {
         let n = entries.len();
         if n == 1 {
@@ -255,7 +257,7 @@ impl Shape {
     }
 
     fn best_grouped(entries: &Entries, level: usize) -> Option<Shape> {
-        // differing[b]: neighbours whose highest difference is in byte b.
+        // differing[b]: the number of neighbours whose highest difference is in byte b.
         let n = entries.len();
         let mut differing = [0usize; 8];
         for pair in entries.keys().windows(2) {
@@ -283,7 +285,7 @@ impl Shape {
     }
 }
 
-/// Whether a flat leaf may be worth grouping.
+/// Whether grouping a flat leaf may be worthwhile.
 pub(super) fn groups_pay(flat: &Shape) -> bool {
     let n = flat.entries;
     flat.kind == Kind::FLAT && flat.level >= 2 && (n > 32 || (flat.level >= 4 && n >= 16))

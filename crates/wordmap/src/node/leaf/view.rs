@@ -1,4 +1,4 @@
-//! A view of a leaf: its header, what its shape follows from, and its values.
+//! A view of a leaf: its header, what determines its shape, and its values.
 
 use super::shape::{Shape, ENTRIES_MAX};
 use crate::node::edge::{prefix, Edge, Kind, ONE};
@@ -14,7 +14,8 @@ pub(crate) struct Leaf<const V: usize> {
 
 impl<const V: usize> Leaf<V> {
     /// # Safety
-    /// `edge` must lead to a live leaf that is not full, and stay so while the view is used.
+    /// `edge` must lead to a live leaf that is not full, and that must stay so while the
+    /// view is used.
     #[inline(always)]
     pub(crate) unsafe fn of(edge: Edge) -> Leaf<V> {
         Leaf {
@@ -23,7 +24,7 @@ impl<const V: usize> Leaf<V> {
         }
     }
 
-    /// As [`Leaf::of`], where the edge's tag is `tag`.
+    /// Like [`Leaf::of`], where the edge's tag is `tag`.
     ///
     /// # Safety
     /// As [`Leaf::of`].
@@ -43,7 +44,7 @@ impl<const V: usize> Leaf<V> {
 
     #[inline(always)]
     pub(super) fn set_word(self, word: u64) {
-        // SAFETY: N1, and the tree is borrowed exclusively where leaves change.
+        // SAFETY: N1; whoever changes a leaf has borrowed the tree exclusively.
         unsafe { *self.header.cast::<u64>() = word }
     }
 
@@ -61,7 +62,7 @@ impl<const V: usize> Leaf<V> {
         }
     }
 
-    /// Whether the leaf has as many entries as there may be in one.
+    /// Whether the leaf has as many entries as a leaf may have.
     #[inline(always)]
     pub(crate) fn is_full(self) -> bool {
         self.edge.kind() != Kind::BITMAP && self.len() >= ENTRIES_MAX
@@ -77,14 +78,14 @@ impl<const V: usize> Leaf<V> {
         }
     }
 
-    /// As [`Leaf::covers`] for a leaf of more than one entry.
+    /// Like [`Leaf::covers`], for a leaf of more than one entry.
     #[inline(always)]
     pub(crate) fn covers_more(self, key: u64) -> bool {
-        // One shift; its length is not known.
+        // One shift by a variable length.
         ((self.word() ^ key) >> (8 * (self.level() - 1))) >> 8 == 0
     }
 
-    /// The bytes all keys share, with zeros below.
+    /// The bytes that all keys share, with zeros below them.
     pub(crate) fn lowest(self) -> u64 {
         if self.edge.kind() == Kind::ONE {
             self.word()
@@ -114,7 +115,7 @@ impl<const V: usize> Leaf<V> {
         } else {
             self.block_by_shape()
         };
-        // SAFETY: N1: a live node does not lie at 0.
+        // SAFETY: N1: a live node is not at address 0.
         (unsafe { NonNull::new_unchecked(block) }, bytes)
     }
 
@@ -123,7 +124,7 @@ impl<const V: usize> Leaf<V> {
         (self.block(), self.shape().block_bytes::<V>())
     }
 
-    /// Where the value of entry `i` is. Without meaning in a set.
+    /// The address of the value of entry `i`. Without meaning in a set.
     #[inline(always)]
     pub(crate) fn value(self, i: usize) -> *mut u64 {
         self.header.cast::<u64>().wrapping_sub(i + 1)
@@ -140,9 +141,9 @@ impl<const V: usize> Leaf<V> {
         }
     }
 
-    /// Has the first lines behind the header of a large leaf fetched, and before it,
-    /// before it is known how many entries there are: which line a search looks at next
-    /// depends on the line before, so none of them would be asked for early.
+    /// Prefetches the first cache lines after the header of a large leaf, and before it,
+    /// before the number of entries is known: the line that a search looks at next depends
+    /// on the line before, so otherwise none of them would be fetched early.
     #[inline(always)]
     pub(crate) fn prefetch<const BEHIND: usize, const BEFORE: usize>(self) {
         for line in 0..BEHIND {
@@ -153,7 +154,7 @@ impl<const V: usize> Leaf<V> {
         }
     }
 
-    /// Has the last of `n` values, which will have to move, fetched while the keys are
+    /// Prefetches the last of `n` values, which will have to move, while the keys are
     /// searched.
     #[inline(always)]
     pub(super) fn prefetch_last_values(self, n: usize) {
@@ -166,8 +167,8 @@ impl<const V: usize> Leaf<V> {
     }
 }
 
-/// Has the first and the last value of entries `first..end` of a map's leaf fetched: who is
-/// about to find one of them will look at its value next.
+/// Prefetches the first and the last value of entries `first..end` of a map's leaf: a caller
+/// that is about to find one of these entries will read its value next.
 #[inline(always)]
 pub(super) fn prefetch_values<const V: usize>(header: *mut u8, first: usize, end: usize) {
     if V == 1 {

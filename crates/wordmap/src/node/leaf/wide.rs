@@ -1,5 +1,5 @@
-//! A flat leaf of level 3 to 8: the top byte of each suffix in one plane, the rest
-//! of each in another. The top bytes are searched by compares; then one or two
+//! A flat leaf of level 3 to 8: the top byte of each suffix in one plane, the rest of each
+//! suffix in another. The top bytes are searched by comparing many at once; then one or two
 //! rests are looked at.
 
 use super::cut::{Cut, Cuttable, Half, Places};
@@ -31,9 +31,9 @@ impl<const V: usize> Wide<V> {
 
     /// How many different top bytes entries `from..to`, at least one, have.
     fn groups_among(self, from: usize, to: usize) -> usize {
-        // SAFETY: N1: tops of `n` entries, which nobody writes meanwhile.
+        // SAFETY: N1: the top bytes of `n` entries, which nobody writes meanwhile.
         let tops = unsafe { slice::from_raw_parts(self.tops().add(from), to - from) };
-        // Not more than there are entries: few enough for a byte.
+        // There are no more changes than entries: a byte is wide enough.
         let changes = tops.windows(2).fold(0, |changes: u8, pair| {
             changes.wrapping_add(u8::from(pair[0] != pair[1]))
         });
@@ -46,8 +46,9 @@ impl<const V: usize> Wide<V> {
         prefix(unsafe { *self.header.cast::<u64>() }, self.level)
     }
 
-    /// Where `key` is or belongs. Who only reads has the values near it fetched, and what is
-    /// searched next guessed; who writes needs more than them, and has asked for it.
+    /// Where `key` is or belongs. A caller that only reads (`READS`) has the values near the
+    /// key prefetched, and uses branches in the search. A caller that writes needs more than
+    /// these, and has prefetched it.
     #[inline(always)]
     fn search<const READS: bool>(self, key: u64) -> Spot {
         let n = self.n;
@@ -59,7 +60,7 @@ impl<const V: usize> Wide<V> {
                 return Spot::new(from, false);
             }
             let to = if n >= 16 {
-                // Behind 16 tops there are 32 bytes of rests at least.
+                // After 16 top bytes there are at least 32 bytes of rests.
                 from + plane::run_of(self.tops().add(from), n - from, top)
             } else if top < 255 {
                 plane::count_below_small(self.tops(), 1, n, top + 1)
@@ -139,7 +140,8 @@ impl<const V: usize> Planes<V> for Wide<V> {
         let mut with = shape;
         with.entries += 1;
         let again = groups_pay(&with) && shape.entries.is_power_of_two();
-        // With so many groups of the least length, there are too many of any length.
+        // With this many groups of the shortest length, there are too many groups of any
+        // length.
         (!again || self.groups_among(0, self.n) > GROUPS_MAX).then_some(with)
     }
 
@@ -169,7 +171,7 @@ impl<const V: usize> Planes<V> for Wide<V> {
 
     unsafe fn write(self, keys: &[u64]) {
         let n = keys.len();
-        // SAFETY: the caller's duty. What lies between the planes is loaded with the
+        // SAFETY: the caller's contract. The bytes between the planes are loaded with the
         // first rests.
         unsafe {
             plane::fill(self.tops(), 1, n, |i| split(keys[i], self.level, 1).0);
@@ -183,7 +185,7 @@ impl<const V: usize> Planes<V> for Wide<V> {
         let i = spot.i;
 
         let width = self.level - 1;
-        // SAFETY: the caller's duty; the highest bytes first.
+        // SAFETY: the caller's contract; the highest bytes first.
         unsafe {
             plane::open(self.rests(), to.rests(), width, self.n, i);
             plane::set(to.rests(), width, i, key);
@@ -197,7 +199,7 @@ impl<const V: usize> Planes<V> for Wide<V> {
 
     #[inline(always)]
     unsafe fn close(self, to: Self, i: usize, _: u64) {
-        // SAFETY: the caller's duty; the lowest bytes first.
+        // SAFETY: the caller's contract; the lowest bytes first.
         unsafe {
             plane::close(self.tops(), to.tops(), 1, self.n, i);
             plane::close(self.rests(), to.rests(), self.level - 1, self.n, i);
@@ -244,7 +246,7 @@ impl<const V: usize> Cuttable<V> for Wide<V> {
             ..self.moved(header, &half.shape)
         };
         let width = self.level - 1;
-        // SAFETY: the caller's duty: the planes of `to` have room for the half's.
+        // SAFETY: the caller's contract: the planes of `to` have room for the half's.
         unsafe {
             ptr::copy_nonoverlapping(self.tops().add(half.first), to.tops(), n);
             plane::clear(to.tops(), n, to.room);
