@@ -168,6 +168,7 @@ struct ashlar_snapshot {
     size_t number;
     const ashlar_value *words;
     size_t count;
+    size_t marked_count; /* `ashlar_marked_count` when the snapshot was made */
 };
 bool ashlar_begin_walk(void *objspace, ashlar_value thread, struct ashlar_snapshot *);
 void ashlar_end_walk(void *objspace, size_t number);

@@ -443,7 +443,6 @@ struct walk {
     void *objspace;
     struct ashlar_snapshot snapshot;
     VALUE object;
-    size_t marked_count; /* when the snapshot was made */
     int (*visit)(void *start, void *end, size_t stride, void *data);
     void *data;
 };
@@ -456,7 +455,7 @@ show(struct walk *walk, const VALUE *at)
 {
     bool is_free_run = at[0] & 1;
     VALUE start = at[0] & ~(VALUE)1;
-    if (is_free_run ? ashlar_marked_count(walk->objspace) != walk->marked_count
+    if (is_free_run ? ashlar_marked_count(walk->objspace) != walk->snapshot.marked_count
                     : !ashlar_is_live(walk->objspace, start)) return 0;
     size_t width = ashlar_width_of(start);
     VALUE end = is_free_run ? at[1] : start + width;
@@ -510,7 +509,6 @@ rb_gc_impl_each_objects(void *objspace, int (*callback)(void *, void *, size_t, 
     walk.object = walk_object();
     if (!ashlar_begin_walk(objspace, rb_thread_current(), &walk.snapshot)) rb_memerror();
     RTYPEDDATA_DATA(walk.object) = (void *)walk.snapshot.number;
-    walk.marked_count = ashlar_marked_count(objspace);
     rb_ensure(walk_words, (VALUE)&walk, end_walk, (VALUE)&walk);
 }
 

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use ashlar_heap::{CellRange, WidthIndex};
 
-use super::Snapshot;
+use super::{marked_count, Snapshot};
 use crate::collector::Collector;
 use crate::lock::Gvl;
 use crate::object_model::Object;
@@ -92,16 +92,11 @@ unsafe extern "C" fn ashlar_end_walk(objspace: *mut c_void, number: usize) {
         .with_vm_lock(|collector| collector.walks.end(&collector.heap, number));
 }
 
-/// Returns how many collections have finished marking. While the number stays the same, a
-/// cell that was free when everything was swept is either still free or a live cell of the
-/// same width.
+/// As [`marked_count`], for the shim.
 #[no_mangle]
 unsafe extern "C" fn ashlar_marked_count(objspace: *mut c_void) -> usize {
     // SAFETY: Ruby calls with the GVL.
-    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| {
-        let heap = &collector.heap;
-        heap.stats().collections() - usize::from(heap.is_marking())
-    })
+    unsafe { Gvl::of_caller(objspace) }.with_vm_lock(|collector| marked_count(&collector.heap))
 }
 
 /// Whether `word` is a live object now.

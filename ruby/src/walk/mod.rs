@@ -36,6 +36,8 @@ pub(crate) struct Snapshot {
     number: usize,
     words: *const Value,
     count: usize,
+    /// [`marked_count`] when the snapshot was made.
+    marked_count: usize,
 }
 
 impl Walks {
@@ -56,6 +58,7 @@ impl Walks {
             number,
             words: words.as_ptr(),
             count: words.len(),
+            marked_count: marked_count(heap),
         };
         all.push(Walk {
             number,
@@ -86,4 +89,11 @@ impl Walks {
             !is_over
         });
     }
+}
+
+/// Returns how many collections have finished marking. While the number stays the same, a
+/// cell that was free when everything was swept is either still free or a live cell of the
+/// same width.
+fn marked_count(heap: &Heap<'_, impl Vm>) -> usize {
+    heap.stats().collections() - usize::from(heap.is_marking())
 }
