@@ -1042,6 +1042,30 @@ static void a_program_may_clear_weak_references_itself(void)
     CHECK(cleared == 1 && !holder->weak);
 }
 
+static void trace_nothing(void *cell, ashlar_tracer *tracer, void *data)
+{
+    (void)cell, (void)tracer, (void)data;
+}
+
+/* The kind of a cell may lie anywhere in its first 32 bytes, and is 0 at first. */
+static void the_first_32_bytes_of_any_new_cell_are_zero(void)
+{
+    static const char zeroes[32];
+    ashlar_vm vm = ASHLAR_VM_INIT;
+    vm.trace = trace_nothing;
+    begin_with(&vm, NULL);
+    for (int with_barrier = 0; with_barrier < 2; with_barrier++) {
+        for (int n = 0; n < 5000; n++) memset(ashlar_new(thread, 32), 0xff, 32);
+        ashlar_collect(thread, ASHLAR_FULL);
+        for (size_t n = 0; n < 5000; n++) {
+            void *cell = with_barrier ? ashlar_new(thread, n % 32) : ashlar_new_without_barrier(thread, n % 32);
+            CHECK(memcmp(cell, zeroes, sizeof zeroes) == 0);
+            memset(cell, 0xff, sizeof zeroes);
+        }
+        ashlar_collect(thread, ASHLAR_FULL);
+    }
+}
+
 /* A table of one ephemeron: the value lives as long as the key does. */
 static struct node *key, *value;
 
@@ -1069,6 +1093,12 @@ static void ephemerons_can_be_made_of_marked(void)
     root = NULL;
     ashlar_collect(thread, ASHLAR_FULL);
     CHECK(released == 3 && !value);
+    static struct node outside; /* it never dies */
+    root = value = new_node(4);
+    key = &outside;
+    ashlar_collect(thread, ASHLAR_FULL);
+    CHECK(key == &outside && value == root);
+    key = NULL;
 }
 
 static size_t finalized, finalized_sum;
@@ -1441,6 +1471,7 @@ static const struct {
     TEST(a_large_payload_makes_room_below_the_memory_limit),
     TEST(weak_references_are_cleared_when_their_cells_die),
     TEST(a_program_may_clear_weak_references_itself),
+    TEST(the_first_32_bytes_of_any_new_cell_are_zero),
     TEST(ephemerons_can_be_made_of_marked),
     TEST(finalizers_run_once_with_what_their_cells_refer_to),
     TEST(finalizers_follow_cells_that_move),

@@ -255,8 +255,8 @@ const char *ashlar_error(void);
 
 /* ── Cells ───────────────────────────────────────────────────────────────────── */
 
-/* [lock] A cell of at least `bytes`, which are zero; aligned to 8. Collects first when
- * that is due. NULL when `bytes` is above ASHLAR_CELL_MAX, or memory is out. */
+/* [lock] A cell of at least `bytes`, and at least 32, which are zero; aligned to 8. Collects
+ * first when that is due. NULL when `bytes` is above ASHLAR_CELL_MAX, or memory is out. */
 static inline void *ashlar_new(ashlar_thread *thread, size_t bytes);
 
 /* [lock] As ashlar_new, for a cell that the program will write to without a barrier. Every
@@ -380,7 +380,7 @@ void ashlar_mark_ambiguous(ashlar_tracer *tracer, const void *from, const void *
  * must stay valid until the cell that has it is traced again or dies. */
 void ashlar_mark_weak(ashlar_tracer *tracer, void *place);
 
-/* In vm.marked: whether a cell has died. */
+/* In vm.marked: whether a cell has died; false for NULL and for addresses outside the heap. */
 bool ashlar_is_dead(ashlar_tracer *tracer, void *cell);
 
 /* ── Finalizers ──────────────────────────────────────────────────────────────── */
@@ -520,7 +520,8 @@ static inline void *ashlar_new(ashlar_thread *thread, size_t bytes)
         if (__builtin_expect(cell < cursor->end, 1)) {
             cursor->next = cell + ashlar_width_bytes(width);
             __atomic_store_n(&thread->states[cell >> 5], thread->new_state, __ATOMIC_RELAXED);
-            return memset((void *)cell, 0, bytes);
+            /* The kind may lie beyond what is asked for. */
+            return memset((void *)cell, 0, bytes < 32 ? 32 : bytes);
         }
     }
     return ashlar_new_slowly(thread, bytes);

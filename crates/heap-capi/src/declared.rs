@@ -31,7 +31,7 @@ pub(crate) struct Declared {
 const _: () = assert!(size_of::<Number>() == 6 && size_of::<Declared>() == 32);
 
 /// Bytes that every cell has.
-const BYTES_MIN: usize = 32;
+pub(crate) const BYTES_MIN: usize = 32;
 /// The most kinds that a program may declare.
 const KINDS_MAX: usize = 1 << 16;
 

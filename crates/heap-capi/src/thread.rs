@@ -10,6 +10,7 @@ use ashlar_heap::driver::Wanted;
 use ashlar_heap::{Allocation, AllocationCache, Arena, Cell, CellState, ThreadCache, Urgency};
 use ashlar_heap::{ARENA_COUNT, WIDTH_COUNT, WIDTH_MAX_BYTES};
 
+use crate::declared::BYTES_MIN;
 use crate::error;
 use crate::heap::ProgramHeap;
 use crate::roots::Frame;
@@ -234,8 +235,8 @@ unsafe fn allocate(thread: *mut Thread, bytes: usize, state: CellState) -> *mut 
     match outcome {
         Allocation::Allocated(cell) => {
             let pointer: *mut u8 = std::ptr::with_exposed_provenance_mut(cell.address());
-            // SAFETY: the cell is fresh, and at least `bytes` wide.
-            unsafe { pointer.write_bytes(0, bytes) };
+            // SAFETY: the cell is fresh; it has `bytes`, and as every cell `BYTES_MIN`.
+            unsafe { pointer.write_bytes(0, bytes.max(BYTES_MIN)) };
             return pointer.cast();
         }
         Allocation::TooLarge => error::note(format!(

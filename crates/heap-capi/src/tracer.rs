@@ -281,8 +281,9 @@ unsafe extern "C" fn ashlar_is_dead(tracer: *mut c_void, cell: *mut c_void) -> b
     let Does::MarkAtEnd(end, _) = &tracer.does else {
         panic!("ashlar_is_dead is for vm.marked: nobody knows before all is marked");
     };
-    // SAFETY: the program passes a cell.
-    end.is_dead(unsafe { Cell::from_address(cell as usize) })
+    // What lies outside the heap does not die in it.
+    let cell = tracer.memory.inside.reference(cell as usize);
+    cell.is_some_and(|cell| end.is_dead(cell))
 }
 
 /// Calls `visit` with every aligned word from `from` up to `to`.
