@@ -93,7 +93,7 @@ test-aarch64: ## all made for aarch64 and tested in an emulator (hours); PARTS="
 
 .PHONY: documents
 documents: ## write the tables of options and counters, in README, ashlar.h, its man page, docs and the program `ashlar`, as the code has them
-	@$(with_rubies) ASHLAR_WRITE_DOCUMENTS=1 cargo test --quiet -p ashlar-heap -p ashlar-heap-capi -p ashlar-ruby --lib -- options statistics numbers
+	@$(with_rubies) ASHLAR_WRITE_DOCUMENTS=1 cargo test --quiet -p ashlar-heap -p ashlar-heap-capi -p ashlar-ruby --lib -- options statistics number
 
 # --- Longer tests of the heap (docs/testing.md) ---
 .PHONY: stress-heap fuzz miri-heap thread-sanitizer-heap address-sanitizer-heap

@@ -450,13 +450,13 @@ typedef struct ashlar_statistics {
     uint64_t freed_cells;          /* cells freed so far */
     uint64_t moved_cells;          /* cells that compactions moved */
     uint64_t fresh_bytes;          /* what was allocated since the latest collection */
-    uint64_t due_bytes;            /* at how many of them a collection, or a slice of one, is due */
+    uint64_t due_bytes;            /* fresh bytes at which a collection, or a slice of one, is due */
     uint64_t pauses;               /* pauses of the program by the collector */
-    uint64_t pause_ns;             /* their lengths added up */
-    uint64_t pause_ns_max;         /* the longest */
+    uint64_t pause_ns;             /* the lengths of all pauses together */
+    uint64_t pause_ns_max;         /* the length of the longest pause */
     uint64_t finalizers_due;       /* finalizers that are due */
     uint64_t payload_moves;        /* payloads that moved because their size was changed */
-    uint64_t payload_copied_bytes; /* copied for that; pages of large ones move uncopied */
+    uint64_t payload_copied_bytes; /* copied for payloads that moved */
 } ashlar_statistics;
 
 /* [lock] `bytes` is sizeof *statistics: a later version may have more. */

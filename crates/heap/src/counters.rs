@@ -90,7 +90,7 @@ impl<V: Vm> Counter<V> {
             = heap.stats().boundary_cells;
         RESCANNED_CELLS "cells" "old cells without a write barrier: minor collections rescan them"
             = heap.remembered_unprotected_cells();
-        RESCANNED_CELLS_LIMIT "cells" "how many of them make a collection major, 0 for no limit"
+        RESCANNED_CELLS_LIMIT "cells" "rescanned cells at which a collection is major, 0 for no limit"
             = heap.pace().rescans_limit_cells(heap.stats().old_cells).unwrap_or(0);
         MARKING_THREADS "threads" "threads that marked in the latest major or full collection"
             = heap.stats().marking_threads;
@@ -122,7 +122,7 @@ impl<V: Vm> Counter<V> {
             = heap.shared().payloads().elsewhere_bytes();
         PAYLOAD_MOVES "payloads" "payloads that moved because their size was changed"
             = heap.shared().payloads().moved();
-        COPIED_BYTES "bytes" "copied for that; pages of large ones move uncopied"
+        COPIED_BYTES "bytes" "copied for payloads that moved"
             = heap.shared().payloads().copied_bytes();
         FRESH_BYTES "bytes" "what was allocated since the latest collection" = heap.fresh_bytes();
         FRESH_PAYLOAD_BYTES "bytes"
@@ -130,12 +130,12 @@ impl<V: Vm> Counter<V> {
             = heap.shared().payloads().fresh_bytes();
         NURSERY_BYTES "bytes" "what may be allocated between two collections"
             = heap.pace().nursery_bytes();
-        DUE_BYTES "bytes" "at how many of them a collection, or a slice of one, is due"
+        DUE_BYTES "bytes" "fresh bytes at which a collection, or a slice of one, is due"
             = heap.fresh_bytes() + heap.bytes_until_due();
         FULL_THRESHOLD_BYTES "bytes"
-            "bytes kept by collections at which the next one is major or full"
+            "bytes kept by a collection at which the next one is major or full"
             = heap.pace().major_threshold_bytes();
-        GROWTH_LIMIT_BYTES "bytes" "at how many of them a collection is major or full"
+        GROWTH_LIMIT_BYTES "bytes" "grown bytes at which a collection is major or full"
             = heap.pace().growth_limit_bytes();
         MEMORY_LIMIT_BYTES "bytes" "the memory limit, 0 when there is none"
             = heap.pace().options().memory_limit_bytes.unwrap_or(0);
@@ -145,11 +145,11 @@ impl<V: Vm> Counter<V> {
         RESIDENT_BYTES "bytes" "resident memory of the process, by the kernel"
             = os::resident_bytes().unwrap_or(0);
         PAUSES "pauses" "pauses of the program by the collector" = heap.pauses().summary().count;
-        PAUSE_NS "ns" "their lengths added up" = heap.pauses().summary().total_ns;
-        PAUSE_NS_MEDIAN "ns" "the median of their lengths" = heap.pauses().summary().median_ns;
-        PAUSE_NS_P99 "ns" "the 99th percentile of their lengths"
+        PAUSE_NS "ns" "the lengths of all pauses together" = heap.pauses().summary().total_ns;
+        PAUSE_NS_MEDIAN "ns" "the median length of a pause" = heap.pauses().summary().median_ns;
+        PAUSE_NS_P99 "ns" "the 99th percentile of the lengths of pauses"
             = heap.pauses().summary().percentile_99_ns;
-        PAUSE_NS_MAX "ns" "the longest" = heap.pauses().summary().max_ns;
+        PAUSE_NS_MAX "ns" "the length of the longest pause" = heap.pauses().summary().max_ns;
     }
 
     counters! { pub V, Summed, |heap|
@@ -175,7 +175,7 @@ impl<V: Vm> Counter<V> {
             = heap.pace().grown_bytes(heap.measure().kept_bytes());
         // The limit is a number of bytes; this is that limit in cells, if they grow as bytes do.
         OLD_CELLS_LIMIT "cells"
-            "at how many of them a collection is major, if they grow as bytes do"
+            "old cells at which a collection is major, if cells grow as bytes do"
             = heap.stats().old_cells as f64 * heap.pace().major_threshold_bytes() as f64
                 / heap.measure().kept_bytes().max(1) as f64;
     }

@@ -112,10 +112,8 @@ const SETTLED_GARBAGE_PER_GARBAGE: usize = 4;
 /// The overhead, in percent, while the cost of collecting is not known.
 const FALLBACK_OVERHEAD_PERCENT: usize = 20;
 
-/// Payloads beyond this many bytes per byte of cells do not put a major
-/// collection off: marking a cell byte takes about as long as fetching this
-/// many bytes from the system (0.3 ns and 0.25 ns per byte, and garbage
-/// costs cache misses besides).
+/// Payload bytes beyond this many per byte of cells do not put a major collection off: marking
+/// does not look at payloads, so waiting longer saves nothing and keeps their memory.
 const PAYLOADS_PER_CELL_BYTE: usize = 16;
 /// Payloads of up to this many bytes always put a major collection off.
 const PAYLOADS_MIN_BYTES: usize = 128 << 20;
