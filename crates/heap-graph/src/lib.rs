@@ -36,3 +36,8 @@ pub mod why;
 
 pub use dominators::Dominators;
 pub use graph::{Graph, Node};
+
+/// The examples of the README compile and hold.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

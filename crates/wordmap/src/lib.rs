@@ -59,3 +59,8 @@ pub use map::WordMap;
 pub use set::WordSet;
 pub use tree::OutOfMemory;
 pub use verify::Broken;
+
+/// The examples of the README compile and hold.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
