@@ -209,3 +209,25 @@ claim "statistics that are read while other Ractors allocate add up", only: "ash
     puts "ok"
   RUBY
 end
+
+claim "a walk over all objects ends, and shows objects only, while other Ractors collect" do
+  # Where a walk begins, another Ractor waits to collect: what was free may be no cell any more when it is shown.
+  ruby_ok <<~'RUBY', "-W:no-experimental"
+    require "objspace"
+    workers = Array.new(2) do
+      Ractor.new do
+        400.times do |i|
+          Array.new(300) { |j| "string #{j}" * 40 }
+          GC.start(full_mark: i % 3 == 0) if i % 5 == 0
+        end
+      end
+    end
+    100.times do
+      abort "no memory" unless ObjectSpace.memsize_of_all > 0
+      abort "no objects" unless ObjectSpace.each_object(&:frozen?) > 0
+      abort "no sizes" unless ObjectSpace.count_objects_size[:TOTAL] > 0
+    end
+    workers.each(&:value)
+    puts "ok"
+  RUBY
+end
