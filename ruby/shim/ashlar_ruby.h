@@ -67,7 +67,7 @@ enum ashlar_reason {
     ASHLAR_REASON_NONE,   /* there has been none */
     ASHLAR_REASON_NEWOBJ, /* cells used up */
     ASHLAR_REASON_MALLOC, /* payloads */
-    ASHLAR_REASON_METHOD, /* GC.start, rb_gc() and the like */
+    ASHLAR_REASON_METHOD, /* GC.start, rb_gc() */
     ASHLAR_REASON_STRESS,
 };
 
@@ -123,7 +123,7 @@ bool ashlar_thread_cache_set(void *cache);
 /* What a thread without a cache must do. */
 enum ashlar_cache_state {
     ASHLAR_CACHE_AT_FIRST_USE, /* get one */
-    ASHLAR_CACHE_NEVER,        /* it ends, or nobody could tell of its end: use the shared one */
+    ASHLAR_CACHE_NEVER,        /* it ends, or its end would not be noticed: use the shared one */
     ASHLAR_CACHE_LOCKED,       /* it forks, and has the locks: free them meanwhile, and do the same */
 };
 enum ashlar_cache_state ashlar_thread_cache_state(void);
@@ -241,7 +241,7 @@ void ashlar_geometry(struct ashlar_geometry *);
 
 /* Why a collection was not minor. */
 enum ashlar_major_by {
-    ASHLAR_MAJOR_BY_NONE,     /* it was */
+    ASHLAR_MAJOR_BY_NONE,     /* it was minor */
     ASHLAR_MAJOR_BY_FORCED,   /* asked for */
     ASHLAR_MAJOR_BY_OUTGROWN, /* the heap outgrew its space overhead, or came near the memory limit */
     ASHLAR_MAJOR_BY_MEMORY,   /* memory was out, or a payload did not fit below the memory limit */

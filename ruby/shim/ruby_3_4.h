@@ -235,9 +235,9 @@ print_classes(void)
 {
     typedef struct RClass_and_rb_classext_t both;
 
-    CONSTANT("ICLASS_METHODS_MASK", "Flags that say whose an inclusion's methods are.",
+    CONSTANT("ICLASS_METHODS_MASK", "Flags that say who owns the methods of an inclusion.",
              RICLASS_IS_ORIGIN | RICLASS_ORIGIN_SHARED_MTBL);
-    CONSTANT("ICLASS_OWNS_METHODS", "Those of them that an inclusion has whose own they are.", RICLASS_IS_ORIGIN);
+    CONSTANT("ICLASS_OWNS_METHODS", "The one of these flags that an inclusion with methods of its own has.", RICLASS_IS_ORIGIN);
     OFFSET("CLASS_METHODS", both, rclass.m_tbl);
     OFFSET("CLASS_VARIABLES", both, classext.iv_ptr);
     OFFSET("CLASS_CONSTANTS", both, classext.const_tbl);
