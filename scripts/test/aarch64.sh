@@ -101,10 +101,11 @@ make_disk() {
   local stage=$CROSS/stage disk=$CROSS/disk
   rm -rf "$stage" "$disk"
   cp -al "$ROOT" "$stage"
-  mkdir -p "$stage$SOURCES" "$stage$CLONE/target" "$stage$HOME" "$stage$CROSS"
+  # The heap's tests look for docs/ from the folder of their crate.
+  mkdir -p "$stage$SOURCES" "$stage$CLONE/target" "$stage$CLONE/crates/heap" "$stage$HOME" "$stage$CROSS"
   cp -al "$SOURCE" "$stage$(dirname "$SOURCE")/"
   cp -al "$RUBIES" "$stage$(dirname "$RUBIES")/"
-  cp -a "$CLONE/ruby" "$CLONE/scripts" "$CLONE/workloads" "$stage$CLONE/"
+  cp -a "$CLONE/docs" "$CLONE/ruby" "$CLONE/scripts" "$CLONE/workloads" "$stage$CLONE/"
   ln -s / "$stage$ROOT"
   add_system_files "$stage"
   write_start "$stage/start"
