@@ -3,7 +3,7 @@
 
 use std::cell::Cell as StdCell;
 
-use ashlar_heap::{Cell, Space, Trace, WIDTH_MAX_BYTES};
+use ashlar_heap::{Cell, Space, Trace, WIDTH_MAX_BYTES, WIDTH_MIN_BYTES};
 
 use crate::tracer::{Inside, TraceWords};
 
@@ -30,8 +30,6 @@ pub(crate) struct Declared {
 
 const _: () = assert!(size_of::<Number>() == 6 && size_of::<Declared>() == 32);
 
-/// Bytes that every cell has.
-pub(crate) const BYTES_MIN: usize = 32;
 /// The most kinds that a program may declare.
 const KINDS_MAX: usize = 1 << 16;
 
@@ -293,8 +291,8 @@ impl Layouts {
                 "ashlar_vm.layout_count={count}: must be at most {KINDS_MAX}"
             ));
         }
-        let kind =
-            Field::new(kind, BYTES_MIN).map_err(|wrong| format!("ashlar_vm.kind: {wrong}"))?;
+        let kind = Field::new(kind, WIDTH_MIN_BYTES)
+            .map_err(|wrong| format!("ashlar_vm.kind: {wrong}"))?;
         // SAFETY: there are `count` layouts; an empty list is not read.
         let declared = unsafe { std::slice::from_raw_parts(declared, count) };
         let read = |(kind, declared): (usize, &Declared)| {

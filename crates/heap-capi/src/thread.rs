@@ -8,9 +8,8 @@ use std::ptr::{null_mut, NonNull};
 
 use ashlar_heap::driver::Wanted;
 use ashlar_heap::{Allocation, AllocationCache, Arena, Cell, CellState, ThreadCache, Urgency};
-use ashlar_heap::{ARENA_COUNT, WIDTH_COUNT, WIDTH_MAX_BYTES};
+use ashlar_heap::{ARENA_COUNT, WIDTH_COUNT, WIDTH_MAX_BYTES, WIDTH_MIN_BYTES};
 
-use crate::declared::BYTES_MIN;
 use crate::error;
 use crate::heap::ProgramHeap;
 use crate::roots::Frame;
@@ -235,8 +234,8 @@ unsafe fn allocate(thread: *mut Thread, bytes: usize, state: CellState) -> *mut 
     match outcome {
         Allocation::Allocated(cell) => {
             let pointer: *mut u8 = std::ptr::with_exposed_provenance_mut(cell.address());
-            // SAFETY: the cell is fresh; it has `bytes`, and as every cell `BYTES_MIN`.
-            unsafe { pointer.write_bytes(0, bytes.max(BYTES_MIN)) };
+            // SAFETY: the cell is fresh; it has `bytes`, and as every cell `WIDTH_MIN_BYTES`.
+            unsafe { pointer.write_bytes(0, bytes.max(WIDTH_MIN_BYTES)) };
             return pointer.cast();
         }
         Allocation::TooLarge => error::note(format!(

@@ -171,7 +171,7 @@ pub use layout::arena::{Arena, ARENA_COUNT};
 pub use layout::block::BlockIndex;
 pub use layout::cell_state::CellState;
 pub use layout::region::{Cell, Region};
-pub use layout::width::{WidthIndex, WIDTHS, WIDTH_COUNT, WIDTH_MAX_BYTES};
+pub use layout::width::{WidthIndex, WIDTHS, WIDTH_COUNT, WIDTH_MAX_BYTES, WIDTH_MIN_BYTES};
 pub use layout::{BLOCK_BYTES, STATE_GRANULE_BYTES};
 pub use mark::pile::ParallelMarking;
 pub use mark::pool::{Stopped, THREADS_MAX};

@@ -103,6 +103,17 @@ impl Program<'_> {
         }
     }
 
+    /// Makes an object whose payload has been written to, so that it is resident.
+    fn object_with_payload(&self, bytes: usize) {
+        let cell = self.object();
+        // SAFETY: the object is live, and the payload has `bytes` bytes.
+        unsafe {
+            assert!(toy_vm::set_payload(self.driver.heap, cell, bytes));
+            let payload: *mut u8 = std::ptr::with_exposed_provenance_mut(toy_vm::payload(cell));
+            payload.write_bytes(7, bytes);
+        }
+    }
+
     fn objects(&self, count: usize) {
         (0..count).for_each(|_| _ = self.object());
     }
@@ -261,13 +272,7 @@ fn large_payloads_that_are_dead_make_room_below_the_memory_limit() {
             if !heap.has_room_for(PAYLOAD_BYTES) {
                 p.driver.make_room(PAYLOAD_BYTES, None);
             }
-            let cell = p.object();
-            // SAFETY: the object is live, and the payload has `PAYLOAD_BYTES` bytes.
-            unsafe {
-                assert!(toy_vm::set_payload(heap, cell, PAYLOAD_BYTES));
-                let payload: *mut u8 = std::ptr::with_exposed_provenance_mut(toy_vm::payload(cell));
-                payload.write_bytes(7, PAYLOAD_BYTES);
-            }
+            p.object_with_payload(PAYLOAD_BYTES);
             let resident_bytes = resident_bytes();
             assert!(
                 resident_bytes <= limit_bytes,
@@ -300,13 +305,7 @@ fn empty_blocks_go_back_at_once_for_a_payload_that_has_no_room_beside_them() {
     with_program(1 << 30, pace, |p| {
         let heap = p.driver.heap;
         for _ in 0..GARBAGE_BYTES / PAYLOAD_BYTES {
-            let cell = p.object();
-            // SAFETY: the object is live, and the payload has so many bytes.
-            unsafe {
-                assert!(toy_vm::set_payload(heap, cell, PAYLOAD_BYTES));
-                let payload: *mut u8 = std::ptr::with_exposed_provenance_mut(toy_vm::payload(cell));
-                payload.write_bytes(7, PAYLOAD_BYTES);
-            }
+            p.object_with_payload(PAYLOAD_BYTES);
         }
         p.driver.collect(Request::EVERYTHING);
         assert!(heap.usage().held_blocks * BLOCK_BYTES >= GARBAGE_BYTES);

@@ -31,4 +31,4 @@ pub(crate) const STATE_SHIFT: u32 = 5;
 
 const _: () = assert!(1 << BLOCK_SHIFT == BLOCK_BYTES);
 const _: () = assert!(1 << STATE_SHIFT == STATE_GRANULE_BYTES);
-const _: () = assert!(width::WIDTHS[0] as usize >= STATE_GRANULE_BYTES);
+const _: () = assert!(width::WIDTH_MIN_BYTES >= STATE_GRANULE_BYTES);

@@ -15,6 +15,8 @@ pub const WIDTH_COUNT: usize = WIDTHS.len();
 
 /// The widest cell in bytes.
 pub const WIDTH_MAX_BYTES: usize = WIDTHS[WIDTH_COUNT - 1] as usize;
+/// Bytes that every cell has.
+pub const WIDTH_MIN_BYTES: usize = WIDTHS[0] as usize;
 
 /// Which of [`WIDTHS`] a cell has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
