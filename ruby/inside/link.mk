@@ -7,7 +7,7 @@
 # prefix     where the Ruby will be installed
 #
 # Three objects differ from stock's: gc.o has our collector in it, version.o names it, and
-# loadpath.o knows where the Ruby is installed.
+# loadpath.o knows where the Ruby is installed. So does one extension, etc.so.
 
 inside_shim := $(wildcard $(RUBY_DIR)/shim/*.[ch])
 inside_compile = $(CC) $(CFLAGS) $(XCFLAGS) $(CPPFLAGS) $(COUTFLAG)
@@ -20,7 +20,7 @@ stock_objects := $(notdir $(inside_objects))
 inside_library := $(OUT)/$(LIBRUBY)
 
 .PHONY: inside-program
-inside-program: $(OUT)/$(PROGRAM) $(inside_library)
+inside-program: $(OUT)/$(PROGRAM) $(inside_library) $(OUT)/etc.so
 
 # gc.c looks for the collector beside itself. Seen through this link, ours is there.
 $(OUT)/alone/gc.o: $(inside_shim) $(RUBY_DIR)/inside/default.c
@@ -46,6 +46,16 @@ $(OUT)/verconf.h: verconf.h $(OUT)/prefix
 
 $(OUT)/loadpath.o: $(OUT)/verconf.h
 	$(CC) $(CFLAGS) -I$(OUT) $(XCFLAGS) $(CPPFLAGS) $(COUTFLAG)$@ -c $(srcdir)/loadpath.c
+
+# Etc.sysconfdir, where RubyGems looks for the system's gemrc, is compiled into the extension.
+$(OUT)/etc/extconf.h: ext/etc/extconf.h $(OUT)/prefix
+	mkdir -p $(OUT)/etc
+	sed 's|^\(#define SYSCONFDIR[[:space:]]*\).*|\1"$(prefix)/etc"|' $< >$@
+	grep -q '"$(prefix)/etc"' $@
+
+$(OUT)/etc.so: $(OUT)/etc/extconf.h
+	$(LDSHARED) $(CFLAGS) -fPIC -I$(OUT)/etc -I$(arch_hdrdir) -I$(hdrdir) -I$(srcdir)/ext/etc -I$(srcdir) -DRUBY_EXTCONF_H='"extconf.h"' \
+		$(OUTFLAG)$@ $(srcdir)/ext/etc/etc.c
 
 $(OUT)/$(LIBRUBY_A): $(inside_objects)
 	$(RM) $@

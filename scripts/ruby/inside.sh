@@ -105,13 +105,14 @@ add_ashlar() {
     python3 -m compileall -q --invalidation-mode unchecked-hash -s "$place" -p "$2/lib/ashlar" "$place/ashlar"
 }
 
-# add_program OUT FOLDER: the program and its libraries, replaced by renaming: who runs the
-# old ones keeps them.
+# add_program OUT FOLDER: the program, its libraries and the extension that knows where it is installed,
+# replaced by renaming: who runs the old ones keeps them.
 add_program() {
   local out=$1 folder=$2 file place
-  for file in "$out"/ruby "$out"/libruby*; do
+  for file in "$out"/ruby "$out"/libruby* "$out"/etc.so; do
     case $file in
       */ruby) place=$folder/bin/ruby ;;
+      */etc.so) place=$(find "$folder/lib/ruby" -path '*/gems' -prune -o -name etc.so -print) ;;
       *) place=$folder/lib/${file##*/} ;;
     esac
     cp -P --preserve=mode,links "$file" "$place.new"

@@ -34,7 +34,7 @@ check_place() {
 }
 
 strip_ruby() {
-  find "$1" -type f \( -name '*.so*' -o -name '*.a' -o -path '*/bin/ruby' \) -exec strip --strip-debug {} +
+  find "$1" -type f \( -name '*.so*' -o -name '*.a' -o -path '*/bin/ruby' \) -exec "${TRIPLE:+$TRIPLE-}strip" --strip-debug {} +
 }
 
 check_place
