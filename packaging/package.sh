@@ -28,7 +28,7 @@ case ${ASHLAR_MACHINE:-$(uname -m)} in
 esac
 
 # What is compiled for packages lies apart, because its flags would have all else compiled again.
-export CARGO_TARGET_DIR=$clone/build/packages-target
+export CARGO_TARGET_DIR=$clone/build/packages-target ASHLAR_REPRODUCIBLE=yes
 export RUSTFLAGS="--remap-path-prefix=$clone=ashlar --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo ${RUSTFLAGS-}"
 
 install_ruby() {
