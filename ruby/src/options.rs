@@ -37,7 +37,7 @@ static OWN: [Own; 6] = [
         Kept::Switch(|o| &mut o.incremental),
         "0: collections are done in one stop, whatever slice_us is",
     )
-    .more("docs/pauses.md"),
+    .more("docs/design/pauses.md"),
     Own::new(
         "malloc",
         Kept::Text {
@@ -70,7 +70,7 @@ static OWN: [Own; 6] = [
         "the heap profile is written to it when the program ends; while it runs: on, off, or where \
          to write it now",
     )
-    .more("docs/heap-profile.md"),
+    .more("docs/reference/heap-profile.md"),
     Own::new(
         "profile_bytes",
         Kept::Number(Range::bytes(1 << 10, 1 << 30), |o| &mut o.profile_bytes),
@@ -86,7 +86,7 @@ static OWN: [Own; 6] = [
         Kept::Switch(|o| &mut o.live),
         "1: live numbers for `ashlar top`, without samples",
     )
-    .more("docs/heap-profile.md")
+    .more("docs/reference/heap-profile.md")
     .at_start_only(),
 ];
 

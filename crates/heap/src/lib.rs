@@ -82,7 +82,7 @@
 //! the caller knows that the cell is of this heap and alive. [`Vm`] is an `unsafe` trait: the
 //! heap relies on what a VM says its cells refer to. Allocation caches are pointers, and
 //! [`Heap::new_cache`] says what a reference to one promises. That is all; nothing else can go
-//! wrong in safe code (docs/soundness.md).
+//! wrong in safe code (docs/design/soundness.md).
 //!
 //! A heap cannot be used by two threads at once:
 //!

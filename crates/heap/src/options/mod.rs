@@ -61,7 +61,7 @@ pub static TABLE: [Setting<Options>; 12] = [
         "with space_overhead=auto, the percent of the process's memory that one percent of \
                 its CPU time is worth: less for less memory, more for less CPU time",
     )
-    .more("docs/pacing.md"),
+    .more("docs/design/pacing.md"),
     Own::new(
         "space_overhead",
         Kept::NumberOr(&[("auto", || None)], Range::whole(10, 1000), |o| {
@@ -70,7 +70,7 @@ pub static TABLE: [Setting<Options>; 12] = [
         "auto: garbage may take the memory that is worth it; a number: so many percent of \
                 live bytes, whatever collecting costs",
     )
-    .more("docs/pacing.md"),
+    .more("docs/design/pacing.md"),
     Own::new(
         "heap_min",
         Kept::Number(Range::bytes(0, usize::MAX), |o| &mut o.pace.heap_min_bytes),
@@ -116,14 +116,14 @@ pub static TABLE: [Setting<Options>; 12] = [
                 eight times that where marking is late, and the program runs in between; 0: in \
                 one stop",
     )
-    .more("docs/pauses.md"),
+    .more("docs/design/pauses.md"),
     Own::new(
         "threads",
         Kept::Number(Range::whole(1, THREADS_MAX), |o| &mut o.parallel.threads),
         "threads that mark when a major or full collection of a large heap is done in one \
                 stop",
     )
-    .more("docs/parallel-marking.md"),
+    .more("docs/design/parallel-marking.md"),
     Own::new(
         "policy",
         Kept::Text {
@@ -136,14 +136,14 @@ pub static TABLE: [Setting<Options>; 12] = [
         },
         "where payloads above 32 KiB are placed",
     )
-    .more("docs/policies.md"),
+    .more("docs/design/policies.md"),
     Own::new(
         "huge_pages",
         Kept::Switch(|o| &mut o.huge_pages),
         "1: ask the system for huge pages (Linux), for heaps of many gigabytes; what goes \
                 back to the system in small parts may be resident again later",
     )
-    .more("docs/marking-latency.md"),
+    .more("docs/design/marking-latency.md"),
     Own::new(
         "stress",
         Kept::Text {
@@ -154,7 +154,7 @@ pub static TABLE: [Setting<Options>; 12] = [
         "switches for tests, with commas between them: collect-every:N, slice-cells:N, verify, \
          poison, no-minor, look-ahead, move-everything, parallel-cells:N, refuse:CALL",
     )
-    .more("docs/testing.md#stress-switches"),
+    .more("docs/design/testing.md#stress-switches"),
 ];
 
 impl Options {

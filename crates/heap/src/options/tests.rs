@@ -226,7 +226,7 @@ fn the_document_about_tests_has_every_switch() {
         .map(|(name, about)| format!("| `{name}` | {about} |\n"))
         .collect();
     compare(
-        "docs/testing.md",
+        "docs/design/testing.md",
         "| switch | |\n| --- | --- |\n",
         "\nThe heap's own tests",
         &table,
