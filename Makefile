@@ -64,8 +64,8 @@ check-scripts: ## shellcheck over the shell scripts
 	@shellcheck .ci/run $$(git ls-files '*.sh')
 check-layers: ## each crate's files use each other as its layers.txt says, in no circle of more than four
 	@scripts/test/layers_test.py --quiet && scripts/test/layers.py
-check-documents: ## every link of a document and every path of docs/ that a file names leads somewhere
-	@scripts/test/links_test.py --quiet && scripts/test/links.py
+check-documents: ## links and names of documents lead somewhere, and the picture of the README is what its record says
+	@scripts/test/links_test.py --quiet && scripts/test/links.py && scripts/bench/picture.py --check
 test-rust: ## cargo test
 	@$(with_rubies) cargo test --workspace
 test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test); ON=inside for the Ruby with Ashlar inside
