@@ -94,7 +94,7 @@ test-aarch64: ## all made for aarch64 and tested in an emulator (hours); PARTS="
 	@scripts/test/aarch64.sh $(if $(KERNEL),--kernel $(KERNEL)) $(PARTS)
 
 .PHONY: documents
-documents: ## write the tables of options and counters, in README, ashlar.h, its man page, docs and the program `ashlar`, as the code has them
+documents: ## write the tables of options and counters as the code has them: docs/reference, ashlar.h, its man page and the program `ashlar`
 	@$(with_rubies) ASHLAR_WRITE_DOCUMENTS=1 cargo test --quiet -p ashlar-heap -p ashlar-heap-capi -p ashlar-ruby --lib -- options statistics number
 
 # --- Longer tests of the heap (docs/design/testing.md) ---
