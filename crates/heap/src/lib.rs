@@ -194,3 +194,8 @@ pub mod for_tests {
     pub use crate::layout::class::{CLASS_COUNT, CLASS_MAX_BYTES};
     pub use crate::layout::kind::Kind;
 }
+
+/// The example of the README compiles and holds.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
