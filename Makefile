@@ -53,7 +53,7 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 	@mkdir -p build && cc -std=gnu11 -O2 -Wall -Wextra bench/machine/lost_time.c -o build/lost_time && build/lost_time $(ROUNDS)
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts check-layers test-scripts test-rust test-behaviour test-applications test-inside test-kernels test-kernels-quick test-native-gems test-packages release test-ruby-quick test-ruby test-aarch64
+.PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-applications test-inside test-kernels test-kernels-quick test-native-gems test-packages release test-ruby-quick test-ruby test-aarch64
 test: ## run the tests, but test-ruby, test-kernels, test-native-gems, test-packages, test-mruby, test-aarch64 and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
@@ -64,6 +64,8 @@ check-scripts: ## shellcheck over the shell scripts
 	@shellcheck .ci/run $$(git ls-files '*.sh')
 check-layers: ## each crate's files use each other as its layers.txt says, in no circle of more than four
 	@scripts/test/layers_test.py --quiet && scripts/test/layers.py
+check-documents: ## links and names of documents lead somewhere, and the picture of the README is what its record says
+	@scripts/test/links_test.py --quiet && scripts/test/links.py && scripts/bench/picture.py --check
 test-rust: ## cargo test
 	@$(with_rubies) cargo test --workspace
 test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test); ON=inside for the Ruby with Ashlar inside
@@ -94,10 +96,10 @@ test-aarch64: ## all made for aarch64 and tested in an emulator (hours); PARTS="
 	@scripts/test/aarch64.sh $(if $(KERNEL),--kernel $(KERNEL)) $(PARTS)
 
 .PHONY: documents
-documents: ## write the tables of options and counters, in README, ashlar.h, its man page, docs and the program `ashlar`, as the code has them
+documents: ## write the tables of options and counters as the code has them: docs/reference, ashlar.h, its man page and the program `ashlar`
 	@$(with_rubies) ASHLAR_WRITE_DOCUMENTS=1 cargo test --quiet -p ashlar-heap -p ashlar-heap-capi -p ashlar-ruby --lib -- options statistics number
 
-# --- Longer tests of the heap (docs/testing.md) ---
+# --- Longer tests of the heap (docs/design/testing.md) ---
 .PHONY: stress-heap fuzz miri-heap thread-sanitizer-heap address-sanitizer-heap
 stress-heap: ## the heap's random tests with ASHLAR_TEST_CASES (2000) programs each
 	@ASHLAR_TEST_CASES=$${ASHLAR_TEST_CASES:-2000} cargo test -p ashlar-heap
@@ -144,7 +146,7 @@ simulate-lab: ## the lab's long simulations: coverage of curves and on unlike ma
 ocaml-curves: ## reproduce next-fit against best-fit in OCaml as space-time curves (6 minutes on a quiet machine)
 	@scripts/lab/ocaml-curves.sh
 
-# --- The heap for C (docs/heap-library.md) ---
+# --- The heap for C (docs/design/heap-library.md) ---
 .PHONY: install-heap test-heap-capi bench-native bench-native-policies bench-native-instructions
 install-heap: ## install libashlar and ashlar.h: PREFIX=/usr/local, DESTDIR=
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/heap-capi/install.sh
@@ -157,7 +159,7 @@ bench-native-policies: ## policies for placing large payloads, as curves over sp
 bench-native-instructions: ## count their instructions, which a busy machine does not change (needs valgrind)
 	@PROGRAMS="$(PROGRAMS)" VARIANTS="$(VARIANTS)" scripts/bench/native.sh --instructions
 
-# --- mruby on the heap (docs/second-vm.md) ---
+# --- mruby on the heap (docs/design/second-vm.md) ---
 .PHONY: mruby test-mruby bench-mruby bench-mruby-instructions
 mruby: ## get mruby's source (cached) and build it on its own collector and on the heap, in build/mruby
 	@scripts/mruby/build.sh stock && scripts/mruby/build.sh ashlar
@@ -168,7 +170,7 @@ bench-mruby: ## mruby on its own collector and on the heap: points and curves; P
 bench-mruby-instructions: ## count their instructions, which a busy machine does not change (needs valgrind)
 	@PROGRAMS="$(PROGRAMS)" scripts/bench/mruby.sh --instructions
 
-# --- The word map (docs/word-map.md) ---
+# --- The word map (docs/design/word-map.md) ---
 .PHONY: test-wordmap judy-conformance bench-wordmap
 test-wordmap: ## the word map's tests, and those of its Ruby class
 	@scripts/wordmap/test.sh

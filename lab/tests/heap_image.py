@@ -1,4 +1,4 @@
-"""Writes images as the library does (docs/heap-profile.md), from a program that is made up: sites, and objects with a birth and a death.
+"""Writes images as the library does (docs/reference/heap-profile.md), from a program that is made up: sites, and objects with a birth and a death.
 
 `Program` keeps the same books as a sampled heap: what is added is a sample already, so that a test knows what it put in.
 """

@@ -311,7 +311,7 @@ struct ashlar_pair {
 };
 char *ashlar_configure(void *objspace, const struct ashlar_pair *pairs, size_t count, bool *is_memory_out);
 
-/* A dump of the heap to `path`, after a full collection; the format is in docs/heap-dump.md. Each
+/* A dump of the heap to `path`, after a full collection; the format is in docs/reference/heap-dump.md. Each
    step returns 0, or the errno of what failed. Opening and pouring may wait for a reader, so they
    are called without the GVL; after EINTR they can be called again. Freeing the dump leaves no file
    that was not there before, unless the dump was written completely. */

@@ -6,5 +6,5 @@
 #elif RUBY_API_VERSION_MAJOR == 4 && RUBY_API_VERSION_MINOR == 0
 #include "ruby_4_0.h"
 #else
-#error "Ashlar is written for Ruby 3.4 and 4.0 (docs/inside-ruby.md)."
+#error "Ashlar is written for Ruby 3.4 and 4.0 (docs/design/inside-ruby.md)."
 #endif

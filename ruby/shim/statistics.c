@@ -1,6 +1,6 @@
 /*
  * GC.stat, GC.stat_heap and GC.latest_gc_info: first counters under the names that Ruby's
- * default collector gives them, then those that only ashlar has. docs/statistics.md says
+ * default collector gives them, then those that only ashlar has. docs/reference/statistics.md says
  * what each name means here.
  */
 #include "ruby/ruby.h"

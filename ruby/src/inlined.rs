@@ -42,7 +42,7 @@ const NO_TABLES: Tables = Tables {
 #[export_name = "ashlar_tables"]
 static mut TABLES: Tables = NO_TABLES;
 
-/// What other processes read to find the heap ([how](../../docs/shared-memory.md)).
+/// What other processes read to find the heap ([how](../../docs/reference/shared-memory.md)).
 #[export_name = "ashlar_outline"]
 static OUTLINE: Outline = Outline::none();
 

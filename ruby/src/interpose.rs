@@ -6,7 +6,7 @@
 //! anyway. Otherwise their callers are redirected to functions that look at the address first:
 //! the symbols by which the loader and `dlsym` find `free` lead to them, and so do the
 //! relocation slots of all objects that were loaded before. Then what Ruby's core takes by
-//! `malloc` can be payloads, too. See docs/payloads-and-libc.md for why this is sound and what
+//! `malloc` can be payloads, too. See docs/design/payloads-and-libc.md for why this is sound and what
 //! was rejected.
 
 use std::ffi::{c_void, CStr};

@@ -511,7 +511,7 @@ unsafe impl Vm for Ruby {
     /// The bytes of code, estimated by the number of loaded files.
     fn lasting_bytes(&self) -> usize {
         /// What the code of a file takes with its classes and literals. A Rails application
-        /// has 42 KiB per file, and Ruby's own library has 44 KiB (docs/booting.md).
+        /// has 42 KiB per file, and Ruby's own library has 44 KiB (docs/design/loading-code.md).
         const FILE_BYTES: usize = 44 << 10;
         // SAFETY: both are called with the VM lock; the second one by the main Ractor.
         unsafe {

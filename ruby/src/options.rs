@@ -35,9 +35,9 @@ static OWN: [Own; 6] = [
     Own::new(
         "incremental",
         Kept::Switch(|o| &mut o.incremental),
-        "0: collections are done in one stop, whatever slice_us is",
+        "0: each collection is done in one stop, whatever slice_us is",
     )
-    .more("docs/pauses.md"),
+    .more("docs/design/pauses.md"),
     Own::new(
         "malloc",
         Kept::Text {
@@ -55,7 +55,7 @@ static OWN: [Own; 6] = [
                 MallocSource::Libc => "libc".to_owned(),
             },
         },
-        "where xmalloc gets memory: from the heap, or from libc's malloc",
+        "xmalloc takes memory from the heap, or from libc's malloc",
     )
     .at_start_only(),
     // Handled in `heap_profile`: at the start the value names a file, later it is an
@@ -67,26 +67,26 @@ static OWN: [Own; 6] = [
             read: |_, _| Ok(()),
             show: |_| recorder::state().to_owned(),
         },
-        "the heap profile is written to it when the program ends; while it runs: on, off, or where \
-         to write it now",
+        "write the heap profile to this file when the program ends; while it runs: on, off, or a \
+         file to write it to now",
     )
-    .more("docs/heap-profile.md"),
+    .more("docs/reference/heap-profile.md"),
     Own::new(
         "profile_bytes",
         Kept::Number(Range::bytes(1 << 10, 1 << 30), |o| &mut o.profile_bytes),
-        "mean bytes between two samples of the profile, from its next beginning on",
+        "mean number of bytes between two samples of the profile; in force when sampling begins next",
     ),
     Own::new(
         "profile_command_line",
         Kept::Switch(|o| &mut o.profile_command_line),
-        "1: the command line, which may name secrets, is in the profile",
+        "1: keep the command line in the profile; it may contain secrets",
     ),
     Own::new(
         "live",
         Kept::Switch(|o| &mut o.live),
-        "1: live numbers for `ashlar top`, without samples",
+        "1: provide live numbers for `ashlar top`, without samples",
     )
-    .more("docs/heap-profile.md")
+    .more("docs/reference/heap-profile.md")
     .at_start_only(),
 ];
 
@@ -247,9 +247,17 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_has_every_option() {
+    fn the_reference_has_every_option() {
         use ashlar_heap::document::compare;
         use ashlar_heap::options::document::{rows, Row};
+        // The table is in docs/reference.
+        let from_the_reference = |document: &str| {
+            let path = document.strip_prefix("docs/").expect("a document");
+            match path.strip_prefix("reference/") {
+                Some(beside) => beside.to_owned(),
+                None => format!("../{path}"),
+            }
+        };
         let options = Options::with_pace(default_pace());
         let row = |row: Row| {
             let changes = if row.at_start_only { "" } else { " *" };
@@ -260,7 +268,7 @@ mod tests {
             };
             let more = match row.more {
                 "" => String::new(),
-                more => format!(" ([more]({more}))"),
+                more => format!(" ([more]({}))", from_the_reference(more)),
             };
             let Row { wanted, about, .. } = &row;
             let name = variable(row.name);
@@ -271,6 +279,11 @@ mod tests {
             .chain(rows(&OWN, &options));
         let table: String = rows.map(row).collect();
         let begin = "| variable | default | what it may be | |\n| --- | --- | --- | --- |\n";
-        compare("README.md", begin, "\nAshlar obeys the variables", &table);
+        compare(
+            "docs/reference/options.md",
+            begin,
+            "\n## Variables of Ruby",
+            &table,
+        );
     }
 }

@@ -241,6 +241,11 @@ mod tests {
         };
         let table: String = KEYS.iter().map(row).collect();
         let begin = "| key | unit | value |\n|---|---|---|\n";
-        compare("docs/statistics.md", begin, "\nThe keys from", &table);
+        compare(
+            "docs/reference/statistics.md",
+            begin,
+            "\nThe keys from",
+            &table,
+        );
     }
 }

@@ -1,4 +1,4 @@
-# Reads what GC.config(dump:) writes, as docs/heap-dump.md describes it: by hand, so that the
+# Reads what GC.config(dump:) writes, as docs/reference/heap-dump.md describes it: by hand, so that the
 # tests do not believe the program that reads dumps.
 class HeapDump
   Cell = Struct.new(:address, :kind, :width, :age, :flags, :class_address, :payload_bytes, :name, :references)

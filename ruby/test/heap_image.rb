@@ -1,4 +1,4 @@
-# An image of the heap profile, read as docs/heap-profile.md describes it.
+# An image of the heap profile, read as docs/reference/heap-profile.md describes it.
 class HeapImage
   Site = Struct.new(:stack, :class_name, :kind, :width_bytes, :samples, :objects, :bytes, :live_samples,
                     :live_objects, :live_bytes, :died_at_age) do

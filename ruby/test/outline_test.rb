@@ -1,4 +1,4 @@
-# What other processes read of a heap (docs/shared-memory.md).
+# What other processes read of a heap (docs/reference/shared-memory.md).
 
 OUTLINES = <<~'RUBY'
   require "objspace"

@@ -223,7 +223,7 @@ claim "signal handlers, Process.daemon and Process::UID work beside helpers", on
 end
 
 # Apart from forks: a child forked while a Ractor ends may hang, whatever the collector
-# (docs/testing.md).
+# (docs/notes/ruby-faults.md).
 claim "Ractors work beside helpers", only: "ashlar" do
   ruby_ok SORTS + <<~'RUBY', env: MANY, limit: 120
     Warning[:experimental] = false

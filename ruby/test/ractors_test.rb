@@ -1,5 +1,5 @@
 # A Ractor that takes or receives has no second thread here, so it is the workers that ask for
-# collections: with one, Ruby sometimes waits for ever, whichever the collector (docs/testing.md).
+# collections: with one, Ruby sometimes waits for ever, whichever the collector (docs/notes/ruby-faults.md).
 
 claim "four Ractors that allocate at once each get their own answer" do
   ruby_ok <<~'RUBY', "-W:no-experimental", limit: 90

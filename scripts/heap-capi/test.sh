@@ -118,6 +118,10 @@ programs 'against the static library' "$work/scheme_static"
 # shellcheck disable=SC2086
 cc -Wall -Wextra "$work/page.c" -o "$work/page" $flags "-Wl,-rpath,$work/installed/lib" 2>/dev/null && "$work/page"
 say "the man page's example" runs
+awk '/^```/ { if (here) exit; here = $0 == "```c"; next } here' "$crate/README.md" >"$work/readme.c"
+# shellcheck disable=SC2086
+cc -Wall -Wextra -Wno-unused-parameter "$work/readme.c" -o "$work/readme" $flags "-Wl,-rpath,$work/installed/lib" && "$work/readme"
+say "the README's example" runs
 if command -v man >/dev/null; then
   man --warnings -l "$work/installed/share/man/man3/ashlar.3" 2>"$work/log" >/dev/null || true
   [[ ! -s $work/log ]] || { say 'the man page' FAILED; cat "$work/log"; exit 1; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tries Ashlar on other kernels than the one that runs here: Debian's, in an emulator (docs/kernels.md).
+# Tries Ashlar on other kernels than the one that runs here: Debian's, in an emulator (docs/design/kernels.md).
 #   scripts/test/kernels.sh                           the oldest and the newest that are served, 6.1 and 6.12
 #   KERNELS="6.1 6.17" scripts/test/kernels.sh        these
 #   KERNELS=6.1 SHORT=yes scripts/test/kernels.sh     a few of the claims of ruby/test

@@ -7,7 +7,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 
-all=(ruby check-format check-lints check-scripts check-layers test-scripts test-rust lib test-behaviour
+all=(ruby check-format check-lints check-scripts check-layers check-documents test-scripts test-rust lib test-behaviour
   test-applications test-ruby-quick
   inside test-inside test-kernels-quick test-lab test-wordmap test-heap-capi)
 
@@ -19,7 +19,7 @@ why_not() {
     check-format) cargo fmt --version >/dev/null 2>&1 || echo 'cargo fmt is not installed' ;;
     check-lints) cargo clippy --version >/dev/null 2>&1 || echo 'cargo clippy is not installed' ;;
     test-kernels-quick) why_no_emulator ;;
-    check-layers) python3 -c 'import tomllib' 2>/dev/null || echo 'Python 3.11 or newer is not installed (Debian: apt-get install python3)' ;;
+    check-layers | check-documents) python3 -c 'import tomllib' 2>/dev/null || echo 'Python 3.11 or newer is not installed (Debian: apt-get install python3)' ;;
     check-scripts) command -v shellcheck >/dev/null || echo 'shellcheck is not installed (Debian: apt-get install shellcheck)' ;;
   esac
 }

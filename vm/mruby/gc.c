@@ -1,6 +1,6 @@
 /* mruby on Ashlar's heap: what mruby 3.3 expects of its collector, made of ashlar.h.
  *
- * Takes the place of mruby's own src/gc.c (docs/second-vm.md). Every object is a cell as wide
+ * Takes the place of mruby's own src/gc.c (docs/design/second-vm.md). Every object is a cell as wide
  * as its type needs; strings, arrays, tables and stacks are payloads of the same heap. One
  * mruby state has one heap.
  *

@@ -188,32 +188,33 @@ typedef struct ashlar_vm {
 /* Makes a heap. `options` are words of the form name=value with spaces between them, or
  * NULL. Sizes take K, M, G (or KiB, MiB, GiB).
  *
- *   exchange_rate=2.5   with space_overhead=auto, the percent of the process's memory that one
- *                       percent of its CPU time is worth: less for less memory, more for less CPU
- *                       time (a number from 0.1 to 100)
- *   space_overhead=40   auto: garbage may take the memory that is worth it; a number: so many
- *                       percent of live bytes, whatever collecting costs (auto or a whole number
- *                       from 10 to 1000)
- *   heap_min=4MiB       with a fixed space_overhead, a heap with fewer live bytes is collected as
- *                       if it had this many (a size such as 512MiB)
- *   heap_init=0         a heap that uses fewer bytes than this is not collected (a size such as
- *                       512MiB)
- *   nursery_min=1MiB    least bytes that the program allocates between two collections (a size of
- *                       at least 64KiB)
- *   nursery_max=32MiB   most bytes that the program allocates between two collections; at least
- *                       nursery_min (a size of at least 64KiB)
- *   memory_limit=none   RSS of the process to stay below; auto: what its control group may have.
- *                       Near it the heap is collected more often, and before a payload of 256 KiB
- *                       or more that would not fit (none, auto or a size of at least 16MiB)
- *   slice_us=0          collections are done in slices of so many microseconds of CPU time, or up
- *                       to eight times that where marking is late, and the program runs in between;
- *                       0: in one stop (0 or a whole number from 100 to 1000000)
- *   threads=1           threads that mark when a major or full collection of a large heap is done
+ *   exchange_rate=2.5   take this many percent more memory where that saves 1 % of the CPU time: a
+ *                       smaller number saves memory, a larger one CPU time; in force while
+ *                       space_overhead is auto (a number from 0.1 to 100)
+ *   space_overhead=40   auto: exchange_rate decides how much memory garbage may take; a number:
+ *                       garbage may take this many percent of the live bytes (auto or a whole
+ *                       number from 10 to 1000)
+ *   heap_min=4MiB       with a fixed space_overhead, a heap with fewer live bytes than this is
+ *                       collected as if it had this many (a size such as 512MiB)
+ *   heap_init=0         no collection begins while the heap uses fewer bytes than this (a size such
+ *                       as 512MiB)
+ *   nursery_min=1MiB    the program allocates at least this many bytes between two collections (a
+ *                       size of at least 64KiB)
+ *   nursery_max=32MiB   the program allocates at most this many bytes between two collections; at
+ *                       least nursery_min (a size of at least 64KiB)
+ *   memory_limit=none   keep the RSS of the process below this; auto: below what its control group
+ *                       may have. Near the limit the heap is collected more often, and before a
+ *                       payload of 256 KiB or more that would not fit (none, auto or a size of at
+ *                       least 16MiB)
+ *   slice_us=0          a collection works for this many microseconds of CPU time, then the program
+ *                       goes on; up to eight times as long where marking is late. 0: each
+ *                       collection is done in one stop (0 or a whole number from 100 to 1000000)
+ *   threads=1           threads that mark a large heap in a major or full collection that is done
  *                       in one stop (a whole number from 1 to 64)
  *   policy=first-fit    where payloads above 32 KiB are placed (first-fit, next-fit, best-fit or
  *                       segregated-fit)
- *   huge_pages=0        1: ask the system for huge pages (Linux), for heaps of many gigabytes; what
- *                       goes back to the system in small parts may be resident again later (0 or 1)
+ *   huge_pages=0        1: ask Linux for huge pages, for heaps of many gigabytes; memory that goes
+ *                       back to the system in small parts may become resident again (0 or 1)
  *   stress=none         switches for tests, with commas between them: collect-every:N,
  *                       slice-cells:N, verify, poison, no-minor, look-ahead, move-everything,
  *                       parallel-cells:N, refuse:CALL (none or switches)

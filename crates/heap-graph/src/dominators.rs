@@ -5,7 +5,7 @@
 //! and then the immediate dominator of a node as the nearest common ancestor of its
 //! parent and its semidominator (Georgiadis, Tarjan, Werneck: Finding Dominators in
 //! Practice, Journal of Graph Algorithms and Applications, 2006). In the worst case it
-//! takes time quadratic in the nodes; on heaps it is near to linear. `docs/heap-dump.md`
+//! takes time quadratic in the nodes; on heaps it is near to linear. `docs/design/heap-dump.md`
 //! has the measurement against the iterative algorithm of Cooper, Harvey and Kennedy.
 //!
 //! No function here is recursive: a linked list makes paths as long as the heap.

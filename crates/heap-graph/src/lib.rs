@@ -5,7 +5,7 @@
 //!                      ↘ paths from the roots ───────↗
 //! ```
 //!
-//! [`read`] takes the dumps of `GC.config(dump: "file")`, which `docs/heap-dump.md`
+//! [`read`] takes the dumps of `GC.config(dump: "file")`, which `docs/reference/heap-dump.md`
 //! describes, and of `ObjectSpace.dump_all`, plain or with gzip. [`Graph`] holds the objects
 //! in a few arrays, [`Dominators`] says which object keeps which, and [`report`] makes a
 //! report of both.

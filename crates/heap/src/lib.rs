@@ -82,7 +82,7 @@
 //! the caller knows that the cell is of this heap and alive. [`Vm`] is an `unsafe` trait: the
 //! heap relies on what a VM says its cells refer to. Allocation caches are pointers, and
 //! [`Heap::new_cache`] says what a reference to one promises. That is all; nothing else can go
-//! wrong in safe code (docs/soundness.md).
+//! wrong in safe code (docs/design/soundness.md).
 //!
 //! A heap cannot be used by two threads at once:
 //!
@@ -194,3 +194,8 @@ pub mod for_tests {
     pub use crate::layout::class::{CLASS_COUNT, CLASS_MAX_BYTES};
     pub use crate::layout::kind::Kind;
 }
+
+/// The example of the README compiles and holds.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,4 +1,4 @@
-# The heap profile from inside the program (docs/heap-profile.md). Needs no gem.
+# The heap profile from inside the program (docs/reference/heap-profile.md). Needs no gem.
 module Ashlar
   module Profile
     module_function

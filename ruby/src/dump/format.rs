@@ -1,4 +1,4 @@
-//! The bytes of a dump. `docs/heap-dump.md` describes them.
+//! The bytes of a dump. `docs/reference/heap-dump.md` describes them.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
 //! A dump of the heap: every object with its references, the roots, and what each block
-//! is used for, written to a file. `docs/heap-dump.md` describes the format.
+//! is used for, written to a file. `docs/reference/heap-dump.md` describes the format.
 //!
 //! ```text
 //! open → full collection → roots → blocks in address order, with their cells → totals → pour

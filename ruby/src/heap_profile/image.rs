@@ -1,5 +1,5 @@
 //! The image: the profile as one block of memory that other processes can read
-//! (`docs/heap-profile.md` says what is where).
+//! (`docs/reference/heap-profile.md` says what is where).
 
 use std::ffi::c_int;
 use std::mem::{offset_of, size_of};

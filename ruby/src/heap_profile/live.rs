@@ -53,7 +53,12 @@ mod tests {
         let row = |(at, (name, about))| format!("| {at} | {name} | {about} |\n");
         let table: String = rows().enumerate().map(row).collect();
         let begin = "| number | name | what it is |\n| ---: | --- | --- |\n";
-        compare("docs/heap-profile.md", begin, "\n**Tables**", &table);
+        compare(
+            "docs/reference/heap-profile.md",
+            begin,
+            "\n**Tables**",
+            &table,
+        );
         let entry = |(name, about)| format!("    \"{name}\": \"{about}\",\n");
         let entries: String = rows().map(entry).collect();
         compare(

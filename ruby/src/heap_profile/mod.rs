@@ -1,5 +1,5 @@
 //! The heap profile: samples of what the heap hands out, and live numbers, in an image that
-//! other processes can read (`docs/heap-profile.md`).
+//! other processes can read (`docs/reference/heap-profile.md`).
 //!
 //! A sample of a cell is taken where the allocator leaves its fast path anyway: a run of free
 //! cells is cut off before the cell that contains the next mark

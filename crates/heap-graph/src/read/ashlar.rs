@@ -1,4 +1,4 @@
-//! The dumps of `GC.config(dump: "file")`: `docs/heap-dump.md` describes the format,
+//! The dumps of `GC.config(dump: "file")`: `docs/reference/heap-dump.md` describes the format,
 //! `ruby/src/dump` writes it.
 
 use std::collections::HashMap;

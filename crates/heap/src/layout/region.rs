@@ -231,7 +231,7 @@ impl Region {
     /// Asks the system for huge pages for blocks and the states of their cells, or for no
     /// huge pages from now on. With huge pages, marking a large heap waits less for addresses to
     /// be translated. But a block that is first used takes 2 MiB at once, and where a block goes
-    /// back to the system alone, the system may fill the hole later (docs/marking-latency.md).
+    /// back to the system alone, the system may fill the hole later (docs/design/marking-latency.md).
     pub fn set_huge_pages(&self, wanted: bool) {
         if self.has_huge_pages.swap(wanted, Relaxed) != wanted {
             self.cells.set_huge_pages(wanted);

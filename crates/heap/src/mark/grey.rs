@@ -9,7 +9,7 @@
 //! references ahead: each waits while its state is fetched and others are found. When all places
 //! are taken, all references that wait are marked, in the order in which they were found: by then
 //! the states of the latest have been fetched, too.
-//! `docs/marking-latency.md` has what that gains.
+//! `docs/notes/marking-latency.md` has what that gains.
 
 use crate::layout::cell_state::Wants;
 use crate::layout::region::{Cell, States};

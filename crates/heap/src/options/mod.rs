@@ -58,43 +58,43 @@ pub static TABLE: [Setting<Options>; 12] = [
         Kept::Number(Range::thousandths(100, 100_000), |o| {
             &mut o.pace.exchange_rate_thousandths
         }),
-        "with space_overhead=auto, the percent of the process's memory that one percent of \
-                its CPU time is worth: less for less memory, more for less CPU time",
+        "take this many percent more memory where that saves 1 % of the CPU time: a smaller number \
+                saves memory, a larger one CPU time; in force while space_overhead is auto",
     )
-    .more("docs/pacing.md"),
+    .more("docs/design/pacing.md"),
     Own::new(
         "space_overhead",
         Kept::NumberOr(&[("auto", || None)], Range::whole(10, 1000), |o| {
             &mut o.pace.space_overhead_percent
         }),
-        "auto: garbage may take the memory that is worth it; a number: so many percent of \
-                live bytes, whatever collecting costs",
+        "auto: exchange_rate decides how much memory garbage may take; a number: garbage may \
+                take this many percent of the live bytes",
     )
-    .more("docs/pacing.md"),
+    .more("docs/design/pacing.md"),
     Own::new(
         "heap_min",
         Kept::Number(Range::bytes(0, usize::MAX), |o| &mut o.pace.heap_min_bytes),
-        "with a fixed space_overhead, a heap with fewer live bytes is collected as if it \
-                had this many",
+        "with a fixed space_overhead, a heap with fewer live bytes than this is collected as if \
+                it had this many",
     ),
     Own::new(
         "heap_init",
         Kept::Number(Range::bytes(0, usize::MAX), |o| &mut o.pace.heap_init_bytes),
-        "a heap that uses fewer bytes than this is not collected",
+        "no collection begins while the heap uses fewer bytes than this",
     ),
     Own::new(
         "nursery_min",
         Kept::Number(Range::bytes(NURSERY_BYTES_MIN, usize::MAX), |o| {
             &mut o.pace.nursery_min_bytes
         }),
-        "least bytes that the program allocates between two collections",
+        "the program allocates at least this many bytes between two collections",
     ),
     Own::new(
         "nursery_max",
         Kept::Number(Range::bytes(NURSERY_BYTES_MIN, usize::MAX), |o| {
             &mut o.pace.nursery_max_bytes
         }),
-        "most bytes that the program allocates between two collections; at least nursery_min",
+        "the program allocates at most this many bytes between two collections; at least nursery_min",
     ),
     Own::new(
         "memory_limit",
@@ -103,27 +103,25 @@ pub static TABLE: [Setting<Options>; 12] = [
             Range::bytes(16 << 20, usize::MAX),
             |o| &mut o.pace.memory_limit_bytes,
         ),
-        "RSS of the process to stay below; auto: what its control group may have. Near it \
-                the heap is collected more often, and before a payload of 256 KiB or more that would \
-                not fit",
+        "keep the RSS of the process below this; auto: below what its control group may have. Near \
+                the limit the heap is collected more often, and before a payload of 256 KiB or more \
+                that would not fit",
     ),
     Own::new(
         "slice_us",
         Kept::NumberOr(&[("0", || None)], Range::whole(100, 1_000_000), |o| {
             &mut o.slice_us
         }),
-        "collections are done in slices of so many microseconds of CPU time, or up to \
-                eight times that where marking is late, and the program runs in between; 0: in \
-                one stop",
+        "a collection works for this many microseconds of CPU time, then the program goes on; up \
+                to eight times as long where marking is late. 0: each collection is done in one stop",
     )
-    .more("docs/pauses.md"),
+    .more("docs/design/pauses.md"),
     Own::new(
         "threads",
         Kept::Number(Range::whole(1, THREADS_MAX), |o| &mut o.parallel.threads),
-        "threads that mark when a major or full collection of a large heap is done in one \
-                stop",
+        "threads that mark a large heap in a major or full collection that is done in one stop",
     )
-    .more("docs/parallel-marking.md"),
+    .more("docs/design/parallel-marking.md"),
     Own::new(
         "policy",
         Kept::Text {
@@ -136,14 +134,14 @@ pub static TABLE: [Setting<Options>; 12] = [
         },
         "where payloads above 32 KiB are placed",
     )
-    .more("docs/policies.md"),
+    .more("docs/design/policies.md"),
     Own::new(
         "huge_pages",
         Kept::Switch(|o| &mut o.huge_pages),
-        "1: ask the system for huge pages (Linux), for heaps of many gigabytes; what goes \
-                back to the system in small parts may be resident again later",
+        "1: ask Linux for huge pages, for heaps of many gigabytes; memory that goes back to the \
+                system in small parts may become resident again",
     )
-    .more("docs/marking-latency.md"),
+    .more("docs/design/marking-latency.md"),
     Own::new(
         "stress",
         Kept::Text {
@@ -154,7 +152,7 @@ pub static TABLE: [Setting<Options>; 12] = [
         "switches for tests, with commas between them: collect-every:N, slice-cells:N, verify, \
          poison, no-minor, look-ahead, move-everything, parallel-cells:N, refuse:CALL",
     )
-    .more("docs/testing.md#stress-switches"),
+    .more("docs/reference/stress-switches.md"),
 ];
 
 impl Options {

@@ -16,12 +16,12 @@ pub static SWITCHES: [Setting<Options>; 9] = [
     Setting::new(
         "collect-every",
         Kept::Number(Range::whole(0, usize::MAX), |o| &mut o.stress.collect_every),
-        "collect at every so many allocations",
+        "collect after every N allocations",
     ),
     Setting::new(
         "slice-cells",
         Kept::Number(Range::whole(0, usize::MAX), |o| &mut o.stress.slice_cells),
-        "do a slice of so many cells at every allocation, so that a collection is always going on",
+        "mark N cells at every allocation, so that a collection is always going on",
     ),
     Setting::new(
         "verify",
@@ -36,22 +36,22 @@ pub static SWITCHES: [Setting<Options>; 9] = [
     Setting::new(
         "no-minor",
         Kept::Switch(|o| &mut o.stress.no_minor),
-        "make a major collection of each minor one, so that cells settle soon",
+        "do a major collection wherever a minor one is due, so that cells settle soon",
     ),
     Setting::new(
         "look-ahead",
         Kept::Switch(|o| &mut o.stress.look_ahead),
-        "mark a small heap as a large one, looking a few references ahead",
+        "fetch cells ahead while marking, as is done in large heaps",
     ),
     Setting::new(
         "move-everything",
         Kept::Switch(|o| &mut o.stress.move_everything),
-        "make each collection a full one, which moves every cell that may move",
+        "do full collections only, and move every cell that may move",
     ),
     Setting::new(
         "parallel-cells",
         Kept::Number(Range::whole(0, usize::MAX), |o| &mut o.parallel.cells_min),
-        "cells that one thread marks before it calls the others, unless the latest collection \
+        "let one thread mark N cells before it calls the others, unless the latest collection \
          found as many alive",
     ),
     Setting::new(

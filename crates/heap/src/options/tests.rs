@@ -226,9 +226,9 @@ fn the_document_about_tests_has_every_switch() {
         .map(|(name, about)| format!("| `{name}` | {about} |\n"))
         .collect();
     compare(
-        "docs/testing.md",
+        "docs/reference/stress-switches.md",
         "| switch | |\n| --- | --- |\n",
-        "\nThe heap's own tests",
+        "\nWhile poisoning is on",
         &table,
     );
     let about = TABLE[TABLE.len() - 1].about;

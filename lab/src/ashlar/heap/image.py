@@ -102,7 +102,7 @@ class Image:
     """One image. `period_bytes` is the mean number of bytes between two samples, 0 when nothing was sampled. `numbers` has those of
     `NUMBERS` that the writer knew: `major_count` is of all that are not minor, `full_count` of those among them that are full.
     `full_collection` is the number of the latest full collection that is over, 0 for none: a live sample that was made before it was found live by it. `stacks` has the caller, the frame and the line of each node, `samples` only places that are not empty.
-    docs/heap-profile.md says what the tables hold."""
+    docs/reference/heap-profile.md says what the tables hold."""
 
     source: str
     pid: int

@@ -1,6 +1,6 @@
 """Where a process's heap is, and its tables: found in its memory, through the program headers of what is loaded.
 
-The library, or the Ruby with Ashlar inside, has an ELF note that leads to an outline of its heap (docs/shared-memory.md).
+The library, or the Ruby with Ashlar inside, has an ELF note that leads to an outline of its heap (docs/reference/shared-memory.md).
 """
 
 from __future__ import annotations

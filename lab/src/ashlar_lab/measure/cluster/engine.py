@@ -97,7 +97,7 @@ class Cluster:
             found = self._client.run_on_scheduler(self._bench.workers)
         for address in found.keys() - self._known:
             if why := in_the_clear(address):
-                raise BadInput(f"the worker {found[address][0]}: {why}; start the scheduler and the workers with TLS (docs/lab-machines.md)")
+                raise BadInput(f"the worker {found[address][0]}: {why}; start the scheduler and the workers with TLS (docs/design/lab-machines.md)")
         self._known |= found.keys()
         return found
 

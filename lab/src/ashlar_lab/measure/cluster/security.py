@@ -36,7 +36,7 @@ def check_address(address: str, tls: Tls = Tls()) -> None:
         raise BadInput(f"--on {address} is no address; give one such as tls://host:8786 (a Dask scheduler), or local:2")
     elif why := in_the_clear(address):
         port = address.rstrip("/").rpartition(":")[2]
-        raise BadInput(f"--on {address}: {why}; give the scheduler TLS and say tls:// (docs/lab-machines.md), or come through "
+        raise BadInput(f"--on {address}: {why}; give the scheduler TLS and say tls:// (docs/design/lab-machines.md), or come through "
                        f"ssh -L {port}:127.0.0.1:{port} and say tcp://127.0.0.1:{port}")
     if tls != Tls() and not encrypts(address):
         raise BadInput(f"{tls.options()[0]} belongs to an address such as tls://host:8786, and --on {address} is not encrypted; leave it out")

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""What links.py finds in small repositories that are made for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+LINKS = Path(__file__).with_name("links.py").resolve()
+DOCS = "docs"  # apart from the names behind it, so that links.py does not look for them here
+
+
+class LinksTest(unittest.TestCase):
+    def setUp(self) -> None:
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.folder = Path(place.name)
+        subprocess.run(["git", "init", "--quiet", self.folder], check=True)
+
+    def said(self, files: dict[str, str]) -> list[str]:
+        """What is said of a repository with these files and a document with two headings."""
+        for file, text in {f"{DOCS}/pauses.md": "# Pauses\n\n## What `one` request pays\n", **files}.items():
+            path = self.folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        ended = subprocess.run([sys.executable, LINKS], cwd=self.folder, capture_output=True, text=True)
+        lines = ended.stderr.splitlines()
+        self.assertEqual(ended.returncode, 1 if lines else 0, ended.stderr)
+        return lines
+
+    def test_links_that_lead_somewhere_are_passed_over(self) -> None:
+        text = f"[a]({DOCS}/pauses.md) [b]({DOCS}/pauses.md#what-one-request-pays) [c]({DOCS}) [d](https://example.org/x.md) [e](#top)\n\n# Top\n"
+        self.assertEqual(self.said({"README.md": text}), [])
+
+    def test_a_link_to_no_file_is_named_with_its_line(self) -> None:
+        self.assertEqual(self.said({"README.md": "one\n[a](gone.md)\n"}), ["links: README.md:2: gone.md does not exist"])
+
+    def test_a_link_counts_from_its_file(self) -> None:
+        said = self.said({f"{DOCS}/guide/one.md": "[a](../pauses.md) [b](pauses.md)"})
+        self.assertEqual(said, [f"links: {DOCS}/guide/one.md:1: pauses.md does not exist"])
+
+    def test_a_link_to_no_heading_is_named(self) -> None:
+        said = self.said({"README.md": f"[a]({DOCS}/pauses.md#gone)"})
+        self.assertIn(f"links: README.md:1: {DOCS}/pauses.md#gone has no such heading", said)
+
+    def test_pictures_are_links(self) -> None:
+        said = self.said({"README.md": '<img src="a.svg">\n![b](b.svg)\n'})
+        self.assertEqual(said, ["links: README.md:1: a.svg does not exist", "links: README.md:2: b.svg does not exist"])
+
+    def test_a_comment_that_names_no_document_is_named(self) -> None:
+        said = self.said({"a.rs": f"// {DOCS}/gone.md says why, {DOCS}/pauses.md how\n"})
+        self.assertEqual(said, [f"links: a.rs:1: {DOCS}/gone.md does not exist"])
+
+    def test_code_in_a_document_is_no_link(self) -> None:
+        self.assertEqual(self.said({"README.md": "```\n[a](gone.md)\n```\n"}), [])
+
+    def test_a_name_in_code_counts_and_one_that_is_part_of_another_path_does_not(self) -> None:
+        said = self.said({"README.md": f"```\nls {DOCS}/gone.md\n```\n", "a.py": f"# x/{DOCS}/gone.md\n"})
+        self.assertEqual(said, [f"links: README.md:2: {DOCS}/gone.md does not exist"])
+
+
+if __name__ == "__main__":
+    unittest.main()
