@@ -55,7 +55,7 @@ $(OUT)/etc/extconf.h: ext/etc/extconf.h $(OUT)/prefix
 	grep -q '"$(prefix)/etc"' $@
 
 $(OUT)/etc.so: $(OUT)/etc/extconf.h
-	$(LDSHARED) $(PATH_MAPS) $(CFLAGS) -fPIC -I$(OUT)/etc -I$(arch_hdrdir) -I$(hdrdir) -I$(srcdir)/ext/etc -I$(srcdir) -DRUBY_EXTCONF_H='"extconf.h"' \
+	$(LDSHARED) $(PATH_MAPS) $(CFLAGS) -fPIC -I$(OUT)/etc -Iext/etc -I$(arch_hdrdir) -I$(hdrdir) -I$(srcdir)/ext/etc -I$(srcdir) -DRUBY_EXTCONF_H='"extconf.h"' \
 		$(OUTFLAG)$@ $(srcdir)/ext/etc/etc.c
 
 $(OUT)/$(LIBRUBY_A): $(inside_objects)
