@@ -53,7 +53,7 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 	@mkdir -p build && cc -std=gnu11 -O2 -Wall -Wextra bench/machine/lost_time.c -o build/lost_time && build/lost_time $(ROUNDS)
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-applications test-inside test-kernels test-kernels-quick test-native-gems test-packages test-ruby-quick test-ruby test-aarch64
+.PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-applications test-inside test-kernels test-kernels-quick test-native-gems test-packages release test-ruby-quick test-ruby test-aarch64
 test: ## run the tests, but test-ruby, test-kernels, test-native-gems, test-packages, test-mruby, test-aarch64 and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
@@ -81,6 +81,8 @@ test-kernels-quick: ## the short form of it on kernel 6.1
 	@KERNELS=6.1 SHORT=yes scripts/test/kernels.sh
 test-native-gems: ## gems in C compile with the Ruby with Ashlar inside and pass their own tests; GEMS="bcrypt ffi"
 	@scripts/test/native-gems.sh $(GEMS)
+release: ## tarballs and Debian packages for Ruby 3.4 and 4.0, amd64 and arm64, with checksums, in build/release; RUBIES=3.4 MACHINES=x86_64
+	@RUBIES="$(RUBIES)" MACHINES="$(MACHINES)" packaging/release.sh
 test-scripts: ## what the scripts promise of sources that are fetched and of files that are installed
 	@scripts/test/sources.sh && scripts/test/install.sh
 test-packages: ## the Debian package, the tarball and an installation are made here, tried and removed (as root); SHARED=yes

@@ -1,22 +1,47 @@
 # shellcheck shell=bash disable=SC2034
 # What both kinds of package begin with. Sets `clone`, `packages`, the folder for what is
 # made, `staged`, a folder that is removed at the end, and `install_ruby PREFIX`, which
-# installs a Ruby there and sets `version`: Ruby's, ours, and whether it has a libruby.so.
+# installs a Ruby there and sets `version`: Ruby's, ours, and whether it has a libruby.so; and
+# `architecture`, as Debian calls it.
+#
+# The same commit makes the same bytes, from any clone and by any user, if the cache has the same path
+# (Ruby's assertions name its source there): files have the commit's time, and no path of
+# the clone or of cargo is in them.
 set -euo pipefail
 umask 022
 clone=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
-packages=$clone/build/packages
+packages=${PACKAGES:-$clone/build/packages}
 mkdir -p "$packages"
 staged=$(mktemp -d "$packages/staged.XXXXXX")
 trap 'rm -rf "$staged"' EXIT
 chmod 755 "$staged"
 
+# The time that all files have: the commit's, or of a clone without history that of its version.
+if [[ ! ${SOURCE_DATE_EPOCH-} ]]; then
+  SOURCE_DATE_EPOCH=$(git -C "$clone" log -1 --format=%ct 2>/dev/null) || SOURCE_DATE_EPOCH=$(stat -c %Y "$clone/Cargo.toml")
+fi
+export SOURCE_DATE_EPOCH
+case ${ASHLAR_MACHINE:-$(uname -m)} in
+  x86_64) architecture=amd64 ;;
+  aarch64) architecture=arm64 ;;
+  *) architecture=$(dpkg --print-architecture 2>/dev/null || uname -m) ;;
+esac
+
+# What is compiled for packages lies apart, because its flags would have all else compiled again.
+export CARGO_TARGET_DIR=$clone/build/packages-target ASHLAR_REPRODUCIBLE=yes
+export RUSTFLAGS="--remap-path-prefix=$clone=ashlar --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo ${RUSTFLAGS-}"
+
 install_ruby() {
   local ashlar ruby_version
   make -C "$clone" --no-print-directory install PREFIX="$1" DESTDIR="$staged" STRIP=yes >&2
-  # Not where it belongs yet, it has no libraries but its own.
-  ruby_version=$(LD_LIBRARY_PATH=$staged$1/lib "$staged$1/bin/ruby" --disable-gems -e 'print RUBY_VERSION')
+  # Read, because a Ruby for another machine does not run here.
+  ruby_version=$(awk -F'"' '$2 ~ /^(MAJOR|MINOR|TEENY)$/ {printf "%s%s", point, $4; point = "."}' "$staged$1"/lib/ruby/*/*/rbconfig.rb)
+  [[ $ruby_version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || {
+    echo "package.sh: rbconfig.rb in $staged$1 does not say which version of Ruby it is: '$ruby_version'" >&2
+    exit 1
+  }
   ashlar=$(awk -F'"' '/^version = /{print $2; exit}' "$clone/Cargo.toml")
   version=$ruby_version+ashlar$ashlar
   [[ ${SHARED-} != yes ]] || version=$version+shared
+  find "$staged" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 }

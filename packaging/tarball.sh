@@ -7,8 +7,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=packaging/package.sh
 . "$here/package.sh"
 install_ruby /opt/ruby-ashlar
-tarball=$packages/ruby-$version-$(uname -m)-linux-gnu.tar.xz
+tarball=$packages/ruby-$version-${ASHLAR_MACHINE:-$(uname -m)}-linux-gnu.tar.xz
 # Without /opt, which other machines have.
-tar -C "$staged" --owner=0 --group=0 --numeric-owner -cJf "$tarball.new" opt/ruby-ashlar
+tar -C "$staged" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - opt/ruby-ashlar | xz -T1 >"$tarball.new"
 mv "$tarball.new" "$tarball"
 echo "$tarball"

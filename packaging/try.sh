@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Makes the Debian package and the tarball, installs each on this machine, tries the Ruby,
-# and removes it again; and installs into a folder of another user, from a cache of another user.
+# and removes it again; installs into a folder of another user, from a cache of another user; installs a later
+# version of the package over an earlier one; and makes both again in another clone, which must give the same bytes.
 # All with a umask that forbids everything. As root, on Debian.
-#   packaging/try.sh                    all of them
+#   packaging/try.sh                    all of them, but suites
 #   SHARED=yes packaging/try.sh tarball    one of them, with a libruby.so
+#   SUITES="bookworm trixie" packaging/try.sh suites    the package in a Debian of each suite, by apt (needs mmdebstrap)
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -20,6 +22,8 @@ try() {
     %w[json openssl psych zlib bigdecimal fiddle socket].each { require _1 }
     abort "not on Ashlar" unless GC.config[:implementation] == "ashlar"
     abort "wrong prefix" unless RbConfig::CONFIG["prefix"] == ARGV.first
+    require "etc"
+    abort "wrong sysconfdir: #{Etc.sysconfdir}" unless Etc.sysconfdir == "#{ARGV.first}/etc"
     texts = Array.new(3_000) { |n| JSON.parse(JSON.generate(n => "v" * (n % 300)))[n.to_s] }
     GC.start
     abort "wrong" unless Zlib.inflate(Zlib.deflate(texts.join)).size == texts.sum(&:size)' "$prefix"
@@ -126,16 +130,84 @@ try_place() {
   echo "make install from another user's cache: installed, tried and removed"
 }
 
+# try_upgrade: a later version of the package takes the place of an earlier one and keeps gems that the user has installed and
+# a gemrc; who runs the old Ruby meanwhile goes on.
+try_upgrade() {
+  local prefix=/usr/lib/ruby-ashlar package later=$work/later.deb gem=$work/gem old
+  [[ ! -e $prefix ]] || fail "$prefix is there already; remove it (apt remove ruby-ashlar), then try again"
+  package=$(umask 077 && "$here/debian-package.sh")
+  trap 'dpkg --purge ruby-ashlar >/dev/null 2>&1; rm -rf /usr/lib/ruby-ashlar "$work"' EXIT
+  dpkg -i "$package" >/dev/null
+  mkdir -p "$gem/lib" "$prefix/etc"
+  echo 'module Kept; VALUE = "kept"; end' >"$gem/lib/kept.rb"
+  echo 'Gem::Specification.new { |s| s.name = "kept"; s.version = "1"; s.summary = s.author = "kept"; s.files = ["lib/kept.rb"] }' >"$gem/kept.gemspec"
+  (cd "$gem" && gem-ashlar build kept.gemspec && gem-ashlar install --local --no-document kept-1.gem) >"$work/gem.log" 2>&1 ||
+    fail "a gem was not installed; see $(cat "$work/gem.log")"
+  echo ':verbose: false' >"$prefix/etc/gemrc"
+  ruby-ashlar -e 'sleep 0.1 until File.exist?(ARGV[0]); require "json"; exit JSON.parse("[1]") == [1]' "$work/upgraded" &
+  old=$!
+  dpkg-deb --raw-extract "$package" "$work/deb"
+  sed -i 's/^Version: .*/&.1/' "$work/deb/DEBIAN/control"
+  dpkg-deb --root-owner-group -Zgzip --build "$work/deb" "$later" >/dev/null
+  dpkg -i "$later" >/dev/null
+  touch "$work/upgraded"
+  wait "$old" || fail 'a Ruby that ran while its package was upgraded did not go on'
+  [[ $(dpkg-query -W -f='${Version}' ruby-ashlar) == *.1 ]] || fail 'the later version is not the one that is installed'
+  [[ $(ruby-ashlar -rkept -e 'print Kept::VALUE') == kept ]] || fail 'a gem that was installed is gone after an upgrade'
+  [[ $(<"$prefix/etc/gemrc") == ':verbose: false' ]] || fail "$prefix/etc/gemrc was changed by an upgrade"
+  check_owners "$prefix"
+  dpkg --purge ruby-ashlar >/dev/null 2>&1
+  [[ ! -e $prefix/bin/ruby && -e $prefix/etc/gemrc ]] || fail "removing the package has left its Ruby, or taken the user's files"
+  rm -r "$prefix"
+  trap 'rm -rf "$work"' EXIT
+  echo "$package: upgraded, with a gem and a gemrc kept"
+}
+
+# try_twice: another clone of the same commit, in another folder, makes the same bytes.
+try_twice() {
+  local kind first second
+  git -C "$here/.." diff --quiet HEAD || fail 'the clone differs from its commit, so another clone would differ, too; commit first'
+  git clone --quiet "$here/.." "$work/clone/of/it"
+  for kind in tarball debian-package; do
+    first=$(umask 077 && "$here/$kind.sh")
+    second=$(umask 022 && "$work/clone/of/it/packaging/$kind.sh")
+    cmp "$first" "$second" >&2 || fail "$first and one of another clone differ"
+    echo "$first: made twice, the same bytes"
+  done
+}
+
+# try_suites: apt installs it in an empty Debian, with what it depends on and nothing else.
+try_suites() {
+  local suite root package
+  command -v mmdebstrap >/dev/null || fail "trying other suites takes mmdebstrap (apt-get install mmdebstrap)"
+  package=$(umask 077 && "$here/debian-package.sh")
+  for suite in ${SUITES:-bookworm trixie}; do
+    root=$work/$suite
+    mmdebstrap --quiet --variant=apt "$suite" "$root" || fail "a Debian $suite was not to be had"
+    cp /etc/resolv.conf "$root/etc/resolv.conf"
+    cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
+    cp "$package" "$root/ruby-ashlar.deb"
+    chroot "$root" apt-get -q -y install --no-install-recommends /ruby-ashlar.deb >"$work/$suite.log" 2>&1 ||
+      fail "apt did not install it on $suite: $(tail -n 3 "$work/$suite.log")"
+    chroot "$root" /usr/bin/ruby-ashlar -e '
+      %w[json openssl psych zlib fiddle socket].each { require _1 }
+      abort "not on Ashlar" unless GC.config[:implementation] == "ashlar"
+      GC.start
+      puts RUBY_DESCRIPTION' | grep -F '+GC[ashlar]' >/dev/null || fail "its Ruby does not run on $suite"
+    echo "$package: installed by apt on Debian $suite"
+  done
+}
+
 ((EUID == 0)) || fail 'installing takes root; run it with sudo.'
 command -v dpkg >/dev/null || fail 'this needs Debian, for its package.'
 work=$(mktemp -d)
 chmod 755 "$work"
 trap 'rm -rf "$work"' EXIT
 kinds=("$@")
-((${#kinds[@]})) || kinds=(package tarball place)
+((${#kinds[@]})) || kinds=(package tarball place upgrade twice)
 for kind in "${kinds[@]}"; do
   case $kind in
-    package | tarball | place) "try_$kind" ;;
-    *) fail "there is no '$kind'; there are: package tarball place" ;;
+    package | tarball | place | upgrade | twice | suites) "try_$kind" ;;
+    *) fail "there is no '$kind'; there are: package tarball place upgrade twice suites" ;;
   esac
 done

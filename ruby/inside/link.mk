@@ -5,12 +5,13 @@
 # RUBY_DIR   this repository's folder ruby
 # COLLECTOR  the static library that cargo made
 # prefix     where the Ruby will be installed
+# PATH_MAPS  the compiler's options for names of folders that are not to be in the program; none unless given
 #
 # Three objects differ from stock's: gc.o has our collector in it, version.o names it, and
-# loadpath.o knows where the Ruby is installed.
+# loadpath.o knows where the Ruby is installed. So does one extension, etc.so.
 
 inside_shim := $(wildcard $(RUBY_DIR)/shim/*.[ch])
-inside_compile = $(CC) $(CFLAGS) $(XCFLAGS) $(CPPFLAGS) $(COUTFLAG)
+inside_compile = $(CC) $(PATH_MAPS) $(CFLAGS) $(XCFLAGS) $(CPPFLAGS) $(COUTFLAG)
 # gc_impl.c is part of gc.c, and layout.c is a program of its own (ruby/build.rs).
 inside_parts := $(patsubst %.c,$(OUT)/%.o,$(filter-out gc_impl.c layout.c,$(notdir $(wildcard $(RUBY_DIR)/shim/*.c))))
 inside_objects := $(addprefix $(OUT)/,gc.o version.o loadpath.o)
@@ -20,7 +21,7 @@ stock_objects := $(notdir $(inside_objects))
 inside_library := $(OUT)/$(LIBRUBY)
 
 .PHONY: inside-program
-inside-program: $(OUT)/$(PROGRAM) $(inside_library)
+inside-program: $(OUT)/$(PROGRAM) $(inside_library) $(OUT)/etc.so
 
 # gc.c looks for the collector beside itself. Seen through this link, ours is there.
 $(OUT)/alone/gc.o: $(inside_shim) $(RUBY_DIR)/inside/default.c
@@ -45,7 +46,17 @@ $(OUT)/verconf.h: verconf.h $(OUT)/prefix
 	grep -q '"$(prefix)"' $@
 
 $(OUT)/loadpath.o: $(OUT)/verconf.h
-	$(CC) $(CFLAGS) -I$(OUT) $(XCFLAGS) $(CPPFLAGS) $(COUTFLAG)$@ -c $(srcdir)/loadpath.c
+	$(CC) $(PATH_MAPS) $(CFLAGS) -I$(OUT) $(XCFLAGS) $(CPPFLAGS) $(COUTFLAG)$@ -c $(srcdir)/loadpath.c
+
+# Etc.sysconfdir, where RubyGems looks for the system's gemrc, is compiled into the extension.
+$(OUT)/etc/extconf.h: ext/etc/extconf.h $(OUT)/prefix
+	mkdir -p $(OUT)/etc
+	sed 's|^\(#define SYSCONFDIR[[:space:]]*\).*|\1"$(prefix)/etc"|' $< >$@
+	grep -q '"$(prefix)/etc"' $@
+
+$(OUT)/etc.so: $(OUT)/etc/extconf.h
+	$(LDSHARED) $(PATH_MAPS) $(CFLAGS) -fPIC -I$(OUT)/etc -Iext/etc -I$(arch_hdrdir) -I$(hdrdir) -I$(srcdir)/ext/etc -I$(srcdir) -DRUBY_EXTCONF_H='"extconf.h"' \
+		$(OUTFLAG)$@ $(srcdir)/ext/etc/etc.c
 
 $(OUT)/$(LIBRUBY_A): $(inside_objects)
 	$(RM) $@

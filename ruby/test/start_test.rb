@@ -70,3 +70,7 @@ claim "warnings about the collector are absent with every warning on" do
   finished = ruby_command(["-W:deprecated", "-w", "-e", "puts :quiet"])
   check_equal("", finished.err)
 end
+
+claim "the place of the system's configuration files is where this Ruby is installed, not where it was compiled", only: "inside" do
+  ruby_prints("true\n", 'require "etc"; puts Etc.sysconfdir == RbConfig::CONFIG["sysconfdir"]')
+end

@@ -30,17 +30,20 @@ find_inside() {
 compile_inside_collector() {
   local target=${CARGO_TARGET_DIR:-$CLONE/target}/inside
   INSIDE_COLLECTOR=$target/$CARGO_MADE/libashlar_ruby.a
-  ASHLAR_RUBY_CFLAGS="-I$INSIDE_ARCH_HEADERS -I$SOURCE/include -I$SOURCE" \
+  ASHLAR_RUBY_CFLAGS=$(RUBY_ARCH_HEADERS=$INSIDE_ARCH_HEADERS RUBY_SOURCE=$SOURCE RUBY_BUILD=$INSIDE_BASE/build ruby_include_flags) \
     cargo build --locked --quiet --release -p ashlar-ruby --manifest-path "$CLONE/Cargo.toml" --target-dir "$target" >&2 || exit 1
 }
 
-# link_inside OUT PREFIX: makes the program, for this place of installation.
+# link_inside OUT PREFIX: makes the program, for this place of installation. With ASHLAR_REPRODUCIBLE=yes, as for
+# packages, no path of this clone is in it, and debuggers do not find its source by themselves.
 link_inside() {
   local out=$1 prefix=$2 command
+  local maps=
+  [[ ${ASHLAR_REPRODUCIBLE-} != yes ]] || maps="-ffile-prefix-map=$out=ashlar -ffile-prefix-map=$CLONE=ashlar"
   mkdir -p "$out"
   [[ -e $out/prefix && $(<"$out/prefix") == "$prefix" ]] || printf '%s\n' "$prefix" >"$out/prefix"
   command=(make -C "$INSIDE_BASE/build" --no-print-directory -f GNUmakefile -f "$CLONE/ruby/inside/link.mk"
-    OUT="$out" RUBY_DIR="$CLONE/ruby" COLLECTOR="$INSIDE_COLLECTOR" prefix="$prefix" V=1 inside-program)
+    OUT="$out" RUBY_DIR="$CLONE/ruby" COLLECTOR="$INSIDE_COLLECTOR" prefix="$prefix" PATH_MAPS="$maps" V=1 inside-program)
   ! "${command[@]}" --question >/dev/null 2>&1 || return 0
   check_source_contents
   run_logged 'Ashlar inside: link' 25 "$INSIDE/log" "${command[@]}"
@@ -105,13 +108,14 @@ add_ashlar() {
     python3 -m compileall -q --invalidation-mode unchecked-hash -s "$place" -p "$2/lib/ashlar" "$place/ashlar"
 }
 
-# add_program OUT FOLDER: the program and its libraries, replaced by renaming: who runs the
-# old ones keeps them.
+# add_program OUT FOLDER: the program, its libraries and the extension that knows where it is installed,
+# replaced by renaming: who runs the old ones keeps them.
 add_program() {
   local out=$1 folder=$2 file place
-  for file in "$out"/ruby "$out"/libruby*; do
+  for file in "$out"/ruby "$out"/libruby* "$out"/etc.so; do
     case $file in
       */ruby) place=$folder/bin/ruby ;;
+      */etc.so) place=$(find "$folder/lib/ruby" -path '*/gems' -prune -o -name etc.so -print) ;;
       *) place=$folder/lib/${file##*/} ;;
     esac
     cp -P --preserve=mode,links "$file" "$place.new"

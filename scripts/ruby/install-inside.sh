@@ -34,7 +34,7 @@ check_place() {
 }
 
 strip_ruby() {
-  find "$1" -type f \( -name '*.so*' -o -name '*.a' -o -path '*/bin/ruby' \) -exec strip --strip-debug {} +
+  find "$1" -type f \( -name '*.so*' -o -name '*.a' -o -path '*/bin/ruby' \) -exec "${TRIPLE:+$TRIPLE-}strip" --strip-debug {} +
 }
 
 check_place
@@ -44,9 +44,11 @@ hold_lock "$(basename "$INSIDE")"
 mkdir -p "$INSIDE"
 : >"$INSIDE/log"
 compile_inside_collector
-link_inside "$INSIDE/install" "$PREFIX"
+linked=$INSIDE/install
+[[ ${ASHLAR_REPRODUCIBLE-} != yes ]] || linked=$INSIDE/package
+link_inside "$linked" "$PREFIX"
 stage_ruby "$INSIDE/staged" "$PREFIX"
-add_program "$INSIDE/install" "$INSIDE/staged"
+add_program "$linked" "$INSIDE/staged"
 add_files "$INSIDE/staged"
 add_ashlar "$INSIDE/staged" "$PREFIX"
 [[ ${STRIP-} != yes ]] || strip_ruby "$INSIDE/staged"

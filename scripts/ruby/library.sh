@@ -2,11 +2,6 @@
 # Compiles the collector library of this clone and puts it where the modular Ruby looks.
 # `ensure_library` needs what `ensure_rubies` sets; it sets ASHLAR_LIB.
 
-# The headers of the Ruby that the library is made for, internal ones included.
-ruby_include_flags() {
-  printf -- '-I%s -I%s -I%s' "$RUBY_ARCH_HEADERS" "$RUBY_SOURCE/include" "$RUBY_SOURCE"
-}
-
 SHIM_FLAGS=(-DBUILDING_MODULAR_GC -fPIC -O3 -g1 -fno-strict-aliasing
   -fno-semantic-interposition -Wall)
 # Not -Bsymbolic: it would make the library find its own malloc when it looks for the process's.

@@ -39,3 +39,10 @@ ensure_rubies() {
   RUBY_STOCK=$(ruby_folder stock)/prefix/bin/ruby
   RUBY_SOURCE=$SOURCE
 }
+
+# The headers of the Ruby that the collector is made for, internal ones included. Those that Ruby makes
+# itself, such as id.h, are in a tarball; of a checkout they are where it was built.
+ruby_include_flags() {
+  printf -- '-I%s -I%s -I%s' "$RUBY_ARCH_HEADERS" "$RUBY_SOURCE/include" "$RUBY_SOURCE"
+  [[ -e $RUBY_SOURCE/id.h || ! ${RUBY_BUILD-} ]] || printf -- ' -I%s' "$RUBY_BUILD"
+}
