@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+# What the collector of a Ruby process has done: `ashlar try` has every Ruby of the command that it runs load this file first.
+# Works on any collector, and does nothing between its moments: the start, a fork, a signal that only `ashlar try` sends, the end.
+#
+# Each process appends lines to a file of its own: what happened, the clock, collections, full ones, nanoseconds in the collector.
+# What a forked process has from its parent the reader takes off: its first line is that of the fork.
+module AshlarTry
+  FOLDER = ENV["ASHLAR_TRY_FOLDER"]&.dup.freeze
+
+  class << self
+    def tell(what)
+      full = GC.stat[:major_gc_count] || 0
+      line = "#{what} #{Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)} #{GC.count} #{full} #{GC.total_time}\n"
+      # A single write without Ruby's buffers: it works in a handler of a signal too.
+      File.open("#{FOLDER}/gc.#{Process.pid}", File::WRONLY | File::CREAT | File::APPEND) { |file| file.syswrite(line) }
+    rescue SystemCallError, IOError, ThreadError
+      nil # a full disk, another user, a process that may write no file: the program goes on
+    end
+
+    # `exit!` runs no handler of at_exit; servers end their forked processes with it.
+    def watch_ends
+      at_exit { tell("ended") }
+      [Kernel, Kernel.singleton_class, Process.singleton_class].each do |place|
+        place.class_exec do
+          alias_method :exit_without_telling!, :exit!
+          define_method(:exit!) do |status = false|
+            AshlarTry.tell("ended")
+            exit_without_telling!(status)
+          end
+          private :exit_without_telling!
+        end
+      end
+      Kernel.send(:private, :exit!)
+    end
+
+    def watch_forks
+      Process.singleton_class.prepend(Module.new do
+        def _fork
+          pid = super
+          AshlarTry.tell("forked") if pid.zero?
+          pid
+        end
+      end)
+    end
+
+    def answer_signals = trap("PWR") { tell("asked") }
+  end
+
+  if FOLDER && RUBY_ENGINE == "ruby" && GC.respond_to?(:total_time)
+    tell("began")
+    watch_ends
+    watch_forks
+    answer_signals
+  end
+
+  # Gems in C lie in a folder that is named after how Ruby was built; these are some that both builds can load.
+  if (name = ENV["ASHLAR_TRY_EXTENSIONS"]) && defined?(Gem) && Gem.respond_to?(:extension_api_version)
+    Gem.define_singleton_method(:extension_api_version) { name }
+  end
+end
