@@ -59,34 +59,41 @@ def _handles(pid: int, number: int) -> bool:
 
 def read(scratch: Path, begin_ns: int | None = None, end_ns: int | None = None) -> Collected | None:
     """Between two moments, or from the start to the end. None where no process has said anything."""
-    collections = full = collector_ns = processes = silent = 0
+    whole, processes, silent = Moment("", 0, 0, 0, 0), 0, 0
     for path in scratch.glob("gc.*"):
-        moments = _moments(path)
-        if end_ns is not None:
-            moments = [m for m in moments if m.at_ns <= end_ns]
-        if not moments:
-            continue
-        before, after = _first(moments, begin_ns), moments[-1]
-        if begin_ns is not None and after.at_ns < begin_ns and after.what == "ended":
-            continue
-        processes += 1
-        if after.what in ("began", "forked") or begin_ns is not None and after.at_ns < begin_ns:
-            silent += 1
-            continue
-        collections += after.collections - before.collections
-        full += after.full - before.full
-        collector_ns += after.collector_ns - before.collector_ns
-    return Collected(collections, full, collector_ns / 1e9, processes, silent) if processes else None
+        lives = [life for life in _lives(_moments(path)) if _in_time(life, begin_ns, end_ns)]
+        processes += bool(lives)
+        for life in lives:
+            until = [m for m in life if end_ns is None or m.at_ns <= end_ns]
+            after, before = until[-1], _before(life, begin_ns)
+            if after.what in ("began", "forked") or begin_ns is not None and after.at_ns < begin_ns:
+                silent += 1
+            else:
+                whole = Moment("", 0, *(getattr(whole, n) + getattr(after, n) - getattr(before, n) for n in ("collections", "full", "collector_ns")))
+    return Collected(whole.collections, whole.full, whole.collector_ns / 1e9, processes, silent) if processes else None
 
 
-def _first(moments: list[Moment], begin_ns: int | None) -> Moment:
-    """What the process had done before: at the beginning of the time asked for, at its fork, or nothing. A line that says `began` is of a
-    new program, in the process of an older one or in a new one."""
-    found = Moment("began", 0, 0, 0, 0)
+def _lives(moments: list[Moment]) -> list[list[Moment]]:
+    """A process that becomes another program begins anew, and its numbers with it."""
+    lives: list[list[Moment]] = []
     for moment in moments:
-        if moment.what == "began":
-            found = Moment("began", moment.at_ns, 0, 0, 0)
-        elif moment.what == "forked" or begin_ns is not None and moment.at_ns <= begin_ns:
+        if moment.what == "began" or not lives:
+            lives.append([])
+        lives[-1].append(moment)
+    return lives
+
+
+def _in_time(life: list[Moment], begin_ns: int | None, end_ns: int | None) -> bool:
+    """Whether some of it lies between the two moments."""
+    over = life[-1].what in ("ended", "left") and begin_ns is not None and life[-1].at_ns < begin_ns
+    return not over and (end_ns is None or life[0].at_ns <= end_ns)
+
+
+def _before(life: list[Moment], begin_ns: int | None) -> Moment:
+    """What it had done before: at the beginning of the time asked for, at its fork, or nothing."""
+    found = Moment("began", 0, 0, 0, 0)
+    for moment in life:
+        if moment.what == "forked" or begin_ns is not None and moment.at_ns <= begin_ns and moment.what != "began":
             found = moment
     return found
 

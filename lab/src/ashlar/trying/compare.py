@@ -139,7 +139,7 @@ def verdict(found: Sequence[Figure], rounds: int) -> list[str]:
     if better:
         sentences.append("with Ashlar: " + ", ".join(_change(f) for f in better))
     if worse:
-        sentences.append(f"with {'Ashlar' if not better else 'it also'}: " + ", ".join(_change(f) for f in worse))
+        sentences.append(("but " if better else "with Ashlar: ") + ", ".join(_change(f) for f in worse))
     if same:
         what = "than two runs of the same Ruby differ by" if rounds > 1 else "than one run each can tell"
         sentences.append(f"no difference larger {what}: " + ", ".join(f"{f.headline} ({signed(f.ratio)})" for f in same))

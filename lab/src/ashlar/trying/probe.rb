@@ -7,6 +7,7 @@
 # What a forked process has from its parent the reader takes off: its first line is that of the fork.
 module AshlarTry
   FOLDER = ENV["ASHLAR_TRY_FOLDER"]&.dup.freeze
+  RUBY = File.realpath("/proc/self/exe").freeze
 
   class << self
     def tell(what)
@@ -18,20 +19,17 @@ module AshlarTry
       nil # a full disk, another user, a process that may write no file: the program goes on
     end
 
-    # `exit!` runs no handler of at_exit; servers end their forked processes with it.
+    # Neither runs handlers of at_exit. Servers end their forked processes with the first.
     def watch_ends
       at_exit { tell("ended") }
-      [Kernel, Kernel.singleton_class, Process.singleton_class].each do |place|
-        place.class_exec do
-          alias_method :exit_without_telling!, :exit!
-          define_method(:exit!) do |status = false|
-            AshlarTry.tell("ended")
-            exit_without_telling!(status)
-          end
-          private :exit_without_telling!
-        end
-      end
-      Kernel.send(:private, :exit!)
+      replace(:exit!, "AshlarTry.tell('ended')")
+      replace(:exec, "AshlarTry.tell('left'); arguments = AshlarTry.on_this_ruby(arguments)")
+    end
+
+    # A program of a gem names the Ruby that the gem was installed with in its first line, and Bundler starts it as it is.
+    def on_this_ruby(arguments)
+      at = arguments.first.is_a?(Hash) ? 1 : 0
+      of_other_ruby?(arguments[at]) ? arguments.dup.insert(at, RUBY) : arguments
     end
 
     def watch_forks
@@ -45,6 +43,35 @@ module AshlarTry
     end
 
     def answer_signals = trap("PWR") { tell("asked") }
+
+    private
+
+    # Has a method of Kernel and Process do something first. Methods that are made of text work in every Ractor.
+    def replace(name, first)
+      was = "#{name.to_s.delete("!")}_of_ruby"
+      [Kernel, Kernel.singleton_class, Process.singleton_class].each do |place|
+        place.class_eval <<~CODE, __FILE__, __LINE__ + 1
+          alias_method :#{was}, :#{name}
+          def #{name}(*arguments)
+            #{first}
+            #{was}(*arguments)
+          end
+          private :#{was}
+        CODE
+      end
+      Kernel.send(:private, name)
+    end
+
+    def of_other_ruby?(program)
+      return false unless program.is_a?(String) && program.start_with?("/") && File.file?(program)
+
+      interpreter, = File.open(program, &:gets).to_s.b.delete_prefix("#!").split
+      return false unless interpreter && File.basename(interpreter).start_with?("ruby") && File.exist?(interpreter)
+
+      File.realpath(interpreter) != RUBY
+    rescue SystemCallError
+      false
+    end
   end
 
   if FOLDER && RUBY_ENGINE == "ruby" && GC.respond_to?(:total_time)

@@ -97,9 +97,10 @@ class Process:
     def last_line(self) -> str:
         """What it said last, to be told when it has failed."""
         for path in (self.errors, self.output):
-            lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+            lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
+            lines = [line for line in lines if line and not line.startswith("from ")]  # the place where Ruby raised an error is above where it was called from
             if lines:
-                return lines[-1].strip()[:300]
+                return lines[-1][:300]
         return ""
 
 

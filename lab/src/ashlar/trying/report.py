@@ -14,7 +14,7 @@ from ashlar.tables import Table
 from ashlar.trying import compare
 from ashlar.trying.compare import NAMES, Figure
 from ashlar.trying.rubies import ASHLAR, STOCK, Ruby
-from ashlar.trying.run import Plan, Run
+from ashlar.trying.run import ASK_S, BUSY, Plan, Run
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _ROWS = 4
@@ -60,8 +60,8 @@ def facts(found: Found) -> list[str]:
     asked = [run for run in found.runs if run.answered]
     many = f" {found.rounds} times on each" if found.rounds > 1 else ""
     if asked:
-        chosen = f" (chosen so that a single process would be busy for at most {100 * 0.4:.0f} % of the time; --rate sets it)" if plan.rate_was_chosen else ""
-        seconds = asked[0].window_s[1] - asked[0].window_s[0]
+        chosen = f" (chosen so that the server is busy for about {100 * BUSY:.0f} % of the time; --rate sets it)" if plan.rate_was_chosen else ""
+        seconds = plan.seconds or ASK_S
         lines.append(f"asked{many} at {asked[0].address} for {_paths(plan.paths)}: {plan.rate_per_s:g} requests a second for {seconds:.0f} s{chosen}, "
                      f"after {plan.in_turn} one by one and {plan.warm_up_s:g} s to warm up")
     elif any(run.listened for run in found.runs):
@@ -96,7 +96,7 @@ def table(found: Found) -> Table:
     asked = [run for run in found.runs if run.answered]
     if asked and not any(f.name == "p99_s" for f in figures):
         count = min(len(run.answered.latencies_s) for run in asked)
-        notes.append(f"p99 is not shown: it takes 2,000 requests, and these were {count:,}; --seconds {math.ceil(2000 / (found.plan.rate_per_s or 1)):,} asks enough.")
+        notes.append(f"p99 takes 2,000 requests, and these were {count:,}: --rate and --seconds say how many.")
     return Table("figures", "", head, tuple(rows), " ".join(notes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from ashlar.trying.watch import Sample, Seen, Watcher
 
 WATCH_S, ASK_S = 30.0, 40.0
 _IN_TURN, _IN_TURN_S = 100, 8.0
-_RATE_MOST, _BUSY = 50.0, 0.4
+_RATE_MOST, BUSY = 50.0, 0.4
 _LOOK_S = 0.05
 
 
@@ -162,7 +163,9 @@ class _OneRun:
             plan.in_turn = len(turn.latencies_s)
         if plan.rate_per_s is None:
             later = answered[len(answered) // 2:]
-            plan.rate_per_s, plan.rate_was_chosen = _round_rate(min(_RATE_MOST, _BUSY * len(later) / sum(later))), True
+            workers = max([1, *(sample.workers for sample in self._run.samples[-1:])])
+            able = min(workers, len(os.sched_getaffinity(0)))  # so many requests at once
+            plan.rate_per_s, plan.rate_was_chosen = _round_rate(min(_RATE_MOST, BUSY * able * len(later) / sum(later))), True
         if plan.warm_up_s > 0:
             self._stop_if_interrupted(requests.ask(address, plan.paths, plan.headers, plan.rate_per_s, plan.warm_up_s, self._goes_on))
 
