@@ -137,12 +137,12 @@ def verdict(found: Sequence[Figure], rounds: int) -> list[str]:
     same = [f for f in both if not f.differs]
     sentences = []
     if better:
-        sentences.append("with Ashlar: " + ", ".join(_change(f) for f in better))
+        sentences.append("With Ashlar: " + ", ".join(_change(f) for f in better))
     if worse:
-        sentences.append(("but " if better else "with Ashlar: ") + ", ".join(_change(f) for f in worse))
+        sentences.append(("But " if better else "With Ashlar: ") + ", ".join(_change(f) for f in worse))
     if same:
-        what = "than two runs of the same Ruby differ by" if rounds > 1 else "than one run each can tell"
-        sentences.append(f"no difference larger {what}: " + ", ".join(f"{f.headline} ({signed(f.ratio)})" for f in same))
+        what = "than runs of the same Ruby differ by" if rounds > 1 else "than one run each can tell"
+        sentences.append(f"No difference larger {what}: " + ", ".join(f"{f.headline} ({signed(f.ratio)})" for f in same))
     return sentences
 
 
@@ -164,7 +164,7 @@ def warnings(runs: Sequence[Run], found: Sequence[Figure], rounds: int) -> list[
     if len(sides) == 2 and rounds == 1:
         limits = ", ".join(f"{100 * limit:.0f} % of {kind}" for kind, limit in (("memory", ONE_RUN["memory"]), ("CPU time", ONE_RUN["time"]), *(
             [("the times of requests", ONE_RUN["requests"])] if any(run.answered for run in runs) else [])))
-        said.append(f"one run each: differences below about {limits} mean nothing; --rounds 3 finds out what does")
+        said.append(f"One run each: differences below about {limits} mean nothing; --rounds 3 finds out what does")
     for run in runs:
         said += run.warnings
     if any(run.interrupted for run in runs):

@@ -92,7 +92,7 @@ def table(found: Found) -> Table:
     if any(not run.ended for run in found.runs):
         notes.append("Settled is the mean over the last half.")
     if twice:
-        notes.append("“same Ruby” is by how much two runs of one Ruby differ.")
+        notes.append("“same Ruby” is by how much runs of one Ruby differ.")
     asked = [run for run in found.runs if run.answered]
     if asked and not any(f.name == "p99_s" for f in figures):
         count = min(len(run.answered.latencies_s) for run in asked)
