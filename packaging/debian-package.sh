@@ -18,6 +18,7 @@ for program in "$staged$prefix"/bin/*; do
   [[ $name == ashlar ]] || name=$name-ashlar
   ln -s "$prefix/bin/${program##*/}" "$staged/usr/bin/$name"
 done
+gzip -9n <"$clone/man/ashlar.1" >"$staged/usr/share/man/man1/ashlar.1.gz"
 
 # dpkg-shlibdeps wants a source package around it.
 mkdir -p "$staged/debian"
@@ -39,7 +40,8 @@ Priority: optional
 Description: Ruby with the Ashlar collector inside
  Ruby whose garbage collector and malloc are Ashlar: one heap for
  objects and the memory they own. Installed beside Debian's ruby, as
- ruby-ashlar. The program ashlar shows what such a heap holds.
+ ruby-ashlar. The program ashlar runs an application on both
+ and compares, and shows what such a heap holds.
 CONTROL
 package=$packages/ruby-ashlar_${version}_$architecture.deb
 dpkg-deb --root-owner-group -Zxz --build "$staged" "$package.new" >&2
