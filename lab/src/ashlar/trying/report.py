@@ -68,6 +68,8 @@ def facts(found: Found) -> list[str]:
         lines.append(f"watched{many} for {max(run.window_s[1] - (run.ready_s or 0) for run in found.runs):.0f} s from when it listened, and asked nothing; add --get / to have it asked")
     elif any(run.ended for run in found.runs):
         lines.append(f"run to its end{many}")
+    else:
+        lines.append(f"watched{many} for {max(run.window_s[1] for run in found.runs):.0f} s")
     return lines
 
 
