@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -30,16 +31,11 @@ def carry_out(asked) -> int:
     """The whole of it; the exit status."""
     forms, base = _forms(asked)
     plan = _plan(asked)
-    found = {}
-    if asked.only != STOCK:
-        found[ASHLAR] = rubies.of_ashlar(asked.ashlar)
-    if asked.only != ASHLAR:
-        found[STOCK] = rubies.of_stock(asked.stock, found.get(ASHLAR))
-    sides = {side: found[side] for side in (STOCK, ASHLAR) if side in found}
-    _check_gems(sides)
+    sides, gems_of = _rubies(asked)
+    _check_gems(gems_of, sides.get(ASHLAR))
     if plan.address and server.taken(plan.address):
         raise BadInput(f"{plan.address} is taken: something listens there already; end it, or have the command listen elsewhere (ss -ltnp shows who it is)")
-    runs = _run_all(plan, sides, asked.rounds)
+    runs = _run_all(plan, sides, gems_of, asked.rounds)
     done = Found(plan, sides, runs, max((r.round for r in runs), default=1), os.environ.get("LD_PRELOAD", ""))
     if not any(r.samples for r in runs):
         if any(r.interrupted for r in runs):
@@ -99,19 +95,32 @@ def _paths_of(file: Path) -> list[str]:
     return found
 
 
-def _check_gems(sides: dict[str, Ruby]) -> None:
+def _rubies(asked) -> tuple[dict[str, Ruby], Ruby]:
+    """Those that the command runs on, stock first, and the one that has the gems: stock, and where that is not to be had the other one."""
+    ashlar = rubies.of_ashlar(asked.ashlar) if asked.only != STOCK else None
+    try:
+        stock = rubies.of_stock(asked.stock, ashlar)
+    except BadInput:
+        if asked.only != ASHLAR or asked.stock:
+            raise
+        return {ASHLAR: ashlar}, ashlar
+    found = {STOCK: stock, ASHLAR: ashlar}
+    return {side: one for side, one in found.items() if one and asked.only in (None, side)}, stock
+
+
+def _check_gems(gems_of: Ruby, ashlar: Ruby | None) -> None:
     """Gems in C that were made for a Ruby with a libruby.so would load a second Ruby into one without it."""
-    if len(sides) == 2 and sides[STOCK].shared and not sides[ASHLAR].shared and (library := rubies.native_gems_need_libruby(sides[STOCK])):
-        raise BadInput(f"{library} needs the libruby.so of {sides[STOCK].program}, and {sides[ASHLAR].program} has none; "
+    if ashlar and gems_of.shared and not ashlar.shared and (library := rubies.native_gems_need_libruby(gems_of)):
+        raise BadInput(f"{library} needs the libruby.so of {gems_of.program}, and {ashlar.program} has none; "
                        "install Ashlar's Ruby with SHARED=yes, or name a stock Ruby without a libruby.so with --stock")
 
 
 # ── Running ────────────────────────────────────────────────────────────────
 
-def _run_all(plan: Plan, sides: dict[str, Ruby], rounds: int) -> list[Run]:
+def _run_all(plan: Plan, sides: dict[str, Ruby], gems_of: Ruby, rounds: int) -> list[Run]:
     """By turns, and the other one first in every second round. Ctrl-C ends it with what there is."""
     signal.signal(signal.SIGHUP, signal.default_int_handler)  # a terminal that is closed leaves nothing behind
-    gems_of, runs, progress = sides.get(STOCK, next(iter(sides.values()))), [], _Progress(rounds)
+    runs, progress = [], _Progress(rounds)
     for number in range(1, rounds + 1):
         for side in (sides if number % 2 else reversed(sides)):
             try:
@@ -182,12 +191,16 @@ def _show(found: Found, forms: list[str], output: str | None) -> None:
         return
     if "terminal" in forms:
         width = shutil.get_terminal_size().columns
-        say("\n".join(report.facts(found)) + "\n")
+        say("\n".join(_folded(line, width) for line in report.facts(found)) + "\n")
         show_parts(found.verdict, [report.table(found)], found.warnings, report.picture(found, width))
     base = _unused(output, forms)
     written = [str(put(base.with_name(f"{base.name}.{form}"), made[form](found))) for form in forms if form in made]
     if written:
         say(f"\nwrote {' and '.join(written)}")
+
+
+def _folded(line: str, width: int) -> str:
+    return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) if sys.stdout.isatty() else line
 
 
 def _unused(output: str | None, forms: list[str]) -> Path:

@@ -99,7 +99,7 @@ def table(found: Found) -> Table:
     if asked and not any(f.name == "p99_s" for f in figures):
         count = min(len(run.answered.latencies_s) for run in asked)
         notes.append(f"p99 takes 2,000 requests, and these were {count:,}: --rate and --seconds say how many.")
-    return Table("figures", "", head, tuple(rows), " ".join(notes))
+    return Table("figures", "", head, tuple(rows), "\n".join(notes))
 
 
 def _written(figure: Figure, side: str) -> str:
