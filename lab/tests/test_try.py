@@ -293,7 +293,7 @@ def test_scripts_run_on_the_ruby_that_is_meant(tmp_path, monkeypatch):
 
     scratch, made = prepared("puma", "-p", "1")
     assert made.command == ("/inside/bin/ruby3.4", str(scratch / "programs/puma"), "-p", "1") and str(gems / "puma") in (scratch / "programs/puma").read_text()
-    assert made.environment["GEM_PATH"] == "/gems" and made.environment["ASHLAR_TRY_EXTENSIONS"] == "3.4.0"
+    assert made.environment["GEM_PATH"] == "/gems" and made.environment["RUBYLIB"].startswith(f"{scratch}/library")
     assert made.environment["PATH"].startswith(f"{scratch}/programs:/inside/bin:") and made.environment["RUBYOPT"].startswith(f"-r{scratch}/probe.rb")
     assert "/inside/bin/ruby3.4" in (scratch / "programs/ruby").read_text()
     assert prepared("./rails", "s")[1].command == ("/inside/bin/ruby3.4", "./rails", "s")
@@ -445,6 +445,14 @@ def test_one_run_each_claims_only_what_is_large():
     assert compare.verdict([small], 1) == ["No difference larger than one run each can tell: memory (−3.0 %)"]
 
 
+def test_times_of_a_single_run_on_a_busy_machine_are_not_claimed():
+    busy = [a_run("stock", cpu_s=2.0, others=0.5), a_run("ashlar", mib=50, others=0.02)]
+    assert not figure("cpu_s", *busy).differs and figure("memory", *busy).differs
+    assert any("Other programs used up to 50 %" in one for one in compare.warnings(busy, compare.figures(busy), 1))
+    again = [*busy, a_run("stock", 2, cpu_s=2.1), a_run("ashlar", 2, mib=50)]
+    assert figure("cpu_s", *again).differs
+
+
 def test_several_runs_claim_what_the_same_ruby_does_not_show():
     runs = [a_run("stock", 1, 100), a_run("stock", 2, 104), a_run("ashlar", 1, 97), a_run("ashlar", 2, 97)]
     within, beyond = figure("memory", *runs), figure("memory", *runs[:2], a_run("ashlar", 1, 90), a_run("ashlar", 2, 90))
@@ -526,7 +534,7 @@ def test_a_program_of_a_gem_and_one_of_the_other_ruby_run_on_the_ruby_meant(atte
     """A stub with the stock Ruby in its first line: started itself, started by a Ruby program, and through a shell."""
     (tmp_path / "tool").write_text(f"#!{pair[0]}\nsleep 0.3\nputs RUBY_VERSION\n")
     (tmp_path / "tool").chmod(0o755)
-    for command in (("./tool",), ("ruby", "-e", f"exec({str(tmp_path / 'tool')!r})"), ("sh", "-c", "ruby -e 'sleep 0.3'")):
+    for command in (("./tool",), ("ruby", "-e", f"exec({str(tmp_path / 'tool')!r})"), ("sh", "-c", "ruby -e 'sleep 0.3'"), ("ruby", "-e", "exec(RbConfig.ruby, '-e', 'sleep 0.3')")):
         done = attempt_really("--output", "ashlar-try", "--", *command)
         assert done.returncode == 0, done.stderr
         told = found(tmp_path)

@@ -191,7 +191,7 @@ def _show(found: Found, forms: list[str], output: str | None) -> None:
         return
     if "terminal" in forms:
         width = shutil.get_terminal_size().columns
-        say("\n".join(_folded(line, width) for line in report.facts(found)) + "\n")
+        say("\n".join(_folded(line, width) for line in report.facts(found)) + ("\n" if found.verdict else ""))
         show_parts(found.verdict, [report.table(found)], found.warnings, report.picture(found, width))
     base = _unused(output, forms)
     written = [str(put(base.with_name(f"{base.name}.{form}"), made[form](found))) for form in forms if form in made]

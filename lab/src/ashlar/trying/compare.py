@@ -13,6 +13,8 @@ from ashlar.trying.run import Run
 NAMES = {STOCK: "stock", ASHLAR: "Ashlar"}
 # By how much two runs of one and the same Ruby may differ, where there is only one run of each to go by.
 ONE_RUN = {"memory": 0.05, "time": 0.10, "requests": 0.30}
+# From this share of the machine's processors on, other programs make times useless that nothing but a single run stands for.
+OTHERS = 0.1
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Figure:
     values: dict[str, tuple[float, ...]]
     kind: str = ""
     headline: str = ""
+    disturbed: bool = False
 
     def mean(self, side: str) -> float | None:
         values = self.values.get(side, ())
@@ -45,7 +48,7 @@ class Figure:
     @property
     def noise(self) -> float:
         """What a difference must be beyond to mean something. Several runs are believed only as far as they go: by no less than a tenth of what one is."""
-        one = ONE_RUN.get(self.kind, 0.0)
+        one = math.inf if self.disturbed and self.kind != "memory" and self.spread is None else ONE_RUN.get(self.kind, 0.0)
         return one if self.spread is None else max(self.spread, one / 10)
 
     @property
@@ -79,7 +82,7 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
 
 def _of(name: str, label: str, write: Callable[[float], str], runs: Sequence[Run], value: Callable[[Run], float | None], kind: str = "", headline: str = "") -> Figure:
     values = {side: tuple(v for run in runs if run.side == side and (v := value(run)) is not None) for side in (STOCK, ASHLAR)}
-    return Figure(name, label, write, values, kind, headline)
+    return Figure(name, label, write, values, kind, headline, any(run.others > OTHERS for run in runs))
 
 
 # ── Figures of one run ─────────────────────────────────────────────────────
@@ -162,9 +165,12 @@ def warnings(runs: Sequence[Run], found: Sequence[Figure], rounds: int) -> list[
     said = []
     sides = {run.side for run in runs}
     if len(sides) == 2 and rounds == 1:
-        limits = ", ".join(f"{100 * limit:.0f} % of {kind}" for kind, limit in (("memory", ONE_RUN["memory"]), ("CPU time", ONE_RUN["time"]), *(
-            [("the times of requests", ONE_RUN["requests"])] if any(run.answered for run in runs) else [])))
+        kinds = [("memory", "memory"), ("time", "CPU time"), *([("requests", "the times of requests")] if any(run.answered for run in runs) else [])]
+        limits = ", ".join(f"{100 * ONE_RUN[kind]:.0f} % of {name}" for kind, name in kinds)
         said.append(f"One run each: differences below about {limits} mean nothing; --rounds 3 finds out what does")
+    if (most := max((run.others for run in runs), default=0)) > OTHERS:
+        alone = ", so times of a single run say nothing" if rounds == 1 else ""
+        said.append(f"Other programs used up to {100 * most:.0f} % of this machine's processors meanwhile{alone}: close them, or do more --rounds")
     for run in runs:
         said += run.warnings
     if any(run.interrupted for run in runs):

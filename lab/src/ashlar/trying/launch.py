@@ -38,8 +38,18 @@ def prepare(command: list[str], ruby: Ruby, gems_of: Ruby, scratch: Path) -> Lau
     if ruby != gems_of:
         environment["GEM_PATH"] = os.pathsep.join(gems_of.gems)
         if ruby.extensions != gems_of.extensions:
-            environment["ASHLAR_TRY_EXTENSIONS"] = gems_of.extensions
+            environment["RUBYLIB"] = os.pathsep.join(filter(None, [_defaults(scratch, gems_of.extensions), os.environ.get("RUBYLIB")]))
     return Launch(_on(command, ruby, programs), environment)
+
+
+def _defaults(scratch: Path, extensions: str) -> str:
+    """Gems in C lie in a folder that is named after how Ruby was built. These are some that both builds can load, so RubyGems is told where they
+    are, by a file that it looks for before it, or Bundler, looks for any gem."""
+    library = scratch / "library"
+    file = library / "rubygems/defaults/operating_system.rb"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"def Gem.extension_api_version = {_ruby_string(extensions)}\n")
+    return str(library)
 
 
 def _on(command: list[str], ruby: Ruby, programs: Path) -> tuple[str, ...]:

@@ -23,11 +23,13 @@ module AshlarTry
     def watch_ends
       at_exit { tell("ended") }
       replace(:exit!, "AshlarTry.tell('ended')")
-      replace(:exec, "AshlarTry.tell('left'); arguments = AshlarTry.on_this_ruby(arguments)")
+      replace(:exec, "arguments = AshlarTry.leave(arguments)")
     end
 
-    # A program of a gem names the Ruby that the gem was installed with in its first line, and Bundler starts it as it is.
-    def on_this_ruby(arguments)
+    # The arguments for an exec. A program of a gem names the Ruby that the gem was installed with in its first line, and Bundler
+    # starts it as it is.
+    def leave(arguments)
+      tell("left")
       at = arguments.first.is_a?(Hash) ? 1 : 0
       of_other_ruby?(arguments[at]) ? arguments.dup.insert(at, RUBY) : arguments
     end
@@ -65,10 +67,11 @@ module AshlarTry
     def of_other_ruby?(program)
       return false unless program.is_a?(String) && program.start_with?("/") && File.file?(program)
 
-      interpreter, = File.open(program, &:gets).to_s.b.delete_prefix("#!").split
-      return false unless interpreter && File.basename(interpreter).start_with?("ruby") && File.exist?(interpreter)
+      first = File.binread(program, 256).to_s
+      return false unless first.start_with?("#!/") && !first.lines.first.include?("\0")
 
-      File.realpath(interpreter) != RUBY
+      interpreter, = first.lines.first.delete_prefix("#!").split
+      File.basename(interpreter).start_with?("ruby") && File.exist?(interpreter) && File.realpath(interpreter) != RUBY
     rescue SystemCallError
       false
     end
@@ -79,10 +82,5 @@ module AshlarTry
     watch_ends
     watch_forks
     answer_signals
-  end
-
-  # Gems in C lie in a folder that is named after how Ruby was built; these are some that both builds can load.
-  if (name = ENV["ASHLAR_TRY_EXTENSIONS"]) && defined?(Gem) && Gem.respond_to?(:extension_api_version)
-    Gem.define_singleton_method(:extension_api_version) { name }
   end
 end

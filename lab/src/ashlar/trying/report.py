@@ -58,7 +58,7 @@ def facts(found: Found) -> list[str]:
     plan, lines = found.plan, [shlex.join(found.plan.command)]
     lines += [f"{NAMES[side]}: {ruby.description}, {ruby.program}" for side, ruby in found.rubies.items()]
     asked = [run for run in found.runs if run.answered]
-    many = f" {found.rounds} times on each" if found.rounds > 1 else ""
+    many = f" {found.rounds} times{' on each' if len(found.sides) > 1 else ''}" if found.rounds > 1 else ""
     if asked:
         chosen = f" (chosen so that the server is busy for about {100 * BUSY:.0f} % of the time; --rate sets it)" if plan.rate_was_chosen else ""
         seconds = plan.seconds or ASK_S
@@ -168,7 +168,7 @@ def as_json(found: Found) -> str:
 
 
 def _run(run: Run) -> dict:
-    return {"side": run.side, "round": run.round, "window_s": run.window_s, "ready_s": run.ready_s, "cpu_s": run.cpu_s, "status": run.status, "interrupted": run.interrupted,
+    return {"side": run.side, "round": run.round, "window_s": run.window_s, "ready_s": run.ready_s, "cpu_s": run.cpu_s, "others": run.others, "status": run.status, "interrupted": run.interrupted,
             "programs": run.seen.programs, "collected": asdict(run.collected) if run.collected else None,
             "statuses": dict(run.answered.statuses) if run.answered else None, "failures": dict(run.answered.failures) if run.answered else None,
             "latencies_s": [_finite(v) for v in run.answered.latencies_s] if run.answered else None,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ashlar.errors import BadInput
-from ashlar.trying import collector, launch, requests, server
+from ashlar.trying import collector, launch, requests, server, watch
 from ashlar.trying.collector import Collected
 from ashlar.trying.process import Process
 from ashlar.trying.requests import Answered
@@ -60,6 +60,7 @@ class Run:
     listened: bool = False
     status: int | None = None  # of a command that has ended by itself
     wall_s: float = 0.0
+    others: float = 0.0  # the share of this machine's processors that other programs used meanwhile
     printed: str = ""  # a digest of its standard output
     interrupted: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -109,6 +110,7 @@ class _OneRun:
         self._begin_ns: int | None = None
         self._end_ns: int | None = None
         self._begin_cpu_s, self._open, self._ended = 0.0, False, False
+        self._begin_others_s, self._begin_wall_s = self._others_s(0.0), time.monotonic()
 
     def go(self) -> None:
         if self._plan.paths:
@@ -213,17 +215,25 @@ class _OneRun:
     def _open_window(self) -> None:
         collector.ask(self._scratch, self._process.pids())
         self._begin_ns, self._begin_cpu_s, self._open = time.monotonic_ns(), self._process.cpu_s(), True
+        self._begin_others_s, self._begin_wall_s = self._others_s(self._begin_cpu_s), time.monotonic()
         self._run.window_s = (self._now(), 0.0)
 
     def close_window(self) -> None:
         if self._open:
             self._open, self._ended = False, not self._process.running
+            wall_s = (time.monotonic() - self._begin_wall_s) * (os.cpu_count() or 1)
+            self._run.others = max(self._others_s(self._process.cpu_s()) - self._begin_others_s, 0.0) / wall_s if wall_s else 0.0
             if not self._ended:
                 self._run.cpu_s = self._process.cpu_s() - self._begin_cpu_s
                 self._run.window_s = (self._run.window_s[0], self._now())
                 collector.ask(self._scratch, self._process.pids())
                 if self._run.answered is not None:
                     self._end_ns = time.monotonic_ns()
+
+    @staticmethod
+    def _others_s(command_s: float) -> float:
+        """CPU time of all but the command and this program."""
+        return watch.busy_s() - command_s - time.process_time()
 
     def finish(self) -> None:
         """When nothing runs any more."""

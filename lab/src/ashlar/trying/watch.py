@@ -156,3 +156,9 @@ def _cpu_s(pid: int, stat: tuple[int, int, int]) -> float:
 def cpu_s() -> float:
     """CPU time so far of all processes that run, and of their ended children."""
     return sum(_cpu_s(pid, stat) for pid, _ in descendants() if (stat := _stat(pid)))
+
+
+def busy_s() -> float:
+    """CPU time that all processors of this machine have spent on anything since it started."""
+    user, nice, system, _, _, interrupts, soft, stolen = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
+    return (user + nice + system + interrupts + soft + stolen) / _TICK
