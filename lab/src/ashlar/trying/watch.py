@@ -14,7 +14,7 @@ _KIB = 1024
 _OF_PROCESS = 2  # the clock of a process's CPU time, in nanoseconds; its number holds that of the process
 # Reading the memory of a process takes the kernel time, and the process waits for that when it maps memory. Of all time at most this share is spent on it,
 # and more of the first seconds, in which short programs have to be seen.
-_SHARE, _LEAST_S = 0.02, 0.05
+_SHARE, _LEAST_S = 0.04, 0.05
 _FIRST_S, _FIRST_SHARE, _FIRST_LEAST_S = 3.0, 0.1, 0.01
 
 
