@@ -53,8 +53,8 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 	@mkdir -p build && cc -std=gnu11 -O2 -Wall -Wextra bench/machine/lost_time.c -o build/lost_time && build/lost_time $(ROUNDS)
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-applications test-inside test-kernels test-kernels-quick test-native-gems test-packages release test-ruby-quick test-ruby test-aarch64
-test: ## run the tests, but test-ruby, test-kernels, test-native-gems, test-packages, test-mruby, test-aarch64 and the longer ones; ends with a table
+.PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-applications test-inside test-kernels test-kernels-quick test-native-gems test-packages test-journeys release test-ruby-quick test-ruby test-aarch64
+test: ## run the tests, but test-ruby, test-kernels, test-native-gems, test-packages, test-journeys, test-mruby, test-aarch64 and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
 	@cargo fmt --all --check
@@ -87,6 +87,8 @@ test-scripts: ## what the scripts promise of sources that are fetched and of fil
 	@scripts/test/sources.sh && scripts/test/install.sh
 test-packages: ## the Debian package, the tarball and an installation are made here, tried and removed (as root); SHARED=yes
 	@packaging/try.sh
+test-journeys: ## what a new user does, from an installation on: a Rails application under puma is tried on both (long)
+	@scripts/test/journeys/rails.sh
 test-ruby-quick: ## the memory-related part of Ruby's own tests, against the default collector
 	@scripts/ruby-tests/run.sh quick $(on)
 test-ruby: ## all of Ruby's own tests, against the default collector (long)

@@ -21,6 +21,7 @@ for program in "$staged$prefix"/bin/*; do
   [[ $name == ashlar ]] || name=$name-ashlar
   ln -s "$prefix/bin/${program##*/}" "$staged/usr/bin/$name"
 done
+gzip -9n <"$clone/man/ashlar.1" >"$staged/usr/share/man/man1/ashlar.1.gz"
 
 # The libraries that its programs and extensions name, without its own.
 mapfile -t binaries < <(find "$staged$prefix" -type f \( -path '*/bin/ruby' -o -name '*.so*' \))
@@ -61,7 +62,8 @@ Priority: optional
 Description: Ruby with the Ashlar collector inside
  Ruby whose garbage collector and malloc are Ashlar: one heap for
  objects and the memory they own. Installed beside Debian's ruby, as
- ruby-ashlar. The program ashlar shows what such a heap holds.
+ ruby-ashlar. The program ashlar runs an application on both
+ and compares, and shows what such a heap holds.
 CONTROL
 find "$staged" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 package=$packages/ruby-ashlar_${version}_$architecture.deb

@@ -38,13 +38,16 @@ C
   [[ $("$ruby" -I "$folder" -e 'require "three"; print three.first') == three ]] || fail 'an extension in C gave a wrong answer'
 }
 
-# `ashlar`, which is installed with it, shows a profile, who keeps what in a dump, and a command's memory; what these start is there.
+# `ashlar`, which is installed with it, shows a profile, who keeps what in a dump, a command's memory, and that on the Ruby beside it; what these
+# start is there, and so is its manual.
 try_ashlar() {
-  local ruby=$1 ashlar=$2 folder=$3
+  local ruby=$1 ashlar=$2 folder=$3 manual=$4
   (cd "$folder" && ASHLAR_PROFILE=app.heap ASHLAR_PROFILE_BYTES=4K "$ruby" -e 'KEPT = Array.new(9_000) { "kept" * 20 }; GC.config(dump: "app.dump")')
   PATH=/usr/bin:/bin "$ashlar" heap "$folder/app.heap" | grep -F 'By line' >/dev/null || fail 'ashlar heap shows nothing'
   PATH=/usr/bin:/bin "$ashlar" retained "$folder/app.dump" | grep -F 'Classes by retained size' >/dev/null || fail 'ashlar retained shows nothing'
   PATH=/usr/bin:/bin "$ashlar" mem -- true 2>&1 | grep -F 'at exit' >/dev/null || fail 'ashlar mem shows nothing'
+  PATH=/usr/bin:/bin "$ashlar" try --only ashlar --form terminal -- ruby -e 'sleep 1' | grep -F 'memory, mean' >/dev/null || fail 'ashlar try shows nothing'
+  [[ -e $manual ]] || fail "the manual of ashlar is not in $manual"
 }
 
 # Libraries are those of the system and of this Ruby, wherever it was made. An extension finds
@@ -77,7 +80,7 @@ try_package() {
   dpkg -i "$package" >/dev/null
   check_owners "$prefix"
   try /usr/bin/ruby-ashlar "$prefix" "$work/package"
-  try_ashlar /usr/bin/ruby-ashlar /usr/bin/ashlar "$work/package"
+  try_ashlar /usr/bin/ruby-ashlar /usr/bin/ashlar "$work/package" /usr/share/man/man1/ashlar.1.gz
   check_libraries "$prefix"
   dpkg --purge ruby-ashlar >/dev/null
   trap 'rm -rf "$work"' EXIT
@@ -94,7 +97,7 @@ try_tarball() {
   tar -C / -xf "$tarball"
   check_owners "$prefix"
   try "$prefix/bin/ruby" "$prefix" "$work/tarball"
-  try_ashlar "$prefix/bin/ruby" "$prefix/bin/ashlar" "$work/tarball"
+  try_ashlar "$prefix/bin/ruby" "$prefix/bin/ashlar" "$work/tarball" "$prefix/share/man/man1/ashlar.1"
   check_libraries "$prefix"
   rm -r "$prefix"
   trap 'rm -rf "$work"' EXIT
@@ -124,7 +127,7 @@ try_place() {
   chmod 755 "$prefix" "$prefix/lib" "$prefix/share"
   check_owners "$prefix"
   try "$prefix/bin/ruby" "$prefix" "$work/installed"
-  try_ashlar "$prefix/bin/ruby" "$prefix/bin/ashlar" "$work/installed"
+  try_ashlar "$prefix/bin/ruby" "$prefix/bin/ashlar" "$work/installed" "$prefix/share/man/man1/ashlar.1"
   check_libraries "$prefix"
   rm -r "$prefix"
   echo "make install from another user's cache: installed, tried and removed"

@@ -15,7 +15,7 @@ from ashlar_lab.experiment.model import MAIN, TWIN, Experiment, Program, Stop, V
 from ashlar_lab.store.run import Run
 
 CLONE = Path(__file__).parents[2]
-VERBS = ("heap", "top", "shared", "boot", "retained", "mem", "completion")  # those of `ashlar`; the others are of `ashlar-lab`
+VERBS = ("try", "heap", "top", "shared", "boot", "retained", "mem", "completion")  # those of `ashlar`; the others are of `ashlar-lab`
 
 # Tests of terminals and of interrupts are about those of an ordinary shell, wherever they run: a shell script starts what goes
 # into the background with SIGINT ignored, and programs inherit that, as they inherit TERM=dumb.

@@ -31,7 +31,7 @@ def loaded(folder, *arguments) -> set[str]:
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("heap", "--help"), ("heap", "a.heap"), ("heap", "a.heap", "--form", "html,pprof,collapsed,json"), ("heap", "diff", "a.heap", "a.heap"),
-                                       ("top",), ("shared", "1"), ("retained", "no.dump"), ("mem", "--", "true"), ("boot", "--", "true"), ("completion", "bash")])
+                                       ("top",), ("shared", "1"), ("retained", "no.dump"), ("mem", "--", "true"), ("boot", "--", "true"), ("try", "--only", "stock", "--stock", "/bin/true", "--", "true"), ("completion", "bash")])
 def test_every_verb_works_with_the_standard_library_alone(tmp_path, arguments):
     (tmp_path / "a.heap").write_bytes(busy().write())
     parts = {name.partition(".")[0] for name in loaded(tmp_path, *arguments)}
@@ -40,7 +40,7 @@ def test_every_verb_works_with_the_standard_library_alone(tmp_path, arguments):
 
 
 def test_the_help_loads_nothing_that_a_verb_needs(tmp_path):
-    for arguments in (("--help",), ("heap", "--help")):
+    for arguments in (("--help",), ("heap", "--help"), ("try", "--help")):
         assert {name for name in loaded(tmp_path, *arguments) if name.startswith("ashlar")} == {"ashlar", "ashlar.cli", "ashlar.errors", "ashlar.said"}
 
 
@@ -66,3 +66,12 @@ def test_what_it_starts_is_found_where_it_was_installed(tmp_path, monkeypatch):
 
 def test_an_older_python_is_refused_in_one_line():
     assert "sys.version_info < (3, 11)" in (CLONE / "scripts/lab/ashlar").read_text().split("from ashlar")[0]
+
+
+def test_the_manual_has_every_verb_and_option():
+    from ashlar import cli
+
+    manual = (CLONE / "man/ashlar.1").read_text().replace("\\-", "-")
+    for verb, parser in cli._parser()[1].items():
+        section = manual.partition(f".SH ASHLAR {verb.upper()}\n")[2].partition("\n.SH ")[0]
+        assert section and [name for action in parser._actions for name in action.option_strings if name not in ("-h", "--help") and name not in section] == [], verb

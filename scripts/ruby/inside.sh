@@ -92,13 +92,14 @@ add_files() {
   cp -r "$CLONE/ruby/lib/ashlar" "$1/lib/ruby/site_ruby/"
 }
 
-# add_ashlar FOLDER PREFIX: the program `ashlar`, for Python's standard library alone, with what it starts: the launcher of `ashlar mem`, and
-# what reads dumps for `ashlar retained`. Where this machine's Python is new enough its code is compiled, so that it starts as quickly for
+# add_ashlar FOLDER PREFIX: the program `ashlar`, for Python's standard library alone, with its manual and what it starts: the launcher of
+# `ashlar mem`, and what reads dumps for `ashlar retained`. Where this machine's Python is new enough its code is compiled, so that it starts as quickly for
 # users who may not write there.
 add_ashlar() {
   local place=$1/lib/ashlar target=${CARGO_TARGET_DIR:-$CLONE/target}/inside programs
   programs=$place/ashlar_programs/${MACHINE:-$(uname -m)}
-  mkdir -p "$1/bin" "$programs"
+  mkdir -p "$1/bin" "$1/share/man/man1" "$programs"
+  cp "$CLONE/man/ashlar.1" "$1/share/man/man1/"
   tar -C "$CLONE/lab/src" --exclude=__pycache__ -cf - ashlar | tar -C "$place" -xf -
   cp "$CLONE/scripts/lab/ashlar" "$1/bin/ashlar"
   "${CC:-cc}" -O2 -static -o "$programs/launcher" "$place/ashlar/memory/launcher.c" || fail 'the launcher of ashlar mem does not compile.'

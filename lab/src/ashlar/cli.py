@@ -42,6 +42,22 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     lines = given("--lines", type=int, default=20, metavar="N", help="How many rows a table has at most (20).")
     as_json = given("--json", action="store_true", help="Print JSON to standard output instead of tables to standard error.")
     command = given("command", nargs="+", metavar="COMMAND", help="After --: the command.")
+    verb("try", "Run your own command on stock Ruby and on Ruby with Ashlar, and compare.", _TRY, command,
+         given("--ashlar", metavar="PATH", help="The Ruby with Ashlar inside; the one beside this program unless named."),
+         given("--stock", metavar="PATH", help="Stock Ruby; the first one of the same version on the PATH unless named."),
+         given("--only", values="stock ashlar", choices=("stock", "ashlar"), help="Only this side."),
+         given("--rounds", type=int, default=1, metavar="N", help="How often each of them runs, by turns (1). From 2 on, what is noise is known."),
+         given("--get", action="append", default=[], metavar="/PATH", help="Ask the server for this path; may be repeated. Without one it is only watched."),
+         given("--paths", type=Path, metavar="FILE", help="Ask for the paths in this file, one in each line."),
+         given("--header", action="append", default=[], metavar="'NAME: VALUE'", help="Send this with each request; may be repeated."),
+         given("--url", metavar="URL", help="Where the server answers, http://127.0.0.1:PORT/; found by itself unless given."),
+         given("--rate", type=float, metavar="N", help="Requests a second; unless given, few enough for both, and 50 at most."),
+         given("--seconds", type=float, metavar="S", help="How long it is asked (40) or, without paths, watched (a server 30; 0: until it ends)."),
+         given("--warm-up", type=float, default=5.0, metavar="S", help="Seconds of requests that do not count, before (5)."),
+         given("--ready", type=float, default=120.0, metavar="S", help="How long to wait for the first answer (120)."),
+         given("--grace", type=float, default=10.0, metavar="S", help="How long the command has to end when it is asked to (10)."),
+         given("--form", default="terminal,html", values="terminal html json", help="Some of terminal,html,json (terminal,html)."),
+         given("--output", help="Files are OUTPUT.html and so on; ashlar-try unless named. - is standard output."), of=_try)
     verb("heap", "Show a Ruby program's heap profile, or what grew between two.", _HEAP,
          given("what", nargs="+", metavar="FILE|PID, or diff A B", help="A profile's file or a running process's number; diff compares two."),
          given("--form", default="terminal", values="terminal html pprof collapsed json", help="terminal, or files: html,pprof,collapsed,json. Of diff: terminal or json."),
@@ -71,6 +87,23 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     verb("mem", "Memory of a command's process tree at its exit and its peak.", _MEM, command, as_json, of=_mem)
     verb("completion", "Print a completion script for bash or zsh.", _COMPLETION, given("shell", metavar="bash|zsh", help="Which shell it is for."), of=_completion)
     return parser, made
+
+
+_TRY = """See your own application's memory before and after: the command runs on stock Ruby and on Ruby with Ashlar inside, one after the other,
+and both are asked the same requests, or just watched. Only addresses of this machine's loopback are ever asked.
+
+ashlar try --get / -- bundle exec puma -C config/puma.rb
+ashlar try --get / --get /articles/1 --rounds 3 -- bin/rails server -e production
+ashlar try --paths paths.txt --rate 50 --seconds 60 --url http://127.0.0.1:9292/ -- bundle exec puma
+ashlar try -- bundle exec rspec                        # a program that ends is run to its end
+ashlar try --rounds 3 -- ruby -e 'Array.new(500_000) { |i| i.to_s * 9 }'
+ashlar try --only ashlar --form json --output - -- bin/rake environment"""
+
+
+def _try(asked) -> int:
+    from ashlar.trying import command
+
+    return command.carry_out(asked)
 
 
 _HEAP = """Show which lines allocate and which keep, from a profile that a Ruby program on Ashlar takes of itself.

@@ -1,0 +1,215 @@
+"""What `ashlar try` does: find the two Rubies, run the command on each by turns, and put what was seen into forms."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+from ashlar.errors import BadInput
+from ashlar.files import check_can_write, put, to_standard_output
+from ashlar.said import say, visible
+from ashlar.tables import show_parts
+from ashlar.trying import page, report, rubies, run, server
+from ashlar.trying.compare import NAMES
+from ashlar.trying.report import Found
+from ashlar.trying.requests import RATE_MAX
+from ashlar.trying.rubies import ASHLAR, STOCK, Ruby
+from ashlar.trying.run import Plan, Run
+
+FORMS = ("terminal", "html", "json")
+_STANDARD_OUTPUT = "-"
+_ROUNDS_MAX = 50
+
+
+def carry_out(asked) -> int:
+    """The whole of it; the exit status."""
+    forms, base = _forms(asked)
+    plan = _plan(asked)
+    sides, gems_of = _rubies(asked)
+    _check_gems(gems_of, sides.get(ASHLAR))
+    if plan.address and server.taken(plan.address):
+        raise BadInput(f"{plan.address} is taken: something listens there already; end it, or have the command listen elsewhere (ss -ltnp shows who it is)")
+    runs = _run_all(plan, sides, gems_of, asked.rounds)
+    done = Found(plan, sides, runs, max((r.round for r in runs), default=1), os.environ.get("LD_PRELOAD", ""))
+    if not any(r.samples for r in runs):
+        if any(r.interrupted for r in runs):
+            raise KeyboardInterrupt
+        raise BadInput("the command ended before its memory could be read once; give it more to do")
+    _show(done, forms, base)
+    if any(r.interrupted for r in runs):
+        return 130
+    return 1 if any(r.status for r in runs) else 0
+
+
+# ── What is asked for ──────────────────────────────────────────────────────
+
+def _forms(asked) -> tuple[list[str], str | None]:
+    forms = [form.strip() for form in asked.form.split(",") if form.strip()]
+    if not forms or not set(forms) <= set(FORMS):
+        raise BadInput(f"--form has {asked.form!r}; give some of {','.join(FORMS)}")
+    files = [form for form in forms if form != "terminal"]
+    if asked.output == _STANDARD_OUTPUT and forms not in (["html"], ["json"]):
+        raise BadInput("--output - is one form on standard output; write --form json --output -")
+    if files and asked.output != _STANDARD_OUTPUT:
+        check_can_write(Path(asked.output or "ashlar-try"))
+    return forms, asked.output
+
+
+def _plan(asked) -> Plan:
+    for name, value, least, most in (("--rate", asked.rate, 0.01, RATE_MAX), ("--seconds", asked.seconds, 0, 86400), ("--warm-up", asked.warm_up, 0, 3600), ("--ready", asked.ready, 0.1, 3600),
+                                     ("--grace", asked.grace, 0, 600), ("--rounds", asked.rounds, 1, _ROUNDS_MAX)):
+        if value is not None and not least <= value <= most:
+            raise BadInput(f"{name} {value:g} is not possible; give {least:g} to {most:g}")
+    paths = [*asked.get, *(_paths_of(asked.paths) if asked.paths else ())]
+    address, path = server.of_url(asked.url) if asked.url else (None, "/")
+    for one in paths:
+        if not one.startswith("/") or any(c.isspace() or not c.isprintable() or not c.isascii() for c in one):
+            raise BadInput(f"{one!r} is no path to ask for; it begins with / and has %20 and the like for what is no plain letter")
+    for header in asked.header:
+        if ":" not in header or not header.isprintable() or not header.isascii():
+            raise BadInput(f"--header {header!r} is not of the form 'Name: value'")
+    if asked.url and not paths:
+        paths = [path]
+    if not paths and (asked.rate is not None or asked.header):
+        raise BadInput("--rate and --header are of requests; say what to ask for with --get /path or --paths FILE")
+    if paths and asked.seconds == 0:
+        raise BadInput("--seconds 0 waits for the end of a program, and --get asks a server; give the seconds to ask it for")
+    seconds = math.inf if asked.seconds == 0 else asked.seconds
+    return Plan(asked.command, address, path if asked.url else (paths or ["/"])[0], paths, asked.header, asked.rate, False, seconds, asked.warm_up, asked.ready, asked.grace)
+
+
+def _paths_of(file: Path) -> list[str]:
+    try:
+        lines = [line.strip() for line in file.read_text().splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read --paths {file}: {error.strerror if isinstance(error, OSError) else 'it is no text'}; give a file with a path in each line") from None
+    found = [line for line in lines if line and not line.startswith("#")]
+    if not found:
+        raise BadInput(f"--paths {file} has no path; write one in each line, such as /articles/1")
+    return found
+
+
+def _rubies(asked) -> tuple[dict[str, Ruby], Ruby]:
+    """Those that the command runs on, stock first, and the one that has the gems: stock, and where that is not to be had the other one."""
+    ashlar = rubies.of_ashlar(asked.ashlar) if asked.only != STOCK else None
+    try:
+        stock = rubies.of_stock(asked.stock, ashlar)
+    except BadInput:
+        if asked.only != ASHLAR or asked.stock:
+            raise
+        return {ASHLAR: ashlar}, ashlar
+    found = {STOCK: stock, ASHLAR: ashlar}
+    return {side: one for side, one in found.items() if one and asked.only in (None, side)}, stock
+
+
+def _check_gems(gems_of: Ruby, ashlar: Ruby | None) -> None:
+    """Gems in C that were made for a Ruby with a libruby.so would load a second Ruby into one without it."""
+    if ashlar and gems_of.shared and not ashlar.shared and (library := rubies.native_gems_need_libruby(gems_of)):
+        raise BadInput(f"{library} needs the libruby.so of {gems_of.program}, and {ashlar.program} has none; "
+                       "install Ashlar's Ruby with SHARED=yes, or name a stock Ruby without a libruby.so with --stock")
+
+
+# ── Running ────────────────────────────────────────────────────────────────
+
+def _run_all(plan: Plan, sides: dict[str, Ruby], gems_of: Ruby, rounds: int) -> list[Run]:
+    """By turns, and the other one first in every second round. Ctrl-C ends it with what there is."""
+    signal.signal(signal.SIGHUP, signal.default_int_handler)  # a terminal that is closed leaves nothing behind
+    runs, progress = [], _Progress(rounds)
+    for number in range(1, rounds + 1):
+        for side in (sides if number % 2 else reversed(sides)):
+            try:
+                found = run.carry_out(plan, side, number, sides[side], gems_of, progress.tell)
+            except KeyboardInterrupt:  # between two runs
+                found = None
+            finally:
+                progress.clear()
+            if found is None:
+                if runs:
+                    runs[-1].interrupted = True
+                return runs
+            _check_programs(found, sides[side])
+            runs.append(found)
+            if found.interrupted:
+                return runs
+    return runs
+
+
+def _check_programs(found: Run, ruby: Ruby) -> None:
+    """Says so where other Rubies ran than the one that was meant."""
+    seen = found.seen.programs
+    others = [(program, pid) for program, pid in seen.items() if os.path.basename(program).startswith("ruby") and program != str(ruby.program)]
+    if str(ruby.program) not in seen and found.samples:
+        what = f"{others[0][0]} (process {others[0][1]})" if others else next(iter(seen), "nothing")
+        found.warnings.append(f"on {found.side} the command did not run {ruby.program}, but {what}: this is no comparison; start it with ruby, bundle exec or bin/…, not through a program that chooses a Ruby itself")
+    elif others:
+        found.warnings.append(f"on {found.side} {others[0][0]} ran as well (process {others[0][1]}), beside {ruby.program}")
+
+
+class _Progress:
+    """On a terminal one line that changes; elsewhere a line for each new thing."""
+
+    def __init__(self, rounds: int):
+        self._rounds, self._last, self._shown, self._at = rounds, ("", "", 0), False, 0.0
+
+    def tell(self, what: str, of: Run) -> None:
+        what = what or self._last[0]
+        now, key = time.monotonic(), (what, of.side, of.round)
+        if not sys.stderr.isatty():
+            if key != self._last and what != "starts":
+                say(f"{self._name(of)} {what}", error=True, flush=True)
+            self._last = key
+            return
+        if key == self._last and now - self._at < 0.5:
+            return
+        self._last, self._at, self._shown = key, now, True
+        line = f"{self._name(of)} {what}"
+        if of.samples:
+            line += f", {of.samples[-1].at_s:.0f} s, {of.samples[-1].pss_bytes / (1 << 20):,.0f} MiB in {of.samples[-1].processes} process{'es' if of.samples[-1].processes > 1 else ''}"
+        say(f"\r\x1b[K{visible(line)[:shutil.get_terminal_size().columns - 1]}", error=True, end="", flush=True, raw=True)
+
+    def _name(self, of: Run) -> str:
+        return NAMES[of.side] + (f", round {of.round} of {self._rounds}," if self._rounds > 1 else "")
+
+    def clear(self) -> None:
+        if self._shown:
+            say("\r\x1b[K", error=True, end="", flush=True, raw=True)
+            self._shown = False
+
+
+# ── Showing ────────────────────────────────────────────────────────────────
+
+def _show(found: Found, forms: list[str], output: str | None) -> None:
+    made = {"html": page.render, "json": report.as_json}
+    if output == _STANDARD_OUTPUT:
+        to_standard_output(made[forms[0]](found))
+        return
+    if "terminal" in forms:
+        width = shutil.get_terminal_size().columns
+        say("\n".join(_folded(line, width) for line in report.facts(found)) + ("\n" if found.verdict else ""))
+        show_parts(found.verdict, [report.table(found)], found.warnings, report.picture(found, width))
+    base = _unused(output, forms)
+    written = [str(put(base.with_name(f"{base.name}.{form}"), made[form](found))) for form in forms if form in made]
+    if written:
+        say(f"\nwrote {' and '.join(written)}")
+
+
+def _folded(line: str, width: int) -> str:
+    return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) if sys.stdout.isatty() else line
+
+
+def _unused(output: str | None, forms: list[str]) -> Path:
+    """What was named; else a name that no earlier run has taken."""
+    if output:
+        return Path(output)
+    number = 1
+    while True:
+        base = Path(f"ashlar-try{f'-{number}' if number > 1 else ''}")
+        if not any(base.with_name(f"{base.name}.{form}").exists() for form in forms):
+            return base
+        number += 1

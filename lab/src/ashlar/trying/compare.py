@@ -1,0 +1,232 @@
+"""What the runs come to: figures of both sides, their ratio, and whether it means anything. Nothing is started or read here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ashlar import amounts
+from ashlar.trying.rubies import ASHLAR, STOCK
+from ashlar.trying.run import Run
+
+NAMES = {STOCK: "stock", ASHLAR: "Ashlar"}
+# By how much two runs of one and the same Ruby may differ, where there is only one run of each to go by.
+ONE_RUN = {"memory": 0.05, "time": 0.10, "requests": 0.30}
+# From this share of the machine's processors on, other programs make times useless that nothing but a single run stands for.
+OTHERS = 0.1
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of every run. `kind` is which of ONE_RUN it is judged by, none for what is only shown; `headline` is how the verdict calls it."""
+
+    name: str
+    label: str
+    write: Callable[[float], str]
+    values: dict[str, tuple[float, ...]]
+    kind: str = ""
+    headline: str = ""
+    disturbed: bool = False
+
+    def mean(self, side: str) -> float | None:
+        values = self.values.get(side, ())
+        return sum(values) / len(values) if values else None
+
+    @property
+    def ratio(self) -> float | None:
+        """Ashlar by stock."""
+        stock, ashlar = self.mean(STOCK), self.mean(ASHLAR)
+        return ashlar / stock if stock and ashlar is not None and math.isfinite(ashlar) and math.isfinite(stock) else None
+
+    @property
+    def spread(self) -> float | None:
+        """The largest difference between two runs of the same Ruby, as a share of their mean. None where no Ruby ran twice."""
+        found = [(max(v) - min(v)) / (sum(v) / len(v)) for v in self.values.values() if len(v) > 1 and sum(v) and math.isfinite(sum(v))]
+        return max(found) if found else None
+
+    @property
+    def noise(self) -> float:
+        """What a difference must be beyond to mean something. Several runs are believed only as far as they go: by no less than a tenth of what one is."""
+        one = math.inf if self.disturbed and self.kind != "memory" and self.spread is None else ONE_RUN.get(self.kind, 0.0)
+        return one if self.spread is None else max(self.spread, one / 10)
+
+    @property
+    def differs(self) -> bool:
+        return self.ratio is not None and bool(self.kind) and abs(self.ratio - 1) > self.noise
+
+
+def figures(runs: Sequence[Run]) -> list[Figure]:
+    """Those that some run can tell, the most important first."""
+    usable = [run for run in runs if _in_window(run)]
+    ended, asked = any(run.ended for run in usable), any(run.answered for run in usable)
+    during = " while asked" if asked else ""
+    made = [
+        _of("memory", "memory, mean" if ended else "memory, settled", amounts.memory, usable, _mean_pss if ended else settled_pss, "memory", "memory"),
+        _of("peak_memory", "memory, peak", amounts.memory, usable, _peak_pss, "memory", "peak memory" if ended else ""),
+        _of("workers_dirty", "private dirty of workers", amounts.memory, usable, _workers_dirty, "memory"),
+        _of("cpu_s", f"CPU time{during}", _seconds, usable, lambda run: run.cpu_s, "time", "CPU time"),
+        _of("wall_s", "time until it ended", _seconds, usable, lambda run: run.wall_s if run.ended else None, "time", "time until it ended"),
+        _of("collector_s", f"time in GC{during}", _seconds, usable, lambda run: run.collected.collector_s if _all_told(run) else None, "time"),
+        _of("collector_share", "GC's share of the CPU time", _percent, usable, lambda run: run.collected.collector_s / run.cpu_s if _all_told(run) and run.cpu_s else None),
+        _of("collections", "collections", amounts.count, usable, lambda run: run.collected.collections if _all_told(run) else None),
+        _of("full_collections", "of these major", amounts.count, usable, lambda run: run.collected.full if _all_told(run) else None),
+        _of("p50_s", "p50 of requests", _milliseconds, usable, _percentile(0.50), "requests", "p50"),
+        _of("p90_s", "p90", _milliseconds, usable, _percentile(0.90), "requests", "p90"),
+        _of("p99_s", "p99", _milliseconds, usable, _percentile(0.99), "requests", "p99"),
+        _of("failed", "requests that failed", lambda v: f"{v:,.0f}", usable, lambda run: run.answered.failed if run.answered else None),
+        _of("ready_s", "until it answered" if asked else "until it listened", _seconds, usable, lambda run: run.ready_s),
+    ]
+    return [figure for figure in made if any(figure.values.values())]
+
+
+def _of(name: str, label: str, write: Callable[[float], str], runs: Sequence[Run], value: Callable[[Run], float | None], kind: str = "", headline: str = "") -> Figure:
+    values = {side: tuple(v for run in runs if run.side == side and (v := value(run)) is not None) for side in (STOCK, ASHLAR)}
+    return Figure(name, label, write, values, kind, headline, any(run.others > OTHERS for run in runs))
+
+
+# ── Figures of one run ─────────────────────────────────────────────────────
+
+def _in_window(run: Run) -> list:
+    begin, end = run.window_s
+    return [s for s in run.samples if begin <= s.at_s <= end]
+
+
+def _last_half(run: Run) -> list:
+    middle = sum(run.window_s) / 2
+    found = _in_window(run)
+    return [s for s in found if s.at_s >= middle] or found[-1:]
+
+
+def settled_pss(run: Run) -> float:
+    half = _last_half(run)
+    return sum(s.pss_bytes for s in half) / len(half)
+
+
+def _mean_pss(run: Run) -> float:
+    """Over time: between two samples memory is what the later one says."""
+    found, at, whole = _in_window(run), 0.0, 0.0
+    for sample in found:
+        whole, at = whole + sample.pss_bytes * (sample.at_s - at), sample.at_s
+    return whole / at if at else found[-1].pss_bytes
+
+
+def _peak_pss(run: Run) -> float:
+    return max(s.pss_bytes for s in _in_window(run))
+
+
+def _workers_dirty(run: Run) -> float | None:
+    half = _last_half(run)
+    return sum(s.workers_dirty_bytes for s in half) / len(half) if any(s.workers for s in half) else None
+
+
+def _all_told(run: Run) -> bool:
+    return run.collected is not None and run.collected.silent == 0
+
+
+def _percentile(share: float) -> Callable[[Run], float | None]:
+    return lambda run: run.answered.percentile_s(share) if run.answered else None
+
+
+# ── In words ───────────────────────────────────────────────────────────────
+
+def verdict(found: Sequence[Figure], rounds: int) -> list[str]:
+    """What a reader may believe, a sentence each."""
+    both = [f for f in found if f.headline and f.ratio is not None]
+    if not both:
+        return []
+    better = [f for f in both if f.differs and f.ratio < 1]
+    worse = [f for f in both if f.differs and f.ratio > 1]
+    same = [f for f in both if not f.differs]
+    sentences = []
+    if better:
+        sentences.append("With Ashlar: " + ", ".join(_change(f) for f in better))
+    if worse:
+        sentences.append(("But " if better else "With Ashlar: ") + ", ".join(_change(f) for f in worse))
+    if same:
+        what = "than runs of the same Ruby differ by" if rounds > 1 else "than one run each can tell"
+        sentences.append(f"No difference larger {what}: " + ", ".join(f"{f.headline} ({signed(f.ratio)})" for f in same))
+    return sentences
+
+
+def _change(figure: Figure) -> str:
+    share = abs(figure.ratio - 1)
+    amount = f"{100 * share:.0f} %" if figure.ratio < 2 else f"{figure.ratio:.1f} times the"
+    more = "" if figure.ratio >= 2 else " less" if figure.ratio < 1 else " more"
+    return f"{amount}{more} {figure.headline} ({figure.write(figure.mean(ASHLAR))} instead of {figure.write(figure.mean(STOCK))})"
+
+
+def signed(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f} %".replace("-", "−")
+
+
+def warnings(runs: Sequence[Run], found: Sequence[Figure], rounds: int) -> list[str]:
+    """What keeps the figures from being believed."""
+    said = []
+    sides = {run.side for run in runs}
+    if len(sides) == 2 and rounds == 1:
+        kinds = [("memory", "memory"), ("time", "CPU time"), *([("requests", "the times of requests")] if any(run.answered for run in runs) else [])]
+        limits = ", ".join(f"{100 * ONE_RUN[kind]:.0f} % of {name}" for kind, name in kinds)
+        said.append(f"One run each: differences below about {limits} mean nothing; --rounds 3 finds out what does")
+    if (most := max((run.others for run in runs), default=0)) > OTHERS:
+        alone = ", so times of a single run say nothing" if rounds == 1 else ""
+        said.append(f"Other programs used up to {100 * most:.0f} % of this machine's processors meanwhile{alone}: close them, or do more --rounds")
+    for run in runs:
+        said += run.warnings
+    if any(run.interrupted for run in runs):
+        last = [run for run in runs if run.interrupted][-1]
+        begin, end = last.window_s
+        said.append(f"interrupted: the last run, on {last.side}, was measured for {max(end - begin, 0):.1f} s" + (" and is among these figures" if _in_window(last) else ", too short to be among these figures"))
+    for side in (STOCK, ASHLAR):
+        of_side = [run for run in runs if run.side == side]
+        if silent := sum(run.collected.silent for run in of_side if run.collected):
+            whole = sum(run.collected.processes for run in of_side if run.collected)
+            said.append(f"{silent} of {whole} Ruby processes on {side} did not say what their collector did (killed, or deaf to signals): time in GC is not shown")
+        elif of_side and all(run.collected is None and _in_window(run) for run in of_side):
+            said.append(f"no Ruby process on {side} said what its collector did (RUBYOPT did not reach it): time in GC is not shown")
+        if (unreadable := sum(run.seen.unreadable for run in of_side)):
+            said.append(f"the memory of a process on {side} could not be read {unreadable} times, and its RSS was counted; run as its user, or as root")
+    return [*dict.fromkeys(said), *_of_requests(runs), *_of_printed(runs)]
+
+
+def _of_requests(runs: Sequence[Run]) -> list[str]:
+    said, statuses = [], {}
+    for side in (STOCK, ASHLAR):
+        asked = [run.answered for run in runs if run.side == side and run.answered]
+        whole = sum(len(a.latencies_s) for a in asked)
+        if failed := sum(a.failed for a in asked):
+            why = {f"status {s}": sum(a.statuses[s] for a in asked) for a in asked for s in a.statuses if s >= 500} | {f: sum(a.failures[f] for a in asked) for a in asked for f in a.failures}
+            said.append(f"{failed} of {whole} requests failed on {side} ({', '.join(f'{what}: {count}' for what, count in why.items() if count)}); each counts as slower than all others")
+        counts: dict[int, int] = {}
+        for a in asked:
+            for status, count in a.statuses.items():
+                counts[status] = counts.get(status, 0) + count
+        if counts:
+            statuses[side] = counts
+        if turned := {s: c for s, c in counts.items() if 300 <= s < 500}:
+            hint = "; a redirect to https stops with --header 'X-Forwarded-Proto: https'" if any(s < 400 for s in turned) else ""
+            said.append(f"on {side} {', '.join(f'{c} of {whole} answers had status {s}' for s, c in sorted(turned.items()))}: ask for paths that do the application's work{hint}")
+    if len(statuses) == 2 and set(statuses[STOCK]) != set(statuses[ASHLAR]):
+        said.append("the two sides answered with different statuses: " + "; ".join(f"{side} {', '.join(map(str, sorted(s)))}" for side, s in statuses.items()))
+    return said
+
+
+def _of_printed(runs: Sequence[Run]) -> list[str]:
+    printed = {side: {run.printed for run in runs if run.side == side and run.ended} for side in (STOCK, ASHLAR)}
+    if all(len(texts) == 1 for texts in printed.values()) and printed[STOCK] != printed[ASHLAR]:
+        return ["the command printed other text on Ashlar than on stock: look whether it does the same work (times and random numbers are other ones each time)"]
+    return []
+
+
+# ── Numbers as text ────────────────────────────────────────────────────────
+
+def _seconds(value: float) -> str:
+    return amounts.duration(value * 1e9)
+
+
+def _milliseconds(value: float) -> str:
+    return "failed" if math.isinf(value) else f"{value * 1e3:.3g} ms" if value < 1 else f"{value * 1e3:,.0f} ms"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"

@@ -1,0 +1,111 @@
+"""Starting a command and ending all of it: nothing that it has started outlives it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from ashlar.errors import BadInput
+from ashlar.trying import watch
+from ashlar.trying.launch import Launch
+
+_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
+_LOOK_S = 0.02
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Process:
+    """A command in a session of its own, its output in files. Whoever of its processes loses its parent becomes a child of this one, so that it
+    is found, measured and ended as well."""
+
+    def __init__(self, launch: Launch, output: Path):
+        _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.output, self.errors = output, output.with_suffix(".err")
+        own = os.getpid()
+
+        def before() -> None:
+            _libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)  # should this program be killed
+            if os.getppid() != own:
+                os._exit(1)
+
+        self.started = time.monotonic()
+        with open(self.output, "wb") as out, open(self.errors, "wb") as errors:
+            try:
+                self._popen = subprocess.Popen(launch.command, env=launch.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True, preexec_fn=before)
+            except OSError as error:
+                raise BadInput(f"cannot run {launch.command[0]!r}: {error.strerror}; check the path, or the first line of the script") from None
+        self.pid, self.status, self._ended_cpu_s = self._popen.pid, None, 0.0
+        self.wall_s = 0.0
+
+    @property
+    def running(self) -> bool:
+        """Whether the command itself runs; asks after processes that have ended."""
+        for pid in [pid for pid, parent in watch.descendants() if parent == os.getpid()]:
+            self._ask_after(pid)
+        return self.status is None
+
+    def _ask_after(self, pid: int) -> None:
+        try:
+            found, status, used = os.wait4(pid, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if found:
+            self._ended_cpu_s += used.ru_utime + used.ru_stime
+            if found == self.pid:
+                self.status = self._popen.returncode = os.waitstatus_to_exitcode(status)
+                self.wall_s = time.monotonic() - self.started
+
+    def cpu_s(self) -> float:
+        """Of all its processes, those that have ended among them, so far."""
+        return self._ended_cpu_s + watch.cpu_s()
+
+    def pids(self) -> list[int]:
+        return [pid for pid, _ in watch.descendants()]
+
+    def end(self, grace_s: float) -> None:
+        """Ask the command to end, then all of its processes, then end them."""
+        if self.running:
+            _send(self.pid, signal.SIGTERM)
+            self._wait(grace_s)
+        if self.pids():
+            self._wait(1.0 if self.status is None else 0.3)
+            self._all(signal.SIGTERM)
+            self._wait(grace_s / 2)
+        until = time.monotonic() + 10
+        while self.pids() and time.monotonic() < until:  # again, for what was started meanwhile
+            self._all(signal.SIGKILL)
+            self._wait(0.5)
+
+    def _wait(self, limit_s: float) -> None:
+        """Until nothing runs any more; of a command that has ended, its other processes get a moment."""
+        until = time.monotonic() + limit_s
+        while time.monotonic() < until and (self.running or self.pids()):
+            time.sleep(_LOOK_S)
+
+    def _all(self, number: int) -> None:
+        try:
+            os.killpg(self.pid, number)
+        except OSError:
+            pass
+        for pid in self.pids():
+            _send(pid, number)
+
+    def last_line(self) -> str:
+        """What it said last, to be told when it has failed."""
+        for path in (self.errors, self.output):
+            lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
+            lines = [line for line in lines if line and not line.startswith("from ")]  # the place where Ruby raised an error is above where it was called from
+            if lines:
+                return lines[-1][:300]
+        return ""
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass

@@ -1,0 +1,179 @@
+"""What was measured as tables and a small picture for the terminal, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from ashlar import amounts
+from ashlar.said import visible
+from ashlar.tables import Table
+from ashlar.trying import compare
+from ashlar.trying.compare import NAMES, Figure
+from ashlar.trying.rubies import ASHLAR, STOCK, Ruby
+from ashlar.trying.run import ASK_S, BUSY, Plan, Run
+
+_LEVELS = " ▁▂▃▄▅▆▇█"
+_ROWS = 4
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that a report needs."""
+
+    plan: Plan
+    rubies: dict[str, Ruby]
+    runs: Sequence[Run]
+    rounds: int
+    preloaded: str = ""
+
+    @property
+    def figures(self) -> list[Figure]:
+        return compare.figures(self.runs)
+
+    @property
+    def verdict(self) -> list[str]:
+        return compare.verdict(self.figures, self.rounds)
+
+    @property
+    def warnings(self) -> list[str]:
+        more = [f"LD_PRELOAD={self.preloaded} was set for both; Ashlar is its own malloc, so try it without"] if self.preloaded else []
+        versions = {ruby.version for ruby in self.rubies.values()}
+        more += [f"the two are different versions of Ruby, {' and '.join(sorted(versions))}: not all of the difference is the collector's"] if len(versions) > 1 else []
+        return [*compare.warnings(self.runs, self.figures, self.rounds), *more]
+
+    @property
+    def sides(self) -> list[str]:
+        return [side for side in (STOCK, ASHLAR) if any(run.side == side for run in self.runs)]
+
+    def first(self, side: str) -> Run | None:
+        return next((run for run in self.runs if run.side == side and run.samples), None)
+
+
+def facts(found: Found) -> list[str]:
+    """What was done, a sentence each."""
+    plan, lines = found.plan, [shlex.join(found.plan.command)]
+    lines += [f"{NAMES[side]}: {ruby.description}, {ruby.program}" for side, ruby in found.rubies.items()]
+    asked = [run for run in found.runs if run.answered]
+    many = f" {found.rounds} times{' on each' if len(found.sides) > 1 else ''}" if found.rounds > 1 else ""
+    if asked:
+        chosen = f" (chosen so that the server is busy for about {100 * BUSY:.0f} % of the time; --rate sets it)" if plan.rate_was_chosen else ""
+        seconds = plan.seconds or ASK_S
+        lines.append(f"asked{many} at {asked[0].address} for {_paths(plan.paths)}: {plan.rate_per_s:g} requests a second for {seconds:.0f} s{chosen}, "
+                     f"after {plan.in_turn} one by one and {plan.warm_up_s:g} s to warm up")
+    elif any(run.listened for run in found.runs):
+        lines.append(f"watched{many} for {max(run.window_s[1] - (run.ready_s or 0) for run in found.runs):.0f} s from when it listened, and asked nothing; add --get / to have it asked")
+    elif any(run.ended for run in found.runs):
+        lines.append(f"run to its end{many}")
+    else:
+        lines.append(f"watched{many} for {max(run.window_s[1] for run in found.runs):.0f} s")
+    return lines
+
+
+def _paths(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{', '.join(paths[:3])}{f' and {len(paths) - 3} more' if len(paths) > 3 else ''}"
+
+
+def table(found: Found) -> Table:
+    figures, sides = found.figures, found.sides
+    head = ("", *(NAMES[side] for side in sides))
+    both = len(sides) == 2
+    twice = any(f.spread is not None for f in figures)
+    head += ("difference",) if both else ()
+    head += ("same Ruby",) if twice else ()
+    rows = []
+    for figure in figures:
+        row = [figure.label, *(_written(figure, side) for side in sides)]
+        row += [compare.signed(figure.ratio) if figure.ratio is not None and figure.kind else ""] if both else []
+        row += [f"{100 * figure.spread:.1f} %" if figure.spread is not None and figure.kind else ""] if twice else []
+        rows.append(tuple(row))
+    notes = ["Memory is PSS, summed over all processes of the command."]
+    if any(not run.ended for run in found.runs):
+        notes.append("Settled is the mean over the last half.")
+    if twice:
+        notes.append("“same Ruby” is by how much runs of one Ruby differ.")
+    asked = [run for run in found.runs if run.answered]
+    if asked and not any(f.name == "p99_s" for f in figures):
+        count = min(len(run.answered.latencies_s) for run in asked)
+        notes.append(f"p99 takes 2,000 requests, and these were {count:,}: --rate and --seconds say how many.")
+    return Table("figures", "", head, tuple(rows), "\n".join(notes))
+
+
+def _written(figure: Figure, side: str) -> str:
+    mean = figure.mean(side)
+    return "–" if mean is None else figure.write(mean)
+
+
+# ── A picture in the terminal ──────────────────────────────────────────────
+
+def picture(found: Found, width: int) -> list[str]:
+    """PSS over time of the first run of each side, on one scale."""
+    runs = [run for side in found.sides if (run := found.first(side))]
+    most = max((s.pss_bytes for run in runs for s in run.samples), default=0)
+    last = max((run.samples[-1].at_s for run in runs), default=0.0)
+    if not most or not last:
+        return []
+    columns = max(min(width - 12, 100), 20)
+    lines = [f"memory over time, from 0 to {amounts.memory(most)}"]
+    for run in runs:
+        heights = [_ROWS * 8 * size / most if size is not None else None for size in _columns(run, last, columns)]
+        for row in reversed(range(_ROWS)):
+            cells = "".join(" " if h is None else _LEVELS[min(max(math.ceil(h) - 8 * row, 0), 8)] for h in heights)
+            lines.append(f"{NAMES[run.side] if row == 0 else '':>8} │{cells.rstrip()}")
+        lines.append("")
+    lines[-1] = f"{'':>8} └{_axis(runs, last, columns)}"
+    return [visible(line) for line in lines]
+
+
+def _axis(runs: Sequence[Run], last: float, columns: int) -> str:
+    end = f" {last:.0f} s" if last >= 10 else f" {last:.1f} s"
+    line = "─" * (columns - len(end))
+    begun = [int(run.window_s[0] / last * columns) for run in runs if run.answered]
+    if begun and max(begun) < columns - len(end) - 10:
+        at = max(begun)
+        line = line[:at] + "┴ asked" + line[at + 7:]
+    return line + end
+
+
+def _columns(run: Run, last: float, columns: int) -> list[float | None]:
+    """The highest of each stretch of time; the one before it where it has none; nothing after the end."""
+    made: list[float | None] = [None] * columns
+    for sample in run.samples:
+        at = min(int(sample.at_s / last * columns), columns - 1)
+        made[at] = max(made[at] or 0, sample.pss_bytes)
+    end = min(int(run.samples[-1].at_s / last * columns), columns - 1)
+    before = 0.0
+    for at in range(end + 1):
+        made[at] = before = made[at] if made[at] is not None else before
+    return made
+
+
+# ── JSON ───────────────────────────────────────────────────────────────────
+
+def as_json(found: Found) -> str:
+    """All figures, and every run with its samples. Sizes are in bytes, times in seconds; a request that failed has a latency of null."""
+    told = {
+        "command": found.plan.command,
+        "rubies": {side: {"program": str(r.program), "version": r.version, "description": r.description} for side, r in found.rubies.items()},
+        "asked": {"paths": list(found.plan.paths), "rate_per_s": found.plan.rate_per_s} if found.plan.paths else None,
+        "verdict": found.verdict, "warnings": found.warnings,
+        "figures": {f.name: {"label": f.label, **{side: [_finite(v) for v in f.values.get(side, ())] for side in (STOCK, ASHLAR)}, "ratio": f.ratio,
+                             "same_ruby_spread": f.spread, "differs": f.differs if f.kind else None} for f in found.figures},
+        "runs": [_run(run) for run in found.runs],
+    }
+    return json.dumps(told, indent=1, allow_nan=False) + "\n"
+
+
+def _run(run: Run) -> dict:
+    return {"side": run.side, "round": run.round, "window_s": run.window_s, "ready_s": run.ready_s, "cpu_s": run.cpu_s, "others": run.others, "status": run.status, "interrupted": run.interrupted,
+            "programs": run.seen.programs, "collected": asdict(run.collected) if run.collected else None,
+            "statuses": dict(run.answered.statuses) if run.answered else None, "failures": dict(run.answered.failures) if run.answered else None,
+            "latencies_s": [_finite(v) for v in run.answered.latencies_s] if run.answered else None,
+            "samples": [asdict(sample) for sample in run.samples]}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,259 @@
+"""One run of the command on one Ruby: start it, wait until it answers, ask it, end it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ashlar.errors import BadInput
+from ashlar.trying import collector, launch, requests, server, watch
+from ashlar.trying.collector import Collected
+from ashlar.trying.process import Process
+from ashlar.trying.requests import Answered
+from ashlar.trying.rubies import Ruby
+from ashlar.trying.server import Address
+from ashlar.trying.watch import Sample, Seen, Watcher
+
+WATCH_S, ASK_S = 30.0, 40.0
+_IN_TURN, _IN_TURN_S = 100, 8.0
+_RATE_MOST, BUSY = 50.0, 0.4
+_LOOK_S = 0.05
+
+
+@dataclass
+class Plan:
+    """What is asked of every run. `seconds` is none where nobody has said; `rate_per_s` and `in_turn` are what the first run found out, for all of them."""
+
+    command: list[str]
+    address: Address | None = None
+    path: str = "/"
+    paths: Sequence[str] = ()
+    headers: Sequence[str] = ()
+    rate_per_s: float | None = None
+    rate_was_chosen: bool = False
+    seconds: float | None = None
+    warm_up_s: float = 5.0
+    ready_s: float = 120.0
+    grace_s: float = 10.0
+    in_turn: int = 0
+    ports: set[Address] = field(default_factory=set)  # where earlier runs listened
+
+
+@dataclass
+class Run:
+    """What one run came to. Figures of CPU time, of the collector and of requests are of `window_s`, from its beginning to its end in seconds since the start."""
+
+    side: str
+    round: int
+    seen: Seen
+    window_s: tuple[float, float] = (0.0, 0.0)
+    ready_s: float | None = None
+    cpu_s: float = 0.0
+    collected: Collected | None = None
+    answered: Answered | None = None
+    address: Address | None = None
+    listened: bool = False
+    status: int | None = None  # of a command that has ended by itself
+    wall_s: float = 0.0
+    others: float = 0.0  # the share of this machine's processors that other programs used meanwhile
+    printed: str = ""  # a digest of its standard output
+    interrupted: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def samples(self) -> list[Sample]:
+        return self.seen.samples
+
+    @property
+    def ended(self) -> bool:
+        return self.status is not None
+
+
+def carry_out(plan: Plan, side: str, number: int, ruby: Ruby, gems_of: Ruby, tell: Callable[[str, Run], None]) -> Run:
+    """Raises BadInput where the command cannot be run or a server does not answer. What a Ctrl-C leaves is a run that was interrupted."""
+    server.wait_until_free(plan.ports)
+    with tempfile.TemporaryDirectory(prefix="ashlar-try-", dir=_place()) as folder:
+        scratch = Path(folder)
+        process = Process(launch.prepare(plan.command, ruby, gems_of, scratch), scratch / "printed.out")
+        watcher = Watcher(process.started)
+        run = Run(side, number, watcher.seen)
+        one = _OneRun(plan, run, process, scratch, tell)
+        try:
+            one.go()
+        except KeyboardInterrupt:
+            run.interrupted = True
+            one.close_window()
+        finally:
+            try:
+                watcher.stop()
+                process.end(plan.grace_s)
+            except KeyboardInterrupt:  # once more: at once
+                process.end(0)
+                run.interrupted = True
+        one.finish()
+        return run
+
+
+def _place() -> str | None:
+    """RUBYOPT is cut at blanks, so the folder of what it loads has none."""
+    return "/tmp" if any(c.isspace() for c in tempfile.gettempdir()) else None
+
+
+class _OneRun:
+    def __init__(self, plan: Plan, run: Run, process: Process, scratch: Path, tell: Callable[[str, Run], None]):
+        self._plan, self._run, self._process, self._scratch, self._tell = plan, run, process, scratch, tell
+        self._begin_ns: int | None = None
+        self._end_ns: int | None = None
+        self._begin_cpu_s, self._open, self._ended = 0.0, False, False
+        self._begin_others_s, self._begin_wall_s = self._others_s(0.0), time.monotonic()
+
+    def go(self) -> None:
+        if self._plan.paths:
+            self._run.address = self._wait_for_server()
+            self._run.ready_s, self._run.listened = self._now(), True
+            self._plan.ports.add(self._run.address)
+            self._warm_up(self._run.address)
+            self._ask(self._run.address)
+        else:
+            self._watch()
+
+    def _now(self) -> float:
+        return time.monotonic() - self._process.started
+
+    # ── A server ───────────────────────────────────────────────────────────
+
+    def _wait_for_server(self) -> Address:
+        until, refused, listens = time.monotonic() + self._plan.ready_s, [], []
+        while time.monotonic() < until:
+            self._tell("starts", self._run)
+            if not self._process.running and not self._process.pids():
+                raise BadInput(self._failed(f"ended with status {self._process.status} before it answered"))
+            listens, refused = server.listening(self._process.pids())
+            for address in listens:
+                if self._plan.address is None or _same(address, self._plan.address):
+                    if server.answers(address, self._plan.path, self._plan.headers):
+                        return address
+            time.sleep(_LOOK_S)
+        where = ", ".join(map(str, listens))
+        if self._plan.address and not any(_same(a, self._plan.address) for a in listens):
+            raise BadInput(self._failed(f"does not listen at {self._plan.address} after {self._plan.ready_s:.0f} s{f', but at {where}' if where else ''}; give another --url"))
+        if listens:
+            raise BadInput(self._failed(f"listens at {where} and has not answered http there in {self._plan.ready_s:.0f} s; give it longer with --ready, or name the address with --url"))
+        if refused:
+            raise BadInput(self._failed(f"listens only at {', '.join(refused)}, and only loopback is asked; have it listen at 127.0.0.1"))
+        raise BadInput(self._failed(f"listens at no port after {self._plan.ready_s:.0f} s; have it listen at 127.0.0.1, or give it longer with --ready"))
+
+    def _failed(self, what: str) -> str:
+        line = self._process.last_line()
+        return f"the command on {self._run.side} {what}" + (f"; the last line of its output: {line}" if line else "")
+
+    def _warm_up(self, address: Address) -> None:
+        """Ask one by one first. What that shows of a server that nobody has given a rate for is how many requests it can take."""
+        self._tell("warms up", self._run)
+        plan, first = self._plan, not self._plan.in_turn
+        turn = requests.ask_in_turn(address, plan.paths, plan.headers, plan.in_turn or max(_IN_TURN, len(plan.paths)), _IN_TURN_S if first else 4 * _IN_TURN_S, self._goes_on)
+        answered = [one for one in turn.latencies_s if one != float("inf")]
+        if not answered:
+            why = ", ".join([*(f"status {s}" for s in turn.statuses), *turn.failures]) or "nothing came"
+            raise BadInput(self._failed(f"answers none of {len(turn.latencies_s)} requests at {address} ({why}); ask for other paths with --get"))
+        if first:
+            plan.in_turn = len(turn.latencies_s)
+        if plan.rate_per_s is None:
+            later = answered[len(answered) // 2:]
+            workers = max([1, *(sample.workers for sample in self._run.samples[-1:])])
+            able = min(workers, len(os.sched_getaffinity(0)))  # so many requests at once
+            plan.rate_per_s, plan.rate_was_chosen = _round_rate(min(_RATE_MOST, BUSY * able * len(later) / sum(later))), True
+        if plan.warm_up_s > 0:
+            self._stop_if_interrupted(requests.ask(address, plan.paths, plan.headers, plan.rate_per_s, plan.warm_up_s, self._goes_on))
+
+    def _ask(self, address: Address) -> None:
+        plan = self._plan
+        self._open_window()
+        self._tell("is asked", self._run)
+        self._run.answered = requests.ask(address, plan.paths, plan.headers, plan.rate_per_s, plan.seconds or ASK_S, self._goes_on)
+        self._stop_if_interrupted(self._run.answered)
+        self.close_window()
+        if not self._process.running:
+            raise BadInput(self._failed(f"ended with status {self._process.status} while it was asked"))
+
+    def _goes_on(self) -> bool:
+        self._tell("", self._run)
+        return self._process.running or bool(self._process.pids())
+
+    @staticmethod
+    def _stop_if_interrupted(answered: Answered) -> None:
+        if answered.interrupted:
+            raise KeyboardInterrupt
+
+    # ── Anything else ──────────────────────────────────────────────────────
+
+    def _watch(self) -> None:
+        """Until it ends. A server does not; it is watched for a while from when it listens."""
+        self._open = True
+        until = time.monotonic() + self._plan.seconds if self._plan.seconds else None
+        looked = 0.0
+        while self._process.running:
+            self._tell("runs", self._run)
+            if until is None and self._plan.seconds is None and time.monotonic() - looked > 0.5:
+                looked = time.monotonic()
+                addresses, refused = server.listening(self._process.pids())
+                if addresses or refused:
+                    self._run.listened, self._run.ready_s, until = True, self._now(), time.monotonic() + WATCH_S
+                    self._plan.ports.update(addresses)
+            if until is not None and time.monotonic() >= until:
+                break
+            time.sleep(_LOOK_S if self._now() > 1 else 0.005)
+        self.close_window()
+
+    # ── The window ─────────────────────────────────────────────────────────
+
+    def _open_window(self) -> None:
+        collector.ask(self._scratch, self._process.pids())
+        self._begin_ns, self._begin_cpu_s, self._open = time.monotonic_ns(), self._process.cpu_s(), True
+        self._begin_others_s, self._begin_wall_s = self._others_s(self._begin_cpu_s), time.monotonic()
+        self._run.window_s = (self._now(), 0.0)
+
+    def close_window(self) -> None:
+        if self._open:
+            self._open, self._ended = False, not self._process.running
+            wall_s = (time.monotonic() - self._begin_wall_s) * (os.cpu_count() or 1)
+            self._run.others = max(self._others_s(self._process.cpu_s()) - self._begin_others_s, 0.0) / wall_s if wall_s else 0.0
+            if not self._ended:
+                self._run.cpu_s = self._process.cpu_s() - self._begin_cpu_s
+                self._run.window_s = (self._run.window_s[0], self._now())
+                collector.ask(self._scratch, self._process.pids())
+                if self._run.answered is not None:
+                    self._end_ns = time.monotonic_ns()
+
+    @staticmethod
+    def _others_s(command_s: float) -> float:
+        """CPU time of all but the command and this program."""
+        return watch.busy_s() - command_s - time.process_time()
+
+    def finish(self) -> None:
+        """When nothing runs any more."""
+        run, process = self._run, self._process
+        if self._ended:
+            run.status, run.wall_s = process.status, process.wall_s
+            run.cpu_s = process.cpu_s()
+            run.window_s = (0.0, process.wall_s)
+            run.printed = hashlib.sha256(process.output.read_bytes()).hexdigest()
+            if process.status:
+                line = process.last_line()
+                run.warnings.append(f"on {run.side} the command ended with status {process.status}" + (f"; the last line of its output: {line}" if line else ""))
+        run.collected = collector.read(self._scratch, self._begin_ns, self._end_ns)
+
+
+def _same(one: Address, other: Address) -> bool:
+    """A server that listens at all addresses of IPv6 is asked at 127.0.0.1 as well."""
+    return one.port == other.port
+
+
+def _round_rate(rate: float) -> float:
+    """Two digits."""
+    return float(f"{rate:.2g}")

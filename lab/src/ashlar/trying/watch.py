@@ -1,0 +1,164 @@
+"""The processes of a command while they run: memory, CPU time, and which programs they are. From /proc alone."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_TICK = os.sysconf("SC_CLK_TCK")
+_KIB = 1024
+_OF_PROCESS = 2  # the clock of a process's CPU time, in nanoseconds; its number holds that of the process
+# Reading the memory of a process takes the kernel time, and the process waits for that when it maps memory. Of all time at most this share is spent on it,
+# and more of the first seconds, in which short programs have to be seen.
+_SHARE, _LEAST_S = 0.04, 0.05
+_FIRST_S, _FIRST_SHARE, _FIRST_LEAST_S = 3.0, 0.1, 0.01
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sums over the processes of the command at one moment, in seconds since its start. `workers` have a parent that runs the same program."""
+
+    at_s: float
+    pss_bytes: int
+    workers_dirty_bytes: int
+    processes: int
+    workers: int
+    cpu_s: float
+
+
+@dataclass
+class Seen:
+    """What a run looked like. `unreadable` is how many readings of a process took its RSS, for want of the right to read more."""
+
+    samples: list[Sample] = field(default_factory=list)
+    programs: dict[str, int] = field(default_factory=dict)  # each executable, and a process that ran it
+    unreadable: int = 0
+
+
+class Watcher:
+    """Reads the tree again and again in a thread of its own, from `start` on."""
+
+    def __init__(self, start: float):
+        self.seen, self._start, self._stop = Seen(), start, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        pause_s = _FIRST_LEAST_S
+        while not self._stop.wait(pause_s):
+            began = time.monotonic()
+            self._read(began)
+            share, least_s = (_FIRST_SHARE, _FIRST_LEAST_S) if began - self._start < _FIRST_S else (_SHARE, _LEAST_S)
+            pause_s = max(least_s, (time.monotonic() - began) / share)
+
+    def _read(self, now: float) -> None:
+        pss = dirty = processes = workers = 0
+        cpu = 0.0
+        programs = {}
+        for pid, parent in descendants():
+            stat, program = _stat(pid), _program(pid)
+            if stat is None or program is None:
+                continue
+            programs[pid] = program
+            memory = self._memory(pid)
+            processes += 1
+            cpu += _cpu_s(pid, stat)
+            pss += memory[0]
+            if programs.get(parent) == program:
+                workers += 1
+                dirty += memory[1]
+        if processes:
+            for pid, program in programs.items():
+                self.seen.programs.setdefault(program, pid)
+            self.seen.samples.append(Sample(now - self._start, pss, dirty, processes, workers, cpu))
+
+    def _memory(self, pid: int) -> tuple[int, int]:
+        """PSS and private dirty memory, in bytes."""
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            told = {line.split(":")[0]: int(line.split()[1]) * _KIB for line in lines[1:]}
+            return told["Pss"], told["Private_Dirty"]
+        except (ProcessLookupError, KeyError, IndexError, FileNotFoundError):
+            return 0, 0
+        except OSError:
+            self.seen.unreadable += 1
+            return _rss(pid), 0
+
+
+def descendants() -> Iterator[tuple[int, int]]:
+    """All processes that this one has started, and those that they have, each with its parent and after it. Ended ones that nobody has asked after are
+    among them."""
+    waiting = [os.getpid()]
+    for parent in waiting:
+        for child in _children(parent):
+            waiting.append(child)
+            yield child, parent
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as file:
+                found += map(int, file.read().split())
+    except OSError:
+        if not os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):
+            return _children_by_parent(pid)
+    return sorted(found)
+
+
+def _children_by_parent(pid: int) -> list[int]:
+    """For kernels that do not list the children of a process."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and (stat := _stat(int(name))) and stat[0] == pid]
+
+
+def _stat(pid: int) -> tuple[int, int, int] | None:
+    """The parent, CPU time in ticks, and that of children that have ended. None for a process that has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else (int(fields[1]), int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14]))
+
+
+def _program(pid: int) -> str | None:
+    """Its executable."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
+    except OSError:
+        return None
+
+
+def _rss(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def _cpu_s(pid: int, stat: tuple[int, int, int]) -> float:
+    """With that of its ended children, which the kernel tells in ticks alone."""
+    try:
+        own = time.clock_gettime(~pid << 3 | _OF_PROCESS)
+    except OSError:
+        own = stat[1] / _TICK
+    return own + stat[2] / _TICK
+
+
+def cpu_s() -> float:
+    """CPU time so far of all processes that run, and of their ended children."""
+    return sum(_cpu_s(pid, stat) for pid, _ in descendants() if (stat := _stat(pid)))
+
+
+def busy_s() -> float:
+    """CPU time that all processors of this machine have spent on anything since it started."""
+    user, nice, system, _, _, interrupts, soft, stolen = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
+    return (user + nice + system + interrupts + soft + stolen) / _TICK

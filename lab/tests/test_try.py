@@ -1,0 +1,560 @@
+"""`ashlar try`: both Rubies are asked the same, nothing is left running, and no difference is claimed that chance could make.
+
+The Rubies of most tests are scripts that answer as Ruby does and then are Python; the applications are small Python servers and programs.
+"""
+
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from conftest import CLONE, PYTHON
+
+from ashlar.errors import BadInput
+from ashlar.trying import collector, compare, launch, requests, rubies, server
+from ashlar.trying.process import Process
+from ashlar.trying.requests import Answered
+from ashlar.trying.run import Run
+from ashlar.trying.watch import Sample, Seen
+
+MIB = 1 << 20
+# A server that holds SPARE_MIB more memory on stock, which has no GEM_PATH of ours.
+APP = """
+import http.server, os, sys, time
+open("pids", "a").write(f"{os.getpid()}\\n")
+held = bytearray(os.urandom(1 << 20) * (20 if os.environ.get("GEM_PATH") == "/fake/gems" else 20 + int(os.environ.get("SPARE_MIB", "0"))))
+class Answers(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = 65536
+    def do_GET(self):
+        time.sleep(float(os.environ.get("SLOW_S", "0")))
+        status = 500 if self.path == "/broken" else 404 if self.path == "/missing" else 200
+        self.send_response(status)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+    def log_message(self, *a): pass
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 64
+Server((os.environ.get("HOST", "127.0.0.1"), int(sys.argv[1])), Answers).serve_forever()
+"""
+
+
+def fake_ruby(folder: Path, collector: str, version: str = "3.4.5", **more: str) -> Path:
+    """A Ruby that is asked, and then is Python."""
+    told = {"engine": "ruby", "program": PYTHON, "version": version, "description": f"ruby {version} fake", "abi": version[:3] + ".0", "collector": collector, "shared": "no",
+            "extensions": "3.4.0-static", "platform": "x86_64-linux", "programs": str(folder), "gems": "/fake/gems" if collector == "default" else "/other/gems", **more}
+    lines = "".join(f"ashlar-try {name} {value}\n" for name, value in told.items())
+    folder.mkdir(parents=True)
+    path = folder / "ruby"
+    path.write_text(f"#!/bin/sh\nif [ \"$1\" = -e ]; then cat <<'END'\n{lines}END\nexit; fi\nexec {PYTHON} \"$@\"\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def attempt(tmp_path):
+    """Run `ashlar try` with two fake Rubies, in a folder with app.py."""
+    stock, inside = fake_ruby(tmp_path / "stock", "default"), fake_ruby(tmp_path / "inside", "ashlar")
+    (tmp_path / "app.py").write_text(APP)
+
+    def run(*arguments, stock=stock, inside=inside, timeout=120, **environment):
+        named = [*(["--stock", stock] if stock else []), *(["--ashlar", inside] if inside else [])]
+        return subprocess.run([sys.executable, "-m", "ashlar", "try", *map(str, (*named, *arguments))], cwd=tmp_path, capture_output=True, text=True, timeout=timeout, env={**os.environ, **environment})
+    return run
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+SHORT = ("--seconds", "1.5", "--warm-up", "0.3", "--rate", "40")
+
+
+# ── Servers ────────────────────────────────────────────────────────────────
+
+def test_a_server_is_found_asked_on_both_and_compared(attempt, tmp_path):
+    done = attempt("--get", "/", "--get", "/a?b=1", *SHORT, "--form", "terminal,html,json", "--", "ruby", "app.py", free_port(), SPARE_MIB="30")
+    assert done.returncode == 0, done.stderr
+    assert "less memory" in done.stdout and "memory over time" in done.stdout and "One run each" in done.stdout
+    told = json.loads((tmp_path / "ashlar-try.json").read_text())
+    memory = told["figures"]["memory"]
+    assert memory["stock"][0] - memory["ashlar"][0] == pytest.approx(30 * MIB, rel=0.1) and memory["differs"] and memory["ratio"] < 1
+    assert [run["statuses"] for run in told["runs"]] == [{"200": 60}, {"200": 60}]
+    assert told["figures"]["cpu_s"]["stock"][0] > 0 and "p99_s" not in told["figures"] and told["figures"]["p50_s"]["stock"][0] < 0.5
+    page = (tmp_path / "ashlar-try.html").read_text()
+    assert page.count("<svg") >= 2 and "less memory" in page and "http://" not in page.replace("http://www.w3.org", "")
+    assert not [pid for pid in (tmp_path / "pids").read_text().split() if alive(int(pid))]
+
+
+def test_the_same_on_both_is_no_difference(attempt, tmp_path):
+    done = attempt("--rounds", "2", "--get", "/", *SHORT, "--form", "terminal,json", "--", "ruby", "app.py", free_port())
+    assert done.returncode == 0, done.stderr
+    assert "No difference larger than runs of the same Ruby differ by: memory" in done.stdout
+    told = json.loads((tmp_path / "ashlar-try.json").read_text())
+    assert [(run["side"], run["round"]) for run in told["runs"]] == [("stock", 1), ("ashlar", 1), ("ashlar", 2), ("stock", 2)]
+
+
+def test_requests_that_fail_are_counted_and_said(attempt, tmp_path):
+    done = attempt("--get", "/", "--get", "/broken", "--get", "/missing", *SHORT, "--form", "terminal,json", "--", "ruby", "app.py", free_port())
+    assert "20 of 60 requests failed on stock (status 500: 20)" in done.stdout and "20 of 60 answers had status 404" in done.stdout
+    assert json.loads((tmp_path / "ashlar-try.json").read_text())["runs"][0]["latencies_s"].count(None) == 20
+
+
+def test_a_rate_is_chosen_that_the_server_can_take(attempt):
+    done = attempt("--get", "/", "--seconds", "1", "--warm-up", "0", "--form", "terminal", "--", "ruby", "app.py", free_port(), SLOW_S="0.05")
+    rate = float(done.stdout.split(" requests a second")[0].split()[-1])
+    assert 4 <= rate <= 8, done.stdout
+
+
+def test_without_paths_a_server_is_watched(attempt):
+    done = attempt("--seconds", "1", "--form", "terminal", "--", "ruby", "app.py", free_port())
+    assert done.returncode == 0 and "p50" not in done.stdout and "memory, settled" in done.stdout, done.stderr
+
+
+def test_a_server_that_ends_first_is_one_line_with_its_reason(attempt, tmp_path):
+    (tmp_path / "dies.py").write_text("raise SystemExit('no database here')")
+    done = attempt("--get", "/", "--", "ruby", "dies.py")
+    assert done.returncode == 2 and done.stderr.strip().splitlines()[-1] == "ashlar: the command on stock ended with status 1 before it answered; the last line of its output: no database here"
+
+
+def test_a_port_that_is_taken_and_a_server_elsewhere(attempt):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = attempt("--url", f"http://127.0.0.1:{port}/", "--", "ruby", "app.py", port)
+        assert done.returncode == 2 and f"127.0.0.1:{port} is taken" in done.stderr
+    done = attempt("--url", f"http://127.0.0.1:{free_port()}/", "--ready", "1.5", "--", "ruby", "app.py", port)
+    assert done.returncode == 2 and "does not listen at" in done.stderr and f"but at 127.0.0.1:{port}" in done.stderr
+
+
+# ── Programs that end ──────────────────────────────────────────────────────
+
+PROGRAM = "import os, sys, time; x = os.urandom(1 << 20) * 40; y = sum(i * i for i in range(2_000_000)); time.sleep(0.2); print(y)"
+
+
+def test_a_program_is_run_to_its_end(attempt, tmp_path):
+    done = attempt("--form", "terminal,json", "--output", "out", "--", "ruby", "-c", PROGRAM)
+    assert done.returncode == 0 and "run to its end" in done.stdout and "time until it ended" in done.stdout, done.stderr
+    told = json.loads((tmp_path / "out.json").read_text())
+    assert told["figures"]["peak_memory"]["ashlar"][0] > 40 * MIB and told["figures"]["wall_s"]["stock"][0] > 0.2 and told["figures"]["cpu_s"]["stock"][0] > 0.02
+    assert "other text" not in done.stdout
+
+
+def test_a_program_that_fails_or_prints_other_text_is_told(attempt):
+    done = attempt("--form", "terminal", "--", "ruby", "-c", f"{PROGRAM}; print(os.environ.get('GEM_PATH')); sys.exit('broken' if os.environ.get('GEM_PATH') == '/fake/gems' else 0)")
+    assert done.returncode == 1 and "on ashlar the command ended with status 1; the last line of its output: broken" in done.stdout and "other text on Ashlar" in done.stdout
+
+
+def test_what_ran_instead_of_the_ruby_is_named(attempt):
+    done = attempt("--form", "terminal", "--", "sh", "-c", "sleep 0.4; true")
+    assert f"did not run {PYTHON}" in done.stdout
+
+
+# ── Nothing is left ────────────────────────────────────────────────────────
+
+STUBBORN = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"], start_new_session=True)
+if os.fork():
+    open("pids", "a").write(f"{os.getpid()} {child.pid}\\n")
+    time.sleep(600)
+time.sleep(600)
+"""
+
+
+def test_what_ignores_the_signal_and_leaves_the_session_is_ended(attempt, tmp_path):
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    done = attempt("--only", "stock", "--seconds", "1", "--grace", "0.3", "--form", "terminal", "--", "ruby", "stubborn.py", inside=None)
+    assert done.returncode == 0, done.stderr
+    assert not [pid for pid in (tmp_path / "pids").read_text().split() if alive(int(pid))]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_keeps_what_was_measured(attempt, tmp_path, number):
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    running = subprocess.Popen([sys.executable, "-m", "ashlar", "try", "--stock", tmp_path / "stock/ruby", "--ashlar", tmp_path / "inside/ruby", "--seconds", "2", "--grace", "0.3",
+                                "--form", "terminal", "--", "ruby", "stubborn.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 30
+    while time.monotonic() < until and not ((tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().splitlines()) == 2):
+        time.sleep(0.05)
+    time.sleep(0.5)
+    running.send_signal(number)
+    out, errors = running.communicate(timeout=30)
+    assert running.returncode == 130 and "interrupted: the last run, on ashlar" in out and "memory, settled" in out, errors
+    assert not [pid for pid in (tmp_path / "pids").read_text().split() if alive(int(pid))]
+
+
+def test_a_killed_ashlar_takes_the_command_with_it(attempt, tmp_path):
+    running = subprocess.Popen([sys.executable, "-m", "ashlar", "try", "--stock", tmp_path / "stock/ruby", "--only", "stock", "--", "ruby", "app.py", str(free_port())], cwd=tmp_path,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 30
+    while time.monotonic() < until and not (tmp_path / "pids").exists():
+        time.sleep(0.05)
+    running.kill()
+    running.wait()
+    (pid,) = (tmp_path / "pids").read_text().split()
+    until = time.monotonic() + 10
+    while alive(int(pid)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not alive(int(pid))
+
+
+# ── Which Rubies ───────────────────────────────────────────────────────────
+
+def test_stock_is_the_first_of_the_same_version_on_the_path(attempt, tmp_path):
+    older, shim = fake_ruby(tmp_path / "older", "default", "3.3.9"), fake_ruby(tmp_path / "shims", "default")
+    path = os.pathsep.join([str(older.parent), str(tmp_path / "inside"), str(shim.parent), os.environ["PATH"]])
+    done = attempt("--form", "terminal", "--", "ruby", "-c", PROGRAM, stock=None, PATH=path)
+    assert done.returncode == 0 and "ruby 3.4.5 fake" in done.stdout, done.stderr
+
+
+def test_without_a_stock_ruby_one_line_says_what_to_do(attempt, tmp_path):
+    older = fake_ruby(tmp_path / "older", "default", "3.3.9")
+    done = attempt("--", "ruby", "-c", PROGRAM, stock=None, PATH=f"{older.parent}:/usr/bin:/bin", HOME=str(tmp_path))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "there is no stock Ruby 3.4.5 on the PATH" in done.stderr and "3.3.9 at" in done.stderr and "--only ashlar" in done.stderr
+    assert attempt("--only", "ashlar", "--form", "terminal", "--", "ruby", "-c", PROGRAM, stock=None, PATH="/usr/bin:/bin").returncode == 0
+
+
+@pytest.mark.parametrize(("arguments", "complaint"), [
+    (("--url", "http://10.0.0.1:80/"), "is not on loopback"),
+    (("--url", "https://127.0.0.1/"), "only plain HTTP"),
+    (("--get", "index"), "it begins with /"),
+    (("--paths", "no-such-file"), "cannot read --paths"),
+    (("--header", "nothing", "--get", "/"), "is not of the form 'Name: value'"),
+    (("--rate", "5"), "--get /path or --paths FILE"),
+    (("--rate", "5000", "--get", "/"), "--rate 5000 is not possible"),
+    (("--rounds", "0"), "--rounds 0 is not possible"),
+    (("--form", "pdf"), "give some of terminal,html,json"),
+    (("--output", "no/such/folder/x"), "there is no such folder"),
+    (("--ashlar", "/no/such/ruby"), "there is no /no/such/ruby"),
+    (("--stock", "/bin/true"), "/bin/true cannot be asked"),
+])
+def test_bad_input_gets_one_line(attempt, arguments, complaint):
+    done = attempt(*arguments, "--", "ruby", "-c", PROGRAM)
+    assert done.returncode == 2 and complaint in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_ashlar_on_the_wrong_side_is_refused(attempt, tmp_path):
+    done = attempt("--", "ruby", "-c", PROGRAM, inside=tmp_path / "stock/ruby")
+    assert "has the collector 'default' inside, not Ashlar" in done.stderr
+    done = attempt("--", "ruby", "-c", PROGRAM, stock=tmp_path / "inside/ruby")
+    assert "has Ashlar inside; name a Ruby without it" in done.stderr
+    done = attempt("--", "ruby", "-c", PROGRAM, stock=fake_ruby(tmp_path / "newer", "default", "3.5.0"))
+    assert "they cannot use the same gems" in done.stderr
+
+
+def test_gems_that_need_a_libruby_are_refused(attempt, tmp_path):
+    (tmp_path / "gems/extensions/x86_64-linux/3.4.0/json-1").mkdir(parents=True)
+    (tmp_path / "gems/extensions/x86_64-linux/3.4.0/json-1/json.so").write_bytes(b"\x7fELF...libruby.so.3.4\0")
+    shared = fake_ruby(tmp_path / "shared", "default", shared="yes", extensions="3.4.0", gems=str(tmp_path / "gems"))
+    done = attempt("--", "ruby", "-c", PROGRAM, stock=shared)
+    assert done.returncode == 2 and "needs the libruby.so of" in done.stderr and "SHARED=yes" in done.stderr
+
+
+# ── How a command is started ───────────────────────────────────────────────
+
+def ruby_at(program: str, *programs: str, gems=("/gems",), extensions="3.4.0") -> rubies.Ruby:
+    return rubies.Ruby(Path(program), "3.4.5", "ruby", "3.4.0", "default", False, extensions, "x86_64-linux", gems, programs)
+
+
+def test_scripts_run_on_the_ruby_that_is_meant(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gems = tmp_path / "gems/bin"
+    gems.mkdir(parents=True)
+    for path, first in ((gems / "puma", "#!/stock/bin/ruby"), (tmp_path / "rails", "#!/usr/bin/env ruby"), (tmp_path / "start.sh", "#!/bin/sh")):
+        path.write_text(f"{first}\n")
+        path.chmod(0o755)
+    stock, inside = ruby_at("/stock/bin/ruby", str(gems)), ruby_at("/inside/bin/ruby3.4", gems=("/others",), extensions="3.4.0-static")
+
+    def prepared(*command):
+        scratch = tmp_path / f"scratch{len(list(tmp_path.iterdir()))}"
+        scratch.mkdir()
+        return scratch, launch.prepare(list(command), inside, stock, scratch)
+
+    scratch, made = prepared("puma", "-p", "1")
+    assert made.command == ("/inside/bin/ruby3.4", str(scratch / "programs/puma"), "-p", "1") and str(gems / "puma") in (scratch / "programs/puma").read_text()
+    assert made.environment["GEM_PATH"] == "/gems" and made.environment["RUBYLIB"].startswith(f"{scratch}/library")
+    assert made.environment["PATH"].startswith(f"{scratch}/programs:/inside/bin:") and made.environment["RUBYOPT"].startswith(f"-r{scratch}/probe.rb")
+    assert "/inside/bin/ruby3.4" in (scratch / "programs/ruby").read_text()
+    assert prepared("./rails", "s")[1].command == ("/inside/bin/ruby3.4", "./rails", "s")
+    assert prepared("./start.sh")[1].command == ("./start.sh",)
+    assert prepared("ruby", "-v")[1].command == ("/inside/bin/ruby3.4", "-v")
+    for command, complaint in (("no-such-program", "there is no program"), ("./nothing", "there is no ./nothing")):
+        with pytest.raises(BadInput, match=complaint):
+            prepared(command)
+
+
+def test_urls_that_may_be_asked():
+    assert server.of_url("http://localhost:3000/up?x=1") == (server.Address("127.0.0.1", 3000), "/up?x=1")
+    assert server.of_url("http://[::1]:3000") == (server.Address("::1", 3000), "/")
+    for url in ("http://example.org/", "http://0.0.0.0:1/", "http://192.168.1.1/", "ftp://127.0.0.1/", "http://127.0.0.1:99999/", "nonsense"):
+        with pytest.raises(BadInput):
+            server.of_url(url)
+
+
+def test_listening_sockets_are_found_by_process():
+    with socket.socket() as one, socket.socket(socket.AF_INET6) as other:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        other.bind(("::", 0))
+        other.listen()
+        found, refused = server.listening([os.getpid()])
+        assert server.Address("127.0.0.1", one.getsockname()[1]) in found and server.Address("::1", other.getsockname()[1]) in found and not refused
+        assert server.taken(server.Address("127.0.0.1", one.getsockname()[1]))
+        assert server.listening([1 << 22]) == ([], [])
+
+
+# ── Answers and percentiles ────────────────────────────────────────────────
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(("came", "ended", "found"), [
+    (HEAD + b"Content-Length: 5\r\n\r\nhello", False, (200, False)),
+    (HEAD + b"Content-Length: 5\r\n\r\nhell", False, (0, False)),
+    (HEAD + b"Content-Length: 0\r\nConnection: close\r\n\r\n", False, (200, True)),
+    (HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", False, (200, False)),
+    (HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhel", False, (0, False)),
+    (HEAD + b"Transfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n", False, (0, False)),
+    (HEAD + b"\r\nuntil the end", False, (0, False)),
+    (HEAD + b"\r\nuntil the end", True, (200, True)),
+    (b"HTTP/1.1 204 No Content\r\n\r\n", False, (204, False)),
+    (b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + HEAD + b"Content-Length: 1\r\n\r\nx", False, (200, False)),
+    (b"HTTP/1.0 302 Found\r\nContent-Length: 0\r\n\r\n", False, (302, True)),
+    (b"HTTP/1.1 200", False, (0, False)),
+])
+def test_answers_are_read_to_their_end(came, ended, found):
+    assert requests.answer(came, ended) == found
+
+
+def test_what_is_no_answer_is_said():
+    for came in (b"SSH-2.0\r\n\r\n", HEAD + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n"):
+        with pytest.raises(requests.Unreadable):
+            requests.answer(came, False)
+
+
+def test_a_percentile_rests_on_twenty_slower_requests():
+    found = Answered([i / 1000 for i in range(1, 2001)])
+    assert found.percentile_s(0.5) == 1.0 and found.percentile_s(0.99) == 1.98
+    assert Answered(found.latencies_s[:1999]).percentile_s(0.99) is None and Answered([0.1] * 40).percentile_s(0.5) == 0.1 and Answered([0.1] * 39).percentile_s(0.5) is None
+
+
+def test_failed_requests_are_slower_than_all_others():
+    assert Answered([0.1] * 60 + [math.inf] * 40).percentile_s(0.7) == math.inf
+
+
+class Listening:
+    """A server that answers what it is told to, connection by connection."""
+
+    def __init__(self, handle):
+        import threading
+
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.address = server.Address("127.0.0.1", self.socket.getsockname()[1])
+        threading.Thread(target=self._accept, args=(handle, threading), daemon=True).start()
+
+    def _accept(self, handle, threading):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=handle, args=(connection,), daemon=True).start()
+
+
+ANSWER = HEAD + b"Content-Length: 2\r\n\r\nok"
+
+
+def test_a_server_that_stalls_is_charged_for_all_that_waited():
+    begun = time.monotonic()
+
+    def handle(connection):
+        while connection.recv(4096):
+            if 0.2 < time.monotonic() - begun < 0.7:
+                time.sleep(begun + 0.7 - time.monotonic())
+            connection.sendall(ANSWER)
+
+    found = requests.ask(Listening(handle).address, ["/"], [], 100, 1, lambda: True, connections=1)
+    slow = [one for one in found.latencies_s if one > 0.1]
+    assert len(found.latencies_s) == 100 and not found.failed and 30 <= len(slow) <= 60 and 0.4 < max(slow) < 0.7
+
+
+def test_a_connection_that_was_closed_is_no_failure():
+    def handle(connection):
+        for _ in range(3):
+            connection.recv(4096)
+            connection.sendall(ANSWER)
+        connection.close()
+
+    found = requests.ask(Listening(handle).address, ["/"], [], 100, 0.5, lambda: True, connections=2)
+    assert found.failed == 0 and found.statuses == {200: 50}
+
+
+def test_a_request_that_is_never_answered_fails():
+    monkey = requests._LATE_S
+    requests._LATE_S = 0.5
+    try:
+        found = requests.ask(Listening(lambda connection: (connection.recv(4096), time.sleep(60))).address, ["/"], [], 20, 0.5, lambda: True)
+    finally:
+        requests._LATE_S = monkey
+    assert found.failed == 10 and found.failures == {"not answered": 10}
+
+
+# ── Figures ────────────────────────────────────────────────────────────────
+
+def a_run(side, number=1, mib=100.0, cpu_s=1.0, **more) -> Run:
+    samples = [Sample(at / 10, round(mib * MIB), 0, 1, 0, 0.0) for at in range(11)]
+    return Run(side, number, Seen(samples, {"/ruby": 1}), (0.0, 1.0), cpu_s=cpu_s, listened=True, **more)
+
+
+def figure(name, *runs):
+    return next(f for f in compare.figures(runs) if f.name == name)
+
+
+def test_settled_memory_is_the_mean_of_the_last_half():
+    run = a_run("stock")
+    run.seen.samples[:] = [Sample(at / 10, at * MIB, 0, 1, 0, 0.0) for at in range(11)]
+    assert compare.settled_pss(run) == 7.5 * MIB
+
+
+def test_one_run_each_claims_only_what_is_large():
+    small = figure("memory", a_run("stock"), a_run("ashlar", mib=97))
+    large = figure("memory", a_run("stock"), a_run("ashlar", mib=80))
+    assert small.spread is None and not small.differs and large.differs
+    assert compare.verdict([large], 1) == ["With Ashlar: 20 % less memory (80.0 MiB instead of 100 MiB)"]
+    assert compare.verdict([small], 1) == ["No difference larger than one run each can tell: memory (−3.0 %)"]
+
+
+def test_times_of_a_single_run_on_a_busy_machine_are_not_claimed():
+    busy = [a_run("stock", cpu_s=2.0, others=0.5), a_run("ashlar", mib=50, others=0.02)]
+    assert not figure("cpu_s", *busy).differs and figure("memory", *busy).differs
+    assert any("Other programs used up to 50 %" in one for one in compare.warnings(busy, compare.figures(busy), 1))
+    again = [*busy, a_run("stock", 2, cpu_s=2.1), a_run("ashlar", 2, mib=50)]
+    assert figure("cpu_s", *again).differs
+
+
+def test_several_runs_claim_what_the_same_ruby_does_not_show():
+    runs = [a_run("stock", 1, 100), a_run("stock", 2, 104), a_run("ashlar", 1, 97), a_run("ashlar", 2, 97)]
+    within, beyond = figure("memory", *runs), figure("memory", *runs[:2], a_run("ashlar", 1, 90), a_run("ashlar", 2, 90))
+    assert within.spread == pytest.approx(4 / 102) and within.ratio == pytest.approx(97 / 102) and within.differs
+    assert not figure("memory", *runs[:2], a_run("ashlar", 1, 99), a_run("ashlar", 2, 99)).differs and beyond.differs
+    assert compare.verdict([figure("memory", *runs[:2], a_run("ashlar", 1, 99), a_run("ashlar", 2, 99))], 2)[0].startswith("No difference larger than runs of the same Ruby differ by")
+
+
+def test_more_is_said_as_plainly_as_less():
+    runs = [a_run("stock", cpu_s=2.0), a_run("ashlar", mib=150, cpu_s=1.0)]
+    assert compare.verdict(compare.figures(runs), 1) == ["With Ashlar: 50 % less CPU time (1 s instead of 2 s)", "But 50 % more memory (150 MiB instead of 100 MiB)"]
+
+
+def test_what_the_collector_did_is_counted_from_forks_and_moments(tmp_path):
+    """A parent, a child that it forked, and one that became another program; times before the moment asked for do not count."""
+    (tmp_path / "gc.1").write_text("began 100 5 1 5000\nasked 200 10 2 10000\nended 400 30 3 30000\n")
+    (tmp_path / "gc.2").write_text("forked 150 8 1 8000\nasked 210 9 1 9000\nended 390 19 2 19000\n")
+    (tmp_path / "gc.3").write_text("began 110 3 1 3000\nleft 120 4 1 4000\nbegan 130 2 1 2000\nended 140 6 1 6000\n")
+    whole = collector.read(tmp_path)
+    assert (whole.collections, whole.full, whole.collector_s, whole.processes, whole.silent) == (30 + 11 + 4 + 6, 3 + 1 + 1 + 1, (30 + 11 + 4 + 6) / 1e6, 3, 0)
+    window = collector.read(tmp_path, 250, 395)
+    assert (window.collections, window.silent, window.processes) == (10, 1, 2)  # of the parent nothing is known at 395
+    assert collector.read(tmp_path, 250, None).collections == 20 + 10
+
+
+def test_a_process_that_says_nothing_at_its_end_is_counted(tmp_path):
+    (tmp_path / "gc.1").write_text("began 100 5 1 5000\n")
+    assert collector.read(tmp_path).silent == 1 and collector.read(tmp_path / "none") is None
+
+
+# ── With the Rubies themselves ─────────────────────────────────────────────
+
+@pytest.fixture(scope="module")
+def pair():
+    """(stock Ruby, Ruby with this clone's Ashlar inside)."""
+    if not (os.environ.get("RUBY_STOCK") and os.environ.get("RUBY_INSIDE")):
+        pytest.skip('needs both Rubies: eval "$(make -s env)"')
+    return os.environ["RUBY_STOCK"], os.environ["RUBY_INSIDE"]
+
+
+@pytest.fixture
+def attempt_really(attempt, pair):
+    return lambda *arguments, **more: attempt("--form", "terminal,json", *arguments, stock=pair[0], inside=pair[1], **more)
+
+
+def found(tmp_path) -> SimpleNamespace:
+    told = json.loads((tmp_path / "ashlar-try.json").read_text())
+    return SimpleNamespace(figures=told["figures"], runs=told["runs"], warnings=told["warnings"])
+
+
+def test_a_ruby_server_tells_what_its_collector_did(attempt_really, tmp_path, pair):
+    done = attempt_really("--get", "/", "--get", "/articles/5.json", "--seconds", "2", "--warm-up", "0.5", "--rate", "50", "--", "ruby", CLONE / "workloads/ruby/server.rb", free_port())
+    assert done.returncode == 0, done.stderr
+    told = found(tmp_path)
+    assert all(run["collected"]["silent"] == 0 and run["collected"]["processes"] == 1 and run["statuses"] == {"200": 100} for run in told.runs)
+    assert [list(run["programs"]) for run in told.runs] == [[str(Path(one).resolve())] for one in pair]
+
+
+FORKING = """
+require "socket"
+listener = TCPServer.new("127.0.0.1", Integer(ARGV[0]))
+kept = Array.new(50_000) { |i| i.to_s * 5 }
+pids = Array.new(2) { fork { trap("TERM") { exit! }; loop { c = listener.accept; c.readpartial(4096); kept[rand(50_000)] = Array.new(2000) { |i| i.to_s }.last
+  c.write("HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\nConnection: close\\r\\n\\r\\nok"); c.close } } }
+trap("TERM") { pids.each { |pid| Process.kill("TERM", pid) }; Process.waitall; exit }
+sleep
+"""
+
+
+def test_forked_workers_are_counted(attempt_really, tmp_path):
+    (tmp_path / "forking.rb").write_text(FORKING)
+    done = attempt_really("--get", "/", "--seconds", "2", "--warm-up", "0", "--rate", "100", "--", "ruby", "forking.rb", free_port())
+    assert done.returncode == 0 and "private dirty of workers" in done.stdout, done.stderr
+    for run in found(tmp_path).runs:
+        assert run["collected"]["processes"] == 3 and run["collected"]["silent"] == 0 and run["collected"]["collections"] > 0 and run["samples"][-1]["workers"] == 2, run["collected"]
+
+
+def test_a_program_of_a_gem_and_one_of_the_other_ruby_run_on_the_ruby_meant(attempt_really, tmp_path, pair):
+    """A stub with the stock Ruby in its first line: started itself, started by a Ruby program, and through a shell."""
+    (tmp_path / "tool").write_text(f"#!{pair[0]}\nsleep 0.3\nputs RUBY_VERSION\n")
+    (tmp_path / "tool").chmod(0o755)
+    for command in (("./tool",), ("ruby", "-e", f"exec({str(tmp_path / 'tool')!r})"), ("sh", "-c", "ruby -e 'sleep 0.3'"), ("ruby", "-e", "exec(RbConfig.ruby, '-e', 'sleep 0.3')")):
+        done = attempt_really("--output", "ashlar-try", "--", *command)
+        assert done.returncode == 0, done.stderr
+        told = found(tmp_path)
+        assert not [w for w in told.warnings if "did not run" in w or "ran as well" in w], told.warnings
+    done = attempt_really("--output", "ashlar-try", "--", "sh", "-c", "exec ./tool")  # out of reach: it is said
+    assert "ran as well" in done.stdout or "did not run" in done.stdout
+
+
+def test_options_of_rubys_are_kept(attempt_really, tmp_path):
+    (tmp_path / "more.rb").write_text("$more = 'more'\n")
+    (tmp_path / "program.rb").write_text("abort 'lost' unless $more == 'more' && $VERBOSE\nArray.new(300_000) { |i| i.to_s }\n")
+    done = attempt_really("--", "ruby", "program.rb", RUBYOPT=f"-w -r{tmp_path}/more.rb")
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_process_that_was_started_has_ended(tmp_path):
+    one = Process(launch.Launch(("sh", "-c", "sleep 300 & exit 3"), dict(os.environ)), tmp_path / "out")
+    until = time.monotonic() + 10
+    while one.running and time.monotonic() < until:
+        time.sleep(0.02)
+    assert one.status == 3 and one.pids()
+    one.end(0.2)
+    assert not one.pids()
