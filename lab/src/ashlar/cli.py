@@ -256,7 +256,13 @@ def _run() -> int:
     if not asked or asked in ([verb] for verb in verbs if verb != "top"):  # nothing was asked for: the whole help is the answer
         say((verbs[asked[0]] if asked else parser).format_help(), end="")
         return 2
-    found = parser.parse_args(asked)
+    found, rest = parser.parse_known_args(asked)
+    # argparse takes names that stand together; in `heap diff --strict A B` an option stands between them.
+    if rest and isinstance(getattr(found, "what", None), list) and not any(name.startswith("-") for name in rest):
+        found.what += rest
+        rest = []
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return found.run(found)
 
 

@@ -8,8 +8,8 @@
 # Environment: INSTALLED, a folder with Ruby with Ashlar, in place of a fresh installation. It needs Debian, for the gems.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=scripts/ruby/rubies.sh
-. "$here/../../ruby/rubies.sh"
+# shellcheck source=scripts/test/journeys/installed.sh
+. "$here/installed.sh"
 # shellcheck source=scripts/bench/debian-gems.sh
 . "$here/../../bench/debian-gems.sh"
 
@@ -129,15 +129,9 @@ release_lock
 exports=$("$here/../../bench/tracker.sh")
 eval "$exports"
 the_gems
-left=$CLONE/build/journeys/rails
-rm -rf "$left"
-mkdir -p "$left"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 
 # From here on it is what somebody types.
-installed=${INSTALLED:-$work/ruby}
-[[ ${INSTALLED-} ]] || make -C "$CLONE" --no-print-directory install PREFIX="$installed"
+begin_journey rails
 the_application "$work/app"
 cd "$work/app"
 # Their shell: stock Ruby on the PATH, gems in a folder of their own and in Ruby's.
@@ -145,7 +139,6 @@ PATH=$(dirname "$RUBY_STOCK"):$PATH
 GEM_HOME=$gems
 GEM_PATH=$("$RUBY_STOCK" -e 'print Gem.default_dir')
 export PATH GEM_HOME GEM_PATH PORT TRACKER_DATABASE=$work/app/tracker.sqlite3 NIO4R_PURE=true BUNDLE_SILENCE_ROOT_WARNING=1
-unset RUBYLIB RUBYOPT BUNDLE_GEMFILE
 bundle install --local --quiet
 "$installed/bin/ashlar" try "${PAGES[@]/#/--get=}" --seconds 20 --form terminal,html,json --output "$left/try" -- \
   bundle exec puma -C config/puma.rb | tee "$left/try.txt"
