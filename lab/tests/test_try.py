@@ -49,7 +49,8 @@ Server((os.environ.get("HOST", "127.0.0.1"), int(sys.argv[1])), Answers).serve_f
 
 def fake_ruby(folder: Path, collector: str, version: str = "3.4.5", **more: str) -> Path:
     """A Ruby that is asked, and then is Python."""
-    told = {"engine": "ruby", "program": PYTHON, "version": version, "description": f"ruby {version} fake", "abi": version[:3] + ".0", "collector": collector, "shared": "no",
+    told = {"engine": "ruby", "program": PYTHON, "version": version, "description": f"ruby {version} fake", "abi": version[:3] + ".0",
+            "collector": collector, "shared": "no",
             "extensions": "3.4.0-static", "platform": "x86_64-linux", "programs": str(folder), "gems": "/fake/gems" if collector == "default" else "/other/gems", **more}
     lines = "".join(f"ashlar-try {name} {value}\n" for name, value in told.items())
     folder.mkdir(parents=True)
@@ -67,7 +68,8 @@ def attempt(tmp_path):
 
     def run(*arguments, stock=stock, inside=inside, timeout=120, **environment):
         named = [*(["--stock", stock] if stock else []), *(["--ashlar", inside] if inside else [])]
-        return subprocess.run([sys.executable, "-m", "ashlar", "try", *map(str, (*named, *arguments))], cwd=tmp_path, capture_output=True, text=True, timeout=timeout, env={**os.environ, **environment})
+        return subprocess.run([sys.executable, "-m", "ashlar", "try", *map(str, (*named, *arguments))], cwd=tmp_path, capture_output=True, text=True,
+                              timeout=timeout, env={**os.environ, **environment})
     return run
 
 
@@ -159,7 +161,8 @@ def test_a_program_is_run_to_its_end(attempt, tmp_path):
 
 
 def test_a_program_that_fails_or_prints_other_text_is_told(attempt):
-    done = attempt("--form", "terminal", "--", "ruby", "-c", f"{PROGRAM}; print(os.environ.get('GEM_PATH')); sys.exit('broken' if os.environ.get('GEM_PATH') == '/fake/gems' else 0)")
+    done = attempt("--form", "terminal", "--", "ruby", "-c",
+                   f"{PROGRAM}; print(os.environ.get('GEM_PATH')); sys.exit('broken' if os.environ.get('GEM_PATH') == '/fake/gems' else 0)")
     assert done.returncode == 1 and "on ashlar the command ended with status 1; the last line of its output: broken" in done.stdout and "other text on Ashlar" in done.stdout
 
 
@@ -191,8 +194,8 @@ def test_what_ignores_the_signal_and_leaves_the_session_is_ended(attempt, tmp_pa
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_keeps_what_was_measured(attempt, tmp_path, number):
     (tmp_path / "stubborn.py").write_text(STUBBORN)
-    running = subprocess.Popen([sys.executable, "-m", "ashlar", "try", "--stock", tmp_path / "stock/ruby", "--ashlar", tmp_path / "inside/ruby", "--seconds", "2", "--grace", "0.3",
-                                "--form", "terminal", "--", "ruby", "stubborn.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen([sys.executable, "-m", "ashlar", "try", "--stock", tmp_path / "stock/ruby", "--ashlar", tmp_path / "inside/ruby",
+                                "--seconds", "2", "--grace", "0.3", "--form", "terminal", "--", "ruby", "stubborn.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 30
     while time.monotonic() < until and not ((tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().splitlines()) == 2):
         time.sleep(0.05)
@@ -204,7 +207,8 @@ def test_ctrl_c_keeps_what_was_measured(attempt, tmp_path, number):
 
 
 def test_a_killed_ashlar_takes_the_command_with_it(attempt, tmp_path):
-    running = subprocess.Popen([sys.executable, "-m", "ashlar", "try", "--stock", tmp_path / "stock/ruby", "--only", "stock", "--", "ruby", "app.py", str(free_port())], cwd=tmp_path,
+    running = subprocess.Popen([sys.executable, "-m", "ashlar", "try", "--stock", tmp_path / "stock/ruby", "--only", "stock", "--", "ruby", "app.py",
+                                str(free_port())], cwd=tmp_path,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 30
     while time.monotonic() < until and not (tmp_path / "pids").exists():
@@ -458,7 +462,8 @@ def test_several_runs_claim_what_the_same_ruby_does_not_show():
     within, beyond = figure("memory", *runs), figure("memory", *runs[:2], a_run("ashlar", 1, 90), a_run("ashlar", 2, 90))
     assert within.spread == pytest.approx(4 / 102) and within.ratio == pytest.approx(97 / 102) and within.differs
     assert not figure("memory", *runs[:2], a_run("ashlar", 1, 99), a_run("ashlar", 2, 99)).differs and beyond.differs
-    assert compare.verdict([figure("memory", *runs[:2], a_run("ashlar", 1, 99), a_run("ashlar", 2, 99))], 2)[0].startswith("No difference larger than runs of the same Ruby differ by")
+    said = compare.verdict([figure("memory", *runs[:2], a_run("ashlar", 1, 99), a_run("ashlar", 2, 99))], 2)
+    assert said[0].startswith("No difference larger than runs of the same Ruby differ by")
 
 
 def test_more_is_said_as_plainly_as_less():
@@ -504,7 +509,8 @@ def found(tmp_path) -> SimpleNamespace:
 
 
 def test_a_ruby_server_tells_what_its_collector_did(attempt_really, tmp_path, pair):
-    done = attempt_really("--get", "/", "--get", "/articles/5.json", "--seconds", "2", "--warm-up", "0.5", "--rate", "50", "--", "ruby", CLONE / "workloads/ruby/server.rb", free_port())
+    done = attempt_really("--get", "/", "--get", "/articles/5.json", "--seconds", "2", "--warm-up", "0.5", "--rate", "50", "--",
+                          "ruby", CLONE / "workloads/ruby/server.rb", free_port())
     assert done.returncode == 0, done.stderr
     told = found(tmp_path)
     assert all(run["collected"]["silent"] == 0 and run["collected"]["processes"] == 1 and run["statuses"] == {"200": 100} for run in told.runs)
@@ -527,14 +533,16 @@ def test_forked_workers_are_counted(attempt_really, tmp_path):
     done = attempt_really("--get", "/", "--seconds", "2", "--warm-up", "0", "--rate", "100", "--", "ruby", "forking.rb", free_port())
     assert done.returncode == 0 and "private dirty of workers" in done.stdout, done.stderr
     for run in found(tmp_path).runs:
-        assert run["collected"]["processes"] == 3 and run["collected"]["silent"] == 0 and run["collected"]["collections"] > 0 and run["samples"][-1]["workers"] == 2, run["collected"]
+        told = run["collected"]
+        assert told["processes"] == 3 and told["silent"] == 0 and told["collections"] > 0 and run["samples"][-1]["workers"] == 2, told
 
 
 def test_a_program_of_a_gem_and_one_of_the_other_ruby_run_on_the_ruby_meant(attempt_really, tmp_path, pair):
     """A stub with the stock Ruby in its first line: started itself, started by a Ruby program, and through a shell."""
     (tmp_path / "tool").write_text(f"#!{pair[0]}\nsleep 0.3\nputs RUBY_VERSION\n")
     (tmp_path / "tool").chmod(0o755)
-    for command in (("./tool",), ("ruby", "-e", f"exec({str(tmp_path / 'tool')!r})"), ("sh", "-c", "ruby -e 'sleep 0.3'"), ("ruby", "-e", "exec(RbConfig.ruby, '-e', 'sleep 0.3')")):
+    for command in (("./tool",), ("ruby", "-e", f"exec({str(tmp_path / 'tool')!r})"), ("sh", "-c", "ruby -e 'sleep 0.3'"),
+                    ("ruby", "-e", "exec(RbConfig.ruby, '-e', 'sleep 0.3')")):
         done = attempt_really("--output", "ashlar-try", "--", *command)
         assert done.returncode == 0, done.stderr
         told = found(tmp_path)

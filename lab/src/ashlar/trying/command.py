@@ -62,7 +62,8 @@ def _forms(asked) -> tuple[list[str], str | None]:
 
 
 def _plan(asked) -> Plan:
-    for name, value, least, most in (("--rate", asked.rate, 0.01, RATE_MAX), ("--seconds", asked.seconds, 0, 86400), ("--warm-up", asked.warm_up, 0, 3600), ("--ready", asked.ready, 0.1, 3600),
+    for name, value, least, most in (("--rate", asked.rate, 0.01, RATE_MAX), ("--seconds", asked.seconds, 0, 86400),
+                                     ("--warm-up", asked.warm_up, 0, 3600), ("--ready", asked.ready, 0.1, 3600),
                                      ("--grace", asked.grace, 0, 600), ("--rounds", asked.rounds, 1, _ROUNDS_MAX)):
         if value is not None and not least <= value <= most:
             raise BadInput(f"{name} {value:g} is not possible; give {least:g} to {most:g}")
@@ -81,7 +82,8 @@ def _plan(asked) -> Plan:
     if paths and asked.seconds == 0:
         raise BadInput("--seconds 0 waits for the end of a program, and --get asks a server; give the seconds to ask it for")
     seconds = math.inf if asked.seconds == 0 else asked.seconds
-    return Plan(asked.command, address, path if asked.url else (paths or ["/"])[0], paths, asked.header, asked.rate, False, seconds, asked.warm_up, asked.ready, asked.grace)
+    return Plan(asked.command, address, path if asked.url else (paths or ["/"])[0], paths, asked.header, asked.rate, False, seconds, asked.warm_up,
+                asked.ready, asked.grace)
 
 
 def _paths_of(file: Path) -> list[str]:
@@ -146,7 +148,8 @@ def _check_programs(found: Run, ruby: Ruby) -> None:
     others = [(program, pid) for program, pid in seen.items() if os.path.basename(program).startswith("ruby") and program != str(ruby.program)]
     if str(ruby.program) not in seen and found.samples:
         what = f"{others[0][0]} (process {others[0][1]})" if others else next(iter(seen), "nothing")
-        found.warnings.append(f"on {found.side} the command did not run {ruby.program}, but {what}: this is no comparison; start it with ruby, bundle exec or bin/…, not through a program that chooses a Ruby itself")
+        found.warnings.append(f"on {found.side} the command did not run {ruby.program}, but {what}: this is no comparison; "
+                              "start it with ruby, bundle exec or bin/…, not through a program that chooses a Ruby itself")
     elif others:
         found.warnings.append(f"on {found.side} {others[0][0]} ran as well (process {others[0][1]}), beside {ruby.program}")
 
@@ -170,7 +173,8 @@ class _Progress:
         self._last, self._at, self._shown = key, now, True
         line = f"{self._name(of)} {what}"
         if of.samples:
-            line += f", {of.samples[-1].at_s:.0f} s, {of.samples[-1].pss_bytes / (1 << 20):,.0f} MiB in {of.samples[-1].processes} process{'es' if of.samples[-1].processes > 1 else ''}"
+            last = of.samples[-1]
+            line += f", {last.at_s:.0f} s, {last.pss_bytes / (1 << 20):,.0f} MiB in {last.processes} process{'es' if last.processes > 1 else ''}"
         say(f"\r\x1b[K{visible(line)[:shutil.get_terminal_size().columns - 1]}", error=True, end="", flush=True, raw=True)
 
     def _name(self, of: Run) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -68,7 +69,7 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
         _of("cpu_s", f"CPU time{during}", _seconds, usable, lambda run: run.cpu_s, "time", "CPU time"),
         _of("wall_s", "time until it ended", _seconds, usable, lambda run: run.wall_s if run.ended else None, "time", "time until it ended"),
         _of("collector_s", f"time in GC{during}", _seconds, usable, lambda run: run.collected.collector_s if _all_told(run) else None, "time"),
-        _of("collector_share", "GC's share of the CPU time", _percent, usable, lambda run: run.collected.collector_s / run.cpu_s if _all_told(run) and run.cpu_s else None),
+        _of("collector_share", "GC's share of the CPU time", _percent, usable, _collector_share),
         _of("collections", "collections", amounts.count, usable, lambda run: run.collected.collections if _all_told(run) else None),
         _of("full_collections", "of these major", amounts.count, usable, lambda run: run.collected.full if _all_told(run) else None),
         _of("p50_s", "p50 of requests", _milliseconds, usable, _percentile(0.50), "requests", "p50"),
@@ -80,7 +81,8 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
     return [figure for figure in made if any(figure.values.values())]
 
 
-def _of(name: str, label: str, write: Callable[[float], str], runs: Sequence[Run], value: Callable[[Run], float | None], kind: str = "", headline: str = "") -> Figure:
+def _of(name: str, label: str, write: Callable[[float], str], runs: Sequence[Run], value: Callable[[Run], float | None], kind: str = "",
+        headline: str = "") -> Figure:
     values = {side: tuple(v for run in runs if run.side == side and (v := value(run)) is not None) for side in (STOCK, ASHLAR)}
     return Figure(name, label, write, values, kind, headline, any(run.others > OTHERS for run in runs))
 
@@ -122,6 +124,10 @@ def _workers_dirty(run: Run) -> float | None:
 
 def _all_told(run: Run) -> bool:
     return run.collected is not None and run.collected.silent == 0
+
+
+def _collector_share(run: Run) -> float | None:
+    return run.collected.collector_s / run.cpu_s if _all_told(run) and run.cpu_s else None
 
 
 def _percentile(share: float) -> Callable[[Run], float | None]:
@@ -176,12 +182,14 @@ def warnings(runs: Sequence[Run], found: Sequence[Figure], rounds: int) -> list[
     if any(run.interrupted for run in runs):
         last = [run for run in runs if run.interrupted][-1]
         begin, end = last.window_s
-        said.append(f"interrupted: the last run, on {last.side}, was measured for {max(end - begin, 0):.1f} s" + (" and is among these figures" if _in_window(last) else ", too short to be among these figures"))
+        said.append(f"interrupted: the last run, on {last.side}, was measured for {max(end - begin, 0):.1f} s"
+                    + (" and is among these figures" if _in_window(last) else ", too short to be among these figures"))
     for side in (STOCK, ASHLAR):
         of_side = [run for run in runs if run.side == side]
         if silent := sum(run.collected.silent for run in of_side if run.collected):
             whole = sum(run.collected.processes for run in of_side if run.collected)
-            said.append(f"{silent} of {whole} Ruby processes on {side} did not say what their collector did (killed, or deaf to signals): time in GC is not shown")
+            said.append(f"{silent} of {whole} Ruby processes on {side} did not say what their collector did (killed, or deaf to signals): "
+                        "time in GC is not shown")
         elif of_side and all(run.collected is None and _in_window(run) for run in of_side):
             said.append(f"no Ruby process on {side} said what its collector did (RUBYOPT did not reach it): time in GC is not shown")
         if (unreadable := sum(run.seen.unreadable for run in of_side)):
@@ -193,19 +201,17 @@ def _of_requests(runs: Sequence[Run]) -> list[str]:
     said, statuses = [], {}
     for side in (STOCK, ASHLAR):
         asked = [run.answered for run in runs if run.side == side and run.answered]
-        whole = sum(len(a.latencies_s) for a in asked)
+        whole, counts = sum(len(a.latencies_s) for a in asked), sum((a.statuses for a in asked), Counter())
         if failed := sum(a.failed for a in asked):
-            why = {f"status {s}": sum(a.statuses[s] for a in asked) for a in asked for s in a.statuses if s >= 500} | {f: sum(a.failures[f] for a in asked) for a in asked for f in a.failures}
-            said.append(f"{failed} of {whole} requests failed on {side} ({', '.join(f'{what}: {count}' for what, count in why.items() if count)}); each counts as slower than all others")
-        counts: dict[int, int] = {}
-        for a in asked:
-            for status, count in a.statuses.items():
-                counts[status] = counts.get(status, 0) + count
+            reasons = sum((a.failures for a in asked), Counter({f"status {s}": count for s, count in counts.items() if s >= 500}))
+            why = ", ".join(f"{what}: {count}" for what, count in reasons.items())
+            said.append(f"{failed} of {whole} requests failed on {side} ({why}); each counts as slower than all others")
         if counts:
             statuses[side] = counts
         if turned := {s: c for s, c in counts.items() if 300 <= s < 500}:
             hint = "; a redirect to https stops with --header 'X-Forwarded-Proto: https'" if any(s < 400 for s in turned) else ""
-            said.append(f"on {side} {', '.join(f'{c} of {whole} answers had status {s}' for s, c in sorted(turned.items()))}: ask for paths that do the application's work{hint}")
+            which = ", ".join(f"{c} of {whole} answers had status {s}" for s, c in sorted(turned.items()))
+            said.append(f"on {side} {which}: ask for paths that do the application's work{hint}")
     if len(statuses) == 2 and set(statuses[STOCK]) != set(statuses[ASHLAR]):
         said.append("the two sides answered with different statuses: " + "; ".join(f"{side} {', '.join(map(str, sorted(s)))}" for side, s in statuses.items()))
     return said

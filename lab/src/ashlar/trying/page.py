@@ -39,7 +39,8 @@ def render(found: Found) -> str:
     table = replace(report.table(found), title="Figures")
     parts = [page.verdict(found.verdict), page.warnings(found.warnings), page.section("Memory over time", _figure(found)), page.table(table),
              page.section("How it was measured", page.facts(rest))]
-    return page.page(f"{title}: {_short(found.plan.command)}", parts, style=palette.css_of_reader() + _STYLE, below_title=f'<p class="facts command">{xml(first)}</p>\n')
+    return page.page(f"{title}: {_short(found.plan.command)}", parts, style=palette.css_of_reader() + _STYLE,
+                     below_title=f'<p class="facts command">{xml(first)}</p>\n')
 
 
 def _short(command: Sequence[str]) -> str:
@@ -50,7 +51,8 @@ def _short(command: Sequence[str]) -> str:
 # ── The chart ──────────────────────────────────────────────────────────────
 
 def _figure(found: Found) -> str:
-    keys = "".join(f'<span class="key"><svg viewBox="0 0 34 12" aria-hidden="true"><path class="{_class(side)} line" d="M1 6H33"/></svg>{NAMES[side]}</span>' for side in found.sides)
+    keys = "".join('<span class="key"><svg viewBox="0 0 34 12" aria-hidden="true">'
+                   f'<path class="{_class(side)} line" d="M1 6H33"/></svg>{NAMES[side]}</span>' for side in found.sides)
     asked = "; from the thin upright lines on it is asked" if any(run.answered for run in found.runs) else ""
     more = "; faint lines are the other rounds" if found.rounds > 1 else ""
     caption = f"<figcaption>{keys}<br>PSS, summed over all processes{asked}{more}.</figcaption>"
@@ -83,7 +85,8 @@ def _chart(found: Found, name: str, width: int, marks_up: int, marks_along: int)
         parts.append(f'<text class="soft" x="{x(i * right):.1f}" y="{_HEIGHT - 12}" text-anchor="{anchor}">{_number(i * right)} s</text>')
     main = {id(found.first(side)) for side in (STOCK, ASHLAR)}
     for run in sorted(runs, key=lambda r: id(r) in main):
-        parts.append(f'<path class="{_class(run.side)} {"line" if id(run) in main else "faint"}" d="{_path(run, x, y)}"><title>{NAMES[run.side]}, round {run.round}</title></path>')
+        parts.append(f'<path class="{_class(run.side)} {"line" if id(run) in main else "faint"}" d="{_path(run, x, y)}">'
+                     f'<title>{NAMES[run.side]}, round {run.round}</title></path>')
         if run.answered and id(run) in main:
             at = x(run.window_s[0])
             parts.append(f'<path class="{_class(run.side)} asked" stroke-width="1" d="M{at:.1f} {_TOP}V{_HEIGHT - _BOTTOM}"/>')

@@ -35,7 +35,8 @@ class Process:
         self.started = time.monotonic()
         with open(self.output, "wb") as out, open(self.errors, "wb") as errors:
             try:
-                self._popen = subprocess.Popen(launch.command, env=launch.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, start_new_session=True, preexec_fn=before)
+                self._popen = subprocess.Popen(launch.command, env=launch.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
+                                               start_new_session=True, preexec_fn=before)
             except OSError as error:
                 raise BadInput(f"cannot run {launch.command[0]!r}: {error.strerror}; check the path, or the first line of the script") from None
         self.pid, self.status, self._ended_cpu_s = self._popen.pid, None, 0.0

@@ -65,7 +65,8 @@ def facts(found: Found) -> list[str]:
         lines.append(f"asked{many} at {asked[0].address} for {_paths(plan.paths)}: {plan.rate_per_s:g} requests a second for {seconds:.0f} s{chosen}, "
                      f"after {plan.in_turn} one by one and {plan.warm_up_s:g} s to warm up")
     elif any(run.listened for run in found.runs):
-        lines.append(f"watched{many} for {max(run.window_s[1] - (run.ready_s or 0) for run in found.runs):.0f} s from when it listened, and asked nothing; add --get / to have it asked")
+        seconds = max(run.window_s[1] - (run.ready_s or 0) for run in found.runs)
+        lines.append(f"watched{many} for {seconds:.0f} s from when it listened, and asked nothing; add --get / to have it asked")
     elif any(run.ended for run in found.runs):
         lines.append(f"run to its end{many}")
     else:
@@ -97,7 +98,7 @@ def table(found: Found) -> Table:
         notes.append("“same Ruby” is by how much runs of one Ruby differ.")
     asked = [run for run in found.runs if run.answered]
     if asked and not any(f.name == "p99_s" for f in figures):
-        count = min(len(run.answered.latencies_s) for run in asked)
+        count = max(len(run.answered.latencies_s) for run in asked)
         notes.append(f"p99 takes 2,000 requests, and these were {count:,}: --rate and --seconds say how many.")
     return Table("figures", "", head, tuple(rows), "\n".join(notes))
 
@@ -168,7 +169,8 @@ def as_json(found: Found) -> str:
 
 
 def _run(run: Run) -> dict:
-    return {"side": run.side, "round": run.round, "window_s": run.window_s, "ready_s": run.ready_s, "cpu_s": run.cpu_s, "others": run.others, "status": run.status, "interrupted": run.interrupted,
+    return {"side": run.side, "round": run.round, "window_s": run.window_s, "ready_s": run.ready_s, "cpu_s": run.cpu_s, "others": run.others,
+            "status": run.status, "interrupted": run.interrupted,
             "programs": run.seen.programs, "collected": asdict(run.collected) if run.collected else None,
             "statuses": dict(run.answered.statuses) if run.answered else None, "failures": dict(run.answered.failures) if run.answered else None,
             "latencies_s": [_finite(v) for v in run.answered.latencies_s] if run.answered else None,

@@ -62,7 +62,8 @@ class _Connection:
         self.request, self.unsent, self.came, self.asked = -1, b"", bytearray(), 0
 
 
-def ask(address: Address, paths: Sequence[str], headers: Sequence[str], rate_per_s: float, seconds: float, goes_on: Callable[[], bool], connections: int = CONNECTIONS_MAX) -> Answered:
+def ask(address: Address, paths: Sequence[str], headers: Sequence[str], rate_per_s: float, seconds: float, goes_on: Callable[[], bool],
+        connections: int = CONNECTIONS_MAX) -> Answered:
     """Path after path, again and again. `goes_on` says whether the server still runs."""
     return _Client(address, [request(address, path, headers) for path in paths], connections).run(rate_per_s, seconds, goes_on)
 

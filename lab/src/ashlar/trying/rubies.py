@@ -64,7 +64,8 @@ def ask(program: str | os.PathLike) -> Ruby:
     """What the Ruby at `program` says of itself; through a shim, what the shim starts."""
     environment = {name: value for name, value in os.environ.items() if name not in ("RUBYOPT", "BUNDLE_GEMFILE")}
     try:
-        done = subprocess.run([program, "-e", _QUESTION], capture_output=True, text=True, errors="replace", env=environment, stdin=subprocess.DEVNULL, timeout=_LIMIT_S)
+        done = subprocess.run([program, "-e", _QUESTION], capture_output=True, text=True, errors="replace", env=environment, stdin=subprocess.DEVNULL,
+                              timeout=_LIMIT_S)
     except OSError as error:
         raise _NoRuby(error.strerror) from None
     except subprocess.TimeoutExpired:

@@ -141,9 +141,11 @@ class _OneRun:
             time.sleep(_LOOK_S)
         where = ", ".join(map(str, listens))
         if self._plan.address and not any(_same(a, self._plan.address) for a in listens):
-            raise BadInput(self._failed(f"does not listen at {self._plan.address} after {self._plan.ready_s:.0f} s{f', but at {where}' if where else ''}; give another --url"))
+            elsewhere = f", but at {where}" if where else ""
+            raise BadInput(self._failed(f"does not listen at {self._plan.address} after {self._plan.ready_s:.0f} s{elsewhere}; give another --url"))
         if listens:
-            raise BadInput(self._failed(f"listens at {where} and has not answered http there in {self._plan.ready_s:.0f} s; give it longer with --ready, or name the address with --url"))
+            raise BadInput(self._failed(f"listens at {where} and has not answered HTTP there in {self._plan.ready_s:.0f} s; "
+                                        "give it longer with --ready, or name the address with --url"))
         if refused:
             raise BadInput(self._failed(f"listens only at {', '.join(refused)}, and only loopback is asked; have it listen at 127.0.0.1"))
         raise BadInput(self._failed(f"listens at no port after {self._plan.ready_s:.0f} s; have it listen at 127.0.0.1, or give it longer with --ready"))
@@ -156,7 +158,8 @@ class _OneRun:
         """Ask one by one first. What that shows of a server that nobody has given a rate for is how many requests it can take."""
         self._tell("warms up", self._run)
         plan, first = self._plan, not self._plan.in_turn
-        turn = requests.ask_in_turn(address, plan.paths, plan.headers, plan.in_turn or max(_IN_TURN, len(plan.paths)), _IN_TURN_S if first else 4 * _IN_TURN_S, self._goes_on)
+        count, limit_s = (max(_IN_TURN, len(plan.paths)), _IN_TURN_S) if first else (plan.in_turn, 4 * _IN_TURN_S)
+        turn = requests.ask_in_turn(address, plan.paths, plan.headers, count, limit_s, self._goes_on)
         answered = [one for one in turn.latencies_s if one != float("inf")]
         if not answered:
             why = ", ".join([*(f"status {s}" for s in turn.statuses), *turn.failures]) or "nothing came"
