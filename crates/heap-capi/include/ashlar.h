@@ -46,7 +46,7 @@
 extern "C" {
 #endif
 
-#define ASHLAR_VERSION "0.1.0"
+#define ASHLAR_VERSION "0.2.0"
 /* Changes whenever a program has to be compiled again. */
 #define ASHLAR_INTERFACE 3
 

@@ -5,4 +5,4 @@ numbers), `shared` (what forked processes share), `boot` (what a start costs), `
 command's processes). Each reads, makes a model, and puts that into tables, pages or files, which the modules of this folder write.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -5,4 +5,4 @@ run, `fit` turns runs into ratios and space-time curves with intervals, `report`
 Only `measure` starts processes; only `store` touches result files; `fit` and `report` are pure.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
