@@ -9,6 +9,7 @@
 #include "ruby/ruby.h"
 #include "ruby/debug.h"
 #include "ruby/encoding.h"
+#include "ruby/ractor.h"
 #include "ruby/vm.h"
 #include "gc/gc.h"
 
@@ -28,7 +29,7 @@ static bool has_forked;
 static uint64_t warnings;     /* how many there have been */
 
 /* Roots. */
-static VALUE warning_module, warn_method, categories, set_options_method, tracepoint, options_text, nothing_raised;
+static VALUE warning_module, warn_method, counting_method, categories, set_options_method, tracepoint, options_text, nothing_raised;
 
 /* Runs `work` and returns what it returns, Qundef when it raises; $! is as before. */
 static VALUE
@@ -80,11 +81,11 @@ warn(int argc, VALUE *argv, VALUE self)
     return result;
 }
 
-/* Whether all warnings come to `warn`. */
+/* Whether all warnings come to `warn`: the program has put no method of its own before it. */
 static bool
 sees_warnings(void)
 {
-    return rb_method_basic_definition_p(CLASS_OF(warning_module), rb_intern("warn"));
+    return RTEST(rb_equal(rb_obj_method(warning_module, ID2SYM(rb_intern("warn"))), counting_method));
 }
 
 static uint32_t
@@ -99,7 +100,6 @@ warning_level(void)
     return level;
 }
 
-/* Called before the program begins, so that Ruby takes the new method for its own. */
 static void
 watch_warnings(void)
 {
@@ -111,6 +111,7 @@ watch_warnings(void)
     ruby_verbose = Qnil; /* a method is redefined */
     rb_define_method(warning_module, "warn", warn, -1);
     ruby_verbose = verbose;
+    counting_method = rb_obj_method(warning_module, ID2SYM(rb_intern("warn")));
 }
 
 /* ── What code is compiled to ────────────────────────────────────────────── */
@@ -440,7 +441,7 @@ set(VALUE hash, const char *name, uint64_t value)
 }
 
 static VALUE
-stat(VALUE self)
+show_counts(VALUE self)
 {
     struct ashlar_code_counts counts;
     if (!ashlar_code_counts(&counts)) return Qnil;
@@ -482,6 +483,7 @@ ashlar_define_code_cache(void)
     if (!is_on) return;
     rb_gc_register_address(&warning_module);
     rb_gc_register_address(&warn_method);
+    rb_gc_register_address(&counting_method);
     rb_gc_register_address(&categories);
     rb_gc_register_address(&set_options_method);
     rb_gc_register_address(&tracepoint);
@@ -493,7 +495,7 @@ ashlar_define_code_cache(void)
     watch_options();
     rb_define_singleton_method(rb_cISeq, "load_iseq", load_iseq, 1);
     VALUE cache = rb_define_module_under(rb_define_module("Ashlar"), "CodeCache");
-    rb_define_singleton_method(cache, "stat", stat, 0);
+    rb_define_singleton_method(cache, "stat", show_counts, 0);
     rb_define_singleton_method(cache, "write", write_now, 0);
     rb_define_singleton_method(cache, "load_what_ran", load_what_ran_now, 0);
 }
