@@ -44,7 +44,10 @@ struct Sum(u64, u64);
 impl Sum {
     #[inline(always)]
     fn add(&mut self, x: u64, y: u64) {
-        let (a, b) = (folded(x ^ ODD[0], y ^ self.0), folded(x ^ self.1, y ^ ODD[1]));
+        let (a, b) = (
+            folded(x ^ ODD[0], y ^ self.0),
+            folded(x ^ self.1, y ^ ODD[1]),
+        );
         (self.0, self.1) = (a, b.rotate_left(23));
     }
 

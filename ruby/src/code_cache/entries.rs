@@ -66,8 +66,7 @@ unsafe extern "C" fn ashlar_find_code(
         (source, path, text(source.encoding, source.encoding_bytes))
     };
     let level = Level(source.level);
-    let found =
-        with_spare(|| cache.find(source.thread, (path, encoding), level, source.warnings));
+    let found = with_spare(|| cache.find(source.thread, (path, encoding), level, source.warnings));
     match found {
         Found::Code(found) => {
             // SAFETY: the shim passes places for the answer.
@@ -110,7 +109,7 @@ unsafe extern "C" fn ashlar_compiled(source: *const AskedSource) -> *mut c_void 
     };
     let level = Level(source.level);
     let fresh = with_spare(|| cache.compiled(source.thread, path, level, source.warnings));
-    fresh.map_or(null_mut(), |fresh| Box::into_raw(fresh).cast())
+    fresh.map_or(null_mut(), |fresh| Box::into_raw(Box::new(fresh)).cast())
 }
 
 /// Keeps code; forgets `fresh` when there are no bytes.
@@ -121,7 +120,7 @@ unsafe extern "C" fn ashlar_keep_code(fresh: *mut c_void, code: *const c_char, b
     // SAFETY: the shim passes this many bytes.
     let code = unsafe { text(code, bytes) };
     if let Some(cache) = cache() {
-        with_spare(|| cache.keep(fresh, code));
+        with_spare(|| cache.keep(*fresh, code));
     }
 }
 

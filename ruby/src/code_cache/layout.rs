@@ -378,11 +378,9 @@ pub(super) fn head(entries: &[ToWrite<'_>], ruby: &Digest, generation: &Digest) 
         sequences += u64::from(about.sequences);
         code_at = aligned(code_at + entry.code.len() as u64);
     }
-    let file_bytes = entries
-        .iter()
-        .fold(index_end as u64, |end, entry| {
-            aligned(end) + entry.code.len() as u64
-        });
+    let file_bytes = entries.iter().fold(index_end as u64, |end, entry| {
+        aligned(end) + entry.code.len() as u64
+    });
     put(&mut head, 0, &MAGIC);
     put(&mut head, 8, &VERSION.to_le_bytes());
     put(&mut head, 12, &(HEADER_BYTES as u32).to_le_bytes());
@@ -400,7 +398,12 @@ pub(super) fn head(entries: &[ToWrite<'_>], ruby: &Digest, generation: &Digest) 
 
 fn text_bytes(entry: &ToWrite<'_>) -> usize {
     let has_other_path = entry.real_path != entry.path;
-    entry.path.len() + if has_other_path { entry.real_path.len() } else { 0 }
+    entry.path.len()
+        + if has_other_path {
+            entry.real_path.len()
+        } else {
+            0
+        }
 }
 
 /// Sends all bytes of a file with these entries to `write`, in their order.
@@ -506,14 +509,23 @@ pub(super) mod tests {
             assert_eq!(found, Some(&code[..]));
         }
         let index = Index::new(&file, &RUBY).unwrap();
-        assert_eq!((index.entries, index.sequences, index.generation), (3, 12, GENERATION));
+        assert_eq!(
+            (index.entries, index.sequences, index.generation),
+            (3, 12, GENERATION)
+        );
         let absent = key_of(b"/a/four.rb", b"/a/four.rb", b"UTF-8");
-        assert_eq!(index.find(&file, &absent, b"/a/four.rb", b"/a/four.rb"), None);
+        assert_eq!(
+            index.find(&file, &absent, b"/a/four.rb", b"/a/four.rb"),
+            None
+        );
         let key = key_of(b"/a/one.rb", b"/a/one.rb", b"UTF-8");
         assert_eq!(index.find(&file, &key, b"/a/one.rb", b"/c/one.rb"), None);
         for number in 0..3 {
             let entry = index.entry(&file, number).unwrap();
-            assert_eq!(index.of_code(&file, entry.code.start), Some((number, entry)));
+            assert_eq!(
+                index.of_code(&file, entry.code.start),
+                Some((number, entry))
+            );
         }
         assert_eq!(index.of_code(&file, 3), None);
     }
@@ -523,7 +535,10 @@ pub(super) mod tests {
         let file = file_of(&[]);
         let index = Index::new(&file, &RUBY).unwrap();
         let key = key_of(b"a", b"a", b"");
-        assert_eq!((index.entries, index.find(&file, &key, b"a", b"a")), (0, None));
+        assert_eq!(
+            (index.entries, index.find(&file, &key, b"a", b"a")),
+            (0, None)
+        );
     }
 
     /// The law: whatever happens to a file, each lookup gives the right code or none.
@@ -535,8 +550,9 @@ pub(super) mod tests {
             for change in [0x01, 0x80, 0xff] {
                 let mut file = whole.clone();
                 file[at] ^= change;
-                for ((_, _, code), found) in
-                    given.iter().zip(answers(&file, &given).into_iter().flatten())
+                for ((_, _, code), found) in given
+                    .iter()
+                    .zip(answers(&file, &given).into_iter().flatten())
                 {
                     assert!(found.is_none() || found == Some(&code[..]), "byte {at}");
                 }
@@ -548,7 +564,10 @@ pub(super) mod tests {
     fn a_file_that_was_cut_or_got_longer_is_refused() {
         let whole = file_of(&three());
         for length in 0..whole.len() {
-            assert!(Index::new(&whole[..length], &RUBY).is_err(), "length {length}");
+            assert!(
+                Index::new(&whole[..length], &RUBY).is_err(),
+                "length {length}"
+            );
         }
         let mut longer = whole;
         longer.push(0);

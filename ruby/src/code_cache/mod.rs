@@ -146,15 +146,17 @@ impl CodeCache {
                 None
             }
         };
-        let (entries, sequences) = file.as_ref().map_or((0, 0), |file| {
-            (file.index.entries, file.index.sequences)
-        });
+        let (entries, sequences) = file
+            .as_ref()
+            .map_or((0, 0), |file| (file.index.entries, file.index.sequences));
         Some(Self {
             folder: path.to_owned(),
             name,
             ruby,
             checked: (0..entries).map(|_| AtomicU8::new(UNCHECKED)).collect(),
-            ran: (sequences > 0).then(|| SharedBits::new(sequences)).flatten(),
+            ran: (sequences > 0)
+                .then(|| SharedBits::new(sequences))
+                .flatten(),
             file,
             awaited: Mutex::default(),
             fresh: Mutex::default(),
@@ -289,7 +291,7 @@ impl CodeCache {
         path: &[u8],
         level: Level,
         warnings: u64,
-    ) -> Option<Box<FreshCode>> {
+    ) -> Option<FreshCode> {
         let mut awaited = locked(&self.awaited);
         let at = awaited.iter().position(|one| one.thread == thread)?;
         let one = awaited.swap_remove(at);
@@ -297,26 +299,24 @@ impl CodeCache {
         drop(awaited);
         let compile_us = one.began.elapsed().as_micros();
         let after = Source::read(&one.real_path)?;
-        let is_unchanged = one.before.is_unchanged(&after)
-            && real_path(path).as_ref() == Some(&one.real_path);
+        let is_unchanged =
+            one.before.is_unchanged(&after) && real_path(path).as_ref() == Some(&one.real_path);
         let is_wanted = is_alone
             && *one.path == *path
             && one.level == level
             && one.warnings == warnings
             && is_unchanged;
-        is_wanted.then(|| {
-            Box::new(FreshCode {
-                about: About {
-                    key: one.key,
-                    source: after,
-                    level,
-                    compile_us: u32::try_from(compile_us).unwrap_or(u32::MAX),
-                    sequences: 0,
-                },
-                path: one.path,
-                real_path: one.real_path,
-                code: Vec::new(),
-            })
+        is_wanted.then(|| FreshCode {
+            about: About {
+                key: one.key,
+                source: after,
+                level,
+                compile_us: u32::try_from(compile_us).unwrap_or(u32::MAX),
+                sequences: 0,
+            },
+            path: one.path,
+            real_path: one.real_path,
+            code: Vec::new(),
         })
     }
 
@@ -326,7 +326,7 @@ impl CodeCache {
     }
 
     /// Keeps the code of a file that has been compiled.
-    fn keep(&self, mut fresh_code: Box<FreshCode>, code: &[u8]) {
+    fn keep(&self, mut fresh_code: FreshCode, code: &[u8]) {
         let has_room = fresh_code.code.try_reserve_exact(code.len()).is_ok();
         if !has_room || code.is_empty() || code.len() > CODE_BYTES_MAX {
             return;
@@ -339,7 +339,7 @@ impl CodeCache {
         }
         fresh.drop_code(&fresh_code.about.key);
         fresh.bytes += code.len();
-        fresh.code.push(*fresh_code);
+        fresh.code.push(fresh_code);
         let is_much = fresh.bytes > KEPT_BYTES_MAX;
         drop(fresh);
         add(&self.counters.kept, 1);

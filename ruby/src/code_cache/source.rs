@@ -141,11 +141,15 @@ mod tests {
         assert!(!Stamp::of(&data, modified_ns + STEP_NS).is_settled);
         assert!(Stamp::of(&data, modified_ns + 2 * STEP_NS).is_settled);
         let file = File::options().write(true).open(&path).unwrap();
-        file.set_modified(UNIX_EPOCH + std::time::Duration::from_secs(315_619_200)).unwrap();
+        file.set_modified(UNIX_EPOCH + std::time::Duration::from_secs(315_619_200))
+            .unwrap();
         let data = std::fs::metadata(&path).unwrap();
         assert!(!Stamp::of(&data, i128::MAX / 2).is_settled);
         let source = Source::read(&path).unwrap();
-        assert_eq!((source.stamp.bytes, source.content), (6, digest(&[b"a = 1\n"])));
+        assert_eq!(
+            (source.stamp.bytes, source.content),
+            (6, digest(&[b"a = 1\n"]))
+        );
         std::fs::remove_file(path).unwrap();
     }
 }

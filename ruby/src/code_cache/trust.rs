@@ -78,7 +78,9 @@ pub(super) fn open_or_make_folder(path: &Path) -> Result<File, String> {
         Ok(folder) => Ok(folder),
         Err(Distrust::Why(why)) => Err(why),
         Err(Distrust::Absent) => {
-            let why = made.err().map_or("it is gone again".to_owned(), |error| reason(&error));
+            let why = made
+                .err()
+                .map_or("it is gone again".to_owned(), |error| reason(&error));
             Err(format!("it cannot be made: {why}"))
         }
     }
@@ -143,10 +145,16 @@ mod tests {
         set(&path.join("a"), 0o666);
         assert!(why(open_file(&folder, "a", libc::O_RDONLY)).contains("666"));
         symlink(path.join("a"), path.join("b")).unwrap();
-        assert_eq!(why(open_file(&folder, "b", libc::O_RDONLY)), "it is a symbolic link");
+        assert_eq!(
+            why(open_file(&folder, "b", libc::O_RDONLY)),
+            "it is a symbolic link"
+        );
         fs::create_dir(path.join("c")).unwrap();
         set(&path.join("c"), 0o755);
-        assert_eq!(why(open_file(&folder, "c", libc::O_RDONLY)), "it is no file");
+        assert_eq!(
+            why(open_file(&folder, "c", libc::O_RDONLY)),
+            "it is no file"
+        );
         let absent = open_file(&folder, "d", libc::O_RDONLY);
         assert!(matches!(absent, Err(Distrust::Absent)));
         fs::remove_dir_all(base).unwrap();

@@ -244,7 +244,9 @@ mod tests {
     #[test]
     fn shared_bits_are_set_once_and_seen() {
         let shared = SharedBits::new(70).unwrap();
-        [0, 69, 69, 5000].into_iter().for_each(|bit| shared.set(bit));
+        [0, 69, 69, 5000]
+            .into_iter()
+            .for_each(|bit| shared.set(bit));
         let now = shared.now();
         assert_eq!((now.count(), now.has(0), now.has(69)), (2, true, true));
     }

@@ -91,7 +91,9 @@ impl CodeCache {
                 add(&self.counters.written, 1);
                 let old = current.take();
                 current = CodeFile::open(&folder, &name, &self.ruby).ok();
-                let new = current.as_ref().filter(|new| new.index.generation == generation);
+                let new = current
+                    .as_ref()
+                    .filter(|new| new.index.generation == generation);
                 bits = new.map(|new| {
                     let mut carried = Bits::none(new.index.sequences);
                     if let (Some(old), Some(bits)) = (&old, &bits) {
@@ -117,7 +119,9 @@ impl CodeCache {
         }
         if are_bits_new || bits.count() > before {
             let place = self.folder.join(ran_name(&self.name));
-            write_whole(&place, |file| bits.write_to(file, &current.index.generation))?;
+            write_whole(&place, |file| {
+                bits.write_to(file, &current.index.generation)
+            })?;
         }
         Ok(())
     }
@@ -183,7 +187,9 @@ fn write_whole(
 fn has(current: &CodeFile, code: &FreshCode) -> bool {
     let real_path = code.real_path.as_os_str().as_encoded_bytes();
     let bytes = current.bytes();
-    let found = current.index.find(bytes, &code.about.key, &code.path, real_path);
+    let found = current
+        .index
+        .find(bytes, &code.about.key, &code.path, real_path);
     found.is_some_and(|(_, entry)| {
         let level: Level = code.about.level;
         entry.about.source == code.about.source
@@ -194,11 +200,7 @@ fn has(current: &CodeFile, code: &FreshCode) -> bool {
 
 /// Adds the entries of the file that stay: their sources are there, of the same size, and their
 /// code is whole. Returns whether they are all there is, as it is.
-fn still_right<'a>(
-    current: &'a CodeFile,
-    fresh: &Fresh,
-    entries: &mut Vec<ToWrite<'a>>,
-) -> bool {
+fn still_right<'a>(current: &'a CodeFile, fresh: &Fresh, entries: &mut Vec<ToWrite<'a>>) -> bool {
     let bytes = current.bytes();
     let mut are_same = true;
     for number in 0..current.index.entries {
