@@ -376,8 +376,7 @@ void ashlar_keep_code(void *fresh, const char *code, size_t bytes);
 void ashlar_write_code_cache(void);
 void ashlar_write_code_cache_before_fork(void);
 bool ashlar_code_counts(struct ashlar_code_counts *); /* false when there is no cache */
-/* Called by Ruby when it has loaded a sequence that it did not load at once. */
-void ashlar_code_loaded(const char *binary, unsigned int index);
+void ashlar_note_loaded_code(const char *binary, unsigned int index); /* at any time, by any Ractor */
 bool ashlar_read_what_ran(void);
 bool ashlar_ran_before(const char *binary, unsigned int index);
 

@@ -338,9 +338,21 @@ script_compiled(VALUE point, void *unused)
 
 #include "internal/imemo.h"
 
+/* Defined by the edited compile.c (ruby/inside/edits): where the code of a sequence lies that has
+   not been loaded, NULL when it is loaded; and loading it. */
 extern const char *ashlar_unloaded_code(VALUE sequence, unsigned int *index);
 extern void ashlar_load_code(VALUE sequence);
 extern void rb_objspace_each_objects(int (*visit)(void *, void *, size_t, void *), void *data);
+
+void ashlar_code_loaded(const char *binary, unsigned int index);
+
+/* Called by the edited compile.c in any Ractor when it has loaded a sequence that it did not load at
+   once. It must not allocate Ruby objects, nor wait for a lock. */
+void
+ashlar_code_loaded(const char *binary, unsigned int index)
+{
+    ashlar_note_loaded_code(binary, index);
+}
 
 /* Code that is not loaded and ran before. What is found in one walk is counted first, because
    nothing can be allocated in the next, which notes it. */

@@ -152,7 +152,7 @@ unsafe extern "C" fn ashlar_code_counts(counts: *mut Counts) -> bool {
 
 /// Ruby has loaded the sequence with this number of the code at this address.
 #[no_mangle]
-extern "C" fn ashlar_code_loaded(binary: *const c_char, index: u32) {
+extern "C" fn ashlar_note_loaded_code(binary: *const c_char, index: u32) {
     if let Some(cache) = cache() {
         cache.code_loaded(binary.addr(), index);
     }
