@@ -336,6 +336,7 @@ script_compiled(VALUE point, void *unused)
 
 #ifdef ASHLAR_LAZY_CODE
 
+#include "internal.h"
 #include "internal/imemo.h"
 
 /* Defined by the edited compile.c (ruby/inside/edits): where the code of a sequence lies that has
