@@ -383,7 +383,7 @@ claim "forty processes that start at once leave one sound file, and all run", on
   _, counts = program.run
   check(counts[:misses] <= 1) { counts } # report.rb, which the forty have not loaded
   names = Dir.children(program.cache).map { File.extname(_1) }.sort
-  check_equal(%w[.cache .lock], names)
+  check_equal(%w[.cache .lock], names - [".ran"])
 end
 
 claim "what was compiled is written at Process.warmup and before a fork, and a child writes its own", only: "ashlar" do
@@ -564,4 +564,61 @@ claim "a lock, or an unfinished file, that another process left is no hindrance"
   end
   program.run
   check_equal(1, program.code_files.size)
+end
+
+# ── What ran (where Ruby loads code when it first runs) ──────────────────────
+
+# Whether this Ruby loads code when it first runs: then the second run of a program counts what it loaded.
+def lazy?(program)
+  2.times { program.run }
+  program.run.last[:loaded_later].positive?
+end
+
+claim "what ran in earlier processes is loaded before a fork and at Process.warmup, and nothing else", only: "inside" do
+  source = (0...50).map { |i| "def ran#{i} = [#{i}].map { |x| x + 1 }\ndef never#{i} = #{i}\n" }.join
+  program = cached({ "a.rb" => source }, 'require "a"; 50.times { |i| send("ran#{i}") }')
+  next unless lazy?(program)
+
+  ran = program.run.last[:ran_before]
+  check(ran >= 101 && ran < 130) { "#{ran} ran: 100 of the methods and their blocks, a.rb and report.rb" }
+  ["Process.warmup", "Process.wait(fork { exit! })", "Ashlar::CodeCache.load_what_ran", "nil"].each do |order|
+    program.write("main.rb", "require 'a'; #{order}; puts Ashlar::CodeCache.stat.values_at(:loaded_later, :ran_before).inspect")
+    later, before = program.run.first.out.scan(/\d+/).map(&:to_i)
+    check_equal(ran, before)
+    check(order == "nil" ? later < 20 : later == ran) { "after #{order}: #{later} of #{ran}" }
+  end
+end
+
+claim "what a worker runs that its parent has not is known to later processes, also when the worker ends by exit!", only: "inside" do
+  program = cached({ "a.rb" => "def a = 1\ndef b = 2\ndef c = 3\n" }, "require 'a'; fork { b; exit! }; Process.wait")
+  next unless lazy?(program)
+
+  before = program.run.last[:ran_before]
+  program.write("main.rb", "require 'a'; fork { c; exit! }; Process.wait")
+  program.run
+  check_equal(before + 1, program.run.last[:ran_before])
+end
+
+claim "what ran is remembered when the file is written anew", only: "inside" do
+  program = cached({ "a.rb" => "def a = 1\ndef b = 2\n", "z.rb" => "Z = 1\n" }, "require 'a'; require 'z'; a")
+  next unless lazy?(program)
+
+  before = program.run.last[:ran_before]
+  program.write("z.rb", "Z = 10\n")
+  2.times { program.run }
+  check(program.run.last[:ran_before] >= before) { "#{program.run.last} after #{before}" }
+end
+
+claim "a damaged note of what ran is ignored with a line under -w", only: "inside" do
+  program = cached({ "a.rb" => "def a = 1\n" }, "require 'a'; a; Process.warmup; puts a")
+  program.run("-w")
+  next unless lazy?(program)
+
+  program.run("-w")
+  note = Dir.glob("#{program.cache}/*.ran").fetch(0)
+  whole = File.binread(note)
+  File.binwrite(note, whole.dup.tap { _1.setbyte(50, _1.getbyte(50) ^ 1) })
+  done, = program.run("-w")
+  check_equal("1\n", done.out)
+  check_match(/\Aashlar: .*\.ran: it is damaged; it is not used\n\z/, done.err)
 end
