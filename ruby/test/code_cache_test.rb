@@ -93,7 +93,8 @@ claim "a fresh checkout, whose files have other times, uses the same code, and i
   program = cached({ "a.rb" => "A = 1\n" }, "require 'a'; puts A")
   let_files_settle
   program.run
-  File.utime(Time.at(1_600_000_000), Time.at(1_600_000_000), program.path("a.rb"))
+  other = Time.at(1_600_000_000, 1234, :nsec)
+  File.utime(other, other, program.path("a.rb"))
   let_files_settle
   _, counts = program.run
   check_equal([2, 0, 1], counts.values_at(:hits, :misses, :sources_read)) { counts }
@@ -121,12 +122,13 @@ claim "a changed file is compiled again, also when it has its old size, and its 
   check_equal("555\n", done.out) { "#{done.describe} #{counts}" }
 end
 
-claim "times of 1980, which packages have, are not trusted", only: "ashlar" do
+claim "times that a program has set, as for all files of a package, are not trusted", only: "ashlar" do
   program = cached({ "a.rb" => "A = 1\n" }, "require 'a'; puts A")
   old = Time.utc(1980, 1, 2)
   File.utime(old, old, program.path("a.rb"))
   let_files_settle
   program.run
+  check_equal(0, program.run.last[:sources_read])
   program.write("a.rb", "A = 2\n")
   File.utime(old, old, program.path("a.rb"))
   let_files_settle
@@ -564,6 +566,12 @@ claim "a lock, or an unfinished file, that another process left is no hindrance"
   end
   program.run
   check_equal(1, program.code_files.size)
+  left = File.join(program.cache, ".ashlar-0.part")
+  File.write(left, "")
+  File.utime(Time.now - 7200, Time.now - 7200, left)
+  program.write("a.rb", "A = 2_000\n")
+  program.run
+  check(!File.exist?(left)) { "what a killed process left is still there" }
 end
 
 # ── What ran (where Ruby loads code when it first runs) ──────────────────────

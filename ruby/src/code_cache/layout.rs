@@ -27,7 +27,7 @@ const MAGIC: [u8; 8] = *b"ASHLCODE";
 pub(super) const VERSION: u32 = 1;
 pub(super) const HEADER_BYTES: usize = 128;
 const CHECK_AT: usize = 112;
-const ENTRY_BYTES: usize = 112;
+const ENTRY_BYTES: usize = 128;
 /// Where code begins is a multiple of this: Ruby reads numbers of 8 bytes from it in place.
 pub(super) const CODE_ALIGN: u64 = 16;
 /// A longer code is not kept.
@@ -213,7 +213,8 @@ impl Index {
         }
         let at = HEADER_BYTES + self.slots * 4 + number * ENTRY_BYTES;
         let bytes = file.get(at..at + ENTRY_BYTES)?;
-        let (seconds, ns) = (u64_at(bytes, 24)? as i64, u32_at(bytes, 32)?);
+        let time_ns =
+            |seconds: u64, ns: u32| i128::from(seconds as i64) * 1_000_000_000 + i128::from(ns);
         let code = usize_at(bytes, 56)?;
         let path = self.texts.start.checked_add(u32_at(bytes, 92)? as usize)?;
         let path_end = path.checked_add(u32_at(bytes, 96)? as usize)?;
@@ -224,7 +225,8 @@ impl Index {
         };
         let stamp = Stamp {
             bytes: u64_at(bytes, 16)?,
-            modified_ns: i128::from(seconds) * 1_000_000_000 + i128::from(ns),
+            modified_ns: time_ns(u64_at(bytes, 24)?, u32_at(bytes, 32)?),
+            changed_ns: time_ns(u64_at(bytes, 112)?, u32_at(bytes, 120)?),
             is_settled: u32_at(bytes, 36)? & SETTLED != 0,
         };
         (real_path.end <= self.texts.end).then_some(())?;
@@ -349,12 +351,14 @@ pub(super) fn head(entries: &[ToWrite<'_>], ruby: &Digest, generation: &Digest) 
         let (about, stamp) = (&entry.about, &entry.about.source.stamp);
         let has_other_path = entry.real_path != entry.path;
         let real_path: &[u8] = if has_other_path { entry.real_path } else { b"" };
-        let seconds = stamp.modified_ns.div_euclid(1_000_000_000) as i64;
-        let ns = stamp.modified_ns.rem_euclid(1_000_000_000) as u32;
+        let seconds = |time_ns: i128| (time_ns.div_euclid(1_000_000_000) as i64).to_le_bytes();
+        let ns = |time_ns: i128| (time_ns.rem_euclid(1_000_000_000) as u32).to_le_bytes();
         put(&mut head, at, &about.key);
         put(&mut head, at + 16, &stamp.bytes.to_le_bytes());
-        put(&mut head, at + 24, &seconds.to_le_bytes());
-        put(&mut head, at + 32, &ns.to_le_bytes());
+        put(&mut head, at + 24, &seconds(stamp.modified_ns));
+        put(&mut head, at + 32, &ns(stamp.modified_ns));
+        put(&mut head, at + 112, &seconds(stamp.changed_ns));
+        put(&mut head, at + 120, &ns(stamp.changed_ns));
         let flags = if stamp.is_settled { SETTLED } else { 0 };
         put(&mut head, at + 36, &flags.to_le_bytes());
         put(&mut head, at + 40, &about.source.content);
@@ -438,6 +442,7 @@ pub(super) mod tests {
                 stamp: Stamp {
                     bytes: path.len() as u64,
                     modified_ns: 1_700_000_000_123_456_789,
+                    changed_ns: 1_700_000_001_123_456_789,
                     is_settled: true,
                 },
                 content: digest(&[path.as_bytes()]),

@@ -13,15 +13,16 @@ use super::digest::{digest, Digest};
 /// systems go by steps, and the coarsest by steps of two seconds.
 const STEP_NS: i128 = 2_000_000_000;
 
-/// Before this (2000-01-01), a time of change says nothing: it was set, to the same for all
-/// files, by what made a package of them.
-const REAL_TIMES_NS: i128 = 946_684_800_000_000_000;
+const SECOND_NS: i128 = 1_000_000_000;
 
-/// The size and the time of change of a file.
+/// The size and the times of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) bytes: u64,
+    /// When the content changed last, or what a program has set this time to.
     pub(super) modified_ns: i128,
+    /// When anything of the file changed last, its times among it. No program sets this one.
+    pub(super) changed_ns: i128,
     /// Whether the time can be relied on: a file that has the same size and the same time has
     /// the same content. If not, its content must be looked at.
     pub(super) is_settled: bool,
@@ -34,13 +35,14 @@ fn now_ns() -> i128 {
 
 impl Stamp {
     fn of(data: &Metadata, now_ns: i128) -> Self {
-        let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
+        let ns = |seconds: i64, ns: i64| i128::from(seconds) * SECOND_NS + i128::from(ns);
         let modified_ns = ns(data.mtime(), data.mtime_nsec());
-        let latest_ns = modified_ns.max(ns(data.ctime(), data.ctime_nsec()));
+        let changed_ns = ns(data.ctime(), data.ctime_nsec());
         Self {
             bytes: data.len(),
             modified_ns,
-            is_settled: modified_ns >= REAL_TIMES_NS && now_ns - latest_ns > STEP_NS,
+            changed_ns,
+            is_settled: now_ns - modified_ns.max(changed_ns) > STEP_NS,
         }
     }
 
@@ -51,9 +53,13 @@ impl Stamp {
     }
 
     /// Whether a file with this stamp and one that had `other` have the same content, if that
-    /// can be known from the stamps.
+    /// can be known from the stamps. A time of change without a fraction of a second was set by
+    /// a program: by one that unpacks an archive, or makes all files of a package the same age.
     pub(super) fn proves_same(&self, other: &Self) -> bool {
-        other.is_settled && (self.bytes, self.modified_ns) == (other.bytes, other.modified_ns)
+        let is_set = other.modified_ns % SECOND_NS == 0;
+        other.is_settled
+            && (self.bytes, self.modified_ns) == (other.bytes, other.modified_ns)
+            && (!is_set || self.changed_ns == other.changed_ns)
     }
 }
 
@@ -110,46 +116,63 @@ pub(super) fn real_path(path: &[u8]) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
+    const STAMP: Stamp = Stamp {
+        bytes: 5,
+        modified_ns: 1_700_000_000_000_000_001,
+        changed_ns: 1_700_000_000_000_000_002,
+        is_settled: true,
+    };
+
     #[test]
     fn a_stamp_proves_nothing_while_the_file_may_still_change_unseen() {
-        let ns = 1_700_000_000_000_000_000;
-        let stamp = |is_settled| Stamp {
-            bytes: 5,
-            modified_ns: ns,
-            is_settled,
+        let unsettled = Stamp {
+            is_settled: false,
+            ..STAMP
         };
-        assert!(stamp(true).proves_same(&stamp(true)));
-        assert!(stamp(false).proves_same(&stamp(true)));
-        assert!(!stamp(true).proves_same(&stamp(false)));
-        let longer = Stamp {
-            bytes: 6,
-            ..stamp(true)
-        };
+        assert!(STAMP.proves_same(&STAMP) && unsettled.proves_same(&STAMP));
+        assert!(!STAMP.proves_same(&unsettled));
+        let longer = Stamp { bytes: 6, ..STAMP };
         let later = Stamp {
-            modified_ns: ns + 1,
-            ..stamp(true)
+            modified_ns: STAMP.modified_ns + 1,
+            ..STAMP
         };
-        assert!(!longer.proves_same(&stamp(true)) && !later.proves_same(&stamp(true)));
+        assert!(!longer.proves_same(&STAMP) && !later.proves_same(&STAMP));
     }
 
     #[test]
-    fn a_file_just_written_is_not_settled_and_neither_is_one_with_a_time_of_all_packages() {
+    fn a_time_that_a_program_has_set_proves_nothing_by_itself() {
+        let moved = |modified_ns| {
+            let stamp = Stamp {
+                modified_ns,
+                ..STAMP
+            };
+            let elsewhere = Stamp {
+                changed_ns: stamp.changed_ns + 1,
+                ..stamp
+            };
+            (stamp.proves_same(&stamp), elsewhere.proves_same(&stamp))
+        };
+        assert_eq!(moved(1_700_000_000_000_000_001), (true, true));
+        assert_eq!(moved(1_700_000_000_000_000_000), (true, false));
+    }
+
+    #[test]
+    fn a_file_just_written_is_not_settled() {
         let path = std::env::temp_dir().join(format!("source-{}", std::process::id()));
         std::fs::write(&path, "a = 1\n").unwrap();
         let data = std::fs::metadata(&path).unwrap();
-        let modified_ns = Stamp::of(&data, 0).modified_ns;
-        assert!(!Stamp::of(&data, modified_ns + STEP_NS).is_settled);
-        assert!(Stamp::of(&data, modified_ns + 2 * STEP_NS).is_settled);
+        let changed_ns = Stamp::of(&data, 0).changed_ns;
+        assert!(!Stamp::of(&data, changed_ns + STEP_NS).is_settled);
+        assert!(Stamp::of(&data, changed_ns + 2 * STEP_NS).is_settled);
+        // Its time can be set back, but not the time when that was done.
         let file = File::options().write(true).open(&path).unwrap();
-        file.set_modified(UNIX_EPOCH + std::time::Duration::from_secs(315_619_200))
-            .unwrap();
+        let old = UNIX_EPOCH + std::time::Duration::from_secs(315_619_200);
+        file.set_modified(old).unwrap();
         let data = std::fs::metadata(&path).unwrap();
-        assert!(!Stamp::of(&data, i128::MAX / 2).is_settled);
+        assert!(!Stamp::of(&data, changed_ns + STEP_NS).is_settled);
         let source = Source::read(&path).unwrap();
-        assert_eq!(
-            (source.stamp.bytes, source.content),
-            (6, digest(&[b"a = 1\n"]))
-        );
+        let content = digest(&[b"a = 1\n"]);
+        assert_eq!((source.stamp.bytes, source.content), (6, content));
         std::fs::remove_file(path).unwrap();
     }
 }

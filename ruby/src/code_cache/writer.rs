@@ -10,6 +10,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use super::counts::add;
 use super::digest::{digest, Digest};
@@ -157,6 +158,7 @@ impl CodeCache {
                 code_check: digest(&[&code.code]),
             });
         }
+        remove_leftovers(&self.folder);
         let generation = random()?.to_le_bytes();
         let place = self.folder.join(file_name(&self.name));
         write_whole(&place, |file| {
@@ -167,6 +169,22 @@ impl CodeCache {
             out.flush()
         })?;
         Ok(Some(generation))
+    }
+}
+
+/// Removes files that processes left unfinished, because they were killed. Whoever finishes one
+/// has begun it seconds ago.
+fn remove_leftovers(folder: &Path) {
+    const OLD: Duration = Duration::from_secs(3600);
+    for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = file.file_name();
+        let name = name.as_encoded_bytes();
+        let is_unfinished = name.starts_with(b".ashlar-") && name.ends_with(b".part");
+        let modified = file.metadata().and_then(|data| data.modified());
+        let age = modified.ok().and_then(|modified| modified.elapsed().ok());
+        if is_unfinished && age.is_some_and(|age| age > OLD) {
+            let _ = std::fs::remove_file(file.path());
+        }
     }
 }
 
