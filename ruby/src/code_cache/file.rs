@@ -56,6 +56,14 @@ impl Mapping {
         unsafe { &*slice_from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
+    /// Takes the pages out of this process's memory. They stay in the system's, and come back when
+    /// they are read. So what Ruby has loaded does not count twice.
+    pub(super) fn let_go(&self) {
+        // SAFETY: the pages are those of a file that nobody changes, so what is read later is what
+        // was there before. A failure changes nothing.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_DONTNEED) };
+    }
+
     /// Where this address lies in the file.
     pub(super) fn offset(&self, address: usize) -> Option<usize> {
         let offset = address.wrapping_sub(self.start.as_ptr().addr());

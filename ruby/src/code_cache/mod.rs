@@ -26,7 +26,7 @@ mod what_ran;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -40,6 +40,10 @@ use self::what_ran::{Bits, SharedBits};
 
 /// When this much code has been kept it is written, so that keeping it takes no more memory.
 const KEPT_BYTES_MAX: usize = 32 << 20;
+
+/// When Ruby has been given this much code, the pages that it has read are let go: it has made
+/// objects of its own of them.
+const READ_BYTES_MAX: u64 = 1 << 20;
 
 /// The cache of this process, from the first file on that is required.
 static CACHE: OnceLock<Option<CodeCache>> = OnceLock::new();
@@ -64,6 +68,8 @@ struct CodeCache {
     fresh: Mutex<Fresh>,
     /// Whether something in the file is to be replaced, although no code is fresh.
     is_outdated: AtomicBool,
+    /// How much code Ruby has been given since pages were let go.
+    read_bytes: AtomicU64,
     counters: Counters,
 }
 
@@ -161,6 +167,7 @@ impl CodeCache {
             awaited: Mutex::default(),
             fresh: Mutex::default(),
             is_outdated: AtomicBool::new(false),
+            read_bytes: AtomicU64::new(0),
             counters: Counters::default(),
         })
     }
@@ -212,6 +219,10 @@ impl CodeCache {
     ) -> Option<&'static [u8]> {
         let file = self.file.as_ref()?;
         let (number, entry) = file.index.find(file.bytes(), key, path, real)?;
+        if self.read_bytes.load(Relaxed) > READ_BYTES_MAX {
+            self.read_bytes.store(0, Relaxed);
+            file.mapping.let_go();
+        }
         let is_wanted = level.is_within(entry.about.level)
             && self.is_current(stamp, &entry, real_path)
             && self.is_whole(file, number, &entry);
@@ -219,6 +230,7 @@ impl CodeCache {
             return None;
         }
         let code = &file.bytes()[entry.code];
+        add(&self.read_bytes, code.len() as u64);
         add(&self.counters.hits, 1);
         add(&self.counters.loaded_bytes, code.len() as u64);
         add(&self.counters.saved_us, u64::from(entry.about.compile_us));

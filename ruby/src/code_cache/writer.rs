@@ -48,6 +48,9 @@ fn lock(folder: &File, name: &str) -> Result<Option<File>, Distrust> {
 impl CodeCache {
     /// Writes what is new, if anything is. A failure is no error: the program goes on.
     pub(super) fn write(&self) {
+        if let Some(file) = &self.file {
+            file.mapping.let_go();
+        }
         let has_fresh = {
             let fresh = locked(&self.fresh);
             !fresh.code.is_empty() || !fresh.stamps.is_empty() || self.is_outdated.load(Relaxed)
