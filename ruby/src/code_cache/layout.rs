@@ -18,6 +18,8 @@
 //!
 //! The code of an entry is checked when it is first used, and not before.
 
+use std::collections::TryReserveError;
+use std::io;
 use std::ops::Range;
 
 use super::digest::{digest, Digest};
@@ -25,11 +27,11 @@ use super::source::{Source, Stamp};
 
 const MAGIC: [u8; 8] = *b"ASHLCODE";
 pub(super) const VERSION: u32 = 1;
-pub(super) const HEADER_BYTES: usize = 128;
+const HEADER_BYTES: usize = 128;
 const CHECK_AT: usize = 112;
 const ENTRY_BYTES: usize = 128;
 /// Where code begins is a multiple of this: Ruby reads numbers of 8 bytes from it in place.
-pub(super) const CODE_ALIGN: u64 = 16;
+const CODE_ALIGN: u64 = 16;
 /// A longer code is not kept.
 pub(super) const CODE_BYTES_MAX: usize = 64 << 20;
 /// A file of this size gets no new entries.
@@ -321,18 +323,24 @@ fn aligned(at: u64) -> u64 {
 }
 
 /// The zeros between the end of one code, or of the index, and the next code.
-pub(super) fn padding(end: u64) -> &'static [u8] {
+fn padding(end: u64) -> &'static [u8] {
     const ZEROS: [u8; CODE_ALIGN as usize] = [0; CODE_ALIGN as usize];
     &ZEROS[..(aligned(end) - end) as usize]
 }
 
 /// The header and the index of a file with these entries, in this order.
-pub(super) fn head(entries: &[ToWrite<'_>], ruby: &Digest, generation: &Digest) -> Vec<u8> {
+fn head(
+    entries: &[ToWrite<'_>],
+    ruby: &Digest,
+    generation: &Digest,
+) -> Result<Vec<u8>, TryReserveError> {
     let slots = (entries.len() * 2 + 1).next_power_of_two();
     let texts = entries.iter().map(|entry| text_bytes(entry)).sum::<usize>();
     let texts_at = HEADER_BYTES + slots * 4 + entries.len() * ENTRY_BYTES;
     let index_end = texts_at + texts;
-    let mut head = vec![0; index_end];
+    let mut head = Vec::new();
+    head.try_reserve_exact(index_end)?;
+    head.resize(index_end, 0);
     let put = |head: &mut [u8], at: usize, bytes: &[u8]| {
         head[at..at + bytes.len()].copy_from_slice(bytes);
     };
@@ -397,7 +405,7 @@ pub(super) fn head(entries: &[ToWrite<'_>], ruby: &Digest, generation: &Digest) 
     put(&mut head, 72, &sequences.to_le_bytes());
     let check = digest(&[&head[..CHECK_AT], &head[HEADER_BYTES..]]);
     put(&mut head, CHECK_AT, &check);
-    head
+    Ok(head)
 }
 
 fn text_bytes(entry: &ToWrite<'_>) -> usize {
@@ -411,13 +419,13 @@ fn text_bytes(entry: &ToWrite<'_>) -> usize {
 }
 
 /// Sends all bytes of a file with these entries to `write`, in their order.
-pub(super) fn write<E>(
+pub(super) fn write(
     entries: &[ToWrite<'_>],
     ruby: &Digest,
     generation: &Digest,
-    mut write: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<(), E> {
-    let head = head(entries, ruby, generation);
+    mut write: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let head = head(entries, ruby, generation)?;
     write(&head)?;
     let mut end = head.len() as u64;
     for entry in entries {
@@ -483,7 +491,7 @@ pub(super) mod tests {
             })
             .collect();
         let mut file = Vec::new();
-        let done: Result<(), ()> = write(&entries, &RUBY, &GENERATION, |bytes| {
+        let done = write(&entries, &RUBY, &GENERATION, |bytes| {
             file.extend_from_slice(bytes);
             Ok(())
         });

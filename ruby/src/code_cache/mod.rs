@@ -28,7 +28,7 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use self::counts::{add, Counters, Counts};
 use self::digest::{digest, hexadecimal, Digest};
@@ -44,6 +44,9 @@ const KEPT_BYTES_MAX: usize = 32 << 20;
 /// When Ruby has been given this much code, the pages that it has read are let go: it has made
 /// objects of its own of them.
 const READ_BYTES_MAX: u64 = 1 << 20;
+
+/// A compilation that has not ended by now has failed.
+const COMPILING_MAX: Duration = Duration::from_secs(60);
 
 /// The cache of this process, from the first file on that is required.
 static CACHE: OnceLock<Option<CodeCache>> = OnceLock::new();
@@ -64,6 +67,7 @@ struct CodeCache {
     /// For each entry whether its code has been checked.
     checked: Box<[AtomicU8]>,
     ran: Option<SharedBits>,
+    is_writable: bool,
     awaited: Mutex<Vec<Awaited>>,
     fresh: Mutex<Fresh>,
     /// Whether something in the file is to be replaced, although no code is fresh.
@@ -152,6 +156,10 @@ impl CodeCache {
                 None
             }
         };
+        let is_writable = trust::is_writable(&folder);
+        if !is_writable {
+            settings::say("nothing can be written there, so that nothing new is kept");
+        }
         let (entries, sequences) = file
             .as_ref()
             .map_or((0, 0), |file| (file.index.entries, file.index.sequences));
@@ -164,6 +172,7 @@ impl CodeCache {
                 .then(|| SharedBits::new(sequences))
                 .flatten(),
             file,
+            is_writable,
             awaited: Mutex::default(),
             fresh: Mutex::default(),
             is_outdated: AtomicBool::new(false),
@@ -182,7 +191,7 @@ impl CodeCache {
         warnings: u64,
     ) -> Found {
         settings::set_verbose(level.is_verbose());
-        locked(&self.awaited).retain(|awaited| awaited.thread != thread);
+        self.forget_failed(Some(thread));
         let found = real_path(path).and_then(|real| Some((Stamp::at(&real)?, real)));
         let Some((stamp, real_path)) = found else {
             return Found::Never;
@@ -193,6 +202,9 @@ impl CodeCache {
             return Found::Code(code);
         }
         add(&self.counters.misses, 1);
+        if !self.is_writable {
+            return Found::Never;
+        }
         let Some(before) = Source::read(&real_path) else {
             return Found::Never;
         };
@@ -334,7 +346,16 @@ impl CodeCache {
 
     /// Whether a thread is about to compile a file.
     fn awaits(&self) -> bool {
+        self.forget_failed(None);
         !locked(&self.awaited).is_empty()
+    }
+
+    /// Forgets files that could not be compiled: what a thread that asks again was about to
+    /// compile, and what should have been compiled long ago.
+    fn forget_failed(&self, thread: Option<usize>) {
+        locked(&self.awaited).retain(|awaited| {
+            Some(awaited.thread) != thread && awaited.began.elapsed() < COMPILING_MAX
+        });
     }
 
     /// Keeps the code of a file that has been compiled.
@@ -357,6 +378,11 @@ impl CodeCache {
         add(&self.counters.kept, 1);
         if is_much {
             self.write();
+            let mut fresh = locked(&self.fresh);
+            // It could not be written.
+            if fresh.bytes > KEPT_BYTES_MAX {
+                *fresh = Fresh::default();
+            }
         }
     }
 

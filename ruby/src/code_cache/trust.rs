@@ -86,6 +86,13 @@ pub(super) fn open_or_make_folder(path: &Path) -> Result<File, String> {
     }
 }
 
+/// Whether this user may make files in the folder, as far as that can be known in advance.
+pub(super) fn is_writable(folder: &File) -> bool {
+    let flags = libc::AT_EACCESS;
+    // SAFETY: a text that ends with 0.
+    unsafe { libc::faccessat(folder.as_raw_fd(), c".".as_ptr(), libc::W_OK, flags) == 0 }
+}
+
 /// Opens a file of the folder: to read, or with these flags besides.
 pub(super) fn open_file(folder: &File, name: &str, flags: i32) -> Result<File, Distrust> {
     let name = CString::new(name).map_err(io::Error::from)?;

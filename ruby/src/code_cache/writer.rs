@@ -140,6 +140,9 @@ impl CodeCache {
             fresh.code.retain(|code| !has(current, code));
         }
         let mut entries = Vec::new();
+        let old_entries = current.map_or(0, |current| current.index.entries);
+        let room = entries.try_reserve_exact(old_entries + fresh.code.len());
+        room.map_err(io::Error::from)?;
         let are_old_the_same = match current {
             Some(current) => still_right(current, &fresh, &mut entries),
             None => true,
