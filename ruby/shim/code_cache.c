@@ -428,7 +428,7 @@ prepare(VALUE unused)
 void
 ashlar_prepare_code_cache(void)
 {
-    if (!has_begun) return;
+    if (!has_begun || !is_main_ractor()) return;
     ashlar_write_code_cache();
     quietly(prepare, Qnil);
 }
@@ -438,7 +438,7 @@ ashlar_prepare_code_cache(void)
 void
 ashlar_code_cache_before_fork(void)
 {
-    if (!has_begun) return;
+    if (!has_begun || !is_main_ractor()) return;
     ashlar_write_code_cache_before_fork();
     if (has_forked) return;
     has_forked = true;
@@ -478,7 +478,7 @@ show_counts(VALUE self)
 static VALUE
 write_now(VALUE self)
 {
-    ashlar_write_code_cache();
+    if (is_main_ractor()) ashlar_write_code_cache();
     return Qnil;
 }
 
