@@ -18,7 +18,8 @@ help: ## list the verbs
 
 # --- Ruby and the collector library ---
 # SHARED=yes: wherever a Ruby with Ashlar inside is meant, the one with a libruby.so.
-export SHARED
+# LAZY=yes: the one that loads code when it first runs (docs/design/lazy-code.md).
+export SHARED LAZY
 .PHONY: inside install ruby lib env
 inside: ## build a Ruby with Ashlar inside (cached); SHARED=yes: with a libruby.so
 	@scripts/ruby/build-inside.sh

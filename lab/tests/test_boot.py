@@ -1,5 +1,6 @@
 """`ashlar boot`: files are counted as Ruby loads them, and what cannot be measured is one clear line."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -68,6 +69,33 @@ def test_every_ruby_of_the_command_tells(program):
     (program / "main.rb").write_text(f"require_relative 'inner'\nsystem({RUBY!r}, 'outer.rb')\n")
     ended = boot("--json", "--", RUBY, "main.rb", cwd=program)
     assert len(json.loads(ended.stdout)) == 2
+
+
+CACHED = os.environ.get("RUBY_INSIDE")
+
+
+@pytest.mark.skipif(not CACHED, reason="RUBY_INSIDE names no Ruby with Ashlar inside")
+def test_the_code_cache_tells_what_came_from_it(program, monkeypatch):
+    monkeypatch.setenv("ASHLAR_CODE_CACHE", str(program / "code"))
+    found = [json.loads(boot("--json", "--", CACHED, "main.rb", cwd=program).stdout.split("\n", 1)[1])[0] for _ in range(2)]
+    cold, warm = found
+    assert cold["code_cache"]["hits"] == 0 and cold["code_cache"]["kept"] >= 3 and cold["compiled"]["files"] >= 3
+    assert warm["code_cache"]["hits"] >= 3 and warm["code_cache"]["misses"] == 0
+    assert warm["compiled"]["files"] == 0 and 3 <= warm["from_binary"]["files"] < warm["code_cache"]["hits"]  # RubyGems comes first
+    shown = boot("--", CACHED, "main.rb", cwd=program).stderr
+    assert "code cache" in shown and "of compiling saved" in shown and "0 compiled, 0 kept" in shown
+
+
+def test_code_that_ran_is_a_row_where_ruby_loads_code_when_it_first_runs():
+    nothing = Compiling(0, 0, 0)
+    found = Boot("its end", 1, ["a"], "ruby", "ashlar", 4, 200, 50, 10, 5, 1, 0, 9, nothing, nothing, [])
+    rows = [row[0] for row in report._summary(found).rows]
+    assert "code cache" not in rows
+    counts = dict.fromkeys(("hits", "misses", "kept", "loaded_bytes", "saved_us", "file_bytes", "sequences", "ran_before", "loaded_later"), 0)
+    assert [row[0] for row in report._code_cache(dataclasses.replace(found, code_cache=counts))] == ["code cache"]
+    counts |= {"sequences": 27_118, "ran_before": 10_700, "loaded_later": 10_619}
+    ran = report._code_cache(dataclasses.replace(found, code_cache=counts))[1]
+    assert ran[:3] == ("code that ran", "10,619 loaded when it ran", "10,700 ran, earlier ones too")
 
 
 def test_what_cannot_be_measured_is_one_clear_line():

@@ -6,15 +6,29 @@
 # COLLECTOR  the static library that cargo made
 # prefix     where the Ruby will be installed
 # PATH_MAPS  the compiler's options for names of folders that are not to be in the program; none unless given
+# EDITS      a list of edits of Ruby's source, so that code is loaded when it first runs
+#            (ruby/inside/edits); empty: without
+# EDITED     folder for the edited files and their objects, which no place of installation is in
 #
 # Three objects differ from stock's: gc.o has our collector in it, version.o names it, and
-# loadpath.o knows where the Ruby is installed. So does one extension, etc.so.
+# loadpath.o knows where the Ruby is installed. So does one extension, etc.so. With EDITS the objects
+# of edited files differ, too.
 
 inside_shim := $(wildcard $(RUBY_DIR)/shim/*.[ch])
-inside_compile = $(CC) $(PATH_MAPS) $(CFLAGS) $(XCFLAGS) $(CPPFLAGS) $(COUTFLAG)
+inside_compile = $(CC) $(PATH_MAPS) $(CFLAGS) $(XCFLAGS) $(CPPFLAGS) $(lazy_flags)$(COUTFLAG)
 # gc_impl.c is part of gc.c, and layout.c is a program of its own (ruby/build.rs).
 inside_parts := $(patsubst %.c,$(OUT)/%.o,$(filter-out gc_impl.c layout.c,$(notdir $(wildcard $(RUBY_DIR)/shim/*.c))))
 inside_objects := $(addprefix $(OUT)/,gc.o version.o loadpath.o)
+
+ifneq ($(EDITS),)
+# Files that are parts of vm.c have no objects of their own.
+edited_parts := vm_insnhelper.c vm_method.c vm_eval.c
+edited_files := $(shell awk '$$1 == "file" {print $$2}' $(EDITS))
+edited_objects := $(patsubst %.c,$(EDITED)/%.o,$(filter-out $(edited_parts),$(edited_files)))
+inside_objects += $(edited_objects)
+lazy_flags = -DASHLAR_LAZY_CODE=1 #
+endif
+
 stock_objects := $(notdir $(inside_objects))
 
 # The library that Ruby is: libruby-static.a, or a libruby.so if this Ruby is configured for one.
@@ -22,6 +36,17 @@ inside_library := $(OUT)/$(LIBRUBY)
 
 .PHONY: inside-program
 inside-program: $(OUT)/$(PROGRAM) $(inside_library) $(OUT)/etc.so
+
+ifneq ($(EDITS),)
+# An edited file finds the others beside itself, and all else where it was.
+$(EDITED)/edits: $(EDITS) $(RUBY_DIR)/inside/edits/apply.sh
+	mkdir -p $(EDITED)
+	bash $(RUBY_DIR)/inside/edits/apply.sh $(EDITS) $(srcdir) $(EDITED)/source
+	cp $(EDITS) $@
+
+$(edited_objects): $(EDITED)/%.o: $(EDITED)/edits
+	$(CC) $(PATH_MAPS) $(CFLAGS) $(XCFLAGS) $(CPPFLAGS) -DUSE_LAZY_LOAD=1 $(COUTFLAG)$@ -c $(EDITED)/source/$*.c
+endif
 
 # gc.c looks for the collector beside itself. Seen through this link, ours is there.
 $(OUT)/alone/gc.o: $(inside_shim) $(RUBY_DIR)/inside/default.c

@@ -346,6 +346,40 @@ void ashlar_describe_process(const char *description);
 void ashlar_write_last_profile(void *objspace);
 void ashlar_write_profile_at_crash(void); /* from a signal handler */
 
+/* The code cache (shim/code_cache.c). `level` is $VERBOSE (0 for nil, 1 for false, 2 for true) and,
+   from bit 8 on, the categories of warnings that are on; `warnings` counts those there have been. */
+struct ashlar_source {
+    ashlar_value thread;
+    const char *path;
+    size_t path_bytes;
+    const char *encoding;
+    size_t encoding_bytes;
+    uint32_t level;
+    uint64_t warnings;
+};
+enum ashlar_found_code {
+    ASHLAR_CODE_UNWANTED, /* the file is compiled */
+    ASHLAR_CODE_AWAITED,  /* the file is compiled, and its code is wanted */
+    ASHLAR_CODE_FOUND,
+};
+struct ashlar_code_counts {
+    uint64_t hits, misses, kept, sources_read, damaged, loaded_bytes, saved_us, written;
+    uint64_t file_bytes, entries, sequences, ran_before, loaded_later;
+};
+bool ashlar_wants_code_cache(void);
+void ashlar_begin_code_cache(const char *ruby, size_t bytes, bool is_verbose);
+unsigned int ashlar_find_code(const struct ashlar_source *, const char **code, size_t *bytes); /* enum ashlar_found_code */
+void ashlar_refuse_code(const char *code);
+bool ashlar_awaits_code(void);
+void *ashlar_compiled(const struct ashlar_source *); /* NULL, or for ashlar_keep_code */
+void ashlar_keep_code(void *fresh, const char *code, size_t bytes);
+void ashlar_write_code_cache(void);
+void ashlar_write_code_cache_before_fork(void);
+bool ashlar_code_counts(struct ashlar_code_counts *); /* false when there is no cache */
+void ashlar_note_loaded_code(const char *binary, unsigned int index); /* at any time, by any Ractor */
+bool ashlar_read_what_ran(void);
+bool ashlar_ran_before(const char *binary, unsigned int index);
+
 /* Ends the process with one line that says that the system refuses memory. */
 void ashlar_end_for_want_of_memory(void);
 

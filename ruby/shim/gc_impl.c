@@ -205,6 +205,7 @@ rb_gc_impl_set_params(void *objspace)
 {
     if (RTEST(ruby_verbose)) ashlar_explain_variables();
     ashlar_begin_profile(objspace);
+    ashlar_define_code_cache();
 }
 
 void
@@ -277,6 +278,7 @@ rb_gc_impl_during_gc_p(void *objspace)
 void
 rb_gc_impl_prepare_heap(void *objspace)
 {
+    ashlar_prepare_code_cache();
     ashlar_prepare_heap(objspace);
 }
 
@@ -631,6 +633,7 @@ rb_gc_impl_shutdown_call_finalizer(void *objspace)
 {
     VALUE object;
     ashlar_end_profile(objspace);
+    ashlar_write_code_cache();
     while ((object = ashlar_first_finalized(objspace)) != 0) {
         FL_UNSET(object, FL_FINALIZE);
         ashlar_queue_finalizers(objspace, object);
@@ -657,6 +660,7 @@ static unsigned int fork_lock_level;
 void
 rb_gc_impl_before_fork(void *objspace)
 {
+    ashlar_code_cache_before_fork();
     fork_lock_level = vm_lock();
     rb_gc_vm_barrier();
 }

@@ -170,6 +170,8 @@ print_instruction_sequences(void)
 
     NAMED_FLAG("ISEQ_NOT_LOADED_YET", ISEQ_NOT_LOADED_YET);
     OFFSET("ISEQ_WRAPPER", rb_iseq_t, wrapper);
+    OFFSET("ISEQ_LOADER", rb_iseq_t, aux.loader.obj);
+    OFFSET("ISEQ_LOADER_INDEX", rb_iseq_t, aux.loader.index);
 
     OFFSET("BODY_SIZE", body, iseq_size);
     OFFSET("BODY_ENCODED", body, iseq_encoded);

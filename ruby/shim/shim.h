@@ -33,6 +33,11 @@ void ashlar_begin_naming(void *objspace);
 void ashlar_prepare_profile(void *objspace);
 void ashlar_end_profile(void *objspace);
 
+/* code_cache.c */
+void ashlar_define_code_cache(void);     /* if the environment asks for one */
+void ashlar_prepare_code_cache(void);    /* Process.warmup */
+void ashlar_code_cache_before_fork(void);
+
 /* config.c */
 VALUE ashlar_config(void *objspace);
 void ashlar_config_update(void *objspace, VALUE hash);

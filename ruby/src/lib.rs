@@ -22,9 +22,11 @@
 //! * [`heap_profile`]: samples of what the heap hands out, for other processes to read.
 //! * [`statistics`], [`profiler`], [`config`]: what Ruby shows of all this.
 //! * [`dump`]: the whole heap, written to a file.
+//! * [`code_cache`]: compiled code, kept in a file for later processes.
 //! * [`interpose`], [`elf`]: where memory goes that a program frees with libc's `free`.
 
 mod barriers;
+mod code_cache;
 mod collect;
 mod collector;
 mod compaction;

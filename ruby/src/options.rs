@@ -9,6 +9,7 @@
 use ashlar_heap::options::{self as heap_options, Kept, Range, Reader, Setting, Unit, Value};
 use ashlar_heap::{refusals, PaceOptions, ParallelMarking};
 
+use crate::code_cache::settings as code_cache;
 use crate::heap_profile::recorder;
 use crate::libc_malloc::MallocSource;
 use crate::ruby_gc_variables::tuned;
@@ -31,7 +32,7 @@ pub(crate) struct Options {
 type Own = Setting<Options>;
 
 /// The options that Ruby has besides [`heap_options::TABLE`].
-static OWN: [Own; 6] = [
+static OWN: [Own; 7] = [
     Own::new(
         "incremental",
         Kept::Switch(|o| &mut o.incremental),
@@ -87,6 +88,21 @@ static OWN: [Own; 6] = [
         "1: provide live numbers for `ashlar top`, without samples",
     )
     .more("docs/reference/heap-profile.md")
+    .at_start_only(),
+    // Handled in `code_cache`.
+    Own::new(
+        "code_cache",
+        Kept::Text {
+            wanted: "a folder",
+            read: |_, text| match code_cache::may_be(text) {
+                true => Ok(()),
+                false => Err("the folder that was chosen at the start".into()),
+            },
+            show: |_| code_cache::shown().to_owned(),
+        },
+        "each file that a program requires is compiled once, and its code kept in this folder",
+    )
+    .more("docs/design/code-cache.md")
     .at_start_only(),
 ];
 
@@ -263,7 +279,7 @@ mod tests {
             let changes = if row.at_start_only { "" } else { " *" };
             let default = match row.name {
                 "threads" => "cores, at most 4",
-                "profile" => "none",
+                "profile" | "code_cache" => "none",
                 _ => &row.default,
             };
             let more = match row.more {

@@ -14,7 +14,7 @@ use crate::objspace::{note_start, Objspace};
 use crate::options::Options;
 use crate::ruby_calls::{RubyCalls, RubyEvents};
 use crate::spare_memory::with_spare;
-use crate::{heap_profile, inlined, interpose, layout, libc_malloc, message, statics};
+use crate::{code_cache, heap_profile, inlined, interpose, layout, libc_malloc, message, statics};
 
 extern "C" {
     fn ashlar_watch_forks();
@@ -37,6 +37,7 @@ fn new_objspace(
         refusals::refuse(options.heap.refuse);
     }
     heap_profile::read_environment(&options)?;
+    code_cache::settings::read_environment()?;
     let refused = "the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`";
     #[cfg(not(test))]
     crate::spare_memory::SPARE.map().map_err(|_| refused)?;

@@ -86,7 +86,7 @@ fn create_new(path: &CStr) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(file) })
 }
 
-fn random() -> io::Result<u128> {
+pub(crate) fn random() -> io::Result<u128> {
     let mut bytes = [0_u8; NAME_BITS / 8];
     loop {
         // SAFETY: the place has this many bytes.

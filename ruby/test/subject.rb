@@ -37,9 +37,18 @@ module Subject
   # As 3.4.5.
   def version = config["RUBY_PROGRAM_VERSION"]
 
-  # Whether a library of this name can be required.
+  # Code of a method that was not called is its cell alone if this Ruby loads code when it first runs.
+  LAZY_CODE = <<~'RUBY'
+    require "objspace"
+    code = RubyVM::InstructionSequence.load_from_binary(RubyVM::InstructionSequence.compile("def m = 1").to_binary)
+    code.each_child { |child| exit ObjectSpace.memsize_of(child) < 200 }
+  RUBY
+
+  # Whether a library of this name can be required; "lazy code" is none.
   def has?(library)
     @libraries ||= {}
+    return @libraries[library] ||= (inside? && system(@ruby, "-e", LAZY_CODE)).to_s == "true" if library == "lazy code"
+
     @libraries.fetch(library) do
       @libraries[library] = system({ "RUBY_GC_LIBRARY" => nil }, @ruby, "-W0", "-e", "require ARGV[0]", library, err: File::NULL)
     end

@@ -7,6 +7,24 @@
 # with that program in it, for Ruby's own tests), RUBY_BASE and RUBY_BASE_BUILD (the Ruby that it is
 # linked from).
 
+# find_edits: sets INSIDE_EDITS, the list of edits by which Ruby loads code when it first runs;
+# empty without, and for versions that no list was made for.
+find_edits() {
+  local series=${SOURCE_VERSION%.*} list
+  list=$CLONE/ruby/inside/edits/ruby_${series/./_}.edits
+  INSIDE_EDITS=
+  case ${LAZY-} in
+    '' | no) return ;;
+    yes) ;;
+    *) fail "LAZY=$LAZY is not possible; it is yes, for a Ruby that loads code when it first runs, or no." ;;
+  esac
+  if [[ -e $list ]] && grep -Eq "^for .*\b${SOURCE_VERSION//./[.]}( |$)" "$list"; then
+    INSIDE_EDITS=$list
+  else
+    say "Ruby $SOURCE_VERSION loads all code at once: ruby/inside/edits has no list for this version."
+  fi
+}
+
 # find_inside: sets what the functions below use, and builds the Ruby that it is linked from
 # if it is not there.
 find_inside() {
@@ -23,6 +41,8 @@ find_inside() {
   # A folder for each clone: each tests and measures its own collector.
   INSIDE=$(ruby_folder inside)-$(printf %s "$CLONE" | digest8)
   [[ $kind == stock ]] || INSIDE=$INSIDE-$kind
+  find_edits
+  [[ ! $INSIDE_EDITS ]] || INSIDE=$INSIDE-lazy
   INSIDE_ARCH_HEADERS=$(dirname "$(dirname "$(find "$INSIDE_BASE/build/.ext/include" -path '*/ruby/config.h')")")
 }
 
@@ -38,12 +58,16 @@ compile_inside_collector() {
 # packages, no path of this clone is in it, and debuggers do not find its source by themselves.
 link_inside() {
   local out=$1 prefix=$2 command
-  local maps=
-  [[ ${ASHLAR_REPRODUCIBLE-} != yes ]] || maps="-ffile-prefix-map=$out=ashlar -ffile-prefix-map=$CLONE=ashlar"
+  local maps='' edited=$INSIDE/edited
+  if [[ ${ASHLAR_REPRODUCIBLE-} == yes ]]; then
+    edited=$INSIDE/edited-package
+    maps="-ffile-prefix-map=$out=ashlar -ffile-prefix-map=$edited=ashlar -ffile-prefix-map=$CLONE=ashlar"
+  fi
   mkdir -p "$out"
   [[ -e $out/prefix && $(<"$out/prefix") == "$prefix" ]] || printf '%s\n' "$prefix" >"$out/prefix"
   command=(make -C "$INSIDE_BASE/build" --no-print-directory -f GNUmakefile -f "$CLONE/ruby/inside/link.mk"
     OUT="$out" RUBY_DIR="$CLONE/ruby" COLLECTOR="$INSIDE_COLLECTOR" prefix="$prefix" PATH_MAPS="$maps" V=1 inside-program)
+  [[ ! $INSIDE_EDITS ]] || command+=("-j$(nproc)" EDITS="$INSIDE_EDITS" EDITED="$edited")
   ! "${command[@]}" --question >/dev/null 2>&1 || return 0
   check_source_contents
   run_logged 'Ashlar inside: link' 25 "$INSIDE/log" "${command[@]}"

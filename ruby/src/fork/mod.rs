@@ -13,12 +13,14 @@
 //! | CPU time of the process, which begins at 0 again | code that compares it with an earlier time notices (`pace/rent.rs`), or measures work during which nobody forks |
 //! | collecting, moving, sweeping, the tracer, the length of a pause | as they are: Ruby forks with the VM lock and all Ractors stopped, in the middle of none of them. A child that was forked without the VM lock may have them half done for ever; it may only call `exec`, and never collects |
 //! | free cells and free pieces of the parent's blocks | left alone, because their pages are shared ([`ashlar_heap::Heap::inherit`]); the thread that forks gives back what its cache has before the fork |
+//! | the code cache: code that waits to be written | left to the parent |
 //! | options, knobs, pacing, counters of collections | as they are |
 
 pub(crate) mod locks;
 
 use std::ffi::c_void;
 
+use crate::code_cache;
 use crate::heap_profile;
 use crate::lock::held;
 use crate::payloads::thread_caches;
@@ -56,6 +58,7 @@ unsafe extern "C" fn ashlar_begin_child(objspace: *mut c_void, thread: Value, ru
     collector.heap.inherit();
     thread_caches::lock().flush_own_and_shared();
     heap_profile::note_numbers_in_child(collector);
+    code_cache::begin_in_child();
     if *runner != 0 && *runner != thread {
         *runner = 0;
         let ruby = &collector.heap.vm();

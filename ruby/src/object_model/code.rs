@@ -70,6 +70,11 @@ fn calls(body: Record) -> impl Iterator<Item = Record> {
 
 #[inline(always)]
 fn trace_iseq(iseq: Object, empty: EmptyCallCache, tracer: &mut impl Trace) -> bool {
+    if iseq.is_waiting_code() {
+        mark_value(tracer, iseq.word(ISEQ_WRAPPER));
+        mark_value(tracer, iseq.word(ISEQ_LOADER));
+        return true;
+    }
     let is_plain = !iseq.has(ISEQ_NOT_LOADED_YET | ISEQ_USE_COMPILE_DATA)
         && !version::has_local_hooks(iseq)
         && empty.is_known();

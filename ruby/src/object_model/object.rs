@@ -77,6 +77,17 @@ impl Object {
         self.kind() == T_IMEMO
             && self.internal_kind() == IMEMO_ISEQ
             && self.has(ISEQ_USE_COMPILE_DATA | ISEQ_NOT_LOADED_YET)
+            && !self.is_waiting_code()
+    }
+
+    /// Whether this instruction sequence is loaded when it is needed, which is not yet so. It refers
+    /// to its loader alone, and to its wrapper. Its number there is below 0 then
+    /// (`ibf_load_iseq` in `inside/edits`), and that of code that is being loaded is not.
+    #[inline(always)]
+    pub(super) fn is_waiting_code(self) -> bool {
+        self.has(ISEQ_NOT_LOADED_YET)
+            && self.word(ISEQ_BODY) == 0
+            && (self.half(ISEQ_LOADER_INDEX) as i32) < 0
     }
 
     pub(crate) fn shape(self) -> usize {

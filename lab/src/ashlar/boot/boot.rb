@@ -79,6 +79,7 @@ module AshlarBoot
       @written = true
       ended = moment
       stat = GC.stat
+      @code_cache = Ashlar::CodeCache.stat if defined?(Ashlar::CodeCache.stat)
       GC.start
       kept = GC.stat(:total_allocated_objects) - GC.stat(:total_freed_objects)
       folder = File.dirname(@report)
@@ -117,7 +118,7 @@ module AshlarBoot
         collections: stat[:count],
         # A major collection of Ashlar may pass over settled cells; of other collectors each is a full one.
         full_collections: stat[:complete_gc_count] || stat[:major_gc_count], rss_kib:, compiled: @compiled, from_binary: @from_binary,
-        files: @files.map(&:to_h) }
+        code_cache: @code_cache, files: @files.map(&:to_h) }
     end
 
     # In hundredths of a second: the 22nd field, the 20th behind the name.
@@ -160,8 +161,13 @@ class << RubyVM::InstructionSequence
   def load_from_binary(binary) = AshlarBoot.from_binary { ashlar_boot_load_from_binary(binary) }
 
   # A loader of compiled code, such as bootsnap, replaces this one; then Ruby compiles nothing
-  # that it finds there.
-  def load_iseq(path) = AshlarBoot.compiling(path)
+  # that it finds there. Ashlar's code cache is there from the start, and is asked.
+  if method_defined?(:load_iseq)
+    alias ashlar_boot_load_iseq load_iseq
+    def load_iseq(path) = ashlar_boot_load_iseq(path) || AshlarBoot.compiling(path)
+  else
+    def load_iseq(path) = AshlarBoot.compiling(path)
+  end
 end
 
 class << Process

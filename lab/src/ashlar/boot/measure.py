@@ -41,6 +41,7 @@ class Boot:
     """One Ruby process, from its beginning until its end, or until it called `Process.warmup`.
 
     Files are counted from where the options of the command line have been done, those that load something among them. `kept_objects` are those that a full collection at the end finds alive, those of Ruby's own start among them.
+    `code_cache` is what Ashlar's code cache counted, as `Ashlar::CodeCache.stat` names it; `None` without one.
     """
 
     why: str
@@ -59,6 +60,7 @@ class Boot:
     compiled: Compiling
     from_binary: Compiling
     files: list[LoadedFile]
+    code_cache: dict[str, int] | None = None
 
     @property
     def collecting_share(self) -> float:

@@ -46,7 +46,21 @@ def _summary(boot: Boot) -> Table:
     for name, sums in (("compiler", boot.compiled), ("compiled code", boot.from_binary)):
         if sums.files:
             rows.append((name, f"{_milliseconds(sums.ns)} ms", f"{sums.objects:,} objects", f"{sums.files:,} files", f"{sums.objects / sums.files:.0f} objects a file"))
+    rows += _code_cache(boot)
     return Table("summary", "", ("", "", "", "", ""), tuple(rows))
+
+
+def _code_cache(boot: Boot) -> list[tuple[str, ...]]:
+    """What Ashlar's code cache did, and which code ran. What it saved is the time that compiling took when the code was compiled."""
+    counts = boot.code_cache
+    if counts is None:
+        return []
+    rows = [("code cache", f"{_milliseconds(counts['saved_us'] * 1000)} ms of compiling saved", f"{counts['hits']:,} files found",
+             f"{counts['misses']:,} compiled, {counts['kept']:,} kept", f"{counts['loaded_bytes'] >> 10:,} of {counts['file_bytes'] >> 10:,} KiB")]
+    if counts["ran_before"] or counts["loaded_later"]:
+        rows.append(("code that ran", f"{counts['loaded_later']:,} loaded when it ran", f"{counts['ran_before']:,} ran, earlier ones too",
+                     f"{counts['sequences']:,} sequences in the file", ""))
+    return rows
 
 
 def _row(name: str, files: list[LoadedFile], *more: str) -> tuple[str, ...]:

@@ -1,0 +1,514 @@
+/*
+ * The code cache (docs/design/code-cache.md): Ruby is given the code of a file that it is to load, or
+ * compiles the file, and then its code is kept. Nothing here is there unless the environment
+ * asks for it.
+ *
+ * Ruby asks RubyVM::InstructionSequence.load_iseq for code before it compiles a file. What it
+ * compiles then is what it would without a cache, and is seen at the event script_compiled.
+ */
+#include "ruby/ruby.h"
+#include "ruby/debug.h"
+#include "ruby/encoding.h"
+#include "ruby/ractor.h"
+#include "ruby/vm.h"
+#include "gc/gc.h"
+
+#include <elf.h>
+#include <link.h>
+
+#include "ashlar_ruby.h"
+#include "shim.h"
+
+extern VALUE rb_get_coverages(void);
+extern VALUE rb_cISeq, rb_cRubyVM;
+
+static bool is_on;            /* the environment asks for a cache */
+static bool has_begun;
+static bool is_other_code;    /* the program has changed what code is compiled to */
+static bool has_forked;
+static uint64_t warnings;     /* how many there have been */
+
+/* Roots. */
+static VALUE warning_module, warn_method, counting_method, categories, set_options_method, tracepoint, options_text, nothing_raised;
+
+/* Runs `work` and returns what it returns, Qundef when it raises; $! is as before. */
+static VALUE
+quietly(VALUE (*work)(VALUE), VALUE argument)
+{
+    int state = 0;
+    volatile VALUE error = rb_errinfo();
+    VALUE result = rb_protect(work, argument, &state);
+    if (!state) return result;
+    rb_set_errinfo(error);
+    return Qundef;
+}
+
+/* Work that is done while no other thread and no signal can raise anything here: that would be
+   lost in `quietly`. What comes meanwhile is raised when the work is done. */
+struct masked {
+    VALUE (*work)(VALUE);
+    VALUE argument, result;
+};
+
+static VALUE
+do_masked(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, data))
+{
+    struct masked *masked = (struct masked *)data;
+    masked->result = quietly(masked->work, masked->argument);
+    return Qnil;
+}
+
+static VALUE
+quietly_and_undisturbed(VALUE (*work)(VALUE), VALUE argument)
+{
+    struct masked masked = { work, argument, Qundef };
+    rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &nothing_raised, do_masked, (VALUE)&masked);
+    return masked.result;
+}
+
+/* ── Warnings: what gave one when it was compiled is compiled again ──────── */
+
+static VALUE
+warn(int argc, VALUE *argv, VALUE self)
+{
+    warnings++;
+    VALUE room;
+    VALUE *all = ALLOCV_N(VALUE, room, argc + 1);
+    all[0] = self;
+    MEMCPY(all + 1, argv, VALUE, argc);
+    VALUE result = rb_funcallv_kw(warn_method, rb_intern("bind_call"), argc + 1, all, RB_PASS_CALLED_KEYWORDS);
+    ALLOCV_END(room);
+    return result;
+}
+
+/* Whether all warnings come to `warn`: the program has put no method of its own before it. */
+static bool
+sees_warnings(void)
+{
+    return RTEST(rb_equal(rb_obj_method(warning_module, ID2SYM(rb_intern("warn"))), counting_method));
+}
+
+static uint32_t
+warning_level(void)
+{
+    if (NIL_P(ruby_verbose)) return 0;
+    uint32_t level = RTEST(ruby_verbose) ? 2 : 1;
+    for (long i = 0; i < RARRAY_LEN(categories); i++) {
+        VALUE category = RARRAY_AREF(categories, i);
+        if (RTEST(rb_funcall(warning_module, rb_intern("[]"), 1, category))) level |= 1U << (8 + i);
+    }
+    return level;
+}
+
+static void
+watch_warnings(void)
+{
+    warning_module = rb_const_get(rb_cObject, rb_intern("Warning"));
+    warn_method = rb_funcall(warning_module, rb_intern("instance_method"), 1, ID2SYM(rb_intern("warn")));
+    categories = rb_check_funcall(warning_module, rb_intern("categories"), 0, NULL);
+    if (!RB_TYPE_P(categories, T_ARRAY) || RARRAY_LEN(categories) > 16) categories = rb_ary_new();
+    VALUE verbose = ruby_verbose;
+    ruby_verbose = Qnil; /* a method is redefined */
+    rb_define_method(warning_module, "warn", warn, -1);
+    ruby_verbose = verbose;
+    counting_method = rb_obj_method(warning_module, ID2SYM(rb_intern("warn")));
+}
+
+/* ── What code is compiled to ────────────────────────────────────────────── */
+
+static VALUE
+options_now(VALUE unused)
+{
+    return rb_inspect(rb_funcall(rb_cISeq, rb_intern("compile_option"), 0));
+}
+
+static VALUE
+set_options(VALUE self, VALUE options)
+{
+    VALUE result = rb_funcall(set_options_method, rb_intern("call"), 1, options);
+    if (!has_begun) return result;
+    VALUE now = quietly(options_now, Qnil);
+    is_other_code = now == Qundef || !RTEST(rb_str_equal(now, options_text));
+    return result;
+}
+
+static void
+watch_options(void)
+{
+    set_options_method = rb_obj_method(rb_cISeq, ID2SYM(rb_intern("compile_option=")));
+    VALUE verbose = ruby_verbose;
+    ruby_verbose = Qnil;
+    rb_define_singleton_method(rb_cISeq, "compile_option=", set_options, 1);
+    ruby_verbose = verbose;
+}
+
+/* The number that the linker gave the object which holds Ruby. */
+struct build {
+    uintptr_t address;
+    VALUE text;
+};
+
+static void
+append_notes(VALUE text, const char *notes, size_t bytes)
+{
+    while (bytes >= sizeof(ElfW(Nhdr))) {
+        const ElfW(Nhdr) *note = (const void *)notes;
+        size_t name = (note->n_namesz + 3U) & ~(size_t)3, value = (note->n_descsz + 3U) & ~(size_t)3;
+        size_t all = sizeof(*note) + name + value;
+        if (all > bytes) return;
+        if (note->n_type == NT_GNU_BUILD_ID) rb_str_cat(text, notes + sizeof(*note), (long)(name + value));
+        notes += all;
+        bytes -= all;
+    }
+}
+
+static int
+append_build(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct build *build = data;
+    bool is_it = false;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        is_it |= part->p_type == PT_LOAD && build->address - (info->dlpi_addr + part->p_vaddr) < part->p_memsz;
+    }
+    for (int i = 0; is_it && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_NOTE && part->p_align <= 4) {
+            append_notes(build->text, (const char *)(info->dlpi_addr + part->p_vaddr), part->p_memsz);
+        }
+    }
+    return is_it;
+}
+
+/* All that changes what a file is compiled to, beside the file. */
+static VALUE
+describe_ruby(VALUE unused)
+{
+    VALUE text = rb_str_dup(rb_const_get(rb_cObject, rb_intern("RUBY_DESCRIPTION")));
+    rb_str_cat_cstr(text, "\n");
+    rb_str_append(text, rb_const_get(rb_cObject, rb_intern("RUBY_COPYRIGHT")));
+    rb_str_cat_cstr(text, "\n");
+    rb_str_append(text, options_text);
+    struct build build = { (uintptr_t)&rb_cISeq, text };
+    dl_iterate_phdr(append_build, &build);
+    return text;
+}
+
+static VALUE
+begin(VALUE unused)
+{
+    options_text = options_now(Qnil);
+    VALUE text = describe_ruby(Qnil);
+    ashlar_begin_code_cache(RSTRING_PTR(text), (size_t)RSTRING_LEN(text), RTEST(ruby_verbose));
+    RB_GC_GUARD(text);
+    return Qtrue;
+}
+
+static bool
+is_main_ractor(void)
+{
+    return !rb_gc_multi_ractor_p() || RTEST(rb_funcall(rb_cRactor, rb_intern("main?"), 0));
+}
+
+/* Whether code from the cache would do: nobody counts what runs in each file, keeps the lines
+   of scripts or has changed how code is compiled. */
+static bool
+is_usual_code(void)
+{
+    return !is_other_code && !RTEST(rb_get_coverages()) &&
+        !rb_const_defined_at(rb_cObject, rb_intern("SCRIPT_LINES__")) &&
+        !RTEST(rb_funcall(rb_cRubyVM, rb_intern("keep_script_lines"), 0));
+}
+
+/* ── Loading ─────────────────────────────────────────────────────────────── */
+
+static void
+describe_source(struct ashlar_source *source, VALUE path)
+{
+    const char *encoding = rb_enc_name(rb_enc_get(path));
+    *source = (struct ashlar_source){
+        .thread = rb_thread_current(),
+        .path = RSTRING_PTR(path),
+        .path_bytes = (size_t)RSTRING_LEN(path),
+        .encoding = encoding,
+        .encoding_bytes = strlen(encoding),
+        .level = warning_level(),
+        .warnings = warnings,
+    };
+}
+
+static VALUE
+load_binary(VALUE binary)
+{
+    return rb_funcall(rb_cISeq, rb_intern("load_from_binary"), 1, binary);
+}
+
+/* Returns nil, and the file is compiled, when Ruby refuses the code. That memory or the stack is
+   out is no fault of the code. Nothing that another thread raises is lost here, because loading
+   looks for no interrupt. */
+static VALUE
+loaded(const char *code, size_t bytes)
+{
+    int state = 0;
+    volatile VALUE error = rb_errinfo();
+    VALUE binary = rb_obj_freeze(rb_str_new_static(code, (long)bytes));
+    VALUE result = rb_protect(load_binary, binary, &state);
+    RB_GC_GUARD(binary);
+    if (!state) return result;
+    VALUE raised = rb_errinfo();
+    if (!RB_TYPE_P(raised, T_OBJECT) || !rb_obj_is_kind_of(raised, rb_eStandardError)) rb_jump_tag(state);
+    rb_set_errinfo(error);
+    ashlar_refuse_code(code);
+    return Qnil;
+}
+
+static void script_compiled(VALUE point, void *unused);
+
+static void
+watch_compiler(void)
+{
+    if (!tracepoint) tracepoint = rb_tracepoint_new(0, RUBY_EVENT_SCRIPT_COMPILED, script_compiled, NULL);
+    if (!RTEST(rb_tracepoint_enabled_p(tracepoint))) rb_tracepoint_enable(tracepoint);
+}
+
+static VALUE
+load_iseq(VALUE self, VALUE path)
+{
+    if (!RB_TYPE_P(path, T_STRING) || !is_main_ractor() || !is_usual_code()) return Qnil;
+    if (!has_begun) {
+        has_begun = true;
+        if (quietly_and_undisturbed(begin, Qnil) == Qundef) is_other_code = true;
+    }
+    struct ashlar_source source;
+    const char *code;
+    size_t bytes;
+    describe_source(&source, path);
+    unsigned int found = ashlar_find_code(&source, &code, &bytes);
+    RB_GC_GUARD(path);
+    if (found == ASHLAR_CODE_FOUND) return loaded(code, bytes);
+    if (found == ASHLAR_CODE_AWAITED && sees_warnings()) watch_compiler();
+    return Qnil;
+}
+
+/* ── Keeping ─────────────────────────────────────────────────────────────── */
+
+static VALUE
+binary_form(VALUE sequence)
+{
+    VALUE binary = rb_funcall(sequence, rb_intern("to_binary"), 0);
+    return RB_TYPE_P(binary, T_STRING) ? binary : Qundef;
+}
+
+/* An event of code that is awaited is the last for now. */
+static void
+watch_no_more(void)
+{
+    if (!ashlar_awaits_code()) rb_tracepoint_disable(tracepoint);
+}
+
+static VALUE
+keep_code(VALUE point)
+{
+    if (!NIL_P(rb_funcall(point, rb_intern("eval_script"), 0))) return Qnil;
+    VALUE sequence = rb_funcall(point, rb_intern("instruction_sequence"), 0);
+    VALUE path = rb_funcall(sequence, rb_intern("path"), 0);
+    struct ashlar_source source;
+    describe_source(&source, path);
+    void *fresh = ashlar_compiled(&source);
+    RB_GC_GUARD(path);
+    watch_no_more();
+    if (!fresh) return Qnil;
+    bool is_wanted = sees_warnings() && is_usual_code();
+    VALUE binary = is_wanted ? quietly(binary_form, sequence) : Qundef;
+    if (binary == Qundef) ashlar_keep_code(fresh, NULL, 0);
+    else ashlar_keep_code(fresh, RSTRING_PTR(binary), (size_t)RSTRING_LEN(binary));
+    RB_GC_GUARD(binary);
+    return Qnil;
+}
+
+static void
+script_compiled(VALUE point, void *unused)
+{
+    quietly_and_undisturbed(keep_code, point);
+}
+
+/* ── What ran ────────────────────────────────────────────────────────────── */
+
+#ifdef ASHLAR_LAZY_CODE
+
+#include "internal.h"
+#include "internal/imemo.h"
+
+/* Defined by the edited compile.c (ruby/inside/edits): where the code of a sequence lies that has
+   not been loaded, NULL when it is loaded; and loading it. */
+extern const char *ashlar_unloaded_code(VALUE sequence, unsigned int *index);
+extern void ashlar_load_code(VALUE sequence);
+extern void rb_objspace_each_objects(int (*visit)(void *, void *, size_t, void *), void *data);
+
+void ashlar_code_loaded(const char *binary, unsigned int index);
+
+/* Called by the edited compile.c in any Ractor when it has loaded a sequence that it did not load at
+   once. It must not allocate Ruby objects, nor wait for a lock. */
+void
+ashlar_code_loaded(const char *binary, unsigned int index)
+{
+    ashlar_note_loaded_code(binary, index);
+}
+
+/* Code that is not loaded and ran before. What is found in one walk is counted first, because
+   nothing can be allocated in the next, which notes it. */
+struct unloaded {
+    size_t count;
+    VALUE found; /* an array with room for as many, or 0 */
+    long room;
+};
+
+static int
+note_unloaded(void *start, void *end, size_t stride, void *data)
+{
+    struct unloaded *unloaded = data;
+    for (VALUE cell = (VALUE)start; cell != (VALUE)end; cell += stride) {
+        if (!RBASIC(cell)->flags || !imemo_type_p(cell, imemo_iseq)) continue;
+        unsigned int index;
+        const char *binary = ashlar_unloaded_code(cell, &index);
+        if (!binary || !ashlar_ran_before(binary, index)) continue;
+        unloaded->count++;
+        if (unloaded->found && RARRAY_LEN(unloaded->found) < unloaded->room) rb_ary_push(unloaded->found, cell);
+    }
+    return 0;
+}
+
+static VALUE
+load_one(VALUE sequence)
+{
+    ashlar_load_code(sequence);
+    return Qtrue;
+}
+
+/* Loads what ran in earlier processes. Loading one sequence brings those inside it into being, so
+   that there are several rounds. */
+static void
+load_what_ran(void)
+{
+    if (!has_begun || !ashlar_read_what_ran()) return;
+    for (int round = 0; round < 64; round++) {
+        struct unloaded unloaded = { 0 };
+        rb_objspace_each_objects(note_unloaded, &unloaded);
+        if (!unloaded.count) return;
+        unloaded.room = (long)unloaded.count;
+        unloaded.found = rb_ary_new_capa(unloaded.room);
+        unloaded.count = 0;
+        rb_objspace_each_objects(note_unloaded, &unloaded);
+        bool has_loaded = false;
+        for (long i = 0; i < RARRAY_LEN(unloaded.found); i++) {
+            has_loaded |= quietly(load_one, RARRAY_AREF(unloaded.found, i)) == Qtrue;
+        }
+        RB_GC_GUARD(unloaded.found);
+        if (!has_loaded) return;
+    }
+}
+
+#else
+
+/* Here all code is loaded at once. */
+static void
+load_what_ran(void)
+{
+}
+
+#endif
+
+static VALUE
+prepare(VALUE unused)
+{
+    load_what_ran();
+    return Qtrue;
+}
+
+void
+ashlar_prepare_code_cache(void)
+{
+    if (!has_begun || !is_main_ractor()) return;
+    ashlar_write_code_cache();
+    quietly(prepare, Qnil);
+}
+
+/* A parent loads what its children would each load for themselves. Once: what runs later is
+   loaded by whoever runs it. */
+void
+ashlar_code_cache_before_fork(void)
+{
+    if (!has_begun || !is_main_ractor()) return;
+    ashlar_write_code_cache_before_fork();
+    if (has_forked) return;
+    has_forked = true;
+    quietly(prepare, Qnil);
+}
+
+/* ── For programs: Ashlar::CodeCache ─────────────────────────────────────── */
+
+static void
+set(VALUE hash, const char *name, uint64_t value)
+{
+    rb_hash_aset(hash, ID2SYM(rb_intern(name)), ULL2NUM(value));
+}
+
+static VALUE
+show_counts(VALUE self)
+{
+    struct ashlar_code_counts counts;
+    if (!ashlar_code_counts(&counts)) return Qnil;
+    VALUE hash = rb_hash_new();
+    set(hash, "hits", counts.hits);
+    set(hash, "misses", counts.misses);
+    set(hash, "kept", counts.kept);
+    set(hash, "sources_read", counts.sources_read);
+    set(hash, "damaged", counts.damaged);
+    set(hash, "loaded_bytes", counts.loaded_bytes);
+    set(hash, "saved_us", counts.saved_us);
+    set(hash, "written", counts.written);
+    set(hash, "file_bytes", counts.file_bytes);
+    set(hash, "entries", counts.entries);
+    set(hash, "sequences", counts.sequences);
+    set(hash, "ran_before", counts.ran_before);
+    set(hash, "loaded_later", counts.loaded_later);
+    return hash;
+}
+
+static VALUE
+write_now(VALUE self)
+{
+    if (is_main_ractor()) ashlar_write_code_cache();
+    return Qnil;
+}
+
+static VALUE
+load_what_ran_now(VALUE self)
+{
+    if (is_main_ractor()) load_what_ran();
+    return Qnil;
+}
+
+void
+ashlar_define_code_cache(void)
+{
+    is_on = ashlar_wants_code_cache();
+    if (!is_on) return;
+    rb_gc_register_address(&warning_module);
+    rb_gc_register_address(&warn_method);
+    rb_gc_register_address(&counting_method);
+    rb_gc_register_address(&categories);
+    rb_gc_register_address(&set_options_method);
+    rb_gc_register_address(&tracepoint);
+    rb_gc_register_address(&options_text);
+    rb_gc_register_address(&nothing_raised);
+    nothing_raised = rb_hash_new();
+    rb_hash_aset(nothing_raised, rb_cObject, ID2SYM(rb_intern("never")));
+    watch_warnings();
+    watch_options();
+    rb_define_singleton_method(rb_cISeq, "load_iseq", load_iseq, 1);
+    VALUE cache = rb_define_module_under(rb_define_module("Ashlar"), "CodeCache");
+    rb_define_singleton_method(cache, "stat", show_counts, 0);
+    rb_define_singleton_method(cache, "write", write_now, 0);
+    rb_define_singleton_method(cache, "load_what_ran", load_what_ran_now, 0);
+}

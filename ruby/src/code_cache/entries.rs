@@ -1,0 +1,191 @@
+//! What the shim calls about the code cache (`shim/code_cache.c`).
+
+use std::ffi::{c_char, c_void};
+use std::ptr::{null_mut, slice_from_raw_parts};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use super::counts::Counts;
+use super::layout::Level;
+use super::what_ran::Bits;
+use super::{begin, cache, settings, Found, FreshCode};
+use crate::spare_memory::with_spare;
+
+/// A text that the shim passes.
+///
+/// # Safety
+/// There are this many bytes, and they stay as they are while the text is used.
+unsafe fn text<'a>(bytes: *const c_char, count: usize) -> &'a [u8] {
+    if count == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { &*slice_from_raw_parts(bytes.cast(), count) }
+}
+
+/// `struct ashlar_source`: a file that Ruby is to load, and the circumstances.
+#[repr(C)]
+struct AskedSource {
+    thread: usize,
+    path: *const c_char,
+    path_bytes: usize,
+    encoding: *const c_char,
+    encoding_bytes: usize,
+    level: u32,
+    warnings: u64,
+}
+
+/// Whether the environment asks for a code cache.
+#[no_mangle]
+extern "C" fn ashlar_wants_code_cache() -> bool {
+    settings::folder().is_some()
+}
+
+/// Begins the cache for the Ruby that the text describes.
+#[no_mangle]
+unsafe extern "C" fn ashlar_begin_code_cache(ruby: *const c_char, bytes: usize, is_verbose: bool) {
+    // SAFETY: the shim passes a text of this length.
+    let ruby = unsafe { text(ruby, bytes) };
+    settings::set_verbose(is_verbose);
+    with_spare(|| begin(ruby));
+}
+
+/// Looks for the code of a file: 0 when it is not wanted, 1 when there is none, 2 when it is
+/// found.
+#[no_mangle]
+unsafe extern "C" fn ashlar_find_code(
+    source: *const AskedSource,
+    code: *mut *const c_char,
+    code_bytes: *mut usize,
+) -> u32 {
+    let Some(cache) = cache() else { return 0 };
+    // SAFETY: the shim passes a source, and its texts have these lengths.
+    let (source, path, encoding) = unsafe {
+        let source = &*source;
+        let path = text(source.path, source.path_bytes);
+        (source, path, text(source.encoding, source.encoding_bytes))
+    };
+    let level = Level(source.level);
+    let found = with_spare(|| cache.find(source.thread, (path, encoding), level, source.warnings));
+    match found {
+        Found::Code(found) => {
+            // SAFETY: the shim passes places for the answer.
+            unsafe {
+                code.write(found.as_ptr().cast());
+                code_bytes.write(found.len());
+            }
+            2
+        }
+        Found::Nothing => 1,
+        Found::Never => 0,
+    }
+}
+
+/// Refuses code that has been found, because Ruby could not load it.
+#[no_mangle]
+extern "C" fn ashlar_refuse_code(code: *const c_char) {
+    if let Some(cache) = cache() {
+        with_spare(|| cache.refuse(code.addr()));
+    }
+}
+
+/// Whether what is compiled next may be a file whose code is wanted.
+#[no_mangle]
+extern "C" fn ashlar_awaits_code() -> bool {
+    cache().is_some_and(super::CodeCache::awaits)
+}
+
+/// Returns something to give to [`ashlar_keep_code`] if the code of the file that this thread has
+/// compiled is wanted; else null.
+#[no_mangle]
+unsafe extern "C" fn ashlar_compiled(source: *const AskedSource) -> *mut c_void {
+    let Some(cache) = cache() else {
+        return null_mut();
+    };
+    // SAFETY: the shim passes a source, and its path has this length.
+    let (source, path) = unsafe {
+        let source = &*source;
+        (source, text(source.path, source.path_bytes))
+    };
+    let level = Level(source.level);
+    let fresh = with_spare(|| cache.compiled(source.thread, path, level, source.warnings));
+    fresh.map_or(null_mut(), |fresh| Box::into_raw(Box::new(fresh)).cast())
+}
+
+/// Keeps code; forgets `fresh` when there are no bytes.
+#[no_mangle]
+unsafe extern "C" fn ashlar_keep_code(fresh: *mut c_void, code: *const c_char, bytes: usize) {
+    // SAFETY: `ashlar_compiled` has made it, and it is passed once.
+    let fresh = unsafe { Box::from_raw(fresh.cast::<FreshCode>()) };
+    // SAFETY: the shim passes this many bytes.
+    let code = unsafe { text(code, bytes) };
+    if let Some(cache) = cache() {
+        with_spare(|| cache.keep(*fresh, code));
+    }
+}
+
+/// Writes what is new, if anything is.
+#[no_mangle]
+extern "C" fn ashlar_write_code_cache() {
+    if let Some(cache) = cache() {
+        with_spare(|| cache.write());
+    }
+}
+
+/// The same before a fork, if enough is new.
+#[no_mangle]
+extern "C" fn ashlar_write_code_cache_before_fork() {
+    if let Some(cache) = cache().filter(|cache| cache.is_worth_writing()) {
+        with_spare(|| cache.write());
+    }
+}
+
+#[no_mangle]
+unsafe extern "C" fn ashlar_code_counts(counts: *mut Counts) -> bool {
+    let now = cache().map(|cache| with_spare(|| cache.counts()));
+    // SAFETY: the shim passes a place for the answer.
+    unsafe { counts.write(now.unwrap_or_default()) };
+    now.is_some()
+}
+
+// ── What ran ────────────────────────────────────────────────────────────────
+
+/// Ruby has loaded the sequence with this number of the code at this address.
+#[no_mangle]
+extern "C" fn ashlar_note_loaded_code(binary: *const c_char, index: u32) {
+    if let Some(cache) = cache() {
+        cache.code_loaded(binary.addr(), index);
+    }
+}
+
+/// The bits that [`ashlar_ran_before`] looks at.
+static RAN_BEFORE: AtomicPtr<Bits> = AtomicPtr::new(null_mut());
+
+/// Reads what ran in earlier processes. Returns false when there is nothing.
+#[no_mangle]
+extern "C" fn ashlar_read_what_ran() -> bool {
+    let bits = cache().and_then(|cache| with_spare(|| cache.ran_before()));
+    let bits = bits.filter(|bits| bits.count() > 0);
+    let has_bits = bits.is_some();
+    let new = bits.map_or(null_mut(), |bits| Box::into_raw(Box::new(bits)));
+    let old = RAN_BEFORE.swap(new, Release);
+    if !old.is_null() {
+        // SAFETY: a box made here. Only a thread of the main Ractor reads or replaces it, with
+        // the GVL.
+        drop(unsafe { Box::from_raw(old) });
+    }
+    has_bits
+}
+
+/// Whether the sequence ran, as far as [`ashlar_read_what_ran`] has read.
+#[no_mangle]
+extern "C" fn ashlar_ran_before(binary: *const c_char, index: u32) -> bool {
+    // SAFETY: null, or a box that only the calling thread can replace.
+    let bits = unsafe { RAN_BEFORE.load(Acquire).as_ref() };
+    match (bits, cache()) {
+        (Some(bits), Some(cache)) => cache
+            .bit_of(binary.addr(), index)
+            .is_some_and(|bit| bits.has(bit)),
+        _ => false,
+    }
+}

@@ -1,0 +1,169 @@
+//! Whose folder and files are believed: compiled code is code that will run.
+
+use std::ffi::CString;
+use std::fs::{DirBuilder, File, Metadata};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::Path;
+
+use crate::whole_file::c_string;
+
+/// Why something is not believed, or cannot be had.
+#[derive(Debug)]
+pub(super) enum Distrust {
+    /// There is nothing.
+    Absent,
+    Why(String),
+}
+
+impl From<io::Error> for Distrust {
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::ENOENT) => Self::Absent,
+            Some(libc::ELOOP) => Self::Why("it is a symbolic link".to_owned()),
+            _ => Self::Why(reason(&error)),
+        }
+    }
+}
+
+/// The system's message without its error number.
+pub(super) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" (os error").unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+/// The user that this process acts for now.
+fn this_user() -> u32 {
+    // SAFETY: the call only reads.
+    unsafe { libc::geteuid() }
+}
+
+/// Says why a folder or a file is not believed: it must be this user's or root's, and nobody
+/// else may write to it.
+fn check(data: &Metadata) -> Result<(), Distrust> {
+    let (owner, user) = (data.uid(), this_user());
+    if owner != user && owner != 0 {
+        let why = format!("it belongs to user {owner}, and this is user {user}");
+        return Err(Distrust::Why(why));
+    }
+    if data.mode() & 0o022 != 0 {
+        let mode = data.mode() & 0o7777;
+        let why = format!("its mode is {mode:03o}: others than its owner may write to it");
+        return Err(Distrust::Why(why));
+    }
+    Ok(())
+}
+
+/// Opens the folder. What is looked at is what has been opened.
+pub(super) fn open_folder(path: &Path) -> Result<File, Distrust> {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let path = c_string(path.as_os_str())?;
+    // SAFETY: a text that ends with 0.
+    let folder = opened(unsafe { libc::open(path.as_ptr(), flags) })?;
+    check(&folder.metadata()?)?;
+    Ok(folder)
+}
+
+/// Opens the folder; makes it, for this user alone, if there is none.
+pub(super) fn open_or_make_folder(path: &Path) -> Result<File, String> {
+    match open_folder(path) {
+        Ok(folder) => return Ok(folder),
+        Err(Distrust::Why(why)) => return Err(why),
+        Err(Distrust::Absent) => {}
+    }
+    let made = DirBuilder::new().mode(0o700).create(path);
+    match open_folder(path) {
+        Ok(folder) => Ok(folder),
+        Err(Distrust::Why(why)) => Err(why),
+        Err(Distrust::Absent) => {
+            let why = made
+                .err()
+                .map_or("it is gone again".to_owned(), |error| reason(&error));
+            Err(format!("it cannot be made: {why}"))
+        }
+    }
+}
+
+/// Whether this user may make files in the folder, as far as that can be known in advance.
+pub(super) fn is_writable(folder: &File) -> bool {
+    let flags = libc::AT_EACCESS;
+    // SAFETY: a text that ends with 0.
+    unsafe { libc::faccessat(folder.as_raw_fd(), c".".as_ptr(), libc::W_OK, flags) == 0 }
+}
+
+/// Opens a file of the folder: to read, or with these flags besides.
+pub(super) fn open_file(folder: &File, name: &str, flags: i32) -> Result<File, Distrust> {
+    let name = CString::new(name).map_err(io::Error::from)?;
+    // A pipe by this name would make the opening wait.
+    let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    // SAFETY: a text that ends with 0.
+    let file = unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags, 0o600) };
+    let file = opened(file)?;
+    let data = file.metadata()?;
+    if !data.is_file() {
+        return Err(Distrust::Why("it is no file".to_owned()));
+    }
+    check(&data)?;
+    Ok(file)
+}
+
+fn opened(descriptor: i32) -> io::Result<File> {
+    match descriptor {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: it was opened here, and nobody else has it.
+        descriptor => Ok(unsafe { File::from_raw_fd(descriptor) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{symlink, PermissionsExt};
+
+    fn why(result: Result<File, Distrust>) -> String {
+        match result {
+            Err(Distrust::Why(why)) => why,
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_others_may_write_to_and_what_is_no_folder_or_file_is_not_believed() {
+        let base = std::env::temp_dir().join(format!("trust-{}", std::process::id()));
+        fs::create_dir_all(base.join("f")).unwrap();
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let path = base.join("f");
+        set(&path, 0o755);
+        let folder = open_folder(&path).unwrap();
+        for mode in [0o775, 0o757, 0o1777] {
+            set(&path, mode);
+            assert!(why(open_folder(&path)).contains("others than its owner may write"));
+        }
+        symlink(&path, base.join("link")).unwrap();
+        assert!(why(open_folder(&base.join("link"))).contains("irectory"));
+        fs::write(path.join("a"), "a").unwrap();
+        set(&path.join("a"), 0o644);
+        assert!(open_file(&folder, "a", libc::O_RDONLY).is_ok());
+        set(&path.join("a"), 0o666);
+        assert!(why(open_file(&folder, "a", libc::O_RDONLY)).contains("666"));
+        symlink(path.join("a"), path.join("b")).unwrap();
+        assert_eq!(
+            why(open_file(&folder, "b", libc::O_RDONLY)),
+            "it is a symbolic link"
+        );
+        fs::create_dir(path.join("c")).unwrap();
+        set(&path.join("c"), 0o755);
+        assert_eq!(
+            why(open_file(&folder, "c", libc::O_RDONLY)),
+            "it is no file"
+        );
+        let absent = open_file(&folder, "d", libc::O_RDONLY);
+        assert!(matches!(absent, Err(Distrust::Absent)));
+        fs::remove_dir_all(base).unwrap();
+    }
+}

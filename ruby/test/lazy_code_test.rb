@@ -1,0 +1,617 @@
+# A Ruby that loads code when it first runs (docs/design/lazy-code.md): what is loaded and when, and that
+# nobody can tell otherwise. Everything here is loaded from its binary form.
+
+LAZY = <<~'RUBY'
+  require "objspace"
+  ISeq = RubyVM::InstructionSequence
+  def binary(source, path = "/made/file.rb") = ISeq.compile(source, path, path).to_binary
+  def from_binary(source, path = "/made/file.rb") = ISeq.load_from_binary(binary(source, path))
+  # Code that waits is its cell alone.
+  def waits?(code) = ObjectSpace.memsize_of(code) < 200
+  def waiting(code)
+    return 1 if waits?(code)
+    count = 0
+    code.each_child { |child| count += waiting(child) }
+    count
+  end
+RUBY
+
+# Loading a regular expression as this one warns, so a program is asked in the middle of loading.
+IN_THE_MIDDLE = LAZY + <<~'RUBY'
+  MIDDLE = <<~'CODE'
+    def before = :before
+    def middle(list = [1, 2], *rest, key: "key", **, &block)
+      found = /[aa]/.match?("a")
+      list.map { |n| [n, key, found] } + rest
+    rescue ArgumentError
+      "rescued"
+    end
+    class Holder
+      def middle = [/[bb]/.match?("b"), -> { { "a" => 1, 2 => :two } }.call]
+    end
+  CODE
+  EXPECTED = [[[1, "key", true], [2, "key", true]], [true, { "a" => 1, 2 => :two }]]
+  def run_middle = [middle, Holder.new.middle]
+  def load_middle = from_binary(MIDDLE).tap(&:eval)
+  $in_the_middle = nil
+  def in_the_middle(&block) = $in_the_middle = block
+  def Warning.warn(text, **) = $in_the_middle&.call(text)
+RUBY
+
+# Code of many kinds, and what it comes to.
+KINDS = <<~'CODE'
+  module Loud
+    refine(String) { def shout = upcase + "!" }
+  end
+  module Kinds
+    using Loud
+    class Base
+      NAME = "base"
+      attr_accessor :value
+      def initialize(value, other = [value]) = (@value, @other, @third = value, other, nil)
+      def hello(greeting = "hello #{NAME}", *rest, mark: "mark #{rest.size}", **more, &block)
+        text = "#{greeting} #{mark} #{more.size}"
+        block ? block.call(text) : text
+      end
+      def forwards(...) = hello(...)
+      def anonymous(*, **, &) = hello(*, **, &)
+      def risky
+        yield
+      rescue ZeroDivisionError, KeyError => error
+        "rescued #{error.class}"
+      else
+        "fine"
+      ensure
+        @value = [@value].flatten.last
+      end
+      def literals = [10**30, 3.25r, 2i, 1..3, "a".."b", :sym, "frozen".freeze, /a(?<x>b)#{1 + 1}/o, { a: 1, "b" => [2, 3] }, __method__]
+      def matched(x)
+        case x
+        in { a: Integer => n, b: [*, String => s, *] } then [n, s]
+        in [1, *rest] then rest
+        in nil then :nothing
+        end
+      end
+      def chosen(x)
+        case x
+        when 1 then :one
+        when "two", :two then :two
+        when 2.5 then :half
+        end
+      end
+      def looped = (1..10).each_with_index.filter_map { |n, i| next if n.odd?; break [n] if i > 8; n * i }
+      def caught = catch(:out) { [1, 2].each { |n| throw :out, n if n == 2 } }
+      def left = [1, 2, 3].each { |n| return n if n > 1 }
+      def numbered = [[1, 2], [3, 4]].map { _1 + _2 } + [5].map { it + 1 }
+      def enumerated = Enumerator.new { |y| 3.times { |i| y << i * i } }.to_a
+      def keywords(a:, b: a + 1) = [a, b]
+      def shouted = "quiet".shout
+      def optional(a, b = a, (c, d), e) = [a, b, c, d, e]
+      define_method(:captured) { |add = 1, *more, k: 2| [add, more, k, value] }
+      def self.made = (@made ||= "made #{NAME}")
+      class << self
+        def single = "#{name} single"
+        attr_reader :made_by
+      end
+      alias other_hello hello
+      private def hidden = :hidden
+      protected def guarded = :guarded
+      def reveal(other) = [other.guarded, hidden]
+      def never = [1].each { |n| n }
+    end
+    module Before
+      def hello(...) = "before #{super}"
+    end
+    class Kid < Base
+      prepend Before
+      @@count = 0
+      def initialize(...) = (super; @@count += 1)
+      def count = @@count
+      def hello(*) = super.sub("hello", "kid")
+      def missing = nosuch(1) { 2 }
+      def method_missing(name, *args) = [name, args, yield]
+      def respond_to_missing?(*) = true
+    end
+    BLOCKS = [proc { |a, b| [a, b] }, ->(a, b = 2) { [a, b] }, lambda { |*a| a.sum }, :upcase.to_proc]
+
+    def self.all
+      kid = Kid.new([1])
+      [kid.hello, kid.hello("hello x", 1, mark: 2, other: 3) { |t| t.swapcase }, kid.forwards("f", 1, mark: 3), kid.anonymous("g") { |t| t.upcase },
+       kid.risky { 1 / 0 }, kid.risky { 1 }, kid.value, kid.literals.map { |l| l.inspect }, kid.matched({ a: 1, b: [2, "s", 3] }), kid.matched([1, 2]),
+       kid.matched(nil), kid.chosen(1), kid.chosen("two"), kid.chosen(2.5), kid.looped, kid.caught, kid.left, kid.numbered, kid.enumerated,
+       kid.keywords(a: 1), kid.shouted, kid.optional(1, [2, 3], 4), kid.captured(3, 4, k: 5), Kid.made, Kid.single, kid.other_hello, kid.reveal(Kid.new(2)),
+       kid.count, kid.missing, BLOCKS[0].call([1, 2]), BLOCKS[1].call(1), BLOCKS[2].call(1, 2), BLOCKS[3].call("x"),
+       (kid.optional(1) rescue $!.message), (kid.keywords(1) rescue $!.message), (kid.keywords(a: 1, c: 2) rescue $!.message),
+       (BLOCKS[1].call rescue $!.message), (raise "at #{__LINE__}" rescue [$!.message, $!.backtrace.first]), eval("kid.value + binding.local_variables.size")]
+    end
+  end
+CODE
+
+def lazy_claim(text, **rest, &block) = claim(text, needs: "lazy code", **rest, &block)
+
+# Runs a program that has the code of many kinds in CODE.
+def with_kinds(source) = LAZY + "KINDS = #{KINDS.dump}\n" + source
+
+SAME_ANSWERS = <<~'RUBY'
+  made = ISeq.compile(KINDS, "/made/file.rb", "/made/file.rb")
+  made.eval
+  expected = Kinds.all
+  ROUNDS.times do
+    Object.send(:remove_const, :Kinds)
+    code = ISeq.load_from_binary(made.to_binary)
+    code.eval
+    abort "nothing waits" if waiting(code).zero?
+    all = Kinds.all
+    abort "#{all}\nnot\n#{expected}" unless all == expected
+    abort "another answer later" unless Kinds.all.drop(28) == expected.drop(28)
+  end
+  puts "ok"
+RUBY
+
+lazy_claim "a method waits for its first call, a block for its first run, and what never runs waits on" do
+  ruby_ok LAZY + <<~'RUBY'
+    code = from_binary(<<~'CODE')
+      def called = [1, 2].map { |n| n + 1 }
+      def not_called = [1, 2].map { |n| n + 1 }
+      def half_run(list) = list.map { |n| n + 1 }
+      class Made
+        def called = begin 1 / 0; rescue ZeroDivisionError; :rescued; ensure; 1; end
+        def not_called = :never
+      end
+    CODE
+    abort "#{waiting(code)} wait at first" unless waiting(code) == 5 # the class's body is loaded
+    code.eval
+    abort "#{waiting(code)} wait when it has run" unless waiting(code) == 5
+    half_run([])
+    abort "#{waiting(code)} wait when a method ran" unless waiting(code) == 5 # now its block waits
+    called
+    Made.new.called
+    abort "#{waiting(code)} wait when three ran" unless waiting(code) == 3
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "code of many kinds gives the answers that it gives when it is compiled" do
+  ruby_ok with_kinds("ROUNDS = 3\n" + SAME_ANSWERS)
+end
+
+{ "with many collections, all verified" => stress("collect-every:30", "verify", "poison"),
+  "with collections in small slices" => stress("collect-every:200", "slice-cells:200", "verify", "poison"),
+  "when all that may move moves" => stress("collect-every:200", "move-everything", "verify", "poison") }.each do |how, env|
+  lazy_claim "code that waits gives the same answers #{how}" do
+    ruby_ok with_kinds("ROUNDS = 1\n" + SAME_ANSWERS), "--disable-gems", env:, limit: 300
+  end
+end
+
+lazy_claim "code that waits gives the same answers with YJIT, which may look at it first" do
+  ruby_ok with_kinds("ROUNDS = 5\n" + SAME_ANSWERS), "--yjit", "--yjit-call-threshold=1"
+end
+
+lazy_claim "code that waits gives the same answers with YJIT and collections" do
+  ruby_ok with_kinds("ROUNDS = 1\n" + SAME_ANSWERS), "--yjit", "--yjit-call-threshold=1", "--disable-gems", env: stress("collect-every:100", "verify", "poison"), limit: 300
+end
+
+lazy_claim "what is compiled by RJIT is loaded at once" do
+  ruby_ok with_kinds("def waiting(_) = 1\nROUNDS = 2\n" + SAME_ANSWERS), "--rjit", "--rjit-call-threshold=2"
+end
+
+lazy_claim "compiled code calls, yields to and defines methods by what waits" do
+  ruby_ok LAZY + <<~'RUBY', "--yjit", "--yjit-call-threshold=1"
+    from_binary(<<~'CODE').eval
+      class Callee
+        def plain(a) = a + 1
+        def keys(a, b: 2) = [a, b]
+        def rest(*a) = a
+        def yields = yield(1, 2)
+        define_method(:from_block) { |a, b = 3| [a, b] }
+      end
+      class Kid < Callee
+        def plain(a) = super + 1
+        def rest(*) = super
+      end
+      def block_of(n) = n.zero? ? proc { |a| [:zero, a] } : proc { |a, b| [n, a, b] }
+    CODE
+    def call_all(o, n)
+      [o.plain(1), o.keys(1, b: 3), o.keys(4), o.rest(1, 2), o.yields { |a, b| [b, a] }, o.yields(&block_of(n)), o.from_block(1), o.from_block(1, 2)]
+    end
+    expected = ->(plain, block) { [plain, [1, 3], [4, 2], [1, 2], [2, 1], block, [1, 3], [1, 2]] }
+    3.times do
+      abort "Callee" unless call_all(Callee.new, 0) == expected.(2, [:zero, 1])
+      abort "Kid" unless call_all(Kid.new, 5) == expected.(3, [5, 1, 2])
+    end
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "parameters, arity, places, hashes and equality are those of the loaded code" do
+  ruby_ok LAZY + <<~'RUBY'
+    SOURCE = <<~'CODE'
+      def method_one(a, b = 1, *c, d, e:, f: 2, **g, &h) = [a, b, c, d, e, f, g, h]
+      def method_two(*) = 1
+      def splat(*args) = target(*args)
+      def target(*args, **keys) = [args, keys]
+      BLOCK = proc { |a, (b, c), d = 1| [a, b, c, d] }
+      LAMBDA = ->(a, b: 1) { [a, b] }
+      OTHER = ->(*args) { target(*args) }
+      define_method(:from_block, &LAMBDA)
+    CODE
+    def facts
+      methods = %i[method_one method_two splat target].map { method(_1).unbind }
+      methods.map { [_1.parameters, _1.arity, _1.source_location, _1.inspect] } +
+        [BLOCK, LAMBDA, OTHER].map { [_1.parameters, _1.parameters(lambda: true), _1.arity, _1.source_location, _1.lambda?, _1.inspect[/file.*/]] } +
+        [method(:from_block).parameters, method(:from_block).source_location, LAMBDA.curry.arity]
+    end
+    forget = -> { %i[BLOCK LAMBDA OTHER].each { Object.send(:remove_const, _1) } }
+    ISeq.compile(SOURCE, "/made/file.rb", "/made/file.rb").eval
+    expected = facts
+    forget.call
+    from_binary(SOURCE).eval
+    abort "#{facts}\nnot\n#{expected}" unless facts == expected
+    forget.call
+    from_binary(SOURCE).eval
+    hashes = [method(:splat).unbind.hash, method(:splat).hash, BLOCK.hash]
+    table = { method(:splat) => 1, BLOCK => 2 }
+    splat(1)
+    BLOCK.call
+    abort "another hash" unless hashes == [method(:splat).unbind.hash, method(:splat).hash, BLOCK.hash]
+    abort "lost keys" unless table[method(:splat)] == 1 && table[BLOCK] == 2
+    forget.call
+    from_binary(SOURCE).eval
+    Object.send(:ruby2_keywords, :splat)
+    abort "no keywords" unless splat(1, a: 2) == [[1], { a: 2 }]
+    abort "no keywords of a block" unless OTHER.ruby2_keywords.call(1, a: 2) == [[1], { a: 2 }]
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "an object is as wide as its class's initialize says" do
+  ruby_ok LAZY + <<~'RUBY'
+    source = ->(name) { "class #{name}\n  def initialize = (#{(1..9).map { "@v#{_1}" }.join(", ")} = *1..9)\nend\n" }
+    eval(source["Compiled"])
+    from_binary(source["Loaded"]).eval
+    widths = [Compiled, Loaded].map { ObjectSpace.memsize_of(_1.allocate) }
+    abort "#{widths}" unless widths.uniq.size == 1 && widths[0] > 40
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "instruction sequences are found, shown, walked and written whole" do
+  ruby_ok with_kinds(<<~'RUBY')
+    made = ISeq.compile(KINDS, "/made/file.rb", "/made/file.rb")
+    walk = ->(code) { all = []; code.each_child { all << [_1.label, _1.first_lineno, *walk[_1]] }; all }
+    plain = ->(text) { text.gsub(/0x\h+/, "") }
+    abort "each_child" unless walk[ISeq.load_from_binary(made.to_binary)] == walk[made]
+    abort "disasm" unless plain[ISeq.load_from_binary(made.to_binary).disasm] == plain[made.disasm]
+    abort "to_a" unless ISeq.load_from_binary(made.to_binary).to_a.inspect == made.to_a.inspect
+    abort "to_binary" unless (again = ISeq.load_from_binary(made.to_binary).to_binary) == made.to_binary
+    ISeq.load_from_binary(again).eval
+    code = ISeq.of(Kinds::Kid.instance_method(:missing))
+    abort "of" unless code.label == "missing" && code.disasm.include?("nosuch") && ISeq.of(Kinds::BLOCKS[1]).disasm.include?("newarray")
+    abort "trace_points" unless ISeq.of(Kinds::Kid.instance_method(:count)).trace_points.any?
+    abort "inspect" unless ISeq.of(Kinds::Base.instance_method(:never)).inspect.include?("never@/made/file.rb")
+    abort "eval" unless (ISeq.of(Kinds::Base.instance_method(:never)).eval rescue $!.class) == TypeError
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "events of a TracePoint are those of compiled code, for all code and for one method" do
+  ruby_ok LAZY + <<~'RUBY'
+    SOURCE = <<~'CODE'
+      def one(a)
+        [a].each do |n|
+          two(n)
+        end
+      end
+      def two(n) = n.then { |m| m + 1 }
+      def three
+        raise "x"
+      rescue => e
+        e.message
+      end
+    CODE
+    EVENTS = %i[call return b_call b_return line rescue raise]
+    def note(tp) = (@events << [tp.event, tp.lineno, tp.method_id] if tp.path == "/made/file.rb")
+    def record(target = nil, early: true)
+      @events = []
+      trace = TracePoint.new(*EVENTS - (target ? [:raise] : [])) { |tp| note(tp) }
+      yield if early
+      target ? trace.enable(target: method(target)) : trace.enable
+      yield unless early
+      3.times { one(1); three }
+      trace.disable
+      one(1)
+      @events
+    end
+    compiled = -> { ISeq.compile(SOURCE, "/made/file.rb", "/made/file.rb").eval }
+    loaded = -> { from_binary(SOURCE).eval }
+    [[nil, { early: true }], [nil, { early: false }], [:one, { early: true }]].each do |target, how|
+      expected = record(target, **how, &compiled)
+      found = record(target, **how, &loaded)
+      abort "#{target} #{how}:\n#{found}\nnot\n#{expected}" if found != expected || found.size < 10
+    end
+    loaded.call
+    both = TracePoint.new(:call) { }
+    both.enable { loaded.call; two(1) }
+    line = []
+    ISeq.compile(SOURCE, "/made/file.rb", "/made/file.rb")
+    loaded.call
+    trace = TracePoint.new(:line) { line << _1.lineno }
+    trace.enable(target: method(:one), target_line: 3)
+    one(1)
+    trace.disable
+    abort "#{line}" unless line == [3]
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "the coverage of methods and its end go with code that waits" do
+  ruby_ok LAZY + <<~'RUBY'
+    require "coverage"
+    code = from_binary("def one = 1\ndef two = 2\nclass Three; def three = 3; end")
+    Coverage.setup(methods: true, lines: true)
+    code.eval
+    Coverage.resume
+    File.write("covered.rb", "def covered = 1\ncovered\n")
+    load "./covered.rb"
+    one
+    result = Coverage.result
+    abort "#{result}" unless result[File.expand_path("covered.rb")][:methods].values == [1]
+    abort unless two == 2 && Three.new.three == 3
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "messages, backtraces and warnings are those of compiled code" do
+  finished = ruby LAZY + <<~'RUBY', "-w"
+    SOURCE = <<~'CODE'
+      def fails(a)
+        [a].each { |n| n.no_such_method }
+      end
+      def takes(a, b:) = 1
+      def again = 1
+    CODE
+    def facts
+      [(fails(1) rescue [$!.message, $!.backtrace.first(3), $!.backtrace_locations.first(3).map { [_1.lineno, _1.label, _1.base_label, _1.absolute_path] }]),
+       (takes rescue [$!.message, $!.backtrace.first]), (takes(1) rescue [$!.message, $!.backtrace.first])]
+    end
+    ISeq.compile(SOURCE, "/made/file.rb", "/made/file.rb").eval
+    expected = facts
+    self.class.send(:remove_method, :fails, :takes, :again)
+    from_binary(SOURCE).eval
+    abort "#{facts}\nnot\n#{expected}" unless facts == expected
+    eval("def again = 2", nil, "other.rb", 7)
+    puts "ok"
+  RUBY
+  check_equal("ok\n", finished.out) { finished.describe }
+  check_match(/other\.rb:7: warning: method redefined; discarding old again\n.*file\.rb:5: warning: previous definition of again/, finished.err)
+end
+
+lazy_claim "an exception in the middle of loading leaves the code waiting" do
+  ruby_ok IN_THE_MIDDLE + <<~'RUBY', "-w"
+    require "timeout"
+    3.times do
+      code = load_middle
+      [RuntimeError, NoMemoryError, SystemStackError, Interrupt, SystemExit].each do |kind|
+        in_the_middle { raise kind, "in the middle" }
+        depth = caller(0).size
+        found = begin middle; rescue Exception => e; e; end
+        abort "#{found.inspect}" unless found.class == kind
+        abort "a frame is left" unless caller(0).size == depth
+        thrown = catch(:out) { in_the_middle { throw :out, :thrown }; Holder.new.middle }
+        abort "#{thrown}" unless thrown == :thrown
+      end
+      abort "loaded" unless waiting(code) == 3
+      in_the_middle { }
+      abort "#{run_middle}" unless run_middle == EXPECTED
+    end
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "an exception in the middle of loading for YJIT comes when the call is made" do
+  ruby_ok IN_THE_MIDDLE + <<~'RUBY', "-w", "--yjit", "--yjit-call-threshold=1"
+    load_middle
+    in_the_middle { raise "in the middle" }
+    def call_it = middle
+    def call_other(holder) = holder.middle
+    4.times do
+      abort "no exception" unless (call_it rescue $!.message) == "in the middle"
+      abort "no exception" unless (call_other(Holder.new) rescue $!.message) == "in the middle"
+    end
+    in_the_middle { }
+    4.times { abort "#{call_it}" unless [call_it, call_other(Holder.new)] == EXPECTED }
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "a collection, a compaction and a walk over the heap in the middle of loading are nothing" do
+  [{}, stress("collect-every:30", "verify", "poison")].each do |env|
+    ruby_ok IN_THE_MIDDLE + <<~'RUBY', "-w", "--disable-gems", env:, limit: 300
+      2.times do
+        load_middle
+        in_the_middle do
+          GC.start(full_mark: false)
+          GC.start
+          GC.compact
+          ObjectSpace.each_object { }
+          ObjectSpace.memsize_of_all
+          ObjectSpace.count_imemo_objects
+          TracePoint.new(:line, :call) { }.enable { before }
+          ObjectSpace.dump_all(output: File.open(File::NULL, "w"))
+          load_middle if rand < 0
+        end
+        abort "#{run_middle}" unless run_middle == EXPECTED
+        GC.start
+        abort "later" unless run_middle == EXPECTED
+      end
+      puts "ok"
+    RUBY
+  end
+end
+
+lazy_claim "a fork, a thread and a second call in the middle of loading find the code waiting" do
+  ruby_ok IN_THE_MIDDLE + <<~'RUBY', "-w"
+    load_middle
+    entered = 0
+    in_the_middle do
+      entered += 1
+      next if entered > 3
+      abort "called again" unless run_middle == EXPECTED
+    end
+    abort "#{run_middle}" unless run_middle == EXPECTED && entered >= 2
+
+    load_middle
+    children = []
+    in_the_middle do
+      in_the_middle { }
+      child = fork { exit!(run_middle == EXPECTED ? 0 : 1) }
+      children << Process.wait2(child).last.success?
+      thread = Thread.new { run_middle }
+      abort "a thread in the middle" unless thread.value == EXPECTED
+    end
+    abort "#{run_middle}" unless run_middle == EXPECTED
+    abort "a child in the middle" unless children == [true]
+
+    load_middle
+    in_the_middle { in_the_middle { }; Thread.new { sleep 0.01 }.join; 20.times { Thread.pass } }
+    results = Array.new(4) { Thread.new { run_middle } }.map(&:value)
+    abort "#{results}" unless results.all?(EXPECTED)
+    load_middle
+    in_the_middle { in_the_middle { }; sleep }
+    loading = Thread.new { run_middle }
+    Thread.pass until loading.stop?
+    child = fork { in_the_middle { }; exit!(run_middle == EXPECTED ? 0 : 1) }
+    abort "a child of a process that loads" unless Process.wait2(child).last.success?
+    loading.kill.join
+    in_the_middle { }
+    abort "after a thread that was killed" unless run_middle == EXPECTED
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "threads and Ractors that call the same methods first get the same answers" do
+  [{}, stress("collect-every:3000", "verify", "poison")].each do |env|
+    ruby_ok LAZY + <<~'RUBY', "-W:no-experimental", "--disable-gems", env:, limit: 300
+      def source(name) = "class #{name}\n" + (0...150).map { |i| "def m#{i}(a, *b, k: #{i}) = [a, \"s#{i}\", :y#{i}, #{i}.0, k].each_with_index.map { |v, n| [v, n, { #{i} => \"x\" }, case a when 1 then :a when \"q\" then :b end] }\n" }.join + "end"
+      def run_all(klass) = (0...150).sum { |i| klass.new.public_send("m#{i}", 1).hash % 1000 }
+      eval(source("Compiled"))
+      expected = run_all(Compiled)
+      3.times do |round|
+        from_binary(source("ForThreads#{round}")).eval
+        klass = Object.const_get("ForThreads#{round}")
+        results = Array.new(6) { Thread.new { run_all(klass) } }.map(&:value)
+        abort "threads: #{results}" unless results.uniq == [expected]
+        from_binary(source("ForRactors#{round}")).eval
+        klass = Object.const_get("ForRactors#{round}")
+        results = Array.new(4) { Ractor.new(klass) { |k| (0...150).sum { |i| k.new.public_send("m#{i}", 1).hash % 1000 } } }.map(&:value)
+        abort "Ractors: #{results}" unless results.uniq == [expected]
+      end
+      puts "ok"
+    RUBY
+  end
+end
+
+lazy_claim "blocks of code that waits are isolated for Ractors as others are" do
+  ruby_ok LAZY + <<~'RUBY', "-W:no-experimental"
+    source = "module Made\n  def self.good = (a = 1; proc { a + 1 })\n  def self.bad = (a = []; proc { a << 1 })\n  def self.outer = (a = 1; proc { a = 2 })\nend"
+    facts = lambda do
+      [Ractor.make_shareable(Made.instance_eval { good }).call, (Ractor.make_shareable(Made.bad) rescue $!.class), (Ractor.make_shareable(Made.instance_eval { outer }) rescue $!.class),
+       (Ractor.new(&Made.good) rescue $!.class)]
+    end
+    eval(source)
+    expected = facts.call
+    Object.send(:remove_const, :Made)
+    from_binary(source).eval
+    abort "#{facts.call} not #{expected}" unless facts.call == expected
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "a stack that overflows while code is loaded leaves all code callable" do
+  ruby_ok LAZY + <<~'RUBY', limit: 120
+    count = 3000
+    from_binary((0...count).map { |i| "def f#{i}(n) = (x = [n, \"s#{i}\", { a: #{i} }]; n.zero? ? x : call_next(#{i}, n) { |a| a })\n" }.join).eval
+    def call_next(i, n) = send("f#{(i + 1) % 3000}", n - 1)
+    4.times do |round|
+      begin
+        send("f#{round * 700}", 1_000_000)
+        abort "no end"
+      rescue SystemStackError
+      end
+      from_binary((0...count).map { |i| "def f#{i}(n) = (x = [n, \"s#{i}\", { a: #{i} }]; n.zero? ? x : call_next(#{i}, n) { |a| a })\n" }.join).eval if round == 1
+    end
+    count.times { |i| abort "f#{i}" unless send("f#{i}", 0) == [0, "s#{i}", { a: i }] }
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "code that waits is freed with the last that refers to it, and what is loaded stays" do
+  ruby_ok LAZY + <<~'RUBY'
+    source = (0...100).map { |i| "def self.m#{i} = [#{i}].map { |n| n + 1 }\n" }.join
+    text = binary("Class.new do\n#{source}\nend")
+    count = -> { GC.start; ObjectSpace.count_imemo_objects[:imemo_iseq] }
+    ISeq.load_from_binary(text).eval
+    before = count.call
+    100.times { |i| made = ISeq.load_from_binary(text).eval; abort "m" unless made.m5 == [6] }
+    abort "#{count.call - before} are left" if count.call - before > 1_000
+    kept = 20.times.map { ISeq.load_from_binary(text).eval }
+    count.call
+    kept.each_with_index { |made, i| 100.times { |n| abort "m#{n}" unless made.public_send("m#{n}") == [n + 1] } }
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "what looks at the heap sees code that waits as a cell" do
+  ruby_ok with_kinds(<<~'RUBY')
+    code = from_binary(KINDS)
+    code.eval
+    before = waiting(code)
+    GC.start
+    GC.compact
+    GC.verify_compaction_references(toward: :empty, expand_heap: false) if GC.respond_to?(:verify_compaction_references) && false
+    ObjectSpace.memsize_of_all
+    ObjectSpace.each_object { }
+    ObjectSpace.dump_all(output: File.open(File::NULL, "w"))
+    seen = {}
+    look = ->(o, depth) { next if depth > 6 || seen[o.__id__]; seen[o.__id__] = true; (ObjectSpace.reachable_objects_from(o) || []).each { look[_1, depth + 1] if ObjectSpace::InternalObjectWrapper === _1 || Module === _1 } }
+    look[Kinds::Kid, 0]
+    Process.warmup
+    abort "#{waiting(code)} wait, not #{before}" unless waiting(code) == before
+    Kinds.all
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "a frozen string whose bytes are elsewhere for good is read in place" do
+  ruby_ok LAZY + <<~'RUBY' if Subject.has?("fiddle")
+    require "fiddle"
+    text = binary("def early = 1\ndef late = 'in the string'\n")
+    bytes = Fiddle.malloc(text.bytesize + 16)
+    place = Fiddle::Pointer.new(bytes, text.bytesize)
+    place[0, text.bytesize] = text
+    make = Fiddle::Function.new(Fiddle::Handle::DEFAULT["rb_str_new_static"], [Fiddle::TYPE_VOIDP, Fiddle::TYPE_LONG], Fiddle::TYPE_UINTPTR_T)
+    string = Fiddle.dlunwrap(make.call(bytes, text.bytesize)).freeze
+    ISeq.load_from_binary(string).eval
+    string = nil
+    GC.start
+    abort "early" unless early == 1
+    place[text.index("in the string"), 13] = "in the memory"
+    abort late unless late == "in the memory"
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "a required file that a hook loads from its binary form is loaded as it runs" do
+  ruby_ok LAZY + <<~'RUBY'
+    class ISeq
+      def self.load_iseq(path) = load_from_binary(compile_file(path).to_binary)
+    end
+    %w[json set optparse erb time tempfile csv uri net/http openssl yaml ripper].each { |name| require name rescue LoadError }
+    abort "json" unless JSON.parse(JSON.generate({ a: [1, "b"] })) == { "a" => [1, "b"] }
+    abort "erb" unless ERB.new("<% 2.times { |i| %><%= i %><% } %>").result == "01"
+    abort "optparse" unless OptionParser.new { |o| o.on("-x N", Integer) { |n| abort unless n == 3 } }.parse(%w[-x 3 y]) == ["y"]
+    abort "psych" unless YAML.load(YAML.dump([1, { "a" => nil }])) == [1, { "a" => nil }]
+    abort "uri" unless URI("http://a/b?c#d").query == "c"
+    puts "ok"
+  RUBY
+end
