@@ -21,9 +21,9 @@ help: ## list the verbs
 # LAZY=yes: the one that loads code when it first runs (docs/design/lazy-code.md).
 export SHARED LAZY
 .PHONY: inside install ruby lib env
-inside: ## build a Ruby with Ashlar inside (cached); SHARED=yes: with a libruby.so
+inside: ## build a Ruby with Ashlar inside (cached); SHARED=yes: with a libruby.so; LAZY=yes: code is loaded when it first runs
 	@scripts/ruby/build-inside.sh
-install: ## install it as any Ruby: PREFIX=/opt/ruby; RUBY_VERSION=4.0.5, DESTDIR=, STRIP=yes, SHARED=yes
+install: ## install it as any Ruby: PREFIX=/opt/ruby; RUBY_VERSION=4.0.5, DESTDIR=, STRIP=yes, SHARED=yes, LAZY=yes
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" STRIP="$(STRIP)" scripts/ruby/install-inside.sh
 ruby: ## get and build the modular and the stock Ruby (cached)
 	@scripts/ruby/build-rubies.sh

@@ -295,7 +295,7 @@ lazy_claim "instruction sequences are found, shown, walked and written whole" do
 end
 
 lazy_claim "events of a TracePoint are those of compiled code, for all code and for one method" do
-  ruby_ok LAZY + <<~'RUBY'
+  program = LAZY + <<~'RUBY'
     SOURCE = <<~'CODE'
       def one(a)
         [a].each do |n|
@@ -342,6 +342,8 @@ lazy_claim "events of a TracePoint are those of compiled code, for all code and 
     abort "#{line}" unless line == [3]
     puts "ok"
   RUBY
+  ruby_ok program
+  ruby_ok program, "--yjit", "--yjit-call-threshold=1"
 end
 
 lazy_claim "the coverage of methods and its end go with code that waits" do
@@ -578,6 +580,20 @@ lazy_claim "what looks at the heap sees code that waits as a cell" do
     Process.warmup
     abort "#{waiting(code)} wait, not #{before}" unless waiting(code) == before
     Kinds.all
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "a loader that a compaction has moved is found where it is" do
+  ruby_ok LAZY + <<~'RUBY', "--disable-gems", env: stress("move-everything")
+    40.times { |r| from_binary((0...20).map { |i| "def a#{r}_#{i} = proc { proc { #{i} } }\n" }.join).eval }
+    move = -> { GC.compact; GC.start; Array.new(50_000) { Object.new } }
+    move.call
+    outer = 40.times.flat_map { |r| 20.times.map { |i| send("a#{r}_#{i}") } }
+    move.call
+    inner = outer.map(&:call)
+    move.call
+    abort "other numbers" unless inner.map(&:call) == (0...20).to_a * 40
     puts "ok"
   RUBY
 end
