@@ -54,7 +54,7 @@ bench-machine: ## the time that this machine takes from a program: the floor und
 	@mkdir -p build && cc -std=gnu11 -O2 -Wall -Wextra bench/machine/lost_time.c -o build/lost_time && build/lost_time $(ROUNDS)
 
 # --- Tests ---
-.PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-applications test-inside test-kernels test-kernels-quick test-native-gems test-packages test-journeys release test-ruby-quick test-ruby test-aarch64
+.PHONY: test check-format check-lints check-scripts check-layers check-documents test-scripts test-rust test-behaviour test-applications test-inside test-lazy test-kernels test-kernels-quick test-native-gems test-packages test-journeys release test-ruby-quick test-ruby test-aarch64
 test: ## run the tests, but test-ruby, test-kernels, test-native-gems, test-packages, test-journeys, test-mruby, test-aarch64 and the longer ones; ends with a table
 	@scripts/test/parts.sh
 check-format: ## cargo fmt --check
@@ -76,6 +76,9 @@ test-applications: ## the applications that are measured: the same answer on Ash
 test-inside: ## test-behaviour and test-ruby-quick on the Ruby with Ashlar inside
 	@$(MAKE) --no-print-directory test-behaviour ON=inside
 	@$(MAKE) --no-print-directory test-ruby-quick ON=inside
+test-lazy: ## on the Ruby that loads code when it first runs: what is loaded and when, with the code cache, YJIT, Ractors and forks
+	@LAZY=yes && export LAZY && exports=$$(scripts/ruby/env.sh --inside) && eval "$$exports" && \
+		"$$RUBY_STOCK" ruby/test/run.rb --collector inside lazy_code_test.rb code_cache_test.rb yjit_test.rb ractors_test.rb fork_test.rb
 test-kernels: ## Debian's kernels in an emulator, Ashlar in all its forms on each (long); KERNELS="6.1 6.17 oldest newest" SHORT=yes
 	@KERNELS="$(KERNELS)" SHORT="$(SHORT)" scripts/test/kernels.sh
 test-kernels-quick: ## the short form of it on kernel 6.1
