@@ -231,7 +231,7 @@ def test_a_boot_of_files_with_such_names(capsys):
     from ashlar.boot.measure import Boot, Compiling, LoadedFile
 
     def filled(kind, **given):
-        return kind(**{f.name: given.get(f.name, Compiling(0, 0, 0) if f.name in ("compiled", "from_binary") else [] if f.name in ("command", "files") else "" if f.type == "str" else 0)
+        return kind(**{f.name: given.get(f.name, Compiling(0, 0, 0) if f.name in ("compiled", "from_binary") else [] if f.name in ("command", "files") else "" if f.type == "str" else None if f.name == "code_cache" else 0)
                        for f in dataclasses.fields(kind)})
     files = [filled(LoadedFile, path=f"/app/{n}.rb") for n in ("[red]", "[/x]")]
     boot.show(filled(Boot, files=files, command=["ruby", "[/x]"], why="[/y]"), top=5, by="own")
