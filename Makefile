@@ -73,9 +73,11 @@ test-behaviour: ## Ruby programs on Ashlar, one claim at a time (ruby/test); ON=
 	@$(with_library) "$$RUBY_STOCK" ruby/test/run.rb $(on)
 test-applications: ## the applications that are measured: the same answer on Ashlar as on stock, and what APP= takes; REDMINE=yes: Redmine, too
 	@$(with_library) REDMINE="$(REDMINE)" scripts/test/applications.sh
-test-inside: ## test-behaviour and test-ruby-quick on the Ruby with Ashlar inside
+test-inside: ## test-behaviour, test-ruby-quick and the program `ashlar` on the Ruby with Ashlar inside
 	@$(MAKE) --no-print-directory test-behaviour ON=inside
 	@$(MAKE) --no-print-directory test-ruby-quick ON=inside
+	@exports=$$(scripts/ruby/env.sh --inside) && eval "$$exports" && python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && \
+		cd lab && "$$python" -m pytest tests/test_boot.py tests/test_try.py
 test-lazy: ## on the Ruby that loads code when it first runs: what is loaded and when, with the code cache, YJIT, Ractors and forks
 	@LAZY=yes && export LAZY && exports=$$(scripts/ruby/env.sh --inside) && eval "$$exports" && \
 		"$$RUBY_STOCK" ruby/test/run.rb --collector inside lazy_code_test.rb code_cache_test.rb yjit_test.rb ractors_test.rb fork_test.rb
