@@ -190,7 +190,7 @@ try_suites() {
     cp /etc/resolv.conf "$root/etc/resolv.conf"
     cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
     cp "$package" "$root/ruby-ashlar.deb"
-    chroot "$root" apt-get -q -y install --no-install-recommends /ruby-ashlar.deb >"$work/$suite.log" 2>&1 ||
+    { chroot "$root" apt-get -q update && chroot "$root" apt-get -q -y install --no-install-recommends /ruby-ashlar.deb; } >"$work/$suite.log" 2>&1 ||
       fail "apt did not install it on $suite: $(tail -n 3 "$work/$suite.log")"
     chroot "$root" /usr/bin/ruby-ashlar -e '
       %w[json openssl psych zlib fiddle socket].each { require _1 }
