@@ -44,6 +44,7 @@ mod knobs;
 mod layout;
 mod libc_malloc;
 mod lock;
+mod mapping;
 mod message;
 mod move_counts;
 mod object_ids;

@@ -9,13 +9,12 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::ptr::{null_mut, slice_from_raw_parts, NonNull};
-
-use ashlar_heap::refusals::{is_refused, SystemCall};
+use std::ptr::{slice_from_raw_parts, NonNull};
 
 use super::digest::Digest;
 use super::layout::Index;
 use super::trust::{open_file, Distrust};
+use crate::mapping::map;
 
 /// A whole file in memory, read-only.
 #[derive(Debug)]
@@ -31,24 +30,13 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn of(file: &File, bytes: usize) -> io::Result<Self> {
-        if is_refused(SystemCall::Mmap) {
-            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
-        }
-        // SAFETY: a new mapping takes no memory that is used.
-        let start = unsafe {
-            libc::mmap(
-                null_mut(),
-                bytes,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        match NonNull::new(start.cast::<u8>()) {
-            Some(start) if start.as_ptr() != libc::MAP_FAILED.cast() => Ok(Self { start, bytes }),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let start = map(
+            bytes,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            Some(file.as_raw_fd()),
+        )?;
+        Ok(Self { start, bytes })
     }
 
     pub(super) fn bytes(&self) -> &[u8] {

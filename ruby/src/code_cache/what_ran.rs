@@ -7,14 +7,13 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::ptr::{null_mut, slice_from_raw_parts, NonNull};
+use std::ptr::{slice_from_raw_parts, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use ashlar_heap::refusals::{is_refused, SystemCall};
 
 use super::digest::{digest, Digest};
 use super::layout::Index;
 use super::trust::{open_file, Distrust};
+use crate::mapping::map;
 
 const MAGIC: [u8; 8] = *b"ASHLRAN1";
 const HEADER_BYTES: usize = 48;
@@ -124,22 +123,12 @@ impl SharedBits {
     /// `None` when the system gives no memory.
     pub(super) fn new(sequences: u64) -> Option<Self> {
         let words = words_for(sequences).max(1);
-        if is_refused(SystemCall::Mmap) {
-            return None;
-        }
-        // SAFETY: a new mapping takes no memory that is used.
-        let start = unsafe {
-            libc::mmap(
-                null_mut(),
-                words.checked_mul(8)?,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        let start = NonNull::new(start.cast::<AtomicU64>())?;
-        (start.as_ptr().cast() != libc::MAP_FAILED).then_some(Self { start, words })
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let start = map(words.checked_mul(8)?, access, libc::MAP_SHARED, None).ok()?;
+        Some(Self {
+            start: start.cast(),
+            words,
+        })
     }
 
     fn words(&self) -> &[AtomicU64] {

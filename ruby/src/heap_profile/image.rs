@@ -3,12 +3,13 @@
 
 use std::ffi::c_int;
 use std::mem::{offset_of, size_of};
-use std::ptr::{null_mut, slice_from_raw_parts, NonNull};
+use std::ptr::{slice_from_raw_parts, NonNull};
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 
 use ashlar_heap::refusals::{is_refused, SystemCall};
 
 use super::numbers::Numbers;
+use crate::mapping;
 
 /// Bytes of all strings together.
 const STRING_BYTES: usize = 1 << 20;
@@ -177,15 +178,12 @@ fn map() -> Option<(*mut Image, Option<c_int>)> {
         };
         let named = file >= 0 && libc::ftruncate(file, bytes as i64) == 0;
         let (flags, used) = if named {
-            (libc::MAP_SHARED, file)
+            (libc::MAP_SHARED, Some(file))
         } else {
-            (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+            (libc::MAP_PRIVATE, None)
         };
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        let memory = match is_refused(SystemCall::Mmap) {
-            true => libc::MAP_FAILED,
-            false => libc::mmap(null_mut(), bytes, access, flags, used, 0),
-        };
+        let memory = mapping::map(bytes, access, flags, used);
         if named {
             // Only those who may read this process's memory can open the file; this mode keeps
             // the other users among them from writing to it.
@@ -199,11 +197,11 @@ fn map() -> Option<(*mut Image, Option<c_int>)> {
             libc::close(file);
         }
         let file = named.then_some(file);
-        if memory == libc::MAP_FAILED {
+        let Ok(memory) = memory else {
             file.map(|file| libc::close(file));
             return None;
-        }
-        Some((memory.cast(), file))
+        };
+        Some((memory.as_ptr().cast(), file))
     }
 }
 
