@@ -35,6 +35,8 @@ env: ## print shell exports: eval "$(make -s env)"
 # The parts that need the Rubies' headers or the Rubies; with_library also builds the library.
 with_rubies = exports=$$(scripts/ruby/env.sh --no-library) && eval "$$exports" &&
 with_library = exports=$$(scripts/ruby/env.sh $(if $(filter inside,$(ON)),--inside)) && eval "$$exports" &&
+with_inside = exports=$$(scripts/ruby/env.sh --inside) && eval "$$exports" &&
+in_lab = python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && cd lab &&
 # ON=inside: the tests run on the Ruby with Ashlar inside, else on the library.
 on = $(if $(ON),--collector $(ON))
 
@@ -76,10 +78,9 @@ test-applications: ## the applications that are measured: the same answer on Ash
 test-inside: ## test-behaviour, test-ruby-quick and the program `ashlar` on the Ruby with Ashlar inside
 	@$(MAKE) --no-print-directory test-behaviour ON=inside
 	@$(MAKE) --no-print-directory test-ruby-quick ON=inside
-	@exports=$$(scripts/ruby/env.sh --inside) && eval "$$exports" && python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && \
-		cd lab && "$$python" -m pytest tests/test_boot.py tests/test_try.py
+	@$(with_inside) $(in_lab) "$$python" -m pytest tests/test_boot.py tests/test_try.py
 test-lazy: ## on the Ruby that loads code when it first runs: what is loaded and when, with the code cache, YJIT, Ractors and forks
-	@LAZY=yes && export LAZY && exports=$$(scripts/ruby/env.sh --inside) && eval "$$exports" && \
+	@export LAZY=yes && $(with_inside) \
 		"$$RUBY_STOCK" ruby/test/run.rb --collector inside lazy_code_test.rb code_cache_test.rb yjit_test.rb ractors_test.rb fork_test.rb
 test-kernels: ## Debian's kernels in an emulator, Ashlar in all its forms on each (long); KERNELS="6.1 6.17 oldest newest" SHORT=yes
 	@KERNELS="$(KERNELS)" SHORT="$(SHORT)" scripts/test/kernels.sh
@@ -147,7 +148,7 @@ lab: ## set up the measuring lab (cached) and say how to run it
 lock-lab: ## choose the newest versions of the packages that the lab is made with, for lab/requirements.txt (needs Python 3.11)
 	@scripts/lab/lock.sh
 test-lab: ## run the lab's tests
-	@python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && cd lab && "$$python" -m pytest
+	@$(in_lab) "$$python" -m pytest
 simulate-lab: ## the lab's long simulations: coverage of curves and on unlike machines, and a million runs (about 30 minutes)
 	@python="$$(dirname "$$(scripts/lab/setup.sh)")/python" && cd lab/tests && "$$python" simulate_curves.py && "$$python" fleet.py "$${TRIALS:-300}" && \
 		"$$python" scale.py 1e6 && "$$python" scale.py 1e6 --sweep

@@ -8,10 +8,6 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=packaging/package.sh
 . "$here/package.sh"
-fail() {
-  echo "debian-package.sh: $*" >&2
-  exit 2
-}
 command -v dpkg-deb dpkg-shlibdeps >/dev/null || fail 'needs dpkg-deb and dpkg-shlibdeps (Debian: apt-get install dpkg-dev)'
 prefix=/usr/lib/ruby-ashlar
 install_ruby "$prefix"

@@ -31,17 +31,19 @@ esac
 export CARGO_TARGET_DIR=$clone/build/packages-target ASHLAR_REPRODUCIBLE=yes
 export RUSTFLAGS="--remap-path-prefix=$clone=ashlar --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo ${RUSTFLAGS-}"
 
+fail() {
+  echo "${0##*/}: $*" >&2
+  exit 2
+}
+
 install_ruby() {
   local ashlar ruby_version
   make -C "$clone" --no-print-directory install PREFIX="$1" DESTDIR="$staged" STRIP=yes >&2
   # Read, because a Ruby for another machine does not run here.
   ruby_version=$(awk -F'"' '$2 ~ /^(MAJOR|MINOR|TEENY)$/ {printf "%s%s", point, $4; point = "."}' "$staged$1"/lib/ruby/*/*/rbconfig.rb)
-  [[ $ruby_version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || {
-    echo "package.sh: rbconfig.rb in $staged$1 does not say which version of Ruby it is: '$ruby_version'" >&2
-    exit 1
-  }
+  [[ $ruby_version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] ||
+    fail "rbconfig.rb in $staged$1 does not say which version of Ruby it is: '$ruby_version'"
   ashlar=$(awk -F'"' '/^version = /{print $2; exit}' "$clone/Cargo.toml")
   version=$ruby_version+ashlar$ashlar
   [[ ${SHARED-} != yes ]] || version=$version+shared
-  find "$staged" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 }

@@ -72,12 +72,21 @@ check_owners() {
   [[ ! $found ]] || fail "owners or modes are wrong: $(xargs -d '\n' ls -ld <<<"$found")"
 }
 
-try_package() {
-  local prefix=/usr/lib/ruby-ashlar package
-  [[ ! -e $prefix ]] || fail "$prefix is there already; remove it (apt remove ruby-ashlar), then try again"
-  package=$(umask 077 && "$here/debian-package.sh")
-  trap 'dpkg --purge ruby-ashlar >/dev/null 2>&1; rm -rf "$work"' EXIT
+# make_package: sets package, a Debian package of this clone; it is made once for all that try it.
+package=
+make_package() { [[ $package ]] || package=$(umask 077 && "$here/debian-package.sh"); }
+
+# install_package PREFIX: until the trap is set again, the end of this command removes it.
+install_package() {
+  [[ ! -e $1 ]] || fail "$1 is there already; remove it (apt remove ruby-ashlar), then try again"
+  make_package
+  trap 'dpkg --purge ruby-ashlar >/dev/null 2>&1; rm -rf /usr/lib/ruby-ashlar "$work"' EXIT
   dpkg -i "$package" >/dev/null
+}
+
+try_package() {
+  local prefix=/usr/lib/ruby-ashlar
+  install_package "$prefix"
   check_owners "$prefix"
   try /usr/bin/ruby-ashlar "$prefix" "$work/package"
   try_ashlar /usr/bin/ruby-ashlar /usr/bin/ashlar "$work/package" /usr/share/man/man1/ashlar.1.gz
@@ -136,11 +145,8 @@ try_place() {
 # try_upgrade: a later version of the package takes the place of an earlier one and keeps gems that the user has installed and
 # a gemrc; who runs the old Ruby meanwhile goes on.
 try_upgrade() {
-  local prefix=/usr/lib/ruby-ashlar package later=$work/later.deb gem=$work/gem old
-  [[ ! -e $prefix ]] || fail "$prefix is there already; remove it (apt remove ruby-ashlar), then try again"
-  package=$(umask 077 && "$here/debian-package.sh")
-  trap 'dpkg --purge ruby-ashlar >/dev/null 2>&1; rm -rf /usr/lib/ruby-ashlar "$work"' EXIT
-  dpkg -i "$package" >/dev/null
+  local prefix=/usr/lib/ruby-ashlar later=$work/later.deb gem=$work/gem old
+  install_package "$prefix"
   mkdir -p "$gem/lib" "$prefix/etc"
   echo 'module Kept; VALUE = "kept"; end' >"$gem/lib/kept.rb"
   echo 'Gem::Specification.new { |s| s.name = "kept"; s.version = "1"; s.summary = s.author = "kept"; s.files = ["lib/kept.rb"] }' >"$gem/kept.gemspec"
@@ -181,9 +187,9 @@ try_twice() {
 
 # try_suites: apt installs it in an empty Debian, with what it depends on and nothing else.
 try_suites() {
-  local suite root package
+  local suite root
   command -v mmdebstrap >/dev/null || fail "trying other suites takes mmdebstrap (apt-get install mmdebstrap)"
-  package=$(umask 077 && "$here/debian-package.sh")
+  make_package
   for suite in ${SUITES:-bookworm trixie}; do
     root=$work/$suite
     mmdebstrap --quiet --variant=apt "$suite" "$root" || fail "a Debian $suite was not to be had"
