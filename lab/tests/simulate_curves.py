@@ -1,4 +1,4 @@
-"""How often the intervals of curves hold the truth, by simulation: the figures of docs/design/lab-statistics.md.
+"""How often the intervals of curves hold the truth, by simulation: the figures of docs/notes/lab-statistics.md.
 
     python tests/simulate_curves.py [TRIALS]
 

@@ -1,4 +1,4 @@
-"""How often the gate rejects a model, by simulation: the figures of docs/design/lab-statistics.md.
+"""How often the gate rejects a model, by simulation: the figures of docs/notes/lab-statistics.md.
 
     python tests/simulate_gate.py [STORE ...]      # with stores of a sweep, their residuals are drawn from too
 

@@ -75,11 +75,14 @@ run "StringCompare -A JudySL" "$work/stringcompare" -A JudySL -D "$work/words"
 run "StringCompare -A JudyHS" "$work/stringcompare" -A JudyHS -D "$work/words"
 run "StringCompare -A JLHash" "$work/stringcompare" -A JLHash "$work/words"
 
-echo "Our own C test and example"
+echo "Our own C test and examples"
 cc -O1 -g -Wall -Wextra -I"$headers" -Icrates/wordmap-capi/include crates/wordmap-capi/ctest/interface.c -o "$work/interface" -L"$work/lib" -lJudy
 run "ctest/interface" "$work/interface"
 cc -O1 -g -Wall -Wextra -I"$headers" -Icrates/wordmap-capi/include crates/wordmap-capi/examples/cursor.c -o "$work/cursor" -L"$work/lib" -lJudy
 run "examples/cursor" "$work/cursor"
+awk '/^```/ { if (here) exit; here = $0 == "```c"; next } here' crates/wordmap-capi/README.md >"$work/readme.c"
+cc -O1 -g -Wall -Wextra -I"$headers" "$work/readme.c" -o "$work/readme" -L"$work/lib" -lJudy
+run "the README's example" "$work/readme"
 
 echo "Beside the stock library"
 stock="$(ldconfig -p | awk '/libJudy\.so\.1 / {print $NF; exit}')"

@@ -56,7 +56,7 @@ def _read(path: str) -> dict:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{path} is not TOML: {error}; see the examples in lab/README.md") from None
+        raise BadInput(f"{path} is not TOML: {error}; ashlar-lab init writes one that is") from None
 
 
 def parse(raw: dict, directory: Path, source: str, **overrides) -> Experiment:
