@@ -8,11 +8,12 @@
 # PATH_MAPS  the compiler's options for names of folders that are not to be in the program; none unless given
 # EDITS      a list of edits of Ruby's source, so that code is loaded when it first runs
 #            (ruby/inside/edits); empty: without
+# JIT_EDITS  a list of edits of YJIT; empty: without
 # EDITED     folder for the edited files and their objects, which no place of installation is in
 #
 # Three objects differ from stock's: gc.o has our collector in it, version.o names it, and
-# loadpath.o knows where the Ruby is installed. So does one extension, etc.so. With EDITS the objects
-# of edited files differ, too.
+# loadpath.o knows where the Ruby is installed. So does one extension, etc.so. With EDITS or JIT_EDITS
+# the objects of edited files differ, too.
 
 inside_shim := $(wildcard $(RUBY_DIR)/shim/*.[ch])
 inside_compile = $(CC) $(PATH_MAPS) $(CFLAGS) $(XCFLAGS) $(CPPFLAGS) $(lazy_flags)$(COUTFLAG)
@@ -30,6 +31,12 @@ lazy_flags = -DASHLAR_LAZY_CODE=1 #
 endif
 
 stock_objects := $(notdir $(inside_objects))
+
+# A development build of YJIT is left as it is.
+ifneq ($(and $(JIT_EDITS),$(filter yes,$(YJIT_SUPPORT)),$(YJIT_RUSTC_ARGS)),)
+include $(RUBY_DIR)/inside/jit.mk
+stock_objects += $(stock_jit)
+endif
 
 # The library that Ruby is: libruby-static.a, or a libruby.so if this Ruby is configured for one.
 inside_library := $(OUT)/$(LIBRUBY)

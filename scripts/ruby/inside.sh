@@ -1,28 +1,32 @@
 # shellcheck shell=bash
-# A Ruby with Ashlar inside: linked from the objects of the stock Ruby; three of them are
-# replaced (ruby/inside/link.mk). Nothing of Ruby is compiled twice, and a change of ours
-# takes as long as compiling the collector. With SHARED=yes it is one with a libruby.so; the
+# A Ruby with Ashlar inside: linked from the objects of the stock Ruby. Three of them and YJIT are
+# replaced (ruby/inside/link.mk), once for each list of edits, so a change of ours takes as long as
+# compiling the collector. With SHARED=yes it is one with a libruby.so; the
 # objects of that are other ones, so a second Ruby is compiled then.
 # `ensure_inside` needs what rubies.sh gives; it sets RUBY_INSIDE, RUBY_INSIDE_BUILD (a build tree
 # with that program in it, for Ruby's own tests), RUBY_BASE and RUBY_BASE_BUILD (the Ruby that it is
 # linked from).
 
-# find_edits: sets INSIDE_EDITS, the list of edits by which Ruby loads code when it first runs;
-# empty without, and for versions that no list was made for.
+# list_for_version NAME: prints the path of ruby/inside/edits/NAME.edits if that list was made for this version of Ruby.
+list_for_version() {
+  local list=$CLONE/ruby/inside/edits/$1.edits
+  [[ ! -e $list ]] || ! grep -Eq "^for .*\b${SOURCE_VERSION//./[.]}( |$)" "$list" || echo "$list"
+}
+
+# find_edits: sets INSIDE_EDITS, the list of edits by which Ruby loads code when it first runs, empty without, and
+# INSIDE_JIT_EDITS, the list of edits of YJIT; each is empty for versions that it was not made for.
 find_edits() {
-  local series=${SOURCE_VERSION%.*} list
-  list=$CLONE/ruby/inside/edits/ruby_${series/./_}.edits
+  local series=${SOURCE_VERSION%.*}
+  INSIDE_JIT_EDITS=$(list_for_version yjit)
+  [[ $INSIDE_JIT_EDITS ]] ||
+    say "YJIT of Ruby $SOURCE_VERSION is as it was, and forked processes copy the memory of its code: ruby/inside/edits/yjit.edits does not name this version."
   INSIDE_EDITS=
   case ${LAZY-} in
     '' | no) return ;;
-    yes) ;;
+    yes) INSIDE_EDITS=$(list_for_version "ruby_${series/./_}") ;;
     *) fail "LAZY=$LAZY is not possible; it is yes, for a Ruby that loads code when it first runs, or no." ;;
   esac
-  if [[ -e $list ]] && grep -Eq "^for .*\b${SOURCE_VERSION//./[.]}( |$)" "$list"; then
-    INSIDE_EDITS=$list
-  else
-    say "Ruby $SOURCE_VERSION loads all code at once: ruby/inside/edits has no list for this version."
-  fi
+  [[ $INSIDE_EDITS ]] || say "Ruby $SOURCE_VERSION loads all code at once: ruby/inside/edits has no list for this version."
 }
 
 # find_inside: sets what the functions below use, and builds the Ruby that it is linked from
@@ -67,7 +71,7 @@ link_inside() {
   [[ -e $out/prefix && $(<"$out/prefix") == "$prefix" ]] || printf '%s\n' "$prefix" >"$out/prefix"
   command=(make -C "$INSIDE_BASE/build" --no-print-directory -f GNUmakefile -f "$CLONE/ruby/inside/link.mk"
     OUT="$out" RUBY_DIR="$CLONE/ruby" COLLECTOR="$INSIDE_COLLECTOR" prefix="$prefix" PATH_MAPS="$maps" V=1 inside-program)
-  [[ ! $INSIDE_EDITS ]] || command+=("-j$(nproc)" EDITS="$INSIDE_EDITS" EDITED="$edited")
+  command+=("-j$(nproc)" EDITED="$edited" EDITS="$INSIDE_EDITS" JIT_EDITS="$INSIDE_JIT_EDITS")
   ! "${command[@]}" --question >/dev/null 2>&1 || return 0
   check_source_contents
   run_logged 'Ashlar inside: link' 25 "$INSIDE/log" "${command[@]}"

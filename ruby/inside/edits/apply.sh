@@ -14,6 +14,7 @@ rm -rf "$folder.new"
 mkdir -p "$folder.new"
 while IFS= read -r file; do
   [[ -r $source/$file ]] || fail "${edits##*/} edits $file, which $source does not have."
+  mkdir -p "$(dirname "$folder.new/$file")"
   awk -v file="$file" -v list="${edits##*/}" '
     function fail(text) { print "ashlar: " list ": " text > "/dev/stderr"; failed = 1; exit 2 }
     function rest_of(line) { sub(/^[a-z]+( [0-9]+)?: /, "", line); return line }
