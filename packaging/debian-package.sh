@@ -59,7 +59,7 @@ Architecture: $architecture
 Maintainer: ${DEBFULLNAME:-Ashlar} <${DEBEMAIL:-root@localhost}>
 Installed-Size: $(du -sk --apparent-size "$staged" | cut -f1)
 Depends: $depends
-Recommends: gcc, make, python3 (>= 3.11)
+Recommends: gcc, libc6-dev, make, python3 (>= 3.11)
 Section: ruby
 Priority: optional
 Description: Ruby with the Ashlar collector inside
