@@ -3,8 +3,8 @@
 # its programs as ruby-ashlar, gem-ashlar and so on; `ashlar` keeps its name. It shares no file with Debian's ruby.
 #   packaging/debian-package.sh
 #   apt install ./build/packages/ruby-ashlar_*.deb
-# With ASHLAR_MACHINE=aarch64 it is one for arm64. Its dependencies are those of the package of the same
-# version for this machine, which is made first: nothing that Debian has installed for arm64 names them here.
+# With ASHLAR_MACHINE=aarch64 it is one for arm64. Its dependencies are those that a package of the same
+# version for this machine has: nothing that Debian has installed here names them for arm64.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=packaging/package.sh
 . "$here/package.sh"
@@ -19,11 +19,14 @@ for program in "$staged$prefix"/bin/*; do
 done
 gzip -9n <"$clone/man/ashlar.1" >"$staged/usr/share/man/man1/ashlar.1.gz"
 
-# The libraries that its programs and extensions name, without its own.
-mapfile -t binaries < <(find "$staged$prefix" -type f \( -path '*/bin/ruby' -o -name '*.so*' \))
-needed=$("${OBJDUMP:-objdump}" -p "${binaries[@]}" 2>/dev/null | awk '$1 == "NEEDED" && $2 !~ /^libruby|^ld-linux/ {print $2}' | sort -u)
+# find_libraries: sets `binaries` in the staged Ruby, and `needed`, the libraries that they name, without its own.
+find_libraries() {
+  mapfile -t binaries < <(find "$staged$prefix" -type f \( -path '*/bin/ruby' -o -name '*.so*' \))
+  needed=$(readelf --dynamic "${binaries[@]}" | awk '/\(NEEDED\)/ && $5 !~ /^\[(libruby|ld-linux)/ {print $5}' | sort -u)
+  [[ $needed ]] || fail "no program or extension in $staged$prefix names a library"
+}
 
-# dpkg-shlibdeps wants a source package around it.
+# native_depends: of what is staged for this machine. dpkg-shlibdeps wants a source package around it.
 native_depends() {
   mkdir -p "$staged/debian"
   printf 'Source: ruby-ashlar\n\nPackage: ruby-ashlar\nArchitecture: any\n' >"$staged/debian/control"
@@ -31,20 +34,24 @@ native_depends() {
   rm -r "$staged/debian"
 }
 
-# foreign_depends: as the native package has them, if that names the same libraries.
+# foreign_depends: those of this machine's Ruby, staged beside the other one, if both name the same libraries. In a subshell.
 foreign_depends() {
-  local native
-  native=$packages/ruby-ashlar_${version}_$(dpkg --print-architecture)
-  [[ -e $native.deb && -e $native.needed ]] || fail "a package for $architecture takes its dependencies from $native.deb, which is not there; make that first"
-  diff "$native.needed" - <<<"$needed" >&2 || fail "the libraries for $architecture differ from those of $native.deb, as above"
-  dpkg-deb --field "$native.deb" Depends
+  local staged=$work/native foreign=$needed
+  mkdir "$staged"
+  unset ASHLAR_MACHINE
+  install_ruby "$prefix"
+  find_libraries
+  diff <(printf '%s\n' "$needed") <(printf '%s\n' "$foreign") >&2 || fail "the libraries for $architecture differ from those for this machine, as above"
+  native_depends
 }
 
+find_libraries
 if [[ ${ASHLAR_MACHINE-} ]]; then
   depends=$(foreign_depends)
 else
   depends=$(native_depends)
 fi
+[[ $depends ]] || fail 'dpkg-shlibdeps names no package for the libraries'
 cat >"$staged/DEBIAN/control" <<CONTROL
 Package: ruby-ashlar
 Version: $version
@@ -52,7 +59,7 @@ Architecture: $architecture
 Maintainer: ${DEBFULLNAME:-Ashlar} <${DEBEMAIL:-root@localhost}>
 Installed-Size: $(du -sk --apparent-size "$staged" | cut -f1)
 Depends: $depends
-Recommends: gcc, make, python3 (>= 3.11)
+Recommends: gcc, libc6-dev, make, python3 (>= 3.11)
 Section: ruby
 Priority: optional
 Description: Ruby with the Ashlar collector inside
@@ -65,5 +72,4 @@ find "$staged" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 package=$packages/ruby-ashlar_${version}_$architecture.deb
 dpkg-deb --root-owner-group -Zxz --build "$staged" "$package.new" >&2
 mv "$package.new" "$package"
-[[ ${ASHLAR_MACHINE-} ]] || printf '%s\n' "$needed" >"${package%.deb}.needed"
 echo "$package"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # What both kinds of package begin with. Sets `clone`, `packages`, the folder for what is
-# made, `staged`, a folder that is removed at the end, and `install_ruby PREFIX`, which
-# installs a Ruby there and sets `version`: Ruby's, ours, and whether it has a libruby.so; and
+# made, `work`, a folder that is removed at the end, `staged`, the one in it that is packed, and `install_ruby PREFIX`, which
+# installs a Ruby in `staged` and sets `version`: Ruby's, ours, and whether it has a libruby.so; and
 # `architecture`, as Debian calls it.
 #
 # The same commit makes the same bytes, from any clone and by any user, if the cache has the same path
@@ -12,9 +12,10 @@ umask 022
 clone=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 packages=${PACKAGES:-$clone/build/packages}
 mkdir -p "$packages"
-staged=$(mktemp -d "$packages/staged.XXXXXX")
-trap 'rm -rf "$staged"' EXIT
-chmod 755 "$staged"
+work=$(mktemp -d "$packages/staged.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+staged=$work/root
+mkdir "$staged"
 
 # The time that all files have: the commit's, or of a clone without history that of its version.
 if [[ ! ${SOURCE_DATE_EPOCH-} ]]; then

@@ -8,7 +8,7 @@
 #   RUBIES      versions or series of scripts/sources.txt; 3.4 and 4.0 unless given
 #   MACHINES    x86_64 and aarch64 unless given; aarch64 is cross-compiled
 #   PACKAGES    where it is made; build/release unless given
-# Files that are there already are made anew. The exit status is 0 when all that was asked for was made.
+# What the SHA256SUMS of an earlier release names there is removed first. The exit status is 0 when all that was asked for was made.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 clone=$(dirname "$here")
@@ -45,17 +45,28 @@ list_contents() {
   esac | tar -tvf - | awk '{mode = $1; size = $3; $1 = $2 = $3 = $4 = $5 = ""; sub(/^ +/, ""); printf "%s %10d  %s\n", mode, size, $0}'
 }
 
+# add_to_lists FILE: to SHA256SUMS and CONTENTS, at once, so that what is made is listed even if the rest is not made.
+add_to_lists() {
+  (cd "$PACKAGES" && sha256sum -- "$1") >>"$PACKAGES/SHA256SUMS"
+  { printf '%s\n' "$1" && list_contents "$PACKAGES/$1" && echo; } >>"$PACKAGES/CONTENTS"
+}
+
+# remove_earlier: the packages that an earlier release lists here, and its lists.
+remove_earlier() (
+  cd "$PACKAGES"
+  [[ ! -e SHA256SUMS ]] || sed -En 's|^[0-9a-f]{64}  ([^/]+)$|\1|p' SHA256SUMS | tr '\n' '\0' | xargs -0 rm -f --
+  rm -f SHA256SUMS CONTENTS
+)
+
 mkdir -p "$PACKAGES"
-made=() missing=()
+PACKAGES=$(cd "$PACKAGES" && pwd)
+remove_earlier
+missing=()
 for ruby in "${rubies[@]}"; do
   for machine in "${machines[@]}"; do
     for kind in tarball debian-package; do
-      # The dependencies of another machine's package are taken from this one's.
-      if [[ $kind == debian-package && $machine != x86_64 && " ${machines[*]} " != *' x86_64 '* ]]; then
-        with_ruby "$ruby" x86_64 "$here/debian-package.sh" >/dev/null || true
-      fi
       if file=$(with_ruby "$ruby" "$machine" "$here/$kind.sh"); then
-        made+=("${file##*/}")
+        add_to_lists "${file##*/}"
         echo "$file"
       else
         missing+=("Ruby $ruby for $machine: $kind")
@@ -63,15 +74,7 @@ for ruby in "${rubies[@]}"; do
     done
   done
 done
-cd "$PACKAGES"
-((${#made[@]})) || fail 'nothing was made.'
-sha256sum -- "${made[@]}" >SHA256SUMS
-for file in "${made[@]}"; do
-  printf '%s\n' "$file"
-  list_contents "$file"
-  echo
-done >CONTENTS
-rm -f ./*.needed
+[[ -e $PACKAGES/SHA256SUMS ]] || fail 'nothing was made.'
 echo "$PACKAGES/SHA256SUMS"
 ((!${#missing[@]})) || {
   printf 'release.sh: not made: %s\n' "${missing[@]}" >&2

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Makes the Debian package and the tarball, installs each on this machine, tries the Ruby,
 # and removes it again; installs into a folder of another user, from a cache of another user; installs a later
-# version of the package over an earlier one; and makes both again in another clone, which must give the same bytes.
+# version of the package over an earlier one; makes both again in another clone, which must give the same bytes; and compares what a
+# release leaves with what it lists.
 # All with a umask that forbids everything. As root, on Debian.
 #   packaging/try.sh                    all of them, but suites
 #   SHARED=yes packaging/try.sh tarball    one of them, with a libruby.so
 #   SUITES="bookworm trixie" packaging/try.sh suites    the package in a Debian of each suite, by apt (needs mmdebstrap)
+#   ASHLAR_MACHINE=aarch64 packaging/try.sh suites      that for arm64, in an emulator (needs qemu-user-static and binfmt-support, too)
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -28,14 +30,26 @@ try() {
     GC.start
     abort "wrong" unless Zlib.inflate(Zlib.deflate(texts.join)).size == texts.sum(&:size)' "$prefix"
   mkdir "$folder"
+  try_extension '' "$ruby" "$folder"
+}
+
+# try_extension ROOT RUBY FOLDER: a gem in C of one's own, compiled in that folder of that root; an empty ROOT is this machine's.
+try_extension() {
+  local folder=$1$3 run=(chroot "$1/")
   cat >"$folder/three.c" <<'C'
 #include <ruby.h>
 static VALUE three(VALUE self) { return rb_ary_new_from_args(1, rb_str_new_cstr("three")); }
 void Init_three(void) { rb_define_global_function("three", three, 0); }
 C
-  (cd "$folder" && "$ruby" -e 'require "mkmf"; abort "no function found" unless have_func("rb_ary_new"); create_makefile("three")' && make) \
-    >"$folder/log" 2>&1 || fail "an extension in C was not made; see $folder/log"
-  [[ $("$ruby" -I "$folder" -e 'require "three"; print three.first') == three ]] || fail 'an extension in C gave a wrong answer'
+  cat >"$folder/extconf.rb" <<'RUBY'
+require "mkmf"
+abort "no function found" unless have_func("rb_ary_new")
+create_makefile("three")
+RUBY
+  # shellcheck disable=SC2016
+  "${run[@]}" sh -c 'cd "$2" && "$1" extconf.rb && make' - "$2" "$3" >"$folder/log" 2>&1 ||
+    fail "an extension in C was not made: $(tail -n 12 "$folder/log" "$folder/mkmf.log")"
+  [[ $("${run[@]}" "$2" -I "$3" -e 'require "three"; print three.first') == three ]] || fail 'an extension in C gave a wrong answer'
 }
 
 # `ashlar`, which is installed with it, shows a profile, who keeps what in a dump, a command's memory, and that on the Ruby beside it; what these
@@ -185,25 +199,81 @@ try_twice() {
   done
 }
 
+# try_release: a release lists the packages that it leaves, these alone, and what is inside; whatever an earlier one made there. The
+# packages are as small as such files can be: how they are made is tried above.
+try_release() {
+  local clone=$work/clone/of/release made=$work/release kind
+  mkdir -p "$clone/packaging"
+  cp "$here/release.sh" "$clone/packaging/"
+  for kind in tarball debian-package; do
+    cat >"$clone/packaging/$kind.sh" <<'SMALL'
+#!/usr/bin/env bash
+set -euo pipefail
+machine=${ASHLAR_MACHINE:-$(uname -m)}
+name=$PACKAGES/ruby-$ASHLAR_RUBY_VERSION-$machine
+mkdir -p "$name/opt" "$name/DEBIAN"
+echo "$machine" >"$name/opt/$machine"
+printf 'Package: small\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: small\n' >"$name/DEBIAN/control"
+[[ $ASHLAR_RUBY_VERSION != broken ]] || exit 1
+case ${0##*/} in
+  tarball.sh) file=$name.tar.xz && tar -C "$name" -cJf "$file" opt ;;
+  *) file=$name.deb && dpkg-deb --build "$name" "$file" >&2 ;;
+esac
+rm -r "$name"
+echo "$file"
+SMALL
+    chmod +x "$clone/packaging/$kind.sh"
+  done
+  local release=(env -u RUBY_SRC_3_4 -u RUBY_SRC_4_0 PACKAGES="$made" "$clone/packaging/release.sh")
+  "${release[@]}" >/dev/null || fail 'a release failed'
+  check_release "$made" ruby-{3.4,4.0}-{aarch64,x86_64}.{deb,tar.xz}
+  MACHINES=aarch64 RUBIES=3.4 "${release[@]}" >/dev/null || fail 'a release for aarch64 alone failed'
+  check_release "$made" ruby-3.4-aarch64.{deb,tar.xz}
+  ! MACHINES=x86_64 RUBIES='4.0 broken' "${release[@]}" >/dev/null 2>"$work/release.log" || fail 'a release that was not made whole says nothing'
+  grep -F 'not made: Ruby broken for x86_64: tarball' "$work/release.log" >/dev/null || fail "a release does not say what was not made: $(<"$work/release.log")"
+  check_release "$made" ruby-4.0-x86_64.{deb,tar.xz}
+  echo 'a release: it lists what it leaves'
+}
+
+# check_release FOLDER NAME...: these packages are there and no others, with their sums, and what is in each is listed.
+check_release() {
+  local names name
+  names=$(printf '%s\n' "${@:2}" | sort)
+  [[ $(cd "$1" && find . -name '*.deb' -o -name '*.tar.xz' | sed 's|^./||' | sort) == "$names" ]] || fail "a release leaves other packages than $names: $(ls "$1")"
+  [[ $(cut -c67- "$1/SHA256SUMS" | sort) == "$names" ]] || fail "SHA256SUMS does not name the packages: $(<"$1/SHA256SUMS")"
+  (cd "$1" && sha256sum --check --quiet SHA256SUMS) || fail 'SHA256SUMS has other sums'
+  for name in "${@:2}"; do
+    [[ $(awk -v name="$name" 'NF == 1 {now = $1} now == name && /opt\/[ax]/ {print}' "$1/CONTENTS") == -rw-*opt/* ]] ||
+      fail "CONTENTS does not list what is in $name: $(<"$1/CONTENTS")"
+  done
+}
+
 # try_suites: apt installs it in an empty Debian, with what it depends on and nothing else.
 try_suites() {
-  local suite root
+  local suite root architecture
   command -v mmdebstrap >/dev/null || fail "trying other suites takes mmdebstrap (apt-get install mmdebstrap)"
   make_package
+  architecture=$(dpkg-deb --field "$package" Architecture)
   for suite in ${SUITES:-bookworm trixie}; do
     root=$work/$suite
-    mmdebstrap --quiet --variant=apt "$suite" "$root" || fail "a Debian $suite was not to be had"
+    mmdebstrap --quiet --variant=apt --architectures="$architecture" "$suite" "$root" || fail "a Debian $suite was not to be had"
     cp /etc/resolv.conf "$root/etc/resolv.conf"
     cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
     cp "$package" "$root/ruby-ashlar.deb"
     { chroot "$root" apt-get -q update && chroot "$root" apt-get -q -y install --no-install-recommends /ruby-ashlar.deb; } >"$work/$suite.log" 2>&1 ||
       fail "apt did not install it on $suite: $(tail -n 3 "$work/$suite.log")"
     chroot "$root" /usr/bin/ruby-ashlar -e '
-      %w[json openssl psych zlib fiddle socket].each { require _1 }
+      %w[json openssl psych zlib fiddle socket etc].each { require _1 }
       abort "not on Ashlar" unless GC.config[:implementation] == "ashlar"
+      abort "made for the compiler of another machine" unless RbConfig::CONFIG["CC"] == "gcc"
       GC.start
       puts RUBY_DESCRIPTION' | grep -F '+GC[ashlar]' >/dev/null || fail "its Ruby does not run on $suite"
-    echo "$package: installed by apt on Debian $suite"
+    # What compiles gems in C, and no development files of the libraries that Ruby uses.
+    chroot "$root" apt-get -q -y install --no-install-recommends gcc make libc6-dev >>"$work/$suite.log" 2>&1 ||
+      fail "apt did not install a compiler on $suite: $(tail -n 3 "$work/$suite.log")"
+    mkdir "$root/extension"
+    try_extension "$root" /usr/bin/ruby-ashlar /extension
+    echo "$package: installed by apt on Debian $suite for $architecture"
   done
 }
 
@@ -213,10 +283,10 @@ work=$(mktemp -d)
 chmod 755 "$work"
 trap 'rm -rf "$work"' EXIT
 kinds=("$@")
-((${#kinds[@]})) || kinds=(package tarball place upgrade twice)
+((${#kinds[@]})) || kinds=(package tarball place upgrade twice release)
 for kind in "${kinds[@]}"; do
   case $kind in
-    package | tarball | place | upgrade | twice | suites) "try_$kind" ;;
-    *) fail "there is no '$kind'; there are: package tarball place upgrade twice suites" ;;
+    package | tarball | place | upgrade | twice | release | suites) "try_$kind" ;;
+    *) fail "there is no '$kind'; there are: package tarball place upgrade twice release suites" ;;
   esac
 done

@@ -29,7 +29,9 @@
 #include "vm_callinfo.h"
 #include "vm_core.h"
 
-/* The struct of a table by id is in this source file only, and in no header. */
+/* The struct of a table by id is in this source file only, and in no header. Ruby includes it in
+ * symbol.c after this function, which nothing here calls. */
+ID rb_id_serial_to_id(rb_id_serial_t num);
 #include "id_table.c"
 
 #include "inlined.h"

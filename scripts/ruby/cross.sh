@@ -109,3 +109,20 @@ ensure_base_ruby() {
     sed -n 's/^export RUBY_STOCK=//p')
   [[ -x $CROSS_BASE_RUBY ]] || fail 'the Ruby of this machine, which builds the other, could not be built.'
 }
+
+# describe_as_native FOLDER: its rbconfig.rb says what it would say if the Ruby had been compiled on the other machine. Extensions are
+# compiled there, with the compiler that it names. It names no path of this machine.
+describe_as_native() {
+  [[ $MACHINE ]] || return 0
+  find "$1/lib" -name rbconfig.rb -exec sed -i \
+    -e "s/ = \"$TRIPLE-/ = \"/" \
+    -e "/\[\"configure_args\"\]/s/ '--build=.*/\"/" \
+    -e 's/\["CROSS_COMPILING"\] = "yes"/["CROSS_COMPILING"] = "no"/' \
+    -e 's/\["TEST_RUNNABLE"\] = "no"/["TEST_RUNNABLE"] = "yes"/' \
+    -e 's/\["PREP"\] = .*/["PREP"] = "miniruby$(EXEEXT)"/' \
+    -e 's/\["build_alias"\] = .*/["build_alias"] = ""/' \
+    -e 's/\["build_cpu"\] = .*/["build_cpu"] = "$(target_cpu)"/' \
+    -e 's/\["build_vendor"\] = .*/["build_vendor"] = "$(target_vendor)"/' \
+    -e 's/\["build"\] = .*/["build"] = "$(target_cpu)-$(target_vendor)-$(build_os)"/' \
+    -e '/\["LIBRUBYARG_/s/-Wl,-rpath,$(libdir)/& -L$(libdir)/' {} +
+}

@@ -97,6 +97,8 @@ stage_ruby() {
   complete_bundled_gems "$folder"
   while IFS= read -r file; do sed -i "s|$base|$prefix|g" "$file"; done \
     < <(grep -rlIF "$base" "$folder")
+  describe_as_native "$folder"
+  name_libraries "$base/bin/ruby" "$folder"
   forget_run_path "$base/lib" "$folder"
   forget_run_path "$INSIDE_BASE/build" "$folder"
 }
@@ -111,6 +113,17 @@ forget_run_path() {
   while IFS= read -r file; do
     LC_ALL=C sed -i "s|$old\\x00|$new${zeros// /\\x00}\\x00|g" "$file"
   done < <(grep -rlF --include='*.so' "$old" "$2" || true)
+}
+
+# name_libraries PROGRAM FOLDER: rbconfig.rb names the libraries that a linker needs with libruby-static.a by the files that the program
+# loads, such as libz.so.1. Every extconf.rb that looks for a function links them, and finds -lz only where the development package is installed.
+name_libraries() {
+  local library name edits=()
+  while IFS= read -r library; do
+    name=${library#lib}
+    edits+=(-e "/MAINLIBS.*=/s/-l${name%%.so.*}\\b/-l:$library/g")
+  done < <(readelf --dynamic "$1" | sed -nE 's/.*\(NEEDED\).*\[(lib(z|gmp|crypt)\.so\.[0-9]+)\]/\1/p')
+  ((!${#edits[@]})) || find "$2/lib" \( -name rbconfig.rb -o -name 'ruby-*.pc' \) -exec sed -i "${edits[@]}" {} +
 }
 
 # add_files FOLDER: this clone's files in Ruby, for require "ashlar/profile". The folder is
