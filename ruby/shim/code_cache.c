@@ -88,14 +88,20 @@ sees_warnings(void)
     return RTEST(rb_equal(rb_obj_method(warning_module, ID2SYM(rb_intern("warn"))), counting_method));
 }
 
+static VALUE
+is_category_on(VALUE category)
+{
+    return rb_funcall(warning_module, rb_intern("[]"), 1, category);
+}
+
+/* A category that the program does not let be asked counts as one that is on. */
 static uint32_t
 warning_level(void)
 {
     if (NIL_P(ruby_verbose)) return 0;
     uint32_t level = RTEST(ruby_verbose) ? 2 : 1;
     for (long i = 0; i < RARRAY_LEN(categories); i++) {
-        VALUE category = RARRAY_AREF(categories, i);
-        if (RTEST(rb_funcall(warning_module, rb_intern("[]"), 1, category))) level |= 1U << (8 + i);
+        if (RTEST(quietly(is_category_on, RARRAY_AREF(categories, i)))) level |= 1U << (8 + i);
     }
     return level;
 }
@@ -184,9 +190,16 @@ append_build(struct dl_phdr_info *info, size_t size, void *data)
 static VALUE
 describe_ruby(VALUE unused)
 {
-    VALUE text = rb_str_dup(rb_const_get(rb_cObject, rb_intern("RUBY_DESCRIPTION")));
+    VALUE description = rb_const_get(rb_cObject, rb_intern("RUBY_DESCRIPTION"));
+    VALUE copyright = rb_const_get(rb_cObject, rb_intern("RUBY_COPYRIGHT"));
+    VALUE text = rb_str_dup(StringValue(description));
     rb_str_cat_cstr(text, "\n");
-    rb_str_append(text, rb_const_get(rb_cObject, rb_intern("RUBY_COPYRIGHT")));
+    rb_str_append(text, StringValue(copyright));
+    /* Without Prism, -K names the encoding of all source, and the default one with it. */
+    if (!strstr(RSTRING_PTR(text), "+PRISM")) {
+        rb_str_cat_cstr(text, "\n");
+        rb_str_cat_cstr(text, rb_enc_name(rb_default_external_encoding()));
+    }
     rb_str_cat_cstr(text, "\n");
     rb_str_append(text, options_text);
     struct build build = { (uintptr_t)&rb_cISeq, text };
@@ -207,7 +220,7 @@ begin(VALUE unused)
 static bool
 is_main_ractor(void)
 {
-    return !rb_gc_multi_ractor_p() || RTEST(rb_funcall(rb_cRactor, rb_intern("main?"), 0));
+    return !ashlar_is_multi_ractor() || RTEST(rb_funcall(rb_cRactor, rb_intern("main?"), 0));
 }
 
 /* Whether code from the cache would do: nobody counts what runs in each file, keeps the lines
@@ -430,7 +443,7 @@ ashlar_prepare_code_cache(void)
 {
     if (!has_begun || !is_main_ractor()) return;
     ashlar_write_code_cache();
-    quietly(prepare, Qnil);
+    quietly_and_undisturbed(prepare, Qnil);
 }
 
 /* A parent loads what its children would each load for themselves. Once: what runs later is
@@ -442,7 +455,7 @@ ashlar_code_cache_before_fork(void)
     ashlar_write_code_cache_before_fork();
     if (has_forked) return;
     has_forked = true;
-    quietly(prepare, Qnil);
+    quietly_and_undisturbed(prepare, Qnil);
 }
 
 /* ── For programs: Ashlar::CodeCache ─────────────────────────────────────── */

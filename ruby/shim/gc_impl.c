@@ -223,6 +223,12 @@ ashlar_objspace(void)
     return rb_gc_get_objspace();
 }
 
+bool
+ashlar_is_multi_ractor(void)
+{
+    return rb_gc_multi_ractor_p();
+}
+
 /* ── Shutdown ────────────────────────────────────────────────────────────── */
 
 /* A bit per type number: the types of which rb_gc_shutdown_call_finalizer_p may return

@@ -10,6 +10,9 @@
 /* gc_impl.c: Ruby's object space. Only gc.c knows it where the collector is a part of gc.c. */
 void *ashlar_objspace(void);
 
+/* gc_impl.c: whether there is a second Ractor, or was. Ruby 4.0 says it to gc.c alone. */
+bool ashlar_is_multi_ractor(void);
+
 /* gc_impl.c: GC.compact. */
 void ashlar_collect_and_compact(void *objspace);
 

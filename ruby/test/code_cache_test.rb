@@ -310,6 +310,25 @@ claim "options of the compiler that differ make other code", only: "ashlar" do
   changing.same(hits: 4)
 end
 
+claim "the encoding of source that -K names makes other code", only: "ashlar" do
+  program = cached({ "a.rb" => "p __ENCODING__, 'a'.encoding\n" }, "# encoding: utf-8\nrequire #{File.join(folder, "app/a.rb").inspect}",
+                   options: ["--disable-gems", "--parser=parse.y"])
+  [[], ["-Ke"], ["-Ks"], []].each do |options|
+    plain, = program.run(*options, cache: nil)
+    2.times { program.equal(plain, program.run(*options).first, "with #{options}") }
+  end
+end
+
+claim "a program that has replaced what is asked of Ruby is loaded", only: "ashlar" do
+  ["Object.send(:remove_const, :RUBY_DESCRIPTION); RUBY_DESCRIPTION = nil",
+   "Object.send(:remove_const, :RUBY_COPYRIGHT); RUBY_COPYRIGHT = :c",
+   "def Warning.[](category) = raise('asked for ' + category.inspect)"].each do |replaced|
+    program = cached({ "a.rb" => "A = 1\n" }, "#{replaced}; require 'a'; p A", options: ["--disable-gems", "-W1"])
+    plain, = program.run(cache: nil)
+    2.times { program.equal(plain, program.run.first, "after #{replaced}") }
+  end
+end
+
 claim "script lines are kept where a program asks for them", only: "ashlar" do
   files = { "a.rb" => "def a\n  1\nend\n" }
   program = cached(files, "require 'a'", options: ["--disable-gems", "--parser=parse.y"])
@@ -491,6 +510,25 @@ claim "where nothing can be written, the program runs", only: "ashlar" do
   done, = program.run("-w", cache: "/sys")
   check_equal(["1\n", 1], [done.out, done.err.lines.size]) { done.describe }
   check_match(/nothing has been written/, done.err)
+end
+
+claim "where a limit of the size of files is in the way, the program runs", only: "ashlar" do
+  program = cached({ "a.rb" => "A = 1\n#{(1..500).map { |i| "def a#{i} = [1, 2]\n" }.join}" }, "Process.setrlimit(:FSIZE, 2_000); require 'a'; p A; Process.warmup; p A")
+  done, = program.run("-w")
+  check_equal([0, "1\n1\n"], [done.status.exitstatus, done.out]) { done.describe }
+  check_match(/nothing has been written/, done.err)
+  check_equal([], Dir.glob("#{program.cache}/{*.cache,.ashlar-*.part}", File::FNM_DOTMATCH))
+end
+
+claim "a folder that is a link is not used when a slash follows its name either", only: "ashlar" do
+  program = cached({ "a.rb" => "A = 1\n" }, "require 'a'; p A")
+  FileUtils.mkdir_p("#{program.cache}-real", mode: 0o700)
+  File.symlink("#{program.cache}-real", program.cache)
+  ["", "/", "/.", "//"].each do |slash|
+    done, = program.run("-w", cache: program.cache + slash)
+    check_equal(["1\n", 1], [done.out, done.err.lines.size]) { done.describe }
+  end
+  check_equal([], Dir.children("#{program.cache}-real"))
 end
 
 claim "a file that others may write to is not used", only: "ashlar" do

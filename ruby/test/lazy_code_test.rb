@@ -631,3 +631,20 @@ lazy_claim "a required file that a hook loads from its binary form is loaded as 
     puts "ok"
   RUBY
 end
+
+claim "who walks over all code meets no code that has no body", only: "inside", needs: "debug/session" do
+  ruby_ok(LAZY + <<~'RUBY')
+    module DEBUGGER__; FrameInfo = Struct.new(:location); class ThreadClient; end; end
+    gem "debug"
+    require "debug/debug"
+    source = (0...50).map { |i| "def f#{i} = [#{i}].map { |x| x + 1 }\n" }.join
+    from_binary(source).eval
+    2.times do |round|
+      names = []
+      ObjectSpace.each_iseq { |code| names << code.label if code.path == "/made/file.rb" && code.absolute_path && code.first_lineno }
+      abort names.inspect unless (0...50).all? { |i| names.include?("f#{i}") }
+      50.times { |i| abort "wrong" unless send("f#{i}") == [i + 1] }
+    end
+    puts "ok"
+  RUBY
+end

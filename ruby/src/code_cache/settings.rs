@@ -37,7 +37,11 @@ fn choose(named: OsString) -> Result<(), String> {
             "ASHLAR_CODE_CACHE={shown}: it is there and is no folder; name a folder"
         ));
     }
-    let folder = std::path::absolute(&folder).unwrap_or(folder);
+    // Without a slash at its end, which would follow a link.
+    let folder: PathBuf = std::path::absolute(&folder)
+        .unwrap_or(folder)
+        .components()
+        .collect();
     let _ = CHOSEN.set(Chosen {
         named: shown,
         folder,
