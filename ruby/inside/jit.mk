@@ -28,7 +28,7 @@ $(jit_rustc) --edition=2024 '-L$(dir $(RUST_LIB))' --extern=yjit=$(jit_made)/lib
 endef
 endif
 
-$(jit_object): $(JIT_EDITS) $(RUBY_DIR)/inside/edits/apply.sh $(RUBY_DIR)/inside/jit.mk
+$(jit_object): $(JIT_EDITS) $(RUBY_DIR)/inside/edits/apply.sh $(RUBY_DIR)/inside/jit.mk $(YJIT_SRC_FILES)
 	bash $(RUBY_DIR)/inside/edits/apply.sh $(JIT_EDITS) $(srcdir) $(jit_source)-edited
 	rm -rf $(jit_source) $(jit_made)
 	mkdir -p $(jit_source) $(jit_made)

@@ -46,7 +46,7 @@ inside-program: $(OUT)/$(PROGRAM) $(inside_library) $(OUT)/etc.so
 
 ifneq ($(EDITS),)
 # An edited file finds the others beside itself, and all else where it was.
-$(EDITED)/edits: $(EDITS) $(RUBY_DIR)/inside/edits/apply.sh
+$(EDITED)/edits: $(EDITS) $(RUBY_DIR)/inside/edits/apply.sh $(addprefix $(srcdir)/,$(edited_files))
 	mkdir -p $(EDITED)
 	bash $(RUBY_DIR)/inside/edits/apply.sh $(EDITS) $(srcdir) $(EDITED)/source
 	cp $(EDITS) $@
