@@ -134,7 +134,7 @@ test-ruby-settling: ## the same with major collections instead of minor ones, so
 		--excludes ruby/excludes/settling
 test-ruby-moving: ## the core classes' own tests with all that may move moved at every collection (long)
 	@scripts/ruby-tests/run.sh core $(on) --environment ASHLAR_STRESS=move-everything --excludes ruby/excludes/moving
-test-refusals: ## each call of the system that the collector makes is refused to Ruby programs, alone and with all after it (long)
+test-refusals: ## each call of the system that the collector makes is refused to Ruby programs, alone and with all after it (72 minutes of CPU time)
 	@$(with_library) EVERY_REFUSAL=1 "$$RUBY_STOCK" ruby/test/run.rb $(on) refusals_test.rb
 memcheck: ## Ruby programs on the library under valgrind (about 5 minutes); needs valgrind
 	@[[ "$(ON)" != inside ]] || { echo "memcheck: ON=inside is not possible: valgrind puts its own free in the place of Ruby's, and would call each free of a payload invalid. Run it without ON." >&2; exit 2; }
