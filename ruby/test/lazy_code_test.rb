@@ -639,7 +639,7 @@ claim "who walks over all code meets no code that has no body", only: "inside", 
     require "debug/debug"
     source = (0...50).map { |i| "def f#{i} = [#{i}].map { |x| x + 1 }\n" }.join
     from_binary(source).eval
-    2.times do |round|
+    2.times do
       names = []
       ObjectSpace.each_iseq { |code| names << code.label if code.path == "/made/file.rb" && code.absolute_path && code.first_lineno }
       abort names.inspect unless (0...50).all? { |i| names.include?("f#{i}") }
