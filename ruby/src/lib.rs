@@ -65,6 +65,7 @@ mod ruby_calls;
 mod ruby_gc_variables;
 #[cfg(test)]
 mod shared_test;
+mod size_signal;
 mod spare_memory;
 mod statics;
 mod statistics;

@@ -11,6 +11,8 @@ use std::os::fd::FromRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::size_signal::without_size_signal;
+
 /// The random bits of a name.
 const NAME_BITS: usize = 128;
 
@@ -42,14 +44,23 @@ impl WholeFile {
         Ok((whole, file))
     }
 
-    /// Begins the file. Like [`WholeFile::finish`] this allocates nothing and waits for no
-    /// lock, so that it can be called in a crash.
-    pub(crate) fn begin(&self) -> io::Result<File> {
+    /// Makes `contents` write the file. It has its name afterwards, or is gone. This allocates
+    /// nothing and waits for no lock, so that it can be called in a crash.
+    pub(crate) fn write(
+        &self,
+        contents: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut file = self.begin()?;
+        self.finish(without_size_signal(|| contents(&mut file)))
+    }
+
+    /// Begins the file. Allocates nothing and waits for no lock.
+    fn begin(&self) -> io::Result<File> {
         create_new(&self.unfinished)
     }
 
     /// Renames the file to its place if all was written, else removes it. Returns the first
-    /// error.
+    /// error. Allocates nothing and waits for no lock.
     pub(crate) fn finish(&self, written: io::Result<()>) -> io::Result<()> {
         // SAFETY: both are texts that end with 0.
         let placed = written.and_then(|()| unsafe {

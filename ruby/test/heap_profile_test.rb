@@ -159,7 +159,6 @@ claim "a profile that cannot be written is one clear line, and nothing is left o
     check(!finished.ok? && finished.err.start_with?("ashlar: #{name}=#{value}: ")) { finished.describe }
   end
   ruby_prints("profile=full/x.heap: File too large; nothing has been written\n[]\n", <<~'RUBY')
-    trap(:XFSZ, "IGNORE")
     Dir.mkdir("full")
     GC.config(profile: "on")
     Process.setrlimit(:FSIZE, 4096)
@@ -172,6 +171,18 @@ claim "a profile that cannot be written is one clear line, and nothing is left o
   RUBY
   finished = ruby('GC.config(profile: "early.heap")')
   check(finished.err.include?("nothing has been sampled")) { finished.describe }
+end
+
+claim "where a limit of the size of files is in the way, a profiled program runs to its end", only: "ashlar" do
+  finished = ruby("Process.setrlimit(:FSIZE, 4096); KEEP = Array.new(3_000) { 's' * 300 }; puts :end", env: { "ASHLAR_PROFILE" => "late.heap", "ASHLAR_PROFILE_BYTES" => "4KiB" })
+  check_equal([0, "end\n"], [finished.status.exitstatus, finished.out]) { finished.describe }
+  check_match(/\Aashlar: profile=\S*late\.heap: File too large; nothing has been written\n\z/, finished.err)
+  finished = ruby(<<~'RUBY')
+    Process.setrlimit(:FSIZE, 4096)
+    exec(RbConfig.ruby, "--disable-gems", "-e", "GC.config(profile: 'on'); puts :end")
+  RUBY
+  check_equal([0, "end\n"], [finished.status.exitstatus, finished.out]) { finished.describe }
+  check_equal([], Dir.glob(File.join(folder, "{*.heap,.ashlar-*.part}"), File::FNM_DOTMATCH))
 end
 
 claim "forked children have profiles of their own, which begin with nothing in them", only: "ashlar" do

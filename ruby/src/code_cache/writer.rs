@@ -7,10 +7,8 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -204,32 +202,8 @@ fn write_whole(
         let name = place.file_name().unwrap_or_default().to_string_lossy();
         Distrust::Why(format!("{name} cannot be written: {}", reason(&error)))
     };
-    let (whole, mut file) = WholeFile::create(place).map_err(why)?;
-    let written = without_size_signal(|| write(&mut file));
-    whole.finish(written).map_err(why)
-}
-
-/// Writing beyond `ulimit -f` is an error here. The system also sends SIGXFSZ to the writing thread,
-/// which would end the program; one that arrives meanwhile is taken away.
-fn without_size_signal<T>(write: impl FnOnce() -> T) -> T {
-    let (mut signal, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let at_once = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the sets are written before they are read, and the calls cannot fail with these
-    // arguments but for `sigtimedwait`, which finds no signal or takes it away.
-    unsafe {
-        libc::sigemptyset(signal.as_mut_ptr());
-        libc::sigaddset(signal.as_mut_ptr(), libc::SIGXFSZ);
-        libc::pthread_sigmask(libc::SIG_BLOCK, signal.as_ptr(), before.as_mut_ptr());
-        let written = write();
-        if libc::sigismember(before.as_ptr(), libc::SIGXFSZ) == 0 {
-            libc::sigtimedwait(signal.as_ptr(), null_mut(), &at_once);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut());
-        written
-    }
+    let whole = WholeFile::prepare(place).map_err(why)?;
+    whole.write(write).map_err(why)
 }
 
 /// Whether the file has this code, or code that is as good.

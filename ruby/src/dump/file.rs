@@ -16,6 +16,7 @@ use flate2::write::GzEncoder;
 use flate2::Compression;
 
 use super::format::Out;
+use crate::size_signal::without_size_signal;
 use crate::whole_file::{nameless, WholeFile};
 
 /// How many bytes are passed on at once.
@@ -127,7 +128,7 @@ impl Stream {
                     return Ok(());
                 }
             }
-            match self.to.write(&self.piece) {
+            match without_size_signal(|| self.to.write(&self.piece)) {
                 Ok(written) => drop(self.piece.drain(..written)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => wait_for_room(&self.to)?,
                 Err(error) => return Err(error),
@@ -141,12 +142,14 @@ fn write_to(
     is_packed: bool,
     contents: impl FnOnce(&mut Out<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
-    if !is_packed {
-        return contents(&mut Out::new(file));
-    }
-    // Compressed fast, because the program is stopped meanwhile.
-    let mut gzip = GzEncoder::new(file, Compression::fast());
-    contents(&mut Out::new(&mut gzip)).and_then(|()| gzip.finish()?.flush())
+    without_size_signal(|| {
+        if !is_packed {
+            return contents(&mut Out::new(file));
+        }
+        // Compressed fast, because the program is stopped meanwhile.
+        let mut gzip = GzEncoder::new(file, Compression::fast());
+        contents(&mut Out::new(&mut gzip)).and_then(|()| gzip.finish()?.flush())
+    })
 }
 
 fn os_path(path: &CStr) -> &Path {

@@ -215,15 +215,13 @@ fn reason(error: &io::Error) -> String {
 }
 
 fn write_whole(path: &Path, written: Written) -> io::Result<()> {
-    let (whole, mut file) = WholeFile::create(path)?;
-    let outcome = match &*recorder() {
+    WholeFile::prepare(path)?.write(|file| match &*recorder() {
         Some(recorder) => {
             let image = recorder.mapped.read();
             image.write_to(written, |bytes| file.write_all(bytes))
         }
         None => Ok(()),
-    };
-    whole.finish(outcome)
+    })
 }
 
 /// Called when the process ends: writes the profile if the environment asks for it, and
@@ -264,10 +262,8 @@ pub(super) fn write_at_crash() {
     if !status(whole.place()).is_none_or(is_file) {
         return;
     }
-    if let Ok(mut file) = whole.begin() {
-        let image = recorder.mapped.read();
-        let _ = whole.finish(image.write_to(Written::AtACrash, |bytes| file.write_all(bytes)));
-    }
+    let image = recorder.mapped.read();
+    let _ = whole.write(|file| image.write_to(Written::AtACrash, |bytes| file.write_all(bytes)));
 }
 
 #[cfg(test)]

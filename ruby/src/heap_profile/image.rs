@@ -10,6 +10,7 @@ use ashlar_heap::refusals::{is_refused, SystemCall};
 
 use super::numbers::Numbers;
 use crate::mapping;
+use crate::size_signal::without_size_signal;
 
 /// Bytes of all strings together.
 const STRING_BYTES: usize = 1 << 20;
@@ -176,7 +177,8 @@ fn map() -> Option<(*mut Image, Option<c_int>)> {
             true => -1,
             false => libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING),
         };
-        let named = file >= 0 && libc::ftruncate(file, bytes as i64) == 0;
+        let named =
+            file >= 0 && without_size_signal(|| libc::ftruncate(file, bytes as i64) == 0);
         let (flags, used) = if named {
             (libc::MAP_SHARED, Some(file))
         } else {

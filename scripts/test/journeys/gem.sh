@@ -105,6 +105,7 @@ tests_on() { env "${@:3}" "$1" -I "$2/lib" "$2/test/pocket_test.rb"; }
 ensure_rubies
 release_lock
 begin_journey gem
+install_ruby
 ashlar=$installed/bin/ruby
 the_gem "$work/pocket"
 compile "$work/pocket" "$RUBY_STOCK" ''

@@ -39,6 +39,7 @@ RUBY
 }
 
 begin_journey leak
+install_ruby
 cd "$left"
 the_program site.rb
 planted=$(grep -n 'the planted line' site.rb | cut -d: -f1)
