@@ -377,8 +377,9 @@ void ashlar_write_code_cache(void);
 void ashlar_write_code_cache_before_fork(void);
 bool ashlar_code_counts(struct ashlar_code_counts *); /* false when there is no cache */
 void ashlar_note_loaded_code(const char *binary, unsigned int index); /* at any time, by any Ractor */
-bool ashlar_read_what_ran(void);
-bool ashlar_ran_before(const char *binary, unsigned int index);
+void ashlar_read_what_ran(void);
+bool ashlar_may_run_in_children(const char *binary, unsigned int index);
+bool ashlar_lets_code_wait(void); /* by an option */
 
 /* Ends the process with one line that says that the system refuses memory. */
 void ashlar_end_for_want_of_memory(void);

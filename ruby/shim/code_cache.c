@@ -29,42 +29,7 @@ static bool has_forked;
 static uint64_t warnings;     /* how many there have been */
 
 /* Roots. */
-static VALUE warning_module, warn_method, counting_method, categories, set_options_method, tracepoint, options_text, nothing_raised;
-
-/* Runs `work` and returns what it returns, Qundef when it raises; $! is as before. */
-static VALUE
-quietly(VALUE (*work)(VALUE), VALUE argument)
-{
-    int state = 0;
-    volatile VALUE error = rb_errinfo();
-    VALUE result = rb_protect(work, argument, &state);
-    if (!state) return result;
-    rb_set_errinfo(error);
-    return Qundef;
-}
-
-/* Work that is done while no other thread and no signal can raise anything here: that would be
-   lost in `quietly`. What comes meanwhile is raised when the work is done. */
-struct masked {
-    VALUE (*work)(VALUE);
-    VALUE argument, result;
-};
-
-static VALUE
-do_masked(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, data))
-{
-    struct masked *masked = (struct masked *)data;
-    masked->result = quietly(masked->work, masked->argument);
-    return Qnil;
-}
-
-static VALUE
-quietly_and_undisturbed(VALUE (*work)(VALUE), VALUE argument)
-{
-    struct masked masked = { work, argument, Qundef };
-    rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &nothing_raised, do_masked, (VALUE)&masked);
-    return masked.result;
-}
+static VALUE warning_module, warn_method, counting_method, categories, set_options_method, tracepoint, options_text;
 
 /* ── Warnings: what gave one when it was compiled is compiled again ──────── */
 
@@ -101,7 +66,7 @@ warning_level(void)
     if (NIL_P(ruby_verbose)) return 0;
     uint32_t level = RTEST(ruby_verbose) ? 2 : 1;
     for (long i = 0; i < RARRAY_LEN(categories); i++) {
-        if (RTEST(quietly(is_category_on, RARRAY_AREF(categories, i)))) level |= 1U << (8 + i);
+        if (RTEST(ashlar_quietly(is_category_on, RARRAY_AREF(categories, i)))) level |= 1U << (8 + i);
     }
     return level;
 }
@@ -133,7 +98,7 @@ set_options(VALUE self, VALUE options)
 {
     VALUE result = rb_funcall(set_options_method, rb_intern("call"), 1, options);
     if (!has_begun) return result;
-    VALUE now = quietly(options_now, Qnil);
+    VALUE now = ashlar_quietly(options_now, Qnil);
     is_other_code = now == Qundef || !RTEST(rb_str_equal(now, options_text));
     return result;
 }
@@ -290,7 +255,7 @@ load_iseq(VALUE self, VALUE path)
     if (!RB_TYPE_P(path, T_STRING) || !is_main_ractor() || !is_usual_code()) return Qnil;
     if (!has_begun) {
         has_begun = true;
-        if (quietly_and_undisturbed(begin, Qnil) == Qundef) is_other_code = true;
+        if (ashlar_quietly_and_undisturbed(begin, Qnil) == Qundef) is_other_code = true;
     }
     struct ashlar_source source;
     const char *code;
@@ -332,7 +297,7 @@ keep_code(VALUE point)
     watch_no_more();
     if (!fresh) return Qnil;
     bool is_wanted = sees_warnings() && is_usual_code();
-    VALUE binary = is_wanted ? quietly(binary_form, sequence) : Qundef;
+    VALUE binary = is_wanted ? ashlar_quietly(binary_form, sequence) : Qundef;
     if (binary == Qundef) ashlar_keep_code(fresh, NULL, 0);
     else ashlar_keep_code(fresh, RSTRING_PTR(binary), (size_t)RSTRING_LEN(binary));
     RB_GC_GUARD(binary);
@@ -342,108 +307,17 @@ keep_code(VALUE point)
 static void
 script_compiled(VALUE point, void *unused)
 {
-    quietly_and_undisturbed(keep_code, point);
+    ashlar_quietly_and_undisturbed(keep_code, point);
 }
 
-/* ── What ran ────────────────────────────────────────────────────────────── */
-
-#ifdef ASHLAR_LAZY_CODE
-
-#include "internal.h"
-#include "internal/imemo.h"
-
-/* Defined by the edited compile.c (ruby/inside/edits): where the code of a sequence lies that has
-   not been loaded, NULL when it is loaded; and loading it. */
-extern const char *ashlar_unloaded_code(VALUE sequence, unsigned int *index);
-extern void ashlar_load_code(VALUE sequence);
-extern void rb_objspace_each_objects(int (*visit)(void *, void *, size_t, void *), void *data);
-
-void ashlar_code_loaded(const char *binary, unsigned int index);
-
-/* Called by the edited compile.c in any Ractor when it has loaded a sequence that it did not load at
-   once. It must not allocate Ruby objects, nor wait for a lock. */
-void
-ashlar_code_loaded(const char *binary, unsigned int index)
-{
-    ashlar_note_loaded_code(binary, index);
-}
-
-/* Code that is not loaded and ran before. What is found in one walk is counted first, because
-   nothing can be allocated in the next, which notes it. */
-struct unloaded {
-    size_t count;
-    VALUE found; /* an array with room for as many, or 0 */
-    long room;
-};
-
-static int
-note_unloaded(void *start, void *end, size_t stride, void *data)
-{
-    struct unloaded *unloaded = data;
-    for (VALUE cell = (VALUE)start; cell != (VALUE)end; cell += stride) {
-        if (!RBASIC(cell)->flags || !imemo_type_p(cell, imemo_iseq)) continue;
-        unsigned int index;
-        const char *binary = ashlar_unloaded_code(cell, &index);
-        if (!binary || !ashlar_ran_before(binary, index)) continue;
-        unloaded->count++;
-        if (unloaded->found && RARRAY_LEN(unloaded->found) < unloaded->room) rb_ary_push(unloaded->found, cell);
-    }
-    return 0;
-}
-
-static VALUE
-load_one(VALUE sequence)
-{
-    ashlar_load_code(sequence);
-    return Qtrue;
-}
-
-/* Loads what ran in earlier processes. Loading one sequence brings those inside it into being, so
-   that there are several rounds. */
-static void
-load_what_ran(void)
-{
-    if (!has_begun || !ashlar_read_what_ran()) return;
-    for (int round = 0; round < 64; round++) {
-        struct unloaded unloaded = { 0 };
-        rb_objspace_each_objects(note_unloaded, &unloaded);
-        if (!unloaded.count) return;
-        unloaded.room = (long)unloaded.count;
-        unloaded.found = rb_ary_new_capa(unloaded.room);
-        unloaded.count = 0;
-        rb_objspace_each_objects(note_unloaded, &unloaded);
-        bool has_loaded = false;
-        for (long i = 0; i < RARRAY_LEN(unloaded.found); i++) {
-            has_loaded |= quietly(load_one, RARRAY_AREF(unloaded.found, i)) == Qtrue;
-        }
-        RB_GC_GUARD(unloaded.found);
-        if (!has_loaded) return;
-    }
-}
-
-#else
-
-/* Here all code is loaded at once. */
-static void
-load_what_ran(void)
-{
-}
-
-#endif
-
-static VALUE
-prepare(VALUE unused)
-{
-    load_what_ran();
-    return Qtrue;
-}
+/* ── Before children begin ───────────────────────────────────────────────── */
 
 void
 ashlar_prepare_code_cache(void)
 {
-    if (!has_begun || !is_main_ractor()) return;
-    ashlar_write_code_cache();
-    quietly_and_undisturbed(prepare, Qnil);
+    if (!is_main_ractor()) return;
+    if (has_begun) ashlar_write_code_cache();
+    ashlar_load_code_for_children();
 }
 
 /* A parent loads what its children would each load for themselves. Once: what runs later is
@@ -451,11 +325,11 @@ ashlar_prepare_code_cache(void)
 void
 ashlar_code_cache_before_fork(void)
 {
-    if (!has_begun || !is_main_ractor()) return;
-    ashlar_write_code_cache_before_fork();
+    if (!is_main_ractor()) return;
+    if (has_begun) ashlar_write_code_cache_before_fork();
     if (has_forked) return;
     has_forked = true;
-    quietly_and_undisturbed(prepare, Qnil);
+    ashlar_load_code_for_children();
 }
 
 /* ── For programs: Ashlar::CodeCache ─────────────────────────────────────── */
@@ -498,7 +372,7 @@ write_now(VALUE self)
 static VALUE
 load_what_ran_now(VALUE self)
 {
-    if (is_main_ractor()) load_what_ran();
+    if (is_main_ractor()) ashlar_load_code_for_children();
     return Qnil;
 }
 
@@ -514,9 +388,6 @@ ashlar_define_code_cache(void)
     rb_gc_register_address(&set_options_method);
     rb_gc_register_address(&tracepoint);
     rb_gc_register_address(&options_text);
-    rb_gc_register_address(&nothing_raised);
-    nothing_raised = rb_hash_new();
-    rb_hash_aset(nothing_raised, rb_cObject, ID2SYM(rb_intern("never")));
     watch_warnings();
     watch_options();
     rb_define_singleton_method(rb_cISeq, "load_iseq", load_iseq, 1);

@@ -36,9 +36,17 @@ void ashlar_begin_naming(void *objspace);
 void ashlar_prepare_profile(void *objspace);
 void ashlar_end_profile(void *objspace);
 
+/* quietly.c. The first runs `work` and returns what it returns, Qundef when it raises; $! is as before. In the
+   second no other thread and no signal raises anything meanwhile. */
+VALUE ashlar_quietly(VALUE (*work)(VALUE), VALUE argument);
+VALUE ashlar_quietly_and_undisturbed(VALUE (*work)(VALUE), VALUE argument);
+
+/* lazy_code.c: loads what children of this process may run and would each load for themselves. */
+void ashlar_load_code_for_children(void);
+
 /* code_cache.c */
-void ashlar_define_code_cache(void);     /* if the environment asks for one */
-void ashlar_prepare_code_cache(void);    /* Process.warmup */
+void ashlar_define_code_cache(void);  /* if the environment asks for one */
+void ashlar_prepare_code_cache(void); /* Process.warmup */
 void ashlar_code_cache_before_fork(void);
 
 /* config.c */

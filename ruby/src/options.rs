@@ -27,12 +27,14 @@ pub(crate) struct Options {
     pub(crate) profile_command_line: bool,
     /// Whether live numbers are shown from the start on.
     pub(crate) live: bool,
+    /// Whether code from a binary form waits until it runs, where Ruby can do that.
+    pub(crate) lazy_code: bool,
 }
 
 type Own = Setting<Options>;
 
 /// The options that Ruby has besides [`heap_options::TABLE`].
-static OWN: [Own; 7] = [
+static OWN: [Own; 8] = [
     Own::new(
         "incremental",
         Kept::Switch(|o| &mut o.incremental),
@@ -104,6 +106,14 @@ static OWN: [Own; 7] = [
     )
     .more("docs/design/code-cache.md")
     .at_start_only(),
+    Own::new(
+        "lazy_code",
+        Kept::Switch(|o| &mut o.lazy_code),
+        "0: methods and blocks of code that was kept in a file, by this cache or by Bootsnap, are loaded \
+         with the file and not when they first run",
+    )
+    .more("docs/design/lazy-code.md")
+    .at_start_only(),
 ];
 
 const MALLOC_WANTED: &str = "heap or libc";
@@ -148,6 +158,7 @@ impl Options {
             profile_bytes: 512 << 10,
             profile_command_line: false,
             live: false,
+            lazy_code: true,
         }
     }
 

@@ -37,7 +37,7 @@ fn new_objspace(
         refusals::refuse(options.heap.refuse);
     }
     heap_profile::read_environment(&options)?;
-    code_cache::settings::read_environment()?;
+    code_cache::settings::read_environment(options.lazy_code)?;
     let refused = "the system refuses the memory of the heap; raise `ulimit -v` or `ulimit -d`";
     #[cfg(not(test))]
     crate::spare_memory::SPARE.map().map_err(|_| refused)?;

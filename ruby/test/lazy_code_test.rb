@@ -570,18 +570,56 @@ lazy_claim "what looks at the heap sees code that waits as a cell" do
     before = waiting(code)
     GC.start
     GC.compact
-    GC.verify_compaction_references(toward: :empty, expand_heap: false) if GC.respond_to?(:verify_compaction_references) && false
     ObjectSpace.memsize_of_all
     ObjectSpace.each_object { }
     ObjectSpace.dump_all(output: File.open(File::NULL, "w"))
     seen = {}
     look = ->(o, depth) { next if depth > 6 || seen[o.__id__]; seen[o.__id__] = true; (ObjectSpace.reachable_objects_from(o) || []).each { look[_1, depth + 1] if ObjectSpace::InternalObjectWrapper === _1 || Module === _1 } }
     look[Kinds::Kid, 0]
-    Process.warmup
     abort "#{waiting(code)} wait, not #{before}" unless waiting(code) == before
     Kinds.all
     puts "ok"
   RUBY
+end
+
+lazy_claim "a parent loads what waits before its first child begins, also what is in it, and at Process.warmup" do
+  ruby_ok LAZY + <<~'RUBY'
+    deep = "def deep = [1].map { |a| [a].map { |b| -> { a + b } } }\n"
+    kept = []
+    load = ->(name) { kept << from_binary("#{deep}module #{name}; def self.m = 1; def m = [2].each { }; end"); kept.last.eval; kept.last }
+    first = load["First"]
+    abort "nothing waits" if waiting(first) < 3
+    Process.wait(fork { exit!(waiting(first) == 0 ? 0 : 1) })
+    abort "the child had to load" unless $?.success?
+    abort "#{waiting(first)} wait in the parent" unless waiting(first) == 0
+    second = load["Second"]
+    Process.wait(fork { exit!(waiting(second) > 0 ? 0 : 1) })
+    abort "a second fork loads, too" unless $?.success?
+    Process.warmup
+    abort "#{waiting(second)} wait after Process.warmup" unless waiting(second) == 0
+    abort "wrong" unless deep.flatten.map(&:call) == [2] && First.m == 1
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "what cannot be loaded before a child begins goes on waiting, and the program does not notice" do
+  ruby_ok LAZY + <<~'RUBY', "-w"
+    code = from_binary("def good = 1\ndef bad = /[aa]/.match?('a')\n")
+    code.eval
+    $stop = true
+    def Warning.warn(*, **) = ($stop and raise "no warning is wanted")
+    Process.wait(fork { exit!(good == 1 && waiting(code) == 1 ? 0 : 1) })
+    abort "the child" unless $?.success?
+    abort "#{waiting(code)} wait, #{$!.inspect}" unless waiting(code) == 1 && $!.nil?
+    $stop = false
+    abort "bad" unless bad
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "nothing waits where an option says so" do
+  finished = ruby(LAZY + "code = from_binary('def m = [1].map { |x| x }'); code.eval; p waiting(code), m, GC.config[:lazy_code]", env: { "ASHLAR_LAZY_CODE" => "0" })
+  check_equal("0\n[1]\nfalse\n", finished.out) { finished.describe }
 end
 
 lazy_claim "a loader that a compaction has moved is found where it is" do

@@ -158,15 +158,13 @@ extern "C" fn ashlar_note_loaded_code(binary: *const c_char, index: u32) {
     }
 }
 
-/// The bits that [`ashlar_ran_before`] looks at.
+/// The bits that [`ashlar_may_run_in_children`] looks at.
 static RAN_BEFORE: AtomicPtr<Bits> = AtomicPtr::new(null_mut());
 
-/// Reads what ran in earlier processes. Returns false when there is nothing.
+/// Reads what ran in earlier processes.
 #[no_mangle]
-extern "C" fn ashlar_read_what_ran() -> bool {
+extern "C" fn ashlar_read_what_ran() {
     let bits = cache().and_then(|cache| with_spare(|| cache.ran_before()));
-    let bits = bits.filter(|bits| bits.count() > 0);
-    let has_bits = bits.is_some();
     let new = bits.map_or(null_mut(), |bits| Box::into_raw(Box::new(bits)));
     let old = RAN_BEFORE.swap(new, Release);
     if !old.is_null() {
@@ -174,18 +172,22 @@ extern "C" fn ashlar_read_what_ran() -> bool {
         // the GVL.
         drop(unsafe { Box::from_raw(old) });
     }
-    has_bits
 }
 
-/// Whether the sequence ran, as far as [`ashlar_read_what_ran`] has read.
+/// Whether children of this process would each load the sequence for themselves: it ran before, as
+/// far as [`ashlar_read_what_ran`] has read, or it is not from the cache, so that nobody knows.
 #[no_mangle]
-extern "C" fn ashlar_ran_before(binary: *const c_char, index: u32) -> bool {
+extern "C" fn ashlar_may_run_in_children(binary: *const c_char, index: u32) -> bool {
+    let Some(bit) = cache().and_then(|cache| cache.bit_of(binary.addr(), index)) else {
+        return true;
+    };
     // SAFETY: null, or a box that only the calling thread can replace.
     let bits = unsafe { RAN_BEFORE.load(Acquire).as_ref() };
-    match (bits, cache()) {
-        (Some(bits), Some(cache)) => cache
-            .bit_of(binary.addr(), index)
-            .is_some_and(|bit| bits.has(bit)),
-        _ => false,
-    }
+    bits.is_some_and(|bits| bits.has(bit))
+}
+
+/// Whether code from a binary form may wait until it runs.
+#[no_mangle]
+extern "C" fn ashlar_lets_code_wait() -> bool {
+    settings::lets_code_wait()
 }

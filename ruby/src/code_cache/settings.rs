@@ -15,10 +15,12 @@ static CHOSEN: OnceLock<Chosen> = OnceLock::new();
 static HAS_STARTED: AtomicBool = AtomicBool::new(false);
 static IS_VERBOSE: AtomicBool = AtomicBool::new(false);
 static HAS_SPOKEN: AtomicBool = AtomicBool::new(false);
+static LETS_CODE_WAIT: AtomicBool = AtomicBool::new(true);
 
 /// Notes what the environment asks for, before Ruby has started.
-pub(crate) fn read_environment() -> Result<(), String> {
+pub(crate) fn read_environment(lazy_code: bool) -> Result<(), String> {
     HAS_STARTED.store(true, Relaxed);
+    LETS_CODE_WAIT.store(lazy_code, Relaxed);
     let named = std::env::var_os("ASHLAR_CODE_CACHE").filter(|named| !named.is_empty());
     match named {
         // A program that runs for another user than the one who set its environment.
@@ -63,6 +65,11 @@ pub(crate) fn shown() -> &'static str {
 /// and what it is later.
 pub(crate) fn may_be(text: &str) -> bool {
     !HAS_STARTED.load(Relaxed) || text == shown()
+}
+
+/// Whether code from a binary form may wait until it runs.
+pub(super) fn lets_code_wait() -> bool {
+    LETS_CODE_WAIT.load(Relaxed)
 }
 
 /// Notes whether Ruby prints warnings now.
