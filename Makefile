@@ -94,8 +94,8 @@ test-scripts: ## what the scripts promise of sources that are fetched and of fil
 	@scripts/test/sources.sh && scripts/test/install.sh
 test-packages: ## the Debian package, the tarball and an installation are made here, tried and removed (as root); SHARED=yes
 	@packaging/try.sh
-test-journeys: ## what new users do, from an installation on: a Rails application under puma, a gem in C, a leak (long); JOURNEYS="gem leak"
-	@for journey in $(or $(JOURNEYS),rails gem leak); do scripts/test/journeys/$$journey.sh || exit; done
+test-journeys: ## what new users do, from nothing on: a Rails application under puma, one in a container, a gem in C, a leak (long); JOURNEYS="gem leak"
+	@for journey in $(or $(JOURNEYS),rails container gem leak); do scripts/test/journeys/$$journey.sh || exit; done
 test-ruby-quick: ## the memory-related part of Ruby's own tests, against the default collector
 	@scripts/ruby-tests/run.sh quick $(on)
 test-ruby: ## all of Ruby's own tests, against the default collector (long)
