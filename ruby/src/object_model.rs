@@ -476,6 +476,24 @@ impl Ruby {
         }
     }
 
+    /// Queues the finalizers of objects that have died after Ruby moved their content to another
+    /// Ractor. Ruby 4.0 then takes their flag away, and sweeping would pass over them.
+    fn queue_finalizers_of_moved(&self, end: &MarkingEnd<'_>) {
+        // SAFETY: may be called at any time.
+        if !unsafe { (self.calls.multi_ractor)() } {
+            return;
+        }
+        let is_lost = |address: Value| {
+            // SAFETY: the object lived when the heap was last swept, so its cell has its flags.
+            let (cell, flags) = unsafe { (cell(address), (address as *const usize).read()) };
+            flags & FL_FINALIZE == 0 && end.is_dead(cell)
+        };
+        let id_of = |address| self.object_ids.borrow_mut().last_id_of(address);
+        if self.finalizers.borrow_mut().queue_lost(is_lost, id_of) {
+            self.trigger_jobs();
+        }
+    }
+
     /// Makes Ruby run the queued jobs as soon as it can.
     pub(crate) fn trigger_jobs(&self) {
         // SAFETY: may be called anywhere.
@@ -536,6 +554,7 @@ unsafe impl Vm for Ruby {
         // SAFETY: a dead weak reference is overwritten in place, as Ruby wants.
         let counts = end.clear_weak_references(|reference| unsafe { reference.write(UNDEFINED) });
         self.weak.set(counts);
+        self.queue_finalizers_of_moved(end);
         if KNOBS.has_heap_profile.is_on() {
             samples::marked(end);
         }

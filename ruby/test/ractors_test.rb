@@ -177,6 +177,32 @@ end
   end
 end
 
+claim "finalizers of an object that was moved to another Ractor run once, and the program ends", only: "ashlar" do
+  ruby_ok <<~'RUBY', "-W:no-experimental", limit: 60
+    $ran = Hash.new(0)
+    other = Ractor.new { count = 0; count += 1 while Ractor.receive != :stop; count }
+    finalized = ->(name) { text = name * 100; ObjectSpace.define_finalizer(text, proc { $ran[name] += 1 }); text }
+    move = -> { 2_000.times { |i| other.send(finalized["moved #{i} "], move: true) } }
+    deep = ->(n) { n == 0 ? 0 : deep[n - 1] }
+    move.call
+    other.send(:stop)
+    abort "not all came" unless other.value == 2_000
+    deep[500]
+    # Objects at the places that the moved ones have left.
+    kept = Array.new(3_000) { |i| finalized["kept #{i} "] }
+    3.times { GC.start }
+    GC.compact
+    gone = $ran.size
+    kept = nil
+    deep[500]
+    3.times { GC.start }
+    abort "#{gone} finalizers of moved objects ran" if gone < 1_900
+    abort "#{$ran.size} finalizers ran" if $ran.size < 4_800
+    abort "some ran twice" unless $ran.values.uniq == [1]
+    puts "ok"
+  RUBY
+end
+
 claim "messages about options that Ractors get wrong at the same time are each their own", only: "ashlar" do
   ruby_ok <<~'RUBY', "-W:no-experimental"
     ractors = Array.new(4) do |n|

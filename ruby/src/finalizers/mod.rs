@@ -121,6 +121,12 @@ impl Finalizers {
     /// Removes the definition at `place`, and returns it.
     fn vacate(&mut self, place: usize) -> Defined {
         let defined = std::mem::replace(&mut self.defined[place], GONE);
+        self.tidy();
+        defined
+    }
+
+    /// Drops what is gone at both ends, and in the middle when there is much of it.
+    fn tidy(&mut self) {
         while self.defined.get(self.first).is_some_and(|d| d.object == 0) {
             self.first += 1;
         }
@@ -131,7 +137,6 @@ impl Finalizers {
         if self.defined.len() > 2 * self.places.len() + GONE_MIN {
             self.close_gaps();
         }
-        defined
     }
 
     /// Gives all objects new places, in the same order. Needs no memory.
@@ -183,6 +188,35 @@ impl Finalizers {
             object_id,
         });
         true
+    }
+
+    /// Turns the finalizers of each object into a job that `is_lost`: it has died, and its cell no
+    /// longer says that it has finalizers. `id_of` gives the object's id. Returns whether there was one.
+    pub(crate) fn queue_lost(
+        &mut self,
+        is_lost: impl Fn(Value) -> bool,
+        id_of: impl Fn(Value) -> u64,
+    ) -> bool {
+        let mut has_lost = false;
+        for place in self.first..self.defined.len() {
+            let Defined { object, array } = self.defined[place];
+            if object == 0 || !is_lost(object) {
+                continue;
+            }
+            has_lost = true;
+            self.places.remove(object as u64);
+            self.defined[place] = GONE;
+            self.push(Job {
+                free: None,
+                data: null_mut(),
+                finalizers: array,
+                object_id: id_of(object),
+            });
+        }
+        if has_lost {
+            self.tidy();
+        }
+        has_lost
     }
 
     /// Queues a job besides those that room is reserved for; returns false when there is
@@ -279,6 +313,30 @@ mod tests {
             order.push(object);
         }
         assert_eq!(order, kept);
+    }
+
+    #[test]
+    fn finalizers_of_lost_objects_are_queued_and_the_rest_keeps_its_order() {
+        let mut finalizers = Finalizers::default();
+        let all = 10 * GONE_MIN;
+        for object in 1..=all {
+            finalizers.insert(object, object + all).unwrap();
+        }
+        let is_lost = |object| object % 5 != 2;
+        assert!(finalizers.queue_lost(is_lost, |object| object as u64));
+        assert!(!finalizers.queue_lost(is_lost, |_| 0));
+        for object in (1..=all).filter(|&object| is_lost(object)) {
+            let job = finalizers.begin().unwrap();
+            assert_eq!((job.finalizers, job.object_id), (object + all, object as u64));
+            assert_eq!(finalizers.get(object), None);
+        }
+        assert!(finalizers.begin().is_none());
+        let mut order = Vec::new();
+        while let Some(object) = finalizers.first() {
+            assert_eq!(finalizers.remove(object), Some(object + all));
+            order.push(object);
+        }
+        assert!(order.into_iter().eq((1..=all).filter(|&object| !is_lost(object))));
     }
 
     #[test]
