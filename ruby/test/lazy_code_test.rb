@@ -597,7 +597,7 @@ lazy_claim "a parent loads what waits before its first child begins, also what i
     abort "a second fork loads, too" unless $?.success?
     Process.warmup
     abort "#{waiting(second)} wait after Process.warmup" unless waiting(second) == 0
-    abort "wrong" unless deep.flatten.map(&:call) == [2] && First.m == 1
+    abort "wrong" unless deep().flatten.map(&:call) == [2] && First.m == 1
     puts "ok"
   RUBY
 end
