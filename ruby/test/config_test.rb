@@ -2,12 +2,12 @@
 claim "GC.config shows every option with the value that the environment gave it", only: "ashlar" do
   env = { "ASHLAR_SPACE_OVERHEAD" => "77", "ASHLAR_EXCHANGE_RATE" => "1.75", "ASHLAR_MEMORY_LIMIT" => "512MiB", "ASHLAR_HEAP_MIN" => "3MiB", "ASHLAR_HEAP_INIT" => "5MiB", "ASHLAR_NURSERY_MIN" => "1MiB",
           "ASHLAR_NURSERY_MAX" => "9MiB", "ASHLAR_MALLOC" => "libc", "ASHLAR_INCREMENTAL" => "0", "ASHLAR_SLICE_US" => "700",
-          "ASHLAR_THREADS" => "3", "ASHLAR_POLICY" => "best-fit", "ASHLAR_HUGE_PAGES" => "1", "ASHLAR_STRESS" => "refuse:statm:1000,parallel-cells:1234" }
+          "ASHLAR_THREADS" => "3", "ASHLAR_LAZY_CODE" => "0", "ASHLAR_POLICY" => "best-fit", "ASHLAR_HUGE_PAGES" => "1", "ASHLAR_STRESS" => "refuse:statm:1000,parallel-cells:1234" }
   ruby_ok(<<~'RUBY', env: { **env, "EXPECTED_NAME" => Subject.library })
     mib = 1 << 20
     expected = { rgengc_allow_full_mark: true, space_overhead: 77, exchange_rate: 1.75, memory_limit: 512 * mib, heap_min: 3 * mib, heap_init: 5 * mib, nursery_min: mib,
                  nursery_max: 9 * mib, incremental: false, slice_us: 700,
-                 threads: 3, malloc: "libc", profile: "off", profile_bytes: 512 << 10, profile_command_line: false, live: false, code_cache: nil, policy: "best-fit", huge_pages: true, stress: "parallel-cells:1234,refuse:statm:1000", refused_calls: 0, implementation: ENV["EXPECTED_NAME"] }
+                 threads: 3, malloc: "libc", profile: "off", profile_bytes: 512 << 10, profile_command_line: false, live: false, code_cache: nil, lazy_code: false, policy: "best-fit", huge_pages: true, stress: "parallel-cells:1234,refuse:statm:1000", refused_calls: 0, implementation: ENV["EXPECTED_NAME"] }
     abort GC.config.inspect unless GC.config == expected
     puts "ok"
   RUBY

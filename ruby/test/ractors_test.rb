@@ -181,7 +181,8 @@ claim "finalizers of an object that was moved to another Ractor run once, and th
   ruby_ok <<~'RUBY', "-W:no-experimental", limit: 60
     $ran = Hash.new(0)
     other = Ractor.new { count = 0; count += 1 while Ractor.receive != :stop; count }
-    finalized = ->(name) { text = name * 100; ObjectSpace.define_finalizer(text, proc { $ran[name] += 1 }); text }
+    counting = ->(name) { proc { $ran[name] += 1 } }
+    finalized = ->(name) { (name * 100).tap { ObjectSpace.define_finalizer(_1, counting[name]) } }
     move = -> { 2_000.times { |i| other.send(finalized["moved #{i} "], move: true) } }
     deep = ->(n) { n == 0 ? 0 : deep[n - 1] }
     move.call

@@ -327,7 +327,10 @@ mod tests {
         assert!(!finalizers.queue_lost(is_lost, |_| 0));
         for object in (1..=all).filter(|&object| is_lost(object)) {
             let job = finalizers.begin().unwrap();
-            assert_eq!((job.finalizers, job.object_id), (object + all, object as u64));
+            assert_eq!(
+                (job.finalizers, job.object_id),
+                (object + all, object as u64)
+            );
             assert_eq!(finalizers.get(object), None);
         }
         assert!(finalizers.begin().is_none());
@@ -336,7 +339,9 @@ mod tests {
             assert_eq!(finalizers.remove(object), Some(object + all));
             order.push(object);
         }
-        assert!(order.into_iter().eq((1..=all).filter(|&object| !is_lost(object))));
+        assert!(order
+            .into_iter()
+            .eq((1..=all).filter(|&object| !is_lost(object))));
     }
 
     #[test]

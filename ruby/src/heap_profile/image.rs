@@ -177,8 +177,7 @@ fn map() -> Option<(*mut Image, Option<c_int>)> {
             true => -1,
             false => libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING),
         };
-        let named =
-            file >= 0 && without_size_signal(|| libc::ftruncate(file, bytes as i64) == 0);
+        let named = file >= 0 && without_size_signal(|| libc::ftruncate(file, bytes as i64) == 0);
         let (flags, used) = if named {
             (libc::MAP_SHARED, Some(file))
         } else {
