@@ -150,13 +150,16 @@ impl Finalizers {
         self.first = 0;
     }
 
-    /// Notes that the object has moved; it keeps its place in the order. When there is no
-    /// memory, nothing changes.
+    /// Notes that the object has moved; it keeps its place in the order, and whatever was at `to`
+    /// before is forgotten. When there is no memory, nothing changes.
     pub(crate) fn moved(&mut self, from: Value, to: Value) -> Result<(), OutOfMemory> {
         if let Some(&place) = self.places.get(from as u64) {
-            self.places.try_insert(to as u64, place)?;
+            let old_place = self.places.try_insert(to as u64, place)?;
             self.places.remove(from as u64);
             self.defined[place as usize].object = to;
+            if let Some(old_place) = old_place {
+                self.vacate(old_place as usize);
+            }
         }
         Ok(())
     }
@@ -263,6 +266,7 @@ mod tests {
         }
         finalizers.remove(80);
         finalizers.insert(80, 88).unwrap();
+        finalizers.insert(320, 7).unwrap();
         finalizers.moved(240, 320).unwrap();
         finalizers.update(|array| if array == 248 { 328 } else { array });
         let mut order = Vec::new();

@@ -131,9 +131,8 @@ fn trace_inline_storage(body: Record, tracer: &mut impl Trace) {
         .each(BODY_INLINE_STORAGE, all, INLINE_STORAGE_BYTES)
         .skip(places);
     for entry in entries.by_ref().take(class_variables) {
-        // The class has the entry in its table.
         if let Some(variable) = entry.record(INLINE_CVAR_ENTRY) {
-            mark_value(tracer, variable.word(CVAR_CLASS));
+            version::trace_cached_variable(variable, tracer);
         }
     }
     for entry in entries.by_ref().take(once) {

@@ -166,6 +166,12 @@ pub(super) fn owned_by_internal(_object: Object) -> Option<usize> {
     None
 }
 
+/// Traces what the code that found a class variable remembers of it. The class has it in its table.
+#[inline(always)]
+pub(super) fn trace_cached_variable(variable: Record, tracer: &mut impl Trace) {
+    mark_value(tracer, variable.word(CVAR_CLASS));
+}
+
 /// The object that `holder` keeps alive by its reference to `shown`, which Ruby reports.
 pub(super) fn kept_by(_holder: Object, shown: Object) -> Value {
     shown.address()

@@ -203,6 +203,15 @@ pub(super) fn owned_by_internal(object: Object) -> Option<usize> {
     }
 }
 
+/// Traces what the code that found a class variable remembers of it: an object. The class has it in its
+/// table, until there is a second Ractor: then each new variable of the class takes a new table,
+/// which has that one alone (`rb_cvar_set`).
+#[inline(always)]
+pub(super) fn trace_cached_variable(variable: Record, tracer: &mut impl Trace) {
+    mark_value(tracer, variable.address());
+    mark_value(tracer, variable.word(CVAR_CLASS));
+}
+
 /// The object that `holder` keeps alive by its reference to `shown`, which Ruby reports. For an
 /// inline cache of a class variable, that is the class, in whose table the entry is: when Ruby
 /// stores the entry, it calls the write barrier for the class alone (`update_classvariable_cache`).
