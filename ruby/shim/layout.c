@@ -247,6 +247,7 @@ print_methods(void)
 
     CONSTANT("CALL_CACHE_OWNS", "Flags of a call cache that nothing but call sites refer to.",
              VM_CALLCACHE_SUPER | VM_CALLCACHE_REFINEMENT);
+    CONSTANT("CALL_CACHE_OF_REFINEMENT", "The flag of a call cache of a method of a refinement.", VM_CALLCACHE_REFINEMENT);
     CONSTANT("CALL_CACHE_STATIC", "The flag of a call cache that is not in the heap.", VM_CALLCACHE_UNMARKABLE);
     OFFSET("CVAR_CREF", struct rb_cvar_class_tbl_entry, cref);
     OFFSET("CVAR_CLASS", struct rb_cvar_class_tbl_entry, class_value);
