@@ -220,6 +220,9 @@ print_instruction_sequences(void)
 #if USE_YJIT
     printf("%zu, ", offsetof(body, yjit_payload));
 #endif
+#if USE_ZJIT
+    printf("%zu, ", offsetof(body, zjit_payload));
+#endif
     printf("];\n");
 }
 
