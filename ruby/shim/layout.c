@@ -220,6 +220,9 @@ print_instruction_sequences(void)
 #if USE_YJIT
     printf("%zu, ", offsetof(body, yjit_payload));
 #endif
+#if USE_ZJIT
+    printf("%zu, ", offsetof(body, zjit_payload));
+#endif
     printf("];\n");
 }
 
@@ -247,6 +250,7 @@ print_methods(void)
 
     CONSTANT("CALL_CACHE_OWNS", "Flags of a call cache that nothing but call sites refer to.",
              VM_CALLCACHE_SUPER | VM_CALLCACHE_REFINEMENT);
+    CONSTANT("CALL_CACHE_OF_REFINEMENT", "The flag of a call cache of a method of a refinement.", VM_CALLCACHE_REFINEMENT);
     CONSTANT("CALL_CACHE_STATIC", "The flag of a call cache that is not in the heap.", VM_CALLCACHE_UNMARKABLE);
     OFFSET("CVAR_CREF", struct rb_cvar_class_tbl_entry, cref);
     OFFSET("CVAR_CLASS", struct rb_cvar_class_tbl_entry, class_value);

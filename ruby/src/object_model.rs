@@ -351,6 +351,7 @@ pub(crate) fn freeing(object: Object) -> Freeing {
         T_FLOAT | T_RATIONAL | T_COMPLEX => Freeing::Nothing,
         T_BIGNUM if object.has(BIGNUM_EMBED) => Freeing::Nothing,
         T_IMEMO => match object.internal_kind() {
+            IMEMO_CALLCACHE if object.has(version::LISTED_CALL_CACHE) => Freeing::ByRuby,
             IMEMO_CREF | IMEMO_SVAR | IMEMO_THROW_DATA | IMEMO_IFUNC | IMEMO_MEMO
             | IMEMO_CALLCACHE | IMEMO_CONSTCACHE => Freeing::Nothing,
             _ => match version::owned_by_internal(object) {

@@ -307,3 +307,20 @@ claim "code keeps the class variables that it has found, though a second Ractor 
     puts "ok"
   RUBY
 end
+
+claim "what calls of refined methods remember dies with them, and Ruby forgets it" do
+  ruby_ok <<~'RUBY', limit: 120
+    module Loud
+      refine(String) { def shout = upcase + "!" }
+    end
+    using Loud
+    10.times do |round|
+      300.times { abort "shout" unless eval("'a'.shout") == "A!" }
+      GC.start
+      kept = Array.new(20_000) { Object.new }
+      Module.new { refine(Integer) { def loud = to_s } }
+      abort "overwritten" unless kept.all? { |object| object.class == Object }
+    end
+    puts "ok"
+  RUBY
+end

@@ -14,6 +14,14 @@ LAZY = <<~'RUBY'
     code.each_child { |child| count += waiting(child) }
     count
   end
+  # Methods and blocks that have the string "damaged" cannot be loaded: the string's type is one that the binary form never has. A byte with
+  # the type in five bits, the encoding and the length come before the string's bytes.
+  def damaged(source)
+    text = binary(source)
+    place = text.index("damaged") - 3
+    text.setbyte(place, text.getbyte(place) & 0xe0 | 1)
+    ISeq.load_from_binary(text)
+  end
 RUBY
 
 # Loading a regular expression as this one warns, so a program is asked in the middle of loading.
@@ -191,7 +199,15 @@ lazy_claim "code that waits gives the same answers with YJIT and collections" do
   ruby_ok with_kinds("ROUNDS = 1\n" + SAME_ANSWERS), "--yjit", "--yjit-call-threshold=1", "--disable-gems", env: stress("collect-every:100", "verify", "poison"), limit: 300
 end
 
-lazy_claim "what is compiled by RJIT is loaded at once" do
+lazy_claim "code that waits gives the same answers with ZJIT, which may look at it first", ruby: "4.0" do
+  ruby_ok with_kinds("ROUNDS = 5\n" + SAME_ANSWERS), "--zjit", "--zjit-call-threshold=2" if Subject.has?("ZJIT")
+end
+
+lazy_claim "code that waits gives the same answers with ZJIT and collections", ruby: "4.0" do
+  ruby_ok with_kinds("ROUNDS = 1\n" + SAME_ANSWERS), "--zjit", "--zjit-call-threshold=2", "--disable-gems", env: stress("collect-every:100", "verify", "poison"), limit: 300 if Subject.has?("ZJIT")
+end
+
+lazy_claim "what is compiled by RJIT is loaded at once", ruby: "3.4" do
   ruby_ok with_kinds("def waiting(_) = 1\nROUNDS = 2\n" + SAME_ANSWERS), "--rjit", "--rjit-call-threshold=2"
 end
 
@@ -221,6 +237,69 @@ lazy_claim "compiled code calls, yields to and defines methods by what waits" do
     end
     puts "ok"
   RUBY
+end
+
+# How a program is run: by the interpreter, and by each compiler that this Ruby has, which compiles a method at its third call.
+def each_compiler
+  [nil, "yjit", ("zjit" if Subject.has?("ZJIT"))].uniq.each { |compiler| yield(*("--#{compiler}" if compiler), *("--#{compiler}-call-threshold=3" if compiler)) }
+end
+
+lazy_claim "a call that ran before it was compiled is compiled with the code that waits there now" do
+  each_compiler do |*options|
+    ruby_ok LAZY + <<~'RUBY', *options
+      class Callee
+        def plain(a) = 0
+        def keys(a, b:) = 0
+        def left(a, *rest) = 0
+        define_method(:from_block) { |a| 0 }
+      end
+      def call_all(o) = [o.plain(1), o.keys(1, b: 3), o.left(1), o.from_block(1)]
+      callee = Callee.new
+      2.times { abort "at first" unless call_all(callee) == [0, 0, 0, 0] }
+      code = from_binary(<<~'CODE')
+        class Callee
+          def plain(a) = a + 1
+          def keys(a, b:) = [a, b]
+          def left(a, *rest) = [a, rest]
+          define_method(:from_block) { |a| a + 2 }
+        end
+      CODE
+      code.eval
+      abort "#{waiting(code)} wait" unless waiting(code) == 4
+      5.times { abort "#{call_all(callee)}" unless call_all(callee) == [2, [1, 3], [1, []], 3] }
+      puts "ok"
+    RUBY
+  end
+end
+
+lazy_claim "code that cannot be loaded raises when it is called or yielded to, at each call" do
+  each_compiler do |*options|
+    ruby_ok LAZY + <<~'RUBY', *options
+      class Callee
+        def plain = 0
+        define_method(:from_block) { 0 }
+      end
+      def call_plain(o) = o.plain
+      def call_from_block(o) = o.from_block
+      def call_block = yield
+      callee = Callee.new
+      2.times { abort "at first" unless [call_plain(callee), call_from_block(callee), call_block { 0 }] == [0, 0, 0] }
+      code = damaged(<<~'CODE')
+        class Callee
+          def plain = "damaged"
+          define_method(:from_block) { "damaged" }
+        end
+        def block = proc { "damaged" }
+      CODE
+      code.eval
+      5.times do
+        raised = [-> { call_plain(callee) }, -> { call_from_block(callee) }, -> { call_block(&block) }].map { |call| call.call rescue $!.class }
+        abort "#{raised}" unless raised == [ArgumentError] * 3
+      end
+      abort "loaded" unless waiting(code) == 3
+      puts "ok"
+    RUBY
+  end
 end
 
 lazy_claim "parameters, arity, places, hashes and equality are those of the loaded code" do
@@ -344,6 +423,23 @@ lazy_claim "events of a TracePoint are those of compiled code, for all code and 
   RUBY
   ruby_ok program
   ruby_ok program, "--yjit", "--yjit-call-threshold=1"
+  ruby_ok program, "--zjit", "--zjit-call-threshold=2" if Subject.has?("ZJIT")
+end
+
+lazy_claim "a TracePoint for a method that cannot be loaded whole is not set", ruby: "4.0" do
+  ruby_ok LAZY + <<~'RUBY'
+    damaged("def outer(list) = list.each { |n| n.then { 'damaged' } }").eval
+    seen = 0
+    trace = TracePoint.new(:call, :b_call) { seen += 1 }
+    2.times { abort "set" unless (trace.enable(target: method(:outer)) rescue $!.class) == ArgumentError }
+    abort "enabled" if trace.enabled?
+    outer([])
+    abort "seen" unless seen.zero?
+    def other(list) = list.each { |n| n }
+    trace.enable(target: method(:other)) { other([1, 2]) }
+    abort "#{seen} seen" unless seen == 3
+    puts "ok"
+  RUBY
 end
 
 lazy_claim "the coverage of methods and its end go with code that waits" do
@@ -516,15 +612,43 @@ end
 lazy_claim "blocks of code that waits are isolated for Ractors as others are" do
   ruby_ok LAZY + <<~'RUBY', "-W:no-experimental"
     source = "module Made\n  def self.good = (a = 1; proc { a + 1 })\n  def self.bad = (a = []; proc { a << 1 })\n  def self.outer = (a = 1; proc { a = 2 })\nend"
+    shareable = -> { %i[good bad outer].map { |name| Ractor.shareable_proc(&Made.public_send(name)).call rescue $!.class } }
     facts = lambda do
       [Ractor.make_shareable(Made.instance_eval { good }).call, (Ractor.make_shareable(Made.bad) rescue $!.class), (Ractor.make_shareable(Made.instance_eval { outer }) rescue $!.class),
-       (Ractor.new(&Made.good) rescue $!.class)]
+       (Ractor.new(&Made.good) rescue $!.class), *(shareable.call if Ractor.respond_to?(:shareable_proc))]
     end
     eval(source)
     expected = facts.call
     Object.send(:remove_const, :Made)
     from_binary(source).eval
     abort "#{facts.call} not #{expected}" unless facts.call == expected
+    puts "ok"
+  RUBY
+end
+
+lazy_claim "code that waits runs in the box that it was required in", ruby: "4.0" do
+  ruby_ok LAZY + <<~'RUBY', "-W:no-experimental", env: { "RUBY_BOX" => "1" }
+    File.write("library.rb", <<~'CODE')
+      class String
+        def blank? = strip.empty?
+      end
+      module Library
+        def self.blank(list) = list.map { |text| text.blank? }
+        def self.box = Ruby::Box.current
+      end
+    CODE
+    LOADED = []
+    class ISeq
+      def self.load_iseq(path) = (load_from_binary(compile_file(path).to_binary).tap { LOADED << _1 } if path.end_with?("/library.rb"))
+    end
+    boxes = Array.new(2) { Ruby::Box.new.tap { |box| box.require("./library.rb") } }
+    abort "#{LOADED.map { waiting(_1) }} wait" unless LOADED.map { waiting(_1) } == [3, 3]
+    boxes.each do |box|
+      GC.start
+      abort "another box" unless box::Library.box == box
+      abort "blank?" unless box::Library.blank(["", "a"]) == [true, false]
+    end
+    abort "in all boxes" if "".respond_to?(:blank?)
     puts "ok"
   RUBY
 end
@@ -660,7 +784,11 @@ lazy_claim "a required file that a hook loads from its binary form is loaded as 
     class ISeq
       def self.load_iseq(path) = load_from_binary(compile_file(path).to_binary)
     end
-    %w[json set optparse erb time tempfile csv uri net/http openssl yaml ripper].each { |name| require name rescue LoadError }
+    %w[json set optparse erb time tempfile uri net/http openssl yaml ripper].each { |name| require name }
+    begin
+      require "csv"
+    rescue LoadError # a bundled gem, which a Ruby that was made from a checkout lacks
+    end
     abort "json" unless JSON.parse(JSON.generate({ a: [1, "b"] })) == { "a" => [1, "b"] }
     abort "erb" unless ERB.new("<% 2.times { |i| %><%= i %><% } %>").result == "01"
     abort "optparse" unless OptionParser.new { |o| o.on("-x N", Integer) { |n| abort unless n == 3 } }.parse(%w[-x 3 y]) == ["y"]

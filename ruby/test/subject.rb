@@ -44,8 +44,10 @@ module Subject
     code.each_child { |child| exit ObjectSpace.memsize_of(child) < 200 }
   RUBY
 
-  # Whether a library of this name can be required; "lazy code" is none.
+  # Whether a library of this name can be required; "lazy code" and "ZJIT" are none.
   def has?(library)
+    return config["ZJIT_SUPPORT"] == "yes" if library == "ZJIT"
+
     @libraries ||= {}
     return @libraries[library] ||= (inside? && system(@ruby, "-e", LAZY_CODE)).to_s == "true" if library == "lazy code"
 

@@ -23,6 +23,8 @@ pub(super) const MAY_LACK_CLASS: bool = false;
 pub(super) const FREED_BY_RUBY: usize = FL_FINALIZE | FL_SEEN_OBJ_ID | FL_EXIVAR;
 /// Further such flags, of types other than plain objects.
 pub(super) const OTHERS_FREED_BY_RUBY: usize = 0;
+/// Flags of a dead call cache that Ruby has in a table of its own.
+pub(super) const LISTED_CALL_CACHE: usize = 0;
 /// `[mask, value]`: a dead plain object whose flags in `mask` equal `value` owns nothing.
 pub(super) const PLAIN_OBJECT_OWNS_NOTHING: [usize; 2] = [ROBJECT_EMBED, ROBJECT_EMBED];
 

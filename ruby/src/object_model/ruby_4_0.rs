@@ -28,6 +28,9 @@ pub(super) const MAY_LACK_CLASS: bool = true;
 pub(super) const FREED_BY_RUBY: usize = FL_FINALIZE;
 /// Further such flags, of types other than plain objects.
 pub(super) const OTHERS_FREED_BY_RUBY: usize = FIELDS;
+/// Flags of a dead call cache that Ruby has in a table of its own: it writes into all that are there
+/// (`invalidate_cc_refinement`).
+pub(super) const LISTED_CALL_CACHE: usize = CALL_CACHE_OF_REFINEMENT;
 /// `[mask, value]`: a dead plain object whose flags in `mask` equal `value` owns nothing.
 pub(super) const PLAIN_OBJECT_OWNS_NOTHING: [usize; 2] = [ROBJECT_HEAP | TOO_COMPLEX | HAS_ID, 0];
 
