@@ -59,6 +59,9 @@ vendor_gems() {
       made = %w[.o .so .log .time]
       specification.files = Dir["**/*"].select { File.file?(_1) && !made.include?(File.extname(_1)) && File.basename(_1) != "Makefile" }
       specification.extensions = Dir["ext/**/extconf.rb"]
+      # Debian has the programs of some gems elsewhere.
+      specification.executables = specification.executables.select { File.exist?(File.join(specification.bindir, _1)) }
+      specification.extra_rdoc_files = []
       Gem::Package.build(specification, true, false, File.join(to, specification.file_name))
     end' "$gems" "$1" >>"$left/build.log" 2>&1 || fail "the gems were not packed; see $left/build.log"
 }
