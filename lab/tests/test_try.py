@@ -249,6 +249,7 @@ def test_without_a_stock_ruby_one_line_says_what_to_do(attempt, tmp_path):
     (("--rate", "5000", "--get", "/"), "--rate 5000 is not possible"),
     (("--rounds", "0"), "--rounds 0 is not possible"),
     (("--form", "pdf"), "give some of terminal,html,json"),
+    (("--form", ","), "--form is empty; give some of terminal,html,json"),
     (("--output", "no/such/folder/x"), "there is no such folder"),
     (("--ashlar", "/no/such/ruby"), "there is no /no/such/ruby"),
     (("--stock", "/bin/true"), "/bin/true cannot be asked"),

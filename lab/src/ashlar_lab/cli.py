@@ -244,7 +244,3 @@ def _run() -> int:
             return 2
         verb = getattr(getattr(error, "ctx", None), "command_path", "ashlar-lab")
         raise BadInput(f"{said.rstrip('.')}; {verb} --help lists what there is") from None
-
-
-if __name__ == "__main__":
-    main()
