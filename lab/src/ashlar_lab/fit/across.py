@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ashlar_lab.fit.trimmed import Trimmed, mean, summed, trimmed, trimmed_mean
+from ashlar_lab.fit.trimmed import Trimmed, mean, of_means, summed, trimmed, trimmed_mean
 
 # Machines that can stand for others. With five a fifth, one of them, is trimmed on each side.
 POPULATION = 5
@@ -32,17 +32,15 @@ DIFFER_BELOW_P = 0.01
 
 def across(groups: Sequence[Sequence[float]]) -> Trimmed:
     """The mean over machines with its error. `groups` has each machine's values, one per block; logarithms as a rule."""
+    count = sum(map(len, groups))
     if len(groups) >= POPULATION:
-        over = trimmed(means(groups))
-        return Trimmed(over.mean, over.error, over.freedom, sum(map(len, groups)))
+        return of_means(means(groups), count)
     parts = [trimmed(g) for g in groups]
-    count = sum(p.n for p in parts)
     if len(parts) == 1:
         return parts[0]
     if all(p.freedom >= 1 for p in parts) and not differ(parts):
         return mean(parts)
-    over = trimmed([p.mean for p in parts])
-    return Trimmed(over.mean, over.error, over.freedom, count)
+    return of_means([p.mean for p in parts], count)
 
 
 def means(groups: Sequence[Sequence[float]]) -> list[float]:

@@ -48,15 +48,11 @@ class Cells:
         there = ~np.isnan(values)
         return self.table.block[rows][there], values[there]
 
-    def values(self, metric: str, program: str, variant: str, value: str | None, role: str = "main") -> dict[int, float]:
-        """Block → value of one metric in one arm."""
-        blocks, values = self.series(metric, (program, variant, value, role))
-        return dict(zip(blocks.tolist(), values.tolist()))
-
-    def own(self, metric: str, arm: Cell) -> np.ndarray:
-        """Values of one arm on the reference machine, by block."""
+    def own(self, metric: str, arm: Cell) -> tuple[np.ndarray, np.ndarray]:
+        """The same of the reference machine's blocks."""
         blocks, values = self.series(metric, arm)
-        return values if len(self.machines) < 2 else values[self.machine_of(blocks) == self._number[self.reference]]
+        here = self._is_own(blocks)
+        return blocks[here], values[here]
 
     def machine_of(self, blocks: np.ndarray) -> np.ndarray:
         """The number of each block's machine."""
@@ -71,8 +67,11 @@ class Cells:
     def own_pairs(self, metric: str, first: Cell, second: Cell) -> list[tuple[float, float]]:
         """Pairs of the reference machine's blocks."""
         blocks, a, b = self.pairs(metric, first, second)
-        here = self.machine_of(blocks) == self._number[self.reference] if len(blocks) else slice(None)
+        here = self._is_own(blocks)
         return list(zip(a[here].tolist(), b[here].tolist()))
+
+    def _is_own(self, blocks: np.ndarray) -> np.ndarray:
+        return self.machine_of(blocks) == self._number[self.reference] if len(blocks) else np.zeros(0, bool)
 
     def groups(self, blocks: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
         """Values by the machine of their blocks."""
@@ -93,6 +92,11 @@ class Cells:
         """The log-ratio with its error, machines accounted for (`across`)."""
         groups = self.log_ratios(metric, first, second)
         return across(list(groups.values())) if groups else None
+
+
+def by_block(blocks: np.ndarray, values: np.ndarray) -> dict[int, float]:
+    """Block → value."""
+    return dict(zip(blocks.tolist(), values.tolist()))
 
 
 def common_values(first: Variant, second: Variant) -> list[tuple[str | None, str | None]]:

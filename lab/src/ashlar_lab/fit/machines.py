@@ -12,7 +12,7 @@ from ashlar_lab.experiment.model import MAIN, TWIN, Experiment
 from ashlar_lab.fit.across import DIFFER_BELOW_P, POPULATION, apart
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.ratios import comparisons
-from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, trimmed
+from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, of_means, trimmed
 
 # A machine stands out when it is further from the middle than this many robust standard deviations of the others.
 _FAR = 4.0
@@ -99,10 +99,7 @@ def _speeds(experiment: Experiment, cells: Cells) -> tuple[dict[str, Estimate], 
                 reference = parts[cells.reference]
                 ratios.setdefault(name, []).append(Trimmed(part.mean - reference.mean, math.hypot(part.error, reference.error),
                                                            max(0, min(part.freedom, reference.freedom)), part.n))
-    speeds = {}
-    for name, parts in ratios.items():
-        middle = sorted(parts, key=lambda t: t.mean)[len(parts) // 2]
-        speeds[name] = exp_estimate(middle)
+    speeds = {name: exp_estimate(sorted(parts, key=lambda t: t.mean)[len(parts) // 2]) for name, parts in ratios.items()}
     return speeds, {name: float(np.median(found)) for name, found in noises.items()}
 
 
@@ -171,10 +168,7 @@ def _with_error(part: Trimmed, pooled: Trimmed | None) -> Trimmed:
 def _of_others(parts: dict[str, Trimmed], name: str) -> Trimmed:
     pooled = _pooled(parts)
     rest = [_with_error(t, pooled) for other, t in parts.items() if other != name]
-    if len(rest) >= POPULATION:
-        over = trimmed([t.mean for t in rest])
-        return Trimmed(over.mean, over.error, over.freedom, sum(t.n for t in rest))
-    return mean(rest)
+    return of_means([t.mean for t in rest], sum(t.n for t in rest)) if len(rest) >= POPULATION else mean(rest)
 
 
 def _spread(program: str, variant: str, value: str | None, metric: str, parts: dict[str, Trimmed]) -> Spread:
@@ -190,4 +184,3 @@ def named(disagreements: Sequence[Disagreement]) -> list[str]:
     """The machines that disagree, most often first."""
     names = [d.machine for d in disagreements]
     return sorted(set(names), key=lambda n: (-names.count(n), n))
-

@@ -11,7 +11,7 @@ from ashlar_lab.experiment.model import MAIN, Experiment
 from ashlar_lab.fit.across import POPULATION, means
 from ashlar_lab.fit.cells import Cell, Cells, common_values
 from ashlar_lab.fit.floor import twins
-from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, geometric_mean, mean_estimate, trimmed
+from ashlar_lab.fit.trimmed import Estimate, exp_estimate, geometric_mean, mean_estimate, of_means
 from ashlar_lab.metrics import COUNTED, SERVED, SPACES, TIMES, unit_of
 from ashlar_lab.store.table import Table
 
@@ -76,7 +76,7 @@ def levels(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list
         if arm.role != MAIN:
             continue
         for metric in metrics:
-            values = cells.own(metric, (arm.program, arm.variant, arm.value, MAIN))
+            _, values = cells.own(metric, (arm.program, arm.variant, arm.value, MAIN))
             if len(values):
                 found.append(Level(arm.program, arm.variant, arm.value, metric, mean_estimate(values, unit_of(metric).symbol), float(np.median(values))))
     return found
@@ -108,8 +108,8 @@ def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Cell, Cell]]) 
     if len(shared) < POPULATION:
         parts = [cells.log_ratio(metric, first, second) for first, second in arms]
         return geometric_mean([p for p in parts if p is not None])
-    over = trimmed(np.mean([means([groups[machine] for machine in sorted(shared)]) for groups in by_arms], axis=0))
-    return exp_estimate(Trimmed(over.mean, over.error, over.freedom, min(sum(map(len, groups.values())) for groups in by_arms)))
+    over = np.mean([means([groups[machine] for machine in sorted(shared)]) for groups in by_arms], axis=0)
+    return exp_estimate(of_means(over, min(sum(map(len, groups.values())) for groups in by_arms)))
 
 
 def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Summary]:
@@ -154,7 +154,7 @@ def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
             for variant in experiment.variants:
                 means = []
                 for value in variant.values or (None,):
-                    values = cells.own(metric, (program.name, variant.name, value, MAIN))
+                    _, values = cells.own(metric, (program.name, variant.name, value, MAIN))
                     if len(values) and values.min() > 0:
                         means.append((mean_estimate(values).value, value))
                 if means:
