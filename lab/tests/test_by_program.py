@@ -10,7 +10,7 @@ from conftest import make_run, simulated_sweep, two_variants
 from ashlar_lab.experiment import Experiment
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.report import by_program, markdown, page, record, terminal
-from ashlar_lab.report.svg import Chart
+from ashlar.chart import Chart
 
 MACHINE = {"cpu": "a CPU"}
 

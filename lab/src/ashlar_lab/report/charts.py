@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from ashlar.chart import Chart, thinned
 from ashlar.files import file_name
 from ashlar_lab.experiment.model import MAIN, PERCENTILES, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import units
-from ashlar_lab.report.svg import Chart
 from ashlar_lab.store.run import OK, Run
 
-_FAINT_RUNS, _POINTS = 8, 160
+_FAINT_RUNS = 8
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,8 @@ def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Ana
         typical = typical_run(own)
         for run in own[:_FAINT_RUNS]:
             if run is not typical:
-                chart.line(_thinned(run.series), index, faint=True)
-        chart.line(_thinned(typical.series), index)
+                chart.line(thinned(run.series), index, faint=True)
+        chart.line(thinned(typical.series), index)
     caption = "Resident memory of the whole process tree; the strong line is the run with the middle wall time, faint lines are other runs."
     return [Figure(f"memory-{file_name(program, 'program')}", chart, caption, wide=not many)]
 
@@ -206,11 +206,3 @@ def typical_run(runs: Sequence[Run]) -> Run:
     """The one with the middle wall time."""
     middle = median(r.metrics["wall_s"] for r in runs)
     return min(runs, key=lambda r: abs(r.metrics["wall_s"] - middle))
-
-
-def _thinned(series: Sequence[tuple[float, float, int]]) -> list[tuple[float, float]]:
-    """At most `_POINTS` points, keeping the highest reading of each stretch so that peaks stay."""
-    if len(series) <= _POINTS:
-        return [(t, m) for t, m, _ in series]
-    step = math.ceil(len(series) / _POINTS)
-    return [max(((t, m) for t, m, _ in series[i:i + step]), key=lambda p: p[1]) for i in range(0, len(series), step)]
