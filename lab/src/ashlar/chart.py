@@ -46,6 +46,20 @@ def thinned(series: Sequence[tuple], most: int = _POINTS) -> list[Point]:
     return [max(((t, v) for t, v, *_ in series[i:i + step]), key=lambda p: p[1]) for i in range(0, len(series), step)] if series else []
 
 
+def stretches(series: Sequence[tuple], end: float, count: int) -> list[float | None]:
+    """The highest of the readings (time, value, ...) in each of so many equal stretches of time until `end`. One without a reading is as the one
+    before it; those after the last reading have none."""
+    found: list[float | None] = [None] * count
+    last = 0
+    for time, value, *_ in series:
+        last = min(count - 1, int(time / end * count)) if end > 0 else 0
+        found[last] = max(value, found[last] or 0.0)
+    for i in range(last):
+        if found[i] is None:
+            found[i] = found[i - 1] if i else 0.0
+    return found
+
+
 def tick_text(value: float) -> str:
     for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= limit:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from ashlar import amounts
+from ashlar.chart import stretches
 from ashlar.said import visible
 from ashlar.tables import Table
 from ashlar.trying import compare
@@ -120,7 +121,8 @@ def picture(found: Found, width: int) -> list[str]:
     columns = max(min(width - 12, 100), 20)
     lines = [f"memory over time, from 0 to {amounts.memory(most)}"]
     for run in runs:
-        heights = [_ROWS * 8 * size / most if size is not None else None for size in _columns(run, last, columns)]
+        highest = stretches([(s.at_s, s.pss_bytes) for s in run.samples], last, columns)
+        heights = [_ROWS * 8 * size / most if size is not None else None for size in highest]
         for row in reversed(range(_ROWS)):
             cells = "".join(" " if h is None else _LEVELS[min(max(math.ceil(h) - 8 * row, 0), 8)] for h in heights)
             lines.append(f"{NAMES[run.side] if row == 0 else '':>8} │{cells.rstrip()}")
@@ -137,19 +139,6 @@ def _axis(runs: Sequence[Run], last: float, columns: int) -> str:
         at = max(begun)
         line = line[:at] + "┴ asked" + line[at + 7:]
     return line + end
-
-
-def _columns(run: Run, last: float, columns: int) -> list[float | None]:
-    """The highest of each stretch of time; the one before it where it has none; nothing after the end."""
-    made: list[float | None] = [None] * columns
-    for sample in run.samples:
-        at = min(int(sample.at_s / last * columns), columns - 1)
-        made[at] = max(made[at] or 0, sample.pss_bytes)
-    end = min(int(run.samples[-1].at_s / last * columns), columns - 1)
-    before = 0.0
-    for at in range(end + 1):
-        made[at] = before = made[at] if made[at] is not None else before
-    return made
 
 
 # ── JSON ───────────────────────────────────────────────────────────────────

@@ -131,7 +131,7 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
     for c in (c for c in analysis.curves if c.program == program):
         fit = f"model, points within {units.percent(c.worst_misfit, signed=False)}" if c.form == "model" else f"envelope: {c.reason}"
         p = "–" if c.p_value is None else p_value(c.p_value).removeprefix("p ")
-        rows.append((c.variant, *(_value(getattr(c, k)) for k in "abc"), p, fit))
+        rows.append((c.variant, *(units.interval(getattr(c, k), units.number) for k in "abc"), p, fit))
     if rows:
         found.append(Table(f"parameters-{program}", f"{program}: the curves (time − a)(space − c) = b",
                            ("", f"a: time without collection ({time})", f"b: cost of collecting ({time}·{space})", f"c: least space ({space})", "lack-of-fit p", "form"), tuple(rows),
@@ -143,9 +143,9 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
         if c.area:
             rows.append(("mean time ratio over the common space", units.interval(c.area)))
         if c.delta_a:
-            rows.append((f"Δa ({c.delta_a.unit})", _value(c.delta_a)))
+            rows.append((f"Δa ({c.delta_a.unit})", units.interval(c.delta_a, units.number)))
         if c.delta_c:
-            rows.append((f"Δc ({c.delta_c.unit})", _value(c.delta_c)))
+            rows.append((f"Δc ({c.delta_c.unit})", units.interval(c.delta_c, units.number)))
         if c.overlap:
             rows += [("faster at every common space", p_value(c.better_p)),
                      ("the same by at least 2 %", p_value(c.better_by_margin_p)),
@@ -157,14 +157,6 @@ def _curve_tables(experiment: Experiment, analysis: Analysis, program: str) -> l
             found.append(Table(f"comparison-{program}-{c.first}", f"{program}: {c.first} relative to {c.second}", ("", "ratio or value"), tuple(rows),
                                (c.note + ". " if c.note else "") + "Only where both were measured; below 1 favours " + c.first + ". p: the chance of data that speak so clearly for a statement that is not true.", "curves"))
     return found
-
-
-def _value(e: Estimate | None) -> str:
-    if e is None:
-        return "–"
-    if not math.isfinite(e.high):
-        return f"{units.number(e.value)} [{units.TOO_FEW}]"
-    return f"{units.number(e.value)} [{units.number(e.low)}, {units.number(e.high)}]"
 
 
 def lower_bound_table(experiment: Experiment, analysis: Analysis) -> Table | None:
@@ -201,11 +193,7 @@ def _overheads(experiment: Experiment, analysis: Analysis, metric: str) -> Table
 def _over(o) -> str:
     if o is None:
         return "–"
-    if o.variant == o.best:
-        return "+0 %"
-    if not math.isfinite(o.over.high):
-        return f"{units.percent(o.over.value)} [{units.TOO_FEW}]"
-    return f"{units.percent(o.over.value)} [{units.percent(o.over.low)}, {units.percent(o.over.high)}]"
+    return "+0 %" if o.variant == o.best else units.interval(o.over, units.percent)
 
 
 def _noise(experiment: Experiment, analysis: Analysis) -> Table | None:

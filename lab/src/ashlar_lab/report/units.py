@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.metrics import SUFFIXES, TITLES, unit_of
@@ -63,14 +64,12 @@ def digits(e: Estimate) -> int:
     return 3 if e.high - e.low < 0.05 else 2
 
 
-def interval(e: Estimate | None) -> str:
-    """`0.82 [0.79, 0.85]`; too few blocks for an interval are called so."""
+def interval(e: Estimate | None, write: Callable[[float], str] | None = None) -> str:
+    """`0.82 [0.79, 0.85]`; too few blocks for an interval are called so. `write` is for what is no ratio."""
     if e is None:
         return "–"
-    if not math.isfinite(e.high):
-        return f"{ratio(e.value)} [{TOO_FEW}]"
-    d = digits(e)
-    return f"{ratio(e.value, d)} [{ratio(e.low, d)}, {ratio(e.high, d)}]"
+    write = write or (lambda value: ratio(value, digits(e)))
+    return f"{write(e.value)} [{f'{write(e.low)}, {write(e.high)}' if math.isfinite(e.high) else TOO_FEW}]"
 
 
 def p_value(p: float) -> str:
