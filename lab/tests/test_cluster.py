@@ -548,8 +548,8 @@ def session_on(tmp_path):
     from ashlar_lab.experiment import command_line
     from ashlar_lab.experiment.model import Stop
     from ashlar_lab.measure.cluster.parcel import Parcel
-    from ashlar_lab.measure.cluster.progress import FleetProgress
     from ashlar_lab.measure.cluster.session import _Session
+    from ashlar_lab.measure.progress import FleetProgress
 
     def made(cluster, store=None):
         cluster.experiment = experiment = command_line.build(["a=env:X=1", "b=env:X=2"], [], ["true"], name=None, baseline=None, stop=Stop(4, 4))
