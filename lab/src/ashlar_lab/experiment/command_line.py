@@ -106,11 +106,11 @@ def _with_goals(goals: Sequence[str], contenders: tuple[Variant, ...], baseline:
     """`METRIC<=RATIO` for every variant, or `VARIANT:METRIC<=RATIO`: the ratio to the baseline may be so much at most."""
     contrasts: dict[str, Contrast] = {}
     asked: dict[str, float] = {}
+    names = [v.name for v in contenders if v.name != baseline]
     for goal in goals:
         found = _GOAL.fullmatch(goal)
         if not found:
             raise BadInput(f"--goal {goal!r} is not of the form METRIC<=RATIO or VARIANT:METRIC<=RATIO; for example --goal 'peak_mib<=0.9'")
-        names = [v.name for v in contenders if v.name != baseline]
         wanted = found["variant"].strip() if found["variant"] else None
         if wanted is not None and wanted not in names:
             raise BadInput(f"--goal {goal!r}: there is no variant {wanted!r} beside the baseline; {'choose among ' + ', '.join(names) if names else 'add one'}")
@@ -156,14 +156,12 @@ def _variant(spec: str, knobs: list[tuple[str, tuple[str, ...]]], curves: bool) 
         settings = dict(_setting(s, spec) for s in tail.split(",") if s.strip()) if colon else {}
         variant = Variant(label or spec.replace(":", " ").replace("=", " ").replace(",", " "), base, settings=settings)
     variants.base(variant.base)  # an unknown base is named before anything else
-    for knob, values in knobs:
-        if variants.understands(variant, knob):
-            variant = Variant(**{**variant.__dict__, "knob": knob, "values": values})
-            break
-    sweeps = variants.base(variant.base).sweeps
-    if curves and not variant.knob and sweeps:
-        knob, values = next(iter(sweeps.items()))
-        variant = Variant(**{**variant.__dict__, "knob": knob, "values": values})
+    asked = [(knob, values) for knob, values in knobs if variants.understands(variant, knob)]
+    if curves:
+        asked += variants.base(variant.base).sweeps.items()
+    if asked:
+        knob, values = asked[0]
+        variant = dataclasses.replace(variant, knob=knob, values=values)
     return variants.completed(variant)
 
 

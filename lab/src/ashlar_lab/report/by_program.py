@@ -58,7 +58,7 @@ def _cell(experiment: Experiment, analysis: Analysis, program: str, variant: str
     level, ratio = analysis.level(program, variant, metric), analysis.ratio(program, variant, metric)
     if level is None:
         return "–"
-    return units.number(level.mean.value) + (baseline if variant == experiment.baseline else f"{times}{units.ratio(ratio.value)}" if ratio else "")
+    return units.level(level) + (baseline if variant == experiment.baseline else f"{times}{units.ratio(ratio.value)}" if ratio else "")
 
 
 def memory_over_time(experiment: Experiment, runs: Sequence[Run], program: str) -> dict[str, str]:

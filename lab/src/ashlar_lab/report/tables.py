@@ -42,7 +42,7 @@ def _ratios_by_program(experiment: Experiment, analysis: Analysis, metric: str) 
         base = analysis.level(program.name, experiment.baseline, metric)
         ratios = [analysis.ratio(program.name, name, metric) for name in others]
         if base or any(ratios):
-            rows.append((program.name, units.number(base.mean.value) if base else "–", *(units.interval(r) for r in ratios)))
+            rows.append((program.name, units.level(base), *(units.interval(r) for r in ratios)))
     if not rows:
         return None
     sums = {s.variant: s.ratio for s in analysis.summaries if s.metric == metric}
@@ -62,21 +62,11 @@ def _program_tables(experiment: Experiment, analysis: Analysis, program: str) ->
     others = [v for v in experiment.variants if v.name != base.name]
     metrics = [m for m in analysis.metrics if analysis.level(program, base.name, m)]
     if len(others) > 1 or not others:
-        rows = []
-        for metric in metrics:
-            row = [units.title(metric)]
-            for variant in experiment.variants:
-                level = analysis.level(program, variant.name, metric)
-                row.append(units.number(level.mean.value) if level else "–")
-            rows.append(tuple(row))
+        rows = [(units.title(metric), *(units.level(analysis.level(program, variant.name, metric)) for variant in experiment.variants)) for metric in metrics]
         return [Table(f"values-{program}", program, ("", *(v.name for v in experiment.variants)), tuple(rows), "20 % trimmed means over blocks.")]
     for variant in others:
-        rows = []
-        for metric in metrics:
-            ratio = analysis.ratio(program, variant.name, metric)
-            level, reference = analysis.level(program, variant.name, metric), analysis.level(program, base.name, metric)
-            rows.append((units.title(metric), units.number(level.mean.value) if level else "–",
-                         units.number(reference.mean.value), improvement(ratio, metric)))
+        rows = [(units.title(metric), *(units.level(analysis.level(program, name, metric)) for name in (variant.name, base.name)),
+                 improvement(analysis.ratio(program, variant.name, metric), metric)) for metric in metrics]
         found.append(Table(f"values-{program}-{variant.name}", program, ("", variant.name, base.name, "Improvement"), tuple(rows),
                            "Improvement above 1.00x favours " + variant.name + "; 95 % interval in parentheses."))
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from ashlar_lab.fit.ratios import Level
 from ashlar_lab.fit.trimmed import Estimate
 from ashlar_lab.metrics import SUFFIXES, TITLES, unit_of
 
@@ -51,6 +52,11 @@ def number(value: float | None) -> str:
     if size == 0:
         return "0"
     return f"{value:.0f}" if value == int(value) else (f"{value:.3f}" if size >= 0.01 else f"{value:.2g}")
+
+
+def level(found: Level | None) -> str:
+    """The plain value of a metric in one arm."""
+    return number(found.mean.value) if found else "–"
 
 
 def ratio(value: float | None, digits: int = 2) -> str:
