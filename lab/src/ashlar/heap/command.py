@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from ashlar import forms
@@ -81,31 +82,23 @@ def top(asked) -> None:
         raise BadInput("--output names a file for --form openmetrics; the terminal's form is printed")
     pids = [int(pid)] if pid else None
     if form == "openmetrics":
-        _repeat(lambda: openmetrics.put(live.read_all(pids), output), every if not once else None)
+        for _ in _moments(None if once else every):
+            openmetrics.put(live.read_all(pids), output)
     elif pids is None:
         say(live.listed(live.read_all(None)))
     elif once or not sys.stdout.isatty():
-        _repeat_text(pids[0], None if once else every)
+        before = None
+        for _ in _moments(None if once else every):
+            now = live.read(pids[0])
+            say(live.text(now, before), flush=True)
+            before = now
     else:
         live.watch(pids[0], every or 1.0)
 
 
-def _repeat(work, every: float | None) -> None:
-    """Once, or until interrupted."""
-    work()
+def _moments(every: float | None) -> Iterator[None]:
+    """Now, and with `every` again until interrupted."""
+    yield
     while every:
         time.sleep(every)
-        work()
-
-
-def _repeat_text(pid: int, every: float | None) -> None:
-    from ashlar.heap import top as live
-
-    before = None
-
-    def one():
-        nonlocal before
-        now = live.read(pid)
-        say(live.text(now, before), flush=True)
-        before = now
-    _repeat(one, every)
+        yield
