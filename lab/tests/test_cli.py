@@ -11,8 +11,7 @@ import pytest
 from conftest import PYTHON, VERBS, make_run, two_variants
 
 from ashlar_lab.measure import machine
-from ashlar_lab.store import Store
-from ashlar_lab.store.database import read_all
+from ashlar_lab.store.database import Store, read_all
 
 SLEEP = ("--", "sleep", "0.06")
 PAIR = ("compare", "-v", "a=env:X=1", "-v", "b=env:X=2")

@@ -17,8 +17,7 @@ import pytest
 from conftest import PYTHON, make_run
 
 from ashlar_lab.fit.analysis import analyse
-from ashlar_lab.store import Store
-from ashlar_lab.store.database import read_all
+from ashlar_lab.store.database import Store, read_all
 
 distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed; scripts/lab/setup.sh installs it")
 

@@ -20,8 +20,7 @@ from ashlar_lab.measure import machine, revisions
 from ashlar_lab.measure.session import measure
 from ashlar_lab.report import ci as comments
 from ashlar_lab.report import page, units
-from ashlar_lab.store import Store
-from ashlar_lab.store.database import read_all, refuse_unlike
+from ashlar_lab.store.database import Store, read_all, refuse_unlike
 from ashlar_lab.store.run import OK
 
 # What the comment says of the machine.

@@ -17,8 +17,7 @@ from ashlar_lab.measure.session import measure
 from ashlar_lab.options import Question
 from ashlar_lab.report import page, terminal
 from ashlar_lab.report.write import check_can_write, forms_of, write
-from ashlar_lab.store import Store
-from ashlar_lab.store.database import read_all
+from ashlar_lab.store.database import Store, read_all
 
 
 def cluster_of(on: str | None, ship, there, *certificate: str | None) -> dict | None:

@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ashlar.memory import launcher
 from ashlar_lab.errors import BadInput
 from ashlar_lab.fit.trimmed import Estimate, ratio_estimate
-from ashlar.memory import launcher
 from ashlar_lab.measure import cgroup, neighbours, run
 
 WAYS = WATCHED, BARE, BARE_TWIN = "watched", "bare", "bare twin"

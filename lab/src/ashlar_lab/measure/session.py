@@ -11,8 +11,8 @@ from ashlar_lab.fit.precision import precise_enough
 from ashlar_lab.measure import checks, machine
 from ashlar_lab.measure.progress import Progress
 from ashlar_lab.measure.run import learn, run_arm
-from ashlar_lab.store import Run, Store
-from ashlar_lab.store.database import refuse_unlike
+from ashlar_lab.store.database import Store, refuse_unlike
+from ashlar_lab.store.run import Run
 
 
 def measure(experiment: Experiment, store_path: Path, resume: bool = False, quiet: bool = False) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ashlar.tables import Table, table_text
 from ashlar_lab.fit.difference import UNDECIDED, WORSE, Difference
 from ashlar_lab.fit.trimmed import LEAST_BLOCKS
 from ashlar_lab.report import units
-from ashlar.tables import table_text
-from ashlar.tables import Table
 
 
 def text(found: Sequence[Difference], threshold: float, first: str, second: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from ashlar.tables import Table
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.across import POPULATION
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.fit.machines import Disagreement, Spread, named
 from ashlar_lab.report import units
-from ashlar.tables import Table
 
 _NAMED, _LISTED = 4, 60
 

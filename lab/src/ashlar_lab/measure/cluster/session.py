@@ -21,7 +21,8 @@ from ashlar_lab.measure.cluster.parcel import Parcel, packed
 from ashlar_lab.measure.cluster.security import Tls, check_address
 from ashlar_lab.measure.progress import FleetProgress
 from ashlar_lab.measure.run import learn
-from ashlar_lab.store import Run, Store
+from ashlar_lab.store.database import Store
+from ashlar_lab.store.run import Run
 
 _LOOK_EVERY_S = 2.0
 # How long a scheduler without a single worker is waited for.
