@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ashlar import amounts
@@ -96,10 +97,9 @@ def _causes(forked: Sequence[Member]) -> Table:
 
 
 def _types(forked: Sequence[Member], lines: int) -> Table:
-    counts: dict[str, float] = {}
+    counts = Counter()
     for m in forked:
-        for name, count in m.written.types.items():
-            counts[name] = counts.get(name, 0) + count / len(forked)
+        counts.update({name: count / len(forked) for name, count in m.written.types.items()})
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return Table("types", "Cells that live and were written", ("type", "cells"), tuple((name, f"{count:,.0f}" if count >= 1 else "below 1") for name, count in rows[:lines]))
 
