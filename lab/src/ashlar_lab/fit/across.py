@@ -1,16 +1,8 @@
-"""One estimate from several machines: the machine as a factor.
+"""One estimate from several machines: the machine as a factor. docs/design/lab-machines.md says why.
 
-Within a machine the blocks are alike, and their 20 % trimmed mean says what holds there. Between machines the same program
-and variants may differ, and blocks of one machine say nothing of that. So:
-
-From `POPULATION` machines on, each machine gives one number and the interval is the trimmed t over these numbers. It holds for
-machines like these, whatever their speed and noise, and a machine that lies falls to the trimming. Group estimates under a
-t are valid, and conservative, when groups have unequal variances: R. Ibragimov and U. K. Müller, "t-Statistic Based
-Correlation and Heterogeneity Robust Inference", J. Business & Economic Statistics 28 (2010).
-
-With fewer machines a t over them would have two degrees of freedom or less and say nothing. There the estimate is the mean of these
-machines, with the errors within each added in squares, and speaks of them alone; if they contradict each other, the
-t over the machines is taken all the same, since then there is no such mean.
+From `POPULATION` machines on, each machine gives one number, its trimmed mean, and the interval is the trimmed t over these numbers. With
+fewer, the estimate is the mean of these machines, with the errors within each added in squares; if they contradict each other, the t over
+the machines is taken all the same, since then there is no such mean.
 """
 
 from __future__ import annotations
