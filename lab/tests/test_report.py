@@ -17,7 +17,7 @@ from conftest import TWIN, make_run, noisy, simulated_sweep, two_variants
 from ashlar.chart import thinned
 from ashlar_lab.fit.analysis import analyse
 from ashlar_lab.fit.trimmed import Estimate
-from ashlar_lab.report import exports, html, markdown, page, units, write
+from ashlar_lab.report import FORMS, exports, html, markdown, page, units, write
 from ashlar_lab.report.tables import improvement
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -143,7 +143,7 @@ def test_charts_are_well_formed_and_stay_inside_their_frame(case):
 
 
 def test_every_form_is_written_whole(case, tmp_path):
-    written = write.write(case[1], tmp_path / "r", write.FORMS)
+    written = write.write(case[1], tmp_path / "r", FORMS)
     assert {p.name for p in tmp_path.iterdir()} == {p.name for p in written}
     assert all(p.read_bytes().startswith(b"\x89PNG") for p in written if p.suffix == ".png")
     assert [p.suffix for p in written].count(".svg") == len(case[1].figures)

@@ -57,19 +57,17 @@ def _ratios_by_program(experiment: Experiment, analysis: Analysis, metric: str) 
 def _program_tables(experiment: Experiment, analysis: Analysis, program: str) -> list[Table]:
     if experiment.sweeps():
         return [_sweep_table(experiment, analysis, program), *_curve_tables(experiment, analysis, program)]
-    found = []
     base = experiment.variant(experiment.baseline)
     others = [v for v in experiment.variants if v.name != base.name]
     metrics = [m for m in analysis.metrics if analysis.level(program, base.name, m)]
-    if len(others) > 1 or not others:
+    if len(others) != 1:
         rows = [(units.title(metric), *(units.level(analysis.level(program, variant.name, metric)) for variant in experiment.variants)) for metric in metrics]
         return [Table(f"values-{program}", program, ("", *(v.name for v in experiment.variants)), tuple(rows), "20 % trimmed means over blocks.")]
-    for variant in others:
-        rows = [(units.title(metric), *(units.level(analysis.level(program, name, metric)) for name in (variant.name, base.name)),
-                 improvement(analysis.ratio(program, variant.name, metric), metric)) for metric in metrics]
-        found.append(Table(f"values-{program}-{variant.name}", program, ("", variant.name, base.name, "Improvement"), tuple(rows),
-                           "Improvement above 1.00x favours " + variant.name + "; 95 % interval in parentheses."))
-    return found
+    variant = others[0]
+    rows = [(units.title(metric), *(units.level(analysis.level(program, name, metric)) for name in (variant.name, base.name)),
+             improvement(analysis.ratio(program, variant.name, metric), metric)) for metric in metrics]
+    return [Table(f"values-{program}-{variant.name}", program, ("", variant.name, base.name, "Improvement"), tuple(rows),
+                  "Improvement above 1.00x favours " + variant.name + "; 95 % interval in parentheses.")]
 
 
 def improvement(e: Estimate | None, metric: str) -> str:
