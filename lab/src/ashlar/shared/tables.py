@@ -42,11 +42,8 @@ def tables(found: Findings, lines: int = 20) -> list[Table]:
 
 
 def _processes(found: Findings) -> Table:
-    rows = []
-    for m in found.members:
-        whole = m.total
-        rows.append((str(m.pid), m.name, str(m.parent) if m.parent else "–", _memory(m.rss_bytes), _memory(m.pss_bytes), _memory(whole.shared), _memory(whole.dirty), _memory(whole.clean),
-                     _memory(whole.swapped)))
+    rows = [(str(m.pid), m.name, str(m.parent) if m.parent else "–",
+             *map(_memory, (m.rss_bytes, m.pss_bytes, m.total.shared, m.total.dirty, m.total.clean, m.total.swapped))) for m in found.members]
     return Table("processes", "Processes", ("PID", "name", "forked by", "RSS", "PSS", "shared", "private dirty", "private clean", "swapped"), tuple(rows))
 
 

@@ -29,12 +29,8 @@ class Answer:
 
 def answers(experiment: Experiment, cells: Cells) -> list[Answer]:
     """Variants with a knob have curves instead, so they are left out."""
-    found = []
-    for contrast in experiment.contrasts:
-        if experiment.variant(contrast.variant).values or experiment.variant(contrast.against).values:
-            continue
-        found += _answers(experiment, cells, contrast)
-    return found
+    asked = [c for c in experiment.contrasts if not experiment.variant(c.variant).values and not experiment.variant(c.against).values]
+    return [answer for contrast in asked for answer in _answers(experiment, cells, contrast)]
 
 
 def _answers(experiment: Experiment, cells: Cells, contrast: Contrast) -> list[Answer]:

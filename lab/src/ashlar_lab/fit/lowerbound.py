@@ -38,10 +38,8 @@ class LowerBound:
 
 def lower_bounds(experiment: Experiment, cells: Cells) -> list[LowerBound]:
     """Only of times that are totals of a run, as the collector's time is; a latency is not."""
-    found: list[LowerBound] = []
-    for program in experiment.programs if experiment.time_metric not in PERCENTILES else ():
-        found += _of_program(experiment, cells, program.name)
-    return found
+    programs = experiment.programs if experiment.time_metric not in PERCENTILES else ()
+    return [bound for program in programs for bound in _of_program(experiment, cells, program.name)]
 
 
 def _of_program(experiment: Experiment, cells: Cells, program: str) -> Sequence[LowerBound]:

@@ -71,15 +71,9 @@ def metrics_of(experiment: Experiment, table: Table) -> list[str]:
 
 def levels(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Level]:
     """Every metric of every arm."""
-    found = []
-    for arm in experiment.arms():
-        if arm.role != MAIN:
-            continue
-        for metric in metrics:
-            _, values = cells.own(metric, (arm.program, arm.variant, arm.value, MAIN))
-            if len(values):
-                found.append(Level(arm.program, arm.variant, arm.value, metric, mean_estimate(values, unit_of(metric).symbol), float(np.median(values))))
-    return found
+    arms = [(arm.program, arm.variant, arm.value) for arm in experiment.arms() if arm.role == MAIN]
+    values = ((arm, metric, cells.own(metric, (*arm, MAIN))[1]) for arm in arms for metric in metrics)
+    return [Level(*arm, metric, mean_estimate(own, unit_of(metric).symbol), float(np.median(own))) for arm, metric, own in values if len(own)]
 
 
 def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, Cell, Cell]]:
@@ -96,8 +90,7 @@ def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, 
 
 def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
     asked = list(comparisons(experiment))
-    found = ((p, v, k, metric, cells.log_ratio(metric, first, second)) for metric in metrics for p, v, k, first, second in asked)
-    return [Ratio(p, v, k, metric, exp_estimate(t)) for p, v, k, metric, t in found if t is not None]
+    return [Ratio(*arm, metric, exp_estimate(t)) for metric in metrics for *arm, first, second in asked if (t := cells.log_ratio(metric, first, second))]
 
 
 def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Cell, Cell]]) -> Estimate | None:
@@ -131,14 +124,8 @@ def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
 
 def noise(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
     """The baseline against itself. Whatever differs here is noise, and its size is the noise floor."""
-    found = []
-    for metric in metrics:
-        for program in experiment.programs:
-            first, second = twins(experiment, program.name)
-            ratio = cells.log_ratio(metric, first, second)
-            if ratio is not None:
-                found.append(Ratio(*second[:3], metric, exp_estimate(ratio)))
-    return found
+    asked = [twins(experiment, program.name) for program in experiment.programs]
+    return [Ratio(*second[:3], metric, exp_estimate(t)) for metric in metrics for first, second in asked if (t := cells.log_ratio(metric, first, second))]
 
 
 def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Overhead]:
@@ -152,12 +139,8 @@ def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
         for program in experiment.programs:
             best_of: dict[str, tuple[float, str | None]] = {}
             for variant in experiment.variants:
-                means = []
-                for value in variant.values or (None,):
-                    _, values = cells.own(metric, (program.name, variant.name, value, MAIN))
-                    if len(values) and values.min() > 0:
-                        means.append((mean_estimate(values).value, value))
-                if means:
+                values = ((value, cells.own(metric, (program.name, variant.name, value, MAIN))[1]) for value in variant.values or (None,))
+                if means := [(mean_estimate(own).value, value) for value, own in values if len(own) and own.min() > 0]:
                     best_of[variant.name] = min(means)
             if len(best_of) < 2:
                 continue

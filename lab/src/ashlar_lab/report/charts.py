@@ -57,10 +57,7 @@ def _apart(found: list[Figure]) -> list[Figure]:
 
 def _ratio_chart(experiment: Experiment, analysis: Analysis, metric: str) -> list[Figure]:
     contenders = [(i, v.name) for i, v in enumerate(experiment.variants) if v.name != experiment.baseline]
-    rows: list[tuple[str, list]] = []
-    for program in experiment.programs:
-        row = [(i, name, analysis.ratio(program.name, name, metric)) for i, name in contenders]
-        rows.append((program.name, [r for r in row if r[2] is not None]))
+    rows = [(program.name, [(i, name, e) for i, name in contenders if (e := analysis.ratio(program.name, name, metric))]) for program in experiment.programs]
     summary = {s.variant: s.ratio for s in analysis.summaries if s.metric == metric}
     if summary:
         rows.append(("geometric mean", [(i, n, summary[n]) for i, n in contenders if n in summary]))

@@ -185,13 +185,11 @@ def _over(o) -> str:
 
 
 def _noise(experiment: Experiment, analysis: Analysis) -> Table | None:
-    metrics = [m for m in (experiment.time_metric, "wall_s", experiment.space_metric, "mean_mib") if any(r.metric == m for r in analysis.noise)]
-    metrics = list(dict.fromkeys(metrics))
+    usual = dict.fromkeys((experiment.time_metric, "wall_s", experiment.space_metric, "mean_mib"))
+    metrics = [m for m in usual if any(r.metric == m for r in analysis.noise)]
     if not metrics:
         return None
-    rows = []
-    for program in experiment.programs:
-        own = {r.metric: r.ratio for r in analysis.noise if r.program == program.name}
-        rows.append((program.name, *(units.interval(own.get(m)) for m in metrics)))
+    told = {(r.program, r.metric): r.ratio for r in analysis.noise}
+    rows = [(program.name, *(units.interval(told.get((program.name, m))) for m in metrics)) for program in experiment.programs]
     return Table("noise", f"A/A arm: {experiment.baseline} against itself", ("", *(units.title(m, False) for m in metrics)), tuple(rows),
                  "Whatever differs from 1 here is noise.")

@@ -135,13 +135,9 @@ def _misled_sentences(experiment: Experiment, analysis: Analysis) -> list[str]:
 
 
 def _single(experiment: Experiment, analysis: Analysis) -> list[str]:
-    found = []
-    for program in experiment.programs:
-        for metric in (experiment.time_metric, experiment.space_metric):
-            level = analysis.level(program.name, experiment.baseline, metric)
-            if level:
-                found.append(f"{program.name} takes {units.number(level.mean.value)} {units.unit(metric)} of {units.in_sentence(metric)}.")
-    return found
+    return [f"{program.name} takes {units.level(level)} {units.unit(metric)} of {units.in_sentence(metric)}."
+            for program in experiment.programs for metric in (experiment.time_metric, experiment.space_metric)
+            if (level := analysis.level(program.name, experiment.baseline, metric))]
 
 
 def _metrics_of_interest(experiment: Experiment, analysis: Analysis) -> list[str]:
