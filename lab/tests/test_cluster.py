@@ -347,7 +347,7 @@ def test_a_tunnel_ends_on_loopback(address):
 
 def test_a_worker_beyond_loopback_without_tls_ends_the_run_before_anything_is_sent():
     """The scheduler may be behind a tunnel and its workers not."""
-    from ashlar_lab.errors import BadInput
+    from ashlar.errors import BadInput
     from ashlar_lab.measure.cluster.engine import Cluster
 
     class Scheduler:
@@ -489,7 +489,7 @@ def test_bad_input_gets_one_line_and_leaves_nothing(ashlar, tmp_path, arguments,
 
 
 def test_a_scheduler_without_workers_says_how_to_start_one(ashlar, tmp_path, machines, monkeypatch):
-    from ashlar_lab.errors import BadInput
+    from ashlar.errors import BadInput
     from ashlar_lab.experiment import command_line
     from ashlar_lab.experiment.model import Stop
     from ashlar_lab.measure.cluster import session

@@ -7,7 +7,7 @@ from conftest import make_run, two_variants
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
 from ashlar_lab.experiment.model import Experiment, Program, Server, Stop, Variant
 from ashlar_lab.store.database import Store, read_all
 from ashlar_lab.store.run import STATES, Run

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from ashlar.errors import BadInput
 from ashlar.files import file_name, put
 from ashlar.said import say
-from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.check import checked
 from ashlar_lab.experiment.model import Experiment, Variant
 from ashlar_lab.fit.analysis import Analysis, analyse

@@ -11,11 +11,11 @@ from typing import Annotated, Optional
 import typer
 
 from ashlar.cli import carried_out
+from ashlar.errors import BadInput
 from ashlar.files import file_name
 from ashlar.forms import chosen
 from ashlar.said import say
 from ashlar_lab import options
-from ashlar_lab.errors import BadInput
 from ashlar_lab.options import Question, asking
 from ashlar_lab.report import FORMS
 

@@ -6,9 +6,10 @@ import dataclasses
 import shlex
 from pathlib import Path
 
+from ashlar.errors import BadInput
 from ashlar.files import file_name
 from ashlar.said import say
-from ashlar_lab.errors import BadInput, Unfinished
+from ashlar_lab.errors import Unfinished
 from ashlar_lab.experiment import command_line, toml
 from ashlar_lab.experiment.check import checked
 from ashlar_lab.fit.analysis import analyse

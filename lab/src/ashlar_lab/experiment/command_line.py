@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ashlar.errors import BadInput
 from ashlar_lab import variants
-from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.check import checked
 from ashlar_lab.experiment.model import Contrast, Experiment, Program, Server, Stop, Variant
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ashlar.errors import BadInput
 from ashlar_lab import variants
-from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import CHECK, Arm, Experiment
 from ashlar_lab.measure import machine
 from ashlar_lab.measure.run import run_arm

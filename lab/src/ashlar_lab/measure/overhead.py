@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ashlar.errors import BadInput
 from ashlar.memory import launcher
-from ashlar_lab.errors import BadInput
 from ashlar_lab.fit.trimmed import Estimate, ratio_estimate
 from ashlar_lab.measure import cgroup, neighbours, run
 

@@ -12,9 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from ashlar.errors import BadInput
 from ashlar.memory import launcher
 from ashlar_lab import variants
-from ashlar_lab.errors import BadInput
 from ashlar_lab.experiment.model import CHECK, Arm, Experiment
 from ashlar_lab.measure import cgroup, figures, neighbours, serve
 from ashlar_lab.store.run import CRASHED, OK, TIMED_OUT, WRONG_LIBRARY, WRONG_OUTPUT, Run

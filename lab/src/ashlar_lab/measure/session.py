@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
 from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.precision import precise_enough
 from ashlar_lab.measure import checks, machine

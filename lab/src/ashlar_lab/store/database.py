@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.store.run import OK, Run
 from ashlar_lab.store.table import Row, Runs, Table

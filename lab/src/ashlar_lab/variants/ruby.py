@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ashlar.errors import BadInput
 from ashlar.memory.native import cache_directory
-from ashlar_lab.errors import BadInput
 from ashlar_lab.variants.base import Base, as_variables
 
 _VARIABLES = {

@@ -14,7 +14,7 @@ import sys
 import threading
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput
+from ashlar.errors import BadInput
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.measure import checks, machine
 from ashlar_lab.measure.cluster.parcel import ROOT

@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
-from ashlar_lab.errors import BadInput, Unfinished
+from ashlar.errors import BadInput
+from ashlar_lab.errors import Unfinished
 from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.precision import precise_enough
 from ashlar_lab.measure.cluster.engine import Cluster
