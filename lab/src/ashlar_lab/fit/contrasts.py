@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ashlar_lab.experiment.model import MAIN, Contrast, Experiment
+from ashlar_lab.experiment.model import Arm, Contrast, Experiment
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.floor import floor_of, floor_of_difference, surely_above, surely_below
 from ashlar_lab.fit.ratios import over_programs
@@ -36,7 +36,7 @@ def answers(experiment: Experiment, cells: Cells) -> list[Answer]:
 def _answers(experiment: Experiment, cells: Cells, contrast: Contrast) -> list[Answer]:
     found, pairs_of_arms = [], []
     for program in experiment.programs:
-        first, second = ((program.name, name, None, MAIN) for name in (contrast.variant, contrast.against))
+        first, second = (Arm(program.name, name, None) for name in (contrast.variant, contrast.against))
         if contrast.difference:
             pairs = cells.own_pairs(contrast.metric, first, second)
             estimate = mean_estimate([a - b for a, b in pairs], unit_of(contrast.metric).symbol) if pairs else None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.experiment.model import MAIN, Arm, Experiment
 from ashlar_lab.fit.across import POPULATION
 from ashlar_lab.fit.cells import Cells
 from ashlar_lab.fit.floor import floor_of, surely_above, surely_below
@@ -43,10 +43,10 @@ def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[R
                 threshold: float, relative: bool) -> list[Difference]:
     """Every arm that both stores have. `threshold` is a fraction: 0.05 lets 5 % pass."""
     a, b = Cells(first), Cells(second)
-    arms = [(arm.program, arm.variant, arm.value) for arm in experiment.arms() if arm.role == MAIN and not (relative and arm.variant == experiment.baseline)]
+    arms = [arm for arm in experiment.arms() if arm.role == MAIN and not (relative and arm.variant == experiment.baseline)]
 
-    def ratio(arm: tuple[str, str, str | None], metric: str) -> Estimate | None:
-        return _between_machines(*(_side(experiment, cells, metric, (*arm, MAIN), relative) for cells in (a, b)))
+    def ratio(arm: Arm, metric: str) -> Estimate | None:
+        return _between_machines(*(_side(experiment, cells, metric, arm, relative) for cells in (a, b)))
 
     return _differences(experiment, (a, b), metrics, threshold, arms, ratio)
 
@@ -54,33 +54,33 @@ def differences(experiment: Experiment, first: Sequence[Run], second: Sequence[R
 def within(experiment: Experiment, runs: Sequence[Run], metrics: Sequence[str] | None, threshold: float) -> list[Difference]:
     """Every variant against the baseline in the same blocks: the paired ratio, judged as a difference of stores is."""
     cells = Cells(runs)
-    arms = {(program, variant, value): pair for program, variant, value, *pair in comparisons(experiment)}
+    arms = {Arm(program, variant, value): pair for program, variant, value, *pair in comparisons(experiment)}
 
-    def ratio(arm: tuple[str, str, str | None], metric: str) -> Estimate | None:
+    def ratio(arm: Arm, metric: str) -> Estimate | None:
         found = cells.log_ratio(metric, *arms[arm])
         return exp_estimate(found) if found else None
 
     return _differences(experiment, (cells,), metrics, threshold, arms, ratio)
 
 
-def _differences(experiment: Experiment, stores: Sequence[Cells], metrics: Sequence[str] | None, threshold: float, arms: Iterable[tuple], ratio_of: Callable) -> list[Difference]:
+def _differences(experiment: Experiment, stores: Sequence[Cells], metrics: Sequence[str] | None, threshold: float, arms: Iterable[Arm], ratio_of: Callable) -> list[Difference]:
     """Of every arm and metric that has a ratio; the metrics are time and space where none are named and all stores have them."""
     known = [metrics_of(experiment, cells.table) for cells in stores]
     usual = [m for m in dict.fromkeys((experiment.time_metric, experiment.space_metric)) if all(m in of_store for of_store in known)]
     floors = {metric: max(floor_of(experiment, cells, metric) for cells in stores) for metric in metrics or usual}
-    return [Difference(*arm, metric, ratio, floor, _judged(ratio, threshold, metric.endswith("_per_s"), floor))
+    return [Difference(*arm[:3], metric, ratio, floor, _judged(ratio, threshold, metric.endswith("_per_s"), floor))
             for arm in arms for metric, floor in floors.items() if (ratio := ratio_of(arm, metric))]
 
 
-def _side(experiment: Experiment, cells: Cells, metric: str, cell, relative: bool) -> dict[str, Trimmed]:
+def _side(experiment: Experiment, cells: Cells, metric: str, arm: Arm, relative: bool) -> dict[str, Trimmed]:
     """One store's side, by machine."""
     if relative:
         baseline = experiment.variant(experiment.baseline)
-        own = cell[2] and baseline.value_at(experiment.variant(cell[1]).knob, cell[2])
+        own = arm.value and baseline.value_at(experiment.variant(arm.variant).knob, arm.value)
         value = own or baseline.middle_value()
-        groups = cells.log_ratios(metric, cell, (cell[0], baseline.name, value, MAIN))
+        groups = cells.log_ratios(metric, arm, Arm(arm.program, baseline.name, value))
     else:
-        blocks, values = cells.series(metric, cell)
+        blocks, values = cells.series(metric, arm)
         groups = cells.groups(blocks[values > 0], np.log(values[values > 0]))
     return {machine: trimmed(logs) for machine, logs in groups.items()}
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ashlar_lab.experiment.model import MAIN, PERCENTILES, Experiment
+from ashlar_lab.experiment.model import PERCENTILES, Arm, Experiment
 from ashlar_lab.fit.cells import Cells, by_block
 from ashlar_lab.fit.trimmed import Estimate, exp_estimate, trimmed, trimmed_mean
 from ashlar_lab.metrics import unit_of
@@ -44,7 +44,7 @@ def lower_bounds(experiment: Experiment, cells: Cells) -> list[LowerBound]:
 
 def _of_program(experiment: Experiment, cells: Cells, program: str) -> Sequence[LowerBound]:
     arms = [(v.name, value) for v in experiment.variants for value in v.values or (None,)]
-    time = {arm: by_block(*cells.own(experiment.time_metric, (program, *arm, MAIN))) for arm in arms}
+    time = {arm: by_block(*cells.own(experiment.time_metric, Arm(program, *arm))) for arm in arms}
     time = {arm: values for arm, values in time.items() if values}
     if len(time) < 2:
         return []
@@ -52,7 +52,7 @@ def _of_program(experiment: Experiment, cells: Cells, program: str) -> Sequence[
     if not blocks:
         return []
     arms = list(time)
-    collector = {arm: by_block(*cells.own(_COLLECTOR_TIME, (program, *arm, MAIN))) for arm in arms}
+    collector = {arm: by_block(*cells.own(_COLLECTOR_TIME, Arm(program, *arm))) for arm in arms}
     attributed = all(set(blocks) <= set(collector[arm]) for arm in arms)
     totals = np.array([[time[arm][b] for b in blocks] for arm in arms])
     unit = unit_of(experiment.time_metric)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ashlar_lab.experiment.model import MAIN, TWIN, Experiment
+from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.across import DIFFER_BELOW_P, POPULATION, apart
 from ashlar_lab.fit.cells import Cells
+from ashlar_lab.fit.floor import twins
 from ashlar_lab.fit.ratios import comparisons
 from ashlar_lab.fit.trimmed import Estimate, Trimmed, exp_estimate, mean, of_means, trimmed
 
@@ -89,7 +90,7 @@ def _speeds(experiment: Experiment, cells: Cells) -> tuple[dict[str, Estimate], 
     ratios: dict[str, list[Trimmed]] = {}
     noises: dict[str, list[float]] = {}
     for arm in experiment.arms():
-        blocks, values = cells.series(experiment.time_metric, (arm.program, arm.variant, arm.value, arm.role))
+        blocks, values = cells.series(experiment.time_metric, arm)
         logs = {m: np.log(v[v > 0]) for m, v in cells.groups(blocks, values).items()}
         parts = {m: trimmed(v) for m, v in logs.items() if len(v)}
         for name, part in parts.items():
@@ -106,9 +107,7 @@ def _speeds(experiment: Experiment, cells: Cells) -> tuple[dict[str, Estimate], 
 def _compared(experiment: Experiment, cells: Cells) -> tuple[list[Disagreement], list[Spread]]:
     asked = [(p, v, k, metric, first, second) for p, v, k, first, second in comparisons(experiment)
              for metric in (experiment.time_metric, experiment.space_metric)]
-    baseline = experiment.variant(experiment.baseline)
-    twins = [(p.name, baseline.name, baseline.middle_value(), experiment.time_metric) for p in experiment.programs]
-    asked += [(p, v, k, metric, (p, v, k, TWIN), (p, v, k, MAIN)) for p, v, k, metric in twins]
+    asked += [(*main[:3], experiment.time_metric, twin, main) for twin, main in (twins(experiment, p.name) for p in experiment.programs)]
     disagreements, spreads = [], []
     tests = len(asked) * len(cells.machines)
     for program, variant, value, metric, first, second in asked:

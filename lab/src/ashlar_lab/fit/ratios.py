@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.experiment.model import MAIN, Arm, Experiment
 from ashlar_lab.fit.across import POPULATION, means
-from ashlar_lab.fit.cells import Cell, Cells, common_values
+from ashlar_lab.fit.cells import Cells, common_values
 from ashlar_lab.fit.floor import twins
 from ashlar_lab.fit.trimmed import Estimate, exp_estimate, geometric_mean, mean_estimate, of_means
 from ashlar_lab.metrics import COUNTED, SERVED, SPACES, TIMES, unit_of
@@ -71,12 +71,11 @@ def metrics_of(experiment: Experiment, table: Table) -> list[str]:
 
 def levels(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Level]:
     """Every metric of every arm."""
-    arms = [(arm.program, arm.variant, arm.value) for arm in experiment.arms() if arm.role == MAIN]
-    values = ((arm, metric, cells.own(metric, (*arm, MAIN))[1]) for arm in arms for metric in metrics)
-    return [Level(*arm, metric, mean_estimate(own, unit_of(metric).symbol), float(np.median(own))) for arm, metric, own in values if len(own)]
+    values = ((arm, metric, cells.own(metric, arm)[1]) for arm in experiment.arms() if arm.role == MAIN for metric in metrics)
+    return [Level(*arm[:3], metric, mean_estimate(own, unit_of(metric).symbol), float(np.median(own))) for arm, metric, own in values if len(own)]
 
 
-def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, Cell, Cell]]:
+def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, Arm, Arm]]:
     """(program, variant, knob value, arm, arm of the baseline) of every comparison with the baseline."""
     baseline = experiment.variant(experiment.baseline)
     for program in experiment.programs:
@@ -84,8 +83,7 @@ def comparisons(experiment: Experiment) -> Iterator[tuple[str, str, str | None, 
             if variant.name == baseline.name:
                 continue
             for value, of_baseline in common_values(variant, baseline):
-                first, second = (program.name, variant.name, value, MAIN), (program.name, baseline.name, of_baseline, MAIN)
-                yield program.name, variant.name, value or of_baseline, first, second
+                yield program.name, variant.name, value or of_baseline, Arm(program.name, variant.name, value), Arm(program.name, baseline.name, of_baseline)
 
 
 def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list[Ratio]:
@@ -93,7 +91,7 @@ def ratios(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> list
     return [Ratio(*arm, metric, exp_estimate(t)) for metric in metrics for *arm, first, second in asked if (t := cells.log_ratio(metric, first, second))]
 
 
-def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Cell, Cell]]) -> Estimate | None:
+def over_programs(cells: Cells, metric: str, arms: Sequence[tuple[Arm, Arm]]) -> Estimate | None:
     """The geometric mean of the ratios of pairs of arms, one for each program. With machines that stand for others each
     machine gives one mean over the programs, as whatever it favours it may favour in all of them."""
     by_arms = [cells.log_ratios(metric, first, second) for first, second in arms]
@@ -111,7 +109,7 @@ def summaries(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
         return []
     found = []
     for metric in metrics:
-        by_variant: dict[str, list[tuple[Cell, Cell]]] = {}
+        by_variant: dict[str, list[tuple[Arm, Arm]]] = {}
         for _, variant, _, first, second in comparisons(experiment):
             if cells.log_ratios(metric, first, second):
                 by_variant.setdefault(variant, []).append((first, second))
@@ -139,14 +137,14 @@ def overheads(experiment: Experiment, cells: Cells, metrics: Sequence[str]) -> l
         for program in experiment.programs:
             best_of: dict[str, tuple[float, str | None]] = {}
             for variant in experiment.variants:
-                values = ((value, cells.own(metric, (program.name, variant.name, value, MAIN))[1]) for value in variant.values or (None,))
+                values = ((value, cells.own(metric, Arm(program.name, variant.name, value))[1]) for value in variant.values or (None,))
                 if means := [(mean_estimate(own).value, value) for value, own in values if len(own) and own.min() > 0]:
                     best_of[variant.name] = min(means)
             if len(best_of) < 2:
                 continue
             best = min(best_of, key=lambda name: best_of[name][0])
             for name, (_, value) in best_of.items():
-                ratio = cells.log_ratio(metric, (program.name, name, value, MAIN), (program.name, best, best_of[best][1], MAIN))
+                ratio = cells.log_ratio(metric, Arm(program.name, name, value), Arm(program.name, best, best_of[best][1]))
                 if ratio is not None:
                     e = exp_estimate(ratio)
                     found.append(Overhead(program.name, name, metric, best, Estimate(e.value - 1, e.low - 1, e.high - 1, e.n)))

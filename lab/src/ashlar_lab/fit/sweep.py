@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.across import POPULATION, across
 from ashlar_lab.fit.cells import Cells, by_block
 from ashlar_lab.fit.trimmed import Trimmed, trimmed_columns, trimmed_mean
@@ -36,7 +36,7 @@ def sweep_of(experiment: Experiment, cells: Cells, program: str) -> Sweep | None
     series: dict[tuple[str, str], tuple[dict[int, float], dict[int, float]]] = {}
     for variant in experiment.variants:
         for value in variant.values:
-            space, time = (by_block(*cells.series(metric, (program, variant.name, value, MAIN))) for metric in (experiment.space_metric, experiment.time_metric))
+            space, time = (by_block(*cells.series(metric, Arm(program, variant.name, value))) for metric in (experiment.space_metric, experiment.time_metric))
             series[variant.name, value] = (space, time)
     every = set().union(*(set(t) for _, t in series.values())) if series else set()
     kept = {k: v for k, v in series.items() if len(v[1].keys() & v[0].keys()) > len(every) / 2}

@@ -48,10 +48,10 @@ class Progress(_Line):
     def starts(self, arm: Arm, stage: str) -> None:
         self._bar.update(self._task, stage=stage, arm=arm.label())
 
-    def ended(self, arm: Arm, run: Run) -> None:
+    def ended(self, run: Run) -> None:
         self._note(run)
         if run.state != OK and not self._quiet:
-            self._console.marked(f"{run.state}:", "yellow", f"{arm.label()}: {run.reason}")
+            self._console.marked(f"{run.state}:", "yellow", f"{run.arm.label()}: {run.reason}")
         self._refresh()
 
     def _note(self, run: Run) -> None:
@@ -67,10 +67,10 @@ class Progress(_Line):
             return
         total = left = 0.0
         for arm in arms:
-            seconds = self._seconds.get((arm.program, arm.variant, arm.value))
+            seconds = self._seconds.get(arm[:3])
             each = fmean(seconds) if seconds else fmean(known)
             total += each * self._stop.blocks_max
-            left += each * (self._stop.blocks_max - self._blocks_done[(arm.program, arm.variant, arm.value, arm.role)])
+            left += each * (self._stop.blocks_max - self._blocks_done[arm])
         if budget := self._stop.budget_s:
             left = min(left, max(0.0, budget - (total - left)))
             total = min(total, budget)
@@ -93,7 +93,7 @@ class FleetProgress(_Line):
 
     def failed(self, run: Run) -> None:
         if run.state != OK:
-            self.says(f"{run.state} on {run.machine}: {run.program} · {run.variant}{f' {run.value}' if run.value is not None else ''}: {run.reason}")
+            self.says(f"{run.state} on {run.machine}: {run.arm.label()}: {run.reason}")
 
     def blocks(self, done: int, new: int, machines: int) -> None:
         """`done` blocks are whole, `new` of them are of this session."""

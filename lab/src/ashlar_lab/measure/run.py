@@ -77,7 +77,7 @@ def run_arm(experiment: Experiment, arm: Arm, block: int, position: int, expecte
         metrics.update(_final_memory(seen))
     metrics.update(told)
     run = Run(
-        block=block, position=position, program=arm.program, variant=arm.variant, value=arm.value, role=arm.role, state=state,
+        block=block, position=position, **arm._asdict(), state=state,
         reason=reason, metrics=metrics, told=tuple(sorted(told)), series=series,
         pss=tuple((t / 1e6, pss / 1024, private / 1024) for t, pss, private, _, _ in seen.pss),
         latency_s=tuple(served.latency_s) if served else (), checksum=checksum, mapped=seen.mapped, command=start.command,

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from ashlar.errors import BadInput
-from ashlar_lab.experiment.model import Arm, Experiment
+from ashlar_lab.experiment.model import Experiment
 from ashlar_lab.fit.precision import precise_enough
 from ashlar_lab.measure import checks, machine
 from ashlar_lab.measure.progress import Progress
@@ -45,7 +45,7 @@ def _check_runs(experiment: Experiment, progress: Progress) -> list[Run]:
     runs: list[Run] = []
     for run in checks.check_runs(experiment, {}, progress.starts):
         runs.append(run)
-        progress.ended(Arm(*run.arm), run)
+        progress.ended(run)
     return runs
 
 
@@ -60,7 +60,7 @@ def _run_blocks(experiment: Experiment, store: Store, progress: Progress) -> Non
     progress.resumed(runs)
     for block in range(experiment.stop.blocks_max):
         for position, arm in enumerate(experiment.order(block)):
-            if (block, arm.program, arm.variant, arm.value, arm.role) in done:
+            if (block, *arm) in done:
                 continue
             if _budget_spent(experiment, started) and block >= 1:
                 return
@@ -68,7 +68,7 @@ def _run_blocks(experiment: Experiment, store: Store, progress: Progress) -> Non
             run = run_arm(experiment, arm, block, position, expected)
             store.add(run)
             runs.append(run)
-            progress.ended(arm, run)
+            progress.ended(run)
         if block + 1 >= experiment.stop.blocks_min and precise_enough(experiment, runs):
             return
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ashlar.chart import stretches
 from ashlar.tables import Table
-from ashlar_lab.experiment.model import MAIN, Experiment
+from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import units
 from ashlar_lab.report.charts import typical_run
@@ -65,7 +65,7 @@ def memory_over_time(experiment: Experiment, runs: Sequence[Run], program: str) 
     """Variant → the RSS of its typical run as a row of bars, each the highest reading of its stretch of time."""
     chosen = {}
     for variant in experiment.variants:
-        own = [r for r in runs if r.arm == (program, variant.name, None, MAIN) and r.block >= 0 and r.state == OK and len(r.series) > 1]
+        own = [r for r in runs if r.arm == Arm(program, variant.name, None) and r.block >= 0 and r.state == OK and len(r.series) > 1]
         if own:
             chosen[variant.name] = typical_run(own).series
     if not chosen:

@@ -10,7 +10,7 @@ from statistics import median
 
 from ashlar.chart import Chart, thinned
 from ashlar.files import file_name
-from ashlar_lab.experiment.model import MAIN, PERCENTILES, Experiment
+from ashlar_lab.experiment.model import PERCENTILES, Arm, Experiment
 from ashlar_lab.fit.analysis import Analysis
 from ashlar_lab.report import units
 from ashlar_lab.store.run import OK, Run
@@ -173,7 +173,7 @@ def _memory_over_time(experiment: Experiment, runs: Sequence[Run], analysis: Ana
     chosen: dict[str, list[Run]] = {}
     for variant in experiment.variants:
         value = variant.middle_value()
-        own = [r for r in runs if r.arm == (program, variant.name, value, MAIN) and r.block >= 0 and r.state == OK and len(r.series) > 1
+        own = [r for r in runs if r.arm == Arm(program, variant.name, value) and r.block >= 0 and r.state == OK and len(r.series) > 1
                and (analysis.machines is None or r.machine == analysis.machines.reference)]
         if own:
             chosen[variant.name] = own

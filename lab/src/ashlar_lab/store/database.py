@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ashlar.errors import BadInput
-from ashlar_lab.experiment.model import Experiment
+from ashlar_lab.experiment.model import Arm, Experiment
 from ashlar_lab.store.run import OK, Run
 from ashlar_lab.store.table import Row, Runs, Table
 
@@ -215,7 +215,7 @@ class Store:
             key = tuple(told)
             kind = kinds.get(key)
             if kind is None:
-                kind = kinds[key] = (key[:4], *key[4:])
+                kind = kinds[key] = (Arm(*key[:4]), *key[4:])
             yield (block + blocks if block >= 0 else block, position, kind, decode(metrics)[0])
 
     def blocks_end(self) -> int:
