@@ -81,17 +81,11 @@ def _paths(paths: Sequence[str]) -> str:
 
 def table(found: Found) -> Table:
     figures, sides = found.figures, found.sides
-    head = ("", *(NAMES[side] for side in sides))
-    both = len(sides) == 2
-    twice = any(f.spread is not None for f in figures)
-    head += ("difference",) if both else ()
-    head += ("same Ruby",) if twice else ()
-    rows = []
-    for figure in figures:
-        row = [figure.label, *(_written(figure, side) for side in sides)]
-        row += [compare.signed(figure.ratio) if figure.ratio is not None and figure.kind else ""] if both else []
-        row += [f"{100 * figure.spread:.1f} %" if figure.spread is not None and figure.kind else ""] if twice else []
-        rows.append(tuple(row))
+    both, twice = len(sides) == 2, any(f.spread is not None for f in figures)
+    columns = [("", lambda f: f.label)]
+    columns += [(NAMES[side], lambda f, side=side: _written(f, side)) for side in sides]
+    columns += [("difference", lambda f: compare.signed(f.ratio) if f.ratio is not None and f.kind else "")] if both else []
+    columns += [("same Ruby", lambda f: f"{100 * f.spread:.1f} %" if f.spread is not None and f.kind else "")] if twice else []
     notes = ["Memory is PSS, summed over all processes of the command."]
     if any(not run.ended for run in found.runs):
         notes.append("Settled is the mean over the last half.")
@@ -101,7 +95,7 @@ def table(found: Found) -> Table:
     if asked and not any(f.name == "p99_s" for f in figures):
         count = max(len(run.answered.latencies_s) for run in asked)
         notes.append(f"p99 takes 2,000 requests, and these were {count:,}: --rate and --seconds say how many.")
-    return Table("figures", "", head, tuple(rows), "\n".join(notes))
+    return Table("figures", "", tuple(head for head, _ in columns), tuple(tuple(cell(f) for _, cell in columns) for f in figures), "\n".join(notes))
 
 
 def _written(figure: Figure, side: str) -> str:
