@@ -136,9 +136,10 @@ class Chart:
         self._marks.append(f'<text class="s{series % palette.SERIES}" stroke="none" style="stroke:none" font-size="11"{anchor} x="{place:.1f}" y="{at:.1f}">{xml(text)}</text>')
 
     def vertical(self, x: float, series: int | None = None) -> None:
-        """A thin upright line, in the colour of a series where it is about that."""
-        at, style = self.x(x), "axis" if series is None else f"s{series % palette.SERIES}"
-        self._marks.append(f'<line class="{style}" stroke-dasharray="4 3" x1="{at:.1f}" x2="{at:.1f}" y1="{self._top}" y2="{self.height - self._bottom}"/>')
+        """An upright line; thin and in the colour of a series where it is about that."""
+        at = self.x(x)
+        style = 'class="axis" stroke-dasharray="4 3"' if series is None else f'class="s{series % palette.SERIES}" stroke-opacity="0.5"'
+        self._marks.append(f'<line {style} x1="{at:.1f}" x2="{at:.1f}" y1="{self._top}" y2="{self.height - self._bottom}"/>')
 
     def render(self, style: str = "") -> str:
         """The SVG element. `style` is CSS for a stand-alone file; a page that holds the chart brings its own."""

@@ -22,6 +22,7 @@ _POINTS = 600
 _DASHES = ' stroke-dasharray="5 4"'
 _STYLE = """
 .narrow{display:none}.narrow svg{min-width:0}
+.faint{stroke-opacity:.45}.wide-chart text{font-size:13px}
 @media (max-width:600px){#figures th,#figures td{padding:5px 4px;font-size:.8rem}.wide-chart{display:none}.narrow{display:block}}
 .command{font-family:ui-monospace,"DejaVu Sans Mono",monospace;overflow-wrap:anywhere}
 .key{display:inline-flex;align-items:center;margin:0 18px 2px 0}.key svg{width:34px;min-width:34px!important;height:12px;margin-right:6px}
